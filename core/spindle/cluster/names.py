@@ -1,0 +1,172 @@
+"""Every name, label, annotation, port and path that more than one part of Spindle must agree on."""
+
+from typing import Final
+
+GROUP: Final = "spindle.dev"
+VERSION: Final = "v1alpha1"
+API_VERSION: Final = f"{GROUP}/{VERSION}"
+
+FIELD_MANAGER: Final = "spindle-operator"
+FINALIZER: Final = f"{GROUP}/identity"
+
+# Labels on everything that belongs to a KafkaCluster.
+LABEL_CLUSTER: Final = f"{GROUP}/cluster"
+LABEL_ROLE: Final = f"{GROUP}/role"  # "controller" or "broker"
+LABEL_NODE_ID: Final = f"{GROUP}/node-id"
+LABEL_POOL: Final = f"{GROUP}/pool"
+LABEL_BUDGET: Final = f"{GROUP}/budget"  # the one PodDisruptionBudget that counts this pod
+LABEL_MANAGED_BY: Final = "app.kubernetes.io/managed-by"
+MANAGED_BY: Final = "spindle"
+
+# Annotations. On claims: who owns the disk, from the first moment (rule 13).
+ANN_CLUSTER_ID: Final = f"{GROUP}/cluster-id"
+ANN_NODE_ID: Final = f"{GROUP}/node-id"
+ANN_POOL: Final = f"{GROUP}/pool"
+ANN_DISK: Final = f"{GROUP}/disk"
+ANN_DIRECTORY_ID: Final = f"{GROUP}/directory-id"
+ANN_FS_UUID: Final = f"{GROUP}/fs-uuid"
+ANN_RACK: Final = f"{GROUP}/rack"
+# On pods: what preflight is to find, what it may format, and what the pod was made from.
+ANN_DISKS: Final = f"{GROUP}/disks"
+ANN_CLEARANCE: Final = f"{GROUP}/clearance"
+ANN_SPEC_HASH: Final = f"{GROUP}/spec-hash"
+# On other objects: a hash of what the operator last applied, so that drift is one comparison.
+ANN_APPLIED: Final = f"{GROUP}/applied"
+
+READINESS_GATE: Final = f"{GROUP}/in-sync"
+
+ROLE_CONTROLLER: Final = "controller"
+ROLE_BROKER: Final = "broker"
+
+# Node ids: brokers count from 0, controllers from here, so that neither ever meets the other.
+FIRST_CONTROLLER_ID: Final = 9000
+
+PORT_CONTROLLER: Final = 9090
+PORT_REPLICATION: Final = 9091  # brokers, operator, agent
+PORT_CLIENT: Final = 9092
+PORT_METRICS: Final = 9404
+
+LISTENER_CONTROLLER: Final = "CONTROLLER"
+LISTENER_REPLICATION: Final = "REPLICATION"
+LISTENER_CLIENT: Final = "CLIENT"
+
+# Principals, as the certificates' common names (ssl.principal.mapping.rules keeps only the CN).
+PRINCIPAL_NODE: Final = "spindle-node"  # every broker and controller of a cluster
+PRINCIPAL_OPERATOR: Final = "spindle-operator"
+PRINCIPAL_ADMIN: Final = "admin"
+
+# Paths inside a Kafka pod.
+DISKS_ROOT: Final = "/var/lib/kafka/disks"  # an emptyDir; each disk is mounted below it
+METADATA_DIR: Final = "/var/lib/kafka/metadata"  # brokers: an emptyDir; controllers: their claim
+HANDOVER_DIR: Final = "/var/lib/kafka/spindle"  # an emptyDir: what preflight hands to Kafka's container
+CONFIG_DIR: Final = "/etc/spindle/config"  # the ConfigMap
+TLS_DIR: Final = "/etc/spindle/tls"  # the Secret
+PODINFO_DIR: Final = "/etc/spindle/podinfo"  # downward API
+IDENTITY_FILE: Final = "spindle.json"  # at each volume's root, beside log/
+LOG_SUBDIR: Final = "log"
+
+# Names of init containers and of Kafka's container.
+CONTAINER_INSPECT: Final = "inspect"
+CONTAINER_PREFLIGHT: Final = "preflight"
+CONTAINER_KAFKA: Final = "kafka"
+
+
+def controller_id(index: int) -> int:
+    """Node id of the controller with this index (0, 1, …)."""
+    return FIRST_CONTROLLER_ID + index
+
+
+def controller_pod(cluster: str, node_id: int) -> str:
+    """Pod name, and host name, of a controller."""
+    return f"{cluster}-controller-{node_id - FIRST_CONTROLLER_ID}"
+
+
+def broker_name(cluster: str, broker_id: int) -> str:
+    """Name of a broker's KafkaBroker, of its pod, and its host name."""
+    return f"{cluster}-broker-{broker_id}"
+
+
+def pod_name(cluster: str, node_id: int) -> str:
+    """Pod name of a broker or a controller."""
+    return controller_pod(cluster, node_id) if node_id >= FIRST_CONTROLLER_ID else broker_name(cluster, node_id)
+
+
+def disk_name(index: int) -> str:
+    """Name of a pool's disk: disk0, disk1, …"""
+    return f"disk{index}"
+
+
+def claim_name(cluster: str, node_id: int, disk: str) -> str:
+    """Name of the PersistentVolumeClaim behind one disk; a controller's only disk is called ``metadata``."""
+    return f"data-{disk}-{cluster}-{node_id}"
+
+
+def controllers_service(cluster: str) -> str:
+    """Headless Service of the controllers."""
+    return f"{cluster}-controllers"
+
+
+def brokers_service(cluster: str) -> str:
+    """Headless Service of the brokers; each broker's host name lives below it."""
+    return f"{cluster}-brokers"
+
+
+def bootstrap_service(cluster: str) -> str:
+    """The Service that clients start from."""
+    return f"{cluster}-bootstrap"
+
+
+def identity_map(cluster: str) -> str:
+    """ConfigMap that holds the birth record (rule 13). It has no owner: it outlives the KafkaCluster."""
+    return f"{cluster}-identity"
+
+
+def config_map(cluster: str, node_id: int) -> str:
+    """ConfigMap with the configuration of one broker or controller."""
+    return f"{pod_name(cluster, node_id)}-config"
+
+
+def ca_secret(cluster: str) -> str:
+    """Secret with the cluster's own CA (certificate and key); nobody but the operator reads it."""
+    return f"{cluster}-ca"
+
+
+def tls_secret(cluster: str, node_id: int) -> str:
+    """Secret with one node's key and certificate."""
+    return f"{pod_name(cluster, node_id)}-tls"
+
+
+def operator_secret(cluster: str) -> str:
+    """Secret with the operator's own client certificate for this cluster."""
+    return f"{cluster}-operator"
+
+
+def admin_secret(cluster: str) -> str:
+    """Secret with everything that a first client needs."""
+    return f"{cluster}-admin"
+
+
+def broker_budget(cluster: str) -> str:
+    """PodDisruptionBudget over the brokers."""
+    return f"{cluster}-brokers"
+
+
+def controller_budget(cluster: str) -> str:
+    """PodDisruptionBudget over the controllers."""
+    return f"{cluster}-controllers"
+
+
+def node_host(cluster: str, namespace: str, node_id: int) -> str:
+    """Host name under which a broker or controller is reached inside Kubernetes."""
+    service = controllers_service(cluster) if node_id >= FIRST_CONTROLLER_ID else brokers_service(cluster)
+    return f"{pod_name(cluster, node_id)}.{service}.{namespace}.svc"
+
+
+def mount_path(disk: str) -> str:
+    """Where a disk is mounted in its broker's pod."""
+    return f"{DISKS_ROOT}/{disk}"
+
+
+def log_dir(disk: str) -> str:
+    """The Kafka log dir on a disk, as Kafka's ``log.dirs`` and DescribeLogDirs name it."""
+    return f"{DISKS_ROOT}/{disk}/{LOG_SUBDIR}"

@@ -1,0 +1,115 @@
+"""What Kafka itself says of a cluster, as one immutable snapshot.
+
+Anything that could not be read is None, never an empty value: unknown is not gone (rule 8).
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True)
+class Partition:
+    """One partition as metadata describes it (MetadataResponse, DescribeTopicPartitions).
+
+    Attributes:
+        replicas: the recorded assignment, preferred leader first; includes ``adding`` and ``removing``.
+        elr: eligible leader replicas (KIP-966); None where the broker did not say.
+        leader: broker id, or None while there is no leader.
+        recorded_rf: size of the assignment that the topic was given or last reassigned to.
+    """
+
+    topic: str
+    index: int
+    leader: int | None
+    replicas: tuple[int, ...]
+    isr: tuple[int, ...]
+    elr: tuple[int, ...] | None = None
+    adding: tuple[int, ...] = ()
+    removing: tuple[int, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """``topic-partition``, as Kafka's log folders are called."""
+        return f"{self.topic}-{self.index}"
+
+    @property
+    def recorded_rf(self) -> int:
+        """Replication factor that the partition is meant to have."""
+        return len(set(self.replicas) - set(self.adding)) if self.adding else len(self.replicas)
+
+
+@dataclass(frozen=True)
+class LogDir:
+    """One log dir as its own broker describes it (DescribeLogDirs v4/v5).
+
+    Attributes:
+        error: Kafka's error code, 0 for none; 56 is KAFKA_STORAGE_ERROR, an offline dir.
+        total_bytes, usable_bytes: of the volume, None where unknown.
+        replicas: (topic, partition) → bytes, the future copies left out.
+    """
+
+    path: str
+    error: int = 0
+    total_bytes: int | None = None
+    usable_bytes: int | None = None
+    cordoned: bool = False
+    replicas: Mapping[tuple[str, int], int] = field(default_factory=dict)
+    futures: Mapping[tuple[str, int], int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Broker:
+    """One broker.
+
+    Attributes:
+        fenced: True while registered and fenced; None where the controller did not say.
+        log_dirs: None if the broker could not be asked.
+    """
+
+    id: int
+    rack: str | None
+    fenced: bool | None = None
+    log_dirs: tuple[LogDir, ...] | None = None
+
+
+@dataclass(frozen=True)
+class Voter:
+    """One member of the controller quorum (DescribeQuorum).
+
+    Attributes:
+        caught_up: whether its log end is near the leader's; None where not known.
+    """
+
+    id: int
+    directory_id: str
+    caught_up: bool | None = None
+
+
+@dataclass(frozen=True)
+class Quorum:
+    """The controller quorum (KIP-853)."""
+
+    leader: int
+    voters: tuple[Voter, ...]
+    observers: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
+class KafkaView:
+    """One look at Kafka.
+
+    Attributes:
+        error: why Kafka could not be asked at all, else None. With an error everything else is None.
+        brokers: registered brokers by id; None if unknown.
+        partitions: every partition of every topic, internal ones too; None if unknown.
+        min_isr: topic → its effective min.insync.replicas; None if unknown.
+        metadata_version: the finalized metadata.version level, None if unknown.
+    """
+
+    error: str | None = None
+    cluster_id: str | None = None
+    brokers: Mapping[int, Broker] | None = None
+    partitions: tuple[Partition, ...] | None = None
+    min_isr: Mapping[str, int] | None = None
+    quorum: Quorum | None = None
+    metadata_version: int | None = None

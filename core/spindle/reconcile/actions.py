@@ -1,0 +1,125 @@
+"""The few things that the operator can do. `act` carries them out in order; each one says why.
+
+Every action is idempotent and guarded: by create-only, by server-side apply of fields that are ours, or by UID and
+resourceVersion, so that a leader that has lost its lease unawares does no harm.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True, kw_only=True)
+class Action:
+    """Base of all actions.
+
+    Attributes:
+        reason: CamelCase, becomes the event's reason; empty for what is too routine for an event.
+        message: one sentence for a person.
+    """
+
+    reason: str = ""
+    message: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Create(Action):
+    """Create an object; that it exists already is an error for this pass, never an overwrite."""
+
+    object: Mapping[str, Any]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Apply(Action):
+    """Server-side apply with force, as the operator's field manager."""
+
+    object: Mapping[str, Any]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Patch(Action):
+    """JSON merge patch of one object's metadata (and, for volumes and finalizers, other fields that are ours).
+
+    Guarded by UID and, where given, resourceVersion (both are put into the patch's metadata).
+    """
+
+    kind: str
+    name: str
+    uid: str
+    body: Mapping[str, Any]
+    resource_version: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class SetPodCondition(Action):
+    """Set one condition of a pod (the readiness gate) through its status subresource."""
+
+    pod: str
+    uid: str
+    type: str
+    status: bool
+    why: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Delete(Action):
+    """Delete one object, guarded by its UID."""
+
+    kind: str
+    name: str
+    uid: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class MarkDown(Action):
+    """Replace ``status.takingDown`` by compare-and-swap on the KafkaCluster's resourceVersion."""
+
+    resource_version: str
+    entries: tuple[Mapping[str, Any], ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Evict(Action):
+    """Evict a pod with UID and resourceVersion as preconditions (rule 2). Never by plain deletion."""
+
+    pod: str
+    uid: str
+    resource_version: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class IssueCa(Action):
+    """Make the cluster's CA and store it in its Secret (create-only)."""
+
+    secret: str
+    metadata: Mapping[str, Any]
+
+
+@dataclass(frozen=True, kw_only=True)
+class IssueCertificate(Action):
+    """Sign a certificate with the cluster's CA and write it into its Secret.
+
+    Attributes:
+        metadata: the Secret's metadata (name, labels, owner).
+        client_properties: bootstrap address for a ready ``client.properties``; None for none.
+    """
+
+    metadata: Mapping[str, Any]
+    common_name: str
+    dns_names: tuple[str, ...] = ()
+    client_properties: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class GrantAdmin(Action):
+    """Give the admin principal its ACLs, then note that on its Secret."""
+
+    secret: str
+    uid: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class ElectPreferred(Action):
+    """Ask Kafka to elect the preferred leaders of these partitions."""
+
+    partitions: tuple[tuple[str, int], ...]

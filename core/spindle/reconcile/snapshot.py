@@ -1,0 +1,70 @@
+"""What one reconcile pass saw. Kubernetes objects are raw dicts, exactly as the API server lists them."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from spindle.cluster.view import KafkaView
+
+Object = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """The public facts of a certificate in a Secret; key material never enters the core.
+
+    Attributes:
+        issuer: SHA-256 fingerprint (hex) of the CA certificate that signed it; its own for a CA.
+        not_after: seconds since the epoch.
+    """
+
+    common_name: str
+    dns_names: tuple[str, ...]
+    issuer: str
+    fingerprint: str
+    not_after: float
+
+
+@dataclass(frozen=True)
+class SecretView:
+    """A Secret without its secrets.
+
+    Attributes:
+        certificate: None if the Secret holds no certificate that can be parsed.
+    """
+
+    metadata: Mapping[str, Any]
+    keys: tuple[str, ...]
+    certificate: Certificate | None
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """Everything that `plan` may look at.
+
+    Attributes:
+        cluster: the KafkaCluster object (metadata, spec, status).
+        nodes, volumes, storage_classes: all of them; the others only those labelled with this cluster.
+        claims: PersistentVolumeClaims that carry this cluster's label or are named after it.
+        unknown: resource kinds (``"pods"``, ``"nodes"``, …) that could not be read; their lists are empty and
+            prove nothing (rule 8).
+        entropy: 32 fresh random bytes; the only source of new ids.
+        spindle_image: the image that preflight runs from, the operator's own.
+    """
+
+    cluster: Object
+    spindle_image: str
+    entropy: bytes
+    nodes: tuple[Object, ...] = ()
+    pods: tuple[Object, ...] = ()
+    claims: tuple[Object, ...] = ()
+    volumes: tuple[Object, ...] = ()
+    storage_classes: tuple[Object, ...] = ()
+    services: tuple[Object, ...] = ()
+    config_maps: tuple[Object, ...] = ()
+    secrets: tuple[SecretView, ...] = ()
+    budgets: tuple[Object, ...] = ()
+    brokers: tuple[Object, ...] = ()
+    kafka: KafkaView = field(default_factory=lambda: KafkaView(error="not asked"))
+    admin_granted: bool | None = None
+    unknown: frozenset[str] = frozenset()
