@@ -26,6 +26,7 @@ ANN_DISK: Final = f"{GROUP}/disk"
 ANN_DIRECTORY_ID: Final = f"{GROUP}/directory-id"
 ANN_FS_UUID: Final = f"{GROUP}/fs-uuid"
 ANN_RACK: Final = f"{GROUP}/rack"
+ANN_VOTERS: Final = f"{GROUP}/voters"  # the controllers at birth, as in the identity ConfigMap
 # On pods: what preflight is to find, what it may format, and what the pod was made from.
 ANN_DISKS: Final = f"{GROUP}/disks"
 ANN_CLEARANCE: Final = f"{GROUP}/clearance"
@@ -92,7 +93,7 @@ def pod_name(cluster: str, node_id: int) -> str:
 
 
 def disk_name(index: int) -> str:
-    """Name of a pool's disk: disk0, disk1, …"""
+    """Name of a pool's disk: disk0, disk1 and so on."""
     return f"disk{index}"
 
 

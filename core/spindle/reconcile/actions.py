@@ -102,12 +102,14 @@ class IssueCertificate(Action):
     Attributes:
         metadata: the Secret's metadata (name, labels, owner).
         client_properties: bootstrap address for a ready ``client.properties``; None for none.
+        days: how long it is valid.
     """
 
     metadata: Mapping[str, Any]
     common_name: str
     dns_names: tuple[str, ...] = ()
     client_properties: str | None = None
+    days: int = 1825
 
 
 @dataclass(frozen=True, kw_only=True)
