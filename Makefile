@@ -1,0 +1,42 @@
+# `make` alone lists what there is. Everything works on a fresh Debian machine as root; elsewhere the first call
+# says which system packages to install.
+SHELL := /bin/bash
+PYTHON_IN_VENV := .venv/bin/python
+STAGES := $(PYTHON_IN_VENV) -m tools.stages
+ONLY := $(if $(STAGE),--only $(STAGE))
+
+.PHONY: help setup demo demo-down test test-fast e2e bench generate fmt
+.NOTPARALLEL:
+
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
+
+setup: ## make .venv from requirements.lock (under a second once it is there)
+	@tools/setup.sh
+
+demo: setup ## from nothing to a running demo cluster on this machine
+	@tools/system_packages.sh
+	@$(PYTHON_IN_VENV) -m e2e.demo up
+
+demo-down: setup ## take the demo down again, with everything it made
+	@$(PYTHON_IN_VENV) -m e2e.demo down
+
+test: setup ## everything that must hold before a change lands (STAGE="unit kube" for some stages only)
+	@$(STAGES) test $(ONLY)
+
+test-fast: setup ## the stages that need no testbed
+	@$(STAGES) test-fast $(ONLY)
+
+e2e: setup ## every scenario on the testbed
+	@$(STAGES) e2e $(ONLY)
+
+bench: setup ## the planner's benchmark
+	@$(PYTHON_IN_VENV) -m bench.planner
+
+generate: setup ## crds/, the chart's CRDs and the reference page from the models
+	@$(PYTHON_IN_VENV) -m tools.generate
+	@$(PYTHON_IN_VENV) -m tools.chart_crds
+
+fmt: setup ## format, and mend what ruff can mend
+	@$(PYTHON_IN_VENV) -m ruff format .
+	@$(PYTHON_IN_VENV) -m ruff check --fix .

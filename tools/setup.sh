@@ -1,0 +1,70 @@
+#!/usr/bin/env bash
+# Makes .venv from requirements.lock, with the checkout itself in it. A warm call compares one stamp and ends.
+#
+# PYTHON names the interpreter to build with (3.11 or later); SPINDLE_CACHE the folder for tools that are kept
+# between checkouts (default ~/.cache/spindle).
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+uv_version=0.13.9
+cache=${SPINDLE_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/spindle}
+uv=$cache/tools/uv-$uv_version/bin/uv
+stamp=.venv/.made-from
+
+wanted=$({ pwd; echo "${PYTHON:-}"; cat requirements.lock pyproject.toml tools/setup.sh; } | sha256sum)
+if [[ -x .venv/bin/python && -r $stamp && $(<"$stamp") == "$wanted" ]]; then
+    exit 0
+fi
+
+say() { echo "setup: $*"; }
+
+usable() { # an interpreter that is new enough and can make environments
+    command -v "$1" >/dev/null && "$1" -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' 2>/dev/null
+}
+
+find_python() {
+    local name
+    for name in ${PYTHON:-python3.11 python3.12 python3.13 python3 /usr/bin/python3}; do
+        if usable "$name"; then
+            command -v "$name"
+            return
+        fi
+    done
+    return 1
+}
+
+if ! python=$(find_python); then
+    if [[ -n ${PYTHON:-} ]]; then
+        say "PYTHON=$PYTHON is not a Python 3.11 or later with the venv module" >&2
+        exit 1
+    fi
+    tools/system_packages.sh python3 python3-venv
+    python=$(find_python) || {
+        say "no Python 3.11 or later with the venv module was found; set PYTHON to one" >&2
+        exit 1
+    }
+fi
+
+started=$SECONDS
+if ! [[ -x $uv ]]; then
+    say "uv $uv_version into ${uv%/bin/uv}"
+    mkdir -p "$cache/tools"
+    new=$(mktemp -d "$cache/tools/uv.XXXXXX")
+    trap 'rm -rf "$new"' EXIT
+    "$python" -m venv "$new"
+    "$new/bin/python" -m pip install --quiet --disable-pip-version-check "uv==$uv_version"
+    # Moved only when complete: a call that was interrupted leaves nothing that looks ready.
+    rm -rf "${uv%/bin/uv}"
+    mv -T "$new" "${uv%/bin/uv}"
+fi
+
+if ! [[ -x .venv/bin/python ]] || ! .venv/bin/python -c 'import sys; sys.exit(sys.version_info < (3, 11))'; then
+    say ".venv with $("$python" --version) ($python)"
+    "$uv" venv --quiet --clear --python "$python" .venv
+fi
+rm -f "$stamp"
+say "packages of requirements.lock"
+VIRTUAL_ENV=$PWD/.venv "$uv" pip sync --quiet --require-hashes requirements.lock
+VIRTUAL_ENV=$PWD/.venv "$uv" pip install --quiet --no-deps --editable .
+echo "$wanted" >"$stamp"
+say "ready after $((SECONDS - started)) s"

@@ -1,0 +1,156 @@
+"""Runs the project's checks, one stage after the other, and says what each one cost.
+
+``python -m tools.stages test`` stops at the first stage that fails and names it; a summary closes every run.
+Output of the stages passes through untouched. Single stages: ``python -m tools.stages test --only unit chart``.
+"""
+
+import argparse
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+CODE = ("core", "operator", "agent", "cli", "tools", "tests", "e2e", "bench")
+
+
+@dataclass(frozen=True)
+class Stage:
+    """One step of a run.
+
+    Attributes:
+        says: what it does, in a few words.
+        minutes: when it has hung for certain; it is interrupted then, and killed a minute later.
+    """
+
+    name: str
+    says: str
+    command: tuple[str, ...]
+    minutes: int = 10
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a stage ended; ``code`` None for one that was not reached."""
+
+    stage: Stage
+    seconds: float
+    code: int | None
+
+
+def _python(*args: str) -> tuple[str, ...]:
+    return (sys.executable, "-m", *args)
+
+
+def _pytest(*args: str) -> tuple[str, ...]:
+    return _python("pytest", *args)
+
+
+def stages() -> dict[str, Stage]:
+    """Every stage by name."""
+    folders = [folder for folder in CODE if (ROOT / folder).is_dir()]
+    return {
+        stage.name: stage
+        for stage in (
+            Stage("system", "Debian packages for the testbed", (str(ROOT / "tools/system_packages.sh"),)),
+            Stage("format", "ruff format", _python("ruff", "format", "--check", ".")),
+            Stage("lint", "ruff, every rule", _python("ruff", "check", ".")),
+            Stage("types", "mypy, strict", _python("mypy", *folders)),
+            Stage("imports", "who may import whom", (str(Path(sys.executable).with_name("lint-imports")),)),
+            Stage("unit", "unit and property tests", _pytest("tests/unit", "tests/property")),
+            Stage("chart", "helm lint and the rendered chart", _pytest("tests/chart"), 15),
+            Stage("kube", "on a real API server", _pytest("tests/kube", "-m", "kube"), 20),
+            Stage("kafka", "on real Kafka processes and disks", _pytest("tests/kafka", "-m", "kafka"), 20),
+            Stage("e2e", "a scenario per capability", _pytest("e2e/scenarios", "-m", "capability", "-v"), 35),
+            Stage("scenarios", "every scenario", _pytest("e2e/scenarios", "-m", "e2e", "-v"), 180),
+        )
+    }
+
+
+RUNS: dict[str, tuple[str, ...]] = {
+    "test-fast": ("format", "lint", "types", "imports", "unit", "chart"),
+    "test": ("system", "format", "lint", "types", "imports", "unit", "chart", "kube", "kafka", "e2e"),
+    "e2e": ("system", "scenarios"),
+}
+
+
+def run(stage: Stage) -> int:
+    """Run one stage with the terminal it was given.
+
+    Returns:
+        Its exit code; 124 if it was stopped for having hung.
+    """
+    process = subprocess.Popen(stage.command, cwd=ROOT)
+    try:
+        return process.wait(timeout=stage.minutes * 60)
+    except subprocess.TimeoutExpired:
+        print(f"── {stage.name}: still running after {stage.minutes} minutes, interrupting it", flush=True)
+        _stop(process)
+        return 124
+    except KeyboardInterrupt:
+        # The terminal sent the interrupt to the stage too: what it put up, it may take down first.
+        _stop(process, send=False)
+        raise
+
+
+def _stop(process: "subprocess.Popen[bytes]", *, send: bool = True) -> None:
+    if send:
+        process.send_signal(signal.SIGINT)
+    try:
+        process.wait(timeout=60)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+
+
+def run_all(chosen: Sequence[Stage]) -> list[Outcome]:
+    """Run stages in order, up to and with the first that fails."""
+    outcomes: list[Outcome] = []
+    for number, stage in enumerate(chosen, 1):
+        if outcomes and outcomes[-1].code:
+            outcomes.append(Outcome(stage, 0.0, None))
+            continue
+        print(f"\n── {number}/{len(chosen)} {stage.name}: {stage.says}", flush=True)
+        started = time.monotonic()
+        code = run(stage)
+        seconds = time.monotonic() - started
+        outcomes.append(Outcome(stage, seconds, code))
+        print(f"── {stage.name}: {'ok' if code == 0 else f'FAILED ({code})'} in {seconds:.1f} s", flush=True)
+    return outcomes
+
+
+def summary(name: str, outcomes: Sequence[Outcome]) -> str:
+    """The closing lines of a run."""
+    width = max(len(outcome.stage.name) for outcome in outcomes)
+    lines = [f"\n── {name}"]
+    for outcome in outcomes:
+        word = {None: "not run", 0: "ok"}.get(outcome.code, "FAILED")
+        time_taken = "" if outcome.code is None else f"{outcome.seconds:8.1f} s"
+        lines.append(f"   {outcome.stage.name:<{width}}  {word:<8}{time_taken}")
+    total = sum(outcome.seconds for outcome in outcomes)
+    failed = [outcome.stage.name for outcome in outcomes if outcome.code]
+    lines.append(f"── {name}: {f'FAILED at {failed[0]}' if failed else 'all ok'}, {total:.0f} s in all")
+    return "\n".join(lines)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Entry point."""
+    parser = argparse.ArgumentParser(prog="stages", description="Run the project's checks.")
+    parser.add_argument("run", choices=sorted(RUNS))
+    parser.add_argument("--only", nargs="+", metavar="STAGE", default=[], help="only these stages of the run")
+    options = parser.parse_args(arguments)
+    if unknown := set(options.only) - set(RUNS[options.run]):
+        parser.error(
+            f"{options.run} has no stage {', '.join(sorted(unknown))}, but {', '.join(RUNS[options.run])}"
+        )
+    known = stages()
+    outcomes = run_all([known[name] for name in options.only or RUNS[options.run]])
+    print(summary(options.run, outcomes), flush=True)
+    return 1 if any(outcome.code for outcome in outcomes) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
