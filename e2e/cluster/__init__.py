@@ -1,0 +1,1 @@
+"""The testbed: a real multi-node Kubernetes on one machine, without Docker."""

@@ -1,0 +1,189 @@
+"""A control plane alone: etcd and kube-apiserver on loopback, for tests that need the real API but no nodes.
+
+Nothing runs pods, and unless asked for no controller acts either: what a test writes stays as it is.
+"""
+
+import os
+import shutil
+import socket
+import subprocess
+import tempfile
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from e2e.cluster.build import ensure_kubernetes
+from e2e.cluster.debian import ensure_programs
+from e2e.cluster.pki import Authority
+from e2e.cluster.procs import Process, spawn
+from e2e.cluster.waiting import wait_for
+
+
+class ApiServer:
+    """Context manager: a fresh, empty API server with an administrator's kubeconfig.
+
+    Args:
+        controllers: also run kube-controller-manager (garbage collection, disruption budgets, default service
+            accounts, binding of claims). Without it, pods are accepted although no service account exists.
+
+    Attributes:
+        kubeconfig: path of the administrator's kubeconfig.
+        url: address of the API server.
+    """
+
+    def __init__(self, *, controllers: bool = False) -> None:
+        self._controllers = controllers
+        self._processes: list[Process] = []
+        self._folder: Path | None = None
+        self.url = ""
+        self.kubeconfig = Path()
+
+    def __enter__(self) -> Self:
+        self._programs = ensure_kubernetes()
+        ensure_programs("etcd")
+        # Memory, if there is a file system in it: etcd syncs every write, and these are thrown away.
+        base = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
+        self._folder = Path(tempfile.mkdtemp(prefix="spindle-apiserver-", dir=base))
+        try:
+            self._start(self._folder)
+        except BaseException:
+            self.stop()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    def kubectl(self, *arguments: str, stdin: str | None = None, check: bool = True) -> str:
+        """Run kubectl as administrator and return what it printed.
+
+        Raises:
+            KubectlError: it failed and ``check`` is set.
+        """
+        done = subprocess.run(
+            [self._programs / "kubectl", "--kubeconfig", self.kubeconfig, *arguments],
+            input=stdin,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        if check and done.returncode != 0:
+            raise KubectlError(arguments, done.stdout, done.stderr)
+        return done.stdout
+
+    def log(self) -> str:
+        """The end of what the API server logged."""
+        path = (self._folder or Path()) / "apiserver.log"
+        return path.read_text(errors="replace")[-4000:] if path.exists() else ""
+
+    def stop(self) -> None:
+        """End everything and remove its files; safe to call twice."""
+        while self._processes:
+            self._processes.pop().stop(grace=0)
+        if self._folder:
+            shutil.rmtree(self._folder, ignore_errors=True)
+
+    def _start(self, folder: Path) -> None:
+        etcd_client, etcd_peer, port, manager = free_ports(4)
+        etcd_url = f"http://127.0.0.1:{etcd_client}"
+        self.url = f"https://127.0.0.1:{port}"
+        authority = Authority(folder / "pki")
+        self._processes.append(
+            spawn(
+                etcd_command(folder / "etcd", etcd_client, etcd_peer), folder / "etcd.log", dies_with_us=True
+            )
+        )
+        certificate, key = authority.issue("apiserver", "kube-apiserver", hosts=["127.0.0.1", "localhost"])
+        private, public = authority.service_account_keys()
+        self.kubeconfig = authority.kubeconfig("admin", self.url, "admin", "system:masters")
+        command: list[str | Path] = [
+            self._programs / "kube-apiserver",
+            f"--etcd-servers={etcd_url}",
+            "--bind-address=127.0.0.1",
+            f"--secure-port={port}",
+            f"--client-ca-file={authority.certificate}",
+            f"--tls-cert-file={certificate}",
+            f"--tls-private-key-file={key}",
+            f"--cert-dir={folder / 'pki'}",
+            f"--service-account-key-file={public}",
+            f"--service-account-signing-key-file={private}",
+            "--service-account-issuer=https://kubernetes.default.svc.cluster.local",
+            "--service-cluster-ip-range=10.96.0.0/16",
+            "--endpoint-reconciler-type=none",
+            "--authorization-mode=Node,RBAC",
+            "--allow-privileged=true",
+            "--profiling=false",
+        ]
+        if not self._controllers:
+            command.append("--disable-admission-plugins=ServiceAccount")
+        server = spawn(command, folder / "apiserver.log", dies_with_us=True)
+        self._processes.append(server)
+        wait_for("kube-apiserver", lambda: not server.alive() or self._ready(), seconds=60, detail=self.log)
+        if not server.alive():
+            raise RuntimeError(f"kube-apiserver ended at once:\n{self.log()}")
+        if self._controllers:
+            self._start_controllers(folder, manager, private, authority)
+
+    def _start_controllers(self, folder: Path, port: int, private: Path, authority: Authority) -> None:
+        config = authority.kubeconfig("manager", self.url, "system:kube-controller-manager")
+        command: list[str | Path] = [
+            self._programs / "kube-controller-manager",
+            f"--kubeconfig={config}",
+            f"--authentication-kubeconfig={config}",
+            f"--authorization-kubeconfig={config}",
+            f"--root-ca-file={authority.certificate}",
+            f"--service-account-private-key-file={private}",
+            f"--cert-dir={folder / 'pki'}",
+            "--use-service-account-credentials=true",
+            "--leader-elect=false",
+            "--bind-address=127.0.0.1",
+            f"--secure-port={port}",
+            "--profiling=false",
+        ]
+        self._processes.append(spawn(command, folder / "manager.log", dies_with_us=True))
+        wait_for(
+            "the default service account",
+            lambda: self.kubectl("get", "serviceaccount", "default", "--ignore-not-found", "-o", "name"),
+            seconds=60,
+        )
+
+    def _ready(self) -> bool:
+        return self.kubectl("get", "--raw", "/readyz", check=False) == "ok"
+
+
+class KubectlError(RuntimeError):
+    """kubectl refused; ``stderr`` holds what it said."""
+
+    def __init__(self, arguments: tuple[str, ...], stdout: str, stderr: str) -> None:
+        super().__init__(f"kubectl {' '.join(arguments)}: {stderr.strip() or stdout.strip()}")
+        self.stdout, self.stderr = stdout, stderr
+
+
+def etcd_command(data: Path, client: int, peer: int, host: str = "127.0.0.1") -> list[str]:
+    """Command line of a single etcd; its data is only for us to read."""
+    data.mkdir(parents=True, mode=0o700, exist_ok=True)
+    return [
+        "etcd",
+        f"--data-dir={data}",
+        f"--listen-client-urls=http://{host}:{client}",
+        f"--advertise-client-urls=http://{host}:{client}",
+        f"--listen-peer-urls=http://{host}:{peer}",
+        f"--initial-advertise-peer-urls=http://{host}:{peer}",
+        f"--initial-cluster=default=http://{host}:{peer}",
+        "--logger=zap",
+        "--log-level=warn",
+    ]
+
+
+def free_ports(count: int) -> list[int]:
+    """Ports on loopback that nobody listens on now."""
+    sockets = [socket.socket() for _ in range(count)]
+    try:
+        for each in sockets:
+            each.bind(("127.0.0.1", 0))
+        return [each.getsockname()[1] for each in sockets]
+    finally:
+        for each in sockets:
+            each.close()

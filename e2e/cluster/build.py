@@ -1,0 +1,183 @@
+"""Builds and fetches what the testbed is made of, once per version, into the cache.
+
+Everything here is idempotent and safe to interrupt: an artefact is made beside its final place and renamed
+when it is whole. Compilers and package managers keep their own caches, so an interrupted build goes on where it
+was. Two processes that want the same artefact wait for each other.
+"""
+
+import fcntl
+import hashlib
+import os
+import shutil
+import subprocess
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+from e2e.cluster import versions
+from e2e.cluster.console import Progress, say
+from e2e.cluster.debian import ensure_programs
+from e2e.cluster.paths import PACKAGE, cache_dir
+
+KUBERNETES_PROGRAMS: Final = (
+    "kube-apiserver",
+    "kube-controller-manager",
+    "kube-proxy",
+    "kube-scheduler",
+    "kubectl",
+    "kubelet",
+)
+
+
+class BuildError(RuntimeError):
+    """Something could not be built or fetched; the message carries the end of what the tool said."""
+
+
+def ensure_kubernetes() -> Path:
+    """Folder with the Kubernetes programs, each a link to one multi-call binary; builds it if need be (minutes)."""
+    source = PACKAGE / "go" / "kubernetes"
+
+    def make(folder: Path) -> None:
+        _go_build(f"Kubernetes {versions.KUBERNETES}", source, [("spindle-kubernetes", ".")], folder)
+        for program in KUBERNETES_PROGRAMS:
+            (folder / program).symlink_to("spindle-kubernetes")
+
+    return artefact("kubernetes", versions.KUBERNETES, _digest(source), make)
+
+
+def ensure_kafka_libs() -> Path:
+    """Folder with the jars of a Kafka release: ``java -cp <folder>/* kafka.Kafka`` is the broker."""
+    return _ensure_jars() / "libs"
+
+
+def ensure_jmx_exporter() -> Path:
+    """The jar of the Prometheus JMX exporter's java agent."""
+    return _ensure_jars() / "jmx.jar"
+
+
+def artefact(name: str, version: str, key: str, make: Callable[[Path], None]) -> Path:
+    """The cache's folder for one artefact; ``make`` fills it if it is not there yet.
+
+    Args:
+        name: what it is.
+        version: the version that a person would name.
+        key: digest over everything else that it is made from.
+        make: fills the folder that it is given. Whatever it leaves behind when it fails is thrown away.
+    """
+    final = cache_dir() / f"{name}-{version}-{key[:12]}"
+    if final.is_dir():
+        return final
+    with locked(name):
+        if final.is_dir():  # somebody else made it while we waited
+            return final
+        part = final.with_name(f"{final.name}.part")
+        if part.exists():
+            shutil.rmtree(part)
+        part.mkdir(parents=True)
+        make(part)
+        part.rename(final)
+    return final
+
+
+@contextmanager
+def locked(name: str) -> Iterator[None]:
+    """Hold the cache's lock of this name; the kernel frees it when the holder dies."""
+    cache_dir().mkdir(parents=True, exist_ok=True)
+    with (cache_dir() / f"{name}.lock").open("w") as handle:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            say(f"{name}: another process is making it, waiting")
+            fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+
+
+def run(what: str, *command: str | Path, cwd: Path | None = None, env: dict[str, str] | None = None) -> str:
+    """Run a tool to its end and return what it printed.
+
+    Raises:
+        BuildError: it failed.
+    """
+    done = subprocess.run(
+        command,
+        cwd=cwd,
+        env={**os.environ, **(env or {})},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode != 0:
+        raise BuildError(
+            f"{what}: {command[0]} ended with {done.returncode}\n{(done.stdout + done.stderr)[-3000:]}"
+        )
+    return done.stdout
+
+
+def _digest(folder: Path) -> str:
+    """Digest over the names and contents of a folder's files."""
+    digest = hashlib.sha256()
+    for path in sorted(folder.rglob("*")):
+        if path.is_file():
+            digest.update(f"{path.relative_to(folder)}\0{path.stat().st_size}\0".encode())
+            digest.update(path.read_bytes())
+    return digest.hexdigest()
+
+
+def _go_build(what: str, source: Path, targets: list[tuple[str, str]], folder: Path) -> None:
+    """Compile packages of the module at ``source``; targets are (name of the binary, package)."""
+    ensure_programs("go")
+    env = {"CGO_ENABLED": "0", "GOFLAGS": "-mod=readonly -trimpath -buildvcs=false"}
+    packages = [package for _, package in targets]
+    say(f"{what}: fetching Go modules")
+    listed = run(what, "go", "list", "-deps", *packages, cwd=source, env=env)
+    progress = Progress(f"{what}: compiling packages", len(listed.splitlines()))
+    say(f"{what}: compiling (once; minutes on a slow machine)")
+    for name, package in targets:
+        command = ["go", "build", "-v", "-ldflags", "-s -w", "-o", str(folder / name), package]
+        said: list[str] = []
+        with subprocess.Popen(
+            command, cwd=source, env={**os.environ, **env}, stderr=subprocess.PIPE, text=True
+        ) as process:
+            for line in process.stderr or ():
+                said.append(line)
+                progress.step()
+        if process.returncode != 0:
+            raise BuildError(f"{what}: go build ended with {process.returncode}\n{''.join(said[-30:])}")
+
+
+def _ensure_jars() -> Path:
+    pom = PACKAGE / "kafka" / "pom.xml"
+    version = f"{versions.KAFKA}-jmx{versions.JMX_EXPORTER}"
+    return artefact("kafka", version, _digest(pom.parent), lambda folder: _fetch_jars(pom, folder))
+
+
+def _fetch_jars(pom: Path, folder: Path) -> None:
+    ensure_programs("mvn", "java")
+    what = f"Kafka {versions.KAFKA}"
+    say(f"{what}: fetching jars with Maven")
+    libs = folder / "libs"
+    run(
+        what,
+        *("mvn", "--batch-mode", "--no-transfer-progress", "--file", pom),
+        *(
+            f"-Dkafka.version={versions.KAFKA}",
+            f"-Djmx.version={versions.JMX_EXPORTER}",
+            f"-Dscala={versions.SCALA}",
+        ),
+        f"-DoutputDirectory={libs}",
+        "dependency:copy-dependencies",
+    )
+    (agent,) = libs.glob("jmx_prometheus_javaagent-*.jar")
+    agent.rename(folder / "jmx.jar")
+    _check_one_log4j(libs)
+
+
+def _check_one_log4j(libs: Path) -> None:
+    """Kafka logs nothing, without an error, if the binding between slf4j and log4j is of another version."""
+    found = {path.stem.rsplit("-", 1)[1] for path in libs.glob("log4j-*.jar")}
+    if len(found) != 1:
+        raise BuildError(
+            f"jars of several log4j versions: {sorted(found)}; set log4j.version in pom.xml to Kafka's"
+        )

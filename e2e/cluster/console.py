@@ -1,0 +1,48 @@
+"""What the testbed says while it works: one line per step, with the time since the command began."""
+
+import os
+import sys
+import time
+
+_began = time.monotonic()
+_quiet = bool(os.environ.get("SPINDLE_TESTBED_QUIET"))
+
+
+def say(text: str) -> None:
+    """Print one line to stderr (stdout belongs to answers), with the seconds since start."""
+    if not _quiet:
+        print(f"[{time.monotonic() - _began:6.1f} s] {text}", file=sys.stderr, flush=True)
+
+
+class Progress:
+    """Work of which it is known how many parts it has: says now and then how far it is and what is left.
+
+    Args:
+        what: the work's name.
+        total: number of parts.
+        every: least number of seconds between two lines.
+    """
+
+    def __init__(self, what: str, total: int, every: float = 10.0) -> None:
+        self._what, self._total, self._every = what, max(total, 1), every
+        self._done = 0
+        self._began = self._said = time.monotonic()
+
+    def step(self, parts: int = 1) -> None:
+        """Count parts as done."""
+        self._done += parts
+        now = time.monotonic()
+        if now - self._said < self._every:
+            return
+        self._said = now
+        say(
+            f"{self._what}: {self._done} of {self._total}, {describe_left(self._done, self._total, now - self._began)}"
+        )
+
+
+def describe_left(done: int, total: int, elapsed: float) -> str:
+    """How long the rest will take if it goes on as it went so far, in words."""
+    if done <= 0:
+        return "time left unknown"
+    left = elapsed * max(total - done, 0) / done
+    return f"about {left:.0f} s left" if left < 90 else f"about {left / 60:.0f} min left"

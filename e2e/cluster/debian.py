@@ -1,0 +1,73 @@
+"""Programs that the testbed needs from the system; on Debian and its kin, missing ones are installed."""
+
+import os
+import shutil
+import subprocess
+from typing import Final
+
+from e2e.cluster.console import say
+
+# Where programs are that are not on everybody's PATH.
+_PATH: Final = f"{os.environ.get('PATH', '')}:/usr/local/sbin:/usr/sbin:/sbin"
+
+# Program -> Debian package. No package: it must be there already.
+_PACKAGES: Final = {
+    "buildah": "buildah",
+    "containerd": "containerd",
+    "conntrack": "conntrack",
+    "debootstrap": "debootstrap",
+    "etcd": "etcd-server",
+    "go": None,
+    "ip": "iproute2",
+    "java": "openjdk-17-jre-headless",
+    "mkfs.ext4": "e2fsprogs",
+    "mkfs.xfs": "xfsprogs",
+    "mvn": "maven",
+    "nft": "nftables",
+    "nsenter": "util-linux",
+    "runc": "runc",
+}
+# Packages without a program on the path: a file that shows that they are there.
+_FILES: Final = {"/usr/lib/cni/bridge": "containernetworking-plugins"}
+
+
+class MissingProgramError(RuntimeError):
+    """A program is missing and cannot be installed here; the message says which and what to do."""
+
+
+def which(program: str) -> str | None:
+    """Full path of a program, also if it is where only an administrator's PATH looks."""
+    return shutil.which(program, path=_PATH)
+
+
+def ensure_programs(*programs: str) -> None:
+    """Install the packages of those programs that are missing.
+
+    Raises:
+        MissingProgramError: one cannot be installed.
+    """
+    missing = [program for program in programs if not which(program)]
+    by_hand = [program for program in missing if not _PACKAGES[program]]
+    if by_hand:
+        raise MissingProgramError(
+            f"please install {', '.join(by_hand)} (Go: 1.26 or later) and put it on the PATH"
+        )
+    _install(sorted({_PACKAGES[program] or program for program in missing}))
+
+
+def ensure_cni_plugins() -> None:
+    """Install the packages that bring no program on the PATH."""
+    _install([package for file, package in _FILES.items() if not os.path.exists(file)])  # noqa: PTH110
+
+
+def _install(packages: list[str]) -> None:
+    if not packages:
+        return
+    if os.geteuid() != 0 or not which("apt-get"):
+        raise MissingProgramError(f"please install these packages (named as in Debian): {' '.join(packages)}")
+    say(f"installing {' '.join(packages)}")
+    env = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
+    for arguments in (["update", "-qq"], ["install", "-y", "-qq", "--no-install-recommends", *packages]):
+        done = subprocess.run(["apt-get", *arguments], env=env, capture_output=True, text=True, check=False)
+        if done.returncode != 0:
+            raise MissingProgramError(f"apt-get {arguments[0]} failed:\n{done.stderr[-2000:]}")
