@@ -1,0 +1,184 @@
+"""KafkaRebalance: a proposal to move replicas. It expires, and only its approval can be changed."""
+
+from typing import Annotated
+
+from pydantic import ConfigDict, Field
+
+from spindle.api.common import (
+    ApiModel,
+    Bytes,
+    Condition,
+    Count,
+    ObjectMeta,
+    Path,
+    Sentence,
+    Short,
+    Time,
+    TopicName,
+    atomic,
+    conditions_field,
+    longest,
+    rule,
+    rules,
+)
+from spindle.cluster.names import API_VERSION
+
+MAX_MOVES = 2000
+
+Hash = Annotated[
+    str,
+    Field(
+        json_schema_extra=rules(
+            rule(
+                "self.matches('^[0-9a-f]{8,128}$')",
+                "this is a hash of 8 to 128 hexadecimal digits: copy spec.inputHash as it stands",
+            ),
+            maxLength=128,
+        )
+    ),
+]
+
+_FROZEN = "a proposal cannot be changed: only approved can; delete it and have a new one made"
+
+
+def _frozen() -> dict[str, object]:
+    return rules(rule("self == oldSelf", _FROZEN))
+
+
+def _frozen_presence(*fields: str) -> list[dict[str, str]]:
+    """Optional fields neither come nor go (a rule on the field itself sees only changes of its value)."""
+    return [
+        rule(f"has(self.{field}) == has(oldSelf.{field})", _FROZEN, field=f".{field}") for field in fields
+    ]
+
+
+class Move(ApiModel):
+    """One replica that is to move to another broker or another disk."""
+
+    topic: TopicName = Field(description="Topic of the replica.")
+    partition: Count = Field(description="Partition of the replica.")
+    from_broker: Count = Field(description="Broker that it leaves.")
+    from_dir: Path = Field(description="Log dir that it leaves.")
+    to_broker: Count = Field(description="Broker that it goes to; the same one for a move between disks.")
+    to_dir: Path = Field(description="Log dir that it goes to.")
+    bytes: Bytes = Field(description="Size of the replica in bytes when the plan was made.")
+    reason: Annotated[str, Field(json_schema_extra=longest(256))] = Field(
+        "", description="Why it is to move, as a sentence."
+    )
+
+
+class Cost(ApiModel):
+    """What the moves cost."""
+
+    bytes_inter: Bytes = Field(0, description="Bytes that go over the network, from broker to broker.")
+    bytes_intra: Bytes = Field(0, description="Bytes that go from disk to disk of one broker.")
+    moves: Count = Field(0, description="How many replicas move.")
+
+
+class Gain(ApiModel):
+    """What the moves are good for: some figures before and after."""
+
+    fullest_percent_before: Count | None = Field(
+        None, description="Fill of the fullest disk before, in per cent."
+    )
+    fullest_percent_after: Count | None = Field(
+        None, description="Fill of the fullest disk after, in per cent."
+    )
+    disks_out_of_band_before: Count | None = Field(None, description="Disks too full or too empty before.")
+    disks_out_of_band_after: Count | None = Field(None, description="Disks too full or too empty after.")
+    brokers_out_of_band_before: Count | None = Field(
+        None, description="Brokers too full or too empty before."
+    )
+    brokers_out_of_band_after: Count | None = Field(None, description="Brokers too full or too empty after.")
+    rack_violations_before: Count | None = Field(None, description="Partitions on too few racks before.")
+    rack_violations_after: Count | None = Field(None, description="Partitions on too few racks after.")
+
+
+class Forecast(ApiModel):
+    """What would come without the moves."""
+
+    horizon_hours: Count | None = Field(None, description="How far the forecast looks ahead, in hours.")
+    fullest_percent: Count | None = Field(None, description="Fill of the fullest disk then, in per cent.")
+    first_full_at: Time | None = Field(None, description="When the first disk would be full.")
+    first_full_disk: Path | None = Field(None, description="Which disk that is: <broker id>:<log dir>.")
+
+
+class KafkaRebalanceSpec(ApiModel):
+    """The proposal. Nothing acts on it in this version."""
+
+    model_config = ConfigDict(
+        json_schema_extra=rules(
+            rule(
+                "!has(self.approved) || self.approved == self.inputHash",
+                "approved must be the inputHash of this proposal, which says what was looked at: copy spec.inputHash, "
+                "or remove approved to withdraw it",
+                field=".approved",
+            ),
+            *_frozen_presence("forecast"),
+        )
+    )
+
+    cluster: Short = Field(description="Name of the KafkaCluster.", json_schema_extra=_frozen())
+    input_hash: Hash = Field(
+        description="Hash of the state that the plan was made from.", json_schema_extra=_frozen()
+    )
+    expires: Time = Field(
+        description="After this time the proposal is no longer carried out.", json_schema_extra=_frozen()
+    )
+    forecast: Forecast | None = Field(
+        None, description="What would come without the moves.", json_schema_extra=_frozen()
+    )
+    moves: list[Move] = Field(
+        description="The moves, in order. A larger plan is made of successive proposals.",
+        json_schema_extra=atomic(most=MAX_MOVES, **_frozen()),
+    )
+    cost: Cost = Field(default_factory=Cost, description="What the moves cost.", json_schema_extra=_frozen())
+    gain: Gain = Field(
+        default_factory=Gain, description="What the moves are good for.", json_schema_extra=_frozen()
+    )
+    approved: Hash | None = Field(
+        None,
+        description="Set by a person to the value of inputHash: carry this proposal out. Nothing else can be changed.",
+    )
+
+
+class Dropped(ApiModel):
+    """A move that was left out, and why."""
+
+    topic: TopicName = Field(description="Topic of the replica.")
+    partition: Count = Field(description="Partition of the replica.")
+    reason: Short = Field("", description="One word in CamelCase.")
+    message: Sentence = Field("", description="Why it was left out, as a sentence.")
+
+
+class KafkaRebalanceStatus(ApiModel):
+    """How far the proposal is."""
+
+    observed_generation: int | None = Field(
+        None,
+        description="Generation of the spec that this status is about.",
+        json_schema_extra={"format": "int64"},
+    )
+    phase: Short | None = Field(
+        None, description="Proposed, Approved, Running, Done, Cancelled, Expired or Failed."
+    )
+    conditions: list[Condition] = conditions_field()
+    moved_bytes: Bytes | None = Field(None, description="Bytes moved so far.")
+    moved_moves: Count | None = Field(None, description="Moves finished so far.")
+    progress: Short | None = Field(None, description="Finished moves of all moves: 12/340.")
+    eta: Time | None = Field(None, description="When it should be done.")
+    dropped: list[Dropped] = Field(
+        default_factory=list,
+        description="Moves that were left out when they were checked again, and why.",
+        json_schema_extra=atomic(most=MAX_MOVES),
+    )
+
+
+class KafkaRebalance(ApiModel):
+    """A proposal to move replicas between disks, brokers and racks."""
+
+    api_version: str = API_VERSION
+    kind: str = "KafkaRebalance"
+    metadata: ObjectMeta = Field(default_factory=ObjectMeta)
+    spec: KafkaRebalanceSpec = Field(description="The proposal.")
+    status: KafkaRebalanceStatus | None = Field(None, description="How far it is, written by Spindle.")

@@ -1,0 +1,120 @@
+"""Kafka's configuration keys that Spindle sets itself, and what to do instead of setting them."""
+
+from dataclasses import dataclass
+from typing import Final
+
+
+@dataclass(frozen=True)
+class Owned:
+    """Keys that are owned for one reason.
+
+    Attributes:
+        subject: what the keys are about, two or three words.
+        way_out: what the user does instead; a clause without a full stop and without single quotes.
+        keys: exact names.
+        prefixes: beginnings of names.
+    """
+
+    subject: str
+    way_out: str
+    keys: tuple[str, ...] = ()
+    prefixes: tuple[str, ...] = ()
+
+    def has(self, key: str) -> bool:
+        """Whether this key is among them."""
+        return key in self.keys or key.startswith(self.prefixes)
+
+
+OWNED: Final = (
+    Owned(
+        "log dirs",
+        "remove it and describe the disks under brokerPools[].disks, each becomes a log dir",
+        keys=("log.dir", "log.dirs", "metadata.log.dir"),
+    ),
+    Owned(
+        "cordoned disks",
+        "remove it and cordon a disk by a wish in its KafkaBroker, spec.wishes[].cordoned",
+        keys=("cordoned.log.dirs",),
+    ),
+    Owned(
+        "racks",
+        "remove it and say under racks.topologyKey which node label is the rack",
+        keys=("broker.rack",),
+    ),
+    Owned(
+        "identity and roles",
+        "remove it, ids are given by Spindle and recorded in each KafkaBroker",
+        keys=(
+            "node.id",
+            "broker.id",
+            "broker.id.generation.enable",
+            "reserved.broker.max.id",
+            "process.roles",
+            "cluster.id",
+        ),
+    ),
+    Owned(
+        "the controller quorum",
+        "remove it and set controllers.replicas",
+        keys=("controller.listener.names",),
+        prefixes=("controller.quorum.",),
+    ),
+    Owned(
+        "listeners",
+        "remove it, clients use the listener that status.bootstrap names",
+        keys=(
+            "listeners",
+            "advertised.listeners",
+            "inter.broker.listener.name",
+            "control.plane.listener.name",
+            "early.start.listeners",
+            "host.name",
+            "advertised.host.name",
+            "port",
+            "advertised.port",
+        ),
+        prefixes=("listener.",),
+    ),
+    Owned(
+        "security",
+        "remove it, certificates, authentication and authorization are set up by Spindle; rights are given by ACLs "
+        "with the admin Secret",
+        keys=(
+            "authorizer.class.name",
+            "super.users",
+            "allow.everyone.if.no.acl.found",
+            "principal.builder.class",
+            "connections.max.reauth.ms",
+        ),
+        prefixes=("ssl.", "sasl.", "security.", "delegation.token.", "password.encoder."),
+    ),
+    Owned(
+        "throttles",
+        "remove it, replication and moves are throttled by Spindle while they run",
+        keys=(
+            "replica.alter.log.dirs.io.max.bytes.per.second",
+            "leader.replication.throttled.rate",
+            "follower.replication.throttled.rate",
+            "leader.replication.throttled.replicas",
+            "follower.replication.throttled.replicas",
+        ),
+    ),
+    Owned(
+        "ZooKeeper",
+        "remove it, Kafka 4 has no ZooKeeper",
+        prefixes=("zookeeper.",),
+    ),
+    Owned(
+        "versions",
+        "remove it and set spec.version",
+        keys=("inter.broker.protocol.version", "log.message.format.version"),
+    ),
+)
+
+
+def owned(key: str) -> str | None:
+    """Why a key may not be set, and the way out; None for a key that is the user's."""
+    for group in OWNED:
+        if group.has(key):
+            return f"{key} is owned by Spindle ({group.subject}): {group.way_out}"
+    return None
