@@ -1,0 +1,180 @@
+"""``server.properties`` of brokers and controllers, as text that is the same for the same input.
+
+The keys that decide who a node is, where its data lies and who may talk to it belong to Spindle and win over the user's
+configuration; everything else is a default that the user's configuration wins over. ``log.dirs`` is missing:
+preflight adds it, since only it sees the disks.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from spindle.cluster import names
+from spindle.cluster.layout import Layout
+
+_FULL_REPLICATION: Final = 3
+# Only a name that stands first and holds nothing but these letters becomes a principal; any other subject
+# stays whole and so is nobody that we know.
+_PRINCIPAL_RULE: Final = "RULE:^CN=([A-Za-z0-9._-]+)(,.*)?$/$1/,DEFAULT"
+_VERSION: Final = re.compile(r"(\d+)\.(\d+)\.\d+")
+
+
+@dataclass(frozen=True, kw_only=True)
+class NodeConfig:
+    """What the configuration of one node is made from.
+
+    Attributes:
+        host: name or address under which the others reach the node.
+        controllers: node id → host of every controller.
+        brokers: how many brokers the cluster is meant to have; replication factors follow from it.
+        config: the user's, of the whole cluster.
+        pool_config: the user's, of the broker's pool; wins over `config`.
+        bind: address to listen on; empty for all.
+    """
+
+    node_id: int
+    host: str
+    controllers: Mapping[int, str]
+    brokers: int
+    config: Mapping[str, str] = field(default_factory=dict)
+    pool_config: Mapping[str, str] = field(default_factory=dict)
+    bind: str = ""
+    layout: Layout = field(default_factory=Layout)
+
+
+def node_config(
+    cluster: str,
+    namespace: str,
+    node_id: int,
+    *,
+    controllers: tuple[int, ...],
+    brokers: int,
+    config: Mapping[str, str] | None = None,
+    pool_config: Mapping[str, str] | None = None,
+) -> NodeConfig:
+    """The inputs of a node that runs in Kubernetes, its hosts named as its Services name them.
+
+    Args:
+        controllers: node ids of all controllers.
+    """
+    return NodeConfig(
+        node_id=node_id,
+        host=names.node_host(cluster, namespace, node_id),
+        controllers={other: names.node_host(cluster, namespace, other) for other in sorted(controllers)},
+        brokers=brokers,
+        config=config or {},
+        pool_config=pool_config or {},
+    )
+
+
+def broker_properties(node: NodeConfig, *, rack: str | None) -> str:
+    """A broker's ``server.properties`` without ``log.dirs``."""
+    owned = _common(node) | {
+        "process.roles": "broker",
+        "listeners": ",".join(
+            f"{listener}://{node.bind}:{port}"
+            for listener, port in (
+                (names.LISTENER_REPLICATION, names.PORT_REPLICATION),
+                (names.LISTENER_CLIENT, names.PORT_CLIENT),
+            )
+        ),
+        "advertised.listeners": ",".join(
+            f"{listener}://{node.host}:{port}"
+            for listener, port in (
+                (names.LISTENER_REPLICATION, names.PORT_REPLICATION),
+                (names.LISTENER_CLIENT, names.PORT_CLIENT),
+            )
+        ),
+        "inter.broker.listener.name": names.LISTENER_REPLICATION,
+    }
+    if rack is not None:
+        owned["broker.rack"] = rack
+    return render({**_defaults(node.brokers), **node.config, **node.pool_config, **owned})
+
+
+def controller_properties(node: NodeConfig) -> str:
+    """A controller's ``server.properties`` without ``log.dirs``.
+
+    The cluster's defaults stand in it too: it is the controllers that give a new topic its replication factor and
+    that know the least in-sync replicas.
+    """
+    owned = _common(node) | {
+        "process.roles": "controller",
+        "listeners": f"{names.LISTENER_CONTROLLER}://{node.bind}:{names.PORT_CONTROLLER}",
+        "advertised.listeners": f"{names.LISTENER_CONTROLLER}://{node.host}:{names.PORT_CONTROLLER}",
+    }
+    return render({**_defaults(node.brokers), **node.config, **owned})
+
+
+def render(properties: Mapping[str, str]) -> str:
+    """Properties as ``java.util.Properties`` reads them back, sorted by key."""
+    return "".join(
+        f"{_escape(key, key=True)}={_escape(value, key=False)}\n" for key, value in sorted(properties.items())
+    )
+
+
+def release_version(version: str) -> str:
+    """What ``kafka-storage format --release-version`` takes for a Kafka version.
+
+    Raises:
+        ValueError: the text is no version such as ``4.3.1``.
+    """
+    match = _VERSION.fullmatch(version)
+    if match is None:
+        raise ValueError(f"{version!r} is no Kafka version such as 4.3.1")
+    return f"{match[1]}.{match[2]}"
+
+
+def _common(node: NodeConfig) -> dict[str, str]:
+    listeners = (names.LISTENER_CONTROLLER, names.LISTENER_REPLICATION, names.LISTENER_CLIENT)
+    tls = node.layout.tls_dir
+    return {
+        "node.id": str(node.node_id),
+        "controller.listener.names": names.LISTENER_CONTROLLER,
+        "controller.quorum.bootstrap.servers": ",".join(
+            f"{host}:{names.PORT_CONTROLLER}" for _, host in sorted(node.controllers.items())
+        ),
+        "listener.security.protocol.map": ",".join(f"{listener}:SSL" for listener in listeners),
+        "metadata.log.dir": node.layout.metadata_log_dir,
+        "ssl.client.auth": "required",
+        "ssl.endpoint.identification.algorithm": "https",
+        "ssl.keystore.type": "PEM",
+        "ssl.keystore.location": f"{tls}/keystore.pem",
+        "ssl.truststore.type": "PEM",
+        "ssl.truststore.location": f"{tls}/ca.crt",
+        "ssl.principal.mapping.rules": _PRINCIPAL_RULE,
+        "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+        "allow.everyone.if.no.acl.found": "false",
+        "super.users": f"User:{names.PRINCIPAL_NODE};User:{names.PRINCIPAL_OPERATOR}",
+    }
+
+
+def _defaults(brokers: int) -> dict[str, str]:
+    """Defaults of a cluster: three copies where there are brokers for them, of which two must have a record."""
+    copies = max(1, min(_FULL_REPLICATION, brokers))
+    in_sync = max(1, copies - 1)
+    return {
+        "default.replication.factor": str(copies),
+        "min.insync.replicas": str(in_sync),
+        "offsets.topic.replication.factor": str(copies),
+        "transaction.state.log.replication.factor": str(copies),
+        "transaction.state.log.min.isr": str(in_sync),
+        "share.coordinator.state.topic.replication.factor": str(copies),
+        "share.coordinator.state.topic.min.isr": str(in_sync),
+    }
+
+
+def _escape(text: str, *, key: bool) -> str:
+    result = []
+    for position, character in enumerate(text):
+        if character in "\\\t\n\r\f":
+            result.append({"\\": "\\\\", "\t": "\\t", "\n": "\\n", "\r": "\\r", "\f": "\\f"}[character])
+        elif (character == " " and (key or position == 0)) or (key and character in "=:#!"):
+            result.append("\\" + character)
+        elif " " <= character <= "~":
+            result.append(character)
+        else:
+            units = character.encode("utf-16-be")
+            result += [f"\\u{units[i]:02x}{units[i + 1]:02x}" for i in range(0, len(units), 2)]
+    return "".join(result)

@@ -1,0 +1,53 @@
+"""The ConfigMap of one broker or controller: what preflight makes the final configuration from."""
+
+import json
+from typing import Any
+
+from spindle.cluster import config, names
+from spindle.manifests.inputs import ClusterInputs, NodeInputs, VoterInputs
+from spindle.manifests.metadata import labels, owner, role_of
+
+
+def node_config_map(
+    cluster: ClusterInputs, node: NodeInputs, voters: tuple[VoterInputs, ...] = ()
+) -> dict[str, Any]:
+    """ConfigMap ``<pod>-config`` with ``server.properties`` and ``node.json``.
+
+    Args:
+        voters: the quorum at birth; needed for controllers, ignored for brokers. It matters only to a controller
+            whose disk is blank at the cluster's birth, so it is not part of the pod's hash.
+    """
+    role = role_of(node)
+    document: dict[str, Any] = {
+        "cluster": cluster.name,
+        "namespace": cluster.namespace,
+        "clusterId": cluster.cluster_id,
+        "nodeId": node.node_id,
+        "role": role,
+        "releaseVersion": config.release_version(cluster.version),
+        "sharedFilesystem": cluster.shared_filesystem,
+    }
+    if role == names.ROLE_CONTROLLER:
+        document["voters"] = [
+            {
+                "id": voter.node_id,
+                "host": names.node_host(cluster.name, cluster.namespace, voter.node_id),
+                "port": names.PORT_CONTROLLER,
+                "directoryId": voter.directory_id,
+            }
+            for voter in voters
+        ]
+    return {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {
+            "name": names.config_map(cluster.name, node.node_id),
+            "namespace": cluster.namespace,
+            "labels": labels(cluster, node),
+            "ownerReferences": [owner(cluster)],
+        },
+        "data": {
+            "server.properties": node.server_properties,
+            "node.json": json.dumps(document, indent=2, sort_keys=True) + "\n",
+        },
+    }

@@ -1,0 +1,101 @@
+"""What the builders of a broker's or controller's pod need to know, as plain values."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+ACTIVE: Final = "Active"
+PLACEHOLDER: Final = "Placeholder"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClusterInputs:
+    """What all pods of one KafkaCluster share.
+
+    Attributes:
+        name, namespace, uid: of the KafkaCluster; it becomes the pods' controller owner.
+        cluster_id: Kafka's cluster id from the birth record.
+        version: Kafka's version, for example ``4.3.1``.
+        spindle_image: what inspect and preflight run from.
+        image: Kafka's image; None for ``apache/kafka:<version>``.
+        tolerations: the user's, beside those that every Kafka pod has.
+        shared_nodes: whether several brokers (or controllers) of this cluster may share a node.
+        shared_filesystem: whether disks may be folders of one file system (``spec.disks.sharedFilesystem``).
+        metrics: whether the pods say to Prometheus that they may be scraped.
+    """
+
+    name: str
+    namespace: str
+    uid: str
+    cluster_id: str
+    version: str
+    spindle_image: str
+    image: str | None = None
+    tolerations: tuple[Mapping[str, Any], ...] = ()
+    priority_class: str | None = None
+    pull_secrets: tuple[str, ...] = ()
+    node_selector: Mapping[str, str] = field(default_factory=dict)
+    shared_nodes: bool = False
+    shared_filesystem: bool = False
+    metrics: bool = True
+
+
+@dataclass(frozen=True, kw_only=True)
+class DiskInputs:
+    """One disk of a pod.
+
+    Attributes:
+        name: ``disk0``, …; a controller's only one is ``metadata``.
+        claim: name of its PersistentVolumeClaim.
+        directory_id: what its ``meta.properties`` says or is to say.
+        fs_uuid: of the file system that was cleared for this directory id, None until one was.
+        mode: ``Active``, or ``Placeholder`` for a disk that the pod must start without.
+    """
+
+    name: str
+    claim: str
+    directory_id: str
+    fs_uuid: str | None = None
+    mode: str = ACTIVE
+
+
+@dataclass(frozen=True, kw_only=True)
+class Zone:
+    """A zone that a pod must be scheduled to while none of its claims is bound."""
+
+    topology_key: str
+    value: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class NodeInputs:
+    """One broker or controller.
+
+    Attributes:
+        server_properties: as rendered by `spindle.cluster.config`, complete but for ``log.dirs``.
+        disks: a broker's disks in the order of their names; a controller's single one.
+        resources: ``{"requests": {...}, "limits": {...}}``; None or an empty one takes the defaults.
+        heap: the JVM's heap in its own notation (``1g``), None for the default.
+        jvm_options: further options of the JVM.
+        zone: None once a claim is bound (the volume pins the pod then), or where there are no zones.
+        pool: a broker's pool; None for controllers.
+        budget: the PodDisruptionBudget that counts the pod; None for the usual one of its role.
+    """
+
+    node_id: int
+    server_properties: str
+    disks: tuple[DiskInputs, ...]
+    resources: Mapping[str, Any] | None = None
+    heap: str | None = None
+    jvm_options: tuple[str, ...] = ()
+    zone: Zone | None = None
+    pool: str | None = None
+    budget: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class VoterInputs:
+    """One member of the quorum at birth, from the birth record (rule 13)."""
+
+    node_id: int
+    directory_id: str

@@ -1,0 +1,307 @@
+"""The bare pods of brokers and controllers.
+
+Two init containers (from Spindle's image) look at the disks and prepare them; Kafka's container is the stock image, started
+through a small shell check that preflight leaves in the hand-over folder, because the restart of a container runs
+no init containers.
+"""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from typing import Any, Final
+
+from spindle.cluster import names
+from spindle.cluster.layout import METADATA_DISK, Layout
+from spindle.manifests import jvm
+from spindle.manifests.inputs import PLACEHOLDER, ClusterInputs, DiskInputs, NodeInputs
+from spindle.manifests.metadata import labels, owner, role_of
+
+# Raise it when a change of this module must reach pods that run already.
+TEMPLATE: Final = 1
+
+KAFKA_UID: Final = 1000  # `appuser` of apache/kafka
+# A controlled shutdown takes at most five minutes, then the logs are closed. It ends as soon as it is done.
+GRACE_SECONDS: Final = 330
+HOSTNAME_KEY: Final = "kubernetes.io/hostname"
+
+_LAYOUT: Final = Layout()
+_NO_PRIVILEGES: Final[dict[str, Any]] = {
+    "allowPrivilegeEscalation": False,
+    "capabilities": {"drop": ["ALL"]},
+    "readOnlyRootFilesystem": True,
+}
+# Kubernetes' own eviction would take a zone's brokers down after five minutes, past rule 2.
+_STAY: Final[tuple[dict[str, Any], ...]] = tuple(
+    {"key": f"node.kubernetes.io/{what}", "operator": "Exists", "effect": "NoExecute"}
+    for what in ("not-ready", "unreachable")
+)
+
+
+def broker_pod(cluster: ClusterInputs, node: NodeInputs) -> dict[str, Any]:
+    """The pod of one broker; its name is that of its KafkaBroker.
+
+    A disk in mode ``Placeholder`` has no volume in the pod: preflight puts a regular file where it would be.
+    """
+    return _pod(cluster, node)
+
+
+def controller_pod(cluster: ClusterInputs, node: NodeInputs) -> dict[str, Any]:
+    """The pod of one controller; its only disk is called ``metadata``."""
+    if [disk.name for disk in node.disks] != [METADATA_DISK]:
+        raise ValueError(f"controller {node.node_id} has one disk, called {METADATA_DISK}")
+    return _pod(cluster, node)
+
+
+def spec_hash(cluster: ClusterInputs, node: NodeInputs) -> str:
+    """Hash over what a running pod must be remade for.
+
+    Left out are where the pod is scheduled, Spindle's image and the certificates (the next restart takes those), the
+    file systems' UUIDs (they become known while the pod waits for its clearance), and of a placeholder everything
+    but that it is one.
+    """
+    matters = {
+        "template": TEMPLATE,
+        "clusterId": cluster.cluster_id,
+        "image": kafka_image(cluster),
+        "tolerations": [dict(entry) for entry in cluster.tolerations],
+        "priorityClass": cluster.priority_class,
+        "pullSecrets": list(cluster.pull_secrets),
+        "nodeSelector": dict(cluster.node_selector),
+        "metrics": cluster.metrics,
+        "sharedFilesystem": cluster.shared_filesystem,
+        "config": node.server_properties,
+        "resources": _resources(node),
+        "jvm": [jvm.heap_options(role_of(node), node.heap), *node.jvm_options],
+        "disks": [
+            [disk.name, disk.mode]
+            if disk.mode == PLACEHOLDER
+            else [disk.name, disk.mode, disk.claim, disk.directory_id]
+            for disk in node.disks
+        ],
+    }
+    return hashlib.sha256(json.dumps(matters, sort_keys=True).encode()).hexdigest()[:16]
+
+
+def kafka_image(cluster: ClusterInputs) -> str:
+    """Kafka's image: the user's, or the stock one of the version."""
+    return cluster.image or f"apache/kafka:{cluster.version}"
+
+
+def disks_annotation(disks: tuple[DiskInputs, ...]) -> str:
+    """What preflight is to find, as the text of the pod's annotation; fixed once the pod is made."""
+    return json.dumps(
+        [
+            {"name": disk.name, "directoryId": disk.directory_id, "fsUuid": disk.fs_uuid, "mode": disk.mode}
+            for disk in disks
+        ]
+    )
+
+
+def _pod(cluster: ClusterInputs, node: NodeInputs) -> dict[str, Any]:
+    name = names.pod_name(cluster.name, node.node_id)
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {
+            "name": name,
+            "namespace": cluster.namespace,
+            "labels": labels(cluster, node) | {names.LABEL_BUDGET: node.budget or _budget(cluster, node)},
+            "annotations": _annotations(cluster, node),
+            "ownerReferences": [owner(cluster)],
+        },
+        "spec": _spec(cluster, node, name),
+    }
+
+
+def _spec(cluster: ClusterInputs, node: NodeInputs, name: str) -> dict[str, Any]:
+    broker = role_of(node) == names.ROLE_BROKER
+    service = names.brokers_service if broker else names.controllers_service
+    spec: dict[str, Any] = {
+        "hostname": name,
+        "subdomain": service(cluster.name),
+        "restartPolicy": "Always",
+        "terminationGracePeriodSeconds": GRACE_SECONDS,
+        "automountServiceAccountToken": False,
+        "enableServiceLinks": False,
+        "securityContext": {
+            "runAsNonRoot": True,
+            "runAsUser": KAFKA_UID,
+            "runAsGroup": KAFKA_UID,
+            "fsGroup": KAFKA_UID,
+            "fsGroupChangePolicy": "OnRootMismatch",
+            "seccompProfile": {"type": "RuntimeDefault"},
+        },
+        "tolerations": [*_STAY, *(dict(entry) for entry in cluster.tolerations)],
+        "initContainers": [
+            _spindle(cluster, node, names.CONTAINER_INSPECT, "inspect"),
+            _spindle(cluster, node, names.CONTAINER_PREFLIGHT, "run"),
+        ],
+        "containers": [_kafka(cluster, node)],
+        "volumes": _volumes(cluster, node),
+    }
+    if broker:
+        spec["readinessGates"] = [{"conditionType": names.READINESS_GATE}]
+    if affinity := _affinity(cluster, node):
+        spec["affinity"] = affinity
+    if cluster.node_selector:
+        spec["nodeSelector"] = dict(cluster.node_selector)
+    if cluster.priority_class:
+        spec["priorityClassName"] = cluster.priority_class
+    if cluster.pull_secrets:
+        spec["imagePullSecrets"] = [{"name": secret} for secret in cluster.pull_secrets]
+    return spec
+
+
+def _annotations(cluster: ClusterInputs, node: NodeInputs) -> dict[str, str]:
+    result = {
+        names.ANN_CLUSTER_ID: cluster.cluster_id,
+        names.ANN_DISKS: disks_annotation(node.disks),
+        names.ANN_SPEC_HASH: spec_hash(cluster, node),
+    }
+    if cluster.metrics:
+        result |= {
+            "prometheus.io/scrape": "true",
+            "prometheus.io/port": str(names.PORT_METRICS),
+            "prometheus.io/path": "/metrics",
+        }
+    return result
+
+
+def _budget(cluster: ClusterInputs, node: NodeInputs) -> str:
+    budget = names.broker_budget if role_of(node) == names.ROLE_BROKER else names.controller_budget
+    return budget(cluster.name)
+
+
+def _resources(node: NodeInputs) -> dict[str, Any]:
+    """The user's resources over the defaults; where only a limit is given it is the request too, as Kubernetes has it."""
+    given = node.resources or {}
+    requests, limits = dict(given.get("requests") or {}), dict(given.get("limits") or {})
+    for key, value in jvm.REQUESTS[role_of(node)].items():
+        if key not in limits:
+            requests.setdefault(key, value)
+    return {"requests": requests, "limits": limits} if limits else {"requests": requests}
+
+
+def _spindle(cluster: ClusterInputs, node: NodeInputs, container: str, command: str) -> dict[str, Any]:
+    return {
+        "name": container,
+        "image": cluster.spindle_image,
+        "imagePullPolicy": "IfNotPresent",
+        "command": ["spindle-preflight", command],
+        "securityContext": _NO_PRIVILEGES,
+        "resources": {"requests": {"cpu": "50m", "memory": "64Mi"}},
+        "volumeMounts": _mounts(node, preflight=True),
+    }
+
+
+def _kafka(cluster: ClusterInputs, node: NodeInputs) -> dict[str, Any]:
+    broker = role_of(node) == names.ROLE_BROKER
+    # Both only ask whether the JVM is there: a broker that recovers its logs for hours is well, and one that has
+    # lost its mind is a verdict for the operator, which can wait for other brokers first.
+    alive = {"tcpSocket": {"port": "metrics"}, "timeoutSeconds": 5}
+    ports = {"metrics": names.PORT_METRICS}
+    if broker:
+        ports = {"replication": names.PORT_REPLICATION, "client": names.PORT_CLIENT, **ports}
+    else:
+        ports = {"controller": names.PORT_CONTROLLER, **ports}
+    return {
+        "name": names.CONTAINER_KAFKA,
+        "image": kafka_image(cluster),
+        "imagePullPolicy": "IfNotPresent",
+        "command": ["/bin/sh", f"{_LAYOUT.handover_dir}/start.sh"],
+        "env": [
+            {"name": "KAFKA_HEAP_OPTS", "value": jvm.heap_options(role_of(node), node.heap)},
+            {"name": "KAFKA_OPTS", "value": " ".join(node.jvm_options)},
+        ],
+        "ports": [{"name": port, "containerPort": number} for port, number in ports.items()],
+        "securityContext": _NO_PRIVILEGES,
+        "resources": _resources(node),
+        "terminationMessagePolicy": "FallbackToLogsOnError",
+        "startupProbe": {**alive, "periodSeconds": 2, "failureThreshold": 90},
+        "livenessProbe": {**alive, "periodSeconds": 10, "failureThreshold": 6},
+        "readinessProbe": {
+            "exec": {"command": ["/bin/bash", f"{_LAYOUT.handover_dir}/ready.sh"]},
+            "periodSeconds": 5,
+            "timeoutSeconds": 5,
+            "failureThreshold": 3,
+        },
+        "volumeMounts": _mounts(node, preflight=False),
+    }
+
+
+def _mounts(node: NodeInputs, *, preflight: bool) -> list[dict[str, Any]]:
+    """Mounts of one container: the parents of the disks stand before the disks."""
+    mounts: list[dict[str, Any]] = [
+        {"name": "disks", "mountPath": _LAYOUT.disks_root},
+        {"name": "metadata", "mountPath": _LAYOUT.metadata_dir},
+        {"name": "handover", "mountPath": _LAYOUT.handover_dir},
+        {"name": "tmp", "mountPath": "/tmp"},  # noqa: S108 - a folder of the container, which has no other users
+    ]
+    if preflight:
+        mounts += [
+            {"name": "config", "mountPath": _LAYOUT.config_dir, "readOnly": True},
+            {"name": "podinfo", "mountPath": _LAYOUT.podinfo_dir, "readOnly": True},
+        ]
+    else:
+        mounts[2]["readOnly"] = True
+        mounts.append({"name": "tls", "mountPath": _LAYOUT.tls_dir, "readOnly": True})
+    return mounts + [
+        {"name": f"disk-{disk.name}", "mountPath": _LAYOUT.mount(disk.name)} for disk in _mounted_disks(node)
+    ]
+
+
+def _mounted_disks(node: NodeInputs) -> list[DiskInputs]:
+    """Disks with a volume of their own below the disks' root."""
+    return [disk for disk in node.disks if disk.mode != PLACEHOLDER and disk.name != METADATA_DISK]
+
+
+def _volumes(cluster: ClusterInputs, node: NodeInputs) -> list[dict[str, Any]]:
+    def empty(name: str) -> dict[str, Any]:
+        return {"name": name, "emptyDir": {}}
+
+    def claim(name: str, disk: DiskInputs) -> dict[str, Any]:
+        return {"name": name, "persistentVolumeClaim": {"claimName": disk.claim}}
+
+    own = [disk for disk in node.disks if disk.name == METADATA_DISK]
+    return [
+        empty("disks"),
+        claim("metadata", own[0]) if own else empty("metadata"),
+        empty("handover"),
+        empty("tmp"),
+        {"name": "config", "configMap": {"name": names.config_map(cluster.name, node.node_id)}},
+        # The group may read it: the files belong to root, and to the pod's fsGroup.
+        {
+            "name": "tls",
+            "secret": {"secretName": names.tls_secret(cluster.name, node.node_id), "defaultMode": 0o440},
+        },
+        {
+            "name": "podinfo",
+            "downwardAPI": {
+                "items": [{"path": "annotations", "fieldRef": {"fieldPath": "metadata.annotations"}}]
+            },
+        },
+        *(claim(f"disk-{disk.name}", disk) for disk in _mounted_disks(node)),
+    ]
+
+
+def _affinity(cluster: ClusterInputs, node: NodeInputs) -> dict[str, Any]:
+    result: dict[str, Any] = {}
+    if node.zone is not None:
+        expression: Mapping[str, Any] = {
+            "key": node.zone.topology_key,
+            "operator": "In",
+            "values": [node.zone.value],
+        }
+        result["nodeAffinity"] = {
+            "requiredDuringSchedulingIgnoredDuringExecution": {
+                "nodeSelectorTerms": [{"matchExpressions": [expression]}]
+            }
+        }
+    if not cluster.shared_nodes:
+        peers = {names.LABEL_CLUSTER: cluster.name, names.LABEL_ROLE: role_of(node)}
+        result["podAntiAffinity"] = {
+            "requiredDuringSchedulingIgnoredDuringExecution": [
+                {"labelSelector": {"matchLabels": peers}, "topologyKey": HOSTNAME_KEY}
+            ]
+        }
+    return result
