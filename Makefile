@@ -15,7 +15,6 @@ setup: ## make .venv from requirements.lock (under a second once it is there)
 	@tools/setup.sh
 
 demo: setup ## from nothing to a running demo cluster on this machine
-	@tools/system_packages.sh
 	@$(PYTHON_IN_VENV) -m e2e.demo up
 
 demo-down: setup ## take the demo down again, with everything it made

@@ -38,9 +38,16 @@ if ! python=$(find_python); then
         say "PYTHON=$PYTHON is not a Python 3.11 or later with the venv module" >&2
         exit 1
     fi
-    tools/system_packages.sh python3 python3-venv
+    if ((EUID != 0)) || ! command -v apt-get >/dev/null; then
+        say "please install Python 3.11 or later with its venv module (Debian: python3 python3-venv)" >&2
+        exit 1
+    fi
+    say "installing python3 python3-venv"
+    export DEBIAN_FRONTEND=noninteractive
+    apt-get update -qq
+    apt-get install -y -qq --no-install-recommends python3 python3-venv >/dev/null
     python=$(find_python) || {
-        say "no Python 3.11 or later with the venv module was found; set PYTHON to one" >&2
+        say "this system's python3 is older than 3.11; set PYTHON to one that is not" >&2
         exit 1
     }
 fi

@@ -55,7 +55,6 @@ def stages() -> dict[str, Stage]:
     return {
         stage.name: stage
         for stage in (
-            Stage("system", "Debian packages for the testbed", (str(ROOT / "tools/system_packages.sh"),)),
             Stage("format", "ruff format", _python("ruff", "format", "--check", ".")),
             Stage("lint", "ruff, every rule", _python("ruff", "check", ".")),
             Stage("types", "mypy, strict", _python("mypy", *folders)),
@@ -72,8 +71,8 @@ def stages() -> dict[str, Stage]:
 
 RUNS: dict[str, tuple[str, ...]] = {
     "test-fast": ("format", "lint", "types", "imports", "unit", "chart"),
-    "test": ("system", "format", "lint", "types", "imports", "unit", "chart", "kube", "kafka", "e2e"),
-    "e2e": ("system", "scenarios"),
+    "test": ("format", "lint", "types", "imports", "unit", "chart", "kube", "kafka", "e2e"),
+    "e2e": ("scenarios",),
 }
 
 

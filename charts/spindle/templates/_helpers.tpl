@@ -1,0 +1,67 @@
+{{- define "spindle.fullname" -}}
+{{- $name := default .Chart.Name .Values.nameOverride -}}
+{{- if .Values.fullnameOverride -}}
+{{- .Values.fullnameOverride -}}
+{{- else if contains $name .Release.Name -}}
+{{- .Release.Name | trunc 50 | trimSuffix "-" -}}
+{{- else -}}
+{{- printf "%s-%s" .Release.Name $name | trunc 50 | trimSuffix "-" -}}
+{{- end -}}
+{{- end -}}
+
+{{- define "spindle.selector" -}}
+app.kubernetes.io/name: {{ default .Chart.Name .Values.nameOverride }}
+app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/component: operator
+{{- end -}}
+
+{{- define "spindle.labels" -}}
+{{ include "spindle.selector" . }}
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
+{{- end -}}
+
+{{- define "spindle.serviceAccount" -}}
+{{- if .Values.serviceAccount.create -}}
+{{- default (include "spindle.fullname" .) .Values.serviceAccount.name -}}
+{{- else -}}
+{{- default "default" .Values.serviceAccount.name -}}
+{{- end -}}
+{{- end -}}
+
+{{- define "spindle.image" -}}
+{{ .Values.image.repository }}:{{ .Values.image.tag }}
+{{- end -}}
+
+{{/* What the operator does inside a namespace that it looks after. */}}
+{{- define "spindle.rules" -}}
+- apiGroups: [spindle.dev]
+  resources: [kafkaclusters, kafkarebalances]
+  verbs: [get, list, watch, patch]
+- apiGroups: [spindle.dev]
+  resources: [kafkabrokers]
+  verbs: [get, list, watch, create, patch, delete]
+- apiGroups: [spindle.dev]
+  resources: [kafkaclusters/status, kafkabrokers/status, kafkarebalances/status]
+  verbs: [get, patch, update]
+- apiGroups: [spindle.dev]
+  resources: [kafkaclusters/finalizers, kafkabrokers/finalizers]
+  verbs: [update]
+- apiGroups: [""]
+  resources: [pods, persistentvolumeclaims, services, configmaps, secrets]
+  verbs: [get, list, watch, create, patch, delete]
+- apiGroups: [""]
+  resources: [pods/status]
+  verbs: [patch]
+# Pods go down by eviction, so that every PodDisruptionBudget has its say.
+- apiGroups: [""]
+  resources: [pods/eviction]
+  verbs: [create]
+- apiGroups: [policy]
+  resources: [poddisruptionbudgets]
+  verbs: [get, list, watch, create, patch, delete]
+- apiGroups: ["", events.k8s.io]
+  resources: [events]
+  verbs: [create, patch]
+{{- end -}}

@@ -1,0 +1,59 @@
+"""Puts the CustomResourceDefinitions of ``crds/`` into the chart, as templates.
+
+Helm never upgrades what stands in a chart's own ``crds/`` folder; templates it does. The keep policy leaves the
+definitions, and with them every cluster, when the chart is uninstalled.
+"""
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+ROOT = Path(__file__).resolve().parent.parent
+CRDS = ROOT / "crds"
+TEMPLATES = ROOT / "charts/spindle/templates"
+
+_HEAD = "{{- /* Made from crds/ by tools/chart_crds.py: change the models, then `make generate`. */ -}}\n"
+
+
+def template(crd: dict[str, Any]) -> str:
+    """One definition as a template of the chart.
+
+    Braces in descriptions and messages would be taken for template code, so they are escaped.
+    """
+    metadata = {**crd["metadata"]}
+    metadata["annotations"] = {**metadata.get("annotations", {}), "helm.sh/resource-policy": "keep"}
+    text = yaml.safe_dump({**crd, "metadata": metadata}, sort_keys=False, width=110, allow_unicode=True)
+    text = text.replace("{{", '{{ "{{" }}')
+    return f"{_HEAD}{{{{- if .Values.crds.install }}}}\n{text}{{{{- end }}}}\n"
+
+
+def templates() -> dict[Path, str]:
+    """What the chart's templates must hold, by path."""
+    found: dict[Path, str] = {}
+    for source in sorted(CRDS.glob("*.yaml")):
+        for crd in yaml.safe_load_all(source.read_text()):
+            if crd:
+                found[TEMPLATES / f"crd-{crd['spec']['names']['plural']}.yaml"] = template(crd)
+    return found
+
+
+def main() -> int:
+    """Write the templates and remove those whose definition is gone."""
+    wanted = templates()
+    if not wanted:
+        print(f"no definitions in {CRDS}", file=sys.stderr)
+        return 1
+    for path in TEMPLATES.glob("crd-*.yaml"):
+        if path not in wanted:
+            path.unlink()
+    for path, text in wanted.items():
+        if not path.exists() or path.read_text() != text:
+            path.write_text(text)
+            print(path.relative_to(ROOT))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
