@@ -1,0 +1,17 @@
+"""Who may go down, and who is back: rule 2 of the safety rules and the readiness gate's question.
+
+Every voluntary take-down of a broker or controller asks here first, and nowhere else.
+"""
+
+from spindle.rolling.brokers import Rolling, in_sync, may_go_down
+from spindle.rolling.controllers import controller_in_sync, controller_may_go_down
+from spindle.rolling.verdict import Verdict
+
+__all__ = [
+    "Rolling",
+    "Verdict",
+    "controller_in_sync",
+    "controller_may_go_down",
+    "in_sync",
+    "may_go_down",
+]

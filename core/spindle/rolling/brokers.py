@@ -1,0 +1,237 @@
+"""Rule 2 for brokers: no voluntary take-down leaves a partition below its minimum ISR."""
+
+from collections import defaultdict
+from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
+from functools import cache
+
+from spindle.cluster.refusal import Refusal, counted, some
+from spindle.cluster.view import Broker, KafkaView, Partition
+from spindle.rolling.verdict import Verdict
+
+_RULE = 2
+
+
+class Rolling:
+    """One look at Kafka, indexed by broker, so that many brokers can be asked about cheaply.
+
+    How "on a live log dir" is read. Metadata and log dirs are not read at one instant, and each question takes the
+    reading that permits less:
+
+    - Does the broker in question stand in this ISR? Only a replica that is *surely* dead is left out: its broker
+      answered, has an offline dir, shows the replica on no live one, and the partition has no leader. (While there
+      is a leader the controller takes replicas on dead dirs out of the ISR by itself; one that is still in it may
+      as well be a log that was made after the dirs were read.) A broker that can't be asked counts as live.
+    - Does another ISR member keep the partition up? Only if it is registered, not fenced, and shows the replica on
+      a live dir. One that can't be asked keeps nothing up: it may be hung, and stays in the ISR while it is.
+    """
+
+    def __init__(self, view: KafkaView) -> None:
+        """Index a view; takes time linear in its replicas."""
+        self._view = view
+        self._unknown = _what_is_unknown(view)
+        self._brokers: Mapping[int, Broker] = view.brokers or {}
+        self._in_isr: dict[int, list[Partition]] = defaultdict(list)
+        self._arriving: dict[int, list[Partition]] = defaultdict(list)
+        self._lagging: dict[int, int] = defaultdict(int)
+        for partition in view.partitions or ():
+            for broker_id in partition.isr:
+                self._in_isr[broker_id].append(partition)
+            for broker_id in partition.adding:
+                self._arriving[broker_id].append(partition)
+            for broker_id in partition.replicas:
+                if broker_id not in partition.isr and broker_id not in partition.adding:
+                    self._lagging[broker_id] += 1
+        self._live = cache(self._read_live)
+
+    def may_go_down(self, broker_id: int, down: AbstractSet[int] = frozenset()) -> Verdict:
+        """Whether a broker may be taken down now.
+
+        A broker that stands in no ISR may: nothing depends on it. So may one that is surely fenced and leads
+        nothing: to clients it is down already.
+
+        Args:
+            broker_id: the broker in question.
+            down: brokers that are down or going down, whether or not Kafka has noticed yet.
+        """
+        if self._unknown:
+            return Verdict(
+                Refusal(
+                    rule=_RULE,
+                    reason="KafkaUnknown",
+                    message=f"It is not known which partitions need broker {broker_id}: {self._unknown}.",
+                    unblocked_by="Kafka answers again.",
+                )
+            )
+        standing = [
+            p for p in self._in_isr.get(broker_id, ()) if p.leader is not None or not self._lost(broker_id, p)
+        ]
+        # What is to arrive on a dead dir needs the restart; it is not disturbed by it.
+        arriving = [p for p in self._arriving.get(broker_id, ()) if not self._lost(broker_id, p)]
+        broker = self._brokers.get(broker_id)
+        if broker is not None and broker.fenced and not any(p.leader == broker_id for p in standing):
+            return Verdict()
+        if arriving:
+            return Verdict(_reassigning(broker_id, arriving))
+        return self._without(broker_id, standing, down | {broker_id})
+
+    def in_sync(self, broker_id: int) -> bool | None:
+        """Whether a broker is unfenced and back in every ISR that it belongs to; None if that is not known.
+
+        Replicas that a reassignment is adding don't count. One on a dead dir does: the broker is not whole.
+        """
+        if self._view.error or self._view.brokers is None or self._view.partitions is None:
+            return None
+        broker = self._brokers.get(broker_id)
+        if broker is None or broker.fenced or self._lagging.get(broker_id, 0):
+            return False
+        return None if broker.fenced is None else True
+
+    def _without(self, broker_id: int, standing: list[Partition], down: AbstractSet[int]) -> Verdict:
+        """The verdict on the partitions in whose ISR the broker stands."""
+        named, unknown, short = [], [], []
+        unasked: set[int] = set()
+        for partition in standing:
+            min_isr = (self._view.min_isr or {}).get(partition.topic)
+            if min_isr is None:
+                unknown.append(partition.name)
+            elif partition.recorded_rf <= min_isr:
+                named.append(partition.name)
+            elif not self._keeps(partition, min_isr, down):
+                short.append(partition.name)
+                unasked.update(self._unasked(partition, down))
+        if unknown:
+            return Verdict(_min_isr_unknown(broker_id, sorted(unknown)), tuple(sorted(named)))
+        if short:
+            return Verdict(_below_min_isr(broker_id, sorted(short), sorted(unasked)), tuple(sorted(named)))
+        return Verdict(named=tuple(sorted(named)))
+
+    def _keeps(self, partition: Partition, min_isr: int, down: AbstractSet[int]) -> bool:
+        """Whether the partition keeps its minimum ISR without these brokers, however its reassignment ends."""
+        isr = set(partition.isr)
+        # As it is, and if the reassignment is cancelled: what is being added does not count.
+        staying = isr - set(partition.adding) - down
+        if not self._enough(partition, staying, min_isr):
+            return False
+        if not (partition.removing or partition.adding):
+            return True
+        # If the reassignment completes: all of `adding` is in the ISR by then, and `removing` is gone.
+        if not all(b in isr or self._may_join(b, down) for b in partition.adding):
+            return True
+        joining = set(partition.adding) - isr
+        return self._enough(partition, isr - set(partition.removing) - down, min_isr - len(joining))
+
+    def _enough(self, partition: Partition, brokers: AbstractSet[int], needed: int) -> bool:
+        """Whether enough of these hold the partition on a live dir."""
+        if len(brokers) < needed:
+            return False
+        found = 0
+        for broker_id in brokers:
+            if found >= needed:
+                return True
+            found += self._holds(broker_id, partition)
+        return found >= needed
+
+    def _holds(self, broker_id: int, partition: Partition) -> bool:
+        """Whether a broker is there for the partition, as far as is known: up, and with the replica on a live dir."""
+        broker = self._brokers.get(broker_id)
+        if broker is None or broker.fenced:
+            return False
+        live = self._live(broker_id)
+        return live is not None and (partition.topic, partition.index) in live
+
+    def _may_join(self, broker_id: int, down: AbstractSet[int]) -> bool:
+        """Whether a replica that is being added could come into the ISR."""
+        broker = self._brokers.get(broker_id)
+        return broker is not None and not broker.fenced and broker_id not in down
+
+    def _lost(self, broker_id: int, partition: Partition) -> bool:
+        """Whether a broker answered, has an offline dir, and shows the replica on no live one."""
+        broker = self._brokers.get(broker_id)
+        live = self._live(broker_id)
+        if broker is None or broker.log_dirs is None or live is None:
+            return False
+        offline = any(log_dir.error for log_dir in broker.log_dirs)
+        return offline and (partition.topic, partition.index) not in live
+
+    def _unasked(self, partition: Partition, down: AbstractSet[int]) -> set[int]:
+        """ISR members that would stay but did not answer for their log dirs."""
+        return {
+            broker_id
+            for broker_id in set(partition.isr) - down
+            if (broker := self._brokers.get(broker_id)) is not None and broker.log_dirs is None
+        }
+
+    def _read_live(self, broker_id: int) -> frozenset[tuple[str, int]] | None:
+        """What stands on a broker's live dirs; None if it could not be asked."""
+        broker = self._brokers.get(broker_id)
+        if broker is None or broker.log_dirs is None:
+            return None
+        return frozenset().union(
+            *(log_dir.replicas.keys() for log_dir in broker.log_dirs if not log_dir.error)
+        )
+
+
+def may_go_down(view: KafkaView, broker_id: int, down: AbstractSet[int] = frozenset()) -> Verdict:
+    """As `Rolling.may_go_down`, for a single question."""
+    return Rolling(view).may_go_down(broker_id, down)
+
+
+def in_sync(view: KafkaView, broker_id: int) -> bool | None:
+    """As `Rolling.in_sync`, for a single question."""
+    return Rolling(view).in_sync(broker_id)
+
+
+def _what_is_unknown(view: KafkaView) -> str:
+    """What of the view is missing, as a clause; empty if nothing is."""
+    if view.error:
+        return view.error.rstrip(".")
+    missing = [
+        what
+        for what, value in (
+            ("the brokers", view.brokers),
+            ("the partitions", view.partitions),
+            ("the topics' min.insync.replicas", view.min_isr),
+        )
+        if value is None
+    ]
+    return f"{' and '.join(missing)} could not be read" if missing else ""
+
+
+def _reassigning(broker_id: int, partitions: list[Partition]) -> Refusal:
+    objects = tuple(sorted(p.name for p in partitions))
+    return Refusal(
+        rule=_RULE,
+        reason="ReassignmentInProgress",
+        message=f"{counted(len(objects), 'partition')} being reassigned to broker {broker_id} would stop filling: "
+        f"{some(objects)}.",
+        unblocked_by="The reassignment completes or is cancelled.",
+        objects=objects,
+    )
+
+
+def _min_isr_unknown(broker_id: int, partitions: list[str]) -> Refusal:
+    return Refusal(
+        rule=_RULE,
+        reason="MinIsrUnknown",
+        message=f"min.insync.replicas is not known for {counted(len(partitions), 'partition')} that broker "
+        f"{broker_id} holds: {some(partitions)}.",
+        unblocked_by="Kafka tells the configuration of these topics.",
+        objects=tuple(partitions),
+    )
+
+
+def _below_min_isr(broker_id: int, partitions: list[str], unasked: list[int]) -> Refusal:
+    silent = (
+        f"; not counted, because not answering for its log dirs: broker {some([str(i) for i in unasked])}"
+        if unasked
+        else ""
+    )
+    return Refusal(
+        rule=_RULE,
+        reason="BelowMinIsr",
+        message=f"Without broker {broker_id}, {counted(len(partitions), 'partition')} would have fewer in-sync replicas "
+        f"than min.insync.replicas: {some(partitions)}{silent}.",
+        unblocked_by="Their other replicas are back in sync, or the brokers that are going down are back.",
+        objects=tuple(partitions),
+    )
