@@ -4,7 +4,7 @@ The spec has two owners. The operator writes everything but ``stopped`` and ``wi
 operator never writes them.
 """
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
@@ -33,7 +33,7 @@ from spindle.cluster.names import API_VERSION
 _IDENTITY = "identifies the broker and its data and cannot be changed: put the former value back"
 
 
-def _never_changes(field: str) -> dict[str, object]:
+def _never_changes(field: str) -> dict[str, Any]:
     return rules(rule("self == oldSelf", f"{field} {_IDENTITY}"))
 
 

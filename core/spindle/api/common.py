@@ -9,10 +9,18 @@ wrote must not stop an older one); bounds and rules are for the API server.
 
 from typing import Annotated, Any, Final, Literal, Self
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    SerializerFunctionWrapHandler,
+    model_serializer,
+)
 from pydantic.alias_generators import to_camel
 
 HINT: Final = "x-spindle-hint"
+INT_OR_STRING: Final = "x-spindle-int-or-string"
 RULES: Final = "x-kubernetes-validations"
 
 
@@ -127,7 +135,7 @@ Quantity = Annotated[
     BeforeValidator(_text),
     Field(
         json_schema_extra={
-            "x-spindle-int-or-string": True,
+            INT_OR_STRING: True,
             RULES: [
                 rule(
                     "type(self) == int ? self > 0 : isQuantity(self) && quantity(self).isGreaterThan(quantity('0'))",
@@ -232,6 +240,10 @@ class ObjectMeta(ApiModel):
     labels: dict[str, str] = Field(default_factory=dict)
     annotations: dict[str, str] = Field(default_factory=dict)
     finalizers: list[str] = Field(default_factory=list)
+
+    @model_serializer(mode="wrap")
+    def _without_empty(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        return {key: value for key, value in dump(self).items() if value}
 
 
 def conditions_field() -> Any:

@@ -1,6 +1,6 @@
 """KafkaRebalance: a proposal to move replicas. It expires, and only its approval can be changed."""
 
-from typing import Annotated
+from typing import Annotated, Any
 
 from pydantic import ConfigDict, Field
 
@@ -41,7 +41,7 @@ Hash = Annotated[
 _FROZEN = "a proposal cannot be changed: only approved can; delete it and have a new one made"
 
 
-def _frozen() -> dict[str, object]:
+def _frozen() -> dict[str, Any]:
     return rules(rule("self == oldSelf", _FROZEN))
 
 

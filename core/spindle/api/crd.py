@@ -1,0 +1,282 @@
+"""From the models to CustomResourceDefinitions: what pydantic says, put the way Kubernetes takes it.
+
+Two steps: `schema_of` gives one self-contained JSON schema with our marks still in it (the reference pages are made
+from that), `structural` turns it into the OpenAPI v3 dialect that Kubernetes calls a structural schema.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from spindle.api.broker import KafkaBroker
+from spindle.api.cluster import KafkaCluster
+from spindle.api.common import HINT, INT_OR_STRING, RULES, ApiModel, rule
+from spindle.api.rebalance import KafkaRebalance
+from spindle.cluster.names import GROUP, VERSION
+
+Schema = dict[str, Any]
+
+_DROPPED: Final = ("title", "discriminator")
+_FORBIDDEN: Final = (
+    "prefixItems",
+    "patternProperties",
+    "oneOf",
+    "allOf",
+    "not",
+    "if",
+    "uniqueItems",
+    "$defs",
+)
+_ORDER: Final = ("description", "type", "format", "default", "enum", "required", "properties", "items")
+
+
+@dataclass(frozen=True)
+class Column:
+    """One printer column of ``kubectl get``."""
+
+    name: str
+    path: str
+    type: str = "string"
+    description: str = ""
+    wide: bool = False
+
+
+@dataclass(frozen=True)
+class Kind:
+    """One kind of the API and how kubectl shows it."""
+
+    model: type[ApiModel]
+    plural: str
+    short: str
+    columns: tuple[Column, ...]
+
+    @property
+    def name(self) -> str:
+        """Name of the kind: KafkaCluster."""
+        return self.model.__name__
+
+    @property
+    def crd_name(self) -> str:
+        """Name of the CustomResourceDefinition."""
+        return f"{self.plural}.{GROUP}"
+
+
+_AGE: Final = Column("Age", ".metadata.creationTimestamp", "date")
+
+KINDS: Final = (
+    Kind(
+        KafkaCluster,
+        "kafkaclusters",
+        "kc",
+        (
+            Column("Version", ".spec.version", description="Release of Apache Kafka that is asked for."),
+            Column("Brokers", ".status.brokers.summary", description="Ready brokers of all brokers."),
+            Column("Disks", ".status.disks.summary", description="Healthy disks of all disks."),
+            Column("Racks", ".status.rackCount", "integer", "Racks that have brokers."),
+            Column(
+                "Ready",
+                '.status.conditions[?(@.type=="Ready")].status',
+                description="Whether all is as asked for.",
+            ),
+            _AGE,
+            Column("Status", ".status.phase", description="The state of things in one sentence."),
+        ),
+    ),
+    Kind(
+        KafkaBroker,
+        "kafkabrokers",
+        "kb",
+        (
+            Column("ID", ".spec.id", "integer", "Kafka's id of the broker."),
+            Column("Rack", ".spec.rack", description="Rack of the broker."),
+            Column("Node", ".spec.node", description="Node that its volumes are on."),
+            Column("Disks", ".status.disksSummary", description="Healthy disks of all disks."),
+            Column("Fullest", ".status.fullest", description="Fill of the fullest disk."),
+            Column("State", ".status.state", description="State of the broker."),
+            _AGE,
+            Column("Message", ".status.message", description="Why it is so.", wide=True),
+        ),
+    ),
+    Kind(
+        KafkaRebalance,
+        "kafkarebalances",
+        "kr",
+        (
+            Column("Cluster", ".spec.cluster", description="The KafkaCluster that it is for."),
+            Column("Phase", ".status.phase", description="How far it is."),
+            Column(
+                "Approved", ".spec.approved", description="Hash that was approved; empty while it was not."
+            ),
+            Column("Moved", ".status.progress", description="Finished moves of all moves."),
+            Column(
+                "Expires", ".spec.expires", description="After this time it is not carried out.", wide=True
+            ),
+            _AGE,
+        ),
+    ),
+)
+
+
+def crd(kind: Kind) -> dict[str, Any]:
+    """The CustomResourceDefinition of one kind, ready to be applied."""
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": kind.crd_name, "labels": {"app.kubernetes.io/part-of": "spindle"}},
+        "spec": {
+            "group": GROUP,
+            "scope": "Namespaced",
+            "names": {
+                "kind": kind.name,
+                "listKind": f"{kind.name}List",
+                "plural": kind.plural,
+                "singular": kind.name.lower(),
+                "shortNames": [kind.short],
+                "categories": ["spindle"],
+            },
+            "versions": [
+                {
+                    "name": VERSION,
+                    "served": True,
+                    "storage": True,
+                    "subresources": {"status": {}},
+                    "additionalPrinterColumns": [_column(column) for column in kind.columns],
+                    "schema": {"openAPIV3Schema": structural(schema_of(kind.model))},
+                }
+            ],
+        },
+    }
+
+
+def _column(column: Column) -> dict[str, Any]:
+    made: dict[str, Any] = {"name": column.name, "type": column.type, "jsonPath": column.path}
+    if column.description:
+        made["description"] = column.description
+    if column.wide:
+        made["priority"] = 1
+    return made
+
+
+# --- step 1: one self-contained schema ---------------------------------------------------------------------------------
+
+
+def schema_of(model: type[ApiModel]) -> Schema:
+    """The schema of a whole object, references inlined, options of None unwrapped, marks kept.
+
+    Raises:
+        TypeError: the model uses something that a structural schema cannot say.
+    """
+    raw = model.model_json_schema(by_alias=True, mode="validation")
+    made = _inline(raw, raw.get("$defs", {}), path=model.__name__, within=())
+    properties = made["properties"]
+    properties["apiVersion"] = {"type": "string"}
+    properties["kind"] = {"type": "string"}
+    properties["metadata"] = {"type": "object"}
+    return made
+
+
+def _inline(node: Mapping[str, Any], defs: Mapping[str, Any], path: str, within: tuple[str, ...]) -> Schema:
+    siblings = {key: value for key, value in node.items() if key not in ("$ref", "anyOf", "$defs", *_DROPPED)}
+    if "$ref" in node:
+        target = node["$ref"].rpartition("/")[2]
+        if target in within:
+            raise TypeError(f"{path}: {target} contains itself, which a structural schema cannot say")
+        return _merge(_inline(defs[target], defs, path, (*within, target)), siblings)
+    if "anyOf" in node:
+        options = [option for option in node["anyOf"] if option.get("type") != "null"]
+        if len(options) != 1:
+            raise TypeError(f"{path}: a union; write optional fields and a rule instead")
+        return _merge(_inline(options[0], defs, path, within), siblings)
+    for key in _FORBIDDEN:
+        if key in siblings:
+            raise TypeError(f"{path}: {key} has no place in a structural schema")
+    return _children(siblings, defs, path, within)
+
+
+def _children(node: Schema, defs: Mapping[str, Any], path: str, within: tuple[str, ...]) -> Schema:
+    made = dict(node)
+    if "description" in made:
+        made["description"] = " ".join(made["description"].split())
+    if "const" in made:
+        made["enum"] = [made.pop("const")]
+    if made.get("default", ...) is None:
+        del made["default"]
+    if "properties" in made:
+        made["properties"] = {
+            name: _inline(child, defs, f"{path}.{name}", within) for name, child in made["properties"].items()
+        }
+    if "items" in made:
+        made["items"] = _inline(made["items"], defs, f"{path}[]", within)
+    values = made.get("additionalProperties")
+    if isinstance(values, dict):
+        made["additionalProperties"] = _inline(values, defs, f"{path}{{}}", within)
+    else:
+        made.pop("additionalProperties", None)  # pruning and strict field validation refuse what is unknown
+    if made.pop(INT_OR_STRING, False):
+        made.pop("type", None)
+        made["x-kubernetes-int-or-string"] = True
+    return made
+
+
+def _merge(inner: Schema, outer: Schema) -> Schema:
+    """What a field says goes over what its type says; rules of both hold."""
+    made = {**inner, **outer}
+    both = [*inner.get(RULES, ()), *outer.get(RULES, ())]
+    if both:
+        made[RULES] = both
+    if made.get("default", ...) is None:
+        del made["default"]
+    if "description" in made:
+        made["description"] = " ".join(made["description"].split())
+    return made
+
+
+# --- step 2: what Kubernetes takes -------------------------------------------------------------------------------------
+
+
+def structural(schema: Mapping[str, Any]) -> Schema:
+    """A structural schema: hints become rules, defaults stand where the API server applies them, marks are gone."""
+    made = dict(schema)
+    _hint_to_rule(made)
+    if "properties" in made:
+        made["properties"] = {name: structural(child) for name, child in made["properties"].items()}
+    for key in ("items", "additionalProperties"):
+        if key in made:
+            made[key] = structural(made[key])
+    _default(made)
+    made = {key: value for key, value in made.items() if not key.startswith("x-spindle-")}
+    return dict(
+        sorted(made.items(), key=lambda item: _ORDER.index(item[0]) if item[0] in _ORDER else len(_ORDER))
+    )
+
+
+def _hint_to_rule(made: Schema) -> None:
+    """Bounds become a rule where there is a sentence for them.
+
+    Not both: an object that breaks a bound of the schema is refused before rules are looked at, without the sentence.
+    """
+    text = made.get(HINT)
+    if not text:
+        return
+    low, high = made.pop("minimum", None), made.pop("maximum", None)
+    tests = [f"self >= {low}"] if low is not None else []
+    tests += [f"self <= {high}"] if high is not None else []
+    written = rule(" && ".join(tests), text, say=f"string(self) + ' is not possible: {text}'")
+    made[RULES] = [written, *made.get(RULES, ())]
+
+
+def _default(made: Schema) -> None:
+    """An object's default is empty and its fields fill it; what would stay empty needs no default."""
+    if made.get("default") in ([], {}) and "properties" not in made:
+        del made["default"]
+    elif "properties" in made:
+        made.pop("default", None)
+        fields = made["properties"].values()
+        needed = made.get("required", ())
+        if any("default" in field for field in fields) and not needed:
+            made["default"] = {}
+
+
+def crds() -> dict[str, dict[str, Any]]:
+    """All CustomResourceDefinitions by file name."""
+    return {f"{kind.plural}.yaml": crd(kind) for kind in KINDS}
