@@ -5,6 +5,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import ConfigDict, Field, model_validator
 
 from spindle.api.common import (
+    BOUNDS,
     ApiModel,
     Condition,
     Count,
@@ -29,7 +30,7 @@ from spindle.api.common import (
 from spindle.api.config_rules import config_rules
 from spindle.cluster.names import API_VERSION
 
-MAX_POOLS = 16
+MAX_POOLS = 12  # more, and the API server finds the quantities' rules too dear
 MAX_DISKS = 64
 MAX_BROKERS = 8999
 
@@ -50,15 +51,18 @@ def _fixed(field: str, message: str) -> dict[str, str]:
     )
 
 
-_NO_SHRINK = rule(
-    "!isQuantity(self.size) || !isQuantity(oldSelf.size) || quantity(self.size).compareTo(quantity(oldSelf.size)) >= 0",
-    "a disk cannot shrink: leave the size, or make it larger; for smaller disks add a new pool",
-    say=(
-        '"a disk cannot shrink from " + oldSelf.size + " to " + self.size + ": leave the size or make it larger; '
-        'for smaller disks add a new pool"'
-    ),
-    field=".size",
-)
+def _no_shrink(otherwise: str) -> dict[str, str]:
+    """A rule that a size never goes down. It holds its tongue about what is no size; the field's own rule says that."""
+    return rule(
+        "!isQuantity(self.size) || !isQuantity(oldSelf.size) || "
+        "quantity(self.size).compareTo(quantity(oldSelf.size)) >= 0",
+        f"a disk cannot shrink: leave the size or make it larger{otherwise}",
+        say=(
+            "'a disk cannot shrink from ' + oldSelf.size + ' to ' + self.size + "
+            f"': leave the size or make it larger{otherwise}'"
+        ),
+        field=".size",
+    )
 
 
 class Storage(ApiModel):
@@ -66,7 +70,7 @@ class Storage(ApiModel):
 
     model_config = ConfigDict(
         json_schema_extra=rules(
-            _NO_SHRINK,
+            _no_shrink(""),
             _fixed(
                 "storageClass",
                 "the controllers' storage class cannot be changed, their claims are bound to volumes of it: "
@@ -142,6 +146,7 @@ class Controllers(ApiModel):
                     "self in [1, 3, 5]",
                     "a quorum of controllers has 1, 3 or 5 members: write replicas: 3 (5 survives two failures, 1 none)",
                 ),
+                **{BOUNDS: "1, 3 or 5"},
             )
         ),
     ] = Field(3, description="How many controllers: 1, 3 or 5. Three survive the loss of one, five of two.")
@@ -157,7 +162,7 @@ class PoolDisks(ApiModel):
 
     model_config = ConfigDict(
         json_schema_extra=rules(
-            _NO_SHRINK,
+            _no_shrink("; for smaller disks add a new pool"),
             _fixed(
                 "storageClass",
                 "a pool's storage class cannot be changed, its claims are bound to volumes of it: put the former one "
@@ -197,6 +202,7 @@ class BrokerPool(ApiModel):
                     "at most 30 characters: write for example nvme or main-2",
                 ),
                 maxLength=63,
+                **{BOUNDS: "at most 30 characters"},
             )
         ),
     ] = Field(description="Name of the pool, unique in the cluster, at most 30 characters.")
@@ -283,11 +289,6 @@ class Thresholds(ApiModel):
             rule(
                 "self.warn < self.move && self.move < self.cordon && self.cordon < self.refuse && self.refuse < self.hardStop",
                 "thresholds must rise: warn < move < cordon < refuse < hardStop, as the defaults 70, 80, 85, 90, 95 do",
-                say=(
-                    '"thresholds must rise (warn < move < cordon < refuse < hardStop, by default 70, 80, 85, 90, 95), but are " + '
-                    'string(self.warn) + ", " + string(self.move) + ", " + string(self.cordon) + ", " + '
-                    'string(self.refuse) + ", " + string(self.hardStop)'
-                ),
             ),
             rule(
                 "self.release < self.warn",

@@ -19,7 +19,8 @@ from pydantic import (
 )
 from pydantic.alias_generators import to_camel
 
-HINT: Final = "x-spindle-hint"
+HINT: Final = "x-spindle-hint"  # the sentence for a field's bounds
+BOUNDS: Final = "x-spindle-bounds"  # what the reference page says of bounds that only a rule knows
 INT_OR_STRING: Final = "x-spindle-int-or-string"
 RULES: Final = "x-kubernetes-validations"
 
@@ -125,24 +126,35 @@ Size = Annotated[
                 say='"\'" + self + "\' is no usable size: write a number and a unit, at least 64Mi, for example 100Gi or 2Ti"',
             ),
             maxLength=32,
+            **{BOUNDS: "at least 64Mi"},
         )
     ),
 ]
 
-# An amount of CPU or memory; a bare number is usual there (cpu: 2).
-Quantity = Annotated[
+
+def _amount(test: str, message: str) -> Any:
+    """An amount of CPU or memory: a bare number is usual there (cpu: 2), so it is either number or text.
+
+    CEL knows no bound for the length of such a text, so the test may parse it once at most.
+    """
+    return Field(json_schema_extra=rules(rule(test, message), **{INT_OR_STRING: True}))
+
+
+Cpu = Annotated[
     str,
     BeforeValidator(_text),
-    Field(
-        json_schema_extra={
-            INT_OR_STRING: True,
-            RULES: [
-                rule(
-                    "type(self) == int ? self > 0 : isQuantity(self) && quantity(self).isGreaterThan(quantity('0'))",
-                    "this is no quantity: write a number with a unit, for example 500m or 2 (cpu), 512Mi or 4Gi (memory)",
-                )
-            ],
-        }
+    _amount(
+        "type(self) == int ? self > 0 : isQuantity(self) && !self.startsWith('-') && self != '0'",
+        "cpu is a number of cores above 0: write for example 2, or 500m for half a core",
+    ),
+]
+
+Memory = Annotated[
+    str,
+    BeforeValidator(_text),
+    _amount(
+        "type(self) == int ? self >= 1048576 : isQuantity(self) && !self.startsWith('-') && self != '0' && !self.endsWith('m')",
+        "memory is a quantity with a unit, at least 1Mi: write for example 512Mi or 4Gi (512m would be half a byte)",
     ),
 ]
 
@@ -150,8 +162,8 @@ Quantity = Annotated[
 class ResourceAmounts(ApiModel):
     """Amounts of CPU and memory."""
 
-    cpu: Quantity | None = Field(None, description="Processor time in cores: 2, or 500m for half a core.")
-    memory: Quantity | None = Field(None, description="Memory in bytes, with a unit: 4Gi.")
+    cpu: Cpu | None = Field(None, description="Processor time in cores: 2, or 500m for half a core.")
+    memory: Memory | None = Field(None, description="Memory in bytes, with a unit: 4Gi.")
 
 
 class ResourceRequirements(ApiModel):

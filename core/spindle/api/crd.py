@@ -28,6 +28,7 @@ _FORBIDDEN: Final = (
     "$defs",
 )
 _ORDER: Final = ("description", "type", "format", "default", "enum", "required", "properties", "items")
+_RULE_ORDER: Final = ("rule", "message", "messageExpression", "fieldPath")
 
 
 @dataclass(frozen=True)
@@ -141,11 +142,27 @@ def crd(kind: Kind) -> dict[str, Any]:
                     "storage": True,
                     "subresources": {"status": {}},
                     "additionalPrinterColumns": [_column(column) for column in kind.columns],
-                    "schema": {"openAPIV3Schema": structural(schema_of(kind.model))},
+                    "schema": {"openAPIV3Schema": _object_schema(kind)},
                 }
             ],
         },
     }
+
+
+def _object_schema(kind: Kind) -> Schema:
+    schema = structural(schema_of(kind.model))
+    # A default in the status would be read as something that was found.
+    schema["properties"]["status"] = _without_defaults(schema["properties"]["status"])
+    return schema
+
+
+def _without_defaults(schema: Schema) -> Schema:
+    made = {key: value for key, value in schema.items() if key != "default"}
+    if "properties" in made:
+        made["properties"] = {name: _without_defaults(child) for name, child in made["properties"].items()}
+    if "items" in made:
+        made["items"] = _without_defaults(made["items"])
+    return made
 
 
 def _column(column: Column) -> dict[str, Any]:
@@ -243,7 +260,9 @@ def structural(schema: Mapping[str, Any]) -> Schema:
     for key in ("items", "additionalProperties"):
         if key in made:
             made[key] = structural(made[key])
-    _default(made)
+    _defaults(made)
+    if RULES in made:
+        made[RULES] = [{key: one[key] for key in _RULE_ORDER if key in one} for one in made[RULES]]
     made = {key: value for key, value in made.items() if not key.startswith("x-spindle-")}
     return dict(
         sorted(made.items(), key=lambda item: _ORDER.index(item[0]) if item[0] in _ORDER else len(_ORDER))
@@ -261,20 +280,28 @@ def _hint_to_rule(made: Schema) -> None:
     low, high = made.pop("minimum", None), made.pop("maximum", None)
     tests = [f"self >= {low}"] if low is not None else []
     tests += [f"self <= {high}"] if high is not None else []
-    written = rule(" && ".join(tests), text, say=f"string(self) + ' is not possible: {text}'")
-    made[RULES] = [written, *made.get(RULES, ())]
+    made[RULES] = [rule(" && ".join(tests), text), *made.get(RULES, ())]
 
 
-def _default(made: Schema) -> None:
-    """An object's default is empty and its fields fill it; what would stay empty needs no default."""
-    if made.get("default") in ([], {}) and "properties" not in made:
-        del made["default"]
-    elif "properties" in made:
-        made.pop("default", None)
-        fields = made["properties"].values()
-        needed = made.get("required", ())
-        if any("default" in field for field in fields) and not needed:
-            made["default"] = {}
+def _defaults(made: Schema) -> None:
+    """Give every optional field its default.
+
+    The API server checks a default against the rules before it fills in what is below, so an object's default is
+    written out with those of all its fields. A collection that would be empty needs none.
+    """
+    needed = made.get("required", ())
+    for name, child in made.get("properties", {}).items():
+        if name in needed:
+            child.pop("default", None)
+        elif "properties" in child:
+            child.pop("default", None)
+            whole = {
+                key: field["default"] for key, field in child["properties"].items() if "default" in field
+            }
+            if whole and not child.get("required"):
+                child["default"] = whole
+        elif child.get("default") in ([], {}, ""):
+            del child["default"]
 
 
 def crds() -> dict[str, dict[str, Any]]:

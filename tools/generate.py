@@ -1,0 +1,58 @@
+"""Writes what is made from the models: ``crds/`` and ``docs/reference/``.
+
+``python -m tools.generate`` writes, ``python -m tools.generate --check`` only says what differs.
+"""
+
+import sys
+from pathlib import Path
+
+import yaml
+
+from spindle.api.crd import KINDS, crds
+from tools.reference import index_page, kind_page, owned_page
+
+ROOT = Path(__file__).resolve().parent.parent
+_HEAD = "# Made from core/spindle/api by `make generate`: change the models, not this file.\n"
+
+
+def generated() -> dict[Path, str]:
+    """Every file that is made from the models, by path, and what it must hold."""
+    files = {
+        ROOT / "crds" / name: _HEAD + yaml.safe_dump(crd, sort_keys=False, width=110, allow_unicode=True)
+        for name, crd in crds().items()
+    }
+    pages = ROOT / "docs" / "reference"
+    files |= {pages / f"{kind.name.lower()}.md": kind_page(kind) for kind in KINDS}
+    files[pages / "owned-config.md"] = owned_page()
+    files[pages / "README.md"] = index_page(KINDS)
+    return files
+
+
+def stale() -> list[Path]:
+    """Files that differ from what the models say, or that no model asks for any more."""
+    wanted = generated()
+    there = {*(ROOT / "crds").glob("*.yaml"), *(ROOT / "docs" / "reference").glob("*.md")}
+    differing = {path for path, text in wanted.items() if not path.exists() or path.read_text() != text}
+    return sorted(differing | (there - wanted.keys()))
+
+
+def main(arguments: list[str]) -> int:
+    """Write, or with ``--check`` only look; 1 if there was a difference to report."""
+    behind = stale()
+    if "--check" in arguments:
+        for path in behind:
+            print(f"{path.relative_to(ROOT)} is behind the models: run `make generate`", file=sys.stderr)
+        return 1 if behind else 0
+    wanted = generated()
+    for path in behind:
+        if path in wanted:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(wanted[path])
+        else:
+            path.unlink()
+        print(path.relative_to(ROOT))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
