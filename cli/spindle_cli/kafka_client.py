@@ -1,0 +1,203 @@
+"""Connections to Kafka with the credentials of a folder, as the admin Secret holds them when it is mounted."""
+
+import os
+import zlib
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, Self
+
+from kafka import KafkaConsumer, KafkaProducer
+from kafka.admin import KafkaAdminClient
+from kafka.errors import KafkaError, for_code
+
+from spindle.placement.assign import assign
+from spindle.placement.racks import count_racks, rack_of, wanted_racks
+
+ENV_CREDENTIALS: Final = "SPINDLE_CREDENTIALS"
+ENV_BOOTSTRAP: Final = "SPINDLE_BOOTSTRAP"
+_FILES: Final = {"ssl_cafile": "ca.crt", "ssl_certfile": "tls.crt", "ssl_keyfile": "tls.key"}
+
+
+class ClientError(Exception):
+    """Kafka could not be asked, or refused; the message is for a person."""
+
+
+@dataclass(frozen=True)
+class Access:
+    """Where Kafka is and how to get in.
+
+    Attributes:
+        credentials: folder with ``ca.crt``, ``tls.crt`` and ``tls.key`` in PEM.
+        bootstrap: ``host:port`` of the client listener.
+    """
+
+    credentials: Path
+    bootstrap: str
+
+    @classmethod
+    def from_environment(cls) -> Self | None:
+        """What the environment names; None where this process was given no credentials."""
+        folder, bootstrap = os.environ.get(ENV_CREDENTIALS), os.environ.get(ENV_BOOTSTRAP)
+        return cls(Path(folder), bootstrap) if folder and bootstrap else None
+
+    def settings(self) -> dict[str, Any]:
+        """Settings that every client of kafka-python takes."""
+        files = {setting: str(self.credentials / name) for setting, name in _FILES.items()}
+        return {"bootstrap_servers": self.bootstrap, "security_protocol": "SSL", **files}
+
+
+@dataclass(frozen=True)
+class PartitionView:
+    """One partition as metadata shows it."""
+
+    index: int
+    leader: int | None
+    replicas: tuple[int, ...]
+    isr: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class TopicView:
+    """A topic and the racks that its replicas stand in.
+
+    Attributes:
+        racks: broker id → rack, of the whole cluster; an empty text where there are no racks.
+    """
+
+    name: str
+    partitions: tuple[PartitionView, ...]
+    racks: Mapping[int, str]
+
+    def racks_of(self, partition: PartitionView) -> list[str]:
+        """Racks of a partition's replicas, sorted."""
+        return sorted({self.racks[broker] for broker in partition.replicas if broker in self.racks})
+
+    @property
+    def badly_spread(self) -> list[int]:
+        """Partitions on fewer racks than min(replicas, racks)."""
+        there = len(set(self.racks.values()))
+        return [
+            each.index
+            for each in self.partitions
+            if count_racks(each.replicas, self.racks) < wanted_racks(len(each.replicas), there)
+        ]
+
+    @property
+    def not_in_sync(self) -> list[int]:
+        """Partitions with replicas outside the ISR."""
+        return [each.index for each in self.partitions if set(each.isr) != set(each.replicas)]
+
+
+class Client:
+    """An admin connection. Every method raises ClientError."""
+
+    def __init__(self, admin: KafkaAdminClient, access: Access) -> None:
+        self._admin = admin
+        self.access = access
+
+    def racks(self) -> dict[int, str]:
+        """Live brokers and their racks, as Kafka tells them."""
+        with _told("the brokers"):
+            answer = self._admin.describe_cluster()
+            return rack_of({broker["broker_id"]: broker.get("rack") for broker in answer["brokers"]})
+
+    def topics(self) -> list[str]:
+        """Names of the topics that are not Kafka's own."""
+        with _told("the topics"):
+            return sorted(
+                topic["name"] for topic in self._admin.describe_topics() if not topic.get("is_internal")
+            )
+
+    def topic(self, name: str) -> TopicView | None:
+        """One topic; None if there is none of this name."""
+        with _told(f"topic {name}"):
+            found = next((each for each in self._admin.describe_topics([name]) if each["name"] == name), None)
+        if found is None or found["error_code"] == _UNKNOWN_TOPIC:
+            return None
+        if found["error_code"]:
+            raise ClientError(f"topic {name}: {_error_name(found['error_code'])}")
+        return TopicView(name, tuple(sorted(map(_partition, found["partitions"]), key=_index)), self.racks())
+
+    def create_topic(
+        self, name: str, partitions: int, replication_factor: int, settings: Mapping[str, str]
+    ) -> TopicView:
+        """Create a topic whose replicas alternate over the racks, and wait until every partition has a leader.
+
+        Raises:
+            PlacementError: the assignment cannot be had.
+        """
+        racks = self.racks()
+        # The start is varied by name, so that the first partitions of all topics do not share their leaders.
+        start = zlib.crc32(name.encode()) % max(len(racks), 1)
+        rows = assign(dict(racks), partitions, replication_factor, start=start)
+        wanted = {name: {"assignments": dict(enumerate(rows)), "configs": dict(settings)}}
+        with _told(f"topic {name}"):
+            self._admin.create_topics(wanted, wait_for_metadata=True)
+        made = self.topic(name)
+        if made is None:
+            raise ClientError(f"topic {name} was created, but Kafka does not show it")
+        return made
+
+    def log_dirs(self, brokers: Mapping[int, str]) -> dict[int, list[str]]:
+        """Log dirs of each broker that answers, those that are offline left out."""
+        found: dict[int, list[str]] = {}
+        for broker in brokers:
+            with _told(f"log dirs of broker {broker}"):
+                (answer,) = self._admin.describe_log_dirs(topic_partitions={}, brokers=[broker])
+            found[broker] = sorted(each["log_dir"] for each in answer["log_dirs"] if not each["error_code"])
+        return found
+
+
+@contextmanager
+def connect(access: Access) -> Iterator[Client]:
+    """An admin connection, closed at the end."""
+    with _told(access.bootstrap):
+        admin = KafkaAdminClient(**access.settings(), request_timeout_ms=20_000)
+    try:
+        yield Client(admin, access)
+    finally:
+        admin.close()
+
+
+def producer(access: Access) -> KafkaProducer:
+    """A producer that counts a message as sent when every in-sync replica has it."""
+    with _told(access.bootstrap):
+        return KafkaProducer(**access.settings(), acks="all", linger_ms=5)
+
+
+def consumer(access: Access) -> KafkaConsumer:
+    """A consumer without a group."""
+    with _told(access.bootstrap):
+        return KafkaConsumer(**access.settings(), group_id=None, enable_auto_commit=False)
+
+
+_UNKNOWN_TOPIC: Final = 3
+
+
+def _partition(raw: Mapping[str, Any]) -> PartitionView:
+    leader = raw["leader_id"]
+    return PartitionView(
+        raw["partition_index"],
+        leader if leader >= 0 else None,
+        tuple(raw["replica_nodes"]),
+        tuple(raw["isr_nodes"]),
+    )
+
+
+def _index(partition: PartitionView) -> int:
+    return partition.index
+
+
+def _error_name(code: int) -> str:
+    return str(for_code(code).__name__)
+
+
+@contextmanager
+def _told(what: str) -> Iterator[None]:
+    """Turn Kafka's errors into sentences."""
+    try:
+        yield
+    except (KafkaError, OSError) as error:
+        raise ClientError(f"{what}: {error or type(error).__name__}") from error

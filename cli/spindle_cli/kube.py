@@ -1,0 +1,204 @@
+"""What the command line needs of Kubernetes: Spindle's objects as models, a few pods as raw dicts."""
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Final, Self
+
+from kubernetes import client, config
+from kubernetes.client.exceptions import ApiException
+from kubernetes.config.config_exception import ConfigException
+from urllib3.exceptions import HTTPError
+
+from spindle.api.broker import KafkaBroker
+from spindle.api.cluster import KafkaCluster
+from spindle.cluster import names
+
+FIELD_MANAGER: Final = "spindle-cli"
+_TIMEOUT: Final = (5, 30)  # seconds to connect, to answer
+
+Json = dict[str, Any]
+
+
+class KubeError(Exception):
+    """Kubernetes could not be asked, or refused; the message is for a person."""
+
+
+class NotFoundError(KubeError):
+    """The object does not exist."""
+
+
+@dataclass(frozen=True)
+class ClusterView:
+    """One cluster as Kubernetes knows it.
+
+    Attributes:
+        controllers: the controllers' pods, raw.
+    """
+
+    cluster: KafkaCluster
+    brokers: tuple[KafkaBroker, ...]
+    controllers: tuple[Json, ...]
+
+    @property
+    def name(self) -> str:
+        """The cluster's name."""
+        return self.cluster.metadata.name
+
+
+class Kube:
+    """One namespace of one Kubernetes. Every method raises KubeError."""
+
+    def __init__(self, api: client.ApiClient, namespace: str) -> None:
+        self.namespace = namespace
+        self._custom = client.CustomObjectsApi(api)
+        self._core = client.CoreV1Api(api)
+
+    @classmethod
+    def connect(cls, namespace: str | None = None, context: str | None = None) -> Self:
+        """Connect as kubectl would: KUBECONFIG, else ~/.kube/config.
+
+        Args:
+            namespace: None for the context's own.
+        """
+        try:
+            contexts, active = config.list_kube_config_contexts()
+            if context is not None:
+                active = next((each for each in contexts if each["name"] == context), None)
+                if active is None:
+                    raise KubeError(f"there is no context {context} in the kubeconfig")
+            api = config.new_client_from_config(context=active["name"])
+        except (ConfigException, OSError, TypeError, KeyError) as error:
+            raise KubeError(f"no usable kubeconfig: {error}; set KUBECONFIG") from error
+        return cls(api, namespace or active["context"].get("namespace") or "default")
+
+    def clusters(self) -> list[KafkaCluster]:
+        """The namespace's clusters."""
+        return [KafkaCluster.parse(raw) for raw in self._list("kafkaclusters")]
+
+    def one_cluster(self, name: str | None) -> str:
+        """The name that was given, or that of the namespace's only cluster."""
+        if name:
+            return name
+        found = [cluster.metadata.name for cluster in self.clusters()]
+        if len(found) == 1:
+            return found[0]
+        there = f"there are {', '.join(sorted(found))}" if found else "there is none"
+        raise KubeError(f"which cluster in namespace {self.namespace}? {there}")
+
+    def cluster(self, name: str) -> KafkaCluster:
+        """One cluster."""
+        return KafkaCluster.parse(self._get("kafkaclusters", name, f"KafkaCluster {name}"))
+
+    def view(self, name: str) -> ClusterView:
+        """A cluster with its brokers and controllers."""
+        brokers = [KafkaBroker.parse(raw) for raw in self._list("kafkabrokers")]
+        selector = f"{names.LABEL_CLUSTER}={name},{names.LABEL_ROLE}={names.ROLE_CONTROLLER}"
+        return ClusterView(
+            self.cluster(name),
+            tuple(
+                sorted((each for each in brokers if each.spec.cluster == name), key=lambda each: each.spec.id)
+            ),
+            tuple(sorted(self.pods(selector), key=lambda pod: str(pod["metadata"]["name"]))),
+        )
+
+    def broker(self, name: str) -> KafkaBroker:
+        """One broker."""
+        return KafkaBroker.parse(self._get("kafkabrokers", name, f"KafkaBroker {name}"))
+
+    def set_stopped(self, broker: str, *, stopped: bool) -> None:
+        """Set a person's field of a KafkaBroker."""
+        call = self._custom.patch_namespaced_custom_object
+        self._ask(
+            f"KafkaBroker {broker}",
+            call,
+            *(names.GROUP, names.VERSION, self.namespace, "kafkabrokers", broker),
+            {"spec": {"stopped": stopped}},
+            field_manager=FIELD_MANAGER,
+            _content_type="application/merge-patch+json",
+        )
+
+    def pods(self, selector: str) -> list[Json]:
+        """The namespace's pods with these labels."""
+        call = self._core.list_namespaced_pod
+        answer = self._ask("pods", call, self.namespace, label_selector=selector, _preload_content=False)
+        return list(json.loads(answer.data)["items"])
+
+    def pod(self, name: str) -> Json:
+        """One pod."""
+        call = self._core.read_namespaced_pod
+        answer = self._ask(f"pod {name}", call, name, self.namespace, _preload_content=False)
+        found: Json = json.loads(answer.data)
+        return found
+
+    def create_pod(self, manifest: Json) -> None:
+        """Create a pod."""
+        name = manifest["metadata"]["name"]
+        call = self._core.create_namespaced_pod
+        self._ask(f"pod {name}", call, self.namespace, manifest, _preload_content=False)
+
+    def delete_pod(self, name: str) -> None:
+        """Delete a pod; it may be gone already."""
+        call = self._core.delete_namespaced_pod
+        try:
+            self._ask(
+                f"pod {name}", call, name, self.namespace, grace_period_seconds=0, _preload_content=False
+            )
+        except NotFoundError:
+            return
+
+    def log(self, pod: str) -> Iterator[str]:
+        """Lines of a pod's log, from its beginning, until its container ends or the connection does."""
+        call = self._core.read_namespaced_pod_log
+        answer = self._ask(
+            f"log of pod {pod}",
+            call,
+            *(pod, self.namespace),
+            follow=True,
+            _preload_content=False,
+            _request_timeout=(5, 3600),
+        )
+        rest = b""
+        try:
+            for chunk in answer.response.stream(4096):
+                *lines, rest = (rest + chunk).split(b"\n")
+                yield from (line.decode("utf-8", "replace") for line in lines)
+        except HTTPError:
+            return
+        finally:
+            answer.response.release_conn()
+        if rest:
+            yield rest.decode("utf-8", "replace")
+
+    def _list(self, plural: str) -> list[Json]:
+        call = self._custom.list_namespaced_custom_object
+        answer = self._ask(plural, call, names.GROUP, names.VERSION, self.namespace, plural)
+        return list(answer["items"])
+
+    def _get(self, plural: str, name: str, what: str) -> Json:
+        call = self._custom.get_namespaced_custom_object
+        found: Json = self._ask(what, call, names.GROUP, names.VERSION, self.namespace, plural, name)
+        return found
+
+    def _ask(self, what: str, call: Any, *args: Any, **kwargs: Any) -> Any:
+        kwargs.setdefault("_request_timeout", _TIMEOUT)
+        try:
+            return call(*args, **kwargs)
+        except ApiException as error:
+            if error.status == 404 and what.startswith("kafka"):
+                raise NotFoundError(
+                    f"this Kubernetes knows no {what}: install Spindle first (helm install spindle charts/spindle)"
+                ) from error
+            if error.status == 404:
+                raise NotFoundError(f"there is no {what} in namespace {self.namespace}") from error
+            raise KubeError(f"{what}: {_said(error)}") from error
+        except (HTTPError, OSError) as error:
+            raise KubeError(f"Kubernetes does not answer: {error}") from error
+
+
+def _said(error: ApiException) -> str:
+    """What the API server says, for a person."""
+    try:
+        return str(json.loads(error.body or "")["message"])
+    except (TypeError, ValueError, KeyError):
+        return f"{error.status} {error.reason}"

@@ -1,0 +1,255 @@
+"""The command ``spindle``; also ``kubectl spindle`` when it is linked as ``kubectl-spindle``."""
+
+import json
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from enum import StrEnum
+from typing import Annotated, Any, Final
+
+import typer
+from rich.console import Console
+
+from spindle.placement.racks import PlacementError
+from spindle_cli import helper_pod, overview, topics
+from spindle_cli.kafka_client import Access, ClientError
+from spindle_cli.kube import Kube, KubeError
+
+app = typer.Typer(
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    add_completion=False,
+    help="What a Kafka cluster on Kubernetes is doing, and a few things to do with it.",
+)
+topic = typer.Typer(no_args_is_help=True, help="Topics whose replicas stand in different racks.")
+app.add_typer(topic, name="topic")
+
+console = Console(highlight=False, soft_wrap=False)
+_POLL_S: Final = 1.0
+
+
+class Output(StrEnum):
+    """Forms of output."""
+
+    TABLE = "table"
+    JSON = "json"
+
+
+Namespace = Annotated[
+    str | None, typer.Option("--namespace", "-n", help="Namespace; default: the kubeconfig's.")
+]
+OfCluster = Annotated[
+    str | None, typer.Option("--cluster", "-c", help="KafkaCluster; default: the only one of the namespace.")
+]
+Image = Annotated[
+    str | None,
+    typer.Option(help="Spindle's image for the helper pod; default: the one that the cluster uses."),
+]
+
+
+@contextmanager
+def _sentences() -> Iterator[None]:
+    """End with one sentence instead of a traceback."""
+    try:
+        yield
+    except (KubeError, ClientError, PlacementError) as error:
+        typer.echo(f"spindle: {error}", err=True)
+        raise typer.Exit(1) from error
+
+
+@app.command()
+def status(
+    cluster: Annotated[
+        str | None, typer.Argument(help="KafkaCluster; default: all of the namespace.")
+    ] = None,
+    namespace: Namespace = None,
+    output: Annotated[Output, typer.Option("--output", "-o")] = Output.TABLE,
+) -> None:
+    """Show racks, brokers, disks and log dirs of a cluster, and what is being waited for."""
+    with _sentences():
+        kube = Kube.connect(namespace)
+        clusters = kube.clusters() if cluster is None else []
+        if cluster is None and len(clusters) != 1:
+            _show_many(kube, clusters, output)
+            return
+        view = kube.view(cluster or clusters[0].metadata.name)
+        if output is Output.JSON:
+            parts: dict[str, Any] = {
+                "cluster": view.cluster.to_dict(),
+                "brokers": [broker.to_dict() for broker in view.brokers],
+                "controllers": list(view.controllers),
+            }
+            typer.echo(json.dumps(parts, indent=2))
+        else:
+            console.print(overview.overview(view, datetime.now(UTC)))
+
+
+def _show_many(kube: Kube, clusters: list[Any], output: Output) -> None:
+    if output is Output.JSON:
+        typer.echo(json.dumps({"clusters": [each.to_dict() for each in clusters]}, indent=2))
+    elif clusters:
+        console.print(overview.list_of(clusters))
+    else:
+        typer.echo(f"There is no KafkaCluster in namespace {kube.namespace}.")
+
+
+@app.command()
+def wait(
+    cluster: Annotated[str | None, typer.Argument(help="KafkaCluster; default: the only one.")] = None,
+    namespace: Namespace = None,
+    timeout: Annotated[float, typer.Option(help="Seconds after which to give up.")] = 600.0,
+) -> None:
+    """Wait until a cluster is ready, telling what happens meanwhile."""
+    with _sentences():
+        kube = Kube.connect(namespace)
+        name = kube.one_cluster(cluster)
+        if not wait_until_ready(kube, name, timeout, typer.echo):
+            typer.echo(
+                f"spindle: {name} was not ready within {timeout:.0f} s; see: spindle status {name}", err=True
+            )
+            raise typer.Exit(1)
+
+
+def wait_until_ready(kube: Kube, name: str, timeout: float, say: Callable[[str], None]) -> bool:
+    """Tell each change of phase and each new thing that is waited for, until the cluster is ready.
+
+    Returns:
+        Whether it became ready in time.
+    """
+    began = time.monotonic()
+    told: set[str] = set()
+    phase = ""
+    while True:
+        cluster = kube.cluster(name)
+        news = []
+        if cluster.status:
+            if cluster.status.phase and cluster.status.phase != phase:
+                phase = cluster.status.phase
+                news.append(phase)
+            news += [f"  waits: {each.message}" for each in cluster.status.waiting]
+        for line in news:
+            if line == phase or line not in told:
+                say(f"{time.monotonic() - began:5.0f} s  {line}")
+        told = set(news) | told
+        if _is_ready(cluster):
+            return True
+        if time.monotonic() - began > timeout:
+            return False
+        time.sleep(_POLL_S)  # noqa: TID251 - a command line has nothing else to do meanwhile
+
+
+def _is_ready(cluster: Any) -> bool:
+    """Ready, and found so for the spec as it stands."""
+    status = cluster.status
+    return bool(
+        status
+        and status.observed_generation == cluster.metadata.generation
+        and any(each.type == "Ready" and each.status == "True" for each in status.conditions)
+    )
+
+
+@app.command()
+def stop(
+    broker: Annotated[str, typer.Argument(help="KafkaBroker, for example demo-broker-1.")],
+    namespace: Namespace = None,
+) -> None:
+    """Take one broker down for maintenance. It goes when no partition falls below its minimum of copies."""
+    with _sentences():
+        kube = Kube.connect(namespace)
+        cluster = kube.broker(broker).spec.cluster
+        kube.set_stopped(broker, stopped=True)
+        typer.echo(f"{broker} goes down as soon as it may, and stays down until: spindle start {broker}")
+        typer.echo(f"Follow it with: spindle status {cluster}")
+
+
+@app.command()
+def start(
+    broker: Annotated[str, typer.Argument(help="KafkaBroker, for example demo-broker-1.")],
+    namespace: Namespace = None,
+) -> None:
+    """Let a stopped broker come back."""
+    with _sentences():
+        kube = Kube.connect(namespace)
+        cluster = kube.broker(broker).spec.cluster
+        kube.set_stopped(broker, stopped=False)
+        typer.echo(f"{broker} comes back. Follow it with: spindle status {cluster}")
+
+
+@topic.command("create")
+def topic_create(
+    name: Annotated[str, typer.Argument(help="Name of the topic.")],
+    partitions: Annotated[int, typer.Option("--partitions", "-p", min=1)] = 1,
+    replication_factor: Annotated[int, typer.Option("--replication-factor", "-r", min=1)] = 3,
+    setting: Annotated[
+        list[str] | None, typer.Option("--config", help="key=value, may be given several times.")
+    ] = None,
+    cluster: OfCluster = None,
+    namespace: Namespace = None,
+    image: Image = None,
+) -> None:
+    """Create a topic with replicas that alternate over the racks."""
+    _at_kafka(
+        lambda access: topics.create(access, name, partitions, replication_factor, setting or [], console),
+        *(cluster, namespace, image),
+    )
+
+
+@topic.command("list")
+def topic_list(cluster: OfCluster = None, namespace: Namespace = None, image: Image = None) -> None:
+    """List the topics."""
+    _at_kafka(lambda access: topics.show_names(access, console), cluster, namespace, image)
+
+
+@topic.command("describe")
+def topic_describe(
+    name: Annotated[str, typer.Argument(help="Name of the topic.")],
+    cluster: OfCluster = None,
+    namespace: Namespace = None,
+    image: Image = None,
+) -> None:
+    """Show leaders, replicas and racks of a topic's partitions."""
+    _at_kafka(lambda access: topics.describe(access, name, console), cluster, namespace, image)
+
+
+@app.command()
+def verify(
+    messages: Annotated[int, typer.Option(min=1, help="How many messages to send and read back.")] = 10_000,
+    size: Annotated[int, typer.Option(min=1, max=900_000, help="Bytes of each message.")] = 100,
+    name: Annotated[str, typer.Option("--topic", help="Topic; made if there is none.")] = "spindle-verify",
+    cluster: OfCluster = None,
+    namespace: Namespace = None,
+    image: Image = None,
+) -> None:
+    """Send messages with acks=all, read all of them back, and check the racks of every partition."""
+    _at_kafka(lambda access: topics.verify(access, name, messages, size, console), cluster, namespace, image)
+
+
+def _at_kafka(
+    work: Callable[[Access], bool], cluster: str | None, namespace: str | None, image: str | None
+) -> None:
+    """Do the work here if this process was given credentials, else run the same command line in a pod that is."""
+    with _sentences():
+        access = Access.from_environment()
+        if access is not None:
+            if not work(access):
+                raise typer.Exit(1)
+            return
+        kube = Kube.connect(namespace)
+        code = helper_pod.run(
+            kube,
+            kube.one_cluster(cluster),
+            sys.argv[1:],
+            image=image,
+            columns=console.width,
+            write=helper_pod.write_line,
+        )
+    raise typer.Exit(code)
+
+
+def main() -> None:
+    """Entry point; under kubectl it answers to the name that the user typed."""
+    called = os.path.basename(sys.argv[0])  # noqa: PTH119 - a name, not a path
+    app(prog_name="kubectl spindle" if called.startswith("kubectl-") else "spindle")

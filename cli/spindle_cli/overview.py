@@ -1,0 +1,178 @@
+"""Draws a cluster for a person: its racks, brokers, disks and log dirs, and what is being waited for."""
+
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+from typing import Final
+
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from spindle.api.broker import BrokerDiskStatus, KafkaBroker
+from spindle.api.cluster import KafkaCluster, Waiting
+from spindle.api.common import Condition
+from spindle.cluster import names
+from spindle_cli.kube import ClusterView, Json
+
+_GOOD: Final = frozenset({"Running", "Active", "Ready"})
+_BAD: Final = frozenset({"Failed", "Foreign", "Unreachable", "Unknown"})
+# Conditions that are bad news when they are true; of all others the opposite holds.
+_BAD_WHEN_TRUE: Final = frozenset({"DataAtRisk", "Progressing"})
+_UNITS: Final = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
+
+
+def overview(view: ClusterView, now: datetime) -> RenderableType:
+    """Everything about one cluster."""
+    parts: list[RenderableType] = [
+        _title(view.cluster),
+        brokers_table(view.brokers),
+        _controllers(view.controllers),
+    ]
+    parts += [_condition(each) for each in _notable(view.cluster)]
+    status = view.cluster.status
+    parts += [_waiting(each, now) for each in (status.waiting if status else ())]
+    return Group(*parts)
+
+
+def list_of(clusters: Sequence[KafkaCluster]) -> RenderableType:
+    """One line per cluster."""
+    table = _table("Cluster", "Kafka", "Brokers", "Disks", "Racks", "Phase")
+    for cluster in clusters:
+        status = cluster.status
+        table.add_row(
+            cluster.metadata.name,
+            (status and status.version) or cluster.spec.version,
+            f"{status.brokers.ready}/{status.brokers.total}" if status and status.brokers else "",
+            f"{status.disks.healthy}/{status.disks.total}" if status and status.disks else "",
+            str(len(status.racks)) if status else "",
+            (status and status.phase) or "not seen by the operator yet",
+        )
+    return table
+
+
+def brokers_table(brokers: Sequence[KafkaBroker]) -> Table:
+    """One row per disk; a broker's own columns stand in the first of its rows."""
+    table = _table("Broker", "Rack", "Node", "Disk", "State", "Used", "Volume, where it is, log dir")
+    for broker in brokers:
+        rows = list(_disk_rows(broker)) or [("", Text(), "", Text("no disks yet", style="dim"))]
+        for number, row in enumerate(rows):
+            last = number + 1 == len(rows)
+            table.add_row(*(_broker_cells(broker) if number == 0 else ("", "", "")), *row, end_section=last)
+    return table
+
+
+def size(count: int) -> str:
+    """A number of bytes with a unit of 1024s: ``296 MiB``."""
+    value = float(count)
+    for unit in _UNITS:
+        if value < 1000 or unit == _UNITS[-1]:
+            return f"{value:.0f} {unit}" if value >= 10 or unit == "B" else f"{value:.1f} {unit}"
+        value /= 1024
+    raise AssertionError("unreachable: the last unit takes everything")
+
+
+def age(since: str | None, now: datetime) -> str:
+    """How long ago a moment was, in one unit; empty if it is not known."""
+    if not since:
+        return ""
+    seconds = max(0, int((now - datetime.fromisoformat(since)).total_seconds()))
+    for unit, length in (("d", 86_400), ("h", 3_600), ("min", 60)):
+        if seconds >= 2 * length:
+            return f"{seconds // length} {unit}"
+    return f"{seconds} s"
+
+
+def _title(cluster: KafkaCluster) -> Text:
+    status = cluster.status
+    text = Text()
+    text.append(cluster.metadata.name, style="bold")
+    text.append(f"  Kafka {(status and status.version) or cluster.spec.version}")
+    if status and status.bootstrap:
+        text.append(f"  {status.bootstrap}", style="dim")
+    text.append("\n" + ((status and status.phase) or "The operator has not seen this cluster yet."))
+    return text
+
+
+def _broker_cells(broker: KafkaBroker) -> tuple[Text, str, str]:
+    state = (broker.status and broker.status.state) or "Pending"
+    return (
+        Text(f"{broker.spec.id} ").append(state, style=_style(state)),
+        broker.spec.rack or "-",
+        broker.spec.node or "-",
+    )
+
+
+def _disk_rows(broker: KafkaBroker) -> Iterator[tuple[str, Text, str, Text]]:
+    seen = {disk.name: disk for disk in (broker.status.disks if broker.status else ())}
+    for wanted in broker.spec.disks:
+        disk = seen.get(wanted.name) or BrokerDiskStatus(name=wanted.name, pv=wanted.pv)
+        state = disk.state or "Unknown"
+        yield disk.name, Text(state, style=_style(state)), _used(disk), _place(disk)
+
+
+def _used(disk: BrokerDiskStatus) -> str:
+    if disk.capacity_bytes is None or disk.used_bytes is None:
+        return "-"
+    share = 100 * disk.used_bytes / disk.capacity_bytes if disk.capacity_bytes else 0
+    replicas = "" if disk.replicas is None else f"\n{disk.replicas} replicas"
+    return f"{share:.0f} % of {size(disk.capacity_bytes)}{replicas}"
+
+
+def _place(disk: BrokerDiskStatus) -> Text:
+    text = Text(disk.pv or "no volume yet")
+    where = " ".join(part for part in (disk.device, f"at {disk.path}" if disk.path else "") if part)
+    if where:
+        text.append(f"\n{where}", style="dim")
+    text.append(f"\n{disk.log_dir or names.log_dir(disk.name)}")
+    if disk.message and disk.state not in _GOOD:
+        text.append(f"\n{disk.message}", style="yellow")
+    return text
+
+
+def _controllers(pods: Sequence[Json]) -> Text:
+    text = Text("Controllers: ")
+    if not pods:
+        return text.append("none yet", style="yellow")
+    for number, pod in enumerate(pods):
+        ready = any(
+            each["type"] == "Ready" and each["status"] == "True"
+            for each in pod["status"].get("conditions") or ()
+        )
+        text.append(", " if number else "")
+        text.append(pod["metadata"]["name"], style="green" if ready else "yellow")
+        text.append(f" on {pod['spec'].get('nodeName') or 'no node yet'}")
+        text.append("" if ready else " (not ready)")
+    return text
+
+
+def _notable(cluster: KafkaCluster) -> list[Condition]:
+    """Conditions that are not as one would wish."""
+    conditions = cluster.status.conditions if cluster.status else []
+    return [each for each in conditions if (each.status == "True") == (each.type in _BAD_WHEN_TRUE)]
+
+
+def _condition(condition: Condition) -> Text:
+    style = "yellow" if condition.type == "Progressing" else "red"
+    text = Text(f"{condition.type}={condition.status}", style=style)
+    return text.append(f" {condition.reason}: {condition.message}", style="default")
+
+
+def _waiting(entry: Waiting, now: datetime) -> Text:
+    text = Text("Waiting: ", style="yellow")
+    what = f"{entry.action} {entry.object}".strip()
+    since = age(entry.since, now)
+    text.append(f"{what}, {entry.message}" + (f" (for {since})" if since else ""), style="default")
+    if entry.unblocked_by:
+        text.append(f"\n         goes on when: {entry.unblocked_by}", style="default")
+    return text
+
+
+def _style(state: str) -> str:
+    return "green" if state in _GOOD else "red" if state in _BAD else "yellow"
+
+
+def _table(*columns: str) -> Table:
+    table = Table(box=None, header_style="bold", pad_edge=False, padding=(0, 2, 0, 0))
+    for column in columns:
+        table.add_column(column, overflow="fold", no_wrap=False)
+    return table
