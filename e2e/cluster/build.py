@@ -34,16 +34,43 @@ class BuildError(RuntimeError):
     """Something could not be built or fetched; the message carries the end of what the tool said."""
 
 
+_GO: Final = PACKAGE / "go"
+_HELM_PACKAGE: Final = "helm.sh/helm/v4"
+
+
 def ensure_kubernetes() -> Path:
     """Folder with the Kubernetes programs, each a link to one multi-call binary; builds it if need be (minutes)."""
-    source = PACKAGE / "go" / "kubernetes"
 
     def make(folder: Path) -> None:
-        _go_build(f"Kubernetes {versions.KUBERNETES}", source, [("spindle-kubernetes", ".")], folder)
+        _go_build(f"Kubernetes {versions.KUBERNETES}", "./kubernetes", folder / "spindle-kubernetes")
         for program in KUBERNETES_PROGRAMS:
             (folder / program).symlink_to("spindle-kubernetes")
 
-    return artefact("kubernetes", versions.KUBERNETES, _digest(source), make)
+    return artefact("kubernetes", versions.KUBERNETES, _go_digest("kubernetes"), make)
+
+
+def ensure_coredns() -> Path:
+    """The CoreDNS program."""
+
+    def make(folder: Path) -> None:
+        _go_build(f"CoreDNS {versions.COREDNS}", "./coredns", folder / "coredns")
+
+    return artefact("coredns", versions.COREDNS, _go_digest("coredns"), make) / "coredns"
+
+
+def ensure_helm() -> Path:
+    """The helm program."""
+    major, minor, _ = versions.KUBERNETES.split(".")
+    # What helm's own build sets: its version, and the Kubernetes that templates and lint take for granted.
+    values = {"internal/version.version": f"v{versions.HELM}"}
+    for package in ("pkg/chart/common", "pkg/chart/v2/lint/rules", "internal/chart/v3/lint/rules"):
+        values |= {f"{package}.k8sVersionMajor": major, f"{package}.k8sVersionMinor": minor}
+    flags = " ".join(f"-X {_HELM_PACKAGE}/{name}={value}" for name, value in values.items())
+
+    def make(folder: Path) -> None:
+        _go_build(f"helm {versions.HELM}", f"{_HELM_PACKAGE}/cmd/helm", folder / "helm", flags)
+
+    return artefact("helm", versions.HELM, _go_digest(), make) / "helm"
 
 
 def ensure_kafka_libs() -> Path:
@@ -125,26 +152,30 @@ def _digest(folder: Path) -> str:
     return digest.hexdigest()
 
 
-def _go_build(what: str, source: Path, targets: list[tuple[str, str]], folder: Path) -> None:
-    """Compile packages of the module at ``source``; targets are (name of the binary, package)."""
+def _go_digest(folder: str | None = None) -> str:
+    """Digest over what a program of our Go module is made from: the pinned modules, and its own folder if any."""
+    digest = hashlib.sha256((_GO / "go.mod").read_bytes() + (_GO / "go.sum").read_bytes())
+    if folder:
+        digest.update(_digest(_GO / folder).encode())
+    return digest.hexdigest()
+
+
+def _go_build(what: str, package: str, output: Path, flags: str = "", source: Path = _GO) -> None:
+    """Compile one program of the module at ``source``; ``flags`` are more flags for the linker."""
     ensure_programs("go")
-    env = {"CGO_ENABLED": "0", "GOFLAGS": "-mod=readonly -trimpath -buildvcs=false"}
-    packages = [package for _, package in targets]
+    env = {**os.environ, "CGO_ENABLED": "0", "GOFLAGS": "-mod=readonly -trimpath -buildvcs=false"}
     say(f"{what}: fetching Go modules")
-    listed = run(what, "go", "list", "-deps", *packages, cwd=source, env=env)
-    progress = Progress(f"{what}: compiling packages", len(listed.splitlines()))
+    listed = run(what, "go", "list", "-deps", package, cwd=source, env=env)
     say(f"{what}: compiling (once; minutes on a slow machine)")
-    for name, package in targets:
-        command = ["go", "build", "-v", "-ldflags", "-s -w", "-o", str(folder / name), package]
-        said: list[str] = []
-        with subprocess.Popen(
-            command, cwd=source, env={**os.environ, **env}, stderr=subprocess.PIPE, text=True
-        ) as process:
-            for line in process.stderr or ():
-                said.append(line)
-                progress.step()
-        if process.returncode != 0:
-            raise BuildError(f"{what}: go build ended with {process.returncode}\n{''.join(said[-30:])}")
+    progress = Progress(f"{what}: compiling packages", len(listed.splitlines()))
+    command = ["go", "build", "-v", "-ldflags", f"-s -w {flags}", "-o", str(output), package]
+    said: list[str] = []
+    with subprocess.Popen(command, cwd=source, env=env, stderr=subprocess.PIPE, text=True) as process:
+        for line in process.stderr or ():
+            said.append(line)
+            progress.step()
+    if process.returncode != 0:
+        raise BuildError(f"{what}: go build ended with {process.returncode}\n{''.join(said[-30:])}")
 
 
 def _ensure_jars() -> Path:

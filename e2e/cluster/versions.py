@@ -3,6 +3,10 @@
 from typing import Final
 
 KUBERNETES: Final = "1.34.4"
+# Helm and CoreDNS are of the releases that build against the same Kubernetes libraries as KUBERNETES, so that all
+# compile as one Go module and share most of the work. The versions that count are those in go/go.mod.
+HELM: Final = "4.0.5"
+COREDNS: Final = "1.13.2"
 KAFKA: Final = "4.3.1"
 SCALA: Final = "2.13"
 JMX_EXPORTER: Final = "1.0.1"
