@@ -1,0 +1,246 @@
+"""Carry out a plan's actions, in order. Each one is guarded, so that whoever else writes at the same time is respected.
+
+A failed ``MarkDown``, ``Create``, ``Patch`` or ``IssueCa`` ends the pass's actions: what follows may rest on it (an
+eviction on its mark, a withdrawn mark on the changed pod). Other failures are noted and the rest goes on.
+"""
+
+import asyncio
+import base64
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from kafka.errors import KafkaError
+
+from spindle.cluster import names
+from spindle.reconcile.actions import (
+    Action,
+    Apply,
+    Create,
+    Delete,
+    ElectPreferred,
+    Evict,
+    GrantAdmin,
+    IssueCa,
+    IssueCertificate,
+    MarkDown,
+    Patch,
+    SetPodCondition,
+)
+from spindle_operator import ca, metrics
+from spindle_operator.kafka import KafkaGate
+from spindle_operator.kinds import KAFKA_CLUSTER, KINDS, POD, SECRET
+from spindle_operator.kube import STRATEGIC, ApiError, Json, Kube
+
+log = logging.getLogger(__name__)
+
+DONE: Final = "done"
+GONE: Final = "gone"  # the object to delete or to evict is not there any more: nothing left to do
+CONFLICT: Final = (
+    "conflict"  # it changed since it was looked at, or exists already: the next pass looks again
+)
+REFUSED: Final = "refused"  # a disruption budget, a quota or the API server's rules forbid it
+FAILED: Final = "failed"
+
+_ENDS_PASS: Final = (Create, MarkDown, Patch, IssueCa)
+_CA_KEYS: Final = ("ca.crt", "ca.key")
+
+
+@dataclass(frozen=True)
+class Result:
+    """What became of one action.
+
+    Attributes:
+        outcome: one of this module's constants.
+        detail: why not; empty when done.
+    """
+
+    action: Action
+    outcome: str
+    detail: str = ""
+
+    @property
+    def changed(self) -> bool:
+        """Whether the world is another one now."""
+        return self.outcome == DONE
+
+
+class LeadershipLostError(Exception):
+    """This process may not write any more."""
+
+
+class Actor:
+    """Carries out actions for one KafkaCluster."""
+
+    def __init__(self, kube: Kube, cluster: Json, gate: KafkaGate, leading: Callable[[], bool]) -> None:
+        """An actor for one pass.
+
+        Args:
+            kube: the API server.
+            cluster: the KafkaCluster as this pass saw it.
+            gate: the connection to its Kafka.
+            leading: whether the lease is still ours, as far as can be told without asking.
+        """
+        self._kube = kube
+        self._gate = gate
+        self._leading = leading
+        self._name: str = cluster["metadata"]["name"]
+        self._namespace: str = cluster["metadata"]["namespace"]
+        self._uid: str = cluster["metadata"]["uid"]
+        # The plan knows one resourceVersion; a second mark of the same pass must follow on the first one's.
+        self._version: dict[str, str] = {}
+
+    async def run(self, actions: Sequence[Action]) -> list[Result]:
+        """Carry out the actions, one after the other.
+
+        Raises:
+            LeadershipLostError: before an action, if the lease is lost.
+        """
+        results: list[Result] = []
+        for action in actions:
+            if not self._leading():
+                raise LeadershipLostError
+            result = await self._one(action)
+            metrics.ACTIONS.labels(type(action).__name__, result.outcome).inc()
+            results.append(result)
+            if result.outcome not in (DONE, GONE):
+                log.warning("%s: %s", describe(action), result.detail)
+                if isinstance(action, _ENDS_PASS):
+                    break
+        return results
+
+    async def _one(self, action: Action) -> Result:
+        try:
+            await self._dispatch(action)
+        except ApiError as error:
+            return Result(action, _outcome(action, error), error.message)
+        except (KafkaError, OSError, TimeoutError, RuntimeError, ValueError, KeyError) as error:
+            return Result(action, FAILED, f"{type(error).__name__}: {error}")
+        return Result(action, DONE)
+
+    async def _dispatch(self, action: Action) -> None:
+        match action:
+            case Create():
+                await self._kube.create(action.object, self._namespace)
+            case Apply():
+                await self._kube.apply(action.object, self._namespace)
+            case Patch():
+                await self._patch(action)
+            case SetPodCondition():
+                await self._set_pod_condition(action)
+            case Delete():
+                await self._kube.delete(KINDS[action.kind], self._namespace, action.name, action.uid)
+            case MarkDown():
+                await self._mark_down(action)
+            case Evict():
+                await self._kube.evict(self._namespace, action.pod, action.uid, action.resource_version)
+            case _:
+                await self._beyond_kubernetes(action)
+
+    async def _beyond_kubernetes(self, action: Action) -> None:
+        match action:
+            case IssueCa():
+                await self._issue_ca(action)
+            case IssueCertificate():
+                await self._issue_certificate(action)
+            case GrantAdmin():
+                await self._gate.grant_admin()
+            case ElectPreferred():
+                await self._gate.elect_preferred(action.partitions)
+            case _:
+                raise ValueError(f"no way to carry out {type(action).__name__}")
+
+    async def _patch(self, action: Patch) -> None:
+        body = dict(action.body)
+        guard = {"uid": action.uid}
+        if action.resource_version is not None:
+            guard["resourceVersion"] = action.resource_version
+        body["metadata"] = {**(body.get("metadata") or {}), **guard}
+        await self._kube.patch(KINDS[action.kind], self._namespace, action.name, body)
+
+    async def _set_pod_condition(self, action: SetPodCondition) -> None:
+        condition = {
+            "type": action.type,
+            "status": "True" if action.status else "False",
+            "reason": "InSync" if action.status else "NotInSync",
+            "message": action.why,
+            "lastTransitionTime": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+        }
+        body = {"metadata": {"uid": action.uid}, "status": {"conditions": [condition]}}
+        await self._kube.patch(
+            POD, self._namespace, action.pod, body, subresource="status", content_type=STRATEGIC
+        )
+
+    async def _mark_down(self, action: MarkDown) -> None:
+        expected = self._version.get(action.resource_version, action.resource_version)
+        body = {
+            "metadata": {"uid": self._uid, "resourceVersion": expected},
+            "status": {"takingDown": [dict(entry) for entry in action.entries]},
+        }
+        answer = await self._kube.patch(
+            KAFKA_CLUSTER, self._namespace, self._name, body, subresource="status"
+        )
+        self._version[action.resource_version] = answer["metadata"]["resourceVersion"]
+
+    async def _issue_ca(self, action: IssueCa) -> None:
+        pem = await asyncio.to_thread(ca.make_ca, f"{self._namespace}/{self._name} CA")
+        data = dict(zip(_CA_KEYS, (pem.cert, pem.key), strict=True))
+        await self._kube.create(
+            self._secret({**action.metadata, "name": action.secret}, data), self._namespace
+        )
+
+    async def _issue_certificate(self, action: IssueCertificate) -> None:
+        stored = await self._kube.get(SECRET, self._namespace, names.ca_secret(self._name))
+        cert, key = (base64.b64decode(stored["data"][name]) for name in _CA_KEYS)
+        # Making a key takes a while on a small machine: not on the loop.
+        data = await asyncio.to_thread(
+            ca.issue, ca.Pem(cert, key), action.common_name, action.dns_names, action.days
+        )
+        if action.client_properties is not None:
+            data = {**data, "client.properties": ca.client_properties(data, action.client_properties)}
+        await self._kube.apply(self._secret(action.metadata, data), self._namespace)
+
+    def _secret(self, metadata: Mapping[str, Any], data: Mapping[str, bytes]) -> Json:
+        return {
+            "apiVersion": "v1",
+            "kind": "Secret",
+            "metadata": {"namespace": self._namespace, **metadata},
+            "type": "Opaque",
+            "data": {key: base64.b64encode(value).decode() for key, value in data.items()},
+        }
+
+
+def _outcome(action: Action, error: ApiError) -> str:
+    if error.gone:
+        return GONE if isinstance(action, (Delete, Evict)) else CONFLICT
+    if error.conflict:
+        return CONFLICT
+    # 429 of an eviction: a disruption budget says no; 403 and 422: a quota, a policy or validation.
+    return REFUSED if error.status in (400, 403, 422, 429) else FAILED
+
+
+def describe(action: Action) -> str:
+    """A few words for a log line: ``Create Pod demo-broker-0``."""
+    kind = type(action).__name__
+    match action:
+        case Create() | Apply():
+            return f"{kind} {action.object['kind']} {action.object['metadata']['name']}"
+        case Patch() | Delete():
+            return f"{kind} {action.kind} {action.name}"
+        case SetPodCondition():
+            return f"set {action.type.split('/')[-1]}={action.status} on {action.pod}"
+        case Evict():
+            return f"evict {action.pod}"
+        case MarkDown():
+            marked = ", ".join(str(entry.get("pod")) for entry in action.entries)
+            return f"mark as going down: {marked or 'nothing'}"
+        case IssueCa():
+            return f"make the CA {action.secret}"
+        case IssueCertificate():
+            return f"issue the certificate {action.metadata['name']}"
+        case ElectPreferred():
+            return f"elect preferred leaders of {len(action.partitions)} partitions"
+        case _:
+            return kind

@@ -1,0 +1,170 @@
+"""What kopf watches for us, and whom each event wakes. No logic: every handler ends in a wake-up.
+
+kopf gives watches that survive time-outs and restarts of the API server. It gets ``on.event`` handlers only: daemons and
+change handlers write finalizers and annotations onto what they watch.
+"""
+
+import datetime as dt
+import hashlib
+import json
+import logging
+from collections.abc import Mapping
+from typing import Any, Final
+
+import kopf
+
+from spindle.cluster import names
+from spindle_operator.kinds import (
+    BUDGET,
+    CLAIM,
+    CONFIG_MAP,
+    KAFKA_BROKER,
+    KAFKA_CLUSTER,
+    KAFKA_REBALANCE,
+    NODE,
+    POD,
+    SECRET,
+    SERVICE,
+    Kind,
+)
+from spindle_operator.kube import Kube
+from spindle_operator.loop import Loops
+
+log = logging.getLogger(__name__)
+
+LABELLED: Final = (POD, CLAIM, SERVICE, CONFIG_MAP, SECRET, BUDGET)  # watched by our label only
+OWN: Final = (KAFKA_CLUSTER, KAFKA_BROKER, KAFKA_REBALANCE)
+_RELOGIN: Final = dt.timedelta(minutes=10)  # tokens of service accounts change under us
+
+
+class Digests:
+    """Tells news from noise: what each watched object looked like when it last woke somebody."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, bytes] = {}
+
+    def is_news(self, kind: Kind, event_type: str | None, body: Mapping[str, Any]) -> bool:
+        """Whether an event is more than a heartbeat."""
+        uid = str(body["metadata"].get("uid"))
+        if event_type == "DELETED":
+            self._known.pop(uid, None)
+            return True
+        digest = hashlib.blake2b(
+            json.dumps(essence(kind, body), sort_keys=True, default=str).encode(), digest_size=8
+        ).digest()
+        if self._known.get(uid) == digest:
+            return False
+        self._known[uid] = digest
+        return True
+
+
+def essence(kind: Kind, body: Mapping[str, Any]) -> Any:
+    """The part of an object whose change matters.
+
+    Of a node: where it is, whether pods may run there, and whether it is well; the rest of its status is rewritten every few
+    seconds. Of a KafkaCluster: all but its status, which only we write.
+    """
+    meta = body["metadata"]
+    if kind is NODE:
+        status, spec = body.get("status") or {}, body.get("spec") or {}
+        conditions = [(c.get("type"), c.get("status")) for c in status.get("conditions") or ()]
+        return [meta.get("labels"), spec.get("taints"), spec.get("unschedulable"), conditions]
+    kept = {key: meta.get(key) for key in _META}
+    rest = {key: value for key, value in body.items() if key != "metadata"}
+    if kind is KAFKA_CLUSTER:
+        rest.pop("status", None)
+    return [kept, rest]
+
+
+_META: Final = ("labels", "annotations", "ownerReferences", "finalizers", "deletionTimestamp", "uid")
+
+
+def cluster_of(body: Mapping[str, Any]) -> str | None:
+    """The KafkaCluster that an object belongs to: by label, or by what its spec says."""
+    label = (body["metadata"].get("labels") or {}).get(names.LABEL_CLUSTER)
+    cluster = label or (body.get("spec") or {}).get("cluster")
+    return str(cluster) if cluster else None
+
+
+async def registry(kube: Kube, loops: Loops, namespaces: list[str]) -> kopf.OperatorRegistry:
+    """Handlers for all that may be watched with the rights that we have.
+
+    A kind that may not be (nodes, for an operator that lives in one namespace) is left out: the resync covers it, and
+    kopf would end the whole operator over it.
+
+    Args:
+        kube: to find out what may be watched.
+        loops: whom to wake.
+        namespaces: those that are served; empty for all.
+    """
+    handlers = kopf.OperatorRegistry()
+    digests = Digests()
+    for kind in (*OWN, *LABELLED, NODE):
+        places: list[str | None] = [*namespaces] if namespaces and kind.namespaced else [None]
+        allowed = [await kube.probe(kind, place) for place in places]
+        if all(allowed):
+            _register(handlers, loops, digests, kind)
+        elif kind is KAFKA_CLUSTER:
+            raise PermissionError("no right to list and watch KafkaClusters: the operator can do nothing")
+        else:
+            log.warning("%s may not be watched: changes are seen at the next resync only", kind.plural)
+
+    @kopf.on.login(registry=handlers)
+    async def login(**_: Any) -> kopf.ConnectionInfo:
+        return await connection(kube)
+
+    return handlers
+
+
+def _register(handlers: kopf.OperatorRegistry, loops: Loops, digests: Digests, kind: Kind) -> None:
+    # The explicit id: handlers of one registry are told apart by it.
+    @kopf.on.event(kind.group, kind.version, kind.plural, registry=handlers, id=f"wake-by-{kind.plural}")
+    async def on_event(event: Mapping[str, Any], **_: Any) -> None:
+        body = event["object"]
+        if digests.is_news(kind, event["type"], body):
+            wake(loops, kind, body)
+
+
+def wake(loops: Loops, kind: Kind, body: Mapping[str, Any]) -> None:
+    """Wake whoever an object's change concerns."""
+    meta = body["metadata"]
+    if kind is KAFKA_CLUSTER:
+        loops.seen(meta["namespace"], meta["name"])
+    elif kind is NODE:
+        loops.wake_all()
+    elif cluster := cluster_of(body):
+        loops.wake(meta["namespace"], cluster)
+
+
+async def connection(kube: Kube) -> kopf.ConnectionInfo:
+    """Our credentials in kopf's terms."""
+    configuration = kube.configuration
+    token = await kube.token()
+    return kopf.ConnectionInfo(
+        server=configuration.host,
+        ca_path=configuration.ssl_ca_cert,
+        insecure=not configuration.verify_ssl,
+        token=token,
+        certificate_path=configuration.cert_file,
+        private_key_path=configuration.key_file,
+        expiration=dt.datetime.now(dt.UTC) + _RELOGIN if token else None,
+    )
+
+
+def settings() -> kopf.OperatorSettings:
+    """Settings that make kopf a watcher that writes nothing."""
+    chosen = kopf.OperatorSettings()
+    chosen.posting.enabled = False
+    # The definitions come with the chart and stay; watching them would ask for rights over all of them.
+    chosen.scanning.disabled = True
+    chosen.peering.standalone = True
+    # Watches that fall silent without an error are a known ailment: end each after five minutes, and any on which not
+    # even a bookmark came for more than a minute.
+    chosen.watching.server_timeout = 300
+    chosen.watching.client_timeout = 310
+    chosen.watching.inactivity_timeout = 70
+    chosen.queueing.idle_timeout = 1
+    chosen.queueing.exit_timeout = 0.5
+    for kind in LABELLED:
+        chosen.watching.label_selectors[kind.group, kind.version, kind.plural] = names.LABEL_CLUSTER
+    return chosen

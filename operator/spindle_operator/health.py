@@ -1,0 +1,51 @@
+"""Is the operator alive, and is it getting anything done?"""
+
+import time
+from collections.abc import Callable
+from typing import Final
+
+BOUND: Final = (
+    300.0  # seconds without a finished pass of some cluster, after which a restart is the best idea left
+)
+
+
+class Health:
+    """When each cluster's last pass finished. A pass that failed has finished too: reconciling goes on."""
+
+    def __init__(self, bound: float = BOUND, clock: Callable[[], float] = time.monotonic) -> None:
+        """Nothing to look after yet.
+
+        Args:
+            bound: seconds; see ``BOUND``.
+            clock: monotonic seconds.
+        """
+        self._bound = bound
+        self._clock = clock
+        self._finished: dict[str, float] = {}
+        self.ready = False
+
+    def started(self, cluster: str) -> None:
+        """A cluster is looked after from now on."""
+        self._finished.setdefault(cluster, self._clock())
+
+    def finished(self, cluster: str) -> None:
+        """A pass of this cluster has ended."""
+        if cluster in self._finished:
+            self._finished[cluster] = self._clock()
+
+    def stopped(self, cluster: str) -> None:
+        """A cluster is gone."""
+        self._finished.pop(cluster, None)
+
+    def ages(self) -> dict[str, float]:
+        """Cluster → seconds since its last pass ended (or since the operator took it on)."""
+        now = self._clock()
+        return {cluster: now - at for cluster, at in self._finished.items()}
+
+    def problem(self) -> str | None:
+        """Why this process should be restarted; None for a healthy one. A standby has no clusters, and is healthy."""
+        stuck = {cluster: age for cluster, age in self.ages().items() if age > self._bound}
+        if not stuck:
+            return None
+        worst = max(stuck, key=lambda cluster: stuck[cluster])
+        return f"no pass of {worst} has ended for {stuck[worst]:.0f} seconds"

@@ -1,0 +1,333 @@
+"""The Kubernetes API as raw JSON over aiohttp: the one place where the operator speaks HTTP to it.
+
+Raw dicts, not typed models: parsing thousands of pods into models costs twenty times as much as ``json.loads``. The
+client library lends only what is hard to get right, the credentials.
+"""
+
+import asyncio
+import json
+import logging
+import os
+import ssl
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, Final
+
+import aiohttp
+import stamina
+from kubernetes.aio import config as kubernetes_config
+from kubernetes.aio.client.configuration import Configuration
+
+from spindle.cluster import names
+from spindle_operator.kinds import POD, Kind, kind_of
+
+log = logging.getLogger(__name__)
+
+APPLY: Final = "application/apply-patch+yaml"
+MERGE: Final = "application/merge-patch+json"
+STRATEGIC: Final = "application/strategic-merge-patch+json"
+
+_PAGE: Final = 500
+_TIMEOUT: Final = aiohttp.ClientTimeout(total=30, sock_connect=5)
+_SERVICE_ACCOUNT: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount")
+_TOO_MANY: Final = 429
+_RETRIED: Final = (500, 502, 503, 504, _TOO_MANY)
+
+Json = dict[str, Any]
+
+
+class ApiError(Exception):
+    """The API server refused, or could not be reached.
+
+    Attributes:
+        status: HTTP status; 0 if there was no answer.
+        reason: Kubernetes' CamelCase reason (``Conflict``, ``AlreadyExists``), or the failure's name.
+        message: what the server says, for a person.
+    """
+
+    def __init__(self, status: int, reason: str, message: str) -> None:
+        super().__init__(f"{reason or status}: {message}")
+        self.status = status
+        self.reason = reason
+        self.message = message
+
+    @property
+    def gone(self) -> bool:
+        """There is no such object."""
+        return self.status == 404
+
+    @property
+    def conflict(self) -> bool:
+        """A precondition did not hold, or the object exists already."""
+        return self.status == 409
+
+    @property
+    def forbidden(self) -> bool:
+        """Not authenticated or not allowed."""
+        return self.status in (401, 403)
+
+
+def _passing(error: Exception) -> bool:
+    """Whether to try again: no answer at all, or one that the server gives when it is busy or restarting."""
+    return isinstance(error, ApiError) and (error.status == 0 or error.status in _RETRIED)
+
+
+class Kube:
+    """A connection to one API server. Every method raises ApiError."""
+
+    def __init__(self, configuration: Configuration) -> None:
+        self._configuration = configuration
+        self._session: aiohttp.ClientSession | None = None
+
+    @property
+    def configuration(self) -> Configuration:
+        """Address and credentials, for kopf, which holds connections of its own."""
+        return self._configuration
+
+    async def token(self) -> str | None:
+        """The bearer token without its scheme, read anew when it is about to expire; None with certificates."""
+        value = await self._configuration.get_api_key_with_prefix("BearerToken")
+        return value.split(" ", 1)[-1].strip() if value else None
+
+    async def close(self) -> None:
+        """Close the connections."""
+        if self._session is not None:
+            await self._session.close()
+            self._session = None
+
+    # Reading
+
+    async def get(self, kind: Kind, namespace: str | None, name: str) -> Json:
+        """Read one object."""
+        return await self._retried("GET", kind.path(namespace, name))
+
+    async def find(self, kind: Kind, namespace: str | None, name: str) -> Json | None:
+        """Read one object; None if the server says that it does not exist."""
+        try:
+            return await self.get(kind, namespace, name)
+        except ApiError as error:
+            if error.gone:
+                return None
+            raise
+
+    async def items(
+        self, kind: Kind, namespace: str | None = None, *, selector: str | None = None
+    ) -> list[Json]:
+        """Read all objects of a kind, page by page, without their ``managedFields``.
+
+        The read is consistent (no ``resourceVersion=0``): a stale cache could show a pod that is gone, or hide one
+        that a former leader made.
+        """
+        found: list[Json] = []
+        async for page in self._pages(kind, namespace, selector):
+            found.extend(page)
+        return found
+
+    async def probe(self, kind: Kind, namespace: str | None) -> bool:
+        """Whether objects of this kind may be listed here (and hence watched, with the rights that we ask for)."""
+        try:
+            await self._retried("GET", kind.path(namespace), {"limit": "1"})
+        except ApiError as error:
+            if error.forbidden or error.gone:
+                return False
+            raise
+        return True
+
+    async def _pages(
+        self, kind: Kind, namespace: str | None, selector: str | None
+    ) -> AsyncIterator[list[Json]]:
+        query = {"limit": str(_PAGE)}
+        if selector:
+            query["labelSelector"] = selector
+        while True:
+            answer = await self._retried("GET", kind.path(namespace), query)
+            page: list[Json] = answer.get("items") or []
+            for item in page:
+                # Lists leave out what every item has in common; the plan wants whole objects.
+                item.setdefault("apiVersion", kind.api_version)
+                item.setdefault("kind", kind.kind)
+                item.get("metadata", {}).pop("managedFields", None)
+            yield page
+            following = answer.get("metadata", {}).get("continue")
+            if not following:
+                return
+            query["continue"] = following
+
+    # Writing
+
+    async def create(self, obj: Mapping[str, Any], namespace: str | None = None) -> Json:
+        """Create an object. Not retried: a lost answer must not turn into "exists already" unseen."""
+        kind = kind_of(obj)
+        return await self.request("POST", kind.path(_namespace(obj, namespace)), body=obj, query=_MANAGER)
+
+    async def apply(
+        self, obj: Mapping[str, Any], namespace: str | None = None, *, subresource: str | None = None
+    ) -> Json:
+        """Server-side apply with force: what the object names becomes ours and so."""
+        kind = kind_of(obj)
+        path = kind.path(_namespace(obj, namespace), obj["metadata"]["name"], subresource)
+        return await self._retried("PATCH", path, {**_MANAGER, "force": "true"}, obj, APPLY)
+
+    async def patch(
+        self,
+        kind: Kind,
+        namespace: str | None,
+        name: str,
+        body: Mapping[str, Any],
+        *,
+        subresource: str | None = None,
+        content_type: str = MERGE,
+    ) -> Json:
+        """Merge patch (or strategic merge patch); put UID and resourceVersion into its metadata as preconditions."""
+        return await self.request(
+            "PATCH", kind.path(namespace, name, subresource), _MANAGER, body, content_type
+        )
+
+    async def delete(self, kind: Kind, namespace: str | None, name: str, uid: str) -> None:
+        """Delete one object if it is still the one with this UID."""
+        body = {"kind": "DeleteOptions", "apiVersion": "v1", "preconditions": {"uid": uid}}
+        await self.request("DELETE", kind.path(namespace, name), body=body)
+
+    async def evict(self, namespace: str, pod: str, uid: str, resource_version: str) -> None:
+        """Evict a pod unless it changed or a disruption budget forbids (429)."""
+        body = {
+            "apiVersion": "policy/v1",
+            "kind": "Eviction",
+            "metadata": {"name": pod, "namespace": namespace},
+            "deleteOptions": {"preconditions": {"uid": uid, "resourceVersion": resource_version}},
+        }
+        await self.request("POST", POD.path(namespace, pod, "eviction"), body=body)
+
+    # Transport
+
+    async def _retried(
+        self,
+        method: str,
+        path: str,
+        query: Mapping[str, str] | None = None,
+        body: Mapping[str, Any] | None = None,
+        content_type: str = "application/json",
+    ) -> Json:
+        """As ``request``, three times if need be: only for what may safely be said twice."""
+        async for attempt in stamina.retry_context(
+            on=_passing, attempts=3, timeout=20, wait_initial=0.3, wait_max=3
+        ):
+            with attempt:
+                return await self.request(method, path, query, body, content_type)
+        raise AssertionError("unreachable: stamina returns or raises")
+
+    async def request(
+        self,
+        method: str,
+        path: str,
+        query: Mapping[str, str] | None = None,
+        body: Mapping[str, Any] | None = None,
+        content_type: str = "application/json",
+        *,
+        timeout: float | None = None,  # noqa: ASYNC109 - of the connection, not of the task
+    ) -> Json:
+        """One request, one answer."""
+        headers = {"Accept": "application/json", "User-Agent": names.FIELD_MANAGER}
+        data = None
+        if body is not None:
+            data = json.dumps(body, default=_plain)
+            headers["Content-Type"] = content_type
+        try:
+            if token := await self.token():
+                headers["Authorization"] = f"Bearer {token}"
+            async with self._connection().request(
+                method,
+                self._configuration.host.rstrip("/") + path,
+                params=query,
+                data=data,
+                headers=headers,
+                timeout=_TIMEOUT if timeout is None else aiohttp.ClientTimeout(total=timeout),
+            ) as response:
+                raw = await response.read()
+                return _answer(response.status, response.reason or "", raw)
+        except (aiohttp.ClientError, TimeoutError, OSError) as error:
+            raise ApiError(0, type(error).__name__, str(error) or "no answer from the API server") from error
+
+    def _connection(self) -> aiohttp.ClientSession:
+        if self._session is None:
+            connector = aiohttp.TCPConnector(ssl=_tls(self._configuration), limit=32)
+            self._session = aiohttp.ClientSession(connector=connector)
+        return self._session
+
+
+_MANAGER: Final = {"fieldManager": names.FIELD_MANAGER}
+
+
+def _plain(value: object) -> Any:
+    """Mappings and other read-only shapes from the core, as JSON takes them."""
+    if isinstance(value, Mapping):
+        return dict(value)
+    if isinstance(value, (set, frozenset)):
+        return sorted(value)
+    raise TypeError(f"{type(value).__name__} does not go into JSON")
+
+
+def _namespace(obj: Mapping[str, Any], fallback: str | None) -> str | None:
+    namespace: str | None = obj["metadata"].get("namespace")
+    return namespace or fallback
+
+
+def _answer(status: int, phrase: str, raw: bytes) -> Json:
+    """Body of a good answer, or ApiError. A proxy in between may answer with something that is no JSON."""
+    try:
+        body = json.loads(raw) if raw else {}
+    except ValueError:
+        body = {}
+    if not isinstance(body, dict):
+        body = {}
+    if status < 400:
+        return body
+    raise ApiError(
+        status,
+        str(body.get("reason") or phrase),
+        str(body.get("message") or raw[:200].decode("utf-8", "replace")),
+    )
+
+
+def _tls(configuration: Configuration) -> ssl.SSLContext | bool:
+    if not configuration.host.startswith("https"):
+        return True
+    context = ssl.create_default_context(cafile=configuration.ssl_ca_cert)
+    if configuration.cert_file:
+        context.load_cert_chain(configuration.cert_file, configuration.key_file)
+    if not configuration.verify_ssl:
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+    return context
+
+
+async def _configuration() -> Configuration:
+    """Find the API server: KUBECONFIG if it is set, else the pod's service account, else ``~/.kube/config``."""
+    configuration = Configuration()
+    in_cluster = (_SERVICE_ACCOUNT / "token").is_file() and "KUBERNETES_SERVICE_HOST" in os.environ
+    if in_cluster and "KUBECONFIG" not in os.environ:
+        kubernetes_config.load_incluster_config(client_configuration=configuration)
+    else:
+        await kubernetes_config.load_kube_config(client_configuration=configuration)
+    return configuration
+
+
+@asynccontextmanager
+async def connect() -> AsyncIterator[Kube]:
+    """A connection to the API server that this process belongs to."""
+    kube = Kube(await _configuration())
+    try:
+        yield kube
+    finally:
+        await kube.close()
+        # aiohttp closes TLS connections in the loop's next turns; without them Python warns at exit.
+        await asyncio.sleep(0)
+
+
+def own_namespace() -> str:
+    """The namespace that this pod runs in; ``default`` outside of a cluster."""
+    if namespace := os.environ.get("POD_NAMESPACE"):
+        return namespace
+    path = _SERVICE_ACCOUNT / "namespace"
+    return path.read_text().strip() if path.is_file() else "default"

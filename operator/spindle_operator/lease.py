@@ -1,0 +1,173 @@
+"""Leader election with a Lease.
+
+Our own, because the client library's elector never gives its lease back (so each roll of the operator would wait for it to
+run out), bounds no single call by the time it has left, and does not notice when what it runs has ended. The rules are
+client-go's: whoever does not hold the lease trusts only its own clock, counting from when it last saw the record change;
+the holder stops well before anybody else may take over.
+"""
+
+import asyncio
+import logging
+import random
+import time
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from spindle_operator import metrics
+from spindle_operator.kinds import LEASE
+from spindle_operator.kube import ApiError, Json, Kube
+
+log = logging.getLogger(__name__)
+
+DURATION: Final = 15.0  # seconds after which others may take a lease that is not renewed
+DEADLINE: Final = 10.0  # seconds after the last renewal at which the holder stops
+RETRY: Final = 2.0  # seconds between attempts
+_JITTER: Final = 0.2
+
+
+class Elector:
+    """One candidate for one Lease."""
+
+    def __init__(self, kube: Kube, namespace: str, name: str, identity: str) -> None:
+        """A candidate.
+
+        Args:
+            kube: the API server.
+            namespace: of the Lease.
+            name: of the Lease.
+            identity: unique among all candidates that ever were: never only a host name.
+        """
+        self._kube = kube
+        self._namespace = namespace
+        self._name = name
+        self._identity = identity
+        self._seen: tuple[Any, ...] | None = None
+        self._seen_at = 0.0
+        self._renewed_at: float | None = None
+
+    @property
+    def leading(self) -> bool:
+        """Whether the lease is certainly still ours, by our own clock, without asking."""
+        return self._renewed_at is not None and time.monotonic() - self._renewed_at < DEADLINE
+
+    async def acquire(self) -> None:
+        """Wait until the lease is ours."""
+        holder = None
+        while True:
+            lease = await self._try_acquire()
+            if self.leading:
+                log.info("leading as %s", self._identity)
+                metrics.LEADER.set(1)
+                return
+            now_held_by = (lease or {}).get("spec", {}).get("holderIdentity")
+            if now_held_by != holder:
+                holder = now_held_by
+                log.info("standing by; %s leads", holder or "nobody")
+            await asyncio.sleep(RETRY * random.uniform(1 - _JITTER, 1 + _JITTER))  # noqa: S311 - no secret
+
+    async def hold(self) -> None:
+        """Renew the lease; return when it is lost."""
+        while True:
+            await asyncio.sleep(RETRY)
+            left = DEADLINE - (time.monotonic() - (self._renewed_at or 0.0))
+            if left <= 0:
+                break
+            if await self._renew(left) is False:
+                break
+        self._renewed_at = None
+        metrics.LEADER.set(0)
+        log.error("the lease is lost")
+
+    async def release(self) -> None:
+        """Give the lease back, so that another candidate need not wait for it to run out."""
+        if not self.leading:
+            return
+        self._renewed_at = None
+        metrics.LEADER.set(0)
+        try:
+            lease = await self._read(RETRY)
+            if lease is None or lease["spec"].get("holderIdentity") != self._identity:
+                return
+            await self._write(lease, holder="", duration=1, timeout=RETRY)
+            log.info("gave the lease back")
+        except ApiError as error:
+            log.warning("the lease could not be given back: %s", error)
+
+    async def _try_acquire(self) -> Json | None:
+        """Take the lease if it is free; returns it as it was seen, for whoever wants to know the holder."""
+        try:
+            lease = await self._read(DEADLINE / 2)
+            started = time.monotonic()
+            if lease is None:
+                await self._create()
+                self._renewed_at = started
+                return None
+            if self._is_free(lease, started):
+                # Ours from when we asked, not from when the answer came.
+                await self._write(lease, holder=self._identity, duration=int(DURATION), timeout=DEADLINE / 2)
+                self._renewed_at = started
+        except ApiError as error:
+            if not error.conflict:
+                log.warning("the lease could not be read or written: %s", error)
+            return None
+        return lease
+
+    def _is_free(self, lease: Json, now: float) -> bool:
+        spec = lease.get("spec") or {}
+        record = (spec.get("holderIdentity"), spec.get("renewTime"), spec.get("leaseTransitions"))
+        if record != self._seen:
+            self._seen, self._seen_at = record, now
+        if not spec.get("holderIdentity") or spec["holderIdentity"] == self._identity:
+            return True
+        return now - self._seen_at > float(spec.get("leaseDurationSeconds") or DURATION)
+
+    async def _renew(self, left: float) -> bool | None:
+        """Renew once: True if done, False if somebody else holds the lease, None if it is worth another try."""
+        asked = time.monotonic()
+        try:
+            lease = await self._read(left)
+            if lease is None or lease["spec"].get("holderIdentity") != self._identity:
+                return False
+            left -= time.monotonic() - asked
+            if left <= 0:
+                return None
+            await self._write(lease, holder=self._identity, duration=int(DURATION), timeout=left)
+        except ApiError as error:
+            log.warning("the lease could not be renewed: %s", error)
+            return None
+        self._renewed_at = asked
+        return True
+
+    async def _read(self, timeout: float) -> Json | None:  # noqa: ASYNC109 - of the connection
+        try:
+            return await self._kube.request("GET", LEASE.path(self._namespace, self._name), timeout=timeout)
+        except ApiError as error:
+            if error.gone:
+                return None
+            raise
+
+    async def _create(self) -> None:
+        body = {
+            "apiVersion": LEASE.api_version,
+            "kind": LEASE.kind,
+            "metadata": {"name": self._name, "namespace": self._namespace},
+            "spec": self._spec({}, self._identity, int(DURATION)),
+        }
+        await self._kube.request("POST", LEASE.path(self._namespace), body=body, timeout=DEADLINE / 2)
+
+    async def _write(self, lease: Json, *, holder: str, duration: int, timeout: float) -> None:  # noqa: ASYNC109
+        """Replace the record if it is still the one that was read (its resourceVersion goes along)."""
+        body = {**lease, "spec": self._spec(lease.get("spec") or {}, holder, duration)}
+        await self._kube.request("PUT", LEASE.path(self._namespace, self._name), body=body, timeout=timeout)
+
+    def _spec(self, old: Json, holder: str, duration: int) -> Json:
+        now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+        same = old.get("holderIdentity") == holder
+        transitions = int(old.get("leaseTransitions") or 0)
+        return {
+            "holderIdentity": holder,
+            "leaseDurationSeconds": duration,
+            "acquireTime": old.get("acquireTime", now) if same else now,
+            "renewTime": now,
+            "leaseTransitions": transitions if same or not old else transitions + 1,
+        }

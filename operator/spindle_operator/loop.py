@@ -1,0 +1,282 @@
+"""One loop per KafkaCluster: wait → observe → plan → act → report, for ever.
+
+Events only wake it. It never ends by an error: it backs off and looks again. Nothing that matters is kept in memory.
+
+The finalizer is ours, not kopf's: kopf spawns no daemon for an object that is already being deleted, and lets its
+finalizer go at once; a KafkaCluster deleted while the operator was away would leave without its last passes.
+"""
+
+import asyncio
+import logging
+import random
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final
+
+from spindle.cluster import names
+from spindle.reconcile.plan import Event, Plan, plan
+from spindle_operator import metrics
+from spindle_operator.act import DONE, Actor, LeadershipLostError, Result, describe
+from spindle_operator.health import Health
+from spindle_operator.kafka import KafkaGate
+from spindle_operator.kinds import KAFKA_CLUSTER
+from spindle_operator.kube import ApiError, Json, Kube
+from spindle_operator.observe import observe
+from spindle_operator.report import Events, events_of, report
+
+log = logging.getLogger(__name__)
+
+FINALIZER: Final = f"{names.GROUP}/finalizer"
+DEBOUNCE: Final = 0.5  # seconds in which events gather before a pass
+AGAIN: Final = 1.0  # seconds until the pass after one that changed something
+BACKOFF: Final = (1.0, 60.0)  # seconds after the first error, and at most
+SIDE_BY_SIDE: Final = 8  # passes of different clusters at one time: bounds memory and threads
+
+Key = tuple[str, str]  # namespace, name
+
+
+@dataclass(frozen=True)
+class Setup:
+    """What every loop needs.
+
+    Attributes:
+        image: the operator's own image, which preflight runs from.
+        leading: whether the lease is still ours.
+        resync: seconds after which a pass runs without any event.
+        kafka_timeout: seconds for one call to one broker.
+        lost: called when a loop finds that the lease is gone.
+    """
+
+    kube: Kube
+    health: Health
+    events: Events
+    image: str
+    leading: Callable[[], bool]
+    lost: Callable[[], None]
+    resync: float = 60.0
+    kafka_timeout: float = 5.0
+    decide: Callable[[Any, float], Plan] = plan
+
+
+class Loops:
+    """All clusters' loops: started by the first event of a KafkaCluster, ended by its absence."""
+
+    def __init__(self, setup: Setup) -> None:
+        self._setup = setup
+        self._loops: dict[Key, ClusterLoop] = {}
+        self._gate = asyncio.Semaphore(SIDE_BY_SIDE)
+        self._closing = False
+
+    def seen(self, namespace: str, name: str) -> None:
+        """A KafkaCluster exists, or did a moment ago: start its loop or wake it."""
+        if self._closing:
+            return
+        key = (namespace, name)
+        if key not in self._loops:
+            self._loops[key] = loop = ClusterLoop(self._setup, key, self._gate)
+            loop.task.add_done_callback(lambda _: self._ended(key, loop))
+        self._loops[key].wake()
+
+    def wake(self, namespace: str, name: str) -> None:
+        """Something of this cluster changed. Of a cluster that is not there, nothing is to be done."""
+        if loop := self._loops.get((namespace, name)):
+            loop.wake()
+
+    def wake_all(self) -> None:
+        """Something changed that any cluster may stand on (a node, say)."""
+        for loop in self._loops.values():
+            loop.wake()
+
+    async def close(self) -> None:
+        """End all loops, in the middle of a pass if need be: any pass can be taken up again."""
+        self._closing = True
+        tasks = [loop.task for loop in self._loops.values()]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    def _ended(self, key: Key, loop: "ClusterLoop") -> None:
+        if self._loops.get(key) is loop:
+            del self._loops[key]
+        # An event may have come between the loop's last look and its end (deleted and made again).
+        if loop.pending and not self._closing:
+            self.seen(*key)
+
+
+class ClusterLoop:
+    """The loop of one KafkaCluster."""
+
+    def __init__(self, setup: Setup, key: Key, gate: asyncio.Semaphore) -> None:
+        self._setup = setup
+        self._namespace, self._name = key
+        self._label = f"{self._namespace}/{self._name}"
+        self._slots = gate
+        self._wakeup = asyncio.Event()
+        self._kafka = KafkaGate(self._label, setup.kafka_timeout)
+        self.task = asyncio.create_task(self._run(), name=f"cluster {self._label}")
+
+    @property
+    def pending(self) -> bool:
+        """Whether an event waits to be looked into."""
+        return self._wakeup.is_set()
+
+    def wake(self) -> None:
+        """Ask for a pass soon."""
+        self._wakeup.set()
+
+    async def _run(self) -> None:
+        self._setup.health.started(self._label)
+        pause, failures = 0.0, 0
+        try:
+            while True:
+                await self._wait(pause, patient=failures > 0)
+                try:
+                    async with self._slots:
+                        pause = await self._timed()
+                    failures = 0
+                except _ClusterGoneError:
+                    log.info("%s is gone", self._label)
+                    return
+                except LeadershipLostError:
+                    self._setup.lost()
+                    return
+                except Exception as error:  # noqa: BLE001 - the loop never ends by an error
+                    # Whatever it is, the next pass starts from what is then: there is no state to be broken.
+                    failures += 1
+                    pause = backoff(failures)
+                    await self._failed(error, pause)
+                self._setup.health.finished(self._label)
+        finally:
+            self._setup.health.stopped(self._label)
+            metrics.forget(self._label)
+            await asyncio.shield(self._kafka.shutdown())
+
+    async def _wait(self, pause: float, *, patient: bool) -> None:
+        """Wait for an event, or for the pause to end; then let events gather.
+
+        Args:
+            pause: seconds.
+            patient: wait the whole pause, whatever happens: the last pass failed.
+        """
+        if patient:
+            await asyncio.sleep(pause)
+        else:
+            try:
+                async with asyncio.timeout(pause):
+                    await self._wakeup.wait()
+                await asyncio.sleep(DEBOUNCE)
+            except TimeoutError:
+                pass
+        self._wakeup.clear()
+
+    async def _timed(self) -> float:
+        started = time.monotonic()
+        outcome = "failed"
+        try:
+            pause = await self._pass(started)
+            outcome = "changed" if pause < self._setup.resync else "settled"
+        finally:
+            metrics.RECONCILES.labels(self._label, outcome).inc()
+            metrics.DURATION.labels(self._label).observe(time.monotonic() - started)
+        return pause
+
+    async def _pass(self, started: float) -> float:
+        """One pass. Returns the seconds after which the next one is due without any event."""
+        setup = self._setup
+        cluster = await self._cluster()
+        seen = await observe(setup.kube, cluster, setup.image, self._kafka)
+        wanted = setup.decide(seen.snapshot, time.time())
+        actor = Actor(setup.kube, cluster, self._kafka, setup.leading)
+        results = await actor.run(wanted.actions)
+        if not setup.leading():
+            raise LeadershipLostError
+        written = await report(setup.kube, cluster, seen.snapshot.brokers, wanted)
+        await setup.events.post(self._namespace, [*events_of(cluster, results), *wanted.events])
+        metrics.observe_status(self._label, wanted.status, wanted.broker_statuses)
+        if results or written:
+            log.info(sentence(self._label, results, written, time.monotonic() - started))
+        whole = len(results) == len(wanted.actions) and all(result.outcome == DONE for result in results)
+        if wanted.finished and whole and cluster["metadata"].get("deletionTimestamp"):
+            await self._let_go(cluster)
+            raise _ClusterGoneError
+        return AGAIN if results else setup.resync * random.uniform(0.9, 1.1)  # noqa: S311 - spreads load
+
+    async def _cluster(self) -> Json:
+        """The KafkaCluster, with our finalizer on it unless it is being deleted."""
+        cluster = await self._setup.kube.find(KAFKA_CLUSTER, self._namespace, self._name)
+        if cluster is None:
+            raise _ClusterGoneError
+        meta = cluster["metadata"]
+        finalizers = meta.get("finalizers") or []
+        if meta.get("deletionTimestamp"):
+            if FINALIZER not in finalizers:
+                raise _ClusterGoneError  # it waits for somebody else's finalizer; our part is done
+            return cluster
+        if FINALIZER not in finalizers:
+            return await self._set_finalizers(cluster, [*finalizers, FINALIZER])
+        return cluster
+
+    async def _let_go(self, cluster: Json) -> None:
+        """Take our finalizer off."""
+        # Our own statuses were written since the cluster was read, so its resourceVersion is old.
+        fresh = await self._setup.kube.find(KAFKA_CLUSTER, self._namespace, self._name)
+        if fresh is not None and fresh["metadata"]["uid"] == cluster["metadata"]["uid"]:
+            left = [name for name in fresh["metadata"].get("finalizers") or [] if name != FINALIZER]
+            await self._set_finalizers(fresh, left)
+            log.info("%s is deleted: nothing is left to do for it", self._label)
+
+    async def _set_finalizers(self, cluster: Json, finalizers: list[str]) -> Json:
+        meta = cluster["metadata"]
+        guard = {"uid": meta["uid"], "resourceVersion": meta["resourceVersion"]}
+        body = {"metadata": {**guard, "finalizers": finalizers}}
+        return await self._setup.kube.patch(KAFKA_CLUSTER, self._namespace, self._name, body)
+
+    async def _failed(self, error: Exception, pause: float) -> None:
+        expected = isinstance(error, ApiError)
+        log.error(
+            "%s: the pass failed, next try in %.0f s: %s",
+            self._label,
+            pause,
+            error if expected else f"{type(error).__name__}: {error}",
+            exc_info=None if expected else error,
+        )
+        if not expected:
+            await self._tell_bug(error)
+
+    async def _tell_bug(self, error: Exception) -> None:
+        """A pass that fails by an error of ours must be seen by whoever looks at the KafkaCluster, not only in our log."""
+        try:
+            cluster = await self._setup.kube.find(KAFKA_CLUSTER, self._namespace, self._name)
+        except ApiError:
+            return
+        if cluster is not None:
+            text = f"Reconciling failed by an error in the operator ({type(error).__name__}: {error}); see its log"
+            event = Event(
+                "Warning", "ReconcileFailed", text, "KafkaCluster", self._name, cluster["metadata"]["uid"]
+            )
+            await self._setup.events.post(self._namespace, [event])
+
+
+class _ClusterGoneError(Exception):
+    """There is no such KafkaCluster, or none that waits for us."""
+
+
+def backoff(failures: int) -> float:
+    """Seconds to wait after this many failed passes in a row."""
+    first, most = BACKOFF
+    return float(min(most, first * 2 ** min(failures - 1, 16)))
+
+
+def sentence(label: str, results: list[Result], written: int, took: float) -> str:
+    """What a pass did, in one line."""
+    shown = [
+        describe(result.action) + ("" if result.outcome == DONE else f" ({result.outcome})")
+        for result in results
+    ]
+    more = len(shown) - 8
+    if more > 0:
+        shown = [*shown[:8], f"{more} more"]
+    if written:
+        shown.append(f"{written} status{'es' if written > 1 else ''} written")
+    return f"{label}: {'; '.join(shown)} (took {took:.1f} s)"

@@ -1,0 +1,88 @@
+"""What the operator tells Prometheus about itself and about the clusters that it looks after."""
+
+from collections import Counter as Tally
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Final
+
+from prometheus_client import REGISTRY, Counter, Gauge, Histogram
+from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+RECONCILES: Final = Counter("spindle_reconciles", "Finished passes.", ["cluster", "outcome"])
+DURATION: Final = Histogram(
+    "spindle_reconcile_duration_seconds",
+    "How long a pass took.",
+    ["cluster"],
+    buckets=(0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120),
+)
+ACTIONS: Final = Counter("spindle_actions", "Actions carried out.", ["type", "outcome"])
+LEADER: Final = Gauge("spindle_leader", "1 while this replica leads.")
+WAITING: Final = Gauge("spindle_waiting", "Actions that are held back.", ["cluster", "reason"])
+BROKERS: Final = Gauge("spindle_brokers", "Brokers by state.", ["cluster", "state"])
+DISKS: Final = Gauge("spindle_disks", "Disks by state.", ["cluster", "state"])
+KAFKA_FAILURES: Final = Counter(
+    "spindle_kafka_call_failures", "Questions to Kafka that were not answered.", ["cluster", "error"]
+)
+
+
+class Ages(Collector):
+    """Ages, which grow between scrapes and so are worked out when asked for."""
+
+    def __init__(self, name: str, text: str, label: str, ages: Callable[[], Mapping[str, float]]) -> None:
+        self._name, self._text, self._label, self._ages = name, text, label, ages
+
+    def collect(self) -> Iterable[Metric]:
+        """One sample per key."""
+        family = GaugeMetricFamily(self._name, self._text, labels=[self._label])
+        for key, age in self._ages().items():
+            family.add_metric([key], age)
+        yield family
+
+    def describe(self) -> Iterable[Metric]:
+        """Nothing: keeps registration from asking before there is anything to say."""
+        return []
+
+
+def expose_ages(name: str, text: str, label: str, ages: Callable[[], Mapping[str, float]]) -> None:
+    """Register a gauge of ages in seconds."""
+    REGISTRY.register(Ages(name, text, label, ages))
+
+
+def observe_status(
+    cluster: str, status: Mapping[str, Any], broker_statuses: Mapping[str, Mapping[str, Any]]
+) -> None:
+    """Set the gauges that mirror a cluster's status."""
+    _fill(WAITING, cluster, [str(wait.get("reason")) for wait in status.get("waiting") or ()])
+    _fill(BROKERS, cluster, [str(broker.get("state")) for broker in broker_statuses.values()])
+    disks = [
+        str(disk.get("state")) for broker in broker_statuses.values() for disk in broker.get("disks") or ()
+    ]
+    _fill(DISKS, cluster, disks)
+
+
+def forget(cluster: str) -> None:
+    """Drop a cluster that is gone."""
+    for metric in (WAITING, BROKERS, DISKS, RECONCILES, DURATION, KAFKA_FAILURES):
+        for labels in _label_sets(metric, cluster):
+            metric.remove(*labels)
+
+
+def _fill(gauge: Gauge, cluster: str, values: Iterable[str]) -> None:
+    counts = Tally(values)
+    for labels in _label_sets(gauge, cluster):
+        if labels[1] not in counts:
+            gauge.remove(*labels)
+    for value, count in counts.items():
+        gauge.labels(cluster, value).set(count)
+
+
+def _label_sets(metric: Any, cluster: str) -> list[tuple[str, ...]]:
+    """Label values of a metric's children that belong to a cluster (its first label)."""
+    names = metric._labelnames  # noqa: SLF001 - the library offers no other way to list children
+    found = {
+        tuple(sample.labels[name] for name in names)
+        for family in metric.collect()
+        for sample in family.samples
+        if all(name in sample.labels for name in names)
+    }
+    return [labels for labels in found if labels[0] == cluster]

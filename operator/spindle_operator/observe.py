@@ -1,0 +1,189 @@
+"""One look at everything that a pass decides on: lists afresh, raw, paginated; what cannot be read is unknown."""
+
+import asyncio
+import base64
+import binascii
+import logging
+import os
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from spindle.cluster import names
+from spindle.reconcile.snapshot import Certificate, SecretView, Snapshot
+from spindle_operator import ca
+from spindle_operator.kafka import Access, KafkaGate
+from spindle_operator.kinds import (
+    BUDGET,
+    CLAIM,
+    CONFIG_MAP,
+    KAFKA_BROKER,
+    NODE,
+    POD,
+    SECRET,
+    SERVICE,
+    STORAGE_CLASS,
+    VOLUME,
+    Kind,
+)
+from spindle_operator.kube import ApiError, Json, Kube
+
+log = logging.getLogger(__name__)
+
+_ENTROPY: Final = 32
+
+
+@dataclass(frozen=True)
+class Seen:
+    """A snapshot, and what it could not be told.
+
+    Attributes:
+        problems: resource kind → why it could not be read; the snapshot's ``unknown`` are these keys.
+    """
+
+    snapshot: Snapshot
+    problems: Mapping[str, str]
+
+
+async def observe(kube: Kube, cluster: Json, image: str, gate: KafkaGate) -> Seen:
+    """Look at one KafkaCluster's world.
+
+    Args:
+        kube: the API server.
+        cluster: the KafkaCluster, read a moment ago.
+        image: the operator's own image, which preflight runs from.
+        gate: the connection to this cluster's Kafka.
+    """
+    meta = cluster["metadata"]
+    name, namespace = meta["name"], meta["namespace"]
+    mine = f"{names.LABEL_CLUSTER}={name}"
+    problems: dict[str, str] = {}
+
+    async def read(kind: Kind, where: str | None, selector: str | None) -> list[Json]:
+        try:
+            return await kube.items(kind, where, selector=selector)
+        except ApiError as error:
+            problems[kind.plural] = str(error)
+            log.warning("%s cannot be read for %s/%s: %s", kind.plural, namespace, name, error)
+            return []
+
+    # Kinds that are small, or that Spindle did not make itself, are read whole; the rest by label.
+    (
+        pods,
+        claims,
+        services,
+        config_maps,
+        secrets,
+        budgets,
+        brokers,
+        nodes,
+        volumes,
+        classes,
+    ) = await asyncio.gather(
+        read(POD, namespace, mine),
+        read(CLAIM, namespace, None),
+        read(SERVICE, namespace, mine),
+        read(CONFIG_MAP, namespace, mine),
+        read(SECRET, namespace, mine),
+        read(BUDGET, namespace, mine),
+        read(KAFKA_BROKER, namespace, None),
+        read(NODE, None, None),
+        read(VOLUME, None, None),
+        read(STORAGE_CLASS, None, None),
+    )
+    view, granted = await gate.look(access(name, namespace, pods, secrets, known="pods" not in problems))
+    snapshot = Snapshot(
+        cluster=cluster,
+        spindle_image=image,
+        entropy=os.urandom(_ENTROPY),
+        nodes=tuple(nodes),
+        pods=tuple(pods),
+        claims=tuple(claim for claim in claims if belongs(claim, name)),
+        volumes=tuple(volumes),
+        storage_classes=tuple(classes),
+        services=tuple(services),
+        config_maps=tuple(config_maps),
+        secrets=tuple(secret_view(secret) for secret in secrets),
+        budgets=tuple(budgets),
+        brokers=tuple(broker for broker in brokers if _of_cluster(broker, name)),
+        kafka=view,
+        admin_granted=granted,
+        unknown=frozenset(problems),
+    )
+    return Seen(snapshot, problems)
+
+
+def belongs(claim: Mapping[str, Any], cluster: str) -> bool:
+    """Whether a claim carries the cluster's label, or has a name that only its disks have.
+
+    The name counts too: a label is easily lost, a disk with data must not be.
+    """
+    meta = claim["metadata"]
+    label = (meta.get("labels") or {}).get(names.LABEL_CLUSTER)
+    if label is not None:
+        return bool(label == cluster)
+    return re.fullmatch(rf"data-(disk\d+|metadata)-{re.escape(cluster)}-\d+", meta["name"]) is not None
+
+
+def _of_cluster(broker: Mapping[str, Any], cluster: str) -> bool:
+    labels = broker["metadata"].get("labels") or {}
+    return cluster in (labels.get(names.LABEL_CLUSTER), (broker.get("spec") or {}).get("cluster"))
+
+
+def secret_view(secret: Mapping[str, Any]) -> SecretView:
+    """A Secret without its secrets: the public facts only, so that keys stay out of the core and of its errors."""
+    data = secret.get("data") or {}
+    pem = _decoded(data, "tls.crt") or _decoded(data, "ca.crt")
+    certificate: Certificate | None = None
+    if pem:
+        try:
+            certificate = ca.describe(pem)
+        except ValueError:
+            log.warning("Secret %s holds a certificate that cannot be read", secret["metadata"]["name"])
+    return SecretView(metadata=secret["metadata"], keys=tuple(sorted(data)), certificate=certificate)
+
+
+def access(
+    cluster: str, namespace: str, pods: Sequence[Json], secrets: Sequence[Json], *, known: bool = True
+) -> Access | str:
+    """How to reach the cluster's Kafka, or a sentence saying why there is no point in trying."""
+    if not known:
+        return "the pods could not be read"
+    running = sorted(
+        int(pod["metadata"]["labels"][names.LABEL_NODE_ID])
+        for pod in pods
+        if _runs_kafka(pod) and (pod["metadata"].get("labels") or {}).get(names.LABEL_NODE_ID, "").isdigit()
+    )
+    if not running:
+        return "no broker runs yet"
+    wanted = names.operator_secret(cluster)
+    data = next((secret.get("data") or {} for secret in secrets if secret["metadata"]["name"] == wanted), {})
+    pems = [_decoded(data, key) for key in ("ca.crt", "tls.crt", "tls.key")]
+    authority, certificate, key = pems
+    if authority is None or certificate is None or key is None:
+        return "the operator has no certificate for this cluster yet"
+    return Access(
+        hosts={node: names.node_host(cluster, namespace, node) for node in running},
+        authority=authority,
+        certificate=certificate,
+        key=key,
+    )
+
+
+def _runs_kafka(pod: Mapping[str, Any]) -> bool:
+    """Whether this is a broker's pod whose Kafka container runs at this moment."""
+    if (pod["metadata"].get("labels") or {}).get(names.LABEL_ROLE) != names.ROLE_BROKER:
+        return False
+    statuses = (pod.get("status") or {}).get("containerStatuses") or []
+    return any(
+        status.get("name") == names.CONTAINER_KAFKA and "running" in (status.get("state") or {})
+        for status in statuses
+    )
+
+
+def _decoded(data: Mapping[str, str], key: str) -> bytes | None:
+    try:
+        return base64.b64decode(data[key], validate=True) or None
+    except (KeyError, binascii.Error):
+        return None

@@ -1,0 +1,158 @@
+"""Say what is: statuses by server-side apply, only where they differ from what stands there, and events."""
+
+import hashlib
+import logging
+import time
+from collections import OrderedDict
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from spindle.cluster import names
+from spindle.reconcile.plan import Event, Plan
+from spindle_operator.act import DONE, GONE, Result, describe
+from spindle_operator.kinds import EVENT, KAFKA_BROKER, KAFKA_CLUSTER, Kind
+from spindle_operator.kube import ApiError, Json, Kube
+
+log = logging.getLogger(__name__)
+
+_QUIET: Final = 600.0  # seconds in which the same event is not posted again
+_REMEMBERED: Final = 4096
+_MESSAGE: Final = 1024  # what the API server takes for an event's message
+_OTHERS: Final = ("takingDown",)  # status fields that are written by compare-and-swap, never here
+
+
+async def report(kube: Kube, cluster: Json, brokers: Iterable[Mapping[str, Any]], plan: Plan) -> int:
+    """Write the statuses that changed.
+
+    Args:
+        kube: the API server.
+        cluster: the KafkaCluster as the pass saw it.
+        brokers: its KafkaBrokers, likewise.
+        plan: what the statuses should be.
+
+    Returns:
+        how many were written.
+    """
+    written = await _write(kube, KAFKA_CLUSTER, cluster, plan.status)
+    for broker in brokers:
+        wanted = plan.broker_statuses.get(broker["metadata"]["name"])
+        if wanted is not None:
+            written += await _write(kube, KAFKA_BROKER, broker, wanted)
+    return written
+
+
+async def _write(kube: Kube, kind: Kind, obj: Mapping[str, Any], wanted: Mapping[str, Any]) -> int:
+    standing = obj.get("status") or {}
+    status = keep_times(wanted, standing)
+    if not wanted or status == {key: value for key, value in standing.items() if key not in _OTHERS}:
+        return 0
+    meta = obj["metadata"]
+    body = {
+        "apiVersion": kind.api_version,
+        "kind": kind.kind,
+        # The UID: a status must not land on another object of the same name.
+        "metadata": {"name": meta["name"], "namespace": meta["namespace"], "uid": meta["uid"]},
+        "status": status,
+    }
+    try:
+        await kube.apply(body, subresource="status")
+    except ApiError as error:
+        if error.gone or error.conflict:
+            return 0  # deleted meanwhile
+        raise
+    return 1
+
+
+def keep_times(wanted: Mapping[str, Any], standing: Mapping[str, Any]) -> dict[str, Any]:
+    """The wanted status, with each condition's ``lastTransitionTime`` as it stands where its status did not change.
+
+    Without this every pass would write, since the plan stamps conditions with its own time.
+    """
+    status = {key: value for key, value in wanted.items() if key not in _OTHERS}
+    if "conditions" not in status:
+        return status
+    before = {condition["type"]: condition for condition in standing.get("conditions") or ()}
+    conditions = []
+    for condition in status["conditions"]:
+        old = before.get(condition["type"])
+        if old is not None and old.get("status") == condition.get("status") and old.get("lastTransitionTime"):
+            conditions.append({**condition, "lastTransitionTime": old["lastTransitionTime"]})
+        else:
+            conditions.append(dict(condition))
+    return {**status, "conditions": conditions}
+
+
+class Events:
+    """Posts Kubernetes events, each no more often than every ten minutes. Courtesy only: a failure is logged."""
+
+    def __init__(self, kube: Kube, identity: str) -> None:
+        self._kube = kube
+        self._identity = identity
+        self._posted: OrderedDict[tuple[str, ...], float] = OrderedDict()
+
+    async def post(self, namespace: str, events: Sequence[Event]) -> None:
+        """Post those that were not posted a moment ago."""
+        for event in events:
+            if self._is_news(namespace, event):
+                try:
+                    await self._kube.create(self._object(namespace, event))
+                except ApiError as error:
+                    log.debug("event %s could not be posted: %s", event.reason, error)
+
+    def _is_news(self, namespace: str, event: Event) -> bool:
+        key = (namespace, event.kind, event.name, event.uid, event.type, event.reason, event.message)
+        now = time.monotonic()
+        last = self._posted.get(key)
+        if last is not None and now - last < _QUIET:
+            return False
+        self._posted[key] = now
+        self._posted.move_to_end(key)
+        while len(self._posted) > _REMEMBERED:
+            self._posted.popitem(last=False)
+        return True
+
+    def _object(self, namespace: str, event: Event) -> Json:
+        now = datetime.now(UTC)
+        stamp = now.strftime("%Y-%m-%dT%H:%M:%SZ")
+        seed = f"{event.kind}{event.uid}{event.reason}{event.message}{now.timestamp()}"
+        suffix = hashlib.sha256(seed.encode()).hexdigest()[:12]
+        regarded = {"kind": event.kind, "name": event.name, "uid": event.uid, "namespace": namespace}
+        regarded["apiVersion"] = names.API_VERSION if event.kind.startswith("Kafka") else "v1"
+        if event.kind in ("Node", "PersistentVolume"):
+            regarded["namespace"] = ""
+        return {
+            "apiVersion": "v1",
+            "kind": EVENT.kind,
+            "metadata": {
+                "name": f"{event.name}.{suffix}",
+                "namespace": namespace if regarded["namespace"] else "default",
+            },
+            "involvedObject": regarded,
+            "type": event.type,
+            "reason": event.reason,
+            "message": event.message[:_MESSAGE],
+            "firstTimestamp": stamp,
+            "lastTimestamp": stamp,
+            "count": 1,
+            "source": {"component": names.FIELD_MANAGER},
+            "reportingComponent": names.FIELD_MANAGER,
+            "reportingInstance": self._identity[:128],
+        }
+
+
+def events_of(cluster: Json, results: Iterable[Result]) -> list[Event]:
+    """What the actions tell, as events of the KafkaCluster: those done that have a reason, and those that failed."""
+    meta = cluster["metadata"]
+    regarding = (KAFKA_CLUSTER.kind, meta["name"], meta["uid"])
+    events: list[Event] = []
+    for result in results:
+        action = result.action
+        if result.outcome in (DONE, GONE):
+            if action.reason:
+                events.append(Event("Normal", action.reason, action.message or describe(action), *regarding))
+        elif result.outcome != "conflict":
+            # A conflict is what the guards are for; the next pass looks again.
+            reason = f"{type(action).__name__}Failed"
+            events.append(Event("Warning", reason, f"{describe(action)}: {result.detail}", *regarding))
+    return events
