@@ -14,6 +14,10 @@ from spindle.cluster import names
 from spindle.cluster.layout import Layout
 
 _FULL_REPLICATION: Final = 3
+_HEAP: Final = re.compile(r"(\d+)([kKmMgG]?)")
+_HEAP_UNITS: Final = {"": 1, "k": 2**10, "m": 2**20, "g": 2**30}
+_ROOMY_HEAP: Final = 2**30
+_LEAST_DEDUPE_BUFFER: Final = 2 * 2**20
 # Only a name that stands first and holds nothing but these letters becomes a principal; any other subject
 # stays whole and so is nobody that we know.
 _PRINCIPAL_RULE: Final = "RULE:^CN=([A-Za-z0-9._-]+)(,.*)?$/$1/,DEFAULT"
@@ -30,6 +34,8 @@ class NodeConfig:
         brokers: how many brokers the cluster is meant to have; replication factors follow from it.
         config: the user's, of the whole cluster.
         pool_config: the user's, of the broker's pool; wins over `config`.
+        heap: the JVM's heap (``512m``, ``1g``), None for the default: buffers that Kafka sizes without looking at the heap are
+            made to fit a small one.
         bind: address to listen on; empty for all.
     """
 
@@ -39,6 +45,7 @@ class NodeConfig:
     brokers: int
     config: Mapping[str, str] = field(default_factory=dict)
     pool_config: Mapping[str, str] = field(default_factory=dict)
+    heap: str | None = None
     bind: str = ""
     layout: Layout = field(default_factory=Layout)
 
@@ -52,11 +59,11 @@ def node_config(
     brokers: int,
     config: Mapping[str, str] | None = None,
     pool_config: Mapping[str, str] | None = None,
+    heap: str | None = None,
 ) -> NodeConfig:
     """The inputs of a node that runs in Kubernetes, its hosts named as its Services name them.
 
-    Args:
-        controllers: node ids of all controllers.
+    ``controllers`` are the node ids of all controllers; the rest is as in `NodeConfig`.
     """
     return NodeConfig(
         node_id=node_id,
@@ -65,6 +72,7 @@ def node_config(
         brokers=brokers,
         config=config or {},
         pool_config=pool_config or {},
+        heap=heap,
     )
 
 
@@ -90,7 +98,7 @@ def broker_properties(node: NodeConfig, *, rack: str | None) -> str:
     }
     if rack is not None:
         owned["broker.rack"] = rack
-    return render({**_defaults(node.brokers), **node.config, **node.pool_config, **owned})
+    return render({**_defaults(node), **node.config, **node.pool_config, **owned})
 
 
 def controller_properties(node: NodeConfig) -> str:
@@ -104,7 +112,7 @@ def controller_properties(node: NodeConfig) -> str:
         "listeners": f"{names.LISTENER_CONTROLLER}://{node.bind}:{names.PORT_CONTROLLER}",
         "advertised.listeners": f"{names.LISTENER_CONTROLLER}://{node.host}:{names.PORT_CONTROLLER}",
     }
-    return render({**_defaults(node.brokers), **node.config, **owned})
+    return render({**_defaults(node), **node.config, **owned})
 
 
 def render(properties: Mapping[str, str]) -> str:
@@ -150,11 +158,11 @@ def _common(node: NodeConfig) -> dict[str, str]:
     }
 
 
-def _defaults(brokers: int) -> dict[str, str]:
+def _defaults(node: NodeConfig) -> dict[str, str]:
     """Defaults of a cluster: three copies where there are brokers for them, of which two must have a record."""
-    copies = max(1, min(_FULL_REPLICATION, brokers))
+    copies = max(1, min(_FULL_REPLICATION, node.brokers))
     in_sync = max(1, copies - 1)
-    return {
+    result = {
         "default.replication.factor": str(copies),
         "min.insync.replicas": str(in_sync),
         "offsets.topic.replication.factor": str(copies),
@@ -163,6 +171,17 @@ def _defaults(brokers: int) -> dict[str, str]:
         "share.coordinator.state.topic.replication.factor": str(copies),
         "share.coordinator.state.topic.min.isr": str(in_sync),
     }
+    heap = heap_bytes(node.heap)
+    if heap is not None and heap < _ROOMY_HEAP:
+        # The cleaner allocates all of its buffer at start: 128 MiB unless told, which ends a small JVM there and then.
+        result["log.cleaner.dedupe.buffer.size"] = str(max(_LEAST_DEDUPE_BUFFER, heap // 16))
+    return result
+
+
+def heap_bytes(heap: str | None) -> int | None:
+    """Size of a heap in the JVM's own notation; None if it is not given or not in that notation."""
+    match = _HEAP.fullmatch(heap or "")
+    return None if match is None else int(match[1]) * _HEAP_UNITS[match[2].lower()]
 
 
 def _escape(text: str, *, key: bool) -> str:

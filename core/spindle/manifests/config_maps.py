@@ -13,9 +13,8 @@ def node_config_map(
 ) -> dict[str, Any]:
     """ConfigMap ``<pod>-config`` with ``server.properties`` and ``node.json``.
 
-    Args:
-        voters: the quorum at birth; needed for controllers, ignored for brokers. It matters only to a controller
-            whose disk is blank at the cluster's birth, so it is not part of the pod's hash.
+    ``voters`` is the quorum at birth; needed for controllers, ignored for brokers. It matters only to a controller
+    whose disk is blank at the cluster's birth, so it is not part of the pod's hash.
     """
     role = role_of(node)
     document: dict[str, Any] = {

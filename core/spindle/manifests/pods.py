@@ -7,7 +7,6 @@ no init containers.
 
 import hashlib
 import json
-from collections.abc import Mapping
 from typing import Any, Final
 
 from spindle.cluster import names
@@ -287,7 +286,7 @@ def _volumes(cluster: ClusterInputs, node: NodeInputs) -> list[dict[str, Any]]:
 def _affinity(cluster: ClusterInputs, node: NodeInputs) -> dict[str, Any]:
     result: dict[str, Any] = {}
     if node.zone is not None:
-        expression: Mapping[str, Any] = {
+        expression: dict[str, Any] = {
             "key": node.zone.topology_key,
             "operator": "In",
             "values": [node.zone.value],
