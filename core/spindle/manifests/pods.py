@@ -30,7 +30,7 @@ _NO_PRIVILEGES: Final[dict[str, Any]] = {
     "readOnlyRootFilesystem": True,
 }
 # Kubernetes' own eviction would take a zone's brokers down after five minutes, past rule 2.
-_STAY: Final[tuple[dict[str, Any], ...]] = tuple(
+STANDING_TOLERATIONS: Final[tuple[dict[str, Any], ...]] = tuple(
     {"key": f"node.kubernetes.io/{what}", "operator": "Exists", "effect": "NoExecute"}
     for what in ("not-ready", "unreachable")
 )
@@ -130,7 +130,7 @@ def _spec(cluster: ClusterInputs, node: NodeInputs, name: str) -> dict[str, Any]
             "fsGroupChangePolicy": "OnRootMismatch",
             "seccompProfile": {"type": "RuntimeDefault"},
         },
-        "tolerations": [*_STAY, *(dict(entry) for entry in cluster.tolerations)],
+        "tolerations": [*STANDING_TOLERATIONS, *(dict(entry) for entry in cluster.tolerations)],
         "initContainers": [
             _spindle(cluster, node, names.CONTAINER_INSPECT, "inspect"),
             _spindle(cluster, node, names.CONTAINER_PREFLIGHT, "run"),

@@ -1,0 +1,112 @@
+"""From a state to the inputs of the pod builders."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from spindle.cluster import config, names
+from spindle.cluster.layout import METADATA_DISK
+from spindle.manifests.identity import Identity
+from spindle.manifests.inputs import ClusterInputs, DiskInputs, NodeInputs, Zone
+from spindle.reconcile import objects
+from spindle.reconcile.snapshot import Object
+from spindle.reconcile.state import State
+
+
+def cluster_inputs(state: State, identity: Identity) -> ClusterInputs:
+    """What all pods of the cluster share."""
+    spec = state.spec
+    return ClusterInputs(
+        name=state.name,
+        namespace=state.namespace,
+        uid=objects.uid(state.cluster),
+        cluster_id=identity.cluster_id,
+        version=spec.version,
+        spindle_image=state.snap.spindle_image,
+        image=spec.image,
+        tolerations=tuple(toleration.to_dict() for toleration in spec.scheduling.tolerations),
+        priority_class=spec.scheduling.priority_class_name,
+        pull_secrets=tuple(ref.name for ref in spec.scheduling.image_pull_secrets),
+        node_selector=dict(spec.scheduling.node_selector),
+        shared_nodes=spec.scheduling.shared_nodes,
+        shared_filesystem=spec.disks.shared_filesystem,
+        metrics=spec.metrics.enabled,
+    )
+
+
+def broker_inputs(state: State, broker: Object) -> NodeInputs | None:
+    """What one broker's pod is made from; None if its pool is no longer in the spec."""
+    pool = state.pool_of(broker)
+    if pool is None:
+        return None
+    spec = broker["spec"]
+    node_id, rack = int(spec["id"]), spec.get("rack")
+    disks = tuple(
+        DiskInputs(
+            name=disk["name"],
+            claim=disk["claim"],
+            directory_id=disk["directoryId"],
+            fs_uuid=disk.get("fsUuid"),
+            mode=disk.get("mode", "Active"),
+        )
+        for disk in disks_of(broker)
+    )
+    bound = any(objects.bound_volume(claim) for disk in disks if (claim := state.claims.get(disk.claim)))
+    return NodeInputs(
+        node_id=node_id,
+        server_properties=config.broker_properties(
+            _node_config(state, node_id, pool_config=pool.config), rack=rack
+        ),
+        disks=disks,
+        resources=pool.resources.to_dict(),
+        heap=pool.jvm.heap,
+        jvm_options=tuple(pool.jvm.options),
+        zone=None if bound or not rack else Zone(topology_key=state.spec.racks.topology_key, value=rack),
+        pool=pool.name,
+    )
+
+
+def controller_inputs(state: State, node_id: int) -> NodeInputs | None:
+    """What one controller's pod is made from; None while its claim is not there to say which disk it has."""
+    claim = state.claim(node_id, METADATA_DISK)
+    directory_id = objects.annotation(claim, names.ANN_DIRECTORY_ID) if claim else None
+    if claim is None or directory_id is None:
+        return None
+    controllers = state.spec.controllers
+    zone = objects.annotation(claim, names.ANN_RACK)
+    unbound = zone and not objects.bound_volume(claim)
+    return NodeInputs(
+        node_id=node_id,
+        server_properties=config.controller_properties(_node_config(state, node_id)),
+        disks=(
+            DiskInputs(
+                name=METADATA_DISK,
+                claim=objects.name(claim),
+                directory_id=directory_id,
+                fs_uuid=objects.annotation(claim, names.ANN_FS_UUID),
+            ),
+        ),
+        resources=controllers.resources.to_dict(),
+        heap=controllers.jvm.heap,
+        jvm_options=tuple(controllers.jvm.options),
+        zone=Zone(topology_key=state.spec.racks.topology_key, value=zone) if zone and unbound else None,
+    )
+
+
+def disks_of(broker: Object) -> list[dict[str, Any]]:
+    """The disks of a KafkaBroker in the order of their numbers: disk2 before disk10."""
+    disks = (broker.get("spec") or {}).get("disks") or ()
+    return sorted((dict(disk) for disk in disks), key=lambda disk: (len(disk["name"]), disk["name"]))
+
+
+def _node_config(
+    state: State, node_id: int, pool_config: Mapping[str, str] | None = None
+) -> config.NodeConfig:
+    return config.node_config(
+        state.name,
+        state.namespace,
+        node_id,
+        controllers=state.controller_ids,
+        brokers=sum(pool.replicas for pool in state.spec.broker_pools),
+        config=state.spec.config,
+        pool_config=pool_config,
+    )

@@ -1,0 +1,114 @@
+"""Reading raw Kubernetes objects: the few questions that the steps ask of them."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from spindle.cluster import names
+
+Object = Mapping[str, Any]
+
+
+def name(obj: Object) -> str:
+    """``metadata.name``."""
+    return str(obj["metadata"]["name"])
+
+
+def uid(obj: Object) -> str:
+    """``metadata.uid``."""
+    return str(obj["metadata"].get("uid", ""))
+
+
+def version(obj: Object) -> str:
+    """``metadata.resourceVersion``."""
+    return str(obj["metadata"].get("resourceVersion", ""))
+
+
+def annotation(obj: Object, key: str) -> str | None:
+    """One annotation, None if absent."""
+    value = (obj["metadata"].get("annotations") or {}).get(key)
+    return None if value is None else str(value)
+
+
+def labels(obj: Object) -> Mapping[str, str]:
+    """``metadata.labels``, never None."""
+    return obj["metadata"].get("labels") or {}
+
+
+def deleting(obj: Object) -> bool:
+    """Whether the object is on its way out."""
+    return bool(obj["metadata"].get("deletionTimestamp"))
+
+
+def by_name(objects: Iterable[Object]) -> dict[str, Object]:
+    """Index by name."""
+    return {name(obj): obj for obj in objects}
+
+
+def condition(obj: Object, kind: str) -> Object | None:
+    """One entry of ``status.conditions``."""
+    for entry in (obj.get("status") or {}).get("conditions") or ():
+        if entry.get("type") == kind:
+            return dict(entry)
+    return None
+
+
+def is_true(obj: Object, kind: str) -> bool:
+    """Whether a condition is there and True."""
+    entry = condition(obj, kind)
+    return entry is not None and entry.get("status") == "True"
+
+
+def node_id_of(cluster: str, pod_name: str) -> int | None:
+    """The node id that a pod's name stands for; labels may be edited by hand, names can't.
+
+    None if it is not one of ours.
+    """
+    for prefix, first in ((f"{cluster}-broker-", 0), (f"{cluster}-controller-", names.FIRST_CONTROLLER_ID)):
+        rest = pod_name.removeprefix(prefix)
+        if rest != pod_name and rest.isdecimal() and str(int(rest)) == rest:
+            return first + int(rest)
+    return None
+
+
+def container_status(pod: Object, container: str) -> Object:
+    """Status of one container or init container, empty if there is none yet."""
+    status = pod.get("status") or {}
+    for entry in [*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())]:
+        if entry.get("name") == container:
+            return dict(entry)
+    return {}
+
+
+def terminated(pod: Object, container: str) -> Object | None:
+    """How a container ended: the present state if it is over, else the last one before a restart."""
+    status = container_status(pod, container)
+    for state in ("state", "lastState"):
+        ended = (status.get(state) or {}).get("terminated")
+        if ended:
+            return dict(ended)
+    return None
+
+
+def waiting(pod: Object, container: str) -> Object | None:
+    """Why a container does not run yet: ``reason`` and ``message``."""
+    entry = (container_status(pod, container).get("state") or {}).get("waiting")
+    return dict(entry) if entry else None
+
+
+def kafka_ever_ran(pod: Object) -> bool:
+    """Whether Kafka's container was ever started in this pod (and so may hold its log dirs)."""
+    status = container_status(pod, names.CONTAINER_KAFKA)
+    states = [status.get("state") or {}, status.get("lastState") or {}]
+    return bool(status.get("restartCount")) or any("running" in s or "terminated" in s for s in states)
+
+
+def is_over(pod: Object) -> bool:
+    """Whether all containers have ended for good; such a pod only occupies its name."""
+    return (pod.get("status") or {}).get("phase") in ("Failed", "Succeeded")
+
+
+def bound_volume(claim: Object) -> str | None:
+    """The PersistentVolume that a claim is bound to."""
+    if (claim.get("status") or {}).get("phase") != "Bound":
+        return None
+    return (claim.get("spec") or {}).get("volumeName") or None

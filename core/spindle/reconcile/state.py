@@ -1,0 +1,127 @@
+"""A snapshot, indexed: what belongs to which broker, controller and disk."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from spindle.api.cluster import BrokerPool, KafkaClusterSpec
+from spindle.cluster import names
+from spindle.cluster.view import KafkaView
+from spindle.manifests.identity import Identity, IdentityError, parse_identity
+from spindle.reconcile import objects
+from spindle.reconcile.snapshot import Object, SecretView, Snapshot
+
+
+@dataclass(frozen=True)
+class State:
+    """One pass's view of one KafkaCluster.
+
+    Attributes:
+        identity: the birth record; None if there is none yet; an error if it is there and can't be read.
+        pods: by node id, brokers and controllers.
+        claims: by name.
+        brokers: KafkaBroker objects by broker id.
+    """
+
+    snap: Snapshot
+    now: float
+    name: str
+    namespace: str
+    spec: KafkaClusterSpec
+    identity: Identity | IdentityError | None
+    pods: Mapping[int, Object]
+    claims: Mapping[str, Object]
+    volumes: Mapping[str, Object]
+    nodes: Mapping[str, Object]
+    secrets: Mapping[str, SecretView]
+    config_maps: Mapping[str, Object]
+    brokers: Mapping[int, Object]
+
+    @property
+    def cluster(self) -> Object:
+        """The KafkaCluster object."""
+        return self.snap.cluster
+
+    @property
+    def kafka(self) -> KafkaView:
+        """What Kafka said."""
+        return self.snap.kafka
+
+    @property
+    def status(self) -> Mapping[str, Any]:
+        """The KafkaCluster's status as it stands."""
+        return self.snap.cluster.get("status") or {}
+
+    @property
+    def known_identity(self) -> Identity | None:
+        """The birth record, None if absent or unreadable."""
+        return self.identity if isinstance(self.identity, Identity) else None
+
+    @property
+    def controller_ids(self) -> tuple[int, ...]:
+        """Node ids of the controllers that were born, else of those that the spec asks for."""
+        if self.known_identity:
+            return tuple(voter.id for voter in self.known_identity.voters)
+        return tuple(names.controller_id(i) for i in range(self.spec.controllers.replicas))
+
+    @property
+    def marks(self) -> tuple[Mapping[str, Any], ...]:
+        """``status.takingDown``."""
+        return tuple(self.status.get("takingDown") or ())
+
+    def pool_of(self, broker: Object) -> BrokerPool | None:
+        """The pool of a KafkaBroker; None if the spec has it no more."""
+        return self.pools.get((broker.get("spec") or {}).get("pool", ""))
+
+    @property
+    def pools(self) -> Mapping[str, BrokerPool]:
+        """The spec's pools by name."""
+        return {pool.name: pool for pool in self.spec.broker_pools}
+
+    def claim(self, node_id: int, disk: str) -> Object | None:
+        """The claim behind a disk."""
+        return self.claims.get(names.claim_name(self.name, node_id, disk))
+
+    def volume(self, claim: Object | None) -> Object | None:
+        """The volume that a claim is bound to, None if unbound or not readable."""
+        bound = objects.bound_volume(claim) if claim else None
+        return self.volumes.get(bound) if bound else None
+
+    def zone_of_node(self, node: str | None) -> str | None:
+        """A node's zone by its label now."""
+        found = self.nodes.get(node or "")
+        return objects.labels(found).get(self.spec.racks.topology_key) if found else None
+
+    def node_of(self, node_id: int) -> str | None:
+        """The Kubernetes node that a broker's or controller's pod runs on."""
+        pod = self.pods.get(node_id)
+        return (pod.get("spec") or {}).get("nodeName") if pod else None
+
+
+def read_state(snap: Snapshot, now: float) -> State:
+    """Index a snapshot.
+
+    Raises:
+        pydantic.ValidationError: the KafkaCluster's spec is not one that this version understands.
+    """
+    meta = snap.cluster["metadata"]
+    cluster = str(meta["name"])
+    maps = objects.by_name(snap.config_maps)
+    record = maps.get(names.identity_map(cluster))
+    pods = {objects.node_id_of(cluster, objects.name(pod)): pod for pod in snap.pods}
+    brokers = {(b.get("spec") or {}).get("id"): b for b in snap.brokers}
+    return State(
+        snap=snap,
+        now=now,
+        name=cluster,
+        namespace=str(meta["namespace"]),
+        spec=KafkaClusterSpec.model_validate(snap.cluster.get("spec") or {}),
+        identity=parse_identity(record) if record else None,
+        pods={node_id: pod for node_id, pod in sorted(pods.items(), key=lambda e: e[0] or 0) if node_id is not None},
+        claims=objects.by_name(snap.claims),
+        volumes=objects.by_name(snap.volumes),
+        nodes=objects.by_name(snap.nodes),
+        secrets={str(secret.metadata["name"]): secret for secret in snap.secrets},
+        config_maps=maps,
+        brokers={i: b for i, b in sorted(brokers.items(), key=lambda e: e[0] or 0) if isinstance(i, int)},
+    )

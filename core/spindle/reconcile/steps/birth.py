@@ -1,0 +1,136 @@
+"""One birth (rule 13): who the cluster is, decided once, written down before the first format."""
+
+import json
+
+from spindle.cluster import names
+from spindle.cluster.ids import uuid_from_entropy
+from spindle.cluster.layout import METADATA_DISK
+from spindle.cluster.refusal import some
+from spindle.manifests.identity import Identity, IdentityError, Voter, identity_map
+from spindle.reconcile import objects
+from spindle.reconcile.actions import Create
+from spindle.reconcile.draft import Draft, Wait
+from spindle.reconcile.state import State
+
+_ACTION = "Birth"
+
+
+def settle_identity(state: State, draft: Draft) -> Identity | None:
+    """The cluster's identity; None while it is being written down or cannot be told.
+
+    Nothing else may be made without it.
+    """
+    if isinstance(state.identity, IdentityError):
+        draft.wait(
+            Wait(
+                _ACTION,
+                f"ConfigMap/{names.identity_map(state.name)}",
+                "IdentityUnreadable",
+                f"The record of the cluster's identity cannot be read: {state.identity}",
+                "Restore the ConfigMap, or delete it: it is made again from the claims, which carry the same ids.",
+            )
+        )
+        return None
+    if state.identity is not None:
+        return _agreed(state, state.identity, draft)
+    found = _from_claims(state, draft)
+    if found is _UNTOLD:
+        return None
+    identity = found if isinstance(found, Identity) else _new_identity(state)
+    born = "again from what the claims carry" if isinstance(found, Identity) else "before anything is formatted"
+    draft.do(
+        Create(
+            object=identity_map(state.name, state.namespace, identity),
+            reason="IdentityRecorded",
+            message=f"Cluster id {identity.cluster_id} and {len(identity.voters)} voters were written down {born}.",
+        )
+    )
+    return None
+
+
+class _Untold:
+    """The claims contradict one another or say too little."""
+
+
+_UNTOLD = _Untold()
+
+
+def _new_identity(state: State) -> Identity:
+    ids = state.snap.entropy
+    return Identity(
+        cluster_id=uuid_from_entropy(ids, "cluster"),
+        voters=tuple(
+            Voter(id=node_id, directory_id=uuid_from_entropy(ids, "controller", str(node_id)))
+            for node_id in (names.controller_id(i) for i in range(state.spec.controllers.replicas))
+        ),
+        clearances={},
+    )
+
+
+def _from_claims(state: State, draft: Draft) -> Identity | _Untold | None:
+    """The identity that claims of an earlier KafkaCluster of this name carry; None if there are no such claims."""
+    carrying = {
+        name: claim for name, claim in state.claims.items() if objects.annotation(claim, names.ANN_CLUSTER_ID)
+    }
+    if not carrying and not state.brokers:
+        return None
+    cluster_ids = sorted({str(objects.annotation(claim, names.ANN_CLUSTER_ID)) for claim in carrying.values()})
+    voters = sorted({text for claim in carrying.values() if (text := objects.annotation(claim, names.ANN_VOTERS))})
+    if len(cluster_ids) == 1 and len(voters) == 1:
+        try:
+            members = tuple(
+                Voter(id=int(entry["id"]), directory_id=str(entry["directoryId"])) for entry in json.loads(voters[0])
+            )
+        except (ValueError, TypeError, KeyError):
+            members = ()
+        if members:
+            return Identity(cluster_id=cluster_ids[0], voters=members, clearances=_cleared(state))
+    said = f"cluster ids {some(cluster_ids)}" if cluster_ids else "no cluster id"
+    draft.wait(
+        Wait(
+            _ACTION,
+            f"KafkaCluster/{state.name}",
+            "IdentityLost",
+            f"There are disks of an earlier cluster of this name, but their claims ({some(sorted(carrying)) or 'none left'}) "
+            f"do not tell one identity: they carry {said} and {len(voters)} different lists of voters. "
+            "A new cluster is not born over them.",
+            f"Restore ConfigMap {names.identity_map(state.name)}, or, to begin anew, delete these claims and the "
+            "KafkaBrokers of this cluster.",
+        )
+    )
+    return _UNTOLD
+
+
+def _cleared(state: State) -> dict[str, dict[str, str]]:
+    """Which file system each controller's directory id was given to, as the claims remember it."""
+    cleared = {}
+    for claim in state.claims.values():
+        directory_id = objects.annotation(claim, names.ANN_DIRECTORY_ID)
+        fs_uuid = objects.annotation(claim, names.ANN_FS_UUID)
+        volume = state.volume(claim)
+        if directory_id and fs_uuid and objects.annotation(claim, names.ANN_DISK) == METADATA_DISK:
+            cleared[directory_id] = {
+                "claim": objects.name(claim),
+                "pvUid": objects.uid(volume) if volume else "",
+                "fsUuid": fs_uuid,
+            }
+    return cleared
+
+
+def _agreed(state: State, identity: Identity, draft: Draft) -> Identity | None:
+    """The record, unless claims or Kafka itself know the cluster by another id (rule 7)."""
+    for name, claim in sorted(state.claims.items()):
+        carried = objects.annotation(claim, names.ANN_CLUSTER_ID)
+        if carried and carried != identity.cluster_id:
+            draft.wait(
+                Wait(
+                    _ACTION,
+                    f"PersistentVolumeClaim/{name}",
+                    "ClaimOfAnotherCluster",
+                    f"The claim carries cluster id {carried}, the record says {identity.cluster_id}. It is not used.",
+                    f"Move the claim out of the way, or restore the ConfigMap {names.identity_map(state.name)} that "
+                    "belongs to it.",
+                )
+            )
+            return None
+    return identity

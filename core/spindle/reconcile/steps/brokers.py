@@ -1,0 +1,317 @@
+"""Which brokers there are: a KafkaBroker each, with its rack and its disks' identities, before anything else of it is made."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from spindle.api.cluster import BrokerPool
+from spindle.cluster import names
+from spindle.cluster.ids import uuid_from_entropy
+from spindle.cluster.layout import METADATA_DISK
+from spindle.cluster.refusal import counted, some
+from spindle.manifests.common import labels, owner_reference
+from spindle.manifests.pods import STANDING_TOLERATIONS
+from spindle.placement.room import DiskWant, room
+from spindle.placement.spread import Placed, Site, spread
+from spindle.reconcile import objects
+from spindle.reconcile.actions import Apply, Create
+from spindle.reconcile.draft import Draft, Wait
+from spindle.reconcile.inputs import disks_of
+from spindle.reconcile.snapshot import Object
+from spindle.reconcile.state import State
+
+_ACTION = "PlaceBroker"
+
+
+@dataclass
+class Records:
+    """Changes to KafkaBrokers, collected over the steps and applied at the end: one write for each broker at most.
+
+    Attributes:
+        fields: broker id → operator-owned fields of its spec.
+        disks: (broker id, disk) → fields of that disk.
+    """
+
+    fields: dict[int, dict[str, Any]] = field(default_factory=dict)
+    disks: dict[tuple[int, str], dict[str, Any]] = field(default_factory=dict)
+
+    def note(self, broker_id: int, **fields: Any) -> None:
+        """Set fields of a broker's spec."""
+        self.fields.setdefault(broker_id, {}).update(fields)
+
+    def note_disk(self, broker_id: int, disk: str, **fields: Any) -> None:
+        """Set fields of one disk."""
+        self.disks.setdefault((broker_id, disk), {}).update(fields)
+
+    def write(self, state: State, draft: Draft) -> None:
+        """Apply what differs from what is recorded."""
+        for broker_id, broker in state.brokers.items():
+            spec = broker["spec"]
+            fresh = {key: spec[key] for key in ("node", "rack") if spec.get(key)} | self.fields.get(broker_id, {})
+            disks = [disk | self.disks.get((broker_id, disk["name"]), {}) for disk in disks_of(broker)]
+            wanted = broker_record(state, broker_id, spec["pool"], disks, fresh)
+            changed = any(spec.get(key) != value for key, value in fresh.items())
+            if changed or disks != disks_of(broker) or not _has_finalizer(broker):
+                draft.do(Apply(object=wanted))
+
+
+def broker_record(
+    state: State, broker_id: int, pool: str, disks: Iterable[Mapping[str, Any]], fields: Mapping[str, Any]
+) -> dict[str, Any]:
+    """A KafkaBroker with the fields that the operator owns; ``stopped`` and ``wishes`` are a person's."""
+    return {
+        "apiVersion": names.API_VERSION,
+        "kind": "KafkaBroker",
+        "metadata": {
+            "name": names.broker_name(state.name, broker_id),
+            "namespace": state.namespace,
+            "labels": labels(state.name) | {names.LABEL_NODE_ID: str(broker_id), names.LABEL_POOL: pool},
+            "finalizers": [names.FINALIZER],
+            "ownerReferences": [owner_reference(state.cluster)],
+        },
+        "spec": {
+            "cluster": state.name,
+            "id": broker_id,
+            "pool": pool,
+            **{key: value for key, value in fields.items() if value is not None},
+            "disks": [dict(disk) for disk in disks],
+        },
+    }
+
+
+def settle_brokers(state: State, draft: Draft, records: Records) -> None:
+    """Make the KafkaBrokers that are missing; say what of the spec can't be had."""
+    if state.snap.unknown & {"nodes", "persistentvolumes", "storageclasses"}:
+        draft.wait(
+            Wait(
+                _ACTION,
+                f"KafkaCluster/{state.name}",
+                "NodesUnknown",
+                f"{some(sorted(state.snap.unknown))} could not be read; no broker is placed meanwhile.",
+                "The API server answers, and the operator's role allows to list them.",
+            )
+        )
+        return
+    existing = {i: _placed(state, broker) for i, broker in state.brokers.items()}
+    _where_they_are(state, records)
+    for pool in state.spec.broker_pools:
+        mine = [i for i, broker in state.brokers.items() if broker["spec"].get("pool") == pool.name]
+        _too_many(draft, pool, mine)
+        _other_disks(state, draft, pool, mine)
+        missing = max(0, pool.replicas - len(mine))
+        returning = _returning(state, pool.name)[:missing]
+        for broker_id in returning:
+            _adopt(state, draft, broker_id, pool, existing)
+        existing |= _place_new(state, draft, pool, missing - len(returning), existing)
+    _orphans(state, draft)
+
+
+def _placed(state: State, broker: Object) -> Placed:
+    node_id = int(broker["spec"]["id"])
+    return Placed(
+        zone=broker["spec"].get("rack"),
+        node=state.node_of(node_id) or _node_of_volumes(state, broker) or broker["spec"].get("node"),
+    )
+
+
+def _node_of_volumes(state: State, broker: Object) -> str | None:
+    """The one node that a broker's local volumes are pinned to."""
+    for disk in disks_of(broker):
+        volume = state.volume(state.claims.get(disk["claim"]))
+        node = pinned_to(volume) if volume else None
+        if node:
+            by_host = {objects.labels(n).get("kubernetes.io/hostname", name): name for name, n in state.nodes.items()}
+            return by_host.get(node)
+    return None
+
+
+def pinned_to(volume: Object) -> str | None:
+    """The host name that a volume's node affinity requires, if it is the usual one-host affinity."""
+    required = ((volume.get("spec") or {}).get("nodeAffinity") or {}).get("required") or {}
+    for term in required.get("nodeSelectorTerms") or ():
+        for part in term.get("matchExpressions") or ():
+            if part.get("key") == "kubernetes.io/hostname" and len(part.get("values") or ()) == 1:
+                return str(part["values"][0])
+    return None
+
+
+def _where_they_are(state: State, records: Records) -> None:
+    """Write down node and volumes once they are bound."""
+    for broker_id, broker in state.brokers.items():
+        node = state.node_of(broker_id) or _node_of_volumes(state, broker)
+        if node:
+            records.note(broker_id, node=node)
+        for disk in disks_of(broker):
+            volume = state.volume(state.claims.get(disk["claim"]))
+            if volume is not None and not disk.get("pvUid"):
+                records.note_disk(broker_id, disk["name"], pv=objects.name(volume), pvUid=objects.uid(volume))
+        if broker["spec"].get("stopped") and broker_id not in state.pods:
+            _fresh_start(state, records, broker_id, broker)
+
+
+def _fresh_start(state: State, records: Records, broker_id: int, broker: Object) -> None:
+    """A stopped broker starts with what is true then: its node's zone, and every disk tried again."""
+    zone = state.zone_of_node(broker["spec"].get("node"))
+    if zone and broker["spec"].get("rack"):
+        records.note(broker_id, rack=zone)
+    for disk in disks_of(broker):
+        if disk.get("mode") == "Placeholder":
+            records.note_disk(broker_id, disk["name"], mode="Active")
+
+
+def _place_new(
+    state: State, draft: Draft, pool: BrokerPool, count: int, existing: Mapping[int, Placed]
+) -> dict[int, Placed]:
+    """Choose zones for new brokers and record them; returns where they are to be."""
+    scheduling = state.spec.scheduling
+    site = Site(
+        nodes=state.snap.nodes,
+        topology_key=state.spec.racks.topology_key,
+        tolerations=[*STANDING_TOLERATIONS, *(t.to_dict() for t in scheduling.tolerations)],
+        node_selector=scheduling.node_selector,
+        room=room(
+            state.snap.nodes,
+            state.snap.volumes,
+            state.snap.storage_classes,
+            [DiskWant(pool.disks.size, pool.disks.storage_class)] * pool.disks.count,
+        ),
+        shared_nodes=scheduling.shared_nodes,
+    )
+    found = spread(site, existing, _free_ids(state, existing, count))
+    for refusal in found.problems:
+        draft.wait(Wait.refused(_ACTION, f"KafkaCluster/{state.name}", refusal))
+    for broker_id, zone in found.assignments.items():
+        disks = [
+            _new_disk(state, broker_id, names.disk_name(index)) for index in range(pool.disks.count)
+        ]
+        where = f"zone {zone}" if zone else "no zone"
+        draft.do(
+            Create(
+                object=broker_record(state, broker_id, pool.name, disks, {"rack": zone}),
+                reason="BrokerPlaced",
+                message=f"Broker {broker_id} of pool {pool.name} goes to {where}, with {counted(len(disks), 'disk')}.",
+            )
+        )
+    return {broker_id: Placed(zone) for broker_id, zone in found.assignments.items()}
+
+
+def _free_ids(state: State, existing: Mapping[int, Placed], count: int) -> list[int]:
+    """The lowest ids that nothing knows: no KafkaBroker, no claim, no registration in Kafka."""
+    taken = {*existing, *state.brokers, *(state.kafka.brokers or {})}
+    taken |= {i for claim in state.claims.values() if (i := _claimed_by(claim)) is not None}
+    ids: list[int] = []
+    candidate = 0
+    while len(ids) < count:
+        if candidate not in taken:
+            ids.append(candidate)
+        candidate += 1
+    return ids
+
+
+def _claimed_by(claim: Object) -> int | None:
+    text = objects.annotation(claim, names.ANN_NODE_ID) or objects.name(claim).rsplit("-", 1)[-1]
+    return int(text) if text.isdecimal() else None
+
+
+def _new_disk(state: State, broker_id: int, disk: str) -> dict[str, Any]:
+    return {
+        "name": disk,
+        "claim": names.claim_name(state.name, broker_id, disk),
+        "directoryId": uuid_from_entropy(state.snap.entropy, "broker", str(broker_id), disk),
+        "mode": "Active",
+    }
+
+
+def _returning(state: State, pool: str) -> list[int]:
+    """Brokers of this pool whose claims are there, of a KafkaCluster that was deleted."""
+    found = {
+        broker_id
+        for claim in state.claims.values()
+        if objects.annotation(claim, names.ANN_POOL) == pool
+        and objects.annotation(claim, names.ANN_DIRECTORY_ID)
+        and objects.annotation(claim, names.ANN_DISK) != METADATA_DISK
+        and (broker_id := _claimed_by(claim)) is not None
+    }
+    return sorted(found - set(state.brokers))
+
+
+def _adopt(
+    state: State, draft: Draft, broker_id: int, pool: BrokerPool, existing: dict[int, Placed]
+) -> None:
+    """Make the KafkaBroker again that the claims tell of."""
+    disks, rack, node = [], None, None
+    for claim in state.claims.values():
+        if _claimed_by(claim) != broker_id:
+            continue
+        name, directory_id = (objects.annotation(claim, key) for key in (names.ANN_DISK, names.ANN_DIRECTORY_ID))
+        if not name or not directory_id or name == METADATA_DISK:
+            continue
+        volume = state.volume(claim)
+        disk = {"name": name, "claim": objects.name(claim), "directoryId": directory_id, "mode": "Active"}
+        if fs_uuid := objects.annotation(claim, names.ANN_FS_UUID):
+            disk["fsUuid"] = fs_uuid
+        if volume is not None:
+            disk |= {"pv": objects.name(volume), "pvUid": objects.uid(volume)}
+        disks.append(disk)
+        rack = rack or objects.annotation(claim, names.ANN_RACK)
+    record = broker_record(state, broker_id, pool.name, disks, {"rack": rack})
+    node = _node_of_volumes(state, record)
+    existing[broker_id] = Placed(rack, node)
+    draft.do(
+        Create(
+            object=record,
+            reason="BrokerFound",
+            message=f"Broker {broker_id} was found again by its {counted(len(disks), 'claim')}.",
+        )
+    )
+
+
+def _too_many(draft: Draft, pool: BrokerPool, mine: list[int]) -> None:
+    if len(mine) > pool.replicas:
+        draft.wait(
+            Wait(
+                "ScaleIn",
+                f"Pool/{pool.name}",
+                "ScaleInNotSupported",
+                f"Pool {pool.name} asks for {counted(pool.replicas, 'broker')} and has {len(mine)} "
+                f"({some([str(i) for i in mine])}). This version of Spindle takes no broker away.",
+                f"Set replicas of pool {pool.name} back to {len(mine)}.",
+            )
+        )
+
+
+def _other_disks(state: State, draft: Draft, pool: BrokerPool, mine: list[int]) -> None:
+    having = {len(disks_of(state.brokers[i])) for i in mine}
+    if having - {pool.disks.count}:
+        draft.wait(
+            Wait(
+                "ChangeDisks",
+                f"Pool/{pool.name}",
+                "DiskCountNotSupported",
+                f"Pool {pool.name} asks for {counted(pool.disks.count, 'disk')} for each broker; brokers "
+                f"{some([str(i) for i in mine])} were made with {some([str(n) for n in sorted(having)])}. "
+                "This version of Spindle adds or takes away no disk of a broker that exists.",
+                f"Set disks.count of pool {pool.name} back to {max(having)}.",
+            )
+        )
+
+
+def _orphans(state: State, draft: Draft) -> None:
+    """Brokers of pools that the spec no longer has."""
+    gone = sorted(i for i, broker in state.brokers.items() if state.pool_of(broker) is None)
+    if gone:
+        pools = sorted({str(state.brokers[i]["spec"].get("pool")) for i in gone})
+        draft.wait(
+            Wait(
+                "RemovePool",
+                f"KafkaCluster/{state.name}",
+                "PoolGone",
+                f"Pool {some(pools)} is no longer in the spec, but brokers {some([str(i) for i in gone])} belong to it. "
+                "They are left as they are; this version of Spindle takes no broker away.",
+                f"Put pool {some(pools)} back into spec.brokerPools.",
+            )
+        )
+
+
+def _has_finalizer(broker: Object) -> bool:
+    return objects.deleting(broker) or names.FINALIZER in (broker["metadata"].get("finalizers") or ())

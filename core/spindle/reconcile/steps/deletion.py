@@ -1,0 +1,100 @@
+"""The end of a KafkaCluster: brokers first, so that they hand over and close their logs, then controllers, then the records.
+
+Claims, and with them the data and who it belongs to, stay unless ``deleteClaims`` is true (rule 11).
+"""
+
+from typing import Any
+
+from spindle.cluster import names
+from spindle.reconcile import objects
+from spindle.reconcile.actions import Delete, Patch
+from spindle.reconcile.draft import Draft, Wait
+from spindle.reconcile.snapshot import Object
+from spindle.reconcile.state import State
+
+
+def settle_deletion(state: State, draft: Draft) -> bool:
+    """Take the cluster down. True when nothing is left to do."""
+    brokers = [pod for node_id, pod in state.pods.items() if node_id < names.FIRST_CONTROLLER_ID]
+    pods = brokers or list(state.pods.values())
+    if pods:
+        _stop(draft, pods)
+        return False
+    if state.brokers:
+        for broker in state.brokers.values():
+            _release(draft, broker)
+        return False
+    if state.spec.delete_claims:
+        return not _delete_data(state, draft)
+    return True
+
+
+def _stop(draft: Draft, pods: list[Object]) -> None:
+    for pod in pods:
+        if not objects.deleting(pod):
+            draft.do(
+                Delete(
+                    kind="Pod",
+                    name=objects.name(pod),
+                    uid=objects.uid(pod),
+                    reason="ClusterDeleted",
+                    message=f"{objects.name(pod)} is stopped because its KafkaCluster is deleted.",
+                )
+            )
+    draft.wait(
+        Wait(
+            "Delete",
+            f"Pod/{objects.name(pods[0])}",
+            "PodsStopping",
+            f"{len(pods)} pods are stopping; brokers close their logs first.",
+            "The pods end.",
+            quiet=True,
+        )
+    )
+
+
+def _release(draft: Draft, broker: Object) -> None:
+    """Let a KafkaBroker go; the claims carry all that it knew."""
+    if not objects.deleting(broker):
+        draft.do(Delete(kind="KafkaBroker", name=objects.name(broker), uid=objects.uid(broker)))
+    drop_finalizer(draft, broker)
+
+
+def drop_finalizer(draft: Draft, broker: Object) -> None:
+    """Take our finalizer off a KafkaBroker."""
+    finalizers: list[Any] = list(broker["metadata"].get("finalizers") or ())
+    if names.FINALIZER in finalizers:
+        draft.do(
+            Patch(
+                kind="KafkaBroker",
+                name=objects.name(broker),
+                uid=objects.uid(broker),
+                resource_version=None,
+                body={"metadata": {"finalizers": [entry for entry in finalizers if entry != names.FINALIZER]}},
+            )
+        )
+
+
+def _delete_data(state: State, draft: Draft) -> bool:
+    """Delete the claims and the birth record, because the owner asked for it. False if they are gone.
+
+    Only claims that carry this cluster's id, or none yet, are ours to delete.
+    """
+    identity = state.known_identity
+    ours = (None, identity.cluster_id) if identity else (None,)
+    claims = [c for c in state.claims.values() if objects.annotation(c, names.ANN_CLUSTER_ID) in ours]
+    for claim in claims:
+        if not objects.deleting(claim):
+            draft.do(
+                Delete(
+                    kind="PersistentVolumeClaim",
+                    name=objects.name(claim),
+                    uid=objects.uid(claim),
+                    reason="ClaimDeleted",
+                    message=f"{objects.name(claim)} is deleted: spec.deleteClaims is true.",
+                )
+            )
+    record = state.config_maps.get(names.identity_map(state.name))
+    if not claims and record is not None:
+        draft.do(Delete(kind="ConfigMap", name=objects.name(record), uid=objects.uid(record)))
+    return bool(claims) or record is not None

@@ -1,0 +1,32 @@
+"""The readiness gate ``spindle.dev/in-sync``: written by the operator alone, so that budgets count what is true."""
+
+from spindle.cluster import names
+from spindle.reconcile import objects
+from spindle.reconcile.actions import SetPodCondition
+from spindle.reconcile.draft import Draft
+from spindle.reconcile.state import State
+from spindle.rolling.brokers import Rolling
+from spindle.rolling.controllers import controller_in_sync
+
+
+def settle_gates(state: State, draft: Draft) -> None:
+    """Set each pod's gate to what Kafka says; where Kafka says nothing, leave it."""
+    rolling = Rolling(state.kafka)
+    for node_id, pod in state.pods.items():
+        if objects.deleting(pod) or objects.is_over(pod):
+            continue
+        if node_id >= names.FIRST_CONTROLLER_ID:
+            fresh = controller_in_sync(state.kafka.quorum, node_id)
+            why = "a voter that has caught up" if fresh else "no voter that has caught up"
+        else:
+            fresh = rolling.in_sync(node_id)
+            why = "unfenced and in every ISR it belongs to" if fresh else "fenced, or out of an ISR it belongs to"
+        if fresh is None or fresh == objects.is_true(pod, names.READINESS_GATE):
+            continue
+        if not fresh and objects.condition(pod, names.READINESS_GATE) is None:
+            continue  # an absent gate is as good as a false one
+        draft.do(
+            SetPodCondition(
+                pod=objects.name(pod), uid=objects.uid(pod), type=names.READINESS_GATE, status=fresh, why=why
+            )
+        )

@@ -1,0 +1,178 @@
+"""What keeps pods from running, read from their own status, and the way out of each."""
+
+from typing import Any, Final
+
+from spindle.cluster import names
+from spindle.cluster.refusal import some
+from spindle.reconcile import objects
+from spindle.reconcile.draft import Draft, Wait
+from spindle.reconcile.snapshot import Object
+from spindle.reconcile.state import State
+
+_IMAGE: Final = frozenset({"ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull"})
+_CONTAINERS: Final = (names.CONTAINER_INSPECT, names.CONTAINER_PREFLIGHT, names.CONTAINER_KAFKA)
+_STARTING: Final = frozenset({"PodInitializing", "ContainerCreating", ""})
+_ACTION: Final = "StartPod"
+
+
+def report_problems(state: State, draft: Draft) -> None:
+    """Add a wait for every pod that does not get on."""
+    for node_id, pod in state.pods.items():
+        if objects.deleting(pod):
+            _terminating(state, draft, pod)
+        elif _unschedulable(pod):
+            draft.wait(_pending(state, node_id, pod))
+        else:
+            _containers(draft, pod)
+
+
+def _unschedulable(pod: Object) -> bool:
+    scheduled = objects.condition(pod, "PodScheduled")
+    return scheduled is not None and scheduled.get("status") == "False"
+
+
+def _pending(state: State, node_id: int, pod: Object) -> Wait:
+    """Why the scheduler finds no node, with the claims that are unbound and what their class has to offer."""
+    said = str((objects.condition(pod, "PodScheduled") or {}).get("message", ""))
+    thing = f"Pod/{objects.name(pod)}"
+    unbound = [claim for claim in _claims_of(state, pod) if not objects.bound_volume(claim)]
+    if unbound and "persistent volume" in said.lower():
+        wanted = _what_they_ask(unbound)
+        free = sum(1 for volume in state.volumes.values() if (volume.get("status") or {}).get("phase") == "Available")
+        return Wait(
+            _ACTION,
+            thing,
+            "NoVolume",
+            f"No node has the volumes that {objects.name(pod)} needs: {wanted}. {free} volumes are free in the whole "
+            f"cluster. The scheduler says: {said}",
+            f"Provide free volumes of that class and size on one node"
+            f"{_in_zone(state, node_id)}, or correct the size or storageClass in the KafkaCluster.",
+        )
+    missing_class = [claim for claim in unbound if not (claim.get("spec") or {}).get("storageClassName")]
+    if missing_class:
+        return Wait(
+            _ACTION,
+            thing,
+            "NoStorageClass",
+            f"Claim {objects.name(missing_class[0])} names no StorageClass and the cluster has no default one.",
+            "Set storageClass in the KafkaCluster, or mark one StorageClass as the default.",
+        )
+    return Wait(
+        _ACTION,
+        thing,
+        "Unschedulable",
+        f"No node takes {objects.name(pod)}. The scheduler says: {said or 'nothing yet'}",
+        f"A schedulable node{_in_zone(state, node_id)} with enough free memory and processor time, without another "
+        "broker of this cluster; or lower the resources that the KafkaCluster asks for.",
+    )
+
+
+def _in_zone(state: State, node_id: int) -> str:
+    broker = state.brokers.get(node_id)
+    rack = (broker.get("spec") or {}).get("rack") if broker else None
+    return f" in zone {rack}" if rack else ""
+
+
+def _claims_of(state: State, pod: Object) -> list[Object]:
+    volumes = (pod.get("spec") or {}).get("volumes") or ()
+    claimed = [(v.get("persistentVolumeClaim") or {}).get("claimName") for v in volumes]
+    return [state.claims[name] for name in claimed if name in state.claims]
+
+
+def _what_they_ask(claims: list[Object]) -> str:
+    def ask(claim: Object) -> str:
+        spec: dict[str, Any] = claim.get("spec") or {}
+        size = ((spec.get("resources") or {}).get("requests") or {}).get("storage", "?")
+        return f"{size} of class {spec.get('storageClassName') or '(default)'}"
+
+    asked = sorted({ask(claim) for claim in claims})
+    return f"{len(claims)} x {some(asked)} ({some(sorted(objects.name(c) for c in claims))})"
+
+
+def _containers(draft: Draft, pod: Object) -> None:
+    """The first container that does not get on."""
+    thing = f"Pod/{objects.name(pod)}"
+    for container in _CONTAINERS:
+        waiting = objects.waiting(pod, container)
+        if waiting is None or waiting.get("reason", "") in _STARTING:
+            continue
+        reason, said = str(waiting.get("reason", "")), str(waiting.get("message", ""))
+        if reason in _IMAGE:
+            image = objects.container_status(pod, container).get("image", "")
+            draft.wait(
+                Wait(
+                    _ACTION,
+                    thing,
+                    "ImageNotPulled",
+                    f"The image {image} cannot be pulled: {said or reason}",
+                    "Correct spec.version or spec.image, name pull secrets under spec.scheduling.imagePullSecrets, or make "
+                    "the image available to the node. The kubelet tries again by itself.",
+                )
+            )
+        else:
+            draft.wait(_not_starting(pod, container, reason, said))
+        return
+
+
+def _not_starting(pod: Object, container: str, reason: str, said: str) -> Wait:
+    ended = objects.terminated(pod, container) or {}
+    last = str(ended.get("message") or "").strip() or f"exit code {ended.get('exitCode', 'unknown')}"
+    thing = f"Pod/{objects.name(pod)}"
+    if reason == "CrashLoopBackOff":
+        where = {
+            names.CONTAINER_KAFKA: ("KafkaExits", "Kafka ends soon after its start"),
+            names.CONTAINER_PREFLIGHT: ("PreflightRefuses", "Preflight does not let Kafka start"),
+        }.get(container, ("InspectFails", "The disks could not be looked at"))
+        return Wait(
+            _ACTION,
+            thing,
+            where[0],
+            f"{where[1]} in {objects.name(pod)}. It last said: {last}",
+            f"Put right what it says; it is tried again by itself. More in: kubectl logs {objects.name(pod)} -c "
+            f"{container} --previous",
+        )
+    return Wait(
+        _ACTION,
+        thing,
+        reason,
+        f"Container {container} of {objects.name(pod)} cannot be made: {said or reason}",
+        "Put right what the message names; the kubelet tries again by itself.",
+    )
+
+
+def _terminating(state: State, draft: Draft, pod: Object) -> None:
+    """A pod that cannot end because its node is away."""
+    node = state.nodes.get((pod.get("spec") or {}).get("nodeName") or "")
+    if node is None or objects.is_true(node, "Ready"):
+        return
+    draft.wait(
+        Wait(
+            "RemakePod",
+            f"Pod/{objects.name(pod)}",
+            "NodeAway",
+            f"{objects.name(pod)} is being deleted, but its node {objects.name(node)} does not answer, so nobody knows "
+            "whether Kafka still runs there. It is not replaced before that is certain.",
+            f"Node {objects.name(node)} comes back; or, if it is gone for good, delete the Node or taint it "
+            "node.kubernetes.io/out-of-service.",
+        )
+    )
+
+
+def report_nodes(state: State, draft: Draft) -> None:
+    """Nodes that are away while their pods are not yet asked to go: the common power failure."""
+    for node_id, pod in state.pods.items():
+        node_name = state.node_of(node_id)
+        node = state.nodes.get(node_name or "")
+        if objects.deleting(pod) or node_name is None or "nodes" in state.snap.unknown:
+            continue
+        if node is None or not objects.is_true(node, "Ready"):
+            what = "is not ready" if node is not None else "no longer exists"
+            draft.wait(
+                Wait(
+                    "RunPod",
+                    f"Pod/{objects.name(pod)}",
+                    "NodeNotReady",
+                    f"Node {node_name}, where {objects.name(pod)} runs and its disks are, {what}.",
+                    f"Node {node_name} comes back: the pod starts there again by itself, with its disks and data.",
+                )
+            )

@@ -1,0 +1,129 @@
+"""The cluster's own CA and the certificates of everyone who talks to Kafka."""
+
+from typing import Any, Final
+
+from spindle.cluster import names
+from spindle.manifests.common import labels, owner_reference
+from spindle.reconcile.actions import GrantAdmin, IssueCa, IssueCertificate
+from spindle.reconcile.draft import Draft, Wait
+from spindle.reconcile.snapshot import SecretView
+from spindle.reconcile.state import State
+
+ANN_GRANTED: Final = f"{names.GROUP}/acls"
+_RENEW_BEFORE: Final = 30 * 24 * 3600  # seconds
+
+
+def settle_security(state: State, draft: Draft, node_ids: tuple[int, ...]) -> None:
+    """Issue what is missing, no longer true or soon out of date."""
+    if "secrets" in state.snap.unknown:
+        return
+    ca = state.secrets.get(names.ca_secret(state.name))
+    if ca is None or ca.certificate is None:
+        _settle_ca(state, draft, ca)
+        return
+    issuer = ca.certificate.fingerprint
+    for node_id in node_ids:
+        secret = names.tls_secret(state.name, node_id)
+        dns_names = _hosts(state, node_id)
+        if stale(state.secrets.get(secret), issuer, dns_names, state.now):
+            draft.do(
+                IssueCertificate(
+                    metadata=_metadata(state, secret),
+                    common_name=names.PRINCIPAL_NODE,
+                    dns_names=dns_names,
+                    reason="CertificateIssued",
+                    message=f"Certificate of {names.pod_name(state.name, node_id)} was issued.",
+                )
+            )
+    bootstrap = f"{names.bootstrap_service(state.name)}.{state.namespace}.svc:{names.PORT_CLIENT}"
+    for secret, principal, client in (
+        (names.operator_secret(state.name), names.PRINCIPAL_OPERATOR, None),
+        (names.admin_secret(state.name), names.PRINCIPAL_ADMIN, bootstrap),
+    ):
+        if stale(state.secrets.get(secret), issuer, (), state.now):
+            draft.do(
+                IssueCertificate(
+                    metadata=_metadata(state, secret),
+                    common_name=principal,
+                    client_properties=client,
+                    reason="CertificateIssued",
+                    message=f"Certificate of {principal} was issued.",
+                )
+            )
+
+
+def settle_admin(state: State, draft: Draft) -> None:
+    """Give the admin its ACLs once; a person who takes them away later is not overruled."""
+    secret = state.secrets.get(names.admin_secret(state.name))
+    if secret is None or state.kafka.error or not state.kafka.brokers:
+        return
+    if (secret.metadata.get("annotations") or {}).get(ANN_GRANTED) is None:
+        draft.do(
+            GrantAdmin(
+                secret=names.admin_secret(state.name),
+                uid=str(secret.metadata.get("uid", "")),
+                reason="AdminGranted",
+                message=f"User:{names.PRINCIPAL_ADMIN} may do everything, by ordinary ACLs that can be taken away.",
+            )
+        )
+
+
+def stale(secret: SecretView | None, issuer: str, dns_names: tuple[str, ...], now: float) -> bool:
+    """Whether a Secret's certificate must be issued (again)."""
+    if secret is None or secret.certificate is None or "keystore.pem" not in secret.keys:
+        return True
+    certificate = secret.certificate
+    return (
+        certificate.issuer != issuer
+        or not set(dns_names) <= set(certificate.dns_names)
+        or certificate.not_after - now < _RENEW_BEFORE
+    )
+
+
+def _settle_ca(state: State, draft: Draft, ca: SecretView | None) -> None:
+    secret = names.ca_secret(state.name)
+    signed = sorted(
+        name
+        for name, view in state.secrets.items()
+        if name != secret and view.certificate is not None and view.certificate.issuer
+    )
+    if ca is None and not signed:
+        draft.do(
+            IssueCa(
+                secret=secret,
+                metadata=_metadata(state, secret),
+                reason="CaCreated",
+                message="The cluster's own certificate authority was made.",
+            )
+        )
+        return
+    what = "is gone" if ca is None else "holds no certificate that can be read"
+    draft.wait(
+        Wait(
+            "IssueCertificates",
+            f"Secret/{secret}",
+            "CaMissing",
+            f"The Secret of the cluster's CA {what}, while brokers trust certificates that it signed. They go on with them, "
+            "but none can be issued.",
+            "Restore the Secret from a backup. Or, with a short outage: delete it and all of the cluster's Secrets "
+            f"labelled {names.LABEL_CLUSTER}={state.name}, then its pods; all are made again.",
+        )
+    )
+
+
+def _metadata(state: State, secret: str) -> dict[str, Any]:
+    return {
+        "name": secret,
+        "namespace": state.namespace,
+        "labels": labels(state.name),
+        "ownerReferences": [owner_reference(state.cluster)],
+    }
+
+
+def _hosts(state: State, node_id: int) -> tuple[str, ...]:
+    host = names.node_host(state.name, state.namespace, node_id)
+    hosts = [host, f"{host}.cluster.local"]
+    if node_id < names.FIRST_CONTROLLER_ID:
+        bootstrap = f"{names.bootstrap_service(state.name)}.{state.namespace}.svc"
+        hosts += [bootstrap, f"{bootstrap}.cluster.local"]
+    return tuple(hosts)

@@ -1,0 +1,210 @@
+"""What a user sees: the KafkaCluster's status, its conditions, and the one sentence that sums it up."""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from spindle.cluster import names
+from spindle.cluster.refusal import counted, some
+from spindle.reconcile import objects
+from spindle.reconcile.draft import Draft, Wait
+from spindle.reconcile.state import State
+from spindle.reconcile.times import stamp
+
+_RACK_REASONS: Final = frozenset(
+    {"NoZoneLabels", "UnlabelledNodes", "OneZone", "SpreadUneven", "NewZone", "ZoneChanged", "TooFewNodes"}
+)
+
+
+def cluster_status(state: State, draft: Draft, broker_statuses: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    """``status`` of the KafkaCluster, all but ``takingDown``."""
+    wanted = sum(pool.replicas for pool in state.spec.broker_pools)
+    brokers = _tally(state, [n for n in state.pods if n < names.FIRST_CONTROLLER_ID], wanted)
+    controllers = _tally(
+        state, [n for n in state.pods if n >= names.FIRST_CONTROLLER_ID], state.spec.controllers.replicas
+    )
+    disks = _disks(broker_statuses)
+    identity = state.known_identity
+    racks = _racks(state)
+    status: dict[str, Any] = {
+        "observedGeneration": state.cluster["metadata"].get("generation", 0),
+        "version": state.spec.version,
+        "bootstrap": f"{names.bootstrap_service(state.name)}.{state.namespace}.svc:{names.PORT_CLIENT}",
+        "racks": racks,
+        "rackCount": len(racks),
+        "brokers": brokers,
+        "controllers": controllers,
+        "disks": disks,
+        "waiting": draft.waiting_status(state.status.get("waiting") or (), state.now)[:256],
+    }
+    if identity is not None:
+        status["clusterId"] = identity.cluster_id
+    status["phase"] = _phase(state, draft, status)
+    status["conditions"] = _conditions(state, draft, status)
+    return status
+
+
+def _tally(state: State, node_ids: list[int], total: int) -> dict[str, Any]:
+    ready = sum(
+        1 for n in node_ids if objects.is_true(state.pods[n], "Ready") and not objects.deleting(state.pods[n])
+    )
+    return {"total": total, "ready": ready, "summary": f"{ready}/{total}"}
+
+
+def _disks(broker_statuses: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    disks = [disk for status in broker_statuses.values() for disk in status.get("disks") or ()]
+    healthy = sum(1 for disk in disks if disk.get("state") == "Active")
+    return {"total": len(disks), "healthy": healthy, "summary": f"{healthy}/{len(disks)}"}
+
+
+def _racks(state: State) -> list[dict[str, Any]]:
+    racks: dict[str, list[int]] = {}
+    for broker_id, broker in state.brokers.items():
+        rack = (broker.get("spec") or {}).get("rack")
+        if rack:
+            racks.setdefault(rack, []).append(broker_id)
+    return [{"rack": rack, "brokers": sorted(ids)} for rack, ids in sorted(racks.items())]
+
+
+def _loud(draft: Draft) -> list[Wait]:
+    return [wait for wait in sorted(draft.waits, key=lambda w: (w.object, w.action, w.reason)) if not wait.quiet]
+
+
+def _phase(state: State, draft: Draft, status: Mapping[str, Any]) -> str:
+    """The state of things in one sentence."""
+    brokers, controllers, disks = status["brokers"], status["controllers"], status["disks"]
+    loud = _loud(draft)
+    if objects.deleting(state.cluster):
+        left = len(state.pods)
+        return f"Deleting: {counted(left, 'pod')} still to stop." if left else "Deleting."
+    if state.spec.paused:
+        return "Paused: Spindle looks and reports, and changes nothing until spec.paused is false."
+    whole = brokers["ready"] == brokers["total"] and controllers["ready"] == controllers["total"]
+    marks = [str(mark.get("pod")) for mark in state.marks]
+    if marks:
+        return f"Restarting {some(sorted(marks))} ({state.marks[0].get('reason') or 'asked for'})."
+    counts = (
+        f"{brokers['summary']} brokers, {controllers['summary']} controllers ready, {disks['summary']} disks healthy"
+    )
+    if loud:
+        more = f" (and {len(loud) - 1} more)" if len(loud) > 1 else ""
+        verb = "Running" if whole else "Waiting"
+        return f"{verb}: {counts}. {loud[0].object}: {loud[0].reason}{more}."
+    if whole and disks["healthy"] == disks["total"]:
+        racks = status["racks"]
+        where = f" on {counted(len(racks), 'rack')}" if racks else ""
+        return f"Running: {counted(brokers['total'], 'broker')}{where}, all {disks['total']} disks healthy."
+    return f"Starting: {counts}."
+
+
+def _conditions(state: State, draft: Draft, status: Mapping[str, Any]) -> list[dict[str, Any]]:
+    rows = [_ready(state, status), _progressing(state, draft, status), _racks_satisfied(state, draft)]
+    rows += [_disks_healthy(state, status), _data_at_risk(state)]
+    before = {c.get("type"): c for c in state.status.get("conditions") or ()}
+    result = []
+    for kind, value, reason, message in rows:
+        old = before.get(kind) or {}
+        since = old.get("lastTransitionTime") if old.get("status") == value else None
+        result.append(
+            {
+                "type": kind,
+                "status": value,
+                "reason": reason,
+                "message": message[:4096],
+                "lastTransitionTime": since or stamp(state.now),
+                "observedGeneration": status["observedGeneration"],
+            }
+        )
+    return result
+
+
+Row = tuple[str, str, str, str]
+
+
+def _ready(state: State, status: Mapping[str, Any]) -> Row:
+    brokers, controllers = status["brokers"], status["controllers"]
+    if brokers["ready"] == brokers["total"] and controllers["ready"] == controllers["total"] and not _is_new(state):
+        return ("Ready", "True", "AllInSync", "All brokers and controllers run and are in sync.")
+    return (
+        "Ready",
+        "False",
+        "NotAllInSync",
+        f"{brokers['summary']} brokers and {controllers['summary']} controllers are in sync.",
+    )
+
+
+def _is_new(state: State) -> bool:
+    return state.known_identity is None
+
+
+def _progressing(state: State, draft: Draft, status: Mapping[str, Any]) -> Row:
+    if state.spec.paused:
+        return ("Progressing", "False", "Paused", "spec.paused is true.")
+    if draft.actions or state.marks:
+        return ("Progressing", "True", "Working", status["phase"])
+    loud = _loud(draft)
+    if loud:
+        return ("Progressing", "False", "Waiting", f"{loud[0].object}: {loud[0].message} Way out: {loud[0].unblocked_by}")
+    quiet = [wait for wait in draft.waits if wait.quiet]
+    if quiet or status["brokers"]["ready"] < status["brokers"]["total"]:
+        return ("Progressing", "True", "Starting", quiet[0].message if quiet else "Brokers start.")
+    return ("Progressing", "False", "Settled", "Nothing is left to do.")
+
+
+def _racks_satisfied(state: State, draft: Draft) -> Row:
+    troubles = [wait for wait in draft.waits if wait.reason in _RACK_REASONS]
+    if troubles:
+        first = troubles[0]
+        return ("RacksSatisfied", "False", first.reason, f"{first.message} Way out: {first.unblocked_by}")
+    if not state.brokers:
+        return ("RacksSatisfied", "Unknown", "NoBrokersYet", "No broker has a place yet.")
+    racks = _racks(state)
+    return (
+        "RacksSatisfied",
+        "True",
+        "Spread",
+        "Brokers are spread over the racks as evenly as can be: "
+        + ", ".join(f"{rack['rack']}: {len(rack['brokers'])}" for rack in racks)
+        + ".",
+    )
+
+
+def _disks_healthy(state: State, status: Mapping[str, Any]) -> Row:
+    disks = status["disks"]
+    if disks["total"] and disks["healthy"] == disks["total"]:
+        return ("DisksHealthy", "True", "AllHealthy", f"All {disks['total']} disks are log dirs in use.")
+    if state.kafka.error or not disks["total"]:
+        return (
+            "DisksHealthy",
+            "Unknown",
+            "KafkaUnknown",
+            f"Kafka does not tell the state of its log dirs: {state.kafka.error or 'no broker yet'}.",
+        )
+    return ("DisksHealthy", "False", "NotAllHealthy", f"{disks['summary']} disks are log dirs in use; see the KafkaBrokers.")
+
+
+def _data_at_risk(state: State) -> Row:
+    view = state.kafka
+    if view.partitions is None or view.min_isr is None:
+        return ("DataAtRisk", "Unknown", "KafkaUnknown", f"Kafka does not tell: {view.error or 'partitions not read'}.")
+    offline = sorted(p.name for p in view.partitions if p.leader is None)
+    if offline:
+        return (
+            "DataAtRisk",
+            "True",
+            "Offline",
+            f"{counted(len(offline), 'partition')} without a leader, nobody can read or write them: {some(offline)}.",
+        )
+    short = sorted(
+        p.name
+        for p in view.partitions
+        if (least := view.min_isr.get(p.topic)) is not None and len(p.isr) < min(least, p.recorded_rf)
+    )
+    if short:
+        return (
+            "DataAtRisk",
+            "True",
+            "UnderMinIsr",
+            f"{counted(len(short), 'partition')} with fewer in-sync replicas than min.insync.replicas, writes with "
+            f"acks=all are refused: {some(short)}.",
+        )
+    return ("DataAtRisk", "False", "EnoughCopies", "Every partition has its leader and enough in-sync replicas.")

@@ -1,0 +1,210 @@
+"""The only way in which Spindle takes a running Kafka down (rule 2).
+
+Mark in ``status.takingDown`` by compare-and-swap, see the mark in the next pass, ask the predicate again, evict with UID and
+resourceVersion; the mark stays until the successor is in sync. Withdrawing a mark first changes the pod, so that a
+leader that lost its lease unawares can no longer evict it with what it had read.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from spindle.cluster import names
+from spindle.cluster.refusal import some
+from spindle.reconcile import objects
+from spindle.reconcile.actions import Evict, MarkDown, Patch
+from spindle.reconcile.draft import Draft, Wait
+from spindle.reconcile.snapshot import Object
+from spindle.reconcile.state import State
+from spindle.reconcile.times import stamp
+from spindle.rolling.brokers import Rolling
+from spindle.rolling.controllers import controller_may_go_down
+from spindle.rolling.verdict import Verdict
+
+ANN_WITHDRAWN: Final = f"{names.GROUP}/withdrawn"
+_ACTION: Final = "TakeDown"
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """A pod that should go down.
+
+    Attributes:
+        reason: CamelCase: ``SpecChanged``, ``Stopped``, ``DiskDead``.
+        message: why, as a clause: "its configuration changed".
+    """
+
+    reason: str
+    message: str
+
+
+def settle_takedowns(state: State, draft: Draft, wanted: Mapping[int, Wanted]) -> None:
+    """Go on with what is going down, then begin with the next if rule 2 allows."""
+    kept = [mark for mark in state.marks if not _withdrawn(state, mark)]
+    rolling = Rolling(state.kafka)
+    down = _down(state, kept)
+    for mark in list(kept):
+        node_id = int(mark["nodeId"])
+        pod = state.pods.get(node_id)
+        if pod is None or objects.uid(pod) != mark["uid"]:
+            if _is_back(state, node_id):
+                kept.remove(mark)
+        elif not objects.deleting(pod):
+            _go_on(state, draft, mark, pod, wanted.get(node_id), _verdict(state, rolling, node_id, down - {node_id}))
+    fresh = _begin(state, draft, wanted, kept, rolling, down)
+    entries = tuple(kept) + fresh
+    if list(entries) != list(state.marks):
+        draft.do(MarkDown(resource_version=objects.version(state.cluster), entries=entries))
+
+
+def remake_now(state: State, draft: Draft, node_id: int, wanted: Wanted) -> bool:
+    """Take away a pod in which Kafka does not run; nothing depends on it. False if Kafka runs there.
+
+    The resourceVersion sees to it that Kafka was not started in between.
+    """
+    pod = state.pods[node_id]
+    running = (objects.container_status(pod, names.CONTAINER_KAFKA).get("state") or {}).get("running")
+    if running or (pod.get("status") or {}).get("phase") == "Unknown":
+        return False
+    draft.do(
+        Evict(
+            pod=objects.name(pod),
+            uid=objects.uid(pod),
+            resource_version=objects.version(pod),
+            reason=wanted.reason,
+            message=f"{objects.name(pod)} is made anew (Kafka does not run in it): {wanted.message}.",
+        )
+    )
+    return True
+
+
+def _go_on(
+    state: State, draft: Draft, mark: Mapping[str, Any], pod: Object, wanted: Wanted | None, verdict: Verdict
+) -> None:
+    """Evict a marked pod, or withdraw its mark if it need not, or must not, go down any more."""
+    if wanted is not None and verdict.refusal is None:
+        also = f" While it is down, so are: {some(verdict.named)}." if verdict.named else ""
+        draft.do(
+            Evict(
+                pod=objects.name(pod),
+                uid=objects.uid(pod),
+                resource_version=objects.version(pod),
+                reason=wanted.reason,
+                message=f"{objects.name(pod)} is taken down: {wanted.message}.{also}",
+            )
+        )
+        return
+    if verdict.refusal is not None:
+        draft.wait(Wait.refused(_ACTION, f"Pod/{objects.name(pod)}", verdict.refusal))
+    draft.do(
+        Patch(
+            kind="Pod",
+            name=objects.name(pod),
+            uid=objects.uid(pod),
+            body={"metadata": {"annotations": {ANN_WITHDRAWN: _token(mark)}}},
+        )
+    )
+
+
+def _begin(
+    state: State,
+    draft: Draft,
+    wanted: Mapping[int, Wanted],
+    kept: list[Mapping[str, Any]],
+    rolling: Rolling,
+    down: frozenset[int],
+) -> tuple[dict[str, Any], ...]:
+    """Mark the next ones, as many as may be down at once."""
+    marked = {int(mark["nodeId"]) for mark in state.marks}
+    free = state.spec.rolling.max_unavailable - len(kept)
+    fresh: list[dict[str, Any]] = []
+    for node_id in _order(state, [n for n in wanted if n not in marked]):
+        pod = state.pods.get(node_id)
+        if pod is None or objects.deleting(pod) or remake_now(state, draft, node_id, wanted[node_id]):
+            continue
+        thing = f"Pod/{objects.name(pod)}"
+        verdict = _verdict(state, rolling, node_id, down - {node_id})
+        if verdict.refusal is not None:
+            draft.wait(Wait.refused(_ACTION, thing, verdict.refusal))
+        elif free <= 0:
+            names_down = some(sorted(names.pod_name(state.name, n) for n in {int(m["nodeId"]) for m in kept}))
+            draft.wait(
+                Wait(
+                    _ACTION,
+                    thing,
+                    "OneAtATime",
+                    f"{objects.name(pod)} is to be taken down ({wanted[node_id].message}), after {names_down}.",
+                    f"{names_down} is back in sync.",
+                    quiet=True,
+                )
+            )
+        else:
+            free -= 1
+            down |= {node_id}
+            fresh.append(
+                {
+                    "pod": objects.name(pod),
+                    "uid": objects.uid(pod),
+                    "nodeId": node_id,
+                    "since": stamp(state.now),
+                    "reason": wanted[node_id].reason,
+                }
+            )
+            kept = [*kept, fresh[-1]]
+    return tuple(fresh)
+
+
+def _order(state: State, node_ids: list[int]) -> list[int]:
+    """Unready ones first, then controllers with the active one last, then brokers."""
+    active = state.kafka.quorum.leader if state.kafka.quorum else None
+
+    def rank(node_id: int) -> tuple[bool, bool, bool, int]:
+        pod = state.pods.get(node_id)
+        ready = pod is not None and objects.is_true(pod, "Ready")
+        return (ready, node_id < names.FIRST_CONTROLLER_ID, node_id == active, node_id)
+
+    return sorted(node_ids, key=rank)
+
+
+def _down(state: State, marks: list[Mapping[str, Any]]) -> frozenset[int]:
+    """Everyone who is down or going down: marked, without a pod, on its way out, or not running Kafka."""
+    everyone = {*state.brokers, *state.controller_ids}
+    away = {
+        node_id
+        for node_id in everyone
+        if (pod := state.pods.get(node_id)) is None
+        or objects.deleting(pod)
+        or not (objects.container_status(pod, names.CONTAINER_KAFKA).get("state") or {}).get("running")
+    }
+    return frozenset(away | {int(mark["nodeId"]) for mark in marks})
+
+
+def _verdict(state: State, rolling: Rolling, node_id: int, down: frozenset[int]) -> Verdict:
+    if node_id >= names.FIRST_CONTROLLER_ID:
+        return controller_may_go_down(state.kafka.quorum, node_id, down)
+    return rolling.may_go_down(node_id, down)
+
+
+def _is_back(state: State, node_id: int) -> bool:
+    """Whether nothing needs to wait any longer for a pod that went down."""
+    broker = state.brokers.get(node_id)
+    if broker is not None and (broker.get("spec") or {}).get("stopped"):
+        return node_id not in state.pods
+    if broker is None and node_id not in state.controller_ids:
+        return True
+    pod = state.pods.get(node_id)
+    return pod is not None and objects.is_true(pod, names.READINESS_GATE)
+
+
+def _withdrawn(state: State, mark: Mapping[str, Any]) -> bool:
+    pod = state.pods.get(int(mark["nodeId"]))
+    return (
+        pod is not None
+        and objects.uid(pod) == mark["uid"]
+        and not objects.deleting(pod)
+        and objects.annotation(pod, ANN_WITHDRAWN) == _token(mark)
+    )
+
+
+def _token(mark: Mapping[str, Any]) -> str:
+    return f"{mark['uid']} {mark['since']}"

@@ -1,0 +1,18 @@
+"""Times as Kubernetes writes them."""
+
+from datetime import UTC, datetime
+
+
+def stamp(seconds: float) -> str:
+    """RFC 3339 text, whole seconds, UTC."""
+    return datetime.fromtimestamp(int(seconds), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def seconds(text: str | None) -> float | None:
+    """Seconds since the epoch of an RFC 3339 text; None for none or for what is no time."""
+    if not text:
+        return None
+    try:
+        return datetime.fromisoformat(text).timestamp()
+    except ValueError:
+        return None
