@@ -1,0 +1,101 @@
+"""Who a disk says that it is: our identity file at the volume's root, and Kafka's ``meta.properties`` in the log dir."""
+
+import json
+from dataclasses import asdict, dataclass
+from typing import Final
+
+META_PROPERTIES: Final = "meta.properties"
+_META_VERSION: Final = "1"
+
+
+@dataclass(frozen=True)
+class Identity:
+    """What our identity file says: the one place of one broker or controller that the disk belongs to."""
+
+    cluster_id: str
+    node_id: int
+    disk: str
+    directory_id: str
+
+
+@dataclass(frozen=True)
+class MetaProperties:
+    """What Kafka's ``meta.properties`` says.
+
+    Attributes:
+        directory_id: None in a log dir from before Kafka 3.7.
+    """
+
+    cluster_id: str
+    node_id: int
+    directory_id: str | None
+
+
+def render_identity(identity: Identity, fs_uuid: str | None) -> str:
+    """The identity file; the file system's UUID stands in it for people, the file system itself is asked for it."""
+    fields = asdict(identity)
+    document = {
+        "clusterId": fields["cluster_id"],
+        "nodeId": fields["node_id"],
+        "disk": fields["disk"],
+        "directoryId": fields["directory_id"],
+        "fsUuid": fs_uuid,
+    }
+    return json.dumps(document, indent=2) + "\n"
+
+
+def parse_identity(text: str) -> Identity:
+    """Read an identity file.
+
+    Raises:
+        ValueError: it is not one of ours, or it was cut short.
+    """
+    try:
+        document = json.loads(text)
+        return Identity(
+            cluster_id=_text(document["clusterId"]),
+            node_id=int(document["nodeId"]),
+            disk=_text(document["disk"]),
+            directory_id=_text(document["directoryId"]),
+        )
+    except (KeyError, TypeError) as error:
+        raise ValueError(f"it lacks {error}") from error
+
+
+def render_meta_properties(identity: Identity) -> str:
+    """Kafka's ``meta.properties`` for a disk."""
+    return (
+        f"version={_META_VERSION}\n"
+        f"cluster.id={identity.cluster_id}\n"
+        f"node.id={identity.node_id}\n"
+        f"directory.id={identity.directory_id}\n"
+    )
+
+
+def parse_meta_properties(text: str) -> MetaProperties:
+    """Read a ``meta.properties`` of version 1.
+
+    Raises:
+        ValueError: it is of another version, or something is missing in it.
+    """
+    values = {}
+    for line in text.splitlines():
+        if line.strip() and not line.lstrip().startswith(("#", "!")):
+            key, _, value = line.partition("=")
+            values[key.strip()] = value.strip()
+    if values.get("version") != _META_VERSION:
+        raise ValueError(f"its version is {values.get('version')}, not {_META_VERSION}")
+    try:
+        return MetaProperties(
+            cluster_id=values["cluster.id"],
+            node_id=int(values["node.id"]),
+            directory_id=values.get("directory.id"),
+        )
+    except KeyError as error:
+        raise ValueError(f"it lacks {error}") from error
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"text where {value!r} stands")
+    return value
