@@ -1,0 +1,137 @@
+"""What a Kubernetes node is to a pod that looks for one: labels, taints, selectors.
+
+Nodes are raw objects as the API server lists them. Whatever is missing or of an odd shape counts as absent.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+Object = Mapping[str, Any]
+
+_KEEPS_OUT = frozenset({"NoSchedule", "NoExecute"})
+# The taints that Kubernetes itself sets and lifts again by a node's condition.
+_PASSING = "node.kubernetes.io/"
+
+
+def section(value: object, *path: str) -> Mapping[str, Any]:
+    """A mapping inside an object; empty where there is none."""
+    for key in path:
+        value = value.get(key) if isinstance(value, Mapping) else None
+    return value if isinstance(value, Mapping) else {}
+
+
+def items(value: object) -> list[Mapping[str, Any]]:
+    """The mappings in a list; empty where there is no list."""
+    return [entry for entry in value if isinstance(entry, Mapping)] if isinstance(value, list | tuple) else []
+
+
+def name(node: Object) -> str:
+    """A node's name, empty if it has none."""
+    return str(section(node, "metadata").get("name") or "")
+
+
+def labels(node: Object) -> dict[str, str]:
+    """A node's labels."""
+    return {str(k): str(v) for k, v in section(node, "metadata", "labels").items() if v is not None}
+
+
+def zone(node: Object, topology_key: str) -> str | None:
+    """The zone that a node's label says; None if it has no such label or an empty one."""
+    return labels(node).get(topology_key) or None
+
+
+def selected(node: Object, selector: Mapping[str, str]) -> bool:
+    """Whether a node has all labels of a pod's ``nodeSelector``."""
+    having = labels(node)
+    return all(having.get(key) == value for key, value in selector.items())
+
+
+def tolerated(taint: Mapping[str, Any], tolerations: Iterable[Mapping[str, Any]]) -> bool:
+    """Whether one of the tolerations matches a taint (the rules of core/v1 Toleration).
+
+    An empty key with operator Exists matches every taint, an empty effect every effect. A time limit does not
+    matter: a pod that may stay only for a while is scheduled all the same.
+    """
+    return any(_matches(toleration, taint) for toleration in tolerations)
+
+
+def admits(node: Object, tolerations: Iterable[Mapping[str, Any]]) -> bool:
+    """Whether a new pod could be scheduled to a node: schedulable, not known to be unready, no taint against it."""
+    if section(node, "spec").get("unschedulable") is True:
+        return False
+    for condition in items(section(node, "status").get("conditions")):
+        if condition.get("type") == "Ready" and condition.get("status") != "True":
+            return False
+    return not any(not tolerated(taint, tolerations) for taint in _taints(node))
+
+
+def belongs(node: Object, selector: Mapping[str, str], tolerations: Iterable[Mapping[str, Any]]) -> bool:
+    """Whether a node is meant for such pods, though it may be cordoned or unready just now."""
+    lasting = (taint for taint in _taints(node) if not str(taint.get("key") or "").startswith(_PASSING))
+    return (
+        bool(name(node))
+        and selected(node, selector)
+        and not any(not tolerated(taint, tolerations) for taint in lasting)
+    )
+
+
+def matches_selector(node: Object, selector: object) -> bool:
+    """Whether a node matches a ``NodeSelector`` (a volume's ``nodeAffinity.required``): terms ORed, parts ANDed.
+
+    A selector without terms, a term without parts, and an operator that is not known match nothing.
+    """
+    return any(_matches_term(node, term) for term in items(section(selector).get("nodeSelectorTerms")))
+
+
+def _taints(node: Object) -> list[Mapping[str, Any]]:
+    return [t for t in items(section(node, "spec").get("taints")) if t.get("effect") in _KEEPS_OUT]
+
+
+def _matches(toleration: Mapping[str, Any], taint: Mapping[str, Any]) -> bool:
+    effect, key = toleration.get("effect") or "", toleration.get("key") or ""
+    operator = toleration.get("operator") or "Equal"
+    if effect and effect != taint.get("effect"):
+        return False
+    if key and key != taint.get("key"):
+        return False
+    if operator == "Exists":
+        return True
+    return operator == "Equal" and bool(key) and (toleration.get("value") or "") == (taint.get("value") or "")
+
+
+def _matches_term(node: Object, term: Mapping[str, Any]) -> bool:
+    expressions, fields = items(term.get("matchExpressions")), items(term.get("matchFields"))
+    if not expressions and not fields:
+        return False
+    having = labels(node)
+    return all(_holds(e, having) for e in expressions) and all(
+        _holds(f, {"metadata.name": name(node)}) for f in fields
+    )
+
+
+def _holds(requirement: Mapping[str, Any], having: Mapping[str, str]) -> bool:
+    """One ``NodeSelectorRequirement``."""
+    value = having.get(str(requirement.get("key") or ""))
+    raw = requirement.get("values")
+    values = [str(v) for v in raw] if isinstance(raw, list | tuple) else []
+    match requirement.get("operator"):
+        case "In":
+            return value is not None and value in values
+        case "NotIn":
+            return value is None or value not in values
+        case "Exists":
+            return value is not None
+        case "DoesNotExist":
+            return value is None
+        case "Gt" | "Lt" as operator:
+            return _compares(operator, value, values)
+    return False
+
+
+def _compares(operator: str, value: str | None, values: list[str]) -> bool:
+    """Gt and Lt: whole numbers, exactly one value."""
+    try:
+        left, right = int(value or ""), int(values[0] if len(values) == 1 else "")
+    except ValueError:
+        return False
+    return left > right if operator == "Gt" else left < right

@@ -1,0 +1,156 @@
+"""How many more brokers' disks fit on each node: what the free local volumes allow."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from spindle.api.quantity import whole
+from spindle.placement import nodes as node_facts
+from spindle.placement.nodes import Object, items, section
+
+_NO_PROVISIONER = "kubernetes.io/no-provisioner"
+_DEFAULT_CLASS = "storageclass.kubernetes.io/is-default-class"
+_HOSTNAME = "kubernetes.io/hostname"
+_NONE_FITS = 1 << 100  # bytes: a size that cannot be read fits no volume
+
+
+@dataclass(frozen=True)
+class DiskWant:
+    """One disk that a broker needs.
+
+    Attributes:
+        size: a Kubernetes quantity.
+        storage_class: None for the cluster's default class.
+    """
+
+    size: str
+    storage_class: str | None = None
+
+
+def room(
+    nodes: Iterable[Object],
+    volumes: Iterable[Object],
+    storage_classes: Iterable[Object],
+    disks: Sequence[DiskWant],
+) -> dict[str, int] | None:
+    """How many brokers with these disks each node has free volumes for.
+
+    Only classes without a provisioner are counted: their volumes are all there is. Any other class makes volumes
+    when they are asked for.
+
+    Args:
+        nodes: all nodes.
+        volumes: all PersistentVolumes.
+        storage_classes: all StorageClasses.
+        disks: the disks of one broker.
+
+    Returns:
+        Node name → number of brokers; None where volumes set no limit.
+    """
+    classes = {str(section(c, "metadata").get("name")): c for c in storage_classes}
+    counted: dict[str, list[int]] = {}
+    for disk in disks:
+        wanted = _default_class(classes) if disk.storage_class is None else disk.storage_class
+        if _is_static(classes.get(wanted)):
+            counted.setdefault(wanted, []).append(_bytes(disk.size, unreadable=_NONE_FITS))
+    if not counted:
+        return None
+    by_name = {node_facts.name(node): node for node in nodes if node_facts.name(node)}
+    free = _free_volumes(by_name, volumes, frozenset(counted))
+    return {
+        node: min(_sets(sizes, free.get((node, wanted), [])) for wanted, sizes in counted.items())
+        for node in by_name
+    }
+
+
+def _sets(sizes: list[int], free: list[int]) -> int:
+    """How many times all of these sizes fit into the free volumes, one volume each.
+
+    Volumes that are large enough for one size are so for all smaller ones; hence it suffices to compare, for each
+    size, how many volumes are at least as large with how many are wanted.
+    """
+    return min(
+        sum(volume >= size for volume in free) // sum(wanted >= size for wanted in sizes)
+        for size in set(sizes)
+    )
+
+
+def _free_volumes(
+    nodes: Mapping[str, Object], volumes: Iterable[Object], classes: frozenset[str]
+) -> dict[tuple[str, str], list[int]]:
+    """(node, class) → sizes of the volumes there that nobody has claimed."""
+    hosts: dict[str, list[str]] = {}
+    for name, node in nodes.items():
+        hosts.setdefault(node_facts.labels(node).get(_HOSTNAME, name), []).append(name)
+    found: dict[tuple[str, str], list[int]] = {}
+    for volume in volumes:
+        spec = section(volume, "spec")
+        wanted = str(spec.get("storageClassName") or "")
+        if wanted not in classes or not _is_free(volume):
+            continue
+        size = _bytes(section(spec, "capacity").get("storage"), unreadable=-1)
+        for name in _reachable(spec, nodes, hosts):
+            found.setdefault((name, wanted), []).append(size)
+    return found
+
+
+def _reachable(
+    spec: Mapping[str, Any], nodes: Mapping[str, Object], hosts: Mapping[str, list[str]]
+) -> list[str]:
+    """The nodes from which a volume can be mounted."""
+    required = section(spec, "nodeAffinity").get("required")
+    if required is None:
+        return list(nodes)
+    named = _hostnames(required)
+    candidates = list(nodes) if named is None else [name for host in named for name in hosts.get(host, ())]
+    return [name for name in candidates if node_facts.matches_selector(nodes[name], required)]
+
+
+def _hostnames(required: object) -> list[str] | None:
+    """The host names that a one-term affinity is limited to: the usual local volume, decided without all nodes."""
+    terms = items(section(required).get("nodeSelectorTerms"))
+    if len(terms) != 1:
+        return None
+    for part in items(terms[0].get("matchExpressions")):
+        values = part.get("values")
+        if part.get("key") == _HOSTNAME and part.get("operator") == "In" and isinstance(values, list | tuple):
+            return sorted({str(value) for value in values})
+    return None
+
+
+def _is_free(volume: Object) -> bool:
+    """Whether a claim could still bind a volume. One that is reserved for a certain claim is not free."""
+    spec = section(volume, "spec")
+    modes = spec.get("accessModes")
+    return (
+        section(volume, "status").get("phase") == "Available"
+        and not spec.get("claimRef")
+        and not section(volume, "metadata").get("deletionTimestamp")
+        and spec.get("volumeMode") in (None, "Filesystem")
+        and isinstance(modes, list | tuple)
+        and "ReadWriteOnce" in modes
+    )
+
+
+def _is_static(storage_class: Object | None) -> bool:
+    """Whether nobody makes volumes of this class; so it is for one that has no StorageClass object, too."""
+    return storage_class is None or storage_class.get("provisioner") == _NO_PROVISIONER
+
+
+def _default_class(classes: Mapping[str, Object]) -> str:
+    """Name of the default class, the newest if there are several; empty (volumes without class) if there is none."""
+    defaults = [
+        name
+        for name, c in sorted(classes.items())
+        if section(c, "metadata", "annotations").get(_DEFAULT_CLASS) == "true"
+    ]
+    made = {name: str(section(classes[name], "metadata").get("creationTimestamp") or "") for name in defaults}
+    return max(defaults, key=made.__getitem__, default="")
+
+
+def _bytes(text: object, *, unreadable: int) -> int:
+    """A quantity in bytes."""
+    try:
+        return whole(str(text))
+    except ValueError:
+        return unreadable

@@ -1,0 +1,302 @@
+"""Spread brokers (or controllers) over zones before their pods are made.
+
+A zone is chosen once and recorded; it becomes the broker's rack, and the pod's affinity until its volumes pin it. So a
+choice is made only from what is seen now, the best that can be had, and what is not as it should be is told, never
+waited for.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from spindle.cluster.refusal import Refusal, counted, some
+from spindle.placement import nodes as node_facts
+from spindle.placement.nodes import Object
+
+_UNLIMITED = 1 << 30  # brokers that a node takes if nothing limits it
+
+
+@dataclass(frozen=True)
+class Placed:
+    """Where a broker is.
+
+    Attributes:
+        zone: as recorded when it was placed; None for none.
+        node: the Kubernetes node that its volumes or its pod are bound to; None while nothing is bound.
+    """
+
+    zone: str | None
+    node: str | None = None
+
+
+@dataclass(frozen=True)
+class Spread:
+    """The outcome.
+
+    Attributes:
+        assignments: new id → zone; None where the cluster goes without zones. Ids that found no place are missing.
+        unplaced: the ids that found no place, in the order in which they were wanted.
+        problems: what is not as it should be, with its way out. Reasons: NoZoneLabels, UnlabelledNodes,
+            TooFewNodes, OneZone, SpreadUneven, NewZone, ZoneChanged, MixedRacks, ZonesAppeared.
+        counts: zone → brokers, the new ones included; zones without brokers are in it, with 0.
+        empty_zones: zones without a broker that have room; worth a word even where the spread is even.
+    """
+
+    assignments: Mapping[int, str | None] = field(default_factory=dict)
+    unplaced: tuple[int, ...] = ()
+    problems: tuple[Refusal, ...] = ()
+    counts: Mapping[str, int] = field(default_factory=dict)
+    empty_zones: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Site:
+    """What there is to place on.
+
+    Attributes:
+        nodes: all nodes, raw.
+        topology_key: the label whose value is the zone.
+        tolerations: of the pods, those that every Kafka pod has included.
+        node_selector: of the pods.
+        room: node name → how many brokers' disks fit there (`spindle.placement.room.room`); None for any number.
+        shared_nodes: whether a node may carry several.
+        what: what is being placed, for messages: ``broker`` or ``controller``.
+    """
+
+    nodes: Sequence[Object]
+    topology_key: str
+    tolerations: Sequence[Mapping[str, Any]] = ()
+    node_selector: Mapping[str, str] = field(default_factory=dict)
+    room: Mapping[str, int] | None = None
+    shared_nodes: bool = False
+    what: str = "broker"
+
+
+def spread(site: Site, existing: Mapping[int, Placed], wanted: Sequence[int] = ()) -> Spread:
+    """Choose a zone for each new broker; with none wanted, only look at how things stand.
+
+    Each goes to the zone with room that has the fewest, the first by name among equals. Either all brokers have a
+    zone or none has: those that exist decide, before them the nodes.
+
+    Args:
+        site: the nodes and what the pods ask of them.
+        existing: every broker that was placed before, of all pools; those that are down or pending, too.
+        wanted: ids to place now, in order.
+    """
+    return _Spreading(site, existing, wanted).run()
+
+
+def rack_status(brokers: Mapping[int, str | None]) -> list[dict[str, Any]]:
+    """``status.racks``: each rack with its brokers, both sorted; brokers without a rack are left out."""
+    racks: dict[str, list[int]] = {}
+    for broker_id, rack in sorted(brokers.items()):
+        if rack is not None:
+            racks.setdefault(rack, []).append(broker_id)
+    return [{"rack": rack, "brokers": ids} for rack, ids in sorted(racks.items())]
+
+
+class _Spreading:
+    """One run of `spread`."""
+
+    def __init__(self, site: Site, existing: Mapping[int, Placed], wanted: Sequence[int]) -> None:
+        self.site = site
+        self.existing = existing
+        self.wanted = [i for i in dict.fromkeys(wanted) if i not in existing]
+        meant = [n for n in site.nodes if node_facts.belongs(n, site.node_selector, site.tolerations)]
+        self.zone_of = {node_facts.name(n): node_facts.zone(n, site.topology_key) for n in meant}
+        self.open = {node_facts.name(n) for n in meant if node_facts.admits(n, site.tolerations)}
+        recorded = {placed.zone for placed in existing.values()}
+        labelled = any(zone is not None for zone in self.zone_of.values())
+        self.zoned = bool(recorded - {None}) or (not recorded and labelled)
+        self.capacity = self._capacities()
+        self.counts = Counter(placed.zone for placed in existing.values())
+        self.assignments: dict[int, str | None] = {}
+
+    def run(self) -> Spread:
+        """Place, then say what is amiss."""
+        before = sum(1 for node in self._usable() if self._fits(node) > 0)
+        for broker_id in self.wanted:
+            choice = self._choose()
+            if choice is not None:
+                zone = choice or None
+                self.assignments[broker_id] = zone
+                self.counts[zone] += 1
+                self.capacity[choice] -= 1
+        unplaced = tuple(i for i in self.wanted if i not in self.assignments)
+        zones = {zone for zone in self.zone_of.values() if zone} | {zone for zone in self.counts if zone}
+        counts = {zone: self.counts[zone] for zone in sorted(zones)} if self.zoned else {}
+        empty = tuple(zone for zone, count in counts.items() if not count and self.capacity.get(zone, 0) > 0)
+        problems = [
+            *self._too_few(unplaced, before),
+            *self._labels(),
+            *self._shape(counts, empty),
+            *self._changes(),
+        ]
+        return Spread(dict(self.assignments), unplaced, tuple(problems), counts, empty)
+
+    def _usable(self) -> list[str]:
+        """Open nodes that may be chosen: where zones are used, only those that have one."""
+        return sorted(node for node in self.open if not self.zoned or self.zone_of[node])
+
+    def _fits(self, node: str) -> int:
+        """How many new brokers a node takes."""
+        if self.site.shared_nodes:
+            return self._room(node)
+        return 0 if self._carries(node) else min(1, self._room(node))
+
+    def _room(self, node: str) -> int:
+        """How many brokers' disks fit on a node."""
+        return _UNLIMITED if self.site.room is None else max(0, self.site.room.get(node, 0))
+
+    def _carries(self, node: str) -> bool:
+        """Whether one is bound to a node."""
+        return any(placed.node == node for placed in self.existing.values())
+
+    def _capacities(self) -> dict[str, int]:
+        """Zone (empty for none) → how many new brokers its nodes take."""
+        capacity: Counter[str] = Counter()
+        for node in self._usable():
+            capacity[self.zone_of[node] or "" if self.zoned else ""] += self._fits(node)
+        # Brokers that are not bound yet will take a place in their zone, nobody knows which.
+        for placed in self.existing.values():
+            if placed.node is None:
+                capacity[placed.zone or ""] -= 1
+        return dict(capacity)
+
+    def _choose(self) -> str | None:
+        """The zone for the next one (empty for none); None if there is no room."""
+        free = [zone for zone, capacity in self.capacity.items() if capacity > 0]
+        return min(free, key=lambda zone: (self.counts[zone or None], zone), default=None)
+
+    def _too_few(self, unplaced: Sequence[int], before: int) -> Iterable[Refusal]:
+        if not unplaced:
+            return
+        what, key = self.site.what, self.site.topology_key
+        closed = sorted(set(self.zone_of) - self.open)
+        taken = sorted(n for n in self._usable() if not self.site.shared_nodes and self._carries(n))
+        full = [n for n in self._usable() if n not in taken and self._room(n) < 1]
+        unlabelled = sorted(self.open - set(self._usable()))
+        why = "".join(
+            f"; {counted(len(names), 'node')} {reason}: {some(names)}"
+            for names, reason in (
+                (taken, f"with a {what} already"),
+                (closed, "cordoned or not ready"),
+                (full, "without free volumes for all disks"),
+                (unlabelled, f"without the label {key}"),
+            )
+            if names
+        )
+        sharing = (
+            "" if self.site.shared_nodes else ", or set spec.scheduling.sharedNodes to let them share nodes"
+        )
+        yield Refusal(
+            rule=None,
+            reason="TooFewNodes",
+            message=f"{counted(len(self.wanted), what)} wanted, {counted(before, 'node')} with room for one more: "
+            f"no place for {what} {some([str(i) for i in unplaced])}{why}.",
+            unblocked_by=f"Add nodes with free volumes, ask for fewer {what}s{sharing}.",
+            objects=tuple(str(i) for i in unplaced),
+        )
+
+    def _labels(self) -> Iterable[Refusal]:
+        key, what = self.site.topology_key, self.site.what
+        unlabelled = tuple(sorted(node for node, zone in self.zone_of.items() if zone is None))
+        without = [str(i) for i, placed in sorted(self.existing.items()) if placed.zone is None]
+        if self.zoned and unlabelled:
+            yield Refusal(
+                rule=None,
+                reason="UnlabelledNodes",
+                message=f"{counted(len(unlabelled), 'node')} without the label {key} will get no {what}, because others "
+                f"have it: {some(unlabelled)}.",
+                unblocked_by=f"Label them with {key}, or keep Kafka off them by spec.scheduling.nodeSelector.",
+                objects=unlabelled,
+            )
+        if self.zoned and without:
+            yield Refusal(
+                rule=None,
+                reason="MixedRacks",
+                message=f"{counted(len(without), what)} without a zone beside others that have one: {some(without)}.",
+                unblocked_by=f"Label the nodes of {what} {some(without)} with {key}.",
+                objects=tuple(without),
+            )
+        if self.zoned or not self.zone_of:
+            return
+        labelled = sorted({zone for zone in self.zone_of.values() if zone})
+        if labelled:
+            yield Refusal(
+                rule=None,
+                reason="ZonesAppeared",
+                message=f"The {what}s were made without zones; now there are nodes with the label {key} "
+                f"({some(labelled)}), and no {what} uses them.",
+                unblocked_by=f"Label the nodes of all {what}s with {key}, or remove the label from all nodes.",
+                objects=tuple(labelled),
+            )
+        else:
+            yield Refusal(
+                rule=None,
+                reason="NoZoneLabels",
+                message=f"No node that may carry a {what} has the label {key}; they are placed without regard to racks.",
+                unblocked_by=f"Label the nodes with {key}, or name another label in spec.racks.topologyKey.",
+                objects=unlabelled,
+            )
+
+    def _shape(self, counts: Mapping[str, int], empty: Sequence[str]) -> Iterable[Refusal]:
+        """OneZone, SpreadUneven, NewZone."""
+        what, total, most = self.site.what, sum(counts.values()), max(counts.values(), default=0)
+        if total > 1 and len(counts) == 1:
+            yield Refusal(
+                rule=None,
+                reason="OneZone",
+                message=f"All {counted(total, what)} are in zone {next(iter(counts))}, the only one there is: "
+                "if it fails, all of them fail.",
+                unblocked_by=f"Add nodes in other zones (label {self.site.topology_key}).",
+                objects=tuple(counts),
+            )
+        new = [zone for zone in empty if most > 1]
+        if new:
+            yield Refusal(
+                rule=None,
+                reason="NewZone",
+                message=f"No {what} is in zone {some(new)}, which has room, while others have several: {_tally(counts)}.",
+                unblocked_by=f"The next new {what} goes there; those that exist stay with their disks.",
+                objects=tuple(new),
+            )
+        rest = {zone: count for zone, count in counts.items() if zone not in new}
+        if rest and max(rest.values()) - min(rest.values()) > 1:
+            fewest = [zone for zone, count in rest.items() if count == min(rest.values())]
+            roomy = all(self.capacity.get(zone, 0) > 0 for zone in fewest)
+            yield Refusal(
+                rule=None,
+                reason="SpreadUneven",
+                message=f"The {what}s are not spread evenly over the zones: {_tally(counts)}.",
+                unblocked_by=f"The next new {what}s even it out; those that exist stay with their disks."
+                if roomy
+                else f"Add nodes with free volumes in zone {some(fewest)}, then {what}s.",
+                objects=tuple(rest),
+            )
+
+    def _changes(self) -> Iterable[Refusal]:
+        """Nodes whose label no longer says what was recorded."""
+        key, what = self.site.topology_key, self.site.what
+        now = {node_facts.name(n): node_facts.zone(n, key) for n in self.site.nodes}
+        changed = [
+            (broker_id, placed, now[placed.node])
+            for broker_id, placed in sorted(self.existing.items())
+            if placed.node in now and placed.zone is not None and now[placed.node] != placed.zone
+        ]
+        if changed:
+            stories = [f"{what} {i} in {p.zone}, node {p.node} in {zone or 'none'}" for i, p, zone in changed]
+            yield Refusal(
+                rule=None,
+                reason="ZoneChanged",
+                message=f"The label {key} no longer says what {counted(len(changed), what)} "
+                f"{'was' if len(changed) == 1 else 'were'} placed by: {some(stories)}.",
+                unblocked_by=f"Put the label back; a {what} keeps its rack for as long as it lives.",
+                objects=tuple(str(i) for i, _, _ in changed),
+            )
+
+
+def _tally(counts: Mapping[str, int]) -> str:
+    """``a 2, b 1, c 0``."""
+    return some([f"{zone} {count}" for zone, count in sorted(counts.items())], limit=12)
