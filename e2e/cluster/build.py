@@ -65,6 +65,7 @@ def ensure_helm() -> Path:
     values = {"internal/version.version": f"v{versions.HELM}"}
     for package in ("pkg/chart/common", "pkg/chart/v2/lint/rules", "internal/chart/v3/lint/rules"):
         values |= {f"{package}.k8sVersionMajor": major, f"{package}.k8sVersionMinor": minor}
+    values |= {"internal/version.kubeClientVersionMajor": major, "internal/version.kubeClientVersionMinor": minor}
     flags = " ".join(f"-X {_HELM_PACKAGE}/{name}={value}" for name, value in values.items())
 
     def make(folder: Path) -> None:

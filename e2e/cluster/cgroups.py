@@ -1,0 +1,104 @@
+"""Control groups: one per testbed holds every process that it ever started, so that all are found, whatever happened."""
+
+import os
+import signal
+from pathlib import Path
+from typing import Final
+
+from e2e.cluster.waiting import wait_for
+
+_ROOT: Final = Path("/sys/fs/cgroup")
+_UNIFIED: Final = (_ROOT / "cgroup.controllers").exists()
+# The hierarchies that a container runtime uses, one folder each, where the kernel still has them apart (version 1).
+_HIERARCHIES: Final = ("pids", "cpu", "cpuacct", "cpuset", "memory", "devices", "freezer", "blkio", "systemd")
+
+
+def hierarchies() -> list[Path]:
+    """Roots of all hierarchies; the first is the one that processes are tracked in."""
+    return [_ROOT] if _UNIFIED else [_ROOT / name for name in _HIERARCHIES if (_ROOT / name).is_dir()]
+
+
+def make(path: str) -> None:
+    """Make a group in every hierarchy, with all that its members need to be set."""
+    for root in hierarchies():
+        folder = root
+        for part in path.split("/"):
+            if _UNIFIED:
+                _delegate(folder)
+            folder /= part
+            folder.mkdir(exist_ok=True)
+            if root.name == "cpuset":
+                _inherit_cpuset(folder)
+
+
+def remove(path: str) -> None:
+    """Remove a group and all below it, in every hierarchy. It must hold no process."""
+    for root in hierarchies():
+        if not (root / path).is_dir():
+            continue
+        for folder, _, _ in os.walk(root / path, topdown=False):
+            Path(folder).rmdir()
+
+
+def exists(path: str) -> bool:
+    """Whether any hierarchy has this group."""
+    return any((root / path).is_dir() for root in hierarchies())
+
+
+def join_command(path: str) -> list[str]:
+    """Beginning of a command line: moves itself into the group, then becomes the program that follows."""
+    # On version 2 a group with subgroups that have controllers may hold no process itself: ours get a leaf.
+    leaf = hierarchies()[0] / path / ("processes" if _UNIFIED else "")
+    leaf.mkdir(parents=True, exist_ok=True)
+    return ["sh", "-c", f'echo $$ > {leaf}/cgroup.procs && exec "$@"', "sh"]
+
+
+def members(path: str) -> list[int]:
+    """Pids of all processes in the group and below."""
+    found: list[int] = []
+    for folder, _, _ in os.walk(hierarchies()[0] / path):
+        try:
+            found += [int(pid) for pid in (Path(folder) / "cgroup.procs").read_text().split()]
+        except OSError:  # removed while we looked
+            continue
+    return found
+
+
+def kill_all(path: str, seconds: float = 20) -> None:
+    """Kill every process in the group and below, and wait until none is left."""
+
+    def none_left() -> bool:
+        pids = members(path)
+        for pid in pids:
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except ProcessLookupError:
+                continue
+        return not pids
+
+    wait_for(
+        f"end of all processes in {path}", none_left, seconds=seconds, every=0.05, detail=lambda: _names(path)
+    )
+
+
+def _names(path: str) -> str:
+    names = []
+    for pid in members(path):
+        try:
+            names.append(f"{pid} {Path(f'/proc/{pid}/comm').read_text().strip()}")
+        except OSError:
+            continue
+    return f"still there: {', '.join(names)}"
+
+
+def _inherit_cpuset(folder: Path) -> None:
+    """A new group of this hierarchy has no processors and takes no process until it is given some."""
+    for file in ("cpuset.cpus", "cpuset.mems"):
+        if not (folder / file).read_text().strip():
+            (folder / file).write_text((folder.parent / file).read_text())
+
+
+def _delegate(folder: Path) -> None:
+    """Let a version 2 group's children have all controllers that it has itself."""
+    controllers = (folder / "cgroup.controllers").read_text().split()
+    (folder / "cgroup.subtree_control").write_text(" ".join(f"+{name}" for name in controllers))

@@ -1,0 +1,147 @@
+"""Names, addresses and paths of one testbed. Everything that it makes can be found again by these alone."""
+
+import os
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Self
+
+SERVICE_RANGE: Final = "10.96.0.0/16"
+POD_RANGE: Final = "10.56.0.0/16"
+CONTROL_ADDRESS: Final = "10.55.0.1"  # bridge, API server and DNS
+API_URL: Final = f"https://{CONTROL_ADDRESS}:6443"
+DOMAIN: Final = "cluster.local"
+
+ZONE_LABEL: Final = "topology.kubernetes.io/zone"
+DISK_CLASS: Final = "local-disks"
+STANDARD_CLASS: Final = "standard"
+STANDARD_DISK: Final = "standard"  # the slot of each node's one volume of that class
+DISKS_FOLDER: Final = Path("/mnt/disks")  # on a node: disks are mounted below it
+
+KAFKA_IMAGE: Final = "docker.io/apache/kafka:{version}"
+SPINDLE_IMAGE: Final = "localhost/spindle:dev"
+PAUSE_IMAGE: Final = "localhost/spindle-testbed/pause:1"
+
+MOST_NODES: Final = 50
+
+
+class LayoutError(ValueError):
+    """A name or number that no testbed can have."""
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Where one testbed's things are. Its name comes from SPINDLE_TESTBED, so that two can stand side by side.
+
+    Attributes:
+        name: lower case letters and digits, at most 12.
+        state: folder of everything that it keeps; gone after ``down``.
+    """
+
+    name: str
+    state: Path
+
+    @classmethod
+    def default(cls) -> Self:
+        """The testbed that the environment names."""
+        name = os.environ.get("SPINDLE_TESTBED", "spindle")
+        if not re.fullmatch(r"[a-z][a-z0-9]{0,11}", name):
+            raise LayoutError(f"SPINDLE_TESTBED={name!r}: use at most 12 lower-case letters and digits")
+        return cls(name, Path("/var/tmp/spindle-testbed") / name)
+
+    @property
+    def cgroup(self) -> str:
+        """Name of the control group, below the root of every hierarchy, that holds all its processes."""
+        return f"testbed-{self.name}"
+
+    @property
+    def control_netns(self) -> str:
+        """Network namespace of bridge and control plane."""
+        return f"{self.netns_prefix}control"
+
+    @property
+    def netns_prefix(self) -> str:
+        """What the names of all its network namespaces begin with."""
+        return f"testbed-{self.name}-"
+
+    @property
+    def pki(self) -> Path:
+        """Folder of certificates and kubeconfigs."""
+        return self.state / "pki"
+
+    @property
+    def logs(self) -> Path:
+        """Folder of the logs of control plane and nodes."""
+        return self.state / "logs"
+
+    @property
+    def kubeconfig(self) -> Path:
+        """The administrator's kubeconfig, usable from the host."""
+        return self.state / "kubeconfig"
+
+    @property
+    def last_logs(self) -> Path:
+        """Where the logs of an ``up`` that failed are kept."""
+        return self.state.with_name(f"{self.name}.logs")
+
+    @property
+    def lock(self) -> Path:
+        """File whose lock is held by the one command that changes the testbed."""
+        return self.state.with_name(f"{self.name}.lock")
+
+    def node(self, index: int) -> "NodeLayout":
+        """Names and paths of a node; the first is 1."""
+        return NodeLayout(self, index)
+
+
+@dataclass(frozen=True)
+class NodeLayout:
+    """Names, addresses and paths of one node."""
+
+    testbed: Layout
+    index: int
+
+    @property
+    def name(self) -> str:
+        """Its name in Kubernetes."""
+        return f"node{self.index}"
+
+    @property
+    def address(self) -> str:
+        """Its own address."""
+        return f"10.55.0.{10 + self.index}"
+
+    @property
+    def pods(self) -> str:
+        """Range of its pods' addresses."""
+        return f"10.56.{self.index}.0/24"
+
+    @property
+    def netns(self) -> str:
+        """Its network namespace."""
+        return f"{self.testbed.netns_prefix}{self.name}"
+
+    @property
+    def link(self) -> str:
+        """The bridge's end of its network cable, an interface in the control plane's namespace."""
+        return f"veth{self.index}"
+
+    @property
+    def cgroup(self) -> str:
+        """Its control group, the root of all that the kubelet makes."""
+        return f"{self.testbed.cgroup}/{self.name}"
+
+    @property
+    def folder(self) -> Path:
+        """Its files."""
+        return self.testbed.state / "nodes" / self.name
+
+    @property
+    def log(self) -> Path:
+        """Folder of its logs."""
+        return self.testbed.logs / self.name
+
+
+def zone_of(index: int, zones: int) -> str:
+    """Zone of a node: zone-a, zone-b, … in turn."""
+    return f"zone-{chr(ord('a') + (index - 1) % zones)}"
