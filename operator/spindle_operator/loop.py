@@ -31,6 +31,8 @@ FINALIZER: Final = f"{names.GROUP}/finalizer"
 DEBOUNCE: Final = 0.5  # seconds in which events gather before a pass
 AGAIN: Final = 1.0  # seconds until the pass after one that changed something
 BACKOFF: Final = (1.0, 60.0)  # seconds after the first error, and at most
+RESTLESS: Final = 100  # passes in a row that changed something, after which something is wrong
+POLL: Final = (2.0, 15.0)  # seconds between looks while something is waited for, at first and at most
 SIDE_BY_SIDE: Final = 8  # passes of different clusters at one time: bounds memory and threads
 
 Key = tuple[str, str]  # namespace, name
@@ -114,6 +116,8 @@ class ClusterLoop:
         self._slots = gate
         self._wakeup = asyncio.Event()
         self._kafka = KafkaGate(self._label, setup.kafka_timeout)
+        self._idle = 0  # passes in a row that got nothing done although something is to be done
+        self._streak = 0  # passes in a row that changed something
         self.task = asyncio.create_task(self._run(), name=f"cluster {self._label}")
 
     @property
@@ -145,7 +149,7 @@ class ClusterLoop:
                     # Whatever it is, the next pass starts from what is then: there is no state to be broken.
                     failures += 1
                     pause = backoff(failures)
-                    await self._failed(error, pause)
+                    await self._failed(error, pause, first=failures == 1)
                 self._setup.health.finished(self._label)
         finally:
             self._setup.health.stopped(self._label)
@@ -165,24 +169,26 @@ class ClusterLoop:
             try:
                 async with asyncio.timeout(pause):
                     await self._wakeup.wait()
+                self._idle = min(self._idle, 1)
                 await asyncio.sleep(DEBOUNCE)
             except TimeoutError:
                 pass
         self._wakeup.clear()
 
     async def _timed(self) -> float:
+        """One pass, counted. Returns the seconds after which the next one is due without any event."""
         started = time.monotonic()
         outcome = "failed"
         try:
-            pause = await self._pass(started)
-            outcome = "changed" if pause < self._setup.resync else "settled"
+            results, settled = await self._pass(started)
+            outcome = "acted" if results else "settled" if settled else "waiting"
         finally:
             metrics.RECONCILES.labels(self._label, outcome).inc()
             metrics.DURATION.labels(self._label).observe(time.monotonic() - started)
-        return pause
+        return self._next(results, settled=settled)
 
-    async def _pass(self, started: float) -> float:
-        """One pass. Returns the seconds after which the next one is due without any event."""
+    async def _pass(self, started: float) -> tuple[list[Result], bool]:
+        """One pass. Returns what was done, and whether nothing is being waited for."""
         setup = self._setup
         cluster = await self._cluster()
         seen = await observe(setup.kube, cluster, setup.image, self._kafka)
@@ -200,7 +206,23 @@ class ClusterLoop:
         if wanted.finished and whole and cluster["metadata"].get("deletionTimestamp"):
             await self._let_go(cluster)
             raise _ClusterGoneError
-        return AGAIN if results else setup.resync * random.uniform(0.9, 1.1)  # noqa: S311 - spreads load
+        return results, wanted.settled
+
+    def _next(self, results: list[Result], *, settled: bool) -> float:
+        """Seconds until the next pass if no event comes: at once after progress, later and later without any."""
+        if any(result.changed for result in results):
+            self._idle = 0
+            self._streak += 1
+            # A plan that never comes to rest would be a fault; it must not become a burden on the API server as well.
+            return AGAIN if self._streak < RESTLESS else backoff(self._streak - RESTLESS + 1)
+        self._streak = 0
+        self._idle = 0 if settled and not results else self._idle + 1
+        if results:
+            return backoff(self._idle)
+        if settled:
+            return self._setup.resync * random.uniform(0.9, 1.1)  # noqa: S311 - spreads load
+        # What is waited for is often in Kafka (a broker that catches up), which sends no events.
+        return min(backoff(self._idle, first=POLL[0]), POLL[1], self._setup.resync)
 
     async def _cluster(self) -> Json:
         """The KafkaCluster, with our finalizer on it unless it is being deleted."""
@@ -208,6 +230,7 @@ class ClusterLoop:
         if cluster is None:
             raise _ClusterGoneError
         meta = cluster["metadata"]
+        meta.pop("managedFields", None)
         finalizers = meta.get("finalizers") or []
         if meta.get("deletionTimestamp"):
             if FINALIZER not in finalizers:
@@ -232,26 +255,22 @@ class ClusterLoop:
         body = {"metadata": {**guard, "finalizers": finalizers}}
         return await self._setup.kube.patch(KAFKA_CLUSTER, self._namespace, self._name, body)
 
-    async def _failed(self, error: Exception, pause: float) -> None:
+    async def _failed(self, error: Exception, pause: float, *, first: bool) -> None:
         expected = isinstance(error, ApiError)
-        log.error(
-            "%s: the pass failed, next try in %.0f s: %s",
-            self._label,
-            pause,
-            error if expected else f"{type(error).__name__}: {error}",
-            exc_info=None if expected else error,
-        )
+        text = brief(str(error) if expected else f"{type(error).__name__}: {error}")
+        trace = error if first and not expected else None
+        log.error("%s: the pass failed, next try in %.0f s: %s", self._label, pause, text, exc_info=trace)
         if not expected:
-            await self._tell_bug(error)
+            await self._tell_bug(text)
 
-    async def _tell_bug(self, error: Exception) -> None:
+    async def _tell_bug(self, what: str) -> None:
         """A pass that fails by an error of ours must be seen by whoever looks at the KafkaCluster, not only in our log."""
         try:
             cluster = await self._setup.kube.find(KAFKA_CLUSTER, self._namespace, self._name)
         except ApiError:
             return
         if cluster is not None:
-            text = f"Reconciling failed by an error in the operator ({type(error).__name__}: {error}); see its log"
+            text = f"Reconciling failed by an error in the operator ({what}); its log says more"
             event = Event(
                 "Warning", "ReconcileFailed", text, "KafkaCluster", self._name, cluster["metadata"]["uid"]
             )
@@ -262,10 +281,14 @@ class _ClusterGoneError(Exception):
     """There is no such KafkaCluster, or none that waits for us."""
 
 
-def backoff(failures: int) -> float:
-    """Seconds to wait after this many failed passes in a row."""
-    first, most = BACKOFF
-    return float(min(most, first * 2 ** min(failures - 1, 16)))
+def backoff(failures: int, first: float = BACKOFF[0]) -> float:
+    """Seconds to wait after this many fruitless passes in a row."""
+    return float(min(BACKOFF[1], first * 2 ** min(failures - 1, 16)))
+
+
+def brief(text: str, most: int = 300) -> str:
+    """A text short enough for a line."""
+    return text if len(text) <= most else text[: most - 1] + "…"
 
 
 def sentence(label: str, results: list[Result], written: int, took: float) -> str:

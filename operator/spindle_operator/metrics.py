@@ -4,9 +4,11 @@ from collections import Counter as Tally
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
-from prometheus_client import REGISTRY, Counter, Gauge, Histogram
+from prometheus_client import REGISTRY, Counter, Gauge, Histogram, disable_created_metrics
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
+
+disable_created_metrics()  # type: ignore[no-untyped-call]
 
 RECONCILES: Final = Counter("spindle_reconciles", "Finished passes.", ["cluster", "outcome"])
 DURATION: Final = Histogram(
