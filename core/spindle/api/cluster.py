@@ -88,28 +88,24 @@ class Storage(ApiModel):
     )
 
 
+Heap = Annotated[
+    str,
+    Field(
+        json_schema_extra=rules(
+            rule(
+                "self.matches('^[1-9][0-9]*[kKmMgG]$')",
+                "heap is a size as Java writes it, a whole number and k, m or g: write for example 512m or 4g (not 4Gi)",
+            ),
+            maxLength=16,
+        )
+    ),
+]
+_HEAP = "Size of the heap, least and most alike (-Xms, -Xmx), as Java writes it: 512m or 4g."
+
+
 class Jvm(ApiModel):
     """Options of the Java virtual machine."""
 
-    heap: (
-        Annotated[
-            str,
-            Field(
-                json_schema_extra=rules(
-                    rule(
-                        "self.matches('^[1-9][0-9]*[kKmMgG]$')",
-                        "heap is a size as Java writes it, a whole number and k, m or g: write for example 512m or 4g (not 4Gi)",
-                    ),
-                    maxLength=16,
-                )
-            ),
-        ]
-        | None
-    ) = Field(
-        None,
-        description="Size of the heap, -Xms and -Xmx alike, as Java writes it: 512m or 4g. Left out, half of the "
-        "memory limit (or request), at most 6g; 512m if neither is given.",
-    )
     options: list[
         Annotated[
             str,
@@ -135,6 +131,21 @@ class Jvm(ApiModel):
     )
 
 
+class ControllerJvm(Jvm):
+    """Options of a controller's Java virtual machine."""
+
+    heap: Heap = Field("384m", description=_HEAP)
+
+
+class BrokerJvm(Jvm):
+    """Options of a broker's Java virtual machine."""
+
+    heap: Heap = Field(
+        "1g",
+        description=f"{_HEAP} Kafka leaves most of the memory to the page cache; more than 6g is seldom of use.",
+    )
+
+
 class Controllers(ApiModel):
     """The controllers, which keep the cluster's metadata."""
 
@@ -152,9 +163,12 @@ class Controllers(ApiModel):
     ] = Field(3, description="How many controllers: 1, 3 or 5. Three survive the loss of one, five of two.")
     storage: Storage = Field(description="The disk of each controller; the metadata log lives there.")
     resources: ResourceRequirements = Field(
-        default_factory=ResourceRequirements, description="CPU and memory of each controller."
+        default_factory=ResourceRequirements,
+        description="CPU and memory of each controller. What is not given is requested as 100m of CPU and 512Mi of memory, or as the limit where there is one.",
     )
-    jvm: Jvm = Field(default_factory=Jvm, description="The controllers' Java virtual machine.")
+    jvm: ControllerJvm = Field(
+        default_factory=ControllerJvm, description="The controllers' Java virtual machine."
+    )
 
 
 class PoolDisks(ApiModel):
@@ -221,9 +235,10 @@ class BrokerPool(ApiModel):
         "numbers and true or false.",
     )
     resources: ResourceRequirements = Field(
-        default_factory=ResourceRequirements, description="CPU and memory of each broker."
+        default_factory=ResourceRequirements,
+        description="CPU and memory of each broker. What is not given is requested as 250m of CPU and 1200Mi of memory, or as the limit where there is one.",
     )
-    jvm: Jvm = Field(default_factory=Jvm, description="The brokers' Java virtual machine.")
+    jvm: BrokerJvm = Field(default_factory=BrokerJvm, description="The brokers' Java virtual machine.")
 
 
 class Racks(ApiModel):

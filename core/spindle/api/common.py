@@ -1,7 +1,8 @@
 """What the models of all three kinds share: the base class, small types, and the marks that `crd` reads.
 
 A mark is a key of ``json_schema_extra``. Keys that Kubernetes knows (``x-kubernetes-…``, ``maxItems`` …) go into the
-CRD as they are; those that begin with ``x-spindle-`` are instructions to the generator and end there.
+CRD as they are; those that begin with ``x-spindle-`` are instructions to the generator and end there. Of a field and
+its annotated type only one may carry rules: pydantic lets the field's replace the type's.
 
 Parsing is lenient (unknown fields are ignored: the API server prunes and refuses, and an object that a newer Spindle
 wrote must not stop an older one); bounds and rules are for the API server.

@@ -25,24 +25,17 @@ from spindle.cluster.names import API_VERSION
 
 MAX_MOVES = 2000
 
-Hash = Annotated[
-    str,
-    Field(
-        json_schema_extra=rules(
-            rule(
-                "self.matches('^[0-9a-f]{8,128}$')",
-                "this is a hash of 8 to 128 hexadecimal digits: copy spec.inputHash as it stands",
-            ),
-            maxLength=128,
-        )
-    ),
-]
-
 _FROZEN = "a proposal cannot be changed: only approved can; delete it and have a new one made"
+_IS_HASH = rule(
+    "self.matches('^[0-9a-f]{8,128}$')",
+    "this is no hash: it has 8 to 128 hexadecimal digits; copy spec.inputHash as it stands",
+)
+
+Digits = Annotated[str, Field(json_schema_extra=longest(128))]
 
 
-def _frozen() -> dict[str, Any]:
-    return rules(rule("self == oldSelf", _FROZEN))
+def _frozen(*more: dict[str, str]) -> dict[str, Any]:
+    return rules(*more, rule("self == oldSelf", _FROZEN))
 
 
 def _frozen_presence(*fields: str) -> list[dict[str, str]]:
@@ -114,13 +107,13 @@ class KafkaRebalanceSpec(ApiModel):
                 "or remove approved to withdraw it",
                 field=".approved",
             ),
-            *_frozen_presence("forecast"),
+            *_frozen_presence("forecast", "gain"),
         )
     )
 
     cluster: Short = Field(description="Name of the KafkaCluster.", json_schema_extra=_frozen())
-    input_hash: Hash = Field(
-        description="Hash of the state that the plan was made from.", json_schema_extra=_frozen()
+    input_hash: Digits = Field(
+        description="Hash of the state that the plan was made from.", json_schema_extra=_frozen(_IS_HASH)
     )
     expires: Time = Field(
         description="After this time the proposal is no longer carried out.", json_schema_extra=_frozen()
@@ -136,7 +129,7 @@ class KafkaRebalanceSpec(ApiModel):
     gain: Gain = Field(
         default_factory=Gain, description="What the moves are good for.", json_schema_extra=_frozen()
     )
-    approved: Hash | None = Field(
+    approved: Digits | None = Field(
         None,
         description="Set by a person to the value of inputHash: carry this proposal out. Nothing else can be changed.",
     )
