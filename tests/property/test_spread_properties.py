@@ -119,7 +119,7 @@ def test_an_interrupted_placement_ends_the_same(
     assert {i: p.zone for i, p in recorded.items()} | dict(rest) == whole
 
 
-_JUNK = st.sampled_from(
+_JUNK: st.SearchStrategy[Any] = st.sampled_from(
     [None, True, 7, "", "text", [], {}, [None], ["x"], [{}], {"x": None}, {"zone": 3}, [{"key": 1}]]
 )
 _ODD = st.one_of(

@@ -1,0 +1,50 @@
+"""The KafkaBroker objects: each broker's identity record."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from spindle.cluster import names
+from spindle.manifests.common import labels, owner_reference
+
+
+def kafka_broker(
+    cluster: Mapping[str, Any],
+    broker_id: int,
+    pool: str,
+    disks: Iterable[Mapping[str, Any]],
+    *,
+    node: str | None = None,
+    rack: str | None = None,
+) -> dict[str, Any]:
+    """A KafkaBroker with the fields that the operator owns; ``stopped`` and ``wishes`` are a person's.
+
+    It has a finalizer, because it knows which disk is whose.
+
+    Args:
+        cluster: the KafkaCluster object.
+        broker_id: Kafka's id of the broker.
+        pool: its pool.
+        disks: entries of ``spec.disks``; what is None in them is left out.
+        node: Kubernetes node that its volumes are on, once known.
+        rack: its rack, None for none.
+    """
+    name = cluster["metadata"]["name"]
+    where = {key: value for key, value in (("node", node), ("rack", rack)) if value is not None}
+    return {
+        "apiVersion": names.API_VERSION,
+        "kind": "KafkaBroker",
+        "metadata": {
+            "name": names.broker_name(name, broker_id),
+            "namespace": cluster["metadata"]["namespace"],
+            "labels": labels(name, role=names.ROLE_BROKER, node_id=broker_id, pool=pool),
+            "finalizers": [names.FINALIZER],
+            "ownerReferences": [owner_reference(cluster)],
+        },
+        "spec": {
+            "cluster": name,
+            "id": broker_id,
+            "pool": pool,
+            **where,
+            "disks": [{key: value for key, value in disk.items() if value is not None} for disk in disks],
+        },
+    }

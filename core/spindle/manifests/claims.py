@@ -1,0 +1,73 @@
+"""PersistentVolumeClaims: one per disk, without owner, carrying from their first moment whose disk it is (rule 13)."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from spindle.cluster import names
+from spindle.manifests.common import labels
+from spindle.manifests.identity import Voter, voters_text
+
+
+def claim(
+    *,
+    cluster: str,
+    namespace: str,
+    cluster_id: str,
+    voters: Sequence[Voter],
+    node_id: int,
+    disk: str,
+    directory_id: str,
+    size: str,
+    storage_class: str | None = None,
+    pool: str | None = None,
+    rack: str | None = None,
+    fs_uuid: str | None = None,
+) -> dict[str, Any]:
+    """The claim behind one disk of a broker or controller.
+
+    It has no owner, so it outlives the KafkaCluster (rule 11), and says all that is needed to find the cluster again:
+    cluster id, voters, node id, pool, disk, directory id and rack.
+
+    Args:
+        cluster: name of the KafkaCluster.
+        namespace: its namespace.
+        cluster_id: Kafka's cluster id, as recorded.
+        voters: the controllers, as recorded.
+        node_id: broker or controller.
+        disk: ``disk0``, …; a controller's is ``metadata``.
+        directory_id: what the disk's ``meta.properties`` says or is to say.
+        size: a Kubernetes quantity.
+        storage_class: None for the cluster's default class.
+        pool: a broker's pool; None for controllers.
+        rack: the zone chosen for the node, if there are zones; for controllers this is the only record of it.
+        fs_uuid: of the file system that carries the directory id, where it is known already.
+    """
+    role = names.ROLE_CONTROLLER if node_id >= names.FIRST_CONTROLLER_ID else names.ROLE_BROKER
+    annotations = {
+        names.ANN_CLUSTER_ID: cluster_id,
+        names.ANN_VOTERS: voters_text(voters),
+        names.ANN_NODE_ID: str(node_id),
+        names.ANN_POOL: pool,
+        names.ANN_DISK: disk,
+        names.ANN_DIRECTORY_ID: directory_id,
+        names.ANN_RACK: rack,
+        names.ANN_FS_UUID: fs_uuid,
+    }
+    spec: dict[str, Any] = {
+        "accessModes": ["ReadWriteOnce"],
+        "volumeMode": "Filesystem",
+        "resources": {"requests": {"storage": size}},
+    }
+    if storage_class is not None:
+        spec["storageClassName"] = storage_class
+    return {
+        "apiVersion": "v1",
+        "kind": "PersistentVolumeClaim",
+        "metadata": {
+            "name": names.claim_name(cluster, node_id, disk),
+            "namespace": namespace,
+            "labels": labels(cluster, role=role, node_id=node_id, pool=pool),
+            "annotations": {key: value for key, value in annotations.items() if value is not None},
+        },
+        "spec": spec,
+    }

@@ -1,0 +1,161 @@
+"""What all objects share, and how to tell whether a live one still says what it should."""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from typing import Any, Final
+
+from spindle.api import quantity
+from spindle.cluster import names
+
+# Lists of objects are matched by the first of these keys that every entry has and that is unique among them.
+_MERGE_KEYS: Final = (
+    "mountPath",
+    "name",
+    "uid",
+    "type",
+    "path",
+    "containerPort",
+    "port",
+    "id",
+    "topologyKey",
+)
+# Below these, and in these, values are quantities, which the API server writes in its own way.
+_QUANTITY_MAPS: Final = frozenset({"requests", "limits", "capacity", "allocatedResources"})
+_QUANTITIES: Final = frozenset({"size", "sizeLimit", "storage"})
+# Lists of text to which others may add.
+_SETS: Final = frozenset({"finalizers"})
+
+
+def labels(
+    cluster: str, *, role: str | None = None, node_id: int | None = None, pool: str | None = None
+) -> dict[str, str]:
+    """Labels of an object that belongs to a KafkaCluster.
+
+    Args:
+        cluster: name of the KafkaCluster.
+        role: ``controller`` or ``broker``, where the object serves only one of them.
+        node_id: the one broker or controller that it belongs to.
+        pool: that broker's pool.
+    """
+    result = {
+        "app.kubernetes.io/name": "kafka",
+        "app.kubernetes.io/instance": cluster,
+        names.LABEL_MANAGED_BY: names.MANAGED_BY,
+        names.LABEL_CLUSTER: cluster,
+    }
+    if role is not None:
+        result[names.LABEL_ROLE] = role
+    if node_id is not None:
+        result[names.LABEL_NODE_ID] = str(node_id)
+    if pool is not None:
+        result[names.LABEL_POOL] = pool
+    return result
+
+
+def owner_reference(cluster: Mapping[str, Any]) -> dict[str, Any]:
+    """A KafkaCluster object as controller owner: what carries this goes when the cluster goes."""
+    return {
+        "apiVersion": names.API_VERSION,
+        "kind": "KafkaCluster",
+        "name": cluster["metadata"]["name"],
+        "uid": cluster["metadata"]["uid"],
+        "controller": True,
+        "blockOwnerDeletion": True,
+    }
+
+
+def applied_hash(obj: Mapping[str, Any]) -> str:
+    """A hash over all that an object says, the annotation that carries the hash left out."""
+    metadata = dict(obj.get("metadata") or {})
+    notes = {k: v for k, v in (metadata.get("annotations") or {}).items() if k != names.ANN_APPLIED}
+    metadata.pop("annotations", None)
+    if notes:
+        metadata["annotations"] = notes
+    text = json.dumps({**obj, "metadata": metadata}, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def with_applied(obj: Mapping[str, Any]) -> dict[str, Any]:
+    """The object with the hash of what it says, so that fields which it no longer says are noticed, too."""
+    metadata = dict(obj.get("metadata") or {})
+    metadata["annotations"] = {**(metadata.get("annotations") or {}), names.ANN_APPLIED: applied_hash(obj)}
+    return {**obj, "metadata": metadata}
+
+
+def drifted(desired: Mapping[str, Any], live: Mapping[str, Any]) -> bool:
+    """Whether a live object no longer says all that it should.
+
+    What the API server, controllers and people have added does not matter; what is desired must be there. Where
+    ``desired`` comes from `with_applied`, a field that is no longer desired counts as well, because the hash differs.
+    Values count as equal when the API server would have written one for the other: quantities by their amount,
+    numbers and their text, and an empty value that is absent.
+    """
+    return not _says(live, desired, "", quantities=False)
+
+
+def _says(live: object, desired: object, key: str, *, quantities: bool) -> bool:
+    """Whether a live value contains a desired one."""
+    if isinstance(desired, Mapping):
+        if not isinstance(live, Mapping):
+            return live is None and all(
+                _says(None, value, "", quantities=False) for value in desired.values()
+            )
+        below = quantities or key in _QUANTITY_MAPS
+        return all(_says(live.get(k), value, k, quantities=below) for k, value in desired.items())
+    if isinstance(desired, list | tuple):
+        return _lists(list(live) if isinstance(live, list | tuple) else [], list(desired), key)
+    if live is None or desired is None:
+        # The API server leaves out what is empty; a null in a desired object asks for nothing.
+        return desired is None or desired in ("", 0) or desired is False
+    return _equal(live, desired, quantities=quantities or key in _QUANTITIES)
+
+
+def _lists(live: list[object], desired: list[object], key: str) -> bool:
+    """Lists of objects by their merge key, other lists by their order."""
+    if not desired:
+        return True
+    if not all(isinstance(entry, Mapping) for entry in desired):
+        if key in _SETS:
+            return all(entry in live for entry in desired)
+        return len(live) == len(desired) and all(
+            _says(a, b, "", quantities=False) for a, b in zip(live, desired, strict=True)
+        )
+    merge = _merge_key(desired, live)
+    if merge is not None:
+        by_key = {str(entry[merge]): entry for entry in live if isinstance(entry, Mapping) and merge in entry}
+        return all(
+            isinstance(entry, Mapping) and _says(by_key.get(str(entry[merge])), entry, "", quantities=False)
+            for entry in desired
+        )
+    # No key: each must be found in its order; between and after them the API server may have put its own.
+    rest = iter(live)
+    return all(any(_says(found, entry, "", quantities=False) for found in rest) for entry in desired)
+
+
+def _merge_key(desired: list[object], live: list[object]) -> str | None:
+    """The key by which the entries of a list are told apart."""
+    for key in _MERGE_KEYS:
+        values = [entry.get(key) for entry in desired if isinstance(entry, Mapping)]
+        there = [entry[key] for entry in live if isinstance(entry, Mapping) and key in entry]
+        if all(isinstance(v, str | int) for v in values) and all(
+            len({str(v) for v in some}) == len(some) for some in (values, there)
+        ):
+            return key
+    return None
+
+
+def _equal(live: object, desired: object, *, quantities: bool) -> bool:
+    """Whether two leaves mean the same."""
+    if isinstance(live, bool) or isinstance(desired, bool):
+        return live is desired
+    if str(live) == str(desired):
+        return True
+    if isinstance(live, int | float) and isinstance(desired, int | float):
+        return live == desired
+    if quantities and isinstance(live, str | int) and isinstance(desired, str | int):
+        try:
+            return quantity.parse(live) == quantity.parse(desired)
+        except ValueError:
+            return False
+    return False

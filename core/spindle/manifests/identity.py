@@ -1,0 +1,148 @@
+"""The birth record (rule 13): who the cluster is, in a ConfigMap without owner that outlives the KafkaCluster."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from spindle.cluster import names
+from spindle.cluster.ids import is_uuid
+from spindle.manifests.common import labels
+
+_CLUSTER_ID, _VOTERS, _CLEARANCES = "clusterId", "voters", "clearances"
+
+
+@dataclass(frozen=True)
+class Voter:
+    """A controller of the quorum as it was born, or as it joined later."""
+
+    id: int
+    directory_id: str
+
+
+@dataclass(frozen=True)
+class Identity:
+    """What the record says.
+
+    Attributes:
+        cluster_id: Kafka's.
+        voters: the controllers, by node id.
+        clearances: directory id of a controller's disk → ``{"claim", "pvUid", "fsUuid"}`` of the one file system
+            that it was given to; an entry is never changed and never removed (rule 1).
+    """
+
+    cluster_id: str
+    voters: tuple[Voter, ...]
+    clearances: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class IdentityError:
+    """The record is there and cannot be used. Nothing may be born or formatted meanwhile."""
+
+    problems: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return "; ".join(self.problems)
+
+
+def identity_map(cluster: str, namespace: str, identity: Identity) -> dict[str, Any]:
+    """The ConfigMap."""
+    return {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": names.identity_map(cluster), "namespace": namespace, "labels": labels(cluster)},
+        "data": {
+            _CLUSTER_ID: identity.cluster_id,
+            _VOTERS: voters_text(identity.voters),
+            _CLEARANCES: json.dumps(
+                {key: dict(entry) for key, entry in identity.clearances.items()}, sort_keys=True
+            ),
+        },
+    }
+
+
+def voters_text(voters: Sequence[Voter]) -> str:
+    """The voters as JSON, always the same text for the same voters: for the record and for claims' annotations."""
+    return json.dumps(
+        [{"id": v.id, "directoryId": v.directory_id} for v in sorted(voters, key=lambda v: v.id)]
+    )
+
+
+def parse_voters(text: str) -> tuple[Voter, ...]:
+    """Voters from their JSON.
+
+    Raises:
+        ValueError: it is none, or one that no quorum could be made of; the message says what is wrong.
+    """
+    try:
+        voters = tuple(Voter(_whole(entry["id"]), entry["directoryId"]) for entry in json.loads(text))
+    except (ValueError, TypeError, KeyError, IndexError, RecursionError) as error:
+        raise ValueError("is no list of id and directoryId") from error
+    odd = [
+        str(v.directory_id)
+        for v in voters
+        if not (isinstance(v.directory_id, str) and is_uuid(v.directory_id))
+    ]
+    if odd:
+        raise ValueError(f"has a directoryId that is none: {odd[0]!r}")
+    if not voters:
+        raise ValueError("names nobody")
+    if len({v.id for v in voters}) < len(voters) or len({v.directory_id for v in voters}) < len(voters):
+        raise ValueError("names one voter twice")
+    return tuple(sorted(voters, key=lambda v: v.id))
+
+
+def parse_identity(config_map: Mapping[str, Any]) -> Identity | IdentityError:
+    """The record back from its ConfigMap.
+
+    Unknown keys are ignored. Whatever is missing or unreadable makes the whole record unusable: half an identity is
+    how a second birth would begin.
+    """
+    data = config_map.get("data")
+    data = data if isinstance(data, Mapping) else {}
+    problems: list[str] = []
+    cluster_id = data.get(_CLUSTER_ID)
+    if not isinstance(cluster_id, str) or not is_uuid(cluster_id):
+        problems.append(
+            f"{_CLUSTER_ID} is missing" if not cluster_id else f"{_CLUSTER_ID} {cluster_id!r} is no id"
+        )
+    voters: tuple[Voter, ...] = ()
+    clearances: dict[str, Mapping[str, str]] = {}
+    try:
+        voters = parse_voters(_text(data, _VOTERS))
+    except ValueError as error:
+        problems.append(f"{_VOTERS} {error}")
+    try:
+        clearances = _parse_clearances(_text(data, _CLEARANCES))
+    except ValueError as error:
+        problems.append(f"{_CLEARANCES} {error}")
+    if problems:
+        return IdentityError(tuple(problems))
+    return Identity(cluster_id=str(cluster_id), voters=voters, clearances=clearances)
+
+
+def _text(data: Mapping[str, Any], key: str) -> str:
+    text = data.get(key)
+    if not isinstance(text, str) or not text.strip():
+        raise ValueError("is missing")
+    return text
+
+
+def _whole(value: object) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+        raise ValueError(value)
+    return value
+
+
+def _parse_clearances(text: str) -> dict[str, Mapping[str, str]]:
+    try:
+        entries = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise ValueError("is no JSON") from error
+    if not isinstance(entries, dict) or not all(
+        isinstance(entry, dict) and all(isinstance(v, str) for v in entry.values())
+        for entry in entries.values()
+    ):
+        raise ValueError("is no object of directory ids with claim, pvUid and fsUuid")
+    return {str(key): dict(entry) for key, entry in entries.items()}
