@@ -1,0 +1,178 @@
+import subprocess
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.chart.conftest import CHART, Render
+from tools import chart_crds
+
+Helm = Callable[..., subprocess.CompletedProcess[str]]
+
+
+def of_kind(objects: list[dict[str, Any]], kind: str) -> list[dict[str, Any]]:
+    return [made for made in objects if made["kind"] == kind]
+
+
+def test_lint_finds_nothing(helm: Helm) -> None:
+    done = helm("lint", "--strict", str(CHART))
+
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "[WARNING]" not in done.stdout
+
+
+def test_the_operator_runs_twice_without_any_privilege(render: Render) -> None:
+    (deployment,) = of_kind(render(), "Deployment")
+
+    spec = deployment["spec"]["template"]["spec"]
+    (container,) = spec["containers"]
+    assert deployment["spec"]["replicas"] == 2
+    assert container["image"] == "localhost/spindle:dev"
+    assert spec["securityContext"]["runAsNonRoot"] is True
+    assert spec["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+    assert container["securityContext"] == {
+        "allowPrivilegeEscalation": False,
+        "readOnlyRootFilesystem": True,
+        "capabilities": {"drop": ["ALL"]},
+    }
+    assert {"name": "SPINDLE_IMAGE", "value": "localhost/spindle:dev"} in container["env"]
+
+
+def test_its_probes_and_its_metrics_are_on_the_port_that_it_is_told(render: Render) -> None:
+    objects = render()
+    (deployment,) = of_kind(objects, "Deployment")
+    (service,) = of_kind(objects, "Service")
+    (container,) = deployment["spec"]["template"]["spec"]["containers"]
+
+    assert "--port=8080" in container["args"]
+    assert container["ports"] == [{"name": "http", "containerPort": 8080}]
+    assert container["livenessProbe"]["httpGet"] == {"path": "/healthz", "port": "http"}
+    assert container["readinessProbe"]["httpGet"] == {"path": "/readyz", "port": "http"}
+    assert service["spec"]["ports"][0]["targetPort"] == "http"
+    assert service["spec"]["selector"].items() <= deployment["spec"]["template"]["metadata"]["labels"].items()
+
+
+def test_the_budget_counts_the_operators_pods(render: Render) -> None:
+    objects = render()
+    (deployment,) = of_kind(objects, "Deployment")
+    (budget,) = of_kind(objects, "PodDisruptionBudget")
+
+    wanted = budget["spec"]["selector"]["matchLabels"]
+    assert wanted.items() <= deployment["spec"]["template"]["metadata"]["labels"].items()
+    assert budget["spec"]["maxUnavailable"] == 1
+    assert of_kind(render("replicas=1"), "PodDisruptionBudget") == []
+
+
+def test_the_definitions_are_kept_and_can_be_left_out(render: Render) -> None:
+    found = of_kind(render(), "CustomResourceDefinition")
+
+    assert len(found) == len(chart_crds.templates())
+    for crd in found:
+        assert crd["metadata"]["annotations"]["helm.sh/resource-policy"] == "keep"
+    assert of_kind(render("crds.install=false"), "CustomResourceDefinition") == []
+
+
+def test_rendered_definitions_are_those_of_the_models(render: Render) -> None:
+    rendered = {crd["metadata"]["name"]: crd["spec"] for crd in of_kind(render(), "CustomResourceDefinition")}
+    sources = [yaml.safe_load(path.read_text()) for path in chart_crds.CRDS.glob("*.yaml")]
+
+    assert rendered == {crd["metadata"]["name"]: crd["spec"] for crd in sources}
+
+
+def test_with_namespaces_nothing_of_the_operator_reaches_secrets_elsewhere(render: Render) -> None:
+    objects = render("watch.namespaces={one,two}")
+
+    of_operator = [
+        role for role in of_kind(objects, "ClusterRole") if role["metadata"]["name"] == "system-spindle"
+    ]
+    (cluster_wide,) = of_operator
+    reached = {resource for rule in cluster_wide["rules"] for resource in rule["resources"]}
+    assert reached == {"nodes", "persistentvolumes", "storageclasses"}
+    roles = {role["metadata"]["namespace"] for role in of_kind(objects, "Role")}
+    bound = {
+        (made["metadata"]["namespace"], made["subjects"][0]["namespace"])
+        for made in of_kind(objects, "RoleBinding")
+    }
+    assert roles == {"one", "two", "system"}
+    assert bound == {("one", "system"), ("two", "system"), ("system", "system")}
+    (container,) = of_kind(objects, "Deployment")[0]["spec"]["template"]["spec"]["containers"]
+    assert [each for each in container["args"] if each.startswith("--namespace")] == [
+        "--namespace=one",
+        "--namespace=two",
+    ]
+
+
+def test_no_right_is_a_wildcard(render: Render) -> None:
+    objects = render()
+    for role in (*of_kind(objects, "ClusterRole"), *of_kind(objects, "Role")):
+        for rule in role["rules"]:
+            assert "*" not in (*rule["apiGroups"], *rule["resources"], *rule["verbs"])
+
+
+def test_two_releases_in_different_namespaces_do_not_share_cluster_wide_objects(helm: Helm) -> None:
+    names = []
+    for namespace in ("one", "two"):
+        done = helm(
+            "template", "spindle", str(CHART), "--namespace", namespace, "--set", "crds.install=false"
+        )
+        objects = [made for made in yaml.safe_load_all(done.stdout) if made]
+        names.append({made["metadata"]["name"] for made in objects if made["kind"].startswith("ClusterRole")})
+
+    assert names[0].isdisjoint(names[1])
+
+
+@pytest.mark.parametrize(
+    ("value", "field"),
+    [
+        pytest.param("replicas=0", "replicas", id="no operator"),
+        pytest.param("replica=2", "replica", id="a misspelt key"),
+        pytest.param("image.tag=", "tag", id="an empty tag"),
+        pytest.param("image.pullPolicy=Sometimes", "pullPolicy", id="no such policy"),
+        pytest.param("watch.namespaces={Upper}", "namespaces", id="no name of a namespace"),
+        pytest.param("metrics.podMonitor.interval=30", "interval", id="a time without unit"),
+        pytest.param("log.json=maybe", "json", id="text for a switch"),
+    ],
+)
+def test_values_that_make_no_sense_are_refused_by_name(helm: Helm, value: str, field: str) -> None:
+    done = helm("template", "spindle", str(CHART), "--set", value)
+
+    assert done.returncode != 0
+    assert field in done.stderr
+
+
+def test_options_reach_the_pod(render: Render) -> None:
+    objects = render(
+        "image.repository=registry.example/spindle",
+        "image.tag=v7",
+        "log.json=true",
+        "priorityClassName=important",
+        "nodeSelector.role=infra",
+        "imagePullSecrets[0].name=pull",
+        "podLabels.team=data",
+        "metrics.podMonitor.enabled=true",
+        "metrics.podMonitor.labels.release=prometheus",
+    )
+    (deployment,) = of_kind(objects, "Deployment")
+    (monitor,) = of_kind(objects, "PodMonitor")
+    spec = deployment["spec"]["template"]["spec"]
+
+    assert spec["containers"][0]["image"] == "registry.example/spindle:v7"
+    assert "--json-logs" in spec["containers"][0]["args"]
+    assert spec["priorityClassName"] == "important"
+    assert spec["nodeSelector"] == {"role": "infra"}
+    assert spec["imagePullSecrets"] == [{"name": "pull"}]
+    assert deployment["spec"]["template"]["metadata"]["labels"]["team"] == "data"
+    assert monitor["metadata"]["labels"]["release"] == "prometheus"
+    assert of_kind(render(), "PodMonitor") == []
+
+
+def test_the_notes_say_what_comes_next(helm: Helm) -> None:
+    done = helm(
+        "install", "spindle", str(CHART), "--namespace", "system", "--dry-run=client", "--hide-secret"
+    )
+
+    assert done.returncode == 0, done.stderr
+    assert "rollout status deployment/spindle" in done.stdout
+    sample = yaml.safe_load(done.stdout.split("<<'YAML'\n", 1)[1].split("YAML", 1)[0])
+    assert sample == yaml.safe_load((CHART.parents[1] / "examples/quickstart.yaml").read_text())
