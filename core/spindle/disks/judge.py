@@ -146,20 +146,22 @@ def _other(expected: Expected, carried: Identity | MetaProperties) -> str | None
 
 def _without_meta(expected: Expected, found: Found) -> Judgement:
     """Nobody's disk, or one whose format was begun."""
-    if found.identity is not None and (found.partitions or expected.controller):
+    if found.identity is not None:
+        # Our formats write the identity last, so this disk was in use: to format it again is not a matter of course.
         return Judgement(
             Verdict.REFUSE,
             facts.FOREIGN,
             f"{expected.disk} is ours, but its log dir has lost its meta.properties",
-            "restore the file from the directory id on record, or wipe the disk if nobody needs what is on it",
+            "restore the file with the directory id on record, or wipe the disk if nobody needs what is on it",
         )
-    if found.partitions and found.pending is None:
+    resumes = found.pending is not None and expected.controller
+    if found.partitions and not resumes:
         return _strangers(expected, ("log",))
     if found.strangers:
         return _strangers(expected, found.strangers)
     if found.readonly or found.writable is False:
         return _unwritable(expected, found, Verdict.REFUSE)
-    if found.pending is not None or found.identity is not None:
+    if resumes:
         return Judgement(Verdict.RESUME, facts.OURS)
     return Judgement(
         Verdict.NEEDS_CLEARANCE,

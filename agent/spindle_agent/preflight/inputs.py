@@ -1,0 +1,132 @@
+"""What the pod tells preflight: the node's ConfigMap, and the pod's annotations through the downward API."""
+
+import json
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from spindle.cluster import names
+from spindle.cluster.layout import Layout
+from spindle.disks.facts import Clearance, Expected
+
+_LINE: Final = re.compile(r'^([^=\s]+)="(.*)"$')
+_ESCAPE: Final = re.compile(r"\\(?:x([0-9a-f]{2})|u([0-9a-f]{4})|U([0-9a-f]{8})|(.))")
+_SINGLE: Final = {"a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
+
+
+@dataclass(frozen=True)
+class Voter:
+    """One member of the quorum at birth."""
+
+    id: int
+    host: str
+    port: int
+    directory_id: str
+
+
+@dataclass(frozen=True)
+class Node:
+    """What ``node.json`` and ``server.properties`` say.
+
+    Attributes:
+        properties: ``server.properties``, complete but for ``log.dirs``.
+        bind: address that the metrics listen on; empty for all.
+    """
+
+    cluster_id: str
+    node_id: int
+    role: str
+    release_version: str
+    shared_filesystem: bool
+    voters: tuple[Voter, ...]
+    properties: str
+    bind: str = ""
+
+    @property
+    def controller(self) -> bool:
+        """Whether this is a controller."""
+        return self.role == names.ROLE_CONTROLLER
+
+
+def read_node(layout: Layout) -> Node:
+    """Read the ConfigMap.
+
+    Raises:
+        OSError, ValueError, KeyError: it is incomplete.
+    """
+    folder = Path(layout.config_dir)
+    document = json.loads((folder / "node.json").read_text())
+    return Node(
+        cluster_id=document["clusterId"],
+        node_id=int(document["nodeId"]),
+        role=document["role"],
+        release_version=document["releaseVersion"],
+        shared_filesystem=bool(document.get("sharedFilesystem", False)),
+        voters=tuple(
+            Voter(int(voter["id"]), voter["host"], int(voter["port"]), voter["directoryId"])
+            for voter in document.get("voters", ())
+        ),
+        properties=(folder / "server.properties").read_text(),
+        bind=document.get("bind", ""),
+    )
+
+
+def read_disks(layout: Layout, node: Node) -> list[Expected]:
+    """What the pod was made to find, from its annotation.
+
+    Raises:
+        OSError, ValueError, KeyError: the annotation is missing or can't be read.
+    """
+    return [
+        Expected(
+            cluster_id=node.cluster_id,
+            node_id=node.node_id,
+            disk=disk["name"],
+            directory_id=disk["directoryId"],
+            fs_uuid=disk.get("fsUuid"),
+            mode=disk["mode"],
+            controller=node.controller,
+            shared_filesystem=node.shared_filesystem,
+        )
+        for disk in json.loads(annotations(layout)[names.ANN_DISKS])
+    ]
+
+
+def read_clearances(layout: Layout) -> list[Clearance]:
+    """The clearances that the operator has given so far; none while the annotation is missing or half written."""
+    try:
+        entries = json.loads(annotations(layout).get(names.ANN_CLEARANCE) or "[]")
+        return [_clearance(entry) for entry in entries]
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        print(f"the clearances can't be read: {error!r}", flush=True)  # noqa: T201 - an init container's log is its output
+        return []
+
+
+def annotations(layout: Layout) -> dict[str, str]:
+    """The pod's annotations, from the file that the kubelet keeps up to date (``key="value"``, quoted as Go does)."""
+    result = {}
+    for line in (Path(layout.podinfo_dir) / "annotations").read_text().splitlines():
+        if (match := _LINE.match(line)) is not None:
+            result[match[1]] = unquote(match[2])
+    return result
+
+
+def unquote(text: str) -> str:
+    """Undo the escapes of a quoted Go string (its inside)."""
+
+    def one(match: re.Match[str]) -> str:
+        code = match[1] or match[2] or match[3]
+        return chr(int(code, 16)) if code else _SINGLE.get(match[4], match[4])
+
+    return _ESCAPE.sub(one, text)
+
+
+def _clearance(entry: dict[str, Any]) -> Clearance:
+    return Clearance(
+        disk=entry["disk"],
+        directory_id=entry["directoryId"],
+        fs_uuid=entry.get("fsUuid") or None,
+        pv_uid=entry.get("pvUid"),
+        expires=float(entry["expires"]),
+    )

@@ -1,0 +1,176 @@
+"""Look at disks without changing them, each in a thread of its own, so that one that hangs holds up no other."""
+
+import errno
+import os
+import stat
+import threading
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Final, TypeVar
+
+from spindle.cluster import names
+from spindle.cluster.layout import Layout
+from spindle.disks import facts
+from spindle.disks.facts import Expected, Found
+from spindle.disks.identity import META_PROPERTIES, parse_identity, parse_meta_properties
+from spindle_agent.preflight import filesystem
+
+PENDING_FILE: Final = f"{names.IDENTITY_FILE}.pending"
+PROBE_FILE: Final = ".spindle-probe"
+TIMEOUT_SECONDS: Final = 20.0
+_LARGEST_FILE: Final = 64 * 1024  # of the files that say whose disk it is
+_NOT_STRANGERS: Final = {"lost+found", names.IDENTITY_FILE, PENDING_FILE, PROBE_FILE, names.LOG_SUBDIR}
+_NO_PARTITIONS: Final = {META_PROPERTIES, f"{META_PROPERTIES}.tmp", ".lock"}
+
+_T = TypeVar("_T")
+
+
+def look_at_all(
+    layout: Layout, disks: list[Expected], *, probe: bool, timeout: float = TIMEOUT_SECONDS
+) -> dict[str, Found]:
+    """Look at all disks at once.
+
+    A disk that does not answer in ``timeout`` seconds is dead. ``probe`` writes and removes a small file on the disks
+    that carry an identity of ours.
+    """
+    reference = os.stat(layout.disks_root).st_dev  # noqa: PTH116 - only the number is wanted
+    return bounded(
+        {
+            disk.disk: lambda disk=disk: look(layout, disk, reference, probe=probe)  # type: ignore[misc]
+            for disk in disks
+            if disk.mode != facts.PLACEHOLDER
+        },
+        late=Found(mounted=True, error=f"no answer in {timeout:g} s"),
+        timeout=timeout,
+    )
+
+
+def bounded(work: dict[str, Callable[[], _T]], *, late: _T, timeout: float) -> dict[str, _T]:
+    """Run functions in daemon threads and take ``late`` for those that have not returned in time."""
+    results: dict[str, _T] = {}
+
+    def run(key: str, function: Callable[[], _T]) -> None:
+        results[key] = function()
+
+    threads = {
+        key: threading.Thread(target=run, args=(key, function), daemon=True) for key, function in work.items()
+    }
+    for thread in threads.values():
+        thread.start()
+    left = timeout
+    for thread in threads.values():
+        started = os.times().elapsed
+        thread.join(max(left, 0.001))
+        left -= os.times().elapsed - started
+    done = dict(results)
+    return {key: done.get(key, late) for key in work}
+
+
+def look(layout: Layout, disk: Expected, reference: int, *, probe: bool) -> Found:
+    """Look at one disk; ``reference`` is the device of the pod's own folders."""
+    mount = layout.mount(disk.disk)
+    found = Found(mounted=False)
+    try:
+        about = os.stat(mount)  # noqa: PTH116 - os names the errors that matter here
+        if not stat.S_ISDIR(about.st_mode):
+            return found
+        found = replace(found, mounted=about.st_dev != reference)
+        if not found.mounted and not disk.shared_filesystem:
+            return found
+        found = _about_filesystem(found, mount, about.st_dev)
+        found = _about_contents(found, mount)
+        if probe and (found.identity or found.meta) and not found.readonly:
+            found = replace(found, writable=_probe(mount))
+    except FileNotFoundError:
+        return found
+    except OSError as error:
+        # Whatever a mounted disk answers to a mere look is the disk's own trouble.
+        return replace(found, mounted=True, error=os.strerror(error.errno or 0))
+    return found
+
+
+def _about_filesystem(found: Found, mount: str, device: int) -> Found:
+    mounted = filesystem.mount_at(mount)
+    fd = os.open(mount, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        sizes = os.fstatvfs(fd)
+        uuid = filesystem.fs_uuid(fd)
+    finally:
+        os.close(fd)
+    return replace(
+        found,
+        fs_uuid=uuid,
+        fs_type=mounted.fs_type if mounted else None,
+        source=_source(mounted),
+        device=filesystem.device_number(device),
+        total_bytes=sizes.f_blocks * sizes.f_frsize,
+        used_bytes=(sizes.f_blocks - sizes.f_bfree) * sizes.f_frsize,
+        readonly=bool(sizes.f_flag & os.ST_RDONLY),
+        writable=os.access(mount, os.W_OK | os.X_OK),
+    )
+
+
+def _source(mounted: filesystem.Mount | None) -> str | None:
+    """The mounted device, and the folder on it where not all of it is mounted."""
+    if mounted is None:
+        return None
+    return mounted.source if mounted.root == "/" else f"{mounted.source}[{mounted.root}]"
+
+
+def _about_contents(found: Found, mount: str) -> Found:
+    root, log = Path(mount), Path(mount) / names.LOG_SUBDIR
+    garbled: list[str] = []
+
+    def parsed(path: Path, parse: Callable[[str], _T]) -> _T | None:
+        text = _read(path)
+        try:
+            return None if text is None else parse(text)
+        except ValueError as error:
+            garbled.append(f"{path.name} can't be understood: {error}")
+            return None
+
+    return replace(
+        found,
+        identity=parsed(root / names.IDENTITY_FILE, parse_identity),
+        pending=parsed(root / PENDING_FILE, parse_identity),
+        meta=parsed(log / META_PROPERTIES, parse_meta_properties),
+        garbled=garbled[0] if garbled else None,
+        strangers=tuple(sorted(_names(root) - _NOT_STRANGERS)),
+        partitions=bool(_names(log) - _NO_PARTITIONS),
+    )
+
+
+def _read(path: Path) -> str | None:
+    """A small file's text, None if there is none."""
+    try:
+        with path.open("rb") as file:
+            return file.read(_LARGEST_FILE).decode(errors="replace")
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+
+
+def _names(folder: Path) -> set[str]:
+    try:
+        return {entry.name for entry in folder.iterdir()}
+    except (FileNotFoundError, NotADirectoryError):
+        return set()
+
+
+def _probe(mount: str) -> bool:
+    """Write, flush and remove a small file. A full disk counts as writable: that is not for preflight to judge."""
+    path = Path(mount) / PROBE_FILE
+    try:
+        with path.open("wb") as file:
+            file.write(b"probe\n")
+            file.flush()
+            os.fsync(file.fileno())
+        path.unlink()
+    except OSError as error:
+        if error.errno in {errno.ENOSPC, errno.EDQUOT}:
+            path.unlink(missing_ok=True)
+            return True
+        if error.errno in {errno.EACCES, errno.EPERM, errno.EROFS}:
+            return False
+        raise
+    return True

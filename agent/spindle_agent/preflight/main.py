@@ -1,0 +1,227 @@
+"""``spindle-preflight inspect`` and ``spindle-preflight run``: the two init containers of a Kafka pod."""
+
+import os
+import sys
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from spindle.cluster.layout import Layout
+from spindle.disks import report
+from spindle.disks.facts import Expected, Found
+from spindle.disks.judge import Judgement, Verdict, judge, may_write_identity, unused
+from spindle_agent.preflight import handover, inputs, look, prepare
+from spindle_agent.preflight.inputs import Node
+
+_POLL_SECONDS: Final = 0.5
+_REMIND_SECONDS: Final = 30.0
+
+
+@dataclass
+class _Disk:
+    """One disk as it stands at the moment."""
+
+    expected: Expected
+    found: Found
+    judgement: Judgement
+
+
+class RefusedError(Exception):
+    """Kafka must not start; the text says why, and what a person can do about it."""
+
+
+@dataclass
+class _Preflight:
+    layout: Layout
+    node: Node
+    expected: list[Expected]
+    formatted: list[str] = field(default_factory=list)
+
+    def look(self, *, probe: bool) -> list[_Disk]:
+        """Look at all disks anew."""
+        found = look.look_at_all(self.layout, self.expected, probe=probe)
+        return [
+            _Disk(disk, what, judge(disk, what))
+            for disk in self.expected
+            for what in [found.get(disk.disk, Found(mounted=False))]
+        ]
+
+    def run(self) -> list[_Disk]:
+        """Do all there is to do before Kafka may start; waits for clearances for as long as it takes.
+
+        Raises:
+            RefusedError: a disk must not be used, and can't be left out either.
+        """
+        reminded = 0.0
+        while True:
+            disks = self.look(probe=True)
+            if refused := [disk for disk in disks if disk.judgement.verdict is Verdict.REFUSE]:
+                raise RefusedError("; ".join(_sentence(disk.judgement) for disk in refused))
+            clearances = unused(inputs.read_clearances(self.layout), prepare.used_clearances(self.layout))
+            waiting = []
+            for disk in disks:
+                if disk.judgement.verdict is Verdict.RESUME:
+                    self.format(disk)
+                elif disk.judgement.verdict is Verdict.NEEDS_CLEARANCE:
+                    if may_write_identity(disk.expected, disk.found, clearances, time.time()):
+                        self.format(disk)
+                    else:
+                        waiting.append(disk)
+            if not waiting:
+                break
+            if time.monotonic() - reminded > _REMIND_SECONDS:
+                reminded = time.monotonic()
+                for disk in waiting:
+                    _say(
+                        f"{disk.judgement.reason} (file system {disk.found.fs_uuid}): {disk.judgement.way_out}"
+                    )
+            time.sleep(_POLL_SECONDS)  # noqa: TID251 - the kubelet replaces the file without telling
+        self.finish(disks)
+        return disks
+
+    def format(self, disk: _Disk) -> None:
+        """Make a blank disk ours."""
+        _say(
+            f"formatting {disk.expected.disk}, file system {disk.found.fs_uuid}, as {disk.expected.directory_id}"
+        )
+        if self.born_by_tool(disk.expected):
+            prepare.begin_controller_format(self.layout, disk.expected, disk.found)
+            handover.write_format_args(self.layout, self.node)
+        else:
+            prepare.format_log_dir(self.layout, disk.expected, disk.found)
+        prepare.remember_used(self.layout, disk.expected.directory_id)
+        self.formatted.append(disk.expected.disk)
+
+    def born_by_tool(self, disk: Expected) -> bool:
+        """Whether this is a member of the first quorum, whose disk holds more than a ``meta.properties`` at birth."""
+        return self.node.controller and any(
+            (voter.id, voter.directory_id) == (disk.node_id, disk.directory_id) for voter in self.node.voters
+        )
+
+    def finish(self, disks: list[_Disk]) -> None:
+        """Everything that needs no clearance."""
+        usable = []
+        for disk in disks:
+            if disk.judgement.verdict is Verdict.PLACEHOLDER:
+                prepare.place_placeholder(self.layout, disk.expected)
+            elif disk.judgement.verdict is Verdict.USE:
+                prepare.adopt(self.layout, disk.expected, disk.found)
+                usable.append(disk.expected)
+            elif disk.judgement.verdict is Verdict.OFFLINE:
+                _say(f"{disk.judgement.reason}; {disk.judgement.way_out}")
+        if not self.node.controller:
+            prepare.prepare_metadata_dir(self.layout, self.node.cluster_id, self.node.node_id)
+            for path in prepare.set_strays_aside(self.layout, usable):
+                _say(f"set aside {path}: a newer dir of this broker holds the partition too")
+        handover.hand_over(self.layout, self.node, self.expected)
+
+
+def main() -> None:
+    """Entry point; ends the process without waiting for threads that a hung disk keeps."""
+    command = sys.argv[1] if len(sys.argv) == 2 else ""
+    layout = Layout(os.environ.get("SPINDLE_ROOT", ""))
+    if command == "inspect":
+        status = inspect(layout)
+    elif command == "run":
+        status = run(layout)
+    else:
+        _say("usage: spindle-preflight inspect|run")
+        status = 2
+    sys.stdout.flush()
+    os._exit(status)
+
+
+def inspect(layout: Layout) -> int:
+    """Report what is there. Changes nothing and never fails: what is wrong stands in the report."""
+    try:
+        preflight = _read(layout)
+        text = report.render([_entry(disk) for disk in preflight.look(probe=False)])
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        text = report.render([])
+        _say(f"the disks could not be looked at: {error!r}")
+    _say(text)
+    _terminate(text)
+    return 0
+
+
+def run(layout: Layout) -> int:
+    """Prepare the disks and hand over to Kafka; 1 and a sentence as the termination message if that must not be."""
+    try:
+        preflight = _read(layout)
+        disks = preflight.run()
+    except RefusedError as refused:
+        text = str(refused)
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        text = f"preflight could not do its work: {error!r}"
+    else:
+        _terminate(
+            report.render(
+                [_entry(disk, formatted=disk.expected.disk in preflight.formatted) for disk in disks]
+            )
+        )
+        _say("Kafka may start")
+        return 0
+    _say(text)
+    _terminate(text)
+    return 1
+
+
+def _read(layout: Layout) -> _Preflight:
+    node = inputs.read_node(layout)
+    return _Preflight(layout, node, inputs.read_disks(layout, node))
+
+
+def _entry(disk: _Disk, *, formatted: bool = False) -> Mapping[str, Any]:
+    found, identity = disk.found, disk.found.identity or disk.found.pending
+    carried = found.meta
+    entry: dict[str, Any] = {
+        "name": disk.expected.disk,
+        "state": disk.judgement.state,
+        "fsUuid": found.fs_uuid,
+        "fsType": found.fs_type,
+        "device": found.device,
+        "mount": found.source,
+        "totalBytes": found.total_bytes,
+        "usedBytes": found.used_bytes,
+        "identity": None,
+        "problem": _sentence(disk.judgement) or None,
+    }
+    if identity is not None:
+        entry["identity"] = {
+            "clusterId": identity.cluster_id,
+            "nodeId": identity.node_id,
+            "disk": identity.disk,
+            "directoryId": identity.directory_id,
+        }
+    elif carried is not None:
+        entry["identity"] = {
+            "clusterId": carried.cluster_id,
+            "nodeId": carried.node_id,
+            "disk": None,
+            "directoryId": carried.directory_id,
+        }
+    if formatted:
+        entry["formatted"] = True
+    return entry
+
+
+def _sentence(judgement: Judgement) -> str:
+    return f"{judgement.reason}. Way out: {judgement.way_out}." if judgement.reason else ""
+
+
+def _say(text: str) -> None:
+    print(text, flush=True)  # noqa: T201 - an init container's log is its output
+
+
+def _terminate(text: str) -> None:
+    path = Path(os.environ.get("SPINDLE_TERMINATION_LOG", "/dev/termination-log"))
+    try:
+        path.write_bytes(text.encode()[: report.LIMIT])
+    except OSError as error:
+        _say(f"no termination message: {error}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,79 @@
+"""The report of a look at the disks, small enough for a container's termination message (4096 bytes)."""
+
+import base64
+import json
+import zlib
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+
+LIMIT: Final = 4096
+_PROBLEM_CHARACTERS: Final = 100
+_COMPRESSED: Final = "zip"
+_MINIMAL: Final = ("name", "state", "fsUuid")
+_USEFUL: Final = (*_MINIMAL, "device", "mount", "problem")
+
+Entry = Mapping[str, Any]
+
+
+def render(entries: Sequence[Entry]) -> str:
+    """All entries as JSON; with many disks details go first, then it is compressed, but no disk is left out."""
+    text = ""
+    for detail in (_everything, _brief, _useful, _minimal):
+        plain = _dump({"disks": [detail(entry) for entry in entries]})
+        for text in (
+            plain,
+            _dump({_COMPRESSED: base64.b64encode(zlib.compress(plain.encode(), 9)).decode()}),
+        ):
+            if len(text.encode()) <= LIMIT:
+                return text
+    return text[:LIMIT]
+
+
+def parse(text: str) -> dict[str, dict[str, Any]]:
+    """Disk name → its entry.
+
+    Raises:
+        ValueError: the text is no report.
+    """
+    try:
+        document = json.loads(text)
+        if _COMPRESSED in document:
+            document = json.loads(zlib.decompress(base64.b64decode(document[_COMPRESSED])))
+        return {str(entry["name"]): dict(entry) for entry in document["disks"]}
+    except (TypeError, KeyError, zlib.error) as error:
+        raise ValueError(f"no report of disks: {error!r}") from error
+
+
+def _dump(document: object) -> str:
+    return json.dumps(document, separators=(",", ":"))
+
+
+def _everything(entry: Entry) -> Entry:
+    return entry
+
+
+def _brief(entry: Entry) -> Entry:
+    """The identity of a disk that is ours is known to whoever reads this, and empty fields say nothing."""
+    return {
+        key: _short(value)
+        for key, value in entry.items()
+        if value is not None and not (key == "identity" and entry.get("state") == "ours")
+    }
+
+
+def _useful(entry: Entry) -> Entry:
+    return _only(_USEFUL, _short)(entry)
+
+
+def _minimal(entry: Entry) -> Entry:
+    return _only(_MINIMAL, lambda value: value)(entry)
+
+
+def _only(keys: Sequence[str], shorten: Callable[[Any], Any]) -> Callable[[Entry], Entry]:
+    return lambda entry: {key: shorten(entry[key]) for key in keys if entry.get(key) is not None}
+
+
+def _short(value: Any) -> Any:
+    if isinstance(value, str) and len(value) > _PROBLEM_CHARACTERS:
+        return value[: _PROBLEM_CHARACTERS - 1] + "…"
+    return value
