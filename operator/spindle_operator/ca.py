@@ -1,0 +1,248 @@
+"""A small certificate authority for one Kafka cluster: PEM in, PEM out, no state.
+
+ECDSA on P-256 throughout: keys are made in no time and every Java and OpenSSL of today takes them. Keys are PKCS 8 without a
+passphrase, as Kafka reads them from PEM stores; what protects them is who may read the Secret.
+"""
+
+import datetime as dt
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from cryptography import x509
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+from spindle.reconcile.snapshot import Certificate
+
+CA_DAYS: Final = 3650
+LEAF_DAYS: Final = 365
+
+_BACKDATED: Final = dt.timedelta(hours=1)  # nodes whose clock is behind must take a new certificate, too
+_LONGEST_NAME: Final = 64  # ub-common-name of RFC 5280
+
+
+@dataclass(frozen=True)
+class Pem:
+    """A certificate and its private key.
+
+    Attributes:
+        cert: PEM.
+        key: PEM, PKCS 8, not encrypted; kept out of the repr.
+    """
+
+    cert: bytes
+    key: bytes = field(repr=False)
+
+
+def make_ca(common_name: str, *, now: dt.datetime | None = None) -> Pem:
+    """A new authority that signs itself.
+
+    Args:
+        common_name: cut to the 64 characters that a common name may have.
+        now: the time to date it from; by default the clock's.
+    """
+    now = now or dt.datetime.now(dt.UTC)
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = _name(common_name[:_LONGEST_NAME])
+    subject_key = x509.SubjectKeyIdentifier.from_public_key(key.public_key())
+    certificate = (
+        _builder(name, name, key, now, CA_DAYS)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+        .add_extension(_usage(signs_certificates=True), critical=True)
+        .add_extension(subject_key, critical=False)
+        .sign(key, hashes.SHA256())
+    )
+    return Pem(_pem(certificate), _key_pem(key))
+
+
+def issue(
+    ca: Pem,
+    common_name: str,
+    dns_names: Sequence[str] = (),
+    days: int = LEAF_DAYS,
+    *,
+    now: dt.datetime | None = None,
+) -> dict[str, bytes]:
+    """Sign a certificate with a new key; good for servers and clients alike.
+
+    Args:
+        ca: the authority.
+        common_name: the principal (at most 64 characters).
+        dns_names: host names for the subject alternative name.
+        days: how long it is valid; never longer than the authority itself.
+        now: the time to date it from; by default the clock's.
+
+    Returns:
+        Data of the Secret: ``ca.crt``, ``tls.crt``, ``tls.key`` (PKCS 8), ``keystore.pem`` (key and chain in one).
+
+    Raises:
+        ValueError: the authority's PEM cannot be read, its key does not belong to its certificate, or the common
+            name is too long.
+    """
+    now = now or dt.datetime.now(dt.UTC)
+    authority, signing_key = _load_ca(ca)
+    key = ec.generate_private_key(ec.SECP256R1())
+    usage = x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH])
+    builder = (
+        _builder(_name(common_name), authority.subject, key, now, days, authority.not_valid_after_utc)
+        .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+        .add_extension(_usage(signs_certificates=False), critical=True)
+        .add_extension(usage, critical=False)
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
+        .add_extension(
+            x509.AuthorityKeyIdentifier.from_issuer_public_key(signing_key.public_key()), critical=False
+        )
+    )
+    if dns_names:
+        builder = builder.add_extension(
+            x509.SubjectAlternativeName([x509.DNSName(name) for name in dns_names]), critical=False
+        )
+    certificate = _pem(builder.sign(signing_key, hashes.SHA256()))
+    issuer, private = _pem(authority), _key_pem(key)
+    return {
+        "ca.crt": issuer,
+        "tls.crt": certificate,
+        "tls.key": private,
+        "keystore.pem": private + certificate + issuer,
+    }
+
+
+def client_properties(data: Mapping[str, bytes], bootstrap: str) -> bytes:
+    """A Kafka client's configuration that needs no other file: stores and key stand in it as PEM.
+
+    Args:
+        data: of a Secret as `issue` makes it.
+        bootstrap: ``host:port``, several separated by commas.
+    """
+    properties = {
+        "bootstrap.servers": bootstrap,
+        "security.protocol": "SSL",
+        "ssl.endpoint.identification.algorithm": "https",
+        "ssl.keystore.type": "PEM",
+        "ssl.keystore.certificate.chain": data["tls.crt"].decode() + data["ca.crt"].decode(),
+        "ssl.keystore.key": data["tls.key"].decode(),
+        "ssl.truststore.type": "PEM",
+        "ssl.truststore.certificates": data["ca.crt"].decode(),
+    }
+    return "".join(f"{key}={_escaped(value)}\n" for key, value in properties.items()).encode("ascii")
+
+
+def describe(cert_pem: bytes, ca_pem: bytes | None = None) -> Certificate:
+    """The public facts of a certificate.
+
+    Args:
+        cert_pem: the certificate, the first one if there are several.
+        ca_pem: that of the authority which is thought to have signed it (``ca.crt`` of the same Secret); the
+            certificate itself says only the authority's name, which another one may bear as well.
+
+    Returns:
+        With an empty ``issuer`` if neither that authority nor the certificate itself has signed it.
+
+    Raises:
+        ValueError: it is no certificate.
+    """
+    certificate = x509.load_pem_x509_certificate(cert_pem)
+    candidates = [certificate]
+    if ca_pem:
+        candidates += x509.load_pem_x509_certificates(ca_pem)
+    signer = next((candidate for candidate in candidates if _signed(certificate, candidate)), None)
+    try:
+        names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+        dns_names = tuple(names.get_values_for_type(x509.DNSName))
+    except x509.ExtensionNotFound:
+        dns_names = ()
+    common = certificate.subject.get_attributes_for_oid(NameOID.COMMON_NAME)
+    return Certificate(
+        common_name=str(common[0].value) if common else "",
+        dns_names=dns_names,
+        issuer=_fingerprint(signer) if signer else "",
+        fingerprint=_fingerprint(certificate),
+        not_after=certificate.not_valid_after_utc.timestamp(),
+    )
+
+
+def _builder(
+    subject: x509.Name,
+    issuer: x509.Name,
+    key: ec.EllipticCurvePrivateKey,
+    now: dt.datetime,
+    days: int,
+    latest: dt.datetime | None = None,
+) -> x509.CertificateBuilder:
+    end = now + dt.timedelta(days=days)
+    return (
+        x509.CertificateBuilder()
+        .subject_name(subject)
+        .issuer_name(issuer)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - _BACKDATED)
+        .not_valid_after(min(end, latest) if latest else end)
+    )
+
+
+def _usage(*, signs_certificates: bool) -> x509.KeyUsage:
+    return x509.KeyUsage(
+        digital_signature=not signs_certificates,
+        key_cert_sign=signs_certificates,
+        crl_sign=signs_certificates,
+        content_commitment=False,
+        key_encipherment=False,
+        data_encipherment=False,
+        key_agreement=False,
+        encipher_only=False,
+        decipher_only=False,
+    )
+
+
+def _load_ca(ca: Pem) -> tuple[x509.Certificate, ec.EllipticCurvePrivateKey]:
+    certificate = x509.load_pem_x509_certificate(ca.cert)
+    try:
+        key = serialization.load_pem_private_key(ca.key, password=None)
+    except TypeError as error:
+        raise ValueError("the authority's key is encrypted") from error
+    if not isinstance(key, ec.EllipticCurvePrivateKey):
+        raise ValueError("the authority's key is no elliptic-curve key")  # noqa: TRY004 - it is the data that is wrong
+    if certificate.public_key() != key.public_key():
+        raise ValueError("the authority's key does not belong to its certificate")
+    return certificate, key
+
+
+def _signed(certificate: x509.Certificate, authority: x509.Certificate) -> bool:
+    try:
+        certificate.verify_directly_issued_by(authority)
+    except (ValueError, TypeError, InvalidSignature):
+        return False
+    return True
+
+
+def _name(common_name: str) -> x509.Name:
+    return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, common_name)])
+
+
+def _pem(certificate: x509.Certificate) -> bytes:
+    return certificate.public_bytes(serialization.Encoding.PEM)
+
+
+def _key_pem(key: ec.EllipticCurvePrivateKey) -> bytes:
+    return key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
+
+
+def _fingerprint(certificate: x509.Certificate) -> str:
+    return certificate.fingerprint(hashes.SHA256()).hex()
+
+
+def _escaped(value: str) -> str:
+    """A value as ``java.util.Properties`` reads it back: backslashes, line ends, leading blanks, other than ASCII."""
+    text = value.replace("\\", "\\\\").replace("\r", "\\r").replace("\n", "\\n").replace("\t", "\\t")
+    if text.startswith(" "):
+        text = f"\\{text}"
+    # Properties are UTF-16 units in ISO 8859-1.
+    units = text.encode("utf-16-be")
+    pairs = (int.from_bytes(units[i : i + 2]) for i in range(0, len(units), 2))
+    return "".join(chr(unit) if 0x20 <= unit < 0x7F else f"\\u{unit:04x}" for unit in pairs)
