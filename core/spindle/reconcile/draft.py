@@ -6,7 +6,7 @@ from typing import Any
 
 from spindle.cluster.refusal import Refusal
 from spindle.reconcile.actions import Action
-from spindle.reconcile.plan import Event
+from spindle.reconcile.events import Event
 from spindle.reconcile.times import stamp
 
 

@@ -1,55 +1,149 @@
 """observe → **plan** → act → report: one pure function from what was seen to what to do and say."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
-from spindle.reconcile.actions import Action
+from pydantic import ValidationError
+
+from spindle.cluster.refusal import some
+from spindle.cluster.versions import unsupported
+from spindle.reconcile import objects
+from spindle.reconcile.draft import Draft, Wait
+from spindle.reconcile.events import Event, Plan
 from spindle.reconcile.snapshot import Snapshot
+from spindle.reconcile.state import State, read_state
+from spindle.reconcile.steps.birth import settle_identity
+from spindle.reconcile.steps.broker_status import broker_statuses
+from spindle.reconcile.steps.brokers import Records, settle_brokers
+from spindle.reconcile.steps.claims import settle_claims
+from spindle.reconcile.steps.deletion import settle_deletion
+from spindle.reconcile.steps.disks import settle_disks
+from spindle.reconcile.steps.gates import settle_gates
+from spindle.reconcile.steps.pods import settle_pods
+from spindle.reconcile.steps.problems import report_nodes, report_problems
+from spindle.reconcile.steps.security import settle_admin, settle_security
+from spindle.reconcile.steps.services import settle_configuration, settle_services
+from spindle.reconcile.steps.status import cluster_status
+from spindle.reconcile.steps.takedown import settle_takedowns
+from spindle.reconcile.times import stamp
 
+__all__ = ["Event", "Plan", "plan"]
 
-@dataclass(frozen=True)
-class Event:
-    """One Kubernetes event that the pass itself gives rise to; actions bring their own.
-
-    Attributes:
-        type: ``Normal`` or ``Warning``.
-        kind, name, uid: the object it regards.
-    """
-
-    type: str
-    reason: str
-    message: str
-    kind: str
-    name: str
-    uid: str
-
-
-@dataclass(frozen=True)
-class Plan:
-    """What one pass wants.
-
-    Attributes:
-        actions: in the order in which they are to be carried out.
-        status: the KafkaCluster's status as it should read now, without ``takingDown``.
-        broker_statuses: KafkaBroker name → status.
-        finished: the KafkaCluster is being deleted and nothing is left to do.
-        settled: nothing was done and nothing is being waited for.
-    """
-
-    actions: tuple[Action, ...] = ()
-    status: Mapping[str, Any] = field(default_factory=dict)
-    broker_statuses: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    events: tuple[Event, ...] = ()
-    finished: bool = False
-    settled: bool = False
+# Without these lists nobody knows what exists; nothing is made or taken away meanwhile (rule 8).
+_NEEDED: Final = frozenset({"pods", "persistentvolumeclaims", "configmaps", "kafkabrokers"})
 
 
 def plan(snapshot: Snapshot, now: float) -> Plan:
     """Decide what to do next.
 
+    Each pass takes every step that what it saw allows; the next pass sees what came of them. There is no memory but
+    the cluster's own state, so it does not matter which process plans, or where the last one died.
+
     Args:
         snapshot: one look at Kubernetes and Kafka.
         now: seconds since the epoch.
     """
-    raise NotImplementedError(snapshot, now)
+    try:
+        state = read_state(snapshot, now)
+    except ValidationError as error:
+        return _not_understood(snapshot, error, now)
+    draft = Draft()
+    finished = False
+    blind = sorted(snapshot.unknown & _NEEDED)
+    if blind:
+        draft.wait(_blind(state, blind))
+    elif objects.deleting(snapshot.cluster):
+        finished = settle_deletion(state, draft)
+    elif not state.spec.paused:
+        _steps(state, draft)
+    if not finished:
+        report_nodes(state, draft)
+        report_problems(state, draft)
+    statuses = broker_statuses(state)
+    return Plan(
+        actions=tuple(draft.actions),
+        status=cluster_status(state, draft, statuses),
+        broker_statuses={} if objects.deleting(snapshot.cluster) else statuses,
+        events=_events(state, draft),
+        finished=finished,
+        settled=not draft.actions and not draft.waits,
+    )
+
+
+def _steps(state: State, draft: Draft) -> None:
+    """All that is done for a cluster that is to run."""
+    why = unsupported(state.spec.version)
+    if why is not None:
+        draft.wait(Wait.refused("RunVersion", f"KafkaCluster/{state.name}", why))
+        return
+    identity = settle_identity(state, draft)
+    if identity is None:
+        return
+    records = Records()
+    settle_services(state, draft)
+    settle_brokers(state, draft, records)
+    nodes = (*state.controller_ids, *state.brokers)
+    settle_security(state, draft, nodes)
+    settle_claims(state, draft, identity)
+    settle_configuration(state, draft, identity)
+    wanted = settle_pods(state, draft, identity)
+    settle_disks(state, draft, identity, records, wanted)
+    records.write(state, draft)
+    settle_takedowns(state, draft, wanted)
+    settle_gates(state, draft)
+    settle_admin(state, draft)
+
+
+def _blind(state: State, kinds: list[str]) -> Wait:
+    return Wait(
+        "Reconcile",
+        f"KafkaCluster/{state.name}",
+        "CannotRead",
+        f"{some(kinds)} could not be read, so it is not known what exists. Nothing is changed meanwhile.",
+        "The API server answers, and the operator's role allows to list them.",
+    )
+
+
+def _events(state: State, draft: Draft) -> tuple[Event, ...]:
+    """An event for each wait that is new and not part of every normal start."""
+    known = {(w.get("action"), w.get("object"), w.get("reason")) for w in state.status.get("waiting") or ()}
+    return tuple(
+        Event(
+            type="Warning",
+            reason=wait.reason,
+            message=f"{wait.object}: {wait.message} Way out: {wait.unblocked_by}",
+            kind="KafkaCluster",
+            name=state.name,
+            uid=objects.uid(state.cluster),
+        )
+        for wait in draft.waits
+        if not wait.quiet and wait.key not in known
+    )
+
+
+def _not_understood(snapshot: Snapshot, error: ValidationError, now: float) -> Plan:
+    """A spec that the API server took and this version cannot read: the definitions are of another version."""
+    first = error.errors()[0]
+    where = ".".join(str(part) for part in first["loc"])
+    message = f"spec.{where}: {first['msg']}"
+    generation = snapshot.cluster["metadata"].get("generation", 0)
+    condition: dict[str, Any] = {
+        "type": "Ready",
+        "status": "Unknown",
+        "reason": "SpecNotUnderstood",
+        "message": f"{message}. Nothing is changed. Way out: correct the field, or install the chart's own definitions.",
+        "lastTransitionTime": stamp(now),
+        "observedGeneration": generation,
+    }
+    name = str(snapshot.cluster["metadata"]["name"])
+    return Plan(
+        status={
+            "observedGeneration": generation,
+            "phase": f"The spec is not understood: {message}.",
+            "conditions": [condition],
+        },
+        events=(
+            Event(
+                "Warning", "SpecNotUnderstood", message, "KafkaCluster", name, objects.uid(snapshot.cluster)
+            ),
+        ),
+    )

@@ -117,7 +117,11 @@ def read_state(snap: Snapshot, now: float) -> State:
         namespace=str(meta["namespace"]),
         spec=KafkaClusterSpec.model_validate(snap.cluster.get("spec") or {}),
         identity=parse_identity(record) if record else None,
-        pods={node_id: pod for node_id, pod in sorted(pods.items(), key=lambda e: e[0] or 0) if node_id is not None},
+        pods={
+            node_id: pod
+            for node_id, pod in sorted(pods.items(), key=lambda e: e[0] or 0)
+            if node_id is not None
+        },
         claims=objects.by_name(snap.claims),
         volumes=objects.by_name(snap.volumes),
         nodes=objects.by_name(snap.nodes),

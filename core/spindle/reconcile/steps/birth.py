@@ -1,12 +1,13 @@
 """One birth (rule 13): who the cluster is, decided once, written down before the first format."""
 
-import json
+import contextlib
+from collections.abc import Mapping
 
 from spindle.cluster import names
 from spindle.cluster.ids import uuid_from_entropy
 from spindle.cluster.layout import METADATA_DISK
 from spindle.cluster.refusal import some
-from spindle.manifests.identity import Identity, IdentityError, Voter, identity_map
+from spindle.manifests.identity import Identity, IdentityError, Voter, identity_map, parse_voters
 from spindle.reconcile import objects
 from spindle.reconcile.actions import Create
 from spindle.reconcile.draft import Draft, Wait
@@ -37,7 +38,9 @@ def settle_identity(state: State, draft: Draft) -> Identity | None:
     if found is _UNTOLD:
         return None
     identity = found if isinstance(found, Identity) else _new_identity(state)
-    born = "again from what the claims carry" if isinstance(found, Identity) else "before anything is formatted"
+    born = (
+        "again from what the claims carry" if isinstance(found, Identity) else "before anything is formatted"
+    )
     draft.do(
         Create(
             object=identity_map(state.name, state.namespace, identity),
@@ -74,17 +77,17 @@ def _from_claims(state: State, draft: Draft) -> Identity | _Untold | None:
     }
     if not carrying and not state.brokers:
         return None
-    cluster_ids = sorted({str(objects.annotation(claim, names.ANN_CLUSTER_ID)) for claim in carrying.values()})
-    voters = sorted({text for claim in carrying.values() if (text := objects.annotation(claim, names.ANN_VOTERS))})
+    cluster_ids = sorted(
+        {str(objects.annotation(claim, names.ANN_CLUSTER_ID)) for claim in carrying.values()}
+    )
+    voters = sorted(
+        {text for claim in carrying.values() if (text := objects.annotation(claim, names.ANN_VOTERS))}
+    )
     if len(cluster_ids) == 1 and len(voters) == 1:
-        try:
-            members = tuple(
-                Voter(id=int(entry["id"]), directory_id=str(entry["directoryId"])) for entry in json.loads(voters[0])
+        with contextlib.suppress(ValueError):
+            return Identity(
+                cluster_id=cluster_ids[0], voters=parse_voters(voters[0]), clearances=_cleared(state)
             )
-        except (ValueError, TypeError, KeyError):
-            members = ()
-        if members:
-            return Identity(cluster_id=cluster_ids[0], voters=members, clearances=_cleared(state))
     said = f"cluster ids {some(cluster_ids)}" if cluster_ids else "no cluster id"
     draft.wait(
         Wait(
@@ -101,9 +104,9 @@ def _from_claims(state: State, draft: Draft) -> Identity | _Untold | None:
     return _UNTOLD
 
 
-def _cleared(state: State) -> dict[str, dict[str, str]]:
+def _cleared(state: State) -> dict[str, Mapping[str, str]]:
     """Which file system each controller's directory id was given to, as the claims remember it."""
-    cleared = {}
+    cleared: dict[str, Mapping[str, str]] = {}
     for claim in state.claims.values():
         directory_id = objects.annotation(claim, names.ANN_DIRECTORY_ID)
         fs_uuid = objects.annotation(claim, names.ANN_FS_UUID)

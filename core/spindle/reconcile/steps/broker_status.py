@@ -19,7 +19,9 @@ _FOUND: Final = {
     "readonly": "Failed",
     "blank": "Provisioning",
 }
-_STEPS: Final = 100  # use is told in hundredths of the capacity, so that not every written byte is a write here
+_STEPS: Final = (
+    100  # use is told in hundredths of the capacity, so that not every written byte is a write here
+)
 
 
 def broker_statuses(state: State) -> dict[str, dict[str, Any]]:

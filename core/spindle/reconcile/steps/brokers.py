@@ -1,6 +1,6 @@
 """Which brokers there are: a KafkaBroker each, with its rack and its disks' identities, before anything else of it is made."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -9,7 +9,7 @@ from spindle.cluster import names
 from spindle.cluster.ids import uuid_from_entropy
 from spindle.cluster.layout import METADATA_DISK
 from spindle.cluster.refusal import counted, some
-from spindle.manifests.common import labels, owner_reference
+from spindle.manifests.brokers import kafka_broker
 from spindle.manifests.pods import STANDING_TOLERATIONS
 from spindle.placement.room import DiskWant, room
 from spindle.placement.spread import Placed, Site, spread
@@ -47,36 +47,14 @@ class Records:
         """Apply what differs from what is recorded."""
         for broker_id, broker in state.brokers.items():
             spec = broker["spec"]
-            fresh = {key: spec[key] for key in ("node", "rack") if spec.get(key)} | self.fields.get(broker_id, {})
+            fresh = {key: spec[key] for key in ("node", "rack") if spec.get(key)} | self.fields.get(
+                broker_id, {}
+            )
             disks = [disk | self.disks.get((broker_id, disk["name"]), {}) for disk in disks_of(broker)]
-            wanted = broker_record(state, broker_id, spec["pool"], disks, fresh)
+            wanted = kafka_broker(state.cluster, broker_id, spec["pool"], disks, **fresh)
             changed = any(spec.get(key) != value for key, value in fresh.items())
             if changed or disks != disks_of(broker) or not _has_finalizer(broker):
                 draft.do(Apply(object=wanted))
-
-
-def broker_record(
-    state: State, broker_id: int, pool: str, disks: Iterable[Mapping[str, Any]], fields: Mapping[str, Any]
-) -> dict[str, Any]:
-    """A KafkaBroker with the fields that the operator owns; ``stopped`` and ``wishes`` are a person's."""
-    return {
-        "apiVersion": names.API_VERSION,
-        "kind": "KafkaBroker",
-        "metadata": {
-            "name": names.broker_name(state.name, broker_id),
-            "namespace": state.namespace,
-            "labels": labels(state.name) | {names.LABEL_NODE_ID: str(broker_id), names.LABEL_POOL: pool},
-            "finalizers": [names.FINALIZER],
-            "ownerReferences": [owner_reference(state.cluster)],
-        },
-        "spec": {
-            "cluster": state.name,
-            "id": broker_id,
-            "pool": pool,
-            **{key: value for key, value in fields.items() if value is not None},
-            "disks": [dict(disk) for disk in disks],
-        },
-    }
 
 
 def settle_brokers(state: State, draft: Draft, records: Records) -> None:
@@ -117,15 +95,22 @@ def _placed(state: State, broker: Object) -> Placed:
 def _node_of_volumes(state: State, broker: Object) -> str | None:
     """The one node that a broker's local volumes are pinned to."""
     for disk in disks_of(broker):
-        volume = state.volume(state.claims.get(disk["claim"]))
-        node = pinned_to(volume) if volume else None
+        node = node_of_volume(state, state.volume(state.claims.get(disk["claim"])))
         if node:
-            by_host = {objects.labels(n).get("kubernetes.io/hostname", name): name for name, n in state.nodes.items()}
-            return by_host.get(node)
+            return node
     return None
 
 
-def pinned_to(volume: Object) -> str | None:
+def node_of_volume(state: State, volume: Object | None) -> str | None:
+    """The node that a volume is pinned to; None if it is bound to none, or to several."""
+    host = _pinned_to(volume) if volume is not None else None
+    hosts = {
+        objects.labels(node).get("kubernetes.io/hostname", name): name for name, node in state.nodes.items()
+    }
+    return hosts.get(host or "")
+
+
+def _pinned_to(volume: Object) -> str | None:
     """The host name that a volume's node affinity requires, if it is the usual one-host affinity."""
     required = ((volume.get("spec") or {}).get("nodeAffinity") or {}).get("required") or {}
     for term in required.get("nodeSelectorTerms") or ():
@@ -181,13 +166,11 @@ def _place_new(
     for refusal in found.problems:
         draft.wait(Wait.refused(_ACTION, f"KafkaCluster/{state.name}", refusal))
     for broker_id, zone in found.assignments.items():
-        disks = [
-            _new_disk(state, broker_id, names.disk_name(index)) for index in range(pool.disks.count)
-        ]
+        disks = [_new_disk(state, broker_id, names.disk_name(index)) for index in range(pool.disks.count)]
         where = f"zone {zone}" if zone else "no zone"
         draft.do(
             Create(
-                object=broker_record(state, broker_id, pool.name, disks, {"rack": zone}),
+                object=kafka_broker(state.cluster, broker_id, pool.name, disks, rack=zone),
                 reason="BrokerPlaced",
                 message=f"Broker {broker_id} of pool {pool.name} goes to {where}, with {counted(len(disks), 'disk')}.",
             )
@@ -235,15 +218,15 @@ def _returning(state: State, pool: str) -> list[int]:
     return sorted(found - set(state.brokers))
 
 
-def _adopt(
-    state: State, draft: Draft, broker_id: int, pool: BrokerPool, existing: dict[int, Placed]
-) -> None:
+def _adopt(state: State, draft: Draft, broker_id: int, pool: BrokerPool, existing: dict[int, Placed]) -> None:
     """Make the KafkaBroker again that the claims tell of."""
     disks, rack, node = [], None, None
     for claim in state.claims.values():
         if _claimed_by(claim) != broker_id:
             continue
-        name, directory_id = (objects.annotation(claim, key) for key in (names.ANN_DISK, names.ANN_DIRECTORY_ID))
+        name, directory_id = (
+            objects.annotation(claim, key) for key in (names.ANN_DISK, names.ANN_DIRECTORY_ID)
+        )
         if not name or not directory_id or name == METADATA_DISK:
             continue
         volume = state.volume(claim)
@@ -254,7 +237,7 @@ def _adopt(
             disk |= {"pv": objects.name(volume), "pvUid": objects.uid(volume)}
         disks.append(disk)
         rack = rack or objects.annotation(claim, names.ANN_RACK)
-    record = broker_record(state, broker_id, pool.name, disks, {"rack": rack})
+    record = kafka_broker(state.cluster, broker_id, pool.name, disks, rack=rack)
     node = _node_of_volumes(state, record)
     existing[broker_id] = Placed(rack, node)
     draft.do(

@@ -70,7 +70,9 @@ def drop_finalizer(draft: Draft, broker: Object) -> None:
                 name=objects.name(broker),
                 uid=objects.uid(broker),
                 resource_version=None,
-                body={"metadata": {"finalizers": [entry for entry in finalizers if entry != names.FINALIZER]}},
+                body={
+                    "metadata": {"finalizers": [entry for entry in finalizers if entry != names.FINALIZER]}
+                },
             )
         )
 

@@ -20,7 +20,11 @@ def settle_gates(state: State, draft: Draft) -> None:
             why = "a voter that has caught up" if fresh else "no voter that has caught up"
         else:
             fresh = rolling.in_sync(node_id)
-            why = "unfenced and in every ISR it belongs to" if fresh else "fenced, or out of an ISR it belongs to"
+            why = (
+                "unfenced and in every ISR it belongs to"
+                if fresh
+                else "fenced, or out of an ISR it belongs to"
+            )
         if fresh is None or fresh == objects.is_true(pod, names.READINESS_GATE):
             continue
         if not fresh and objects.condition(pod, names.READINESS_GATE) is None:

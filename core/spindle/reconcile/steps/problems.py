@@ -38,7 +38,9 @@ def _pending(state: State, node_id: int, pod: Object) -> Wait:
     unbound = [claim for claim in _claims_of(state, pod) if not objects.bound_volume(claim)]
     if unbound and "persistent volume" in said.lower():
         wanted = _what_they_ask(unbound)
-        free = sum(1 for volume in state.volumes.values() if (volume.get("status") or {}).get("phase") == "Available")
+        free = sum(
+            1 for volume in state.volumes.values() if (volume.get("status") or {}).get("phase") == "Available"
+        )
         return Wait(
             _ACTION,
             thing,
@@ -76,7 +78,7 @@ def _in_zone(state: State, node_id: int) -> str:
 def _claims_of(state: State, pod: Object) -> list[Object]:
     volumes = (pod.get("spec") or {}).get("volumes") or ()
     claimed = [(v.get("persistentVolumeClaim") or {}).get("claimName") for v in volumes]
-    return [state.claims[name] for name in claimed if name in state.claims]
+    return [state.claims[name] for name in claimed if name and name in state.claims]
 
 
 def _what_they_ask(claims: list[Object]) -> str:

@@ -1,10 +1,10 @@
 """The cluster's own CA and the certificates of everyone who talks to Kafka."""
 
-from typing import Any, Final
+from typing import Final
 
 from spindle.cluster import names
-from spindle.manifests.common import labels, owner_reference
-from spindle.reconcile.actions import GrantAdmin, IssueCa, IssueCertificate
+from spindle.manifests.secrets import secret_metadata
+from spindle.reconcile.actions import GrantAdmin, IssueCa, IssueCertificate, Patch
 from spindle.reconcile.draft import Draft, Wait
 from spindle.reconcile.snapshot import SecretView
 from spindle.reconcile.state import State
@@ -28,7 +28,7 @@ def settle_security(state: State, draft: Draft, node_ids: tuple[int, ...]) -> No
         if stale(state.secrets.get(secret), issuer, dns_names, state.now):
             draft.do(
                 IssueCertificate(
-                    metadata=_metadata(state, secret),
+                    metadata=secret_metadata(state.cluster, secret, node_id=node_id),
                     common_name=names.PRINCIPAL_NODE,
                     dns_names=dns_names,
                     reason="CertificateIssued",
@@ -43,7 +43,7 @@ def settle_security(state: State, draft: Draft, node_ids: tuple[int, ...]) -> No
         if stale(state.secrets.get(secret), issuer, (), state.now):
             draft.do(
                 IssueCertificate(
-                    metadata=_metadata(state, secret),
+                    metadata=secret_metadata(state.cluster, secret),
                     common_name=principal,
                     client_properties=client,
                     reason="CertificateIssued",
@@ -55,17 +55,21 @@ def settle_security(state: State, draft: Draft, node_ids: tuple[int, ...]) -> No
 def settle_admin(state: State, draft: Draft) -> None:
     """Give the admin its ACLs once; a person who takes them away later is not overruled."""
     secret = state.secrets.get(names.admin_secret(state.name))
-    if secret is None or state.kafka.error or not state.kafka.brokers:
+    if secret is None or (secret.metadata.get("annotations") or {}).get(ANN_GRANTED) is not None:
         return
-    if (secret.metadata.get("annotations") or {}).get(ANN_GRANTED) is None:
+    uid = str(secret.metadata.get("uid", ""))
+    if state.snap.admin_granted is False:
         draft.do(
             GrantAdmin(
                 secret=names.admin_secret(state.name),
-                uid=str(secret.metadata.get("uid", "")),
+                uid=uid,
                 reason="AdminGranted",
                 message=f"User:{names.PRINCIPAL_ADMIN} may do everything, by ordinary ACLs that can be taken away.",
             )
         )
+    elif state.snap.admin_granted:
+        body = {"metadata": {"annotations": {ANN_GRANTED: "granted"}}}
+        draft.do(Patch(kind="Secret", name=names.admin_secret(state.name), uid=uid, body=body))
 
 
 def stale(secret: SecretView | None, issuer: str, dns_names: tuple[str, ...], now: float) -> bool:
@@ -91,7 +95,7 @@ def _settle_ca(state: State, draft: Draft, ca: SecretView | None) -> None:
         draft.do(
             IssueCa(
                 secret=secret,
-                metadata=_metadata(state, secret),
+                metadata=secret_metadata(state.cluster, secret),
                 reason="CaCreated",
                 message="The cluster's own certificate authority was made.",
             )
@@ -109,15 +113,6 @@ def _settle_ca(state: State, draft: Draft, ca: SecretView | None) -> None:
             f"labelled {names.LABEL_CLUSTER}={state.name}, then its pods; all are made again.",
         )
     )
-
-
-def _metadata(state: State, secret: str) -> dict[str, Any]:
-    return {
-        "name": secret,
-        "namespace": state.namespace,
-        "labels": labels(state.name),
-        "ownerReferences": [owner_reference(state.cluster)],
-    }
 
 
 def _hosts(state: State, node_id: int) -> tuple[str, ...]:

@@ -11,11 +11,23 @@ from spindle.reconcile.state import State
 from spindle.reconcile.times import stamp
 
 _RACK_REASONS: Final = frozenset(
-    {"NoZoneLabels", "UnlabelledNodes", "OneZone", "SpreadUneven", "NewZone", "ZoneChanged", "TooFewNodes"}
+    {
+        "MixedRacks",
+        "NewZone",
+        "NoZoneLabels",
+        "OneZone",
+        "SpreadUneven",
+        "TooFewNodes",
+        "UnlabelledNodes",
+        "ZoneChanged",
+        "ZonesAppeared",
+    }
 )
 
 
-def cluster_status(state: State, draft: Draft, broker_statuses: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+def cluster_status(
+    state: State, draft: Draft, broker_statuses: Mapping[str, Mapping[str, Any]]
+) -> dict[str, Any]:
     """``status`` of the KafkaCluster, all but ``takingDown``."""
     wanted = sum(pool.replicas for pool in state.spec.broker_pools)
     brokers = _tally(state, [n for n in state.pods if n < names.FIRST_CONTROLLER_ID], wanted)
@@ -66,7 +78,9 @@ def _racks(state: State) -> list[dict[str, Any]]:
 
 
 def _loud(draft: Draft) -> list[Wait]:
-    return [wait for wait in sorted(draft.waits, key=lambda w: (w.object, w.action, w.reason)) if not wait.quiet]
+    return [
+        wait for wait in sorted(draft.waits, key=lambda w: (w.object, w.action, w.reason)) if not wait.quiet
+    ]
 
 
 def _phase(state: State, draft: Draft, status: Mapping[str, Any]) -> str:
@@ -82,9 +96,7 @@ def _phase(state: State, draft: Draft, status: Mapping[str, Any]) -> str:
     marks = [str(mark.get("pod")) for mark in state.marks]
     if marks:
         return f"Restarting {some(sorted(marks))} ({state.marks[0].get('reason') or 'asked for'})."
-    counts = (
-        f"{brokers['summary']} brokers, {controllers['summary']} controllers ready, {disks['summary']} disks healthy"
-    )
+    counts = f"{brokers['summary']} brokers, {controllers['summary']} controllers ready, {disks['summary']} disks healthy"
     if loud:
         more = f" (and {len(loud) - 1} more)" if len(loud) > 1 else ""
         verb = "Running" if whole else "Waiting"
@@ -122,7 +134,11 @@ Row = tuple[str, str, str, str]
 
 def _ready(state: State, status: Mapping[str, Any]) -> Row:
     brokers, controllers = status["brokers"], status["controllers"]
-    if brokers["ready"] == brokers["total"] and controllers["ready"] == controllers["total"] and not _is_new(state):
+    if (
+        brokers["ready"] == brokers["total"]
+        and controllers["ready"] == controllers["total"]
+        and not _is_new(state)
+    ):
         return ("Ready", "True", "AllInSync", "All brokers and controllers run and are in sync.")
     return (
         "Ready",
@@ -143,7 +159,12 @@ def _progressing(state: State, draft: Draft, status: Mapping[str, Any]) -> Row:
         return ("Progressing", "True", "Working", status["phase"])
     loud = _loud(draft)
     if loud:
-        return ("Progressing", "False", "Waiting", f"{loud[0].object}: {loud[0].message} Way out: {loud[0].unblocked_by}")
+        return (
+            "Progressing",
+            "False",
+            "Waiting",
+            f"{loud[0].object}: {loud[0].message} Way out: {loud[0].unblocked_by}",
+        )
     quiet = [wait for wait in draft.waits if wait.quiet]
     if quiet or status["brokers"]["ready"] < status["brokers"]["total"]:
         return ("Progressing", "True", "Starting", quiet[0].message if quiet else "Brokers start.")
@@ -179,13 +200,23 @@ def _disks_healthy(state: State, status: Mapping[str, Any]) -> Row:
             "KafkaUnknown",
             f"Kafka does not tell the state of its log dirs: {state.kafka.error or 'no broker yet'}.",
         )
-    return ("DisksHealthy", "False", "NotAllHealthy", f"{disks['summary']} disks are log dirs in use; see the KafkaBrokers.")
+    return (
+        "DisksHealthy",
+        "False",
+        "NotAllHealthy",
+        f"{disks['summary']} disks are log dirs in use; see the KafkaBrokers.",
+    )
 
 
 def _data_at_risk(state: State) -> Row:
     view = state.kafka
     if view.partitions is None or view.min_isr is None:
-        return ("DataAtRisk", "Unknown", "KafkaUnknown", f"Kafka does not tell: {view.error or 'partitions not read'}.")
+        return (
+            "DataAtRisk",
+            "Unknown",
+            "KafkaUnknown",
+            f"Kafka does not tell: {view.error or 'partitions not read'}.",
+        )
     offline = sorted(p.name for p in view.partitions if p.leader is None)
     if offline:
         return (
@@ -204,7 +235,11 @@ def _data_at_risk(state: State) -> Row:
             "DataAtRisk",
             "True",
             "UnderMinIsr",
-            f"{counted(len(short), 'partition')} with fewer in-sync replicas than min.insync.replicas, writes with "
-            f"acks=all are refused: {some(short)}.",
+            f"{counted(len(short), 'partition')} under min.insync.replicas, acks=all is refused: {some(short)}.",
         )
-    return ("DataAtRisk", "False", "EnoughCopies", "Every partition has its leader and enough in-sync replicas.")
+    return (
+        "DataAtRisk",
+        "False",
+        "EnoughCopies",
+        "Every partition has its leader and enough in-sync replicas.",
+    )

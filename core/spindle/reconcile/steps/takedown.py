@@ -50,7 +50,13 @@ def settle_takedowns(state: State, draft: Draft, wanted: Mapping[int, Wanted]) -
             if _is_back(state, node_id):
                 kept.remove(mark)
         elif not objects.deleting(pod):
-            _go_on(state, draft, mark, pod, wanted.get(node_id), _verdict(state, rolling, node_id, down - {node_id}))
+            _go_on(
+                draft,
+                mark,
+                pod,
+                wanted.get(node_id),
+                _verdict(state, rolling, node_id, down - {node_id}),
+            )
     fresh = _begin(state, draft, wanted, kept, rolling, down)
     entries = tuple(kept) + fresh
     if list(entries) != list(state.marks):
@@ -79,7 +85,7 @@ def remake_now(state: State, draft: Draft, node_id: int, wanted: Wanted) -> bool
 
 
 def _go_on(
-    state: State, draft: Draft, mark: Mapping[str, Any], pod: Object, wanted: Wanted | None, verdict: Verdict
+    draft: Draft, mark: Mapping[str, Any], pod: Object, wanted: Wanted | None, verdict: Verdict
 ) -> None:
     """Evict a marked pod, or withdraw its mark if it need not, or must not, go down any more."""
     if wanted is not None and verdict.refusal is None:

@@ -1,0 +1,44 @@
+"""What a plan consists of."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from spindle.reconcile.actions import Action
+
+
+@dataclass(frozen=True)
+class Event:
+    """One Kubernetes event that the pass itself gives rise to; actions bring their own.
+
+    Attributes:
+        type: ``Normal`` or ``Warning``.
+        kind, name, uid: the object it regards.
+    """
+
+    type: str
+    reason: str
+    message: str
+    kind: str
+    name: str
+    uid: str
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What one pass wants.
+
+    Attributes:
+        actions: in the order in which they are to be carried out.
+        status: the KafkaCluster's status as it should read now, without ``takingDown``.
+        broker_statuses: KafkaBroker name → status.
+        finished: the KafkaCluster is being deleted and nothing is left to do.
+        settled: nothing was done and nothing is being waited for.
+    """
+
+    actions: tuple[Action, ...] = ()
+    status: Mapping[str, Any] = field(default_factory=dict)
+    broker_statuses: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    events: tuple[Event, ...] = ()
+    finished: bool = False
+    settled: bool = False

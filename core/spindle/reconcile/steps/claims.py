@@ -1,0 +1,140 @@
+"""The claims: one per disk, carrying from their first moment whose disk they are (rule 13)."""
+
+from typing import Final
+
+from spindle.cluster import names
+from spindle.cluster.layout import METADATA_DISK
+from spindle.manifests.claims import claim
+from spindle.manifests.identity import Identity, Voter
+from spindle.manifests.pods import STANDING_TOLERATIONS
+from spindle.placement.room import DiskWant, room
+from spindle.placement.spread import Placed, Site, spread
+from spindle.reconcile import objects
+from spindle.reconcile.actions import Create
+from spindle.reconcile.draft import Draft, Wait
+from spindle.reconcile.inputs import disks_of
+from spindle.reconcile.snapshot import Object
+from spindle.reconcile.state import State
+from spindle.reconcile.steps.brokers import node_of_volume
+
+_ACTION: Final = "CreateClaim"
+
+
+def settle_claims(state: State, draft: Draft, identity: Identity) -> None:
+    """Make the claims that are missing."""
+    _controllers(state, draft, identity)
+    for broker_id, broker in state.brokers.items():
+        pool = state.pool_of(broker)
+        for disk in disks_of(broker):
+            if disk["claim"] in state.claims:
+                _check(draft, identity, state.claims[disk["claim"]], disk["directoryId"])
+            elif pool is not None and disk.get("mode") == "Active":
+                draft.do(
+                    Create(
+                        object=claim(
+                            cluster=state.name,
+                            namespace=state.namespace,
+                            cluster_id=identity.cluster_id,
+                            voters=identity.voters,
+                            node_id=broker_id,
+                            disk=disk["name"],
+                            directory_id=disk["directoryId"],
+                            size=pool.disks.size,
+                            storage_class=pool.disks.storage_class,
+                            pool=pool.name,
+                            rack=broker["spec"].get("rack"),
+                        )
+                    )
+                )
+
+
+def _controllers(state: State, draft: Draft, identity: Identity) -> None:
+    spec = state.spec.controllers
+    if spec.replicas != len(identity.voters):
+        draft.wait(
+            Wait(
+                "ChangeControllers",
+                f"KafkaCluster/{state.name}",
+                "ControllerCountNotSupported",
+                f"The cluster was born with {len(identity.voters)} controllers and the spec asks for {spec.replicas}. "
+                "This version of Spindle does not change their number.",
+                f"Set controllers.replicas back to {len(identity.voters)}.",
+            )
+        )
+    missing = [voter for voter in identity.voters if state.claim(voter.id, METADATA_DISK) is None]
+    for voter in identity.voters:
+        found = state.claim(voter.id, METADATA_DISK)
+        if found is not None:
+            _check(draft, identity, found, voter.directory_id)
+    if not missing or state.snap.unknown & {"nodes", "persistentvolumes", "storageclasses"}:
+        return
+    zones = _zones(state, draft, identity, missing)
+    for voter in missing:
+        if voter.id in zones:
+            draft.do(
+                Create(
+                    object=claim(
+                        cluster=state.name,
+                        namespace=state.namespace,
+                        cluster_id=identity.cluster_id,
+                        voters=identity.voters,
+                        node_id=voter.id,
+                        disk=METADATA_DISK,
+                        directory_id=voter.directory_id,
+                        size=spec.storage.size,
+                        storage_class=spec.storage.storage_class,
+                        rack=zones[voter.id],
+                    )
+                )
+            )
+
+
+def _zones(state: State, draft: Draft, identity: Identity, missing: list[Voter]) -> dict[int, str | None]:
+    """A zone for each controller that has no claim yet."""
+    scheduling, storage = state.spec.scheduling, state.spec.controllers.storage
+    existing = {
+        voter.id: Placed(
+            zone=objects.annotation(found, names.ANN_RACK),
+            node=state.node_of(voter.id) or node_of_volume(state, state.volume(found)),
+        )
+        for voter in identity.voters
+        if (found := state.claim(voter.id, METADATA_DISK)) is not None
+    }
+    result = spread(
+        Site(
+            nodes=state.snap.nodes,
+            topology_key=state.spec.racks.topology_key,
+            tolerations=[*STANDING_TOLERATIONS, *(t.to_dict() for t in scheduling.tolerations)],
+            node_selector=scheduling.node_selector,
+            room=room(
+                state.snap.nodes,
+                state.snap.volumes,
+                state.snap.storage_classes,
+                [DiskWant(storage.size, storage.storage_class)],
+            ),
+            shared_nodes=scheduling.shared_nodes,
+            what="controller",
+        ),
+        existing,
+        [voter.id for voter in missing],
+    )
+    for refusal in result.problems:
+        draft.wait(Wait.refused("PlaceController", f"KafkaCluster/{state.name}", refusal))
+    return dict(result.assignments)
+
+
+def _check(draft: Draft, identity: Identity, found: Object, directory_id: str) -> None:
+    """A claim of the right name that is somebody else's, or another disk's (rule 7)."""
+    thing = f"PersistentVolumeClaim/{objects.name(found)}"
+    carried = objects.annotation(found, names.ANN_DIRECTORY_ID)
+    if objects.annotation(found, names.ANN_CLUSTER_ID) != identity.cluster_id or carried != directory_id:
+        draft.wait(
+            Wait(
+                "UseClaim",
+                thing,
+                "ClaimNotOurs",
+                f"{objects.name(found)} carries directory id {carried or 'none'}; on record for this disk is {directory_id}. "
+                "What is on it decides: preflight uses only the disk that is on record.",
+                f"Restore the annotation {names.ANN_DIRECTORY_ID}, or move the claim out of the way.",
+            )
+        )

@@ -1,0 +1,305 @@
+"""What preflight found on the disks, and what follows: clearances (rules 1 and 13), placeholders, and a word to the owner."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, Final
+
+from spindle.cluster import names
+from spindle.cluster.layout import METADATA_DISK
+from spindle.cluster.refusal import Refusal
+from spindle.disks import facts
+from spindle.disks.rules import Cleared, may_clear, may_format, may_format_voter
+from spindle.manifests.identity import Identity, identity_map
+from spindle.reconcile import objects
+from spindle.reconcile.actions import Patch
+from spindle.reconcile.draft import Draft, Wait
+from spindle.reconcile.inputs import disks_of
+from spindle.reconcile.reports import inspected
+from spindle.reconcile.snapshot import Object
+from spindle.reconcile.state import State
+from spindle.reconcile.steps.brokers import Records
+from spindle.reconcile.steps.takedown import Wanted
+
+ANN_BORN: Final = f"{names.GROUP}/born"
+NO_UUID: Final = "none"  # recorded for a file system that has no UUID
+_VALID: Final = 600  # seconds that a clearance is good for
+_RENEW: Final = 60
+_ACTION: Final = "Format"
+_UNUSABLE: Final = frozenset({facts.FOREIGN, facts.NOT_MOUNTED, facts.DEAD, facts.READONLY})
+
+Found = Mapping[str, Any]
+
+
+def settle_disks(
+    state: State, draft: Draft, identity: Identity, records: Records, wanted: dict[int, Wanted]
+) -> None:
+    """Clear blank disks for formatting, write down what was formatted, set dead ones aside."""
+    _note_birth(state, draft)
+    for broker_id, broker in state.brokers.items():
+        pod = state.pods.get(broker_id)
+        if pod is not None and not objects.deleting(pod):
+            _settle_broker(state, draft, records, wanted, broker, pod)
+    for node_id in state.controller_ids:
+        pod = state.pods.get(node_id)
+        found = inspected(pod).get(METADATA_DISK)
+        if pod is not None and found is not None and not objects.deleting(pod):
+            _settle_controller(state, draft, identity, node_id, pod, found)
+
+
+def born(state: State) -> bool:
+    """Whether the cluster ever was up; from then on nothing is formatted without asking Kafka."""
+    record = state.config_maps.get(names.identity_map(state.name))
+    return record is not None and objects.annotation(record, ANN_BORN) == "true"
+
+
+def _note_birth(state: State, draft: Draft) -> None:
+    record = state.config_maps.get(names.identity_map(state.name))
+    if record is not None and not born(state) and state.kafka.brokers and state.kafka.partitions is not None:
+        draft.do(
+            Patch(
+                kind="ConfigMap",
+                name=objects.name(record),
+                uid=objects.uid(record),
+                body={"metadata": {"annotations": {ANN_BORN: "true"}}},
+                reason="ClusterBorn",
+                message="Kafka is up for the first time; from now on no disk is formatted without asking it.",
+            )
+        )
+
+
+def _settle_broker(
+    state: State, draft: Draft, records: Records, wanted: dict[int, Wanted], broker: Object, pod: Object
+) -> None:
+    broker_id = int(broker["spec"]["id"])
+    report = inspected(pod)
+    disks = disks_of(broker)
+    usable = [d for d in disks if (report.get(d["name"]) or {}).get("state") in (facts.OURS, facts.BLANK)]
+    cleared = []
+    for disk in disks:
+        found = report.get(disk["name"]) or {}
+        what = found.get("state")
+        if disk.get("mode") == facts.PLACEHOLDER:
+            draft.wait(_set_aside(broker, disk))
+        elif what == facts.OURS:
+            if not disk.get("fsUuid"):
+                records.note_disk(broker_id, disk["name"], fsUuid=found.get("fsUuid") or NO_UUID)
+        elif what == facts.BLANK and not _prepared(pod):
+            if _clear_broker_disk(state, draft, records, broker_id, disk, found):
+                cleared.append(_clearance(disk["name"], disk["pvUid"], disk["fsUuid"], disk["directoryId"]))
+        elif what in _UNUSABLE or _volume_unreadable(state, disk, pod):
+            _unusable(draft, records, wanted, broker, disk, found, alone=not usable, running=_prepared(pod))
+        if _prepared(pod) and what in (facts.OURS, facts.BLANK):
+            _remember(state, draft, disk["claim"], found)
+    _give(state, draft, pod, cleared)
+
+
+def _clear_broker_disk(
+    state: State, draft: Draft, records: Records, broker_id: int, disk: Found, found: Found
+) -> bool:
+    """Whether this blank disk may be formatted now; the record of that comes a pass before the clearance itself."""
+    thing = f"KafkaBroker/{names.broker_name(state.name, broker_id)}"
+    fs_uuid = found.get("fsUuid") or NO_UUID
+    if not disk.get("pvUid"):
+        return False  # which volume it is will be known in a moment
+    if disk.get("fsUuid"):
+        recorded = [Cleared(disk["directoryId"], disk["pvUid"], disk["fsUuid"])]
+        refusal = may_clear(disk["directoryId"], disk["pvUid"], fs_uuid, recorded)
+        if refusal is None and _was_formatted(state, disk["claim"], fs_uuid):
+            refusal = _emptied(disk["name"])
+        if refusal is not None:
+            draft.wait(Wait.refused(_ACTION, f"{thing}/{disk['name']}", refusal))
+            return False
+        return True
+    # Before the first birth there is nothing to ask and nothing to lose; later Kafka must say what the broker holds.
+    on_disk = () if state.kafka.partitions is None and not born(state) else None
+    refusal = may_format(state.kafka, broker_id, on_disk)
+    if refusal is not None:
+        draft.wait(Wait.refused(_ACTION, f"{thing}/{disk['name']}", refusal))
+    else:
+        records.note_disk(broker_id, disk["name"], fsUuid=fs_uuid)
+    return False
+
+
+def _settle_controller(
+    state: State, draft: Draft, identity: Identity, node_id: int, pod: Object, found: Found
+) -> None:
+    claim = state.claim(node_id, METADATA_DISK)
+    volume = state.volume(claim)
+    voter = next((v for v in identity.voters if v.id == node_id), None)
+    if claim is None or volume is None or voter is None:
+        return
+    if _prepared(pod):
+        if objects.kafka_ever_ran(pod):
+            _remember(state, draft, objects.name(claim), found)
+        return
+    thing = f"Pod/{objects.name(pod)}"
+    if found.get("state") in _UNUSABLE:
+        draft.wait(
+            Wait(
+                "UseDisk", thing, "DiskUnusable", str(found.get("problem") or found["state"]), _way_out(found)
+            )
+        )
+        return
+    if found.get("state") != facts.BLANK:
+        return
+    fs_uuid, pv_uid = found.get("fsUuid") or NO_UUID, objects.uid(volume)
+    recorded = [Cleared(d, c["pvUid"], c["fsUuid"]) for d, c in identity.clearances.items()]
+    formatted = objects.annotation(claim, names.ANN_FS_UUID) is not None
+    refusal = may_format_voter(voter.directory_id, pv_uid, fs_uuid, recorded, seen_running=formatted)
+    if refusal is not None:
+        draft.wait(Wait.refused(_ACTION, thing, refusal))
+    elif voter.directory_id not in identity.clearances:
+        _record_voter(state, draft, identity, voter.directory_id, objects.name(claim), pv_uid, fs_uuid)
+    else:
+        _give(state, draft, pod, [_clearance(METADATA_DISK, pv_uid, fs_uuid, voter.directory_id)])
+
+
+def _record_voter(
+    state: State, draft: Draft, identity: Identity, directory_id: str, claim: str, pv_uid: str, fs_uuid: str
+) -> None:
+    """Write down which file system a voter's directory id goes to, before it does."""
+    record = state.config_maps[names.identity_map(state.name)]
+    entry = {"claim": claim, "pvUid": pv_uid, "fsUuid": fs_uuid}
+    fresh = replace(identity, clearances={**identity.clearances, directory_id: entry})
+    draft.do(
+        Patch(
+            kind="ConfigMap",
+            name=objects.name(record),
+            uid=objects.uid(record),
+            body={"data": identity_map(state.name, state.namespace, fresh)["data"]},
+            resource_version=objects.version(record),
+        )
+    )
+
+
+def _clearance(disk: str, pv_uid: str, fs_uuid: str, directory_id: str) -> dict[str, Any]:
+    return {
+        "disk": disk,
+        "pvUid": pv_uid,
+        "fsUuid": None if fs_uuid == NO_UUID else fs_uuid,
+        "directoryId": directory_id,
+    }
+
+
+def _give(state: State, draft: Draft, pod: Object, cleared: list[dict[str, Any]]) -> None:
+    """Put clearances on the pod, unless they are there and good for a while."""
+    if not cleared:
+        return
+    try:
+        given = json.loads(objects.annotation(pod, names.ANN_CLEARANCE) or "[]")
+        there = {json.dumps({k: v for k, v in e.items() if k != "expires"}, sort_keys=True): e for e in given}
+        good = all(
+            there.get(json.dumps(entry, sort_keys=True), {}).get("expires", 0) > state.now + _RENEW
+            for entry in cleared
+        )
+    except (ValueError, TypeError, AttributeError):
+        good = False
+    if good:
+        return
+    expires = int(state.now) + _VALID
+    text = json.dumps([entry | {"expires": expires} for entry in cleared])
+    disks = ", ".join(entry["disk"] for entry in cleared)
+    draft.do(
+        Patch(
+            kind="Pod",
+            name=objects.name(pod),
+            uid=objects.uid(pod),
+            body={"metadata": {"annotations": {names.ANN_CLEARANCE: text}}},
+            reason="DiskCleared",
+            message=f"{objects.name(pod)} may format {disks}: blank, and no data is lost by it.",
+        )
+    )
+
+
+def _remember(state: State, draft: Draft, claim_name: str, found: Found) -> None:
+    """Note on the claim which file system carries the disk's identity now."""
+    claim = state.claims.get(claim_name)
+    fs_uuid = found.get("fsUuid") or NO_UUID
+    if claim is not None and objects.annotation(claim, names.ANN_FS_UUID) is None:
+        draft.do(
+            Patch(
+                kind="PersistentVolumeClaim",
+                name=claim_name,
+                uid=objects.uid(claim),
+                body={"metadata": {"annotations": {names.ANN_FS_UUID: fs_uuid}}},
+            )
+        )
+
+
+def _was_formatted(state: State, claim_name: str, fs_uuid: str) -> bool:
+    claim = state.claims.get(claim_name)
+    return claim is not None and objects.annotation(claim, names.ANN_FS_UUID) == fs_uuid
+
+
+def _emptied(disk: str) -> Refusal:
+    return Refusal(
+        rule=1,
+        reason="DiskEmptied",
+        message=f"{disk} is the same file system as before, but everything on it is gone.",
+        unblocked_by="Restore its contents; or make a new file system on it, so that it counts as a new disk.",
+    )
+
+
+def _prepared(pod: Object) -> bool:
+    """Whether preflight came to its good end in this pod."""
+    ended = (objects.container_status(pod, names.CONTAINER_PREFLIGHT).get("state") or {}).get(
+        "terminated"
+    ) or {}
+    return ended.get("exitCode") == 0
+
+
+def _volume_unreadable(state: State, disk: Found, pod: Object) -> bool:
+    """Whether the runtime can't make a container because it cannot read this disk's path on the node."""
+    volume = state.volume(state.claims.get(disk["claim"]))
+    path = (((volume or {}).get("spec") or {}).get("local") or {}).get("path")
+    for container in (names.CONTAINER_INSPECT, names.CONTAINER_PREFLIGHT, names.CONTAINER_KAFKA):
+        waiting = objects.waiting(pod, container) or {}
+        if waiting.get("reason") == "CreateContainerError" and path and path in str(waiting.get("message")):
+            return True
+    return False
+
+
+def _unusable(
+    draft: Draft,
+    records: Records,
+    wanted: dict[int, Wanted],
+    broker: Object,
+    disk: Found,
+    found: Found,
+    *,
+    alone: bool,
+    running: bool,
+) -> None:
+    """A disk that can't be used: start without it if it ever was in use and another one is left, and say so."""
+    broker_id, name = int(broker["spec"]["id"]), disk["name"]
+    problem = str(found.get("problem") or "the node cannot read its path")
+    draft.wait(
+        Wait(
+            "UseDisk",
+            f"KafkaBroker/{objects.name(broker)}/{name}",
+            "DiskUnusable",
+            f"{name}: {problem}",
+            _way_out(found),
+        )
+    )
+    # Where preflight let Kafka start all the same, Kafka keeps the dir offline and the broker runs.
+    if disk.get("fsUuid") and not alone and not running:
+        records.note_disk(broker_id, name, mode=facts.PLACEHOLDER)
+        wanted.setdefault(broker_id, Wanted("DiskUnusable", f"it starts without {name}"))
+
+
+def _way_out(found: Found) -> str:
+    return str(found.get("wayOut") or "Put the right disk back, mounted and writable.")
+
+
+def _set_aside(broker: Object, disk: Found) -> Wait:
+    name = objects.name(broker)
+    return Wait(
+        "UseDisk",
+        f"KafkaBroker/{name}/{disk['name']}",
+        "DiskSetAside",
+        f"{name} was started without {disk['name']}, which could not be used.",
+        f"When the disk is back in its place, set spec.stopped of KafkaBroker {name} to true, wait until its pod is gone, and "
+        "set it to false: every disk is tried again then.",
+    )

@@ -1,0 +1,159 @@
+"""The pods: made when all that they need is there, and said to be outdated when they no longer are what the spec says."""
+
+from typing import Final
+
+from spindle.cluster import names
+from spindle.manifests.identity import Identity
+from spindle.manifests.inputs import ClusterInputs, NodeInputs
+from spindle.manifests.pods import broker_pod, controller_pod, spec_hash
+from spindle.reconcile import objects
+from spindle.reconcile.actions import Create, Delete, Patch
+from spindle.reconcile.draft import Draft, Wait
+from spindle.reconcile.inputs import broker_inputs, cluster_inputs, controller_inputs
+from spindle.reconcile.snapshot import Object
+from spindle.reconcile.state import State
+from spindle.reconcile.steps.takedown import Wanted
+
+_ACTION: Final = "CreatePod"
+
+
+def settle_pods(state: State, draft: Draft, identity: Identity) -> dict[int, Wanted]:
+    """Make missing pods; returns the pods that should go down, and why."""
+    shared = cluster_inputs(state, identity)
+    wanted: dict[int, Wanted] = {}
+    for node_id in state.controller_ids:
+        _settle(state, draft, shared, controller_inputs(state, node_id), node_id, wanted)
+    for node_id, broker in state.brokers.items():
+        if broker["spec"].get("stopped"):
+            _settle_stopped(state, draft, node_id, wanted)
+        else:
+            _settle(state, draft, shared, broker_inputs(state, broker), node_id, wanted)
+    _strangers(state, draft)
+    return wanted
+
+
+def _settle(
+    state: State,
+    draft: Draft,
+    shared: ClusterInputs,
+    inputs: NodeInputs | None,
+    node_id: int,
+    wanted: dict[int, Wanted],
+) -> None:
+    pod = state.pods.get(node_id)
+    if inputs is None:
+        return
+    if pod is None:
+        _make(state, draft, shared, inputs)
+    elif objects.is_over(pod):
+        _clear_away(draft, pod)
+    elif not objects.deleting(pod):
+        if objects.annotation(pod, names.ANN_SPEC_HASH) != spec_hash(shared, inputs):
+            wanted[node_id] = Wanted("SpecChanged", "what it was made from has changed")
+        _mend_labels(draft, pod, _build(shared, inputs))
+
+
+def _build(shared: ClusterInputs, inputs: NodeInputs) -> Object:
+    make = controller_pod if inputs.node_id >= names.FIRST_CONTROLLER_ID else broker_pod
+    return make(shared, inputs)
+
+
+def _make(state: State, draft: Draft, shared: ClusterInputs, inputs: NodeInputs) -> None:
+    """Create a pod once its claims, its certificate and its configuration are there."""
+    missing = [
+        f"claim {disk.claim}"
+        for disk in inputs.disks
+        if disk.mode == "Active" and disk.claim not in state.claims
+    ]
+    leaving = [
+        disk.claim
+        for disk in inputs.disks
+        if disk.mode == "Active" and disk.claim in state.claims and objects.deleting(state.claims[disk.claim])
+    ]
+    secret = state.secrets.get(names.tls_secret(state.name, inputs.node_id))
+    if secret is None or secret.certificate is None:
+        missing.append("its certificate")
+    if names.config_map(state.name, inputs.node_id) not in state.config_maps:
+        missing.append("its configuration")
+    name = names.pod_name(state.name, inputs.node_id)
+    if leaving:
+        draft.wait(
+            Wait(
+                _ACTION,
+                f"Pod/{name}",
+                "ClaimBeingDeleted",
+                f"Claim {leaving[0]} is being deleted, so {name} is not made.",
+                "The claim is gone; a new one is made then, and its disk formatted only if no data is lost by that.",
+            )
+        )
+    elif missing:
+        draft.wait(
+            Wait(
+                _ACTION,
+                f"Pod/{name}",
+                "PartsMissing",
+                f"{name} waits for {', '.join(missing)}.",
+                "Spindle makes them in its next passes.",
+                quiet=True,
+            )
+        )
+    else:
+        draft.do(Create(object=_build(shared, inputs), reason="PodCreated", message=f"{name} was made."))
+
+
+def _settle_stopped(state: State, draft: Draft, node_id: int, wanted: dict[int, Wanted]) -> None:
+    pod = state.pods.get(node_id)
+    if pod is None:
+        return
+    if objects.is_over(pod):
+        _clear_away(draft, pod)
+    elif not objects.deleting(pod):
+        wanted[node_id] = Wanted("Stopped", "spec.stopped of its KafkaBroker is true")
+
+
+def _clear_away(draft: Draft, pod: Object) -> None:
+    """A pod whose containers have ended for good only occupies its name."""
+    if not objects.deleting(pod):
+        why = str((pod.get("status") or {}).get("reason") or (pod.get("status") or {}).get("phase"))
+        draft.do(
+            Delete(
+                kind="Pod",
+                name=objects.name(pod),
+                uid=objects.uid(pod),
+                reason="PodEnded",
+                message=f"{objects.name(pod)} had ended ({why}) and is made anew.",
+            )
+        )
+
+
+def _mend_labels(draft: Draft, pod: Object, wanted: Object) -> None:
+    """Put back labels that were edited by hand: services and budgets find the pod by them."""
+    right = objects.labels(wanted)
+    wrong = {key: value for key, value in right.items() if objects.labels(pod).get(key) != value}
+    if wrong:
+        draft.do(
+            Patch(
+                kind="Pod",
+                name=objects.name(pod),
+                uid=objects.uid(pod),
+                body={"metadata": {"labels": wrong}},
+                reason="LabelsRestored",
+                message=f"Labels of {objects.name(pod)} were put back: {', '.join(sorted(wrong))}.",
+            )
+        )
+
+
+def _strangers(state: State, draft: Draft) -> None:
+    """Pods with one of our names that no KafkaBroker stands behind."""
+    for node_id, pod in state.pods.items():
+        if node_id not in state.brokers and node_id not in state.controller_ids:
+            draft.wait(
+                Wait(
+                    "RemovePod",
+                    f"Pod/{objects.name(pod)}",
+                    "PodWithoutBroker",
+                    f"{objects.name(pod)} looks like a pod of this cluster, but there is no KafkaBroker for it. "
+                    "It is left alone.",
+                    "Delete the pod if nobody needs it.",
+                )
+            )

@@ -1,0 +1,59 @@
+"""What surrounds the pods: Services, disruption budgets, and each node's configuration."""
+
+from collections.abc import Mapping
+
+from spindle.manifests.budgets import broker_budget, controller_budget
+from spindle.manifests.common import drifted, with_applied
+from spindle.manifests.config_maps import node_config_map
+from spindle.manifests.identity import Identity
+from spindle.manifests.inputs import VoterInputs
+from spindle.manifests.services import services
+from spindle.reconcile import objects
+from spindle.reconcile.actions import Apply
+from spindle.reconcile.draft import Draft
+from spindle.reconcile.inputs import broker_inputs, cluster_inputs, controller_inputs
+from spindle.reconcile.snapshot import Object
+from spindle.reconcile.state import State
+
+
+def settle_services(state: State, draft: Draft) -> None:
+    """Services and budgets: made, and put back where they were changed or deleted by hand."""
+    if "services" not in state.snap.unknown:
+        live = objects.by_name(state.snap.services)
+        for wanted in services(state.cluster):
+            _settle(draft, wanted, live)
+    if "poddisruptionbudgets" not in state.snap.unknown:
+        live = objects.by_name(state.snap.budgets)
+        brokers = max(len(state.brokers), sum(pool.replicas for pool in state.spec.broker_pools))
+        _settle(draft, broker_budget(state.cluster, brokers), live)
+        _settle(draft, controller_budget(state.cluster, len(state.controller_ids)), live)
+
+
+def settle_configuration(state: State, draft: Draft, identity: Identity) -> None:
+    """The ConfigMap of every controller and broker."""
+    shared = cluster_inputs(state, identity)
+    voters = tuple(VoterInputs(node_id=v.id, directory_id=v.directory_id) for v in identity.voters)
+    inputs = [controller_inputs(state, node_id) for node_id in state.controller_ids]
+    inputs += [broker_inputs(state, broker) for broker in state.brokers.values()]
+    for node in inputs:
+        if node is not None:
+            _settle(draft, node_config_map(shared, node, voters), state.config_maps)
+
+
+def _settle(draft: Draft, wanted: Object, live: Mapping[str, Object]) -> None:
+    """Apply an object unless it says already what it should."""
+    wanted = with_applied(wanted)
+    found = live.get(objects.name(wanted))
+    if found is not None and not drifted(wanted, found):
+        return
+    kind, name = wanted["kind"], objects.name(wanted)
+    if found is None:
+        draft.do(Apply(object=wanted))
+    else:
+        draft.do(
+            Apply(
+                object=wanted,
+                reason="Restored",
+                message=f"{kind} {name} was not as it should be and was put right.",
+            )
+        )
