@@ -614,7 +614,7 @@ class KafkaClusterStatus(ApiModel):
     racks: list[RackStatus] = Field(
         default_factory=list,
         description="Racks that have brokers, and which.",
-        json_schema_extra=list_map("rack", most=256),
+        json_schema_extra=list_map("rack", most=1000),
     )
     rack_count: Count | None = Field(None, description="How many racks have brokers.")
     brokers: Tally | None = Field(None, description="Brokers: how many there should be, how many are ready.")
@@ -627,12 +627,12 @@ class KafkaClusterStatus(ApiModel):
     waiting: list[Waiting] = Field(
         default_factory=list,
         description="Every action that is held back, why, since when, and what would let it go on.",
-        json_schema_extra=atomic(most=256),
+        json_schema_extra=atomic(most=1000),
     )
     taking_down: list[TakingDown] = Field(
         default_factory=list,
         description="Pods that are going down by Spindle's own hand.",
-        json_schema_extra=atomic(most=128),
+        json_schema_extra=atomic(most=1000),
     )
 
     @model_validator(mode="after")

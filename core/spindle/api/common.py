@@ -107,7 +107,7 @@ def _text(value: Any) -> Any:
 
 Short = Annotated[str, Field(json_schema_extra=longest(63))]
 Name = Annotated[str, Field(json_schema_extra=longest(253))]
-Sentence = Annotated[str, Field(json_schema_extra=longest(1024))]
+Sentence = Annotated[str, Field(json_schema_extra=longest(32768))]  # a bound that breaks no report
 Path = Annotated[str, Field(json_schema_extra=longest(512))]
 Time = Annotated[str, Field(json_schema_extra={"format": "date-time"})]
 KafkaId = Annotated[str, Field(json_schema_extra=longest(22))]
@@ -229,9 +229,7 @@ class Condition(ApiModel):
     reason: Short = Field(
         "", description="One word in CamelCase that programs can rely on; the manual lists them."
     )
-    message: Annotated[str, Field(json_schema_extra=longest(4096))] = Field(
-        "", description="A sentence for people: what is so, and what would change it."
-    )
+    message: Sentence = Field("", description="A sentence for people: what is so, and what would change it.")
     last_transition_time: Time | None = Field(None, description="When status last changed.")
     observed_generation: int | None = Field(
         None,
