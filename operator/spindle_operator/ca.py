@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from cryptography import x509
-from cryptography.exceptions import InvalidSignature
+from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
@@ -22,6 +22,13 @@ LEAF_DAYS: Final = 365
 
 _BACKDATED: Final = dt.timedelta(hours=1)  # nodes whose clock is behind must take a new certificate, too
 _LONGEST_NAME: Final = 64  # ub-common-name of RFC 5280
+# What the library raises, beside ValueError, for certificates that nobody should have made.
+_MALFORMED: Final = (
+    x509.InvalidVersion,
+    x509.DuplicateExtension,
+    x509.UnsupportedGeneralNameType,
+    UnsupportedAlgorithm,
+)
 
 
 @dataclass(frozen=True)
@@ -144,10 +151,14 @@ def describe(cert_pem: bytes, ca_pem: bytes | None = None) -> Certificate:
     Raises:
         ValueError: it is no certificate.
     """
-    certificate = x509.load_pem_x509_certificate(cert_pem)
-    candidates = [certificate]
-    if ca_pem:
-        candidates += x509.load_pem_x509_certificates(ca_pem)
+    try:
+        return _described(x509.load_pem_x509_certificate(cert_pem), ca_pem)
+    except _MALFORMED as error:
+        raise ValueError(f"the certificate cannot be understood: {error}") from error
+
+
+def _described(certificate: x509.Certificate, ca_pem: bytes | None) -> Certificate:
+    candidates = [certificate, *(x509.load_pem_x509_certificates(ca_pem) if ca_pem else ())]
     signer = next((candidate for candidate in candidates if _signed(certificate, candidate)), None)
     try:
         names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
@@ -214,7 +225,7 @@ def _load_ca(ca: Pem) -> tuple[x509.Certificate, ec.EllipticCurvePrivateKey]:
 def _signed(certificate: x509.Certificate, authority: x509.Certificate) -> bool:
     try:
         certificate.verify_directly_issued_by(authority)
-    except (ValueError, TypeError, InvalidSignature):
+    except (ValueError, TypeError, InvalidSignature, UnsupportedAlgorithm):
         return False
     return True
 
