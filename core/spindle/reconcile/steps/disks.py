@@ -40,11 +40,14 @@ def settle_disks(
         pod = state.pods.get(broker_id)
         if pod is not None and not objects.deleting(pod):
             _settle_broker(state, draft, records, wanted, broker, pod)
+    fresh: dict[str, dict[str, str]] = {}
     for node_id in state.controller_ids:
         pod = state.pods.get(node_id)
         found = inspected(pod).get(METADATA_DISK)
         if pod is not None and found is not None and not objects.deleting(pod):
-            _settle_controller(state, draft, identity, node_id, pod, found)
+            fresh |= _settle_controller(state, draft, identity, node_id, pod, found)
+    if fresh:
+        _record_voters(state, draft, identity, fresh)
 
 
 def born(state: State) -> bool:
@@ -123,26 +126,23 @@ def _clear_broker_disk(
 
 def _settle_controller(
     state: State, draft: Draft, identity: Identity, node_id: int, pod: Object, found: Found
-) -> None:
+) -> dict[str, dict[str, str]]:
+    """Clear a voter's blank disk at the birth; returns what has to be written down before that."""
     claim = state.claim(node_id, METADATA_DISK)
     volume = state.volume(claim)
     voter = next((v for v in identity.voters if v.id == node_id), None)
     if claim is None or volume is None or voter is None:
-        return
+        return {}
+    thing = f"Pod/{objects.name(pod)}"
     if _prepared(pod):
         if objects.kafka_ever_ran(pod):
             _remember(state, draft, objects.name(claim), found)
-        return
-    thing = f"Pod/{objects.name(pod)}"
+        return {}
     if found.get("state") in _UNUSABLE:
-        draft.wait(
-            Wait(
-                "UseDisk", thing, "DiskUnusable", str(found.get("problem") or found["state"]), _way_out(found)
-            )
-        )
-        return
+        problem = str(found.get("problem") or found["state"])
+        draft.wait(Wait("UseDisk", thing, "DiskUnusable", problem, _way_out(found)))
     if found.get("state") != facts.BLANK:
-        return
+        return {}
     fs_uuid, pv_uid = found.get("fsUuid") or NO_UUID, objects.uid(volume)
     recorded = [Cleared(d, c["pvUid"], c["fsUuid"]) for d, c in identity.clearances.items()]
     formatted = objects.annotation(claim, names.ANN_FS_UUID) is not None
@@ -150,24 +150,24 @@ def _settle_controller(
     if refusal is not None:
         draft.wait(Wait.refused(_ACTION, thing, refusal))
     elif voter.directory_id not in identity.clearances:
-        _record_voter(state, draft, identity, voter.directory_id, objects.name(claim), pv_uid, fs_uuid)
+        return {voter.directory_id: {"claim": objects.name(claim), "pvUid": pv_uid, "fsUuid": fs_uuid}}
     else:
         _give(state, draft, pod, [_clearance(METADATA_DISK, pv_uid, fs_uuid, voter.directory_id)])
+    return {}
 
 
-def _record_voter(
-    state: State, draft: Draft, identity: Identity, directory_id: str, claim: str, pv_uid: str, fs_uuid: str
+def _record_voters(
+    state: State, draft: Draft, identity: Identity, fresh: Mapping[str, Mapping[str, str]]
 ) -> None:
-    """Write down which file system a voter's directory id goes to, before it does."""
+    """Write down which file systems the voters' directory ids go to, before they do."""
     record = state.config_maps[names.identity_map(state.name)]
-    entry = {"claim": claim, "pvUid": pv_uid, "fsUuid": fs_uuid}
-    fresh = replace(identity, clearances={**identity.clearances, directory_id: entry})
+    wanted = replace(identity, clearances={**identity.clearances, **fresh})
     draft.do(
         Patch(
             kind="ConfigMap",
             name=objects.name(record),
             uid=objects.uid(record),
-            body={"data": identity_map(state.name, state.namespace, fresh)["data"]},
+            body={"data": identity_map(state.name, state.namespace, wanted)["data"]},
             resource_version=objects.version(record),
         )
     )

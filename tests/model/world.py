@@ -1,0 +1,515 @@
+"""A model of a Kubernetes cluster with Kafka in it: just enough to carry out plans and see where they lead.
+
+It serves the unit and property tests of the core. What is real is proven elsewhere, on a real API server and real Kafka.
+"""
+
+import copy
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from spindle.cluster import names
+from spindle.cluster.view import Broker, KafkaView, LogDir, Partition, Quorum, Voter
+from spindle.reconcile.actions import (
+    Action,
+    Apply,
+    Create,
+    Delete,
+    Evict,
+    GrantAdmin,
+    IssueCa,
+    IssueCertificate,
+    MarkDown,
+    Patch,
+    SetPodCondition,
+)
+from spindle.reconcile.plan import Plan, plan
+from spindle.reconcile.snapshot import Certificate, SecretView, Snapshot
+
+NAMESPACE = "kafka"
+START = 1_790_000_000.0
+
+
+def quickstart(**spec: Any) -> dict[str, Any]:
+    """The twelve-line sample."""
+    return {
+        "apiVersion": names.API_VERSION,
+        "kind": "KafkaCluster",
+        "metadata": {"name": "demo", "namespace": NAMESPACE, "uid": "uid-demo", "generation": 1},
+        "spec": {
+            "version": "4.3.1",
+            "controllers": {"replicas": 3, "storage": {"size": "1Gi"}},
+            "brokerPools": [
+                {
+                    "name": "main",
+                    "replicas": 3,
+                    "disks": {"count": 2, "size": "100Gi", "storageClass": "local-disks"},
+                }
+            ],
+            "racks": {"topologyKey": "topology.kubernetes.io/zone"},
+            **spec,
+        },
+        "status": {},
+    }
+
+
+class ConflictError(Exception):
+    """An action whose guard did not hold."""
+
+
+@dataclass
+class World:
+    """Objects by (kind, name); Kafka's replicas by topic."""
+
+    cluster: dict[str, Any] = field(default_factory=quickstart)
+    objects: dict[tuple[str, str], dict[str, Any]] = field(default_factory=dict)
+    partitions: tuple[Partition, ...] = ()
+    formatted: dict[str, dict[str, Any]] = field(default_factory=dict)  # volume → identity on it
+    granted: bool = False
+    kafka_up: bool = True
+    unknown: frozenset[str] = frozenset()
+    now: float = START
+    writes: int = 0
+    formats: list[tuple[str, str]] = field(default_factory=list)
+    _serial: int = 0
+
+    # -- building ------------------------------------------------------------------------------------------------
+
+    @classmethod
+    def of(cls, zones: str = "abcab", disks: int = 3, **spec: Any) -> "World":
+        """One node per letter, in that zone (``-`` for no label), with so many free local disks each."""
+        world = cls(cluster=quickstart(**spec))
+        for name, provisioner, default in (
+            ("local-disks", "kubernetes.io/no-provisioner", False),
+            ("standard", "x", True),
+        ):
+            world.put(
+                {
+                    "kind": "StorageClass",
+                    "metadata": {
+                        "name": name,
+                        "annotations": {"storageclass.kubernetes.io/is-default-class": str(default).lower()},
+                    },
+                    "provisioner": provisioner,
+                }
+            )
+        for index, zone in enumerate(zones, 1):
+            world.add_node(f"node{index}", None if zone == "-" else f"zone-{zone}", disks)
+        return world
+
+    def add_node(self, name: str, zone: str | None, disks: int) -> None:
+        labels = {"kubernetes.io/hostname": name}
+        if zone:
+            labels["topology.kubernetes.io/zone"] = zone
+        ready = {"conditions": [{"type": "Ready", "status": "True"}]}
+        self.put({"kind": "Node", "metadata": {"name": name, "labels": labels}, "spec": {}, "status": ready})
+        for disk in range(disks):
+            self.put(_volume(f"{name}-disk{disk}", name, "local-disks", f"/mnt/disk{disk}"))
+
+    def put(self, obj: Mapping[str, Any]) -> dict[str, Any]:
+        """Store an object as the API server would: uid, resourceVersion."""
+        self._serial += 1
+        fresh = copy.deepcopy(dict(obj))
+        meta = fresh.setdefault("metadata", {})
+        meta.setdefault("uid", f"uid-{fresh['kind']}-{meta['name']}-{self._serial}")
+        meta["resourceVersion"] = str(self._serial)
+        self.objects[fresh["kind"], meta["name"]] = fresh
+        return fresh
+
+    def get(self, kind: str, name: str) -> dict[str, Any]:
+        return self.objects[kind, name]
+
+    def all(self, kind: str) -> tuple[dict[str, Any], ...]:
+        return tuple(obj for (k, _), obj in sorted(self.objects.items()) if k == kind)
+
+    # -- observing -----------------------------------------------------------------------------------------------
+
+    def snapshot(self) -> Snapshot:
+        self.cluster["metadata"]["resourceVersion"] = str(self._serial)
+        pick = {kind: () if plural in self.unknown else self.all(kind) for kind, plural in _PLURALS.items()}
+        return copy.deepcopy(
+            Snapshot(
+                cluster=self.cluster,
+                spindle_image="spindle:test",
+                entropy=f"entropy-{self._serial}".encode().ljust(32, b"."),
+                nodes=pick["Node"],
+                pods=pick["Pod"],
+                claims=pick["PersistentVolumeClaim"],
+                volumes=pick["PersistentVolume"],
+                storage_classes=pick["StorageClass"],
+                services=pick["Service"],
+                config_maps=pick["ConfigMap"],
+                secrets=tuple(_secret_view(secret) for secret in pick["Secret"]),
+                budgets=pick["PodDisruptionBudget"],
+                brokers=pick["KafkaBroker"],
+                kafka=self.kafka(),
+                admin_granted=self.granted if self.kafka().brokers else None,
+                unknown=self.unknown,
+            )
+        )
+
+    def running(self, role: str) -> list[int]:
+        """Node ids whose Kafka runs."""
+        return sorted(
+            int(pod["metadata"]["labels"][names.LABEL_NODE_ID])
+            for pod in self.all("Pod")
+            if pod["metadata"]["labels"].get(names.LABEL_ROLE) == role and _kafka_state(pod).get("running")
+        )
+
+    def kafka(self) -> KafkaView:
+        brokers, controllers = self.running("broker"), self.running("controller")
+        identity = self.objects.get(("ConfigMap", "demo-identity"))
+        voters = json.loads(identity["data"]["voters"]) if identity else []
+        if not brokers or 2 * len(controllers) <= len(voters) or not self.kafka_up:
+            return KafkaView(error="no broker runs yet")
+        return KafkaView(
+            cluster_id=identity["data"]["clusterId"] if identity else None,
+            brokers={i: Broker(id=i, rack=None, fenced=False, log_dirs=self._log_dirs(i)) for i in brokers},
+            partitions=self.partitions,
+            min_isr={partition.topic: 2 for partition in self.partitions},
+            quorum=Quorum(
+                leader=controllers[0],
+                voters=tuple(Voter(v["id"], v["directoryId"], v["id"] in controllers) for v in voters),
+            ),
+        )
+
+    def _log_dirs(self, broker_id: int) -> tuple[LogDir, ...]:
+        disks = self.get("KafkaBroker", f"demo-broker-{broker_id}")["spec"]["disks"]
+        held = {(p.topic, p.index): 100 for p in self.partitions if broker_id in p.replicas}
+        return tuple(
+            LogDir(
+                names.log_dir(disk["name"]),
+                error=0 if disk["mode"] == "Active" else 56,
+                replicas=held if index == 0 else {},
+                total_bytes=1000,
+                usable_bytes=900,
+            )
+            for index, disk in enumerate(disks)
+        )
+
+    # -- acting --------------------------------------------------------------------------------------------------
+
+    def act(self, action: Action) -> None:
+        """Carry out one action as the edge does, guards included."""
+        self.writes += 1
+        self._serial += 1
+        match action:
+            case Create(object=obj):
+                if (obj["kind"], obj["metadata"]["name"]) in self.objects:
+                    raise ConflictError(obj["metadata"]["name"])
+                self._created(self.put(obj))
+            case Apply(object=obj):
+                live = self.objects.get((obj["kind"], obj["metadata"]["name"]))
+                self.put(_merge(live, obj) if live else obj)
+            case Patch():
+                self._guarded(action.kind, action.name, action.uid, action.resource_version)
+                self.put(_merge(self.get(action.kind, action.name), action.body))
+                self._collect(action.kind, action.name)
+            case SetPodCondition():
+                pod = self._guarded("Pod", action.pod, action.uid, None)
+                _set_condition(pod, action.type, action.status)
+                _set_ready(pod)
+                self.put(pod)
+            case Delete(kind=kind, name=name):
+                self._guarded(kind, name, action.uid, None)["metadata"]["deletionTimestamp"] = "now"
+                self._collect(kind, name)
+            case Evict():
+                self._guarded("Pod", action.pod, action.uid, action.resource_version)
+                del self.objects["Pod", action.pod]
+            case MarkDown():
+                if action.resource_version != self.cluster["metadata"]["resourceVersion"]:
+                    raise ConflictError("takingDown")
+                self.cluster["status"]["takingDown"] = [dict(entry) for entry in action.entries]
+            case IssueCa():
+                self._secret(action.metadata, "ca", "ca", ())
+            case IssueCertificate():
+                self._secret(action.metadata, action.common_name, "ca", action.dns_names)
+            case GrantAdmin():
+                self.granted = True
+
+    def _guarded(self, kind: str, name: str, uid: str, version: str | None) -> dict[str, Any]:
+        obj = self.objects.get((kind, name))
+        if obj is None or obj["metadata"]["uid"] != uid:
+            raise ConflictError(name)
+        if version is not None and obj["metadata"]["resourceVersion"] != version:
+            raise ConflictError(name)
+        return obj
+
+    def _collect(self, kind: str, name: str) -> None:
+        meta = self.get(kind, name)["metadata"]
+        if meta.get("deletionTimestamp") and not meta.get("finalizers"):
+            del self.objects[kind, name]
+
+    def _created(self, obj: dict[str, Any]) -> None:
+        if obj["kind"] == "PersistentVolumeClaim":
+            obj["spec"].setdefault("storageClassName", "standard")
+            obj["status"] = {"phase": "Pending"}
+
+    def _secret(self, metadata: Mapping[str, Any], name: str, issuer: str, hosts: tuple[str, ...]) -> None:
+        view = {
+            "cn": name,
+            "issuer": issuer,
+            "fingerprint": "ca" if name == "ca" else name,
+            "dns": list(hosts),
+        }
+        self.put({"kind": "Secret", "metadata": dict(metadata), "view": view})
+
+    # -- what Kubernetes and preflight do by themselves -------------------------------------------------------------
+
+    def breathe(self) -> None:
+        """Let the scheduler, the volume binder, the kubelet, preflight and Kafka do their next step everywhere."""
+        self.now += 5
+        for pod in self.all("Pod"):
+            if pod["metadata"].get("deletionTimestamp"):
+                del self.objects["Pod", pod["metadata"]["name"]]
+            elif not pod["spec"].get("nodeName"):
+                self._schedule(pod)
+            else:
+                self._start(pod)
+
+    def _schedule(self, pod: dict[str, Any]) -> None:
+        claims = [
+            self.get("PersistentVolumeClaim", v["persistentVolumeClaim"]["claimName"])
+            for v in pod["spec"]["volumes"]
+            if "persistentVolumeClaim" in v
+        ]
+        for node in self.all("Node"):
+            if self._fits(pod, node, claims):
+                for claim in claims:
+                    self._bind(claim, node)
+                pod["spec"]["nodeName"] = node["metadata"]["name"]
+                pod["status"] = {"phase": "Pending", "initContainerStatuses": [], "containerStatuses": []}
+                self.put(pod)
+                return
+        pod["status"] = {
+            "phase": "Pending",
+            "conditions": [
+                {"type": "PodScheduled", "status": "False", "message": "0 nodes: no persistent volume"}
+            ],
+        }
+        self.put(pod)
+
+    def _fits(self, pod: dict[str, Any], node: dict[str, Any], claims: list[dict[str, Any]]) -> bool:
+        name, labels = node["metadata"]["name"], node["metadata"]["labels"]
+        role = pod["metadata"]["labels"][names.LABEL_ROLE]
+        taken = [p for p in self.all("Pod") if p["spec"].get("nodeName") == name]
+        if any(p["metadata"]["labels"][names.LABEL_ROLE] == role for p in taken):
+            return False
+        if node["spec"].get("unschedulable") or node["status"]["conditions"][0]["status"] != "True":
+            return False
+        wanted = json.dumps(pod["spec"].get("affinity", {}).get("nodeAffinity", {}))
+        zone = labels.get("topology.kubernetes.io/zone", "")
+        if "topology.kubernetes.io/zone" in wanted and f'"{zone}"' not in wanted:
+            return False
+        bound = [
+            self.get("PersistentVolume", c["spec"]["volumeName"])
+            for c in claims
+            if c["spec"].get("volumeName")
+        ]
+        if any(_host(volume) not in (None, name) for volume in bound):
+            return False
+        local = [
+            c
+            for c in claims
+            if not c["spec"].get("volumeName") and c["spec"]["storageClassName"] == "local-disks"
+        ]
+        return len(self._free(name)) >= len(local)
+
+    def _free(self, node: str) -> list[dict[str, Any]]:
+        return [
+            v
+            for v in self.all("PersistentVolume")
+            if _host(v) == node
+            and v["status"]["phase"] == "Available"
+            and v["spec"]["storageClassName"] == "local-disks"
+        ]
+
+    def _bind(self, claim: dict[str, Any], node: dict[str, Any]) -> None:
+        if claim["spec"].get("volumeName"):
+            return
+        if claim["spec"]["storageClassName"] == "local-disks":
+            volume = self._free(node["metadata"]["name"])[0]
+        else:
+            volume = self.put(
+                _volume(f"pv-{claim['metadata']['name']}", node["metadata"]["name"], "standard", "/dyn")
+            )
+        volume["status"]["phase"] = "Bound"
+        claim["spec"]["volumeName"] = volume["metadata"]["name"]
+        claim["status"] = {"phase": "Bound"}
+        self.put(volume)
+        self.put(claim)
+
+    def _start(self, pod: dict[str, Any]) -> None:
+        """inspect, then preflight, then Kafka: one step at a time."""
+        status = pod["status"]
+        init = {entry["name"]: entry for entry in status["initContainerStatuses"]}
+        if "inspect" not in init:
+            status["initContainerStatuses"].append(_ended("inspect", {"disks": self._inspect(pod)}))
+        elif "preflight" not in init:
+            if not self._preflight(pod):
+                return
+            status["initContainerStatuses"].append(_ended("preflight", {}))
+        elif not status["containerStatuses"]:
+            status["containerStatuses"].append(
+                {"name": "kafka", "state": {"running": {"startedAt": "x"}}, "restartCount": 0}
+            )
+            status["phase"] = "Running"
+        else:
+            return
+        self.put(pod)
+
+    def _disks(self, pod: dict[str, Any]) -> list[tuple[dict[str, Any], str]]:
+        claims = {
+            v["persistentVolumeClaim"]["claimName"]
+            for v in pod["spec"]["volumes"]
+            if "persistentVolumeClaim" in v
+        }
+        found = []
+        for disk in json.loads(pod["metadata"]["annotations"][names.ANN_DISKS]):
+            node_id = pod["metadata"]["labels"][names.LABEL_NODE_ID]
+            claim = names.claim_name("demo", int(node_id), disk["name"])
+            if claim in claims:
+                found.append((disk, self.get("PersistentVolumeClaim", claim)["spec"]["volumeName"]))
+        return found
+
+    def _inspect(self, pod: dict[str, Any]) -> list[dict[str, Any]]:
+        report = []
+        for disk, volume in self._disks(pod):
+            on_it = self.formatted.get(volume, {})
+            state = on_it.get("state") or (
+                "blank"
+                if not on_it.get("id")
+                else "ours"
+                if on_it["id"] == disk["directoryId"]
+                else "foreign"
+            )
+            report.append(
+                {
+                    "name": disk["name"],
+                    "state": state,
+                    "fsUuid": on_it.get("fs", f"fs-{volume}"),
+                    "mount": f"/dev/{volume}",
+                }
+            )
+        return report
+
+    def _preflight(self, pod: dict[str, Any]) -> bool:
+        """Format what is cleared; True when every disk is ours."""
+        clearances = json.loads(pod["metadata"]["annotations"].get(names.ANN_CLEARANCE, "[]"))
+        ready = True
+        for disk, volume in self._disks(pod):
+            on_it = self.formatted.setdefault(volume, {})
+            if on_it.get("id") == disk["directoryId"] and not on_it.get("state"):
+                continue
+            fs = on_it.get("fs", f"fs-{volume}")
+            good = [c for c in clearances if c["directoryId"] == disk["directoryId"] and c["fsUuid"] == fs]
+            if on_it.get("id") or on_it.get("state") or not good or good[0]["expires"] < self.now:
+                ready = False
+                continue
+            on_it["id"] = disk["directoryId"]
+            self.formats.append((volume, disk["directoryId"]))
+        return ready
+
+    # -- running -------------------------------------------------------------------------------------------------
+
+    def reconcile(self, stop_after: int | None = None) -> Plan:
+        """One pass; dies after so many actions if told to."""
+        made = plan(self.snapshot(), self.now)
+        for count, action in enumerate(made.actions):
+            if stop_after is not None and count >= stop_after:
+                return made
+            self.act(action)
+        self.cluster["status"] |= copy.deepcopy(dict(made.status))
+        for name, status in made.broker_statuses.items():
+            if ("KafkaBroker", name) in self.objects:
+                self.get("KafkaBroker", name)["status"] = copy.deepcopy(dict(status))
+        return made
+
+    def settle(self, passes: int = 60) -> Plan:
+        """Reconcile and breathe until a pass does nothing."""
+        quiet = 0
+        for _ in range(passes):
+            made = self.reconcile()
+            quiet = 0 if made.actions else quiet + 1
+            if quiet >= 6:
+                return made
+            self.breathe()
+        raise AssertionError(f"not settled after {passes} passes: {[type(a).__name__ for a in made.actions]}")
+
+
+_PLURALS = {
+    "Node": "nodes",
+    "Pod": "pods",
+    "PersistentVolumeClaim": "persistentvolumeclaims",
+    "PersistentVolume": "persistentvolumes",
+    "StorageClass": "storageclasses",
+    "Service": "services",
+    "ConfigMap": "configmaps",
+    "Secret": "secrets",
+    "PodDisruptionBudget": "poddisruptionbudgets",
+    "KafkaBroker": "kafkabrokers",
+}
+
+
+def _volume(name: str, node: str, storage_class: str, path: str) -> dict[str, Any]:
+    affinity = {"matchExpressions": [{"key": "kubernetes.io/hostname", "operator": "In", "values": [node]}]}
+    return {
+        "kind": "PersistentVolume",
+        "metadata": {"name": name},
+        "spec": {
+            "capacity": {"storage": "100Gi"},
+            "accessModes": ["ReadWriteOnce"],
+            "storageClassName": storage_class,
+            "local": {"path": path},
+            "nodeAffinity": {"required": {"nodeSelectorTerms": [affinity]}},
+        },
+        "status": {"phase": "Available"},
+    }
+
+
+def _host(volume: dict[str, Any]) -> str | None:
+    terms = volume["spec"]["nodeAffinity"]["required"]["nodeSelectorTerms"]
+    return str(terms[0]["matchExpressions"][0]["values"][0])
+
+
+def _ended(name: str, message: dict[str, Any]) -> dict[str, Any]:
+    return {"name": name, "state": {"terminated": {"exitCode": 0, "message": json.dumps(message)}}}
+
+
+def _kafka_state(pod: dict[str, Any]) -> dict[str, Any]:
+    for entry in (pod.get("status") or {}).get("containerStatuses") or ():
+        if entry["name"] == "kafka":
+            return dict(entry["state"])
+    return {}
+
+
+def _set_condition(pod: dict[str, Any], kind: str, value: bool) -> None:
+    rows = [c for c in pod["status"].get("conditions") or () if c["type"] != kind]
+    pod["status"]["conditions"] = [*rows, {"type": kind, "status": str(value)}]
+
+
+def _set_ready(pod: dict[str, Any]) -> None:
+    gate = any(
+        c["type"] == names.READINESS_GATE and c["status"] == "True" for c in pod["status"]["conditions"]
+    )
+    _set_condition(pod, "Ready", gate and bool(_kafka_state(pod).get("running")))
+
+
+def _merge(live: Mapping[str, Any], change: Mapping[str, Any]) -> dict[str, Any]:
+    """JSON merge patch."""
+    result = copy.deepcopy(dict(live))
+    for key, value in change.items():
+        if isinstance(value, Mapping) and isinstance(result.get(key), Mapping):
+            result[key] = _merge(result[key], value)
+        else:
+            result[key] = copy.deepcopy(value)
+    return result
+
+
+def _secret_view(secret: dict[str, Any]) -> SecretView:
+    view = secret["view"]
+    certificate = Certificate(
+        view["cn"], tuple(view["dns"]), view["issuer"], view["fingerprint"], START + 1e8
+    )
+    return SecretView(secret["metadata"], ("ca.crt", "keystore.pem"), certificate)
