@@ -1,0 +1,128 @@
+"""What Spindle reports of a KafkaCluster."""
+
+from typing import Any, Self
+
+from pydantic import Field, model_validator
+
+from spindle.api.common import (
+    ApiModel,
+    Condition,
+    Count,
+    KafkaId,
+    Name,
+    NodeId,
+    Sentence,
+    Short,
+    Time,
+    atomic,
+    conditions_field,
+    list_map,
+)
+
+
+class Tally(ApiModel):
+    """How many there are and how many are ready."""
+
+    total: Count = Field(0, description="How many there should be.")
+    ready: Count = Field(0, description="How many are ready.")
+    summary: Short = Field("", description="Both as one text: 3/3.")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _sum_up(cls, raw: Any) -> Any:
+        return (
+            {**raw, "summary": f"{raw.get('ready', 0)}/{raw.get('total', 0)}"}
+            if isinstance(raw, dict)
+            else raw
+        )
+
+
+class DiskTally(ApiModel):
+    """How many disks there are and how many are healthy."""
+
+    total: Count = Field(0, description="How many there should be.")
+    healthy: Count = Field(0, description="How many are healthy and in use.")
+    summary: Short = Field("", description="Both as one text: 6/6.")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _sum_up(cls, raw: Any) -> Any:
+        return (
+            {**raw, "summary": f"{raw.get('healthy', 0)}/{raw.get('total', 0)}"}
+            if isinstance(raw, dict)
+            else raw
+        )
+
+
+class RackStatus(ApiModel):
+    """One rack."""
+
+    rack: Name = Field(description="Value of the topology label.")
+    brokers: list[NodeId] = Field(
+        default_factory=list, description="Ids of the brokers there.", json_schema_extra=atomic(most=9000)
+    )
+
+
+class Waiting(ApiModel):
+    """An action that is held back."""
+
+    action: Name = Field(description="What is held back.")
+    object: Name = Field("", description="The object that it is about.")
+    reason: Short = Field(description="One word in CamelCase.")
+    message: Sentence = Field(description="Why it waits, as a sentence.")
+    since: Time | None = Field(None, description="Since when it waits.")
+    unblocked_by: Sentence = Field("", description="What would let it go on.")
+
+
+class TakingDown(ApiModel):
+    """A pod that is going down by our own hand; written before it goes."""
+
+    pod: Name = Field(description="Name of the pod.")
+    uid: Short = Field(description="UID of the pod; a successor has another one.")
+    node_id: NodeId = Field(description="Kafka's node id.")
+    since: Time = Field(description="When the decision was written.")
+    reason: Sentence = Field("", description="Why it goes down.")
+
+
+class KafkaClusterStatus(ApiModel):
+    """What the cluster is."""
+
+    observed_generation: int | None = Field(
+        None,
+        description="Generation of the spec that this status is about.",
+        json_schema_extra={"format": "int64"},
+    )
+    phase: Sentence | None = Field(None, description="The state of things in one sentence.")
+    conditions: list[Condition] = conditions_field()
+    cluster_id: KafkaId | None = Field(None, description="Kafka's own id of the cluster.")
+    version: Short | None = Field(None, description="Release of Kafka that all brokers and controllers run.")
+    bootstrap: Name | None = Field(None, description="Host and port that clients start from.")
+    racks: list[RackStatus] = Field(
+        default_factory=list,
+        description="Racks that have brokers, and which.",
+        json_schema_extra=list_map("rack", most=1000),
+    )
+    rack_count: Count | None = Field(None, description="How many racks have brokers.")
+    brokers: Tally | None = Field(None, description="Brokers: how many there should be, how many are ready.")
+    controllers: Tally | None = Field(
+        None, description="Controllers: how many there should be, how many are ready."
+    )
+    disks: DiskTally | None = Field(
+        None, description="Disks of the brokers: how many there should be, how many are healthy."
+    )
+    waiting: list[Waiting] = Field(
+        default_factory=list,
+        description="Every action that is held back, why, since when, and what would let it go on.",
+        json_schema_extra=atomic(most=1000),
+    )
+    taking_down: list[TakingDown] = Field(
+        default_factory=list,
+        description="Pods that are going down by Spindle's own hand.",
+        json_schema_extra=atomic(most=1000),
+    )
+
+    @model_validator(mode="after")
+    def _count_racks(self) -> Self:
+        if self.racks and self.rack_count is None:
+            object.__setattr__(self, "rack_count", len(self.racks))  # the model is frozen
+        return self

@@ -1,0 +1,252 @@
+"""How a cluster is run: where its pods go, how its disks are watched, when replicas move, how brokers restart."""
+
+from typing import Annotated, Literal
+
+from pydantic import ConfigDict, Field
+
+from spindle.api.common import (
+    ApiModel,
+    Name,
+    Short,
+    Size,
+    Toleration,
+    atomic,
+    hint,
+    list_map,
+    rule,
+    rules,
+)
+
+_LABEL_KEY = "^([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$"
+
+
+class Racks(ApiModel):
+    """What a rack is."""
+
+    topology_key: Annotated[
+        str,
+        Field(
+            json_schema_extra=rules(
+                rule(
+                    f"self.matches('{_LABEL_KEY}')",
+                    "topologyKey is the key of a node label: write for example topology.kubernetes.io/zone",
+                ),
+                maxLength=317,
+            )
+        ),
+    ] = Field(
+        "topology.kubernetes.io/zone",
+        description="The node label whose value is the broker's rack. Brokers and replicas are spread over its values.",
+    )
+
+
+class SecretRef(ApiModel):
+    """A Secret in the same namespace."""
+
+    name: Name = Field(description="Name of the Secret.")
+
+
+class Scheduling(ApiModel):
+    """Where pods may run."""
+
+    tolerations: list[Toleration] = Field(
+        default_factory=list,
+        description="Taints that the pods put up with. Not-ready and unreachable nodes are always tolerated, without "
+        "limit: when a broker goes down is Spindle's to say.",
+        json_schema_extra=atomic(most=32),
+    )
+    priority_class_name: Name | None = Field(None, description="PriorityClass of the pods.")
+    image_pull_secrets: list[SecretRef] = Field(
+        default_factory=list,
+        description="Secrets with which the images are pulled.",
+        json_schema_extra=list_map("name", most=16),
+    )
+    node_selector: dict[str, Short] = Field(
+        default_factory=dict,
+        description="Labels that a node must have to get a broker or a controller.",
+        json_schema_extra={"maxProperties": 32},
+    )
+    shared_nodes: bool = Field(
+        False,
+        description="Let several brokers of this cluster share a node when there are more brokers than nodes.",
+    )
+
+
+_PERCENT = "thresholds are percentages of the disk between 1 and 99: write for example 85"
+
+
+class Thresholds(ApiModel):
+    """Fill levels of a disk, in per cent, at which something is done."""
+
+    model_config = ConfigDict(
+        json_schema_extra=rules(
+            rule(
+                "self.warn < self.move && self.move < self.cordon && self.cordon < self.refuse && self.refuse < self.hardStop",
+                "thresholds must rise: warn < move < cordon < refuse < hardStop, as the defaults 70, 80, 85, 90, 95 do",
+            ),
+            rule(
+                "self.release < self.warn",
+                "release is how far below a threshold the fill must fall before its step is undone: write less than warn, by default 5",
+                field=".release",
+            ),
+        )
+    )
+
+    warn: int = Field(
+        70, description="Warn, in per cent of the disk.", ge=1, le=99, json_schema_extra=hint(_PERCENT)
+    )
+    move: int = Field(
+        80,
+        description="Move replicas away, first to other disks of the broker, in per cent of the disk.",
+        ge=1,
+        le=99,
+        json_schema_extra=hint(_PERCENT),
+    )
+    cordon: int = Field(
+        85,
+        description="Cordon the disk: nothing new is placed on it, in per cent of the disk.",
+        ge=1,
+        le=99,
+        json_schema_extra=hint(_PERCENT),
+    )
+    refuse: int = Field(
+        90,
+        description="Refuse moves that would fill the disk above this, in per cent of the disk.",
+        ge=1,
+        le=99,
+        json_schema_extra=hint(_PERCENT),
+    )
+    hard_stop: int = Field(
+        95,
+        description="The last step, where it is turned on: clients are stopped, in per cent of the disk.",
+        ge=1,
+        le=99,
+        json_schema_extra=hint(_PERCENT),
+    )
+    release: int = Field(
+        5,
+        description="How far the fill must fall below a threshold before its step is undone, in percentage points.",
+        ge=1,
+        le=20,
+        json_schema_extra=hint(
+            "release is how far below a threshold the fill must fall before its step is undone, between 1 and 20 "
+            "percentage points: write for example 5"
+        ),
+    )
+
+
+class DiskPolicy(ApiModel):
+    """How disks are watched and when something is done about them."""
+
+    model_config = ConfigDict(
+        json_schema_extra=rules(
+            rule(
+                "self.hungAfterSeconds > self.probeIntervalSeconds",
+                "hungAfterSeconds must be longer than probeIntervalSeconds, else every slow write is a hung disk: "
+                "write at least twice the interval, by default 10 and 2",
+                field=".hungAfterSeconds",
+            ),
+        )
+    )
+
+    thresholds: Thresholds = Field(
+        default_factory=Thresholds,
+        description="Fill levels at which something is done. Nothing acts on them in this version.",
+    )
+    probe_interval_seconds: int = Field(
+        2,
+        description="Seconds between two probes of a disk. Nothing acts on it in this version.",
+        ge=1,
+        le=60,
+        json_schema_extra=hint("disks are probed every 1 to 60 seconds: write for example 2"),
+    )
+    hung_after_seconds: int = Field(
+        10,
+        description="A disk on which no write completed for so many seconds is hung. Nothing acts on it in this version.",
+        ge=2,
+        le=600,
+        json_schema_extra=hint(
+            "a disk counts as hung after 2 to 600 seconds without a write: write for example 10"
+        ),
+    )
+    grace_seconds: int = Field(
+        600,
+        description="Seconds that a lost disk or broker may take to come back before its replicas are rebuilt "
+        "elsewhere. Nothing acts on it in this version.",
+        ge=0,
+        le=86400,
+        json_schema_extra=hint(
+            "the grace time is between 0 seconds and a day (86400): write for example 600"
+        ),
+    )
+    shared_filesystem: bool = Field(
+        False,
+        description="Accept several disks of a broker on one file system. For trying things out: such disks fill and "
+        "fail together.",
+    )
+
+
+class Rebalance(ApiModel):
+    """When and how replicas are moved for balance. Nothing acts on it in this version."""
+
+    schedule: (
+        Annotated[
+            str,
+            Field(
+                json_schema_extra=rules(
+                    rule(
+                        "self.matches('^(@(hourly|daily|weekly|monthly)|[-0-9A-Za-z*/,]+( [-0-9A-Za-z*/,]+){4})$')",
+                        "schedule has the five fields of cron (minute, hour, day, month, weekday) or is @daily: write "
+                        "for example '0 3 * * *' for three o'clock each night",
+                    ),
+                    maxLength=128,
+                )
+            ),
+        ]
+        | None
+    ) = Field(
+        None,
+        description="When a plan is made, as cron writes it, in UTC: '0 3 * * *'. Left out, never by itself. "
+        "Nothing acts on it in this version.",
+    )
+    approval: Literal["manual", "auto"] = Field(
+        "manual",
+        description="manual: a person approves each KafkaRebalance; auto: it is carried out once it is valid. "
+        "Nothing acts on it in this version.",
+    )
+    max_bytes: Size | None = Field(
+        None,
+        description="Most bytes that one plan may move, a quantity: 500Gi. Left out, no limit. "
+        "Nothing acts on it in this version.",
+    )
+    max_duration_minutes: int | None = Field(
+        None,
+        description="Most minutes that one plan may take. Left out, no limit. Nothing acts on it in this version.",
+        ge=1,
+        le=10080,
+        json_schema_extra=hint("a plan may take between 1 minute and a week (10080): write for example 240"),
+    )
+
+
+class Rolling(ApiModel):
+    """How brokers are restarted."""
+
+    max_unavailable: int = Field(
+        1,
+        description="Most brokers that Spindle takes down at once. Whatever it says, no partition goes below its "
+        "minimum of in-sync replicas.",
+        ge=1,
+        le=100,
+        json_schema_extra=hint(
+            "maxUnavailable is between 1 and 100 brokers: write 1 to restart one at a time; to hold all restarts, "
+            "write paused: true"
+        ),
+    )
+
+
+class Metrics(ApiModel):
+    """What can be measured."""
+
+    enabled: bool = Field(
+        True, description="Offer the metrics of brokers and controllers to Prometheus, on port 9404."
+    )
