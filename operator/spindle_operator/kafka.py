@@ -8,6 +8,7 @@ the connection manager, each to a broker of our choice, each with a time-out; th
 import asyncio
 import base64
 import concurrent.futures
+import contextlib
 import logging
 import os
 import ssl
@@ -19,13 +20,10 @@ from typing import Any, Final, TypeVar
 
 from kafka.admin import (
     ACL,
-    ACLFilter,
     ACLOperation,
     ACLPermissionType,
-    ACLResourcePatternType,
     KafkaAdminClient,
     ResourcePattern,
-    ResourcePatternFilter,
     ResourceType,
 )
 from kafka.errors import KafkaError, for_code
@@ -114,28 +112,27 @@ class KafkaGate:
         self._pool = concurrent.futures.ThreadPoolExecutor(1, f"kafka-{cluster}")
         self._busy: concurrent.futures.Future[Any] | None = None
 
-    async def look(self, access: Access | str) -> tuple[KafkaView, bool | None]:
+    async def look(self, access: Access | str) -> KafkaView:
         """Ask Kafka everything that a pass needs.
 
         Args:
             access: how to reach it, or why not to try.
-
-        Returns:
-            the view, and whether the admin principal has its ACLs (None if that could not be read).
         """
         if isinstance(access, str):
             await self.close()
-            return KafkaView(error=access), None
+            return KafkaView(error=access)
         try:
             link = await self._renewed(access)
-            view, granted, clean = await self._threaded(link.look)
+            view, clean = await self._threaded(link.look)
         except _GONE as error:
             metrics.KAFKA_FAILURES.labels(self._cluster, type(error).__name__).inc()
             await self.close()
-            return KafkaView(error=_sentence(error)), None
+            return KafkaView(error=_sentence(error))
         if not clean:
-            await self.close()
-        return view, granted
+            self._identity = (
+                ""  # the next look connects anew; what this pass still has to do may use what we have
+            )
+        return view
 
     async def grant_admin(self) -> None:
         """Give the admin principal its ACLs. Raises KafkaError or OSError."""
@@ -150,8 +147,9 @@ class KafkaGate:
         """Forget the connection; the next look makes a new one."""
         link, self._link, self._identity = self._link, None, ""
         if link is not None:
-            # Closing waits for the client's own thread: not on our loop.
-            await asyncio.get_running_loop().run_in_executor(None, link.close)
+            # Closing waits for the client's own thread, which may hang in a call of its own.
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(asyncio.to_thread(link.close), self._timeout)
 
     async def shutdown(self) -> None:
         """Close for good."""
@@ -170,7 +168,9 @@ class KafkaGate:
             hosts = await self._answering(access.hosts, context)
             if not hosts:
                 raise ConnectionError(f"none of the {len(access.hosts)} running brokers takes connections")
-            self._link = await self._threaded(lambda: Link(hosts, self._port, context, self._timeout))
+            self._link = await self._threaded(
+                lambda: Link(self._cluster, hosts, self._port, context, self._timeout)
+            )
             # A broker that did not answer is asked again by making a new client, hence the identity of those that did.
             self._identity = access.identity if len(hosts) == len(access.hosts) else ""
         return self._link
@@ -216,7 +216,10 @@ def _sentence(error: BaseException) -> str:
 class Link:
     """A connected admin client. All methods block; all raise KafkaError, OSError or RuntimeError."""
 
-    def __init__(self, hosts: Mapping[int, str], port: int, context: ssl.SSLContext, timeout: float) -> None:
+    def __init__(
+        self, cluster: str, hosts: Mapping[int, str], port: int, context: ssl.SSLContext, timeout: float
+    ) -> None:
+        self._cluster = cluster
         self._hosts = hosts
         self._timeout_ms = int(timeout * 1000)
         self._failed = False
@@ -239,13 +242,13 @@ class Link:
 
     # The look
 
-    def look(self) -> tuple[KafkaView, bool | None, bool]:
-        """Everything at once: the view, whether the admin has its ACLs, and whether every answer came."""
+    def look(self) -> tuple[KafkaView, bool]:
+        """Everything at once: the view, and whether every answer came."""
         self._failed = False
         quorum, node = self._quorum()
         if node is None:
             # Without a quorum there is no telling how old a broker's metadata is: unknown, not stale.
-            return KafkaView(quorum=quorum), None, False
+            return KafkaView(quorum=quorum), False
         cluster = self._try(lambda: self._describe_cluster(node))
         partitions = self._try(lambda: self._partitions(node))
         view = KafkaView(
@@ -256,8 +259,7 @@ class Link:
             quorum=quorum,
             metadata_version=self._try(lambda: self._metadata_version(node)),
         )
-        granted = self._try(self._admin_granted)
-        return view, granted, not self._failed
+        return view, not self._failed
 
     def _try(self, call: Callable[[], _T]) -> _T | None:
         """The call's result; None, noted, where it could not be had."""
@@ -265,7 +267,8 @@ class Link:
             return call()
         except (KafkaError, OSError) as error:
             self._failed = True
-            log.info("Kafka did not say: %s", _sentence(error))
+            metrics.KAFKA_FAILURES.labels(self._cluster, type(error).__name__).inc()
+            log.info("%s: Kafka did not say: %s", self._cluster, _sentence(error))
             return None
 
     def _send(self, request: Any, node: int) -> Any:
@@ -374,17 +377,6 @@ class Link:
         return levels.get("metadata.version")
 
     # The admin principal
-
-    def _admin_granted(self) -> bool:
-        anything = ResourcePatternFilter(ResourceType.ANY, None, ACLResourcePatternType.ANY)
-        wanted = ACLFilter(_ADMIN, None, ACLOperation.ANY, ACLPermissionType.ALLOW, anything)
-        acls, _ = self._admin.describe_acls(wanted)
-        have = {
-            (acl.resource_pattern.resource_type, acl.resource_pattern.resource_name)
-            for acl in acls
-            if acl.operation is ACLOperation.ALL and acl.host == "*"
-        }
-        return have >= set(_ADMIN_MAY)
 
     def grant_admin(self) -> None:
         """Create the admin principal's ACLs; those that exist stay as they are."""

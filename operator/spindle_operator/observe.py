@@ -92,7 +92,7 @@ async def observe(kube: Kube, cluster: Json, image: str, gate: KafkaGate) -> See
         read(VOLUME, None, None),
         read(STORAGE_CLASS, None, None),
     )
-    view, granted = await gate.look(access(name, namespace, pods, secrets, known="pods" not in problems))
+    kafka = await gate.look(access(name, namespace, pods, secrets, known="pods" not in problems))
     snapshot = Snapshot(
         cluster=cluster,
         spindle_image=image,
@@ -107,8 +107,7 @@ async def observe(kube: Kube, cluster: Json, image: str, gate: KafkaGate) -> See
         secrets=tuple(secret_view(secret) for secret in secrets),
         budgets=tuple(budgets),
         brokers=tuple(broker for broker in brokers if _of_cluster(broker, name)),
-        kafka=view,
-        admin_granted=granted,
+        kafka=kafka,
         unknown=frozenset(problems),
     )
     return Seen(snapshot, problems)
@@ -138,7 +137,7 @@ def secret_view(secret: Mapping[str, Any]) -> SecretView:
     certificate: Certificate | None = None
     if pem:
         try:
-            certificate = ca.describe(pem)
+            certificate = ca.describe(pem, _decoded(data, "ca.crt"))
         except ValueError:
             log.warning("Secret %s holds a certificate that cannot be read", secret["metadata"]["name"])
     return SecretView(metadata=secret["metadata"], keys=tuple(sorted(data)), certificate=certificate)

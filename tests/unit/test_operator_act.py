@@ -1,0 +1,159 @@
+from typing import Any
+
+import pytest
+
+from spindle.reconcile.actions import (
+    Apply,
+    Create,
+    Delete,
+    ElectPreferred,
+    Evict,
+    GrantAdmin,
+    MarkDown,
+    Patch,
+    SetPodCondition,
+)
+from spindle_operator.act import CONFLICT, DONE, FAILED, GONE, REFUSED, Actor, LeadershipLostError, describe
+from spindle_operator.kube import ApiError
+from tests.unit.operator_fakes import FakeKube, cluster, conflict
+
+POD = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "demo-broker-0"}}
+MAP = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "demo-map"}}
+
+
+class Gate:
+    def __init__(self, error: Exception | None = None) -> None:
+        self.error = error
+        self.asked = []
+
+    async def grant_admin(self) -> None:
+        self.asked.append("grant")
+        if self.error:
+            raise self.error
+
+    async def elect_preferred(self, partitions: Any) -> None:
+        self.asked.append(tuple(partitions))
+
+
+def actor(kube: FakeKube, gate: Gate | None = None, leading: Any = lambda: True) -> Actor:
+    return Actor(kube, cluster(), gate or Gate(), leading)
+
+
+async def test_actions_are_carried_out_in_order() -> None:
+    kube = FakeKube()
+    actions = [
+        Create(object=POD),
+        Apply(object=MAP),
+        Delete(kind="Service", name="s", uid="u"),
+        Evict(pod="p", uid="u", resource_version="3"),
+    ]
+    results = await actor(kube).run(actions)
+    assert [result.outcome for result in results] == [DONE] * 4
+    assert [verb for verb, _, _ in kube.calls] == ["create", "apply", "delete", "evict"]
+
+
+@pytest.mark.parametrize(
+    "action",
+    [
+        pytest.param(Create(object=POD), id="create"),
+        pytest.param(MarkDown(resource_version="7", entries=({"pod": "p"},)), id="mark"),
+        pytest.param(Patch(kind="Pod", name="p", uid="u", body={}), id="patch"),
+    ],
+)
+async def test_what_follows_may_rest_on_it_so_its_failure_ends_the_pass(action: Any) -> None:
+    kube = FakeKube()
+    kube.failures = {"create": conflict(), "patch": conflict()}
+    results = await actor(kube).run([action, Evict(pod="p", uid="u", resource_version="3")])
+    assert [result.outcome for result in results] == [CONFLICT]
+    assert not kube.done("evict")
+
+
+async def test_other_failures_do_not_hold_up_the_rest() -> None:
+    kube = FakeKube()
+    kube.failures = {"apply": ApiError(422, "Invalid", "spec.ports: nonsense")}
+    results = await actor(kube).run([Apply(object=MAP), Create(object=POD)])
+    assert [result.outcome for result in results] == [REFUSED, DONE]
+    assert "nonsense" in results[0].detail
+
+
+@pytest.mark.parametrize(
+    ("status", "outcome"),
+    [
+        pytest.param(404, GONE, id="gone already"),
+        pytest.param(409, CONFLICT, id="another one by now"),
+        pytest.param(429, REFUSED, id="a budget forbids"),
+        pytest.param(500, FAILED, id="server error"),
+        pytest.param(0, FAILED, id="no answer"),
+    ],
+)
+async def test_outcomes_of_an_eviction(status: int, outcome: str) -> None:
+    kube = FakeKube()
+    kube.failures = {"evict": ApiError(status, "Reason", "why")}
+    (result,) = await actor(kube).run([Evict(pod="p", uid="u", resource_version="3")])
+    assert result.outcome == outcome
+
+
+async def test_patches_carry_their_preconditions() -> None:
+    kube = FakeKube()
+    patch = Patch(
+        kind="Pod", name="p", uid="u", resource_version="9", body={"metadata": {"labels": {"a": "b"}}}
+    )
+    await actor(kube).run([patch])
+    assert kube.calls[0][2] == {"metadata": {"labels": {"a": "b"}, "uid": "u", "resourceVersion": "9"}}
+
+
+async def test_marks_are_compared_and_swapped_and_a_second_one_follows_on_the_first() -> None:
+    kube = FakeKube()
+    marks = [
+        MarkDown(resource_version="7", entries=({"pod": "a"},)),
+        MarkDown(resource_version="7", entries=()),
+    ]
+    await actor(kube).run(marks)
+    (_, first_name, first), (_, _, second) = kube.calls
+    assert first_name == "demo/status"
+    assert first["metadata"] == {"uid": "u-1", "resourceVersion": "7"}
+    assert first["status"] == {"takingDown": [{"pod": "a"}]}
+    assert second["metadata"]["resourceVersion"] == "1001"
+
+
+async def test_the_readiness_gate_is_one_condition_of_this_very_pod() -> None:
+    kube = FakeKube()
+    await actor(kube).run(
+        [SetPodCondition(pod="p", uid="u", type="spindle.dev/in-sync", status=False, why="lags")]
+    )
+    _, name, body = kube.calls[0]
+    (condition,) = body["status"]["conditions"]
+    assert name == "p/status"
+    assert body["metadata"] == {"uid": "u"}
+    assert (condition["status"], condition["message"]) == ("False", "lags")
+
+
+async def test_the_admins_rights_are_noted_only_once_they_are_given() -> None:
+    kube, gate = FakeKube(), Gate(ConnectionError("no broker"))
+    action = GrantAdmin(secret="demo-admin", uid="s-1")  # noqa: S106 - a name
+    (result,) = await actor(kube, gate).run([action])
+    assert result.outcome == FAILED
+    assert not kube.calls
+    gate.error = None
+    (result,) = await actor(kube, gate).run([action])
+    assert result.outcome == DONE
+    assert kube.done("patch") == ["demo-admin"]
+
+
+async def test_elections_go_to_kafka() -> None:
+    gate = Gate()
+    await actor(FakeKube(), gate).run([ElectPreferred(partitions=(("t", 0),))])
+    assert gate.asked == [(("t", 0),)]
+
+
+async def test_nothing_is_written_without_the_lease() -> None:
+    kube = FakeKube()
+    turns = iter([True, False])
+    with pytest.raises(LeadershipLostError):
+        await actor(kube, leading=lambda: next(turns)).run([Apply(object=MAP), Create(object=POD)])
+    assert kube.done("create") == []
+
+
+def test_descriptions_name_what_they_regard() -> None:
+    assert describe(Create(object=POD)) == "Create Pod demo-broker-0"
+    assert describe(MarkDown(resource_version="1", entries=())) == "mark as going down: nothing"

@@ -1,0 +1,130 @@
+"""The elector against a lease in memory. The clock is its own: tests turn it by hand."""
+
+import json
+from typing import Any
+
+import pytest
+
+from spindle_operator import lease as lease_module
+from spindle_operator.kube import ApiError
+from spindle_operator.lease import DEADLINE, DURATION, Elector
+
+
+class Store:
+    """One Lease, as the API server would keep it."""
+
+    def __init__(self) -> None:
+        self.lease = None
+        self.version = 0
+        self.down = False
+
+    async def request(self, method: str, _path: str, body: Any = None, **_: Any) -> Any:
+        if self.down:
+            raise ApiError(0, "ClientConnectorError", "nobody there")
+        if method == "GET":
+            if self.lease is None:
+                raise ApiError(404, "NotFound", "no lease")
+            return json.loads(json.dumps(self.lease))
+        if method == "POST" and self.lease is not None:
+            raise ApiError(409, "AlreadyExists", "exists")
+        if method == "PUT" and body["metadata"]["resourceVersion"] != str(self.version):
+            raise ApiError(409, "Conflict", "changed")
+        self.version += 1
+        self.lease = json.loads(json.dumps(body))
+        self.lease["metadata"]["resourceVersion"] = str(self.version)
+        return self.lease
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Any:
+    class Clock:
+        now = 100.0
+
+        def monotonic(self) -> float:
+            return self.now
+
+    clock = Clock()
+    monkeypatch.setattr(lease_module, "time", clock)
+    return clock
+
+
+def elector(store: Store, name: str) -> Elector:
+    return Elector(store, "ns", "lease", name)
+
+
+async def test_the_first_candidate_leads_and_the_second_waits_until_the_lease_has_run_out(clock: Any) -> None:
+    store = Store()
+    first, second = elector(store, "first"), elector(store, "second")
+    await first._try_acquire()
+    assert first.leading
+    await second._try_acquire()
+    clock.now += DURATION - 0.1
+    await second._try_acquire()
+    assert not second.leading
+    assert not first.leading, "the holder must have stopped well before anybody else may start"
+    clock.now += 0.2
+    await second._try_acquire()
+    assert second.leading
+    assert store.lease["spec"]["leaseTransitions"] == 1
+
+
+async def test_a_renewed_lease_is_not_taken(clock: Any) -> None:
+    store = Store()
+    first, second = elector(store, "first"), elector(store, "second")
+    await first._try_acquire()
+    for _ in range(20):
+        clock.now += 2
+        await second._try_acquire()
+        assert await first._renew(DEADLINE)
+    assert first.leading
+    assert not second.leading
+
+
+async def test_a_released_lease_is_taken_at_once(clock: Any) -> None:
+    store = Store()
+    first, second = elector(store, "first"), elector(store, "second")
+    await first._try_acquire()
+    await second._try_acquire()
+    await first.release()
+    assert not first.leading
+    await second._try_acquire()
+    assert second.leading
+
+
+async def test_the_holder_stops_by_its_own_clock_when_the_server_is_away(clock: Any) -> None:
+    store = Store()
+    first = elector(store, "first")
+    await first._try_acquire()
+    store.down = True
+    clock.now += DEADLINE - 0.5
+    assert await first._renew(0.5) is None
+    assert first.leading
+    clock.now += 1
+    assert not first.leading
+
+
+async def test_a_holder_that_was_overtaken_notices_and_does_not_release_the_others_lease(clock: Any) -> None:
+    store = Store()
+    first, second = elector(store, "first"), elector(store, "second")
+    await first._try_acquire()
+    await second._try_acquire()
+    clock.now += DURATION + 1
+    await second._try_acquire()
+    assert await first._renew(DEADLINE) is False
+    first._renewed_at = clock.now
+    await first.release()
+    assert store.lease["spec"]["holderIdentity"] == "second"
+
+
+async def test_of_two_that_create_it_at_once_one_leads(clock: Any) -> None:
+    store = Store()
+    first, second = elector(store, "first"), elector(store, "second")
+
+    async def nothing(timeout: Any) -> None:
+        return None
+
+    await first._try_acquire()
+    second._read = nothing
+    await second._try_acquire()
+    assert first.leading
+    assert not second.leading

@@ -1,0 +1,51 @@
+import json
+import logging
+from typing import Any
+
+import pytest
+
+from spindle_operator import logs
+
+
+@pytest.fixture(autouse=True)
+def root_logger() -> Any:
+    root = logging.getLogger()
+    before, level = root.handlers[:], root.level
+    yield
+    root.handlers[:] = before
+    root.setLevel(level)
+
+
+def fail() -> None:
+    try:
+        int("bad")
+    except ValueError:
+        logging.getLogger("spindle.test").exception("it failed for %s", "demo")
+
+
+def test_a_line_for_people(capsys: pytest.CaptureFixture[str]) -> None:
+    logs.set_up(as_json=False)
+    fail()
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[0].endswith("Z error    it failed for demo")
+    assert lines[-1] == "ValueError: invalid literal for int() with base 10: 'bad'"
+
+
+def test_json_for_machines(capsys: pytest.CaptureFixture[str]) -> None:
+    logs.set_up(as_json=True)
+    fail()
+    (line,) = capsys.readouterr().err.splitlines()
+    entry = json.loads(line)
+    assert (entry["event"], entry["level"], entry["logger"]) == (
+        "it failed for demo",
+        "error",
+        "spindle.test",
+    )
+    assert "ValueError: invalid literal for int() with base 10: 'bad'" in entry["exception"]
+
+
+def test_the_libraries_chatter_is_off(capsys: pytest.CaptureFixture[str]) -> None:
+    logs.set_up(as_json=False)
+    logging.getLogger("kopf.objects").info("Handler succeeded")
+    logging.getLogger("kafka.net.manager").error("Connection failed")
+    assert capsys.readouterr().err == ""

@@ -1,0 +1,220 @@
+"""The loop with a stand-in for the API server; the pace is real, but short."""
+
+import asyncio
+import time
+from typing import Any
+
+import pytest
+
+from spindle.reconcile.actions import Apply, Create
+from spindle.reconcile.plan import Plan
+from spindle_operator import loop as loop_module
+from spindle_operator.act import CONFLICT, DONE, Result
+from spindle_operator.health import Health
+from spindle_operator.kinds import KAFKA_CLUSTER
+from spindle_operator.kube import ApiError
+from spindle_operator.loop import FINALIZER, ClusterLoop, Loops, Setup, backoff, brief, sentence
+from spindle_operator.report import Events
+from tests.unit.operator_fakes import FakeKube, cluster
+
+PATH = KAFKA_CLUSTER.path("ns", "demo")
+MAP = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "m"}}
+
+
+class Deciding:
+    """Stands in for the plan."""
+
+    def __init__(self) -> None:
+        self.plans: list[Plan | Exception] = []
+        self.calls = 0
+
+    def __call__(self, _snapshot: Any, _now: float) -> Any:
+        self.calls += 1
+        nxt = self.plans.pop(0) if self.plans else Plan(settled=True)
+        if isinstance(nxt, Exception):
+            raise nxt
+        return nxt
+
+
+class World:
+    def __init__(self, **options: Any) -> None:
+        self.kube = FakeKube()
+        self.kube.objects[PATH] = cluster(finalizers=[FINALIZER])
+        self.decide = Deciding()
+        self.health = Health()
+        self.leads = True
+        self.lost = []
+        self.loops = Loops(
+            Setup(
+                kube=self.kube,
+                health=self.health,
+                events=Events(self.kube, "me"),
+                image="image",
+                leading=lambda: self.leads,
+                lost=lambda: self.lost.append(True),
+                decide=self.decide,
+                **{"resync": 30.0, "kafka_timeout": 0.1, **options},
+            )
+        )
+
+    @property
+    def alive(self) -> bool:
+        return bool(self.loops._loops)
+
+    async def until(self, condition: Any, seconds: float = 3.0) -> None:
+        deadline = time.monotonic() + seconds
+        while not condition():
+            assert time.monotonic() < deadline, "it did not come to pass"
+            await asyncio.sleep(0.01)
+
+
+@pytest.fixture
+async def world(monkeypatch: pytest.MonkeyPatch) -> Any:
+    monkeypatch.setattr(loop_module, "DEBOUNCE", 0.05)
+    monkeypatch.setattr(loop_module, "AGAIN", 0.05)
+    monkeypatch.setattr(loop_module, "BACKOFF", (0.05, 0.2))
+    world = World()
+    yield world
+    await world.loops.close()
+
+
+async def test_many_events_are_one_pass(world: World) -> None:
+    for _ in range(1000):
+        world.loops.seen("ns", "demo")
+    await world.until(lambda: world.decide.calls == 1)
+    await asyncio.sleep(0.2)
+    assert world.decide.calls <= 2
+
+
+async def test_after_an_action_it_looks_again_at_once(world: World) -> None:
+    world.decide.plans = [
+        Plan(actions=(Apply(object=MAP),)),
+        Plan(actions=(Apply(object=MAP),)),
+        Plan(settled=True),
+    ]
+    world.loops.seen("ns", "demo")
+    await world.until(lambda: world.decide.calls == 3)
+    await asyncio.sleep(0.2)
+    assert world.decide.calls == 3, "a settled cluster is left alone until the resync"
+
+
+async def test_an_error_is_backed_off_and_survived_and_told(world: World) -> None:
+    world.decide.plans = [ValueError("nonsense"), ValueError("nonsense"), Plan(settled=True)]
+    world.loops.seen("ns", "demo")
+    await world.until(lambda: world.decide.calls == 3)
+    assert world.alive
+    told = [body["message"] for verb, _, body in world.kube.calls if verb == "create"]
+    assert len(told) == 1
+    assert "nonsense" in told[0]
+
+
+async def test_an_api_server_that_is_away_is_waited_for(world: World) -> None:
+    world.kube.failures = {"find": ApiError(0, "ClientConnectorError", "nobody there")}
+    world.loops.seen("ns", "demo")
+    await world.until(lambda: len(world.kube.done("find")) >= 3)
+    world.kube.failures = {}
+    await world.until(lambda: world.decide.calls == 1)
+
+
+async def test_the_finalizer_is_set_before_anything_else(world: World) -> None:
+    world.kube.objects[PATH] = cluster(finalizers=["other/one"])
+    world.loops.seen("ns", "demo")
+    await world.until(lambda: world.decide.calls == 1)
+    verb, name, body = next(call for call in world.kube.calls if call[0] == "patch")
+    assert (verb, name) == ("patch", "demo")
+    assert body["metadata"]["finalizers"] == ["other/one", FINALIZER]
+    assert body["metadata"]["resourceVersion"] == "7"
+
+
+async def test_a_deleted_cluster_gets_its_last_passes_and_then_is_let_go(world: World) -> None:
+    # Also if it was deleted while no operator ran: this is the first that this process sees of it.
+    world.kube.objects[PATH] = cluster(
+        finalizers=[FINALIZER, "other/one"], deletionTimestamp="2026-01-01T00:00:00Z"
+    )
+    world.decide.plans = [Plan(actions=(Apply(object=MAP),)), Plan(finished=True)]
+    world.loops.seen("ns", "demo")
+    await world.until(lambda: not world.alive)
+    assert world.decide.calls == 2
+    (body,) = [body for verb, _, body in world.kube.calls if verb == "patch"]
+    assert body["metadata"]["finalizers"] == ["other/one"]
+
+
+async def test_a_cluster_that_is_not_there_ends_the_loop(world: World) -> None:
+    del world.kube.objects[PATH]
+    world.loops.seen("ns", "demo")
+    await world.until(lambda: not world.alive)
+    assert world.decide.calls == 0
+    assert world.health.ages() == {}
+
+
+async def test_a_cluster_made_again_while_its_loop_ends_gets_a_new_one(world: World) -> None:
+    del world.kube.objects[PATH]
+    world.loops.seen("ns", "demo")
+    loop = world.loops._loops["ns", "demo"]
+    find = world.kube.find
+
+    async def find_and_meanwhile(kind: Any, namespace: str, name: str) -> Any:
+        answer = await find(kind, namespace, name)
+        if answer is None:
+            world.kube.objects[PATH] = cluster(finalizers=[FINALIZER])
+            loop.wake()
+        return answer
+
+    world.kube.find = find_and_meanwhile
+    await world.until(lambda: world.decide.calls == 1)
+    assert world.alive
+
+
+async def test_events_of_unknown_clusters_start_nothing(world: World) -> None:
+    world.loops.wake("ns", "demo")
+    world.loops.wake_all()
+    assert not world.alive
+
+
+async def test_a_lost_lease_ends_the_loop_before_it_writes(world: World) -> None:
+    world.leads = False
+    world.decide.plans = [Plan(actions=(Create(object=MAP),), status={"phase": "x"})]
+    world.loops.seen("ns", "demo")
+    await world.until(lambda: world.lost)
+    assert not world.kube.done("create")
+    assert not world.kube.done("apply")
+
+
+async def test_a_paused_cluster_is_reported_like_any_other(world: World) -> None:
+    world.kube.objects[PATH]["spec"] = {"paused": True}
+    world.decide.plans = [Plan(status={"phase": "paused"}, settled=True)]
+    world.loops.seen("ns", "demo")
+    await world.until(lambda: world.kube.done("apply") == ["demo/status"])
+
+
+def pace(loop: ClusterLoop, outcomes: list[str], *, settled: bool = False) -> float:
+    return loop._next([Result(Apply(object=MAP), outcome) for outcome in outcomes], settled=settled)
+
+
+async def test_pace() -> None:
+    world = World()
+    world.loops.seen("ns", "demo")
+    loop = world.loops._loops["ns", "demo"]
+    assert pace(loop, [DONE, CONFLICT]) == loop_module.AGAIN
+    assert [pace(loop, [CONFLICT]) for _ in range(3)] == [1, 2, 4]
+    assert 25 <= pace(loop, [], settled=True) <= 35
+    assert [pace(loop, []) for _ in range(5)] == [2, 4, 8, 15, 15]
+    loop._streak = loop_module.RESTLESS + 10
+    assert pace(loop, [DONE]) == loop_module.BACKOFF[1]
+    await world.loops.close()
+
+
+def test_backoff_is_bounded() -> None:
+    assert [backoff(n) for n in (1, 2, 3, 7, 1000)] == [1, 2, 4, 60, 60]
+
+
+def test_a_pass_is_one_sentence() -> None:
+    results = [Result(Apply(object=MAP), DONE), Result(Create(object=MAP), CONFLICT, "x")] * 6
+    text = sentence("ns/demo", results, 2, 1.26)
+    assert text.startswith("ns/demo: Apply ConfigMap m; Create ConfigMap m (conflict); ")
+    assert text.endswith("; 4 more; 2 statuses written (took 1.3 s)")
+
+
+def test_brief() -> None:
+    assert brief("short") == "short"
+    assert len(brief("x" * 1000)) == 300

@@ -1,0 +1,107 @@
+import base64
+from typing import Any
+
+import pytest
+
+from spindle_operator.kafka import Access
+from spindle_operator.kube import ApiError
+from spindle_operator.observe import access, belongs, observe, secret_view
+from tests.unit.operator_fakes import FakeKube, cluster
+
+
+def claim(name: str, label: str | None = None) -> dict:
+    labels = {} if label is None else {"spindle.dev/cluster": label}
+    return {"metadata": {"name": name, "namespace": "ns", "labels": labels}}
+
+
+@pytest.mark.parametrize(
+    ("obj", "mine"),
+    [
+        pytest.param(claim("data-disk0-demo-3", "demo"), True, id="labelled"),
+        pytest.param(claim("data-disk0-demo-3"), True, id="label lost"),
+        pytest.param(claim("data-metadata-demo-9000"), True, id="a controller's"),
+        pytest.param(claim("data-disk0-demo-3", "other"), False, id="labelled as another's"),
+        pytest.param(claim("data-disk0-x-demo-3"), False, id="another cluster's whose name ends alike"),
+        pytest.param(claim("data-disk0-demo-x-3"), False, id="another cluster's whose name starts alike"),
+        pytest.param(claim("data-disk0-demo"), False, id="no node id"),
+    ],
+)
+def test_whose_claim(obj: Any, mine: bool) -> None:
+    assert belongs(obj, "demo") is mine
+
+
+def pod(node: str, *, role: str = "broker", state: str = "running") -> dict:
+    return {
+        "metadata": {
+            "name": f"demo-broker-{node}",
+            "labels": {"spindle.dev/role": role, "spindle.dev/node-id": node},
+        },
+        "status": {"containerStatuses": [{"name": "kafka", "state": {state: {}}}]},
+    }
+
+
+def secret(**data: str) -> dict:
+    encoded = {
+        key.replace("_", "."): base64.b64encode(value.encode()).decode() for key, value in data.items()
+    }
+    return {"metadata": {"name": "demo-operator"}, "data": encoded}
+
+
+WHOLE = secret(ca_crt="CA", tls_crt="CERT", tls_key="KEY")
+
+
+def test_access_names_the_brokers_that_run() -> None:
+    pods = [pod("2"), pod("0"), pod("1", state="waiting"), pod("9000", role="controller")]
+    found = access("demo", "ns", pods, [WHOLE])
+    assert isinstance(found, Access)
+    assert found.hosts == {0: "demo-broker-0.demo-brokers.ns.svc", 2: "demo-broker-2.demo-brokers.ns.svc"}
+
+
+@pytest.mark.parametrize(
+    ("pods", "secrets", "known", "why"),
+    [
+        pytest.param([], [WHOLE], True, "no broker runs yet", id="no pods"),
+        pytest.param([pod("0")], [], True, "no certificate", id="no secret"),
+        pytest.param(
+            [pod("0")], [secret(ca_crt="CA", tls_crt="")], True, "no certificate", id="half a secret"
+        ),
+        pytest.param([], [WHOLE], False, "could not be read", id="pods unknown"),
+    ],
+)
+def test_why_kafka_is_not_asked(pods: Any, secrets: Any, known: bool, why: str) -> None:
+    assert why in access("demo", "ns", pods, secrets, known=known)
+
+
+def test_a_secret_is_seen_without_its_secrets() -> None:
+    view = secret_view(secret(tls_key="KEY", tls_crt="no certificate"))
+    assert view.keys == ("tls.crt", "tls.key")
+    assert view.certificate is None
+    assert "KEY" not in repr(view)
+
+
+class Gate:
+    def __init__(self) -> None:
+        self.given = None
+
+    async def look(self, given: Any) -> None:
+        self.given = given
+
+
+async def test_what_cannot_be_read_is_unknown_and_stops_nothing_else() -> None:
+    kube = FakeKube()
+    kube.failures = {
+        ("list", "nodes"): ApiError(403, "Forbidden", "no"),
+        ("list", "pods"): ApiError(500, "", "x"),
+    }
+    kube.objects["/api/v1/namespaces/ns/persistentvolumeclaims/c"] = claim("data-disk0-demo-3")
+    gate = Gate()
+    seen = await observe(kube, cluster(), "image", gate)
+    assert seen.snapshot.unknown == {"nodes", "pods"}
+    assert len(seen.snapshot.claims) == 1
+    assert gate.given == "the pods could not be read"
+
+
+async def test_each_look_has_fresh_entropy() -> None:
+    looks = [await observe(FakeKube(), cluster(), "image", Gate()) for _ in range(2)]
+    assert looks[0].snapshot.entropy != looks[1].snapshot.entropy
+    assert len(looks[0].snapshot.entropy) == 32

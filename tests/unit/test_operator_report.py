@@ -1,0 +1,91 @@
+from spindle.reconcile.actions import Apply, Create
+from spindle.reconcile.plan import Event, Plan
+from spindle_operator.act import CONFLICT, DONE, REFUSED, Result
+from spindle_operator.report import Events, events_of, keep_times, report
+from tests.unit.operator_fakes import FakeKube, cluster, conflict
+
+OLD, NEW = "2026-01-01T00:00:00Z", "2026-02-02T00:00:00Z"
+
+
+def ready(status: str, since: str, reason: str = "R") -> dict[str, str]:
+    return {"type": "Ready", "status": status, "reason": reason, "lastTransitionTime": since}
+
+
+def test_a_condition_keeps_its_time_while_its_status_stays() -> None:
+    kept = keep_times({"conditions": [ready("True", NEW, "Other")]}, {"conditions": [ready("True", OLD)]})
+    assert kept == {"conditions": [ready("True", OLD, "Other")]}
+
+
+def test_a_condition_that_changed_has_the_new_time() -> None:
+    kept = keep_times({"conditions": [ready("False", NEW)]}, {"conditions": [ready("True", OLD)]})
+    assert kept["conditions"][0]["lastTransitionTime"] == NEW
+
+
+async def test_an_unchanged_status_is_not_written() -> None:
+    obj = cluster()
+    obj["status"] = {"phase": "fine", "conditions": [ready("True", OLD)], "takingDown": [{"pod": "p"}]}
+    broker = {
+        "metadata": {"name": "demo-broker-0", "namespace": "ns", "uid": "b"},
+        "status": {"state": "Ready"},
+    }
+    plan = Plan(
+        status={"phase": "fine", "conditions": [ready("True", NEW)]},
+        broker_statuses={"demo-broker-0": {"state": "Ready"}},
+    )
+    kube = FakeKube()
+    assert await report(kube, obj, [broker], plan) == 0
+    assert kube.calls == []
+
+
+async def test_changed_statuses_are_applied_to_these_very_objects() -> None:
+    broker = {"metadata": {"name": "demo-broker-0", "namespace": "ns", "uid": "b"}}
+    plan = Plan(
+        status={"phase": "new", "takingDown": []},
+        broker_statuses={"demo-broker-0": {"state": "Ready"}, "other": {}},
+    )
+    kube = FakeKube()
+    assert await report(kube, cluster(), [broker], plan) == 2
+    assert kube.done("apply") == ["demo/status", "demo-broker-0/status"]
+    body = kube.calls[0][2]
+    assert body["metadata"]["uid"] == "u-1"
+    assert body["status"] == {"phase": "new"}, "marks are written by compare-and-swap only"
+
+
+async def test_a_status_of_what_was_deleted_meanwhile_is_no_error() -> None:
+    kube = FakeKube()
+    kube.failures = {"apply": conflict()}
+    assert await report(kube, cluster(), [], Plan(status={"phase": "x"})) == 0
+
+
+async def test_the_same_event_is_posted_once() -> None:
+    kube = FakeKube()
+    events = Events(kube, "me")
+    event = Event("Normal", "Made", "A pod was made.", "KafkaCluster", "demo", "u-1")
+    await events.post("ns", [event, event])
+    await events.post("ns", [event])
+    await events.post("ns", [Event("Normal", "Made", "Another pod was made.", "KafkaCluster", "demo", "u-1")])
+    assert len(kube.done("create")) == 2
+
+
+async def test_events_of_nodes_live_in_the_default_namespace() -> None:
+    kube = FakeKube()
+    await Events(kube, "me").post("ns", [Event("Warning", "Gone", "A node is gone.", "Node", "n1", "u")])
+    assert kube.calls[0][2]["metadata"]["namespace"] == "default"
+
+
+async def test_an_event_that_cannot_be_posted_is_no_error() -> None:
+    kube = FakeKube()
+    kube.failures = {"create": conflict()}
+    await Events(kube, "me").post("ns", [Event("Normal", "Made", "m", "KafkaCluster", "demo", "u-1")])
+
+
+def test_actions_tell_what_was_done_and_what_failed_but_not_what_the_next_pass_settles() -> None:
+    pod = {"kind": "Pod", "metadata": {"name": "p"}}
+    results = [
+        Result(Create(object=pod, reason="PodCreated", message="Pod p was made."), DONE),
+        Result(Apply(object=pod), DONE),
+        Result(Create(object=pod), CONFLICT, "exists"),
+        Result(Create(object=pod), REFUSED, "exceeded quota"),
+    ]
+    told = [(event.type, event.reason) for event in events_of(cluster(), results)]
+    assert told == [("Normal", "PodCreated"), ("Warning", "CreateFailed")]
