@@ -44,23 +44,24 @@ check() { # mode, mount, log dir, directory id
 
 while read -r mode mount log directory; do
     check "$mode" "$mount" "$log" "$directory"
+    root=$mount dir=$log # a controller's only disk, below
 done <"$H/disks.list"
 
 # A controller of the first quorum is formatted by Kafka's own tool, once. It writes meta.properties last, so that whatever lies there without
 # one is what an interrupted try has left.
-if [ "$ROLE" = controller ] && [ -f "$H/format.args" ] && [ -f "$mount/spindle.json.pending" ]; then
-    if [ ! -f "$log/meta.properties" ]; then
-        rm -rf "$log/__cluster_metadata-0" "$log/bootstrap.checkpoint"
-        mkdir -p "$log"
+if [ "$ROLE" = controller ] && [ -f "$H/format.args" ] && [ -f "$root/spindle.json.pending" ]; then
+    if [ ! -f "$dir/meta.properties" ]; then
+        rm -rf "$dir/__cluster_metadata-0" "$dir/bootstrap.checkpoint"
+        mkdir -p "$dir"
         set -f
         IFS='
 '
         set -- $(cat "$H/format.args")
         unset IFS
         java -Xmx128m -XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Dlog4j2.configurationFile="$H/log4j2.properties" \
-            -cp "$LIBS/*" kafka.tools.StorageTool "$@" || refuse "Kafka's storage tool could not format $log."
+            -cp "$LIBS/*" kafka.tools.StorageTool "$@" || refuse "Kafka's storage tool could not format $dir."
     fi
-    mv "$mount/spindle.json.pending" "$mount/spindle.json"
+    mv "$root/spindle.json.pending" "$root/spindle.json"
 fi
 
 # The user's own choice of a collector wins.

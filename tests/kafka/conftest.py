@@ -1,0 +1,36 @@
+import contextlib
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.kafka.cluster import Cluster
+from tests.kafka.disks import loop_devices, remove_loop_devices
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    here = Path(__file__).parent
+    for item in items:
+        if here in item.path.parents:
+            item.add_marker(pytest.mark.kafka)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _no_loops_left() -> Iterator[None]:
+    before = loop_devices()
+    yield
+    remove_loop_devices(before)
+
+
+@pytest.fixture(scope="module")
+def make_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., Cluster]]:
+    """Makes clusters that are taken down when the module's tests are done."""
+    with contextlib.ExitStack() as stack:
+
+        def make(**options: Any) -> Cluster:
+            cluster = Cluster(tmp_path_factory.mktemp("kafka"), **options)
+            stack.callback(cluster.down)
+            return cluster
+
+        yield make

@@ -1,0 +1,76 @@
+"""Loop-mounted XFS disks that can be pulled out, swapped, wiped and killed."""
+
+import contextlib
+import fcntl
+import os
+import subprocess
+from pathlib import Path
+
+_LOOP_CTL_REMOVE = 0x4C81
+SIZE = 320 * 2**20  # the least that mkfs.xfs makes is 300 MB
+
+
+def run(*command: str | Path) -> str:
+    done = subprocess.run([str(part) for part in command], capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise RuntimeError(f"{command}: {done.stderr or done.stdout}")
+    return done.stdout
+
+
+class Disk:
+    """One disk image; it is somewhere mounted or lies on the shelf."""
+
+    def __init__(self, image: Path) -> None:
+        self.image = image
+        self.at: Path | None = None
+        self.wipe()
+
+    def wipe(self) -> None:
+        """Make it a blank file system with a new UUID, as a new disk has."""
+        assert self.at is None
+        self.image.unlink(missing_ok=True)
+        with self.image.open("wb") as file:
+            file.truncate(SIZE)
+        run("mkfs.xfs", "-q", "-K", self.image)
+
+    def mount(self, at: Path, *options: str) -> None:
+        assert self.at is None
+        at.mkdir(parents=True, exist_ok=True)
+        run("mount", "-o", ",".join(("loop", *options)), self.image, at)
+        self.at = at
+
+    def unmount(self) -> None:
+        if self.at is not None:
+            run("umount", self.at)
+            self.at = None
+
+    def remount(self, option: str) -> None:
+        run("mount", "-o", f"remount,{option}", self.at or "")
+
+    def die(self) -> None:
+        """Answer EIO to everybody from now on."""
+        run("xfs_io", "-x", "-c", "shutdown", self.at or "")
+
+
+def loop_devices() -> set[int]:
+    return {int(p.name[4:]) for p in Path("/dev").glob("loop*") if p.name[4:].isdigit()}
+
+
+def remove_loop_devices(before: set[int]) -> None:
+    """Take away the loop devices that the kernel has made since; those that others use now stay."""
+    with Path("/dev/loop-control").open("rb") as control:
+        for number in loop_devices() - before:
+            with contextlib.suppress(OSError):
+                fcntl.ioctl(control.fileno(), _LOOP_CTL_REMOVE, number)
+
+
+def mounts_below(folder: Path) -> list[Path]:
+    found = [Path(line.split()[4]) for line in Path("/proc/self/mountinfo").read_text().splitlines()]
+    return [path for path in found if path.is_relative_to(folder)]
+
+
+def unmount_all_below(folder: Path) -> None:
+    for path in sorted(mounts_below(folder), key=lambda p: len(p.parts), reverse=True):
+        with contextlib.suppress(RuntimeError):
+            run("umount", "-l", path)
+    os.sync()
