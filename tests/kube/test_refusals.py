@@ -42,6 +42,7 @@ CLUSTERS = [
     case("name-with-dot", {"metadata.name": "demo.eu"}, "<nil>", "write for example orders"),
     case("no-version", {"spec.version": GONE}, "spec.version", "Required value"),
     case("version-of-two-numbers", {"spec.version": "4.3"}, "spec.version", "'4.3' is no version of Apache Kafka: write"),
+    case("version-read-as-number", {"spec.version": 4.3}, "spec.version", "must be of type string"),
     case("version-latest", {"spec.version": "latest"}, "spec.version", "for example 4.3.1"),
     case("version-with-v", {"spec.version": "v4.3.1"}, "spec.version", "for example 4.3.1"),
     case("version-empty", {"spec.version": ""}, "spec.version", "for example 4.3.1"),
