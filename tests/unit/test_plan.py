@@ -1,0 +1,372 @@
+"""Whole passes over a model cluster: what is made, what is refused, and what is said."""
+
+from typing import Any
+
+import pytest
+
+from spindle.cluster import names
+from spindle.cluster.view import Partition
+from spindle.reconcile.actions import Create, Delete, Evict, MarkDown
+from tests.model.world import World
+
+
+def reasons(world: World) -> set[str]:
+    return {wait["reason"] for wait in world.cluster["status"]["waiting"]}
+
+
+def condition(world: World, kind: str) -> dict[str, Any]:
+    return next(c for c in world.cluster["status"]["conditions"] if c["type"] == kind)
+
+
+def running() -> World:
+    world = World.of()
+    world.settle()
+    return world
+
+
+def with_topic(world: World, *replicas: tuple[int, ...]) -> World:
+    world.partitions = tuple(Partition("orders", i, r[0], r, r, elr=()) for i, r in enumerate(replicas))
+    return world
+
+
+def test_the_sample_becomes_a_running_cluster() -> None:
+    world = running()
+    assert world.cluster["status"]["phase"] == "Running: 3 brokers on 3 racks, all 6 disks healthy."
+    assert world.running("broker") == [0, 1, 2]
+    assert world.running("controller") == [9000, 9001, 9002]
+    assert {c["type"]: c["status"] for c in world.cluster["status"]["conditions"]} == {
+        "Ready": "True",
+        "Progressing": "False",
+        "RacksSatisfied": "True",
+        "DisksHealthy": "True",
+        "DataAtRisk": "False",
+    }
+
+
+def test_each_brokers_rack_is_its_nodes_zone_and_no_two_share_one() -> None:
+    world = running()
+    racks = []
+    for broker in world.all("KafkaBroker"):
+        node = world.get("Node", broker["spec"]["node"])
+        assert broker["spec"]["rack"] == node["metadata"]["labels"]["topology.kubernetes.io/zone"]
+        racks.append(broker["spec"]["rack"])
+    assert len(set(racks)) == 3
+
+
+def test_a_settled_cluster_is_left_alone() -> None:
+    world = running()
+    before = world.cluster["status"]
+    for _ in range(3):
+        assert not world.reconcile().actions
+        assert world.cluster["status"] == before
+
+
+def test_every_disk_is_formatted_once_and_with_the_id_on_record() -> None:
+    world = running()
+    assert len(world.formats) == len(set(world.formats)) == 9
+    recorded = {d["directoryId"] for b in world.all("KafkaBroker") for d in b["spec"]["disks"]}
+    assert recorded <= {directory_id for _, directory_id in world.formats}
+
+
+def test_identity_is_written_down_before_anything_else() -> None:
+    made = World.of().reconcile()
+    assert [type(a) for a in made.actions] == [Create]
+    assert made.actions[0].object["metadata"]["name"] == "demo-identity"  # type: ignore[attr-defined]
+
+
+def test_a_cluster_that_was_deleted_finds_its_disks_again() -> None:
+    world = running()
+    cluster_id = world.cluster["status"]["clusterId"]
+    formats, racks = list(world.formats), world.cluster["status"]["racks"]
+    world.cluster["metadata"]["deletionTimestamp"] = "now"
+    for _ in range(8):
+        finished = world.reconcile().finished
+        world.breathe()
+    assert finished
+    assert not world.all("Pod")
+    assert not world.all("KafkaBroker")
+    assert len(world.all("PersistentVolumeClaim")) == 9
+    for kind, name in list(world.objects):
+        if (
+            kind in ("Secret", "Service", "PodDisruptionBudget")
+            or name.endswith("-config")
+            or name == "demo-identity"
+        ):
+            del world.objects[kind, name]
+    fresh = World.of()
+    fresh.objects, fresh.formatted, fresh._serial = world.objects, world.formatted, world._serial
+    fresh.cluster["metadata"]["uid"] = "another"
+    fresh.settle()
+    assert fresh.cluster["status"]["clusterId"] == cluster_id
+    assert fresh.cluster["status"]["racks"] == racks
+    assert fresh.formats == []
+    assert formats
+
+
+def test_delete_claims_deletes_them_and_the_record() -> None:
+    world = running()
+    world.cluster["spec"]["deleteClaims"] = True
+    world.cluster["metadata"]["deletionTimestamp"] = "now"
+    for _ in range(10):
+        finished = world.reconcile().finished
+        world.breathe()
+    assert finished
+    assert not world.all("PersistentVolumeClaim")
+    assert ("ConfigMap", "demo-identity") not in world.objects
+
+
+def test_brokers_stop_before_controllers_when_the_cluster_is_deleted() -> None:
+    world = running()
+    world.cluster["metadata"]["deletionTimestamp"] = "now"
+    stopped = [a.name for a in world.reconcile().actions if isinstance(a, Delete)]
+    assert stopped == ["demo-broker-0", "demo-broker-1", "demo-broker-2"]
+
+
+def test_paused_changes_nothing_and_says_so() -> None:
+    world = World.of(paused=True)
+    assert not world.reconcile().actions
+    assert world.cluster["status"]["phase"].startswith("Paused")
+
+
+@pytest.mark.parametrize("kind", ["pods", "persistentvolumeclaims", "configmaps", "kafkabrokers"])
+def test_what_cannot_be_read_is_not_taken_for_gone(kind: str) -> None:
+    world = running()
+    world.unknown = frozenset({kind})
+    assert not world.reconcile().actions
+    assert "CannotRead" in reasons(world)
+
+
+@pytest.mark.parametrize("kind", ["nodes", "persistentvolumes", "storageclasses", "secrets", "services"])
+def test_a_running_cluster_bears_that_the_rest_cannot_be_read(kind: str) -> None:
+    world = running()
+    world.unknown = frozenset({kind})
+    assert not [a for a in world.reconcile().actions if not isinstance(a, Create)]
+    assert not [a for a in world.reconcile().actions if isinstance(a, Create)]
+
+
+def test_a_changed_configuration_rolls_one_broker_after_the_other() -> None:
+    world = with_topic(running(), (0, 1, 2), (1, 2, 0), (2, 0, 1))
+    world.cluster["spec"]["config"] = {"log.retention.hours": "24"}
+    evicted: list[str] = []
+    for _ in range(80):
+        made = world.reconcile()
+        evicted += [a.pod for a in made.actions if isinstance(a, Evict)]
+        marks = world.cluster["status"].get("takingDown", [])
+        assert len(marks) <= 1
+        world.breathe()
+    assert sorted(evicted) == sorted({p["metadata"]["name"] for p in world.all("Pod")})
+    assert world.cluster["status"]["takingDown"] == []
+    assert world.cluster["status"]["phase"].startswith("Running")
+
+
+def test_a_roll_stops_where_a_partition_would_fall_below_min_isr() -> None:
+    world = running()
+    world.partitions = (Partition("orders", 0, 0, (0, 1, 2), (0, 1), elr=()),)
+    world.cluster["spec"]["brokerPools"][0]["config"] = {"log.retention.hours": "24"}
+    for _ in range(20):
+        made = world.reconcile()
+        assert not {a.pod for a in made.actions if isinstance(a, Evict)} & {"demo-broker-0", "demo-broker-1"}
+        world.breathe()
+    assert "BelowMinIsr" in reasons(world)
+
+
+def test_stopping_a_broker_for_maintenance_and_starting_it_again() -> None:
+    world = with_topic(running(), (0, 1, 2))
+    world.get("KafkaBroker", "demo-broker-1")["spec"]["stopped"] = True
+    world.settle()
+    assert world.running("broker") == [0, 2]
+    assert world.get("KafkaBroker", "demo-broker-1")["status"]["state"] == "Stopped"
+    assert world.cluster["status"]["takingDown"] == []
+    world.get("KafkaBroker", "demo-broker-1")["spec"]["stopped"] = False
+    world.settle()
+    assert world.running("broker") == [0, 1, 2]
+
+
+def test_a_second_broker_is_not_stopped_while_the_first_is_down() -> None:
+    world = with_topic(running(), (0, 1, 2))
+    world.get("KafkaBroker", "demo-broker-1")["spec"]["stopped"] = True
+    world.settle()
+    world.partitions = (Partition("orders", 0, 0, (0, 1, 2), (0, 2), elr=()),)
+    world.get("KafkaBroker", "demo-broker-2")["spec"]["stopped"] = True
+    for _ in range(10):
+        world.reconcile()
+        world.breathe()
+    assert world.running("broker") == [0, 2]
+    assert "BelowMinIsr" in reasons(world)
+
+
+def test_a_mark_is_withdrawn_by_changing_the_pod_first() -> None:
+    world = with_topic(running(), (0, 1, 2))
+    world.get("KafkaBroker", "demo-broker-1")["spec"]["stopped"] = True
+    made = world.reconcile()
+    assert [type(a) for a in made.actions] == [MarkDown]
+    world.get("KafkaBroker", "demo-broker-1")["spec"]["stopped"] = False
+    version = world.get("Pod", "demo-broker-1")["metadata"]["resourceVersion"]
+    world.reconcile()
+    assert world.get("Pod", "demo-broker-1")["metadata"]["resourceVersion"] != version
+    assert world.cluster["status"]["takingDown"]
+    world.reconcile()
+    assert world.cluster["status"]["takingDown"] == []
+    assert world.running("broker") == [0, 1, 2]
+
+
+def test_hand_edited_and_deleted_things_are_put_right() -> None:
+    world = running()
+    del world.objects["Service", "demo-bootstrap"]
+    world.get("Service", "demo-brokers")["spec"]["publishNotReadyAddresses"] = False
+    world.get("Pod", "demo-broker-0")["metadata"]["labels"][names.LABEL_BUDGET] = "mine"
+    world.get("ConfigMap", "demo-broker-2-config")["data"]["server.properties"] = "log.dirs=/tmp"
+    del world.objects["Pod", "demo-broker-1"]
+    world.settle()
+    assert ("Service", "demo-bootstrap") in world.objects
+    assert world.get("Service", "demo-brokers")["spec"]["publishNotReadyAddresses"] is True
+    assert world.get("Pod", "demo-broker-0")["metadata"]["labels"][names.LABEL_BUDGET] == "demo-brokers"
+    assert "log.dirs=/tmp" not in world.get("ConfigMap", "demo-broker-2-config")["data"]["server.properties"]
+    assert world.running("broker") == [0, 1, 2]
+
+
+def test_a_lost_ca_is_told_and_not_replaced_behind_the_brokers_backs() -> None:
+    world = running()
+    del world.objects["Secret", "demo-ca"]
+    world.reconcile()
+    assert "CaMissing" in reasons(world)
+    assert ("Secret", "demo-ca") not in world.objects
+
+
+def test_a_version_that_is_not_run_is_a_wait_and_nothing_else() -> None:
+    world = World.of(version="3.9.0")
+    assert not world.reconcile().actions
+    assert reasons(world) == {"VersionNotSupported"}
+
+
+@pytest.mark.parametrize(
+    ("zones", "reason", "brokers"),
+    [
+        pytest.param("aaaa", "OneZone", 3, id="one zone only"),
+        pytest.param("----", "NoZoneLabels", 3, id="no label anywhere"),
+        pytest.param("ab-", "UnlabelledNodes", 2, id="one node without label"),
+        pytest.param("ab", "TooFewNodes", 2, id="more brokers than nodes"),
+    ],
+)
+def test_a_spread_that_cannot_be_had_is_a_condition_and_the_best_is_made(
+    zones: str, reason: str, brokers: int
+) -> None:
+    world = World.of(zones, disks=3)
+    for _ in range(30):
+        world.reconcile()
+        world.breathe()
+    assert len(world.running("broker")) == brokers
+    assert reason in reasons(world)
+    assert condition(world, "RacksSatisfied")["status"] == "False"
+    assert not world.reconcile().events  # told once, not in every pass
+
+
+def test_a_zone_that_appears_later_takes_the_next_broker() -> None:
+    world = World.of(
+        "aabb",
+        brokerPools=[
+            {
+                "name": "main",
+                "replicas": 4,
+                "disks": {"count": 1, "size": "1Gi", "storageClass": "local-disks"},
+            }
+        ],
+    )
+    world.settle()
+    world.add_node("node9", "zone-c", 3)
+    world.reconcile()
+    assert "NewZone" in reasons(world)
+    world.cluster["spec"]["brokerPools"][0]["replicas"] = 5
+    world.settle()
+    assert world.get("KafkaBroker", "demo-broker-4")["spec"]["rack"] == "zone-c"
+
+
+def test_a_changed_zone_label_is_told_and_changes_nothing() -> None:
+    world = running()
+    node = world.get("KafkaBroker", "demo-broker-0")["spec"]["node"]
+    world.get("Node", node)["metadata"]["labels"]["topology.kubernetes.io/zone"] = "zone-z"
+    assert not world.reconcile().actions
+    assert condition(world, "RacksSatisfied")["reason"] == "ZoneChanged"
+
+
+def test_fewer_replicas_take_no_broker_away() -> None:
+    world = running()
+    world.cluster["spec"]["brokerPools"][0]["replicas"] = 2
+    world.settle()
+    assert world.running("broker") == [0, 1, 2]
+    assert "ScaleInNotSupported" in reasons(world)
+
+
+# -- disks -------------------------------------------------------------------------------------------------------
+
+
+def lose_pod(world: World, name: str) -> None:
+    del world.objects["Pod", name]
+
+
+def test_a_disk_replaced_by_a_blank_one_is_not_formatted() -> None:
+    world = with_topic(running(), (0, 1, 2))
+    volume = world.get("PersistentVolumeClaim", "data-disk0-demo-0")["spec"]["volumeName"]
+    world.formatted[volume] = {"fs": "another"}
+    formats = len(world.formats)
+    lose_pod(world, "demo-broker-0")
+    for _ in range(20):
+        world.reconcile()
+        world.breathe()
+    assert len(world.formats) == formats
+    assert "ClearedForAnotherDisk" in reasons(world)
+
+
+def test_controllers_that_lost_their_disks_are_not_born_again() -> None:
+    world = running()
+    formats = len(world.formats)
+    for node_id in (9000, 9001):
+        volume = world.get("PersistentVolumeClaim", f"data-metadata-demo-{node_id}")["spec"]["volumeName"]
+        world.formatted[volume] = {"fs": f"new-{node_id}"}
+        lose_pod(world, f"demo-controller-{node_id - 9000}")
+    for _ in range(20):
+        world.reconcile()
+        world.breathe()
+    assert len(world.formats) == formats
+    assert {
+        w["object"] for w in world.cluster["status"]["waiting"] if w["reason"] == "ClearedForAnotherDisk"
+    } == {
+        "Pod/demo-controller-0",
+        "Pod/demo-controller-1",
+    }
+
+
+@pytest.mark.parametrize("state", ["not-mounted", "foreign"])
+def test_a_broker_starts_without_a_disk_that_cannot_be_used_and_with_it_when_it_is_back(state: str) -> None:
+    world = running()
+    volume = world.get("PersistentVolumeClaim", "data-disk1-demo-0")["spec"]["volumeName"]
+    world.formatted[volume]["state"] = state
+    lose_pod(world, "demo-broker-0")
+    for _ in range(20):
+        world.reconcile()
+        world.breathe()
+    assert world.running("broker") == [0, 1, 2]
+    assert "DiskSetAside" in reasons(world)
+    assert condition(world, "DisksHealthy")["status"] == "False"
+    del world.formatted[volume]["state"]
+    broker = world.get("KafkaBroker", "demo-broker-0")
+    broker["spec"]["stopped"] = True
+    world.settle()
+    world.get("KafkaBroker", "demo-broker-0")["spec"]["stopped"] = False
+    world.settle()
+    assert condition(world, "DisksHealthy")["status"] == "True"
+
+
+def test_a_new_broker_of_a_born_cluster_is_formatted_only_when_kafka_can_be_asked() -> None:
+    world = running()
+    world.cluster["spec"]["brokerPools"][0]["replicas"] = 4
+    world.kafka_up = False
+    formats = len(world.formats)
+    for _ in range(15):
+        world.reconcile()
+        world.breathe()
+    assert len(world.formats) == formats
+    assert "KafkaUnknown" in reasons(world)
+    world.kafka_up = True
+    world.settle()
+    assert len(world.formats) == formats + 2
