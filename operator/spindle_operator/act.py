@@ -29,7 +29,6 @@ from spindle.reconcile.actions import (
     Patch,
     SetPodCondition,
 )
-from spindle.reconcile.steps.security import ANN_GRANTED
 from spindle_operator import ca, metrics
 from spindle_operator.kafka import KafkaGate
 from spindle_operator.kinds import KAFKA_CLUSTER, KINDS, POD, SECRET
@@ -147,7 +146,7 @@ class Actor:
             case IssueCertificate():
                 await self._issue_certificate(action)
             case GrantAdmin():
-                await self._grant_admin(action)
+                await self._gate.grant_admin()
             case ElectPreferred():
                 await self._gate.elect_preferred(action.partitions)
             case _:
@@ -184,13 +183,6 @@ class Actor:
             KAFKA_CLUSTER, self._namespace, self._name, body, subresource="status"
         )
         self._version[action.resource_version] = answer["metadata"]["resourceVersion"]
-
-    async def _grant_admin(self, action: GrantAdmin) -> None:
-        await self._gate.grant_admin()
-        # Noted after the deed: if we end in between, it is done twice, which changes nothing.
-        note = {ANN_GRANTED: datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")}
-        body = {"metadata": {"uid": action.uid, "annotations": note}}
-        await self._kube.patch(SECRET, self._namespace, action.secret, body)
 
     async def _issue_ca(self, action: IssueCa) -> None:
         pem = await asyncio.to_thread(ca.make_ca, f"{self._namespace}/{self._name} CA")

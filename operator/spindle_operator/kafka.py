@@ -20,10 +20,13 @@ from typing import Any, Final, TypeVar
 
 from kafka.admin import (
     ACL,
+    ACLFilter,
     ACLOperation,
     ACLPermissionType,
+    ACLResourcePatternType,
     KafkaAdminClient,
     ResourcePattern,
+    ResourcePatternFilter,
     ResourceType,
 )
 from kafka.errors import KafkaError, for_code
@@ -112,27 +115,31 @@ class KafkaGate:
         self._pool = concurrent.futures.ThreadPoolExecutor(1, f"kafka-{cluster}")
         self._busy: concurrent.futures.Future[Any] | None = None
 
-    async def look(self, access: Access | str) -> KafkaView:
+    async def look(self, access: Access | str, *, ask_rights: bool = False) -> tuple[KafkaView, bool | None]:
         """Ask Kafka everything that a pass needs.
 
         Args:
             access: how to reach it, or why not to try.
+            ask_rights: also ask whether the admin principal has its ACLs.
+
+        Returns:
+            the view, and the answer about the ACLs: None if it was not asked for or could not be had.
         """
         if isinstance(access, str):
             await self.close()
-            return KafkaView(error=access)
+            return KafkaView(error=access), None
         try:
             link = await self._renewed(access)
-            view, clean = await self._threaded(link.look)
+            view, granted, clean = await self._threaded(lambda: link.look(ask_rights=ask_rights))
         except _GONE as error:
             metrics.KAFKA_FAILURES.labels(self._cluster, type(error).__name__).inc()
             await self.close()
-            return KafkaView(error=_sentence(error))
+            return KafkaView(error=_sentence(error)), None
         if not clean:
             self._identity = (
                 ""  # the next look connects anew; what this pass still has to do may use what we have
             )
-        return view
+        return view, granted
 
     async def grant_admin(self) -> None:
         """Give the admin principal its ACLs. Raises KafkaError or OSError."""
@@ -242,13 +249,13 @@ class Link:
 
     # The look
 
-    def look(self) -> tuple[KafkaView, bool]:
-        """Everything at once: the view, and whether every answer came."""
+    def look(self, *, ask_rights: bool) -> tuple[KafkaView, bool | None, bool]:
+        """Everything at once: the view, whether the admin has its ACLs, and whether every answer came."""
         self._failed = False
         quorum, node = self._quorum()
         if node is None:
             # Without a quorum there is no telling how old a broker's metadata is: unknown, not stale.
-            return KafkaView(quorum=quorum), False
+            return KafkaView(quorum=quorum), None, False
         cluster = self._try(lambda: self._describe_cluster(node))
         partitions = self._try(lambda: self._partitions(node))
         view = KafkaView(
@@ -259,7 +266,8 @@ class Link:
             quorum=quorum,
             metadata_version=self._try(lambda: self._metadata_version(node)),
         )
-        return view, not self._failed
+        granted = self._try(self._admin_granted) if ask_rights else None
+        return view, granted, not self._failed
 
     def _try(self, call: Callable[[], _T]) -> _T | None:
         """The call's result; None, noted, where it could not be had."""
@@ -377,6 +385,19 @@ class Link:
         return levels.get("metadata.version")
 
     # The admin principal
+
+    def _admin_granted(self) -> bool:
+        anything = ResourcePatternFilter(ResourceType.ANY, None, ACLResourcePatternType.ANY)
+        wanted = ACLFilter(_ADMIN, None, ACLOperation.ANY, ACLPermissionType.ANY, anything)
+        acls, _ = self._admin.describe_acls(wanted)
+        have = {
+            (acl.resource_pattern.resource_type, acl.resource_pattern.resource_name)
+            for acl in acls
+            if acl.operation is ACLOperation.ALL
+            and acl.permission_type is ACLPermissionType.ALLOW
+            and acl.host == "*"
+        }
+        return have >= set(_ADMIN_MAY)
 
     def grant_admin(self) -> None:
         """Create the admin principal's ACLs; those that exist stay as they are."""

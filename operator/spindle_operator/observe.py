@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from spindle.cluster import names
 from spindle.reconcile.snapshot import Certificate, SecretView, Snapshot
+from spindle.reconcile.steps.security import ANN_GRANTED
 from spindle_operator import ca
 from spindle_operator.kafka import Access, KafkaGate
 from spindle_operator.kinds import (
@@ -92,7 +93,10 @@ async def observe(kube: Kube, cluster: Json, image: str, gate: KafkaGate) -> See
         read(VOLUME, None, None),
         read(STORAGE_CLASS, None, None),
     )
-    kafka = await gate.look(access(name, namespace, pods, secrets, known="pods" not in problems))
+    kafka, granted = await gate.look(
+        access(name, namespace, pods, secrets, known="pods" not in problems),
+        ask_rights=_rights_open(name, secrets),
+    )
     snapshot = Snapshot(
         cluster=cluster,
         spindle_image=image,
@@ -108,6 +112,7 @@ async def observe(kube: Kube, cluster: Json, image: str, gate: KafkaGate) -> See
         budgets=tuple(budgets),
         brokers=tuple(broker for broker in brokers if _of_cluster(broker, name)),
         kafka=kafka,
+        admin_granted=granted,
         unknown=frozenset(problems),
     )
     return Seen(snapshot, problems)
@@ -128,6 +133,16 @@ def belongs(claim: Mapping[str, Any], cluster: str) -> bool:
 def _of_cluster(broker: Mapping[str, Any], cluster: str) -> bool:
     labels = broker["metadata"].get("labels") or {}
     return cluster in (labels.get(names.LABEL_CLUSTER), (broker.get("spec") or {}).get("cluster"))
+
+
+def _rights_open(cluster: str, secrets: Sequence[Json]) -> bool:
+    """Whether it is not settled yet that the admin principal got its ACLs: noted on its Secret, once and for all."""
+    wanted = names.admin_secret(cluster)
+    return any(
+        secret["metadata"]["name"] == wanted
+        and ANN_GRANTED not in (secret["metadata"].get("annotations") or {})
+        for secret in secrets
+    )
 
 
 def secret_view(secret: Mapping[str, Any]) -> SecretView:

@@ -183,7 +183,8 @@ def test_the_key_is_loaded_without_a_file(
 
 async def test_without_access_the_view_says_why() -> None:
     gate = KafkaGate("ns/demo", 0.2)
-    assert (await gate.look("no broker runs yet")).error == "no broker runs yet"
+    view, _ = await gate.look("no broker runs yet")
+    assert view.error == "no broker runs yet"
     await gate.shutdown()
 
 
@@ -197,7 +198,7 @@ async def test_brokers_that_answer_nothing_cost_one_time_out_together(reach: Acc
     hosts = Access(dict.fromkeys(range(5), "127.0.0.1"), reach.authority, reach.certificate, reach.key)
     gate = KafkaGate("ns/demo", 0.3, port)
     started = asyncio.get_running_loop().time()
-    view = await gate.look(hosts)
+    view, _ = await gate.look(hosts)
     assert "none of the 5 running brokers" in (view.error or "")
     assert view.partitions is None
     assert asyncio.get_running_loop().time() - started < 1.2
@@ -212,8 +213,8 @@ class FakeLink:
         FakeLink.made += 1
         self.clean = True
 
-    def look(self) -> Any:
-        return kafka.KafkaView(cluster_id="c"), self.clean
+    def look(self, *, ask_rights: bool) -> Any:
+        return kafka.KafkaView(cluster_id="c"), ask_rights, self.clean
 
     def close(self) -> None:
         pass
@@ -248,7 +249,8 @@ async def test_the_client_is_renewed_after_an_unanswered_question_but_serves_its
 ) -> None:
     await gate.look(reach)
     gate._link.clean = False
-    assert (await gate.look(reach)).cluster_id == "c"
+    view, granted = await gate.look(reach, ask_rights=True)
+    assert (view.cluster_id, granted) == ("c", True)
     assert gate._link is not None
     await gate.look(reach)
     assert FakeLink.made == 2

@@ -120,7 +120,7 @@ async def test_of_two_that_create_it_at_once_one_leads(clock: Any) -> None:
     store = Store()
     first, second = elector(store, "first"), elector(store, "second")
 
-    async def nothing(timeout: Any) -> None:
+    async def nothing(_: float) -> None:
         return None
 
     await first._try_acquire()

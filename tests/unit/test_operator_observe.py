@@ -3,6 +3,7 @@ from typing import Any
 
 import pytest
 
+from spindle.cluster.view import KafkaView
 from spindle_operator.kafka import Access
 from spindle_operator.kube import ApiError
 from spindle_operator.observe import access, belongs, observe, secret_view
@@ -82,9 +83,11 @@ def test_a_secret_is_seen_without_its_secrets() -> None:
 class Gate:
     def __init__(self) -> None:
         self.given = None
+        self.asked = None
 
-    async def look(self, given: Any) -> None:
-        self.given = given
+    async def look(self, given: Any, *, ask_rights: bool) -> Any:
+        self.given, self.asked = given, ask_rights
+        return KafkaView(), None
 
 
 async def test_what_cannot_be_read_is_unknown_and_stops_nothing_else() -> None:
@@ -105,3 +108,21 @@ async def test_each_look_has_fresh_entropy() -> None:
     looks = [await observe(FakeKube(), cluster(), "image", Gate()) for _ in range(2)]
     assert looks[0].snapshot.entropy != looks[1].snapshot.entropy
     assert len(looks[0].snapshot.entropy) == 32
+
+
+@pytest.mark.parametrize(
+    ("annotations", "asked"),
+    [
+        pytest.param({}, True, id="not noted yet"),
+        pytest.param({"spindle.dev/acls": "granted"}, False, id="settled for good"),
+    ],
+)
+async def test_the_admins_rights_are_asked_for_until_they_are_noted(
+    annotations: dict[str, str], asked: bool
+) -> None:
+    kube, gate = FakeKube(), Gate()
+    kube.objects["/api/v1/namespaces/ns/secrets/demo-admin"] = {
+        "metadata": {"name": "demo-admin", "annotations": annotations}
+    }
+    await observe(kube, cluster(), "image", gate)
+    assert gate.asked is asked
