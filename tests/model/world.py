@@ -175,7 +175,8 @@ class World:
         )
 
     def _log_dirs(self, broker_id: int) -> tuple[LogDir, ...]:
-        disks = self.get("KafkaBroker", f"demo-broker-{broker_id}")["spec"]["disks"]
+        pod = self.get("Pod", f"demo-broker-{broker_id}")
+        disks = json.loads(pod["metadata"]["annotations"][names.ANN_DISKS])
         held = {(p.topic, p.index): 100 for p in self.partitions if broker_id in p.replicas}
         return tuple(
             LogDir(

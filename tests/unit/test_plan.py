@@ -233,6 +233,30 @@ def test_a_lost_ca_is_told_and_not_replaced_behind_the_brokers_backs() -> None:
     assert ("Secret", "demo-ca") not in world.objects
 
 
+def test_a_broker_record_deleted_by_hand_is_made_again_from_its_claims() -> None:
+    world = running()
+    before = world.get("KafkaBroker", "demo-broker-1")["spec"]
+    world.get("KafkaBroker", "demo-broker-1")["metadata"]["deletionTimestamp"] = "now"
+    world.settle()
+    after = world.get("KafkaBroker", "demo-broker-1")
+    assert "deletionTimestamp" not in after["metadata"]
+    assert {k: v for k, v in after["spec"].items() if k != "node"} == {
+        k: v for k, v in before.items() if k != "node"
+    }
+    assert world.running("broker") == [0, 1, 2]
+    assert len(world.formats) == 9
+
+
+def test_a_stopped_brokers_record_is_kept_when_it_is_deleted_by_hand() -> None:
+    world = running()
+    world.get("KafkaBroker", "demo-broker-1")["spec"]["stopped"] = True
+    world.settle()
+    world.get("KafkaBroker", "demo-broker-1")["metadata"]["deletionTimestamp"] = "now"
+    world.settle()
+    assert "IdentityHeld" in reasons(world)
+    assert world.running("broker") == [0, 2]
+
+
 def test_a_version_that_is_not_run_is_a_wait_and_nothing_else() -> None:
     world = World.of(version="3.9.0")
     assert not world.reconcile().actions

@@ -19,6 +19,7 @@ from spindle.reconcile.draft import Draft, Wait
 from spindle.reconcile.inputs import disks_of
 from spindle.reconcile.snapshot import Object
 from spindle.reconcile.state import State
+from spindle.reconcile.steps.deletion import drop_finalizer
 
 _ACTION = "PlaceBroker"
 
@@ -82,6 +83,37 @@ def settle_brokers(state: State, draft: Draft, records: Records) -> None:
             _adopt(state, draft, broker_id, pool, existing)
         existing |= _place_new(state, draft, pool, missing - len(returning), existing)
     _orphans(state, draft)
+    _deleted_by_hand(state, draft)
+
+
+def _deleted_by_hand(state: State, draft: Draft) -> None:
+    """Let a deleted KafkaBroker go only if its claims know all that it knew; it is made again from them.
+
+    One that is stopped is kept: that a person wants it down is written nowhere else.
+    """
+    for broker in state.brokers.values():
+        if not objects.deleting(broker):
+            continue
+        complete = all(
+            (claim := state.claims.get(disk["claim"])) is not None
+            and objects.annotation(claim, names.ANN_DIRECTORY_ID) == disk["directoryId"]
+            and objects.annotation(claim, names.ANN_FS_UUID) == disk.get("fsUuid")
+            for disk in disks_of(broker)
+        )
+        if complete and not broker["spec"].get("stopped"):
+            drop_finalizer(draft, broker)
+        else:
+            draft.wait(
+                Wait(
+                    "DeleteBroker",
+                    f"KafkaBroker/{objects.name(broker)}",
+                    "IdentityHeld",
+                    f"{objects.name(broker)} was deleted by hand, but it is the record of whose its disks are; it stays, and "
+                    "its broker runs on.",
+                    "Start the broker (spec.stopped: false) and wait until all its disks are in use; the record is then made "
+                    "anew from its claims.",
+                )
+            )
 
 
 def _placed(state: State, broker: Object) -> Placed:
