@@ -117,3 +117,23 @@ def test_a_volume_may_be_bound_to_a_zone() -> None:
         "a1": 0,
         "b1": 1,
     }
+
+
+@pytest.mark.parametrize(
+    ("volumes", "reserve", "expected"),
+    [
+        ([volume()] * 3, [DiskWant("1Gi", "local")], 1),
+        ([volume()] * 2, [DiskWant("1Gi", "local")], 0),
+        ([volume()] * 2, [DiskWant("1Gi", "cloud")], 1),
+        ([volume()] * 2, [DiskWant("200Gi", "local")], 1),
+        # The smallest volume that will do is taken: that is how the volume binder chooses.
+        ([volume(), volume(), volume(size="1Gi")], [DiskWant("1Gi", "local")], 1),
+        ([volume(), volume(), volume(size="1Gi")], [DiskWant("2Gi", "local")], 0),
+    ],
+)
+def test_what_others_may_still_take_is_left_free(
+    volumes: list[dict[str, Any]], reserve: list[DiskWant], expected: int
+) -> None:
+    found = room(NODES, volumes, [STATIC, DYNAMIC], two(), reserve)
+    assert found
+    assert found["a1"] == expected

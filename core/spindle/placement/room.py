@@ -32,6 +32,7 @@ def room(
     volumes: Iterable[Object],
     storage_classes: Iterable[Object],
     disks: Sequence[DiskWant],
+    reserve: Sequence[DiskWant] = (),
 ) -> dict[str, int] | None:
     """How many brokers with these disks each node has free volumes for.
 
@@ -43,36 +44,52 @@ def room(
         volumes: all PersistentVolumes.
         storage_classes: all StorageClasses.
         disks: the disks of one broker.
+        reserve: what is to be left free on each node besides: claims that are not bound yet and may take a volume
+            there (controllers that look for a disk of the same class at the same time).
 
     Returns:
         Node name → number of brokers; None where volumes set no limit.
     """
     classes = {str(section(c, "metadata").get("name")): c for c in storage_classes}
-    counted: dict[str, list[int]] = {}
-    for disk in disks:
-        wanted = _default_class(classes) if disk.storage_class is None else disk.storage_class
-        if _is_static(classes.get(wanted)):
-            counted.setdefault(wanted, []).append(_bytes(disk.size, unreadable=_NONE_FITS))
+    counted, kept = _by_static_class(disks, classes), _by_static_class(reserve, classes)
     if not counted:
         return None
     by_name = {node_facts.name(node): node for node in nodes if node_facts.name(node)}
     free = _free_volumes(by_name, volumes, frozenset(counted))
     return {
-        node: min(_sets(sizes, free.get((node, wanted), [])) for wanted, sizes in counted.items())
+        node: min(
+            _sets(sizes, kept.get(wanted, []), free.get((node, wanted), []))
+            for wanted, sizes in counted.items()
+        )
         for node in by_name
     }
 
 
-def _sets(sizes: list[int], free: list[int]) -> int:
-    """How many times all of these sizes fit into the free volumes, one volume each.
+def _by_static_class(disks: Sequence[DiskWant], classes: Mapping[str, Object]) -> dict[str, list[int]]:
+    """Class → sizes wanted of it, for the classes whose volumes nobody makes."""
+    sizes: dict[str, list[int]] = {}
+    for disk in disks:
+        wanted = _default_class(classes) if disk.storage_class is None else disk.storage_class
+        if _is_static(classes.get(wanted)):
+            sizes.setdefault(wanted, []).append(_bytes(disk.size, unreadable=_NONE_FITS))
+    return sizes
+
+
+def _sets(sizes: list[int], kept: list[int], free: list[int]) -> int:
+    """How many times all of these sizes fit into the free volumes, one volume each, the kept ones left over.
 
     Volumes that are large enough for one size are so for all smaller ones; hence it suffices to compare, for each
     size, how many volumes are at least as large with how many are wanted.
     """
-    return min(
-        sum(volume >= size for volume in free) // sum(wanted >= size for wanted in sizes)
-        for size in set(sizes)
-    )
+
+    def at_least(some: list[int], size: int) -> int:
+        return sum(one >= size for one in some)
+
+    kept = [size for size in kept if at_least(free, size)]  # what fits nowhere here takes nothing away
+    spare = {size: at_least(free, size) - at_least(kept, size) for size in {*sizes, *kept}}
+    if any(left < 0 for left in spare.values()):
+        return 0
+    return min(left // wanted for size, left in spare.items() if (wanted := at_least(sizes, size)))
 
 
 def _free_volumes(
