@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime
 from typing import Final
 
+from rich import box
 from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
@@ -16,8 +17,8 @@ from spindle_cli.kube import ClusterView, Json
 
 _GOOD: Final = frozenset({"Running", "Active", "Ready"})
 _BAD: Final = frozenset({"Failed", "Foreign", "Unreachable", "Unknown"})
-# Conditions that are bad news when they are true; of all others the opposite holds.
-_BAD_WHEN_TRUE: Final = frozenset({"DataAtRisk", "Progressing"})
+# Conditions that are good news when they are false; of all others the opposite holds.
+_GOOD_WHEN_FALSE: Final = frozenset({"DataAtRisk", "Progressing"})
 _UNITS: Final = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 
 
@@ -148,7 +149,9 @@ def _controllers(pods: Sequence[Json]) -> Text:
 def _notable(cluster: KafkaCluster) -> list[Condition]:
     """Conditions that are not as one would wish."""
     conditions = cluster.status.conditions if cluster.status else []
-    return [each for each in conditions if (each.status == "True") == (each.type in _BAD_WHEN_TRUE)]
+    return [
+        each for each in conditions if each.status != ("False" if each.type in _GOOD_WHEN_FALSE else "True")
+    ]
 
 
 def _condition(condition: Condition) -> Text:
@@ -161,7 +164,7 @@ def _waiting(entry: Waiting, now: datetime) -> Text:
     text = Text("Waiting: ", style="yellow")
     what = f"{entry.action} {entry.object}".strip()
     since = age(entry.since, now)
-    text.append(f"{what}, {entry.message}" + (f" (for {since})" if since else ""), style="default")
+    text.append(f"{what}: {entry.message}" + (f" (for {since})" if since else ""), style="default")
     if entry.unblocked_by:
         text.append(f"\n         goes on when: {entry.unblocked_by}", style="default")
     return text
@@ -172,7 +175,9 @@ def _style(state: str) -> str:
 
 
 def _table(*columns: str) -> Table:
-    table = Table(box=None, header_style="bold", pad_edge=False, padding=(0, 2, 0, 0))
+    table = Table(
+        box=box.HORIZONTALS, show_edge=False, header_style="bold", border_style="dim", pad_edge=False
+    )
     for column in columns:
-        table.add_column(column, overflow="fold", no_wrap=False)
+        table.add_column(column, overflow="fold")
     return table
