@@ -1,0 +1,138 @@
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from spindle_cli import kafka_client, messages, topics
+from spindle_cli.kafka_client import Access, ClientError, PartitionView, TopicView
+
+ZONES = {0: "a", 1: "b", 2: "c", 3: "a"}
+
+
+def partition(index: int, *replicas: int, isr: tuple[int, ...] | None = None) -> PartitionView:
+    return PartitionView(index, replicas[0], replicas, replicas if isr is None else isr)
+
+
+@pytest.mark.parametrize(
+    ("racks", "replicas", "bad"),
+    [
+        pytest.param(ZONES, (0, 1, 2), [], id="one in each zone"),
+        pytest.param(ZONES, (0, 3, 1), [0], id="two in one zone while another has none"),
+        pytest.param(ZONES, (0, 1, 2, 3), [], id="more replicas than zones"),
+        pytest.param(ZONES, (0, 3), [0], id="both in one zone"),
+        pytest.param({0: "", 1: ""}, (0, 1), [], id="no racks at all"),
+        pytest.param({0: "a", 1: "b"}, (0, 1, 2), [], id="a dead broker's rack does not count"),
+        pytest.param(ZONES, (2,), [], id="a single replica"),
+    ],
+)
+def test_a_partition_is_badly_spread_when_a_rack_more_could_be_had(
+    racks: dict[int, str], replicas: tuple[int, ...], bad: list[int]
+) -> None:
+    assert TopicView("t", (partition(0, *replicas),), racks).badly_spread == bad
+
+
+def test_partitions_out_of_sync_are_named() -> None:
+    view = TopicView(
+        "t", (partition(0, 0, 1), partition(1, 0, 1, isr=(1,)), partition(2, 1, 0, isr=(0, 1))), ZONES
+    )
+
+    assert view.not_in_sync == [1]
+
+
+def test_access_comes_from_the_environment_only_when_it_is_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(kafka_client.ENV_CREDENTIALS, raising=False)
+    monkeypatch.delenv(kafka_client.ENV_BOOTSTRAP, raising=False)
+    assert Access.from_environment() is None
+    monkeypatch.setenv(kafka_client.ENV_CREDENTIALS, "/certificates")
+    assert Access.from_environment() is None
+    monkeypatch.setenv(kafka_client.ENV_BOOTSTRAP, "demo:9092")
+
+    access = Access.from_environment()
+
+    assert access == Access(Path("/certificates"), "demo:9092")
+    assert access is not None
+    assert access.settings() == {
+        "bootstrap_servers": "demo:9092",
+        "security_protocol": "SSL",
+        "ssl_cafile": "/certificates/ca.crt",
+        "ssl_certfile": "/certificates/tls.crt",
+        "ssl_keyfile": "/certificates/tls.key",
+    }
+
+
+@pytest.mark.parametrize("size", [1, 3, 4, 5, 100, 1000])
+def test_messages_have_their_number_in_front_and_the_size_that_was_asked_for(size: int) -> None:
+    value = messages.value_of(1234, size)
+
+    assert value.startswith(b"1234.")
+    assert len(value) == max(size, 5)
+    assert value != messages.value_of(1235, size)
+
+
+@pytest.mark.parametrize(
+    ("settings", "parsed"),
+    [(["a=1", "b.c=x=y"], {"a": "1", "b.c": "x=y"}), (["empty="], {"empty": ""}), ([], {})],
+)
+def test_settings_are_pairs(settings: list[str], parsed: dict[str, str]) -> None:
+    assert topics._parsed(settings) == parsed
+
+
+@pytest.mark.parametrize("setting", ["alone", "=value", ""])
+def test_a_setting_without_key_or_value_is_an_error(setting: str) -> None:
+    with pytest.raises(ClientError, match="key=value"):
+        topics._parsed([setting])
+
+
+class Broker:
+    """As much of kafka-python's admin client as creating a topic takes."""
+
+    def __init__(self, racks: dict[int, str | None]) -> None:
+        self.racks = racks
+        self.topics: dict[str, dict[int, list[int]]] = {}
+
+    def describe_cluster(self) -> dict[str, Any]:
+        return {"brokers": [{"broker_id": number, "rack": rack} for number, rack in self.racks.items()]}
+
+    def create_topics(self, wanted: dict[str, Any], *, wait_for_metadata: bool) -> None:
+        assert wait_for_metadata
+        for name, options in wanted.items():
+            self.topics[name] = options["assignments"]
+
+    def describe_topics(self, names: list[str]) -> list[dict[str, Any]]:
+        return [self._topic(name) for name in names]
+
+    def _topic(self, name: str) -> dict[str, Any]:
+        if name not in self.topics:
+            return {"name": name, "error_code": 3, "partitions": []}
+        rows = [
+            {"partition_index": index, "leader_id": row[0], "replica_nodes": row, "isr_nodes": row}
+            for index, row in self.topics[name].items()
+        ]
+        return {"name": name, "error_code": 0, "partitions": rows}
+
+
+def client_of(broker: Broker) -> kafka_client.Client:
+    made: Any = broker
+    return kafka_client.Client(made, Access(Path("/nowhere"), "nowhere:9092"))
+
+
+def test_a_new_topic_has_every_partition_on_every_rack() -> None:
+    client = client_of(Broker({number: f"zone-{number % 3}" for number in range(6)}))
+
+    topic = client.create_topic("orders", 12, 3, {})
+
+    assert topic.badly_spread == []
+    assert all(len(topic.racks_of(each)) == 3 for each in topic.partitions)
+    assert len({each.replicas[0] for each in topic.partitions}) == 6
+
+
+def test_topics_with_different_names_do_not_all_start_on_the_same_broker() -> None:
+    client = client_of(Broker({number: f"zone-{number % 3}" for number in range(6)}))
+
+    leaders = {client.create_topic(f"topic-{number}", 1, 3, {}).partitions[0].leader for number in range(20)}
+
+    assert len(leaders) > 2
+
+
+def test_a_topic_that_does_not_exist_is_none() -> None:
+    assert client_of(Broker({0: None})).topic("nothing") is None
