@@ -12,7 +12,9 @@ from kafka.admin import KafkaAdminClient, NewTopic
 from spindle.cluster import names
 from spindle.cluster.ids import uuid_from_entropy
 from spindle.cluster.layout import METADATA_DISK
+from spindle.cluster.view import KafkaView
 from spindle.manifests.inputs import ClusterInputs, VoterInputs
+from spindle_operator.kafka import Access, Link, tls_context
 from tests.kafka.certs import Ca
 from tests.kafka.disks import Disk, unmount_all_below
 from tests.kafka.node import Node, Slot, wait_for
@@ -38,6 +40,7 @@ class Cluster:
 
     def __init__(self, base: Path, *, brokers: int, disks: int, config: dict[str, str] | None = None) -> None:
         self.base = base
+        base.mkdir(parents=True, exist_ok=True)
         self.ca = Ca()
         self.entropy = random.randbytes(32)
         self.subnet = f"127.{random.randrange(64, 250)}.{random.randrange(1, 250)}"
@@ -62,7 +65,7 @@ class Cluster:
         self.add(controller, [METADATA_DISK])
         for broker in self.broker_ids:
             self.add(broker, [names.disk_name(index) for index in range(disks)])
-        self.operator = self.ca.issue(base / "operator", names.PRINCIPAL_OPERATOR)
+        self.operator = self.ca.client(base / "operator", names.PRINCIPAL_OPERATOR)
         self._admin: Any = None
 
     def directory_id(self, node_id: int, disk: str, generation: int = 0) -> str:
@@ -87,7 +90,7 @@ class Cluster:
             rack=None if node_id in self.controllers else f"zone-{node_id}",
             extra=self.config,
         )
-        self.ca.issue(Path(node.layout.tls_dir), names.PRINCIPAL_NODE, address)
+        self.ca.node(Path(node.layout.tls_dir), names.PRINCIPAL_NODE, address)
         self.nodes[node_id] = node
         return node
 
@@ -141,6 +144,20 @@ class Cluster:
         if self._admin is not None:
             self._admin.close()
             self._admin = None
+
+    def view(self) -> KafkaView:
+        """Kafka as the operator sees it."""
+        hosts = {node.node_id: node.address for node in self.brokers if node.kafka is not None}
+        folder = self.operator
+        access = Access(
+            hosts,
+            *((folder / name).read_bytes() for name in ("ca.crt", "tls.crt", "tls.key")),
+        )
+        link = Link("test/demo", hosts, names.PORT_REPLICATION, tls_context(access), 10)
+        try:
+            return link.look(ask_rights=False)[0]
+        finally:
+            link.close()
 
     def log_dirs(self, broker: int) -> dict[str, dict[str, Any]]:
         """Path → what one broker says of its log dir."""
