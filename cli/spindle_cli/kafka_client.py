@@ -71,8 +71,8 @@ class TopicView:
     racks: Mapping[int, str]
 
     def racks_of(self, partition: PartitionView) -> list[str]:
-        """Racks of a partition's replicas, sorted."""
-        return sorted({self.racks[broker] for broker in partition.replicas if broker in self.racks})
+        """Racks of a partition's replicas, sorted; none in a cluster without racks."""
+        return sorted({self.racks[broker] for broker in partition.replicas if self.racks.get(broker)})
 
     @property
     def badly_spread(self) -> list[int]:
@@ -134,7 +134,11 @@ class Client:
         rows = assign(dict(racks), partitions, replication_factor, start=start)
         wanted = {name: {"assignments": dict(enumerate(rows)), "configs": dict(settings)}}
         with _told(f"topic {name}"):
-            self._admin.create_topics(wanted, wait_for_metadata=True)
+            (answer,) = self._admin.create_topics(wanted, raise_errors=False)["topics"]
+            if answer["error_code"]:
+                why = answer.get("error_message") or _error_name(answer["error_code"])
+                raise ClientError(f"topic {name} was not created: {why}")
+            self._admin.wait_for_topics([name], timeout_ms=30_000)
         made = self.topic(name)
         if made is None:
             raise ClientError(f"topic {name} was created, but Kafka does not show it")

@@ -62,8 +62,9 @@ def _new(client: Client, name: str, console: Console) -> TopicView:
 
 def _brokers(client: Client, topic: TopicView, console: Console) -> None:
     for broker, dirs in client.log_dirs(topic.racks).items():
+        rack = topic.racks[broker] or "-"
         console.print(
-            f"Kafka says: broker {broker} in rack {topic.racks[broker] or '-'}, log dirs {' '.join(dirs)}"
+            f"Kafka says: broker {broker} in rack {rack}, log dirs {' '.join(dirs)}", soft_wrap=True
         )
 
 
@@ -99,9 +100,8 @@ def _spread(topic: TopicView, console: Console) -> bool:
         console.print(f"Topic {topic.name}: on too few racks are partitions {' '.join(map(str, bad))}")
         return False
     fewest = min((len(topic.racks_of(each)) for each in topic.partitions), default=0)
-    console.print(
-        f"Topic {topic.name}: every one of its {len(topic.partitions)} partitions is on {fewest} racks"
-    )
+    where = {0: "in a cluster without racks", 1: "on 1 rack"}.get(fewest, f"on {fewest} racks")
+    console.print(f"Topic {topic.name}: every one of its {len(topic.partitions)} partitions is {where}")
     if topic.not_in_sync:
         console.print(f"Not yet fully in sync: partitions {' '.join(map(str, topic.not_in_sync))}")
     return True

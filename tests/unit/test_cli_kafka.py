@@ -93,10 +93,16 @@ class Broker:
     def describe_cluster(self) -> dict[str, Any]:
         return {"brokers": [{"broker_id": number, "rack": rack} for number, rack in self.racks.items()]}
 
-    def create_topics(self, wanted: dict[str, Any], *, wait_for_metadata: bool) -> None:
-        assert wait_for_metadata
-        for name, options in wanted.items():
-            self.topics[name] = options["assignments"]
+    def create_topics(self, wanted: dict[str, Any], *, raise_errors: bool) -> dict[str, Any]:
+        ((name, options),) = wanted.items()
+        if "nonsense" in options["configs"]:
+            refusal = {"error_code": 40, "error_message": "Unknown topic config name: nonsense"}
+            return {"topics": [{"name": name, **refusal}]}
+        self.topics[name] = options["assignments"]
+        return {"topics": [{"name": name, "error_code": 0}]}
+
+    def wait_for_topics(self, names: list[str], timeout_ms: int) -> None:
+        assert set(names) <= set(self.topics)
 
     def describe_topics(self, names: list[str]) -> list[dict[str, Any]]:
         return [self._topic(name) for name in names]
@@ -136,3 +142,10 @@ def test_topics_with_different_names_do_not_all_start_on_the_same_broker() -> No
 
 def test_a_topic_that_does_not_exist_is_none() -> None:
     assert client_of(Broker({0: None})).topic("nothing") is None
+
+
+def test_what_kafka_says_against_a_topic_is_all_that_is_said() -> None:
+    with pytest.raises(
+        ClientError, match=r"^topic bad was not created: Unknown topic config name: nonsense$"
+    ):
+        client_of(Broker({0: None})).create_topic("bad", 1, 1, {"nonsense": "1"})
