@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from copy import deepcopy
 from typing import Any
 
-from hypothesis import assume, given
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from spindle.manifests.common import drifted, with_applied
@@ -61,6 +61,7 @@ def leaves(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
         yield path
 
 
+@settings(max_examples=150)
 @given(_OBJECTS, st.data())
 def test_what_the_server_adds_is_no_drift(desired: dict[str, Any], data: st.DataObject) -> None:
     assert not drifted(desired, as_server_has_it(desired, data))
@@ -68,6 +69,7 @@ def test_what_the_server_adds_is_no_drift(desired: dict[str, Any], data: st.Data
     assert not drifted(applied, as_server_has_it(applied, data))
 
 
+@settings(max_examples=150)
 @given(_OBJECTS, st.data())
 def test_any_changed_leaf_is_drift(desired: dict[str, Any], data: st.DataObject) -> None:
     paths = list(leaves(desired))

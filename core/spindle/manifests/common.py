@@ -134,11 +134,11 @@ def _lists(live: list[object], desired: list[object], key: str) -> bool:
 
 
 def _merge_key(desired: list[object], live: list[object]) -> str | None:
-    """The key by which the entries of a list are told apart."""
+    """The key by which the entries of a list are told apart; one that is empty somewhere tells nothing apart."""
     for key in _MERGE_KEYS:
         values = [entry.get(key) for entry in desired if isinstance(entry, Mapping)]
         there = [entry[key] for entry in live if isinstance(entry, Mapping) and key in entry]
-        if all(isinstance(v, str | int) for v in values) and all(
+        if all(isinstance(v, str | int) and v and v is not True for v in values) and all(
             len({str(v) for v in some}) == len(some) for some in (values, there)
         ):
             return key
