@@ -12,6 +12,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from e2e.cluster import programs
 from e2e.cluster.build import ensure_kubernetes
 from e2e.cluster.debian import ensure_programs
 from e2e.cluster.pki import Authority
@@ -92,30 +93,25 @@ class ApiServer:
         authority = Authority(folder / "pki")
         self._processes.append(
             spawn(
-                etcd_command(folder / "etcd", etcd_client, etcd_peer), folder / "etcd.log", dies_with_us=True
+                programs.etcd(folder / "etcd", etcd_client, etcd_peer), folder / "etcd.log", dies_with_us=True
             )
         )
         certificate, key = authority.issue("apiserver", "kube-apiserver", hosts=["127.0.0.1", "localhost"])
         private, public = authority.service_account_keys()
         self.kubeconfig = authority.kubeconfig("admin", self.url, "admin", "system:masters")
-        command: list[str | Path] = [
-            self._programs / "kube-apiserver",
-            f"--etcd-servers={etcd_url}",
-            "--bind-address=127.0.0.1",
-            f"--secure-port={port}",
-            f"--client-ca-file={authority.certificate}",
-            f"--tls-cert-file={certificate}",
-            f"--tls-private-key-file={key}",
-            f"--cert-dir={folder / 'pki'}",
-            f"--service-account-key-file={public}",
-            f"--service-account-signing-key-file={private}",
-            "--service-account-issuer=https://kubernetes.default.svc.cluster.local",
-            "--service-cluster-ip-range=10.96.0.0/16",
-            "--endpoint-reconciler-type=none",
-            "--authorization-mode=Node,RBAC",
-            "--allow-privileged=true",
-            "--profiling=false",
-        ]
+        server_spec = programs.Server(
+            programs=self._programs,
+            etcd=etcd_url,
+            address="127.0.0.1",
+            port=port,
+            authority=authority.certificate,
+            certificate=certificate,
+            key=key,
+            signing_key=private,
+            signing_public=public,
+            folder=folder / "pki",
+        )
+        command = server_spec.command("--endpoint-reconciler-type=none")
         if not self._controllers:
             command.append("--disable-admission-plugins=ServiceAccount")
         server = spawn(command, folder / "apiserver.log", dies_with_us=True)
@@ -128,20 +124,14 @@ class ApiServer:
 
     def _start_controllers(self, folder: Path, port: int, private: Path, authority: Authority) -> None:
         config = authority.kubeconfig("manager", self.url, "system:kube-controller-manager")
-        command: list[str | Path] = [
-            self._programs / "kube-controller-manager",
-            f"--kubeconfig={config}",
-            f"--authentication-kubeconfig={config}",
-            f"--authorization-kubeconfig={config}",
-            f"--root-ca-file={authority.certificate}",
-            f"--service-account-private-key-file={private}",
-            f"--cert-dir={folder / 'pki'}",
-            "--use-service-account-credentials=true",
-            "--leader-elect=false",
-            "--bind-address=127.0.0.1",
+        command = programs.manager(
+            self._programs,
+            config,
+            authority.certificate,
+            private,
             f"--secure-port={port}",
-            "--profiling=false",
-        ]
+            folder=folder / "pki",
+        )
         self._processes.append(spawn(command, folder / "manager.log", dies_with_us=True))
         wait_for(
             "the default service account",
@@ -159,22 +149,6 @@ class KubectlError(RuntimeError):
     def __init__(self, arguments: tuple[str, ...], stdout: str, stderr: str) -> None:
         super().__init__(f"kubectl {' '.join(arguments)}: {stderr.strip() or stdout.strip()}")
         self.stdout, self.stderr = stdout, stderr
-
-
-def etcd_command(data: Path, client: int, peer: int, host: str = "127.0.0.1") -> list[str]:
-    """Command line of a single etcd; its data is only for us to read."""
-    data.mkdir(parents=True, mode=0o700, exist_ok=True)
-    return [
-        "etcd",
-        f"--data-dir={data}",
-        f"--listen-client-urls=http://{host}:{client}",
-        f"--advertise-client-urls=http://{host}:{client}",
-        f"--listen-peer-urls=http://{host}:{peer}",
-        f"--initial-advertise-peer-urls=http://{host}:{peer}",
-        f"--initial-cluster=default=http://{host}:{peer}",
-        "--logger=zap",
-        "--log-level=warn",
-    ]
 
 
 def free_ports(count: int) -> list[int]:

@@ -40,13 +40,19 @@ _HELM_PACKAGE: Final = "helm.sh/helm/v4"
 
 def ensure_kubernetes() -> Path:
     """Folder with the Kubernetes programs, each a link to one multi-call binary; builds it if need be (minutes)."""
+    major, minor, _ = versions.KUBERNETES.split(".")
+    # What the programs say that they are: charts and clients decide by it what they may ask for.
+    values = {"gitVersion": f"v{versions.KUBERNETES}", "gitMajor": major, "gitMinor": minor}
+    packages = ("k8s.io/component-base/version", "k8s.io/client-go/pkg/version")
+    flags = " ".join(f"-X {package}.{name}={value}" for package in packages for name, value in values.items())
 
     def make(folder: Path) -> None:
-        _go_build(f"Kubernetes {versions.KUBERNETES}", "./kubernetes", folder / "spindle-kubernetes")
+        _go_build(f"Kubernetes {versions.KUBERNETES}", "./kubernetes", folder / "spindle-kubernetes", flags)
         for program in KUBERNETES_PROGRAMS:
             (folder / program).symlink_to("spindle-kubernetes")
 
-    return artefact("kubernetes", versions.KUBERNETES, _go_digest("kubernetes"), make)
+    key = hashlib.sha256((_go_digest("kubernetes") + flags).encode()).hexdigest()
+    return artefact("kubernetes", versions.KUBERNETES, key, make)
 
 
 def ensure_coredns() -> Path:
@@ -65,13 +71,26 @@ def ensure_helm() -> Path:
     values = {"internal/version.version": f"v{versions.HELM}"}
     for package in ("pkg/chart/common", "pkg/chart/v2/lint/rules", "internal/chart/v3/lint/rules"):
         values |= {f"{package}.k8sVersionMajor": major, f"{package}.k8sVersionMinor": minor}
-    values |= {"internal/version.kubeClientVersionMajor": major, "internal/version.kubeClientVersionMinor": minor}
+    values |= {
+        "internal/version.kubeClientVersionMajor": major,
+        "internal/version.kubeClientVersionMinor": minor,
+    }
     flags = " ".join(f"-X {_HELM_PACKAGE}/{name}={value}" for name, value in values.items())
 
     def make(folder: Path) -> None:
         _go_build(f"helm {versions.HELM}", f"{_HELM_PACKAGE}/cmd/helm", folder / "helm", flags)
 
     return artefact("helm", versions.HELM, _go_digest(), make) / "helm"
+
+
+def ensure_pause() -> Path:
+    """The program of the container that holds a pod's namespaces; in a folder of its own."""
+    source = PACKAGE / "go-tools"
+
+    def make(folder: Path) -> None:
+        _go_build("pause", "./pause", folder / "pause", source=source)
+
+    return artefact("pause", "1", _digest(source / "pause"), make) / "pause"
 
 
 def ensure_kafka_libs() -> Path:

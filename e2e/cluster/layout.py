@@ -137,6 +137,11 @@ class NodeLayout:
         return self.testbed.state / "nodes" / self.name
 
     @property
+    def images(self) -> Path:
+        """Folder of its disks' images."""
+        return self.testbed.state / "images" / self.name
+
+    @property
     def log(self) -> Path:
         """Folder of its logs."""
         return self.testbed.logs / self.name

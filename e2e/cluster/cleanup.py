@@ -1,0 +1,91 @@
+"""Removes all that a testbed left: also one that was killed at any moment, and whose state file tells nothing.
+
+It finds things by name and path alone: processes by their control group, network namespaces by name, loop devices
+and mounts by the path of what they stand on.
+"""
+
+import fcntl
+import json
+import os
+import shutil
+from pathlib import Path
+from typing import Final
+
+from e2e.cluster import cgroups, net
+from e2e.cluster.layout import Layout
+from e2e.cluster.system import run
+from e2e.cluster.waiting import wait_for
+
+_LOOP_CTL_REMOVE: Final = 0x4C81
+
+
+def clear(layout: Layout, loops_before: list[str] | None = None) -> None:
+    """Remove everything of this testbed.
+
+    Args:
+        layout: the testbed.
+        loops_before: loop devices that are not to be removed even if they are free, because they were there before.
+    """
+    if cgroups.exists(layout.cgroup):
+        cgroups.kill_all(layout.cgroup)
+    net.remove(layout)
+    for mount in _mounts_below(layout.state):
+        run("umount", "--lazy", mount)
+    for loop in attached_loops(layout.state):
+        run("losetup", "--detach", loop)
+    wait_for("loop devices to go", lambda: not attached_loops(layout.state), seconds=20)
+    if loops_before is not None:
+        _remove_free_loops(set(loops_before))
+    if cgroups.exists(layout.cgroup):
+        cgroups.remove(layout.cgroup)
+    if layout.state.exists():
+        shutil.rmtree(layout.state)
+
+
+def leftovers(layout: Layout) -> list[str]:
+    """What there still is of this testbed, in words; empty after ``clear``."""
+    found = [f"process {pid}" for pid in cgroups.members(layout.cgroup)]
+    found += [f"control group {layout.cgroup}"] if cgroups.exists(layout.cgroup) else []
+    found += [f"network namespace {name}" for name in net.namespaces(layout)]
+    found += [f"mount {path}" for path in _mounts_below(layout.state)]
+    found += [f"loop device {name}" for name in attached_loops(layout.state)]
+    found += [f"folder {layout.state}"] if layout.state.exists() else []
+    return found
+
+
+def loop_devices() -> list[str]:
+    """Names of all loop devices of the machine, in use or not."""
+    return sorted(path.name for path in Path("/sys/block").glob("loop*"))
+
+
+def attached_loops(folder: Path) -> list[str]:
+    """Loop devices that stand on files below a folder."""
+    listed = json.loads(
+        run("losetup", "--list", "--json", "--output", "NAME,BACK-FILE") or '{"loopdevices": []}'
+    )
+    return [
+        each["name"] for each in listed["loopdevices"] if (each["back-file"] or "").startswith(f"{folder}/")
+    ]
+
+
+def _mounts_below(folder: Path) -> list[str]:
+    """Mount points below a folder as this process sees them, the deepest first."""
+    lines = Path("/proc/self/mountinfo").read_text().splitlines()
+    return sorted(
+        (path for line in lines if (path := line.split()[4]).startswith(f"{folder}/")), reverse=True
+    )
+
+
+def _remove_free_loops(keep: set[str]) -> None:
+    """Remove the loop devices that were made meanwhile; the kernel refuses for those in use."""
+    control = os.open("/dev/loop-control", os.O_RDWR)
+    try:
+        for name in loop_devices():
+            if name in keep:
+                continue
+            try:
+                fcntl.ioctl(control, _LOOP_CTL_REMOVE, int(name.removeprefix("loop")))
+            except OSError:  # in use by somebody else
+                continue
+    finally:
+        os.close(control)

@@ -1,0 +1,3 @@
+module spindle.dev/testbed/tools
+
+go 1.26.0

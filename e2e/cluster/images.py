@@ -1,0 +1,340 @@
+"""Container images: built from our Dockerfiles with buildah, on roots that debootstrap makes.
+
+No registry is asked. buildah keeps its layers in the cache, so a change of code costs seconds. Built images end as
+plain files in the cache; nodes get them by importing an archive that leaves out what they have already.
+"""
+
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+import tarfile
+from collections.abc import Collection
+from configparser import ConfigParser
+from dataclasses import dataclass
+from io import BytesIO
+from pathlib import Path
+from typing import IO, Final
+
+from e2e.cluster import versions
+from e2e.cluster.build import artefact, ensure_jmx_exporter, ensure_kafka_libs, ensure_pause, locked, run
+from e2e.cluster.console import say
+from e2e.cluster.debian import ensure_programs
+from e2e.cluster.layout import KAFKA_IMAGE, PAUSE_IMAGE, SPINDLE_IMAGE
+from e2e.cluster.paths import CHECKOUT, cache_dir
+
+_RELEASE: Final = "bookworm"  # the Debian whose Python is 3.11
+_DOCKERFILES: Final = CHECKOUT / "e2e" / "images"
+_SPINDLE_DOCKERFILE: Final = CHECKOUT / "operator" / "Dockerfile"
+# What Spindle's image is made from, relative to the checkout.
+_SPINDLE_SOURCES: Final = (
+    *("pyproject.toml", "requirements.lock", "README.md", "LICENSE"),
+    *("core", "operator", "agent", "cli"),
+)
+_CA_BUNDLE: Final = Path("/etc/ssl/certs/ca-certificates.crt")
+
+
+@dataclass(frozen=True)
+class Image:
+    """An image that was built.
+
+    Attributes:
+        name: as manifests name it.
+        folder: its OCI manifest, as manifest.json, and its blobs, each named by its SHA-256.
+    """
+
+    name: str
+    folder: Path
+
+    def blobs(self) -> list[str]:
+        """SHA-256 of its configuration and of each layer."""
+        manifest = json.loads((self.folder / "manifest.json").read_text())
+        return [each["digest"].removeprefix("sha256:") for each in (manifest["config"], *manifest["layers"])]
+
+    def write_archive(self, target: IO[bytes], without: Collection[str] = ()) -> None:
+        """Write an OCI archive, for ``ctr images import``.
+
+        Args:
+            target: where to.
+            without: SHA-256 of the blobs that the importer has already.
+        """
+        manifest = (self.folder / "manifest.json").read_bytes()
+        digest = hashlib.sha256(manifest).hexdigest()
+        descriptor = {
+            "mediaType": "application/vnd.oci.image.manifest.v1+json",
+            "digest": f"sha256:{digest}",
+            "size": len(manifest),
+            "annotations": {"io.containerd.image.name": self.name},
+        }
+        index = {"schemaVersion": 2, "manifests": [descriptor]}
+        with tarfile.open(fileobj=target, mode="w|") as archive:
+            _add(archive, "oci-layout", json.dumps({"imageLayoutVersion": "1.0.0"}).encode())
+            _add(archive, "index.json", json.dumps(index).encode())
+            _add(archive, f"blobs/sha256/{digest}", manifest)
+            for blob in self.blobs():
+                if blob not in without:
+                    archive.add(self.folder / blob, arcname=f"blobs/sha256/{blob}")
+
+
+def ensure_images() -> list[Image]:
+    """All images of a node, built if need be; Spindle's own is the last."""
+    return [ensure_pause_image(), ensure_kafka_image(), ensure_spindle_image()]
+
+
+def ensure_pause_image() -> Image:
+    """The image of the container that holds a pod's namespaces."""
+    program = ensure_pause()
+    key = _digest(program, _DOCKERFILES / "pause")
+
+    def make(folder: Path) -> None:
+        _build(PAUSE_IMAGE, _DOCKERFILES / "pause" / "Dockerfile", program.parent, folder)
+
+    return Image(PAUSE_IMAGE, artefact("image-pause", "1", key, make))
+
+
+def ensure_kafka_image() -> Image:
+    """Kafka's image."""
+    name = KAFKA_IMAGE.format(version=versions.KAFKA)
+    libs = ensure_kafka_libs()
+    key = _digest(_DOCKERFILES / "kafka", text=f"{libs.parent.name} {_RELEASE}")
+
+    def make(folder: Path) -> None:
+        _build(
+            name, _DOCKERFILES / "kafka" / "Dockerfile", libs.parent, folder, f"--build-arg=BASE={_debian()}"
+        )
+
+    return Image(name, artefact("image-kafka", versions.KAFKA, key, make))
+
+
+def ensure_spindle_image() -> Image:
+    """The image of operator, agent and command line, from the checkout as it is now."""
+    sources = [CHECKOUT / name for name in _SPINDLE_SOURCES]
+    key = _digest(*sources, _DOCKERFILES / "python", text=_RELEASE)
+
+    def make(folder: Path) -> None:
+        python = _python()
+        jmx = cache_dir() / "jmx"
+        jmx.mkdir(exist_ok=True)
+        shutil.copy2(ensure_jmx_exporter(), jmx / "jmx.jar")
+        more = (f"--build-arg=BASE={python}", f"--build-context=jmx={jmx}")
+        _build(SPINDLE_IMAGE, _SPINDLE_DOCKERFILE, CHECKOUT, folder, *more)
+
+    folder = artefact("image-spindle", "dev", key, make)
+    _forget_old("image-spindle-dev-*", folder, keep=2)
+    return Image(SPINDLE_IMAGE, folder)
+
+
+def _debian() -> str:
+    """Name of a minimal Debian in buildah's store, made by debootstrap if it is not there."""
+    name = f"localhost/spindle-testbed/debian:{_RELEASE}"
+    with locked("debian"):
+        if not _in_store(name):
+            _make_debian(name)
+    return name
+
+
+def _make_debian(name: str) -> None:
+    ensure_programs("debootstrap", "buildah")
+    say(f"Debian {_RELEASE}: debootstrap (once, about a minute)")
+    root = cache_dir() / "debian.part"
+    if root.exists():
+        shutil.rmtree(root)
+    _isolated("debootstrap", "--variant=minbase", "--include=ca-certificates", _RELEASE, root)
+    for waste in (
+        "var/cache/apt/archives",
+        "var/lib/apt/lists",
+        "usr/share/doc",
+        "usr/share/locale",
+        "var/log",
+    ):
+        shutil.rmtree(root / waste)
+        (root / waste).mkdir()
+    (root / "var/cache/apt/archives/partial").mkdir()
+    container = _buildah("from", "scratch").strip()
+    _buildah("copy", "--quiet", container, str(root), "/")
+    _buildah("commit", "--quiet", "--rm", container, name)
+    shutil.rmtree(root)
+
+
+def _python() -> str:
+    """Name of an image with Python in buildah's store, built if it is not there."""
+    key = _digest(_DOCKERFILES / "python")[:12]
+    name = f"localhost/spindle-testbed/python:{key}"
+    base = _debian()
+    with locked("python"):
+        if not _in_store(name):
+            say("building the image with Python")
+            arguments = (f"--build-arg=BASE={base}", f"--tag={name}", _DOCKERFILES / "python")
+            _buildah("build", "--quiet", "--isolation=chroot", *arguments)
+    return name
+
+
+def _build(name: str, dockerfile: Path, context: Path, folder: Path, *more: str) -> None:
+    """Build an image and leave its manifest and blobs in the folder."""
+    ensure_programs("buildah")
+    say(f"building image {name}")
+    _buildah(
+        "build",
+        "--quiet",
+        "--layers",
+        "--isolation=chroot",
+        *_pip_access(),
+        *more,
+        f"--tag={name}",
+        f"--file={dockerfile}",
+        context,
+    )
+    # Uncompressed: it goes no further than this machine.
+    _buildah("push", "--quiet", "--disable-compression", name, f"dir:{folder}")
+
+
+def _pip_access() -> list[str]:
+    """Let pip, inside a build, trust and use what pip on this machine does; the image keeps nothing of it."""
+    if not _CA_BUNDLE.exists():
+        return []
+    inside = "/etc/ssl/certs/testbed-ca.crt"
+    lines = ["[global]", f"cert = {inside}", *_pip_index()]
+    config = cache_dir() / "pip.conf"
+    config.write_text("\n".join(lines) + "\n")
+    return [f"--volume={_CA_BUNDLE}:{inside}:ro", f"--volume={config}:/etc/pip.conf:ro"]
+
+
+def _pip_index() -> list[str]:
+    """The index that pip uses here, if it is not pip's own default."""
+    index = os.environ.get("PIP_INDEX_URL")
+    if not index:
+        known = ConfigParser()
+        known.read(
+            [
+                Path("/etc/pip.conf"),
+                Path.home() / ".config" / "pip" / "pip.conf",
+                Path.home() / ".pip" / "pip.conf",
+            ]
+        )
+        index = known.get("global", "index-url", fallback=None)
+    return [f"index-url = {index}"] if index else []
+
+
+def _in_store(name: str) -> bool:
+    ensure_programs("buildah")
+    listed = json.loads(_buildah("images", "--json") or "[]")
+    return any(name in (image.get("names") or []) for image in listed or [])
+
+
+def _buildah(*arguments: str | Path) -> str:
+    """Run buildah on its own store in the cache."""
+    store = cache_dir() / "buildah"
+    return _isolated(
+        "buildah", f"--root={store}", "--runroot=/run/buildah", "--storage-driver=overlay", *arguments
+    )
+
+
+def _isolated(program: str, *arguments: str | Path) -> str:
+    """Run a tool that mounts things; its mounts, processes and what it keeps in /run and /var/lib end with it."""
+    command = [
+        "unshare",
+        "--mount",
+        "--pid",
+        "--fork",
+        "--kill-child=KILL",
+        "--mount-proc",
+        "--propagation",
+        "private",
+    ]
+    prepare = 'mount -t tmpfs tmpfs /run && mount -t tmpfs tmpfs /var/lib && exec "$@"'
+    return run(program, *command, "sh", "-c", prepare, "sh", program, *arguments)
+
+
+def _add(archive: tarfile.TarFile, name: str, body: bytes) -> None:
+    entry = tarfile.TarInfo(name)
+    entry.size = len(body)
+    archive.addfile(entry, BytesIO(body))
+
+
+def _digest(*paths: Path, text: str = "") -> str:
+    """Digest over files, and over all files in folders but what Python leaves there."""
+    digest = hashlib.sha256(text.encode())
+    for top in paths:
+        files = sorted(top.rglob("*")) if top.is_dir() else [top]
+        for path in files:
+            if path.is_file() and "__pycache__" not in path.parts:
+                digest.update(f"{path.relative_to(top.parent)}\0{path.stat().st_size}\0".encode())
+                digest.update(path.read_bytes())
+    return digest.hexdigest()
+
+
+def _forget_old(pattern: str, current: Path, keep: int) -> None:
+    """Delete all but the newest entries of the cache that match, and never the current one."""
+    entries = sorted(cache_dir().glob(pattern), key=lambda path: path.stat().st_mtime, reverse=True)
+    for entry in entries[keep:]:
+        if entry != current and entry.is_dir():
+            shutil.rmtree(entry, ignore_errors=True)
+
+
+# What follows puts images into a containerd.
+
+_TEMPLATE_SCRIPT: Final = """set -e
+mount -t tmpfs tmpfs /run
+mount -t tmpfs tmpfs /var/lib
+mkdir /var/lib/containerd
+mount --bind "$1" /var/lib/containerd
+containerd -c "$2" >"$3" 2>&1 &
+daemon=$!
+tries=0
+until [ -S /run/containerd/containerd.sock ]; do
+  tries=$((tries + 1))
+  [ $tries -lt 600 ] || { echo "containerd does not start" >&2; tail -n 20 "$3" >&2; exit 1; }
+  sleep 0.05
+done
+for archive in "$4"/*.tar; do ctr --namespace k8s.io images import "$archive"; done
+kill $daemon
+wait $daemon
+"""
+
+
+def import_into(
+    containerd_root: Path, config: Path, images: list[Image], without: Collection[str] = ()
+) -> None:
+    """Import images into a containerd folder that no containerd uses at the moment."""
+    ensure_programs("containerd", "runc")
+    archives = containerd_root.with_name(f"{containerd_root.name}.archives")
+    archives.mkdir()
+    try:
+        for number, image in enumerate(images):
+            with (archives / f"{number}.tar").open("wb") as target:
+                image.write_archive(target, without)
+        command = ["unshare", "--mount", "--pid", "--net", "--fork", "--kill-child=KILL", "--mount-proc"]
+        log = archives / "containerd.log"
+        script: list[str | Path] = [
+            "sh",
+            "-c",
+            _TEMPLATE_SCRIPT,
+            "sh",
+            containerd_root,
+            config,
+            log,
+            archives,
+        ]
+        run("images", *command, "--propagation", "private", *script)
+    finally:
+        shutil.rmtree(archives)
+
+
+def import_running(command: list[str], image: Image, without: Collection[str]) -> None:
+    """Import an image into a running containerd.
+
+    Args:
+        command: the command line that imports an archive from its standard input, on the node.
+        image: the image.
+        without: digests of what the node has already.
+    """
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+    ) as process:
+        if process.stdin:
+            image.write_archive(process.stdin, without)
+            process.stdin.close()
+        output = process.stdout.read() if process.stdout else b""
+    if process.returncode != 0:
+        raise RuntimeError(f"import of {image.name} failed: {output.decode(errors='replace')}")

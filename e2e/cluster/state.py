@@ -1,0 +1,66 @@
+"""What a testbed remembers between two commands: with which options it was made, and its processes."""
+
+import json
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+from e2e.cluster.procs import Process
+
+
+@dataclass(frozen=True)
+class Options:
+    """How a testbed is made.
+
+    Attributes:
+        nodes: number of nodes.
+        zones: number of zones; nodes are given them in turn.
+        disks: data disks per node.
+        disk_size: bytes of each; images are sparse, so this much need not be there.
+        file_system: of the disks: xfs or ext4.
+    """
+
+    nodes: int = 5
+    zones: int = 3
+    disks: int = 3
+    disk_size: int = 100 << 30
+    file_system: str = "xfs"
+
+
+@dataclass
+class State:
+    """The contents of the state file.
+
+    Attributes:
+        options: how it was made.
+        port: of the API server, on the host's loopback.
+        kubernetes: folder of the Kubernetes programs in use.
+        loops: loop devices that the machine had before.
+        blobs: SHA-256 of the image parts that every node began with.
+        processes: of the control plane, by name.
+        complete: whether ``up`` came to its end.
+    """
+
+    options: Options
+    port: int
+    kubernetes: str
+    loops: list[str] = field(default_factory=list)
+    blobs: list[str] = field(default_factory=list)
+    processes: dict[str, Process] = field(default_factory=dict)
+    complete: bool = False
+
+    def save(self, path: Path) -> None:
+        """Write it, whole or not at all."""
+        part = path.with_suffix(".part")
+        part.write_text(json.dumps(asdict(self), indent=1))
+        part.rename(path)
+
+    @classmethod
+    def load(cls, path: Path) -> "State | None":
+        """What was written, or None if there is nothing that makes sense."""
+        try:
+            found = json.loads(path.read_text())
+            found["options"] = Options(**found["options"])
+            found["processes"] = {name: Process(**each) for name, each in found["processes"].items()}
+            return cls(**found)
+        except (OSError, ValueError, TypeError, KeyError):
+            return None

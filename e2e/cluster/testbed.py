@@ -1,0 +1,323 @@
+"""The testbed itself: up, down, and what can be asked of it and done to it while it stands."""
+
+import fcntl
+import hashlib
+import json
+import shutil
+import subprocess
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final
+
+import yaml
+
+from e2e.cluster import cgroups, cleanup, net, versions
+from e2e.cluster.apiserver import KubectlError, free_ports
+from e2e.cluster.build import artefact, ensure_coredns, ensure_kubernetes
+from e2e.cluster.console import say
+from e2e.cluster.controlplane import ControlPlane
+from e2e.cluster.debian import ensure_cni_plugins, ensure_programs
+from e2e.cluster.disks import Disk, Rack, parse_size, storage_classes
+from e2e.cluster.images import Image, ensure_images, import_into
+from e2e.cluster.layout import MOST_NODES, STANDARD_DISK, Layout, zone_of
+from e2e.cluster.nodes import CONTAINERD_CONFIG, Node
+from e2e.cluster.state import Options, State
+from e2e.cluster.system import in_netns
+from e2e.cluster.waiting import wait_for
+
+_PROGRAMS: Final = (
+    "containerd",
+    "runc",
+    "etcd",
+    "ip",
+    "nft",
+    "conntrack",
+    "nsenter",
+    "mkfs.xfs",
+    "mkfs.ext4",
+)
+_STANDARD_SIZE: Final = parse_size("10Gi")
+
+
+class TestbedError(RuntimeError):
+    """The testbed is not in a state in which this can be done; the message says what would help."""
+
+    __test__ = False  # not a test, whatever pytest makes of its name
+
+
+class Testbed:
+    """One testbed, running or not.
+
+    Attributes:
+        layout: its names and paths.
+        kubeconfig: of an administrator, for use on the host.
+    """
+
+    __test__ = False
+
+    def __init__(self, layout: Layout | None = None) -> None:
+        self.layout = layout or Layout.default()
+        self.kubeconfig = self.layout.kubeconfig
+        self._state_file = self.layout.state / "state.json"
+
+    # Life
+
+    def up(self, options: Options) -> None:
+        """Make it, or find that it stands already.
+
+        Raises:
+            TestbedError: one with other options stands.
+        """
+        _check(options)
+        with self._locked():
+            state = State.load(self._state_file)
+            if state and state.complete and self._stands(state):
+                if state.options != options:
+                    raise TestbedError(
+                        f"a testbed with other options is up ({state.options}): take it down first"
+                    )
+                say(f"already up: {self.kubeconfig}")
+                return
+            self._clear("clearing what an earlier testbed left")
+            kubernetes, coredns, images = prepare()
+            template = ensure_template(images)
+            try:
+                self._make(options, kubernetes, coredns, template, images)
+            except BaseException:
+                say("failed: clearing up")
+                self._keep_logs()
+                self._clear(None)
+                raise
+
+    def down(self) -> None:
+        """Take everything away. Nothing of it is left afterwards, whatever state it was in."""
+        with self._locked():
+            if not cleanup.leftovers(self.layout):
+                say("nothing to take down")
+                return
+            self._clear("taking the testbed down")
+        self.layout.lock.unlink(missing_ok=True)
+        say("down")
+
+    def is_up(self) -> bool:
+        """Whether it was made and its control plane runs."""
+        state = State.load(self._state_file)
+        return bool(state and state.complete and self._stands(state))
+
+    # What others work with
+
+    @property
+    def state(self) -> State:
+        """How it was made.
+
+        Raises:
+            TestbedError: it is not up.
+        """
+        state = State.load(self._state_file)
+        if not state or not state.complete:
+            raise TestbedError("the testbed is not up: python -m e2e.cluster up")
+        return state
+
+    def kubectl(
+        self, *arguments: str, stdin: str | None = None, check: bool = True, seconds: float = 300
+    ) -> str:
+        """Run kubectl as administrator and return what it printed.
+
+        Raises:
+            KubectlError: it failed and ``check`` is set.
+        """
+        command: list[str | Path] = [self.kubectl_program(), "--kubeconfig", self.kubeconfig, *arguments]
+        done = subprocess.run(
+            command, input=stdin, capture_output=True, text=True, timeout=seconds, check=False
+        )
+        if check and done.returncode != 0:
+            raise KubectlError(arguments, done.stdout, done.stderr)
+        return done.stdout
+
+    def kubectl_program(self) -> Path:
+        """The kubectl of the testbed's version."""
+        state = State.load(self._state_file)
+        return (Path(state.kubernetes) if state else ensure_kubernetes()) / "kubectl"
+
+    def get(self, *arguments: str) -> Any:
+        """What ``kubectl get … -o json`` says, parsed."""
+        return json.loads(self.kubectl("get", *arguments, "--output=json"))
+
+    def apply(self, *objects: dict[str, Any]) -> None:
+        """Apply objects, server side."""
+        self.kubectl("apply", "--server-side", "--filename=-", stdin=yaml.safe_dump_all(objects))
+
+    def nodes(self) -> list[Node]:
+        """All nodes, on or off."""
+        return [self.node(index) for index in range(1, self.state.options.nodes + 1)]
+
+    def node(self, index: int) -> Node:
+        """A node by its number; the first is 1.
+
+        Raises:
+            TestbedError: there is no such node.
+        """
+        state = self.state
+        if not 1 <= index <= state.options.nodes:
+            raise TestbedError(f"there is no node {index}: they are 1 to {state.options.nodes}")
+        return self._node(state, index)
+
+    def inside(self, *command: str | Path) -> list[str]:
+        """The command line that runs a command where pods' addresses are routed and cluster DNS answers.
+
+        That is beside the control plane: its network, with a resolv.conf that asks the cluster's DNS; all else is
+        the host's.
+        """
+        resolv = self.layout.state / "resolv.conf"
+        script = 'mount --bind "$0" /etc/resolv.conf && exec "$@"'
+        isolated = ["unshare", "--mount", "--propagation", "private", "sh", "-c", script, resolv, *command]
+        return in_netns(self.layout.control_netns, *isolated)
+
+    # Inner parts
+
+    def _make(
+        self, options: Options, kubernetes: Path, coredns: Path, template: Path, images: Sequence[Image]
+    ) -> None:
+        layout = self.layout
+        layout.state.mkdir(parents=True)
+        layout.logs.mkdir()
+        (port,) = free_ports(1)
+        blobs = [blob for image in images for blob in image.blobs()]
+        state = State(options, port, str(kubernetes), loops=cleanup.loop_devices(), blobs=blobs)
+        state.save(self._state_file)
+        cgroups.make(f"{layout.cgroup}/control")
+        say(f"network and control plane, Kubernetes {versions.KUBERNETES}")
+        net.make(layout, options.nodes)
+        plane = ControlPlane(layout, kubernetes, coredns)
+        plane.make_certificates(options.nodes)
+        self._write_kubeconfig(port)
+        state.processes = plane.start_store() | {"door": plane.start_door(port)}
+        state.save(self._state_file)
+        say(f"{options.nodes} nodes in {options.zones} zones, {options.disks} disks each")
+        nodes = [self._node(state, index) for index in range(1, options.nodes + 1)]
+        with ThreadPoolExecutor(4) as pool:
+            list(pool.map(lambda node: self._make_node(node, options, template), nodes))
+        wait_for("the API server", self._api_ready, seconds=120, detail=lambda: self._log("kube-apiserver"))
+        state.processes |= plane.start_rest()
+        state.save(self._state_file)
+        for node in nodes:
+            node.switch_on()
+        volumes = [disk.persistent_volume(node.layout) for node in nodes for disk in Rack(node.layout).all()]
+        self.apply(*storage_classes(), *volumes)
+        self.wait_ready(range(1, options.nodes + 1), seconds=180)
+        state.complete = True
+        state.save(self._state_file)
+        say(f"up. export KUBECONFIG={self.kubeconfig}")
+
+    def _make_node(self, node: Node, options: Options, template: Path) -> None:
+        slots = {f"disk{number}": options.disk_size for number in range(options.disks)}
+        slots[STANDARD_DISK] = _STANDARD_SIZE
+        node.layout.log.mkdir(parents=True)
+        node.make(template / "root", options.nodes)
+        disks = [Disk.first(node.layout, slot, size, options.file_system) for slot, size in slots.items()]
+        Rack(node.layout).put(*disks)
+
+    def wait_ready(self, indices: Sequence[int], seconds: float = 120) -> None:
+        """Wait until these nodes are Ready and as the kubelet of this boot reports them."""
+        wanted = {self.layout.node(index).name for index in indices}
+
+        def all_ready() -> bool:
+            listed = self.kubectl("get", "nodes", "--output=json", check=False)
+            return bool(listed) and wanted <= ready_nodes(json.loads(listed))
+
+        def missing() -> str:
+            ready = ready_nodes(self.get("nodes"))
+            return f"not ready: {', '.join(sorted(wanted - ready))}; logs in {self.layout.logs}"
+
+        wait_for("nodes to be ready", all_ready, seconds=seconds, every=0.4, detail=missing)
+
+    def _node(self, state: State, index: int) -> Node:
+        return Node(self.layout.node(index), zone_of(index, state.options.zones), Path(state.kubernetes))
+
+    def _write_kubeconfig(self, port: int) -> None:
+        """The administrator's, but through the door."""
+        config = yaml.safe_load((self.layout.pki / "admin.conf").read_text())
+        config["clusters"][0]["cluster"]["server"] = f"https://127.0.0.1:{port}"
+        self.kubeconfig.touch(mode=0o600)
+        self.kubeconfig.write_text(yaml.safe_dump(config, sort_keys=False))
+
+    def _api_ready(self) -> bool:
+        return self.kubectl("get", "--raw", "/readyz", check=False) == "ok"
+
+    def _stands(self, state: State) -> bool:
+        return all(process.alive() for process in state.processes.values()) and self._api_ready()
+
+    def _log(self, name: str) -> str:
+        path = self.layout.logs / f"{name}.log"
+        return path.read_text(errors="replace")[-3000:] if path.exists() else ""
+
+    def _clear(self, why: str | None) -> None:
+        if why and cleanup.leftovers(self.layout):
+            say(why)
+        state = State.load(self._state_file)
+        cleanup.clear(self.layout, state.loops if state else None)
+
+    def _keep_logs(self) -> None:
+        if not self.layout.logs.exists():
+            return
+        shutil.rmtree(self.layout.last_logs, ignore_errors=True)
+        shutil.copytree(self.layout.logs, self.layout.last_logs, ignore_dangling_symlinks=True)
+        say(f"logs are kept in {self.layout.last_logs}")
+
+    @contextmanager
+    def _locked(self) -> Iterator[None]:
+        """One command at a time changes the testbed."""
+        self.layout.lock.parent.mkdir(parents=True, exist_ok=True)
+        with self.layout.lock.open("w") as handle:
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise TestbedError("another command is changing this testbed just now") from None
+            yield
+
+
+def prepare() -> tuple[Path, Path, list[Image]]:
+    """Build or fetch all that a testbed needs: Kubernetes, CoreDNS, images. Quick when it is all in the cache."""
+    ensure_programs(*_PROGRAMS)
+    ensure_cni_plugins()
+    with ThreadPoolExecutor(2) as pool:
+        images = pool.submit(ensure_images)
+        kubernetes = ensure_kubernetes()
+        coredns = ensure_coredns()
+        return kubernetes, coredns, images.result()
+
+
+def ensure_template(images: list[Image]) -> Path:
+    """Cache's folder with ``root``: a containerd folder that holds these images."""
+    key = " ".join(image.folder.name for image in images)
+
+    def make(folder: Path) -> None:
+        say("importing images")
+        (folder / "root").mkdir()
+        (folder / "containerd.toml").write_text(CONTAINERD_CONFIG)
+        import_into(folder / "root", folder / "containerd.toml", images)
+
+    return artefact("images", versions.KAFKA, hashlib.sha256(key.encode()).hexdigest(), make)
+
+
+def ready_nodes(nodes: dict[str, Any]) -> set[str]:
+    """Names of the nodes of a list that are Ready."""
+    return {
+        node["metadata"]["name"]
+        for node in nodes["items"]
+        for condition in node["status"].get("conditions", [])
+        if condition["type"] == "Ready" and condition["status"] == "True"
+    }
+
+
+def _check(options: Options) -> None:
+    if not 1 <= options.nodes <= MOST_NODES:
+        raise TestbedError(f"--nodes must be 1 to {MOST_NODES}")
+    if not 1 <= options.zones <= 26 or not 0 <= options.disks <= 64:
+        raise TestbedError("--zones must be 1 to 26 and --disks 0 to 64")
+    if options.file_system not in {"xfs", "ext4"}:
+        raise TestbedError("the file system must be xfs or ext4")
+    if options.disk_size < parse_size("320Mi"):
+        raise TestbedError("disks must have at least 320Mi: XFS takes no less")

@@ -1,0 +1,285 @@
+"""What a scenario works with: kubectl on a real cluster, waits that explain themselves, and Spindle's own command line."""
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+import yaml
+
+ROOT: Final = Path(__file__).parents[2]
+CLUSTER: Final = "demo"
+SAMPLE: Final = ROOT / "examples" / "quickstart.yaml"
+
+
+class LabError(AssertionError):
+    """Something that was waited for did not come, with what there is instead."""
+
+
+@dataclass(frozen=True)
+class Lab:
+    """One namespace of a real cluster.
+
+    Attributes:
+        kubectl_command: the program and its first arguments.
+        kubeconfig: None for the environment's.
+    """
+
+    kubectl_command: tuple[str, ...]
+    kubeconfig: Path | None
+    namespace: str
+    told: list[str] = field(default_factory=list)
+
+    def kubectl(self, *args: str, stdin: str | None = None, check: bool = True, timeout: float = 60) -> str:
+        """Run kubectl in the scenario's namespace and return what it prints."""
+        done = subprocess.run(
+            [*self.kubectl_command, "--namespace", self.namespace, *args],
+            input=stdin,
+            capture_output=True,
+            text=True,
+            env=self.environment(),
+            timeout=timeout,
+            check=False,
+        )
+        if check and done.returncode:
+            raise LabError(f"kubectl {' '.join(args)}: {done.stderr.strip()}")
+        return done.stdout if check else done.stdout + done.stderr
+
+    def environment(self) -> dict[str, str]:
+        """The environment for programs that find the cluster by KUBECONFIG."""
+        return dict(os.environ) | ({"KUBECONFIG": str(self.kubeconfig)} if self.kubeconfig else {})
+
+    def spindle(self, *args: str, timeout: float = 300) -> str:
+        """Run Spindle's command line as a user would."""
+        done = subprocess.run(
+            [sys.executable, "-m", "spindle_cli.main", *args],
+            capture_output=True,
+            text=True,
+            env=self.environment(),
+            timeout=timeout,
+            check=False,
+        )
+        if done.returncode:
+            raise LabError(f"spindle {' '.join(args)}: {done.stdout}{done.stderr}")
+        return done.stdout
+
+    def get(self, kind: str, name: str) -> dict[str, Any] | None:
+        """One object; None if there is none."""
+        text = self.kubectl("get", kind, name, "--ignore-not-found", "-o", "json")
+        return json.loads(text) if text.strip() else None
+
+    def list(self, kind: str, selector: str | None = None) -> list[dict[str, Any]]:
+        """All objects of a kind."""
+        chosen = ("-l", selector) if selector else ()
+        return list(json.loads(self.kubectl("get", kind, "-o", "json", *chosen))["items"])
+
+    def apply(self, *objects: Mapping[str, Any]) -> None:
+        """Apply objects as a user does."""
+        self.kubectl("apply", "-f", "-", stdin=yaml.safe_dump_all(objects))
+
+    def patch(self, kind: str, name: str, body: Mapping[str, Any]) -> None:
+        """Merge-patch an object."""
+        self.kubectl("patch", kind, name, "--type=merge", "-p", json.dumps(body))
+
+    def until(self, what: str, holds: Callable[[], Any], seconds: float = 120) -> float:
+        """Wait until something holds; returns how many seconds it took.
+
+        Raises:
+            LabError: it did not, with the state of things in words.
+        """
+        began = time.monotonic()
+        last: Exception | None = None
+        while time.monotonic() - began < seconds:
+            try:
+                if holds():
+                    return time.monotonic() - began
+            except (LabError, KeyError, TypeError, subprocess.TimeoutExpired) as error:
+                last = error
+            pause(0.5)
+        raise LabError(f"not within {seconds:.0f} s: {what} (last error: {last})\n{self.situation()}")
+
+    def situation(self) -> str:
+        """What there is, for a failure's message."""
+        cluster = self.get("kafkacluster", CLUSTER) or {}
+        parts = [
+            json.dumps(
+                {k: v for k, v in (cluster.get("status") or {}).items() if k != "conditions"}, indent=1
+            ),
+            self.kubectl("get", "kafkabrokers,pods,pvc", "-o", "wide", check=False),
+            self.kubectl("get", "events", "--sort-by=.lastTimestamp", check=False)[-4000:],
+        ]
+        return "\n".join(parts)
+
+    # -- the KafkaCluster ------------------------------------------------------------------------------------------
+
+    def cluster(self) -> dict[str, Any]:
+        """The KafkaCluster."""
+        found = self.get("kafkacluster", CLUSTER)
+        if found is None:
+            raise LabError("the KafkaCluster is gone")
+        return found
+
+    def status(self) -> dict[str, Any]:
+        """Its status."""
+        return self.cluster().get("status") or {}
+
+    def condition(self, kind: str) -> dict[str, Any]:
+        """One of its conditions; empty if there is none yet."""
+        return next((c for c in self.status().get("conditions", ()) if c["type"] == kind), {})
+
+    def waits(self) -> dict[str, dict[str, Any]]:
+        """``status.waiting`` by reason."""
+        return {wait["reason"]: wait for wait in self.status().get("waiting", ())}
+
+    def until_ready(self, seconds: float = 240) -> float:
+        """Wait until the KafkaCluster is ready and settled in its present generation."""
+
+        def ready() -> bool:
+            cluster = self.cluster()
+            status = cluster.get("status") or {}
+            conditions = {c["type"]: c["status"] for c in status.get("conditions", ())}
+            return (
+                status.get("observedGeneration") == cluster["metadata"]["generation"]
+                and conditions.get("Ready") == "True"
+                and conditions.get("Progressing") == "False"
+            )
+
+        return self.until("the KafkaCluster is ready", ready, seconds)
+
+    def until_waiting(self, reason: str, seconds: float = 90) -> dict[str, Any]:
+        """Wait until something is held back for this reason; returns the entry."""
+        self.until(f"a wait for {reason}", lambda: reason in self.waits(), seconds)
+        return self.waits()[reason]
+
+
+def sample(**spec: Any) -> dict[str, Any]:
+    """The twelve-line sample, with fields of its spec replaced."""
+    cluster = dict(yaml.safe_load(SAMPLE.read_text()))
+    cluster["spec"] = {**cluster["spec"], **spec}
+    return cluster
+
+
+def pause(seconds: float) -> None:
+    """Wait a little between two looks."""
+    time.sleep(seconds)  # noqa: TID251 - a poll with a deadline
+
+
+# -- a load that knows what was acknowledged ----------------------------------------------------------------------------
+
+_PRODUCER: Final = """
+import json, os, sys, time
+from kafka import KafkaProducer, KafkaConsumer, TopicPartition
+D = "/etc/spindle/credentials/"
+S = dict(bootstrap_servers=os.environ["BOOTSTRAP"], security_protocol="SSL", ssl_cafile=D + "ca.crt",
+         ssl_certfile=D + "tls.crt", ssl_keyfile=D + "tls.key")
+T = os.environ["TOPIC"]
+p = KafkaProducer(acks="all", retries=1000000, delivery_timeout_ms=600000, request_timeout_ms=10000, linger_ms=5, **S)
+acked, stop, sent = set(), "/tmp/stop", 0
+pending = []
+while not os.path.exists(stop):
+    pending.append((sent, p.send(T, str(sent).encode())))
+    sent += 1
+    if sent % 200 == 0:
+        print("acked", len(acked), "sent", sent, flush=True)
+    while pending and pending[0][1].is_done:
+        n, f = pending.pop(0)
+        if f.succeeded(): acked.add(n)
+    time.sleep(0.01)
+p.flush(timeout=300)
+for n, f in pending:
+    if f.succeeded(): acked.add(n)
+p.close()
+c = KafkaConsumer(**S)
+parts = [TopicPartition(T, i) for i in sorted(c.partitions_for_topic(T))]
+c.assign(parts); c.seek_to_beginning(*parts); end = c.end_offsets(parts)
+seen = set()
+while any(c.position(t) < end[t] for t in parts):
+    for batch in c.poll(timeout_ms=1000).values():
+        seen.update(int(r.value) for r in batch)
+print("RESULT " + json.dumps(dict(sent=sent, acked=len(acked), read=len(seen), lost=sorted(acked - seen)[:20])), flush=True)
+"""
+
+
+@contextmanager
+def load(lab: Lab, topic: str, image: str) -> Iterator[Callable[[], dict[str, Any]]]:
+    """A producer with acks=all that runs on meanwhile.
+
+    Yields:
+        a function that stops it, reads everything back, and returns ``sent``, ``acked``, ``read`` and ``lost``.
+    """
+    name = f"load-{topic}"
+    lab.apply(_client_pod(lab, name, image, _PRODUCER, {"TOPIC": topic}))
+    try:
+        lab.until("the producer sends", lambda: "acked" in lab.kubectl("logs", name, check=False), 120)
+
+        def finish() -> dict[str, Any]:
+            lab.kubectl("exec", name, "--", "touch", "/tmp/stop")
+            lab.until("everything is read back", lambda: "RESULT" in lab.kubectl("logs", name), 300)
+            line = next(x for x in lab.kubectl("logs", name).splitlines() if x.startswith("RESULT "))
+            return dict(json.loads(line.removeprefix("RESULT ")))
+
+        yield finish
+    finally:
+        lab.kubectl("delete", "pod", name, "--wait=false", "--ignore-not-found")
+
+
+def acknowledged(lab: Lab, topic: str) -> int:
+    """How many records the running load has had acknowledged so far."""
+    lines = [x.split() for x in lab.kubectl("logs", f"load-{topic}").splitlines() if x.startswith("acked")]
+    return int(lines[-1][1]) if lines else 0
+
+
+def _client_pod(
+    lab: Lab, name: str, image: str, program: str, environment: Mapping[str, str]
+) -> dict[str, Any]:
+    bootstrap = lab.status()["bootstrap"]
+    env = {"BOOTSTRAP": bootstrap, **environment}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name, "namespace": lab.namespace},
+        "spec": {
+            "restartPolicy": "Never",
+            "terminationGracePeriodSeconds": 1,
+            "securityContext": {"runAsUser": 1000, "runAsGroup": 1000, "fsGroup": 1000},
+            "containers": [
+                {
+                    "name": "client",
+                    "image": image,
+                    "command": ["python3", "-c", program],
+                    "env": [{"name": k, "value": v} for k, v in env.items()],
+                    "volumeMounts": [{"name": "credentials", "mountPath": "/etc/spindle/credentials"}],
+                }
+            ],
+            "volumes": [
+                {"name": "credentials", "secret": {"secretName": f"{CLUSTER}-admin", "defaultMode": 288}}
+            ],
+        },
+    }
+
+
+def run_client(lab: Lab, name: str, image: str, program: str, seconds: float = 120) -> str:
+    """Run a Python program beside Kafka with the admin's credentials; returns what it prints."""
+    lab.apply(_client_pod(lab, name, image, program, {}))
+    try:
+        lab.until(
+            f"{name} ends",
+            lambda: (
+                ((lab.get("pod", name) or {}).get("status") or {}).get("phase") in ("Succeeded", "Failed")
+            ),
+            seconds,
+        )
+        return lab.kubectl("logs", name)
+    finally:
+        lab.kubectl("delete", "pod", name, "--wait=false", "--ignore-not-found")
+
+
+def names_of(objects: Sequence[Mapping[str, Any]]) -> set[str]:
+    """Names of objects."""
+    return {str(obj["metadata"]["name"]) for obj in objects}
