@@ -1,0 +1,153 @@
+"""Budgets: the best part of a plan for so many bytes or so long, and the curve of gain against bytes.
+
+The measure is *bytes out of band*, summed over dirs and brokers (:meth:`Problem.out_of_band`); what stands on a dir that must be
+emptied is out of its band too. Two parts of the full plan are compared, and the better one is taken:
+
+- its longest beginning, wave by wave and in the last wave move by move, that fits the budget, cut back to where the measure was least;
+- a choice by density: in order of priority (evacuate, drain, racks), then by how many out-of-band bytes a move removes per byte moved,
+  each move checked again for legality, so that early waves of little use do not eat the budget.
+
+Both are legal, because every beginning of an order that is legal move by move is. The first never leaves more out of band than the
+full plan cut off at the same bytes, so the result does not either.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from spindle.placement.problem import Budget, Problem
+from spindle.placement.snapshot import Floats, Snapshot
+from spindle.placement.state import Reason, State, Step
+from spindle.placement.waves import Schedule, schedule
+
+
+@dataclass(frozen=True)
+class Point:
+    """Bytes moved, and bytes that are then out of band."""
+
+    moved: float
+    out_of_band: float
+
+
+@dataclass(frozen=True, eq=False)
+class Chosen:
+    """The steps that a budget allows, in order of planning, and their schedule."""
+
+    steps: list[Step]
+    schedule: Schedule
+
+
+def curve(problem: Problem, steps: Sequence[Step], timetable: Schedule) -> tuple[Point, ...]:
+    """Bytes out of band after every wave, the start first; never rising (a budget would have been cut before a rise)."""
+    s = problem.snapshot
+    used = s.used.copy()
+    moved, least = 0.0, problem.out_of_band(used)
+    points = [Point(0.0, least)]
+    by_wave: list[list[Step]] = [[] for _ in timetable.peak]
+    for x, wave in zip(steps, timetable.wave.tolist(), strict=True):
+        by_wave[wave].append(x)
+    for wave in by_wave:
+        for x in wave:
+            _shift(used, s, x)
+            moved += float(s.size[x.replica])
+        least = min(least, problem.out_of_band(used))
+        points.append(Point(moved, least))
+    return tuple(points)
+
+
+def within(problem: Problem, steps: list[Step], timetable: Schedule, budget: Budget) -> Chosen:
+    """The best part of a plan that a budget allows; all of it where nothing is limited."""
+    if budget.max_seconds is not None:
+        steps, timetable = _in_time(problem, steps, timetable, budget)
+    if budget.max_bytes is None or sum(_cost(problem, steps)) <= budget.max_bytes:
+        return Chosen(steps, timetable)
+    start = _beginning(problem, steps, timetable, budget.max_bytes)
+    dense = _dense(problem, steps, budget.max_bytes)
+    best = min((start, dense), key=lambda part: _remaining(problem, part))
+    return Chosen(best, schedule(problem, best, budget))
+
+
+def _cost(problem: Problem, steps: Sequence[Step]) -> list[float]:
+    return [float(problem.snapshot.size[x.replica]) for x in steps]
+
+
+def _shift(used: Floats, s: Snapshot, x: Step) -> None:
+    used[x.source] -= s.planned[x.replica]
+    used[x.target] += s.planned[x.replica]
+
+
+def _remaining(problem: Problem, steps: Sequence[Step]) -> float:
+    used = problem.snapshot.used.copy()
+    for x in steps:
+        _shift(used, problem.snapshot, x)
+    return problem.out_of_band(used)
+
+
+def _beginning(problem: Problem, steps: list[Step], timetable: Schedule, most: float) -> list[Step]:
+    """The beginning of the executed order that fits and leaves least out of band, back in order of planning."""
+    s = problem.snapshot
+    used, spent = s.used.copy(), 0.0
+    best, count = problem.out_of_band(used), 0
+    order = timetable.order.tolist()
+    for n, k in enumerate(order, start=1):
+        spent += float(s.size[steps[k].replica])
+        if spent > most:
+            break
+        _shift(used, s, steps[k])
+        now = problem.out_of_band(used)
+        if now <= best:
+            best, count = now, n
+    return [steps[k] for k in order[:count]]
+
+
+def _dense(problem: Problem, steps: list[Step], most: float) -> list[Step]:
+    """Moves by priority, then by out-of-band bytes removed per byte, as long as they are legal and fit."""
+    s = problem.snapshot
+    used = s.used
+    broker = problem.per_broker(used)
+    rows = np.array([x.replica for x in steps], np.int64)
+    i = np.array([x.source for x in steps], np.int64)
+    j = np.array([x.target for x in steps], np.int64)
+    x = np.maximum(s.planned[rows], 1.0)
+    a, b = s.dir_broker[i], s.dir_broker[j]
+    helped = (
+        np.clip(used[i] - problem.hi[i], 0, x) + np.clip(problem.lo[j] - used[j], 0, x)
+        + (a != b) * (np.clip(broker[a] - problem.broker_hi[a], 0, x) + np.clip(problem.broker_lo[b] - broker[b], 0, x))
+    )  # fmt: skip
+    kind = np.minimum([step.reason for step in steps], Reason.RACK + 1)
+    state, spent = State(problem), 0.0
+    rest = np.lexsort((np.arange(len(steps)), -helped / x, kind)).tolist()
+    while True:
+        later: list[int] = []
+        for k in rest:
+            step, cost = steps[k], float(s.size[steps[k].replica])
+            if spent + cost > most:
+                continue
+            if not state.legal(step.replica, step.target, lenient=True):
+                later.append(k)
+                continue
+            state.move(step.replica, step.target, step.reason)
+            spent += cost
+        if len(later) == len(rest) or not later:
+            return state.steps
+        rest = later
+
+
+def _in_time(
+    problem: Problem, steps: list[Step], timetable: Schedule, budget: Budget
+) -> tuple[list[Step], Schedule]:
+    """The waves that end in time."""
+    s, left = problem.snapshot, budget.max_seconds or 0.0
+    kept = 0
+    for wave in range(len(timetable.peak)):
+        busy = np.zeros((2, len(s.broker)))
+        for k in np.flatnonzero(timetable.wave == wave).tolist():
+            busy[0, s.dir_broker[steps[k].source]] += s.size[steps[k].replica]
+            busy[1, s.dir_broker[steps[k].target]] += s.size[steps[k].replica]
+        left -= float(busy.max()) / budget.bytes_per_second
+        if left < 0:
+            break
+        kept = wave + 1
+    rows = np.flatnonzero(timetable.wave < kept)
+    return [steps[k] for k in rows.tolist()], Schedule(timetable.wave[rows], timetable.peak[:kept])

@@ -1,0 +1,192 @@
+"""Stages 3 and 4 of rounding: settle the many small amounts that large logs have left, then repair what no log fits.
+
+A dir that still has ``need`` bytes to give is settled by its smallest log of at least ``need`` bytes; what that log is larger is
+waste, if this side of the bound is the larger one. All closings together may waste a few per cent of the bound at the very most, so each
+has a share; a log that would overshoot its share is passed over for the largest one below ``need``, and the rest is closed
+afterwards. A dir that has to take is settled likewise, by the logs of all dirs that can spare them.
+"""
+
+from collections.abc import Callable
+
+import numpy as np
+
+from spindle.placement.snapshot import Floats, Ints
+from spindle.placement.state import Reason, State, put
+
+_WASTE = 0.08  # of the bound, what all closings together might overshoot; a tenth of it is what they do
+_NEAR = 64  # logs of about the right size that are looked at before the next best
+_WINDOWS = 12  # how far below the right size to look, in steps of eight times as many
+_FRESH = 256  # moves after which the index of logs by size is renewed
+_LOGS = 12  # logs of one dir that are tried before it is given up
+_PAIRS = 24  # dirs that a stuck one is compared with
+_FLOOR = 1.0  # bytes
+
+
+class Closer:
+    """Settles one dir after another on a state that it changes."""
+
+    def __init__(self, state: State) -> None:
+        self.state = state
+        needs = int((state.useful_out > 0).sum() + (state.useful_in > 0).sum())
+        self.share = _WASTE * state.left / max(needs, 1)
+        self._by_size: Ints = np.argsort(state.size, kind="stable")
+        self._index()
+        self._grouped: Ints = np.argsort(state.dir, kind="stable")
+        self._edges = np.searchsorted(state.dir[self._grouped], np.arange(len(state.used) + 1))
+
+    def _index(self) -> None:
+        """Forget logs that have moved, so that windows over the rest stay full."""
+        self._by_size = self._by_size[~self.state.done[self._by_size]]
+        self._sizes = self.state.size[self._by_size]
+        self._stale = len(self.state.steps) + _FRESH
+
+    def close(self) -> None:
+        """Settle dirs with the largest amounts first: those that give, those that take, then what is stuck."""
+        state = self.state
+        self._run(state.useful_out, self.give)
+        self._run(state.useful_in, self.take)
+        for _ in range(2):
+            self._run(state.useful_out, self.repair_giver)
+            self._run(state.useful_in, self.repair_taker)
+
+    def _run(self, amount: Floats, settle: Callable[[int], bool]) -> None:
+        """Settle the dir with the largest amount until none is left; one that cannot be is passed over."""
+        stuck = np.zeros(len(amount), np.bool_)
+        while True:
+            open_ = np.where(stuck, 0.0, amount)
+            d = int(open_.argmax())
+            if open_[d] <= _FLOOR:
+                return
+            stuck[d] = not settle(d)
+
+    def on(self, i: int) -> Ints:
+        """Replicas on dir ``i`` that may still move; those that arrived have moved already."""
+        rows: Ints = self._grouped[self._edges[i] : self._edges[i + 1]]
+        here: Ints = rows[(self.state.dir[rows] == i) & ~self.state.done[rows]]
+        return here
+
+    def _ranked(self, rows: Ints, need: float) -> list[int]:
+        """Logs in the order in which they should settle ``need``: little waste, else largest below, else least waste."""
+        x = self.state.size[rows]
+        over = x - need
+        rank = np.where(
+            over < 0, self.share - over, np.where(over <= self.share, over, self.share + need + over)
+        )
+        order: list[int] = rows[np.argsort(rank, kind="stable")[:_LOGS]].tolist()
+        return order
+
+    def give(self, i: int) -> bool:
+        """Let dir ``i`` give one log, without harm to either side of the bound."""
+        state = self.state
+        rows = self.on(i)
+        rows = rows[state.size[rows] <= state.free_out[i]]
+        for r in self._ranked(rows, float(state.useful_out[i])):
+            x = float(state.size[r])
+            fit = np.flatnonzero(state.free_in >= x)
+            if not len(fit):
+                continue
+            useful = np.minimum(state.useful_in[fit], x)
+            # Most useful first; among equals the dir that this log leaves least open.
+            score = -useful + 1e-3 * np.maximum(state.useful_in[fit] - x, 0.0) - 1e-6 * state.free_in[fit]
+            if put(state, r, fit, score, state.reason_to_leave(i)):
+                return True
+        return False
+
+    def take(self, j: int) -> bool:
+        """Let dir ``j`` take one log from a dir that can spare it."""
+        need = float(self.state.useful_in[j])
+        if len(self.state.steps) >= self._stale:
+            self._index()
+        at = int(np.searchsorted(self._sizes, need))
+        if self._take_from(self._by_size[at : at + _NEAR], j, need):
+            return True
+        for window in range(_WINDOWS):
+            top = at - window * 8 * _NEAR
+            if top <= 0:
+                return False
+            if self._take_from(self._by_size[max(0, top - 8 * _NEAR) : top][::-1], j, need):
+                return True
+        return False
+
+    def _take_from(self, window: Ints, j: int, need: float) -> bool:
+        """Move the log of this window that settles ``need`` best, if any may go."""
+        state = self.state
+        x, home = state.size[window], state.dir[window]
+        spared = ~state.done[window] & (state.free_out[home] >= x) & (x <= state.free_in[j])
+        rows, x, home = window[spared], x[spared], home[spared]
+        # A log that its own dir has use for is worth some imprecision here: it settles two dirs at once.
+        miss = np.abs(x - need) - 0.5 * np.minimum(state.useful_out[home], x)
+        for r in rows[np.argsort(miss, kind="stable")[:_LOGS]].tolist():
+            if state.legal(r, j):
+                state.move(r, j, state.reason_to_leave(int(state.dir[r])))
+                return True
+        return False
+
+    def _better(self, change: tuple[float, float]) -> bool:
+        return sum(change) < -max(_FLOOR, 1e-9 * self.state.unrest)
+
+    def repair_giver(self, i: int) -> bool:
+        """The best single move off dir ``i`` that lowers both sides together, else a swap."""
+        state, need = self.state, float(self.state.useful_out[i])
+        room = np.where(state.problem.takes, state.problem.hi - state.used, 0.0)
+        targets = np.argsort(-np.maximum(state.useful_in, 1e-6 * room), kind="stable")[:_PAIRS].tolist()
+        best: tuple[float, int, int] | None = None
+        for r in self._ranked(self.on(i), need):
+            for j in targets:
+                change = state.change(i, j, float(state.size[r])) if j != i else (0.0, 0.0)
+                if self._better(change) and (best is None or sum(change) < best[0]) and state.legal(r, j):
+                    best = sum(change), r, j
+        if best is not None:
+            state.move(best[1], best[2], state.reason_to_leave(i))
+            return True
+        return self._swap(i, targets)
+
+    def repair_taker(self, j: int) -> bool:
+        """The best single move into dir ``j`` that lowers both sides together, else a swap."""
+        state, need = self.state, float(self.state.useful_in[j])
+        spare = state.used - state.problem.lo
+        sources = np.argsort(-np.maximum(state.useful_out, 1e-6 * spare), kind="stable")[:_PAIRS].tolist()
+        best: tuple[float, int, int] | None = None
+        for i in sources:
+            if i == j:
+                continue
+            for r in self._ranked(self.on(i), need)[:4]:
+                change = state.change(i, j, float(state.size[r]))
+                if self._better(change) and (best is None or sum(change) < best[0]) and state.legal(r, j):
+                    best = sum(change), r, j
+        if best is not None:
+            state.move(best[1], j, state.reason_to_leave(int(state.dir[best[1]])))
+            return True
+        return any(self._swap(i, [j]) for i in sources if i != j)
+
+    def _swap(self, i: int, others: list[int]) -> bool:
+        """Exchange a log of dir ``i`` for a smaller one of another dir, if that lowers both sides together."""
+        state = self.state
+        mine = self.on(i)
+        for j in others:
+            theirs = self.on(j) if j != i else mine[:0]
+            if not len(mine) or not len(theirs):
+                continue
+            change = state.size[mine][:, None] - state.size[theirs][None, :]
+            need = max(float(state.useful_out[i]), float(state.useful_in[j]))
+            miss = np.where(change > 0, np.abs(change - need), np.inf)
+            for k in np.argsort(miss, axis=None, kind="stable")[:4].tolist():
+                a, b = divmod(k, len(theirs))
+                if np.isfinite(miss[a, b]) and self._better(state.change(i, j, float(change[a, b]))):
+                    r, q = int(mine[a]), int(theirs[b])
+                    if state.legal(r, j) and self._legal_back(r, q, i):
+                        state.move(r, j, Reason.SWAP)
+                        state.move(q, i, Reason.SWAP)
+                        return True
+        return False
+
+    def _legal_back(self, r: int, q: int, i: int) -> bool:
+        """Whether ``q`` may come to dir ``i`` once ``r`` has gone from there."""
+        state = self.state
+        if state.snapshot.part[r] == state.snapshot.part[q]:
+            return False
+        x = state.size[r]
+        state.used[i] -= x
+        fits = state.legal(q, i)
+        state.used[i] += x
+        return fits

@@ -1,0 +1,262 @@
+"""One plan over racks, brokers and disks: :func:`plan` puts the parts together.
+
+    snapshot ─ pose ─► problem ─ rounding ─► steps ─ waves ─► schedule ─ budget ─► Plan
+                          └ bound                                └ leaders
+
+Pure and deterministic: the same snapshot, goals and budget give the same plan, byte for byte, on any machine.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from spindle.placement.bound import bound
+from spindle.placement.budget import Point, curve, within
+from spindle.placement.leaders import Leaders
+from spindle.placement.problem import Budget, Goals, Problem, pose
+from spindle.placement.rounding import improve, short_partitions
+from spindle.placement.search import LARGEST, search
+from spindle.placement.snapshot import Floats, Ints, Snapshot
+from spindle.placement.state import State, Step
+from spindle.placement.waves import schedule
+
+_PASSES = 8  # each pass lowers what is left; more than two are rare
+_FLOOR = 1.0  # bytes; less is nothing
+_NAMED = 5  # findings of one kind that are spelled out
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """What to do, what it costs, and how good it is. Moves stand in the order of execution.
+
+    Attributes:
+        problem: snapshot, goals and bands that it was made for.
+        wave: wave of each move, from 0, ascending: int64[M].
+        replica: row in the snapshot, int64[M].
+        source, target: rows of dirs, int64[M].
+        reason: :class:`spindle.placement.state.Reason`, int64[M].
+        peak: highest fill of a usable dir during each wave, float64[waves].
+        bound: the fewest bytes that any plan must move to bring everything into its band (forecast sizes, if given).
+        points: bytes moved against bytes out of band after every wave; the first point is the start.
+        dropped: steps of the full plan that the budget did not allow.
+        leader: replicas that become preferred leaders, int64[…].
+        unreached: what could not be had, why, and what would make it possible; one sentence each.
+    """
+
+    problem: Problem
+    wave: Ints
+    replica: Ints
+    source: Ints
+    target: Ints
+    reason: Ints
+    peak: Floats
+    bound: float
+    points: tuple[Point, ...]
+    dropped: int
+    leader: Ints
+    unreached: tuple[str, ...]
+
+    @cached_property
+    def bytes(self) -> Floats:
+        """Bytes that each move copies, by size now."""
+        return self.problem.snapshot.size[self.replica]
+
+    @cached_property
+    def intra(self) -> Ints:
+        """Indices of the moves between dirs of one broker."""
+        at = self.problem.snapshot.dir_broker
+        return np.flatnonzero(at[self.source] == at[self.target])
+
+    @property
+    def bytes_intra(self) -> float:
+        """Bytes copied between dirs of one broker."""
+        return float(self.bytes[self.intra].sum())
+
+    @property
+    def bytes_inter(self) -> float:
+        """Bytes copied between brokers."""
+        return float(self.bytes.sum()) - self.bytes_intra
+
+    @property
+    def ratio(self) -> float:
+        """Planned bytes over the bound; 1 if neither is anything."""
+        moved = float(self.problem.snapshot.planned[self.replica].sum())
+        return moved / self.bound if self.bound > 0 else (1.0 if not moved else float("inf"))
+
+    @property
+    def digest(self) -> str:
+        """Hash of the snapshot that this plan is for."""
+        return self.problem.snapshot.digest
+
+    @cached_property
+    def after(self) -> Floats:
+        """Planned bytes on each dir once the plan is done, float64[D]."""
+        return self.result.used
+
+    @cached_property
+    def result(self) -> Snapshot:
+        """The cluster once the plan is done."""
+        return self.problem.snapshot.moved(self.replica, self.target)
+
+    def seconds(self, budget: Budget) -> float:
+        """How long the plan takes if every broker copies at the budget's rate: wave by wave, its busiest broker."""
+        return float(sum(_wave_seconds(self, budget)))
+
+
+def _wave_seconds(plan: Plan, budget: Budget) -> list[float]:
+    s = plan.problem.snapshot
+    n = len(s.broker)
+    seconds = []
+    for k in range(int(plan.wave.max(initial=-1)) + 1):
+        at = np.flatnonzero(plan.wave == k)
+        out = np.bincount(s.dir_broker[plan.source[at]], plan.bytes[at], n)
+        into = np.bincount(s.dir_broker[plan.target[at]], plan.bytes[at], n)
+        seconds.append(float(np.maximum(out, into).max(initial=0.0)) / budget.bytes_per_second)
+    return seconds
+
+
+def plan(snapshot: Snapshot, goals: Goals | None = None, budget: Budget | None = None) -> Plan:
+    """Find the moves.
+
+    Args:
+        snapshot: from :func:`spindle.placement.snapshot.build` or a constructor in :mod:`spindle.placement.sources`.
+        goals: what is wanted; the defaults of :class:`Goals` if not given.
+        budget: what it may cost; nothing is limited if not given.
+    """
+    goals, budget = goals or Goals(), budget or Budget()
+    problem = pose(snapshot, goals)
+    steps = _steps(problem)
+    timetable = schedule(problem, steps, budget)
+    chosen = within(problem, steps, timetable, budget)
+    where = snapshot.dir.copy()
+    rows = np.array([x.replica for x in chosen.steps], np.int64)
+    where[rows] = [x.target for x in chosen.steps]
+    leader = np.zeros(0, np.int64)
+    if goals.leader_band is not None and len(snapshot.topic):
+        leaders = Leaders(problem, where, goals.leader_band)
+        leaders.balance()
+        leader = leaders.changes
+    order = chosen.schedule.order
+    at = [chosen.steps[k] for k in order.tolist()]
+    return Plan(
+        problem=problem, wave=chosen.schedule.wave[order], replica=rows[order],
+        source=np.array([x.source for x in at], np.int64), target=np.array([x.target for x in at], np.int64),
+        reason=np.array([x.reason for x in at], np.int64), peak=chosen.schedule.peak,
+        bound=bound(problem, snapshot.used).bytes,
+        points=curve(problem, chosen.steps, chosen.schedule), dropped=len(steps) - len(chosen.steps),
+        leader=leader, unreached=_unreached(problem, where),
+    )  # fmt: skip
+
+
+def _steps(problem: Problem) -> list[Step]:
+    """Passes until one finds nothing more, as net moves in an order that is legal one by one.
+
+    A pass depends on nothing but where replicas stand, and planning ends with a pass that finds nothing: so planning on the
+    result of a plan finds nothing either.
+    """
+    state = _pass(problem, problem.snapshot.dir)
+    steps = state.steps
+    for _ in range(_PASSES):
+        if _settled(state):
+            break
+        state = _pass(problem, state.dir)
+        if not state.steps:
+            break
+        steps = _net(problem, steps + state.steps)
+    return steps
+
+
+def _pass(problem: Problem, where: Ints) -> State:
+    """Rounding, and in a small cluster also searching; the better of the two."""
+    state = State(problem, where)
+    improve(state)
+    if problem.goals.balance and len(where) * len(problem.lo) <= LARGEST and len(where):
+        other = State(problem, where)
+        for r, j in search(problem, where):
+            other.move(r, j, other.reason_to_leave(int(other.dir[r])))
+        if _standing(other) < _standing(state):
+            return other
+    return state
+
+
+def _standing(state: State) -> tuple[float, int, float, float, int]:
+    """How good a state is, least is best: stranded bytes, partitions short of a rack, unrest, bytes moved, moves."""
+    stranded = float(state.size[~state.problem.usable[state.dir]].sum())
+    unrest = state.unrest if state.unrest > _FLOOR else 0.0
+    moved = float(sum(state.size[x.replica] for x in state.steps))
+    return stranded, len(short_partitions(state)), unrest, moved, len(state.steps)
+
+
+def _settled(state: State) -> bool:
+    """Whether nothing is left to wish for."""
+    stranded, short, unrest, *_ = _standing(state)
+    return not stranded and not short and (not unrest or not state.problem.goals.balance)
+
+
+def _net(problem: Problem, steps: list[Step]) -> list[Step]:
+    """One move per replica, from where it is to where it ends, as far as each is legal in this order."""
+    last = {x.replica: k for k, x in enumerate(steps)}
+    state = State(problem)
+    waiting = [x for k, x in enumerate(steps) if last[x.replica] == k]
+    while waiting:
+        later = []
+        for x in waiting:
+            if state.dir[x.replica] == x.target:
+                continue
+            if state.legal(x.replica, x.target, lenient=True):
+                state.move(x.replica, x.target, x.reason)
+            else:
+                later.append(x)
+        if len(later) == len(waiting):
+            break
+        waiting = later
+    return state.steps
+
+
+def _unreached(problem: Problem, where: Ints) -> tuple[str, ...]:
+    """What is not as wanted once the plan is done, with the reason and the way out."""
+    s = problem.snapshot
+    state = State(problem, where)
+    found = list(problem.notes)
+    for d in np.unique(where[~problem.usable[where]]).tolist():
+        rows = np.flatnonzero(where == d)
+        frozen = int(s.frozen[rows].sum())
+        why = f"{frozen} of them are being reassigned by someone else" if frozen else "no legal dir has room"
+        found.append(
+            f"{len(rows)} replicas ({s.planned[rows].sum():.3g} bytes) remain on {s.dir_label(d)}: {why}; "
+            + (
+                "let that end"
+                if frozen
+                else "add a broker or a disk, in a rack that these partitions do not use yet"
+            )
+        )
+    for p in short_partitions(state)[:_NAMED].tolist():
+        r = int(s.start[p])
+        found.append(
+            f"{s.topic_name(r)}-{s.partition[r]} stays on fewer racks than it should: no dir in another rack can take it "
+            "below the incoming limit; add room there"
+        )
+    if problem.goals.balance:
+        off = np.maximum(np.maximum(state.used - problem.hi, problem.lo - state.used), 0) * problem.usable
+        worst = np.argsort(-off, kind="stable")[:_NAMED]
+        largest = np.zeros(len(off))
+        np.maximum.at(largest, where, s.planned)
+        far = worst[off[worst] > _FLOOR + 1e-6 * problem.hi[worst]]
+        found += [_why_off(problem, state.used, d, float(largest[d])) for d in far.tolist()]
+    return tuple(found)
+
+
+def _why_off(problem: Problem, used: Floats, d: int, largest: float) -> str:
+    s = problem.snapshot
+    fill, lo, hi = (x[d] / s.capacity[d] for x in (used, problem.lo, problem.hi))
+    text = f"{s.dir_label(d)} ends at {fill:.1%}, outside {lo:.1%} to {hi:.1%}: "
+    if largest > problem.hi[d]:
+        return (
+            text
+            + f"one log of {largest:.3g} bytes is larger than the band's upper end; give the topic more partitions"
+        )
+    return (
+        text
+        + "no legal move or swap brings it nearer; a wider band, a budget that allows more, or smaller logs would"
+    )

@@ -1,0 +1,279 @@
+"""The planner's input: brokers, log dirs and replicas as numpy arrays, in one canonical order, checked.
+
+Arrays instead of objects, because a million replicas have to fit: a replica costs about 40 bytes. Canonical order
+(brokers by id, dirs by broker and row, replicas by topic, partition and position), because the same cluster must give the
+same plan whatever order it was read in; :attr:`Snapshot.digest` is a hash of exactly these arrays and goes into every
+proposal, so that it can be seen whether a plan was made for what is there now.
+
+Notation used in all files of the planner: ``B`` brokers, ``D`` dirs, ``R`` replicas, ``P`` partitions; sizes and capacities
+in bytes as float64, which is exact up to 2^53 (nine petabytes per sum).
+"""
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from enum import IntEnum
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
+
+
+class DirState(IntEnum):
+    """What may happen with a dir: ONLINE gives and takes, CORDONED takes nothing, DRAINING and OFFLINE must be emptied."""
+
+    ONLINE = 0
+    CORDONED = 1
+    DRAINING = 2
+    OFFLINE = 3
+
+
+class SnapshotError(ValueError):
+    """A snapshot that contradicts itself. ``problems`` holds one sentence per finding."""
+
+    def __init__(self, problems: Sequence[str]) -> None:
+        more = f" … and {len(problems) - 5} more" if len(problems) > 5 else ""
+        super().__init__("; ".join(problems[:5]) + more)
+        self.problems = tuple(problems)
+
+
+@dataclass(frozen=True, eq=False)
+class Snapshot:
+    """One checked look at a cluster. Make it with :func:`build`, which sorts and validates.
+
+    Attributes:
+        broker: ids, int64[B], ascending.
+        rack: index into ``rack_names``, int64[B].
+        alive: bool[B]; what stands on a broker that is not alive has to be copied elsewhere.
+        dir_broker: row of the broker, int64[D], ascending.
+        dir_row: the dir's number within its broker, int64[D].
+        dir_name: path or label per dir.
+        capacity: bytes, float64[D].
+        dir_state: :class:`DirState`, int64[D].
+        topic_names: topic names, or empty where topics are numbers.
+        topic, partition, position: int64[R]; position 0 is the preferred leader.
+        dir: row of the dir, int64[R].
+        size: bytes now, float64[R].
+        planned: bytes when the move will have ended (a forecast, at least ``size``), float64[R]; all planning uses these.
+        rate: produced bytes per second of the partition, float64[R].
+        frozen: bool[R]; replicas of partitions that someone else is moving (rule 6). They stay.
+    """
+
+    broker: Ints
+    rack: Ints
+    rack_names: tuple[str, ...]
+    alive: Bools
+    dir_broker: Ints
+    dir_row: Ints
+    dir_name: tuple[str, ...]
+    capacity: Floats
+    dir_state: Ints
+    topic_names: tuple[str, ...]
+    topic: Ints
+    partition: Ints
+    position: Ints
+    dir: Ints
+    size: Floats
+    planned: Floats
+    rate: Floats
+    frozen: Bools
+
+    @cached_property
+    def first_dir(self) -> Ints:
+        """First dir of each broker and, last, ``D``: int64[B + 1]."""
+        return np.searchsorted(self.dir_broker, np.arange(len(self.broker) + 1))
+
+    @cached_property
+    def start(self) -> Ints:
+        """First replica of each partition and, last, ``R``: int64[P + 1]."""
+        if not len(self.topic):
+            return np.zeros(1, np.int64)
+        new = (np.diff(self.topic) != 0) | (np.diff(self.partition) != 0)
+        return np.concatenate([[0], np.flatnonzero(new) + 1, [len(self.topic)]])
+
+    @cached_property
+    def part(self) -> Ints:
+        """Partition of each replica, dense: int64[R]."""
+        return np.repeat(np.arange(len(self.start) - 1), np.diff(self.start))
+
+    @cached_property
+    def used(self) -> Floats:
+        """Planned bytes on each dir: float64[D]."""
+        return np.bincount(self.dir, self.planned, len(self.capacity)).astype(np.float64)
+
+    @cached_property
+    def digest(self) -> str:
+        """SHA-256 over everything that planning reads, in canonical order."""
+        h = hashlib.sha256()
+        for text in (self.rack_names, self.dir_name, self.topic_names):
+            h.update("\0".join(text).encode() + b"\1")
+        for a in (
+            self.broker, self.rack, self.alive, self.dir_broker, self.dir_row, self.capacity, self.dir_state,
+            self.topic, self.partition, self.position, self.dir, self.size, self.rate, self.frozen,
+        ):  # fmt: skip
+            # A view, not a copy: a million replicas are 60 MB.
+            h.update(np.ascontiguousarray(a).view(np.uint8).data)
+        if self.planned is not self.size:
+            h.update(np.ascontiguousarray(self.planned).view(np.uint8).data)
+        return h.hexdigest()
+
+    def topic_name(self, replica: int) -> str:
+        """Name of a replica's topic, or its number."""
+        t = int(self.topic[replica])
+        return self.topic_names[t] if self.topic_names else str(t)
+
+    def dir_label(self, d: int) -> str:
+        """``broker 7 /data/d3``."""
+        return f"broker {self.broker[self.dir_broker[d]]} {self.dir_name[d]}"
+
+    def moved(self, replicas: Ints, targets: Ints) -> "Snapshot":
+        """The same cluster after these replicas have gone to these dirs."""
+        there = self.dir.copy()
+        there[replicas] = targets
+        return replace(self, dir=there)
+
+    def with_states(self, states: Mapping[int, DirState]) -> "Snapshot":
+        """The same cluster with some dirs (by row) in other states."""
+        changed = self.dir_state.copy()
+        for d, state in states.items():
+            changed[d] = state
+        return replace(self, dir_state=changed)
+
+
+def build(
+    brokers: Mapping[str, Any],
+    dirs: Mapping[str, Any],
+    replicas: Mapping[str, Any],
+    topic_names: Sequence[str] = (),
+) -> Snapshot:
+    """Sort, check and freeze a snapshot.
+
+    Args:
+        brokers: columns ``broker`` (id), ``rack`` (name or None), ``alive``.
+        dirs: columns ``broker``, ``dir`` (name), ``capacity``, ``state`` (:class:`DirState`); the n-th row of a broker is
+            its dir n, in whatever order the brokers come.
+        replicas: columns ``topic`` (number), ``partition``, ``broker``, ``dir`` (row within the broker), ``position``,
+            ``size``, and optionally ``planned``, ``rate``, ``frozen``.
+        topic_names: name of each topic number, if topics have names.
+
+    Raises:
+        SnapshotError: with everything that is wrong, not only the first.
+    """
+    ids = np.asarray(brokers["broker"], np.int64)
+    order = np.argsort(ids, kind="stable")
+    names = [None if brokers["rack"][i] is None else str(brokers["rack"][i]) for i in order.tolist()]
+    rack_names = sorted({r or "" for r in names})
+    index = {r: i for i, r in enumerate(rack_names)}
+    ids = ids[order]
+    d_id = np.asarray(dirs["broker"], np.int64)
+    d_order = np.argsort(d_id, kind="stable")
+    d_id = d_id[d_order]
+    d_broker = np.minimum(np.searchsorted(ids, d_id), max(len(ids) - 1, 0))
+    first = np.searchsorted(d_id, d_id)
+    r = {k: np.asarray(v) for k, v in replicas.items()}
+    at = _order(r["topic"].astype(np.int64), r["partition"].astype(np.int64), r["position"].astype(np.int64))
+    n = len(r["topic"])
+    if at is not None:
+        r = {k: v[at] for k, v in r.items()}
+    r_id, r_row = r["broker"].astype(np.int64), r["dir"].astype(np.int64)
+    size = r["size"].astype(np.float64)
+    row = np.searchsorted(d_id, r_id) + r_row
+    snapshot = Snapshot(
+        broker=ids, rack=np.array([index[x or ""] for x in names], np.int64), rack_names=tuple(rack_names),
+        alive=np.asarray(brokers["alive"], np.bool_)[order],
+        dir_broker=d_broker, dir_row=np.arange(len(d_id)) - first,
+        dir_name=tuple(str(dirs["dir"][i]) for i in d_order.tolist()),
+        capacity=np.asarray(dirs["capacity"], np.float64)[d_order],
+        dir_state=np.asarray(dirs["state"], np.int64)[d_order],
+        topic_names=tuple(topic_names),
+        topic=r["topic"].astype(np.int64), partition=r["partition"].astype(np.int64),
+        position=r["position"].astype(np.int64), dir=np.clip(row, 0, max(len(d_id) - 1, 0)),
+        size=size, planned=np.maximum(size, r["planned"].astype(np.float64)) if "planned" in r else size,
+        rate=r["rate"].astype(np.float64) if "rate" in r else np.zeros(n),
+        frozen=r["frozen"].astype(np.bool_) if "frozen" in r else np.zeros(n, np.bool_),
+    )  # fmt: skip
+    problems = _problems(snapshot, names, d_id, r_id, r_row)
+    if problems:
+        raise SnapshotError(problems)
+    return snapshot
+
+
+def _order(topic: Ints, partition: Ints, position: Ints) -> Ints | None:
+    """Rows in canonical order, None if they stand in it already (then a million rows need no sorting)."""
+    if len(topic) < 2:
+        return None
+    t, p, q = np.diff(topic), np.diff(partition), np.diff(position)
+    if bool(np.all((t > 0) | ((t == 0) & ((p > 0) | ((p == 0) & (q > 0)))))):
+        return None
+    return np.lexsort((position, partition, topic))
+
+
+def _named(what: Ints | Sequence[Any], words: str) -> list[str]:
+    """At most three sentences of one kind, then a count."""
+    items = list(what[:3])
+    return [words.format(x) for x in items] + ([f"({len(what) - 3} more of these)"] if len(what) > 3 else [])
+
+
+def _problems(s: Snapshot, racks: Sequence[str | None], d_id: Ints, r_id: Ints, r_row: Ints) -> list[str]:
+    """Everything that is wrong with a snapshot, in sentences."""
+    found: list[str] = []
+    if not len(s.broker):
+        return ["there is no broker"]
+    if not len(s.capacity):
+        return ["there is no log dir"]
+    if None in racks and any(x is not None for x in racks):
+        without = [int(b) for b, x in zip(s.broker, racks, strict=True) if x is None]
+        found += _named(without, "broker {} has no rack while others have one")
+    found += _named(s.broker[1:][np.diff(s.broker) == 0], "broker {} is there twice")
+    found += _named(np.unique(d_id[~np.isin(d_id, s.broker)]), "a dir names broker {}, which is not there")
+    bad = ~(np.isfinite(s.capacity) & (s.capacity > 0))
+    found += _named(
+        [s.dir_label(d) for d in np.flatnonzero(bad).tolist()], "{} has no capacity that is a positive number"
+    )
+    bad = ~np.isin(s.dir_state, [x.value for x in DirState])
+    found += _named([s.dir_label(d) for d in np.flatnonzero(bad).tolist()], "{} is in a state that is none")
+    if not len(s.topic):
+        return found
+    unknown = ~np.isin(r_id, s.broker)
+    found += _named(np.unique(r_id[unknown]), "a replica names broker {}, which is not there")
+    n_dirs = np.searchsorted(d_id, r_id, side="right") - np.searchsorted(d_id, r_id)
+    bad = ~unknown & ((r_row < 0) | (r_row >= n_dirs))
+    found += _named(
+        [f"{_replica(s, i)} on broker {r_id[i]}: dir {r_row[i]}" for i in np.flatnonzero(bad).tolist()],
+        "{}, which its broker does not have",
+    )
+    for value, words in ((s.size, "size"), (s.rate, "write rate"), (s.planned, "forecast size")):
+        bad = ~(np.isfinite(value) & (value >= 0))
+        found += _named(
+            [f"{_replica(s, i)}: {words} {value[i]}" for i in np.flatnonzero(bad).tolist()],
+            "{} is not a number of bytes",
+        )
+    if found:
+        return found
+    key = s.part * len(s.broker) + s.dir_broker[s.dir]
+    _, where, count = np.unique(key, return_index=True, return_counts=True)
+    found += _named(
+        [
+            f"{_replica(s, i)} has two replicas on broker {s.broker[s.dir_broker[s.dir[i]]]}"
+            for i in where[count > 1].tolist()
+        ],
+        "{}",
+    )
+    used = np.bincount(s.dir, s.size, len(s.capacity))
+    found += _named(
+        [
+            f"{s.dir_label(d)} holds {used[d]:.0f} of {s.capacity[d]:.0f} bytes"
+            for d in np.flatnonzero(used > s.capacity).tolist()
+        ],
+        "{}: more than it can",
+    )
+    return found
+
+
+def _replica(s: Snapshot, i: int) -> str:
+    return f"{s.topic_name(i)}-{s.partition[i]}"

@@ -1,0 +1,234 @@
+"""A cluster while a plan is being made: who is where, what each dir could usefully give or take, which moves are legal.
+
+From the closed form of the bound (:mod:`spindle.placement.bound`) follow four amounts per dir, all O(1) once its broker's sums
+are known. With ``room = hi - u``, ``spare = u - lo``, ``over = (-room)⁺``, ``under = (-spare)⁺`` of the dir and ``e, δ, L, H, In, Out``
+of its broker:
+
+    useful_out = min(spare⁺, over + (δ - H - e)⁺)      leaving bytes that lower Out one for one
+    free_out   = min(spare⁺, over + In - e - L)        leaving bytes that do not raise In
+    useful_in  = min(room⁺, under + (e + L - δ)⁺)      entering bytes that lower In one for one
+    free_in    = min(room⁺, under + Out - δ + H)       entering bytes that do not raise Out
+
+A log of ``s`` bytes that goes from a dir with ``useful_out ≥ s`` to one with ``useful_in ≥ s`` lowers both sides of the bound by
+``s``: what was moved and what is still to be moved remain the bound together. While one side is the larger, free
+amounts do on the other.
+
+Every move made here is legal at its moment as if moves ran one after another (rules 3, 4 and 6), so a legal schedule exists, and
+:mod:`spindle.placement.waves` only has to find a short one.
+"""
+
+from dataclasses import dataclass
+from enum import IntEnum
+
+import numpy as np
+
+from spindle.placement.problem import Problem
+from spindle.placement.racks import move_keeps_racks, wanted_racks
+from spindle.placement.snapshot import DirState, Floats, Ints
+
+TRIES = 12  # legal targets are common: a log that finds none among so many waits
+
+
+class Reason(IntEnum):
+    """Why a move is in the plan; also the order in which kinds of moves are carried out."""
+
+    EVACUATE = 0
+    DRAIN = 1
+    RACK = 2
+    MARK = 3
+    OVER = 4
+    TARGET = 5
+    SWAP = 6
+
+
+@dataclass(frozen=True)
+class Step:
+    """One move in the order of planning: replica, dirs by row, why."""
+
+    replica: int
+    source: int
+    target: int
+    reason: Reason
+
+
+class State:
+    """Mutable; everything is kept up to date by :meth:`move`."""
+
+    def __init__(self, problem: Problem, where: Ints | None = None) -> None:
+        """Start from where the replicas are, or from another place of theirs (int64[R], rows of dirs)."""
+        s = problem.snapshot
+        d, b = len(s.capacity), len(s.broker)
+        self.problem, self.snapshot, self.size = problem, s, s.planned
+        self.dir = (s.dir if where is None else where).copy()
+        self.used: Floats = np.bincount(self.dir, self.size, d).astype(np.float64)
+        self.done = s.frozen.copy()  # a replica moves once in a pass, a frozen one never
+        self.steps: list[Step] = []
+        self.useful_out, self.free_out = np.zeros(d), np.zeros(d)
+        self.useful_in, self.free_in = np.zeros(d), np.zeros(d)
+        self.into, self.out_of = [0.0] * b, [0.0] * b
+        self.sum_in = self.sum_out = 0.0
+        self._first: list[int] = s.first_dir.tolist()
+        self._broker: list[int] = s.dir_broker.tolist()
+        self._rack: list[int] = s.rack.tolist()
+        self._lo: list[float] = problem.broker_lo.tolist()
+        self._hi: list[float] = problem.broker_hi.tolist()
+        self._live: list[bool] = problem.live.tolist()
+        self._start, self._part = s.start, s.part
+        for row in range(b):
+            self._refresh(row)
+
+    def _refresh(self, b: int) -> None:
+        """Recompute one broker's sums and its dirs' four amounts."""
+        at = slice(self._first[b], self._first[b + 1])
+        used, p = self.used[at], self.problem
+        room, spare = p.hi[at] - used, used - p.lo[at]
+        over, under = np.maximum(-room, 0.0), np.maximum(-spare, 0.0)
+        e, delta, total = float(over.sum()), float(under.sum()), float(used.sum())
+        gain, most = self._lo[b] - total, self._hi[b] - total
+        into, out_of = max(delta, e + gain), max(e, delta - most)
+        self.sum_in += into - self.into[b]
+        self.sum_out += out_of - self.out_of[b]
+        self.into[b], self.out_of[b] = into, out_of
+        room, spare = np.maximum(room, 0.0) * p.takes[at], np.maximum(spare, 0.0)
+        self.useful_out[at] = np.minimum(spare, over + max(delta - most - e, 0.0))
+        self.free_out[at] = np.minimum(spare, over + (into - e - gain))
+        self.useful_in[at] = np.minimum(room, under + max(e + gain - delta, 0.0))
+        self.free_in[at] = np.minimum(room, under + (out_of - delta + most))
+
+    @property
+    def gap(self) -> float:
+        """By how much the bytes that must enter exceed those that must leave; negative the other way round."""
+        return self.sum_in - self.sum_out
+
+    @property
+    def left(self) -> float:
+        """The bound of what remains to be moved."""
+        return max(self.sum_in, self.sum_out, 0.0)
+
+    @property
+    def unrest(self) -> float:
+        """Both sides of the bound together: falls with every move that is worth making, and is 0 inside all bands."""
+        return self.sum_in + self.sum_out
+
+    def legal(self, r: int, j: int, *, lenient: bool = False) -> bool:
+        """Whether replica ``r`` may go to dir ``j`` now.
+
+        Args:
+            r: row of the replica.
+            j: row of the dir.
+            lenient: settle for as many racks as now where more are wanted; for replicas that have to go somewhere.
+        """
+        i = int(self.dir[r])
+        if i == j or self.used[j] + self.size[r] > self.problem.limit[j] or not self.problem.takes[j]:
+            return False
+        source, target = self._broker[i], self._broker[j]
+        if source == target:
+            return not self.problem.no_intra[source] and self._live[i]
+        rack = self._rack[target]
+        p = self._part[r]
+        first, last = int(self._start[p]), int(self._start[p + 1])
+        others = set()
+        for q in range(first, last):
+            if q != r:
+                d = int(self.dir[q])
+                b = self._broker[d]
+                if b == target:
+                    return False
+                if self._live[d]:
+                    others.add(self._rack[b])
+        base = len(others)
+        mine = self._live[i] and self._rack[source] not in others
+        wanted = wanted_racks(last - first, self.problem.racks)
+        best = 0 if lenient else base + 1
+        return move_keeps_racks(base + mine, base + (rack not in others), best, wanted)
+
+    def shares_rack(self, r: int) -> bool:
+        """Whether the partition of replica ``r`` would lose no rack without it."""
+        i = int(self.dir[r])
+        if not self._live[i]:
+            return True
+        p = self._part[r]
+        others = (int(self.dir[q]) for q in range(int(self._start[p]), int(self._start[p + 1])) if q != r)
+        return any(
+            self._live[d] and self._rack[self._broker[d]] == self._rack[self._broker[i]] for d in others
+        )
+
+    def racks_short(self, p: int) -> bool:
+        """Whether the live replicas of partition ``p`` stand on fewer racks than they should."""
+        first, last = int(self._start[p]), int(self._start[p + 1])
+        at = self.dir[first:last].tolist()
+        return len({self._rack[self._broker[d]] for d in at if self._live[d]}) < wanted_racks(
+            last - first, self.problem.racks
+        )
+
+    def move(self, r: int, j: int, reason: Reason) -> None:
+        """Make a move; the caller has asked :meth:`legal`."""
+        i = int(self.dir[r])
+        self.used[i] -= self.size[r]
+        self.used[j] += self.size[r]
+        self.dir[r] = j
+        self.done[r] = True
+        self.steps.append(Step(r, i, j, reason))
+        self._refresh(self._broker[i])
+        if self._broker[j] != self._broker[i]:
+            self._refresh(self._broker[j])
+
+    def change(self, i: int, j: int, size: float) -> tuple[float, float]:
+        """By how much a move would change (sum_in, sum_out); exact, without making it."""
+        a, b = self._broker[i], self._broker[j]
+        if a == b:
+            one = self._sides(a, {i: -size, j: size})
+            return one[0] - self.into[a], one[1] - self.out_of[a]
+        give, take = self._sides(a, {i: -size}), self._sides(b, {j: size})
+        return (
+            give[0] + take[0] - self.into[a] - self.into[b],
+            give[1] + take[1] - self.out_of[a] - self.out_of[b],
+        )
+
+    def _sides(self, b: int, changes: dict[int, float]) -> tuple[float, float]:
+        """(In, Out) of a broker if its dirs changed by so many bytes."""
+        at = slice(self._first[b], self._first[b + 1])
+        used = self.used[at].copy()
+        for d, x in changes.items():
+            used[d - at.start] += x
+        p = self.problem
+        over = float(np.maximum(used - p.hi[at], 0).sum())
+        under = float(np.maximum(p.lo[at] - used, 0).sum())
+        total = float(used.sum())
+        return max(under, over + self._lo[b] - total), max(over, under - self._hi[b] + total)
+
+    def reason_to_leave(self, i: int) -> Reason:
+        """Why a replica leaves dir ``i``, from the dir's own state."""
+        s = self.snapshot
+        if not self._live[i]:
+            return Reason.EVACUATE
+        if s.dir_state[i] == DirState.DRAINING:
+            return Reason.DRAIN
+        if self.used[i] > self.problem.goals.mark * s.capacity[i]:
+            return Reason.MARK
+        b = self._broker[i]
+        crowded = self.used[self._first[b] : self._first[b + 1]].sum() > self._hi[b]
+        return Reason.OVER if crowded or self.used[i] > self.problem.hi[i] else Reason.TARGET
+
+
+def put(
+    state: State,
+    r: int,
+    targets: Ints,
+    score: Floats,
+    reason: Reason,
+    *,
+    tries: int = TRIES,
+    lenient: bool = False,
+) -> bool:
+    """Move a replica to the legal target with the least score (the first of equals); False if none of the best is legal."""
+    for _ in range(min(tries, len(targets))):
+        k = int(score.argmin())
+        if score[k] == np.inf:
+            return False
+        j = int(targets[k])
+        if state.legal(r, j, lenient=lenient):
+            state.move(r, j, reason)
+            return True
+        score[k] = np.inf
+    return False

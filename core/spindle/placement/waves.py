@@ -1,0 +1,141 @@
+"""From an order of moves to waves: what runs side by side, never against a rule.
+
+The planner's order is legal one move after another. Waves keep that legality and shorten it: wave by wave, the moves that are
+left are gone through in order, and one joins the wave if
+
+- its kind may run: what is dead is copied before what drains, that before the rest (a later kind fills no free place, it would
+  only take bandwidth from copies that are needed more);
+- no other replica of its partition moves in this wave, and no earlier move of its partition is still waiting (rules 3 and 6: each
+  move of a partition was found legal after those before it);
+- it does not fill its target: with ``used`` as it is now, every move of this wave into the dir counted in full and none of
+  those out of it (a log exists twice until its old copy is deleted), and with room kept for every earlier move into that
+  dir that is still waiting, it stays below the incoming limit (rule 4);
+- neither of its brokers and not the target's rack has its fill of moves. Copies come from a live replica, so a dead
+  source does not count.
+
+**No deadlock.** The first waiting move always fits. All moves before it are done, so its target has given what it had given
+when the move was planned; and a later move that came early left room for it. So every wave holds at least one move.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from spindle.placement.problem import Budget, Problem
+from spindle.placement.snapshot import Floats, Ints
+from spindle.placement.state import Reason, Step
+
+_WAVES = 28  # what the choice of concurrency aims at
+_LEAST = 5  # moves side by side per broker, whatever the number of waves
+
+
+@dataclass(frozen=True, eq=False)
+class Schedule:
+    """Waves over the steps.
+
+    Attributes:
+        wave: wave of each step, from 0: int64[moves].
+        peak: for each wave the highest fill of any usable dir while it runs: float64[waves].
+    """
+
+    wave: Ints
+    peak: Floats
+
+    @property
+    def order(self) -> Ints:
+        """Steps in the order of waves; inside a wave as they were planned."""
+        return np.argsort(self.wave, kind="stable")
+
+
+def schedule(problem: Problem, steps: Sequence[Step], budget: Budget) -> Schedule:
+    """Pack steps into waves."""
+    run = _Waves(problem, steps, budget)
+    number = 0
+    while run.waiting:
+        run.next(number)
+        number += 1
+    return Schedule(np.array(run.wave, np.int64), np.array(run.peaks))
+
+
+class _Waves:
+    """The packing, wave by wave; plain lists, because each step is looked at a few times and never in bulk."""
+
+    def __init__(self, problem: Problem, steps: Sequence[Step], budget: Budget) -> None:
+        s = problem.snapshot
+        self.steps, self.snapshot, self.problem = steps, s, problem
+        broker = s.dir_broker.tolist()
+        live = problem.live.tolist()
+        rack = s.rack.tolist()
+        # Per step: partition, source dir, target dir, bytes, source broker (-1 if dead), target broker, rack entered (-1 if none), kind.
+        part = s.part[[x.replica for x in steps]].tolist() if steps else []
+        size = s.planned[[x.replica for x in steps]].tolist() if steps else []
+        # A kind that comes late in the order may depend on what is before it.
+        kinds = np.maximum.accumulate([min(x.reason, Reason.RACK) for x in steps] or [0]).tolist()
+        self.rows = [
+            (
+                part[k], x.source, x.target, size[k],
+                broker[x.source] if live[x.source] else -1,
+                broker[x.target] if broker[x.source] != broker[x.target] else -1,
+                rack[broker[x.target]] if broker[x.source] != broker[x.target] else -1,
+                kinds[k],
+            )
+            for k, x in enumerate(steps)
+        ]  # fmt: skip
+        self.used: list[float] = s.used.tolist()
+        self.limit: list[float] = problem.limit.tolist()
+        self.wave = [-1] * len(steps)
+        self.waiting = list(range(len(steps)))
+        self.peaks: list[float] = []
+        self.per_broker = budget.per_broker or self._concurrency(len(s.broker))
+        self.per_rack = budget.per_rack or 10 * self.per_broker
+
+    def _concurrency(self, brokers: int) -> int:
+        """Moves per broker that keep the plan near the number of waves aimed at."""
+        touched = [0] * brokers
+        for row in self.rows:
+            for b in (row[4], row[5]):
+                if b >= 0:
+                    touched[b] += 1
+        return max(_LEAST, -(-max(touched, default=0) // _WAVES))
+
+    def next(self, number: int) -> None:
+        """Fill one wave."""
+        kind = min(self.rows[k][7] for k in self.waiting)
+        busy: dict[int, int] = {}
+        racks: dict[int, int] = {}
+        coming: dict[int, float] = {}  # into each dir: this wave and every earlier move that still waits
+        partitions: set[int] = set()
+        rest, chosen = [], []
+        for k in self.waiting:
+            p, _, target, size, b_out, b_in, rack, its_kind = self.rows[k]
+            there = coming.get(target, 0.0) + size
+            coming[target] = there
+            fits = (
+                its_kind == kind
+                and p not in partitions
+                and self.used[target] + there <= self.limit[target]
+                and busy.get(b_out, 0) < self.per_broker
+                and busy.get(b_in, 0) < self.per_broker
+                and racks.get(rack, 0) < self.per_rack
+            )
+            partitions.add(p)  # moving, or waiting: either way no other replica of it now
+            if not fits:
+                rest.append(k)
+                continue
+            chosen.append(k)
+            self.wave[k] = number
+            for counts, key in ((busy, b_out), (busy, b_in), (racks, rack)):
+                if key >= 0:
+                    counts[key] = counts.get(key, 0) + 1
+        self._land(chosen)
+        self.waiting = rest
+
+    def _land(self, chosen: list[int]) -> None:
+        """Let a wave run: first everything arrives (the peak), then the old copies go."""
+        for k in chosen:
+            self.used[self.rows[k][2]] += self.rows[k][3]
+        fill = np.array(self.used) / self.snapshot.capacity
+        self.peaks.append(float(fill[self.problem.usable].max(initial=0.0)))
+        for k in chosen:
+            self.used[self.rows[k][1]] -= self.rows[k][3]
