@@ -1,0 +1,150 @@
+from dataclasses import replace
+
+import pytest
+
+from spindle.disks.facts import PLACEHOLDER, Clearance, Expected, Found
+from spindle.disks.identity import Identity, MetaProperties
+from spindle.disks.judge import Verdict, judge, may_write_identity, unused
+
+EXPECTED = Expected(cluster_id="c", node_id=0, disk="disk0", directory_id="d", fs_uuid="f")
+CONTROLLER = replace(EXPECTED, node_id=9000, disk="metadata", controller=True)
+IDENTITY = Identity("c", 0, "disk0", "d")
+META = MetaProperties("c", 0, "d")
+OURS = Found(mounted=True, writable=True, fs_uuid="f", identity=IDENTITY, meta=META, partitions=True)
+BLANK = Found(mounted=True, writable=True, fs_uuid="g")
+
+
+@pytest.mark.parametrize(
+    ("expected", "found", "verdict", "state"),
+    [
+        pytest.param(EXPECTED, OURS, Verdict.USE, "ours", id="ours"),
+        pytest.param(
+            replace(EXPECTED, fs_uuid=None), OURS, Verdict.USE, "ours", id="recorded-while-the-pod-waited"
+        ),
+        pytest.param(
+            EXPECTED, replace(OURS, identity=None), Verdict.USE, "ours", id="killed-before-the-identity"
+        ),
+        pytest.param(
+            EXPECTED, replace(OURS, fs_uuid=None), Verdict.USE, "ours", id="file-system-without-uuid"
+        ),
+        pytest.param(EXPECTED, BLANK, Verdict.NEEDS_CLEARANCE, "blank", id="blank"),
+        pytest.param(
+            replace(EXPECTED, mode=PLACEHOLDER), BLANK, Verdict.PLACEHOLDER, "placeholder", id="placeholder"
+        ),
+        pytest.param(EXPECTED, Found(mounted=False), Verdict.REFUSE, "not-mounted", id="empty-folder"),
+        pytest.param(
+            replace(EXPECTED, shared_filesystem=True),
+            replace(BLANK, mounted=False),
+            Verdict.NEEDS_CLEARANCE,
+            "blank",
+            id="folder-that-is-allowed",
+        ),
+        pytest.param(EXPECTED, Found(mounted=True, error="EIO"), Verdict.OFFLINE, "dead", id="dead"),
+        pytest.param(
+            CONTROLLER, Found(mounted=True, error="EIO"), Verdict.REFUSE, "dead", id="dead-controller"
+        ),
+        pytest.param(EXPECTED, replace(OURS, readonly=True), Verdict.OFFLINE, "readonly", id="readonly"),
+        pytest.param(EXPECTED, replace(OURS, writable=False), Verdict.OFFLINE, "readonly", id="not-writable"),
+        pytest.param(
+            EXPECTED, replace(BLANK, readonly=True), Verdict.REFUSE, "readonly", id="blank-readonly"
+        ),
+        pytest.param(
+            EXPECTED, replace(BLANK, writable=False), Verdict.REFUSE, "readonly", id="blank-not-writable"
+        ),
+        pytest.param(
+            EXPECTED, replace(BLANK, strangers=("photos",)), Verdict.REFUSE, "foreign", id="somebodys-data"
+        ),
+        pytest.param(
+            EXPECTED, replace(BLANK, partitions=True), Verdict.REFUSE, "foreign", id="logs-of-nobody"
+        ),
+        pytest.param(
+            EXPECTED, replace(OURS, meta=None), Verdict.REFUSE, "foreign", id="lost-meta-properties"
+        ),
+        pytest.param(
+            EXPECTED,
+            replace(OURS, meta=None, partitions=False),
+            Verdict.REFUSE,
+            "foreign",
+            id="emptied-log-dir",
+        ),
+        pytest.param(EXPECTED, replace(OURS, garbled="x"), Verdict.REFUSE, "foreign", id="garbled"),
+        pytest.param(EXPECTED, replace(OURS, fs_uuid="copy"), Verdict.REFUSE, "foreign", id="copy"),
+        pytest.param(
+            CONTROLLER,
+            replace(BLANK, pending=CONTROLLER.identity, partitions=True),
+            Verdict.RESUME,
+            "ours",
+            id="tool-was-killed",
+        ),
+        pytest.param(
+            EXPECTED,
+            replace(BLANK, pending=IDENTITY, partitions=True),
+            Verdict.REFUSE,
+            "foreign",
+            id="no-tool",
+        ),
+    ],
+)
+def test_verdict(expected: Expected, found: Found, verdict: Verdict, state: str) -> None:
+    judgement = judge(expected, found)
+    assert (judgement.verdict, judgement.state) == (verdict, state)
+    assert bool(judgement.reason) == (verdict not in {Verdict.USE, Verdict.PLACEHOLDER, Verdict.RESUME})
+    assert bool(judgement.reason) == bool(judgement.way_out)
+
+
+@pytest.mark.parametrize("expected", [EXPECTED, CONTROLLER], ids=["broker", "controller"])
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"cluster_id": "other"},
+        {"node_id": 5},
+        {"directory_id": "retired"},
+        {"disk": "disk7"},
+    ],
+    ids=lambda changes: next(iter(changes)),
+)
+def test_identity_mix_ups_are_refused_whatever_else_is_there(
+    expected: Expected, changes: dict[str, object]
+) -> None:
+    wrong = replace(expected.identity, **changes)  # type: ignore[arg-type]
+    right = expected.identity
+    meta = MetaProperties(right.cluster_id, right.node_id, right.directory_id)
+    found = [
+        replace(BLANK, fs_uuid="f", identity=wrong, meta=meta),
+        replace(BLANK, fs_uuid="f", identity=wrong),
+        replace(BLANK, fs_uuid="f", pending=wrong),
+    ]
+    if "disk" not in changes:
+        wrong_meta = MetaProperties(wrong.cluster_id, wrong.node_id, wrong.directory_id)
+        found += [
+            replace(BLANK, fs_uuid="f", identity=right, meta=wrong_meta),
+            replace(BLANK, meta=wrong_meta),
+        ]
+    for seen in found:
+        judgement = judge(expected, seen)
+        assert judgement.verdict is Verdict.REFUSE
+        assert judgement.state == "foreign"
+        assert str(next(iter(changes.values()))) in judgement.reason
+
+
+CLEARANCE = Clearance(disk="disk0", directory_id="d", fs_uuid="g", pv_uid="p", expires=100)
+
+
+@pytest.mark.parametrize(
+    ("clearance", "now", "allowed"),
+    [
+        pytest.param(CLEARANCE, 99, True, id="fits"),
+        pytest.param(CLEARANCE, 100, False, id="expired"),
+        pytest.param(replace(CLEARANCE, fs_uuid="h"), 0, False, id="another-file-system"),
+        pytest.param(replace(CLEARANCE, fs_uuid=None), 0, False, id="no-file-system"),
+        pytest.param(replace(CLEARANCE, directory_id="e"), 0, False, id="another-directory-id"),
+        pytest.param(replace(CLEARANCE, disk="disk1"), 0, False, id="another-disk"),
+    ],
+)
+def test_clearance(clearance: Clearance, now: float, allowed: bool) -> None:
+    assert may_write_identity(EXPECTED, BLANK, [clearance], now) is allowed
+
+
+def test_clearance_is_used_once() -> None:
+    assert unused([CLEARANCE], {"d"}) == []
+    assert unused([CLEARANCE], {"e"}) == [CLEARANCE]
