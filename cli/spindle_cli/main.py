@@ -253,3 +253,7 @@ def main() -> None:
     """Entry point; under kubectl it answers to the name that the user typed."""
     called = os.path.basename(sys.argv[0])  # noqa: PTH119 - a name, not a path
     app(prog_name="kubectl spindle" if called.startswith("kubectl-") else "spindle")
+
+
+if __name__ == "__main__":
+    main()

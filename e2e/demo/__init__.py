@@ -1,0 +1,1 @@
+"""The demo: from nothing to a Kafka cluster on a real Kubernetes on this machine, with the commands shown."""
