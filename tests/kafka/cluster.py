@@ -6,13 +6,13 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from kafka import KafkaProducer
-from kafka.admin import KafkaAdminClient, NewTopic
+from kafka import KafkaConsumer, KafkaProducer, TopicPartition
+from kafka.admin import KafkaAdminClient, NewTopic  # type: ignore[attr-defined]
 
 from spindle.cluster import names
 from spindle.cluster.ids import uuid_from_entropy
 from spindle.cluster.layout import METADATA_DISK
-from spindle.cluster.view import KafkaView
+from spindle.cluster.view import KafkaView, Partition
 from spindle.manifests.inputs import ClusterInputs, VoterInputs
 from spindle_operator.kafka import Access, Link, tls_context
 from tests.kafka.certs import Ca
@@ -169,14 +169,22 @@ class Cluster:
         self.admin().create_topics(
             [NewTopic(name, replica_assignments=dict(enumerate(assignment)), topic_configs=configs)]
         )
-        wait_for(f"topic {name}", lambda: self.partitions(name))
+        wait_for(f"topic {name}", lambda: len(self.partitions(name)) == len(assignment))
 
-    def partitions(self, topic: str) -> dict[int, dict[str, Any]]:
-        described = self.admin().describe_topics([topic])
-        return {p["partition_index"]: p for t in described for p in t.get("partitions", ())}
+    def partitions(self, topic: str) -> dict[int, Partition]:
+        """As the operator sees them; empty while they can't be seen."""
+        return {p.index: p for p in self.view().partitions or () if p.topic == topic}
 
     def isr(self, topic: str) -> dict[int, list[int]]:
-        return {index: sorted(p["isr_nodes"]) for index, p in self.partitions(topic).items()}
+        return {index: sorted(p.isr) for index, p in self.partitions(topic).items()}
+
+    def end_offset(self, topic: str, partition: int) -> int:
+        consumer = KafkaConsumer(bootstrap_servers=self.bootstrap(), **self.ssl())
+        try:
+            where = TopicPartition(topic, partition)
+            return int(consumer.end_offsets([where])[where])
+        finally:
+            consumer.close()
 
     def produce(self, topic: str, partition: int, values: Iterable[bytes], **options: Any) -> None:
         producer = KafkaProducer(
