@@ -10,7 +10,18 @@ from e2e.cluster.waiting import wait_for
 _ROOT: Final = Path("/sys/fs/cgroup")
 _UNIFIED: Final = (_ROOT / "cgroup.controllers").exists()
 # The hierarchies that a container runtime uses, one folder each, where the kernel still has them apart (version 1).
-_HIERARCHIES: Final = ("pids", "cpu", "cpuacct", "cpuset", "memory", "devices", "freezer", "blkio", "systemd")
+_HIERARCHIES: Final = (
+    "pids",
+    "cpu",
+    "cpuacct",
+    "cpuset",
+    "memory",
+    "devices",
+    "freezer",
+    "blkio",
+    "systemd",
+    "unified",
+)
 
 
 def hierarchies() -> list[Path]:

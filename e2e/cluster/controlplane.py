@@ -129,7 +129,8 @@ class ControlPlane:
             f"nameserver {CONTROL_ADDRESS}\nsearch {DOMAIN}\noptions ndots:3\n"
         )
         proxy = state / "proxy.yaml"
-        proxy.write_text(proxy_config("control", pki / "kube-proxy.conf", CONTROL_ADDRESS))
+        # In a real node's name: it waits half a minute for the Node object of a name that has none.
+        proxy.write_text(proxy_config(self._layout.node(1).name, pki / "kube-proxy.conf", CONTROL_ADDRESS))
         manager = programs.manager(
             self._kubernetes,
             pki / "kube-controller-manager.conf",

@@ -60,7 +60,7 @@ class Disk:
                 "labels": {"testbed/node": node.name, "testbed/slot": self.slot},
             },
             "spec": {
-                "capacity": {"storage": str(self.size)},
+                "capacity": {"storage": format_size(self.size)},
                 "accessModes": ["ReadWriteOnce"],
                 "persistentVolumeReclaimPolicy": "Retain",
                 "storageClassName": storage_class,
@@ -137,12 +137,18 @@ def storage_classes() -> list[dict[str, Any]]:
     ]
 
 
-_UNITS: Final[dict[str, int]] = {"": 1, "k": 1000, "M": 1000**2, "G": 1000**3, "T": 1000**4} | {
-    "Ki": 1 << 10,
-    "Mi": 1 << 20,
-    "Gi": 1 << 30,
-    "Ti": 1 << 40,
+_UNITS: Final[dict[str, int]] = {
+    "": 1, "k": 1000, "M": 1000**2, "G": 1000**3, "T": 1000**4,
+    "Ki": 1 << 10, "Mi": 1 << 20, "Gi": 1 << 30, "Ti": 1 << 40,
 }
+
+
+def format_size(size: int) -> str:
+    """A number of bytes as a quantity, in the largest unit that leaves it whole."""
+    for unit in ("Ti", "Gi", "Mi", "Ki"):
+        if size % _UNITS[unit] == 0:
+            return f"{size // _UNITS[unit]}{unit}"
+    return str(size)
 
 
 def parse_size(text: str) -> int:
