@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from spindle.placement.snapshot import Floats, Ints
+from spindle.placement.snapshot import Floats, Ints, group
 from spindle.placement.state import Reason, State, put
 
 _WASTE = 0.08  # of the bound, what all closings together might overshoot; a tenth of it is what they do
@@ -29,13 +29,16 @@ class Closer:
         self.state = state
         needs = int((state.useful_out > 0).sum() + (state.useful_in > 0).sum())
         self.share = _WASTE * state.left / max(needs, 1)
-        self._by_size: Ints = np.argsort(state.size, kind="stable")
-        self._index()
-        self._grouped: Ints = np.argsort(state.dir, kind="stable")
+        self._by_size: Ints = np.zeros(0, np.int64)  # made when the first dir takes
+        self._stale = 0
+        self._grouped: Ints = group(state.dir, len(state.used))
         self._edges = np.searchsorted(state.dir[self._grouped], np.arange(len(state.used) + 1))
 
     def _index(self) -> None:
         """Forget logs that have moved, so that windows over the rest stay full."""
+        if not len(self._by_size):
+            rows = np.flatnonzero((self.state.size <= self.state.free_out[self.state.dir]) & ~self.state.done)
+            self._by_size = rows[np.argsort(self.state.size[rows], kind="stable")]
         self._by_size = self._by_size[~self.state.done[self._by_size]]
         self._sizes = self.state.size[self._by_size]
         self._stale = len(self.state.steps) + _FRESH

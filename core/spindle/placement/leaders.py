@@ -14,9 +14,9 @@ it depends on nothing but where replicas stand, so doing it again changes nothin
 import numpy as np
 
 from spindle.placement.problem import Problem
-from spindle.placement.snapshot import Bools, Floats, Ints
+from spindle.placement.snapshot import Bools, Floats, Ints, group
 
-_ROUNDS = 4  # passes over all brokers
+_ROUNDS = 100  # passes over all brokers; a handful until none helps
 _EPSILON = 1e-9
 
 
@@ -42,8 +42,11 @@ class Leaders:
         self.n_mean = max((len(s.start) - 1) / max(int(alive.sum()), 1), _EPSILON)
         self.w_mean = max(float(s.rate[self.leader].sum()) / max(int(alive.sum()), 1), _EPSILON)
         led = self.broker[self.leader]
-        self.count: Floats = np.bincount(led, minlength=n).astype(np.float64) / self.n_mean
-        self.weight: Floats = np.bincount(led, s.rate[self.leader], n) / self.w_mean
+        self.count: list[float] = (np.bincount(led, minlength=n) / self.n_mean).tolist()
+        self.weight: list[float] = (np.bincount(led, s.rate[self.leader], n) / self.w_mean).tolist()
+        self._one, self._high, self._low = 1 / self.n_mean, 1 + band, 1 - band
+        self._grouped: Ints = group(self.broker, n)
+        self._edges = np.searchsorted(self.broker[self._grouped], np.arange(n + 1))
         self.alive = alive
 
     def misfit(self, count: Floats, weight: Floats) -> Floats:
@@ -58,7 +61,7 @@ class Leaders:
         """Hand leadership over until no change helps."""
         self._rescue()
         for _ in range(_ROUNDS):
-            psi = np.where(self.alive, self.misfit(self.count, self.weight), 0.0)
+            psi = np.where(self.alive, self.misfit(np.array(self.count), np.array(self.weight)), 0.0)
             worst = np.argsort(-psi, kind="stable")
             worst = worst[psi[worst] > _EPSILON]
             if not len(worst) or not self._round(worst):
@@ -71,26 +74,25 @@ class Leaders:
             rows = np.arange(s.start[p], s.start[p + 1])
             live = rows[self.able[rows]]
             if len(live):
-                self._hand(p, int(live[0]))
+                self._hand(int(live[0]))
 
     def _round(self, worst: Ints) -> bool:
         """Let each of these brokers give or take what helps; whether anything changed."""
-        # All (partition, other replica) pairs once, grouped by who leads and by who follows.
-        part = self.snapshot.part
-        lead = self.leader[part]
-        rows = np.flatnonzero((np.arange(len(part)) != lead) & self.able & self.able[lead])
-        giver, taker = self.broker[lead[rows]], self.broker[rows]
-        n = len(self.count)
-        by_giver, by_taker = np.argsort(giver, kind="stable"), np.argsort(taker, kind="stable")
-        give_edges = np.searchsorted(giver[by_giver], np.arange(n + 1))
-        take_edges = np.searchsorted(taker[by_taker], np.arange(n + 1))
         changed = False
         for b in worst.tolist():
-            mine = rows[by_giver[give_edges[b] : give_edges[b + 1]]]
-            changed |= self._settle(mine, b)
-            theirs = rows[by_taker[take_edges[b] : take_edges[b + 1]]]
-            changed |= self._settle(theirs, b)
+            mine = self._grouped[self._edges[b] : self._edges[b + 1]]
+            leads = self.leader[self.snapshot.part[mine]] == mine
+            changed |= self._settle(self._others(mine[leads]), b)
+            changed |= self._settle(mine[~leads], b)
         return changed
+
+    def _others(self, leaders: Ints) -> Ints:
+        """The other replicas of the partitions that these lead."""
+        part = self.snapshot.part[leaders]
+        first, last = self.snapshot.start[part], self.snapshot.start[part + 1]
+        longest = int((last - first).max(initial=0))
+        rows = first[:, None] + np.arange(longest)
+        return np.sort(rows[(rows < last[:, None]) & (rows != leaders[:, None])])
 
     def _gain(self, rows: Ints) -> Floats:
         """By how much Σψ falls if each of these replicas became leader, one at a time."""
@@ -98,55 +100,54 @@ class Leaders:
         old = self.leader[part]
         a, b = self.broker[old], self.broker[rows]
         w = self.rate[old] / self.w_mean
-        now = self.misfit(self.count[a], self.weight[a]) + self.misfit(self.count[b], self.weight[b])
-        one = 1 / self.n_mean
-        then = self.misfit(self.count[a] - one, self.weight[a] - w) + self.misfit(
-            self.count[b] + one, self.weight[b] + w
+        count, weight = np.array(self.count), np.array(self.weight)
+        psi = self.misfit(count, weight)
+        then = self.misfit(count[a] - self._one, weight[a] - w) + self.misfit(
+            count[b] + self._one, weight[b] + w
         )
-        return np.where(old == rows, 0.0, now - then)
+        return np.where(old == rows, 0.0, psi[a] + psi[b] - then)
 
     def _settle(self, rows: Ints, b: int) -> bool:
         """Hand over among these candidates, best first by a gain computed once and checked again before each change."""
-        if not len(rows) or float(self.misfit(self.count[b : b + 1], self.weight[b : b + 1])[0]) <= _EPSILON:
+        rows = rows[self.able[rows] & self.able[self.leader[self.snapshot.part[rows]]]]
+        if not len(rows) or self._psi(self.count[b], self.weight[b]) <= _EPSILON:
             return False
         gain = self._gain(rows)
         order = np.argsort(-gain, kind="stable")
-        order = order[gain[order] > _EPSILON]
         changed = False
-        for r in rows[order].tolist():
-            p = int(self.snapshot.part[r])
-            if self._exact_gain(p, r) > _EPSILON:
-                self._hand(p, r)
+        for r in rows[order[gain[order] > _EPSILON]].tolist():
+            if self._exact_gain(r) > _EPSILON:
+                self._hand(r)
                 changed = True
-                if self._psi(b) <= _EPSILON:
+                if self._psi(self.count[b], self.weight[b]) <= _EPSILON:
                     break
         return changed
 
-    def _psi(self, b: int, count: float = 0.0, weight: float = 0.0) -> float:
-        """ψ of one broker after such a change, in plain floats: this is the inner loop."""
-        n, w, high, low = (
-            float(self.count[b]) + count,
-            float(self.weight[b]) + weight,
-            1 + self.band,
-            1 - self.band,
-        )
-        return max(n - high, 0.0) + max(low - n, 0.0) + max(w - high, 0.0) + max(low - w, 0.0)
+    def _psi(self, n: float, w: float) -> float:
+        """ψ of one broker, in plain floats: this is the inner loop."""
+        high, low = self._high, self._low
+        psi = n - high if n > high else low - n if n < low else 0.0
+        return psi + (w - high) if w > high else psi + (low - w) if w < low else psi
 
-    def _exact_gain(self, p: int, r: int) -> float:
-        old = int(self.leader[p])
-        a, b = int(self.broker[old]), int(self.broker[r])
+    def _exact_gain(self, r: int) -> float:
+        old = self.leader[self.snapshot.part[r]]
+        a, b = self.broker[old], self.broker[r]
         if a == b:
             return 0.0
-        one, w = 1 / self.n_mean, float(self.rate[old]) / self.w_mean
-        return self._psi(a) + self._psi(b) - self._psi(a, -one, -w) - self._psi(b, one, w)
+        one, w = self._one, float(self.rate[old]) / self.w_mean
+        na, wa, nb, wb = self.count[a], self.weight[a], self.count[b], self.weight[b]
+        return (
+            self._psi(na, wa) + self._psi(nb, wb) - self._psi(na - one, wa - w) - self._psi(nb + one, wb + w)
+        )
 
-    def _hand(self, p: int, r: int) -> None:
-        """Make replica ``r`` the leader of partition ``p``."""
+    def _hand(self, r: int) -> None:
+        """Make replica ``r`` the leader of its partition."""
+        p = self.snapshot.part[r]
         old = int(self.leader[p])
         a, b = int(self.broker[old]), int(self.broker[r])
-        one, w = 1 / self.n_mean, float(self.rate[old]) / self.w_mean
-        self.count[a] -= one
-        self.count[b] += one
+        w = float(self.rate[old]) / self.w_mean
+        self.count[a] -= self._one
+        self.count[b] += self._one
         self.weight[a] -= w
         self.weight[b] += w
         self.leader[p] = r

@@ -26,6 +26,7 @@ from spindle.placement.problem import Problem
 from spindle.placement.racks import move_keeps_racks, wanted_racks
 from spindle.placement.snapshot import DirState, Floats, Ints
 
+_sum = np.add.reduce
 TRIES = 12  # legal targets are common: a log that finds none among so many waits
 
 
@@ -74,26 +75,35 @@ class State:
         self._hi: list[float] = problem.broker_hi.tolist()
         self._live: list[bool] = problem.live.tolist()
         self._start, self._part = s.start, s.part
+        arrays = (
+            self.used, problem.hi, problem.lo, problem.takes.astype(np.float64),
+            self.useful_out, self.free_out, self.useful_in, self.free_in,
+        )  # fmt: skip
+        self._views = [
+            tuple(a[first:last] for a in arrays)
+            for first, last in zip(self._first[:-1], self._first[1:], strict=True)
+        ]
         for row in range(b):
             self._refresh(row)
 
     def _refresh(self, b: int) -> None:
-        """Recompute one broker's sums and its dirs' four amounts."""
-        at = slice(self._first[b], self._first[b + 1])
-        used, p = self.used[at], self.problem
-        room, spare = p.hi[at] - used, used - p.lo[at]
+        """Recompute one broker's sums and its dirs' four amounts; the planner's hottest few lines."""
+        used, hi, lo, takes, useful_out, free_out, useful_in, free_in = self._views[b]
+        room, spare = hi - used, used - lo
         over, under = np.maximum(-room, 0.0), np.maximum(-spare, 0.0)
-        e, delta, total = float(over.sum()), float(under.sum()), float(used.sum())
+        e, delta, total = float(_sum(over)), float(_sum(under)), float(_sum(used))
         gain, most = self._lo[b] - total, self._hi[b] - total
         into, out_of = max(delta, e + gain), max(e, delta - most)
         self.sum_in += into - self.into[b]
         self.sum_out += out_of - self.out_of[b]
         self.into[b], self.out_of[b] = into, out_of
-        room, spare = np.maximum(room, 0.0) * p.takes[at], np.maximum(spare, 0.0)
-        self.useful_out[at] = np.minimum(spare, over + max(delta - most - e, 0.0))
-        self.free_out[at] = np.minimum(spare, over + (into - e - gain))
-        self.useful_in[at] = np.minimum(room, under + max(e + gain - delta, 0.0))
-        self.free_in[at] = np.minimum(room, under + (out_of - delta + most))
+        room *= takes
+        np.maximum(room, 0.0, out=room)
+        np.maximum(spare, 0.0, out=spare)
+        np.minimum(spare, over + max(delta - most - e, 0.0), out=useful_out)
+        np.minimum(spare, over + (into - e - gain), out=free_out)
+        np.minimum(room, under + max(e + gain - delta, 0.0), out=useful_in)
+        np.minimum(room, under + (out_of - delta + most), out=free_in)
 
     @property
     def gap(self) -> float:
