@@ -111,6 +111,10 @@ class Actor:
                     break
         return results
 
+    def version(self, resource_version: str) -> str:
+        """The KafkaCluster's resourceVersion now, if it was this one before and only our marks changed it."""
+        return self._version.get(resource_version, resource_version)
+
     async def _one(self, action: Action) -> Result:
         try:
             await self._dispatch(action)
@@ -174,7 +178,7 @@ class Actor:
         )
 
     async def _mark_down(self, action: MarkDown) -> None:
-        expected = self._version.get(action.resource_version, action.resource_version)
+        expected = self.version(action.resource_version)
         body = {
             "metadata": {"uid": self._uid, "resourceVersion": expected},
             "status": {"takingDown": [dict(entry) for entry in action.entries]},

@@ -9,7 +9,7 @@ import json
 import logging
 import os
 import ssl
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, Final
@@ -44,10 +44,12 @@ class ApiError(Exception):
         status: HTTP status; 0 if there was no answer.
         reason: Kubernetes' CamelCase reason (``Conflict``, ``AlreadyExists``), or the failure's name.
         message: what the server says, for a person.
+        fields: paths of the fields that it complains of.
     """
 
-    def __init__(self, status: int, reason: str, message: str) -> None:
+    def __init__(self, status: int, reason: str, message: str, fields: Iterable[str] = ()) -> None:
         super().__init__(f"{reason or status}: {message}")
+        self.fields = frozenset(fields)
         self.status = status
         self.reason = reason
         self.message = message
@@ -59,8 +61,11 @@ class ApiError(Exception):
 
     @property
     def conflict(self) -> bool:
-        """A precondition did not hold, or the object exists already."""
-        return self.status == 409
+        """A precondition did not hold, or the object exists already.
+
+        A patch for another UID, without a resourceVersion, is answered as "the field is immutable".
+        """
+        return self.status == 409 or (self.status == 422 and "metadata.uid" in self.fields)
 
     @property
     def forbidden(self) -> bool:
@@ -283,10 +288,12 @@ def _answer(status: int, phrase: str, raw: bytes) -> Json:
         body = {}
     if status < 400:
         return body
+    causes = (body.get("details") or {}).get("causes") or ()
     raise ApiError(
         status,
         str(body.get("reason") or phrase),
         str(body.get("message") or raw[:200].decode("utf-8", "replace")),
+        (str(cause.get("field")) for cause in causes),
     )
 
 
@@ -309,7 +316,10 @@ async def _configuration() -> Configuration:
     if in_cluster and "KUBECONFIG" not in os.environ:
         kubernetes_config.load_incluster_config(client_configuration=configuration)
     else:
-        await kubernetes_config.load_kube_config(client_configuration=configuration)
+        # Named here, since the library reads the variable once, when it is imported.
+        await kubernetes_config.load_kube_config(
+            os.environ.get("KUBECONFIG"), client_configuration=configuration
+        )
     return configuration
 
 

@@ -29,7 +29,7 @@ log = logging.getLogger(__name__)
 
 FINALIZER: Final = f"{names.GROUP}/finalizer"
 DEBOUNCE: Final = 0.5  # seconds in which events gather before a pass
-AGAIN: Final = 1.0  # seconds until the pass after one that changed something
+AGAIN: Final = 0.5  # seconds until the pass after one that changed something
 BACKOFF: Final = (1.0, 60.0)  # seconds after the first error, and at most
 RESTLESS: Final = 100  # passes in a row that changed something, after which something is wrong
 POLL: Final = (2.0, 15.0)  # seconds between looks while something is waited for, at first and at most
@@ -197,16 +197,20 @@ class ClusterLoop:
         results = await actor.run(wanted.actions)
         if not setup.leading():
             raise LeadershipLostError
-        written = await report(setup.kube, cluster, seen.snapshot.brokers, wanted)
+        marked = {
+            **cluster["metadata"],
+            "resourceVersion": actor.version(cluster["metadata"]["resourceVersion"]),
+        }
+        written = await report(setup.kube, {**cluster, "metadata": marked}, seen.snapshot.brokers, wanted)
         await setup.events.post(self._namespace, [*events_of(cluster, results), *wanted.events])
         metrics.observe_status(self._label, wanted.status, wanted.broker_statuses)
-        if results or written:
-            log.info(sentence(self._label, results, written, time.monotonic() - started))
+        if results or written.done:
+            log.info(sentence(self._label, results, written.done, time.monotonic() - started))
         whole = len(results) == len(wanted.actions) and all(result.outcome == DONE for result in results)
         if wanted.finished and whole and cluster["metadata"].get("deletionTimestamp"):
             await self._let_go(cluster)
             raise _ClusterGoneError
-        return results, wanted.settled
+        return results, wanted.settled and not written.skipped
 
     def _next(self, results: list[Result], *, settled: bool) -> float:
         """Seconds until the next pass if no event comes: at once after progress, later and later without any."""

@@ -10,7 +10,7 @@ import socket
 import sys
 from collections.abc import Coroutine
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import kopf
 
@@ -188,6 +188,8 @@ async def _watch(
             registry=registry,
             settings=handlers.settings(),
             standalone=True,
+            # Without one kopf looks for the name of a user that no container image has.
+            identity=cast("Any", options.identity),
             clusterwide=not options.namespaces,
             namespaces=options.namespaces,
             stop_flag=quit_kopf,

@@ -5,6 +5,7 @@ import logging
 import time
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
 
@@ -22,7 +23,20 @@ _MESSAGE: Final = 1024  # what the API server takes for an event's message
 _OTHERS: Final = ("takingDown",)  # status fields that are written by compare-and-swap, never here
 
 
-async def report(kube: Kube, cluster: Json, brokers: Iterable[Mapping[str, Any]], plan: Plan) -> int:
+@dataclass(frozen=True)
+class Written:
+    """What became of the statuses that differed.
+
+    Attributes:
+        done: how many were written.
+        skipped: how many objects had changed since they were looked at; the next pass writes those.
+    """
+
+    done: int = 0
+    skipped: int = 0
+
+
+async def report(kube: Kube, cluster: Json, brokers: Iterable[Mapping[str, Any]], plan: Plan) -> Written:
     """Write the statuses that changed.
 
     Args:
@@ -31,37 +45,43 @@ async def report(kube: Kube, cluster: Json, brokers: Iterable[Mapping[str, Any]]
         brokers: its KafkaBrokers, likewise.
         plan: what the statuses should be.
 
-    Returns:
-        how many were written.
+    Raises:
+        ApiError: of any kind but a conflict.
     """
-    written = await _write(kube, KAFKA_CLUSTER, cluster, plan.status)
+    results = [await _write(kube, KAFKA_CLUSTER, cluster, plan.status)]
     for broker in brokers:
         wanted = plan.broker_statuses.get(broker["metadata"]["name"])
         if wanted is not None:
-            written += await _write(kube, KAFKA_BROKER, broker, wanted)
-    return written
+            results.append(await _write(kube, KAFKA_BROKER, broker, wanted))
+    return Written(done=results.count(True), skipped=results.count(False))
 
 
-async def _write(kube: Kube, kind: Kind, obj: Mapping[str, Any], wanted: Mapping[str, Any]) -> int:
+async def _write(kube: Kube, kind: Kind, obj: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool | None:
+    """True if written, False if the object changed meanwhile, None if there was nothing to write."""
     standing = obj.get("status") or {}
     status = keep_times(wanted, standing)
     if not wanted or status == {key: value for key, value in standing.items() if key not in _OTHERS}:
-        return 0
+        return None
     meta = obj["metadata"]
     body = {
         "apiVersion": kind.api_version,
         "kind": kind.kind,
-        # The UID: a status must not land on another object of the same name.
-        "metadata": {"name": meta["name"], "namespace": meta["namespace"], "uid": meta["uid"]},
+        # The version: a status must not land on another object of the same name, and for the status of a custom
+        # resource the API server does not mind a wrong UID.
+        "metadata": {
+            "name": meta["name"],
+            "namespace": meta["namespace"],
+            "resourceVersion": meta["resourceVersion"],
+        },
         "status": status,
     }
     try:
         await kube.apply(body, subresource="status")
     except ApiError as error:
         if error.gone or error.conflict:
-            return 0  # deleted meanwhile
+            return False
         raise
-    return 1
+    return True
 
 
 def keep_times(wanted: Mapping[str, Any], standing: Mapping[str, Any]) -> dict[str, Any]:

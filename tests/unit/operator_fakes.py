@@ -1,7 +1,5 @@
 """Stand-ins for the API server and for Kafka's answers, for the operator's unit tests only."""
 
-# ruff: noqa: ARG002 - the signatures are those of what is stood in for
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -1,7 +1,7 @@
 from spindle.reconcile.actions import Apply, Create
 from spindle.reconcile.plan import Event, Plan
 from spindle_operator.act import CONFLICT, DONE, REFUSED, Result
-from spindle_operator.report import Events, events_of, keep_times, report
+from spindle_operator.report import Events, Written, events_of, keep_times, report
 from tests.unit.operator_fakes import FakeKube, cluster, conflict
 
 OLD, NEW = "2026-01-01T00:00:00Z", "2026-02-02T00:00:00Z"
@@ -25,7 +25,7 @@ async def test_an_unchanged_status_is_not_written() -> None:
     obj = cluster()
     obj["status"] = {"phase": "fine", "conditions": [ready("True", OLD)], "takingDown": [{"pod": "p"}]}
     broker = {
-        "metadata": {"name": "demo-broker-0", "namespace": "ns", "uid": "b"},
+        "metadata": {"name": "demo-broker-0", "namespace": "ns", "uid": "b", "resourceVersion": "3"},
         "status": {"state": "Ready"},
     }
     plan = Plan(
@@ -33,28 +33,28 @@ async def test_an_unchanged_status_is_not_written() -> None:
         broker_statuses={"demo-broker-0": {"state": "Ready"}},
     )
     kube = FakeKube()
-    assert await report(kube, obj, [broker], plan) == 0
+    assert await report(kube, obj, [broker], plan) == Written()
     assert kube.calls == []
 
 
 async def test_changed_statuses_are_applied_to_these_very_objects() -> None:
-    broker = {"metadata": {"name": "demo-broker-0", "namespace": "ns", "uid": "b"}}
+    broker = {"metadata": {"name": "demo-broker-0", "namespace": "ns", "uid": "b", "resourceVersion": "3"}}
     plan = Plan(
         status={"phase": "new", "takingDown": []},
         broker_statuses={"demo-broker-0": {"state": "Ready"}, "other": {}},
     )
     kube = FakeKube()
-    assert await report(kube, cluster(), [broker], plan) == 2
+    assert await report(kube, cluster(), [broker], plan) == Written(done=2)
     assert kube.done("apply") == ["demo/status", "demo-broker-0/status"]
     body = kube.calls[0][2]
-    assert body["metadata"]["uid"] == "u-1"
+    assert body["metadata"]["resourceVersion"] == "7"
     assert body["status"] == {"phase": "new"}, "marks are written by compare-and-swap only"
 
 
 async def test_a_status_of_what_was_deleted_meanwhile_is_no_error() -> None:
     kube = FakeKube()
     kube.failures = {"apply": conflict()}
-    assert await report(kube, cluster(), [], Plan(status={"phase": "x"})) == 0
+    assert await report(kube, cluster(), [], Plan(status={"phase": "x"})) == Written(skipped=1)
 
 
 async def test_the_same_event_is_posted_once() -> None:
