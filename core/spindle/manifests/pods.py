@@ -130,6 +130,7 @@ def _spec(cluster: ClusterInputs, node: NodeInputs, name: str) -> dict[str, Any]
             "fsGroupChangePolicy": "OnRootMismatch",
             "seccompProfile": {"type": "RuntimeDefault"},
         },
+        "readinessGates": [{"conditionType": names.READINESS_GATE}],
         "tolerations": [*STANDING_TOLERATIONS, *(dict(entry) for entry in cluster.tolerations)],
         "initContainers": [
             _spindle(cluster, node, names.CONTAINER_INSPECT, "inspect"),
@@ -138,8 +139,6 @@ def _spec(cluster: ClusterInputs, node: NodeInputs, name: str) -> dict[str, Any]
         "containers": [_kafka(cluster, node)],
         "volumes": _volumes(cluster, node),
     }
-    if broker:
-        spec["readinessGates"] = [{"conditionType": names.READINESS_GATE}]
     if affinity := _affinity(cluster, node):
         spec["affinity"] = affinity
     if cluster.node_selector:

@@ -292,7 +292,8 @@ class _Spreading:
                 reason="ZoneChanged",
                 message=f"The label {key} no longer says what {counted(len(changed), what)} "
                 f"{'was' if len(changed) == 1 else 'were'} placed by: {some(stories)}.",
-                unblocked_by=f"Put the label back; a {what} keeps its rack for as long as it lives.",
+                unblocked_by=f"Put the label back. If the node really moved, stop and start the {what} (spec.stopped): it takes "
+                "its node's zone as its rack then.",
                 objects=tuple(str(i) for i, _, _ in changed),
             )
 

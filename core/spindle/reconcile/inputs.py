@@ -54,7 +54,7 @@ def broker_inputs(state: State, broker: Object) -> NodeInputs | None:
     return NodeInputs(
         node_id=node_id,
         server_properties=config.broker_properties(
-            _node_config(state, node_id, pool_config=pool.config), rack=rack
+            _node_config(state, node_id, pool.jvm.heap, pool_config=pool.config), rack=rack
         ),
         disks=disks,
         resources=pool.resources.to_dict(),
@@ -76,7 +76,7 @@ def controller_inputs(state: State, node_id: int) -> NodeInputs | None:
     unbound = zone and not objects.bound_volume(claim)
     return NodeInputs(
         node_id=node_id,
-        server_properties=config.controller_properties(_node_config(state, node_id)),
+        server_properties=config.controller_properties(_node_config(state, node_id, controllers.jvm.heap)),
         disks=(
             DiskInputs(
                 name=METADATA_DISK,
@@ -99,7 +99,7 @@ def disks_of(broker: Object) -> list[dict[str, Any]]:
 
 
 def _node_config(
-    state: State, node_id: int, pool_config: Mapping[str, str] | None = None
+    state: State, node_id: int, heap: str | None, pool_config: Mapping[str, str] | None = None
 ) -> config.NodeConfig:
     return config.node_config(
         state.name,
@@ -109,4 +109,5 @@ def _node_config(
         brokers=sum(pool.replicas for pool in state.spec.broker_pools),
         config=state.spec.config,
         pool_config=pool_config,
+        heap=heap,
     )

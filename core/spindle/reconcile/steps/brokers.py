@@ -191,6 +191,7 @@ def _place_new(
             state.snap.volumes,
             state.snap.storage_classes,
             [DiskWant(pool.disks.size, pool.disks.storage_class)] * pool.disks.count,
+            _promised(state),
         ),
         shared_nodes=scheduling.shared_nodes,
     )
@@ -208,6 +209,17 @@ def _place_new(
             )
         )
     return {broker_id: Placed(zone) for broker_id, zone in found.assignments.items()}
+
+
+def _promised(state: State) -> list[DiskWant]:
+    """What a controller may still take of a node's volumes: the choice of a zone is for good, so room is left for it."""
+    storage = state.spec.controllers.storage
+    waiting = [
+        node_id
+        for node_id in state.controller_ids
+        if (claim := state.claim(node_id, METADATA_DISK)) is None or not objects.bound_volume(claim)
+    ]
+    return [DiskWant(storage.size, storage.storage_class)] if waiting else []
 
 
 def _free_ids(state: State, existing: Mapping[int, Placed], count: int) -> list[int]:
