@@ -121,5 +121,5 @@ class Cluster(RuleBasedStateMachine):
                 assert partition.logs[partition.leader] == partition.acknowledged
 
 
-Cluster.TestCase.settings = settings(max_examples=150, stateful_step_count=25, deadline=None)
+Cluster.TestCase.settings = settings(max_examples=400, stateful_step_count=25, deadline=None)
 TestCluster = Cluster.TestCase

@@ -186,7 +186,10 @@ def _entry(disk: _Disk, *, formatted: bool = False) -> Mapping[str, Any]:
         "totalBytes": found.total_bytes,
         "usedBytes": found.used_bytes,
         "identity": None,
-        "problem": _sentence(disk.judgement) or None,
+        "problem": f"{disk.judgement.reason}." if disk.judgement.reason else None,
+        "wayOut": f"{disk.judgement.way_out[:1].upper()}{disk.judgement.way_out[1:]}."
+        if disk.judgement.way_out
+        else None,
     }
     if identity is not None:
         entry["identity"] = {
