@@ -5,7 +5,7 @@ PYTHON_IN_VENV := .venv/bin/python
 STAGES := $(PYTHON_IN_VENV) -m tools.stages
 ONLY := $(if $(STAGE),--only $(STAGE))
 
-.PHONY: help setup demo demo-down test test-fast e2e bench generate fmt
+.PHONY: help setup demo demo-down test test-fast e2e bench generate lock fmt
 .NOTPARALLEL:
 
 help: ## this list
@@ -35,6 +35,10 @@ bench: setup ## the planner's benchmark
 generate: setup ## crds/, the chart's CRDs and the reference page from the models
 	@$(PYTHON_IN_VENV) -m tools.generate
 	@$(PYTHON_IN_VENV) -m tools.chart_crds
+
+lock: setup ## requirements.lock from pyproject.toml
+	@.venv/bin/uv pip compile pyproject.toml --quiet --all-extras --generate-hashes --no-header --python-version 3.11 \
+		--output-file requirements.lock
 
 fmt: setup ## format, and mend what ruff can mend
 	@$(PYTHON_IN_VENV) -m ruff format .

@@ -73,5 +73,6 @@ rm -f "$stamp"
 say "packages of requirements.lock"
 VIRTUAL_ENV=$PWD/.venv "$uv" pip sync --quiet --require-hashes requirements.lock
 VIRTUAL_ENV=$PWD/.venv "$uv" pip install --quiet --no-deps --editable .
+ln -sfn "$uv" .venv/bin/uv
 echo "$wanted" >"$stamp"
 say "ready after $((SECONDS - started)) s"

@@ -1,0 +1,68 @@
+"""The manual says what the code says."""
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import yaml
+
+ROOT = Path(__file__).resolve().parents[2]
+OPERATIONS = ROOT / "docs/operations.md"
+PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglob("*.md"))]
+
+
+def _reasons(tree: ast.AST) -> Iterator[str]:
+    """Reasons that are written out in calls of Wait and Refusal."""
+    for call in ast.walk(tree):
+        if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Name):
+            continue
+        found: list[ast.expr] = []
+        if call.func.id == "Wait":
+            found = call.args[2:3]
+        elif call.func.id == "Refusal":
+            found = [each.value for each in call.keywords if each.arg == "reason"]
+        yield from (
+            each.value for each in found if isinstance(each, ast.Constant) and isinstance(each.value, str)
+        )
+
+
+def test_every_reason_of_the_code_has_its_line_in_the_manual() -> None:
+    code = {
+        reason for path in (ROOT / "core").rglob("*.py") for reason in _reasons(ast.parse(path.read_text()))
+    }
+    documented = set(re.findall(r"`([A-Z][A-Za-z]+)`", OPERATIONS.read_text()))
+
+    assert len(code) > 30
+    assert sorted(code - documented) == []
+
+
+def test_every_reason_of_the_manual_is_one_of_the_code() -> None:
+    table = OPERATIONS.read_text().split("## Reasons", 1)[1]
+    named = {
+        reason
+        for line in table.splitlines()
+        if line.startswith("| `")
+        for reason in re.findall(r"`([A-Z][A-Za-z]+)`", line.split("|")[1])
+    }
+    code = "".join(path.read_text() for path in (ROOT / "core").rglob("*.py"))
+
+    assert sorted(reason for reason in named if f'"{reason}"' not in code) == []
+
+
+def test_links_between_pages_lead_somewhere() -> None:
+    broken = [
+        f"{page.relative_to(ROOT)}: {target}"
+        for page in PAGES
+        for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text())
+        if not (page.parent / target).exists()
+    ]
+    assert broken == []
+
+
+def test_the_readmes_sample_is_the_example() -> None:
+    sample = (ROOT / "README.md").read_text().split("```yaml\n", 1)[1].split("```", 1)[0]
+
+    assert sample == (ROOT / "examples/quickstart.yaml").read_text()
+    assert len(sample.splitlines()) <= 12
+    assert yaml.safe_load(sample)["kind"] == "KafkaCluster"
