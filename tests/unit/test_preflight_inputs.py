@@ -1,0 +1,77 @@
+import json
+from pathlib import Path
+
+import pytest
+
+from spindle.cluster import names
+from spindle.cluster.layout import Layout
+from spindle_agent.preflight.filesystem import mount_at
+from spindle_agent.preflight.inputs import annotations, read_clearances, unquote
+from spindle_agent.preflight.look import bounded
+
+
+def podinfo(tmp_path: Path, text: str) -> Layout:
+    layout = Layout(str(tmp_path))
+    folder = Path(layout.podinfo_dir)
+    folder.mkdir(parents=True)
+    (folder / "annotations").write_text(text)
+    return layout
+
+
+def test_annotations_as_the_kubelet_writes_them(tmp_path: Path) -> None:
+    layout = podinfo(tmp_path, 'a="b"\nc/d="[{\\"x\\": \\"\\\\\\\\\\"}]"\nempty=""\nbroken line\n')
+    assert annotations(layout) == {"a": "b", "c/d": '[{"x": "\\\\"}]', "empty": ""}
+
+
+@pytest.mark.parametrize(
+    ("quoted", "plain"),
+    [
+        (r"a\tb\nc", "a\tb\nc"),
+        (r"\"\\\"", '"\\"'),
+        (r"\u00e9\x41\U0001f600\a", "éA😀\a"),
+        ("zażółć", "zażółć"),
+    ],
+)
+def test_unquote(quoted: str, plain: str) -> None:
+    assert unquote(quoted) == plain
+
+
+def test_clearances(tmp_path: Path) -> None:
+    entry = {"disk": "disk0", "pvUid": "p", "fsUuid": None, "directoryId": "d", "expires": 12}
+    layout = podinfo(tmp_path, f"{names.ANN_CLEARANCE}={json.dumps(json.dumps([entry]))}\n")
+    (clearance,) = read_clearances(layout)
+    assert (clearance.disk, clearance.fs_uuid, clearance.directory_id, clearance.expires) == (
+        "disk0",
+        None,
+        "d",
+        12.0,
+    )
+
+
+@pytest.mark.parametrize("value", ["", "nonsense", "{}", '[{"disk": "disk0"}]'])
+def test_clearance_that_is_none_permits_nothing(tmp_path: Path, value: str) -> None:
+    assert read_clearances(podinfo(tmp_path, f"{names.ANN_CLEARANCE}={json.dumps(value)}\n")) == []
+
+
+def test_mount_at(tmp_path: Path) -> None:
+    path = tmp_path / "mountinfo"
+    path.write_text(
+        "22 1 8:1 / / rw shared:1 - ext4 /dev/sda1 rw\n"
+        "30 22 7:3 /sub\\040dir /var/lib/kafka/disks/disk0 rw,relatime - xfs /dev/loop3 rw\n"
+        "31 22 7:4 / /var/lib/kafka/disks/disk0 rw - xfs /dev/loop4 rw\n"
+    )
+    found = mount_at("/var/lib/kafka/disks/disk0", str(path))
+    assert found is not None
+    assert (found.source, found.root, found.fs_type) == ("/dev/loop4", "/", "xfs")
+    assert mount_at("/var/lib/kafka/disks", str(path)) is None
+
+
+def test_disk_that_never_answers_holds_up_no_other() -> None:
+    import threading
+
+    hung = threading.Event()
+    try:
+        answers = bounded({"a": lambda: "fine", "b": lambda: str(hung.wait(60))}, late="late", timeout=0.2)
+    finally:
+        hung.set()
+    assert answers == {"a": "fine", "b": "late"}
