@@ -8,7 +8,6 @@ import hashlib
 import json
 import os
 import shutil
-import subprocess
 import tarfile
 from collections.abc import Collection
 from configparser import ConfigParser
@@ -118,10 +117,11 @@ def ensure_spindle_image() -> Image:
         jmx.mkdir(exist_ok=True)
         shutil.copy2(ensure_jmx_exporter(), jmx / "jmx.jar")
         more = (f"--build-arg=BASE={python}", f"--build-context=jmx={jmx}")
-        _build(SPINDLE_IMAGE, _SPINDLE_DOCKERFILE, CHECKOUT, folder, *more)
+        known = [path for path in cache_dir().glob("image-spindle-dev-*") if path.suffix != ".part"]
+        _build(SPINDLE_IMAGE, _SPINDLE_DOCKERFILE, CHECKOUT, folder, *more, known=known)
 
     folder = artefact("image-spindle", "dev", key, make)
-    _forget_old("image-spindle-dev-*", folder, keep=2)
+    forget_old("image-spindle-dev-*", folder, keep=2)
     return Image(SPINDLE_IMAGE, folder)
 
 
@@ -170,23 +170,34 @@ def _python() -> str:
     return name
 
 
-def _build(name: str, dockerfile: Path, context: Path, folder: Path, *more: str) -> None:
-    """Build an image and leave its manifest and blobs in the folder."""
+def _build(
+    name: str, dockerfile: Path, context: Path, folder: Path, *more: str, known: Collection[Path] = ()
+) -> None:
+    """Build an image and leave its manifest and blobs in the folder; blobs of known images are not made again."""
     ensure_programs("buildah")
     say(f"building image {name}")
-    _buildah(
-        "build",
-        "--quiet",
-        "--layers",
-        "--isolation=chroot",
-        *_pip_access(),
-        *more,
-        f"--tag={name}",
-        f"--file={dockerfile}",
-        context,
-    )
-    # Uncompressed: it goes no further than this machine.
-    _buildah("push", "--quiet", "--disable-compression", name, f"dir:{folder}")
+    options = ("--quiet", "--layers", "--isolation=chroot", *_pip_access(), *more)
+    _buildah("build", *options, f"--tag={name}", f"--file={dockerfile}", context)
+    blobs_known = {path.name: path for image in known for path in image.iterdir()}
+    layers = json.loads(_buildah("inspect", "--type=image", name))["OCIv1"]["rootfs"]["diff_ids"]
+    if sum(layer.removeprefix("sha256:") not in blobs_known for layer in layers) > 1:
+        # Uncompressed: it goes no further than this machine.
+        _buildah("push", "--quiet", "--disable-compression", name, f"dir:{folder}")
+        return
+    # Only the uppermost layer is new. Into an OCI layout, which takes blobs that are there already as they are
+    # (a plain folder does not) but compresses what is new.
+    layout = folder / "layout"
+    blobs = layout / "blobs" / "sha256"
+    blobs.mkdir(parents=True)
+    for layer in layers:
+        if blob := blobs_known.get(layer.removeprefix("sha256:")):
+            (blobs / blob.name).hardlink_to(blob)
+    _buildah("push", "--quiet", name, f"oci:{layout}")
+    (descriptor,) = json.loads((layout / "index.json").read_text())["manifests"]
+    (blobs / descriptor["digest"].removeprefix("sha256:")).rename(folder / "manifest.json")
+    for digest in Image(name, folder).blobs():
+        (blobs / digest).rename(folder / digest)
+    shutil.rmtree(layout)
 
 
 def _pip_access() -> list[str]:
@@ -264,77 +275,9 @@ def _digest(*paths: Path, text: str = "") -> str:
     return digest.hexdigest()
 
 
-def _forget_old(pattern: str, current: Path, keep: int) -> None:
+def forget_old(pattern: str, current: Path, keep: int) -> None:
     """Delete all but the newest entries of the cache that match, and never the current one."""
     entries = sorted(cache_dir().glob(pattern), key=lambda path: path.stat().st_mtime, reverse=True)
     for entry in entries[keep:]:
         if entry != current and entry.is_dir():
             shutil.rmtree(entry, ignore_errors=True)
-
-
-# What follows puts images into a containerd.
-
-_TEMPLATE_SCRIPT: Final = """set -e
-mount -t tmpfs tmpfs /run
-mount -t tmpfs tmpfs /var/lib
-mkdir /var/lib/containerd
-mount --bind "$1" /var/lib/containerd
-containerd -c "$2" >"$3" 2>&1 &
-daemon=$!
-tries=0
-until [ -S /run/containerd/containerd.sock ]; do
-  tries=$((tries + 1))
-  [ $tries -lt 600 ] || { echo "containerd does not start" >&2; tail -n 20 "$3" >&2; exit 1; }
-  sleep 0.05
-done
-for archive in "$4"/*.tar; do ctr --namespace k8s.io images import "$archive"; done
-kill $daemon
-wait $daemon
-"""
-
-
-def import_into(
-    containerd_root: Path, config: Path, images: list[Image], without: Collection[str] = ()
-) -> None:
-    """Import images into a containerd folder that no containerd uses at the moment."""
-    ensure_programs("containerd", "runc")
-    archives = containerd_root.with_name(f"{containerd_root.name}.archives")
-    archives.mkdir()
-    try:
-        for number, image in enumerate(images):
-            with (archives / f"{number}.tar").open("wb") as target:
-                image.write_archive(target, without)
-        command = ["unshare", "--mount", "--pid", "--net", "--fork", "--kill-child=KILL", "--mount-proc"]
-        log = archives / "containerd.log"
-        script: list[str | Path] = [
-            "sh",
-            "-c",
-            _TEMPLATE_SCRIPT,
-            "sh",
-            containerd_root,
-            config,
-            log,
-            archives,
-        ]
-        run("images", *command, "--propagation", "private", *script)
-    finally:
-        shutil.rmtree(archives)
-
-
-def import_running(command: list[str], image: Image, without: Collection[str]) -> None:
-    """Import an image into a running containerd.
-
-    Args:
-        command: the command line that imports an archive from its standard input, on the node.
-        image: the image.
-        without: digests of what the node has already.
-    """
-    with subprocess.Popen(
-        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
-    ) as process:
-        if process.stdin:
-            image.write_archive(process.stdin, without)
-            process.stdin.close()
-        output = process.stdout.read() if process.stdout else b""
-    if process.returncode != 0:
-        raise RuntimeError(f"import of {image.name} failed: {output.decode(errors='replace')}")

@@ -1,7 +1,6 @@
 """The testbed itself: up, down, and what can be asked of it and done to it while it stands."""
 
 import fcntl
-import hashlib
 import json
 import shutil
 import subprocess
@@ -15,16 +14,17 @@ import yaml
 
 from e2e.cluster import cgroups, cleanup, net, versions
 from e2e.cluster.apiserver import KubectlError, free_ports
-from e2e.cluster.build import artefact, ensure_coredns, ensure_kubernetes
+from e2e.cluster.build import ensure_coredns, ensure_kubernetes
 from e2e.cluster.console import say
 from e2e.cluster.controlplane import ControlPlane
 from e2e.cluster.debian import ensure_cni_plugins, ensure_programs
 from e2e.cluster.disks import Disk, Rack, parse_size, storage_classes
-from e2e.cluster.images import Image, ensure_images, import_into
+from e2e.cluster.images import Image, ensure_images, ensure_spindle_image
 from e2e.cluster.layout import MOST_NODES, STANDARD_DISK, Layout, zone_of
-from e2e.cluster.nodes import CONTAINERD_CONFIG, Node
+from e2e.cluster.nodes import Node
 from e2e.cluster.state import Options, State
 from e2e.cluster.system import in_netns
+from e2e.cluster.template import ensure_template, import_running
 from e2e.cluster.waiting import wait_for
 
 _PROGRAMS: Final = (
@@ -175,6 +175,22 @@ class Testbed:
         isolated = ["unshare", "--mount", "--propagation", "private", "sh", "-c", script, resolv, *command]
         return in_netns(self.layout.control_netns, *isolated)
 
+    def load_images(self) -> None:
+        """Build Spindle's image from the checkout as it is now and give it to all nodes that are on.
+
+        Pods that are made from now on run it. Nodes that are off get it when ``up`` next makes them.
+        """
+        image = ensure_spindle_image()
+        on = [node for node in self.nodes() if node.is_on()]
+        say(f"loading {image.name} into {len(on)} nodes")
+        known = set(self.state.blobs)
+
+        def load(node: Node) -> None:
+            import_running(node.command("ctr", "--namespace=k8s.io", "images", "import", "-"), image, known)
+
+        with ThreadPoolExecutor(2) as pool:
+            list(pool.map(load, on))
+
     # Inner parts
 
     def _make(
@@ -215,7 +231,7 @@ class Testbed:
         slots = {f"disk{number}": options.disk_size for number in range(options.disks)}
         slots[STANDARD_DISK] = _STANDARD_SIZE
         node.layout.log.mkdir(parents=True)
-        node.make(template / "root", options.nodes)
+        node.make(template, options.nodes)
         disks = [Disk.first(node.layout, slot, size, options.file_system) for slot, size in slots.items()]
         Rack(node.layout).put(*disks)
 
@@ -287,19 +303,6 @@ def prepare() -> tuple[Path, Path, list[Image]]:
         kubernetes = ensure_kubernetes()
         coredns = ensure_coredns()
         return kubernetes, coredns, images.result()
-
-
-def ensure_template(images: list[Image]) -> Path:
-    """Cache's folder with ``root``: a containerd folder that holds these images."""
-    key = " ".join(image.folder.name for image in images)
-
-    def make(folder: Path) -> None:
-        say("importing images")
-        (folder / "root").mkdir()
-        (folder / "containerd.toml").write_text(CONTAINERD_CONFIG)
-        import_into(folder / "root", folder / "containerd.toml", images)
-
-    return artefact("images", versions.KAFKA, hashlib.sha256(key.encode()).hexdigest(), make)
 
 
 def ready_nodes(nodes: dict[str, Any]) -> set[str]:
