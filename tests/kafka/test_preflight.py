@@ -3,6 +3,7 @@
 import contextlib
 import json
 import shutil
+import signal
 import subprocess
 from collections.abc import Iterator
 from dataclasses import replace
@@ -94,6 +95,15 @@ def test_blank_disk_waits_for_its_clearance_and_is_formatted_once(node: Node) ->
     with pytest.raises(subprocess.TimeoutExpired):
         node.preflight(seconds=2)
     assert not meta(node, "disk0").exists()
+
+
+def test_waiting_ends_at_once_when_the_pod_is_deleted(node: Node) -> None:
+    process = node.preflight_process()
+    assert process.stdout is not None
+    assert "is blank" in process.stdout.readline()
+    process.terminate()
+    assert process.wait(5) == 128 + signal.SIGTERM
+    process.communicate()
 
 
 def test_formatted_disks_are_used_as_they_are(used: Node) -> None:

@@ -1,6 +1,7 @@
 """``spindle-preflight inspect`` and ``spindle-preflight run``: the two init containers of a Kafka pod."""
 
 import os
+import signal
 import sys
 import time
 from collections.abc import Mapping
@@ -120,6 +121,8 @@ class _Preflight:
 
 def main() -> None:
     """Entry point; ends the process without waiting for threads that a hung disk keeps."""
+    # The first process of a container is deaf to signals that it does not handle, and this one may wait for days.
+    signal.signal(signal.SIGTERM, lambda number, _: os._exit(128 + number))
     command = sys.argv[1] if len(sys.argv) == 2 else ""
     layout = Layout(os.environ.get("SPINDLE_ROOT", ""))
     if command == "inspect":
