@@ -1,6 +1,6 @@
 """Draws a cluster for a person: its racks, brokers, disks and log dirs, and what is being waited for."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Final
 
@@ -24,11 +24,9 @@ _UNITS: Final = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 
 def overview(view: ClusterView, now: datetime) -> RenderableType:
     """Everything about one cluster."""
-    parts: list[RenderableType] = [
-        _title(view.cluster),
-        brokers_table(view.brokers),
-        _controllers(view.controllers),
-    ]
+    parts: list[RenderableType] = [_title(view.cluster), "", brokers_table(view.brokers), ""]
+    parts += [_trouble(broker, disk) for broker in view.brokers for disk in _disks(broker) if disk.message]
+    parts.append(_controllers(view.controllers))
     parts += [_condition(each) for each in _notable(view.cluster)]
     status = view.cluster.status
     parts += [_waiting(each, now) for each in (status.waiting if status else ())]
@@ -53,9 +51,11 @@ def list_of(clusters: Sequence[KafkaCluster]) -> RenderableType:
 
 def brokers_table(brokers: Sequence[KafkaBroker]) -> Table:
     """One row per disk; a broker's own columns stand in the first of its rows."""
-    table = _table("Broker", "Rack", "Node", "Disk", "State", "Used", "Volume, where it is, log dir")
+    table = _table("Broker", "Rack", "Node", "Disk", "Used", "Volume", "Log dir, volume path")
     for broker in brokers:
-        rows = list(_disk_rows(broker)) or [("", Text(), "", Text("no disks yet", style="dim"))]
+        rows = [_disk_cells(disk) for disk in _disks(broker)] or [
+            (Text("no disks yet", style="dim"), "", "", Text())
+        ]
         for number, row in enumerate(rows):
             last = number + 1 == len(rows)
             table.add_row(*(_broker_cells(broker) if number == 0 else ("", "", "")), *row, end_section=last)
@@ -103,12 +103,19 @@ def _broker_cells(broker: KafkaBroker) -> tuple[Text, str, str]:
     )
 
 
-def _disk_rows(broker: KafkaBroker) -> Iterator[tuple[str, Text, str, Text]]:
+def _disks(broker: KafkaBroker) -> list[BrokerDiskStatus]:
+    """The broker's disks as they are; those of which nothing is known yet too."""
     seen = {disk.name: disk for disk in (broker.status.disks if broker.status else ())}
-    for wanted in broker.spec.disks:
-        disk = seen.get(wanted.name) or BrokerDiskStatus(name=wanted.name, pv=wanted.pv)
-        state = disk.state or "Unknown"
-        yield disk.name, Text(state, style=_style(state)), _used(disk), _place(disk)
+    return [seen.get(each.name) or BrokerDiskStatus(name=each.name, pv=each.pv) for each in broker.spec.disks]
+
+
+def _disk_cells(disk: BrokerDiskStatus) -> tuple[Text, str, str, Text]:
+    state = disk.state or "Unknown"
+    where = "\n".join(part for part in (disk.pv or "none yet", disk.device) if part)
+    place = Text(disk.log_dir or names.log_dir(disk.name))
+    if disk.path:
+        place.append(f"\non {disk.node}: {disk.path}" if disk.node else f"\n{disk.path}", style="dim")
+    return Text(f"{disk.name}\n").append(state, style=_style(state)), _used(disk), where, place
 
 
 def _used(disk: BrokerDiskStatus) -> str:
@@ -119,15 +126,11 @@ def _used(disk: BrokerDiskStatus) -> str:
     return f"{share:.0f} % of {size(disk.capacity_bytes)}{replicas}"
 
 
-def _place(disk: BrokerDiskStatus) -> Text:
-    text = Text(disk.pv or "no volume yet")
-    where = " ".join(part for part in (disk.device, f"at {disk.path}" if disk.path else "") if part)
-    if where:
-        text.append(f"\n{where}", style="dim")
-    text.append(f"\n{disk.log_dir or names.log_dir(disk.name)}")
-    if disk.message and disk.state not in _GOOD:
-        text.append(f"\n{disk.message}", style="yellow")
-    return text
+def _trouble(broker: KafkaBroker, disk: BrokerDiskStatus) -> Text:
+    """Why a disk is not simply in use."""
+    state = disk.state or "Unknown"
+    text = Text(f"Broker {broker.spec.id} {disk.name} ").append(state, style=_style(state))
+    return text.append(f": {disk.message}")
 
 
 def _controllers(pods: Sequence[Json]) -> Text:
@@ -175,9 +178,15 @@ def _style(state: str) -> str:
 
 
 def _table(*columns: str) -> Table:
+    """A table without frame; when there is too little room, its last column is folded."""
     table = Table(
-        box=box.HORIZONTALS, show_edge=False, header_style="bold", border_style="dim", pad_edge=False
+        box=box.HORIZONTALS,
+        show_edge=False,
+        header_style="bold",
+        border_style="dim",
+        pad_edge=False,
+        padding=(0, 1, 0, 0),
     )
     for column in columns:
-        table.add_column(column, overflow="fold")
+        table.add_column(column, overflow="fold", no_wrap=column != columns[-1])
     return table

@@ -37,7 +37,7 @@ def test_each_broker_shows_its_rack_its_node_and_every_disk_with_its_log_dir() -
         assert f"node{number + 1}-disk1" in text
     assert text.count("/var/lib/kafka/disks/disk0/log") == 3
     assert text.count("/var/lib/kafka/disks/disk1/log") == 3
-    assert "at /mnt/spindle/disk0" in text
+    assert "on node1: /mnt/spindle/disk0" in text
     assert "10 % of 296 MiB" in text
     assert "12 replicas" in text
 
@@ -47,7 +47,7 @@ def test_nothing_is_wider_than_the_terminal() -> None:
     text = drawn(samples.ready(), samples.broker(0, samples.disk(0, "disk0", path=long)))
 
     assert max(map(len, text.splitlines())) <= WIDTH
-    assert long in text.replace("\n", "").replace(" ", "").replace("at/", "/")
+    assert long in "".join(text.split())
 
 
 def test_a_settled_cluster_has_no_bad_news() -> None:
@@ -104,8 +104,7 @@ def test_a_failed_disk_says_why() -> None:
     )
     text = drawn(samples.ready(), samples.broker(0, samples.disk(0, "disk0"), bad))
 
-    assert "Failed" in text
-    assert "input/output errors." in " ".join(text.split())
+    assert "Broker 0 disk1 Failed: The file system answers with input/output errors." in text
 
 
 def test_a_cluster_that_nobody_has_seen_yet() -> None:
@@ -121,7 +120,7 @@ def test_a_broker_without_status_is_pending_and_its_disks_unknown() -> None:
     text = drawn(samples.ready(), raw)
 
     assert "0 Pending" in text
-    assert text.count("no volume yet") == 2
+    assert text.count("none yet") == 3  # two volumes, and the controllers
 
 
 def test_controllers_say_where_they_run_and_whether_they_are_ready() -> None:
