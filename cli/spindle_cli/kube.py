@@ -160,13 +160,13 @@ class Kube:
         )
         rest = b""
         try:
-            for chunk in answer.response.stream(4096):
+            for chunk in answer.stream(4096):
                 *lines, rest = (rest + chunk).split(b"\n")
                 yield from (line.decode("utf-8", "replace") for line in lines)
         except HTTPError:
             return
         finally:
-            answer.response.release_conn()
+            answer.release_conn()
         if rest:
             yield rest.decode("utf-8", "replace")
 

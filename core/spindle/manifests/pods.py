@@ -220,8 +220,8 @@ def _kafka(cluster: ClusterInputs, node: NodeInputs) -> dict[str, Any]:
         "readinessProbe": {
             "exec": {"command": ["/bin/bash", f"{_LAYOUT.handover_dir}/ready.sh"]},
             "periodSeconds": 5,
-            "timeoutSeconds": 5,
-            "failureThreshold": 3,
+            "timeoutSeconds": 10,
+            "failureThreshold": 6,
         },
         "volumeMounts": _mounts(node, preflight=False),
     }
