@@ -32,7 +32,29 @@ def parser() -> argparse.ArgumentParser:
     kubectl.add_argument("arguments", nargs=argparse.REMAINDER)
     inside = commands.add_parser("inside", help="run a command where pods' addresses and names work")
     inside.add_argument("arguments", nargs=argparse.REMAINDER)
+    _add_faults(commands)
     return top
+
+
+def _add_faults(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    commands.add_parser("images", help="build Spindle's image anew and load it into the nodes")
+    node = commands.add_parser("node", help="a node's power switch")
+    node.add_argument("verb", choices=("off", "on"))
+    node.add_argument("node", type=int)
+    node.add_argument("--lose-unsynced", action="store_true", help="what was not synced is lost")
+    disk = commands.add_parser("disk", help="break, swap, fill or heal a disk")
+    disk.add_argument("verb", choices=("fail", "swap", "fill", "heal"))
+    disk.add_argument("node", type=int)
+    disk.add_argument("disk", help="its number from 0, or the name of its slot")
+    disk.add_argument("--new-volume", action="store_true", help="swap: the new disk is a volume of its own")
+    disk.add_argument("--percent", type=int, default=95, help="fill: up to here")
+    link = commands.add_parser("link", help="a node's network cable")
+    link.add_argument("verb", choices=("down", "up"))
+    link.add_argument("node", type=int)
+    partition = commands.add_parser("partition", help="let nothing pass between two nodes")
+    partition.add_argument("nodes", type=int, nargs=2)
+    partition.add_argument("--one-way", action="store_true", help="only from the first to the second")
+    commands.add_parser("heal", help="undo all partitions")
 
 
 def run(testbed: Testbed, asked: argparse.Namespace) -> None:
@@ -47,8 +69,34 @@ def run(testbed: Testbed, asked: argparse.Namespace) -> None:
             _become([program, "--kubeconfig", str(testbed.kubeconfig), *asked.arguments])
         case "inside":
             _become(testbed.inside(*asked.arguments))
+        case "status":
+            print("\n".join(testbed.status()))
+        case "images":
+            testbed.load_images()
         case _:
-            raise TestbedError(f"{asked.command}: not made yet")
+            _hurt(testbed, asked)
+
+
+def _hurt(testbed: Testbed, asked: argparse.Namespace) -> None:
+    match asked.command, getattr(asked, "verb", ""):
+        case "node", "off":
+            testbed.node_off(asked.node, lose_unsynced=asked.lose_unsynced)
+        case "node", "on":
+            testbed.node_on(asked.node)
+        case "disk", "fail":
+            testbed.disk_fail(asked.node, asked.disk)
+        case "disk", "swap":
+            testbed.disk_swap(asked.node, asked.disk, new_volume=asked.new_volume)
+        case "disk", "fill":
+            testbed.disk_fill(asked.node, asked.disk, asked.percent)
+        case "disk", "heal":
+            testbed.disk_heal(asked.node, asked.disk)
+        case "link", verb:
+            (testbed.link_up if verb == "up" else testbed.link_down)(asked.node)
+        case "partition", _:
+            testbed.partition(*asked.nodes, both=not asked.one_way)
+        case "heal", _:
+            testbed.heal_partitions()
 
 
 def _become(command: list[str]) -> None:

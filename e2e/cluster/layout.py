@@ -136,6 +136,11 @@ class NodeLayout:
         """Its files."""
         return self.testbed.state / "nodes" / self.name
 
+    def boot_id(self) -> str:
+        """Changes whenever it is switched on; the kubelet reports it. Empty before the first time."""
+        path = self.folder / "boot_id"
+        return path.read_text().strip() if path.exists() else ""
+
     @property
     def images(self) -> Path:
         """Folder of its disks' images."""

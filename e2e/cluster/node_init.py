@@ -9,12 +9,14 @@ import os
 import socket
 import subprocess
 import sys
+import uuid
 from pathlib import Path
 from typing import Any, Final
 
 from e2e.cluster.waiting import pause, wait_for
 
 # The kubelet compares these settings of the whole machine with what it wants: it is shown what it wants.
+# To these comes a boot id of the node's own, as every boot of a machine has one.
 _DECOYS: Final = {
     "vm/overcommit_memory": "1",
     "vm/panic_on_oom": "0",
@@ -55,7 +57,8 @@ def make_view(folder: Path, log: Path) -> None:
         # Out of the peer group of where it came from: mounts made below must not appear there as well.
         mount("--make-private", place)
         mount("--make-shared", place)
-    for name, value in _DECOYS.items():
+    decoys = {**_DECOYS, "kernel/random/boot_id": (folder / "boot_id").read_text().strip()}
+    for name, value in decoys.items():
         decoy = Path("/run/decoys") / name.replace("/", "_")
         decoy.write_text(f"{value}\n")
         mount("--bind", decoy, f"/proc/sys/{name}")
@@ -98,6 +101,7 @@ def main() -> None:
     folder, log = Path(plan["folder"]), Path(plan["log"])
     # As the outside counts it: the link still leads to the machine's /proc.
     (folder / "init.pid").write_text(str(Path("/proc/self").readlink()))
+    (folder / "boot_id").write_text(f"{uuid.uuid4()}\n")
     socket.sethostname(plan["name"])
     make_view(folder, log)
     mount_disks(plan["disks"])

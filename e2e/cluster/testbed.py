@@ -3,7 +3,6 @@
 import fcntl
 import json
 import shutil
-import subprocess
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -13,17 +12,18 @@ from typing import Any, Final
 import yaml
 
 from e2e.cluster import cgroups, cleanup, net, versions
-from e2e.cluster.apiserver import KubectlError, free_ports
+from e2e.cluster.apiserver import free_ports
 from e2e.cluster.build import ensure_coredns, ensure_kubernetes
 from e2e.cluster.console import say
 from e2e.cluster.controlplane import ControlPlane
 from e2e.cluster.debian import ensure_cni_plugins, ensure_programs
 from e2e.cluster.disks import Disk, Rack, parse_size, storage_classes
+from e2e.cluster.faults import Faults
 from e2e.cluster.images import Image, ensure_images, ensure_spindle_image
 from e2e.cluster.layout import MOST_NODES, STANDARD_DISK, Layout, zone_of
 from e2e.cluster.nodes import Node
 from e2e.cluster.state import Options, State
-from e2e.cluster.system import in_netns
+from e2e.cluster.system import CommandError, in_netns
 from e2e.cluster.template import ensure_template, import_running
 from e2e.cluster.waiting import wait_for
 
@@ -47,7 +47,7 @@ class TestbedError(RuntimeError):
     __test__ = False  # not a test, whatever pytest makes of its name
 
 
-class Testbed:
+class Testbed(Faults):
     """One testbed, running or not.
 
     Attributes:
@@ -120,34 +120,10 @@ class Testbed:
             raise TestbedError("the testbed is not up: python -m e2e.cluster up")
         return state
 
-    def kubectl(
-        self, *arguments: str, stdin: str | None = None, check: bool = True, seconds: float = 300
-    ) -> str:
-        """Run kubectl as administrator and return what it printed.
-
-        Raises:
-            KubectlError: it failed and ``check`` is set.
-        """
-        command: list[str | Path] = [self.kubectl_program(), "--kubeconfig", self.kubeconfig, *arguments]
-        done = subprocess.run(
-            command, input=stdin, capture_output=True, text=True, timeout=seconds, check=False
-        )
-        if check and done.returncode != 0:
-            raise KubectlError(arguments, done.stdout, done.stderr)
-        return done.stdout
-
     def kubectl_program(self) -> Path:
         """The kubectl of the testbed's version."""
         state = State.load(self._state_file)
         return (Path(state.kubernetes) if state else ensure_kubernetes()) / "kubectl"
-
-    def get(self, *arguments: str) -> Any:
-        """What ``kubectl get … -o json`` says, parsed."""
-        return json.loads(self.kubectl("get", *arguments, "--output=json"))
-
-    def apply(self, *objects: dict[str, Any]) -> None:
-        """Apply objects, server side."""
-        self.kubectl("apply", "--server-side", "--filename=-", stdin=yaml.safe_dump_all(objects))
 
     def nodes(self) -> list[Node]:
         """All nodes, on or off."""
@@ -163,6 +139,26 @@ class Testbed:
         if not 1 <= index <= state.options.nodes:
             raise TestbedError(f"there is no node {index}: they are 1 to {state.options.nodes}")
         return self._node(state, index)
+
+    def status(self) -> list[str]:
+        """What there is, in lines for a person."""
+        state = self.state
+        dead = [name for name, process in state.processes.items() if not process.alive()]
+        lines = [
+            f"control plane   {'dead: ' + ', '.join(dead) if dead else 'running'}",
+            f"kubeconfig      {self.kubeconfig}",
+            f"{'node':8}{'zone':10}{'power':7}{'ready':7}{'link':6}disks",
+        ]
+        ready = {} if dead else ready_nodes(self.get("nodes"))
+        for node in self.nodes():
+            layout = node.layout
+            power = "on" if node.is_on() else "off"
+            link = "up" if net.link_is_up(layout) else "down"
+            is_ready = "yes" if layout.name in ready else "no"
+            lines.append(
+                f"{layout.name:8}{node.zone:10}{power:7}{is_ready:7}{link:6}{self._disks_line(node)}"
+            )
+        return lines
 
     def inside(self, *command: str | Path) -> list[str]:
         """The command line that runs a command where pods' addresses are routed and cluster DNS answers.
@@ -192,6 +188,21 @@ class Testbed:
             list(pool.map(load, on))
 
     # Inner parts
+
+    @staticmethod
+    def _disks_line(node: Node) -> str:
+        """The node's disks in one line, each with its fill, or what is wrong with it."""
+        parts = []
+        for disk in Rack(node.layout).all():
+            how = "off"
+            if node.is_on():
+                try:
+                    node.run("ls", disk.mount, seconds=2)
+                    how = node.run("df", "--output=pcent", disk.mount, seconds=2).split()[-1]
+                except CommandError:
+                    how = "DEAD"
+            parts.append(f"{disk.slot} {how}")
+        return ", ".join(parts)
 
     def _make(
         self, options: Options, kubernetes: Path, coredns: Path, template: Path, images: Sequence[Image]
@@ -237,17 +248,17 @@ class Testbed:
 
     def wait_ready(self, indices: Sequence[int], seconds: float = 120) -> None:
         """Wait until these nodes are Ready and as the kubelet of this boot reports them."""
-        wanted = {self.layout.node(index).name for index in indices}
+        nodes = [self.layout.node(index) for index in indices]
 
-        def all_ready() -> bool:
+        def unready() -> list[str]:
             listed = self.kubectl("get", "nodes", "--output=json", check=False)
-            return bool(listed) and wanted <= ready_nodes(json.loads(listed))
+            ready = ready_nodes(json.loads(listed)) if listed else {}
+            return [node.name for node in nodes if ready.get(node.name) != node.boot_id()]
 
         def missing() -> str:
-            ready = ready_nodes(self.get("nodes"))
-            return f"not ready: {', '.join(sorted(wanted - ready))}; logs in {self.layout.logs}"
+            return f"not ready: {', '.join(unready())}; logs in {self.layout.logs}"
 
-        wait_for("nodes to be ready", all_ready, seconds=seconds, every=0.4, detail=missing)
+        wait_for("nodes to be ready", lambda: not unready(), seconds=seconds, every=0.4, detail=missing)
 
     def _node(self, state: State, index: int) -> Node:
         return Node(self.layout.node(index), zone_of(index, state.options.zones), Path(state.kubernetes))
@@ -305,10 +316,10 @@ def prepare() -> tuple[Path, Path, list[Image]]:
         return kubernetes, coredns, images.result()
 
 
-def ready_nodes(nodes: dict[str, Any]) -> set[str]:
-    """Names of the nodes of a list that are Ready."""
+def ready_nodes(nodes: dict[str, Any]) -> dict[str, str]:
+    """Name and boot id of each node of a list that is Ready."""
     return {
-        node["metadata"]["name"]
+        node["metadata"]["name"]: node["status"]["nodeInfo"]["bootID"]
         for node in nodes["items"]
         for condition in node["status"].get("conditions", [])
         if condition["type"] == "Ready" and condition["status"] == "True"
