@@ -74,6 +74,13 @@ class Lab:
         text = self.kubectl("get", kind, name, "--ignore-not-found", "-o", "json")
         return json.loads(text) if text.strip() else None
 
+    def the(self, kind: str, name: str) -> dict[str, Any]:
+        """One object that has to be there."""
+        found = self.get(kind, name)
+        if found is None:
+            raise LabError(f"there is no {kind} {name}")
+        return found
+
     def list(self, kind: str, selector: str | None = None) -> list[dict[str, Any]]:
         """All objects of a kind."""
         chosen = ("-l", selector) if selector else ()
@@ -120,10 +127,7 @@ class Lab:
 
     def cluster(self) -> dict[str, Any]:
         """The KafkaCluster."""
-        found = self.get("kafkacluster", CLUSTER)
-        if found is None:
-            raise LabError("the KafkaCluster is gone")
-        return found
+        return self.the("kafkacluster", CLUSTER)
 
     def status(self) -> dict[str, Any]:
         """Its status."""

@@ -1,0 +1,41 @@
+"""A node loses its power under load and comes back; nothing that was acknowledged is lost."""
+
+import pytest
+
+from e2e.scenarios.conftest import Machine
+from e2e.scenarios.lab import CLUSTER, Lab, acknowledged, load
+
+pytestmark = pytest.mark.e2e
+
+
+@pytest.mark.capability
+def test_a_broker_returns_with_its_disks_after_a_power_failure(
+    running: Lab, machine: Machine, spindle_image: str
+) -> None:
+    lab = running
+    lab.spindle("topic", "create", "power", "-n", lab.namespace, "-c", CLUSTER, "--partitions", "6")
+    broker = lab.list("kafkabrokers")[1]
+    node = broker["spec"]["node"]
+    disks = {d["name"]: d["directoryId"] for d in broker["spec"]["disks"]}
+    with load(lab, "power", spindle_image) as finish:
+        lab.until("some records are in", lambda: acknowledged(lab, "power") > 500)
+        machine.node_off(node)
+        name = broker["metadata"]["name"]
+        told = lab.until(
+            "status tells it",
+            lambda: lab.the("kafkabroker", name)["status"]["state"] == "Unreachable",
+            90,
+        )
+        assert "NodeNotReady" in lab.waits()
+        before = acknowledged(lab, "power")
+        lab.until("the others go on", lambda: acknowledged(lab, "power") > before + 200, 60)
+        machine.node_on(node)
+        back = lab.until_ready(240)
+        result = finish()
+    print(f"told after {told:.1f} s, whole again {back:.1f} s after power came back, {result}")
+    assert result["lost"] == []
+    assert result["acked"] > 500
+    after = lab.get("kafkabroker", name)
+    assert after is not None
+    assert {d["name"]: d["directoryId"] for d in after["spec"]["disks"]} == disks
+    assert after["status"]["disksSummary"] == "2/2"

@@ -1,0 +1,28 @@
+"""What cannot be had: too few nodes, claims that cannot bind. A clear word, and the best that can be made."""
+
+import pytest
+
+from e2e.scenarios.lab import Lab, sample
+
+pytestmark = pytest.mark.e2e
+
+
+def _pool(**disks: object) -> list[dict[str, object]]:
+    pool = dict(sample()["spec"]["brokerPools"][0])
+    return [pool | {"disks": pool["disks"] | disks}]
+
+
+def test_a_claim_that_cannot_bind_is_told(lab: Lab) -> None:
+    lab.apply(sample(brokerPools=_pool(size="90Ti")))
+    entry = lab.until_waiting("TooFewNodes")
+    assert "free volumes" in entry["message"] + entry["unblockedBy"]
+
+
+def test_more_brokers_than_nodes(lab: Lab) -> None:
+    pool = _pool()[0] | {"replicas": 7}
+    lab.apply(sample(brokerPools=[pool]))
+    entry = lab.until_waiting("TooFewNodes", 120)
+    assert "5, 6" in entry["message"]
+    lab.until("five brokers run", lambda: lab.status()["brokers"]["ready"] == 5, 300)
+    assert lab.condition("RacksSatisfied")["status"] == "False"
+    assert lab.condition("RacksSatisfied")["reason"] == "TooFewNodes"
