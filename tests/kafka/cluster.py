@@ -38,7 +38,15 @@ SMALL = {
 class Cluster:
     """Controllers and brokers, born through clearances."""
 
-    def __init__(self, base: Path, *, brokers: int, disks: int, config: dict[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        base: Path,
+        *,
+        brokers: int,
+        disks: int,
+        controllers: int = 1,
+        config: dict[str, str] | None = None,
+    ) -> None:
         self.base = base
         base.mkdir(parents=True, exist_ok=True)
         self.ca = Ca()
@@ -54,15 +62,18 @@ class Cluster:
             spindle_image="none",
         )
         self.config = {**SMALL, **(config or {})}
-        controller = names.controller_id(0)
-        self.controllers = {controller: f"{self.subnet}.100"}
-        self.voters = (
-            VoterInputs(node_id=controller, directory_id=self.directory_id(controller, METADATA_DISK)),
+        self.controllers = {
+            names.controller_id(index): f"{self.subnet}.{100 + index}" for index in range(controllers)
+        }
+        self.voters = tuple(
+            VoterInputs(node_id=controller, directory_id=self.directory_id(controller, METADATA_DISK))
+            for controller in self.controllers
         )
         self.disks: list[Disk] = []
         self.nodes: dict[int, Node] = {}
         self.broker_ids = list(range(brokers))
-        self.add(controller, [METADATA_DISK])
+        for controller in self.controllers:
+            self.add(controller, [METADATA_DISK])
         for broker in self.broker_ids:
             self.add(broker, [names.disk_name(index) for index in range(disks)])
         self.operator = self.ca.client(base / "operator", names.PRINCIPAL_OPERATOR)
