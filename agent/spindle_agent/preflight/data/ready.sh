@@ -21,8 +21,10 @@ scrape() {
     exec 3>&-
 }
 
-value() { # name: its value as a whole number, empty if the metric is missing
-    sed -n "s/^$1\({[^}]*}\)\{0,1\} \(-\{0,1\}[0-9]*\)\..*/\2/p" <<<"$text" | head -n 1
+value() { # name: its value as a whole number (ten million and more come as 1.0E7), empty if the metric is missing
+    local raw
+    raw=$(sed -n "s/^$1\({[^}]*}\)\{0,1\} \([-0-9.E]*\)$/\2/p" <<<"$text" | head -n 1)
+    [ -n "$raw" ] && LC_ALL=C printf '%.0f' "$raw"
 }
 
 text=$(scrape 2>/dev/null) || not_ready "the JVM does not answer yet" keep
@@ -37,7 +39,8 @@ fi
 
 state=$(value kafka_server_KafkaServer_BrokerState)
 [ "${state:-0}" = 3 ] || not_ready "the broker's state is ${state:-unknown}, not 3 (running)"
-read -r seen good <"$STATE" 2>/dev/null || { seen= good=0; }
+seen='' good=0
+[ -r "$STATE" ] && read -r seen good <"$STATE"
 [ "$seen" = "$started" ] || good=0
 [ "$good" -ge 2 ] && exit 0
 lag=$(value kafka_server_ReplicaFetcherManager_MaxLag)

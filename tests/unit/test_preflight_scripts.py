@@ -1,0 +1,101 @@
+"""The readiness script against metrics that are served from a text."""
+
+import http.server
+import os
+import subprocess
+import threading
+from collections.abc import Iterator
+from importlib import resources
+from pathlib import Path
+
+import pytest
+
+START = "process_start_time_seconds 1.763722123456E9"
+STATE = "kafka_server_KafkaServer_BrokerState 3.0"
+LAG = 'kafka_server_ReplicaFetcherManager_MaxLag{clientId="Replica"} '
+
+
+class Metrics:
+    def __init__(self, folder: Path, port: int) -> None:
+        self.text = ""
+        self.folder = folder
+        script = resources.files("spindle_agent.preflight").joinpath("data", "ready.sh").read_text()
+        (folder / "ready.sh").write_text(script.replace("/9404", f"/{port}"))
+        self.role("broker")
+
+    def role(self, role: str) -> None:
+        (self.folder / "node.env").write_text(f"ROLE={role}\nBIND=\n")
+
+    def ready(self, *lines: str) -> bool:
+        self.text = "".join(f"{line}\n" for line in lines)
+        done = subprocess.run(
+            ["bash", str(self.folder / "ready.sh")],
+            env={"PATH": os.environ["PATH"], "SPINDLE_READY_STATE": str(self.folder / "state")},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode in {0, 1}
+        assert not done.stderr
+        assert bool(done.stdout) == bool(done.returncode)
+        return done.returncode == 0
+
+
+@pytest.fixture
+def metrics(tmp_path: Path) -> Iterator[Metrics]:
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(served.text.encode())
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    served = Metrics(tmp_path, server.server_port)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    try:
+        yield served
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+def test_ready_at_the_second_look_and_then_whatever_the_lag(metrics: Metrics) -> None:
+    assert not metrics.ready(START, STATE, LAG + "0.0")
+    assert metrics.ready(START, STATE, LAG + "12.0")
+    assert metrics.ready(START, STATE, LAG + "5.0E7")
+    assert metrics.ready(START, STATE)
+
+
+@pytest.mark.parametrize("lag", ["1001.0", "1.2345678E7"])
+def test_lag_starts_the_count_anew(metrics: Metrics, lag: str) -> None:
+    assert not metrics.ready(START, STATE, LAG + "0.0")
+    assert not metrics.ready(START, STATE, LAG + lag)
+    assert not metrics.ready(START, STATE, LAG + "0.0")
+    assert metrics.ready(START, STATE, LAG + "0.0")
+
+
+def test_another_process_starts_the_count_anew(metrics: Metrics) -> None:
+    assert not metrics.ready(START, STATE)
+    assert metrics.ready(START, STATE)
+    assert not metrics.ready(START.replace("E9", "7E9"), STATE)
+
+
+@pytest.mark.parametrize("state", ["1.0", "2.0", "6.0", "127.0"])
+def test_broker_that_does_not_run_is_not_ready(metrics: Metrics, state: str) -> None:
+    for _ in range(3):
+        assert not metrics.ready(START, STATE.replace("3.0", state), LAG + "0.0")
+    assert not metrics.ready(START)
+    assert not metrics.ready()
+
+
+def test_controller_is_ready_with_a_leader(metrics: Metrics) -> None:
+    metrics.role("controller")
+    leader = "kafka_server_raft_metrics_current_leader "
+    assert metrics.ready(START, leader + "9000.0")
+    assert not metrics.ready(START, leader + "-1.0")
+    assert not metrics.ready(START)
