@@ -42,11 +42,12 @@ def _add_faults(commands: "argparse._SubParsersAction[argparse.ArgumentParser]")
     node.add_argument("verb", choices=("off", "on"))
     node.add_argument("node", type=int)
     node.add_argument("--lose-unsynced", action="store_true", help="what was not synced is lost")
-    disk = commands.add_parser("disk", help="break, swap, fill or heal a disk")
-    disk.add_argument("verb", choices=("fail", "swap", "fill", "heal"))
+    disk = commands.add_parser("disk", help="break or swap a disk; heal undoes everything else")
+    disk.add_argument("verb", choices=("fail", "swap", "fill", "slow", "hang", "error", "heal"))
     disk.add_argument("node", type=int)
     disk.add_argument("disk", help="its number from 0, or the name of its slot")
     disk.add_argument("--new-volume", action="store_true", help="swap: the new disk is a volume of its own")
+    disk.add_argument("--milliseconds", type=int, default=200, help="slow: so much more for each request")
     disk.add_argument("--percent", type=int, default=95, help="fill: up to here")
     link = commands.add_parser("link", help="a node's network cable")
     link.add_argument("verb", choices=("down", "up"))
@@ -81,22 +82,37 @@ def _hurt(testbed: Testbed, asked: argparse.Namespace) -> None:
     match asked.command, getattr(asked, "verb", ""):
         case "node", "off":
             testbed.node_off(asked.node, lose_unsynced=asked.lose_unsynced)
-        case "node", "on":
+        case "node", _:
             testbed.node_on(asked.node)
-        case "disk", "fail":
-            testbed.disk_fail(asked.node, asked.disk)
-        case "disk", "swap":
-            testbed.disk_swap(asked.node, asked.disk, new_volume=asked.new_volume)
-        case "disk", "fill":
-            testbed.disk_fill(asked.node, asked.disk, asked.percent)
-        case "disk", "heal":
-            testbed.disk_heal(asked.node, asked.disk)
-        case "link", verb:
-            (testbed.link_up if verb == "up" else testbed.link_down)(asked.node)
+        case "disk", verb:
+            _hurt_disk(testbed, verb, asked)
+        case "link", "down":
+            testbed.link_down(asked.node)
+        case "link", _:
+            testbed.link_up(asked.node)
         case "partition", _:
             testbed.partition(*asked.nodes, both=not asked.one_way)
-        case "heal", _:
+        case _:
             testbed.heal_partitions()
+
+
+def _hurt_disk(testbed: Testbed, verb: str, asked: argparse.Namespace) -> None:
+    where = (asked.node, asked.disk)
+    match verb:
+        case "fail":
+            testbed.disk_fail(*where)
+        case "swap":
+            testbed.disk_swap(*where, new_volume=asked.new_volume)
+        case "fill":
+            testbed.disk_fill(*where, asked.percent)
+        case "slow":
+            testbed.disk_slow(*where, asked.milliseconds)
+        case "hang":
+            testbed.disk_hang(*where)
+        case "error":
+            testbed.disk_error(*where)
+        case _:
+            testbed.disk_heal(*where)
 
 
 def _become(command: list[str]) -> None:

@@ -93,6 +93,19 @@ def ensure_pause() -> Path:
     return artefact("pause", "1", _digest(source / "pause"), make) / "pause"
 
 
+def ensure_enclosure() -> Path:
+    """The program that serves the disks' images."""
+    source = PACKAGE / "go-tools"
+    key = hashlib.sha256(
+        (source / "go.sum").read_bytes() + _digest(source / "enclosure").encode()
+    ).hexdigest()
+
+    def make(folder: Path) -> None:
+        _go_build("enclosure", "./enclosure", folder / "enclosure", source=source)
+
+    return artefact("enclosure", "1", key, make) / "enclosure"
+
+
 def ensure_kafka_libs() -> Path:
     """Folder with the jars of a Kafka release: ``java -cp <folder>/* kafka.Kafka`` is the broker."""
     return _ensure_jars() / "libs"

@@ -7,6 +7,7 @@ from typing import Final
 from e2e.cluster import net
 from e2e.cluster.console import say
 from e2e.cluster.disks import Disk, Rack
+from e2e.cluster.enclosure import Enclosure
 from e2e.cluster.layout import Layout
 from e2e.cluster.nodes import Node
 from e2e.cluster.system import CommandError
@@ -19,6 +20,7 @@ class Faults(Target, ABC):
     """Faults. Nodes are counted from 1; a disk is its number, from 0, or the name of its slot."""
 
     layout: Layout
+    enclosure: Enclosure
 
     @abstractmethod
     def node(self, index: int) -> Node:
@@ -45,6 +47,10 @@ class Faults(Target, ABC):
         if lose_unsynced and node.is_on():
             for disk in Rack(node.layout).all():
                 self._shut_down(node, disk)
+        # A power cycle makes a disk that hangs answer again; until then nothing that waits for it could die.
+        for file, mode in self.enclosure.sick().items():
+            if mode == "hang" and file.startswith(f"{node.layout.name}/"):
+                self.enclosure.order(file, "well")
         node.switch_off()
 
     def node_on(self, index: int, *, wait: bool = True) -> None:
@@ -84,7 +90,7 @@ class Faults(Target, ABC):
             if new_volume:
                 node.run("rmdir", old.mount)
             node.run("mkdir", "-p", new.mount)
-            node.run("mount", "-o", "loop", node.layout.images / new.image, new.mount)
+            node.run("mount", "-o", "loop", node.layout.served / new.image, new.mount)
         if new_volume:
             self.apply(new.persistent_volume(node.layout))
         return new
@@ -99,8 +105,24 @@ class Faults(Target, ABC):
         if wanted > 0:
             node.run("fallocate", "--length", str(wanted), f"{mount}/{_FILL}")
 
+    def disk_slow(self, index: int, disk: int | str, milliseconds: int = 200) -> None:
+        """Let every request to a disk take so much longer."""
+        self._order(index, disk, "slow", milliseconds)
+
+    def disk_hang(self, index: int, disk: int | str) -> None:
+        """Let a disk not answer any more; what asks it waits, and cannot even be killed."""
+        self._order(index, disk, "hang")
+
+    def disk_error(self, index: int, disk: int | str) -> None:
+        """Let a disk answer every request with an error. Unlike after ``disk_fail``, what is cached is still read."""
+        self._order(index, disk, "error")
+
     def disk_heal(self, index: int, disk: int | str) -> None:
-        """Make a disk well again, with all that is on it: undoes fail and fill. Pods must be made anew to see it."""
+        """Make a disk well again, with all that is on it: undoes all faults.
+
+        If the file system was shut down meanwhile, pods must be made anew to see the disk again.
+        """
+        self._order(index, disk, "well")
         node = self.node(index)
         found = self._disk(node, disk)
         try:
@@ -157,6 +179,11 @@ class Faults(Target, ABC):
 
     # Inner parts
 
+    def _order(self, index: int, disk: int | str, mode: str, milliseconds: int = 0) -> None:
+        node = self.node(index)
+        image = self._disk(node, disk).image
+        self.enclosure.order(f"{node.layout.name}/{image}", mode, milliseconds)
+
     def _disk(self, node: Node, disk: int | str) -> Disk:
         slot = f"disk{disk}" if isinstance(disk, int) or disk.isdigit() else disk
         return Rack(node.layout).get(slot)
@@ -174,7 +201,7 @@ class Faults(Target, ABC):
         device is a second disk to the kernel, which has to be told that the same file system twice is meant.
         """
         node.run("umount", "--lazy", disk.mount)
-        loop = node.run("losetup", "--find", "--show", node.layout.images / disk.image).strip()
+        loop = node.run("losetup", "--find", "--show", node.layout.served / disk.image).strip()
         options = "nouuid" if disk.file_system == "xfs" else "defaults"
         node.run("mount", "-o", options, loop, disk.mount)
         node.run("losetup", "--detach", loop)  # freed when it is unmounted

@@ -75,6 +75,16 @@ class Layout:
         return self.state / "logs"
 
     @property
+    def images(self) -> Path:
+        """Folder of the images of all disks."""
+        return self.state / "images"
+
+    @property
+    def enclosure(self) -> Path:
+        """Where the enclosure serves that folder, in its own mount namespace."""
+        return self.state / "enclosure"
+
+    @property
     def kubeconfig(self) -> Path:
         """The administrator's kubeconfig, usable from the host."""
         return self.state / "kubeconfig"
@@ -144,7 +154,12 @@ class NodeLayout:
     @property
     def images(self) -> Path:
         """Folder of its disks' images."""
-        return self.testbed.state / "images" / self.name
+        return self.testbed.images / self.name
+
+    @property
+    def served(self) -> Path:
+        """The same folder as the enclosure serves it; only nodes see it."""
+        return self.testbed.enclosure / self.name
 
     @property
     def log(self) -> Path:

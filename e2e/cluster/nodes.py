@@ -17,7 +17,7 @@ from e2e.cluster.layout import CONTROL_ADDRESS, DOMAIN, PAUSE_IMAGE, ZONE_LABEL,
 from e2e.cluster.paths import CHECKOUT
 from e2e.cluster.procs import Process, spawn
 from e2e.cluster.proxy import proxy_config
-from e2e.cluster.system import in_netns, run
+from e2e.cluster.system import run
 from e2e.cluster.waiting import wait_for
 
 # Left for the machine itself when its memory is divided among the nodes.
@@ -67,11 +67,13 @@ class Node:
         layout: its names and paths.
         zone: value of its zone label.
         kubernetes: folder of the Kubernetes programs.
+        enclosure: pid of the enclosure, in whose mount namespace it is born.
     """
 
     layout: NodeLayout
     zone: str
     kubernetes: Path
+    enclosure: int
 
     def make(self, containerd: Path, nodes: int) -> None:
         """Write its files; its containerd starts as a copy of the one at that folder."""
@@ -96,7 +98,12 @@ class Node:
         plan.write_text(json.dumps(self._boot_plan(), indent=1))
         command = [
             *cgroups.join_command(f"{self.layout.cgroup}/system"),
-            *in_netns(self.layout.netns),
+            *(
+                "nsenter",
+                f"--net=/run/netns/{self.layout.netns}",
+                f"--mount=/proc/{self.enclosure}/ns/mnt",
+                "--",
+            ),
             *("unshare", "--mount", "--pid", "--uts", "--ipc", "--fork", "--kill-child=KILL"),
             *("--propagation", "private", sys.executable, "-m", "e2e.cluster.node_init", str(plan)),
         ]
@@ -114,7 +121,7 @@ class Node:
         listed = json.loads(
             run("losetup", "--list", "--json", "--output", "NAME,BACK-FILE") or '{"loopdevices": []}'
         )
-        prefix = f"{self.layout.images}/"
+        prefix = f"{self.layout.served}/"
         return [
             each["name"] for each in listed["loopdevices"] if (each["back-file"] or "").startswith(prefix)
         ]
@@ -175,7 +182,7 @@ class Node:
             "folder": str(folder),
             "log": str(layout.log),
             "disks": [
-                {"image": str(layout.images / disk.image), "mount": disk.mount} for disk in Rack(layout).all()
+                {"image": str(layout.served / disk.image), "mount": disk.mount} for disk in Rack(layout).all()
             ],
             "programs": {
                 "containerd": ["containerd", "-c", str(folder / "containerd.toml")],

@@ -23,21 +23,17 @@ def run(*command: str | Path, stdin: str | None = None, seconds: float = 60) -> 
     """
     arguments = [str(part) for part in command]
     arguments[0] = which(arguments[0]) or arguments[0]
+    pipe = subprocess.PIPE
+    source = subprocess.DEVNULL if stdin is None else pipe
+    process = subprocess.Popen(arguments, stdin=source, stdout=pipe, stderr=pipe, text=True)
     try:
-        done = subprocess.run(
-            arguments,
-            input=stdin,
-            stdin=subprocess.DEVNULL if stdin is None else None,
-            capture_output=True,
-            text=True,
-            timeout=seconds,
-            check=False,
-        )
+        output, errors = process.communicate(stdin, timeout=seconds)
     except subprocess.TimeoutExpired as late:
+        process.kill()  # and not waited for: what a hung disk holds dies when the disk answers
         raise CommandError(arguments, -1, f"not done after {seconds:g} s") from late
-    if done.returncode != 0:
-        raise CommandError(arguments, done.returncode, done.stderr or done.stdout)
-    return done.stdout
+    if process.returncode != 0:
+        raise CommandError(arguments, process.returncode, errors or output)
+    return output
 
 
 def in_netns(netns: str, *command: str | Path) -> list[str]:

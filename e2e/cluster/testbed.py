@@ -13,11 +13,12 @@ import yaml
 
 from e2e.cluster import cgroups, cleanup, net, versions
 from e2e.cluster.apiserver import free_ports
-from e2e.cluster.build import ensure_coredns, ensure_kubernetes
+from e2e.cluster.build import ensure_coredns, ensure_enclosure, ensure_kubernetes
 from e2e.cluster.console import say
 from e2e.cluster.controlplane import ControlPlane
 from e2e.cluster.debian import ensure_cni_plugins, ensure_programs
 from e2e.cluster.disks import Disk, Rack, parse_size, storage_classes
+from e2e.cluster.enclosure import Enclosure
 from e2e.cluster.faults import Faults
 from e2e.cluster.images import Image, ensure_images, ensure_spindle_image
 from e2e.cluster.layout import MOST_NODES, STANDARD_DISK, Layout, zone_of
@@ -60,6 +61,7 @@ class Testbed(Faults):
     def __init__(self, layout: Layout | None = None) -> None:
         self.layout = layout or Layout.default()
         self.kubeconfig = self.layout.kubeconfig
+        self.enclosure = Enclosure(self.layout)
         self._state_file = self.layout.state / "state.json"
 
     # Life
@@ -189,13 +191,15 @@ class Testbed(Faults):
 
     # Inner parts
 
-    @staticmethod
-    def _disks_line(node: Node) -> str:
+    def _disks_line(self, node: Node) -> str:
         """The node's disks in one line, each with its fill, or what is wrong with it."""
         parts = []
+        sick = self.enclosure.sick()
         for disk in Rack(node.layout).all():
             how = "off"
-            if node.is_on():
+            if mode := sick.get(f"{node.layout.name}/{disk.image}"):
+                how = mode.upper()
+            elif node.is_on():
                 try:
                     node.run("ls", disk.mount, seconds=2)
                     how = node.run("df", "--output=pcent", disk.mount, seconds=2).split()[-1]
@@ -220,7 +224,10 @@ class Testbed(Faults):
         plane = ControlPlane(layout, kubernetes, coredns)
         plane.make_certificates(options.nodes)
         self._write_kubeconfig(port)
-        state.processes = plane.start_store() | {"door": plane.start_door(port)}
+        state.processes = {
+            "enclosure": self.enclosure.start(),
+            "door": plane.start_door(port),
+        } | plane.start_store()
         state.save(self._state_file)
         say(f"{options.nodes} nodes in {options.zones} zones, {options.disks} disks each")
         nodes = [self._node(state, index) for index in range(1, options.nodes + 1)]
@@ -261,7 +268,12 @@ class Testbed(Faults):
         wait_for("nodes to be ready", lambda: not unready(), seconds=seconds, every=0.4, detail=missing)
 
     def _node(self, state: State, index: int) -> Node:
-        return Node(self.layout.node(index), zone_of(index, state.options.zones), Path(state.kubernetes))
+        return Node(
+            self.layout.node(index),
+            zone_of(index, state.options.zones),
+            Path(state.kubernetes),
+            state.processes["enclosure"].pid,
+        )
 
     def _write_kubeconfig(self, port: int) -> None:
         """The administrator's, but through the door."""
@@ -311,6 +323,7 @@ def prepare() -> tuple[Path, Path, list[Image]]:
     ensure_cni_plugins()
     with ThreadPoolExecutor(2) as pool:
         images = pool.submit(ensure_images)
+        ensure_enclosure()
         kubernetes = ensure_kubernetes()
         coredns = ensure_coredns()
         return kubernetes, coredns, images.result()
