@@ -12,6 +12,7 @@ import contextlib
 import logging
 import os
 import ssl
+import threading
 import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -29,7 +30,8 @@ from kafka.admin import (
     ResourcePatternFilter,
     ResourceType,
 )
-from kafka.errors import KafkaError, for_code
+from kafka.errors import KafkaError, KafkaTimeoutError, for_code
+from kafka.net.compat import KafkaNetClient
 from kafka.protocol.admin import (
     DescribeClusterRequest,
     DescribeConfigsRequest,
@@ -53,6 +55,7 @@ _TOPICS_PER_CALL: Final = 500
 _TOPIC: Final = 2  # ConfigResource.Type.TOPIC
 _MIN_ISR: Final = "min.insync.replicas"
 _ELECTION_NOT_NEEDED: Final = 84
+_ASKED: Final = 3  # brokers asked for the quorum before it counts as unknown: each can cost a time-out
 # A voter whose last caught-up fetch is older than this, on the leader's clock, has stopped following: followers fetch
 # at least every half second, and the leader itself writes a record as often.
 _CAUGHT_UP_MS: Final = 3000
@@ -230,22 +233,57 @@ class Link:
         self._hosts = hosts
         self._timeout_ms = int(timeout * 1000)
         self._failed = False
-        self._admin = KafkaAdminClient(
-            bootstrap_servers=[f"{host}:{port}" for host in hosts.values()],
-            client_id=names.FIELD_MANAGER,
-            security_protocol="SSL",
-            ssl_context=context,
-            request_timeout_ms=self._timeout_ms,
-            bootstrap_timeout_ms=self._timeout_ms,
-            metadata_max_age_ms=15_000,
-        )
-        self._manager = self._admin._manager  # noqa: SLF001 - see the module's docstring
-        self._manager.config["socket_connection_setup_timeout_ms"] = self._timeout_ms
-        self._manager.config["socket_connection_setup_timeout_max_ms"] = self._timeout_ms
+        self._limit = 1.25 * timeout
+        self._client: Any = None
+        try:
+            self._admin = KafkaAdminClient(
+                bootstrap_servers=[f"{host}:{port}" for host in hosts.values()],
+                client_id=names.FIELD_MANAGER,
+                security_protocol="SSL",
+                ssl_context=context,
+                request_timeout_ms=self._timeout_ms,
+                bootstrap_timeout_ms=self._timeout_ms,
+                metadata_max_age_ms=15_000,
+                kafka_client=self._bounded_client,
+            )
+        except BaseException:
+            self._abandon()
+            raise
+
+    def _bounded_client(self, **config: Any) -> Any:
+        """The admin's client, every blocking call of which ends.
+
+        As it is, the library's TLS handshake has no time-out, so a call to a broker that takes connections and then says
+        nothing (a stopped process, a dead disk under its logs) would block for ever, the first one included.
+        """
+        self._client = KafkaNetClient(**config)
+        manager = self._manager = self._client._manager  # noqa: SLF001 - see the module's docstring
+        manager.config["socket_connection_setup_timeout_ms"] = self._timeout_ms
+        manager.config["socket_connection_setup_timeout_max_ms"] = self._timeout_ms
+        manager.run = self._run
+        manager.bootstrap = lambda timeout_ms: self._run(manager.bootstrap_async, timeout_ms)
+        return self._client
+
+    def _run(self, call: Callable[..., Any], *args: Any) -> Any:
+        """Run on the client's own thread; wait no longer than a call may take."""
+        future = self._manager.call_soon(call, *args)
+        done = threading.Event()
+        future.add_both(lambda _: done.set())
+        if not done.wait(self._limit):
+            raise KafkaTimeoutError(f"no answer within {self._limit:g} s")
+        if future.exception is not None:
+            raise future.exception
+        return future.value
 
     def close(self) -> None:
         """Close connections and the client's thread."""
         self._admin.close()
+
+    def _abandon(self) -> None:
+        """End what a constructor that failed has left running."""
+        if self._client is not None:
+            self._client.close()
+            self._manager._net.stop()  # noqa: SLF001 - the admin does the same, but there is none
 
     # The look
 
@@ -280,7 +318,7 @@ class Link:
             return None
 
     def _send(self, request: Any, node: int) -> Any:
-        return self._manager.run(self._manager.send, request, node)
+        return self._run(self._manager.send, request, node)
 
     def _quorum(self) -> tuple[Quorum | None, int | None]:
         """The quorum, and the broker whose metadata is the freshest by the word of the quorum's leader.
@@ -289,7 +327,7 @@ class Link:
         """
         request = DescribeQuorumRequest
         topic = request.TopicData("__cluster_metadata", [request.TopicData.PartitionData(0)])
-        for node in self._hosts:
+        for node in list(self._hosts)[:_ASKED]:
             answer = self._try(lambda node=node: self._send(request(topics=[topic]), node))  # type: ignore[misc]
             if answer is None or answer.error_code:
                 continue
