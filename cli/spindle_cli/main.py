@@ -114,27 +114,21 @@ def wait(
 
 
 def wait_until_ready(kube: Kube, name: str, timeout: float, say: Callable[[str], None]) -> bool:
-    """Tell each change of phase and each new thing that is waited for, until the cluster is ready.
+    """Tell what is new, until the cluster is ready.
 
     Returns:
         Whether it became ready in time.
     """
     began = time.monotonic()
-    told: set[str] = set()
-    phase = ""
+    told: frozenset[str] = frozenset()
     while True:
-        cluster = kube.cluster(name)
-        news = []
-        if cluster.status:
-            if cluster.status.phase and cluster.status.phase != phase:
-                phase = cluster.status.phase
-                news.append(phase)
-            news += [f"  waits: {each.message}" for each in cluster.status.waiting]
-        for line in news:
-            if line == phase or line not in told:
+        view = kube.view(name)
+        now = overview.progress(view)
+        for line in now:
+            if line not in told:
                 say(f"{time.monotonic() - began:5.0f} s  {line}")
-        told = set(news) | told
-        if _is_ready(cluster):
+        told = frozenset(now)
+        if _is_ready(view.cluster):
             return True
         if time.monotonic() - began > timeout:
             return False

@@ -33,6 +33,21 @@ def overview(view: ClusterView, now: datetime) -> RenderableType:
     return Group(*parts)
 
 
+def progress(view: ClusterView) -> list[str]:
+    """The state of things in lines of plain text; a line that is new since the last look is news."""
+    status = view.cluster.status
+    lines = [status.phase] if status and status.phase else []
+    for pod in view.controllers:
+        what = "ready" if _pod_ready(pod) else "starting" if pod["spec"].get("nodeName") else "no node yet"
+        lines.append(f"  {pod['metadata']['name']}: {what}")
+    lines += [
+        f"  {broker.metadata.name}: {broker.status.state}. {broker.status.message or ''}".rstrip()
+        for broker in view.brokers
+        if broker.status and broker.status.state
+    ]
+    return lines + [f"  waits: {entry.message}" for entry in (status.waiting if status else ())]
+
+
 def list_of(clusters: Sequence[KafkaCluster]) -> RenderableType:
     """One line per cluster."""
     table = _table("Cluster", "Kafka", "Brokers", "Disks", "Racks", "Phase")
@@ -138,15 +153,17 @@ def _controllers(pods: Sequence[Json]) -> Text:
     if not pods:
         return text.append("none yet", style="yellow")
     for number, pod in enumerate(pods):
-        ready = any(
-            each["type"] == "Ready" and each["status"] == "True"
-            for each in pod["status"].get("conditions") or ()
-        )
+        ready = _pod_ready(pod)
         text.append(", " if number else "")
         text.append(pod["metadata"]["name"], style="green" if ready else "yellow")
         text.append(f" on {pod['spec'].get('nodeName') or 'no node yet'}")
         text.append("" if ready else " (not ready)")
     return text
+
+
+def _pod_ready(pod: Json) -> bool:
+    conditions = pod["status"].get("conditions") or ()
+    return any(each["type"] == "Ready" and each["status"] == "True" for each in conditions)
 
 
 def _notable(cluster: KafkaCluster) -> list[Condition]:

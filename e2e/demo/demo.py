@@ -21,24 +21,24 @@ OPTIONS: Final = Options(nodes=5, zones=3, disks=2)
 _READY_S: Final = 600
 _WIDTH: Final = 100
 
-_NEXT: Final = """
-Now it is yours. In your shell:
+_NEXT: Final = f"""
+Now it is yours. In your shell, in this folder:
 
-  source {env}
+  source {{env}}
 
-  kubectl get kc,kb                        what there is, at a glance
-  spindle status                           racks, nodes, disks, log dirs, and what is waited for
-  kubectl describe kc {cluster}                  conditions and events, each with a reason
-  spindle verify --messages 1000           messages in and out once more
+  kubectl get kc,kb                     what there is, at a glance
+  spindle status                        racks, nodes, disks, log dirs, and what is waited for
+  kubectl describe kc {CLUSTER}              conditions and events, each with a reason
+  spindle verify --messages 1000        messages in and out once more
 
 See it heal:
 
-  kubectl delete pod {cluster}-broker-1          it comes back with its disks
-  kubectl delete service {cluster}-bootstrap     so does this
-  spindle stop {cluster}-broker-1                maintenance: it goes down when no partition suffers …
-  spindle start {cluster}-broker-1               … and returns
-  python -m e2e.cluster node off 2         pull the plug of a node; `node on 2` gives it back
-  kubectl delete kc {cluster}                    the disks' claims stay; apply the sample again, and it finds its data
+  kubectl delete pod {CLUSTER}-broker-1      it comes back with its disks
+  kubectl delete svc {CLUSTER}-bootstrap    so does this
+  spindle stop {CLUSTER}-broker-1            maintenance: it goes down when no partition suffers …
+  spindle start {CLUSTER}-broker-1           … and returns
+  python -m e2e.cluster node off 2      pull the plug of a node; `node on 2` gives it back
+  kubectl delete kc {CLUSTER}                the disks' claims stay: apply the sample again, and it finds its data
 
 Take it all down, leaving nothing:  make demo-down
 """
@@ -67,7 +67,7 @@ class Demo:
             "helm", "upgrade", "--install", "spindle", "charts/spindle",
             *("--namespace", SYSTEM, "--create-namespace"),
         )  # fmt: skip
-        self._run("kubectl", "-n", SYSTEM, "rollout", "status", "deployment/spindle", "--timeout=180s")
+        self._run("kubectl", "-n", SYSTEM, "rollout", "status", "deployment/spindle", "--timeout=300s")
         self._step("A KafkaCluster of twelve lines")
         self._run("cat", "examples/quickstart.yaml")
         self._run("kubectl", "apply", "-f", "examples/quickstart.yaml")
@@ -78,7 +78,7 @@ class Demo:
         self._step("What there is")
         self._run("kubectl", "get", "kc,kb")
         self._run("spindle", "status", CLUSTER)
-        print(_NEXT.format(env=environment, cluster=CLUSTER))
+        print(_NEXT.format(env=environment))
         print(f"(Up in {time.monotonic() - self._began:.0f} s.)")
 
     def down(self) -> None:
@@ -101,9 +101,9 @@ class Demo:
         os.environ["KUBECONFIG"] = str(kubeconfig)
         os.environ["PATH"] = f"{path}{os.pathsep}{os.environ['PATH']}"
         file = kubeconfig.with_name("env")
-        file.write_text(
-            f"export KUBECONFIG={shlex.quote(str(kubeconfig))}\nexport PATH={shlex.quote(path)}:$PATH\n"
-        )
+        values = {"KUBECONFIG": str(kubeconfig), "SPINDLE_TESTBED": self._testbed.layout.name}
+        lines = [f"export {name}={shlex.quote(value)}" for name, value in values.items()]
+        file.write_text("\n".join([*lines, f"export PATH={shlex.quote(path)}:$PATH", ""]))
         return file
 
     def _step(self, what: str) -> None:

@@ -79,7 +79,13 @@ def broker(number: int, *disks: dict[str, Any], state: str = "Running", of: str 
                 for each in seen
             ],
         },
-        "status": {"state": state, "disks": seen, "disksSummary": "2/2", "fullest": "10%"},
+        "status": {
+            "state": state,
+            "message": "In sync.",
+            "disks": seen,
+            "disksSummary": "2/2",
+            "fullest": "10%",
+        },
     }
 
 

@@ -32,7 +32,7 @@ class FakeKube:
 
     def view(self, name: str) -> ClusterView:
         broker = KafkaBroker.parse(samples.broker(0))
-        return ClusterView(self.clusters()[0], (broker,), (samples.pod("demo-controller-0"),))
+        return ClusterView(self.cluster(name), (broker,), (samples.pod("demo-controller-0"),))
 
     def broker(self, name: str) -> KafkaBroker:
         if name != "demo-broker-0":
@@ -94,7 +94,7 @@ def test_status_as_json_holds_the_objects(connected: Callable[..., FakeKube]) ->
     assert parts["controllers"][0]["metadata"]["name"] == "demo-controller-0"
 
 
-def test_wait_tells_each_phase_and_each_hindrance_once(connected: Callable[..., FakeKube]) -> None:
+def test_wait_tells_what_is_new_once(connected: Callable[..., FakeKube]) -> None:
     hindrance = {
         "action": "StartPod",
         "object": "Pod/x",
@@ -109,6 +109,8 @@ def test_wait_tells_each_phase_and_each_hindrance_once(connected: Callable[..., 
     assert done.exit_code == 0
     said = [line.split(" s  ", 1)[1] for line in done.stdout.splitlines()]
     assert said == [
+        "  demo-controller-0: ready",
+        "  demo-broker-0: Running. In sync.",
         "Starting.",
         "  waits: No node has room.",
         "Nearly.",

@@ -135,6 +135,23 @@ def test_controllers_say_where_they_run_and_whether_they_are_ready() -> None:
     assert "demo-controller-2 on no node yet (not ready)" in text
 
 
+def test_progress_has_a_line_for_everything_that_can_change() -> None:
+    waiting = {"action": "StartPod", "object": "Pod/x", "reason": "NoVolume", "message": "No node has room."}
+    view = ClusterView(
+        KafkaCluster.parse(samples.cluster(phase="Starting.", waiting=[waiting])),
+        (KafkaBroker.parse(samples.broker(0, state="Starting")),),
+        (samples.pod("demo-controller-0"), samples.pod("demo-controller-1", ready=False, node=None)),
+    )
+
+    assert overview.progress(view) == [
+        "Starting.",
+        "  demo-controller-0: ready",
+        "  demo-controller-1: no node yet",
+        "  demo-broker-0: Starting. In sync.",
+        "  waits: No node has room.",
+    ]
+
+
 def test_many_clusters_have_a_line_each() -> None:
     console = Console(width=WIDTH, record=True, highlight=False, file=open("/dev/null", "w"))  # noqa: SIM115, PTH123
     console.print(
