@@ -192,7 +192,8 @@ class ClusterLoop:
         setup = self._setup
         cluster = await self._cluster()
         seen = await observe(setup.kube, cluster, setup.image, self._kafka)
-        wanted = setup.decide(seen.snapshot, time.time())
+        # In a thread: with thousands of partitions it takes a while, and the lease must be renewed meanwhile.
+        wanted = await asyncio.to_thread(setup.decide, seen.snapshot, time.time())
         actor = Actor(setup.kube, cluster, self._kafka, setup.leading)
         results = await actor.run(wanted.actions)
         if not setup.leading():

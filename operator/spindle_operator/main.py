@@ -16,7 +16,7 @@ import kopf
 
 from spindle.cluster import names
 from spindle_operator import handlers, logs, metrics
-from spindle_operator.health import Health
+from spindle_operator.health import BOUND, Health
 from spindle_operator.kube import ApiError, Kube, connect, own_namespace
 from spindle_operator.lease import Elector
 from spindle_operator.loop import Loops, Setup
@@ -111,7 +111,7 @@ async def run(options: Options) -> int:
     """Run until told to stop, or until the lease is lost. Returns the exit code."""
     stop = asyncio.Event()
     _on_signals(stop)
-    health = Health()
+    health = Health(bound=max(BOUND, 3 * options.resync))
     metrics.expose_ages(
         "spindle_reconcile_age_seconds", "Seconds since a cluster's last pass ended.", "cluster", health.ages
     )

@@ -137,6 +137,7 @@ def test_a_cluster_deleted_while_no_operator_runs_gets_its_last_passes(
             "status", lambda: read(api_server, namespace, "kc", "demo").get("status"), detail=lambda: one.log
         )
         one.stop(signal.SIGKILL)
+    api_server.kubectl("-n", namespace, "delete", "lease", "spindle-operator")  # the next one need not wait for it
     api_server.kubectl("-n", namespace, "delete", "kc", "demo", "--wait=false")
     left = read(api_server, namespace, "kc", "demo")["metadata"]
     assert left["finalizers"] == [FINALIZER]
