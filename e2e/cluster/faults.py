@@ -101,9 +101,16 @@ class Faults(Target, ABC):
         mount = self._disk(node, disk).mount
         node.run("rm", "-f", f"{mount}/{_FILL}")
         size, free = map(int, node.run("df", "--block-size=1", "--output=size,avail", mount).split()[-2:])
-        wanted = free - size * (100 - percent) // 100
-        if wanted > 0:
-            node.run("fallocate", "--length", str(wanted), f"{mount}/{_FILL}")
+        wanted = step = free - size * (100 - percent) // 100
+        done = 0
+        # The file system needs some of the room itself, how much only it knows: the last bit by halves.
+        while done < wanted and step >= 4096:
+            part = min(step, wanted - done)
+            try:
+                node.run("fallocate", "--offset", str(done), "--length", str(part), f"{mount}/{_FILL}")
+                done += part
+            except CommandError:
+                step //= 2
 
     def disk_slow(self, index: int, disk: int | str, milliseconds: int = 200) -> None:
         """Let every request to a disk take so much longer."""

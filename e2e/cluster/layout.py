@@ -44,9 +44,15 @@ class Layout:
     @classmethod
     def default(cls) -> Self:
         """The testbed that the environment names."""
-        name = os.environ.get("SPINDLE_TESTBED", "spindle")
+        return cls.named(os.environ.get("SPINDLE_TESTBED", "spindle"))
+
+    @classmethod
+    def named(cls, name: str) -> Self:
+        """The testbed of this name."""
         if not re.fullmatch(r"[a-z][a-z0-9]{0,11}", name):
-            raise LayoutError(f"SPINDLE_TESTBED={name!r}: use at most 12 lower-case letters and digits")
+            raise LayoutError(
+                f"{name!r} is no name for a testbed (SPINDLE_TESTBED): use at most 12 lower-case letters and digits"
+            )
         return cls(name, Path("/var/tmp/spindle-testbed") / name)
 
     @property

@@ -238,6 +238,7 @@ class Testbed(Faults):
         state.save(self._state_file)
         for node in nodes:
             node.switch_on()
+        say("volumes")
         volumes = [disk.persistent_volume(node.layout) for node in nodes for disk in Rack(node.layout).all()]
         self.apply(*storage_classes(), *volumes)
         self.wait_ready(range(1, options.nodes + 1), seconds=180)
