@@ -81,7 +81,7 @@ def solve(problem: Problem, used: Floats) -> float:
     sparse: Any = scipy.sparse
     optimize: Any = scipy.optimize
     n, brokers = len(used), len(problem.broker_lo)
-    unit = float(problem.snapshot.capacity.max())
+    unit = float((problem.snapshot.capacity * problem.usable).max()) or 1.0
     eye = sparse.identity(n, format="csr")
     at = sparse.csr_matrix((np.ones(n), (problem.snapshot.dir_broker, np.arange(n))), (brokers, n))
     net = sparse.hstack([-eye, eye])  # in - out, unknowns are out_d then in_d

@@ -19,7 +19,6 @@ _WINDOWS = 12  # how far below the right size to look, in steps of eight times a
 _FRESH = 256  # moves after which the index of logs by size is renewed
 _LOGS = 12  # logs of one dir that are tried before it is given up
 _PAIRS = 24  # dirs that a stuck one is compared with
-_FLOOR = 1.0  # bytes
 
 
 class Closer:
@@ -58,7 +57,7 @@ class Closer:
         while True:
             open_ = np.where(stuck, 0.0, amount)
             d = int(open_.argmax())
-            if open_[d] <= _FLOOR:
+            if open_[d] <= self.state.floor:
                 return
             stuck[d] = not settle(d)
 
@@ -126,7 +125,7 @@ class Closer:
         return False
 
     def _better(self, change: tuple[float, float]) -> bool:
-        return sum(change) < -max(_FLOOR, 1e-9 * self.state.unrest)
+        return sum(change) < -max(self.state.floor, 1e-9 * self.state.unrest)
 
     def repair_giver(self, i: int) -> bool:
         """The best single move off dir ``i`` that lowers both sides together, else a swap."""

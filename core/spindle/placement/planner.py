@@ -6,6 +6,7 @@
 Pure and deterministic: the same snapshot, goals and budget give the same plan, byte for byte, on any machine.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -97,7 +98,7 @@ class Plan:
     @cached_property
     def result(self) -> Snapshot:
         """The cluster once the plan is done."""
-        return self.problem.snapshot.moved(self.replica, self.target)
+        return self.problem.snapshot.moved(self.replica, self.target, self.leader)
 
     def seconds(self, budget: Budget) -> float:
         """How long the plan takes if every broker copies at the budget's rate: wave by wave, its busiest broker."""
@@ -116,17 +117,25 @@ def _wave_seconds(plan: Plan, budget: Budget) -> list[float]:
     return seconds
 
 
-def plan(snapshot: Snapshot, goals: Goals | None = None, budget: Budget | None = None) -> Plan:
+def plan(
+    snapshot: Snapshot,
+    goals: Goals | None = None,
+    budget: Budget | None = None,
+    tell: Callable[[str], None] = lambda _: None,
+) -> Plan:
     """Find the moves.
 
     Args:
         snapshot: from :func:`spindle.placement.snapshot.build` or a constructor in :mod:`spindle.placement.sources`.
         goals: what is wanted; the defaults of :class:`Goals` if not given.
         budget: what it may cost; nothing is limited if not given.
+        tell: called with what is being done, for whoever waits for a large plan.
     """
     goals, budget = goals or Goals(), budget or Budget()
     problem = pose(snapshot, goals)
+    tell(f"finding moves for {len(snapshot.topic):,} replicas on {len(snapshot.capacity):,} dirs")
     steps = _steps(problem)
+    tell(f"packing {len(steps):,} moves into waves")
     timetable = schedule(problem, steps, budget)
     chosen = within(problem, steps, timetable, budget)
     where = snapshot.dir.copy()
@@ -134,6 +143,7 @@ def plan(snapshot: Snapshot, goals: Goals | None = None, budget: Budget | None =
     where[rows] = [x.target for x in chosen.steps]
     leader = np.zeros(0, np.int64)
     if goals.leader_band is not None and len(snapshot.topic):
+        tell("balancing leaders")
         leaders = Leaders(problem, where, goals.leader_band)
         leaders.balance()
         leader = leaders.changes
@@ -173,7 +183,7 @@ def _pass(problem: Problem, where: Ints) -> State:
     improve(state)
     if problem.goals.balance and len(where) * len(problem.lo) <= LARGEST and len(where):
         other = State(problem, where)
-        for r, j in search(problem, where):
+        for r, j in search(problem, where, [(x.replica, x.target) for x in state.steps]):
             other.move(r, j, other.reason_to_leave(int(other.dir[r])))
         if _standing(other) < _standing(state):
             return other
@@ -183,7 +193,7 @@ def _pass(problem: Problem, where: Ints) -> State:
 def _standing(state: State) -> tuple[float, int, float, float, int]:
     """How good a state is, least is best: stranded bytes, partitions short of a rack, unrest, bytes moved, moves."""
     stranded = float(state.size[~state.problem.usable[state.dir]].sum())
-    unrest = state.unrest if state.unrest > _FLOOR else 0.0
+    unrest = state.unrest if state.unrest > state.floor else 0.0
     moved = float(sum(state.size[x.replica] for x in state.steps))
     return stranded, len(short_partitions(state)), unrest, moved, len(state.steps)
 

@@ -38,7 +38,7 @@ def improve(state: State) -> None:
 def balance(state: State) -> None:
     """Stages 1 to 4."""
     needs = int((state.useful_out > 0).sum() + (state.useful_in > 0).sum())
-    if not needs or state.unrest <= 0:
+    if not needs or state.unrest <= state.floor:
         return
     rest = Closer(state)
     small = state.unrest / needs

@@ -14,17 +14,21 @@ It is a heuristic: a beam may drop the optimum's ancestors. How near it comes is
 planner's benchmark.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import combinations
 from typing import Any
 
 import numpy as np
 
 from spindle.placement.problem import Problem
 from spindle.placement.snapshot import Bools, Floats, Ints
+from spindle.placement.state import Reason, State
 
 LARGEST = 6_000  # replicas times dirs, up to which searching pays
-_CELLS = 250_000  # children valued at once
-_WIDEST = 256
+_NARROW, _WIDE = 64, 256  # nodes kept per round; wide only where no complete plan was found
+_WEIGHTS = (64.0, 16.0, 8.0, 4.0, 2.0, 1.0, 0.5, 0.1)
+_REPAIRS = 4
 _DEPTH = 60  # moves in a plan
 _FLOOR = 1.0  # bytes
 
@@ -59,7 +63,7 @@ class _Terms:
 
 
 class _Search:
-    def __init__(self, problem: Problem) -> None:
+    def __init__(self, problem: Problem, start: Ints) -> None:
         s = problem.snapshot
         self.problem, self.snapshot = problem, s
         self.size, self.part = s.planned, s.part
@@ -68,6 +72,88 @@ class _Search:
         self.at = np.zeros((len(s.capacity), len(s.broker)))
         self.at[np.arange(len(s.capacity)), s.dir_broker] = 1.0
         self.part_size = np.maximum.reduceat(self.size, s.start[:-1])
+        self.start = start
+        self.width = _NARROW
+        root = self.root()
+        t = self.terms(root.where)
+        self.bound = float(np.maximum(t.into.sum(), t.out_of.sum()))
+        self.trail = root.trail[0]
+        self.best = self.standing(root, t)[0]
+
+    @property
+    def complete(self) -> bool:
+        """Whether the best placement leaves nothing to wish for."""
+        return self.best[:3] == (0.0, 0.0, 0.0)
+
+    @property
+    def proven(self) -> bool:
+        """Whether nothing can be cheaper, give or take a thousandth."""
+        return self.complete and self.best[3] <= self.bound * 1.001 + _FLOOR
+
+    def root(self) -> _Nodes:
+        """Where everything is."""
+        return _Nodes(
+            self.start[None, :].copy(), self.problem.snapshot.frozen[None, :].copy(), np.zeros(1), ((),)
+        )
+
+    def undone(self) -> _Nodes:
+        """The best plan less one, two or three of its moves: beginnings from which a better one may be near."""
+        moves = range(len(self.trail))
+        sets = [x for k in (1, 2, 3) for x in combinations(moves, k)][: 2 * self.width]
+        return self.made_of([trail for drop in sets if (trail := self._without(drop)) is not None])
+
+    def made_of(self, trails: list[tuple[tuple[int, int], ...]]) -> _Nodes:
+        """The placements that these plans lead to."""
+        n = len(trails)
+        where, moved = np.tile(self.start, (n, 1)), np.tile(self.problem.snapshot.frozen, (n, 1))
+        cost = np.zeros(n)
+        for k, trail in enumerate(trails):
+            for r, d in trail:
+                where[k, r], moved[k, r] = d, True
+                cost[k] += self.size[r]
+        return _Nodes(where, moved, cost, tuple(trails))
+
+    def consider(self, nodes: _Nodes) -> None:
+        """Keep the best of these if it is better than what there is."""
+        for k, standing in enumerate(self.standing(nodes, self.terms(nodes.where))):
+            if standing < self.best:
+                self.best, self.trail = standing, nodes.trail[k]
+
+    def _without(self, drop: tuple[int, ...]) -> tuple[tuple[int, int], ...] | None:
+        """The best plan's moves but these, None if the others are not legal without them."""
+        state = State(self.problem, self.start)
+        kept = tuple(x for k, x in enumerate(self.trail) if k not in drop)
+        for r, d in kept:
+            if not state.legal(r, d):
+                return None
+            state.move(r, d, Reason.TARGET)
+        return kept
+
+    def beam(self, nodes: _Nodes, weight: float) -> None:
+        """Search from these nodes, children ranked by ``f + weight · rest``; a better end is kept as the best."""
+        for _ in range(_DEPTH):
+            if not len(nodes.cost):
+                return
+            t = self.terms(nodes.where)
+            if self.complete:
+                least = nodes.cost + np.maximum(np.maximum(t.into.sum(1), t.out_of.sum(1)), self.short(t))
+                alive = np.flatnonzero(least < self.best[3] - _FLOOR)
+                if not len(alive):
+                    return
+                if len(alive) < len(nodes.cost):
+                    nodes = nodes.take(alive.tolist())
+                    t = self.terms(nodes.where)
+            rest = self.rest(nodes, t)
+            legal, short = self.legal(nodes, t)
+            f = nodes.cost[:, None, None] + self.size[:, None] + np.maximum(rest, short)
+            f[~legal] = np.inf
+            if self.complete:
+                f[f >= self.best[3] - _FLOOR] = np.inf
+            children = _children(nodes, f + weight * (rest + short), self.size, self.width)
+            if children is None:
+                return
+            self.consider(children)
+            nodes = children
 
     def terms(self, where: Ints) -> _Terms:
         """Everything that valuing children needs, for placements int64[N, R]."""
@@ -97,8 +183,11 @@ class _Search:
         lacking = (t.live > 0).sum(2) < self.wanted
         return np.asarray((lacking * self.part_size).sum(1), np.float64)
 
-    def legal(self, nodes: _Nodes, t: _Terms) -> Bools:
-        """Which moves are legal: bool[N, R, D]; rules 3, 4 and 6 as in :meth:`State.legal`."""
+    def legal(self, nodes: _Nodes, t: _Terms) -> tuple[Bools, Floats]:
+        """Which moves are legal (rules 3, 4 and 6 as in :meth:`State.legal`), and bytes of partitions lacking a rack then.
+
+        Both are of shape [N, R, D].
+        """
         p, where = self.problem, nodes.where
         home = self.broker[where]
         ok = p.takes & (t.used[:, None, :] + self.size[:, None] <= p.limit)
@@ -115,7 +204,13 @@ class _Search:
         after = base[:, :, None] + (others[:, :, self.rack] == 0)
         need = np.maximum(base + alone, np.minimum(self.wanted[self.part], base + 1))
         ok &= same | (after >= need[:, :, None])
-        return np.asarray(ok, np.bool_)
+        wanted = self.wanted[self.part][:, None]
+        lacking = (base + alone)[:, :, None] < wanted
+        change = (
+            np.where(same, 0, (after < wanted).astype(np.int64) - lacking)
+            * self.part_size[self.part][:, None]
+        )
+        return np.asarray(ok, np.bool_), self.short(t)[:, None, None] + change
 
     def rest(self, nodes: _Nodes, t: _Terms) -> Floats:
         """The bound of what is left after each child, float64[N, R, D]."""
@@ -151,43 +246,35 @@ class _Search:
         return [(*x, len(nodes.trail[k])) for k, x in enumerate(zip(*lists, strict=True))]
 
 
-def search(problem: Problem, start: Ints) -> list[tuple[int, int]]:
+def search(problem: Problem, start: Ints, first: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
     """Look for the cheapest plan from a placement.
 
     Args:
         problem: with ``R · D`` of at most :data:`LARGEST`.
         start: dir of each replica, int64[R].
+        first: a plan to do better than, (replica, dir) in a legal order.
 
     Returns:
-        (replica, dir) in an order in which every move is legal; empty if nothing is better than what is.
+        The best plan found, in an order in which every move is legal; empty if nothing is better than what is.
     """
-    run = _Search(problem)
-    width = int(np.clip(_CELLS // max(len(start) * len(problem.lo), 1), 16, _WIDEST))
-    nodes = _Nodes(start[None, :].copy(), problem.snapshot.frozen[None, :].copy(), np.zeros(1), ((),))
-    t = run.terms(nodes.where)
-    best, trail = run.standing(nodes, t)[0], nodes.trail[0]
-    for _ in range(_DEPTH):
-        f = nodes.cost[:, None, None] + run.size[:, None] + np.maximum(run.rest(nodes, t), 0.0)
-        complete = best[:3] == (0.0, 0.0, 0.0)
-        f[~run.legal(nodes, t)] = np.inf
-        if complete:
-            f[f >= best[3] - _FLOOR] = np.inf
-        children = _children(nodes, f, run.size, width)
-        if children is None:
+    run = _Search(problem, start)
+    run.consider(run.made_of([tuple(first)]))
+    for width in (_NARROW, _WIDE):
+        run.width = width
+        for weight in _WEIGHTS:
+            if not run.proven:
+                run.beam(run.root(), weight)
+        if run.complete:
             break
-        t = run.terms(children.where)
-        for k, standing in enumerate(run.standing(children, t)):
-            if standing < best:
-                best, trail = standing, children.trail[k]
-        if best[:3] == (0.0, 0.0, 0.0):
-            lower = children.cost + np.maximum(np.maximum(t.into.sum(1), t.out_of.sum(1)), run.short(t))
-            rows = np.flatnonzero(lower < best[3] - _FLOOR).tolist()
-            if not rows:
-                break
-            children = children.take(rows)
-            t = run.terms(children.where)
-        nodes = children
-    return list(trail)
+    run.width = _NARROW
+    for _ in range(_REPAIRS):
+        before = run.best
+        for weight in _WEIGHTS:
+            if not run.proven and len(run.trail) > 1:
+                run.beam(run.undone(), weight)
+        if run.best == before:
+            break
+    return list(run.trail)
 
 
 def _children(nodes: _Nodes, f: Floats, size: Floats, width: int) -> _Nodes | None:

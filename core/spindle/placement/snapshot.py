@@ -118,7 +118,7 @@ class Snapshot:
         ):  # fmt: skip
             # A view, not a copy: a million replicas are 60 MB.
             h.update(np.ascontiguousarray(a).view(np.uint8).data)
-        if self.planned is not self.size:
+        if not np.array_equal(self.planned, self.size):
             h.update(np.ascontiguousarray(self.planned).view(np.uint8).data)
         return h.hexdigest()
 
@@ -131,11 +131,20 @@ class Snapshot:
         """``broker 7 /data/d3``."""
         return f"broker {self.broker[self.dir_broker[d]]} {self.dir_name[d]}"
 
-    def moved(self, replicas: Ints, targets: Ints) -> "Snapshot":
-        """The same cluster after these replicas have gone to these dirs."""
+    def moved(self, replicas: Ints, targets: Ints, leaders: Ints | None = None) -> "Snapshot":
+        """The same cluster after these replicas have gone to these dirs, and these have become preferred leaders."""
         there = self.dir.copy()
         there[replicas] = targets
-        return replace(self, dir=there)
+        if leaders is None or not len(leaders):
+            return replace(self, dir=there)
+        # A new leader and the old one change places in the order of replicas, and so in the canonical order of rows.
+        rows = np.arange(len(there))
+        old = self.start[self.part[leaders]]
+        rows[old], rows[leaders] = leaders, old
+        return replace(
+            self, dir=there[rows], size=self.size[rows], planned=self.planned[rows], rate=self.rate[rows],
+            frozen=self.frozen[rows],
+        )  # fmt: skip
 
     def with_states(self, states: Mapping[int, DirState]) -> "Snapshot":
         """The same cluster with some dirs (by row) in other states."""

@@ -68,6 +68,8 @@ class State:
         self.useful_in, self.free_in = np.zeros(d), np.zeros(d)
         self.into, self.out_of = [0.0] * b, [0.0] * b
         self.sum_in = self.sum_out = 0.0
+        # Below this a difference is rounding: sums of many petabytes as floats are exact to about a byte.
+        self.floor = 1.0 + 1e-11 * float(self.used.sum())
         self._first: list[int] = s.first_dir.tolist()
         self._broker: list[int] = s.dir_broker.tolist()
         self._rack: list[int] = s.rack.tolist()

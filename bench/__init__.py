@@ -1,0 +1,1 @@
+"""Benchmarks that run without a cluster: `make bench`."""
