@@ -26,7 +26,7 @@ from tests.kafka.disks import Disk
 DEADLINE = 60.0
 
 
-def wait_for(what: str, question: Callable[[], Any], seconds: float = DEADLINE) -> Any:
+def wait_for(what: str, question: Callable[[], Any], seconds: float = DEADLINE, pause: float = 0.1) -> Any:
     """Ask until the answer is true; raises with the last answer."""
     end = time.monotonic() + seconds
     while True:
@@ -35,7 +35,7 @@ def wait_for(what: str, question: Callable[[], Any], seconds: float = DEADLINE) 
             return answer
         if time.monotonic() > end:
             raise AssertionError(f"{what}: not within {seconds:g} s")
-        time.sleep(0.1)  # noqa: TID251 - a poll with a deadline
+        time.sleep(pause)  # noqa: TID251 - a poll with a deadline
 
 
 @dataclass
@@ -284,7 +284,8 @@ class Node:
                 raise AssertionError(f"Kafka ended with {self.kafka.returncode}:\n{self.tail()}")
             return self.ready()[0]
 
-        wait_for(f"node {self.node_id} ready", ask, seconds)
+        # Each question makes a JVM that is still warming up collect all of its metrics.
+        wait_for(f"node {self.node_id} ready", ask, seconds, pause=0.7)
 
     def wait_end(self, seconds: float = DEADLINE) -> int:
         """Wait until Kafka's container ends by itself."""

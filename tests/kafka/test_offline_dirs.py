@@ -24,6 +24,11 @@ def cluster(make_cluster: Callable[..., Cluster]) -> Cluster:
 def test_placeholder_dead_and_readonly_disks_are_offline_dirs(cluster: Cluster) -> None:
     broker = cluster.brokers[0]
     cluster.make_topic("spread", [[0]] * 8)
+    for partition in range(8):
+        cluster.produce("spread", partition, [b"one"])
+    # A broker that stops before the controller knows where its replicas lie makes them anew, on whatever dir is left.
+    queued = "kafka_server_AssignmentsManager_QueuedReplicaToDirAssignments"
+    wait_for("all dirs on record", lambda: broker.metric(queued) == 0)
     cluster.forget_admin()
     broker.stop()
     _, left_out, dead, readonly = (broker.slots[name] for name in sorted(broker.slots))
@@ -69,7 +74,7 @@ def test_disks_that_are_well_again_come_back_and_a_second_copy_steps_aside(clust
     assert len(partitions) == 8
     assert set(partitions.values()) == {"disk0", "disk1", "disk2", "disk3"}
     for partition in partitions:
-        cluster.produce("spread", partition, [b"one", b"two"])
+        cluster.produce("spread", partition, [b"two"])
 
     # What a disk looks like that failed, was evacuated within the broker, and came back: an old copy of a partition.
     index, current = next((p, disk) for p, disk in partitions.items() if disk != "disk3")
