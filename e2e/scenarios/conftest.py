@@ -61,6 +61,11 @@ def installed(target: Target) -> Target:
     subprocess.run(
         [str(ensure_helm()), *command, "--namespace", _SYSTEM], cwd=ROOT, env=environment, check=True
     )
+    if isinstance(target, Testbed):
+        # The tag stays the same; pods of an earlier run would go on with the image that they were made from.
+        system = Lab((str(target.kubectl_program()),), target.kubeconfig, _SYSTEM)
+        system.kubectl("rollout", "restart", "deployment/spindle")
+        system.kubectl("rollout", "status", "deployment/spindle", "--timeout=180s", timeout=200)
     return target
 
 

@@ -430,6 +430,7 @@ class World:
     def settle(self, passes: int = 60) -> Plan:
         """Reconcile and breathe until a pass does nothing."""
         quiet = 0
+        made = Plan()
         for _ in range(passes):
             made = self.reconcile()
             quiet = 0 if made.actions else quiet + 1

@@ -24,6 +24,16 @@ def running() -> World:
     return world
 
 
+def finished(world: World, passes: int = 10) -> bool:
+    """Whether a deletion comes to its end."""
+    for _ in range(passes):
+        done = world.reconcile().finished
+        world.breathe()
+        if done:
+            return True
+    return False
+
+
 def with_topic(world: World, *replicas: tuple[int, ...]) -> World:
     world.partitions = tuple(Partition("orders", i, r[0], r, r, elr=()) for i, r in enumerate(replicas))
     return world
@@ -79,10 +89,7 @@ def test_a_cluster_that_was_deleted_finds_its_disks_again() -> None:
     cluster_id = world.cluster["status"]["clusterId"]
     formats, racks = list(world.formats), world.cluster["status"]["racks"]
     world.cluster["metadata"]["deletionTimestamp"] = "now"
-    for _ in range(8):
-        finished = world.reconcile().finished
-        world.breathe()
-    assert finished
+    assert finished(world)
     assert not world.all("Pod")
     assert not world.all("KafkaBroker")
     assert len(world.all("PersistentVolumeClaim")) == 9
@@ -107,10 +114,7 @@ def test_delete_claims_deletes_them_and_the_record() -> None:
     world = running()
     world.cluster["spec"]["deleteClaims"] = True
     world.cluster["metadata"]["deletionTimestamp"] = "now"
-    for _ in range(10):
-        finished = world.reconcile().finished
-        world.breathe()
-    assert finished
+    assert finished(world)
     assert not world.all("PersistentVolumeClaim")
     assert ("ConfigMap", "demo-identity") not in world.objects
 
