@@ -333,11 +333,3 @@ async def connect() -> AsyncIterator[Kube]:
         await kube.close()
         # aiohttp closes TLS connections in the loop's next turns; without them Python warns at exit.
         await asyncio.sleep(0)
-
-
-def own_namespace() -> str:
-    """The namespace that this pod runs in; ``default`` outside of a cluster."""
-    if namespace := os.environ.get("POD_NAMESPACE"):
-        return namespace
-    path = _SERVICE_ACCOUNT / "namespace"
-    return path.read_text().strip() if path.is_file() else "default"

@@ -1,252 +1,29 @@
-"""``spindle-operator``: stand by, lead, watch, reconcile, and leave cleanly."""
+"""``spindle-operator``: ends on SIGTERM from its first moment on.
 
-import argparse
+The operator proper is imported only by ``main``: that takes seconds, on a busy machine many, and a container's first process
+does not even receive the signals that it has no handler for.
+"""
+
 import asyncio
 import logging
 import os
-import secrets
 import signal
-import socket
 import sys
-from collections.abc import Coroutine
-from dataclasses import dataclass
-from typing import Any, Final, cast
 
-import kopf
-
-from spindle.cluster import names
-from spindle_operator import handlers, logs, metrics
-from spindle_operator.health import BOUND, Health
-from spindle_operator.kube import ApiError, Kube, connect, own_namespace
-from spindle_operator.lease import Elector
-from spindle_operator.loop import Loops, Setup
-from spindle_operator.report import Events
-from spindle_operator.server import serve
-
-log = logging.getLogger(__name__)
-
-LEASE_NAME: Final = "spindle-operator"
-_DEFINITIONS: Final = f"/apis/{names.GROUP}/{names.VERSION}"
-_STOPPED: Final = 0
-_LOST: Final = 3  # the lease: somebody else leads, this process must not go on
-
-
-@dataclass(frozen=True)
-class Options:
-    """The command line.
-
-    Attributes:
-        namespaces: those to serve; empty for all.
-        image: the operator's own image.
-    """
-
-    namespaces: list[str]
-    lease_namespace: str
-    identity: str
-    image: str
-    json_logs: bool
-    port: int
-    resync: float
-    kafka_timeout: float
-
-
-def parse(arguments: list[str]) -> Options:
-    """Read the command line; each option's default can come from the environment (``SPINDLE_PORT`` and so on)."""
-    env = os.environ
-    parser = argparse.ArgumentParser(
-        prog="spindle-operator", description="Kafka on many disks and many racks."
-    )
-    parser.add_argument(
-        "--namespace",
-        action="append",
-        default=[name for name in env.get("SPINDLE_NAMESPACES", "").split(",") if name] or None,
-        help="serve this namespace only; may be given more than once (default: all)",
-    )
-    parser.add_argument(
-        "--lease-namespace",
-        default=env.get("SPINDLE_LEASE_NAMESPACE") or own_namespace(),
-        help="where the leader's Lease lives (default: this pod's namespace)",
-    )
-    parser.add_argument(
-        "--identity",
-        default=env.get("POD_NAME") or socket.gethostname(),
-        help="name in the Lease and in events",
-    )
-    parser.add_argument(
-        "--image",
-        default=env.get("SPINDLE_IMAGE", ""),
-        help="this operator's image, which Kafka's pods start from too",
-    )
-    parser.add_argument(
-        "--json-logs", action="store_true", default=env.get("SPINDLE_JSON_LOGS", "").lower() in ("1", "true")
-    )
-    parser.add_argument("--port", type=int, default=int(env.get("SPINDLE_PORT", "8080")))
-    parser.add_argument(
-        "--resync",
-        type=float,
-        default=float(env.get("SPINDLE_RESYNC", "60")),
-        help="seconds between idle passes",
-    )
-    parser.add_argument(
-        "--kafka-timeout",
-        type=float,
-        default=float(env.get("SPINDLE_KAFKA_TIMEOUT", "5")),
-        help="seconds that one call to one broker may take",
-    )
-    args = parser.parse_args(arguments)
-    return Options(
-        namespaces=args.namespace or [],
-        lease_namespace=args.lease_namespace,
-        # Random: a process that is killed and started again in the same pod must not take itself for its forerunner.
-        identity=f"{args.identity}_{secrets.token_hex(4)}",
-        image=args.image,
-        json_logs=args.json_logs,
-        port=args.port,
-        resync=args.resync,
-        kafka_timeout=args.kafka_timeout,
-    )
-
-
-async def run(options: Options) -> int:
-    """Run until told to stop, or until the lease is lost. Returns the exit code."""
-    stop = asyncio.Event()
-    _on_signals(stop)
-    health = Health(bound=max(BOUND, 3 * options.resync))
-    metrics.expose_ages(
-        "spindle_reconcile_age_seconds", "Seconds since a cluster's last pass ended.", "cluster", health.ages
-    )
-    async with connect() as kube, serve(health, options.port):
-        health.ready = True
-        elector = Elector(kube, options.lease_namespace, LEASE_NAME, options.identity)
-        if await _first(stop.wait(), elector.acquire()) == 0:
-            return _STOPPED
-        # From here on renewals must not wait for anything else.
-        holding = asyncio.create_task(elector.hold(), name="lease")
-        try:
-            return await _lead(options, kube, health, elector, holding, stop)
-        finally:
-            holding.cancel()
-            await elector.release()
-
-
-async def _lead(
-    options: Options,
-    kube: Kube,
-    health: Health,
-    elector: Elector,
-    holding: asyncio.Task[None],
-    stop: asyncio.Event,
-) -> int:
-    if await _first(stop.wait(), _definitions(kube), _ended(holding)) != 1:
-        return _STOPPED if stop.is_set() else _LOST
-    lost = asyncio.Event()
-    loops = Loops(
-        Setup(
-            kube=kube,
-            health=health,
-            events=Events(kube, options.identity),
-            image=options.image,
-            leading=lambda: elector.leading,
-            lost=lost.set,
-            resync=options.resync,
-            kafka_timeout=options.kafka_timeout,
-        )
-    )
-    quit_kopf = asyncio.Event()
-    watching = asyncio.create_task(_watch(options, kube, loops, stop, quit_kopf), name="kopf")
-    try:
-        ended = await _first(stop.wait(), lost.wait(), _ended(holding), _ended(watching))
-    finally:
-        # First what writes; then the lease may go (our caller gives it back); kopf only reads.
-        await loops.close()
-        if elector.leading:
-            holding.cancel()
-            await elector.release()
-        quit_kopf.set()
-        await asyncio.wait([watching], timeout=5)
-        watching.cancel()
-    if ended == 3 and not stop.is_set():
-        # Why is in the task; without watches this process is of no use.
-        watching.result()
-        return 1
-    return _STOPPED if stop.is_set() else _LOST
-
-
-async def _watch(
-    options: Options, kube: Kube, loops: Loops, stop: asyncio.Event, quit_kopf: asyncio.Event
-) -> None:
-    registry = await handlers.registry(kube, loops, options.namespaces)
-    ready = asyncio.Event()
-
-    async def take_signals_back() -> None:
-        await ready.wait()
-        _on_signals(stop)  # kopf has put its own in their place
-
-    back = asyncio.create_task(take_signals_back(), name="signals")
-    try:
-        await kopf.operator(
-            registry=registry,
-            settings=handlers.settings(),
-            standalone=True,
-            # Without one kopf looks for the name of a user that no container image has.
-            identity=cast("Any", options.identity),
-            clusterwide=not options.namespaces,
-            namespaces=options.namespaces,
-            stop_flag=quit_kopf,
-            ready_flag=ready,
-        )
-    finally:
-        back.cancel()
-
-
-async def _definitions(kube: Kube) -> None:
-    """Wait until the API server knows our kinds."""
-    told = False
-    while True:
-        try:
-            await kube.request("GET", _DEFINITIONS)
-        except ApiError as error:
-            if not told:
-                log.warning("waiting for the API server to know %s/%s: %s", names.GROUP, names.VERSION, error)
-                told = True
-            await asyncio.sleep(2)
-        else:
-            return
-
-
-async def _ended(task: "asyncio.Task[None]") -> None:
-    await asyncio.wait([task])
-
-
-async def _first(*waits: Coroutine[Any, Any, Any]) -> int:
-    """Index of the first of these to end (the lowest, of several); the others are cancelled."""
-    tasks = [asyncio.create_task(wait) for wait in waits]
-    try:
-        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-        index = next(index for index, task in enumerate(tasks) if task.done())
-        tasks[index].result()
-        return index
-    finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-
-
-def _on_signals(stop: asyncio.Event) -> None:
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stop.set)
+from spindle_operator.options import parse
 
 
 def main() -> None:
     """Entry point."""
+    signal.signal(signal.SIGTERM, lambda *_: os._exit(0))  # until the loop runs and takes it over
     options = parse(sys.argv[1:])
+
+    from spindle_operator import logs, service  # noqa: PLC0415 - see the module's docstring
+
     logs.set_up(as_json=options.json_logs)
-    log.info(
-        "starting, serving %s",
-        f"namespaces {', '.join(options.namespaces)}" if options.namespaces else "all namespaces",
-    )
-    code = asyncio.run(run(options))
+    where = f"namespaces {', '.join(options.namespaces)}" if options.namespaces else "all namespaces"
+    logging.getLogger(__name__).info("starting, serving %s", where)
+    code = asyncio.run(service.run(options))
     logging.shutdown()
     # Threads that still wait for a broker's answer must not hold up the exit.
     os._exit(code)

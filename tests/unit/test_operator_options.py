@@ -1,6 +1,6 @@
 import pytest
 
-from spindle_operator.main import parse
+from spindle_operator.options import parse
 
 
 def test_defaults_come_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:

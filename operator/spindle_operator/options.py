@@ -1,0 +1,94 @@
+"""The command line of ``spindle-operator``."""
+
+import argparse
+import os
+import secrets
+import socket
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+_NAMESPACE: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
+
+
+@dataclass(frozen=True)
+class Options:
+    """The command line.
+
+    Attributes:
+        namespaces: those to serve; empty for all.
+        image: the operator's own image.
+    """
+
+    namespaces: list[str]
+    lease_namespace: str
+    identity: str
+    image: str
+    json_logs: bool
+    port: int
+    resync: float
+    kafka_timeout: float
+
+
+def parse(arguments: list[str]) -> Options:
+    """Read the command line; each option's default can come from the environment (``SPINDLE_PORT`` and so on)."""
+    env = os.environ
+    parser = argparse.ArgumentParser(
+        prog="spindle-operator", description="Kafka on many disks and many racks."
+    )
+    parser.add_argument(
+        "--namespace",
+        action="append",
+        default=[name for name in env.get("SPINDLE_NAMESPACES", "").split(",") if name] or None,
+        help="serve this namespace only; may be given more than once (default: all)",
+    )
+    parser.add_argument(
+        "--lease-namespace",
+        default=env.get("SPINDLE_LEASE_NAMESPACE") or own_namespace(),
+        help="where the leader's Lease lives (default: this pod's namespace)",
+    )
+    parser.add_argument(
+        "--identity",
+        default=env.get("POD_NAME") or socket.gethostname(),
+        help="name in the Lease and in events",
+    )
+    parser.add_argument(
+        "--image",
+        default=env.get("SPINDLE_IMAGE", ""),
+        help="this operator's image, which Kafka's pods start from too",
+    )
+    parser.add_argument(
+        "--json-logs", action="store_true", default=env.get("SPINDLE_JSON_LOGS", "").lower() in ("1", "true")
+    )
+    parser.add_argument("--port", type=int, default=int(env.get("SPINDLE_PORT", "8080")))
+    parser.add_argument(
+        "--resync",
+        type=float,
+        default=float(env.get("SPINDLE_RESYNC", "60")),
+        help="seconds between idle passes",
+    )
+    parser.add_argument(
+        "--kafka-timeout",
+        type=float,
+        default=float(env.get("SPINDLE_KAFKA_TIMEOUT", "5")),
+        help="seconds that one call to one broker may take",
+    )
+    args = parser.parse_args(arguments)
+    return Options(
+        namespaces=args.namespace or [],
+        lease_namespace=args.lease_namespace,
+        # Random: a process that is killed and started again in the same pod must not take itself for its forerunner.
+        identity=f"{args.identity}_{secrets.token_hex(4)}",
+        image=args.image,
+        json_logs=args.json_logs,
+        port=args.port,
+        resync=args.resync,
+        kafka_timeout=args.kafka_timeout,
+    )
+
+
+def own_namespace() -> str:
+    """The namespace that this pod runs in; ``default`` outside of a cluster."""
+    if namespace := os.environ.get("POD_NAMESPACE"):
+        return namespace
+    return _NAMESPACE.read_text().strip() if _NAMESPACE.is_file() else "default"
