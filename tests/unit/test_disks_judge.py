@@ -6,12 +6,14 @@ from spindle.disks.facts import PLACEHOLDER, Clearance, Expected, Found
 from spindle.disks.identity import Identity, MetaProperties
 from spindle.disks.judge import Verdict, judge, may_write_identity, unused
 
-EXPECTED = Expected(cluster_id="c", node_id=0, disk="disk0", directory_id="d", fs_uuid="f")
+F = "0a1b2c3d-0000-4000-8000-00000000000f"
+G = "0a1b2c3d-0000-4000-8000-000000000010"
+EXPECTED = Expected(cluster_id="c", node_id=0, disk="disk0", directory_id="d", fs_uuid=F)
 CONTROLLER = replace(EXPECTED, node_id=9000, disk="metadata", controller=True)
 IDENTITY = Identity("c", 0, "disk0", "d")
 META = MetaProperties("c", 0, "d")
-OURS = Found(mounted=True, writable=True, fs_uuid="f", identity=IDENTITY, meta=META, partitions=True)
-BLANK = Found(mounted=True, writable=True, fs_uuid="g")
+OURS = Found(mounted=True, writable=True, fs_uuid=F, identity=IDENTITY, meta=META, partitions=True)
+BLANK = Found(mounted=True, writable=True, fs_uuid=G)
 
 
 @pytest.mark.parametrize(
@@ -26,6 +28,12 @@ BLANK = Found(mounted=True, writable=True, fs_uuid="g")
         ),
         pytest.param(
             EXPECTED, replace(OURS, fs_uuid=None), Verdict.USE, "ours", id="file-system-without-uuid"
+        ),
+        pytest.param(
+            EXPECTED, replace(OURS, fs_uuid="fsid-77"), Verdict.USE, "ours", id="uuid-not-to-be-had-today"
+        ),
+        pytest.param(
+            replace(EXPECTED, fs_uuid="fsid-77"), OURS, Verdict.USE, "ours", id="uuid-since-a-newer-kernel"
         ),
         pytest.param(EXPECTED, BLANK, Verdict.NEEDS_CLEARANCE, "blank", id="blank"),
         pytest.param(
@@ -68,7 +76,7 @@ BLANK = Found(mounted=True, writable=True, fs_uuid="g")
             id="emptied-log-dir",
         ),
         pytest.param(EXPECTED, replace(OURS, garbled="x"), Verdict.REFUSE, "foreign", id="garbled"),
-        pytest.param(EXPECTED, replace(OURS, fs_uuid="copy"), Verdict.REFUSE, "foreign", id="copy"),
+        pytest.param(EXPECTED, replace(OURS, fs_uuid=G), Verdict.REFUSE, "foreign", id="copy"),
         pytest.param(
             CONTROLLER,
             replace(BLANK, pending=CONTROLLER.identity, partitions=True),
@@ -110,14 +118,14 @@ def test_identity_mix_ups_are_refused_whatever_else_is_there(
     right = expected.identity
     meta = MetaProperties(right.cluster_id, right.node_id, right.directory_id)
     found = [
-        replace(BLANK, fs_uuid="f", identity=wrong, meta=meta),
-        replace(BLANK, fs_uuid="f", identity=wrong),
-        replace(BLANK, fs_uuid="f", pending=wrong),
+        replace(BLANK, fs_uuid=F, identity=wrong, meta=meta),
+        replace(BLANK, fs_uuid=F, identity=wrong),
+        replace(BLANK, fs_uuid=F, pending=wrong),
     ]
     if "disk" not in changes:
         wrong_meta = MetaProperties(wrong.cluster_id, wrong.node_id, wrong.directory_id)
         found += [
-            replace(BLANK, fs_uuid="f", identity=right, meta=wrong_meta),
+            replace(BLANK, fs_uuid=F, identity=right, meta=wrong_meta),
             replace(BLANK, meta=wrong_meta),
         ]
     for seen in found:
@@ -127,7 +135,7 @@ def test_identity_mix_ups_are_refused_whatever_else_is_there(
         assert str(next(iter(changes.values()))) in judgement.reason
 
 
-CLEARANCE = Clearance(disk="disk0", directory_id="d", fs_uuid="g", pv_uid="p", expires=100)
+CLEARANCE = Clearance(disk="disk0", directory_id="d", fs_uuid=G, pv_uid="p", expires=100)
 
 
 @pytest.mark.parametrize(

@@ -84,6 +84,8 @@ def look(layout: Layout, disk: Expected, reference: int, *, probe: bool) -> Foun
             found = replace(found, writable=_probe(mount))
     except FileNotFoundError:
         return found
+    except PermissionError:
+        return replace(found, writable=False)
     except OSError as error:
         # Whatever a mounted disk answers to a mere look is the disk's own trouble.
         return replace(found, mounted=True, error=os.strerror(error.errno or 0))
@@ -107,8 +109,13 @@ def _about_filesystem(found: Found, mount: str, device: int) -> Found:
         total_bytes=sizes.f_blocks * sizes.f_frsize,
         used_bytes=(sizes.f_blocks - sizes.f_bfree) * sizes.f_frsize,
         readonly=bool(sizes.f_flag & os.ST_RDONLY),
-        writable=os.access(mount, os.W_OK | os.X_OK),
+        writable=_may_write(mount) and _may_write(f"{mount}/{names.LOG_SUBDIR}"),
     )
+
+
+def _may_write(folder: str) -> bool:
+    """Whether files can be made in a folder, as far as permissions go; a folder that is yet to be made counts."""
+    return os.access(folder, os.W_OK | os.X_OK) or not os.path.lexists(folder)
 
 
 def _source(mounted: filesystem.Mount | None) -> str | None:

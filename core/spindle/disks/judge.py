@@ -1,12 +1,16 @@
 """What may be done with a disk that was found: use it, format it, start without it, or refuse to start (rule 7)."""
 
+import re
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Final
 
 from spindle.disks import facts
 from spindle.disks.facts import Clearance, Expected, Found
 from spindle.disks.identity import Identity, MetaProperties
+
+_UUID: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
 class Verdict(StrEnum):
@@ -122,13 +126,27 @@ def _mix_up(expected: Expected, found: Found) -> Judgement | None:
     if found.meta is not None and (other := _other(expected, found.meta)) is not None:
         return foreign(f"where {expected.disk} should be, meta.properties names {other}", put_back)
     ours = found.identity is not None or found.meta is not None
-    if ours and expected.fs_uuid is not None and found.fs_uuid not in {None, expected.fs_uuid}:
+    if ours and _another_filesystem(expected.fs_uuid, found.fs_uuid):
         return foreign(
             f"{expected.disk} carries the right identity, but is file system {found.fs_uuid}; the one that was formatted "
             f"is {expected.fs_uuid}: a copy may lack records that were acknowledged since",
             "put the original back, or wipe the copy",
         )
     return None
+
+
+def _another_filesystem(recorded: str | None, found: str | None) -> bool:
+    """Whether two file systems are surely not the same one.
+
+    Only real UUIDs prove that: a stand-in may change with a reboot, or become a UUID with a newer kernel.
+    """
+    return (
+        recorded is not None
+        and found is not None
+        and _UUID.fullmatch(recorded) is not None
+        and _UUID.fullmatch(found) is not None
+        and recorded != found
+    )
 
 
 def _other(expected: Expected, carried: Identity | MetaProperties) -> str | None:
