@@ -109,7 +109,7 @@ def run_all(chosen: Sequence[Stage]) -> list[Outcome]:
     """Run stages in order, up to and with the first that fails."""
     outcomes: list[Outcome] = []
     for number, stage in enumerate(chosen, 1):
-        if outcomes and outcomes[-1].code:
+        if any(outcome.code for outcome in outcomes):
             outcomes.append(Outcome(stage, 0.0, None))
             continue
         print(f"\n── {number}/{len(chosen)} {stage.name}: {stage.says}", flush=True)
@@ -127,8 +127,8 @@ def summary(name: str, outcomes: Sequence[Outcome]) -> str:
     lines = [f"\n── {name}"]
     for outcome in outcomes:
         word = {None: "not run", 0: "ok"}.get(outcome.code, "FAILED")
-        time_taken = "" if outcome.code is None else f"{outcome.seconds:8.1f} s"
-        lines.append(f"   {outcome.stage.name:<{width}}  {word:<8}{time_taken}")
+        seconds = "" if outcome.code is None else f"{outcome.seconds:8.1f} s"
+        lines.append(f"   {outcome.stage.name:<{width}}  {word:<8}{seconds}".rstrip())
     total = sum(outcome.seconds for outcome in outcomes)
     failed = [outcome.stage.name for outcome in outcomes if outcome.code]
     lines.append(f"── {name}: {f'FAILED at {failed[0]}' if failed else 'all ok'}, {total:.0f} s in all")

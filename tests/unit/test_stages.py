@@ -1,0 +1,68 @@
+import sys
+
+import pytest
+
+from tools import stages
+from tools.stages import Outcome, Stage
+
+
+def stage(name: str, program: str = "") -> Stage:
+    return Stage(name, f"does {name}", (sys.executable, "-c", program))
+
+
+def test_after_the_first_failure_nothing_more_is_run() -> None:
+    chosen = [stage("one"), stage("two", "raise SystemExit(3)"), stage("three"), stage("four")]
+
+    assert [outcome.code for outcome in stages.run_all(chosen)] == [0, 3, None, None]
+
+
+def test_the_summary_names_the_stage_that_failed() -> None:
+    outcomes = [
+        Outcome(stage("one"), 1.25, 0),
+        Outcome(stage("second"), 2.0, 1),
+        Outcome(stage("three"), 0.0, None),
+    ]
+
+    assert stages.summary("test", outcomes).splitlines()[1:] == [
+        "── test",
+        "   one     ok           1.2 s",
+        "   second  FAILED       2.0 s",
+        "   three   not run",
+        "── test: FAILED at second, 3 s in all",
+    ]
+
+
+def test_a_good_run_says_so() -> None:
+    assert stages.summary("test", [Outcome(stage("one"), 1.0, 0)]).endswith("── test: all ok, 1 s in all")
+
+
+def test_a_stage_that_hangs_is_interrupted(monkeypatch: pytest.MonkeyPatch) -> None:
+    hanging = Stage("hang", "hangs", (sys.executable, "-c", "import time; time.sleep(600)"), minutes=0)
+
+    assert stages.run(hanging) == 124
+
+
+def test_every_run_is_made_of_stages_that_exist() -> None:
+    known = stages.stages()
+    for run in stages.RUNS.values():
+        assert set(run) <= known.keys()
+    assert set(stages.RUNS["test-fast"]) < set(stages.RUNS["test"])
+
+
+def test_an_unknown_stage_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        stages.main(["test", "--only", "nonsense"])
+    assert "nonsense" in capsys.readouterr().err
+
+
+def test_chosen_stages_run_in_the_order_that_was_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    ran: list[str] = []
+
+    def note(chosen: Stage) -> int:
+        ran.append(chosen.name)
+        return 0
+
+    monkeypatch.setattr(stages, "run", note)
+
+    assert stages.main(["test-fast", "--only", "unit", "lint"]) == 0
+    assert ran == ["unit", "lint"]
