@@ -36,7 +36,7 @@ def part(lock: str, wanted: set[str]) -> list[str]:
     if missing:
         raise SystemExit(f"requirements.lock lacks {', '.join(sorted(missing))}: regenerate it")
     parents = {
-        name: {_normal(each) for each in re.findall(r"^    #(?: via)? +([\w.-]+)$", block, re.M)}
+        name: {_normal(each) for each in re.findall(r"^    #(?: via)? +([\w.-]+)$", block, re.MULTILINE)}
         for name, block in blocks.items()
     }
     found = set(wanted)

@@ -127,7 +127,7 @@ class Actor:
     async def _dispatch(self, action: Action) -> None:
         match action:
             case Create():
-                await self._kube.create(action.object, self._namespace)
+                await self._create(action.object)
             case Apply():
                 await self._kube.apply(action.object, self._namespace)
             case Patch():
@@ -155,6 +155,35 @@ class Actor:
                 await self._gate.elect_preferred(action.partitions)
             case _:
                 raise ValueError(f"no way to carry out {type(action).__name__}")
+
+    async def _create(self, obj: Mapping[str, Any]) -> None:
+        try:
+            await self._kube.create(obj, self._namespace)
+        except ApiError as error:
+            if not error.conflict or not await self._reclaimed(obj):
+                raise
+
+    async def _reclaimed(self, obj: Mapping[str, Any]) -> bool:
+        """Put back the labels of an object of ours that was there all along: lists go by label, so it was not seen.
+
+        Ours is what this very KafkaCluster owns, and the identity record, which nobody owns.
+        """
+        kind, name = KINDS[obj["kind"]], obj["metadata"]["name"]
+        live = await self._kube.find(kind, self._namespace, name)
+        if live is None:
+            return False
+        owners = {owner["uid"] for owner in live["metadata"].get("ownerReferences") or ()}
+        if self._uid not in owners and not (
+            kind.kind == "ConfigMap" and name == names.identity_map(self._name)
+        ):
+            return False
+        wanted = obj["metadata"].get("labels") or {}
+        there = live["metadata"].get("labels") or {}
+        missing = {key: value for key, value in wanted.items() if there.get(key) != value}
+        if missing:
+            body = {"metadata": {"uid": live["metadata"]["uid"], "labels": missing}}
+            await self._kube.patch(kind, self._namespace, name, body)
+        return bool(missing)
 
     async def _patch(self, action: Patch) -> None:
         body = dict(action.body)
