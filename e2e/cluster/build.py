@@ -34,6 +34,7 @@ class BuildError(RuntimeError):
     """Something could not be built or fetched; the message carries the end of what the tool said."""
 
 
+_DIES_WITH_US: Final = ("setpriv", "--pdeathsig", "KILL", "--")
 _GO: Final = PACKAGE / "go"
 _HELM_PACKAGE: Final = "helm.sh/helm/v4"
 
@@ -154,13 +155,13 @@ def locked(name: str) -> Iterator[None]:
 
 
 def run(what: str, *command: str | Path, cwd: Path | None = None, env: dict[str, str] | None = None) -> str:
-    """Run a tool to its end and return what it printed.
+    """Run a tool to its end and return what it printed. It dies with us.
 
     Raises:
         BuildError: it failed.
     """
     done = subprocess.run(
-        command,
+        [*_DIES_WITH_US, *command],
         cwd=cwd,
         env={**os.environ, **(env or {})},
         stdin=subprocess.DEVNULL,
@@ -201,7 +202,7 @@ def _go_build(what: str, package: str, output: Path, flags: str = "", source: Pa
     listed = run(what, "go", "list", "-deps", package, cwd=source, env=env)
     say(f"{what}: compiling (once; minutes on a slow machine)")
     progress = Progress(f"{what}: compiling packages", len(listed.splitlines()))
-    command = ["go", "build", "-v", "-ldflags", f"-s -w {flags}", "-o", str(output), package]
+    command = [*_DIES_WITH_US, "go", "build", "-v", "-ldflags", f"-s -w {flags}", "-o", str(output), package]
     said: list[str] = []
     with subprocess.Popen(command, cwd=source, env=env, stderr=subprocess.PIPE, text=True) as process:
         for line in process.stderr or ():

@@ -151,6 +151,7 @@ def _make_debian(name: str) -> None:
         shutil.rmtree(root / waste)
         (root / waste).mkdir()
     (root / "var/cache/apt/archives/partial").mkdir()
+    _buildah("rm", "--all")  # what an interrupted build left
     container = _buildah("from", "scratch").strip()
     _buildah("copy", "--quiet", container, str(root), "/")
     _buildah("commit", "--quiet", "--rm", container, name)

@@ -3,7 +3,6 @@
 import json
 import os
 import shutil
-import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,7 +16,7 @@ from e2e.cluster.layout import CONTROL_ADDRESS, DOMAIN, PAUSE_IMAGE, ZONE_LABEL,
 from e2e.cluster.paths import CHECKOUT
 from e2e.cluster.procs import Process, spawn
 from e2e.cluster.proxy import proxy_config
-from e2e.cluster.system import run
+from e2e.cluster.system import CommandError, run
 from e2e.cluster.waiting import wait_for
 
 # Left for the machine itself when its memory is divided among the nodes.
@@ -260,8 +259,8 @@ class OffError(RuntimeError):
 def clone(source: Path, target: Path) -> None:
     """Copy a containerd folder: its data by hard links, as nobody ever writes to it, its databases for real."""
     try:
-        subprocess.run(["cp", "-al", source, target], check=True, capture_output=True)
-    except subprocess.CalledProcessError:  # another file system: everything for real
+        run("cp", "-al", source, target)
+    except CommandError:  # another file system: everything for real
         shutil.rmtree(target, ignore_errors=True)
         run("cp", "-a", "--reflink=auto", source, target, seconds=600)
         return

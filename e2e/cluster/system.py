@@ -23,6 +23,8 @@ def run(*command: str | Path, stdin: str | None = None, seconds: float = 60) -> 
     """
     arguments = [str(part) for part in command]
     arguments[0] = which(arguments[0]) or arguments[0]
+    # It dies with us: whoever clears up after us must not find it still at work.
+    arguments = ["setpriv", "--pdeathsig", "KILL", "--", *arguments]
     pipe = subprocess.PIPE
     source = subprocess.DEVNULL if stdin is None else pipe
     process = subprocess.Popen(arguments, stdin=source, stdout=pipe, stderr=pipe, text=True)
@@ -30,9 +32,9 @@ def run(*command: str | Path, stdin: str | None = None, seconds: float = 60) -> 
         output, errors = process.communicate(stdin, timeout=seconds)
     except subprocess.TimeoutExpired as late:
         process.kill()  # and not waited for: what a hung disk holds dies when the disk answers
-        raise CommandError(arguments, -1, f"not done after {seconds:g} s") from late
+        raise CommandError(arguments[4:], -1, f"not done after {seconds:g} s") from late
     if process.returncode != 0:
-        raise CommandError(arguments, process.returncode, errors or output)
+        raise CommandError(arguments[4:], process.returncode, errors or output)
     return output
 
 
