@@ -173,6 +173,6 @@ def _stays(plan: Plan, r: int) -> str:
     fill = plan.after[d] / s.capacity[d]
     if plan.after[d] > p.hi[d] * (1 + 1e-6):
         return f"{here}, which ends at {fill:.1%} above its band ({_band(plan, d)}): no legal target helped"
-    if plan.after[d] < s.used[d]:
+    if s.used[d] > p.hi[d] * (1 + 1e-6):
         return f"{here}: other logs bring it from {_fill(plan, d)} into its band ({fill:.1%}) for fewer bytes"
     return f"{here}: that ends at {fill:.1%}, inside its band ({_band(plan, d)}), and nothing is gained by moving it"

@@ -155,7 +155,7 @@ def plan(
         reason=np.array([x.reason for x in at], np.int64), peak=chosen.schedule.peak,
         bound=bound(problem, snapshot.used).bytes,
         points=curve(problem, chosen.steps, chosen.schedule), dropped=len(steps) - len(chosen.steps),
-        leader=leader, unreached=_unreached(problem, where),
+        leader=leader, unreached=_unreached(problem, where, len(steps) - len(chosen.steps)),
     )  # fmt: skip
 
 
@@ -224,8 +224,13 @@ def _net(problem: Problem, steps: list[Step]) -> list[Step]:
     return state.steps
 
 
-def _unreached(problem: Problem, where: Ints) -> tuple[str, ...]:
+def _unreached(problem: Problem, where: Ints, dropped: int) -> tuple[str, ...]:
     """What is not as wanted once the plan is done, with the reason and the way out."""
+    if dropped:
+        return (
+            *problem.notes,
+            f"{dropped:,} moves of the full plan are beyond the budget; allow more and plan again",
+        )
     s = problem.snapshot
     state = State(problem, where)
     found = list(problem.notes)

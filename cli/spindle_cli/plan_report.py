@@ -1,0 +1,180 @@
+"""The report: one HTML file that needs nothing else, in light and dark, for people who decide whether to run a plan."""
+
+from html import escape
+from pathlib import Path
+
+import numpy as np
+
+from spindle.placement.explain import TITLES, explain, human
+from spindle.placement.planner import Plan
+from spindle.placement.problem import Budget
+from spindle.placement.snapshot import Floats
+from spindle.placement.state import Reason
+from spindle_cli import plan_charts as charts
+
+_ROWS = 25  # moves in the table
+
+_STYLE = """
+:root{--ink:#1c2430;--soft:#667085;--line:#d9dee6;--paper:#fbfcfd;--card:#fff;--in:#cfd8dc;--gone:#1c2430;
+--lo1:#bfdbf7;--lo2:#85bdf0;--lo3:#4a97df;--lo4:#1f6fc0;--hi1:#fbd9a6;--hi2:#f7ad52;--hi3:#ea7324;--hi4:#c53a16;
+--accent:#12805c;--area:#12805c22;--before:#9aa4b2;--band:#12805c14;--bar:#8fb8a9;--peak:#ea7324}
+@media(prefers-color-scheme:dark){:root{--ink:#e7ebf0;--soft:#98a2b3;--line:#323b48;--paper:#12161c;--card:#1a2029;
+--in:#3a4450;--gone:#e7ebf0;--lo1:#27435e;--lo2:#2d6191;--lo3:#3d8ad0;--lo4:#79b8f5;--hi1:#5a4322;--hi2:#96611f;
+--hi3:#e07a2c;--hi4:#ff6a3d;--accent:#3ecf9b;--area:#3ecf9b26;--before:#7b8696;--band:#3ecf9b1c;--bar:#3f7a66}}
+*{box-sizing:border-box}body{margin:0;background:var(--paper);color:var(--ink);
+font:15px/1.5 system-ui,-apple-system,"Segoe UI",Roboto,sans-serif}
+main{max-width:1040px;margin:0 auto;padding:36px 20px 60px}h1{font-size:27px;line-height:1.25;margin:0 0 6px}
+h2{font-size:18px;margin:40px 0 4px}p{margin:4px 0 12px;color:var(--soft);max-width:75ch}
+.lead{font-size:16px}.tiles{display:grid;grid-template-columns:repeat(auto-fit,minmax(190px,1fr));gap:12px;margin:22px 0}
+.tile{background:var(--card);border:1px solid var(--line);border-radius:8px;padding:13px 15px}
+.tile b{display:block;font-size:23px;font-variant-numeric:tabular-nums;line-height:1.3}
+.tile span{color:var(--soft);font-size:13px}
+.card{background:var(--card);border:1px solid var(--line);border-radius:8px;padding:16px;overflow-x:auto;margin-bottom:12px}
+svg{display:block;width:100%;height:auto;min-width:560px}svg text{fill:var(--ink);font-size:12px}svg .small{fill:var(--soft);font-size:11px}
+.in{fill:var(--in)}.gone{fill:var(--gone)}.lo1{fill:var(--lo1)}.lo2{fill:var(--lo2)}.lo3{fill:var(--lo3)}.lo4{fill:var(--lo4)}
+.hi1{fill:var(--hi1)}.hi2{fill:var(--hi2)}.hi3{fill:var(--hi3)}.hi4{fill:var(--hi4)}
+.axis{stroke:var(--line)}.line{fill:none;stroke-width:2}.before{stroke:var(--before)}.after{stroke:var(--accent)}
+.line.peak{stroke:var(--peak)}.dot{fill:var(--accent)}.dot.peak{fill:var(--peak)}.area{fill:var(--area)}.band{fill:var(--band)}
+.bar{fill:var(--bar)}.bound{stroke:var(--soft);stroke-dasharray:4 3}
+.legend{display:flex;gap:16px;flex-wrap:wrap;font-size:13px;color:var(--soft);margin:10px 0}
+.legend i{display:inline-block;width:12px;height:12px;border-radius:2px;margin-right:5px;vertical-align:-1px}
+h3{font-size:14px;margin:0 0 8px;color:var(--soft);font-weight:600}
+table{border-collapse:collapse;width:100%;font-size:13px}th{text-align:left;color:var(--soft);font-weight:600}
+th,td{padding:7px 10px 7px 0;border-bottom:1px solid var(--line);vertical-align:top}td.n,th.n{text-align:right;white-space:nowrap;
+font-variant-numeric:tabular-nums}td.s{white-space:nowrap}.warn{border-left:4px solid var(--hi3)}.warn li{margin:4px 0}ul{margin:6px 0;padding-left:20px}
+footer{margin-top:44px;color:var(--soft);font-size:13px;overflow-wrap:anywhere}code{font-size:12px}
+"""
+
+
+def write_report(plan: Plan, budget: Budget, path: Path) -> None:
+    """Write the report of a plan."""
+    path.write_text(page(plan, budget), encoding="utf-8")
+
+
+def page(plan: Plan, budget: Budget) -> str:
+    """The whole page."""
+    parts = [_head(plan), _tiles(plan, budget), _unreached(plan), _maps(plan)]
+    if len(plan.replica):
+        parts += [_curve(plan), _moves(plan), _waves(plan, budget)]
+    parts.append(_foot(plan, budget))
+    return (
+        '<!doctype html><html lang="en"><head><meta charset="utf-8">'
+        '<meta name="viewport" content="width=device-width,initial-scale=1">'
+        f"<title>Rebalance plan</title><style>{_STYLE}</style></head><body><main>{''.join(parts)}</main></body></html>"
+    )
+
+
+def _fill(plan: Plan, used: Floats) -> Floats:
+    fill: Floats = (used / plan.problem.snapshot.capacity)[plan.problem.usable]
+    return fill if len(fill) else np.zeros(1)
+
+
+def _head(plan: Plan) -> str:
+    s = plan.problem.snapshot
+    before, after = _fill(plan, s.used), _fill(plan, plan.after)
+    if not len(plan.replica):
+        title = "Nothing to move" if not plan.unreached else "Nothing can be moved"
+        text = f"Dirs are {before.min():.0%} to {before.max():.0%} full."
+    else:
+        title = f"{human(float(plan.bytes.sum()))} in {len(plan.replica):,} moves"
+        text = (
+            f"Dirs go from {before.min():.0%}-{before.max():.0%} to {after.min():.0%}-{after.max():.0%} full. "
+            f"No plan could do this with less than {human(plan.bound)}; this one needs {plan.ratio - 1:.2%} more."
+        )
+        if plan.unreached:
+            text = text.split(" No plan")[0]
+    where = f"{len(s.broker):,} brokers, {len(s.rack_names)} racks, {len(s.capacity):,} dirs, {len(s.topic):,} replicas"
+    return f'<h1>{escape(title)}</h1><p class="lead">{escape(text)}<br>{escape(where)}.</p>'
+
+
+def _tiles(plan: Plan, budget: Budget) -> str:
+    s = plan.problem.snapshot
+    total = float(s.size.sum()) or 1.0
+    hours = plan.seconds(budget) / 3600
+    tiles = [
+        (f"{float(plan.bytes.sum()) / total:.2%}", "of all bytes are copied"),
+        (
+            (f"{plan.ratio:.4f}", "of the least bytes that any plan needs")
+            if not plan.unreached
+            else (human(plan.bound), "at least, to reach every band")
+        ),
+        (human(plan.bytes_inter), f"between brokers, {human(plan.bytes_intra)} inside"),
+        (f"{len(plan.peak)} waves", f"about {hours:.1f} h at {human(budget.bytes_per_second)}/s per broker"),
+        (f"{plan.peak.max():.1%}" if len(plan.peak) else "-", "highest fill of any dir on the way"),
+        (f"{len(plan.leader):,}", "preferred leaders change, at no cost"),
+    ]
+    cells = "".join(
+        f'<div class="tile"><b>{escape(big)}</b><span>{escape(text)}</span></div>' for big, text in tiles
+    )
+    return f'<div class="tiles">{cells}</div>'
+
+
+def _unreached(plan: Plan) -> str:
+    items = [escape(text) for text in plan.unreached]
+    if not items:
+        return ""
+    return f'<div class="card warn"><h3>Not reached</h3><ul><li>{"</li><li>".join(items)}</li></ul></div>'
+
+
+def _maps(plan: Plan) -> str:
+    legend = "".join(
+        f'<span><i style="background:var(--{css})"></i>{text}</span>'
+        for css, text in (
+            ("lo4", "far below its band"), ("lo2", "below"), ("in", "in its band"), ("hi2", "above"),
+            ("hi4", "far above"), ("gone", "to be emptied"),
+        )
+    )  # fmt: skip
+    before = charts.heat_map(plan, plan.problem.snapshot.used, "Dirs before")
+    after = charts.heat_map(plan, plan.after, "Dirs after")
+    return (
+        "<h2>Every dir, before and after</h2><p>A block per rack, a row per broker, a cell per dir. Point at a cell for its numbers.</p>"
+        f'<div class="legend">{legend}</div><div class="card"><h3>Before</h3>{before}</div>'
+        f'<div class="card"><h3>After</h3>{after}</div>'
+        '<h2>How full dirs are</h2><div class="legend"><span><i style="background:var(--before)"></i>before</span>'
+        f'<span><i style="background:var(--accent)"></i>after</span></div><div class="card">{charts.distribution(plan)}</div>'
+    )
+
+
+def _curve(plan: Plan) -> str:
+    return (
+        "<h2>What each byte buys</h2><p>Bytes outside the bands, summed over dirs and brokers, against bytes moved; a point per wave. "
+        f'Stop after any wave and keep what is gained.</p><div class="card">{charts.gain_curve(plan)}</div>'
+    )
+
+
+def _moves(plan: Plan) -> str:
+    rows = []
+    for k in np.argsort(-plan.bytes, kind="stable")[:_ROWS].tolist():
+        line = explain(plan, k)
+        rows.append(
+            f'<tr><td class="s">{escape(line.partition)}</td><td class="n">{human(line.size)}</td>'
+            f'<td class="s">{escape(line.source)}<br>→ {escape(line.target)}</td><td class="n">{line.wave + 1}</td>'
+            f"<td><b>{escape(line.reason)}</b>: {escape(line.why)}</td></tr>"
+        )
+    reasons: dict[str, list[float]] = {}
+    for k in range(len(plan.replica)):
+        reasons.setdefault(TITLES[Reason(int(plan.reason[k]))], []).append(float(plan.bytes[k]))
+    summary = ", ".join(f"{name}: {len(x):,} ({human(sum(x))})" for name, x in reasons.items())
+    return (
+        f"<h2>The largest moves</h2><p>All moves by reason: {escape(summary)}.</p>"
+        '<div class="card"><table><thead><tr><th>Replica</th><th class="n">Size</th><th>From, to</th><th class="n">Wave</th>'
+        f"<th>Why</th></tr></thead><tbody>{''.join(rows)}</tbody></table></div>"
+    )
+
+
+def _waves(plan: Plan, budget: Budget) -> str:
+    each = f"{human(budget.bytes_per_second)}/s"
+    return (
+        "<h2>Waves</h2><p>Moves of a wave run side by side. Bars: bytes. Line: the fullest dir while the wave runs, every "
+        f"arriving log counted before the leaving ones are gone. Times above are for {each} per broker.</p>"
+        f'<div class="card">{charts.waves(plan)}</div>'
+    )
+
+
+def _foot(plan: Plan, budget: Budget) -> str:
+    g = plan.problem.goals
+    limits = f"dirs ±{g.dir_band:.0%}, brokers ±{g.broker_band:.0%} of the mean fill ({plan.problem.mean:.1%}), mark {g.mark:.0%}, "
+    limits += f"incoming limit {g.incoming_limit:.0%}"
+    if budget.max_bytes is not None:
+        limits += f", at most {human(budget.max_bytes)}"
+    return f"<footer>Goals: {escape(limits)}.<br>Snapshot <code>{plan.digest}</code></footer>"
