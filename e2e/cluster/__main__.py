@@ -5,13 +5,14 @@ import os
 import sys
 
 from e2e.cluster.apiserver import KubectlError
-from e2e.cluster.build import BuildError
+from e2e.cluster.build import BuildError, ensure_helm
 from e2e.cluster.debian import MissingProgramError
 from e2e.cluster.disks import parse_size
 from e2e.cluster.layout import LayoutError
 from e2e.cluster.state import Options
 from e2e.cluster.system import CommandError
-from e2e.cluster.testbed import Testbed, TestbedError
+from e2e.cluster.template import ensure_template
+from e2e.cluster.testbed import Testbed, TestbedError, prepare
 
 
 def parser() -> argparse.ArgumentParser:
@@ -26,6 +27,9 @@ def parser() -> argparse.ArgumentParser:
     up.add_argument("--disks", type=int, default=3, help="data disks per node")
     up.add_argument("--disk-size", type=parse_size, default=parse_size("100Gi"), help="images are sparse")
     up.add_argument("--file-system", choices=("xfs", "ext4"), default="xfs")
+    commands.add_parser(
+        "build", help="build and fetch all that up and the demo need, without starting anything"
+    )
     commands.add_parser("down", help="take it away, or what a killed one left")
     commands.add_parser("status", help="what there is")
     kubectl = commands.add_parser("kubectl", help="kubectl as administrator")
@@ -63,6 +67,9 @@ def run(testbed: Testbed, asked: argparse.Namespace) -> None:
     match asked.command:
         case "up":
             testbed.up(Options(asked.nodes, asked.zones, asked.disks, asked.disk_size, asked.file_system))
+        case "build":
+            ensure_template(prepare()[2])
+            ensure_helm()
         case "down":
             testbed.down()
         case "kubectl":

@@ -44,11 +44,8 @@ def make(path: str) -> None:
 
 def remove(path: str) -> None:
     """Remove a group and all below it, in every hierarchy. It must hold no process."""
-    for root in hierarchies():
-        if not (root / path).is_dir():
-            continue
-        for folder, _, _ in os.walk(root / path, topdown=False):
-            Path(folder).rmdir()
+    # The kernel calls a group busy for a moment after its last process died.
+    wait_for(f"control group {path} to go", lambda: _try_remove(path), seconds=10, every=0.05)
 
 
 def exists(path: str) -> bool:
@@ -90,6 +87,16 @@ def kill_all(path: str, seconds: float = 20) -> None:
     wait_for(
         f"end of all processes in {path}", none_left, seconds=seconds, every=0.05, detail=lambda: _names(path)
     )
+
+
+def _try_remove(path: str) -> bool:
+    try:
+        for root in hierarchies():
+            for folder, _, _ in os.walk(root / path, topdown=False):
+                Path(folder).rmdir()
+    except OSError:
+        return False
+    return True
 
 
 def _names(path: str) -> str:
