@@ -19,7 +19,6 @@ from e2e.cluster.pki import Authority
 from e2e.cluster.procs import Process, spawn
 from e2e.cluster.waiting import wait_for
 
-
 _PREFIX: Final = "spindle-apiserver-"
 
 

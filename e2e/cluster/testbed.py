@@ -96,12 +96,10 @@ class Testbed(Faults):
     def down(self) -> None:
         """Take everything away. Nothing of it is left afterwards, whatever state it was in."""
         with self._locked():
-            if not cleanup.leftovers(self.layout):
-                say("nothing to take down")
-                return
+            there = bool(cleanup.leftovers(self.layout))
             self._clear("taking the testbed down")
-        self.layout.lock.unlink(missing_ok=True)
-        say("down")
+            self.layout.lock.unlink(missing_ok=True)
+        say("down" if there else "there was nothing to take down")
 
     def is_up(self) -> bool:
         """Whether it was made and its control plane runs."""
