@@ -63,6 +63,8 @@ def stages() -> dict[str, Stage]:
             Stage("chart", "helm lint and the rendered chart", _pytest("tests/chart"), 15),
             Stage("kube", "on a real API server", _pytest("tests/kube", "-m", "kube"), 20),
             Stage("kafka", "on real Kafka processes and disks", _pytest("tests/kafka", "-m", "kafka"), 20),
+            Stage("testbed", "the testbed itself", _pytest("tests/testbed", "-m", "capability"), 15),
+            Stage("faults", "all of the testbed itself", _pytest("tests/testbed", "-m", "e2e"), 30),
             Stage("e2e", "a scenario per capability", _pytest("e2e/scenarios", "-m", "capability", "-v"), 35),
             Stage("scenarios", "every scenario", _pytest("e2e/scenarios", "-m", "e2e", "-v"), 180),
         )
@@ -71,8 +73,8 @@ def stages() -> dict[str, Stage]:
 
 RUNS: dict[str, tuple[str, ...]] = {
     "test-fast": ("format", "lint", "types", "imports", "unit", "chart"),
-    "test": ("format", "lint", "types", "imports", "unit", "chart", "kube", "kafka", "e2e"),
-    "e2e": ("scenarios",),
+    "test": ("format", "lint", "types", "imports", "unit", "chart", "kube", "kafka", "testbed", "e2e"),
+    "e2e": ("faults", "scenarios"),
 }
 
 

@@ -44,6 +44,7 @@ def _start(*arguments: str) -> subprocess.Popen[str]:
     return subprocess.Popen(command, env=env, stderr=subprocess.PIPE, text=True)
 
 
+@pytest.mark.capability
 def test_up_works_twice_and_down_leaves_nothing(bed: Testbed, layout: Layout) -> None:
     assert not traces(layout)
     bed.up(SMALL)
@@ -59,7 +60,14 @@ def test_up_works_twice_and_down_leaves_nothing(bed: Testbed, layout: Layout) ->
     bed.down()  # nothing to do is no error
 
 
-@pytest.mark.parametrize("moment", ["network and control plane", "2 nodes in 2 zones", "volumes"])
+@pytest.mark.parametrize(
+    "moment",
+    [
+        "network and control plane",
+        "2 nodes in 2 zones",
+        pytest.param("volumes", marks=pytest.mark.capability),
+    ],
+)
 def test_killed_in_the_middle_of_up(bed: Testbed, layout: Layout, moment: str) -> None:
     with _start("up", *SMALL_ARGUMENTS) as up:
         said = ""
