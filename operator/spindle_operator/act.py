@@ -97,6 +97,7 @@ class Actor:
 
         Raises:
             LeadershipLostError: before an action, if the lease is lost.
+            ApiError: the API server could not be reached.
         """
         results: list[Result] = []
         for action in actions:
@@ -119,6 +120,8 @@ class Actor:
         try:
             await self._dispatch(action)
         except ApiError as error:
+            if error.status == 0:
+                raise  # no API server: the rest of the pass would only wait for it, action by action
             return Result(action, _outcome(action, error), error.message)
         except (KafkaError, OSError, TimeoutError, RuntimeError, ValueError, KeyError) as error:
             return Result(action, FAILED, f"{type(error).__name__}: {error}")
@@ -248,6 +251,9 @@ class Actor:
 def _outcome(action: Action, error: ApiError) -> str:
     if error.gone:
         return GONE if isinstance(action, (Delete, Evict)) else CONFLICT
+    if error.reason == "AlreadyExists":
+        # Reads are consistent, so this is not one of ours that was overlooked: it lacks our label.
+        return REFUSED
     if error.conflict:
         return CONFLICT
     # 429 of an eviction: a disruption budget says no; 403 and 422: a quota, a policy or validation.

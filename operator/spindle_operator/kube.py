@@ -20,7 +20,7 @@ from kubernetes.aio import config as kubernetes_config
 from kubernetes.aio.client.configuration import Configuration
 
 from spindle.cluster import names
-from spindle_operator.kinds import POD, Kind, kind_of
+from spindle_operator.kinds import NODE, POD, Kind, kind_of
 
 log = logging.getLogger(__name__)
 
@@ -119,7 +119,7 @@ class Kube:
     async def items(
         self, kind: Kind, namespace: str | None = None, *, selector: str | None = None
     ) -> list[Json]:
-        """Read all objects of a kind, page by page, without their ``managedFields``.
+        """Read all objects of a kind, page by page.
 
         The read is consistent (no ``resourceVersion=0``): a stale cache could show a pod that is gone, or hide one
         that a former leader made.
@@ -152,7 +152,10 @@ class Kube:
                 # Lists leave out what every item has in common; the plan wants whole objects.
                 item.setdefault("apiVersion", kind.api_version)
                 item.setdefault("kind", kind.kind)
+                # Nobody looks at these, and they are the bulk of large lists: who wrote what, and a node's images.
                 item.get("metadata", {}).pop("managedFields", None)
+                if kind is NODE:
+                    (item.get("status") or {}).pop("images", None)
             yield page
             following = answer.get("metadata", {}).get("continue")
             if not following:

@@ -78,6 +78,7 @@ class Loops:
         if key not in self._loops:
             self._loops[key] = loop = ClusterLoop(self._setup, key, self._gate)
             loop.task.add_done_callback(lambda _: self._ended(key, loop))
+            metrics.CLUSTERS.set(len(self._loops))
         self._loops[key].wake()
 
     def wake(self, namespace: str, name: str) -> None:
@@ -101,6 +102,7 @@ class Loops:
     def _ended(self, key: Key, loop: "ClusterLoop") -> None:
         if self._loops.get(key) is loop:
             del self._loops[key]
+            metrics.CLUSTERS.set(len(self._loops))
         # An event may have come between the loop's last look and its end (deleted and made again).
         if loop.pending and not self._closing:
             self.seen(*key)

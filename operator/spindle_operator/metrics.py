@@ -18,6 +18,7 @@ DURATION: Final = Histogram(
     buckets=(0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120),
 )
 ACTIONS: Final = Counter("spindle_actions", "Actions carried out.", ["type", "outcome"])
+CLUSTERS: Final = Gauge("spindle_clusters", "KafkaClusters that are looked after.")
 LEADER: Final = Gauge("spindle_leader", "1 while this replica leads.")
 WAITING: Final = Gauge("spindle_waiting", "Actions that are held back.", ["cluster", "reason"])
 BROKERS: Final = Gauge("spindle_brokers", "Brokers by state.", ["cluster", "state"])

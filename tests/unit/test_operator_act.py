@@ -14,6 +14,7 @@ from spindle.reconcile.actions import (
     SetPodCondition,
 )
 from spindle_operator.act import CONFLICT, DONE, FAILED, GONE, REFUSED, Actor, LeadershipLostError, describe
+from spindle_operator.kafka import KafkaGate
 from spindle_operator.kube import ApiError
 from tests.unit.operator_fakes import FakeKube, cluster, conflict
 
@@ -21,10 +22,10 @@ POD = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "demo-broker-0"}}
 MAP = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "demo-map"}}
 
 
-class Gate:
+class Gate(KafkaGate):
     def __init__(self, error: Exception | None = None) -> None:
         self.error = error
-        self.asked = []
+        self.asked: list[Any] = []
 
     async def grant_admin(self) -> None:
         self.asked.append("grant")
@@ -83,7 +84,6 @@ async def test_other_failures_do_not_hold_up_the_rest() -> None:
         pytest.param(409, CONFLICT, id="another one by now"),
         pytest.param(429, REFUSED, id="a budget forbids"),
         pytest.param(500, FAILED, id="server error"),
-        pytest.param(0, FAILED, id="no answer"),
     ],
 )
 async def test_outcomes_of_an_eviction(status: int, outcome: str) -> None:
@@ -91,6 +91,21 @@ async def test_outcomes_of_an_eviction(status: int, outcome: str) -> None:
     kube.failures = {"evict": ApiError(status, "Reason", "why")}
     (result,) = await actor(kube).run([Evict(pod="p", uid="u", resource_version="3")])
     assert result.outcome == outcome
+
+
+async def test_without_an_api_server_the_pass_ends() -> None:
+    kube = FakeKube()
+    kube.failures = {"apply": ApiError(0, "ClientConnectorError", "nobody there")}
+    with pytest.raises(ApiError):
+        await actor(kube).run([Apply(object=MAP), Create(object=POD)])
+    assert not kube.done("create")
+
+
+async def test_a_name_that_is_taken_is_told() -> None:
+    kube = FakeKube()
+    kube.failures = {"create": ApiError(409, "AlreadyExists", "exists")}
+    (result,) = await actor(kube).run([Create(object=POD)])
+    assert result.outcome == REFUSED
 
 
 async def test_patches_carry_their_preconditions() -> None:
