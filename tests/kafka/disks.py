@@ -4,9 +4,11 @@ import contextlib
 import fcntl
 import os
 import subprocess
+import time
 from pathlib import Path
 
 _LOOP_CTL_REMOVE = 0x4C81
+_RELEASE_SECONDS = 30.0
 SIZE = 320 * 2**20  # the least that mkfs.xfs makes is 300 MB
 
 
@@ -36,7 +38,17 @@ class Disk:
     def mount(self, at: Path, *options: str) -> None:
         assert self.at is None
         at.mkdir(parents=True, exist_ok=True)
-        run("mount", "-o", ",".join(("loop", *options)), self.image, at)
+        deadline = time.monotonic() + _RELEASE_SECONDS
+        while True:
+            try:
+                run("mount", "-o", ",".join(("loop", *options)), self.image, at)
+            except RuntimeError:
+                # Somebody's mount namespace may have been cloned from ours, and keep what we have unmounted for a while.
+                if time.monotonic() > deadline:
+                    raise
+                time.sleep(0.5)  # noqa: TID251 - a poll with a deadline
+            else:
+                break
         self.at = at
 
     def unmount(self) -> None:

@@ -92,7 +92,7 @@ def pod(name: str, **labels: str) -> dict[str, Any]:
 async def test_lists_come_in_pages_and_whole(
     kube: Kube, namespace: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(kube_module, "_PAGE", 10)
+    monkeypatch.setattr("spindle_operator.kube._PAGE", 10)
     for number in range(35):
         await kube.create(config_map(f"m{number}"), namespace)
     await kube.create({**config_map("other"), "metadata": {"name": "other"}}, namespace)

@@ -4,10 +4,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from spindle_operator.kinds import Kind
-from spindle_operator.kube import ApiError
+from spindle_operator.kube import ApiError, Kube
 
 
-class FakeKube:
+class FakeKube(Kube):
     """Records what is asked for; answers from a table of failures, else with an echo.
 
     Attributes:

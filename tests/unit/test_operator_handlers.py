@@ -5,11 +5,12 @@ import pytest
 from spindle_operator import handlers
 from spindle_operator.handlers import Digests, cluster_of, wake
 from spindle_operator.kinds import KAFKA_BROKER, KAFKA_CLUSTER, NODE, POD
+from spindle_operator.loop import Loops
 
 
-class Loops:
+class Recorder(Loops):
     def __init__(self) -> None:
-        self.calls = []
+        self.calls: list[tuple[str, ...]] = []
 
     def seen(self, namespace: str, name: str) -> None:
         self.calls.append(("seen", namespace, name))
@@ -21,7 +22,7 @@ class Loops:
         self.calls.append(("all",))
 
 
-def obj(**more: Any) -> dict:
+def obj(**more: Any) -> dict[str, Any]:
     return {"metadata": {"name": "x", "namespace": "ns", "uid": "u", "resourceVersion": "1"}, **more}
 
 
@@ -37,7 +38,7 @@ def obj(**more: Any) -> dict:
     ],
 )
 def test_whom_an_event_wakes(kind: Any, body: Any, calls: Any) -> None:
-    loops = Loops()
+    loops = Recorder()
     wake(loops, kind, body)
     assert loops.calls == calls
 
@@ -48,7 +49,7 @@ def test_a_label_names_the_cluster() -> None:
     assert cluster_of(body) == "demo"
 
 
-def node(ready: str = "True", beat: str = "1", zone: str = "a") -> dict:
+def node(ready: str = "True", beat: str = "1", zone: str = "a") -> dict[str, Any]:
     return {
         "metadata": {"name": "n", "uid": "u", "resourceVersion": beat, "labels": {"zone": zone}},
         "status": {

@@ -3,6 +3,7 @@
 import asyncio
 import ssl
 import uuid
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,7 @@ from kafka.protocol.admin import (
     DescribeTopicPartitionsResponse,
 )
 
-from spindle.cluster.view import Voter
+from spindle.cluster.view import KafkaView, Voter
 from spindle_operator import kafka
 from spindle_operator.kafka import (
     Access,
@@ -48,7 +49,7 @@ def replica(node: int, behind_ms: int | None = 0, end: int = 100) -> Replica:
     )
 
 
-def state(voters: list, observers: list = ()) -> State:
+def state(voters: list[Any], observers: Sequence[Any] = ()) -> State:
     return State(leader_id=9000, error_code=0, current_voters=voters, observers=list(observers))
 
 
@@ -83,7 +84,7 @@ def test_whose_metadata_is_asked_for(observers: Any, reachable: Any, chosen: Any
     assert freshest(state([replica(9000)], observers), reachable) == chosen
 
 
-def partition(elr: list | None) -> DescribeTopicPartitionsResponse:
+def partition(elr: list[int] | None) -> Any:
     return DescribeTopicPartitionsResponse.DescribeTopicPartitionsResponseTopic.DescribeTopicPartitionsResponsePartition(
         error_code=0,
         partition_index=3,
@@ -214,7 +215,7 @@ class FakeLink:
         self.clean = True
 
     def look(self, *, ask_rights: bool) -> Any:
-        return kafka.KafkaView(cluster_id="c"), ask_rights, self.clean
+        return KafkaView(cluster_id="c"), ask_rights, self.clean
 
     def close(self) -> None:
         pass

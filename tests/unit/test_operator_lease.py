@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 
 from spindle_operator import lease as lease_module
-from spindle_operator.kube import ApiError
+from spindle_operator.kube import ApiError, Kube
 from spindle_operator.lease import DEADLINE, DURATION, Elector
 
 
-class Store:
+class Store(Kube):
     """One Lease, as the API server would keep it."""
 
     def __init__(self) -> None:
@@ -18,7 +18,9 @@ class Store:
         self.version = 0
         self.down = False
 
-    async def request(self, method: str, _path: str, body: Any = None, **_: Any) -> Any:
+    async def request(
+        self, method: str, path: str, query: Any = None, body: Any = None, *_: Any, **__: Any
+    ) -> Any:
         if self.down:
             raise ApiError(0, "ClientConnectorError", "nobody there")
         if method == "GET":
@@ -30,9 +32,10 @@ class Store:
         if method == "PUT" and body["metadata"]["resourceVersion"] != str(self.version):
             raise ApiError(409, "Conflict", "changed")
         self.version += 1
-        self.lease = json.loads(json.dumps(body))
-        self.lease["metadata"]["resourceVersion"] = str(self.version)
-        return self.lease
+        lease: dict[str, Any] = json.loads(json.dumps(body))
+        lease["metadata"]["resourceVersion"] = str(self.version)
+        self.lease = lease
+        return lease
 
 
 @pytest.fixture
@@ -113,10 +116,11 @@ async def test_a_holder_that_was_overtaken_notices_and_does_not_release_the_othe
     assert await first._renew(DEADLINE) is False
     first._renewed_at = clock.now
     await first.release()
+    assert store.lease is not None
     assert store.lease["spec"]["holderIdentity"] == "second"
 
 
-async def test_of_two_that_create_it_at_once_one_leads(clock: Any) -> None:
+async def test_of_two_that_create_it_at_once_one_leads(clock: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     store = Store()
     first, second = elector(store, "first"), elector(store, "second")
 
@@ -124,7 +128,7 @@ async def test_of_two_that_create_it_at_once_one_leads(clock: Any) -> None:
         return None
 
     await first._try_acquire()
-    second._read = nothing
+    monkeypatch.setattr(second, "_read", nothing)
     await second._try_acquire()
     assert first.leading
     assert not second.leading

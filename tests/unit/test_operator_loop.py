@@ -43,7 +43,7 @@ class World:
         self.decide = Deciding()
         self.health = Health()
         self.leads = True
-        self.lost = []
+        self.lost: list[bool] = []
         self.loops = Loops(
             Setup(
                 kube=self.kube,
@@ -147,7 +147,9 @@ async def test_a_cluster_that_is_not_there_ends_the_loop(world: World) -> None:
     assert world.health.ages() == {}
 
 
-async def test_a_cluster_made_again_while_its_loop_ends_gets_a_new_one(world: World) -> None:
+async def test_a_cluster_made_again_while_its_loop_ends_gets_a_new_one(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
     del world.kube.objects[PATH]
     world.loops.seen("ns", "demo")
     loop = world.loops._loops["ns", "demo"]
@@ -160,7 +162,7 @@ async def test_a_cluster_made_again_while_its_loop_ends_gets_a_new_one(world: Wo
             loop.wake()
         return answer
 
-    world.kube.find = find_and_meanwhile
+    monkeypatch.setattr(world.kube, "find", find_and_meanwhile)
     await world.until(lambda: world.decide.calls == 1)
     assert world.alive
 

@@ -1,3 +1,5 @@
+from typing import Any
+
 from prometheus_client import REGISTRY
 
 from spindle_operator import metrics
@@ -8,7 +10,7 @@ def value(name: str, **labels: str) -> float | None:
 
 
 def test_gauges_mirror_the_status_and_forget_what_is_over() -> None:
-    brokers = {
+    brokers: dict[str, dict[str, Any]] = {
         "b0": {"state": "Ready", "disks": [{"state": "Active"}, {"state": "Failed"}]},
         "b1": {"state": "Ready"},
     }

@@ -4,13 +4,13 @@ from typing import Any
 import pytest
 
 from spindle.cluster.view import KafkaView
-from spindle_operator.kafka import Access
+from spindle_operator.kafka import Access, KafkaGate
 from spindle_operator.kube import ApiError
 from spindle_operator.observe import access, belongs, observe, secret_view
 from tests.unit.operator_fakes import FakeKube, cluster
 
 
-def claim(name: str, label: str | None = None) -> dict:
+def claim(name: str, label: str | None = None) -> dict[str, Any]:
     labels = {} if label is None else {"spindle.dev/cluster": label}
     return {"metadata": {"name": name, "namespace": "ns", "labels": labels}}
 
@@ -31,7 +31,7 @@ def test_whose_claim(obj: Any, mine: bool) -> None:
     assert belongs(obj, "demo") is mine
 
 
-def pod(node: str, *, role: str = "broker", state: str = "running") -> dict:
+def pod(node: str, *, role: str = "broker", state: str = "running") -> dict[str, Any]:
     return {
         "metadata": {
             "name": f"demo-broker-{node}",
@@ -41,7 +41,7 @@ def pod(node: str, *, role: str = "broker", state: str = "running") -> dict:
     }
 
 
-def secret(**data: str) -> dict:
+def secret(**data: str) -> dict[str, Any]:
     encoded = {
         key.replace("_", "."): base64.b64encode(value.encode()).decode() for key, value in data.items()
     }
@@ -70,7 +70,7 @@ def test_access_names_the_brokers_that_run() -> None:
     ],
 )
 def test_why_kafka_is_not_asked(pods: Any, secrets: Any, known: bool, why: str) -> None:
-    assert why in access("demo", "ns", pods, secrets, known=known)
+    assert why in str(access("demo", "ns", pods, secrets, known=known))
 
 
 def test_a_secret_is_seen_without_its_secrets() -> None:
@@ -80,13 +80,13 @@ def test_a_secret_is_seen_without_its_secrets() -> None:
     assert "KEY" not in repr(view)
 
 
-class Gate:
+class Gate(KafkaGate):
     def __init__(self) -> None:
-        self.given = None
-        self.asked = None
+        self.given: Any = None
+        self.asked: bool | None = None
 
-    async def look(self, given: Any, *, ask_rights: bool) -> Any:
-        self.given, self.asked = given, ask_rights
+    async def look(self, access: Any, *, ask_rights: bool = False) -> Any:
+        self.given, self.asked = access, ask_rights
         return KafkaView(), None
 
 
