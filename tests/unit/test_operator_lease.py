@@ -14,7 +14,7 @@ class Store(Kube):
     """One Lease, as the API server would keep it."""
 
     def __init__(self) -> None:
-        self.lease = None
+        self.lease: dict[str, Any] | None = None
         self.version = 0
         self.down = False
 
