@@ -144,13 +144,17 @@ class Client:
             raise ClientError(f"topic {name} was created, but Kafka does not show it")
         return made
 
-    def log_dirs(self, brokers: Mapping[int, str]) -> dict[int, list[str]]:
-        """Log dirs of each broker that answers, those that are offline left out."""
-        found: dict[int, list[str]] = {}
-        for broker in brokers:
+    def log_dirs(self, topic: TopicView) -> dict[int, dict[str, int]]:
+        """Log dirs of each broker that are online, and how many replicas of a topic are on each."""
+        found: dict[int, dict[str, int]] = {}
+        for broker in topic.racks:
             with _told(f"log dirs of broker {broker}"):
-                (answer,) = self._admin.describe_log_dirs(topic_partitions={}, brokers=[broker])
-            found[broker] = sorted(each["log_dir"] for each in answer["log_dirs"] if not each["error_code"])
+                (answer,) = self._admin.describe_log_dirs(topic_partitions=[topic.name], brokers=[broker])
+            online = [each for each in answer["log_dirs"] if not each["error_code"]]
+            found[broker] = {
+                each["log_dir"]: sum(len(part["partitions"]) for part in each["topics"])
+                for each in sorted(online, key=lambda each: str(each["log_dir"]))
+            }
         return found
 
 

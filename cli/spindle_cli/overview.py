@@ -137,7 +137,7 @@ def _used(disk: BrokerDiskStatus) -> str:
     if disk.capacity_bytes is None or disk.used_bytes is None:
         return "-"
     share = 100 * disk.used_bytes / disk.capacity_bytes if disk.capacity_bytes else 0
-    replicas = "" if disk.replicas is None else f"\n{disk.replicas} replicas"
+    replicas = f"\n{disk.replicas} replicas" if disk.replicas else ""
     return f"{share:.0f} % of {size(disk.capacity_bytes)}{replicas}"
 
 

@@ -61,11 +61,10 @@ def _new(client: Client, name: str, console: Console) -> TopicView:
 
 
 def _brokers(client: Client, topic: TopicView, console: Console) -> None:
-    for broker, dirs in client.log_dirs(topic.racks).items():
-        rack = topic.racks[broker] or "-"
-        console.print(
-            f"Kafka says: broker {broker} in rack {rack}, log dirs {' '.join(dirs)}", soft_wrap=True
-        )
+    for broker, dirs in client.log_dirs(topic).items():
+        console.print(f"Kafka says: broker {broker} is in rack {topic.racks[broker] or '-'}; its log dirs:")
+        for path, replicas in dirs.items():
+            console.print(f"  {path} with {replicas} replicas of {topic.name}", soft_wrap=True)
 
 
 def _result(topic: TopicView, count: Count, console: Console) -> bool:
