@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from e2e.cluster.build import ensure_helm
+from e2e.cluster.images import ensure_spindle_image
 from e2e.cluster.state import Options
 from e2e.cluster.testbed import Testbed
 
@@ -38,6 +39,7 @@ See it heal:
   spindle stop {CLUSTER}-broker-1            maintenance: it goes down when no partition suffers …
   spindle start {CLUSTER}-broker-1           … and returns
   python -m e2e.cluster node off 2      pull the plug of a node; `node on 2` gives it back
+  python -m e2e.cluster disk fail 1 0   a disk dies; if it was in use, its broker goes on with the other
   kubectl delete kc {CLUSTER}                the disks' claims stay: apply the sample again, and it finds its data
 
 Take it all down, leaving nothing:  make demo-down
@@ -60,13 +62,17 @@ class Demo:
         if os.geteuid() != 0:
             raise DemoError("it makes network namespaces, mounts and loop devices: run it as root")
         self._step("A Kubernetes of 5 nodes in 3 zones, each node with 2 disks")
+        stood = self._testbed.is_up()
         self._testbed.up(OPTIONS)
         environment = self._environment()
+        newer = self._load_image(into_running=stood)
         self._step("Spindle, with Helm")
         self._run(
             "helm", "upgrade", "--install", "spindle", "charts/spindle",
             *("--namespace", SYSTEM, "--create-namespace"),
         )  # fmt: skip
+        if newer:
+            self._run("kubectl", "-n", SYSTEM, "rollout", "restart", "deployment/spindle")
         self._run("kubectl", "-n", SYSTEM, "rollout", "status", "deployment/spindle", "--timeout=300s")
         self._step("A KafkaCluster of twelve lines")
         self._run("cat", "examples/quickstart.yaml")
@@ -84,6 +90,21 @@ class Demo:
     def down(self) -> None:
         """Take it down. What was built stays in the cache, so that the next time is quick."""
         self._testbed.down()
+
+    def _load_image(self, *, into_running: bool) -> bool:
+        """See to it that the nodes have Spindle's image as the checkout is now; True if an older one was replaced.
+
+        Args:
+            into_running: the testbed stood before, so that it may have the image of an earlier checkout.
+        """
+        name = ensure_spindle_image().folder.name
+        marker = self._testbed.kubeconfig.with_name("demo-image")
+        if not into_running or (marker.exists() and marker.read_text() == name):
+            marker.write_text(name)
+            return False
+        self._testbed.load_images()
+        marker.write_text(name)
+        return True
 
     def _wait(self) -> None:
         try:
