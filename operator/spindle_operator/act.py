@@ -30,7 +30,7 @@ from spindle.reconcile.actions import (
     SetPodCondition,
 )
 from spindle_operator import ca, metrics
-from spindle_operator.kafka import KafkaGate
+from spindle_operator.gate import KafkaGate
 from spindle_operator.kinds import KAFKA_CLUSTER, KINDS, POD, SECRET
 from spindle_operator.kube import STRATEGIC, ApiError, Json, Kube
 
@@ -279,6 +279,8 @@ def describe(action: Action) -> str:
             return f"make the CA {action.secret}"
         case IssueCertificate():
             return f"issue the certificate {action.metadata['name']}"
+        case GrantAdmin():
+            return "give the admin its ACLs"
         case ElectPreferred():
             return f"elect preferred leaders of {len(action.partitions)} partitions"
         case _:

@@ -5,16 +5,13 @@ an empty answer, an empty ELR like an unknown one, and every call picks a broker
 the connection manager, each to a broker of our choice, each with a time-out; the whole look runs in a thread.
 """
 
-import asyncio
-import base64
 import concurrent.futures
-import contextlib
+import copy
 import logging
 import os
 import ssl
 import threading
-import uuid
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any, Final, TypeVar
@@ -30,7 +27,7 @@ from kafka.admin import (
     ResourcePatternFilter,
     ResourceType,
 )
-from kafka.errors import KafkaError, KafkaTimeoutError, for_code
+from kafka.errors import KafkaError, KafkaTimeoutError, RequestTimedOutError
 from kafka.net.compat import KafkaNetClient
 from kafka.protocol.admin import (
     DescribeClusterRequest,
@@ -45,8 +42,16 @@ from kafka.protocol.admin import (
 from kafka.protocol.metadata import ApiVersionsRequest
 
 from spindle.cluster import names
-from spindle.cluster.view import Broker, KafkaView, LogDir, Partition, Quorum, Voter
+from spindle.cluster.view import Broker, KafkaView, LogDir, Partition, Quorum
 from spindle_operator import metrics
+from spindle_operator.answers import (
+    expect,
+    freshest,
+    leading_state,
+    read_log_dirs,
+    read_partition,
+    read_quorum,
+)
 
 log = logging.getLogger(__name__)
 
@@ -55,10 +60,8 @@ _TOPICS_PER_CALL: Final = 500
 _TOPIC: Final = 2  # ConfigResource.Type.TOPIC
 _MIN_ISR: Final = "min.insync.replicas"
 _ELECTION_NOT_NEEDED: Final = 84
-_ASKED: Final = 3  # brokers asked for the quorum before it counts as unknown: each can cost a time-out
-# A voter whose last caught-up fetch is older than this, on the leader's clock, has stopped following: followers fetch
-# at least every half second, and the leader itself writes a record as often.
-_CAUGHT_UP_MS: Final = 3000
+_ASKED: Final = 4  # brokers asked for the quorum before it counts as unknown
+_AT_ONCE: Final = 16  # threads that wait for brokers
 
 _T = TypeVar("_T")
 
@@ -98,123 +101,8 @@ def tls_context(access: Access) -> ssl.SSLContext:
     return context
 
 
-class KafkaGate:
-    """The connection to one cluster's Kafka, renewed when brokers came or went or an error came."""
-
-    def __init__(self, cluster: str, timeout: float, port: int = names.PORT_REPLICATION) -> None:
-        """A gate that has not connected yet.
-
-        Args:
-            cluster: ``namespace/name``, for logs and metrics.
-            timeout: seconds for one call to one broker.
-            port: of the brokers' listener for us.
-        """
-        self._cluster = cluster
-        self._timeout = timeout
-        self._port = port
-        self._link: Link | None = None
-        self._identity = ""
-        # One thread: a look that does not end holds back the next one, and nothing else.
-        self._pool = concurrent.futures.ThreadPoolExecutor(1, f"kafka-{cluster}")
-        self._busy: concurrent.futures.Future[Any] | None = None
-
-    async def look(self, access: Access | str, *, ask_rights: bool = False) -> tuple[KafkaView, bool | None]:
-        """Ask Kafka everything that a pass needs.
-
-        Args:
-            access: how to reach it, or why not to try.
-            ask_rights: also ask whether the admin principal has its ACLs.
-
-        Returns:
-            the view, and the answer about the ACLs: None if it was not asked for or could not be had.
-        """
-        if isinstance(access, str):
-            await self.close()
-            return KafkaView(error=access), None
-        try:
-            link = await self._renewed(access)
-            view, granted, clean = await self._threaded(lambda: link.look(ask_rights=ask_rights))
-        except _GONE as error:
-            metrics.KAFKA_FAILURES.labels(self._cluster, type(error).__name__).inc()
-            await self.close()
-            return KafkaView(error=_sentence(error)), None
-        if not clean:
-            self._identity = (
-                ""  # the next look connects anew; what this pass still has to do may use what we have
-            )
-        return view, granted
-
-    async def grant_admin(self) -> None:
-        """Give the admin principal its ACLs. Raises KafkaError or OSError."""
-        await self._threaded(self._connected().grant_admin)
-
-    async def elect_preferred(self, partitions: Iterable[tuple[str, int]]) -> None:
-        """Elect the preferred leaders of these partitions. Raises KafkaError or OSError."""
-        wanted = list(partitions)
-        await self._threaded(lambda: self._connected().elect_preferred(wanted))
-
-    async def close(self) -> None:
-        """Forget the connection; the next look makes a new one."""
-        link, self._link, self._identity = self._link, None, ""
-        if link is not None:
-            # Closing waits for the client's own thread, which may hang in a call of its own.
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(asyncio.to_thread(link.close), self._timeout)
-
-    async def shutdown(self) -> None:
-        """Close for good."""
-        await self.close()
-        self._pool.shutdown(wait=False, cancel_futures=True)
-
-    def _connected(self) -> "Link":
-        if self._link is None:
-            raise ConnectionError("no connection to Kafka")
-        return self._link
-
-    async def _renewed(self, access: Access) -> "Link":
-        if self._link is None or self._identity != access.identity:
-            await self.close()
-            context = tls_context(access)
-            hosts = await self._answering(access.hosts, context)
-            if not hosts:
-                raise ConnectionError(f"none of the {len(access.hosts)} running brokers takes connections")
-            self._link = await self._threaded(
-                lambda: Link(self._cluster, hosts, self._port, context, self._timeout)
-            )
-            # A broker that did not answer is asked again by making a new client, hence the identity of those that did.
-            self._identity = access.identity if len(hosts) == len(access.hosts) else ""
-        return self._link
-
-    async def _answering(self, hosts: Mapping[int, str], context: ssl.SSLContext) -> dict[int, str]:
-        """Which brokers complete a TLS handshake: a dead one would cost the client its whole time to connect."""
-
-        async def knock(host: str) -> bool:
-            try:
-                async with asyncio.timeout(self._timeout):
-                    _, writer = await asyncio.open_connection(host, self._port, ssl=context)
-            except (OSError, TimeoutError) as error:
-                metrics.KAFKA_FAILURES.labels(self._cluster, type(error).__name__).inc()
-                log.debug("%s: no connection to %s: %s", self._cluster, host, error)
-                return False
-            writer.close()
-            return True
-
-        answers = await asyncio.gather(*(knock(host) for host in hosts.values()))
-        return {node: host for (node, host), answered in zip(hosts.items(), answers, strict=True) if answered}
-
-    async def _threaded(self, call: Callable[[], _T]) -> _T:
-        """Run a blocking call in this gate's thread, waiting no longer than any sane call takes."""
-        if self._busy is not None and not self._busy.done():
-            raise TimeoutError("an earlier question to Kafka has not been answered yet")
-        self._busy = future = self._pool.submit(call)
-        return await asyncio.wait_for(asyncio.wrap_future(future), timeout=12 * self._timeout)
-
-
-# What ends a connection. RuntimeError: kafka-python's loop was closed under a call.
-_GONE: Final = (KafkaError, OSError, TimeoutError, RuntimeError)
-
-
-def _sentence(error: BaseException) -> str:
+def sentence(error: BaseException) -> str:
+    """An error in words."""
     text = str(error) or "no answer in time"
     return (
         text
@@ -233,6 +121,7 @@ class Link:
         self._hosts = hosts
         self._timeout_ms = int(timeout * 1000)
         self._failed = False
+        self._silent: set[int] = set()
         self._limit = 1.25 * timeout
         self._client: Any = None
         try:
@@ -290,6 +179,7 @@ class Link:
     def look(self, *, ask_rights: bool) -> tuple[KafkaView, bool | None, bool]:
         """Everything at once: the view, whether the admin has its ACLs, and whether every answer came."""
         self._failed = False
+        self._silent.clear()
         quorum, node = self._quorum()
         if node is None:
             # Without a quorum there is no telling how old a broker's metadata is: unknown, not stale.
@@ -314,36 +204,48 @@ class Link:
         except (KafkaError, OSError) as error:
             self._failed = True
             metrics.KAFKA_FAILURES.labels(self._cluster, type(error).__name__).inc()
-            log.info("%s: Kafka did not say: %s", self._cluster, _sentence(error))
+            log.info("%s: Kafka did not say: %s", self._cluster, sentence(error))
             return None
 
     def _send(self, request: Any, node: int) -> Any:
-        return self._run(self._manager.send, request, node)
+        if node in self._silent:
+            raise ConnectionError(f"broker {node} did not answer a moment ago")
+        try:
+            return self._run(self._manager.send, request, node)
+        except (KafkaTimeoutError, RequestTimedOutError):
+            self._silent.add(node)  # each broker costs a look one time-out, not one for every question
+            raise
+
+    def _side_by_side(self, ask: Callable[[int], _T], nodes: Sequence[int]) -> list[_T]:
+        """Ask several brokers at once; answers in their order."""
+        if not nodes:
+            return []
+        with concurrent.futures.ThreadPoolExecutor(min(len(nodes), _AT_ONCE), "brokers") as pool:
+            return list(pool.map(ask, nodes))
 
     def _quorum(self) -> tuple[Quorum | None, int | None]:
         """The quorum, and the broker whose metadata is the freshest by the word of the quorum's leader.
 
         A broker cut off from the controllers goes on answering with what it last knew; rule 2 must not be decided on that.
         """
-        request = DescribeQuorumRequest
-        topic = request.TopicData("__cluster_metadata", [request.TopicData.PartitionData(0)])
-        for node in list(self._hosts)[:_ASKED]:
-            answer = self._try(lambda node=node: self._send(request(topics=[topic]), node))  # type: ignore[misc]
-            if answer is None or answer.error_code:
-                continue
-            state = answer.topics[0].partitions[0]
-            if state.error_code or state.leader_id < 0:
-                continue
-            quorum = read_quorum(state)
-            fresh = freshest(state, self._hosts)
-            if fresh is not None:
-                return quorum, fresh
-            return quorum, None
+        topic = DescribeQuorumRequest.TopicData
+        asked = DescribeQuorumRequest(topics=[topic("__cluster_metadata", [topic.PartitionData(0)])])
+
+        def ask(node: int) -> Any | None:
+            answer = self._try(lambda: self._send(copy.copy(asked), node))
+            return leading_state(answer) if answer is not None else None
+
+        hosts = list(self._hosts)[:_ASKED]
+        for nodes in (hosts[:1], hosts[1:]):
+            for state in self._side_by_side(ask, nodes):
+                if state is not None:
+                    answering = [node for node in self._hosts if node not in self._silent]
+                    return read_quorum(state), freshest(state, answering)
         return None, None
 
     def _describe_cluster(self, node: int) -> tuple[str, dict[int, Broker]]:
         answer = self._send(DescribeClusterRequest(include_fenced_brokers=True), node)
-        _raise(answer.error_code, answer.error_message)
+        expect(answer.error_code, answer.error_message)
         told = answer.API_VERSION >= 2
         brokers = {
             broker.broker_id: Broker(broker.broker_id, broker.rack, broker.is_fenced if told else None)
@@ -358,10 +260,7 @@ class Link:
         def ask(node: int) -> tuple[LogDir, ...] | None:
             return self._try(lambda: read_log_dirs(self._send(DescribeLogDirsRequest(topics=None), node)))
 
-        found: dict[int, tuple[LogDir, ...] | None] = {}
-        if asked:
-            with concurrent.futures.ThreadPoolExecutor(min(len(asked), 16), "log-dirs") as pool:
-                found = dict(zip(asked, pool.map(ask, asked), strict=True))
+        found = dict(zip(asked, self._side_by_side(ask, asked), strict=True))
         return {
             node: Broker(broker.id, broker.rack, broker.fenced, found.get(node))
             for node, broker in brokers.items()
@@ -377,7 +276,7 @@ class Link:
                 request(topics=[], response_partition_limit=_PARTITIONS_PER_PAGE, cursor=cursor), node
             )
             for topic in answer.topics:
-                _raise(topic.error_code, topic.name)
+                expect(topic.error_code, topic.name)
                 found.extend(read_partition(topic.name, partition, moving) for partition in topic.partitions)
             if answer.next_cursor is None:
                 return tuple(found)
@@ -387,7 +286,7 @@ class Link:
 
     def _reassignments(self, node: int) -> dict[tuple[str, int], tuple[tuple[int, ...], tuple[int, ...]]]:
         answer = self._send(ListPartitionReassignmentsRequest(timeout_ms=self._timeout_ms, topics=None), node)
-        _raise(answer.error_code, answer.error_message)
+        expect(answer.error_code, answer.error_message)
         return {
             (topic.name, partition.partition_index): (
                 tuple(partition.adding_replicas),
@@ -407,7 +306,7 @@ class Link:
             ]
             answer = self._send(DescribeConfigsRequest(resources=wanted), node)
             for result in answer.results:
-                _raise(result.error_code, result.error_message)
+                expect(result.error_code, result.error_message)
                 for config in result.configs:
                     if config.name == _MIN_ISR:
                         found[result.resource_name] = int(config.value)
@@ -418,7 +317,7 @@ class Link:
             ApiVersionsRequest(client_software_name="spindle", client_software_version="1", min_version=3),
             node,
         )
-        _raise(answer.error_code, "ApiVersions")
+        expect(answer.error_code, "ApiVersions")
         levels = {feature.name: feature.max_version_level for feature in answer.finalized_features or []}
         return levels.get("metadata.version")
 
@@ -459,11 +358,11 @@ class Link:
             timeout_ms=self._timeout_ms,
         )
         answer = self._send(request, next(iter(self._hosts)))
-        _raise(answer.error_code, "ElectLeaders")
+        expect(answer.error_code, "ElectLeaders")
         for topic in answer.replica_election_results:
             for partition in topic.partition_result:
                 if partition.error_code != _ELECTION_NOT_NEEDED:
-                    _raise(partition.error_code, f"{topic.topic}-{partition.partition_id}")
+                    expect(partition.error_code, f"{topic.topic}-{partition.partition_id}")
 
 
 _ADMIN: Final = f"User:{names.PRINCIPAL_ADMIN}"
@@ -474,106 +373,3 @@ _ADMIN_MAY: Final = (
     (ResourceType.TRANSACTIONAL_ID, "*"),
     (ResourceType.DELEGATION_TOKEN, "*"),
 )
-
-
-def _raise(code: int, message: str | None) -> None:
-    if code:
-        raise for_code(code)(message or "")
-
-
-# Answers as the core's view
-
-
-def read_quorum(state: Any) -> Quorum:
-    """DescribeQuorum's partition state as a Quorum."""
-    now = next(
-        (v.last_caught_up_timestamp for v in state.current_voters if v.replica_id == state.leader_id), -1
-    )
-
-    def caught_up(voter: Any) -> bool | None:
-        if voter.replica_id == state.leader_id:
-            return True
-        if now < 0:
-            return None
-        return bool(
-            voter.last_caught_up_timestamp >= 0 and now - voter.last_caught_up_timestamp <= _CAUGHT_UP_MS
-        )
-
-    return Quorum(
-        leader=state.leader_id,
-        voters=tuple(
-            Voter(voter.replica_id, directory_text(voter.replica_directory_id), caught_up(voter))
-            for voter in state.current_voters
-        ),
-        observers=tuple(observer.replica_id for observer in state.observers),
-    )
-
-
-def freshest(state: Any, reachable: Iterable[int]) -> int | None:
-    """The reachable broker that follows the metadata log best; None if all of them lag."""
-    now = next(
-        (v.last_caught_up_timestamp for v in state.current_voters if v.replica_id == state.leader_id), -1
-    )
-    candidates = [
-        observer
-        for observer in state.observers
-        if observer.replica_id in set(reachable)
-        and (now < 0 or now - observer.last_caught_up_timestamp <= _CAUGHT_UP_MS)
-    ]
-    if not candidates:
-        return None
-    return int(
-        max(candidates, key=lambda observer: (observer.log_end_offset, -observer.replica_id)).replica_id
-    )
-
-
-def read_partition(
-    topic: str, partition: Any, moving: Mapping[tuple[str, int], tuple[tuple[int, ...], tuple[int, ...]]]
-) -> Partition:
-    """DescribeTopicPartitions' partition. An ELR of null is unknown, an empty one is empty."""
-    adding, removing = moving.get((topic, partition.partition_index), ((), ()))
-    elr = partition.eligible_leader_replicas
-    return Partition(
-        topic=topic,
-        index=partition.partition_index,
-        leader=partition.leader_id if partition.leader_id >= 0 else None,
-        replicas=tuple(partition.replica_nodes),
-        isr=tuple(partition.isr_nodes),
-        elr=None if elr is None else tuple(elr),
-        adding=adding,
-        removing=removing,
-    )
-
-
-def read_log_dirs(answer: Any) -> tuple[LogDir, ...]:
-    """DescribeLogDirs' answer. An error at its top (no rights, say) raises: it must not look like "no log dirs"."""
-    _raise(getattr(answer, "error_code", 0) or 0, "DescribeLogDirs")
-    return tuple(_read_log_dir(result) for result in answer.results)
-
-
-def _read_log_dir(result: Any) -> LogDir:
-    replicas: dict[tuple[str, int], int] = {}
-    futures: dict[tuple[str, int], int] = {}
-    for topic in result.topics:
-        for partition in topic.partitions:
-            kind = futures if partition.is_future_key else replicas
-            kind[topic.name, partition.partition_index] = partition.partition_size
-    return LogDir(
-        path=result.log_dir,
-        error=result.error_code,
-        total_bytes=_size(result.total_bytes),
-        usable_bytes=_size(result.usable_bytes),
-        cordoned=bool(result.is_cordoned),
-        replicas=replicas,
-        futures=futures,
-    )
-
-
-def _size(value: int | None) -> int | None:
-    return None if value is None or value < 0 else value
-
-
-def directory_text(value: Any) -> str:
-    """A directory id as Kafka writes it: URL-safe base64 without padding."""
-    raw = value.bytes if isinstance(value, uuid.UUID) else bytes(value)
-    return base64.urlsafe_b64encode(raw).decode().rstrip("=")

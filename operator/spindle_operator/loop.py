@@ -18,8 +18,8 @@ from spindle.cluster import names
 from spindle.reconcile.plan import Event, Plan, plan
 from spindle_operator import metrics
 from spindle_operator.act import DONE, Actor, LeadershipLostError, Result, describe
+from spindle_operator.gate import KafkaGate
 from spindle_operator.health import Health
-from spindle_operator.kafka import KafkaGate
 from spindle_operator.kinds import KAFKA_CLUSTER
 from spindle_operator.kube import ApiError, Json, Kube
 from spindle_operator.observe import observe

@@ -11,7 +11,8 @@ from kafka.errors import KafkaError
 
 from spindle.cluster import names
 from spindle.cluster.view import KafkaView
-from spindle_operator.kafka import Access, KafkaGate
+from spindle_operator.gate import KafkaGate
+from spindle_operator.kafka import Access
 from tests.kafka.cluster import Cluster
 from tests.kafka.node import wait_for
 

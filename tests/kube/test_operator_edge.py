@@ -26,8 +26,8 @@ from spindle.reconcile.actions import (
 )
 from spindle.reconcile.plan import Event, Plan, plan
 from spindle_operator.act import CONFLICT, DONE, GONE, REFUSED, Actor
+from spindle_operator.gate import KafkaGate
 from spindle_operator.handlers import registry
-from spindle_operator.kafka import KafkaGate
 from spindle_operator.kinds import (
     CONFIG_MAP,
     EVENT,

@@ -14,7 +14,7 @@ from spindle.reconcile.actions import (
     SetPodCondition,
 )
 from spindle_operator.act import CONFLICT, DONE, FAILED, GONE, REFUSED, Actor, LeadershipLostError, describe
-from spindle_operator.kafka import KafkaGate
+from spindle_operator.gate import KafkaGate
 from spindle_operator.kube import ApiError
 from tests.unit.operator_fakes import FakeKube, cluster, conflict
 

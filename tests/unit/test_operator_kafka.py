@@ -21,17 +21,10 @@ from kafka.protocol.admin import (
 )
 
 from spindle.cluster.view import KafkaView, Voter
-from spindle_operator import kafka
-from spindle_operator.kafka import (
-    Access,
-    KafkaGate,
-    directory_text,
-    freshest,
-    read_log_dirs,
-    read_partition,
-    read_quorum,
-    tls_context,
-)
+from spindle_operator import gate as gate_module
+from spindle_operator.answers import directory_text, freshest, read_log_dirs, read_partition, read_quorum
+from spindle_operator.gate import KafkaGate
+from spindle_operator.kafka import Access, tls_context
 
 State = DescribeQuorumResponse.TopicData.PartitionData
 Replica = DescribeQuorumResponse.TopicData.PartitionData.ReplicaState
@@ -229,7 +222,7 @@ def gate(monkeypatch: pytest.MonkeyPatch) -> Any:
         return dict(hosts)
 
     monkeypatch.setattr(gate, "_answering", answering)
-    monkeypatch.setattr(kafka, "Link", FakeLink)
+    monkeypatch.setattr(gate_module, "Link", FakeLink)
     FakeLink.made = 0
     return gate
 

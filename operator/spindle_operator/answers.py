@@ -1,0 +1,123 @@
+"""Kafka's answers as the core's view. The answers are kafka-python's messages; nothing is asked here."""
+
+import base64
+import uuid
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+from kafka.errors import for_code
+
+from spindle.cluster.view import LogDir, Partition, Quorum, Voter
+
+# A voter whose last caught-up fetch is older than this, on the leader's clock, has stopped following: followers fetch
+# at least every half second, and the leader itself writes a record as often.
+_CAUGHT_UP_MS: Final = 3000
+
+
+def expect(code: int, message: str | None) -> None:
+    """Raise the KafkaError that a code stands for; zero is none."""
+    if code:
+        raise for_code(code)(message or "")
+
+
+def leading_state(answer: Any) -> Any | None:
+    """The metadata log's state in a DescribeQuorum answer; None if there is an error in it, or no leader."""
+    if answer.error_code or not answer.topics:
+        return None
+    state = answer.topics[0].partitions[0]
+    return None if state.error_code or state.leader_id < 0 else state
+
+
+def read_quorum(state: Any) -> Quorum:
+    """DescribeQuorum's partition state as a Quorum."""
+    now = next(
+        (v.last_caught_up_timestamp for v in state.current_voters if v.replica_id == state.leader_id), -1
+    )
+
+    def caught_up(voter: Any) -> bool | None:
+        if voter.replica_id == state.leader_id:
+            return True
+        if now < 0:
+            return None
+        return bool(
+            voter.last_caught_up_timestamp >= 0 and now - voter.last_caught_up_timestamp <= _CAUGHT_UP_MS
+        )
+
+    return Quorum(
+        leader=state.leader_id,
+        voters=tuple(
+            Voter(voter.replica_id, directory_text(voter.replica_directory_id), caught_up(voter))
+            for voter in state.current_voters
+        ),
+        observers=tuple(observer.replica_id for observer in state.observers),
+    )
+
+
+def freshest(state: Any, reachable: Iterable[int]) -> int | None:
+    """The reachable broker that follows the metadata log best; None if all of them lag."""
+    now = next(
+        (v.last_caught_up_timestamp for v in state.current_voters if v.replica_id == state.leader_id), -1
+    )
+    candidates = [
+        observer
+        for observer in state.observers
+        if observer.replica_id in set(reachable)
+        and (now < 0 or now - observer.last_caught_up_timestamp <= _CAUGHT_UP_MS)
+    ]
+    if not candidates:
+        return None
+    return int(
+        max(candidates, key=lambda observer: (observer.log_end_offset, -observer.replica_id)).replica_id
+    )
+
+
+def read_partition(
+    topic: str, partition: Any, moving: Mapping[tuple[str, int], tuple[tuple[int, ...], tuple[int, ...]]]
+) -> Partition:
+    """DescribeTopicPartitions' partition. An ELR of null is unknown, an empty one is empty."""
+    adding, removing = moving.get((topic, partition.partition_index), ((), ()))
+    elr = partition.eligible_leader_replicas
+    return Partition(
+        topic=topic,
+        index=partition.partition_index,
+        leader=partition.leader_id if partition.leader_id >= 0 else None,
+        replicas=tuple(partition.replica_nodes),
+        isr=tuple(partition.isr_nodes),
+        elr=None if elr is None else tuple(elr),
+        adding=adding,
+        removing=removing,
+    )
+
+
+def read_log_dirs(answer: Any) -> tuple[LogDir, ...]:
+    """DescribeLogDirs' answer. An error at its top (no rights, say) raises: it must not look like "no log dirs"."""
+    expect(getattr(answer, "error_code", 0) or 0, "DescribeLogDirs")
+    return tuple(_read_log_dir(result) for result in answer.results)
+
+
+def _read_log_dir(result: Any) -> LogDir:
+    replicas: dict[tuple[str, int], int] = {}
+    futures: dict[tuple[str, int], int] = {}
+    for topic in result.topics:
+        for partition in topic.partitions:
+            kind = futures if partition.is_future_key else replicas
+            kind[topic.name, partition.partition_index] = partition.partition_size
+    return LogDir(
+        path=result.log_dir,
+        error=result.error_code,
+        total_bytes=_size(result.total_bytes),
+        usable_bytes=_size(result.usable_bytes),
+        cordoned=bool(result.is_cordoned),
+        replicas=replicas,
+        futures=futures,
+    )
+
+
+def _size(value: int | None) -> int | None:
+    return None if value is None or value < 0 else value
+
+
+def directory_text(value: Any) -> str:
+    """A directory id as Kafka writes it: URL-safe base64 without padding."""
+    raw = value.bytes if isinstance(value, uuid.UUID) else bytes(value)
+    return base64.urlsafe_b64encode(raw).decode().rstrip("=")

@@ -1,0 +1,146 @@
+"""The way to one cluster's Kafka: connects, asks in a thread, and starts anew when brokers came or went or fell silent."""
+
+import asyncio
+import concurrent.futures
+import contextlib
+import logging
+import ssl
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Final, TypeVar
+
+from kafka.errors import KafkaError
+
+from spindle.cluster import names
+from spindle.cluster.view import KafkaView
+from spindle_operator import metrics
+from spindle_operator.kafka import Access, Link, sentence, tls_context
+
+log = logging.getLogger(__name__)
+
+# What ends a connection. RuntimeError: kafka-python's loop was closed under a call.
+_GONE: Final = (KafkaError, OSError, TimeoutError, RuntimeError)
+
+_T = TypeVar("_T")
+
+
+class KafkaGate:
+    """The connection to one cluster's Kafka, renewed when brokers came or went or an error came."""
+
+    def __init__(self, cluster: str, timeout: float, port: int = names.PORT_REPLICATION) -> None:
+        """A gate that has not connected yet.
+
+        Args:
+            cluster: ``namespace/name``, for logs and metrics.
+            timeout: seconds for one call to one broker.
+            port: of the brokers' listener for us.
+        """
+        self._cluster = cluster
+        self._timeout = timeout
+        self._port = port
+        self._link: Link | None = None
+        self._identity = ""
+        self._said = ""
+        # One thread: a look that does not end holds back the next one, and nothing else.
+        self._pool = concurrent.futures.ThreadPoolExecutor(1, f"kafka-{cluster}")
+        self._busy: concurrent.futures.Future[Any] | None = None
+
+    async def look(self, access: Access | str, *, ask_rights: bool = False) -> tuple[KafkaView, bool | None]:
+        """Ask Kafka everything that a pass needs.
+
+        Args:
+            access: how to reach it, or why not to try.
+            ask_rights: also ask whether the admin principal has its ACLs.
+
+        Returns:
+            the view, and the answer about the ACLs: None if it was not asked for or could not be had.
+        """
+        if isinstance(access, str):
+            await self.close()
+            return self._blind(access), None
+        try:
+            link = await self._renewed(access)
+            view, granted, clean = await self._threaded(lambda: link.look(ask_rights=ask_rights))
+        except _GONE as error:
+            metrics.KAFKA_FAILURES.labels(self._cluster, type(error).__name__).inc()
+            await self.close()
+            return self._blind(sentence(error)), None
+        if not clean:
+            # The next look connects anew; what this pass still has to do may use what we have.
+            self._identity = ""
+        self._say("answers" if view.quorum is not None else "answers, but does not know its quorum")
+        return view, granted
+
+    def _blind(self, why: str) -> KafkaView:
+        self._say(f"cannot be asked: {why}")
+        return KafkaView(error=why)
+
+    def _say(self, what: str) -> None:
+        """Log what is new about this Kafka, once."""
+        if what != self._said:
+            self._said = what
+            log.info("%s: Kafka %s", self._cluster, what)
+
+    async def grant_admin(self) -> None:
+        """Give the admin principal its ACLs. Raises KafkaError or OSError."""
+        await self._threaded(self._connected().grant_admin)
+
+    async def elect_preferred(self, partitions: Iterable[tuple[str, int]]) -> None:
+        """Elect the preferred leaders of these partitions. Raises KafkaError or OSError."""
+        wanted = list(partitions)
+        await self._threaded(lambda: self._connected().elect_preferred(wanted))
+
+    async def close(self) -> None:
+        """Forget the connection; the next look makes a new one."""
+        link, self._link, self._identity = self._link, None, ""
+        if link is not None:
+            # Closing waits for the client's own thread, which may hang in a call of its own.
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(asyncio.to_thread(link.close), self._timeout)
+
+    async def shutdown(self) -> None:
+        """Close for good."""
+        await self.close()
+        self._pool.shutdown(wait=False, cancel_futures=True)
+
+    def _connected(self) -> Link:
+        if self._link is None:
+            raise ConnectionError("no connection to Kafka")
+        return self._link
+
+    async def _renewed(self, access: Access) -> Link:
+        if self._link is None or self._identity != access.identity:
+            await self.close()
+            context = tls_context(access)
+            hosts = await self._answering(access.hosts, context)
+            if not hosts:
+                raise ConnectionError(f"none of the {len(access.hosts)} running brokers takes connections")
+            self._link = await self._threaded(
+                lambda: Link(self._cluster, hosts, self._port, context, self._timeout)
+            )
+            # A broker that did not answer is asked again by making a new client, hence the identity of those that did.
+            self._identity = access.identity if len(hosts) == len(access.hosts) else ""
+        return self._link
+
+    async def _answering(self, hosts: Mapping[int, str], context: ssl.SSLContext) -> dict[int, str]:
+        """Which brokers complete a TLS handshake: a dead one would cost the client its whole time to connect."""
+
+        async def knock(host: str) -> bool:
+            try:
+                async with asyncio.timeout(self._timeout):
+                    _, writer = await asyncio.open_connection(host, self._port, ssl=context)
+            except (OSError, TimeoutError) as error:
+                metrics.KAFKA_FAILURES.labels(self._cluster, type(error).__name__).inc()
+                log.debug("%s: no connection to %s: %s", self._cluster, host, error)
+                return False
+            writer.close()
+            return True
+
+        answers = await asyncio.gather(*(knock(host) for host in hosts.values()))
+        return {node: host for (node, host), answered in zip(hosts.items(), answers, strict=True) if answered}
+
+    async def _threaded(self, call: Callable[[], _T]) -> _T:
+        """Run a blocking call in this gate's thread, waiting no longer than any sane call takes."""
+        if self._busy is not None and not self._busy.done():
+            raise TimeoutError("an earlier question to Kafka has not been answered yet")
+        self._busy = future = self._pool.submit(call)
+        return await asyncio.wait_for(asyncio.wrap_future(future), timeout=12 * self._timeout)
