@@ -22,7 +22,9 @@ def uuid_from_entropy(entropy: bytes, *path: str) -> str:
         raise ValueError(f"entropy holds {len(entropy)} bytes, at least {_LENGTH} are needed")
     counter = 0
     while True:
-        digest = hashlib.sha256(entropy + b"\0".join(p.encode() for p in (*path, str(counter)))).digest()[:_LENGTH]
+        digest = hashlib.sha256(entropy + b"\0".join(p.encode() for p in (*path, str(counter)))).digest()[
+            :_LENGTH
+        ]
         text = base64.urlsafe_b64encode(digest).decode().rstrip("=")
         # Kafka itself never draws an id that starts with a dash: it would read as an option on command lines.
         if not text.startswith("-") and int.from_bytes(digest) >= _RESERVED_BELOW:

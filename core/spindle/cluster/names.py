@@ -89,7 +89,9 @@ def broker_name(cluster: str, broker_id: int) -> str:
 
 def pod_name(cluster: str, node_id: int) -> str:
     """Pod name of a broker or a controller."""
-    return controller_pod(cluster, node_id) if node_id >= FIRST_CONTROLLER_ID else broker_name(cluster, node_id)
+    return (
+        controller_pod(cluster, node_id) if node_id >= FIRST_CONTROLLER_ID else broker_name(cluster, node_id)
+    )
 
 
 def disk_name(index: int) -> str:
