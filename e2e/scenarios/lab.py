@@ -141,7 +141,7 @@ class Lab:
         """``status.waiting`` by reason."""
         return {wait["reason"]: wait for wait in self.status().get("waiting", ())}
 
-    def until_ready(self, seconds: float = 240) -> float:
+    def until_ready(self, seconds: float = 360) -> float:
         """Wait until the KafkaCluster is ready and settled in its present generation."""
 
         def ready() -> bool:
