@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from e2e.cluster.debian import ensure_programs
 from tests.kafka.cluster import Cluster
 from tests.kafka.disks import loop_devices, remove_loop_devices
 
@@ -18,6 +19,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session", autouse=True)
 def _no_loops_left() -> Iterator[None]:
+    ensure_programs("java", "mkfs.xfs")
     before = loop_devices()
     yield
     remove_loop_devices(before)

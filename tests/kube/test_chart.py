@@ -1,5 +1,6 @@
 """The chart on a real API server: every object is taken, the rights suffice and end where they should."""
 
+import json
 import os
 import subprocess
 from collections.abc import Callable, Iterator
@@ -8,6 +9,7 @@ import pytest
 
 from e2e.cluster.apiserver import ApiServer
 from e2e.cluster.build import ensure_helm
+from spindle_cli import helper_pod
 from tests.kube.conftest import ROOT
 
 pytestmark = pytest.mark.kube
@@ -120,6 +122,25 @@ def test_the_rights_end_where_they_should(
     installed: ApiServer, verb: str, resource: str, namespace: str | None, *, allowed: bool
 ) -> None:
     assert may(installed, verb, resource, namespace) is allowed
+
+
+def test_operator_and_helper_pods_satisfy_the_strictest_pod_security(installed: ApiServer) -> None:
+    strict = "pod-security.kubernetes.io/enforce=restricted"
+    installed.kubectl("create", "namespace", "strict")
+    installed.kubectl("label", "namespace", "strict", strict)
+    deployment = json.loads(
+        installed.kubectl("get", "deployment", "spindle", "--namespace", "system", "--output", "json")
+    )
+    operator = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "operator"},
+        "spec": deployment["spec"]["template"]["spec"],
+    }
+    helper = helper_pod.manifest("helper", "demo", "demo:9092", "spindle:1", ["status"], 100)
+
+    for pod in (operator, helper):
+        installed.kubectl("create", "--namespace", "strict", "--filename=-", stdin=json.dumps(pod))
 
 
 def test_uninstalling_keeps_clusters_and_installing_again_finds_them(server: ApiServer, helm: Helm) -> None:
