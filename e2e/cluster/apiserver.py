@@ -15,6 +15,7 @@ from typing import Final, Self
 from e2e.cluster import programs
 from e2e.cluster.build import ensure_kubernetes
 from e2e.cluster.debian import ensure_programs
+from e2e.cluster.paths import remove_orphans
 from e2e.cluster.pki import Authority
 from e2e.cluster.procs import Process, spawn
 from e2e.cluster.waiting import wait_for
@@ -46,7 +47,7 @@ class ApiServer:
         ensure_programs("etcd")
         # Memory, if there is a file system in it: etcd syncs every write, and these are thrown away.
         base = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
-        _remove_orphans(Path(base or tempfile.gettempdir()))
+        remove_orphans(Path(base or tempfile.gettempdir()), _PREFIX)
         self._folder = Path(tempfile.mkdtemp(prefix=f"{_PREFIX}{os.getpid()}-", dir=base))
         try:
             self._start(self._folder)
@@ -144,14 +145,6 @@ class ApiServer:
 
     def _ready(self) -> bool:
         return self.kubectl("get", "--raw", "/readyz", check=False) == "ok"
-
-
-def _remove_orphans(base: Path) -> None:
-    """Remove the folders of test runs that were killed; their processes died with them."""
-    for folder in base.glob(f"{_PREFIX}*"):
-        pid = folder.name.removeprefix(_PREFIX).split("-")[0]
-        if pid.isdigit() and not Path("/proc", pid).exists():
-            shutil.rmtree(folder, ignore_errors=True)
 
 
 class KubectlError(RuntimeError):

@@ -14,6 +14,7 @@ from configparser import ConfigParser
 from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import IO, Final
 
 from e2e.cluster import versions
@@ -21,7 +22,7 @@ from e2e.cluster.build import artefact, ensure_jmx_exporter, ensure_kafka_libs, 
 from e2e.cluster.console import say
 from e2e.cluster.debian import ensure_programs
 from e2e.cluster.layout import KAFKA_IMAGE, PAUSE_IMAGE, SPINDLE_IMAGE
-from e2e.cluster.paths import CHECKOUT, cache_dir
+from e2e.cluster.paths import CHECKOUT, cache_dir, remove_orphans
 
 _RELEASE: Final = "bookworm"  # the Debian whose Python is 3.11
 _DOCKERFILES: Final = CHECKOUT / "e2e" / "images"
@@ -31,6 +32,7 @@ _SPINDLE_SOURCES: Final = (
     *("pyproject.toml", "requirements.lock", "README.md", "LICENSE"),
     *("core", "operator", "agent", "cli"),
 )
+_MOST_LAYERS: Final = 600  # in buildah's store; a change of code adds about five
 _CA_BUNDLE: Final = Path("/etc/ssl/certs/ca-certificates.crt")
 
 
@@ -112,6 +114,7 @@ def ensure_spindle_image() -> Image:
     key = _digest(*sources, _DOCKERFILES / "python", text=_RELEASE)
 
     def make(folder: Path) -> None:
+        _prune()
         python = _python()
         jmx = cache_dir() / "jmx"
         jmx.mkdir(exist_ok=True)
@@ -228,6 +231,14 @@ def _pip_index() -> list[str]:
     return [f"index-url = {index}"] if index else []
 
 
+def _prune() -> None:
+    """Now and then forget what earlier builds left; the next build then takes a minute instead of seconds."""
+    layers = cache_dir() / "buildah" / "overlay"
+    if layers.is_dir() and len(list(layers.iterdir())) > _MOST_LAYERS:
+        say("forgetting layers of earlier builds")
+        _buildah("rmi", "--prune", "--force")
+
+
 def _in_store(name: str) -> bool:
     ensure_programs("buildah")
     listed = json.loads(_buildah("images", "--json") or "[]")
@@ -255,7 +266,9 @@ def _isolated(program: str, *arguments: str | Path) -> str:
         "private",
     ]
     prepare = 'mount -t tmpfs tmpfs /run && mount -t tmpfs tmpfs /var/lib && exec "$@"'
-    return run(program, *command, "sh", "-c", prepare, "sh", program, *arguments)
+    remove_orphans(cache_dir(), "scratch-")
+    with TemporaryDirectory(prefix=f"scratch-{os.getpid()}-", dir=cache_dir()) as scratch:
+        return run(program, *command, "sh", "-c", prepare, "sh", program, *arguments, env={"TMPDIR": scratch})
 
 
 def _add(archive: tarfile.TarFile, name: str, body: bytes) -> None:

@@ -3,6 +3,7 @@
 import hashlib
 import io
 import json
+import os
 import signal
 import subprocess
 import tarfile
@@ -17,6 +18,7 @@ from e2e.cluster.console import describe_left
 from e2e.cluster.disks import Disk, format_size, parse_size, storage_classes
 from e2e.cluster.images import Image
 from e2e.cluster.layout import Layout, LayoutError, zone_of
+from e2e.cluster.paths import remove_orphans
 from e2e.cluster.procs import identify, spawn
 from e2e.cluster.state import Options, State
 from e2e.cluster.system import CommandError, run
@@ -305,3 +307,13 @@ dev = ["tool"]
         Path(files[1]).write_text("")
         with pytest.raises(subprocess.CalledProcessError):
             self.wanted(*files, "operator")
+
+
+def test_folders_of_the_dead_are_removed_and_of_the_living_kept(tmp_path: Path) -> None:
+    done = subprocess.Popen(["true"])
+    done.wait()
+    for name in (f"scratch-{done.pid}-a", f"scratch-{os.getpid()}-b", "scratch-other", f"else-{done.pid}-a"):
+        (tmp_path / name).mkdir()
+    remove_orphans(tmp_path, "scratch-")
+    left = sorted(path.name for path in tmp_path.iterdir())
+    assert left == sorted([f"scratch-{os.getpid()}-b", "scratch-other", f"else-{done.pid}-a"])
