@@ -1,10 +1,13 @@
+import io
 from pathlib import Path
 from typing import Any
 
 import pytest
+from rich.console import Console
 
 from spindle_cli import kafka_client, messages, topics
 from spindle_cli.kafka_client import Access, ClientError, PartitionView, TopicView
+from spindle_cli.messages import Count
 
 ZONES = {0: "a", 1: "b", 2: "c", 3: "a"}
 
@@ -149,3 +152,20 @@ def test_what_kafka_says_against_a_topic_is_all_that_is_said() -> None:
         ClientError, match=r"^topic bad was not created: Unknown topic config name: nonsense$"
     ):
         client_of(Broker({0: None})).create_topic("bad", 1, 1, {"nonsense": "1"})
+
+
+@pytest.mark.parametrize(
+    ("count", "replicas", "fine"),
+    [
+        pytest.param(Count(10, 10, 0, 1.0, 1.0), (0, 1, 2), True, id="all came back"),
+        pytest.param(Count(10, 9, 0, 1.0, 1.0), (0, 1, 2), False, id="one is missing"),
+        pytest.param(Count(10, 10, 1, 1.0, 1.0), (0, 1, 2), False, id="one was altered"),
+        pytest.param(Count(10, 10, 0, 1.0, 1.0), (0, 3), False, id="too few racks"),
+    ],
+)
+def test_verify_is_content_only_when_everything_is_well(
+    count: Count, replicas: tuple[int, ...], *, fine: bool
+) -> None:
+    console = Console(file=io.StringIO(), width=100)
+
+    assert topics._result(TopicView("t", (partition(0, *replicas),), ZONES), count, console) is fine
