@@ -68,8 +68,9 @@ def mount_disks(disks: list[dict[str, str]]) -> None:
     """Mount what can be mounted. A disk that cannot leaves an empty folder, as on any machine with nofail."""
     for disk in disks:
         Path(disk["mount"]).mkdir(parents=True, exist_ok=True)
-        done = subprocess.run(["mount", "-o", "loop", disk["image"], disk["mount"]], check=False)
-        if done.returncode != 0:
+        command = ["mount", "-o", "loop", disk["image"], disk["mount"]]
+        # Once more: a free loop device may be gone before it is taken, when another testbed goes down just then.
+        if all(subprocess.run(command, check=False).returncode != 0 for _ in range(2)):
             print(f"{disk['mount']} is not mounted", flush=True)
 
 
