@@ -22,6 +22,7 @@ from e2e.cluster.enclosure import Enclosure
 from e2e.cluster.faults import Faults
 from e2e.cluster.images import Image, ensure_images, ensure_spindle_image
 from e2e.cluster.layout import MOST_NODES, STANDARD_DISK, Layout, zone_of
+from e2e.cluster.limits import inotify_shortage
 from e2e.cluster.nodes import Node
 from e2e.cluster.state import Options, State
 from e2e.cluster.system import CommandError, in_netns
@@ -83,6 +84,8 @@ class Testbed(Faults):
                 say(f"already up: {self.kubeconfig}")
                 return
             self._clear("clearing what an earlier testbed left")
+            if shortage := inotify_shortage(options.nodes):
+                raise TestbedError(shortage)
             kubernetes, coredns, images = prepare()
             template = ensure_template(images)
             try:
@@ -98,6 +101,7 @@ class Testbed(Faults):
         with self._locked():
             there = bool(cleanup.leftovers(self.layout))
             self._clear("taking the testbed down")
+            shutil.rmtree(self.layout.last_logs, ignore_errors=True)
             self.layout.lock.unlink(missing_ok=True)
         say("down" if there else "there was nothing to take down")
 

@@ -18,6 +18,7 @@ from e2e.cluster.console import describe_left
 from e2e.cluster.disks import Disk, format_size, parse_size, storage_classes
 from e2e.cluster.images import Image
 from e2e.cluster.layout import Layout, LayoutError, zone_of
+from e2e.cluster.limits import inotify_shortage
 from e2e.cluster.paths import remove_orphans
 from e2e.cluster.procs import identify, spawn
 from e2e.cluster.state import Options, State
@@ -317,3 +318,8 @@ def test_folders_of_the_dead_are_removed_and_of_the_living_kept(tmp_path: Path) 
     remove_orphans(tmp_path, "scratch-")
     left = sorted(path.name for path in tmp_path.iterdir())
     assert left == sorted([f"scratch-{os.getpid()}-b", "scratch-other", f"else-{done.pid}-a"])
+
+
+def test_too_many_nodes_for_the_kernels_limits_are_refused_with_the_way_out() -> None:
+    assert "sysctl fs.inotify.max_user_instances=" in inotify_shortage(10**6)
+    assert inotify_shortage(-(10**6)) == ""
