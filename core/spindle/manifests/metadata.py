@@ -3,6 +3,7 @@
 from typing import Any
 
 from spindle.cluster import names
+from spindle.manifests import common
 from spindle.manifests.inputs import ClusterInputs, NodeInputs
 
 
@@ -13,26 +14,9 @@ def role_of(node: NodeInputs) -> str:
 
 def labels(cluster: ClusterInputs, node: NodeInputs) -> dict[str, str]:
     """Labels of everything that belongs to one broker or controller."""
-    result = {
-        "app.kubernetes.io/name": "kafka",
-        "app.kubernetes.io/instance": cluster.name,
-        names.LABEL_MANAGED_BY: names.MANAGED_BY,
-        names.LABEL_CLUSTER: cluster.name,
-        names.LABEL_ROLE: role_of(node),
-        names.LABEL_NODE_ID: str(node.node_id),
-    }
-    if node.pool is not None:
-        result[names.LABEL_POOL] = node.pool
-    return result
+    return common.labels(cluster.name, role=role_of(node), node_id=node.node_id, pool=node.pool)
 
 
 def owner(cluster: ClusterInputs) -> dict[str, Any]:
     """The KafkaCluster as controller owner."""
-    return {
-        "apiVersion": names.API_VERSION,
-        "kind": "KafkaCluster",
-        "name": cluster.name,
-        "uid": cluster.uid,
-        "controller": True,
-        "blockOwnerDeletion": True,
-    }
+    return common.owner_reference({"metadata": {"name": cluster.name, "uid": cluster.uid}})
