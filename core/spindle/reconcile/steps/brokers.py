@@ -10,13 +10,13 @@ from spindle.cluster.ids import uuid_from_entropy
 from spindle.cluster.layout import METADATA_DISK
 from spindle.cluster.refusal import counted, some
 from spindle.manifests.brokers import kafka_broker
-from spindle.manifests.pods import STANDING_TOLERATIONS
-from spindle.placement.room import DiskWant, room
-from spindle.placement.spread import Placed, Site, spread
+from spindle.placement.room import DiskWant
+from spindle.placement.spread import Placed, spread
 from spindle.reconcile import objects
 from spindle.reconcile.actions import Apply, Create
 from spindle.reconcile.draft import Draft, Wait
 from spindle.reconcile.inputs import disks_of
+from spindle.reconcile.sites import site
 from spindle.reconcile.snapshot import Object
 from spindle.reconcile.state import State
 from spindle.reconcile.steps.deletion import drop_finalizer
@@ -180,32 +180,19 @@ def _place_new(
     state: State, draft: Draft, pool: BrokerPool, count: int, existing: Mapping[int, Placed]
 ) -> dict[int, Placed]:
     """Choose zones for new brokers and record them; returns where they are to be."""
-    scheduling = state.spec.scheduling
-    site = Site(
-        nodes=state.snap.nodes,
-        topology_key=state.spec.racks.topology_key,
-        tolerations=[*STANDING_TOLERATIONS, *(t.to_dict() for t in scheduling.tolerations)],
-        node_selector=scheduling.node_selector,
-        room=room(
-            state.snap.nodes,
-            state.snap.volumes,
-            state.snap.storage_classes,
-            [DiskWant(pool.disks.size, pool.disks.storage_class)] * pool.disks.count,
-            _promised(state),
-        ),
-        shared_nodes=scheduling.shared_nodes,
-    )
-    found = spread(site, existing, _free_ids(state, existing, count))
+    wanted = [DiskWant(pool.disks.size, pool.disks.storage_class)] * pool.disks.count
+    where = site(state, wanted, "broker", _promised(state))
+    found = spread(where, existing, _free_ids(state, existing, count))
     for refusal in found.problems:
         draft.wait(Wait.refused(_ACTION, f"KafkaCluster/{state.name}", refusal))
     for broker_id, zone in found.assignments.items():
         disks = [_new_disk(state, broker_id, names.disk_name(index)) for index in range(pool.disks.count)]
-        where = f"zone {zone}" if zone else "no zone"
+        zone_text = f"zone {zone}" if zone else "no zone"
         draft.do(
             Create(
                 object=kafka_broker(state.cluster, broker_id, pool.name, disks, rack=zone),
                 reason="BrokerPlaced",
-                message=f"Broker {broker_id} of pool {pool.name} goes to {where}, with {counted(len(disks), 'disk')}.",
+                message=f"Broker {broker_id} of pool {pool.name} goes to {zone_text}, with {counted(len(disks), 'disk')}.",
             )
         )
     return {broker_id: Placed(zone) for broker_id, zone in found.assignments.items()}

@@ -6,13 +6,13 @@ from spindle.cluster import names
 from spindle.cluster.layout import METADATA_DISK
 from spindle.manifests.claims import claim
 from spindle.manifests.identity import Identity, Voter
-from spindle.manifests.pods import STANDING_TOLERATIONS
-from spindle.placement.room import DiskWant, room
-from spindle.placement.spread import Placed, Site, spread
+from spindle.placement.room import DiskWant
+from spindle.placement.spread import Placed, spread
 from spindle.reconcile import objects
 from spindle.reconcile.actions import Create
 from spindle.reconcile.draft import Draft, Wait
 from spindle.reconcile.inputs import disks_of
+from spindle.reconcile.sites import site
 from spindle.reconcile.snapshot import Object
 from spindle.reconcile.state import State
 from spindle.reconcile.steps.brokers import node_of_volume
@@ -91,7 +91,7 @@ def _controllers(state: State, draft: Draft, identity: Identity) -> None:
 
 def _zones(state: State, draft: Draft, identity: Identity, missing: list[Voter]) -> dict[int, str | None]:
     """A zone for each controller that has no claim yet."""
-    scheduling, storage = state.spec.scheduling, state.spec.controllers.storage
+    storage = state.spec.controllers.storage
     existing = {
         voter.id: Placed(
             zone=objects.annotation(found, names.ANN_RACK),
@@ -100,24 +100,8 @@ def _zones(state: State, draft: Draft, identity: Identity, missing: list[Voter])
         for voter in identity.voters
         if (found := state.claim(voter.id, METADATA_DISK)) is not None
     }
-    result = spread(
-        Site(
-            nodes=state.snap.nodes,
-            topology_key=state.spec.racks.topology_key,
-            tolerations=[*STANDING_TOLERATIONS, *(t.to_dict() for t in scheduling.tolerations)],
-            node_selector=scheduling.node_selector,
-            room=room(
-                state.snap.nodes,
-                state.snap.volumes,
-                state.snap.storage_classes,
-                [DiskWant(storage.size, storage.storage_class)],
-            ),
-            shared_nodes=scheduling.shared_nodes,
-            what="controller",
-        ),
-        existing,
-        [voter.id for voter in missing],
-    )
+    where = site(state, [DiskWant(storage.size, storage.storage_class)], "controller")
+    result = spread(where, existing, [voter.id for voter in missing])
     for refusal in result.problems:
         draft.wait(Wait.refused("PlaceController", f"KafkaCluster/{state.name}", refusal))
     return dict(result.assignments)

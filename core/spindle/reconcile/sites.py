@@ -1,0 +1,29 @@
+"""What there is to place brokers and controllers on."""
+
+from collections.abc import Sequence
+
+from spindle.manifests.pods import STANDING_TOLERATIONS
+from spindle.placement.room import DiskWant, room
+from spindle.placement.spread import Site
+from spindle.reconcile.state import State
+
+
+def site(state: State, disks: Sequence[DiskWant], what: str, reserve: Sequence[DiskWant] = ()) -> Site:
+    """The cluster's nodes, with room for so many of what needs these disks.
+
+    Args:
+        state: the pass's state.
+        disks: of one broker or controller.
+        what: ``broker`` or ``controller``, for messages.
+        reserve: disks that each node's free volumes must leave room for besides.
+    """
+    snap, scheduling = state.snap, state.spec.scheduling
+    return Site(
+        nodes=snap.nodes,
+        topology_key=state.spec.racks.topology_key,
+        tolerations=[*STANDING_TOLERATIONS, *(t.to_dict() for t in scheduling.tolerations)],
+        node_selector=scheduling.node_selector,
+        room=room(snap.nodes, snap.volumes, snap.storage_classes, disks, reserve),
+        shared_nodes=scheduling.shared_nodes,
+        what=what,
+    )
