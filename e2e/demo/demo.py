@@ -50,7 +50,8 @@ _FAULTS: Final = """
 Break it (`spindle status` says which node and disk is whose):
 
   python -m e2e.cluster node off 2      pull the plug of a node; `node on 2` gives it back
-  python -m e2e.cluster disk fail 1 0   a disk dies; its broker goes on with the other; `disk heal 1 0`
+  python -m e2e.cluster disk fail 1 0   a disk dies; its broker goes on with the other one
+  python -m e2e.cluster disk heal 1 0   it is well again; stop and start the broker, as above, to use it
   python -m e2e.cluster --help          slow and hung disks, cut cables, partitions
 """
 
