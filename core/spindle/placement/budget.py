@@ -137,17 +137,24 @@ def _dense(problem: Problem, steps: list[Step], most: float) -> list[Step]:
 def _in_time(
     problem: Problem, steps: list[Step], timetable: Schedule, budget: Budget
 ) -> tuple[list[Step], Schedule]:
-    """The waves that end in time."""
-    s, left = problem.snapshot, budget.max_seconds or 0.0
-    kept = 0
+    """The waves that end in time, and of the first that does not the moves that do."""
+    s, left = problem.snapshot, (budget.max_seconds or 0.0) * budget.bytes_per_second
+    kept: list[int] = []
     for wave in range(len(timetable.peak)):
-        busy = np.zeros((2, len(s.broker)))
+        out, into = np.zeros(len(s.broker)), np.zeros(len(s.broker))
+        whole = True
         for k in np.flatnonzero(timetable.wave == wave).tolist():
-            busy[0, s.dir_broker[steps[k].source]] += s.size[steps[k].replica]
-            busy[1, s.dir_broker[steps[k].target]] += s.size[steps[k].replica]
-        left -= float(busy.max()) / budget.bytes_per_second
-        if left < 0:
+            a, b = s.dir_broker[steps[k].source], s.dir_broker[steps[k].target]
+            size = float(s.size[steps[k].replica])
+            if max(out[a], into[b]) + size > left:
+                whole = False
+                continue
+            out[a] += size
+            into[b] += size
+            kept.append(k)
+        left -= float(max(out.max(), into.max()))
+        if not whole:
             break
-        kept = wave + 1
-    rows = np.flatnonzero(timetable.wave < kept)
-    return [steps[k] for k in rows.tolist()], Schedule(timetable.wave[rows], timetable.peak[:kept])
+    rows = np.sort(np.array(kept, np.int64))
+    waves = int(timetable.wave[rows].max(initial=-1)) + 1
+    return [steps[k] for k in rows.tolist()], Schedule(timetable.wave[rows], timetable.peak[:waves])

@@ -13,7 +13,7 @@ import numpy as np
 from spindle.placement.snapshot import Floats, Ints, group
 from spindle.placement.state import Reason, State, put
 
-_WASTE = 0.08  # of the bound, what all closings together might overshoot; a tenth of it is what they do
+_WASTE = 0.12  # of the bound, what all closings together might overshoot; a twentieth of it is what they do
 _NEAR = 64  # logs of about the right size that are looked at before the next best
 _WINDOWS = 12  # how far below the right size to look, in steps of eight times as many
 _FRESH = 256  # moves after which the index of logs by size is renewed

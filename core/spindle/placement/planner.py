@@ -6,7 +6,7 @@
 Pure and deterministic: the same snapshot, goals and budget give the same plan, byte for byte, on any machine.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -23,6 +23,7 @@ from spindle.placement.state import State, Step
 from spindle.placement.waves import schedule
 
 _PASSES = 8  # each pass lowers what is left; more than two are rare
+_BEGINNINGS = 6  # how often planning begins anew; once, nearly always
 _FLOOR = 1.0  # bytes; less is nothing
 _NAMED = 5  # findings of one kind that are spelled out
 
@@ -162,26 +163,47 @@ def plan(
 def _steps(problem: Problem) -> list[Step]:
     """Passes until one finds nothing more, as net moves in an order that is legal one by one.
 
-    A pass depends on nothing but where replicas stand, and planning ends with a pass that finds nothing: so planning on the
-    result of a plan finds nothing either.
+    A pass depends on nothing but where replicas stand, so if planning ends with a pass that finds nothing, planning on its
+    result finds nothing either. A replica moves once. Where a later pass wants to move some again and no order allows that
+    as one move each (in very full clusters), planning begins anew with those held back in the first pass.
     """
-    state = _pass(problem, problem.snapshot.dir)
-    steps = state.steps
+    best: State | None = None
+    held: set[int] = set()
+    for _ in range(_BEGINNINGS):
+        state, again = _from_start(problem, held)
+        if best is None or _standing(state) < _standing(best):
+            best = state
+        if again is None:
+            return state.steps
+        if again <= held:
+            break
+        held |= again
+    return best.steps if best else []
+
+
+def _from_start(problem: Problem, held: set[int]) -> tuple[State, set[int] | None]:
+    """All passes; and, if the last one could not be had, the replicas that it would have moved a second time."""
+    state = _pass(problem, problem.snapshot.dir, held)
     for _ in range(_PASSES):
         if _settled(state):
-            break
-        state = _pass(problem, state.dir)
-        if not state.steps:
-            break
-        steps = _net(problem, steps + state.steps)
-    return steps
+            return state, None
+        more = _pass(problem, state.dir)
+        if not more.steps:
+            return state, None
+        net = _net(problem, state.steps + more.steps)
+        if _standing(net)[:3] >= _standing(state)[:3]:
+            moved = {x.replica for x in state.steps}
+            return state, moved & {x.replica for x in more.steps} or moved
+        state = net
+    return state, None
 
 
-def _pass(problem: Problem, where: Ints) -> State:
+def _pass(problem: Problem, where: Ints, held: Collection[int] = ()) -> State:
     """Rounding, and in a small cluster also searching; the better of the two."""
     state = State(problem, where)
+    state.done[list(held)] = True
     improve(state)
-    if problem.goals.balance and len(where) * len(problem.lo) <= LARGEST and len(where):
+    if not held and problem.goals.balance and 0 < len(where) * len(problem.lo) <= LARGEST:
         other = State(problem, where)
         for r, j in search(problem, where, [(x.replica, x.target) for x in state.steps]):
             other.move(r, j, other.reason_to_leave(int(other.dir[r])))
@@ -204,8 +226,8 @@ def _settled(state: State) -> bool:
     return not stranded and not short and (not unrest or not state.problem.goals.balance)
 
 
-def _net(problem: Problem, steps: list[Step]) -> list[Step]:
-    """One move per replica, from where it is to where it ends, as far as each is legal in this order."""
+def _net(problem: Problem, steps: list[Step]) -> State:
+    """One move per replica, from where it is to where it ends, as far as moves are legal in some order."""
     last = {x.replica: k for k, x in enumerate(steps)}
     state = State(problem)
     waiting = [x for k, x in enumerate(steps) if last[x.replica] == k]
@@ -221,7 +243,7 @@ def _net(problem: Problem, steps: list[Step]) -> list[Step]:
         if len(later) == len(waiting):
             break
         waiting = later
-    return state.steps
+    return state
 
 
 def _unreached(problem: Problem, where: Ints, dropped: int) -> tuple[str, ...]:

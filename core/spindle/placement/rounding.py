@@ -6,8 +6,9 @@ because few large logs beat many small ones, in stages that each keep *moved + b
 1. **Match.** Every log that its dir could usefully give in one piece goes to the dir whose useful amount it fills best
    (own broker first: that costs no network). Nothing is wasted here. Logs far smaller than what is missing on average
    wait: a later, larger one may do for both ends at once.
-2. **Spend the gap.** If more bytes must enter than leave (or the other way round), the difference comes from dirs that need
-   not give. It is best spent on logs that are a little too large for their own dir's excess: one move settles that dir.
+2. **Spend the gap.** If more bytes must enter than leave, the difference comes from dirs that need not give. It is best
+   spent on logs that are a little too large for their own dir's excess: one move settles that dir. (If more must leave than
+   enter, closing does as much: any dir with room will do.)
 3. **Close.** What is left is many small amounts, one per dir. Each is settled by the smallest log that covers it, unless
    that overshoots by more than its share of one per cent of the bound; then the largest log below goes first.
 4. **Repair.** Where no such log exists, any legal move or swap that lowers both sides of the bound together.
@@ -21,10 +22,10 @@ planning ends, and planning on a finished plan gives nothing.
 import numpy as np
 
 from spindle.placement.closing import Closer
-from spindle.placement.snapshot import Floats, Ints
+from spindle.placement.snapshot import Bools, Floats, Ints
 from spindle.placement.state import Reason, State, put
 
-_PLENTY = 4  # times what is left: choice enough to find logs that fit
+_PLENTY = 2  # times what is left: choice enough to find logs that fit
 
 
 def improve(state: State) -> None:
@@ -43,7 +44,8 @@ def balance(state: State) -> None:
     rest = Closer(state)
     small = state.unrest / needs
     match(state, min(small, _enough(state)))
-    spend_gap(state, min(small / 2, _enough(state)))
+    for needy in (True, False):
+        spend_gap(state, min(small / 2, _enough(state)), needy=needy)
     rest.close()
 
 
@@ -63,27 +65,25 @@ def evacuate(state: State) -> None:
     live = state.problem.live[state.dir]
     copies = np.add.reduceat(live.astype(np.int64), state.snapshot.start[:-1])[state.snapshot.part[must]]
     for r in must[np.lexsort((must, -state.size[must], copies, live[must]))].tolist():
-        _place(state, r, state.reason_to_leave(int(state.dir[r])))
+        _place(state, r, state.reason_to_leave(int(state.dir[r])), state.problem.takes)
 
 
-def _place(state: State, r: int, reason: Reason, *, lenient: bool = True) -> bool:
-    """Find the best home for a replica that cannot stay: useful, else harmless, else least over its band."""
+def _place(state: State, r: int, reason: Reason, among: Bools) -> bool:
+    """Find the best home for a replica that cannot stay, ``among`` these dirs: useful, else harmless, else least full."""
     p, x = state.problem, float(state.size[r])
-    useful = np.flatnonzero(state.useful_in >= x)
+    useful = np.flatnonzero((state.useful_in >= x) & among)
     if len(useful) and put(state, r, useful, state.useful_in[useful] - x, reason):
         return True
-    free = np.flatnonzero(state.free_in >= x)
+    free = np.flatnonzero((state.free_in >= x) & among)
     if len(free) and put(
         state, r, free, -np.minimum(state.useful_in[free], x) - 1e-3 * state.free_in[free], reason
     ):
         return True
-    fits = np.flatnonzero(p.takes & (state.used + x <= p.limit))
-    if not len(fits):
-        return False
+    fits = np.flatnonzero((state.used + x <= p.limit) & among)
     after = (state.used[fits] + x) / state.snapshot.capacity[fits]
     if put(state, r, fits, after.copy(), reason, tries=len(fits)):
         return True
-    return lenient and put(state, r, fits, after, reason, tries=len(fits), lenient=True)
+    return put(state, r, fits, after, reason, tries=len(fits), lenient=True)
 
 
 def repair_racks(state: State) -> None:
@@ -94,7 +94,8 @@ def repair_racks(state: State) -> None:
             rows = [r for r in range(first, last) if not state.done[r] and state.shares_rack(r)]
             # Prefer the smallest log, then the dir that has most to give.
             rows.sort(key=lambda r: (state.size[r], -state.useful_out[state.dir[r]], r))
-            if not any(_place(state, r, Reason.RACK, lenient=False) for r in rows):
+            other = state.problem.takes & ~state.on_racks_of(p)
+            if not any(_place(state, r, Reason.RACK, other) for r in rows):
                 break
 
 
@@ -127,17 +128,8 @@ def match(state: State, small: float) -> None:
             put(state, r, fit, _best_fit(state, i, fit, x), state.reason_to_leave(i))
 
 
-def spend_gap(state: State, small: float) -> None:
-    """Stage 2: logs that the lagging side has use for, and the other side no harm from, while the gap lasts."""
-    for needy in (True, False):
-        if state.gap > 0:
-            _spend_on_givers(state, small, needy=needy)
-        else:
-            _spend_on_takers(state, small, needy=needy)
-
-
-def _spend_on_givers(state: State, small: float, *, needy: bool) -> None:
-    """More must enter than leave: logs from dirs that can spare them, first (``needy``) from those that must give anyway."""
+def spend_gap(state: State, small: float, *, needy: bool) -> None:
+    """Stage 2: logs from dirs that can spare them, first (``needy``) from those that must give anyway."""
     give = np.where(state.useful_out > 0, state.free_out, 0.0) if needy else state.free_out
     for r in _descending(state, give, small):
         x, i = float(state.size[r]), int(state.dir[r])
@@ -148,19 +140,6 @@ def _spend_on_givers(state: State, small: float, *, needy: bool) -> None:
         fit = np.flatnonzero(state.useful_in >= x)
         if len(fit):
             put(state, r, fit, _best_fit(state, i, fit, x), state.reason_to_leave(i))
-
-
-def _spend_on_takers(state: State, small: float, *, needy: bool) -> None:
-    """More must leave than enter: logs into dirs with room, first (``needy``) into those that must take anyway."""
-    for r in _descending(state, state.useful_out, small):
-        x, i = float(state.size[r]), int(state.dir[r])
-        if state.useful_out[i] < x or state.free_out[i] < x:
-            continue
-        able = (state.free_in >= x) & (x - state.useful_in <= -state.gap)
-        fit = np.flatnonzero(able & (state.useful_in > 0) if needy else able)
-        if len(fit):
-            score = -np.minimum(state.useful_in[fit], x) - 1e-3 * state.free_in[fit]
-            put(state, r, fit, score, state.reason_to_leave(i))
 
 
 def _descending(state: State, give: Floats, small: float) -> list[int]:

@@ -26,9 +26,12 @@ from spindle.placement.snapshot import Bools, Floats, Ints
 from spindle.placement.state import Reason, State
 
 LARGEST = 6_000  # replicas times dirs, up to which searching pays
-_NARROW, _WIDE = 64, 256  # nodes kept per round; wide only where no complete plan was found
+_NARROW, _WIDE = 64, 160  # nodes kept per round; wide only where the narrow beam ended far from the bound
+_NEAR = 1.03
 _WEIGHTS = (64.0, 16.0, 8.0, 4.0, 2.0, 1.0, 0.5, 0.1)
-_REPAIRS = 4
+_REPAIRS = 3
+_PATIENCE = 6  # rounds without progress after which a beam is given up
+_WORK = 12_000_000  # children valued in all; a second or so
 _DEPTH = 60  # moves in a plan
 _FLOOR = 1.0  # bytes
 
@@ -73,7 +76,7 @@ class _Search:
         self.at[np.arange(len(s.capacity)), s.dir_broker] = 1.0
         self.part_size = np.maximum.reduceat(self.size, s.start[:-1])
         self.start = start
-        self.width = _NARROW
+        self.width, self.work = _NARROW, 0
         root = self.root()
         t = self.terms(root.where)
         self.bound = float(np.maximum(t.into.sum(), t.out_of.sum()))
@@ -131,8 +134,9 @@ class _Search:
 
     def beam(self, nodes: _Nodes, weight: float) -> None:
         """Search from these nodes, children ranked by ``f + weight · rest``; a better end is kept as the best."""
+        lowest, patience = np.inf, _PATIENCE
         for _ in range(_DEPTH):
-            if not len(nodes.cost):
+            if not len(nodes.cost) or self.work > _WORK or not patience:
                 return
             t = self.terms(nodes.where)
             if self.complete:
@@ -152,7 +156,10 @@ class _Search:
             children = _children(nodes, f + weight * (rest + short), self.size, self.width)
             if children is None:
                 return
+            self.work += f.size
             self.consider(children)
+            now = float((rest.min(axis=(1, 2)) + short.min(axis=(1, 2))).min())
+            lowest, patience = (now, _PATIENCE) if now < lowest else (lowest, patience - 1)
             nodes = children
 
     def terms(self, where: Ints) -> _Terms:
@@ -264,7 +271,7 @@ def search(problem: Problem, start: Ints, first: Sequence[tuple[int, int]]) -> l
         for weight in _WEIGHTS:
             if not run.proven:
                 run.beam(run.root(), weight)
-        if run.complete:
+        if run.complete and run.best[3] <= _NEAR * run.bound:
             break
     run.width = _NARROW
     for _ in range(_REPAIRS):

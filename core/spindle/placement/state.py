@@ -24,7 +24,7 @@ import numpy as np
 
 from spindle.placement.problem import Problem
 from spindle.placement.racks import move_keeps_racks, wanted_racks
-from spindle.placement.snapshot import DirState, Floats, Ints
+from spindle.placement.snapshot import Bools, DirState, Floats, Ints
 
 _sum = np.add.reduce
 TRIES = 12  # legal targets are common: a log that finds none among so many waits
@@ -164,6 +164,13 @@ class State:
         return any(
             self._live[d] and self._rack[self._broker[d]] == self._rack[self._broker[i]] for d in others
         )
+
+    def on_racks_of(self, p: int) -> Bools:
+        """Dirs in racks that hold a live replica of partition ``p`` already, bool[D]."""
+        at = self.dir[int(self._start[p]) : int(self._start[p + 1])]
+        taken = self.snapshot.rack[self.snapshot.dir_broker[at[self.problem.live[at]]]]
+        found: Bools = np.isin(self.snapshot.rack[self.snapshot.dir_broker], taken)
+        return found
 
     def racks_short(self, p: int) -> bool:
         """Whether the live replicas of partition ``p`` stand on fewer racks than they should."""
