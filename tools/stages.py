@@ -49,6 +49,9 @@ def _pytest(*args: str) -> tuple[str, ...]:
     return _python("pytest", *args)
 
 
+_ENSURE_HELM = "from e2e.cluster.build import ensure_helm; print(ensure_helm())"
+
+
 def stages() -> dict[str, Stage]:
     """Every stage by name."""
     folders = [folder for folder in CODE if (ROOT / folder).is_dir()]
@@ -60,6 +63,9 @@ def stages() -> dict[str, Stage]:
             Stage("types", "mypy, strict", _python("mypy", *folders)),
             Stage("imports", "who may import whom", (str(Path(sys.executable).with_name("lint-imports")),)),
             Stage("unit", "unit and property tests", _pytest("tests/unit", "tests/property")),
+            # Built apart from the tests that need it, so that minutes of compiling can be seen and are not counted there.
+            Stage("helm", "helm, built once", (sys.executable, "-c", _ENSURE_HELM), 20),
+            Stage("build", "the testbed's parts, built once", _python("e2e.cluster", "build"), 40),
             Stage("chart", "helm lint and the rendered chart", _pytest("tests/chart"), 15),
             Stage("kube", "on a real API server", _pytest("tests/kube", "-m", "kube"), 20),
             Stage("kafka", "on real Kafka processes and disks", _pytest("tests/kafka", "-m", "kafka"), 20),
@@ -72,9 +78,21 @@ def stages() -> dict[str, Stage]:
 
 
 RUNS: dict[str, tuple[str, ...]] = {
-    "test-fast": ("format", "lint", "types", "imports", "unit", "chart"),
-    "test": ("format", "lint", "types", "imports", "unit", "chart", "kube", "kafka", "testbed", "e2e"),
-    "e2e": ("faults", "scenarios"),
+    "test-fast": ("format", "lint", "types", "imports", "unit", "helm", "chart"),
+    "test": (
+        "format",
+        "lint",
+        "types",
+        "imports",
+        "unit",
+        "build",
+        "chart",
+        "kube",
+        "kafka",
+        "testbed",
+        "e2e",
+    ),
+    "e2e": ("build", "faults", "scenarios"),
 }
 
 
