@@ -97,6 +97,8 @@ def _lab(target: Target, title: str) -> Iterator[Lab]:
         if lab.get("kafkacluster", CLUSTER) is not None:
             lab.patch("kafkacluster", CLUSTER, {"spec": {"deleteClaims": True, "paused": False}})
             lab.kubectl("delete", "kafkacluster", CLUSTER, "--wait=false")
+            # Nobody needs the data any more: brokers whose quorum a scenario broke would try to hand over for minutes.
+            lab.kubectl("delete", "pods", "-l", "spindle.dev/role", "--grace-period=1", "--wait=false")
             lab.until("the KafkaCluster is gone", lambda: lab.get("kafkacluster", CLUSTER) is None, 240)
         lab.kubectl("delete", "namespace", name, "--wait=false")
         lab.until("its pods are gone", lambda: not lab.list("pods"), 120)

@@ -108,7 +108,7 @@ class Lab:
                     return time.monotonic() - began
             except (LabError, KeyError, TypeError, subprocess.TimeoutExpired) as error:
                 last = error
-            pause(0.5)
+            pause(1.0)
         raise LabError(f"not within {seconds:.0f} s: {what} (last error: {last})\n{self.situation()}")
 
     def situation(self) -> str:
