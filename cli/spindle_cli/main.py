@@ -13,6 +13,7 @@ from typing import Annotated, Any, Final
 import typer
 from rich.console import Console
 
+from spindle.api.cluster import KafkaCluster
 from spindle.placement.racks import PlacementError
 from spindle_cli import helper_pod, overview, topics
 from spindle_cli.kafka_client import Access, ClientError
@@ -87,7 +88,7 @@ def status(
             console.print(overview.overview(view, datetime.now(UTC)))
 
 
-def _show_many(kube: Kube, clusters: list[Any], output: Output) -> None:
+def _show_many(kube: Kube, clusters: list[KafkaCluster], output: Output) -> None:
     if output is Output.JSON:
         typer.echo(json.dumps({"clusters": [each.to_dict() for each in clusters]}, indent=2))
     elif clusters:
@@ -135,14 +136,13 @@ def wait_until_ready(kube: Kube, name: str, timeout: float, say: Callable[[str],
         time.sleep(_POLL_S)  # noqa: TID251 - a command line has nothing else to do meanwhile
 
 
-def _is_ready(cluster: Any) -> bool:
-    """Ready, and found so for the spec as it stands."""
+def _is_ready(cluster: KafkaCluster) -> bool:
+    """Ready, found so for the spec as it stands, and nothing left to do: in the midst of a roll all can be up too."""
     status = cluster.status
-    return bool(
-        status
-        and status.observed_generation == cluster.metadata.generation
-        and any(each.type == "Ready" and each.status == "True" for each in status.conditions)
-    )
+    if status is None or status.observed_generation != cluster.metadata.generation:
+        return False
+    found = {each.type: each.status for each in status.conditions}
+    return found.get("Ready") == "True" and found.get("Progressing") != "True"
 
 
 @app.command()
