@@ -80,7 +80,7 @@ def distribution(plan: Plan) -> str:
     bins = np.linspace(0, 1, 41)
     counts = [np.histogram((u / s.capacity)[usable], bins)[0] for u in (s.used, plan.after)]
     top = max(int(c.max(initial=1)) for c in counts)
-    plot = WIDTH - left - 10
+    plot = WIDTH - left - 30
 
     def x(fill: float) -> float:
         return left + plot * min(max(fill, 0.0), 1.0)

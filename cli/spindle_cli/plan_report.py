@@ -25,7 +25,7 @@ _STYLE = """
 font:15px/1.5 system-ui,-apple-system,"Segoe UI",Roboto,sans-serif}
 main{max-width:1040px;margin:0 auto;padding:36px 20px 60px}h1{font-size:27px;line-height:1.25;margin:0 0 6px}
 h2{font-size:18px;margin:40px 0 4px}p{margin:4px 0 12px;color:var(--soft);max-width:75ch}
-.lead{font-size:16px}.tiles{display:grid;grid-template-columns:repeat(auto-fit,minmax(190px,1fr));gap:12px;margin:22px 0}
+.lead{font-size:16px}.tiles{display:grid;grid-template-columns:repeat(auto-fit,minmax(280px,1fr));gap:12px;margin:22px 0}
 .tile{background:var(--card);border:1px solid var(--line);border-radius:8px;padding:13px 15px}
 .tile b{display:block;font-size:23px;font-variant-numeric:tabular-nums;line-height:1.3}
 .tile span{color:var(--soft);font-size:13px}

@@ -13,7 +13,9 @@ import numpy as np
 from spindle.placement.snapshot import Floats, Ints, group
 from spindle.placement.state import Reason, State, put
 
-_WASTE = 0.12  # of the bound, what all closings together might overshoot; a twentieth of it is what they do
+_WASTE = (
+    0.2  # of the bound, what all closings together might overshoot; less than a tenth of it is what they do
+)
 _NEAR = 64  # logs of about the right size that are looked at before the next best
 _WINDOWS = 12  # how far below the right size to look, in steps of eight times as many
 _FRESH = 256  # moves after which the index of logs by size is renewed
@@ -127,11 +129,18 @@ class Closer:
     def _better(self, change: tuple[float, float]) -> bool:
         return sum(change) < -max(self.state.floor, 1e-9 * self.state.unrest)
 
+    def _with_own(self, d: int, merit: Floats) -> list[int]:
+        """Dirs of most merit, and all of the same broker: what harms a broker at its band's edge does not inside it."""
+        s = self.state.snapshot
+        own = np.flatnonzero(s.dir_broker == s.dir_broker[d])
+        best = np.argsort(-merit, kind="stable")[:_PAIRS]
+        return [x for x in dict.fromkeys([*own.tolist(), *best.tolist()]) if x != d]
+
     def repair_giver(self, i: int) -> bool:
         """The best single move off dir ``i`` that lowers both sides together, else a swap."""
         state, need = self.state, float(self.state.useful_out[i])
         room = np.where(state.problem.takes, state.problem.hi - state.used, 0.0)
-        targets = np.argsort(-np.maximum(state.useful_in, 1e-6 * room), kind="stable")[:_PAIRS].tolist()
+        targets = self._with_own(i, np.maximum(state.useful_in, 1e-6 * room))
         best: tuple[float, int, int] | None = None
         for r in self._ranked(self.on(i), need):
             for j in targets:
@@ -147,7 +156,7 @@ class Closer:
         """The best single move into dir ``j`` that lowers both sides together, else a swap."""
         state, need = self.state, float(self.state.useful_in[j])
         spare = state.used - state.problem.lo
-        sources = np.argsort(-np.maximum(state.useful_out, 1e-6 * spare), kind="stable")[:_PAIRS].tolist()
+        sources = self._with_own(j, np.maximum(state.useful_out, 1e-6 * spare))
         best: tuple[float, int, int] | None = None
         for i in sources:
             if i == j:

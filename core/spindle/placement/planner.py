@@ -279,7 +279,7 @@ def _unreached(problem: Problem, where: Ints, dropped: int) -> tuple[str, ...]:
         worst = np.argsort(-off, kind="stable")[:_NAMED]
         largest = np.zeros(len(off))
         np.maximum.at(largest, where, s.planned)
-        far = worst[off[worst] > _FLOOR + 1e-6 * problem.hi[worst]]
+        far = worst[off[worst] > state.floor + 1e-7 * problem.hi[worst]]
         found += [_why_off(problem, state.used, d, float(largest[d])) for d in far.tolist()]
     return tuple(found)
 
