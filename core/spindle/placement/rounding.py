@@ -69,10 +69,13 @@ def evacuate(state: State) -> None:
 
 
 def _place(state: State, r: int, reason: Reason, among: Bools) -> bool:
-    """Find the best home for a replica that cannot stay, ``among`` these dirs: useful, else harmless, else least full."""
+    """Find the best home for a replica that cannot stay, ``among`` these dirs: useful, else harmless, else least full.
+
+    Of useful ones the neediest: so the replicas of one dead disk spread over many brokers and are safe again soon.
+    """
     p, x = state.problem, float(state.size[r])
     useful = np.flatnonzero((state.useful_in >= x) & among)
-    if len(useful) and put(state, r, useful, state.useful_in[useful] - x, reason):
+    if len(useful) and put(state, r, useful, x - state.useful_in[useful], reason):
         return True
     free = np.flatnonzero((state.free_in >= x) & among)
     if len(free) and put(
