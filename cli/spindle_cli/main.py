@@ -145,31 +145,28 @@ def _is_ready(cluster: KafkaCluster) -> bool:
     return found.get("Ready") == "True" and found.get("Progressing") != "True"
 
 
+Broker = Annotated[str, typer.Argument(help="KafkaBroker, for example demo-broker-1.")]
+
+
 @app.command()
-def stop(
-    broker: Annotated[str, typer.Argument(help="KafkaBroker, for example demo-broker-1.")],
-    namespace: Namespace = None,
-) -> None:
+def stop(broker: Broker, namespace: Namespace = None) -> None:
     """Take one broker down for maintenance. It goes when no partition falls below its minimum of copies."""
-    with _sentences():
-        kube = Kube.connect(namespace)
-        cluster = kube.broker(broker).spec.cluster
-        kube.set_stopped(broker, stopped=True)
-        typer.echo(f"{broker} goes down as soon as it may, and stays down until: spindle start {broker}")
-        typer.echo(f"Follow it with: spindle status {cluster}")
+    what = f"{broker} goes down as soon as it may, and stays down until: spindle start {broker}"
+    _set_stopped(broker, namespace, what, stopped=True)
 
 
 @app.command()
-def start(
-    broker: Annotated[str, typer.Argument(help="KafkaBroker, for example demo-broker-1.")],
-    namespace: Namespace = None,
-) -> None:
+def start(broker: Broker, namespace: Namespace = None) -> None:
     """Let a stopped broker come back."""
+    _set_stopped(broker, namespace, f"{broker} comes back.", stopped=False)
+
+
+def _set_stopped(broker: str, namespace: str | None, what: str, *, stopped: bool) -> None:
     with _sentences():
         kube = Kube.connect(namespace)
         cluster = kube.broker(broker).spec.cluster
-        kube.set_stopped(broker, stopped=False)
-        typer.echo(f"{broker} comes back. Follow it with: spindle status {cluster}")
+        kube.set_stopped(broker, stopped=stopped)
+    typer.echo(f"{what}\nFollow it with: spindle status {cluster}")
 
 
 @topic.command("create")
