@@ -155,7 +155,9 @@ def test_forecast_sizes_are_planned_for() -> None:
 
 def test_a_dir_over_its_band_on_a_broker_at_its_lower_edge_gives_to_its_own_broker() -> None:
     """Any log that left the broker would put it below its band."""
-    logs = [(p, [(0, int(p >= 5))], 100.0) for p in range(8)] + [(8 + p, [(1, p % 2)], 50.0) for p in range(18)]
+    logs = [(p, [(0, int(p >= 5))], 100.0) for p in range(8)] + [
+        (8 + p, [(1, p % 2)], 50.0) for p in range(18)
+    ]
     found = judged(cluster(["", ""], 2, logs), Goals(broker_band=0.06, dir_band=0.10))
     assert found.unreached == ()
     assert len(found.intra) == len(found.replica) == 1
