@@ -225,9 +225,11 @@ class State:
             return Reason.DRAIN
         if self.used[i] > self.problem.goals.mark * s.capacity[i]:
             return Reason.MARK
+        if self.used[i] > self.problem.hi[i]:
+            return Reason.OVER
         b = self._broker[i]
-        crowded = self.used[self._first[b] : self._first[b + 1]].sum() > self._hi[b]
-        return Reason.OVER if crowded or self.used[i] > self.problem.hi[i] else Reason.TARGET
+        crowded = _sum(self.used[self._first[b] : self._first[b + 1]]) > self._hi[b]
+        return Reason.OVER if crowded else Reason.TARGET
 
 
 def put(
