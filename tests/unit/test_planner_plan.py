@@ -163,6 +163,13 @@ def test_a_dir_over_its_band_on_a_broker_at_its_lower_edge_gives_to_its_own_brok
     assert len(found.intra) == len(found.replica) == 1
 
 
+def test_a_rack_that_nothing_can_leave_is_named() -> None:
+    """A replica in every rack, and one rack with half the brokers of the others."""
+    logs = [(p, [(p % 2, 0), (2 + p % 2, 0), (4, 0)], 40.0) for p in range(16)]
+    found = judged(cluster(["a", "a", "b", "b", "c"], 1, logs))
+    assert any("no byte can leave a rack, and rack c as a whole is 64.0% full" in x for x in found.unreached)
+
+
 def test_a_peak_counts_what_arrives_before_what_leaves() -> None:
     s = cluster(["", ""], 1, [(p, [(0, 0)], 100) for p in range(8)] + [(8, [(1, 0)], 100)])
     found = judged(s)

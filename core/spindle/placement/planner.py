@@ -25,6 +25,7 @@ from spindle.placement.waves import schedule
 _PASSES = 8  # each pass lowers what is left; more than two are rare
 _BEGINNINGS = 6  # how often planning begins anew; once, nearly always
 _FLOOR = 1.0  # bytes; less is nothing
+_MOSTLY = 0.9  # of all partitions
 _NAMED = 5  # findings of one kind that are spelled out
 
 
@@ -281,7 +282,33 @@ def _unreached(problem: Problem, where: Ints, dropped: int) -> tuple[str, ...]:
         np.maximum.at(largest, where, s.planned)
         far = worst[off[worst] > state.floor + 1e-7 * problem.hi[worst]]
         found += [_why_off(problem, state.used, d, float(largest[d])) for d in far.tolist()]
+        found += _brokers_off(problem, state.used)
     return tuple(found)
+
+
+def _brokers_off(problem: Problem, used: Floats) -> list[str]:
+    """Brokers that end outside their bands, worst first, with the reason."""
+    s, p = problem.snapshot, problem
+    per, capacity = p.per_broker(used), np.maximum(p.per_broker(s.capacity * p.usable), 1.0)
+    off = np.maximum(np.maximum(per - p.broker_hi, p.broker_lo - per), 0) * s.alive
+    worst = np.argsort(-off, kind="stable")[:_NAMED]
+    # Where partitions have a replica in every rack, no byte can leave a rack.
+    tied = p.racks > 1 and bool(np.sum(np.diff(s.start) >= p.racks) > _MOSTLY * (len(s.start) - 1))
+    found = []
+    for b in worst[off[worst] > _FLOOR + 1e-6 * capacity[worst]].tolist():
+        lo, hi = p.broker_lo[b] / capacity[b], p.broker_hi[b] / capacity[b]
+        text = f"broker {s.broker[b]} ends at {per[b] / capacity[b]:.1%}, outside {lo:.1%} to {hi:.1%}: "
+        mates = s.rack == s.rack[b]
+        mean = float(per[mates].sum() / capacity[mates].sum())
+        if tied and not lo <= mean <= hi:
+            text += (
+                f"partitions have a replica in each of the {p.racks} racks, so no byte can leave a rack, and rack "
+                f"{s.rack_names[int(s.rack[b])]} as a whole is {mean:.1%} full; give it more disks, or take from it"
+            )
+        else:
+            text += "no legal move or swap brings it nearer; a wider band or smaller logs would"
+        found.append(text)
+    return found
 
 
 def _why_off(problem: Problem, used: Floats, d: int, largest: float) -> str:
