@@ -68,6 +68,7 @@ class World:
     formatted: dict[str, dict[str, Any]] = field(default_factory=dict)  # volume → identity on it
     granted: bool = False
     kafka_up: bool = True
+    offline: set[tuple[int, str]] = field(default_factory=set)  # (broker, disk) whose log dir Kafka gave up
     unknown: frozenset[str] = frozenset()
     now: float = START
     writes: int = 0
@@ -181,7 +182,7 @@ class World:
         return tuple(
             LogDir(
                 names.log_dir(disk["name"]),
-                error=0 if disk["mode"] == "Active" else 56,
+                error=0 if disk["mode"] == "Active" and (broker_id, disk["name"]) not in self.offline else 56,
                 replicas=held if index == 0 else {},
                 total_bytes=1000,
                 usable_bytes=900,

@@ -180,6 +180,9 @@ def test_stopping_a_broker_for_maintenance_and_starting_it_again() -> None:
     world.settle()
     assert world.running("broker") == [0, 2]
     assert world.get("KafkaBroker", "demo-broker-1")["status"]["state"] == "Stopped"
+    assert world.cluster["status"]["phase"].endswith("Stopped by hand: demo-broker-1.")
+    assert condition(world, "Ready")["reason"] == "BrokersStopped"
+    assert condition(world, "Progressing")["reason"] == "Settled"
     assert world.cluster["status"]["takingDown"] == []
     world.get("KafkaBroker", "demo-broker-1")["spec"]["stopped"] = False
     world.settle()
@@ -383,6 +386,18 @@ def test_a_broker_starts_without_a_disk_that_cannot_be_used_and_with_it_when_it_
     world.get("KafkaBroker", "demo-broker-0")["spec"]["stopped"] = False
     world.settle()
     assert condition(world, "DisksHealthy")["status"] == "True"
+
+
+def test_a_disk_that_kafka_gave_up_is_told_with_the_way_back() -> None:
+    world = running()
+    world.offline = {(1, "disk1")}
+    made = world.reconcile()
+    assert not made.actions
+    entry = next(w for w in world.cluster["status"]["waiting"] if w["reason"] == "DiskOffline")
+    assert entry["object"] == "KafkaBroker/demo-broker-1/disk1"
+    assert "spec.stopped" in entry["unblockedBy"]
+    broker = world.get("KafkaBroker", "demo-broker-1")["status"]
+    assert (broker["state"], broker["disksSummary"]) == ("Degraded", "1/2")
 
 
 def test_a_new_broker_of_a_born_cluster_is_formatted_only_when_kafka_can_be_asked() -> None:

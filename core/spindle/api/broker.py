@@ -173,7 +173,8 @@ class KafkaBrokerStatus(ApiModel):
         json_schema_extra={"format": "int64"},
     )
     state: Short | None = Field(
-        None, description="State of the broker: Pending, Starting, Running, Stopping, Stopped, Unreachable."
+        None,
+        description="State of the broker: Pending, Starting, Running, Degraded (without a disk), Stopping, Stopped, Unreachable.",
     )
     message: Sentence | None = Field(None, description="Why it is so, as a sentence.")
     conditions: list[Condition] = conditions_field()

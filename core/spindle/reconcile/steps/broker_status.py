@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from spindle.cluster import names
+from spindle.cluster.refusal import some
 from spindle.cluster.view import LogDir
 from spindle.reconcile import objects
 from spindle.reconcile.inputs import disks_of
@@ -34,7 +35,8 @@ def _status(state: State, broker: Object) -> dict[str, Any]:
     disks = [_disk(state, node_id, disk) for disk in disks_of(broker)]
     healthy = sum(1 for disk in disks if disk["state"] == "Active")
     fills = [disk["usedBytes"] / disk["capacityBytes"] for disk in disks if disk.get("capacityBytes")]
-    condition, message = _state(state, broker, node_id)
+    failed = [disk["name"] for disk in disks if disk["state"] == "Failed"]
+    condition, message = _state(state, broker, node_id, failed)
     status = {
         "observedGeneration": broker["metadata"].get("generation", 0),
         "state": condition,
@@ -47,7 +49,7 @@ def _status(state: State, broker: Object) -> dict[str, Any]:
     return status
 
 
-def _state(state: State, broker: Object, node_id: int) -> tuple[str, str]:
+def _state(state: State, broker: Object, node_id: int, failed: list[str]) -> tuple[str, str]:
     """One word and one sentence."""
     pod = state.pods.get(node_id)
     if pod is None:
@@ -59,9 +61,11 @@ def _state(state: State, broker: Object, node_id: int) -> tuple[str, str]:
     node = state.nodes.get(state.node_of(node_id) or "")
     if node is not None and not objects.is_true(node, "Ready"):
         return "Unreachable", f"Node {objects.name(node)} is not ready."
+    running = (objects.container_status(pod, names.CONTAINER_KAFKA).get("state") or {}).get("running")
+    if running and failed:
+        return "Degraded", f"Kafka runs without {some(failed)}."
     if objects.is_true(pod, "Ready"):
         return "Running", "In sync."
-    running = (objects.container_status(pod, names.CONTAINER_KAFKA).get("state") or {}).get("running")
     if running:
         return "Starting", "Kafka runs and is not in sync yet."
     return "Starting", "Kafka does not run yet."

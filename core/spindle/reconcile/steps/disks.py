@@ -92,6 +92,8 @@ def _settle_broker(
                 cleared.append(_clearance(disk["name"], disk["pvUid"], disk["fsUuid"], disk["directoryId"]))
         elif what in _UNUSABLE or _volume_unreadable(state, disk, pod):
             _unusable(draft, records, wanted, broker, disk, found, alone=not usable, running=_prepared(pod))
+        if disk.get("mode") != facts.PLACEHOLDER and _offline(state, broker_id, disk["name"]):
+            draft.wait(_taken_offline(broker, disk))
         if _prepared(pod) and what in (facts.OURS, facts.BLANK):
             _remember(state, draft, disk["claim"], found)
     _give(state, draft, pod, cleared)
@@ -291,6 +293,26 @@ def _unusable(
 
 def _way_out(found: Found) -> str:
     return str(found.get("wayOut") or "Put the right disk back, mounted and writable.")
+
+
+def _offline(state: State, broker_id: int, disk: str) -> bool:
+    """Whether Kafka says that a disk's log dir is in error."""
+    broker = (state.kafka.brokers or {}).get(broker_id)
+    dirs = (broker.log_dirs if broker else None) or ()
+    return any(log_dir.error for log_dir in dirs if log_dir.path == names.log_dir(disk))
+
+
+def _taken_offline(broker: Object, disk: Found) -> Wait:
+    name = objects.name(broker)
+    return Wait(
+        "UseDisk",
+        f"KafkaBroker/{name}/{disk['name']}",
+        "DiskOffline",
+        f"Kafka has taken {disk['name']} of {name} offline after an I/O error. The broker goes on with its other disks, and the "
+        "partitions that were on this one with their other replicas.",
+        f"Put the disk right, keeping what is on it; then set spec.stopped of KafkaBroker {name} to true, wait until its pod "
+        "is gone, and set it to false. This version of Spindle does not move data off a dead disk.",
+    )
 
 
 def _set_aside(broker: Object, disk: Found) -> Wait:

@@ -92,20 +92,41 @@ def _phase(state: State, draft: Draft, status: Mapping[str, Any]) -> str:
         return f"Deleting: {counted(left, 'pod')} still to stop." if left else "Deleting."
     if state.spec.paused:
         return "Paused: Spindle looks and reports, and changes nothing until spec.paused is false."
-    whole = brokers["ready"] == brokers["total"] and controllers["ready"] == controllers["total"]
+    stopped = _stopped(state)
+    whole = _whole(status, len(stopped))
     marks = [str(mark.get("pod")) for mark in state.marks]
     if marks:
-        return f"Restarting {some(sorted(marks))} ({state.marks[0].get('reason') or 'asked for'})."
+        verb = "Stopping" if all(mark.get("reason") == "Stopped" for mark in state.marks) else "Restarting"
+        return f"{verb} {some(sorted(marks))} ({state.marks[0].get('reason') or 'asked for'})."
     counts = f"{brokers['summary']} brokers, {controllers['summary']} controllers ready, {disks['summary']} disks healthy"
     if loud:
         more = f" (and {len(loud) - 1} more)" if len(loud) > 1 else ""
         verb = "Running" if whole else "Waiting"
         return f"{verb}: {counts}. {loud[0].object}: {loud[0].reason}{more}."
+    if whole and stopped:
+        return f"Running: {counts}. Stopped by hand: {some(stopped)}."
     if whole and disks["healthy"] == disks["total"]:
         racks = status["racks"]
         where = f" on {counted(len(racks), 'rack')}" if racks else ""
         return f"Running: {counted(brokers['total'], 'broker')}{where}, all {disks['total']} disks healthy."
     return f"Starting: {counts}."
+
+
+def _stopped(state: State) -> list[str]:
+    """Brokers that are down because a person wants it."""
+    return sorted(
+        objects.name(broker)
+        for broker_id, broker in state.brokers.items()
+        if broker["spec"].get("stopped") and broker_id not in state.pods
+    )
+
+
+def _whole(status: Mapping[str, Any], stopped: int) -> bool:
+    """Whether everyone that is to run is ready."""
+    brokers, controllers = status["brokers"], status["controllers"]
+    return bool(
+        brokers["ready"] + stopped >= brokers["total"] and controllers["ready"] == controllers["total"]
+    )
 
 
 def _conditions(state: State, draft: Draft, status: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -140,6 +161,14 @@ def _ready(state: State, status: Mapping[str, Any]) -> Row:
         and not _is_new(state)
     ):
         return ("Ready", "True", "AllInSync", "All brokers and controllers run and are in sync.")
+    stopped = _stopped(state)
+    if stopped and _whole(status, len(stopped)):
+        return (
+            "Ready",
+            "False",
+            "BrokersStopped",
+            f"Stopped by hand: {some(stopped)}; all others are in sync.",
+        )
     return (
         "Ready",
         "False",
@@ -166,7 +195,7 @@ def _progressing(state: State, draft: Draft, status: Mapping[str, Any]) -> Row:
             f"{loud[0].object}: {loud[0].message} Way out: {loud[0].unblocked_by}",
         )
     quiet = [wait for wait in draft.waits if wait.quiet]
-    if quiet or status["brokers"]["ready"] < status["brokers"]["total"]:
+    if quiet or not _whole(status, len(_stopped(state))):
         return ("Progressing", "True", "Starting", quiet[0].message if quiet else "Brokers start.")
     return ("Progressing", "False", "Settled", "Nothing is left to do.")
 
