@@ -13,6 +13,7 @@ The last line is what "one replica of a partition at a time, never two on one br
 has no first move.
 """
 
+from dataclasses import dataclass
 from itertools import permutations
 from typing import Any
 
@@ -21,16 +22,43 @@ import scipy.optimize
 import scipy.sparse
 
 from spindle.placement.problem import Problem
+from spindle.placement.state import Reason, State
 
 _SECONDS = 20.0
 
 
-def optimum(problem: Problem) -> float | None:
-    """Fewest bytes that bring everything into its band.
+@dataclass(frozen=True)
+class Optimum:
+    """What the solver found.
 
-    Returns:
-        Bytes; NaN if it cannot be done; None if the solver ran out of time.
+    Attributes:
+        bytes: the fewest that bring everything into its band; NaN if nothing does.
+        where: the dir in which each replica ends, int[R]; empty if nothing does.
     """
+
+    bytes: float
+    where: Any
+
+
+def reachable(problem: Problem, where: Any) -> bool:
+    """Whether some order of single legal moves leads there, each replica moving once.
+
+    The programme knows ends, not ways: its end may need two logs to change places on full disks (rule 4), or a partition to
+    lose a rack on the way (rule 3). Greedy: takes any move that is legal, so a False may be too strict in rare cases.
+    """
+    state = State(problem)
+    left = np.flatnonzero(where != state.dir).tolist()
+    while left:
+        able = [r for r in left if state.legal(r, int(where[r]), lenient=True)]
+        if not able:
+            return False
+        state.move(able[0], int(where[able[0]]), Reason.TARGET)
+        left.remove(able[0])
+    return True
+
+
+def optimum(problem: Problem) -> Optimum | None:
+    """Fewest bytes that bring everything into its band; None if the solver ran out of time."""
     s = problem.snapshot
     n, d = len(s.dir), len(s.capacity)
     racks = sorted(set(s.rack[s.alive].tolist()))
@@ -71,7 +99,7 @@ def optimum(problem: Problem) -> float | None:
             terms = {r * d + int(k): -1.0 for r in members for k in np.flatnonzero(rack_of == rack)}
             rows.append(({**terms, n * d + p * len(racks) + j: 1.0}, -np.inf, 0.0))
         rows += _rings(problem, members)
-    return _solve(cost, upper, rows)
+    return _solve(cost, upper, rows, (n, d))
 
 
 def _rings(problem: Problem, members: range) -> list[tuple[dict[int, float], float, float]]:
@@ -90,7 +118,9 @@ def _rings(problem: Problem, members: range) -> list[tuple[dict[int, float], flo
     return found
 
 
-def _solve(cost: Any, upper: Any, rows: list[tuple[dict[int, float], float, float]]) -> float | None:
+def _solve(
+    cost: Any, upper: Any, rows: list[tuple[dict[int, float], float, float]], shape: tuple[int, int]
+) -> Optimum | None:
     optimize: Any = scipy.optimize
     sparse: Any = scipy.sparse
     at = [(i, c, v) for i, (terms, _, _) in enumerate(rows) for c, v in terms.items()]
@@ -105,5 +135,6 @@ def _solve(cost: Any, upper: Any, rows: list[tuple[dict[int, float], float, floa
         options={"time_limit": _SECONDS, "mip_rel_gap": 1e-6},
     )
     if found.status == 0:
-        return float(found.fun) * scale
-    return float("nan") if found.status == 2 else None
+        chosen = found.x[: shape[0] * shape[1]].reshape(shape).argmax(1)
+        return Optimum(float(found.fun) * scale, chosen)
+    return Optimum(float("nan"), np.zeros(0, np.int64)) if found.status == 2 else None

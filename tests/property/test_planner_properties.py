@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from bench.cases import Shape, aged, small
 from bench.check import broken_rules, stranded
-from bench.exact import optimum
+from bench.exact import optimum, reachable
 from spindle.placement.planner import Plan, plan
 from spindle.placement.problem import Budget, Goals, pose
 from spindle.placement.rounding import short_partitions
@@ -154,14 +154,15 @@ def test_tiny_clusters_against_the_exact_optimum(monkeypatch: pytest.MonkeyPatch
     ratios = []
     for seed in range(12):
         s, goals = small(seed, crowded=False), BANDS[seed % len(BANDS)]
-        least = optimum(pose(s, goals))
-        if least is None or np.isnan(least) or least <= 0:
+        problem = pose(s, goals)
+        least = optimum(problem)
+        if least is None or np.isnan(least.bytes) or least.bytes <= 0 or not reachable(problem, least.where):
             continue
         found = plan(s, goals)
         assert broken_rules(s, found) == []
         assert len(plan(found.result, goals).replica) == 0
         fine = found.problem.out_of_band(found.after) <= 2 and not stranded(s, found.result.dir)
-        ratios.append(float(found.bytes.sum()) / least if fine else np.inf)
+        ratios.append(float(found.bytes.sum()) / least.bytes if fine else np.inf)
     assert len(ratios) >= 3
     assert min(ratios) >= 1 - 1e-6
     assert np.mean(np.array(ratios) <= 1.10) >= 0.85
