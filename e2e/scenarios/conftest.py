@@ -157,8 +157,8 @@ class Killer:
             node = self._target.node(int(pod["spec"]["nodeName"].removeprefix("node")))
             container = pod["status"]["containerStatuses"][0]["containerID"].removeprefix("containerd://")
             node.run("ctr", "-n", "k8s.io", "tasks", "kill", "--signal", "SIGKILL", container)
-        else:
-            self._system.kubectl("delete", "pod", pod["metadata"]["name"], "--grace-period=0", "--force")
+        # A container that dies again and again is restarted ever later; a new pod starts at once.
+        self._system.kubectl("delete", "pod", pod["metadata"]["name"], "--grace-period=0", "--force")
 
 
 @pytest.fixture
