@@ -217,6 +217,23 @@ def test_a_mark_is_withdrawn_by_changing_the_pod_first() -> None:
     assert world.running("broker") == [0, 1, 2]
 
 
+def test_a_successor_is_not_back_before_its_own_kafka_runs_whatever_kafka_still_believes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world = with_topic(running(), (0, 1, 2))
+    believed = world.kafka()
+    monkeypatch.setattr(
+        world, "kafka", lambda: believed
+    )  # the session of the old process has not run out yet
+    world.cluster["spec"]["config"] = {"log.retention.hours": "24"}
+    evicted: list[str] = []
+    for _ in range(6):
+        evicted += [a.pod for a in world.reconcile().actions if isinstance(a, Evict)]
+    assert len(evicted) == 1  # nothing breathed: its successor has not started
+    successor = world.get("Pod", evicted[0])
+    assert not any(c["status"] == "True" for c in (successor.get("status") or {}).get("conditions", ()))
+
+
 def test_hand_edited_and_deleted_things_are_put_right() -> None:
     world = running()
     del world.objects["Service", "demo-bootstrap"]

@@ -102,6 +102,11 @@ def kafka_ever_ran(pod: Object) -> bool:
     return bool(status.get("restartCount")) or any("running" in s or "terminated" in s for s in states)
 
 
+def kafka_runs(pod: Object) -> bool:
+    """Whether Kafka's container runs at this moment."""
+    return bool((container_status(pod, names.CONTAINER_KAFKA).get("state") or {}).get("running"))
+
+
 def is_over(pod: Object) -> bool:
     """Whether all containers have ended for good; such a pod only occupies its name."""
     return (pod.get("status") or {}).get("phase") in ("Failed", "Succeeded")

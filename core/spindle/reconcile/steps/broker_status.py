@@ -61,7 +61,7 @@ def _state(state: State, broker: Object, node_id: int, failed: list[str]) -> tup
     node = state.nodes.get(state.node_of(node_id) or "")
     if node is not None and not objects.is_true(node, "Ready"):
         return "Unreachable", f"Node {objects.name(node)} is not ready."
-    running = (objects.container_status(pod, names.CONTAINER_KAFKA).get("state") or {}).get("running")
+    running = objects.kafka_runs(pod)
     if running and failed:
         return "Degraded", f"Kafka runs without {some(failed)}."
     if objects.is_true(pod, "Ready"):

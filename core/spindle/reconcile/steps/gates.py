@@ -25,6 +25,9 @@ def settle_gates(state: State, draft: Draft) -> None:
                 if fresh
                 else "fenced, or out of an ISR it belongs to"
             )
+        if not objects.kafka_runs(pod):
+            # For some seconds Kafka still takes the process of the pod before for the one that is to come.
+            fresh, why = False, "Kafka does not run in this pod"
         if fresh is None or fresh == objects.is_true(pod, names.READINESS_GATE):
             continue
         if not fresh and objects.condition(pod, names.READINESS_GATE) is None:

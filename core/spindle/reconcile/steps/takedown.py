@@ -69,8 +69,7 @@ def remake_now(state: State, draft: Draft, node_id: int, wanted: Wanted) -> bool
     The resourceVersion sees to it that Kafka was not started in between.
     """
     pod = state.pods[node_id]
-    running = (objects.container_status(pod, names.CONTAINER_KAFKA).get("state") or {}).get("running")
-    if running or (pod.get("status") or {}).get("phase") == "Unknown":
+    if objects.kafka_runs(pod) or (pod.get("status") or {}).get("phase") == "Unknown":
         return False
     draft.do(
         Evict(
@@ -178,9 +177,7 @@ def _down(state: State, marks: list[Mapping[str, Any]]) -> frozenset[int]:
     away = {
         node_id
         for node_id in everyone
-        if (pod := state.pods.get(node_id)) is None
-        or objects.deleting(pod)
-        or not (objects.container_status(pod, names.CONTAINER_KAFKA).get("state") or {}).get("running")
+        if (pod := state.pods.get(node_id)) is None or objects.deleting(pod) or not objects.kafka_runs(pod)
     }
     return frozenset(away | {int(mark["nodeId"]) for mark in marks})
 
@@ -199,7 +196,7 @@ def _is_back(state: State, node_id: int) -> bool:
     if broker is None and node_id not in state.controller_ids:
         return True
     pod = state.pods.get(node_id)
-    return pod is not None and objects.is_true(pod, names.READINESS_GATE)
+    return pod is not None and objects.kafka_runs(pod) and objects.is_true(pod, "Ready")
 
 
 def _withdrawn(state: State, mark: Mapping[str, Any]) -> bool:
