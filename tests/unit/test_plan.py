@@ -234,6 +234,21 @@ def test_a_successor_is_not_back_before_its_own_kafka_runs_whatever_kafka_still_
     assert not any(c["status"] == "True" for c in (successor.get("status") or {}).get("conditions", ()))
 
 
+def test_a_successor_that_cannot_start_is_made_anew_when_its_spec_is_corrected() -> None:
+    world = with_topic(running(), (0, 1, 2))
+    world.cluster["spec"]["image"] = "no/such:1"
+    evicted: list[str] = []
+    for _ in range(6):  # nothing breathes: the successor never starts
+        evicted += [a.pod for a in world.reconcile().actions if isinstance(a, Evict)]
+    assert len(evicted) == 1
+    del world.cluster["spec"]["image"]
+    world.settle()
+    assert world.cluster["status"]["takingDown"] == []
+    assert world.cluster["status"]["phase"].startswith("Running")
+    images = {c["image"] for pod in world.all("Pod") for c in pod["spec"]["containers"]}
+    assert images == {"apache/kafka:4.3.1"}
+
+
 def test_hand_edited_and_deleted_things_are_put_right() -> None:
     world = running()
     del world.objects["Service", "demo-bootstrap"]

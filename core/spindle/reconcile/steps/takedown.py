@@ -49,6 +49,10 @@ def settle_takedowns(state: State, draft: Draft, wanted: Mapping[int, Wanted]) -
         if pod is None or objects.uid(pod) != mark["uid"]:
             if _is_back(state, node_id):
                 kept.remove(mark)
+            elif pod is not None and not objects.deleting(pod) and node_id in wanted:
+                # The successor is outdated itself (an image that can't be pulled was corrected, say): it goes, too.
+                gone = remake_now(state, draft, node_id, wanted[node_id])
+                kept[kept.index(mark)] = mark if gone else _mark(state, node_id, pod, wanted[node_id])
         elif not objects.deleting(pod):
             _go_on(
                 draft,
@@ -146,17 +150,20 @@ def _begin(
         else:
             free -= 1
             down |= {node_id}
-            fresh.append(
-                {
-                    "pod": objects.name(pod),
-                    "uid": objects.uid(pod),
-                    "nodeId": node_id,
-                    "since": stamp(state.now),
-                    "reason": wanted[node_id].reason,
-                }
-            )
+            fresh.append(_mark(state, node_id, pod, wanted[node_id]))
             kept = [*kept, fresh[-1]]
     return tuple(fresh)
+
+
+def _mark(state: State, node_id: int, pod: Object, wanted: Wanted) -> dict[str, Any]:
+    """An entry of ``status.takingDown``."""
+    return {
+        "pod": objects.name(pod),
+        "uid": objects.uid(pod),
+        "nodeId": node_id,
+        "since": stamp(state.now),
+        "reason": wanted.reason,
+    }
 
 
 def _order(state: State, node_ids: list[int]) -> list[int]:
