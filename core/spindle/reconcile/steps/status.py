@@ -5,6 +5,7 @@ from typing import Any, Final
 
 from spindle.cluster import names
 from spindle.cluster.refusal import counted, some
+from spindle.placement.spread import rack_status
 from spindle.reconcile import objects
 from spindle.reconcile.draft import Draft, Wait
 from spindle.reconcile.state import State
@@ -69,12 +70,7 @@ def _disks(broker_statuses: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def _racks(state: State) -> list[dict[str, Any]]:
-    racks: dict[str, list[int]] = {}
-    for broker_id, broker in state.brokers.items():
-        rack = (broker.get("spec") or {}).get("rack")
-        if rack:
-            racks.setdefault(rack, []).append(broker_id)
-    return [{"rack": rack, "brokers": sorted(ids)} for rack, ids in sorted(racks.items())]
+    return rack_status({i: broker["spec"].get("rack") or None for i, broker in state.brokers.items()})
 
 
 def _loud(draft: Draft) -> list[Wait]:
