@@ -136,3 +136,19 @@ def test_brokers_and_proposals_round_trip() -> None:
 def test_kinds_name_themselves(kind: type[ApiModel]) -> None:
     assert kind.model_fields["kind"].default == kind.__name__
     assert kind.model_fields["api_version"].default == "spindle.dev/v1alpha1"
+
+
+def test_what_the_agent_reports_round_trips() -> None:
+    disk = {"name": "disk0", "verdict": "Failed", "reason": "Hung", "since": "2030-01-01T00:00:00Z"}
+    move = {"topic": "t", "partition": 0, "fromDir": "/a", "toDir": "/b", "state": "Copying", "copied": 7}
+    report = {"node": "node-1", "disks": [disk], "moves": [move]}
+    broker = KafkaBroker.parse(
+        {
+            "metadata": {"name": "demo-broker-0"},
+            "spec": {"cluster": "demo", "id": 0, "pool": "main", "retired": ["x" * 22]},
+            "status": {"observed": report},
+        }
+    )
+    assert broker.status is not None
+    assert broker.to_dict()["status"]["observed"] == report
+    assert broker.to_dict()["spec"]["retired"] == ["x" * 22]

@@ -1,10 +1,11 @@
 """KafkaBroker: one per broker, made by the operator; the record of the broker's identity and of its disks.
 
-The spec has two owners. The operator writes everything but ``stopped`` and ``wishes``; those are a person's, and the
-operator never writes them.
+Each part has one owner. In the spec ``stopped`` and ``wishes`` are a person's, everything else is the operator's. In
+the status ``observed`` is what the agent on the broker's node sees, everything else is the operator's. Nobody writes
+what is another's.
 """
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Final, Literal
 
 from pydantic import Field
 
@@ -19,6 +20,7 @@ from spindle.api.common import (
     Path,
     Sentence,
     Short,
+    Time,
     TopicName,
     atomic,
     conditions_field,
@@ -30,7 +32,17 @@ from spindle.api.common import (
 )
 from spindle.cluster.names import API_VERSION
 
+MOST_DISKS: Final = 64
+MOST_MOVES: Final = 2000
+MOST_RETIRED: Final = 256
+VERDICTS: Final = ("Healthy", "Suspect", "Slow", "Failed", "Missing", "Swapped")
+CONTENTS: Final = ("ours", "blank", "foreign", "unknown")
+MOVE_STATES: Final = ("Queued", "Copying", "Done", "Failed")
+
 _IDENTITY = "identifies the broker and its data and cannot be changed: put the former value back"
+
+
+_FsUuid = Annotated[str, Field(json_schema_extra=longest(128))]
 
 
 def _never_changes(field: str) -> dict[str, Any]:
@@ -44,7 +56,7 @@ class BrokerDisk(ApiModel):
     claim: Name = Field(description="PersistentVolumeClaim of the disk.")
     pv: Name | None = Field(None, description="PersistentVolume behind the claim, once it is bound.")
     pv_uid: Short | None = Field(None, description="UID of that PersistentVolume.")
-    fs_uuid: Annotated[str, Field(json_schema_extra=longest(128))] | None = Field(
+    fs_uuid: _FsUuid | None = Field(
         None, description="UUID of the file system on the volume, as preflight found it."
     )
     directory_id: KafkaId = Field(description="Kafka's id of the log dir; given once, for one file system.")
@@ -69,10 +81,14 @@ class Wish(ApiModel):
 
     disk: Short = Field(description="Name of the disk: disk0.")
     cordoned: bool = Field(
-        False, description="Nothing new is placed on the disk. Nothing acts on it in this version."
+        False,
+        description="Nothing new is placed on the disk, as long as this is true. What is on it stays. Needs Kafka 4.3 "
+        "or later.",
     )
     drained: bool = Field(
-        False, description="All replicas leave the disk. Nothing acts on it in this version."
+        False,
+        description="All replicas leave the disk and it leaves the broker; state Drained in the status says that it is "
+        "empty and safe to pull. Taken back, the disk is used again.",
     )
     accept_loss: (
         Annotated[
@@ -91,8 +107,9 @@ class Wish(ApiModel):
         | None
     ) = Field(
         None,
-        description="Accept that the data of the disk is lost: <directory id>:<hash of the partitions that were named>. "
-        "It counts for that loss only. Nothing acts on it in this version.",
+        description="Accept that the data of the disk is lost: <directory id>:<hash of the partitions that were named>, "
+        "as the condition DataAtRisk gives it. The replica that has the most of each partition is made its leader "
+        "first, only then an empty one takes the place of what is lost. It counts for that loss only.",
     )
 
 
@@ -119,19 +136,26 @@ class KafkaBrokerSpec(ApiModel):
     disks: list[BrokerDisk] = Field(
         default_factory=list,
         description="The broker's disks.",
-        json_schema_extra=list_map("name", most=64),
+        json_schema_extra=list_map("name", most=MOST_DISKS),
     )
     moves: list[ReplicaMove] = Field(
         default_factory=list,
-        description="Replicas that are to go to another disk of this broker. Nothing acts on it in this version.",
-        json_schema_extra=atomic(most=2000),
+        description="Replicas that are to go to another disk of this broker; the agent on its node sees to it. The "
+        "operator hands over a part at a time, at most 200.",
+        json_schema_extra=atomic(most=MOST_MOVES),
     )
     throttle_bytes_per_second: int | None = Field(
         None,
-        description="Most bytes per second that moves between disks may copy. Left out, no limit. "
-        "Nothing acts on it in this version.",
+        description="Most bytes per second that moves between disks of this broker may copy together. Left out, no "
+        "limit.",
         ge=1,
         json_schema_extra=hint("write at least 1 byte per second, or leave the throttle out", format="int64"),
+    )
+    retired: list[KafkaId] = Field(
+        default_factory=list,
+        description="Directory ids of disks that were evacuated and given up. Put back, such a disk is foreign until "
+        "its owner wipes it. The latest come last; of more than 256 the oldest are forgotten.",
+        json_schema_extra=atomic(most=MOST_RETIRED),
     )
     stopped: bool = Field(
         False,
@@ -141,7 +165,7 @@ class KafkaBrokerSpec(ApiModel):
     wishes: list[Wish] = Field(
         default_factory=list,
         description="Set by a person: what is wanted of single disks.",
-        json_schema_extra=list_map("disk", most=64),
+        json_schema_extra=list_map("disk", most=MOST_DISKS),
     )
 
 
@@ -152,7 +176,12 @@ class BrokerDiskStatus(ApiModel):
     log_dir: Path | None = Field(None, description="Kafka's log dir on the disk.")
     state: Short | None = Field(
         None,
-        description="State of the disk: Provisioning, Active, Failed, Foreign, Unknown and others that the manual lists.",
+        description="State of the disk in its life: Provisioning, Active, Cordoned, Failed, Evacuating, Evacuated, "
+        "Replacing, Rejoining, Draining, Drained, Removed.",
+    )
+    since: Time | None = Field(None, description="Since when it is in that state.")
+    reason: Short | None = Field(
+        None, description="Why it is in that state, one word in CamelCase that the manual lists."
     )
     message: Sentence | None = Field(None, description="Why it is so, as a sentence.")
     pv: Name | None = Field(None, description="PersistentVolume behind the disk.")
@@ -162,6 +191,68 @@ class BrokerDiskStatus(ApiModel):
     capacity_bytes: Bytes | None = Field(None, description="Size of the file system in bytes.")
     used_bytes: Bytes | None = Field(None, description="Bytes of it in use.")
     replicas: Count | None = Field(None, description="How many replicas are on it.")
+
+
+class ObservedDisk(ApiModel):
+    """One disk as the agent on its node sees it."""
+
+    name: Short = Field(description="Name of the disk: disk0, disk1, …")
+    verdict: Annotated[str, Field(json_schema_extra={"enum": list(VERDICTS)})] = Field(
+        description="What the probes come to: Healthy; Suspect (something is odd, nothing is done yet); Slow; Failed; "
+        "Missing (nothing is mounted there); Swapped (another file system is mounted there)."
+    )
+    reason: Short | None = Field(
+        None,
+        description="Why, one word in CamelCase: Hung, ProbeError, ReadOnly, KafkaOffline, Flapping and others.",
+    )
+    message: Sentence | None = Field(None, description="Why, as a sentence.")
+    since: Time | None = Field(None, description="When the verdict was reached.")
+    content: Annotated[str, Field(json_schema_extra={"enum": list(CONTENTS)})] | None = Field(
+        None,
+        description="What is on it: ours, blank, foreign (another broker's, a retired disk, or somebody else's data) or "
+        "unknown.",
+    )
+    fs_uuid: _FsUuid | None = Field(None, description="UUID of the file system that is mounted there.")
+    device: Path | None = Field(None, description="Device that is mounted there.")
+    capacity_bytes: Bytes | None = Field(None, description="Size of the file system in bytes.")
+    used_bytes: Bytes | None = Field(
+        None, description="Bytes of it in use, in steps of a hundredth of its size."
+    )
+    latency_ms: Count | None = Field(
+        None, description="What a request to the device takes on average, in milliseconds, in coarse steps."
+    )
+
+
+class ObservedMove(ApiModel):
+    """How far one of ``spec.moves`` is."""
+
+    topic: TopicName = Field(description="Topic of the replica.")
+    partition: Count = Field(description="Partition of the replica.")
+    from_dir: Path = Field(description="Log dir that it leaves.")
+    to_dir: Path = Field(description="Log dir that it goes to.")
+    state: Annotated[str, Field(json_schema_extra={"enum": list(MOVE_STATES)})] = Field(
+        description="Queued, Copying, Done or Failed."
+    )
+    bytes: Bytes | None = Field(None, description="Size of the replica in bytes.")
+    copied: Bytes | None = Field(None, description="Bytes that were copied so far.")
+    lag_offsets: Count | None = Field(None, description="Offsets that the copy is behind the original.")
+    message: Sentence | None = Field(None, description="Why it failed or waits, as a sentence.")
+
+
+class Observed(ApiModel):
+    """What the agent on the broker's node sees and does."""
+
+    node: Name | None = Field(None, description="The node that the agent runs on.")
+    disks: list[ObservedDisk] = Field(
+        default_factory=list,
+        description="The broker's disks as the agent sees them. A disk that it cannot look at is left out.",
+        json_schema_extra=list_map("name", most=MOST_DISKS),
+    )
+    moves: list[ObservedMove] = Field(
+        default_factory=list,
+        description="How far each of spec.moves is.",
+        json_schema_extra=atomic(most=MOST_MOVES),
+    )
 
 
 class KafkaBrokerStatus(ApiModel):
@@ -181,10 +272,13 @@ class KafkaBrokerStatus(ApiModel):
     disks: list[BrokerDiskStatus] = Field(
         default_factory=list,
         description="The broker's disks as they are.",
-        json_schema_extra=list_map("name", most=64),
+        json_schema_extra=list_map("name", most=MOST_DISKS),
     )
     disks_summary: Short | None = Field(None, description="Healthy disks of all disks: 2/2.")
     fullest: Short | None = Field(None, description="Fill of the fullest disk: 12%.")
+    observed: Observed | None = Field(
+        None, description="What the agent on the broker's node sees, written by the agent alone."
+    )
 
 
 class KafkaBroker(ApiModel):

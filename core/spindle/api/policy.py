@@ -155,14 +155,15 @@ class DiskPolicy(ApiModel):
     )
     probe_interval_seconds: int = Field(
         2,
-        description="Seconds between two probes of a disk. Nothing acts on it in this version.",
+        description="Seconds between two probes of a disk.",
         ge=1,
         le=60,
         json_schema_extra=hint("disks are probed every 1 to 60 seconds: write for example 2"),
     )
     hung_after_seconds: int = Field(
         10,
-        description="A disk on which no write completed for so many seconds is hung. Nothing acts on it in this version.",
+        description="A disk on which no write completed for so many seconds is hung. Its broker is stopped then, "
+        "since Kafka itself would go on as the leader of partitions that nobody can write to.",
         ge=2,
         le=600,
         json_schema_extra=hint(
@@ -171,12 +172,23 @@ class DiskPolicy(ApiModel):
     )
     grace_seconds: int = Field(
         600,
-        description="Seconds that a lost disk or broker may take to come back before its replicas are rebuilt "
-        "elsewhere. Nothing acts on it in this version.",
+        description="Seconds that a broker with a hung disk may take to end before it counts as lost and its replicas "
+        "are rebuilt elsewhere.",
         ge=0,
         le=86400,
         json_schema_extra=hint(
             "the grace time is between 0 seconds and a day (86400): write for example 600"
+        ),
+    )
+    automatic_share: int = Field(
+        10,
+        description="How many of the cluster's disks, in per cent, may go bad within ten minutes (each broker counted "
+        "once) before nothing is done about them by itself any more: when many go bad together, it is the network, "
+        "the kernel or Spindle that is at fault. Two always may.",
+        ge=0,
+        le=100,
+        json_schema_extra=hint(
+            "automaticShare is a percentage of the cluster's disks between 0 and 100: write for example 10"
         ),
     )
     shared_filesystem: bool = Field(
