@@ -138,7 +138,9 @@ class Actor:
             case SetPodCondition():
                 await self._set_pod_condition(action)
             case Delete():
-                await self._kube.delete(KINDS[action.kind], self._namespace, action.name, action.uid)
+                await self._kube.delete(
+                    KINDS[action.kind], action.namespace or self._namespace, action.name, action.uid
+                )
             case MarkDown():
                 await self._mark_down(action)
             case Evict():

@@ -15,6 +15,7 @@ from spindle.cluster.config import (
 NODE = NodeConfig(
     node_id=0, host="b0.example", controllers={9000: "c0.example", 9001: "c1.example"}, brokers=3
 )
+SUPER_USERS = "User:spindle-node;User:spindle-operator;User:spindle-agent"
 
 
 def properties(text: str) -> dict[str, str]:
@@ -31,7 +32,7 @@ def test_broker() -> None:
     assert found["controller.quorum.bootstrap.servers"] == "c0.example:9090,c1.example:9090"
     assert found["broker.rack"] == "zone-a"
     assert found["allow.everyone.if.no.acl.found"] == "false"
-    assert found["super.users"] == "User:spindle-node;User:spindle-operator"
+    assert found["super.users"] == SUPER_USERS
     assert found["ssl.client.auth"] == "required"
     assert "controller.quorum.voters" not in found
     assert "log.dirs" not in found
@@ -73,7 +74,7 @@ def test_pool_wins_over_cluster_wins_over_defaults_and_what_is_ours_wins_over_al
     )
     found = properties(broker_properties(node, rack=None))
     assert (found["min.insync.replicas"], found["num.io.threads"]) == ("1", "16")
-    assert (found["node.id"], found["super.users"]) == ("0", "User:spindle-node;User:spindle-operator")
+    assert (found["node.id"], found["super.users"]) == ("0", SUPER_USERS)
 
 
 def test_small_heap_gets_a_small_cleaner_buffer_unless_the_user_has_a_wish() -> None:

@@ -154,7 +154,10 @@ def _common(node: NodeConfig) -> dict[str, str]:
         "ssl.principal.mapping.rules": _PRINCIPAL_RULE,
         "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
         "allow.everyone.if.no.acl.found": "false",
-        "super.users": f"User:{names.PRINCIPAL_NODE};User:{names.PRINCIPAL_OPERATOR}",
+        "super.users": ";".join(
+            f"User:{principal}"
+            for principal in (names.PRINCIPAL_NODE, names.PRINCIPAL_OPERATOR, names.PRINCIPAL_AGENT)
+        ),
     }
 
 

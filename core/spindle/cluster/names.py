@@ -7,10 +7,12 @@ VERSION: Final = "v1alpha1"
 API_VERSION: Final = f"{GROUP}/{VERSION}"
 
 FIELD_MANAGER: Final = "spindle-operator"
+FIELD_MANAGER_AGENT: Final = "spindle-agent"
 FINALIZER: Final = f"{GROUP}/identity"
 
 # Labels on everything that belongs to a KafkaCluster.
 LABEL_CLUSTER: Final = f"{GROUP}/cluster"
+LABEL_NAMESPACE: Final = f"{GROUP}/namespace"  # of the KafkaCluster, on what stands in another namespace
 LABEL_ROLE: Final = f"{GROUP}/role"  # "controller" or "broker"
 LABEL_NODE_ID: Final = f"{GROUP}/node-id"
 LABEL_POOL: Final = f"{GROUP}/pool"
@@ -54,6 +56,7 @@ LISTENER_CLIENT: Final = "CLIENT"
 # Principals, as the certificates' common names (ssl.principal.mapping.rules keeps only the CN).
 PRINCIPAL_NODE: Final = "spindle-node"  # every broker and controller of a cluster
 PRINCIPAL_OPERATOR: Final = "spindle-operator"
+PRINCIPAL_AGENT: Final = "spindle-agent"
 PRINCIPAL_ADMIN: Final = "admin"
 
 # Paths inside a Kafka pod.
@@ -147,6 +150,16 @@ def operator_secret(cluster: str) -> str:
 def admin_secret(cluster: str) -> str:
     """Secret with everything that a first client needs."""
     return f"{cluster}-admin"
+
+
+def agent_secret(namespace: str, cluster: str) -> str:
+    """Secret with the agents' client certificate for a cluster; it stands in the agents' namespace."""
+    return f"{namespace}.{cluster}.spindle-agent"  # no namespace has a dot: the name stands for one cluster
+
+
+def agent_lease(node: str) -> str:
+    """Lease, in the agents' namespace, that the agent on a node renews while it is well."""
+    return f"spindle-agent-{node}"
 
 
 def broker_budget(cluster: str) -> str:

@@ -63,11 +63,16 @@ class SetPodCondition(Action):
 
 @dataclass(frozen=True, kw_only=True)
 class Delete(Action):
-    """Delete one object, guarded by its UID."""
+    """Delete one object, guarded by its UID.
+
+    Attributes:
+        namespace: None for the KafkaCluster's own.
+    """
 
     kind: str
     name: str
     uid: str
+    namespace: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -50,6 +50,10 @@ class Snapshot:
             prove nothing (rule 8).
         entropy: 32 fresh random bytes; the only source of new ids.
         spindle_image: the image that preflight runs from, the operator's own.
+        agent_namespace: where the agents live; empty if there are none.
+        agent_secret: the agents' certificate for this cluster (``"agentsecrets"`` in `unknown` if not readable).
+        agents: node → when its agent last renewed its Lease, in seconds since the epoch by that node's clock
+            (``"leases"`` in `unknown` if not readable).
     """
 
     cluster: Object
@@ -65,6 +69,9 @@ class Snapshot:
     secrets: tuple[SecretView, ...] = ()
     budgets: tuple[Object, ...] = ()
     brokers: tuple[Object, ...] = ()
+    agent_namespace: str = ""
+    agent_secret: SecretView | None = None
+    agents: Mapping[str, float] = field(default_factory=dict)
     kafka: KafkaView = field(default_factory=lambda: KafkaView(error="not asked"))
     admin_granted: bool | None = None
     unknown: frozenset[str] = frozenset()

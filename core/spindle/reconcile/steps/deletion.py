@@ -11,6 +11,7 @@ from spindle.reconcile.actions import Delete, Patch
 from spindle.reconcile.draft import Draft, Wait
 from spindle.reconcile.snapshot import Object
 from spindle.reconcile.state import State
+from spindle.reconcile.steps.security import withdraw_agents
 
 
 def settle_deletion(state: State, draft: Draft) -> bool:
@@ -23,6 +24,8 @@ def settle_deletion(state: State, draft: Draft) -> bool:
     if state.brokers:
         for broker in state.brokers.values():
             _release(draft, broker)
+        return False
+    if not withdraw_agents(state, draft):
         return False
     if state.spec.delete_claims:
         return not _delete_data(state, draft)

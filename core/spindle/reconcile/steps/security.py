@@ -3,8 +3,9 @@
 from typing import Final
 
 from spindle.cluster import names
-from spindle.manifests.secrets import secret_metadata
-from spindle.reconcile.actions import GrantAdmin, IssueCa, IssueCertificate, Patch
+from spindle.manifests.secrets import agent_secret_metadata, secret_metadata
+from spindle.reconcile import objects
+from spindle.reconcile.actions import Delete, GrantAdmin, IssueCa, IssueCertificate, Patch
 from spindle.reconcile.draft import Draft, Wait
 from spindle.reconcile.snapshot import SecretView
 from spindle.reconcile.state import State
@@ -50,6 +51,54 @@ def settle_security(state: State, draft: Draft, node_ids: tuple[int, ...]) -> No
                     message=f"Certificate of {principal} was issued.",
                 )
             )
+    _settle_agents(state, draft, issuer)
+
+
+def _settle_agents(state: State, draft: Draft, issuer: str) -> None:
+    """The agents' certificate, in their own namespace: they read no Secret of any other."""
+    if not state.snap.agent_namespace:
+        return
+    if "agentsecrets" in state.snap.unknown:
+        draft.wait(_agent_secret_unknown(state))
+    elif stale(state.snap.agent_secret, issuer, (), state.now):
+        draft.do(
+            IssueCertificate(
+                metadata=agent_secret_metadata(state.cluster, state.snap.agent_namespace),
+                common_name=names.PRINCIPAL_AGENT,
+                reason="CertificateIssued",
+                message=f"Certificate of {names.PRINCIPAL_AGENT} was issued.",
+            )
+        )
+
+
+def withdraw_agents(state: State, draft: Draft) -> bool:
+    """Take the agents' Secret away, which no garbage collector would. True when there is none."""
+    if "agentsecrets" in state.snap.unknown:
+        draft.wait(_agent_secret_unknown(state))
+        return False
+    secret = state.snap.agent_secret
+    if secret is None:
+        return True
+    draft.do(
+        Delete(
+            kind="Secret",
+            name=str(secret.metadata["name"]),
+            uid=str(secret.metadata.get("uid", "")),
+            namespace=state.snap.agent_namespace,
+        )
+    )
+    return False
+
+
+def _agent_secret_unknown(state: State) -> Wait:
+    name, namespace = names.agent_secret(state.namespace, state.name), state.snap.agent_namespace
+    return Wait(
+        "Withdraw" if objects.deleting(state.cluster) else "IssueCertificate",
+        f"Secret/{name}",
+        "AgentSecretUnknown",
+        f"The Secret by which the agents reach this cluster's Kafka could not be read in namespace {namespace}.",
+        f"The operator's role in namespace {namespace} allows to read its Secrets, and the API server answers.",
+    )
 
 
 def settle_admin(state: State, draft: Draft) -> None:

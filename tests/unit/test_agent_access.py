@@ -1,0 +1,99 @@
+"""The agents' certificate: issued into their own namespace, and taken back before a KafkaCluster may go."""
+
+from dataclasses import replace
+from typing import Any
+
+from spindle.cluster import names
+from spindle.reconcile.actions import Delete, IssueCertificate
+from spindle.reconcile.plan import Plan, plan
+from spindle.reconcile.snapshot import Certificate, SecretView
+from tests.model.world import START, World
+
+NAME = "ns.demo.spindle-agent"
+
+
+def running() -> World:
+    world = World.of()
+    world.settle()
+    return world
+
+
+def held(issuer: str = "ca", *, left: float = 1e8) -> SecretView:
+    certificate = Certificate(names.PRINCIPAL_AGENT, (), issuer, "f", START + left)
+    return SecretView(
+        {"name": NAME, "uid": "s-1"}, ("ca.crt", "keystore.pem", "tls.crt", "tls.key"), certificate
+    )
+
+
+def planned(world: World, **seen: Any) -> Plan:
+    return plan(replace(world.snapshot(), **{"agent_namespace": "agents", **seen}), START)
+
+
+def issued(made: Plan) -> list[IssueCertificate]:
+    return [action for action in made.actions if isinstance(action, IssueCertificate)]
+
+
+def ended() -> World:
+    """A KafkaCluster of which nothing is left but what was never its own."""
+    world = running()
+    world.cluster["metadata"]["deletionTimestamp"] = "now"
+    for _ in range(10):
+        if world.reconcile().finished:
+            return world
+        world.breathe()
+    raise AssertionError("it does not end")
+
+
+def test_the_agents_get_a_certificate_of_their_own_in_their_namespace() -> None:
+    (action,) = issued(planned(running()))
+
+    assert action.common_name == "spindle-agent"
+    meta = action.metadata
+    namespace = running().cluster["metadata"]["namespace"]
+    assert (meta["name"], meta["namespace"]) == (f"{namespace}.demo.spindle-agent", "agents")
+    assert "ownerReferences" not in meta, "an owner in another namespace counts as gone"
+    assert meta["labels"]["spindle.dev/cluster"] == "demo"
+    assert meta["labels"]["spindle.dev/namespace"] == namespace
+    assert meta["labels"]["app.kubernetes.io/managed-by"] == "spindle"
+
+
+def test_it_is_renewed_as_the_others_are() -> None:
+    world = running()
+
+    assert issued(planned(world, agent_secret=held())) == []
+    assert len(issued(planned(world, agent_secret=held(issuer="another authority")))) == 1
+    assert len(issued(planned(world, agent_secret=held(left=10 * 24 * 3600)))) == 1
+
+
+def test_without_agents_there_is_neither_certificate_nor_wait() -> None:
+    world = running()
+    made = planned(world, agent_namespace="")
+
+    assert issued(made) == []
+    assert made.settled
+
+
+def test_a_secret_that_cannot_be_read_is_not_issued_anew_and_told() -> None:
+    made = planned(running(), unknown=frozenset({"agentsecrets"}))
+
+    assert issued(made) == []
+    assert [wait["reason"] for wait in made.status["waiting"]] == ["AgentSecretUnknown"]
+
+
+def test_a_deleted_cluster_goes_only_after_the_agents_secret() -> None:
+    world = ended()
+
+    first = planned(world, agent_secret=held())
+    (withdrawn,) = first.actions
+    assert isinstance(withdrawn, Delete)
+    assert (withdrawn.kind, withdrawn.name, withdrawn.uid) == ("Secret", NAME, "s-1")
+    assert withdrawn.namespace == "agents"
+    assert not first.finished
+    assert planned(world).finished
+
+
+def test_a_deleted_cluster_waits_while_it_is_not_known_whether_the_secret_is_left() -> None:
+    made = planned(ended(), unknown=frozenset({"agentsecrets"}))
+
+    assert not made.finished
+    assert [wait["reason"] for wait in made.status["waiting"]] == ["AgentSecretUnknown"]
