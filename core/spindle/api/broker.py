@@ -60,10 +60,11 @@ class BrokerDisk(ApiModel):
         None, description="UUID of the file system on the volume, as preflight found it."
     )
     directory_id: KafkaId = Field(description="Kafka's id of the log dir; given once, for one file system.")
-    mode: Literal["Active", "Placeholder"] = Field(
+    mode: Literal["Active", "Placeholder", "Absent"] = Field(
         "Active",
         description="Active: the disk is a log dir. Placeholder: the disk is dead, and a file stands in its place so "
-        "that the broker can run with the others.",
+        "that the broker can run with the others. Absent: nothing stands on the disk any more, and the broker runs "
+        "without it.",
     )
 
 

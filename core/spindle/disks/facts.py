@@ -7,6 +7,7 @@ from spindle.disks.identity import Identity, MetaProperties
 
 ACTIVE: Final = "Active"
 PLACEHOLDER: Final = "Placeholder"
+ABSENT: Final = "Absent"
 
 # States that inspect reports.
 OURS: Final = "ours"
