@@ -3,6 +3,7 @@
 import argparse
 import os
 import sys
+from typing import Final
 
 from e2e.cluster.apiserver import KubectlError
 from e2e.cluster.build import BuildError, ensure_helm
@@ -11,8 +12,14 @@ from e2e.cluster.disks import parse_size
 from e2e.cluster.layout import LayoutError
 from e2e.cluster.state import Options
 from e2e.cluster.system import CommandError
+from e2e.cluster.target import Unsupported
 from e2e.cluster.template import ensure_template
 from e2e.cluster.testbed import Testbed, TestbedError, prepare
+
+_DISK_VERBS: Final = (
+    *("fail", "error", "read-only", "fill", "slow", "hang", "freeze"),
+    *("pull", "put", "swap", "heal"),
+)
 
 
 def parser() -> argparse.ArgumentParser:
@@ -46,10 +53,12 @@ def _add_faults(commands: "argparse._SubParsersAction[argparse.ArgumentParser]")
     node.add_argument("verb", choices=("off", "on"))
     node.add_argument("node", type=int)
     node.add_argument("--lose-unsynced", action="store_true", help="what was not synced is lost")
-    disk = commands.add_parser("disk", help="break or swap a disk; heal undoes everything else")
-    disk.add_argument("verb", choices=("fail", "swap", "fill", "slow", "hang", "error", "heal"))
+    disk = commands.add_parser("disk", help="break or swap a disk; heal undoes all but swaps")
+    disk.add_argument("verb", choices=_DISK_VERBS)
     disk.add_argument("node", type=int)
     disk.add_argument("disk", help="its number from 0, or the name of its slot")
+    disk.add_argument("--keep", action="store_true", help="swap: put can put the old disk back")
+    disk.add_argument("--serial", type=int, help="put: which of the disks that were in the slot, from 1")
     disk.add_argument("--new-volume", action="store_true", help="swap: the new disk is a volume of its own")
     disk.add_argument("--milliseconds", type=int, default=200, help="slow: so much more for each request")
     disk.add_argument("--percent", type=int, default=95, help="fill: up to here")
@@ -106,20 +115,26 @@ def _hurt(testbed: Testbed, asked: argparse.Namespace) -> None:
 def _hurt_disk(testbed: Testbed, verb: str, asked: argparse.Namespace) -> None:
     where = (asked.node, asked.disk)
     match verb:
-        case "fail":
-            testbed.disk_fail(*where)
         case "swap":
-            testbed.disk_swap(*where, new_volume=asked.new_volume)
+            testbed.disk_swap(*where, new_volume=asked.new_volume, keep=asked.keep)
+        case "pull":
+            print(f"it was number {testbed.disk_pull(*where).serial} of its slot")
+        case "put":
+            testbed.disk_put(*where, asked.serial)
         case "fill":
             testbed.disk_fill(*where, asked.percent)
         case "slow":
             testbed.disk_slow(*where, asked.milliseconds)
-        case "hang":
-            testbed.disk_hang(*where)
-        case "error":
-            testbed.disk_error(*where)
         case _:
-            testbed.disk_heal(*where)
+            simple = {
+                "fail": testbed.disk_fail,
+                "read-only": testbed.disk_read_only,
+                "freeze": testbed.disk_freeze,
+                "hang": testbed.disk_hang,
+                "error": testbed.disk_error,
+                "heal": testbed.disk_heal,
+            }
+            simple[verb](*where)
 
 
 def _become(command: list[str]) -> None:
@@ -135,6 +150,7 @@ def main() -> int:
         BuildError,
         CommandError,
         KubectlError,
+        Unsupported,
         LayoutError,
         MissingProgramError,
         TestbedError,

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from e2e.cluster import cgroups, net
+from e2e.cluster.freeze import thaw_all
 from e2e.cluster.layout import Layout
 from e2e.cluster.system import run
 from e2e.cluster.waiting import wait_for
@@ -27,6 +28,7 @@ def clear(layout: Layout, loops_before: list[str] | None = None) -> None:
         loops_before: loop devices that are not to be removed even if they are free, because they were there before.
     """
     if cgroups.exists(layout.cgroup):
+        thaw_all(layout.cgroup)
         cgroups.kill_all(layout.cgroup)
     net.remove(layout)
     for mount in _mounts_below(layout.state):

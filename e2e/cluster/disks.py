@@ -1,7 +1,7 @@
 """The disks of a node: sparse images, one per slot, that are swapped by putting another image into the slot."""
 
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Final, Self
 
@@ -39,9 +39,9 @@ class Disk:
         """File name of its image."""
         return f"{self.slot}-{self.serial}.img"
 
-    def successor(self, node: NodeLayout, *, own_volume: bool) -> "Disk":
+    def successor(self, node: NodeLayout, *, own_volume: bool, serial: int | None = None) -> "Disk":
         """A new disk for the slot; with a mount and a volume of its own, or in the place of the old one."""
-        serial = self.serial + 1
+        serial = serial or self.serial + 1
         if not own_volume:
             return Disk(self.slot, self.size, self.file_system, serial, self.mount, self.volume)
         name = f"{self.slot}-{serial}"
@@ -92,8 +92,8 @@ class Rack:
             raise KeyError(f"{self._node.name} has no disk {slot}; it has {', '.join(sorted(disks))}")
         return disks[slot]
 
-    def put(self, *disks: Disk) -> None:
-        """Put new, blank disks into their slots; what was there is thrown away."""
+    def put(self, *disks: Disk, keep: bool = False) -> None:
+        """Put new, blank disks into their slots; what was there is thrown away, or kept beside the rack."""
         self._node.images.mkdir(parents=True, exist_ok=True)
         slots = {disk.slot: disk for disk in self.all()} if self._file.exists() else {}
         for disk in disks:
@@ -101,8 +101,36 @@ class Rack:
             old = slots.get(disk.slot)
             slots[disk.slot] = disk
             self._write(list(slots.values()))
-            if old and old.image != disk.image:
+            if old and old.image != disk.image and not keep:
                 (self._node.images / old.image).unlink(missing_ok=True)
+
+    def kept(self, disk: Disk, serial: int) -> Disk:
+        """A disk that was in the same slot before.
+
+        Raises:
+            KeyError: the slot has seen none with that number, or it was thrown away.
+        """
+        found = replace(disk, serial=serial)
+        if not (self._node.images / found.image).exists():
+            raise KeyError(f"{self._node.name} has kept no disk number {serial} of {disk.slot}")
+        return found
+
+    def next_serial(self, slot: str) -> int:
+        """A number that none of the slot's disks has had that are still there."""
+        taken = [int(image.stem.rpartition("-")[2]) for image in self._node.images.glob(f"{slot}-*.img")]
+        return max([*taken, self.get(slot).serial]) + 1
+
+    def place(self, disk: Disk) -> None:
+        """Put a disk that has an image already into its slot; what was there is kept."""
+        slots = {each.slot: each for each in self.all()} | {disk.slot: disk}
+        self._write(list(slots.values()))
+
+    def throw_away(self) -> None:
+        """Throw away all disks that are in no slot."""
+        used = {disk.image for disk in self.all()}
+        for image in self._node.images.glob("*.img"):
+            if image.name not in used:
+                image.unlink()
 
     def _write(self, disks: list[Disk]) -> None:
         part = self._file.with_suffix(".part")
@@ -118,7 +146,9 @@ def make_image(path: Path, size: int, file_system: str) -> None:
     if file_system == "xfs":
         run("mkfs.xfs", "-q", path)
     else:
-        run("mkfs.ext4", "-q", "-F", "-E", "lazy_itable_init=1,lazy_journal_init=1", "-m", "0", path)
+        # Read-only when the kernel finds it in disorder, as distributions mount theirs.
+        features = ("-E", "lazy_itable_init=1,lazy_journal_init=1", "-e", "remount-ro", "-m", "0")
+        run("mkfs.ext4", "-q", "-F", *features, path)
 
 
 def storage_classes() -> list[dict[str, Any]]:

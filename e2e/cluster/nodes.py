@@ -12,6 +12,7 @@ import yaml
 
 from e2e.cluster import cgroups
 from e2e.cluster.disks import Rack
+from e2e.cluster.freeze import thaw_all
 from e2e.cluster.layout import CONTROL_ADDRESS, DOMAIN, PAUSE_IMAGE, ZONE_LABEL, NodeLayout
 from e2e.cluster.paths import CHECKOUT
 from e2e.cluster.procs import Process, spawn
@@ -110,6 +111,7 @@ class Node:
 
     def switch_off(self) -> None:
         """Cut its power: every process of it dies at once, unasked."""
+        thaw_all(self.layout.cgroup)
         cgroups.kill_all(self.layout.cgroup)
         wait_for("the node's mounts to go", lambda: not self.loops(), seconds=20, every=0.05)
         cgroups.remove(self.layout.cgroup)

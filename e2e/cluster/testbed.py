@@ -203,7 +203,7 @@ class Testbed(Faults):
                 how = mode.upper()
             elif node.is_on():
                 try:
-                    node.run("ls", disk.mount, seconds=2)
+                    node.run("sync", "--file-system", disk.mount, seconds=2)
                     how = node.run("df", "--output=pcent", disk.mount, seconds=2).split()[-1]
                 except CommandError:
                     how = "DEAD"

@@ -138,6 +138,20 @@ def test_a_swapped_disk_is_blank_and_another_one(up: Testbed) -> None:
     assert up.node(2).run("findmnt", "--noheadings", "--output=UUID", MOUNT.format(0)) != before
 
 
+def test_a_swapped_disk_that_was_kept_comes_back_with_its_data(up: Testbed) -> None:
+    write(up, 2, 2)
+    up.disk_fail(2, 2)
+    up.disk_swap(2, 2, keep=True)
+    assert up.node(2).run("ls", MOUNT.format(2)) == ""
+    up.disk_put(2, 2, serial=1)
+    write(up, 2, 2)
+    assert up.disk_pull(2, 2).serial == 1
+    with pytest.raises(CommandError):
+        up.node(2).run("mountpoint", "--quiet", MOUNT.format(2))
+    up.disk_put(2, 2)
+    assert up.node(2).run("ls", MOUNT.format(2)) == "probe\n"
+
+
 def test_a_swapped_disk_may_be_a_new_volume(up: Testbed) -> None:
     new = up.disk_swap(2, 1, new_volume=True)
     assert up.get("persistentvolume", new.volume)["spec"]["local"]["path"] == new.mount
@@ -182,6 +196,14 @@ def test_a_hung_disk_answers_when_healed(up: Testbed) -> None:
     write(up, 1, 2)
 
 
+def test_a_frozen_disk_answers_when_healed(up: Testbed) -> None:
+    up.disk_freeze(1, 2)
+    with pytest.raises(CommandError, match="not done after"):
+        write(up, 1, 2, seconds=2)
+    up.disk_heal(1, 2)
+    write(up, 1, 2)
+
+
 def test_a_disk_that_answers_with_errors(up: Testbed) -> None:
     up.disk_error(1, 2)
     with pytest.raises(CommandError, match="Input/output error"):
@@ -196,7 +218,8 @@ def test_power_off_and_on_keeps_disks_and_changes_the_boot_id(up: Testbed) -> No
 
     write(up, 2, 0)
     before = boot_id()
-    up.disk_hang(2, 2)  # must not keep the node from dying
+    up.disk_hang(2, 2)  # neither must keep the node from dying
+    up.disk_freeze(2, 0)
     up.node_off(2)
     assert not up.node(2).is_on()
     assert not up.node(2).loops()
@@ -255,6 +278,14 @@ def test_reset_gives_blank_disks_and_free_volumes(up: Testbed) -> None:
     for node in up.nodes():
         for disk in Rack(node.layout).all():
             assert node.run("ls", disk.mount) == ""
+    up.disks_reset("ext4")
+    write(up, 1, 0)
+    up.disk_read_only(1, 0)
+    with pytest.raises(CommandError, match="Read-only file system"):
+        write(up, 1, 0)
+    up.disk_heal(1, 0)
+    write(up, 1, 0)
+    up.disks_reset("xfs")
     phases = {volume["status"]["phase"] for volume in up.get("persistentvolume")["items"]}
     assert phases <= {"Available", "Pending"}
 
