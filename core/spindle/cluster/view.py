@@ -5,6 +5,18 @@ Anything that could not be read is None, never an empty value: unknown is not go
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Final
+
+LEADER_REPLICAS: Final = "leader.replication.throttled.replicas"
+FOLLOWER_REPLICAS: Final = "follower.replication.throttled.replicas"
+LEADER_RATE: Final = "leader.replication.throttled.rate"
+FOLLOWER_RATE: Final = "follower.replication.throttled.rate"
+LOG_DIRS_RATE: Final = "replica.alter.log.dirs.io.max.bytes.per.second"
+CORDONED: Final = "cordoned.log.dirs"
+
+# The dynamic configs that Spindle changes, and so has to know.
+TOPIC_SETTINGS: Final = (LEADER_REPLICAS, FOLLOWER_REPLICAS)
+BROKER_SETTINGS: Final = (LEADER_RATE, FOLLOWER_RATE, LOG_DIRS_RATE, CORDONED)
 
 
 @dataclass(frozen=True)
@@ -104,6 +116,9 @@ class KafkaView:
         partitions: every partition of every topic, internal ones too; None if unknown.
         min_isr: topic → its effective min.insync.replicas; None if unknown.
         metadata_version: the finalized metadata.version level, None if unknown.
+        settings: (``"topic"`` or ``"broker"``, its name or id in digits) → the keys of `TOPIC_SETTINGS` or
+            `BROKER_SETTINGS` that are set dynamically on that very topic or broker, with their values. One that could
+            not be asked is missing; one that has none of them set is there and empty. None if none could be asked.
     """
 
     error: str | None = None
@@ -113,3 +128,4 @@ class KafkaView:
     min_isr: Mapping[str, int] | None = None
     quorum: Quorum | None = None
     metadata_version: int | None = None
+    settings: Mapping[tuple[str, str], Mapping[str, str]] | None = None

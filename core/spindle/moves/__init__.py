@@ -1,0 +1,28 @@
+"""The one executor of moves: what is in motion, what may begin, and what has to be put back afterwards.
+
+Pure: :func:`execute` reads one look at Kafka and a journal, and answers with the next journal and with intents. The journal is
+written before what it records is done, so an operator that dies anywhere is followed by one that goes on from it.
+"""
+
+from spindle.moves.execute import Outcome, Progress, Refused, cleanup, execute
+from spindle.moves.intents import Configure, Intent, Place, Reassign
+from spindle.moves.journal import Journal, JournalError, Move, Setting, Shrunk
+from spindle.moves.limits import Limits
+
+__all__ = [
+    "Configure",
+    "Intent",
+    "Journal",
+    "JournalError",
+    "Limits",
+    "Move",
+    "Outcome",
+    "Place",
+    "Progress",
+    "Reassign",
+    "Refused",
+    "Setting",
+    "Shrunk",
+    "cleanup",
+    "execute",
+]

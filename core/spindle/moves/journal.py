@@ -1,0 +1,233 @@
+"""The executor's memory: moves in motion, replicas taken away for a while, settings that are to be put back.
+
+It stands in the ConfigMap ``<cluster>-moves`` and is written, guarded by its resourceVersion, before what it records is done.
+"""
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Final, Literal
+
+_VERSION: Final = 1
+MOST_BYTES: Final = 900_000  # a ConfigMap holds 1 MiB, all in all
+
+SettingKey = tuple[Literal["topic", "broker"], str, str]  # kind, name, key
+
+
+class JournalError(ValueError):
+    """The journal cannot be read. Nothing may be begun, and nothing in it counts as gone."""
+
+
+@dataclass(frozen=True)
+class Move:
+    """One replica that goes to a chosen dir.
+
+    Attributes:
+        source: broker that gives it up; None where a replica is added (grown back); equal to ``target`` for a move between
+            dirs of one broker, which the agent carries out.
+        from_dir: path that it leaves; None where ``source`` is None, or where it is not known (a dead dir).
+        to_dir: path of the log dir on ``target`` that it is to stand in.
+        bytes: its size when it was planned; the size that Kafka tells counts if that is larger.
+        reason: why, for people: ``evacuate``, ``drain``, ``regrow``, ``fill``, ``balance``.
+    """
+
+    topic: str
+    partition: int
+    source: int | None
+    from_dir: str | None
+    target: int
+    to_dir: str
+    bytes: int
+    reason: str = ""
+
+    @property
+    def name(self) -> str:
+        """``topic-partition``."""
+        return f"{self.topic}-{self.partition}"
+
+    @property
+    def key(self) -> tuple[str, int]:
+        """(topic, partition): at most one move of each is in the journal."""
+        return self.topic, self.partition
+
+    @property
+    def within(self) -> bool:
+        """Whether it goes between dirs of one broker."""
+        return self.source == self.target
+
+
+@dataclass(frozen=True)
+class Shrunk:
+    """A replica on a dead dir that was taken out of its partition's assignment, to be grown back.
+
+    Attributes:
+        broker: whose replica it was.
+        bytes: its size, as the other replicas told.
+        before: the assignment before, preferred leader first.
+    """
+
+    topic: str
+    partition: int
+    broker: int
+    bytes: int
+    before: tuple[int, ...]
+
+    @property
+    def key(self) -> tuple[str, int]:
+        """(topic, partition)."""
+        return self.topic, self.partition
+
+
+@dataclass(frozen=True)
+class Setting:
+    """A dynamic config of Kafka that we changed.
+
+    Attributes:
+        before: its value before we touched it, None for none; put back if the value is still ours.
+        ours: the value that we set or are about to set; None for none.
+        was: the value of ours that it had before the last change: until ``ours`` is seen, this one is ours, too.
+        closing: it is being put back.
+    """
+
+    kind: Literal["topic", "broker"]
+    name: str
+    key: str
+    before: str | None
+    ours: str | None
+    was: str | None = None
+    closing: bool = False
+
+    @property
+    def id(self) -> SettingKey:
+        """What it is a setting of."""
+        return self.kind, self.name, self.key
+
+
+@dataclass(frozen=True)
+class Journal:
+    """Everything that a successor needs to know. Equal journals render to equal text."""
+
+    moves: tuple[Move, ...] = ()
+    shrunk: tuple[Shrunk, ...] = ()
+    settings: tuple[Setting, ...] = ()
+
+    def __bool__(self) -> bool:
+        """Whether anything is in it."""
+        return bool(self.moves or self.shrunk or self.settings)
+
+    def move_of(self, topic: str, partition: int) -> Move | None:
+        """The move of a partition that is in motion."""
+        return next((move for move in self.moves if move.key == (topic, partition)), None)
+
+    def shrunk_on(self, broker: int) -> tuple[Shrunk, ...]:
+        """What is to be grown back on a broker."""
+        return tuple(entry for entry in self.shrunk if entry.broker == broker)
+
+    def within(self) -> Mapping[int, tuple[Move, ...]]:
+        """Moves between dirs by broker, in order."""
+        found: dict[int, list[Move]] = {}
+        for move in self.moves:
+            if move.within:
+                found.setdefault(move.target, []).append(move)
+        return {broker: tuple(moves) for broker, moves in found.items()}
+
+    def replacing(self, **fields: Any) -> "Journal":
+        """The same with other fields."""
+        return replace(self, **fields)
+
+
+def render(journal: Journal) -> str:
+    """The journal as text; paths and reasons, which repeat, stand once.
+
+    Raises:
+        JournalError: it is larger than a ConfigMap holds.
+    """
+    words = _Words()
+    document = {
+        "version": _VERSION,
+        "moves": [
+            [m.topic, m.partition, m.source, words.number(m.from_dir), m.target, words.number(m.to_dir), m.bytes,
+             words.number(m.reason)]
+            for m in journal.moves
+        ],
+        "shrunk": [[s.topic, s.partition, s.broker, s.bytes, list(s.before)] for s in journal.shrunk],
+        "settings": [[s.kind, s.name, s.key, s.before, s.ours, s.was, s.closing] for s in journal.settings],
+    }  # fmt: skip
+    document["words"] = list(words)
+    text = json.dumps(document, separators=(",", ":"), ensure_ascii=True)
+    if len(text) > MOST_BYTES:
+        raise JournalError(f"the journal of moves would have {len(text)} bytes, {MOST_BYTES} are the most")
+    return text
+
+
+def parse(text: str | None) -> Journal:
+    """Read what `render` wrote; no text is an empty journal.
+
+    Raises:
+        JournalError: it is not understood.
+    """
+    if not text:
+        return Journal()
+    try:
+        document = json.loads(text)
+        if document["version"] != _VERSION:
+            raise JournalError(f"the journal of moves is of version {document['version']}, not {_VERSION}")
+        words = document["words"]
+
+        def word(number: int | None) -> str | None:
+            return None if number is None else str(words[number])
+
+        return Journal(
+            moves=tuple(
+                _move(entry, word(entry[3]), str(word(entry[5])), word(entry[7]) or "")
+                for entry in document["moves"]
+            ),
+            shrunk=tuple(
+                Shrunk(str(topic), int(index), int(broker), int(size), tuple(int(b) for b in before))
+                for topic, index, broker, size, before in document["shrunk"]
+            ),
+            settings=tuple(_setting(entry) for entry in document["settings"]),
+        )
+    except (ValueError, KeyError, TypeError, IndexError) as error:
+        if isinstance(error, JournalError):
+            raise
+        raise JournalError(f"the journal of moves cannot be read: {type(error).__name__}: {error}") from error
+
+
+def _move(entry: list[Any], from_dir: str | None, to_dir: str, reason: str) -> Move:
+    topic, index, source, _, target, _, size, _ = entry
+    return Move(
+        str(topic),
+        int(index),
+        None if source is None else int(source),
+        from_dir,
+        int(target),
+        to_dir,
+        int(size),
+        reason,
+    )
+
+
+def _setting(entry: list[Any]) -> Setting:
+    kind, name, key, before, ours, was, closing = entry
+    if kind not in ("topic", "broker"):
+        raise JournalError(f"the journal of moves names a setting of a {kind}")
+    return Setting(kind, str(name), str(key), before, ours, was, bool(closing))
+
+
+class _Words:
+    """Strings, each of which gets a number."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[str, int] = {}
+
+    def number(self, word: str | None) -> int | None:
+        return None if word is None else self._numbers.setdefault(word, len(self._numbers))
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._numbers)
+
+
+def by_partition(moves: Iterable[Move]) -> dict[tuple[str, int], Move]:
+    """Index by (topic, partition)."""
+    return {move.key: move for move in moves}

@@ -1,0 +1,26 @@
+"""How much may be in motion at once."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, kw_only=True)
+class Limits:
+    """Budgets of the executor.
+
+    Attributes:
+        moves_per_broker: reassignments in which one broker takes part at a time, as the target or as the leader that the
+            copy is read from.
+        moves_per_dir: replicas that one log dir gives or takes at a time, copies inside the broker that run included.
+        moves_in_all: entries of the journal; what is wanted beyond that waits its turn.
+        queued_per_broker: moves between dirs that one broker's agent is told of at a time (``spec.moves``).
+        bytes_per_second: replication throttle of each broker, for what it sends and for what it takes; None for none. Also what
+            the agent may copy between a broker's dirs.
+        refuse: fill of a dir, as a share of its capacity, above which nothing may come in (rule 4).
+    """
+
+    moves_per_broker: int = 5
+    moves_per_dir: int = 2
+    moves_in_all: int = 2000
+    queued_per_broker: int = 200
+    bytes_per_second: int | None = 50_000_000
+    refuse: float = 0.90
