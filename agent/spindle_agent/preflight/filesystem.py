@@ -22,8 +22,15 @@ _OCTAL: Final = re.compile(r"\\([0-7]{3})")
 
 @dataclass(frozen=True)
 class Mount:
-    """One line of mountinfo."""
+    """One line of mountinfo.
 
+    Attributes:
+        id: of this mount; another one at the same path has another.
+        device: ``major:minor`` of the file system.
+    """
+
+    id: int
+    device: str
     path: str
     root: str
     fs_type: str
@@ -62,7 +69,14 @@ def mount_at(path: str, mountinfo: str = "/proc/self/mountinfo") -> Mount | None
         before, _, after = line.partition(" - ")
         fields, tail = before.split(), after.split()
         if len(fields) > 4 and len(tail) > 1 and _plain(fields[4]) == path:
-            found = Mount(path=path, root=_plain(fields[3]), fs_type=tail[0], source=_plain(tail[1]))
+            found = Mount(
+                id=int(fields[0]),
+                device=fields[2],
+                path=path,
+                root=_plain(fields[3]),
+                fs_type=tail[0],
+                source=_plain(tail[1]),
+            )
     return found
 
 

@@ -69,14 +69,25 @@ def bounded(work: dict[str, Callable[[], _T]], *, late: _T, timeout: float) -> d
 
 def look(layout: Layout, disk: Expected, reference: int, *, probe: bool) -> Found:
     """Look at one disk; ``reference`` is the device of the pod's own folders."""
-    mount = layout.mount(disk.disk)
+    return look_at(layout.mount(disk.disk), reference, shared=disk.shared_filesystem, probe=probe)
+
+
+def look_at(mount: str, reference: int, *, shared: bool, probe: bool) -> Found:
+    """Look at the volume at one path.
+
+    Args:
+        mount: the path.
+        reference: the device that is there when nothing is mounted.
+        shared: look also where nothing is mounted.
+        probe: write and remove a small file, if the volume carries an identity of ours.
+    """
     found = Found(mounted=False)
     try:
         about = os.stat(mount)  # noqa: PTH116 - os names the errors that matter here
         if not stat.S_ISDIR(about.st_mode):
             return found
         found = replace(found, mounted=about.st_dev != reference)
-        if not found.mounted and not disk.shared_filesystem:
+        if not found.mounted and not shared:
             return found
         found = _about_filesystem(found, mount, about.st_dev)
         found = _about_contents(found, mount)

@@ -1,0 +1,99 @@
+"""A look at a disk that costs next to nothing, so that it can be had twice a second.
+
+A few calls that the kernel answers from memory while the disk is well, each of which a file system that has shut down
+answers with an error: XFS already when a folder is read, ext4 when a file is opened.
+"""
+
+import os
+import stat
+from dataclasses import dataclass
+from typing import Final
+
+from spindle.cluster import names
+from spindle.disks.facts import Found
+from spindle.disks.identity import META_PROPERTIES
+from spindle_agent.preflight.look import look_at
+from spindle_agent.probing.messages import Glanced, Looked, Watch
+
+_HEAD: Final = 64 * 1024
+
+
+@dataclass(frozen=True)
+class Seen:
+    """One glance, and what must stay the same for the last whole look to hold."""
+
+    glanced: Glanced
+    fingerprint: tuple[object, ...]
+
+
+def glance(watch: Watch, now: float) -> Seen:
+    """Look at a disk in passing; blocks only if the disk must be read for it and does not answer."""
+    try:
+        about = os.stat(watch.path)  # noqa: PTH116 - os names the errors that matter here
+        parent = os.stat(os.path.dirname(watch.path))  # noqa: PTH116, PTH120 - as above
+        own = stat.S_ISDIR(about.st_mode) and about.st_dev != parent.st_dev
+        identity = _head(f"{watch.path}/{names.IDENTITY_FILE}")
+        mounted = own or (identity is not None and watch.directory_id.encode() in identity)
+        if not mounted:
+            return Seen(Glanced(at=now, mounted=False), (about.st_dev, about.st_ino, None))
+        meta = _head(f"{watch.path}/{names.LOG_SUBDIR}/{META_PROPERTIES}")
+        names_there = _some_names(watch.path), _some_names(f"{watch.path}/{names.LOG_SUBDIR}")
+        sizes = os.statvfs(watch.path)
+    except (FileNotFoundError, NotADirectoryError):
+        return Seen(Glanced(at=now, mounted=False), (None,))
+    except PermissionError:
+        return Seen(Glanced(at=now, mounted=True), ("denied",))
+    except OSError as error:
+        # A mounted disk's answer to a mere look is the disk's own trouble.
+        words = os.strerror(error.errno or 0)
+        return Seen(Glanced(at=now, mounted=True, error=words), ("error", words))
+    readonly = bool(sizes.f_flag & os.ST_RDONLY)
+    return Seen(
+        Glanced(
+            at=now,
+            mounted=True,
+            readonly=readonly,
+            total_bytes=sizes.f_blocks * sizes.f_frsize,
+            used_bytes=(sizes.f_blocks - sizes.f_bfree) * sizes.f_frsize,
+        ),
+        (about.st_dev, about.st_ino, identity, meta, names_there, readonly),
+    )
+
+
+def whole_look(watch: Watch, now: float) -> Looked:
+    """Everything that can be seen without writing."""
+    try:
+        parent = os.stat(os.path.dirname(watch.path))  # noqa: PTH116, PTH120 - os names the errors
+        identity = _head(f"{watch.path}/{names.IDENTITY_FILE}")
+    except PermissionError:
+        return Looked(at=now, found=Found(mounted=False), reachable=False)
+    except OSError:
+        return Looked(at=now, found=look_at(watch.path, -1, shared=False, probe=False))
+    # A folder of a file system that several disks share is a disk if it says so.
+    ours = identity is not None and watch.directory_id.encode() in identity
+    found = look_at(watch.path, parent.st_dev, shared=ours, probe=False)
+    return Looked(at=now, found=found)
+
+
+def _head(path: str) -> bytes | None:
+    """A small file's content; None if there is none."""
+    try:
+        file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    try:
+        return os.read(file, _HEAD)
+    finally:
+        os.close(file)
+
+
+def _some_names(folder: str) -> bool | None:
+    """Whether anything is in a folder; None if there is no such folder.
+
+    One name is asked for, which makes the kernel read the folder's first block, however many there are.
+    """
+    try:
+        with os.scandir(folder) as entries:
+            return next(entries, None) is not None
+    except (FileNotFoundError, NotADirectoryError):
+        return None

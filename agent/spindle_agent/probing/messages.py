@@ -1,0 +1,119 @@
+"""What a worker and the agent say to each other, one JSON document per datagram.
+
+All times are seconds of the monotonic clock, which the processes of one machine share.
+"""
+
+import json
+from dataclasses import asdict, dataclass
+from typing import Any, Final
+
+from spindle.disks.facts import Found
+from spindle.disks.identity import Identity, MetaProperties
+
+LARGEST: Final = 64 * 1024
+
+
+@dataclass(frozen=True, kw_only=True)
+class Watch:
+    """To the worker: what to look at.
+
+    Attributes:
+        path: of the volume, as this process sees it.
+        node_id, disk, directory_id: what the identity file must say before anything is written.
+    """
+
+    path: str
+    node_id: int
+    disk: str
+    directory_id: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Looked:
+    """A whole look at the disk, sent when it shows something new.
+
+    Attributes:
+        reachable: False where this process may not look (no permission); the rest then says nothing.
+    """
+
+    at: float
+    found: Found
+    reachable: bool = True
+
+
+@dataclass(frozen=True, kw_only=True)
+class Glanced:
+    """A cheap look.
+
+    Attributes:
+        mounted: whether a file system of its own is at the path (or, where one is shared, the disk's identity).
+        error: what the disk answered instead, in words; None if it is well.
+    """
+
+    at: float
+    mounted: bool
+    readonly: bool = False
+    error: str | None = None
+    total_bytes: int = 0
+    used_bytes: int = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Began:
+    """A write begins; if nothing follows, it hangs."""
+
+    at: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Probed:
+    """A write has come back.
+
+    Attributes:
+        seconds: from the open to the last byte read back.
+        error: in words; None if what was read is what was written.
+        full: there was no room to write; that is not the disk's failing.
+        skipped: nothing was written, since the disk does not carry the identity that it should.
+    """
+
+    at: float
+    seconds: float
+    error: str | None = None
+    full: bool = False
+    skipped: bool = False
+
+
+Report = Looked | Glanced | Began | Probed
+_KINDS: Final[dict[str, type[Any]]] = {
+    kind.__name__: kind for kind in (Watch, Looked, Glanced, Began, Probed)
+}
+
+
+def encode(message: Watch | Report) -> bytes:
+    """One datagram."""
+    return json.dumps([type(message).__name__, asdict(message)], separators=(",", ":")).encode()
+
+
+def decode(data: bytes) -> Any:
+    """The message in a datagram.
+
+    Raises:
+        ValueError: it is none.
+    """
+    try:
+        name, fields = json.loads(data)
+        if name == Looked.__name__:
+            fields["found"] = _found(fields["found"])
+        return _KINDS[name](**fields)
+    except (TypeError, KeyError) as error:
+        raise ValueError(f"no message: {error!r}") from error
+
+
+def _found(fields: dict[str, Any]) -> Found:
+    for key in ("identity", "pending"):
+        if fields[key] is not None:
+            fields[key] = Identity(**fields[key])
+    if fields["meta"] is not None:
+        fields["meta"] = MetaProperties(**fields["meta"])
+    fields["strangers"] = tuple(fields["strangers"])
+    return Found(**fields)
