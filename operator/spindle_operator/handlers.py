@@ -5,6 +5,7 @@ change handlers write finalizers and annotations onto what they watch.
 """
 
 import datetime as dt
+import enum
 import hashlib
 import json
 import logging
@@ -37,32 +38,46 @@ OWN: Final = (KAFKA_CLUSTER, KAFKA_BROKER, KAFKA_REBALANCE)
 _RELOGIN: Final = dt.timedelta(minutes=10)  # tokens of service accounts change under us
 
 
+class Weight(enum.Enum):
+    """What an event is worth."""
+
+    NOISE = enum.auto()  # a heartbeat, or something that we wrote ourselves
+    NEWS = enum.auto()  # worth a pass, together with what else happens in the same moment
+    ALARM = enum.auto()  # a disk's verdict changed: worth a pass at once
+
+
 class Digests:
     """Tells news from noise: what each watched object looked like when it last woke somebody."""
 
     def __init__(self) -> None:
-        self._known: dict[str, bytes] = {}
+        self._known: dict[str, tuple[bytes, bytes]] = {}
 
-    def is_news(self, kind: Kind, event_type: str | None, body: Mapping[str, Any]) -> bool:
-        """Whether an event is more than a heartbeat."""
+    def weigh(self, kind: Kind, event_type: str | None, body: Mapping[str, Any]) -> Weight:
+        """Whether an event is more than a heartbeat, and whether it can wait."""
         uid = str(body["metadata"].get("uid"))
         if event_type == "DELETED":
             self._known.pop(uid, None)
-            return True
-        digest = hashlib.blake2b(
-            json.dumps(essence(kind, body), sort_keys=True, default=str).encode(), digest_size=8
-        ).digest()
-        if self._known.get(uid) == digest:
-            return False
-        self._known[uid] = digest
-        return True
+            return Weight.NEWS
+        now = _digest(essence(kind, body)), _digest(verdicts(kind, body))
+        before = self._known.get(uid)
+        if before == now:
+            return Weight.NOISE
+        self._known[uid] = now
+        # What is seen for the first time is news of this process, not of the world.
+        return Weight.ALARM if before is not None and before[1] != now[1] else Weight.NEWS
+
+
+def _digest(value: Any) -> bytes:
+    text = json.dumps(value, sort_keys=True, default=str)
+    return hashlib.blake2b(text.encode(), digest_size=8).digest()
 
 
 def essence(kind: Kind, body: Mapping[str, Any]) -> Any:
     """The part of an object whose change matters.
 
     Of a node: where it is, whether pods may run there, and whether it is well; the rest of its status is rewritten every few
-    seconds. Of a KafkaCluster: all but its status, which only we write.
+    seconds. Of a KafkaCluster: all but its status, which only we write. Of a KafkaBroker likewise, but what the agent on its
+    node saw; not how far a copy or how full a disk is, which the next pass sees anyway.
     """
     meta = body["metadata"]
     if kind is NODE:
@@ -71,9 +86,32 @@ def essence(kind: Kind, body: Mapping[str, Any]) -> Any:
         return [meta.get("labels"), spec.get("taints"), spec.get("unschedulable"), conditions]
     kept = {key: meta.get(key) for key in _META}
     rest = {key: value for key, value in body.items() if key != "metadata"}
-    if kind is KAFKA_CLUSTER:
+    if kind in (KAFKA_CLUSTER, KAFKA_BROKER):
         rest.pop("status", None)
-    return [kept, rest]
+    return [kept, rest, verdicts(kind, body), _moves(body) if kind is KAFKA_BROKER else None]
+
+
+def verdicts(kind: Kind, body: Mapping[str, Any]) -> Any:
+    """Of a KafkaBroker: what its node's agent says that its disks are; nothing of any other object."""
+    if kind is not KAFKA_BROKER:
+        return None
+    seen = _observed(body)
+    return [seen.get("node"), [{key: disk.get(key) for key in _VERDICT} for disk in seen.get("disks") or ()]]
+
+
+_VERDICT: Final = ("name", "verdict", "reason", "content", "fsUuid", "device")
+
+
+def _moves(body: Mapping[str, Any]) -> list[list[Any]]:
+    moves = _observed(body).get("moves") or ()
+    return [[move.get(key) for key in _MOVE] for move in moves]
+
+
+_MOVE: Final = ("topic", "partition", "fromDir", "toDir", "state")
+
+
+def _observed(body: Mapping[str, Any]) -> Mapping[str, Any]:
+    return (body.get("status") or {}).get("observed") or {}
 
 
 _META: Final = ("labels", "annotations", "ownerReferences", "finalizers", "deletionTimestamp", "uid")
@@ -121,11 +159,12 @@ def _register(handlers: kopf.OperatorRegistry, loops: Loops, digests: Digests, k
     @kopf.on.event(kind.group, kind.version, kind.plural, registry=handlers, id=f"wake-by-{kind.plural}")
     async def on_event(event: Mapping[str, Any], **_: Any) -> None:
         body = event["object"]
-        if digests.is_news(kind, event["type"], body):
-            wake(loops, kind, body)
+        weight = digests.weigh(kind, event["type"], body)
+        if weight is not Weight.NOISE:
+            wake(loops, kind, body, urgent=weight is Weight.ALARM)
 
 
-def wake(loops: Loops, kind: Kind, body: Mapping[str, Any]) -> None:
+def wake(loops: Loops, kind: Kind, body: Mapping[str, Any], *, urgent: bool = False) -> None:
     """Wake whoever an object's change concerns."""
     meta = body["metadata"]
     if kind is KAFKA_CLUSTER:
@@ -133,7 +172,8 @@ def wake(loops: Loops, kind: Kind, body: Mapping[str, Any]) -> None:
     elif kind is NODE:
         loops.wake_all()
     elif cluster := cluster_of(body):
-        loops.wake(meta["namespace"], cluster)
+        home = (meta.get("labels") or {}).get(names.LABEL_NAMESPACE) or meta["namespace"]
+        loops.wake(home, cluster, urgent=urgent)
 
 
 async def connection(kube: Kube) -> kopf.ConnectionInfo:

@@ -47,6 +47,7 @@ class Setup:
         leading: whether the lease is still ours.
         resync: seconds after which a pass runs without any event.
         kafka_timeout: seconds for one call to one broker.
+        agent_namespace: where the agents live; empty for none.
         lost: called when a loop finds that the lease is gone.
     """
 
@@ -58,6 +59,7 @@ class Setup:
     lost: Callable[[], None]
     resync: float = 60.0
     kafka_timeout: float = 5.0
+    agent_namespace: str = ""
     decide: Callable[[Any, float], Plan] = plan
 
 
@@ -81,10 +83,10 @@ class Loops:
             metrics.CLUSTERS.set(len(self._loops))
         self._loops[key].wake()
 
-    def wake(self, namespace: str, name: str) -> None:
+    def wake(self, namespace: str, name: str, *, urgent: bool = False) -> None:
         """Something of this cluster changed. Of a cluster that is not there, nothing is to be done."""
         if loop := self._loops.get((namespace, name)):
-            loop.wake()
+            loop.wake(urgent=urgent)
 
     def wake_all(self) -> None:
         """Something changed that any cluster may stand on (a node, say)."""
@@ -117,6 +119,7 @@ class ClusterLoop:
         self._label = f"{self._namespace}/{self._name}"
         self._slots = gate
         self._wakeup = asyncio.Event()
+        self._alarm = asyncio.Event()
         self._kafka = KafkaGate(self._label, setup.kafka_timeout)
         self._idle = 0  # passes in a row that got nothing done although something is to be done
         self._streak = 0  # passes in a row that changed something
@@ -127,9 +130,11 @@ class ClusterLoop:
         """Whether an event waits to be looked into."""
         return self._wakeup.is_set()
 
-    def wake(self) -> None:
-        """Ask for a pass soon."""
+    def wake(self, *, urgent: bool = False) -> None:
+        """Ask for a pass soon; an urgent one waits neither for more events nor for the end of a pause."""
         self._wakeup.set()
+        if urgent:
+            self._alarm.set()
 
     async def _run(self) -> None:
         self._setup.health.started(self._label)
@@ -163,19 +168,13 @@ class ClusterLoop:
 
         Args:
             pause: seconds.
-            patient: wait the whole pause, whatever happens: the last pass failed.
+            patient: wait the whole pause, whatever happens but an alarm: the last pass failed.
         """
-        if patient:
-            await asyncio.sleep(pause)
-        else:
-            try:
-                async with asyncio.timeout(pause):
-                    await self._wakeup.wait()
-                self._idle = min(self._idle, 1)
-                await asyncio.sleep(DEBOUNCE)
-            except TimeoutError:
-                pass
+        if await _comes(self._alarm if patient else self._wakeup, pause):
+            self._idle = min(self._idle, 1)
+            await _comes(self._alarm, DEBOUNCE)
         self._wakeup.clear()
+        self._alarm.clear()
 
     async def _timed(self) -> float:
         """One pass, counted. Returns the seconds after which the next one is due without any event."""
@@ -193,7 +192,9 @@ class ClusterLoop:
         """One pass. Returns what was done, and whether nothing is being waited for."""
         setup = self._setup
         cluster = await self._cluster()
-        seen = await observe(setup.kube, cluster, setup.image, self._kafka)
+        seen = await observe(
+            setup.kube, cluster, setup.image, self._kafka, agent_namespace=setup.agent_namespace
+        )
         # In a thread: with thousands of partitions it takes a while, and the lease must be renewed meanwhile.
         wanted = await asyncio.to_thread(setup.decide, seen.snapshot, time.time())
         actor = Actor(setup.kube, cluster, self._kafka, setup.leading)
@@ -207,6 +208,9 @@ class ClusterLoop:
         written = await report(setup.kube, {**cluster, "metadata": marked}, seen.snapshot.brokers, wanted)
         await setup.events.post(self._namespace, [*events_of(cluster, results), *wanted.events])
         metrics.observe_status(self._label, wanted.status, wanted.broker_statuses)
+        if written.done:
+            # Something moved, if only in Kafka or on a disk; our own words wake nobody, so look again soon.
+            self._idle = 0
         if results or written.done:
             log.info(sentence(self._label, results, written.done, time.monotonic() - started))
         whole = len(results) == len(wanted.actions) and all(result.outcome == DONE for result in results)
@@ -286,6 +290,16 @@ class ClusterLoop:
 
 class _ClusterGoneError(Exception):
     """There is no such KafkaCluster, or none that waits for us."""
+
+
+async def _comes(event: asyncio.Event, seconds: float) -> bool:
+    """Whether an event is set within so many seconds."""
+    try:
+        async with asyncio.timeout(seconds):
+            await event.wait()
+    except TimeoutError:
+        return False
+    return True
 
 
 def backoff(failures: int, first: float = BACKOFF[0]) -> float:

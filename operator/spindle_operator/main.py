@@ -22,7 +22,8 @@ def main() -> None:
 
     logs.set_up(as_json=options.json_logs)
     where = f"namespaces {', '.join(options.namespaces)}" if options.namespaces else "all namespaces"
-    logging.getLogger(__name__).info("starting, serving %s", where)
+    agents = f"agents live in {options.agent_namespace}" if options.agent_namespace else "there are no agents"
+    logging.getLogger(__name__).info("starting, serving %s; %s", where, agents)
     code = asyncio.run(service.run(options))
     logging.shutdown()
     # Threads that still wait for a broker's answer must not hold up the exit.

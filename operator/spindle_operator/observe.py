@@ -13,7 +13,7 @@ from typing import Any, Final
 from spindle.cluster import names
 from spindle.reconcile.snapshot import Certificate, SecretView, Snapshot
 from spindle.reconcile.steps.security import ANN_GRANTED
-from spindle_operator import ca
+from spindle_operator import agents, ca
 from spindle_operator.gate import KafkaGate
 from spindle_operator.kafka import Access
 from spindle_operator.kinds import (
@@ -48,7 +48,9 @@ class Seen:
     problems: Mapping[str, str]
 
 
-async def observe(kube: Kube, cluster: Json, image: str, gate: KafkaGate) -> Seen:
+async def observe(
+    kube: Kube, cluster: Json, image: str, gate: KafkaGate, *, agent_namespace: str = ""
+) -> Seen:
     """Look at one KafkaCluster's world.
 
     Args:
@@ -56,6 +58,7 @@ async def observe(kube: Kube, cluster: Json, image: str, gate: KafkaGate) -> See
         cluster: the KafkaCluster, read a moment ago.
         image: the operator's own image, which preflight runs from.
         gate: the connection to this cluster's Kafka.
+        agent_namespace: where the agents live; empty if there are none.
     """
     meta = cluster["metadata"]
     name, namespace = meta["name"], meta["namespace"]
@@ -71,18 +74,7 @@ async def observe(kube: Kube, cluster: Json, image: str, gate: KafkaGate) -> See
             return []
 
     # Kinds that are small, or that Spindle did not make itself, are read whole; the rest by label.
-    (
-        pods,
-        claims,
-        services,
-        config_maps,
-        secrets,
-        budgets,
-        brokers,
-        nodes,
-        volumes,
-        classes,
-    ) = await asyncio.gather(
+    reads = asyncio.gather(
         read(POD, namespace, mine),
         read(CLAIM, namespace, None),
         read(SERVICE, namespace, mine),
@@ -94,6 +86,9 @@ async def observe(kube: Kube, cluster: Json, image: str, gate: KafkaGate) -> See
         read(VOLUME, None, None),
         read(STORAGE_CLASS, None, None),
     )
+    lists, watched = await asyncio.gather(reads, agents.look(kube, agent_namespace, namespace, name))
+    pods, claims, services, config_maps, secrets, budgets, brokers, nodes, volumes, classes = lists
+    problems |= watched.problems
     kafka, granted = await gate.look(
         access(name, namespace, pods, secrets, known="pods" not in problems),
         ask_rights=_rights_open(name, secrets),
@@ -114,6 +109,9 @@ async def observe(kube: Kube, cluster: Json, image: str, gate: KafkaGate) -> See
         brokers=tuple(broker for broker in brokers if _of_cluster(broker, name)),
         kafka=kafka,
         admin_granted=granted,
+        agent_namespace=watched.namespace,
+        agent_secret=secret_view(watched.secret) if watched.secret else None,
+        agents=watched.renewed,
         unknown=frozenset(problems),
     )
     return Seen(snapshot, problems)

@@ -18,12 +18,14 @@ class Options:
     Attributes:
         namespaces: those to serve; empty for all.
         image: the operator's own image.
+        agent_namespace: where the agents live; empty for none.
     """
 
     namespaces: list[str]
     lease_namespace: str
     identity: str
     image: str
+    agent_namespace: str
     json_logs: bool
     port: int
     resync: float
@@ -58,6 +60,11 @@ def parse(arguments: list[str]) -> Options:
         help="this operator's image, which Kafka's pods start from too",
     )
     parser.add_argument(
+        "--agent-namespace",
+        default=env.get("SPINDLE_AGENT_NAMESPACE", ""),
+        help="where the agents live; they get their certificates there (default: there are no agents)",
+    )
+    parser.add_argument(
         "--json-logs", action="store_true", default=env.get("SPINDLE_JSON_LOGS", "").lower() in ("1", "true")
     )
     parser.add_argument("--port", type=int, default=int(env.get("SPINDLE_PORT", "8080")))
@@ -80,6 +87,7 @@ def parse(arguments: list[str]) -> Options:
         # Random: a process that is killed and started again in the same pod must not take itself for its forerunner.
         identity=f"{args.identity}_{secrets.token_hex(4)}",
         image=args.image,
+        agent_namespace=args.agent_namespace,
         json_logs=args.json_logs,
         port=args.port,
         resync=args.resync,

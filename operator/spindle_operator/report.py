@@ -20,7 +20,10 @@ log = logging.getLogger(__name__)
 _QUIET: Final = 600.0  # seconds in which the same event is not posted again
 _REMEMBERED: Final = 4096
 _MESSAGE: Final = 1024  # what the API server takes for an event's message
-_OTHERS: Final = ("takingDown",)  # status fields that are written by compare-and-swap, never here
+# Status fields that are not written here: marks go by compare-and-swap; what is observed is the agents' to write.
+_OTHERS: Final = ("takingDown", "observed")
+_AGENTS: Final = "observed"
+_TRIES: Final = 3
 
 
 @dataclass(frozen=True)
@@ -57,31 +60,56 @@ async def report(kube: Kube, cluster: Json, brokers: Iterable[Mapping[str, Any]]
 
 
 async def _write(kube: Kube, kind: Kind, obj: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool | None:
-    """True if written, False if the object changed meanwhile, None if there was nothing to write."""
+    """True if written, False if the object changed meanwhile (but by an agent), None if there was nothing to write."""
     standing = obj.get("status") or {}
     status = keep_times(wanted, standing)
     if not wanted or status == {key: value for key, value in standing.items() if key not in _OTHERS}:
         return None
     meta = obj["metadata"]
-    body = {
-        "apiVersion": kind.api_version,
-        "kind": kind.kind,
-        # The version: a status must not land on another object of the same name, and for the status of a custom
-        # resource the API server does not mind a wrong UID.
-        "metadata": {
-            "name": meta["name"],
-            "namespace": meta["namespace"],
-            "resourceVersion": meta["resourceVersion"],
-        },
-        "status": status,
-    }
-    try:
-        await kube.apply(body, subresource="status")
-    except ApiError as error:
-        if error.gone or error.conflict:
-            return False
-        raise
-    return True
+    version: str | None = meta["resourceVersion"]
+    for _ in range(_TRIES):
+        body = {
+            "apiVersion": kind.api_version,
+            "kind": kind.kind,
+            # The version: a status must not land on another object of the same name, and for the status of a custom
+            # resource the API server does not mind a wrong UID.
+            "metadata": {"name": meta["name"], "namespace": meta["namespace"], "resourceVersion": version},
+            "status": status,
+        }
+        try:
+            await kube.apply(body, subresource="status")
+        except ApiError as error:
+            if not error.gone and not error.conflict:
+                raise
+        else:
+            return True
+        version = await _version_after_agent(kube, kind, obj)
+        if version is None:
+            break
+    return False
+
+
+async def _version_after_agent(kube: Kube, kind: Kind, obj: Mapping[str, Any]) -> str | None:
+    """The object's version now, if nobody but an agent wrote to it since it was looked at; None if somebody did.
+
+    An agent reports as often as a disk or a copy gives it reason to; a status that waited for a pass without any such
+    report could wait for long. Its fields and ours never meet.
+    """
+    meta = obj["metadata"]
+    fresh = await kube.find(kind, meta["namespace"], meta["name"])
+    if fresh is None or _without_agents(fresh) != _without_agents(obj):
+        return None
+    return str(fresh["metadata"]["resourceVersion"])
+
+
+def _without_agents(obj: Mapping[str, Any]) -> list[Any]:
+    """All of an object that agents do not write."""
+    metadata = {key: value for key, value in obj["metadata"].items() if key not in _VERSIONS}
+    status = {key: value for key, value in (obj.get("status") or {}).items() if key != _AGENTS}
+    return [metadata, obj.get("spec"), status]
+
+
+_VERSIONS: Final = ("resourceVersion", "managedFields")
 
 
 def keep_times(wanted: Mapping[str, Any], standing: Mapping[str, Any]) -> dict[str, Any]:

@@ -65,6 +65,7 @@ async def _lead(
             health=health,
             events=Events(kube, options.identity),
             image=options.image,
+            agent_namespace=options.agent_namespace,
             leading=lambda: elector.leading,
             lost=lost.set,
             resync=options.resync,

@@ -93,6 +93,23 @@ async def test_outcomes_of_an_eviction(status: int, outcome: str) -> None:
     assert result.outcome == outcome
 
 
+@pytest.mark.parametrize(
+    ("named", "where"),
+    [pytest.param(None, "ns", id="its own"), pytest.param("agents", "agents", id="another")],
+)
+async def test_a_deletion_goes_to_the_namespace_that_is_named(
+    monkeypatch: pytest.MonkeyPatch, named: str | None, where: str
+) -> None:
+    kube, places = FakeKube(), []
+
+    async def delete(_kind: Any, namespace: str | None, _name: str, _uid: str) -> None:
+        places.append(namespace)
+
+    monkeypatch.setattr(kube, "delete", delete)
+    await actor(kube).run([Delete(kind="Secret", name="s", uid="u", namespace=named)])
+    assert places == [where]
+
+
 async def test_without_an_api_server_the_pass_ends() -> None:
     kube = FakeKube()
     kube.failures = {"apply": ApiError(0, "ClientConnectorError", "nobody there")}

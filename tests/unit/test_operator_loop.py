@@ -189,6 +189,48 @@ async def test_a_paused_cluster_is_reported_like_any_other(world: World) -> None
     await world.until(lambda: world.kube.done("apply") == ["demo/status"])
 
 
+async def test_an_alarm_waits_for_no_other_events(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(loop_module, "DEBOUNCE", 30.0)
+    world.loops.seen("ns", "demo")
+    await asyncio.sleep(0.1)
+    assert world.decide.calls == 0
+    world.loops.wake("ns", "demo", urgent=True)
+    await world.until(lambda: world.decide.calls == 1)
+    world.loops.wake("ns", "demo")
+    await asyncio.sleep(0.1)
+    assert world.decide.calls == 1, "the next event gathers again"
+
+
+async def test_an_alarm_ends_the_pause_after_an_error(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(loop_module, "backoff", lambda _: 30.0)
+    world.decide.plans = [ValueError("nonsense"), Plan(settled=True)]
+    world.loops.seen("ns", "demo")
+    await world.until(lambda: world.decide.calls == 1)
+    world.loops.wake("ns", "demo")
+    await asyncio.sleep(0.2)
+    assert world.decide.calls == 1
+    world.loops.wake("ns", "demo", urgent=True)
+    await world.until(lambda: world.decide.calls == 2)
+
+
+async def test_an_alarm_during_a_pass_is_looked_into_right_after_it(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(loop_module, "DEBOUNCE", 0.3)
+    find, passes = world.kube.find, []
+
+    async def find_and_meanwhile(kind: Any, namespace: str, name: str) -> Any:
+        passes.append(time.monotonic())
+        if len(passes) == 1:
+            world.loops.wake("ns", "demo", urgent=True)
+        return await find(kind, namespace, name)
+
+    monkeypatch.setattr(world.kube, "find", find_and_meanwhile)
+    world.loops.seen("ns", "demo")
+    await world.until(lambda: len(passes) >= 2)
+    assert passes[1] - passes[0] < 0.2
+
+
 def pace(loop: ClusterLoop, outcomes: list[str], *, settled: bool = False) -> float:
     return loop._next([Result(Apply(object=MAP), outcome) for outcome in outcomes], settled=settled)
 

@@ -111,6 +111,48 @@ async def test_each_look_has_fresh_entropy() -> None:
     assert len(looks[0].snapshot.entropy) == 32
 
 
+def lease(node: str, renewed: str | None) -> dict[str, Any]:
+    return {"metadata": {"name": f"spindle-agent-{node}"}, "spec": {"renewTime": renewed}}
+
+
+async def test_agents_are_seen_by_their_leases_and_by_the_secret_of_this_cluster() -> None:
+    kube = FakeKube()
+    leases, secrets = (f"{group}/namespaces/agents" for group in ("/apis/coordination.k8s.io/v1", "/api/v1"))
+    kube.objects = {
+        f"{leases}/leases/1": lease("node1", "2026-01-01T00:00:01.500000Z"),
+        f"{leases}/leases/2": lease("node2", None),
+        f"{leases}/leases/3": lease("node3", "yesterday"),
+        f"{leases}/leases/4": {"metadata": {"name": "other"}, "spec": {"renewTime": "2026-01-01T00:00:00Z"}},
+        f"{secrets}/secrets/ns.demo.spindle-agent": {
+            "metadata": {"name": "ns.demo.spindle-agent"},
+            "data": {"tls.crt": ""},
+        },
+    }
+
+    snapshot = (await observe(kube, cluster(), "image", Gate(), agent_namespace="agents")).snapshot
+
+    assert snapshot.agents == {"node1": 1767225601.5}
+    assert snapshot.agent_namespace == "agents"
+    assert snapshot.agent_secret is not None
+    assert snapshot.agent_secret.keys == ("tls.crt",)
+    assert snapshot.unknown == set()
+
+
+async def test_without_agents_nobody_asks_for_them() -> None:
+    kube = FakeKube()
+    snapshot = (await observe(kube, cluster(), "image", Gate())).snapshot
+    assert "leases" not in kube.done("list")
+    assert (snapshot.agents, snapshot.agent_namespace, snapshot.agent_secret) == ({}, "", None)
+
+
+async def test_agents_that_cannot_be_looked_at_are_unknown() -> None:
+    kube = FakeKube()
+    no = ApiError(403, "Forbidden", "no")
+    kube.failures = {("list", "leases"): no, ("find", "ns.demo.spindle-agent"): no}
+    seen = await observe(kube, cluster(), "image", Gate(), agent_namespace="agents")
+    assert seen.snapshot.unknown == {"leases", "agentsecrets"}
+
+
 @pytest.mark.parametrize(
     ("annotations", "asked"),
     [

@@ -1,3 +1,7 @@
+from typing import Any
+
+import pytest
+
 from spindle.reconcile.actions import Apply, Create
 from spindle.reconcile.plan import Event, Plan
 from spindle_operator.act import CONFLICT, DONE, REFUSED, Result
@@ -55,6 +59,70 @@ async def test_a_status_of_what_was_deleted_meanwhile_is_no_error() -> None:
     kube = FakeKube()
     kube.failures = {"apply": conflict()}
     assert await report(kube, cluster(), [], Plan(status={"phase": "x"})) == Written(skipped=1)
+
+
+class Overtaken(FakeKube):
+    """Answers the first writes with a conflict: somebody else was there before."""
+
+    def __init__(self, times: int, now: dict[str, Any]) -> None:
+        super().__init__()
+        self.times = times
+        self.objects["/apis/spindle.dev/v1alpha1/namespaces/ns/kafkabrokers/demo-broker-0"] = now
+
+    async def apply(self, obj: Any, namespace: str | None = None, *, subresource: str | None = None) -> Any:
+        answer = await super().apply(obj, namespace, subresource=subresource)
+        self.times -= 1
+        if self.times >= 0:
+            raise conflict()
+        return answer
+
+
+def broker(version: str, *, stopped: bool = False, **status: Any) -> dict[str, Any]:
+    meta = {"name": "demo-broker-0", "namespace": "ns", "uid": "b", "resourceVersion": version}
+    return {"metadata": meta, "spec": {"stopped": stopped}, "status": {"state": "Starting", **status}}
+
+
+READY = Plan(broker_statuses={"demo-broker-0": {"state": "Running"}})
+
+
+async def test_what_an_agent_reported_meanwhile_does_not_hold_up_our_own_status() -> None:
+    kube = Overtaken(2, broker("9", observed={"node": "n1"}))
+
+    assert await report(kube, cluster(), [broker("3")], READY) == Written(done=1)
+
+    bodies = [body for verb, _, body in kube.calls if verb == "apply"]
+    assert [body["metadata"]["resourceVersion"] for body in bodies] == ["3", "9", "9"]
+    assert all(body["status"] == {"state": "Running"} for body in bodies), (
+        "what is observed is not ours to write"
+    )
+
+
+@pytest.mark.parametrize(
+    "now",
+    [
+        pytest.param(broker("9", stopped=True), id="a person changed the spec"),
+        pytest.param(broker("9", message="by another leader"), id="another leader wrote the status"),
+        pytest.param(
+            broker("9") | {"metadata": {**broker("9")["metadata"], "uid": "c"}}, id="another object"
+        ),
+    ],
+)
+async def test_what_anybody_else_changed_is_looked_at_again_first(now: dict[str, Any]) -> None:
+    kube = Overtaken(1, now)
+    assert await report(kube, cluster(), [broker("3")], READY) == Written(skipped=1)
+
+
+async def test_an_agent_that_never_rests_is_left_to_the_next_pass() -> None:
+    kube = Overtaken(100, broker("9"))
+    assert await report(kube, cluster(), [broker("3")], READY) == Written(skipped=1)
+    assert len(kube.done("apply")) == 3
+
+
+async def test_what_an_agent_observes_is_no_difference() -> None:
+    kube = FakeKube()
+    standing = broker("3", observed={"node": "n1"})
+    wanted = Plan(broker_statuses={"demo-broker-0": {"state": "Starting", "observed": {"node": "old"}}})
+    assert await report(kube, cluster(), [standing], wanted) == Written()
 
 
 async def test_the_same_event_is_posted_once() -> None:
