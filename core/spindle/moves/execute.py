@@ -2,14 +2,19 @@
 
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from spindle.cluster.refusal import Refusal
-from spindle.cluster.view import KafkaView
-from spindle.moves.intents import Intent
+from spindle.cluster.refusal import Refusal, counted, some
+from spindle.cluster.view import KafkaView, Partition
+from spindle.moves import rules
+from spindle.moves.budget import Budget
+from spindle.moves.intents import Intent, Place, Reassign
 from spindle.moves.journal import Journal, Move, SettingKey, Shrunk
 from spindle.moves.limits import Limits
+from spindle.moves.look import Incoming, Look
+from spindle.moves.settings import settle, throttles
+from spindle.moves.verify import Found, State, copied, find, under_way
 
 
 @dataclass(frozen=True)
@@ -89,14 +94,290 @@ def execute(
         settings: other dynamic configs that are to stand for as long as they are asked for ((kind, name, key) → value; a list such as
             ``cordoned.log.dirs`` is joined with the user's own), recorded and put back like the throttles.
     """
-    raise NotImplementedError
+    if journal == Journal() and not wanted and not shrinks and not settings:
+        return Outcome(journal)
+    look = Look(view)
+    if look.unknown:
+        return Outcome(
+            journal,
+            refusals=tuple(Refused(move, _unknown(look)) for move in wanted[:1]),
+            agent_moves=journal.within(),
+        )
+    return _Step(look, journal, limits, lost).run(wanted, shrinks, settings or {})
 
 
 def cleanup(view: KafkaView, journal: Journal) -> Outcome:
-    """Before the cluster goes: cancel what is in motion, put back every setting. Done when the outcome's journal is empty.
+    """Before the cluster goes: cancel what is in motion, put back every setting.
+
+    Done when the outcome's journal has neither moves nor settings. Replicas that were taken away stay on record: their
+    assignment cannot be put back here.
 
     Args:
         view: one look at Kafka.
         journal: what is on record.
     """
-    raise NotImplementedError
+    look = Look(view)
+    if look.unknown:
+        return Outcome(journal)
+    moving = tuple(
+        move
+        for move in journal.moves
+        if not move.within and (p := look.partitions.get(move.key)) is not None and under_way(move, p)
+    )
+    standing, configures = settle(look, journal.settings, {})
+    cancels = _reassigns(
+        [(*move.key, None) for move in moving], "MovesCancelled", "the cluster is being deleted"
+    )
+    return Outcome(Journal(moving, journal.shrunk, standing), actions=(*cancels, *configures))
+
+
+class _Step:
+    """One step, while it is being worked out."""
+
+    def __init__(self, look: Look, journal: Journal, limits: Limits, lost: AbstractSet[int]) -> None:
+        self.look, self.journal, self.limits, self.lost = look, journal, limits, lost
+        self.incoming = Incoming(look, journal.moves)
+        self.refusals: list[Refused] = []
+        self.landed: list[Move] = []
+        self.found: list[Found] = []  # what stays in the journal, in its order
+        self.shrunk = {entry.key: entry for entry in journal.shrunk}
+
+    def run(
+        self, wanted: Sequence[Move], shrinks: Sequence[Shrunk], settings: Mapping[SettingKey, str]
+    ) -> Outcome:
+        stalled = self.verify()
+        removals = self.shrink(shrinks)
+        fresh, again = self.begin(wanted, stalled)
+        moves = tuple(found.move for found in self.found)
+        moving = [*(f.move for f in self.found if f.state is not State.CANCEL)]
+        desired = {**throttles(self.look, moving, self.limits.bytes_per_second), **settings}
+        standing, configures = settle(self.look, self.journal.settings, desired)
+        journal = Journal(moves, tuple(self.shrunk[key] for key in sorted(self.shrunk)), standing)
+        return Outcome(
+            journal,
+            actions=(
+                *self.cancels(),
+                *removals,
+                *configures,
+                *self.starts(fresh),
+                *self.starts(again),
+                *self.placed_again(),
+            ),
+            refusals=tuple(self.refusals),
+            agent_moves={
+                broker: moves[: self.limits.queued_per_broker] for broker, moves in journal.within().items()
+            },
+            progress=tuple(self.progress(found) for found in self.found),
+            landed=tuple(self.landed),
+        )
+
+    # What is in motion
+
+    def verify(self) -> list[Move]:
+        """Look for every move of the journal. Returns those that could be begun again."""
+        stalled: list[Move] = []
+        for move in self.journal.moves:
+            found = find(self.look, move, self.limits, self.incoming, self.lost)
+            if found.in_motion:
+                self.found.append(found)
+            elif found.state is State.NOT_BEGUN:
+                stalled.append(move)
+            elif found.state is State.LANDED:
+                self.landed.append(move)
+                if move.source is None:
+                    self.shrunk.pop(move.key, None)
+            if found.refusal is not None:
+                self.refusals.append(Refused(move, found.refusal, given_up=True))
+        self.incoming = Incoming(self.look, [found.move for found in self.found])
+        return stalled
+
+    def cancels(self) -> tuple[Reassign, ...]:
+        """What is to end."""
+        by_reason: dict[str, list[Found]] = {}
+        for found in self.found:
+            if found.state is State.CANCEL and found.refusal is not None:
+                by_reason.setdefault(found.refusal.reason, []).append(found)
+        return tuple(
+            intent
+            for reason, group in by_reason.items()
+            for intent in _reassigns([(*found.move.key, None) for found in group], "MovesCancelled", reason)
+        )
+
+    def placed_again(self) -> tuple[Place, ...]:
+        """Replicas that are not made yet: their target may have been restarted and have forgotten where they go."""
+        return _places([found.move for found in self.found if found.state is State.UNPLACED])
+
+    def progress(self, found: Found) -> Progress:
+        size = self.look.size(found.move.key, found.move.bytes)
+        state: Literal["Queued", "Copying", "Waiting"] = (
+            "Waiting"
+            if found.state is State.WAITING
+            else "Queued"
+            if found.state is State.QUEUED
+            else "Copying"
+        )
+        return Progress(found.move, state, size, min(size, copied(self.look, found)))
+
+    # What is taken away
+
+    def shrink(self, shrinks: Sequence[Shrunk]) -> tuple[Reassign, ...]:
+        """Note replicas that are to leave their assignment, and let them leave; forget those that are back."""
+        moving = {found.move.key for found in self.found}
+        asked = {entry.key: entry for entry in shrinks if entry.key not in moving}
+        for key, entry in list(self.shrunk.items()):
+            partition = self.look.partitions.get(key)
+            if partition is None or (
+                entry.broker in partition.isr and key not in moving and key not in asked
+            ):
+                del self.shrunk[key]
+        assignments: list[tuple[str, int, tuple[int, ...] | None]] = []
+        for key, entry in asked.items():
+            partition = self.look.partitions.get(key)
+            staying = (
+                tuple(b for b in partition.replicas if b != entry.broker) if partition is not None else ()
+            )
+            if partition is None or partition.adding or partition.removing or not staying:
+                continue
+            # A second one of the same partition would lose what is on record of the first.
+            if self.shrunk.get(key, entry).broker != entry.broker or entry.broker not in partition.replicas:
+                continue
+            self.shrunk.setdefault(key, entry)
+            assignments.append((*key, staying))
+        return _reassigns(assignments, "ReplicasTakenOff", "they stood on a dead disk")
+
+    # What begins
+
+    def begin(self, wanted: Sequence[Move], stalled: Sequence[Move]) -> tuple[list[Move], list[Move]]:
+        """Begin what may begin, first what is new and last what did not come off before, so that it holds nothing up.
+
+        Returns:
+            reassignments to be begun, and to be begun again.
+        """
+        budget = Budget(self.look, self.limits, [f.move for f in self.found if f.state is not State.QUEUED])
+        busy = {found.move.key for found in self.found}
+        fresh = self.begin_in_turn([move for move in wanted if move.key not in busy], budget)
+        begun = {found.move.key for found in self.found}
+        again = self.begin_in_turn([m for m in stalled if m.key not in begun], budget, begun=True)
+        return fresh, again
+
+    def begin_in_turn(self, wanted: Sequence[Move], budget: Budget, *, begun: bool = False) -> list[Move]:
+        """Take wanted moves in order into the journal, as budgets and rules allow. Returns those between brokers."""
+        started: list[Move] = []
+        queued = {broker: len(moves) for broker, moves in Journal(self.moves()).within().items()}
+        taken = {found.move.key for found in self.found}
+        for move in wanted:
+            if len(self.found) >= self.limits.moves_in_all or move.key in taken:
+                continue
+            if move.within:
+                if queued.get(move.target, 0) >= self.limits.queued_per_broker:
+                    continue
+            elif not budget.free(move):
+                continue
+            refusal, ready = self.may_begin(move)
+            if refusal is not None:
+                self.refusals.append(Refused(move, refusal, given_up=begun))
+            if ready is None:
+                continue
+            taken.add(move.key)
+            self.incoming.add(ready)
+            self.found.append(Found(ready, State.QUEUED if ready.within else State.COPYING))
+            if ready.within:
+                queued[move.target] = queued.get(move.target, 0) + 1
+            else:
+                budget.take(ready)
+                started.append(ready)
+        return started
+
+    def moves(self) -> tuple[Move, ...]:
+        return tuple(found.move for found in self.found)
+
+    def may_begin(self, move: Move) -> tuple[Refusal | None, Move | None]:
+        """Whether a move may begin now: why not, and the move with what was learnt; neither if there is nothing to do."""
+        look, partition = self.look, self.look.partitions.get(move.key)
+        if partition is None:
+            return None, None
+        if move.within:
+            return self.may_begin_within(move, partition)
+        if move.target in partition.replicas or (
+            move.source is not None and move.source not in partition.replicas
+        ):
+            return None, None
+        refusal = (
+            rules.undisturbed(look, move, partition)
+            or rules.has_leader(move, partition)
+            or rules.may_add(move, partition)
+            or rules.takes(look, move)
+            or rules.enough_copies(look, move, partition)
+            or (rules.throttle_known(look, move) if self.limits.bytes_per_second is not None else None)
+            or rules.has_room(look, move, self.limits, self.incoming)
+            or rules.keeps_racks(look, move, partition, self.limits, self.incoming)
+        )
+        return refusal, None if refusal else move
+
+    def may_begin_within(self, move: Move, partition: Partition) -> tuple[Refusal | None, Move | None]:
+        """The same for a move between dirs of one broker."""
+        look, stands = self.look, self.look.standing(move.target, move.key)
+        if move.target not in partition.replicas or (stands is not None and stands.path == move.to_dir):
+            return None, None
+        refusal = (
+            rules.undisturbed(look, move, partition)
+            or rules.takes(look, move)
+            or rules.moves_within(look, move)
+            or rules.has_room(look, move, self.limits, self.incoming)
+        )
+        if refusal is not None or stands is None:
+            return refusal, None
+        return None, replace(move, from_dir=stands.path)
+
+    def starts(self, moves: Sequence[Move]) -> tuple[Intent, ...]:
+        """Choose the dirs, then reassign."""
+        assignments = [
+            (*move.key, replicas_after(self.look.partitions[move.key], move, self.shrunk.get(move.key)))
+            for move in moves
+        ]
+        reasons = ", ".join(sorted({move.reason for move in moves if move.reason}))
+        return (*_places(moves), *_reassigns(assignments, "MovesBegun", reasons))
+
+
+def replicas_after(partition: Partition, move: Move, shrunk: Shrunk | None = None) -> tuple[int, ...]:
+    """A partition's assignment with a move done: the target in the source's place.
+
+    A replica that is grown back goes where it stood before, so that the preferred leader is again who it was.
+    """
+    if move.source is not None:
+        return tuple(move.target if b == move.source else b for b in partition.replicas)
+    if shrunk is None or shrunk.broker != move.target:
+        return (*partition.replicas, move.target)
+    back = [b for b in shrunk.before if b == move.target or b in partition.replicas]
+    return (*back, *(b for b in partition.replicas if b not in back))
+
+
+def _places(moves: Sequence[Move]) -> tuple[Place, ...]:
+    by_broker: dict[int, list[tuple[str, int, str]]] = {}
+    for move in moves:
+        by_broker.setdefault(move.target, []).append((*move.key, move.to_dir))
+    return tuple(Place(broker=broker, placements=tuple(where)) for broker, where in by_broker.items())
+
+
+def _reassigns(
+    assignments: Sequence[tuple[str, int, tuple[int, ...] | None]], reason: str, why: str
+) -> tuple[Reassign, ...]:
+    if not assignments:
+        return ()
+    named = some([f"{topic}-{index}" for topic, index, _ in assignments])
+    return (
+        Reassign(
+            assignments=tuple(assignments),
+            reason=reason,
+            message=f"{counted(len(assignments), 'partition')} ({why}): {named}." if why else f"{named}.",
+        ),
+    )
+
+
+def _unknown(look: Look) -> Refusal:
+    return Refusal(
+        rule=None,
+        reason="KafkaUnknown",
+        message=f"Replicas cannot be moved: {look.unknown}.",
+        unblocked_by="Kafka answers again.",
+    )

@@ -10,7 +10,9 @@ class Limits:
     Attributes:
         moves_per_broker: reassignments in which one broker takes part at a time, as the target or as the leader that the
             copy is read from.
-        moves_per_dir: replicas that one log dir gives or takes at a time, copies inside the broker that run included.
+        moves_per_dir: replicas that are read from or written to one log dir at a time, copies inside its broker included.
+        small: bytes below which a replica counts as a part of a move only (at least a twenty-fifth), so that many small
+            ones do not take for ever.
         moves_in_all: entries of the journal; what is wanted beyond that waits its turn.
         queued_per_broker: moves between dirs that one broker's agent is told of at a time (``spec.moves``).
         bytes_per_second: replication throttle of each broker, for what it sends and for what it takes; None for none. Also what
@@ -20,6 +22,7 @@ class Limits:
 
     moves_per_broker: int = 5
     moves_per_dir: int = 2
+    small: int = 64 * 2**20
     moves_in_all: int = 2000
     queued_per_broker: int = 200
     bytes_per_second: int | None = 50_000_000

@@ -1,0 +1,241 @@
+"""When a move may begin: rules 1, 3, 4 and 6 of the safety rules, and care for partitions that are short of copies.
+
+Each predicate answers None for yes, or a refusal that says what would unblock it.
+"""
+
+from typing import Final
+
+from spindle.cluster.refusal import Refusal, some
+from spindle.cluster.view import LogDir, Partition
+from spindle.moves.journal import Move
+from spindle.moves.limits import Limits
+from spindle.moves.look import Incoming, Look
+from spindle.placement.racks import PlacementError, count_racks, move_keeps_racks, rack_of, wanted_racks
+
+_NO_EMPTY_REPLICA: Final = 1
+_RACKS: Final = 3
+_ROOM: Final = 4
+_HELPS: Final = 6
+
+
+def may_add(move: Move, partition: Partition) -> Refusal | None:
+    """Rule 1: no replica is added on a broker that is in the partition's ISR or ELR."""
+    if partition.elr is None:
+        return Refusal(
+            rule=_NO_EMPTY_REPLICA,
+            reason="ElrUnknown",
+            message=f"Kafka did not say which replicas may lead {move.name}.",
+            unblocked_by="Kafka answers DescribeTopicPartitions for it.",
+            objects=(move.name,),
+        )
+    if move.target not in partition.isr and move.target not in partition.elr:
+        return None
+    return Refusal(
+        rule=_NO_EMPTY_REPLICA,
+        reason="MayStillLead",
+        message=f"Broker {move.target} is still in the ISR or among the eligible leaders of {move.name}; an empty replica there "
+        "could be made leader.",
+        unblocked_by="Another replica is elected and in sync, which ends the eligibility.",
+        objects=(move.name,),
+    )
+
+
+def has_leader(move: Move, partition: Partition) -> Refusal | None:
+    """Rule 6: a partition without a leader has nobody to copy from."""
+    if partition.leader is not None:
+        return None
+    return Refusal(
+        rule=_HELPS,
+        reason="NoLeader",
+        message=f"{move.name} has no leader that it could be copied from.",
+        unblocked_by="One of its replicas that may lead comes back.",
+        objects=(move.name,),
+    )
+
+
+def throttle_known(look: Look, move: Move) -> Refusal | None:
+    """Rule 10: what is not known can be neither recorded nor put back."""
+    if look.view.settings is not None and ("topic", move.topic) in look.view.settings:
+        return None
+    return Refusal(
+        rule=10,
+        reason="SettingsUnknown",
+        message=f"The throttle of {move.name} cannot be set: the configuration of its topic is not known.",
+        unblocked_by="Kafka tells the configuration of the topic.",
+        objects=(move.name,),
+    )
+
+
+def keeps_racks(
+    look: Look, move: Move, partition: Partition, limits: Limits, incoming: Incoming
+) -> Refusal | None:
+    """Rule 3: the live replicas stand on no fewer racks than now, nor on fewer than they could."""
+    try:
+        racks = rack_of({b: broker.rack for b, broker in look.brokers.items()})
+    except PlacementError as error:
+        return Refusal(
+            rule=_RACKS,
+            reason="MixedRacks",
+            message=f"Whether {move.name} keeps its racks is not known: {error}.",
+            unblocked_by="Every broker has a rack, or none has.",
+            objects=(move.name,),
+        )
+    live = {b for b in partition.replicas if b not in partition.adding and look.live(b, partition)}
+    staying = live - {move.source}
+    now, after = count_racks(live, racks), count_racks(staying | {move.target}, racks)
+    wanted = wanted_racks(partition.recorded_rf, len({racks[b] for b in racks if look.up(b)}))
+    best = after
+    if move.source is not None and after < wanted:
+        # Only where a better rack has room for it: else nothing could ever leave a dead disk.
+        size = look.size(move.key, move.bytes)
+        best = max(
+            (
+                count_racks(staying | {b}, racks)
+                for b in look.brokers
+                if b not in partition.replicas and _takes(look, b, size, limits, incoming)
+            ),
+            default=after,
+        )
+    if move_keeps_racks(now, after, best, wanted):
+        return None
+    return Refusal(
+        rule=_RACKS,
+        reason="RackLost",
+        message=f"On broker {move.target}, {move.name} would stand on {after} racks; it stands on {now}, and {best} can be had.",
+        unblocked_by="A plan with a target in another rack.",
+        objects=(move.name,),
+    )
+
+
+def takes(look: Look, move: Move) -> Refusal | None:
+    """Whether the chosen dir can take a replica at all: its broker is up, the dir is online and not cordoned."""
+    if not look.up(move.target):
+        return Refusal(
+            rule=None,
+            reason="TargetDown",
+            message=f"Broker {move.target}, where {move.name} is to go, does not answer.",
+            unblocked_by="The broker is back, or another target is chosen.",
+            objects=(move.name,),
+        )
+    chosen = look.dir(move.target, move.to_dir)
+    if chosen is None or chosen.error or chosen.cordoned:
+        why = "no log dir of its broker" if chosen is None else "offline" if chosen.error else "cordoned"
+        return Refusal(
+            rule=_HELPS,
+            reason="TargetUnusable",
+            message=f"{move.name} cannot go to {move.to_dir} of broker {move.target}: it is {why}.",
+            unblocked_by="The dir takes replicas again, or another one is chosen.",
+            objects=(move.name,),
+        )
+    return None
+
+
+def has_room(
+    look: Look, move: Move, limits: Limits, incoming: Incoming, *, counted: bool = False
+) -> Refusal | None:
+    """Rule 4: with this move and all that are in flight, the chosen dir stays below the incoming limit.
+
+    ``counted``: the move is among those in flight already.
+    """
+    chosen = look.dir(move.target, move.to_dir)
+    size = look.size(move.key, move.bytes)
+    under_way = incoming.to(move.target, move.to_dir)
+    more = under_way if counted else under_way + size
+    if chosen is not None and fits(chosen, more, limits.refuse):
+        return None
+    if chosen is None or chosen.total_bytes is None or chosen.usable_bytes is None:
+        message = f"How full {move.to_dir} of broker {move.target} is, is not known."
+    else:
+        message = (
+            f"{move.name} ({size} bytes) would fill {move.to_dir} of broker {move.target} above {limits.refuse:.0%}: "
+            f"{chosen.total_bytes - chosen.usable_bytes} of {chosen.total_bytes} bytes are used, {under_way} are on their way."
+        )
+    return Refusal(
+        rule=_ROOM,
+        reason="TargetFull",
+        message=message,
+        unblocked_by="Space is freed on the target, or another one is chosen.",
+        objects=(move.name,),
+    )
+
+
+def fits(log_dir: LogDir, more: int, refuse: float) -> bool:
+    """Whether so many bytes more leave a dir at or below this share of its capacity; no if its use is not known."""
+    if log_dir.total_bytes is None or log_dir.usable_bytes is None:
+        return False
+    return log_dir.total_bytes - log_dir.usable_bytes + more <= refuse * log_dir.total_bytes
+
+
+def undisturbed(look: Look, move: Move, partition: Partition) -> Refusal | None:
+    """Rule 6 about the partition: nobody else reassigns it, and none of its replicas is in motion.
+
+    To be asked of partitions that are not in the journal.
+    """
+    copying = look.future_anywhere(partition)
+    if not (partition.adding or partition.removing or copying is not None):
+        return None
+    what = (
+        f"broker {copying} copies it between its dirs"
+        if copying is not None
+        else f"it is being reassigned (adding {list(partition.adding)}, removing {list(partition.removing)})"
+    )
+    return Refusal(
+        rule=_HELPS,
+        reason="MovedByOthers",
+        message=f"{move.name} is in motion by somebody else's order: {what}.",
+        unblocked_by="That ends, or whoever began it cancels it.",
+        objects=(move.name,),
+    )
+
+
+def moves_within(look: Look, move: Move) -> Refusal | None:
+    """Rule 6 about the broker: with an offline dir it refuses every move between its own dirs."""
+    offline = look.offline(move.target)
+    if not offline:
+        return None
+    return Refusal(
+        rule=_HELPS,
+        reason="OfflineDir",
+        message=f"Broker {move.target} moves nothing between its dirs while one of them is offline: {some(offline)}.",
+        unblocked_by="The broker is restarted without that dir, or with a good one.",
+        objects=(move.name,),
+    )
+
+
+def enough_copies(look: Look, move: Move, partition: Partition, *, begun: bool = False) -> Refusal | None:
+    """Keep away from partitions that are short of copies, unless the move is the cure.
+
+    The cure is a replica that is added, or one that replaces a replica which is not in sync. Anything else does not begin at or
+    below the minimum ISR, and is cancelled below it (``begun``): the leader's bandwidth belongs to those that catch up.
+    """
+    if move.source is None or move.source not in partition.isr:
+        return None
+    minimum = (look.view.min_isr or {}).get(move.topic)
+    if minimum is None:
+        if begun:
+            return None
+        return Refusal(
+            rule=None,
+            reason="MinIsrUnknown",
+            message=f"min.insync.replicas is not known for {move.name}.",
+            unblocked_by="Kafka tells the configuration of the topic.",
+            objects=(move.name,),
+        )
+    in_sync, copies = len(set(partition.isr) - set(partition.adding)), partition.recorded_rf
+    if in_sync >= copies or in_sync > minimum or (begun and in_sync == minimum):
+        return None
+    return Refusal(
+        rule=None,
+        reason="NearMinIsr",
+        message=f"{move.name} has {in_sync} of {copies} copies in sync, and {minimum} are the least.",
+        unblocked_by="Its other copies catch up.",
+        objects=(move.name,),
+    )
+
+
+def _takes(look: Look, broker: int, size: int, limits: Limits, incoming: Incoming) -> bool:
+    """Whether some dir of a broker could take so many bytes."""
+    return look.up(broker) and any(
+        not d.error and not d.cordoned and fits(d, incoming.to(broker, d.path) + size, limits.refuse)
+        for d in look.dirs(broker)
+    )

@@ -1,0 +1,132 @@
+"""Kafka's dynamic configs that are ours for a while: set, kept, put back where the value is still ours (rule 10).
+
+A setting is noted before it is made, with what stood there before. While it is being changed, the former value counts as ours, too; and
+an entry leaves the journal only after it was put back and seen to be back.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import Final, Literal
+
+from spindle.cluster.view import CORDONED, FOLLOWER_RATE, FOLLOWER_REPLICAS, LEADER_RATE, LEADER_REPLICAS
+from spindle.moves.intents import Configure
+from spindle.moves.journal import Move, Setting, SettingKey
+from spindle.moves.look import Look
+
+_LISTS: Final = frozenset({LEADER_REPLICAS, FOLLOWER_REPLICAS, CORDONED})
+_ALL: Final = "*"
+_NONE: Final = "none"  # what Kafka takes for "no replica at all" in a list of throttled ones
+
+
+def throttles(look: Look, moves: Iterable[Move], rate: int | None) -> dict[SettingKey, str]:
+    """The throttles that these moves between brokers need: (kind, name, key) → value.
+
+    As leadership may change while a replica is copied, every replica that stands already is listed as one to be read from. Kafka
+    never throttles members of the ISR. A broker that does not answer can neither be told nor read from.
+    """
+    if rate is None:
+        return {}
+    lists: dict[SettingKey, set[str]] = {}
+    rates: dict[SettingKey, str] = {}
+    for move in moves:
+        partition = look.partitions.get(move.key)
+        if partition is None or move.within:
+            continue
+        givers = [b for b in partition.replicas if b != move.target and look.up(b)]
+        for key, rate_key, brokers in (
+            (LEADER_REPLICAS, LEADER_RATE, givers),
+            (FOLLOWER_REPLICAS, FOLLOWER_RATE, [move.target]),
+        ):
+            lists.setdefault(("topic", move.topic, key), set()).update(
+                f"{move.partition}:{b}" for b in brokers
+            )
+            rates.update({("broker", str(b), rate_key): str(rate) for b in brokers if look.up(b)})
+    return {key: _joined(sorted(entries, key=_numbers)) for key, entries in lists.items() if entries} | rates
+
+
+def settle(
+    look: Look, standing: Iterable[Setting], desired: Mapping[SettingKey, str]
+) -> tuple[tuple[Setting, ...], tuple[Configure, ...]]:
+    """Bring Kafka's settings to what is desired now, and put the others back.
+
+    Args:
+        look: what Kafka's settings are.
+        standing: what the journal says that we changed.
+        desired: (kind, name, key) → value. Rates that somebody else has set already are respected; lists are joined.
+
+    Returns:
+        the settings for the journal, and what is to be set.
+    """
+    entries = {entry.id: entry for entry in standing}
+    changes: dict[tuple[Literal["topic", "broker"], str], dict[str, str | None]] = {}
+    kept: list[Setting] = []
+    for key in sorted(entries.keys() | desired.keys()):
+        entry, change = _settle_one(look, key, entries.get(key), desired.get(key))
+        if entry is not None:
+            kept.append(entry)
+        if entry is not None and change:
+            changes.setdefault(key[:2], {})[key[2]] = entry.before if entry.closing else entry.ours
+    configures = (Configure(kind=kind, name=name, values=values) for (kind, name), values in changes.items())
+    return tuple(kept), tuple(configures)
+
+
+def _settle_one(
+    look: Look, key: SettingKey, entry: Setting | None, wanted: str | None
+) -> tuple[Setting | None, bool]:
+    """One setting: its entry in the journal, None for none, and whether Kafka is to be told."""
+    values = (look.view.settings or {}).get(key[:2])
+    if values is None:
+        gone = key[0] == "topic" and look.view.partitions is not None and key[1] not in look.topics
+        return (None if gone else entry), False
+    live = values.get(key[2])
+    if entry is not None and not _is_ours(entry, live):
+        entry = None  # somebody else's by now, and so is what becomes of it
+    if wanted is None:
+        if entry is None or (entry.closing and _same(key, live, entry.before)):
+            return None, False
+        return replace(entry, closing=True), True
+    if entry is None:
+        if key[2] not in _LISTS and live is not None:
+            return None, False
+        ours = _merged(key, live, wanted)
+        if _same(key, live, ours):
+            return None, False
+        return Setting(*key, before=live, ours=ours, was=live), True
+    ours = _merged(key, entry.before, wanted)
+    if entry.closing or not _same(key, entry.ours, ours):
+        entry = replace(entry, ours=ours, was=live, closing=False)
+    return entry, not _same(key, live, ours)
+
+
+def _is_ours(entry: Setting, live: str | None) -> bool:
+    """Whether a value is the one we set, the one we set before that, or the one that stood there before us."""
+    return any(_same(entry.id, live, value) for value in (entry.ours, entry.was, entry.before))
+
+
+def _same(key: SettingKey, one: str | None, other: str | None) -> bool:
+    if key[2] in _LISTS and one is not None and other is not None:
+        return set(_split(one)) == set(_split(other))
+    return one == other
+
+
+def _merged(key: SettingKey, before: str | None, wanted: str) -> str:
+    """A list of the user's with ours added; anything else as wanted."""
+    if key[2] not in _LISTS or before is None:
+        return wanted
+    if before.strip() == _ALL:
+        return before
+    theirs = [entry for entry in _split(before) if entry != _NONE]
+    return _joined([*theirs, *(entry for entry in _split(wanted) if entry not in theirs)])
+
+
+def _split(text: str) -> list[str]:
+    return [entry.strip() for entry in text.split(",") if entry.strip()]
+
+
+def _joined(entries: Iterable[str]) -> str:
+    return ",".join(entries)
+
+
+def _numbers(entry: str) -> tuple[int, ...]:
+    """Order of ``p:broker``."""
+    return tuple(int(part) for part in entry.split(":"))

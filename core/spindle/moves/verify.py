@@ -1,0 +1,207 @@
+"""What became of the moves in the journal.
+
+Nothing but what Kafka shows decides. A move counts as landed when its replica stands on the chosen dir and nothing is left in
+motion; one whose reassignment vanished is begun again; one that cannot be had any more is given up, with the reason.
+"""
+
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, replace
+from enum import Enum, auto
+
+from spindle.cluster.refusal import Refusal
+from spindle.cluster.view import LogDir, Partition
+from spindle.moves import rules
+from spindle.moves.journal import Move
+from spindle.moves.limits import Limits
+from spindle.moves.look import Incoming, Look, present
+
+
+class State(Enum):
+    """Where a move is."""
+
+    LANDED = auto()  # done
+    GONE = auto()  # its partition is deleted
+    GIVEN_UP = auto()  # it cannot or must not go on, and nothing of it is in motion
+    NOT_BEGUN = auto()  # nothing of it is in motion, and it could be
+    QUEUED = auto()  # its agent has not begun
+    COPYING = auto()
+    UNPLACED = auto()  # being reassigned, and its target shows no log yet: tell it again where to make it
+    WAITING = auto()  # what it needs does not answer
+    CANCEL = auto()  # being reassigned, and that is to end
+
+
+@dataclass(frozen=True)
+class Found:
+    """A move as it was found.
+
+    Attributes:
+        move: with what was learnt put right (a replica that landed elsewhere goes on between dirs).
+        refusal: why it is given up or cancelled.
+    """
+
+    move: Move
+    state: State
+    refusal: Refusal | None = None
+
+    @property
+    def in_motion(self) -> bool:
+        """Whether it stays in the journal as it is."""
+        return self.state in _IN_MOTION
+
+
+_IN_MOTION = frozenset({State.QUEUED, State.COPYING, State.UNPLACED, State.WAITING, State.CANCEL})
+
+
+def find(look: Look, move: Move, limits: Limits, incoming: Incoming, lost: AbstractSet[int]) -> Found:
+    """Look for one move of the journal. The partitions and brokers are known."""
+    partition = look.partitions.get(move.key)
+    if partition is None:
+        return Found(move, State.GONE)
+    if move.within:
+        return _within(look, move, partition, limits, incoming, lost)
+    if partition.adding or partition.removing:
+        if not under_way(move, partition):
+            return Found(move, State.GIVEN_UP, _overtaken(move, "somebody else reassigns it"))
+        return _reassigning(look, move, partition, lost, limits, incoming)
+    arrived, left = move.target in partition.replicas, move.source not in partition.replicas
+    if arrived and left:
+        return _arrived(look, move, partition, limits, incoming, lost)
+    if not arrived and (move.source is None or not left):
+        return Found(move, State.NOT_BEGUN)
+    return Found(
+        move, State.GIVEN_UP, _overtaken(move, f"its replicas are {list(partition.replicas)} by now")
+    )
+
+
+def under_way(move: Move, partition: Partition) -> bool:
+    """Whether a partition is being reassigned as a move of ours would have it."""
+    if not (partition.adding or partition.removing):
+        return False
+    return set(partition.adding) <= {move.target} and set(partition.removing) <= {move.source}
+
+
+def _reassigning(
+    look: Look, move: Move, partition: Partition, lost: AbstractSet[int], limits: Limits, incoming: Incoming
+) -> Found:
+    """A move between brokers that is under way."""
+    if not partition.adding:
+        return Found(move, State.COPYING)  # all that is left is to remove the old one
+    if move.target in lost or move.target not in look.brokers:
+        return Found(move, State.CANCEL, _lost(move))
+    if not look.up(move.target):
+        return Found(move, State.WAITING)
+    stands = look.standing(move.target, move.key)
+    if stands is None:
+        # With a dir offline the log may have been made on that one, which shows nothing: begun again it costs nothing.
+        refusal = rules.takes(look, move) or (_hidden(move) if look.offline(move.target) else None)
+        return Found(move, State.CANCEL, refusal) if refusal else Found(move, State.UNPLACED)
+    if short := rules.enough_copies(look, move, partition, begun=True):
+        return Found(move, State.CANCEL, short)
+    if stands.path != move.to_dir and _better_anew(look, move, stands, limits, incoming):
+        return Found(move, State.CANCEL, _elsewhere(move, stands.path))
+    return Found(move, State.COPYING)
+
+
+def _better_anew(look: Look, move: Move, stands: LogDir, limits: Limits, incoming: Incoming) -> bool:
+    """Whether a replica that grows on the wrong dir is better begun again than moved on once it is complete.
+
+    It is while less than half is there, and wherever it would fill the wrong dir. No use if the chosen dir takes nothing any more.
+    """
+    overfull = not rules.fits(stands, incoming.to(move.target, stands.path), limits.refuse)
+    copied = stands.replicas[move.key]
+    return overfull or (rules.takes(look, move) is None and 2 * copied < look.size(move.key, move.bytes))
+
+
+def _arrived(
+    look: Look, move: Move, partition: Partition, limits: Limits, incoming: Incoming, lost: AbstractSet[int]
+) -> Found:
+    """Kafka is done with a move between brokers; does the replica stand where it should?"""
+    stands = look.standing(move.target, move.key)
+    if stands is not None and stands.path == move.to_dir and look.future(move.target, move.key) is None:
+        return Found(move, State.LANDED)
+    if not look.up(move.target):
+        return Found(move, State.GIVEN_UP, _lost(move)) if move.target in lost else Found(move, State.WAITING)
+    if stands is None:
+        if look.offline(move.target):
+            return Found(move, State.GIVEN_UP, _overtaken(move, "it stands on no live dir of its target"))
+        return Found(move, State.WAITING)
+    if move.target in partition.isr or look.future(move.target, move.key) is not None:
+        onwards = replace(move, source=move.target, from_dir=stands.path)
+        return _within(look, onwards, partition, limits, incoming, lost, fresh=True)
+    return Found(move, State.WAITING)
+
+
+def _within(
+    look: Look,
+    move: Move,
+    partition: Partition,
+    limits: Limits,
+    incoming: Incoming,
+    lost: AbstractSet[int],
+    *,
+    fresh: bool = False,
+) -> Found:
+    """A move between dirs of one broker; ``fresh`` for one that the agent has not been told of."""
+    if move.target not in partition.replicas or move.target in lost:
+        return Found(move, State.GIVEN_UP, _overtaken(move, f"broker {move.target} holds it no more"))
+    if not look.up(move.target):
+        return Found(move, State.WAITING)
+    stands, future = look.standing(move.target, move.key), look.future(move.target, move.key)
+    if stands is not None and stands.path == move.to_dir and future is None:
+        return Found(move, State.LANDED)
+    if stands is None:
+        return Found(move, State.GIVEN_UP, _overtaken(move, "the dir that it was to leave is gone"))
+    if future is not None and future.path == move.to_dir:
+        return Found(move, State.COPYING)
+    if future is not None:
+        return Found(move, State.GIVEN_UP, _overtaken(move, f"somebody else moves it to {future.path}"))
+    refusal = rules.moves_within(look, move) or rules.takes(look, move)
+    if refusal is None and fresh:
+        refusal = rules.has_room(look, move, limits, incoming, counted=True)
+    return Found(move, State.GIVEN_UP, refusal) if refusal else Found(move, State.QUEUED)
+
+
+def copied(look: Look, found: Found) -> int:
+    """Bytes of a move that stand on its chosen dir."""
+    return present(look, found.move) if found.state is not State.QUEUED else 0
+
+
+def _overtaken(move: Move, why: str) -> Refusal:
+    return Refusal(
+        rule=None,
+        reason="MoveOvertaken",
+        message=f"The move of {move.name} to {move.to_dir} of broker {move.target} is given up: {why}.",
+        unblocked_by="Nothing: what is still needed is planned anew.",
+        objects=(move.name,),
+    )
+
+
+def _lost(move: Move) -> Refusal:
+    return Refusal(
+        rule=None,
+        reason="TargetLost",
+        message=f"The move of {move.name} to broker {move.target} is given up: that broker is lost.",
+        unblocked_by="Another target is chosen.",
+        objects=(move.name,),
+    )
+
+
+def _hidden(move: Move) -> Refusal:
+    return Refusal(
+        rule=None,
+        reason="LandedElsewhere",
+        message=f"Broker {move.target} shows no log of {move.name}, and one of its dirs is offline. The copy is begun again.",
+        unblocked_by="Nothing: it is cancelled and begun again.",
+        objects=(move.name,),
+    )
+
+
+def _elsewhere(move: Move, path: str) -> Refusal:
+    return Refusal(
+        rule=None,
+        reason="LandedElsewhere",
+        message=f"{move.name} is growing on {path} of broker {move.target}, not on {move.to_dir}: the broker was restarted before "
+        "it made the replica, and forgot which dir was chosen. The copy is begun again.",
+        unblocked_by="Nothing: it is cancelled and begun again.",
+        objects=(move.name,),
+    )
