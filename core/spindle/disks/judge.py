@@ -126,7 +126,7 @@ def _mix_up(expected: Expected, found: Found) -> Judgement | None:
     if found.meta is not None and (other := _other(expected, found.meta)) is not None:
         return foreign(f"where {expected.disk} should be, meta.properties names {other}", put_back)
     ours = found.identity is not None or found.meta is not None
-    if ours and _another_filesystem(expected.fs_uuid, found.fs_uuid):
+    if ours and another_filesystem(expected.fs_uuid, found.fs_uuid):
         return foreign(
             f"{expected.disk} carries the right identity, but is file system {found.fs_uuid}; the one that was formatted "
             f"is {expected.fs_uuid}: a copy may lack records that were acknowledged since",
@@ -135,7 +135,7 @@ def _mix_up(expected: Expected, found: Found) -> Judgement | None:
     return None
 
 
-def _another_filesystem(recorded: str | None, found: str | None) -> bool:
+def another_filesystem(recorded: str | None, found: str | None) -> bool:
     """Whether two file systems are surely not the same one.
 
     Only real UUIDs prove that: a stand-in may change with a reboot, or become a UUID with a newer kernel.
