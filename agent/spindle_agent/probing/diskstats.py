@@ -4,7 +4,6 @@ from collections import deque
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from statistics import median
 from typing import Final
 
 WINDOW_SECONDS: Final = 10.0
@@ -66,8 +65,3 @@ class Latencies:
         if requests < _LEAST_REQUESTS:
             return None
         return max(0, last.milliseconds - first.milliseconds) / requests
-
-    def of_peers(self, device: str | None, devices: Iterable[str]) -> float | None:
-        """The median of the other devices; None without any."""
-        known = [value for other in sorted(set(devices) - {device}) if (value := self.of(other)) is not None]
-        return median(known) if known else None

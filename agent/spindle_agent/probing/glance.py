@@ -4,13 +4,13 @@ A few calls that the kernel answers from memory while the disk is well, each of 
 answers with an error: XFS already when a folder is read, ext4 when a file is opened.
 """
 
+import errno
 import os
 import stat
 from dataclasses import dataclass
 from typing import Final
 
 from spindle.cluster import names
-from spindle.disks.facts import Found
 from spindle.disks.identity import META_PROPERTIES
 from spindle_agent.preflight.look import look_at
 from spindle_agent.probing.messages import Glanced, Looked, Watch
@@ -42,11 +42,10 @@ def glance(watch: Watch, now: float) -> Seen:
     except (FileNotFoundError, NotADirectoryError):
         return Seen(Glanced(at=now, mounted=False), (None,))
     except PermissionError:
-        return Seen(Glanced(at=now, mounted=True), ("denied",))
+        return Seen(Glanced(at=now, mounted=True, readable=False), ("denied",))
     except OSError as error:
         # A mounted disk's answer to a mere look is the disk's own trouble.
-        words = os.strerror(error.errno or 0)
-        return Seen(Glanced(at=now, mounted=True, error=words), ("error", words))
+        return Seen(Glanced(at=now, mounted=True, errno=error.errno or errno.EIO), ("error", error.errno))
     readonly = bool(sizes.f_flag & os.ST_RDONLY)
     return Seen(
         Glanced(
@@ -65,8 +64,6 @@ def whole_look(watch: Watch, now: float) -> Looked:
     try:
         parent = os.stat(os.path.dirname(watch.path))  # noqa: PTH116, PTH120 - os names the errors
         identity = _head(f"{watch.path}/{names.IDENTITY_FILE}")
-    except PermissionError:
-        return Looked(at=now, found=Found(mounted=False), reachable=False)
     except OSError:
         return Looked(at=now, found=look_at(watch.path, -1, shared=False, probe=False))
     # A folder of a file system that several disks share is a disk if it says so.

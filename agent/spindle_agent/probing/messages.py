@@ -30,15 +30,10 @@ class Watch:
 
 @dataclass(frozen=True, kw_only=True)
 class Looked:
-    """A whole look at the disk, sent when it shows something new.
-
-    Attributes:
-        reachable: False where this process may not look (no permission); the rest then says nothing.
-    """
+    """A whole look at the disk, sent when it may show something new."""
 
     at: float
     found: Found
-    reachable: bool = True
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,13 +42,15 @@ class Glanced:
 
     Attributes:
         mounted: whether a file system of its own is at the path (or, where one is shared, the disk's identity).
-        error: what the disk answered instead, in words; None if it is well.
+        readable: whether this process is allowed to look; if not, the rest says nothing.
+        errno: what the disk answered instead; 0 if it is well.
     """
 
     at: float
     mounted: bool
+    readable: bool = True
     readonly: bool = False
-    error: str | None = None
+    errno: int = 0
     total_bytes: int = 0
     used_bytes: int = 0
 
@@ -71,16 +68,23 @@ class Probed:
 
     Attributes:
         seconds: from the open to the last byte read back.
-        error: in words; None if what was read is what was written.
-        full: there was no room to write; that is not the disk's failing.
+        errno: why it failed; 0 if it did not.
+        doing: what failed: ``open``, ``write``, ``fsync`` or ``read``.
+        wrong: what was read back is not what was written.
         skipped: nothing was written, since the disk does not carry the identity that it should.
     """
 
     at: float
     seconds: float
-    error: str | None = None
-    full: bool = False
+    errno: int = 0
+    doing: str = ""
+    wrong: bool = False
     skipped: bool = False
+
+
+def well(glanced: Glanced) -> bool:
+    """Whether a glance shows nothing odd."""
+    return glanced.mounted and glanced.readable and not glanced.readonly and not glanced.errno
 
 
 Report = Looked | Glanced | Began | Probed

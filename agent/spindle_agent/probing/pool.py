@@ -16,6 +16,7 @@ log = logging.getLogger(__name__)
 Key = tuple[str, str, str]  # namespace and name of the KafkaBroker, name of the disk
 
 _RESPAWN_AFTER: Final = 1.0
+_STUCK_AFTER: Final = 3.0
 _READS_AT_ONCE: Final = 64
 _MOST_ABANDONED: Final = 8  # of one disk; each is a process that the kernel keeps until a disk answers
 
@@ -25,21 +26,25 @@ class _Worker:
     watch: Watch
     channel: socket.socket
     mount: tuple[int, str] | None
-    writing: bool = False
+    writing_since: float | None = None
 
 
 class Pool:
     """Starts, feeds and replaces workers. Lives in the event loop; never blocks, never touches a disk."""
 
-    def __init__(self, nursery: Nursery, on_report: Callable[[Key, Report], None]) -> None:
+    def __init__(
+        self, nursery: Nursery, on_report: Callable[[Key, Report], None], on_start: Callable[[Key], None]
+    ) -> None:
         """An empty pool.
 
         Args:
             nursery: where workers come from.
             on_report: is given each report, in order.
+            on_start: is told that reports are from another worker from now on.
         """
         self._nursery = nursery
         self._on_report = on_report
+        self._on_start = on_start
         self._workers: dict[Key, _Worker] = {}
         self._wanted: dict[Key, Watch] = {}
         self._abandoned: dict[Key, int] = {}
@@ -60,13 +65,19 @@ class Pool:
             elif worker.watch != watch:
                 self._order(key, worker, watch)
 
-    def replace_stuck(self) -> None:
+    def again(self, key: Key) -> None:
+        """Look at a disk and write to it again, now."""
+        worker = self._workers.get(key)
+        if worker is not None:
+            self._order(key, worker, worker.watch)
+
+    def replace_stuck(self, now: float) -> None:
         """Give a worker that hangs in a file system which is no longer mounted at its path a successor.
 
         The mount table tells without asking the disk. On the same mount a successor would only hang beside it.
         """
         for key, worker in list(self._workers.items()):
-            if not worker.writing:
+            if worker.writing_since is None or now - worker.writing_since < _STUCK_AFTER:
                 continue
             mount = _mount(worker.watch.path)
             if mount == worker.mount:
@@ -89,6 +100,7 @@ class Pool:
     def _start(self, key: Key) -> None:
         watch = self._wanted[key]
         channel = self._nursery.spawn(watch)
+        self._on_start(key)
         self._workers[key] = _Worker(watch, channel, _mount(watch.path))
         asyncio.get_running_loop().add_reader(channel, self._read, key)
 
@@ -124,10 +136,10 @@ class Pool:
 
     def _take(self, key: Key, worker: _Worker, report: Report) -> None:
         if isinstance(report, Began):
-            worker.writing = True
+            worker.writing_since = report.at
         elif isinstance(report, Probed):
-            worker.writing = False
-        elif isinstance(report, Looked) and not worker.writing:
+            worker.writing_since = None
+        elif isinstance(report, Looked) and worker.writing_since is None:
             worker.mount = _mount(
                 worker.watch.path
             )  # comes with each change, so this is what the next write is for

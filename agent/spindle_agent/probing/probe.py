@@ -8,32 +8,25 @@ import errno
 import mmap
 import os
 import time
-from dataclasses import dataclass
 from typing import Final
 
 from spindle.cluster import names
 from spindle.disks.identity import parse_identity
 from spindle_agent.preflight.look import PROBE_FILE
-from spindle_agent.probing.messages import Watch
+from spindle_agent.probing.messages import Probed, Watch
 
 BLOCK: Final = 4096  # what direct I/O needs to be aligned to, at most, on any disk in use
 _IDENTITY_BYTES: Final = 64 * 1024
-_NO_ROOM: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
-_NOT_ALLOWED: Final = frozenset({errno.EACCES, errno.EPERM})  # somebody's mistake, not the disk's failing
+_NOT_THERE: Final = frozenset({errno.ENOENT, errno.ENOTDIR})
 _NO_DIRECT_IO: Final = frozenset({errno.EINVAL, errno.EOPNOTSUPP})
 
 
-@dataclass(frozen=True, kw_only=True)
-class Outcome:
-    """How a probe went; see ``messages.Probed``."""
-
-    seconds: float
-    error: str | None = None
-    full: bool = False
-    skipped: bool = False
+def memory() -> mmap.mmap:
+    """A block of memory that direct I/O takes."""
+    return mmap.mmap(-1, BLOCK)
 
 
-def probe(watch: Watch, block: mmap.mmap, back: mmap.mmap) -> Outcome:
+def probe(watch: Watch, block: mmap.mmap, back: mmap.mmap) -> Probed:
     """Probe a disk if its identity is the one on record; blocks for as long as the disk likes.
 
     Everything goes through one descriptor of the volume's root, so that what is written to is what was asked for its
@@ -43,76 +36,80 @@ def probe(watch: Watch, block: mmap.mmap, back: mmap.mmap) -> Outcome:
         watch: what to look at.
         block, back: anonymous memory of ``BLOCK`` bytes each, to write from and to read into.
     """
+    attempt = _Attempt(watch, block, back)
     started = time.monotonic()
-
-    def done(**how: object) -> Outcome:
-        return Outcome(seconds=time.monotonic() - started, **how)  # type: ignore[arg-type]
-
+    number, skipped = 0, False
     try:
-        root = os.open(watch.path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    except (FileNotFoundError, NotADirectoryError, PermissionError):
-        return done(skipped=True)
+        skipped = not attempt.run()
     except OSError as error:
-        return done(error=_words(error))
-    try:
-        if not _is_ours(root, watch):
-            return done(skipped=True)
-        block[:] = os.urandom(BLOCK)
-        _write_and_read(root, block, back)
-        return done() if block[:] == back[:] else done(error="what was read back is not what was written")
-    except OSError as error:
-        if error.errno in _NO_ROOM:
-            return done(full=True)
-        if error.errno in _NOT_ALLOWED:
-            return done(skipped=True)
-        return done(error=_words(error))
+        number = error.errno or errno.EIO
     finally:
-        os.close(root)
-
-
-def memory() -> mmap.mmap:
-    """A block of memory that direct I/O takes."""
-    return mmap.mmap(-1, BLOCK)
-
-
-def _is_ours(root: int, watch: Watch) -> bool:
-    try:
-        file = os.open(names.IDENTITY_FILE, os.O_RDONLY | os.O_CLOEXEC, dir_fd=root)
-    except FileNotFoundError:
-        return False
-    try:
-        identity = parse_identity(os.read(file, _IDENTITY_BYTES).decode(errors="replace"))
-    except ValueError:
-        return False
-    finally:
-        os.close(file)
-    return (identity.node_id, identity.disk, identity.directory_id) == (
-        watch.node_id,
-        watch.disk,
-        watch.directory_id,
+        attempt.close()
+    now = time.monotonic()
+    if number in _NOT_THERE:
+        number, skipped = 0, True
+    wrong = not (number or skipped) and block[:] != back[:]
+    return Probed(
+        at=now,
+        seconds=now - started,
+        errno=number,
+        doing=attempt.doing if number else "",
+        wrong=wrong,
+        skipped=skipped,
     )
 
 
-def _write_and_read(root: int, block: mmap.mmap, back: mmap.mmap) -> None:
-    try:
-        _through(root, block, back, os.O_DIRECT)
-    except OSError as error:
-        if error.errno not in _NO_DIRECT_IO:
-            raise
-        _through(root, block, back, 0)
+class _Attempt:
+    """One attempt, which knows what it is doing when it fails."""
 
+    def __init__(self, watch: Watch, block: mmap.mmap, back: mmap.mmap) -> None:
+        self._watch, self._block, self._back = watch, block, back
+        self._root = -1
+        self.doing = "open"
 
-def _through(root: int, block: mmap.mmap, back: mmap.mmap, flags: int) -> None:
-    file = os.open(PROBE_FILE, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | flags, 0o600, dir_fd=root)
-    try:
-        os.pwritev(file, [block], 0)
-        os.fsync(file)
-        # Without direct I/O the kernel would answer from memory; with it this changes nothing.
-        os.posix_fadvise(file, 0, BLOCK, os.POSIX_FADV_DONTNEED)
-        os.preadv(file, [back], 0)
-    finally:
-        os.close(file)
+    def run(self) -> bool:
+        """Write and read; returns False, having written nothing, if the disk is not ours. Raises OSError."""
+        self._root = os.open(self._watch.path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        if not self._is_ours():
+            return False
+        self._block[:] = os.urandom(BLOCK)
+        try:
+            self._through(os.O_DIRECT)
+        except OSError as error:
+            if error.errno not in _NO_DIRECT_IO:
+                raise
+            self._through(0)
+        return True
 
+    def close(self) -> None:
+        if self._root >= 0:
+            os.close(self._root)
 
-def _words(error: OSError) -> str:
-    return os.strerror(error.errno or 0)
+    def _is_ours(self) -> bool:
+        file = os.open(names.IDENTITY_FILE, os.O_RDONLY | os.O_CLOEXEC, dir_fd=self._root)
+        try:
+            identity = parse_identity(os.read(file, _IDENTITY_BYTES).decode(errors="replace"))
+        except ValueError:
+            return False
+        finally:
+            os.close(file)
+        return (identity.node_id, identity.disk, identity.directory_id) == (
+            self._watch.node_id,
+            self._watch.disk,
+            self._watch.directory_id,
+        )
+
+    def _through(self, flags: int) -> None:
+        self.doing = "open"
+        file = os.open(PROBE_FILE, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | flags, 0o600, dir_fd=self._root)
+        try:
+            self.doing = "write"
+            os.pwritev(file, [self._block], 0)
+            self.doing = "fsync"
+            os.fsync(file)
+            # Without direct I/O the kernel would answer from memory; with it this changes nothing.
+            os.posix_fadvise(file, 0, BLOCK, os.POSIX_FADV_DONTNEED)
+            self.doing = "read"
+            os.preadv(file, [self._back], 0)
+        finally:
+            os.close(file)

@@ -18,11 +18,11 @@ from spindle_agent.probing.messages import (
     LARGEST,
     Began,
     Glanced,
-    Probed,
     Report,
     Watch,
     decode,
     encode,
+    well,
 )
 from spindle_agent.probing.probe import memory, probe
 
@@ -30,8 +30,7 @@ GLANCE_EVERY: Final = 0.5
 PROBE_EVERY: Final = 2.0
 LOOK_EVERY: Final = 30.0  # a whole look even if nothing seems to have changed
 _SIGN_OF_LIFE: Final = 2.0  # a glance that says nothing new is sent as rarely as this
-_AGAIN: Final = 0.05  # after which an error is asked for again
-_INSISTING: Final = 3  # times in a row, at most, that an error shortens the pause
+_LEAST_PAUSE: Final = 0.02
 
 
 def run(channel: socket.socket, watch: Watch) -> NoReturn:
@@ -48,43 +47,30 @@ class _Worker:
         self._channel = channel
         self._watch = watch
         self._probe_now = threading.Event()
-        self._errors = 0
         self._told: Glanced | None = None
         self._fingerprint: tuple[object, ...] | None = None
         self._looked_at = 0.0
 
     def look_for_ever(self) -> NoReturn:
         """Glance, and read what is to be watched."""
-        pause = 0.0
         while True:
-            ready, _, _ = select.select([self._channel], [], [], pause)
-            if ready:
+            self._look()
+            if select.select([self._channel], [], [], GLANCE_EVERY)[0]:
                 self._take_orders()
-            pause = self._look()
 
     def write_for_ever(self) -> NoReturn:
-        """Probe at an even pace; at once after an error, and when the looking thread asks for it."""
+        """Probe at an even pace, and at once when the agent asks for it."""
         block, back = memory(), memory()
-        errors = 0
         while True:
             began = time.monotonic()
             self._send(Began(at=began))
-            outcome = probe(self._watch, block, back)
-            self._send(
-                Probed(
-                    at=time.monotonic(),
-                    seconds=outcome.seconds,
-                    error=outcome.error,
-                    full=outcome.full,
-                    skipped=outcome.skipped,
-                )
-            )
-            errors = errors + 1 if outcome.error else 0
-            pause = _AGAIN if 0 < errors < _INSISTING else PROBE_EVERY - (time.monotonic() - began)
-            self._probe_now.wait(max(pause, _AGAIN))
+            self._send(probe(self._watch, block, back))
+            pause = PROBE_EVERY - (time.monotonic() - began)
+            self._probe_now.wait(max(pause, _LEAST_PAUSE))
             self._probe_now.clear()
 
     def _take_orders(self) -> None:
+        """What to watch; said again, it means: look and write again, now."""
         order = self._channel.recv(LARGEST)
         if not order:
             os._exit(0)  # the agent is gone; a thread that hangs must not be waited for
@@ -92,8 +78,7 @@ class _Worker:
         self._fingerprint = None
         self._probe_now.set()
 
-    def _look(self) -> float:
-        """Look once; returns the seconds until the next time."""
+    def _look(self) -> None:
         now = time.monotonic()
         seen = glance(self._watch, now)
         if seen.fingerprint != self._fingerprint or now - self._looked_at >= LOOK_EVERY:
@@ -101,29 +86,9 @@ class _Worker:
             # Told after it, so that whoever hears of a change knows what it is.
             self._tell(seen)
             self._looked_at = now
-        elif self._news(seen.glanced):
+        elif self._told is None or not well(seen.glanced) or now - self._told.at >= _SIGN_OF_LIFE:
             self._tell(seen)
         self._fingerprint = seen.fingerprint
-        if seen.glanced.error is None:
-            self._errors = 0
-            return GLANCE_EVERY
-        self._errors += 1
-        self._probe_now.set()
-        return _AGAIN if self._errors < _INSISTING else GLANCE_EVERY
-
-    def _news(self, glanced: Glanced) -> bool:
-        told = self._told
-        return (
-            told is None
-            or (told.mounted, told.readonly, told.error)
-            != (
-                glanced.mounted,
-                glanced.readonly,
-                glanced.error,
-            )
-            or glanced.error is not None
-            or glanced.at - told.at >= _SIGN_OF_LIFE
-        )
 
     def _tell(self, seen: Seen) -> None:
         self._send(seen.glanced)

@@ -1,0 +1,155 @@
+"""What is asked of a broker, in our own words."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from kafka.errors import for_code
+from kafka.protocol.admin import (
+    AlterReplicaLogDirsRequest,
+    DescribeConfigsRequest,
+    DescribeLogDirsRequest,
+    IncrementalAlterConfigsRequest,
+)
+
+from spindle_agent.broker.wire import BrokerError, Wire
+
+THROTTLE: Final = "replica.alter.log.dirs.io.max.bytes.per.second"
+
+_DESCRIBE_LOG_DIRS: Final = 4  # versions that Kafka 4.x has and that hold all we need
+_ALTER_LOG_DIRS: Final = 2
+_DESCRIBE_CONFIGS: Final = 4
+_ALTER_CONFIGS: Final = 1
+_BROKER: Final = 4  # resource type
+_DYNAMIC_BROKER: Final = 2  # where a value comes from: this broker's own dynamic one
+_SET, _DELETE = 0, 1
+
+Replica = tuple[str, int]
+
+
+@dataclass(frozen=True)
+class Copy:
+    """A replica that is being copied into a dir (Kafka calls it future).
+
+    Attributes:
+        size: bytes that are there already.
+        lag: offsets that it is behind the original.
+    """
+
+    size: int
+    lag: int
+
+
+@dataclass(frozen=True)
+class LogDir:
+    """One log dir as its broker tells it.
+
+    Attributes:
+        error: Kafka's error code, 0 for none; 56 for an offline dir.
+    """
+
+    path: str
+    error: int = 0
+    replicas: Mapping[Replica, int] = field(default_factory=dict)
+    copies: Mapping[Replica, Copy] = field(default_factory=dict)
+
+
+class Link:
+    """One broker. Every method raises BrokerError."""
+
+    def __init__(self, wire: Wire, broker_id: int) -> None:
+        self.wire = wire
+        self._broker = str(broker_id)
+
+    def close(self) -> None:
+        """Close the connection."""
+        self.wire.close()
+
+    async def log_dirs(self) -> tuple[LogDir, ...]:
+        """All log dirs with what is on them."""
+        answer = await self.wire.ask(DescribeLogDirsRequest(topics=None), _DESCRIBE_LOG_DIRS)
+        # An error at the top (no rights, say) must not look like "no log dirs".
+        _expect(getattr(answer, "error_code", 0) or 0, "DescribeLogDirs")
+        return tuple(_log_dir(result) for result in answer.results)
+
+    async def move(self, moves: Mapping[Replica, str]) -> dict[Replica, str]:
+        """Have replicas copied to other dirs, or, given the dir where it is, a copy given up.
+
+        Args:
+            moves: replica → path of the dir.
+
+        Returns:
+            those that were refused, with the reason.
+        """
+        if not moves:
+            return {}
+        request = AlterReplicaLogDirsRequest
+        by_dir: dict[str, dict[str, list[int]]] = {}
+        for (topic, partition), path in moves.items():
+            by_dir.setdefault(path, {}).setdefault(topic, []).append(partition)
+        dirs = [
+            request.AlterReplicaLogDir(
+                path,
+                [
+                    request.AlterReplicaLogDir.AlterReplicaLogDirTopic(topic, partitions)
+                    for topic, partitions in topics.items()
+                ],
+            )
+            for path, topics in by_dir.items()
+        ]
+        answer = await self.wire.ask(request(dirs=dirs), _ALTER_LOG_DIRS)
+        return {
+            (topic.topic_name, partition.partition_index): _name(partition.error_code)
+            for topic in answer.results
+            for partition in topic.partitions
+            if partition.error_code
+        }
+
+    async def throttle(self) -> str | None:
+        """The broker's own dynamic throttle for moves between its dirs; None if none is set."""
+        resource = DescribeConfigsRequest.DescribeConfigsResource(_BROKER, self._broker, [THROTTLE])
+        answer = await self.wire.ask(DescribeConfigsRequest(resources=[resource]), _DESCRIBE_CONFIGS)
+        for result in answer.results:
+            _expect(result.error_code, result.error_message)
+            for config in result.configs:
+                if config.name == THROTTLE and config.config_source == _DYNAMIC_BROKER:
+                    return None if config.value is None else str(config.value)
+        return None
+
+    async def set_throttle(self, value: str | None) -> None:
+        """Set the dynamic throttle, or with None remove it."""
+        request = IncrementalAlterConfigsRequest
+        config = request.AlterConfigsResource.AlterableConfig(
+            THROTTLE, _DELETE if value is None else _SET, value
+        )
+        resource = request.AlterConfigsResource(_BROKER, self._broker, [config])
+        answer = await self.wire.ask(request(resources=[resource], validate_only=False), _ALTER_CONFIGS)
+        for result in answer.responses:
+            _expect(result.error_code, result.error_message)
+
+
+def offline(dirs: Sequence[LogDir]) -> list[str]:
+    """Paths of the dirs that the broker has given up."""
+    return [each.path for each in dirs if each.error]
+
+
+def _log_dir(result: Any) -> LogDir:
+    replicas: dict[Replica, int] = {}
+    copies: dict[Replica, Copy] = {}
+    for topic in result.topics:
+        for partition in topic.partitions:
+            replica = topic.name, partition.partition_index
+            if partition.is_future_key:
+                copies[replica] = Copy(partition.partition_size, partition.offset_lag)
+            else:
+                replicas[replica] = partition.partition_size
+    return LogDir(result.log_dir, result.error_code, replicas, copies)
+
+
+def _expect(code: int, message: str | None) -> None:
+    if code:
+        raise BrokerError(f"{_name(code)}: {message}" if message else _name(code))
+
+
+def _name(code: int) -> str:
+    return str(for_code(code).__name__).removesuffix("Error")

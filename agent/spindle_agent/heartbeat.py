@@ -1,0 +1,53 @@
+"""The Lease by which the operator knows that what this agent says is fresh."""
+
+import asyncio
+import logging
+import os
+import socket
+import time
+from datetime import UTC, datetime
+from typing import Final
+
+from spindle.cluster import names
+from spindle_agent.backoff import Backoff
+from spindle_agent.kube import ApiError, Kube
+
+log = logging.getLogger(__name__)
+
+EVERY: Final = 10.0
+DURATION: Final = 30  # seconds after which the agent counts as silent
+
+
+class Heartbeat:
+    """Renews one Lease."""
+
+    def __init__(self, kube: Kube, namespace: str, node: str) -> None:
+        self._kube = kube
+        self._namespace = namespace
+        self._name = names.agent_lease(node)
+        self._identity = f"{os.environ.get('POD_NAME') or socket.gethostname()}"
+        self._renewed_at: float | None = None
+
+    def age(self, now: float) -> float | None:
+        """Seconds of the monotonic clock since the last renewal; None before the first."""
+        return None if self._renewed_at is None else now - self._renewed_at
+
+    async def run(self) -> None:
+        """Renew for ever; while the API server is away, try more often."""
+        backoff = Backoff(first=1.0, longest=EVERY / 2)
+        while True:
+            try:
+                await self._renew()
+            except ApiError as error:
+                pause = backoff.failed()
+                log.warning("the Lease %s cannot be renewed (again in %.1f s): %s", self._name, pause, error)
+                await asyncio.sleep(pause)
+            else:
+                backoff.worked()
+                await asyncio.sleep(EVERY)
+
+    async def _renew(self) -> None:
+        now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+        spec = {"holderIdentity": self._identity, "leaseDurationSeconds": DURATION, "renewTime": now}
+        await self._kube.apply_lease(self._namespace, self._name, spec)
+        self._renewed_at = time.monotonic()

@@ -1,0 +1,221 @@
+"""The few things that the agent asks of the Kubernetes API, as raw JSON over aiohttp.
+
+No client library: the agent runs on every node, and a library would cost more memory than all the rest of it.
+"""
+
+import json
+import logging
+import ssl
+import time
+from collections.abc import AsyncIterator, Mapping
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import quote
+
+import aiohttp
+
+from spindle.cluster import names
+
+log = logging.getLogger(__name__)
+
+APPLY: Final = "application/apply-patch+yaml"
+BROKERS: Final = f"/apis/{names.GROUP}/{names.VERSION}/kafkabrokers"
+_PAGE: Final = "500"
+_TIMEOUT: Final = aiohttp.ClientTimeout(total=10, sock_connect=5)
+_WATCH_SECONDS: Final = 290
+_SILENCE: Final = 90.0  # bookmarks come about once a minute: a watch without any is dead
+_TOKEN_AGE: Final = (
+    60.0  # seconds after which the token is read again; the kubelet renews it long before its end
+)
+_LARGEST_EVENT: Final = 4 * 2**20
+
+Json = dict[str, Any]
+
+
+class ApiError(Exception):
+    """The API server refused, or could not be reached.
+
+    Attributes:
+        status: HTTP status; 0 if there was no answer.
+        reason: Kubernetes' CamelCase reason, or the failure's name.
+    """
+
+    def __init__(self, status: int, reason: str, message: str) -> None:
+        super().__init__(f"{reason or status}: {message}")
+        self.status = status
+        self.reason = reason
+
+
+class Token:
+    """The service account's token, read anew as the kubelet renews it."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._value = ""
+        self._read_at = -_TOKEN_AGE
+
+    def value(self, now: float) -> str:
+        """The token; the former one while the file cannot be read."""
+        if now - self._read_at >= _TOKEN_AGE:
+            try:
+                self._value = self._path.read_text(encoding="ascii").strip()
+                self._read_at = now
+            except OSError as error:
+                log.warning("the token cannot be read: %s", error)
+        return self._value
+
+    def expire(self) -> None:
+        """Read it again with the next request: the server did not take it."""
+        self._read_at = -_TOKEN_AGE
+
+
+class Kube:
+    """A connection to one API server. Every method raises ApiError."""
+
+    def __init__(self, server: str, token_file: Path, ca_file: Path) -> None:
+        self._server = server.rstrip("/")
+        self._token = Token(token_file)
+        self._ca_file = ca_file
+        self._session: aiohttp.ClientSession | None = None
+
+    async def close(self) -> None:
+        """Close the connections."""
+        if self._session is not None:
+            await self._session.close()
+            self._session = None
+
+    async def brokers(self) -> tuple[list[Json], str]:
+        """All KafkaBrokers, and the version from which to watch."""
+        found: list[Json] = []
+        query = {"limit": _PAGE}
+        while True:
+            answer = await self.request("GET", BROKERS, query)
+            found.extend(answer.get("items") or ())
+            meta = answer.get("metadata") or {}
+            if not meta.get("continue"):
+                return found, str(meta.get("resourceVersion", ""))
+            query["continue"] = meta["continue"]
+
+    async def watch_brokers(self, version: str) -> AsyncIterator[Json]:
+        """Events since a version, until the server ends the watch or falls silent."""
+        query = {
+            "watch": "true",
+            "allowWatchBookmarks": "true",
+            "resourceVersion": version,
+            "timeoutSeconds": str(_WATCH_SECONDS),
+        }
+        timeout = aiohttp.ClientTimeout(total=None, sock_connect=5, sock_read=_SILENCE)
+        try:
+            async with self._connection().get(
+                self._server + BROKERS, params=query, headers=self._headers(), timeout=timeout
+            ) as response:
+                if response.status >= 400:
+                    self._answer(response.status, response.reason or "", await response.read())
+                async for line in response.content:
+                    if line.strip():
+                        yield _event(line)
+        except (aiohttp.ClientError, TimeoutError, OSError, ValueError) as error:
+            raise ApiError(0, type(error).__name__, str(error) or "the watch fell silent") from error
+
+    async def apply_status(self, namespace: str, name: str, observed: Mapping[str, Any]) -> Json:
+        """Server-side apply of ``status.observed`` of one KafkaBroker."""
+        path = f"/apis/{names.GROUP}/{names.VERSION}/namespaces/{quote(namespace)}/kafkabrokers/{quote(name)}/status"
+        body = {
+            "apiVersion": names.API_VERSION,
+            "kind": "KafkaBroker",
+            "metadata": {"name": name, "namespace": namespace},
+            "status": {"observed": dict(observed)},
+        }
+        return await self._apply(path, body)
+
+    async def apply_lease(self, namespace: str, name: str, spec: Mapping[str, Any]) -> Json:
+        """Server-side apply of a Lease; it is created if need be."""
+        path = f"/apis/coordination.k8s.io/v1/namespaces/{quote(namespace)}/leases/{quote(name)}"
+        body = {
+            "apiVersion": "coordination.k8s.io/v1",
+            "kind": "Lease",
+            "metadata": {"name": name, "namespace": namespace, "labels": _LABELS},
+            "spec": dict(spec),
+        }
+        return await self._apply(path, body)
+
+    async def secret(self, namespace: str, name: str) -> Json | None:
+        """One Secret; None if there is none."""
+        try:
+            return await self.request("GET", f"/api/v1/namespaces/{quote(namespace)}/secrets/{quote(name)}")
+        except ApiError as error:
+            if error.status == 404:
+                return None
+            raise
+
+    async def _apply(self, path: str, body: Mapping[str, Any]) -> Json:
+        query = {"fieldManager": names.FIELD_MANAGER_AGENT, "force": "true"}
+        return await self.request("PATCH", path, query, body, APPLY)
+
+    async def request(
+        self,
+        method: str,
+        path: str,
+        query: Mapping[str, str] | None = None,
+        body: Mapping[str, Any] | None = None,
+        content_type: str = "application/json",
+    ) -> Json:
+        """One request, one answer, within ten seconds."""
+        headers = self._headers()
+        data = None
+        if body is not None:
+            data = json.dumps(body)
+            headers["Content-Type"] = content_type
+        try:
+            async with self._connection().request(
+                method, self._server + path, params=query, data=data, headers=headers, timeout=_TIMEOUT
+            ) as response:
+                return self._answer(response.status, response.reason or "", await response.read())
+        except (aiohttp.ClientError, TimeoutError, OSError) as error:
+            if isinstance(error, aiohttp.ClientSSLError):
+                await self.close()  # the next request reads the authority's certificate again
+            raise ApiError(0, type(error).__name__, str(error) or "no answer from the API server") from error
+
+    def _headers(self) -> dict[str, str]:
+        headers = {"Accept": "application/json", "User-Agent": names.FIELD_MANAGER_AGENT}
+        if token := self._token.value(time.monotonic()):
+            headers["Authorization"] = f"Bearer {token}"
+        return headers
+
+    def _answer(self, status: int, phrase: str, raw: bytes) -> Json:
+        """Body of a good answer, or ApiError. A proxy in between may answer with something that is no JSON."""
+        try:
+            body = json.loads(raw) if raw else {}
+        except ValueError:
+            body = {}
+        if not isinstance(body, dict):
+            body = {}
+        if status < 400:
+            return body
+        if status == 401:
+            self._token.expire()
+        message = str(body.get("message") or raw[:200].decode("utf-8", "replace"))
+        raise ApiError(status, str(body.get("reason") or phrase), message)
+
+    def _connection(self) -> aiohttp.ClientSession:
+        if self._session is None:
+            tls: ssl.SSLContext | bool = True
+            if self._server.startswith("https"):
+                # An OSError here (the file is not there yet) is one of those that are tried again.
+                tls = ssl.create_default_context(cafile=str(self._ca_file))
+            connector = aiohttp.TCPConnector(ssl=tls, limit=8)
+            self._session = aiohttp.ClientSession(connector=connector, read_bufsize=_LARGEST_EVENT)
+        return self._session
+
+
+_LABELS: Final = {names.LABEL_MANAGED_BY: names.MANAGED_BY}
+
+
+def _event(line: bytes) -> Json:
+    event = json.loads(line)
+    if event.get("type") == "ERROR":
+        status = event.get("object") or {}
+        raise ApiError(
+            int(status.get("code") or 0), str(status.get("reason", "")), str(status.get("message", ""))
+        )
+    return dict(event)

@@ -1,0 +1,101 @@
+"""The KafkaBrokers of this node, kept up to date by a watch; the last ones known while the API server is away."""
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable
+from typing import Final
+
+from spindle_agent.backoff import Backoff
+from spindle_agent.kube import ApiError, Json, Kube
+
+log = logging.getLogger(__name__)
+
+Name = tuple[str, str]  # namespace and name
+
+_EXPIRED: Final = 410
+
+
+class Brokers:
+    """Watches all KafkaBrokers (the API server cannot select by node) and keeps those of one node."""
+
+    def __init__(self, kube: Kube, node: str, on_change: Callable[[], None]) -> None:
+        """Nothing is known yet.
+
+        Args:
+            kube: the API server.
+            node: whose brokers to keep.
+            on_change: called when what is kept has changed.
+        """
+        self._kube = kube
+        self._node = node
+        self._on_change = on_change
+        self._reached_at: float | None = None
+        self.mine: dict[Name, Json] = {}
+
+    @property
+    def known(self) -> bool:
+        """Whether the API server was ever asked with success."""
+        return self._reached_at is not None
+
+    def silence(self, now: float) -> float | None:
+        """Seconds of the monotonic clock since the API server was last heard of; None if never."""
+        return None if self._reached_at is None else now - self._reached_at
+
+    async def run(self) -> None:
+        """List and watch for ever."""
+        backoff = Backoff()
+        version = ""
+        while True:
+            try:
+                if not version:
+                    version = await self._list()
+                    backoff.worked()
+                async for event in self._kube.watch_brokers(version):
+                    version = self._take(event)
+                    backoff.worked()
+            except ApiError as error:
+                # What a watch has missed is in a new list; one that merely ended goes on from where it was.
+                version = "" if error.status else version
+                if error.status != _EXPIRED:
+                    pause = backoff.failed()
+                    log.warning("KafkaBrokers cannot be watched (again in %.1f s): %s", pause, error)
+                    await asyncio.sleep(pause)
+
+    async def _list(self) -> str:
+        objects, version = await self._kube.brokers()
+        self._reached_at = time.monotonic()
+        found = {_name(each): _lean(each) for each in objects if self._is_mine(each)}
+        if found != self.mine or not self.known:
+            self.mine = found
+            self._on_change()
+        return version
+
+    def _take(self, event: Json) -> str:
+        self._reached_at = time.monotonic()
+        obj = event["object"]
+        version = str(obj["metadata"]["resourceVersion"])
+        if event["type"] == "BOOKMARK":
+            return version
+        name = _name(obj)
+        if event["type"] == "DELETED" or not self._is_mine(obj):
+            gone = self.mine.pop(name, None)
+            if gone is not None:
+                self._on_change()
+        else:
+            self.mine[name] = _lean(obj)
+            self._on_change()
+        return version
+
+    def _is_mine(self, obj: Json) -> bool:
+        return (obj.get("spec") or {}).get("node") == self._node
+
+
+def _name(obj: Json) -> Name:
+    return obj["metadata"]["namespace"], obj["metadata"]["name"]
+
+
+def _lean(obj: Json) -> Json:
+    """What is kept: not who wrote what, which is the bulk of it."""
+    meta = {key: value for key, value in obj["metadata"].items() if key != "managedFields"}
+    return {**obj, "metadata": meta}
