@@ -151,7 +151,7 @@ class DiskPolicy(ApiModel):
 
     thresholds: Thresholds = Field(
         default_factory=Thresholds,
-        description="Fill levels at which something is done. Nothing acts on them in this version.",
+        description="Fill levels at which something is done. In this version only refuse is acted on.",
     )
     probe_interval_seconds: int = Field(
         2,
@@ -189,6 +189,16 @@ class DiskPolicy(ApiModel):
         le=100,
         json_schema_extra=hint(
             "automaticShare is a percentage of the cluster's disks between 0 and 100: write for example 10"
+        ),
+    )
+    move_bytes_per_second: int = Field(
+        50_000_000,
+        description="Most bytes per second that one broker sends, and that it takes, for replicas that Spindle moves to "
+        "another broker; and most that it copies between its own disks. Replicas that are in sync are never held back.",
+        ge=1024,
+        json_schema_extra=hint(
+            "moveBytesPerSecond is a number of bytes, at least 1024: write for example 50000000",
+            format="int64",
         ),
     )
     shared_filesystem: bool = Field(

@@ -1,6 +1,6 @@
 """The KafkaBroker objects: each broker's identity record."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from spindle.cluster import names
@@ -15,6 +15,9 @@ def kafka_broker(
     *,
     node: str | None = None,
     rack: str | None = None,
+    moves: Sequence[Mapping[str, Any]] = (),
+    throttle: int | None = None,
+    retired: Sequence[str] = (),
 ) -> dict[str, Any]:
     """A KafkaBroker with the fields that the operator owns; ``stopped`` and ``wishes`` are a person's.
 
@@ -27,9 +30,18 @@ def kafka_broker(
         disks: entries of ``spec.disks``; what is None in them is left out.
         node: Kubernetes node that its volumes are on, once known.
         rack: its rack, None for none.
+        moves: entries of ``spec.moves``, in order.
+        throttle: bytes per second that these may copy together.
+        retired: directory ids of disks that were given up, the latest last.
     """
     name = cluster["metadata"]["name"]
-    where = {key: value for key, value in (("node", node), ("rack", rack)) if value is not None}
+    optional = {
+        "node": node,
+        "rack": rack,
+        "moves": [dict(move) for move in moves] or None,
+        "throttleBytesPerSecond": throttle,
+        "retired": list(retired) or None,
+    }
     return {
         "apiVersion": names.API_VERSION,
         "kind": "KafkaBroker",
@@ -44,7 +56,7 @@ def kafka_broker(
             "cluster": name,
             "id": broker_id,
             "pool": pool,
-            **where,
+            **{key: value for key, value in optional.items() if value is not None},
             "disks": [{key: value for key, value in disk.items() if value is not None} for disk in disks],
         },
     }

@@ -22,6 +22,14 @@ from spindle.reconcile.state import State
 from spindle.reconcile.steps.deletion import drop_finalizer
 
 _ACTION = "PlaceBroker"
+# Fields of spec that are the operator's beside identity and disks → arguments of `kafka_broker`.
+_OWNED = {
+    "node": "node",
+    "rack": "rack",
+    "moves": "moves",
+    "throttleBytesPerSecond": "throttle",
+    "retired": "retired",
+}
 
 
 @dataclass
@@ -29,7 +37,7 @@ class Records:
     """Changes to KafkaBrokers, collected over the steps and applied at the end: one write for each broker at most.
 
     Attributes:
-        fields: broker id → operator-owned fields of its spec.
+        fields: broker id → operator-owned fields of its spec, by their names there; an empty one is taken away.
         disks: (broker id, disk) → fields of that disk.
     """
 
@@ -48,12 +56,11 @@ class Records:
         """Apply what differs from what is recorded."""
         for broker_id, broker in state.brokers.items():
             spec = broker["spec"]
-            fresh = {key: spec[key] for key in ("node", "rack") if spec.get(key)} | self.fields.get(
-                broker_id, {}
-            )
+            fresh = {key: spec[key] for key in _OWNED if spec.get(key)} | self.fields.get(broker_id, {})
             disks = [disk | self.disks.get((broker_id, disk["name"]), {}) for disk in disks_of(broker)]
-            wanted = kafka_broker(state.cluster, broker_id, spec["pool"], disks, **fresh)
-            changed = any(spec.get(key) != value for key, value in fresh.items())
+            arguments = {_OWNED[key]: value for key, value in fresh.items() if value}
+            wanted = kafka_broker(state.cluster, broker_id, spec["pool"], disks, **arguments)
+            changed = any((spec.get(key) or None) != (value or None) for key, value in fresh.items())
             if changed or disks != disks_of(broker) or not _has_finalizer(broker):
                 draft.do(Apply(object=wanted))
 
