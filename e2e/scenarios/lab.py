@@ -5,8 +5,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -174,74 +173,10 @@ def pause(seconds: float) -> None:
     time.sleep(seconds)  # noqa: TID251 - a poll with a deadline
 
 
-# -- a load that knows what was acknowledged ----------------------------------------------------------------------------
-
-_PRODUCER: Final = """
-import json, os, sys, time
-from kafka import KafkaProducer, KafkaConsumer, TopicPartition
-D = "/etc/spindle/credentials/"
-S = dict(bootstrap_servers=os.environ["BOOTSTRAP"], security_protocol="SSL", ssl_cafile=D + "ca.crt",
-         ssl_certfile=D + "tls.crt", ssl_keyfile=D + "tls.key")
-T = os.environ["TOPIC"]
-p = KafkaProducer(acks="all", retries=1000000, delivery_timeout_ms=600000, request_timeout_ms=10000, linger_ms=5, **S)
-acked, stop, sent = set(), "/tmp/stop", 0
-pending = []
-while not os.path.exists(stop):
-    pending.append((sent, p.send(T, str(sent).encode())))
-    sent += 1
-    if sent % 200 == 0:
-        print("acked", len(acked), "sent", sent, flush=True)
-    while pending and pending[0][1].is_done:
-        n, f = pending.pop(0)
-        if f.succeeded(): acked.add(n)
-    time.sleep(0.01)
-p.flush(timeout=300)
-for n, f in pending:
-    if f.succeeded(): acked.add(n)
-p.close()
-c = KafkaConsumer(**S)
-parts = [TopicPartition(T, i) for i in sorted(c.partitions_for_topic(T))]
-c.assign(parts); c.seek_to_beginning(*parts); end = c.end_offsets(parts)
-seen = set()
-while any(c.position(t) < end[t] for t in parts):
-    for batch in c.poll(timeout_ms=1000).values():
-        seen.update(int(r.value) for r in batch)
-print("RESULT " + json.dumps(dict(sent=sent, acked=len(acked), read=len(seen), lost=sorted(acked - seen)[:20])), flush=True)
-"""
-
-
-@contextmanager
-def load(lab: Lab, topic: str, image: str) -> Iterator[Callable[[], dict[str, Any]]]:
-    """A producer with acks=all that runs on meanwhile.
-
-    Yields:
-        a function that stops it, reads everything back, and returns ``sent``, ``acked``, ``read`` and ``lost``.
-    """
-    name = f"load-{topic}"
-    lab.apply(_client_pod(lab, name, image, _PRODUCER, {"TOPIC": topic}))
-    try:
-        lab.until("the producer sends", lambda: "acked" in lab.kubectl("logs", name, check=False), 120)
-
-        def finish() -> dict[str, Any]:
-            lab.kubectl("exec", name, "--", "touch", "/tmp/stop")
-            lab.until("everything is read back", lambda: "RESULT" in lab.kubectl("logs", name), 300)
-            line = next(x for x in lab.kubectl("logs", name).splitlines() if x.startswith("RESULT "))
-            return dict(json.loads(line.removeprefix("RESULT ")))
-
-        yield finish
-    finally:
-        lab.kubectl("delete", "pod", name, "--wait=false", "--ignore-not-found")
-
-
-def acknowledged(lab: Lab, topic: str) -> int:
-    """How many records the running load has had acknowledged so far."""
-    lines = [x.split() for x in lab.kubectl("logs", f"load-{topic}").splitlines() if x.startswith("acked")]
-    return int(lines[-1][1]) if lines else 0
-
-
-def _client_pod(
-    lab: Lab, name: str, image: str, program: str, environment: Mapping[str, str]
+def client_pod(
+    lab: Lab, name: str, image: str, program: str, environment: Mapping[str, str], *arguments: str
 ) -> dict[str, Any]:
+    """A pod that runs a Python program beside Kafka with the admin's credentials."""
     bootstrap = lab.status()["bootstrap"]
     env = {"BOOTSTRAP": bootstrap, **environment}
     return {
@@ -256,7 +191,7 @@ def _client_pod(
                 {
                     "name": "client",
                     "image": image,
-                    "command": ["python3", "-c", program],
+                    "command": ["python3", "-c", program, *arguments],
                     "env": [{"name": k, "value": v} for k, v in env.items()],
                     "volumeMounts": [{"name": "credentials", "mountPath": "/etc/spindle/credentials"}],
                 }
@@ -270,7 +205,7 @@ def _client_pod(
 
 def run_client(lab: Lab, name: str, image: str, program: str, seconds: float = 120) -> str:
     """Run a Python program beside Kafka with the admin's credentials; returns what it prints."""
-    lab.apply(_client_pod(lab, name, image, program, {}))
+    lab.apply(client_pod(lab, name, image, program, {}))
     try:
         lab.until(
             f"{name} ends",

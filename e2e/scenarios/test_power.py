@@ -3,7 +3,8 @@
 import pytest
 
 from e2e.scenarios.conftest import Machine
-from e2e.scenarios.lab import CLUSTER, Lab, acknowledged, load
+from e2e.scenarios.lab import Lab
+from e2e.scenarios.load import Topic, load
 
 pytestmark = pytest.mark.e2e
 
@@ -13,12 +14,11 @@ def test_a_broker_returns_with_its_disks_after_a_power_failure(
     running: Lab, machine: Machine, spindle_image: str
 ) -> None:
     lab = running
-    lab.spindle("topic", "create", "power", "-n", lab.namespace, "-c", CLUSTER, "--partitions", "6")
     broker = lab.list("kafkabrokers")[1]
     node = broker["spec"]["node"]
     disks = {d["name"]: d["directoryId"] for d in broker["spec"]["disks"]}
-    with load(lab, "power", spindle_image) as finish:
-        lab.until("some records are in", lambda: acknowledged(lab, "power") > 500)
+    with load(lab, spindle_image, Topic("power"), away_from=[node]) as running_load:
+        running_load.until_more(500)
         machine.node_off(node)
         name = broker["metadata"]["name"]
         told = lab.until(
@@ -27,14 +27,13 @@ def test_a_broker_returns_with_its_disks_after_a_power_failure(
             90,
         )
         assert "NodeNotReady" in lab.waits()
-        before = acknowledged(lab, "power")
-        lab.until("the others go on", lambda: acknowledged(lab, "power") > before + 200, 60)
+        running_load.until_more(200)
         machine.node_on(node)
         back = lab.until_ready(240)
-        result = finish()
-    print(f"told after {told:.1f} s, whole again {back:.1f} s after power came back, {result}")
-    assert result["lost"] == []
-    assert result["acked"] > 500
+        report = running_load.finish()
+    print(f"told after {told:.1f} s, whole again {back:.1f} s after power came back, {report.summary()}")
+    assert not report.lost
+    assert report.acked > 500
     after = lab.get("kafkabroker", name)
     assert after is not None
     assert {d["name"]: d["directoryId"] for d in after["spec"]["disks"]} == disks

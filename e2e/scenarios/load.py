@@ -1,0 +1,206 @@
+"""Load for scenarios: a pod that writes with acks=all, knows what was acknowledged, and reads it all back at the end.
+
+The pod runs ``load_client.py``; here it is started, asked, and its last word judged.
+"""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from e2e.scenarios.lab import CLUSTER, Lab, client_pod
+
+_PROGRAM: Final = (Path(__file__).parent / "load_client.py").read_text()
+
+
+@dataclass(frozen=True)
+class Topic:
+    """A topic that the load writes to."""
+
+    name: str
+    partitions: int = 6
+    replicas: int = 3
+    min_isr: int = 2
+
+
+@dataclass(frozen=True)
+class Replica:
+    """Where one replica stands, as its broker tells."""
+
+    topic: str
+    partition: int
+    broker: int
+    disk: str
+    bytes: int
+
+    @property
+    def name(self) -> str:
+        """``topic-partition``."""
+        return f"{self.topic}-{self.partition}"
+
+
+@dataclass(frozen=True)
+class Report:
+    """What the ledger says at the end, by partition (``topic-0``).
+
+    Attributes:
+        partitions: for each ``sent``, ``acked``, ``read``, ``lost``, ``unreadable`` (why, or empty) and ``gaps``: times in
+            seconds since the epoch between which nothing was acknowledged though something was sent.
+    """
+
+    partitions: Mapping[str, Mapping[str, Any]]
+
+    @property
+    def acked(self) -> int:
+        """Records acknowledged."""
+        return sum(line["acked"] for line in self.partitions.values())
+
+    @property
+    def lost(self) -> dict[str, int]:
+        """Acknowledged and not there: partition → how many. An unreadable partition has lost what was not read."""
+        return {name: line["lost"] for name, line in self.partitions.items() if line["lost"]}
+
+    def gaps(self, begin: float = 0.0) -> dict[str, float]:
+        """The longest gap of each partition that had one after a moment, in seconds."""
+        found = {
+            name: max((end - start for start, end in line["gaps"] if end > begin), default=0.0)
+            for name, line in self.partitions.items()
+        }
+        return {name: round(seconds, 1) for name, seconds in found.items() if seconds}
+
+    def silent_until(self, begin: float) -> dict[str, float]:
+        """Seconds from a moment until the last gap that began around it or later ended, by partition."""
+        found = {
+            name: max((end - begin for _, end in line["gaps"] if end > begin), default=0.0)
+            for name, line in self.partitions.items()
+        }
+        return {name: round(seconds, 1) for name, seconds in found.items() if seconds}
+
+    def summary(self, begin: float = 0.0) -> str:
+        """One line for a person."""
+        read = sum(line["read"] for line in self.partitions.values())
+        return f"acknowledged {self.acked}, read {read}, lost {self.lost or 'none'}, longest gaps in s {self.gaps(begin) or 'none'}"
+
+
+@dataclass(frozen=True)
+class Load:
+    """A load that runs.
+
+    Attributes:
+        pod: its pod.
+    """
+
+    lab: Lab
+    pod: str
+
+    def lines(self) -> list[dict[str, Any]]:
+        """Everything that it told so far."""
+        return [
+            json.loads(line)
+            for line in self.lab.kubectl("logs", self.pod).splitlines()
+            if line.startswith("{")
+        ]
+
+    def acked(self) -> int:
+        """Records acknowledged so far."""
+        return int(self._last().get("acked", 0))
+
+    def silent(self) -> dict[str, float]:
+        """Partitions that are not acknowledging just now, and for how many seconds."""
+        return dict(self._last().get("silent", {}))
+
+    def _last(self) -> dict[str, Any]:
+        tail = [
+            json.loads(line)
+            for line in self.lab.kubectl("logs", self.pod, "--tail=40").splitlines()
+            if line.startswith("{")
+        ]
+        return next((line for line in reversed(tail) if "acked" in line), {})
+
+    def until_more(self, records: int = 200, seconds: float = 60) -> None:
+        """Wait until so many more are acknowledged."""
+        before = self.acked()
+        self.lab.until(f"{records} more acknowledged", lambda: self.acked() >= before + records, seconds)
+
+    def until_all_writable(self, seconds: float = 120) -> float:
+        """Wait until every partition acknowledges; returns how long that took."""
+        before = len(self.lines())
+        return self.lab.until(
+            "every partition acknowledges", lambda: len(self.lines()) > before and not self.silent(), seconds
+        )
+
+    def placement(self) -> list[Replica]:
+        """Where each replica stands; futures of moves between dirs are left out."""
+        answer = json.loads(self._ask("placement").splitlines()[-1])
+        return [
+            Replica(x["topic"], x["partition"], x["broker"], Path(x["dir"]).parent.name, x["bytes"])
+            for x in answer["placement"]
+            if not x["future"]
+        ]
+
+    def finish(self) -> Report:
+        """Stop it, and wait until everything is read back."""
+        self.lab.kubectl("exec", self.pod, "--", "touch", "/tmp/stop")
+        self.lab.until("everything is read back", lambda: '"result"' in self._tail(), 400)
+        return Report(json.loads(self._tail().splitlines()[-1])["result"])
+
+    def _tail(self) -> str:
+        return self.lab.kubectl("logs", self.pod, "--tail=3").strip()
+
+    def _ask(self, mode: str) -> str:
+        return self.lab.kubectl("exec", self.pod, "--", "python3", "-c", _PROGRAM, mode, timeout=90)
+
+
+@contextmanager
+def load(
+    lab: Lab,
+    image: str,
+    *topics: Topic,
+    rate: float = 10,
+    size: int = 500,
+    fill: int = 0,
+    away_from: Sequence[str] = (),
+) -> Iterator[Load]:
+    """Make topics and write to them all the while.
+
+    Args:
+        lab: where.
+        image: Spindle's, which has all that the client needs.
+        topics: to be made.
+        rate: records per partition and second.
+        size: bytes of a record.
+        fill: MiB that are written to each topic first.
+        away_from: nodes that are going to lose their power.
+    """
+    for topic in topics:
+        make_topic(lab, topic)
+    name = f"load-{topics[0].name}"
+    settings = {
+        "TOPICS": ",".join(topic.name for topic in topics),
+        "RATE": str(rate),
+        "SIZE": str(size),
+        "FILL": str(fill),
+    }
+    pod = client_pod(lab, name, image, _PROGRAM, settings, "produce")
+    if away_from:
+        other = {"key": "kubernetes.io/hostname", "operator": "NotIn", "values": list(away_from)}
+        terms = {"nodeSelectorTerms": [{"matchExpressions": [other]}]}
+        pod["spec"]["affinity"] = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}}
+    lab.apply(pod)
+    running = Load(lab, name)
+    try:
+        lab.until("the load runs", lambda: running.acked() > 0, 120 + fill)
+        yield running
+    finally:
+        lab.kubectl("delete", "pod", name, "--wait=false", "--ignore-not-found")
+
+
+def make_topic(lab: Lab, topic: Topic) -> None:
+    """Make a topic as a user does."""
+    lab.spindle(
+        *("topic", "create", topic.name, "-n", lab.namespace, "-c", CLUSTER),
+        *("--partitions", str(topic.partitions), "--replication-factor", str(topic.replicas)),
+        *("--config", f"min.insync.replicas={topic.min_isr}"),
+    )

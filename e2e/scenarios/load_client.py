@@ -1,0 +1,319 @@
+"""Runs in a pod beside Kafka: writes with acks=all, keeps a ledger of what was acknowledged, reads everything back.
+
+``python3 -c <this> produce`` runs until the file ``/tmp/stop`` is there. ``… placement`` prints where each replica
+stands. Whatever is printed is one JSON object per line; its environment is described at ``Settings``.
+"""
+
+import json
+import os
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from kafka import KafkaConsumer, KafkaProducer, TopicPartition
+from kafka.admin import KafkaAdminClient
+from kafka.errors import KafkaError
+
+_CREDENTIALS = os.environ.get("CREDENTIALS", "/etc/spindle/credentials") + "/"
+_STOP = Path("/tmp/stop")
+_GAP = 1.0  # seconds without an acknowledgement that are worth telling
+_MOST_PENDING = 300  # records per partition that wait for their acknowledgement
+
+
+def tell(**facts: Any) -> None:
+    """One line of output, with the time."""
+    print(json.dumps({"at": round(time.time(), 3), **facts}), flush=True)
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What it is to do, from the environment.
+
+    Attributes:
+        topics: TOPICS, separated by commas.
+        size: SIZE, bytes of a record.
+        rounds: RATE, records per partition and second.
+        fill: FILL, MiB that are written to each topic first, as fast as can be.
+    """
+
+    topics: tuple[str, ...] = tuple(os.environ.get("TOPICS", "").split(","))
+    size: int = int(os.environ.get("SIZE", "500"))
+    rounds: float = float(os.environ.get("RATE", "10"))
+    fill: int = int(os.environ.get("FILL", "0"))
+
+
+def access(**more: Any) -> dict[str, Any]:
+    """Settings of a client."""
+    return {
+        "bootstrap_servers": os.environ["BOOTSTRAP"],
+        "security_protocol": "SSL",
+        "ssl_cafile": _CREDENTIALS + "ca.crt",
+        "ssl_certfile": _CREDENTIALS + "tls.crt",
+        "ssl_keyfile": _CREDENTIALS + "tls.key",
+        "request_timeout_ms": 10000,
+        **more,
+    }
+
+
+@dataclass
+class Line:
+    """The ledger of one partition.
+
+    It has a producer of its own: brokers answer a connection's requests one after the other, so that with a common one
+    a single partition that waits would hold up all others, and the gaps would tell nothing.
+
+    Attributes:
+        sent: the next sequence number.
+        acked: those acknowledged.
+        failed: how many the producer gave up.
+        heard: when the last acknowledgement came, in seconds since the epoch; at first, when sending began.
+        gaps: times between two acknowledgements that were worth telling: from, to.
+    """
+
+    partition: TopicPartition
+    producer: Any
+    sent: int = 0
+    failed: int = 0
+    heard: float = 0.0
+    acked: set[int] = field(default_factory=set)
+    gaps: list[tuple[float, float]] = field(default_factory=list)
+
+    @property
+    def name(self) -> str:
+        """As Kafka's own tools write it."""
+        return f"{self.partition.topic}-{self.partition.partition}"
+
+    def pending(self) -> int:
+        """Records that wait for their acknowledgement."""
+        return self.sent - len(self.acked) - self.failed
+
+    def hear(self, now: float) -> None:
+        """Something was acknowledged, or the end has come."""
+        if now - self.heard > _GAP:
+            self.gaps.append((round(self.heard, 3), round(now, 3)))
+        self.heard = now
+
+
+class Ledger:
+    """Sends records and remembers what became of each."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        consumer = KafkaConsumer(**access())
+        self.lines = [
+            Line(TopicPartition(topic, index), _producer())
+            for topic in settings.topics
+            for index in sorted(consumer.partitions_for_topic(topic))
+        ]
+        consumer.close()
+
+    def send(self, line: Line) -> None:
+        """Send the next record of a partition."""
+        number = line.sent
+        line.sent += 1
+        if not line.heard:
+            line.heard = time.time()
+        value = str(number).encode().ljust(self._settings.size, b".")
+        future = line.producer.send(line.partition.topic, value, partition=line.partition.partition)
+
+        def acknowledged(_: Any) -> None:
+            line.acked.add(number)
+            line.hear(time.time())
+
+        def failed(error: Exception) -> None:
+            line.failed += 1
+            tell(failed=line.name, number=number, error=repr(error)[:200])
+
+        future.add_callback(acknowledged)
+        future.add_errback(failed)
+
+    def fill(self) -> None:
+        """Write so much first, as fast as can be."""
+        for topic in self._settings.topics:
+            lines = [line for line in self.lines if line.partition.topic == topic]
+            rounds = (self._settings.fill << 20) // (self._settings.size * len(lines))
+            for number in range(rounds):
+                for line in lines:
+                    self.send(line)
+                if number % 100 == 0:
+                    self._flush(120)
+        self._flush(120)
+
+    def run(self) -> None:
+        """Send at a steady rate until told to stop."""
+        told = 0.0
+        while not _STOP.exists():
+            began = time.time()
+            for line in self.lines:
+                if line.pending() < _MOST_PENDING:
+                    self.send(line)
+            if began - told >= 1:
+                told = began
+                silent = {x.name: round(began - x.heard, 1) for x in self.lines if began - x.heard > 2 * _GAP}
+                tell(acked=self.acked(), sent=sum(x.sent for x in self.lines), silent=silent)
+            time.sleep(max(0.0, 1 / self._settings.rounds - (time.time() - began)))  # noqa: TID251 - a rate
+
+    def close(self) -> None:
+        """Wait for what is still on its way."""
+        now = time.time()
+        for line in self.lines:
+            if line.pending():
+                line.hear(now)
+        try:
+            self._flush(60)
+        except KafkaError as error:
+            tell(flush=repr(error))
+        for line in self.lines:
+            line.producer.close(timeout=5)
+
+    def _flush(self, seconds: float) -> None:
+        """Wait until all that was sent has its answer."""
+        end = time.monotonic() + seconds
+        for line in self.lines:
+            line.producer.flush(timeout=max(0.1, end - time.monotonic()))
+
+    def acked(self) -> int:
+        """Records acknowledged so far."""
+        return sum(len(line.acked) for line in self.lines)
+
+
+def _producer() -> Any:
+    return KafkaProducer(
+        # Not idempotent: a partition that lost its log by a person's consent must be written to again. What a broker
+        # holds back for a replica that is gone it answers only when the request's time is over: that is to be short.
+        **access(acks="all", enable_idempotence=False, request_timeout_ms=3000, delivery_timeout_ms=900000),
+        linger_ms=5,
+        metadata_max_age_ms=10000,
+    )
+
+
+class Watch:
+    """Tells whenever replicas in sync, leaders or reassignments are others than before."""
+
+    def __init__(self, topics: tuple[str, ...]) -> None:
+        self._topics = topics
+        self._before: dict[str, Any] = {}
+        threading.Thread(target=self._run, daemon=True).start()
+
+    def _run(self) -> None:
+        admin: Any = None
+        while True:
+            try:
+                admin = admin or KafkaAdminClient(**access(request_timeout_ms=5000))
+                self._look(admin)
+            except Exception as error:  # noqa: BLE001 - whatever a broken cluster brings, look again
+                tell(unseen=repr(error)[:120])
+                _close(admin)
+                admin = None
+            time.sleep(0.5)  # noqa: TID251 - how often to look
+
+    def _look(self, admin: Any) -> None:
+        now: dict[str, Any] = {}
+        for topic in admin.describe_topics(list(self._topics)):
+            for found in topic["partitions"]:
+                name = f"{topic['name']}-{found['partition_index']}"
+                now[name] = [found["leader_id"], sorted(found["isr_nodes"]), sorted(found["replica_nodes"])]
+        changed = {name: value for name, value in now.items() if self._before.get(name) != value}
+        moving = {
+            f"{p.topic}-{p.partition}": [x["adding_replicas"], x["removing_replicas"]]
+            for p, x in admin.list_partition_reassignments().items()
+        }
+        if changed or moving != self._before.get("moving", {}):
+            tell(partitions=changed, moving=moving)
+        self._before = {**now, "moving": moving}
+
+
+def _close(admin: Any) -> None:
+    try:
+        if admin is not None:
+            admin.close()
+    except Exception as error:  # noqa: BLE001 - it is thrown away anyway
+        tell(unseen=repr(error)[:120])
+
+
+def read_back(line: Line) -> tuple[set[int], str]:
+    """The sequence numbers that a partition holds, and what kept us from reading, if anything did."""
+    seen: set[int] = set()
+    consumer = KafkaConsumer(**access(consumer_timeout_ms=1000, fetch_max_wait_ms=200))
+    try:
+        partition = line.partition
+        consumer.assign([partition])
+        end = consumer.end_offsets([partition])[partition]
+        consumer.seek_to_beginning(partition)
+        last = time.monotonic()
+        while consumer.position(partition) < end:
+            batches = consumer.poll(timeout_ms=1000)
+            for records in batches.values():
+                seen.update(int(record.value.rstrip(b".")) for record in records)
+            if batches:
+                last = time.monotonic()
+            elif time.monotonic() - last > 60:
+                return seen, f"stuck at {consumer.position(partition)} of {end}"
+    except KafkaError as error:
+        return seen, repr(error)[:200]
+    finally:
+        consumer.close()
+    return seen, ""
+
+
+def verdict(ledger: Ledger) -> dict[str, Any]:
+    """The ledger against what Kafka holds, by partition."""
+    lines = {}
+    for line in ledger.lines:
+        seen, trouble = read_back(line)
+        lost = sorted(line.acked - seen)
+        lines[line.name] = {
+            "sent": line.sent,
+            "acked": len(line.acked),
+            "read": len(seen),
+            "lost": len(lost),
+            "lostNumbers": lost[:10],
+            "unreadable": trouble,
+            "gaps": line.gaps,
+        }
+    return lines
+
+
+def produce() -> None:
+    """The load, to its end."""
+    settings = Settings()
+    ledger = Ledger(settings)
+    ledger.fill()
+    tell(filled=ledger.acked())
+    Watch(settings.topics)
+    ledger.run()
+    ledger.close()
+    tell(result=verdict(ledger))
+
+
+def _replicas() -> Iterator[dict[str, Any]]:
+    admin = KafkaAdminClient(**access())
+    brokers = [broker["broker_id"] for broker in admin.describe_cluster()["brokers"]]
+    for broker in brokers:
+        for found in admin.describe_log_dirs(brokers=[broker]):
+            for log_dir in found["log_dirs"]:
+                for topic in log_dir["topics"]:
+                    for partition in topic["partitions"]:
+                        yield {
+                            "topic": topic["name"],
+                            "partition": partition["partition_index"],
+                            "broker": broker,
+                            "dir": log_dir["log_dir"],
+                            "bytes": partition["partition_size"],
+                            "future": partition["is_future_key"],
+                        }
+
+
+def placement() -> None:
+    """Where each replica stands, as the brokers tell."""
+    tell(placement=list(_replicas()))
+
+
+_MODES: dict[str, Callable[[], None]] = {"produce": produce, "placement": placement}
+
+if __name__ == "__main__":
+    _MODES[sys.argv[1]]()
