@@ -2,9 +2,9 @@ from dataclasses import replace
 
 import pytest
 
-from spindle.disks.facts import PLACEHOLDER, Clearance, Expected, Found
+from spindle.disks.facts import ABSENT, ACTIVE, PLACEHOLDER, Clearance, Expected, Found
 from spindle.disks.identity import Identity, MetaProperties
-from spindle.disks.judge import Verdict, judge, may_write_identity, unused
+from spindle.disks.judge import Verdict, content, judge, may_write_identity, unused
 
 F = "0a1b2c3d-0000-4000-8000-00000000000f"
 G = "0a1b2c3d-0000-4000-8000-000000000010"
@@ -156,3 +156,45 @@ def test_clearance(clearance: Clearance, now: float, allowed: bool) -> None:
 def test_clearance_is_used_once() -> None:
     assert unused([CLEARANCE], {"d"}) == []
     assert unused([CLEARANCE], {"e"}) == [CLEARANCE]
+
+
+@pytest.mark.parametrize(
+    "seen",
+    [
+        pytest.param(OURS, id="whole"),
+        pytest.param(replace(OURS, identity=None), id="only-meta-properties"),
+        pytest.param(replace(OURS, meta=None), id="only-identity"),
+        pytest.param(replace(OURS, readonly=True), id="readonly"),
+    ],
+)
+def test_a_retired_disk_is_foreign_and_called_so(seen: Found) -> None:
+    slot = replace(EXPECTED, directory_id="e", fs_uuid=None, retired=("x", "d"))
+    for judgement in (judge(slot, seen), content(slot, seen)):
+        assert judgement.verdict is Verdict.REFUSE
+        assert judgement.state == "foreign"
+        assert "was evacuated (directory id d)" in judgement.reason
+        assert "new file system" in judgement.way_out
+
+
+def test_another_brokers_disk_is_not_called_retired() -> None:
+    slot = replace(EXPECTED, node_id=1, directory_id="e", retired=("d",))
+    assert "another node, 0" in judge(slot, OURS).reason
+
+
+@pytest.mark.parametrize("mode", [ACTIVE, PLACEHOLDER, ABSENT])
+@pytest.mark.parametrize(
+    ("found", "what"),
+    [
+        pytest.param(OURS, "ours", id="ours"),
+        pytest.param(replace(OURS, readonly=True), "ours", id="ours-readonly"),
+        pytest.param(replace(OURS, writable=False), "ours", id="ours-not-writable"),
+        pytest.param(BLANK, "blank", id="blank"),
+        pytest.param(replace(BLANK, readonly=True), "blank", id="blank-readonly"),
+        pytest.param(replace(BLANK, strangers=("photos",)), "foreign", id="somebodys"),
+        pytest.param(replace(OURS, fs_uuid=G), "foreign", id="copy"),
+        pytest.param(Found(mounted=False), "unknown", id="not-mounted"),
+        pytest.param(Found(mounted=True, error="EIO"), "unknown", id="dead"),
+    ],
+)
+def test_content(found: Found, what: str, mode: str) -> None:
+    assert content(replace(EXPECTED, mode=mode), found).state == what

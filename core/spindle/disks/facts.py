@@ -28,6 +28,7 @@ class Expected:
         fs_uuid: of the file system that was cleared for this directory id; None if none was when the pod was made.
         controller: whether Kafka's own tool formats it, in Kafka's container.
         shared_filesystem: whether the disk may be a folder of the node's own file system.
+        retired: directory ids of disks of this broker that were evacuated; what carries one is foreign.
     """
 
     cluster_id: str
@@ -38,6 +39,7 @@ class Expected:
     mode: str = ACTIVE
     controller: bool = False
     shared_filesystem: bool = False
+    retired: tuple[str, ...] = ()
 
     @property
     def identity(self) -> Identity:

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Final
 
@@ -11,6 +11,9 @@ from spindle.disks.facts import Clearance, Expected, Found
 from spindle.disks.identity import Identity, MetaProperties
 
 _UUID: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+
+
+_CONTENTS: Final = (facts.OURS, facts.BLANK, facts.FOREIGN)
 
 
 class Verdict(StrEnum):
@@ -60,6 +63,18 @@ def judge(expected: Expected, found: Found) -> Judgement:
     if found.readonly or found.writable is False:
         return _unwritable(expected, found, Verdict.REFUSE if expected.controller else Verdict.OFFLINE)
     return Judgement(Verdict.USE, facts.OURS)
+
+
+def content(expected: Expected, found: Found) -> Judgement:
+    """What is on a disk, whatever it is good for: ours, blank or foreign, or unknown if it could not be read.
+
+    Nothing is to be done on this verdict alone; the words for a foreign disk are those of preflight.
+    """
+    if found.error is not None or (not found.mounted and not expected.shared_filesystem):
+        return Judgement(Verdict.OFFLINE, facts.UNKNOWN)
+    in_use = replace(expected, mode=facts.ACTIVE)
+    judgement = judge(in_use, replace(found, readonly=False, writable=True))
+    return judgement if judgement.state in _CONTENTS else replace(judgement, state=facts.UNKNOWN)
 
 
 def may_write_identity(expected: Expected, found: Found, clearances: Iterable[Clearance], now: float) -> bool:
@@ -113,6 +128,12 @@ def _mix_up(expected: Expected, found: Found) -> Judgement | None:
     def foreign(reason: str, way_out: str) -> Judgement:
         return Judgement(Verdict.REFUSE, facts.FOREIGN, reason, way_out)
 
+    if (retired := _retired(expected, found)) is not None:
+        return foreign(
+            f"in the slot of {expected.disk} is a disk of this broker that was evacuated (directory id {retired}): what is "
+            "on it is out of date",
+            "put a new disk in; or, if this one is well and nobody needs what is on it, make a new file system on it",
+        )
     put_back = (
         f"put the disk of broker {expected.node_id} back, or wipe this one if nobody needs what is on it"
     )
@@ -132,6 +153,18 @@ def _mix_up(expected: Expected, found: Found) -> Judgement | None:
             f"is {expected.fs_uuid}: a copy may lack records that were acknowledged since",
             "put the original back, or wipe the copy",
         )
+    return None
+
+
+def _retired(expected: Expected, found: Found) -> str | None:
+    """The retired directory id that a disk carries."""
+    for carried in (found.identity, found.pending, found.meta):
+        if (
+            carried is not None
+            and (carried.cluster_id, carried.node_id) == (expected.cluster_id, expected.node_id)
+            and carried.directory_id in expected.retired
+        ):
+            return carried.directory_id
     return None
 
 
