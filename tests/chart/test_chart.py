@@ -15,6 +15,11 @@ def of_kind(objects: list[dict[str, Any]], kind: str) -> list[dict[str, Any]]:
     return [made for made in objects if made["kind"] == kind]
 
 
+def of_component(objects: list[dict[str, Any]], kind: str, component: str) -> list[dict[str, Any]]:
+    label = "app.kubernetes.io/component"
+    return [made for made in of_kind(objects, kind) if made["metadata"]["labels"].get(label) == component]
+
+
 def test_lint_finds_nothing(helm: Helm) -> None:
     done = helm("lint", "--strict", str(CHART))
 
@@ -89,13 +94,14 @@ def test_with_namespaces_nothing_of_the_operator_reaches_secrets_elsewhere(rende
     (cluster_wide,) = of_operator
     reached = {resource for rule in cluster_wide["rules"] for resource in rule["resources"]}
     assert reached == {"nodes", "persistentvolumes", "storageclasses"}
-    roles = {role["metadata"]["namespace"] for role in of_kind(objects, "Role")}
+    roles = {role["metadata"]["namespace"] for role in of_component(objects, "Role", "operator")}
     bound = {
         (made["metadata"]["namespace"], made["subjects"][0]["namespace"])
-        for made in of_kind(objects, "RoleBinding")
+        for made in of_component(objects, "RoleBinding", "operator")
     }
-    assert roles == {"one", "two", "system"}
-    assert bound == {("one", "system"), ("two", "system"), ("system", "system")}
+    places = {"one", "two", "system", "spindle-agents"}
+    assert roles == places
+    assert bound == {(place, "system") for place in places}
     (container,) = of_kind(objects, "Deployment")[0]["spec"]["template"]["spec"]["containers"]
     assert [each for each in container["args"] if each.startswith("--namespace")] == [
         "--namespace=one",
@@ -154,7 +160,7 @@ def test_options_reach_the_pod(render: Render) -> None:
         "metrics.podMonitor.labels.release=prometheus",
     )
     (deployment,) = of_kind(objects, "Deployment")
-    (monitor,) = of_kind(objects, "PodMonitor")
+    (monitor,) = of_component(objects, "PodMonitor", "operator")
     spec = deployment["spec"]["template"]["spec"]
 
     assert spec["containers"][0]["image"] == "registry.example/spindle:v7"

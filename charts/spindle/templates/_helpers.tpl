@@ -34,6 +34,34 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{ .Values.image.repository }}:{{ .Values.image.tag }}
 {{- end -}}
 
+{{- define "spindle.agentName" -}}
+{{ include "spindle.fullname" . }}-agent
+{{- end -}}
+
+{{- define "spindle.agentNamespace" -}}
+{{- default (printf "%s-agents" .Release.Name) .Values.agent.namespace -}}
+{{- end -}}
+
+{{- define "spindle.agentSelector" -}}
+app.kubernetes.io/name: {{ default .Chart.Name .Values.nameOverride }}
+app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/component: agent
+{{- end -}}
+
+{{- define "spindle.agentLabels" -}}
+{{ include "spindle.agentSelector" . }}
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
+{{- end -}}
+
+{{/* What the agents write; the admission policy narrows it to status.observed of the brokers on their nodes. */}}
+{{- define "spindle.agentRules" -}}
+- apiGroups: [spindle.dev]
+  resources: [kafkabrokers/status]
+  verbs: [patch]
+{{- end -}}
+
 {{/* What the operator does inside a namespace that it looks after. */}}
 {{- define "spindle.rules" -}}
 - apiGroups: [spindle.dev]
@@ -71,4 +99,12 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 - apiGroups: [""]
   resources: [events]
   verbs: [create]
+{{- end -}}
+
+{{/* Of an admission policy: the node that the asker's token was given to, empty if it names none. */}}
+{{- define "spindle.tokensNode" -}}
+- name: node
+  expression: >-
+    has(request.userInfo.extra) && 'authentication.kubernetes.io/node-name' in request.userInfo.extra
+    ? request.userInfo.extra['authentication.kubernetes.io/node-name'][0] : ''
 {{- end -}}

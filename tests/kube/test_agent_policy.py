@@ -1,0 +1,280 @@
+"""What an agent may write, asked of a real API server with the tokens that agents have: bound to a pod on a node."""
+
+import json
+import os
+import subprocess
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from kubernetes import client, config
+from kubernetes.client.exceptions import ApiException
+
+from e2e.cluster.apiserver import ApiServer
+from e2e.cluster.build import ensure_helm
+from spindle.cluster import names
+from spindle.cluster.names import API_VERSION
+from tests.kube.api import Resources, refusal
+from tests.kube.conftest import ROOT
+from tests.kube.samples import broker
+
+pytestmark = pytest.mark.kube
+
+AGENTS = "spindle-agents"
+HERE, ELSEWHERE, NOWHERE = "demo-broker-0", "demo-broker-1", "demo-broker-2"
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[ApiServer]:
+    """An API server with the chart installed, and three brokers: on node1, on node2, and on none yet."""
+    with ApiServer() as fresh:
+        command = [str(ensure_helm()), "install", "spindle", str(ROOT / "charts/spindle")]
+        environment = {**os.environ, "KUBECONFIG": str(fresh.kubeconfig)}
+        place = ("--namespace=system", "--create-namespace")
+        subprocess.run([*command, *place], env=environment, check=True, capture_output=True)
+        fresh.kubectl("wait", "--for=condition=Established", "--timeout=30s", "crd/kafkabrokers.spindle.dev")
+        for index, node in enumerate(("node1", "node2", None)):
+            made = broker()
+            made["metadata"]["name"] = f"demo-broker-{index}"
+            made["spec"] |= {"id": index} | ({"node": node} if node else {})
+            fresh.kubectl("apply", "--server-side", "--filename=-", stdin=json.dumps(made))
+        for index in range(3):
+            operator = report(f"demo-broker-{index}", state="Running", disksSummary="2/2")
+            where = ("--subresource=status", "--field-manager=spindle-operator", "--filename=-")
+            fresh.kubectl("apply", "--server-side", *where, stdin=json.dumps(operator))
+        for node in ("node1", "node2"):
+            fresh.kubectl("create", "--filename=-", stdin=json.dumps(agent_pod(node)))
+        yield fresh
+
+
+def agent_pod(node: str) -> dict[str, Any]:
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": f"agent-{node}", "namespace": AGENTS},
+        "spec": {
+            "serviceAccountName": "spindle-agent",
+            "nodeName": node,
+            "containers": [{"name": "agent", "image": "spindle:1"}],
+        },
+    }
+
+
+def report(name: str, **status: Any) -> dict[str, Any]:
+    return {"apiVersion": API_VERSION, "kind": "KafkaBroker", "metadata": {"name": name}, "status": status}
+
+
+def observed(node: str = "node1", verdict: str = "Healthy") -> dict[str, Any]:
+    return {"node": node, "disks": [{"name": "disk0", "verdict": verdict}]}
+
+
+def connect(server: ApiServer, *binding: str) -> client.ApiClient:
+    """A client with a token of the agents' account."""
+    token = server.kubectl("create", "token", "spindle-agent", "--namespace", AGENTS, *binding).strip()
+    configuration = client.Configuration()
+    config.load_kube_config(str(server.kubeconfig), client_configuration=configuration)
+    configuration.cert_file = configuration.key_file = None
+    configuration.api_key = {"authorization": f"Bearer {token}"}
+    return client.ApiClient(configuration)
+
+
+@pytest.fixture(scope="module")
+def agent(server: ApiServer) -> Iterator[client.ApiClient]:
+    """The agent on node1."""
+    with connect(server, "--bound-object-kind=Pod", "--bound-object-name=agent-node1") as api:
+        yield api
+
+
+@pytest.fixture(scope="module")
+def unbound(server: ApiServer) -> Iterator[client.ApiClient]:
+    """Somebody who has a token of the same account that was given to no pod."""
+    with connect(server) as api:
+        yield api
+
+
+@pytest.fixture
+def powerful(server: ApiServer) -> Iterator[None]:
+    """Roles that somebody gave the agents by mistake: the policy holds by itself."""
+    role = "--clusterrole=cluster-admin"
+    server.kubectl(
+        "create", "clusterrolebinding", "mistake", role, f"--serviceaccount={AGENTS}:spindle-agent"
+    )
+    yield
+    server.kubectl("delete", "clusterrolebinding", "mistake")
+
+
+def refused(api: client.ApiClient, thing: dict[str, Any]) -> str:
+    with pytest.raises(ApiException) as caught:
+        Resources(api, "default").report(thing, names.FIELD_MANAGER_AGENT)
+    said = refusal(caught.value)
+    assert said.code == 403
+    return said.message
+
+
+def test_an_agent_reports_on_the_brokers_of_its_node(agent: client.ApiClient) -> None:
+    brokers = Resources(agent, "default")
+    for verdict in ("Healthy", "Failed"):
+        made = brokers.report(report(HERE, observed=observed(verdict=verdict)), names.FIELD_MANAGER_AGENT)
+        assert made["status"]["observed"]["disks"][0]["verdict"] == verdict
+        assert (made["status"]["state"], made["status"]["disksSummary"]) == ("Running", "2/2")
+
+    made = brokers.report(report(HERE), names.FIELD_MANAGER_AGENT)
+    assert "observed" not in made["status"], "what it said it may take back"
+
+
+@pytest.mark.parametrize(
+    ("name", "place"),
+    [pytest.param(ELSEWHERE, "node2", id="another node"), pytest.param(NOWHERE, "none yet")],
+)
+def test_it_does_not_speak_for_other_nodes(agent: client.ApiClient, name: str, place: str) -> None:
+    said = refused(agent, report(name, observed=observed()))
+
+    assert (
+        f"the agent on node node1 may report on the brokers of that node only, and {name} is on {place}"
+        in said
+    )
+
+
+@pytest.mark.parametrize(
+    ("status", "named"),
+    [
+        pytest.param({"state": "Stopped"}, "status.state", id="changed"),
+        pytest.param({"fullest": "99%"}, "status.fullest", id="added"),
+        pytest.param({"disks": [{"name": "disk0", "state": "Active"}]}, "status.disks", id="a list"),
+        pytest.param({"message": "x", "state": "y"}, "status.message", id="two"),
+    ],
+)
+def test_what_the_operator_says_is_not_its_to_change(
+    agent: client.ApiClient, status: dict[str, Any], named: str
+) -> None:
+    said = refused(agent, report(HERE, observed=observed(), **status))
+
+    why, _, fields = said.partition("this would change ")
+    assert "an agent may write status.observed only; " in why
+    assert named in fields.split(", ")
+
+
+def test_nor_to_take_away(agent: client.ApiClient) -> None:
+    objects: Any = client.CustomObjectsApi(agent)
+    with pytest.raises(ApiException) as caught:
+        objects.patch_namespaced_custom_object_status(
+            "spindle.dev",
+            "v1alpha1",
+            "default",
+            "kafkabrokers",
+            HERE,
+            {"status": {"disksSummary": None}},
+            _content_type="application/merge-patch+json",
+        )
+
+    assert "this would change status.disksSummary" in refusal(caught.value).message
+
+
+def test_the_spec_is_not_even_in_its_role(agent: client.ApiClient) -> None:
+    with pytest.raises(ApiException) as caught:
+        Resources(agent, "default").apply(broker(), names.FIELD_MANAGER_AGENT, force=True)
+
+    assert 'cannot patch resource "kafkabrokers"' in refusal(caught.value).message
+
+
+@pytest.mark.usefixtures("powerful")
+def test_with_every_right_it_still_changes_no_spec_and_deletes_nothing(agent: client.ApiClient) -> None:
+    brokers = Resources(agent, "default")
+    objects: Any = client.CustomObjectsApi(agent)
+    stopped = report(HERE) | {"spec": {"stopped": True}}
+    stopped.pop("status")
+    another = broker()
+    another["metadata"]["name"] = "demo-broker-9"
+
+    for attempt in (
+        lambda: brokers.apply(stopped, names.FIELD_MANAGER_AGENT),
+        lambda: brokers.create(another),
+        lambda: objects.delete_namespaced_custom_object(
+            "spindle.dev", "v1alpha1", "default", "kafkabrokers", HERE
+        ),
+    ):
+        with pytest.raises(ApiException) as caught:
+            attempt()
+        assert (
+            "an agent may write nothing of a KafkaBroker but status.observed" in refusal(caught.value).message
+        )
+
+
+def test_a_token_that_was_given_to_no_node_may_report_on_none(unbound: client.ApiClient) -> None:
+    assert "the agent's token names no node" in refused(unbound, report(HERE, observed=observed()))
+
+
+def test_others_are_not_meant(server: ApiServer) -> None:
+    where = ("--subresource=status", "--field-manager=spindle-operator", "--filename=-")
+    text = json.dumps(report(ELSEWHERE, state="Stopped", disksSummary="2/2"))
+
+    server.kubectl("apply", "--server-side", *where, stdin=text)
+
+
+def test_the_largest_status_is_compared_within_the_budget(server: ApiServer, agent: client.ApiClient) -> None:
+    disks = [
+        {
+            "name": f"disk{i}",
+            "logDir": f"/var/lib/kafka/disks/disk{i}/log",
+            "state": "Active",
+            "message": "m" * 200,
+        }
+        for i in range(64)
+    ]
+    moves = [
+        {"topic": "t" * 100, "partition": i, "fromDir": "/a" * 50, "toDir": "/b" * 50, "state": "Queued"}
+        for i in range(2000)
+    ]
+    where = ("--subresource=status", "--field-manager=spindle-operator", "--filename=-")
+    large = json.dumps(report(HERE, state="Running", disksSummary="64/64", disks=disks))
+    server.kubectl("apply", "--server-side", *where, stdin=large)
+
+    made = Resources(agent, "default").report(
+        report(HERE, observed={**observed(), "moves": moves}), names.FIELD_MANAGER_AGENT
+    )
+
+    assert len(made["status"]["observed"]["moves"]) == 2000
+    assert "status.disks" in refused(agent, report(HERE, disks=[{"name": "disk7", "state": "Failed"}]))
+
+
+def renew(api: client.ApiClient, node: str) -> str:
+    """Renew a lease as agents do; returns why not."""
+    name = names.agent_lease(node)
+    body = {
+        "apiVersion": "coordination.k8s.io/v1",
+        "kind": "Lease",
+        "metadata": {"name": name},
+        "spec": {"holderIdentity": node, "renewTime": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")},
+    }
+    try:
+        client.CoordinationV1Api(api).patch_namespaced_lease(
+            name,
+            AGENTS,
+            body,
+            field_manager=names.FIELD_MANAGER_AGENT,
+            force=True,
+            _content_type="application/apply-patch+yaml",
+        )
+    except ApiException as error:
+        return refusal(error).message
+    return ""
+
+
+def test_an_agent_keeps_only_its_own_lease(agent: client.ApiClient, unbound: client.ApiClient) -> None:
+    for _ in range(2):
+        assert renew(agent, "node1") == ""
+
+    mine = "the agent on node node1 renews the lease spindle-agent-node1 and no other"
+    assert mine in renew(agent, "node2")
+    assert "the token names no node" in renew(unbound, "node1")
+
+
+def test_it_reads_the_secrets_of_its_namespace_and_no_others(agent: client.ApiClient) -> None:
+    secrets = client.CoreV1Api(agent)
+
+    assert secrets.list_namespaced_secret(AGENTS).items == []
+    for namespace in ("default", "system"):
+        with pytest.raises(ApiException) as caught:
+            secrets.list_namespaced_secret(namespace)
+        assert caught.value.status == 403
