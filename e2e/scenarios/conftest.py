@@ -2,21 +2,24 @@
 
 import os
 import subprocess
-from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Final
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any, Final
 
 import pytest
 
 from e2e.cluster.build import ensure_helm
+from e2e.cluster.disks import Rack
 from e2e.cluster.layout import SPINDLE_IMAGE, Layout
 from e2e.cluster.state import Options
 from e2e.cluster.target import ForeignCluster, Target, foreign_kubeconfig
 from e2e.cluster.testbed import Testbed
 from e2e.scenarios.lab import CLUSTER, ROOT, Lab, sample
+from e2e.scenarios.stand import Stand
 
 _SYSTEM: Final = "spindle-system"
-_OPTIONS: Final = Options(nodes=5, zones=3, disks=3)
+_OPTIONS: Final = Options(nodes=6, zones=3, disks=3)
 _KEEP: Final = "SPINDLE_KEEP"  # leave the testbed up after the run, for a look around
 
 
@@ -72,22 +75,36 @@ def installed(target: Target) -> Target:
 @pytest.fixture
 def lab(installed: Target, request: pytest.FixtureRequest) -> Iterator[Lab]:
     """A namespace of its own with blank disks; whatever the scenario leaves there is taken away."""
-    yield from _lab(installed, request.node.name)
+    with _namespace(installed, request.node.name) as lab:
+        yield lab
 
 
 @pytest.fixture(scope="module")
 def running(installed: Target, request: pytest.FixtureRequest) -> Iterator[Lab]:
     """The twelve-line sample, up and settled; shared by a file's scenarios, each of which leaves it well."""
-    for lab in _lab(installed, request.module.__name__.rsplit(".", 1)[-1]):
+    with _namespace(installed, request.module.__name__.rsplit(".", 1)[-1]) as lab:
         lab.apply(sample())
         took = lab.until_ready()
         print(f"the sample was ready after {took:.1f} s")
         yield lab
 
 
-def _lab(target: Target, title: str) -> Iterator[Lab]:
+@pytest.fixture(scope="module")
+def stand(installed: Target) -> Iterator[Stand]:
+    """Clusters whose disks die, one at a time; shared by a file's scenarios as long as each leaves it well."""
+    if not isinstance(installed, Testbed):
+        pytest.skip("needs the testbed")
+    made = Stand(lambda title, file_system: _namespace(installed, title, file_system))
+    try:
+        yield made
+    finally:
+        made.close()
+
+
+@contextmanager
+def _namespace(target: Target, title: str, file_system: str = "xfs") -> Iterator[Lab]:
     if isinstance(target, Testbed):
-        target.disks_reset()
+        target.disks_reset(file_system)
     name = "".join(c if c.isalnum() else "-" for c in title.lower()).strip("-")[:40].strip("-")
     lab = Lab((str(target.kubectl_program()),), target.kubeconfig, name)
     lab.kubectl("create", "namespace", name)
@@ -109,6 +126,7 @@ class Machine:
     """The machine below the cluster."""
 
     testbed: Testbed
+    hurt: set[tuple[int, str]] = field(default_factory=set)
 
     def node_off(self, node: str) -> None:
         """Pull a node's plug."""
@@ -118,18 +136,57 @@ class Machine:
         """Give it its power back."""
         self.testbed.node_on(int(node.removeprefix("node")))
 
-    def new_disk(self, volume: str) -> None:
-        """Put a blank disk in place of the one behind a volume."""
+    def new_disk(self, volume: str, *, keep: bool = False) -> None:
+        """Put a blank disk in place of the one behind a volume, which is thrown away or kept."""
+        self.testbed.disk_swap(*self.testbed.disk_of(volume), keep=keep)
+
+    def old_disk(self, volume: str, serial: int) -> None:
+        """Put a disk back that a swap kept."""
+        self.testbed.disk_put(*self.testbed.disk_of(volume), serial)
+
+    def serial(self, volume: str) -> int:
+        """Number of the disk behind a volume, among those that its slot has seen."""
         node, slot = self.testbed.disk_of(volume)
-        self.testbed.disk_swap(node, slot)
+        return Rack(self.testbed.layout.node(node)).get(slot).serial
+
+    def disk(self, verb: str, volume: str, *arguments: int) -> None:
+        """Hurt the disk behind a volume: fail, error, read_only, fill, slow, hang, freeze, pull; or put, or heal it."""
+        node, slot = self.testbed.disk_of(volume)
+        getattr(self.testbed, f"disk_{verb}")(node, slot, *arguments)
+        if verb in {"heal", "fail", "pull", "put"}:
+            self.hurt.discard((node, slot))
+        else:
+            self.hurt.add((node, slot))
+
+    def run(self, node: str, *command: str) -> str:
+        """Run a command on a node."""
+        return self.testbed.node(int(node.removeprefix("node"))).run(*command)
+
+    def kill_container(self, pod: Mapping[str, Any], name: str) -> None:
+        """Kill a container's processes with SIGKILL, as the kernel would."""
+        statuses = {each["name"]: each for each in pod["status"]["containerStatuses"]}
+        container = statuses[name]["containerID"].removeprefix("containerd://")
+        command = ("ctr", "-n", "k8s.io", "tasks", "kill", "--signal", "SIGKILL", container)
+        self.run(pod["spec"]["nodeName"], *command)
+
+    def heal_all(self) -> None:
+        """Undo what a scenario left: disks that hang, crawl or are full, and cables."""
+        for node, slot in sorted(self.hurt):
+            self.testbed.disk_heal(node, slot)
+        self.hurt.clear()
+        self.testbed.heal_partitions()
 
 
 @pytest.fixture
-def machine(installed: Target) -> Machine:
-    """Faults of the machine; skipped where there is none in our hands."""
+def machine(installed: Target) -> Iterator[Machine]:
+    """Faults of the machine; skipped where there is none in our hands. None outlives the scenario."""
     if not isinstance(installed, Testbed):
         pytest.skip("needs the testbed")
-    return Machine(installed)
+    made = Machine(installed)
+    try:
+        yield made
+    finally:
+        made.heal_all()
 
 
 class Killer:
@@ -154,9 +211,7 @@ class Killer:
         if pod is None:
             return
         if isinstance(self._target, Testbed):
-            node = self._target.node(int(pod["spec"]["nodeName"].removeprefix("node")))
-            container = pod["status"]["containerStatuses"][0]["containerID"].removeprefix("containerd://")
-            node.run("ctr", "-n", "k8s.io", "tasks", "kill", "--signal", "SIGKILL", container)
+            Machine(self._target).kill_container(pod, pod["status"]["containerStatuses"][0]["name"])
         # A container that dies again and again is restarted ever later; a new pod starts at once.
         self._system.kubectl("delete", "pod", pod["metadata"]["name"], "--grace-period=0", "--force")
 
