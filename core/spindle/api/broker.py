@@ -240,6 +240,19 @@ class ObservedMove(ApiModel):
     message: Sentence | None = Field(None, description="Why it failed or waits, as a sentence.")
 
 
+class ObservedThrottle(ApiModel):
+    """The broker's throttle for moves between its disks, while the agent has it in hand."""
+
+    before: Short | None = Field(
+        None, description="The broker's own setting before; left out if there was none."
+    )
+    ours: list[Short] = Field(
+        default_factory=list,
+        description="What the agent has set it to, the latest last. Put back where it is still one of these.",
+        json_schema_extra=atomic(most=4),
+    )
+
+
 class Observed(ApiModel):
     """What the agent on the broker's node sees and does."""
 
@@ -253,6 +266,9 @@ class Observed(ApiModel):
         default_factory=list,
         description="How far each of spec.moves is.",
         json_schema_extra=atomic(most=MOST_MOVES),
+    )
+    throttle: ObservedThrottle | None = Field(
+        None, description="The broker's throttle for moves between its disks, while the agent has it in hand."
     )
 
 
