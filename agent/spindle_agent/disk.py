@@ -1,0 +1,228 @@
+"""One disk: what was reported of it, put together into signals, and the verdict that they come to."""
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from spindle.disks import classify, facts, judge
+from spindle.disks.classify import Judged
+from spindle.disks.facts import Expected, Found
+from spindle.disks.findings import Tuning
+from spindle.disks.signals import DiskVerdict, Latency, Probe, Signals
+from spindle_agent.probing.messages import Began, Glanced, Looked, Probed, Report, Watch
+
+_SILENT: Final = 4.0  # seconds without a sign of life after which looking counts as pending
+_STEPS: Final = 100  # in which use is told
+_MESSAGE: Final = 1000
+
+
+@dataclass(frozen=True)
+class Slot:
+    """What is on record of a disk.
+
+    Attributes:
+        path: of the volume, as this process sees it.
+        log_dir: Kafka's name for the log dir on it.
+        fs_uuid: on record; None if none is.
+        mode: Active, Placeholder or Absent.
+    """
+
+    broker_id: int
+    name: str
+    directory_id: str
+    path: str
+    log_dir: str
+    fs_uuid: str | None
+    mode: str
+
+    @property
+    def watch(self) -> Watch:
+        """What the worker has to know."""
+        return Watch(path=self.path, node_id=self.broker_id, disk=self.name, directory_id=self.directory_id)
+
+
+class Disk:
+    """One disk's state. Times are seconds of the monotonic clock."""
+
+    def __init__(self, slot: Slot, now: float) -> None:
+        self.slot = slot
+        self._watch = classify.Watch()
+        self._since = ""
+        self._started = now
+        self._began: float | None = None
+        self.probed: Probed | None = None
+        self.glanced: Glanced | None = None
+        self._found: Found | None = None
+
+    # What comes in
+
+    def resume(self, entry: Mapping[str, Any], now: float) -> None:
+        """Go on from what was reported before this process began."""
+        try:
+            verdict = DiskVerdict(entry["verdict"])
+        except (KeyError, ValueError):
+            return
+        earlier = Judged(verdict, str(entry.get("reason", "")), str(entry.get("message", "")), now)
+        self._watch = classify.resume(self._signals(None, Latency(), now).life, earlier)
+        self._since = str(entry.get("since", ""))
+
+    def changed(self, slot: Slot) -> None:
+        """Another word of the operator on what should be here."""
+        self.slot = slot
+
+    def started(self, now: float) -> None:
+        """Another worker reports from now on: nothing is pending with it."""
+        self._started, self._began, self.glanced, self.probed = now, None, None, None
+
+    def take(self, report: Report) -> bool:
+        """Take a report; returns whether it is worth a judgement now."""
+        if isinstance(report, Began):
+            self._began = report.at
+            return False
+        if isinstance(report, Probed):
+            self._began, self.probed = None, report
+            return not report.skipped
+        if isinstance(report, Looked):
+            self._found = report.found
+            return False  # the glance that follows makes the round
+        self.glanced = report
+        return True
+
+    # What it comes to
+
+    def assess(self, kafka_error: int | None, latency: Latency, now: float, tuning: Tuning) -> bool:
+        """One round; returns whether the disk should be asked again at once."""
+        before = self._watch.judged
+        signals = self._signals(kafka_error, latency, now)
+        made = classify.step(self._watch, signals, now, tuning)
+        self._watch = made.watch
+        after = self._watch.judged
+        if after is not None and (before is None or before.verdict is not after.verdict or not self._since):
+            self._since = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        return made.again
+
+    @property
+    def judged(self) -> Judged | None:
+        """The present verdict; None before the first."""
+        return self._watch.judged
+
+    @property
+    def device(self) -> str | None:
+        """``major:minor`` of what is mounted."""
+        return self._found.device if self._found is not None else None
+
+    def pending(self, now: float) -> float:
+        """Seconds for which a write, or the worker's next word, has been waited for; 0 if for neither."""
+        waits = now - self._began if self._began is not None else 0.0
+        heard = self.glanced.at if self.glanced is not None else self._started
+        return max(waits, now - heard if now - heard > _SILENT else 0.0)
+
+    def entry(self, latency: Latency) -> dict[str, Any] | None:
+        """The disk in ``status.observed.disks``; None before the first verdict."""
+        judged = self.judged
+        if judged is None:
+            return None
+        found = self._found or Found(mounted=False)
+        content, _ = self._content()
+        fields = {
+            "name": self.slot.name,
+            "verdict": judged.verdict.value,
+            "reason": judged.reason or None,
+            "message": judged.message[:_MESSAGE] or None,
+            "since": self._since,
+            "content": content,
+            "fsUuid": found.fs_uuid if self._mounted else None,
+            "device": found.source if self._mounted else None,
+            "latencyMs": coarse(latency.own_ms),
+        }
+        return {key: value for key, value in fields.items() if value is not None} | self._fill()
+
+    @property
+    def _mounted(self) -> bool:
+        return self.glanced is not None and self.glanced.mounted
+
+    def _fill(self) -> dict[str, int]:
+        sizes = self.glanced
+        if sizes is None or not sizes.mounted or not sizes.total_bytes:
+            return {}
+        used = round(_STEPS * sizes.used_bytes / sizes.total_bytes) * sizes.total_bytes // _STEPS
+        return {"capacityBytes": sizes.total_bytes, "usedBytes": used}
+
+    def _signals(self, kafka_error: int | None, latency: Latency, now: float) -> Signals:
+        slot, glanced = self.slot, self.glanced
+        found = self._found
+        content, reason = self._content()
+        readable = glanced is not None and glanced.readable
+        mounted = glanced.mounted if glanced is not None and readable else None
+        return Signals(
+            directory_id=slot.directory_id,
+            mode=slot.mode,
+            mounted=mounted,
+            fs_uuid=found.fs_uuid if found is not None and mounted else None,
+            recorded_fs_uuid=slot.fs_uuid,
+            read_only=glanced.readonly if glanced is not None and mounted and not glanced.errno else None,
+            probe=self._probe(now),
+            latency=latency,
+            kafka_error=kafka_error,
+            capacity_bytes=glanced.total_bytes or None if glanced is not None else None,
+            used_bytes=glanced.used_bytes if glanced is not None and glanced.total_bytes else None,
+            content=content,
+            content_reason=reason,
+        )
+
+    def _probe(self, now: float) -> Probe:
+        """The gravest of what looking and writing show."""
+        glanced, probed = self.glanced, self.probed
+        if glanced is not None and glanced.errno:
+            return Probe.error(glanced.errno, "look", os.strerror(glanced.errno))
+        if self._began is not None:
+            return Probe.pending(self._began, "write")
+        heard = glanced.at if glanced is not None else self._started
+        if now - heard > _SILENT:
+            return Probe.pending(heard, "look")
+        if probed is None or glanced is None or not glanced.readable:
+            return Probe()
+        if probed.wrong:
+            return Probe.wrong()
+        if probed.errno:
+            return Probe.error(probed.errno, probed.doing, os.strerror(probed.errno))
+        # Where nothing may be written, that it can be looked at is all that can be said.
+        return Probe.ok()
+
+    def _content(self) -> tuple[str, str]:
+        """What is on the disk, and why it is not ours."""
+        found, slot = self._found, self.slot
+        if found is None:
+            return facts.UNKNOWN, ""
+        carried = found.identity or found.pending or found.meta
+        expected = Expected(
+            # The cluster's id is not known here. A directory id is given once: who carries ours is of our cluster.
+            cluster_id=carried.cluster_id if carried is not None else "",
+            node_id=slot.broker_id,
+            disk=slot.name,
+            directory_id=slot.directory_id,
+            fs_uuid=slot.fs_uuid,
+            shared_filesystem=self._mounted,
+        )
+        judgement = judge.content(expected, found)
+        return judgement.state, judgement.reason
+
+
+def coarse(milliseconds: float | None) -> int | None:
+    """Down to 1, 2, 5, 10, 20, 50 …, so that a status is not written for every flutter."""
+    if milliseconds is None:
+        return None
+    step = 1
+    while True:
+        for factor in (1, 2, 5):
+            if milliseconds < factor * step:
+                return _below(factor, step)
+        step *= 10
+
+
+def _below(factor: int, step: int) -> int:
+    if factor == 1:
+        return 0 if step == 1 else step // 2
+    return step if factor == 2 else 2 * step
