@@ -87,6 +87,27 @@ class Rolling:
             return False
         return None if broker.fenced is None else True
 
+    def as_in_sync_as_it_can_be(self, broker_id: int) -> bool | None:
+        """As `in_sync`, but replicas that are surely lost don't count: nothing that one could wait for brings them back.
+
+        A broker with a dead disk is never whole again by itself; what waits for a restart to be over asks this.
+        """
+        if self._view.error or self._view.brokers is None or self._view.partitions is None:
+            return None
+        broker = self._brokers.get(broker_id)
+        if broker is None or broker.fenced:
+            return False
+        lagging = any(
+            broker_id in p.replicas
+            and broker_id not in p.isr
+            and broker_id not in p.adding
+            and not self._lost(broker_id, p)
+            for p in self._view.partitions
+        )
+        if lagging:
+            return False
+        return None if broker.fenced is None else True
+
     def _without(self, broker_id: int, standing: list[Partition], down: AbstractSet[int]) -> Verdict:
         """The verdict on the partitions in whose ISR the broker stands."""
         named, unknown, short = [], [], []

@@ -47,7 +47,7 @@ def settle_takedowns(state: State, draft: Draft, wanted: Mapping[int, Wanted]) -
         node_id = int(mark["nodeId"])
         pod = state.pods.get(node_id)
         if pod is None or objects.uid(pod) != mark["uid"]:
-            if _is_back(state, node_id):
+            if _is_back(state, rolling, node_id):
                 kept.remove(mark)
             elif pod is not None and not objects.deleting(pod) and node_id in wanted:
                 # The successor is outdated itself (an image that can't be pulled was corrected, say): it goes, too.
@@ -195,15 +195,24 @@ def _verdict(state: State, rolling: Rolling, node_id: int, down: frozenset[int])
     return rolling.may_go_down(node_id, down)
 
 
-def _is_back(state: State, node_id: int) -> bool:
-    """Whether nothing needs to wait any longer for a pod that went down."""
+def _is_back(state: State, rolling: Rolling, node_id: int) -> bool:
+    """Whether nothing needs to wait any longer for a pod that went down.
+
+    A broker with a dead disk never gets its readiness gate; it is back when all that it can hold is in sync.
+    """
     broker = state.brokers.get(node_id)
     if broker is not None and (broker.get("spec") or {}).get("stopped"):
         return node_id not in state.pods
     if broker is None and node_id not in state.controller_ids:
         return True
     pod = state.pods.get(node_id)
-    return pod is not None and objects.kafka_runs(pod) and objects.is_true(pod, "Ready")
+    if pod is None or not objects.kafka_runs(pod):
+        return False
+    if objects.is_true(pod, "Ready"):
+        return True
+    # Kafka's own probe has passed, so it is this process that Kafka's answers are about.
+    ready = bool(objects.container_status(pod, names.CONTAINER_KAFKA).get("ready"))
+    return ready and broker is not None and rolling.as_in_sync_as_it_can_be(node_id) is True
 
 
 def _withdrawn(state: State, mark: Mapping[str, Any]) -> bool:

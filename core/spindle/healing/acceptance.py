@@ -1,0 +1,181 @@
+"""Last copies on a dead disk: what is lost with it, and what follows when a person gives it up by name.
+
+What still exists of a partition comes first: a surviving replica is elected leader uncleanly, and only then may anything
+empty be made. A replica whose broker is merely down is a survivor to wait for. A partition restarts empty only if the
+acceptances name the directory ids of all its replicas.
+"""
+
+import hashlib
+import json
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from spindle.cluster.refusal import Refusal, counted, some
+from spindle.healing.standing import Key, Standing, names_of
+
+_DIGITS = 16
+
+
+@dataclass(frozen=True)
+class Loss:
+    """Partitions of which no in-sync copy is there but on one bad disk.
+
+    Attributes:
+        directory_id: of that disk.
+    """
+
+    broker: int
+    disk: str
+    directory_id: str
+    partitions: frozenset[Key]
+
+    @property
+    def text(self) -> str:
+        """What a person writes as ``acceptLoss`` to give exactly this up."""
+        return f"{self.directory_id}:{digest(self.partitions)}"
+
+
+@dataclass(frozen=True)
+class Accepted:
+    """An acceptance that was found right, and for what; it stays with its KafkaBroker until it is used up.
+
+    Attributes:
+        text: the wish that it came from.
+        done: nothing of it is lost any more: it is used up, and the same words do not count again.
+    """
+
+    text: str
+    partitions: frozenset[Key]
+    done: bool = False
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What acceptances come to.
+
+    Attributes:
+        elect: partitions of which a replica that survived is to be elected uncleanly.
+        empty: replicas that are given up with no copy left, as (broker, partition).
+        refusals: (loss, why it has to wait).
+    """
+
+    elect: frozenset[Key] = frozenset()
+    empty: frozenset[tuple[int, Key]] = frozenset()
+    refusals: tuple[tuple[Loss, Refusal], ...] = ()
+
+
+def digest(keys: Iterable[Key]) -> str:
+    """A short hash of partitions by name, the same in whatever order they come."""
+    return hashlib.sha256("\n".join(names_of(keys)).encode()).hexdigest()[:_DIGITS]
+
+
+def lost_with(looked: Standing, broker: int, path: str) -> frozenset[Key] | None:
+    """Partitions on one bad dir of which nobody else may hold an in-sync copy; None if that is not known.
+
+    One whose ISR or ELR names a broker that cannot be asked is not lost: it waits for that broker.
+    """
+    standing = looked.on(broker, path)
+    if standing is None:
+        return None
+    return frozenset(
+        key for key in standing if key in looked.partitions and not _elsewhere(looked, broker, key)
+    )
+
+
+def _elsewhere(looked: Standing, broker: int, key: Key) -> bool:
+    """Whether an in-sync copy is, or may be, on another broker."""
+    partition = looked.partitions[key]
+    return any(
+        (lost := looked.lost(other)) is None or key not in lost
+        for other in {*partition.isr, *(partition.elr or ())} - {broker}
+    )
+
+
+def accept(wish: str | None, loss: Loss | None, before: Accepted | None) -> Accepted | None:
+    """What stands on record about a disk's acceptance now.
+
+    Args:
+        wish: ``acceptLoss`` as it is written now.
+        loss: what is lost with the disk now; None if nothing is.
+        before: what stood on record.
+    """
+    if wish is None:
+        return None
+    if before is not None and before.text == wish:
+        over = loss is None or not loss.partitions & before.partitions
+        return Accepted(wish, before.partitions, done=before.done or over)
+    return Accepted(wish, loss.partitions) if loss is not None and loss.text == wish else None
+
+
+def settle(looked: Standing, losses: Sequence[Loss], accepted: Mapping[str, Accepted]) -> Verdict:
+    """What may be done about losses that were accepted.
+
+    Args:
+        looked: what Kafka says now.
+        losses: all losses at the moment, of all brokers.
+        accepted: directory id → its acceptance on record.
+    """
+    given = {
+        (loss.broker, key): loss
+        for loss in losses
+        if (word := accepted.get(loss.directory_id)) is not None and not word.done
+        for key in loss.partitions & word.partitions
+    }
+    elect: set[Key] = set()
+    empty: set[tuple[int, Key]] = set()
+    waiting: dict[str, tuple[Loss, set[Key]]] = {}
+    for (broker, key), loss in given.items():
+        others = [b for b in looked.partitions[key].replicas if b != broker and (b, key) not in given]
+        if any(not looked.holds(b, key) for b in others):
+            waiting.setdefault(loss.directory_id, (loss, set()))[1].add(key)
+        elif others:
+            elect.add(key)
+        else:
+            empty.add((broker, key))
+    refusals = tuple((loss, _survivors_away(looked, loss, keys)) for loss, keys in waiting.values())
+    return Verdict(frozenset(elect), frozenset(empty), refusals)
+
+
+def render(accepted: Mapping[str, Accepted]) -> str:
+    """Acceptances by disk as the text of an annotation."""
+    return json.dumps(
+        {
+            disk: {"text": a.text, "partitions": sorted([t, p] for t, p in a.partitions), "done": a.done}
+            for disk, a in sorted(accepted.items())
+        },
+        separators=(",", ":"),
+    )
+
+
+def parse(text: str | None) -> dict[str, Accepted]:
+    """Read what `render` wrote; what can't be read counts as no acceptance."""
+    try:
+        return {
+            str(disk): Accepted(
+                str(entry["text"]),
+                frozenset((str(t), int(p)) for t, p in entry["partitions"]),
+                bool(entry["done"]),
+            )
+            for disk, entry in json.loads(text or "{}").items()
+        }
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return {}
+
+
+def _survivors_away(looked: Standing, loss: Loss, keys: Collection[Key]) -> Refusal:
+    away = sorted(
+        {
+            b
+            for key in keys
+            for b in looked.partitions[key].replicas
+            if b != loss.broker and not looked.holds(b, key)
+        }
+    )
+    return Refusal(
+        rule=1,
+        reason="SurvivorsAway",
+        message=f"The loss of {loss.disk} of broker {loss.broker} is accepted, but {counted(len(keys), 'partition')} may have a copy "
+        f"on broker {some([str(b) for b in away])}, which is not there at the moment: {some(names_of(keys))}.",
+        unblocked_by=f"Broker {some([str(b) for b in away])} is back; or, if its disks are lost as well, that loss is accepted, too.",
+        objects=tuple(names_of(keys)),
+    )

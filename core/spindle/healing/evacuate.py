@@ -1,0 +1,91 @@
+"""Where the replicas of bad disks can go on other brokers, as the planner sees it: nothing is balanced on the way.
+
+What stands on a dir that is dead, or on a broker that is lost, is copied from its other replicas; what stands on a dir
+that only is to be emptied may go to another dir of the same broker, too. The planner keeps rules 3, 4 and 6; the executor
+checks them again for each move that it starts.
+"""
+
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from spindle.cluster.view import KafkaView
+from spindle.healing.standing import Standing, without_dirs
+from spindle.moves.journal import Move
+from spindle.placement.planner import Plan, plan
+from spindle.placement.problem import Goals
+from spindle.placement.snapshot import SnapshotError
+from spindle.placement.sources import from_view
+
+
+@dataclass(frozen=True)
+class Evacuation:
+    """Moves that empty bad disks, those of partitions with the fewest copies left first.
+
+    Attributes:
+        problem: why nothing could be planned, as a clause; None if it could.
+    """
+
+    moves: tuple[Move, ...] = ()
+    problem: str | None = None
+
+
+def evacuate(
+    view: KafkaView,
+    bad: Collection[tuple[int, str]],
+    draining: Collection[tuple[int, str]] = (),
+    lost: Collection[int] = (),
+    *,
+    incoming_limit: float = 0.9,
+) -> Evacuation:
+    """Plan how disks are emptied.
+
+    Args:
+        view: what Kafka says now.
+        bad: (broker, path) of dirs that nothing can be read from, whether or not Kafka has noticed.
+        draining: (broker, path) of dirs that work and are to be empty.
+        lost: brokers that are gone, with all that stands on them.
+        incoming_limit: rule 4, the share of a dir above which nothing may be moved in.
+    """
+    if not (bad or draining or lost):
+        return Evacuation()
+    looked = Standing(view)
+    if not looked.known:
+        return Evacuation(problem=view.error or "brokers or partitions could not be read")
+    try:
+        snapshot = from_view(
+            without_dirs(view, frozenset(bad), frozenset(lost)), dead=lost, draining=frozenset(draining)
+        )
+    except SnapshotError as error:
+        return Evacuation(problem=str(error))
+    goals = Goals(balance=False, leader_band=None, incoming_limit=incoming_limit, mark=incoming_limit)
+    made = _moves(plan(snapshot, goals), frozenset(bad), frozenset(draining), frozenset(lost))
+    made.sort(key=lambda move: looked.copies(move.key, -1 if move.source is None else move.source))
+    return Evacuation(tuple(made))
+
+
+def _moves(
+    found: Plan, bad: frozenset[tuple[int, str]], draining: frozenset[tuple[int, str]], lost: frozenset[int]
+) -> list[Move]:
+    """The planner's moves off these dirs and brokers; others (to mend racks) are not asked for here."""
+    s = found.problem.snapshot
+    moves = []
+    for replica, source, target in zip(
+        found.replica.tolist(), found.source.tolist(), found.target.tolist(), strict=True
+    ):
+        at = int(s.broker[s.dir_broker[source]])
+        if at not in lost and (at, s.dir_name[source]) not in bad | draining:
+            continue
+        to = int(s.broker[s.dir_broker[target]])
+        moves.append(
+            Move(
+                topic=s.topic_name(replica),
+                partition=int(s.partition[replica]),
+                source=at,
+                from_dir=None if at in lost else s.dir_name[source],
+                target=to,
+                to_dir=s.dir_name[target],
+                bytes=int(s.size[replica]),
+                reason="drain" if (at, s.dir_name[source]) in draining else "evacuate",
+            )
+        )
+    return moves

@@ -1,0 +1,123 @@
+"""Rule 5's way out where no other broker can take a replica: it leaves the assignment until its broker is whole again.
+
+Seen live: with min ISR 2, ISR {0} and ELR {2}, shrinking to [0] and growing back let a half-filled replica be elected
+from the ELR. Hence a replica may leave only where the in-sync replicas without this broker are as many as the topic's
+min.insync.replicas, only if everything on the disk can leave, and only if the way back fits.
+"""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+
+from spindle.cluster.refusal import Refusal, counted, some
+from spindle.cluster.view import Partition
+from spindle.healing.regrow import place
+from spindle.healing.standing import Key, Standing, names_of
+from spindle.moves.journal import Shrunk
+
+
+@dataclass(frozen=True)
+class Shrinking:
+    """What leaves its assignment, all of a disk or nothing of it."""
+
+    shrunk: tuple[Shrunk, ...] = ()
+    refusal: Refusal | None = None
+
+
+def shrink(
+    looked: Standing,
+    broker: int,
+    leaving: Collection[Key],
+    without: Collection[str],
+    pending: Sequence[Shrunk] = (),
+    incoming_limit: float = 0.9,
+) -> Shrinking:
+    """Decide whether all that stands on a broker's dead disks may leave its assignments.
+
+    Args:
+        looked: what Kafka says now.
+        broker: whose disks they are.
+        leaving: all replicas that stand there.
+        without: paths of the dirs that will be gone.
+        pending: what has left this broker before and is not back yet; the way back must have room for it, too.
+        incoming_limit: rule 4.
+    """
+    if not leaving:
+        return Shrinking()
+    if (refusal := may_shrink(looked, broker, leaving)) is not None:
+        return Shrinking(refusal=refusal)
+    sizes = {key: looked.size(key) for key in leaving}
+    before = {s.key: s.bytes for s in pending if s.broker == broker}
+    kept = [d for d in looked.dirs(broker) or () if d.path not in without]
+    if place(kept, {**before, **sizes}, incoming_limit) is None:
+        return Shrinking(refusal=_no_way_back(broker, leaving))
+    return Shrinking(
+        tuple(
+            Shrunk(*key, broker=broker, bytes=sizes[key], before=looked.partitions[key].replicas)
+            for key in sorted(leaving, key=lambda k: (looked.copies(k, broker), k))
+        )
+    )
+
+
+def may_shrink(looked: Standing, broker: int, leaving: Collection[Key]) -> Refusal | None:
+    """Rule 5 for every replica that is to leave; one that may not holds all of them."""
+    min_isr: Mapping[str, int] = looked.view.min_isr or {}
+    if not looked.known or looked.view.min_isr is None:
+        return _refusal(
+            "KafkaUnknown",
+            f"Which replicas are in sync is not known: {looked.view.error or 'not everything could be read'}.",
+            "Kafka can be asked again.",
+            leaving,
+        )
+    moving = [k for k in leaving if _moving(looked.partitions.get(k))]
+    if moving:
+        return _refusal(
+            "ReassignmentInProgress",
+            f"{counted(len(moving), 'partition')} on the dead disk of broker {broker} is being reassigned: "
+            f"{some(names_of(moving))}.",
+            "The reassignment completes or is cancelled.",
+            moving,
+        )
+    short = [k for k in leaving if not _enough(looked, broker, k, min_isr.get(k[0]))]
+    if short:
+        return _refusal(
+            "TooFewInSync",
+            f"{counted(len(short), 'partition')} on the dead disk of broker {broker} cannot leave it, because without this "
+            f"broker fewer replicas are in sync than min.insync.replicas asks for, or the others are not all in sync: "
+            f"{some(names_of(short))}.",
+            "Their other replicas are back in sync; or add a broker that can take the replicas.",
+            short,
+        )
+    return None
+
+
+def _moving(partition: Partition | None) -> bool:
+    return partition is None or bool(partition.adding or partition.removing)
+
+
+def _enough(looked: Standing, broker: int, key: Key, min_isr: int | None) -> bool:
+    """Whether the rest is wholly in sync, on live dirs, and as large as the minimum; never the last copy."""
+    partition = looked.partitions[key]
+    rest = set(partition.replicas) - {broker}
+    return (
+        min_isr is not None
+        and len(rest) >= max(1, min_isr)
+        and rest <= set(partition.isr)
+        and all(looked.holds(b, key) for b in rest)
+    )
+
+
+def _no_way_back(broker: int, leaving: Collection[Key]) -> Refusal:
+    return Refusal(
+        rule=4,
+        reason="NoWayBack",
+        message=f"The other disks of broker {broker} have no room for {counted(len(leaving), 'replica')} of its dead disk, so "
+        f"they cannot leave it for a while: {some(names_of(leaving))}.",
+        unblocked_by="Replace the disk, free space on the broker's other disks, or add a broker that can take the replicas.",
+        objects=tuple(names_of(leaving)),
+    )
+
+
+def _refusal(reason: str, message: str, way_out: str, keys: Collection[Key]) -> Refusal:
+    return Refusal(
+        rule=5, reason=reason, message=message, unblocked_by=way_out, objects=tuple(names_of(keys))
+    )

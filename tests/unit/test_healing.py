@@ -1,0 +1,385 @@
+"""What each bad disk needs: where replicas stand, where they can go, what may leave, what comes back, what is given up."""
+
+import pytest
+
+from spindle.cluster.view import Broker, KafkaView, LogDir, Partition
+from spindle.healing import acceptance
+from spindle.healing.acceptance import Accepted, Loss, accept, digest, lost_with, settle
+from spindle.healing.evacuate import evacuate
+from spindle.healing.fence import may_fence
+from spindle.healing.regrow import place, regrow
+from spindle.healing.replace import Seen, Slot, in_slot, wrong_disk
+from spindle.healing.retire import may_leave
+from spindle.healing.shrink import may_shrink, shrink
+from spindle.healing.standing import Standing
+from spindle.healing.wishes import wishes
+from spindle.moves.journal import Shrunk
+
+T = "orders"
+
+
+def log_dir(path: str, *held: int, error: int = 0, cordoned: bool = False, used: int = 0) -> LogDir:
+    if error:
+        return LogDir(path, error=error)
+    replicas = {(T, p): 100 for p in held}
+    return LogDir(path, 0, 10_000, 10_000 - used - 100 * len(held), cordoned, replicas)
+
+
+def broker(i: int, *dirs: LogDir, fenced: bool = False, asked: bool = True) -> Broker:
+    return Broker(i, f"rack{i % 3}", fenced, dirs if asked else None)
+
+
+def part(
+    index: int,
+    replicas: tuple[int, ...],
+    isr: tuple[int, ...] | None = None,
+    elr: tuple[int, ...] = (),
+    leader: int | None = -1,
+    adding: tuple[int, ...] = (),
+    removing: tuple[int, ...] = (),
+) -> Partition:
+    isr = replicas if isr is None else isr
+    head = (isr[0] if isr else None) if leader == -1 else leader
+    return Partition(T, index, head, replicas, isr, elr, adding, removing)
+
+
+def view(brokers: list[Broker], *partitions: Partition, min_isr: int = 2) -> KafkaView:
+    return KafkaView(
+        brokers={b.id: b for b in brokers}, partitions=partitions, min_isr={T: min_isr}, metadata_version=30
+    )
+
+
+def three(**of_zero: object) -> KafkaView:
+    """Three brokers with two dirs each; both replicas of broker 0 stood on ``b``, which is dead."""
+    return view(
+        [
+            broker(0, log_dir("a"), log_dir("b", error=56)),
+            broker(1, log_dir("a", 0), log_dir("b", 1)),
+            broker(2, log_dir("a", 0), log_dir("b", 1)),
+        ],
+        part(0, (0, 1, 2), (1, 2)),
+        part(1, (1, 2, 0), (1, 2)),
+    )
+
+
+class TestStanding:
+    def test_what_no_live_dir_shows_is_on_the_dead_one(self) -> None:
+        looked = Standing(three())
+        assert looked.on(0, "b") == frozenset({(T, 0), (T, 1)})
+        assert looked.on(0, "a") == frozenset()
+        assert looked.on(1, "a") == frozenset({(T, 0)})
+
+    def test_a_broker_that_cannot_be_asked_tells_nothing(self) -> None:
+        looked = Standing(view([broker(0, asked=False)], part(0, (0,))))
+        assert looked.on(0, "a") is None
+        assert looked.lost(0) is None
+        assert not looked.holds(0, (T, 0))
+
+    def test_with_two_dead_dirs_a_lost_replica_counts_for_both(self) -> None:
+        v = view([broker(0, log_dir("a"), log_dir("b", error=56), log_dir("c", error=56))], part(0, (0,), ()))
+        assert Standing(v).on(0, "b") == Standing(v).on(0, "c") == frozenset({(T, 0)})
+
+    def test_copies_are_those_in_sync_on_live_dirs_elsewhere(self) -> None:
+        assert Standing(three()).copies((T, 0), 0) == 2
+        assert Standing(three()).copies((T, 0), 1) == 1
+
+
+class TestEvacuate:
+    def test_with_three_brokers_nobody_else_can_take_a_replica(self) -> None:
+        assert evacuate(three(), [(0, "b")]).moves == ()
+
+    def test_with_six_each_goes_to_the_other_broker_of_its_rack(self) -> None:
+        brokers = [
+            broker(0, log_dir("a"), log_dir("b", error=56)),
+            *(broker(i, log_dir("a", *([0] if i < 3 else []))) for i in range(1, 6)),
+        ]
+        found = evacuate(view(brokers, part(0, (0, 1, 2), (1, 2))), [(0, "b")])
+        assert [(m.source, m.target, m.to_dir, m.reason) for m in found.moves] == [(0, 3, "a", "evacuate")]
+
+    def test_a_silent_broker_holds_nothing_up_and_takes_nothing(self) -> None:
+        brokers = [
+            broker(0, log_dir("a"), log_dir("b", error=56)),
+            *(broker(i, log_dir("a", *([0] if i < 3 else [])), asked=i != 3) for i in range(1, 7)),
+        ]
+        found = evacuate(view(brokers, part(0, (0, 1, 2), (1, 2))), [(0, "b")])
+        assert [(m.source, m.target) for m in found.moves] == [(0, 6)]
+
+    def test_fewest_copies_left_come_first(self) -> None:
+        brokers = [
+            broker(0, log_dir("a"), log_dir("b", error=56)),
+            broker(1, log_dir("a", 0, 1)),
+            broker(2, log_dir("a", 0, 1)),
+            *(broker(i, log_dir("a")) for i in range(3, 6)),
+        ]
+        found = evacuate(view(brokers, part(0, (0, 1, 2), (1, 2)), part(1, (0, 1, 2), (2,))), [(0, "b")])
+        assert [m.partition for m in found.moves] == [1, 0]
+
+    def test_a_disk_that_works_is_emptied_onto_its_neighbours(self) -> None:
+        v = view([broker(0, log_dir("a", 0), log_dir("b", 1))], part(0, (0,)), part(1, (0,)))
+        found = evacuate(v, [], [(0, "b")])
+        assert [(m.source, m.target, m.from_dir, m.to_dir, m.reason) for m in found.moves] == [
+            (0, 0, "b", "a", "drain")
+        ]
+
+    def test_what_kafka_has_not_noticed_yet_is_copied_from_others(self) -> None:
+        v = view([broker(0, log_dir("a", 0), log_dir("b", 1))], part(0, (0,)), part(1, (0,)))
+        assert evacuate(v, [(0, "b")]).moves == ()
+
+    def test_a_lost_broker_is_emptied_as_a_whole(self) -> None:
+        brokers = [
+            broker(0, fenced=True, asked=False),
+            *(broker(i, log_dir("a", *([0] if i < 3 else []))) for i in range(1, 6)),
+        ]
+        found = evacuate(view(brokers, part(0, (0, 1, 2), (1, 2))), [], [], [0])
+        assert [(m.source, m.from_dir, m.target) for m in found.moves] == [(0, None, 3)]
+
+    def test_what_is_not_known_is_said(self) -> None:
+        assert evacuate(KafkaView(error="no answer"), [(0, "b")]).problem == "no answer"
+
+
+class TestShrink:
+    def test_all_of_a_disk_leaves_with_the_old_assignment_on_record(self) -> None:
+        found = shrink(Standing(three()), 0, [(T, 0), (T, 1)], ["b"])
+        assert found.refusal is None
+        assert found.shrunk == (Shrunk(T, 0, 0, 100, (0, 1, 2)), Shrunk(T, 1, 0, 100, (1, 2, 0)))
+
+    @pytest.mark.parametrize(
+        ("replicas", "isr", "why"),
+        [
+            pytest.param((0, 1, 2), (1,), "TooFewInSync", id="one copy left: the hazard that was seen live"),
+            pytest.param((0,), (), "TooFewInSync", id="the only replica"),
+            pytest.param((0, 1), (1,), "TooFewInSync", id="rf 2 with min isr 2"),
+        ],
+    )
+    def test_it_does_not_leave_below_the_minimum(
+        self, replicas: tuple[int, ...], isr: tuple[int, ...], why: str
+    ) -> None:
+        v = three()
+        odd = view(list((v.brokers or {}).values()), part(0, replicas, isr), part(1, (1, 2, 0), (1, 2)))
+        refusal = may_shrink(Standing(odd), 0, [(T, 0), (T, 1)])
+        assert refusal is not None
+        assert (refusal.rule, refusal.reason) == (5, why)
+
+    def test_one_that_cannot_leave_holds_all_of_the_disk(self) -> None:
+        v = three()
+        odd = view(list((v.brokers or {}).values()), part(0, (0,), ()), part(1, (1, 2, 0), (1, 2)))
+        found = shrink(Standing(odd), 0, [(T, 0), (T, 1)], ["b"])
+        assert not found.shrunk
+        assert found.refusal is not None
+        assert found.refusal.objects == ("orders-0",)
+
+    def test_an_isr_member_on_a_dead_dir_does_not_count(self) -> None:
+        brokers = [
+            broker(0, log_dir("a"), log_dir("b", error=56)),
+            broker(1, log_dir("a"), log_dir("b", error=56)),
+            broker(2, log_dir("a", 0)),
+        ]
+        assert may_shrink(Standing(view(brokers, part(0, (0, 1, 2), (1, 2)))), 0, [(T, 0)]) is not None
+
+    def test_what_is_being_reassigned_waits(self) -> None:
+        v = three()
+        moving = view(list((v.brokers or {}).values()), part(0, (0, 1, 2), (1, 2), adding=(2,)))
+        refusal = may_shrink(Standing(moving), 0, [(T, 0)])
+        assert refusal is not None
+        assert refusal.reason == "ReassignmentInProgress"
+
+    def test_without_a_way_back_nothing_leaves(self) -> None:
+        full = log_dir("a", used=9_000)
+        v = view(
+            [broker(0, full, log_dir("b", error=56)), *list((three().brokers or {}).values())[1:]],
+            *(three().partitions or ()),
+        )
+        found = shrink(Standing(v), 0, [(T, 0), (T, 1)], ["b"])
+        assert found.refusal is not None
+        assert (found.refusal.rule, found.refusal.reason) == (4, "NoWayBack")
+
+
+class TestRegrow:
+    SHRUNK = (Shrunk(T, 0, 0, 100, (0, 1, 2)), Shrunk(T, 1, 0, 100, (1, 2, 0)))
+
+    def whole(self, *of_zero: LogDir, isr: tuple[int, ...] = (1, 2), elr: tuple[int, ...] = ()) -> KafkaView:
+        return view(
+            [broker(0, *of_zero), *list((three().brokers or {}).values())[1:]],
+            part(0, (1, 2), isr, elr),
+            part(1, (1, 2), isr, elr),
+        )
+
+    def test_each_comes_back_to_a_dir_of_its_own(self) -> None:
+        found = regrow(self.whole(log_dir("a"), log_dir("c")), self.SHRUNK)
+        assert [(m.partition, m.source, m.target, m.to_dir) for m in found.moves] == [
+            (0, None, 0, "a"),
+            (1, None, 0, "c"),
+        ]
+
+    def test_not_while_a_dir_is_offline(self) -> None:
+        found = regrow(self.whole(log_dir("a"), log_dir("b", error=56)), self.SHRUNK)
+        assert not found.moves
+        assert found.refusals[0][1].reason == "BrokerNotWhole"
+
+    def test_not_where_the_broker_may_still_lead(self) -> None:
+        assert not regrow(self.whole(log_dir("a"), elr=(0,)), self.SHRUNK).moves
+
+    def test_not_above_the_incoming_limit(self) -> None:
+        found = regrow(self.whole(log_dir("a", used=8_950)), self.SHRUNK)
+        assert not found.moves
+        assert found.refusals[0][1].reason == "NoRoomToGrowBack"
+
+    def test_what_is_back_already_is_not_moved_again(self) -> None:
+        assert regrow(three(), self.SHRUNK) == regrow(three(), ())
+
+    def test_the_largest_goes_to_the_emptiest(self) -> None:
+        dirs = [log_dir("a", used=1_000), log_dir("b")]
+        assert place(dirs, {(T, 0): 5_000, (T, 1): 100}) == {(T, 0): "b", (T, 1): "a"}
+        assert place(dirs, {(T, 0): 9_500}) is None
+
+
+class TestRetire:
+    def test_a_dir_leaves_only_when_nothing_stands_there(self) -> None:
+        assert may_leave(Standing(three()), 1, "b") is not None
+        refusal = may_leave(Standing(three()), 0, "b")
+        assert refusal is not None
+        assert refusal.rule == 5
+        assert may_leave(Standing(three()), 0, "b", given_up=[(T, 0), (T, 1)]) is None
+        assert may_leave(Standing(three()), 0, "a") is None
+
+    def test_not_while_something_is_on_its_way_there(self) -> None:
+        assert may_leave(Standing(three()), 0, "a", owed=[(T, 1)]) is not None
+
+    def test_not_while_the_broker_cannot_be_asked(self) -> None:
+        refusal = may_leave(Standing(view([broker(0, asked=False)], part(0, (1,)))), 0, "b")
+        assert refusal is not None
+        assert refusal.reason == "BrokerNotAsked"
+
+
+class TestFence:
+    def hung(self, *partitions: Partition, asked: bool = False) -> Standing:
+        brokers = [
+            broker(0, log_dir("a", 0), log_dir("b", 1), asked=asked),
+            broker(1, log_dir("a", 0, 1)),
+            broker(2, log_dir("a", 0, 1)),
+        ]
+        return Standing(view(brokers, *partitions))
+
+    def test_a_leader_that_does_not_answer_is_stopped(self) -> None:
+        looked = self.hung(part(0, (0, 1, 2), (0, 1)), part(1, (1, 2, 0), (0, 1, 2), leader=0))
+        assert may_fence(looked, 0, ["b"], frozenset()) is None
+
+    def test_not_two_at_once(self) -> None:
+        refusal = may_fence(self.hung(part(0, (0, 1, 2))), 0, ["b"], frozenset({2}))
+        assert refusal is not None
+        assert refusal.reason == "AnotherBrokerDown"
+
+    def test_not_where_a_healthy_partition_would_fall_below_its_minimum(self) -> None:
+        looked = self.hung(part(0, (1, 0, 2), (0, 1), leader=1), part(1, (0, 1, 2)))
+        refusal = may_fence(looked, 0, ["b"], frozenset())
+        assert refusal is not None
+        assert refusal.objects == ("orders-0",)
+
+    def test_what_stands_on_the_hung_disk_is_unwritable_already(self) -> None:
+        looked = self.hung(part(0, (0, 1, 2)), part(1, (0, 1, 2), (0, 1)), asked=True)
+        assert may_fence(looked, 0, ["b"], frozenset()) is None
+
+
+class TestReplace:
+    @pytest.mark.parametrize(
+        ("seen", "slot"),
+        [
+            (Seen("blank", well=True, fs_uuid="new"), Slot.NEW),
+            (Seen("blank", well=True, fs_uuid="old"), Slot.OLD),
+            (Seen("ours", well=True, fs_uuid="old"), Slot.OLD),
+            (Seen("foreign", well=True, fs_uuid="new"), Slot.FOREIGN),
+            (Seen("unknown", well=False), Slot.EMPTY),
+            (Seen("unknown", well=True), Slot.UNKNOWN),
+            (Seen(None, well=False), Slot.UNKNOWN),
+            (Seen(None, well=False, pv_uid="another"), Slot.NEW),
+            (Seen("blank", well=True), Slot.NEW),
+        ],
+    )
+    def test_what_is_in_the_slot(self, seen: Seen, slot: Slot) -> None:
+        assert in_slot(seen, "old", "pv") is slot
+
+    def test_the_wrong_disk_is_named(self) -> None:
+        assert wrong_disk(0, "disk1", Slot.NEW, "") is None
+        for slot in (Slot.OLD, Slot.FOREIGN):
+            refusal = wrong_disk(0, "disk1", slot, "another cluster's")
+            assert refusal is not None
+            assert refusal.rule == 7
+
+
+class TestAcceptance:
+    def test_the_text_names_the_directory_and_the_partitions(self) -> None:
+        loss = Loss(0, "disk1", "D" * 22, frozenset({(T, 0), (T, 1)}))
+        assert loss.text == f"{'D' * 22}:{digest([(T, 1), (T, 0)])}"
+        assert digest([(T, 0)]) != digest([(T, 1)])
+
+    def test_lost_is_what_nobody_else_may_hold(self) -> None:
+        brokers = [
+            broker(0, log_dir("b", error=56)),
+            broker(1, log_dir("a", 0, 1)),
+            broker(2, asked=False, fenced=True),
+        ]
+        looked = Standing(
+            view(
+                brokers,
+                part(0, (0, 1), ()),
+                part(1, (0, 1), (1,)),
+                part(2, (0,), (0,), leader=None),
+                part(3, (0, 2), (), (2,)),
+            )
+        )
+        assert lost_with(looked, 0, "b") == frozenset({(T, 0), (T, 2)})
+
+    def test_a_survivor_is_elected_and_what_has_none_restarts_empty(self) -> None:
+        brokers = [broker(0, log_dir("b", error=56)), broker(1, log_dir("a", 0)), broker(2, asked=False)]
+        looked = Standing(view(brokers, part(0, (0, 1), ()), part(1, (0,), ()), part(2, (0, 2), ())))
+        loss = Loss(0, "disk1", "D", frozenset({(T, 0), (T, 1), (T, 2)}))
+        found = settle(looked, [loss], {"D": Accepted(loss.text, loss.partitions)})
+        assert found.elect == {(T, 0)}
+        assert found.empty == {(0, (T, 1))}
+        assert [r.objects for _, r in found.refusals] == [("orders-2",)]
+
+    def test_what_is_lost_on_two_disks_needs_both_names(self) -> None:
+        brokers = [broker(i, log_dir("b", error=56)) for i in (0, 1)]
+        looked = Standing(view(brokers, part(0, (0, 1), (), (0, 1))))
+        losses = [Loss(i, "disk1", f"D{i}", frozenset({(T, 0)})) for i in (0, 1)]
+        one = settle(looked, losses, {"D0": Accepted("", frozenset({(T, 0)}))})
+        assert not one.empty
+        assert one.refusals
+        both = settle(looked, losses, {f"D{i}": Accepted("", frozenset({(T, 0)})) for i in (0, 1)})
+        assert both.empty == {(0, (T, 0)), (1, (T, 0))}
+
+    def test_an_acceptance_does_not_outlive_its_loss(self) -> None:
+        loss = Loss(0, "disk1", "D", frozenset({(T, 0)}))
+        taken = accept(loss.text, loss, None)
+        assert taken == Accepted(loss.text, loss.partitions)
+        over = accept(loss.text, None, taken)
+        assert over is not None
+        assert over.done
+        # The same partitions are lost on the same disk once more: the old words don't count.
+        again = accept(loss.text, loss, over)
+        assert again is not None
+        assert again.done
+        assert accept(None, loss, over) is None
+        assert accept("another:0123456789abcdef", loss, None) is None
+
+    def test_more_lost_than_was_named_is_not_given_up(self) -> None:
+        named = Loss(0, "disk1", "D", frozenset({(T, 0)}))
+        more = Loss(0, "disk1", "D", frozenset({(T, 0), (T, 1)}))
+        looked = Standing(view([broker(0, log_dir("b", error=56))], part(0, (0,), ()), part(1, (0,), ())))
+        assert settle(looked, [more], {"D": Accepted(named.text, named.partitions)}).empty == {(0, (T, 0))}
+        assert accept(named.text, more, None) is None
+
+    def test_it_is_written_down_and_read_again(self) -> None:
+        there = {"disk1": Accepted("D:0", frozenset({(T, 0)}), done=True)}
+        assert acceptance.parse(acceptance.render(there)) == there
+        assert acceptance.parse("nonsense") == {}
+        assert acceptance.parse(None) == {}
+
+
+def test_wishes_are_read_by_disk() -> None:
+    found = wishes(
+        {"spec": {"wishes": [{"disk": "disk0", "cordoned": True}, {"disk": "disk1", "acceptLoss": "x"}]}}
+    )
+    assert found["disk0"].cordoned
+    assert found["disk1"].accept_loss == "x"
+    assert wishes({"spec": {}}) == {}
