@@ -127,6 +127,11 @@ def identity_map(cluster: str) -> str:
     return f"{cluster}-identity"
 
 
+def moves_map(cluster: str) -> str:
+    """ConfigMap with what is in motion and what has to be put back (rule 10)."""
+    return f"{cluster}-moves"
+
+
 def config_map(cluster: str, node_id: int) -> str:
     """ConfigMap with the configuration of one broker or controller."""
     return f"{pod_name(cluster, node_id)}-config"

@@ -6,7 +6,7 @@ resourceVersion, so that a leader that has lost its lease unawares does no harm.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,12 +67,15 @@ class Delete(Action):
 
     Attributes:
         namespace: None for the KafkaCluster's own.
+        grace_seconds: for pods: seconds between SIGTERM and SIGKILL; None for the pod's own. Never 0, which would let a
+            successor start beside a process that still runs.
     """
 
     kind: str
     name: str
     uid: str
     namespace: str | None = None
+    grace_seconds: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -130,3 +133,43 @@ class ElectPreferred(Action):
     """Ask Kafka to elect the preferred leaders of these partitions."""
 
     partitions: tuple[tuple[str, int], ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ElectUnclean(Action):
+    """Let Kafka elect leaders of these partitions that are not in sync. Loses records; only where a person accepted that."""
+
+    partitions: tuple[tuple[str, int], ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlaceReplicas(Action):
+    """Tell one broker which log dir replicas that it does not hold yet are to be made in.
+
+    Attributes:
+        placements: (topic, partition, path).
+    """
+
+    broker: int
+    placements: tuple[tuple[str, int, str], ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reassign(Action):
+    """Give partitions other replicas, or (None) cancel what is under way."""
+
+    assignments: tuple[tuple[str, int, tuple[int, ...] | None], ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class SetConfigs(Action):
+    """Set (or, with None, delete) dynamic configs of one topic or one broker.
+
+    Attributes:
+        target: ``topic`` or ``broker``.
+        name: the topic, or the broker's id in digits.
+    """
+
+    target: Literal["topic", "broker"]
+    name: str
+    values: Mapping[str, str | None]

@@ -63,7 +63,7 @@ def plan(snapshot: Snapshot, now: float) -> Plan:
         actions=tuple(draft.actions),
         status=cluster_status(state, draft, statuses),
         broker_statuses={} if objects.deleting(snapshot.cluster) else statuses,
-        events=_events(state, draft),
+        events=(*draft.events, *_events(state, draft)),
         finished=finished,
         settled=not draft.actions and not draft.waits,
     )

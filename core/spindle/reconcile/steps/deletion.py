@@ -11,11 +11,14 @@ from spindle.reconcile.actions import Delete, Patch
 from spindle.reconcile.draft import Draft, Wait
 from spindle.reconcile.snapshot import Object
 from spindle.reconcile.state import State
+from spindle.reconcile.steps.journal import settle_cleanup
 from spindle.reconcile.steps.security import withdraw_agents
 
 
 def settle_deletion(state: State, draft: Draft) -> bool:
     """Take the cluster down. True when nothing is left to do."""
+    if not settle_cleanup(state, draft):
+        return False
     brokers = [pod for node_id, pod in state.pods.items() if node_id < names.FIRST_CONTROLLER_ID]
     pods = brokers or list(state.pods.values())
     if pods:

@@ -1,0 +1,152 @@
+"""Carry out moves: through the executor to actions, waits and each broker's ``spec.moves``."""
+
+from collections.abc import Iterable, Mapping
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from spindle.cluster import names
+from spindle.cluster.refusal import counted, some
+from spindle.cluster.view import LOG_DIRS_RATE
+from spindle.moves.execute import Outcome, Refused, execute
+from spindle.moves.journal import Journal, JournalError, Move, SettingKey, Shrunk
+from spindle.moves.limits import Limits
+from spindle.reconcile import objects
+from spindle.reconcile.draft import Draft, Wait
+from spindle.reconcile.events import Event
+from spindle.reconcile.state import State
+from spindle.reconcile.steps.brokers import Records
+from spindle.reconcile.steps.journal import read_journal, to_actions, write_journal
+
+_ACTION: Final = "MoveReplicas"
+
+
+@dataclass(frozen=True)
+class Wants:
+    """What the other steps want of the executor; see `spindle.moves.execute.execute`."""
+
+    moves: tuple[Move, ...] = ()
+    shrinks: tuple[Shrunk, ...] = ()
+    lost: AbstractSet[int] = frozenset()
+    settings: Mapping[SettingKey, str] = field(default_factory=dict)
+
+
+def load_journal(state: State, draft: Draft) -> Journal | None:
+    """The journal as it stands; None, with a wait, if it cannot be read: then nothing may be moved."""
+    try:
+        return read_journal(state)
+    except JournalError as error:
+        draft.wait(
+            Wait(
+                _ACTION,
+                f"ConfigMap/{names.moves_map(state.name)}",
+                "JournalUnreadable",
+                f"{error}. No replica is moved meanwhile.",
+                "Restore the ConfigMap. Or cancel reassignments and take away replication throttles by hand, then delete it.",
+            )
+        )
+        return None
+
+
+def settle_moves(state: State, draft: Draft, records: Records, journal: Journal, wants: Wants) -> Outcome:
+    """Work out the next step, note it in the journal, and hand each agent its moves.
+
+    What Kafka is to be told is left to :func:`carry_out`, which comes last in the pass: an order that Kafka turns down ends the pass,
+    and must not hold up what has nothing to do with it.
+    """
+    limits = limits_of(state)
+    copying: dict[SettingKey, str] = {
+        ("broker", str(broker), LOG_DIRS_RATE): str(limits.bytes_per_second)
+        for broker in journal.within()
+        if limits.bytes_per_second is not None
+    }
+    outcome = execute(
+        state.kafka,
+        journal,
+        wants.moves,
+        limits,
+        shrinks=wants.shrinks,
+        lost=wants.lost,
+        settings={**copying, **wants.settings},
+    )
+    try:
+        draft.do(*write_journal(state, outcome.journal))
+    except JournalError as error:
+        draft.wait(
+            Wait(
+                _ACTION,
+                f"ConfigMap/{names.moves_map(state.name)}",
+                "JournalFull",
+                f"{error}. Nothing more is moved meanwhile.",
+                "What is in motion lands.",
+            )
+        )
+        return Outcome(journal, agent_moves=journal.within())
+    for broker_id, broker in state.brokers.items():
+        moves = outcome.agent_moves.get(broker_id, ())
+        if moves or broker["spec"].get("moves"):
+            records.note(
+                broker_id,
+                moves=[_entry(move) for move in moves],
+                throttleBytesPerSecond=limits.bytes_per_second if moves else None,
+            )
+    _tell(state, draft, outcome)
+    return outcome
+
+
+def carry_out(draft: Draft, outcome: Outcome) -> None:
+    """Tell Kafka. To be called after everything else of the pass."""
+    draft.do(*to_actions(outcome.actions))
+
+
+def limits_of(state: State) -> Limits:
+    """Budgets, as far as the KafkaCluster says them."""
+    disks = state.spec.disks
+    return Limits(bytes_per_second=disks.move_bytes_per_second, refuse=disks.thresholds.refuse / 100)
+
+
+def _entry(move: Move) -> dict[str, Any]:
+    """A move as ``spec.moves`` has it."""
+    return {
+        "topic": move.topic,
+        "partition": move.partition,
+        "fromDir": move.from_dir,
+        "toDir": move.to_dir,
+    }
+
+
+def _tell(state: State, draft: Draft, outcome: Outcome) -> None:
+    """Waits for what may not begin, events for what was given up and for what has landed."""
+    thing = f"KafkaCluster/{state.name}"
+    for refused in _by_reason(r for r in outcome.refusals if not r.given_up):
+        draft.wait(
+            Wait.refused(_ACTION, thing, refused[0].refusal)
+            if len(refused) == 1
+            else _several(thing, refused)
+        )
+    for refused in _by_reason(r for r in outcome.refusals if r.given_up):
+        more = f" And {len(refused) - 1} more." if len(refused) > 1 else ""
+        draft.events.append(
+            _event(state, "Warning", refused[0].refusal.reason, refused[0].refusal.message + more)
+        )
+    if outcome.landed:
+        names_of = some([f"{move.name} on broker {move.target}" for move in outcome.landed])
+        text = f"{counted(len(outcome.landed), 'replica')} moved to the chosen dir: {names_of}."
+        draft.events.append(_event(state, "Normal", "ReplicasMoved", text))
+
+
+def _by_reason(refusals: Iterable[Refused]) -> list[list[Refused]]:
+    groups: dict[str, list[Refused]] = {}
+    for refused in refusals:
+        groups.setdefault(refused.refusal.reason, []).append(refused)
+    return list(groups.values())
+
+
+def _several(thing: str, refused: list[Refused]) -> Wait:
+    first = refused[0].refusal
+    others = some([entry.move.name for entry in refused[1:]])
+    return Wait(_ACTION, thing, first.reason, f"{first.message} Likewise {others}.", first.unblocked_by)
+
+
+def _event(state: State, kind: str, reason: str, message: str) -> Event:
+    return Event(kind, reason, message, "KafkaCluster", state.name, objects.uid(state.cluster))
