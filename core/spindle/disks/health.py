@@ -1,0 +1,200 @@
+"""One verdict on each disk, from all who say something of it: the node's agent, Kafka, and preflight."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from spindle.disks import facts
+from spindle.disks.signals import DiskVerdict
+
+UNKNOWN: Final = "Unknown"
+AGENT_SILENT_SECONDS: Final = 30.0
+STORAGE_ERROR: Final = 56  # KAFKA_STORAGE_ERROR: an offline log dir
+KAFKA_OFFLINE: Final = "KafkaOffline"
+OFFLINE_FULL: Final = "OfflineFull"
+
+AGENT: Final = "agent"
+KAFKA: Final = "kafka"
+PREFLIGHT: Final = "preflight"
+NOBODY: Final = "nobody"
+
+_FULL: Final = "Full"
+_OFFLINE: Final = {
+    KAFKA_OFFLINE: "Kafka has given the log dir up.",
+    OFFLINE_FULL: "Kafka has given the log dir up; the disk is full.",
+}
+_BACK: Final = "Kafka has the log dir online again; the agent has not seen it yet."
+_GOOD: Final = (DiskVerdict.HEALTHY, DiskVerdict.SUSPECT, DiskVerdict.SLOW)
+_BY_PREFLIGHT: Final[Mapping[str, tuple[DiskVerdict, str]]] = {
+    facts.OURS: (DiskVerdict.HEALTHY, ""),
+    facts.BLANK: (DiskVerdict.HEALTHY, ""),
+    facts.FOREIGN: (DiskVerdict.SWAPPED, "ForeignContent"),
+    facts.NOT_MOUNTED: (DiskVerdict.MISSING, "NotMounted"),
+    facts.DEAD: (DiskVerdict.FAILED, "ProbeError"),
+    facts.READONLY: (DiskVerdict.FAILED, "ReadOnly"),
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Health:
+    """How a disk is, as far as anybody knows.
+
+    Attributes:
+        verdict: a `DiskVerdict`, or `UNKNOWN`.
+        reason: CamelCase; empty for a healthy disk.
+        since: seconds since the epoch when the verdict was reached, by the clock of who says so; `now` if it is new.
+        source: who says so: `AGENT`, `KAFKA`, `PREFLIGHT` or `NOBODY`.
+        fresh: whether it is said of the present: what an agent said that has fallen silent permits nothing new (rule 8).
+        content: ``ours``, ``blank``, ``foreign`` or ``unknown``; None if nobody looked.
+        fs_uuid: of what is mounted, None if nobody looked.
+    """
+
+    verdict: str
+    reason: str = ""
+    message: str = ""
+    since: float
+    source: str = NOBODY
+    fresh: bool = False
+    content: str | None = None
+    fs_uuid: str | None = None
+
+    @property
+    def bad(self) -> bool:
+        """Whether the disk cannot serve its replicas, as far as is known."""
+        return self.verdict in (DiskVerdict.FAILED, DiskVerdict.MISSING, DiskVerdict.SWAPPED)
+
+    @property
+    def surely_bad(self) -> bool:
+        """Bad, and now: what may lead to an action."""
+        return self.bad and self.fresh
+
+    @property
+    def well(self) -> bool:
+        """Surely not bad now; a suspect or slow disk is well in this sense."""
+        return self.fresh and self.verdict in _GOOD
+
+
+@dataclass(frozen=True, kw_only=True)
+class Said:
+    """What the agent said of one disk, times in seconds since the epoch.
+
+    Attributes:
+        heard: when the agent last gave a sign of life; None if it never did.
+    """
+
+    verdict: str
+    since: float
+    reason: str = ""
+    message: str = ""
+    content: str | None = None
+    fs_uuid: str | None = None
+    heard: float | None = None
+
+    @classmethod
+    def parse(cls, entry: Mapping[str, Any], since: float, heard: float | None) -> "Said":
+        """From an entry of ``status.observed.disks``; both times are seconds since the epoch."""
+        return cls(
+            verdict=str(entry.get("verdict") or UNKNOWN),
+            since=since,
+            reason=str(entry.get("reason") or ""),
+            message=str(entry.get("message") or ""),
+            content=entry.get("content") or None,
+            fs_uuid=entry.get("fsUuid") or None,
+            heard=heard,
+        )
+
+    @property
+    def good(self) -> bool:
+        """Whether the disk can serve its replicas, as the agent sees it."""
+        return self.verdict in _GOOD
+
+    def fresh(self, now: float) -> bool:
+        """Whether the agent lives, so that this is the present."""
+        return self.heard is not None and now - self.heard <= AGENT_SILENT_SECONDS
+
+
+def health(
+    *,
+    now: float,
+    mode: str,
+    said: Said | None,
+    kafka_error: int | None,
+    inspected: Mapping[str, Any] | None = None,
+    bad_since: float | None = None,
+) -> Health:
+    """Merge what is said of a disk.
+
+    The agent's word counts while it lives. Kafka's word that the log dir is offline goes over a good verdict, its word
+    that it is online over an agent's copy of an earlier word of Kafka's; both count without an agent.
+
+    Args:
+        now: seconds since the epoch.
+        mode: of the slot; Kafka says of a placeholder or an absent disk only what we told it to say.
+        said: by the agent; None where no agent looks at the disk.
+        kafka_error: of the log dir, 0 for none; None if the broker could not be asked, or does not know the dir.
+        inspected: the disk's entry in preflight's report, while Kafka has not run since; else None.
+        bad_since: since when the disk is on record as bad, in seconds since the epoch; gives Kafka's word an age.
+    """
+    kafka = kafka_error if mode == facts.ACTIVE else None
+    made = _merged(now, said, kafka, inspected, now if bad_since is None else bad_since)
+    if said is not None and (said.fresh(now) or not inspected):
+        return replace(made, content=said.content, fs_uuid=said.fs_uuid)
+    if inspected:
+        return replace(made, content=_content(inspected), fs_uuid=inspected.get("fsUuid") or None)
+    return made
+
+
+def _merged(
+    now: float, said: Said | None, kafka: int | None, inspected: Mapping[str, Any] | None, bad_since: float
+) -> Health:
+    live = said is not None and said.fresh(now)
+    if kafka == STORAGE_ERROR and not (said is not None and live and not said.good):
+        full = said is not None and live and said.reason == _FULL
+        reason = OFFLINE_FULL if full else KAFKA_OFFLINE
+        return Health(
+            verdict=DiskVerdict.FAILED,
+            reason=reason,
+            message=_OFFLINE[reason],
+            since=bad_since,
+            source=KAFKA,
+            fresh=True,
+        )
+    if said is not None and kafka == 0 and said.reason in _OFFLINE:
+        return Health(
+            verdict=DiskVerdict.SUSPECT,
+            reason=said.reason,
+            message=_BACK,
+            since=now,
+            source=KAFKA,
+            fresh=True,
+        )
+    if said is not None and (live or not said.good):
+        return _by_agent(said, fresh=live)
+    if kafka == 0:
+        return Health(verdict=DiskVerdict.HEALTHY, since=now, source=KAFKA, fresh=True)
+    if inspected and inspected.get("state") in _BY_PREFLIGHT:
+        verdict, reason = _BY_PREFLIGHT[str(inspected["state"])]
+        since = now if verdict is DiskVerdict.HEALTHY else bad_since
+        problem = str(inspected.get("problem") or "")
+        return Health(
+            verdict=verdict, reason=reason, message=problem, since=since, source=PREFLIGHT, fresh=True
+        )
+    if said is not None:
+        return _by_agent(said, fresh=False)
+    return Health(verdict=UNKNOWN, message="Nobody can say how the disk is.", since=now)
+
+
+def _by_agent(said: Said, *, fresh: bool) -> Health:
+    return Health(
+        verdict=said.verdict,
+        reason=said.reason,
+        message=said.message,
+        since=said.since,
+        source=AGENT,
+        fresh=fresh,
+    )
+
+
+def _content(inspected: Mapping[str, Any]) -> str:
+    state = str(inspected.get("state"))
+    return state if state in (facts.OURS, facts.BLANK, facts.FOREIGN) else facts.UNKNOWN

@@ -1,0 +1,229 @@
+"""The life of a disk as one table: which state follows on which, and why. The manual's diagram is drawn from it.
+
+The state stands in the status of the KafkaBroker and may be lost; what must not be is in the spec (mode, directory id,
+retired ids). `initial` finds the state again from that.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+from spindle.disks import facts as known
+from spindle.disks.health import Health
+from spindle.disks.signals import DiskVerdict
+
+
+class DiskState(StrEnum):
+    """Where a disk is in its life."""
+
+    PROVISIONING = "Provisioning"
+    ACTIVE = "Active"
+    CORDONED = "Cordoned"
+    FAILED = "Failed"
+    EVACUATING = "Evacuating"
+    EVACUATED = "Evacuated"
+    REPLACING = "Replacing"
+    REJOINING = "Rejoining"
+    DRAINING = "Draining"
+    DRAINED = "Drained"
+    REMOVED = "Removed"
+
+
+MEANINGS: Final[Mapping[DiskState, str]] = {
+    DiskState.PROVISIONING: "Its volume is made, cleared and formatted; Kafka does not use it yet.",
+    DiskState.ACTIVE: "Kafka uses it.",
+    DiskState.CORDONED: "Kafka uses it, and places nothing new on it.",
+    DiskState.FAILED: "It cannot serve its replicas. Nothing was moved yet.",
+    DiskState.EVACUATING: "Its replicas are made anew on other disks.",
+    DiskState.EVACUATED: "Nothing stands on it any more and the broker runs without it: safe to pull. The slot waits "
+    "for a new disk.",
+    DiskState.REPLACING: "A new disk is in the slot and is taken in.",
+    DiskState.REJOINING: "Kafka uses the new disk; it is being filled by planned moves.",
+    DiskState.DRAINING: "Its replicas are leaving it, since a person or the spec wants so.",
+    DiskState.DRAINED: "Nothing stands on it any more and the broker runs without it: safe to pull.",
+    DiskState.REMOVED: "It is no longer a disk of the broker.",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Facts:
+    """What is so now. None is "not known", and permits nothing (rule 8).
+
+    Attributes:
+        mode: of the slot in the spec: ``Active``, ``Placeholder`` or ``Absent``.
+        online: whether Kafka shows the log dir, without an error.
+        empty: whether no replica stands on it (rule 5's definition) and none is owed to it.
+        out: whether the broker's pod is without the disk, and was made so.
+        may_empty: whether it may be emptied by itself now (rule 9, and what it calls for is evacuation).
+        new_disk: whether a blank disk that is not the former one lies in the slot.
+        filled: whether the moves that fill a new disk are done.
+        cordon_wished, drain_wished: by a person.
+        filling: whether it is fuller than the level at which disks are cordoned.
+        leaving: whether the spec has this disk no more.
+        released: whether its claim is gone, so that the slot itself can go.
+    """
+
+    health: Health
+    mode: str = known.ACTIVE
+    online: bool | None = None
+    empty: bool | None = None
+    out: bool | None = None
+    may_empty: bool = False
+    new_disk: bool = False
+    filled: bool = False
+    cordon_wished: bool = False
+    drain_wished: bool = False
+    filling: bool = False
+    leaving: bool = False
+    released: bool = False
+
+    @property
+    def slow(self) -> bool:
+        """Whether the disk is surely slow now."""
+        return self.health.fresh and self.health.verdict == DiskVerdict.SLOW
+
+    @property
+    def in_use(self) -> bool:
+        """Whether Kafka surely uses it."""
+        return self.online is True and self.mode == known.ACTIVE
+
+
+Test = Callable[[Facts], bool]
+
+# What makes a transition happen, by the name that the diagram shows.
+TRIGGERS: Final[Mapping[str, Test]] = {
+    "in use": lambda f: f.in_use and not f.health.surely_bad,
+    "cordon wished": lambda f: f.cordon_wished,
+    "filling": lambda f: f.filling,
+    "slow": lambda f: f.slow,
+    "no more cause": lambda f: f.health.well and not (f.cordon_wished or f.filling or f.slow),
+    "failed": lambda f: f.health.surely_bad,
+    "failed, taken out": lambda f: f.health.surely_bad and f.mode != known.ACTIVE,
+    "well again": lambda f: f.in_use and f.health.well,
+    "may be emptied": lambda f: f.health.surely_bad and f.may_empty,
+    "empty and out": lambda f: f.empty is True and f.out is True and f.mode == known.ABSENT,
+    "new disk": lambda f: f.new_disk and f.health.well and not f.drain_wished and not f.leaving,
+    "filled": lambda f: f.filled and f.in_use and f.health.well,
+    "drain wished": lambda f: f.drain_wished,
+    "leaving": lambda f: f.leaving,
+    "wanted again": lambda f: f.in_use and f.health.well and not f.drain_wished and not f.leaving,
+    "released": lambda f: f.leaving and f.released,
+}
+
+
+@dataclass(frozen=True)
+class Transition:
+    """One row of the table.
+
+    Attributes:
+        reason: of the event and of the status, in CamelCase.
+        sentence: for the event; the disk is named before it.
+    """
+
+    source: DiskState
+    trigger: str
+    target: DiskState
+    reason: str
+    sentence: str
+
+
+def _rows(
+    sources: tuple[DiskState, ...], trigger: str, target: DiskState, reason: str, sentence: str
+) -> tuple[Transition, ...]:
+    return tuple(Transition(source, trigger, target, reason, sentence) for source in sources)
+
+
+_S = DiskState
+_IN_USE: Final = (_S.ACTIVE, _S.CORDONED)
+
+# From the first row that applies to the present state; what is bad goes before what is wished.
+TRANSITIONS: Final[tuple[Transition, ...]] = (
+    *_rows(
+        (_S.ACTIVE, _S.CORDONED, _S.REPLACING, _S.REJOINING, _S.DRAINING),
+        "failed",
+        _S.FAILED,
+        "DiskFailed",
+        "cannot serve its replicas.",
+    ),
+    *_rows((_S.PROVISIONING,), "failed, taken out", _S.FAILED, "DiskFailed", "was never of use."),
+    *_rows((_S.PROVISIONING,), "leaving", _S.DRAINING, "DiskLeaves", "is wanted no more."),
+    *_rows((_S.PROVISIONING,), "in use", _S.ACTIVE, "DiskInUse", "is in use."),
+    *_rows(
+        (_S.FAILED, _S.EVACUATING),
+        "empty and out",
+        _S.EVACUATED,
+        "DiskEvacuated",
+        "is empty and out of its broker: safe to pull.",
+    ),
+    *_rows(
+        (_S.FAILED,), "may be emptied", _S.EVACUATING, "EvacuationBegan", "is being emptied onto other disks."
+    ),
+    *_rows(
+        (_S.FAILED, _S.EVACUATING), "well again", _S.ACTIVE, "DiskWellAgain", "is well again, and in use."
+    ),
+    *_rows(
+        (_S.EVACUATED, _S.DRAINED),
+        "released",
+        _S.REMOVED,
+        "DiskRemoved",
+        "is no disk of the broker any more.",
+    ),
+    *_rows((_S.EVACUATED,), "drain wished", _S.DRAINED, "DiskDrained", "is empty, as was wished."),
+    *_rows(
+        (_S.EVACUATED, _S.DRAINED), "new disk", _S.REPLACING, "NewDisk", "has been replaced by a new disk."
+    ),
+    *_rows(
+        (_S.REPLACING,),
+        "in use",
+        _S.REJOINING,
+        "DiskJoined",
+        "is in use again, and is filled by planned moves.",
+    ),
+    *_rows(
+        (*_IN_USE, _S.REJOINING),
+        "drain wished",
+        _S.DRAINING,
+        "DrainWished",
+        "is being emptied, as was wished.",
+    ),
+    *_rows(
+        (*_IN_USE, _S.REJOINING),
+        "leaving",
+        _S.DRAINING,
+        "DiskLeaves",
+        "is being emptied: the spec has it no more.",
+    ),
+    *_rows((_S.REJOINING,), "filled", _S.ACTIVE, "DiskFilled", "carries its share again."),
+    *_rows((_S.ACTIVE,), "cordon wished", _S.CORDONED, "CordonWished", "takes nothing new, as was wished."),
+    *_rows((_S.ACTIVE,), "filling", _S.CORDONED, "DiskFilling", "takes nothing new: it is nearly full."),
+    *_rows((_S.ACTIVE,), "slow", _S.CORDONED, "DiskSlow", "takes nothing new: it is slow."),
+    *_rows((_S.CORDONED,), "no more cause", _S.ACTIVE, "Uncordoned", "takes new replicas again."),
+    *_rows(
+        (_S.DRAINING,),
+        "empty and out",
+        _S.DRAINED,
+        "DiskDrained",
+        "is empty and out of its broker: safe to pull.",
+    ),
+    *_rows(
+        (_S.DRAINING, _S.DRAINED), "wanted again", _S.ACTIVE, "DrainWithdrawn", "is wanted again, and in use."
+    ),
+)
+
+
+def step(state: DiskState, facts: Facts) -> Transition | None:
+    """The transition that is due; None if the disk stays where it is. One at a time: ask again with the new state."""
+    for row in TRANSITIONS:
+        if row.source is state and TRIGGERS[row.trigger](facts):
+            return row
+    return None
+
+
+def initial(facts: Facts) -> DiskState:
+    """The state of a disk of which none is on record, or which this version does not know."""
+    if facts.mode == known.ABSENT:
+        return DiskState.DRAINED if facts.drain_wished or facts.leaving else DiskState.EVACUATED
+    if facts.mode == known.PLACEHOLDER:
+        return DiskState.FAILED
+    return DiskState.ACTIVE if facts.online else DiskState.PROVISIONING
