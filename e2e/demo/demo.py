@@ -18,6 +18,7 @@ ROOT: Final = Path(__file__).resolve().parents[2]
 SAMPLE: Final = "examples/quickstart.yaml"
 CLUSTER: Final = "demo"
 SYSTEM: Final = "spindle-system"
+AGENTS: Final = "spindle-agents"  # as the chart names it
 TOPIC: Final = "orders"
 MESSAGES: Final = 10_000
 OPTIONS: Final = Options(nodes=5, zones=3, disks=2)
@@ -98,7 +99,9 @@ class Demo:
         self._run("helm", "upgrade", "--install", "spindle", *chart, *values)
         if newer:
             self._run("kubectl", "-n", SYSTEM, "rollout", "restart", "deployment/spindle")
+            self._run("kubectl", "-n", AGENTS, "rollout", "restart", "daemonset/spindle-agent")
         self._run("kubectl", "-n", SYSTEM, "rollout", "status", "deployment/spindle", "--timeout=300s")
+        self._run("kubectl", "-n", AGENTS, "rollout", "status", "daemonset/spindle-agent", "--timeout=300s")
         self._step("A KafkaCluster of twelve lines")
         self._run("cat", SAMPLE)
         self._run("kubectl", "apply", "-f", SAMPLE)
@@ -123,7 +126,7 @@ class Demo:
         self._run("kubectl", "patch", "-f", SAMPLE, "--type=merge", f"--patch={wish}")
         self._run("kubectl", "delete", "-f", SAMPLE, "--timeout=300s")
         self._run("helm", "uninstall", "spindle", "--namespace", SYSTEM)
-        self._run("kubectl", "delete", "namespace", SYSTEM)
+        self._run("kubectl", "delete", "namespace", SYSTEM, AGENTS)
         self._run("kubectl", "delete", "crd", *(f"kafka{kind}.spindle.dev" for kind in _KINDS))
 
     def _make_testbed(self) -> bool:

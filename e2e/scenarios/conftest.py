@@ -19,6 +19,7 @@ from e2e.scenarios.lab import CLUSTER, ROOT, Lab, sample
 from e2e.scenarios.stand import Stand
 
 _SYSTEM: Final = "spindle-system"
+_AGENTS: Final = "spindle-agents"
 _OPTIONS: Final = Options(nodes=6, zones=3, disks=3)
 _KEEP: Final = "SPINDLE_KEEP"  # leave the testbed up after the run, for a look around
 
@@ -66,9 +67,10 @@ def installed(target: Target) -> Target:
     )
     if isinstance(target, Testbed):
         # The tag stays the same; pods of an earlier run would go on with the image that they were made from.
-        system = Lab((str(target.kubectl_program()),), target.kubeconfig, _SYSTEM)
-        system.kubectl("rollout", "restart", "deployment/spindle")
-        system.kubectl("rollout", "status", "deployment/spindle", "--timeout=180s", timeout=200)
+        for namespace, program in ((_SYSTEM, "deployment/spindle"), (_AGENTS, "daemonset/spindle-agent")):
+            lab = Lab((str(target.kubectl_program()),), target.kubeconfig, namespace)
+            lab.kubectl("rollout", "restart", program)
+            lab.kubectl("rollout", "status", program, "--timeout=180s", timeout=200)
     return target
 
 

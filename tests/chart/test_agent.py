@@ -73,6 +73,7 @@ def test_agents_have_a_namespace_that_lets_them_mount_the_host(render: Render) -
     (namespace,) = of_kind(objects, "Namespace")
 
     assert namespace["metadata"]["name"] == "spindle-agents"
+    assert namespace["metadata"]["annotations"]["helm.sh/resource-policy"] == "keep"
     assert namespace["metadata"]["labels"]["pod-security.kubernetes.io/enforce"] == "privileged"
     assert agent(objects)["metadata"]["namespace"] == "spindle-agents"
     (operator,) = of_kind(objects, "Deployment")

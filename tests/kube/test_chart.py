@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from e2e.cluster.apiserver import ApiServer
+from e2e.cluster.apiserver import ApiServer, KubectlError
 from e2e.cluster.build import ensure_helm
 from spindle_cli import helper_pod
 from tests.kube.conftest import ROOT
@@ -55,13 +55,16 @@ def installed(server: ApiServer, helm: Helm) -> ApiServer:
     return server
 
 
-def may(server: ApiServer, verb: str, resource: str, namespace: str | None) -> bool:
-    """Whether the operator's account may; ``pods/eviction`` is a subresource, ``leases:name`` one object."""
+OPERATOR = "system:serviceaccount:system:spindle"
+AGENT = "system:serviceaccount:spindle-agents:spindle-agent"
+
+
+def may(server: ApiServer, verb: str, resource: str, namespace: str | None, account: str = OPERATOR) -> bool:
+    """Whether an account may; ``pods/eviction`` is a subresource, ``leases:name`` one object."""
     resource, _, subresource = resource.partition("/")
     part = [f"--subresource={subresource}"] if subresource else []
     resource = resource.replace(":", "/")  # as kubectl writes it
     where = ["--all-namespaces"] if namespace is None else ["--namespace", namespace]
-    account = "system:serviceaccount:system:spindle"
     return (
         server.kubectl("auth", "can-i", verb, resource, *part, *where, "--as", account, check=False).strip()
         == "yes"
@@ -116,12 +119,65 @@ def test_the_operator_may_do_its_work(installed: ApiServer, verb: str, resource:
         pytest.param("update", "leases.coordination.k8s.io:other", "system", False, id="nobody else's lease"),
         pytest.param("create", "leases.coordination.k8s.io", "one", False, id="leads nowhere else"),
         pytest.param("create", "clusterroles.rbac.authorization.k8s.io", None, False, id="gives no rights"),
+        pytest.param("get", "secrets", "spindle-agents", True, id="sees what the agents have"),
+        pytest.param("list", "secrets", "spindle-agents", False, id="only by name"),
+        pytest.param("create", "secrets", "spindle-agents", True, id="gives agents their certificates"),
+        pytest.param("patch", "secrets", "spindle-agents", True, id="renews them"),
+        pytest.param("delete", "secrets", "spindle-agents", True, id="takes them back"),
+        pytest.param(
+            "list", "leases.coordination.k8s.io", "spindle-agents", True, id="sees which agents live"
+        ),
+        pytest.param(
+            "update", "leases.coordination.k8s.io", "spindle-agents", False, id="speaks for no agent"
+        ),
     ],
 )
 def test_the_rights_end_where_they_should(
     installed: ApiServer, verb: str, resource: str, namespace: str | None, *, allowed: bool
 ) -> None:
     assert may(installed, verb, resource, namespace) is allowed
+
+
+@pytest.mark.parametrize(
+    ("verb", "resource", "namespace", "allowed"),
+    [
+        pytest.param("watch", "kafkabrokers.spindle.dev", None, True, id="sees brokers"),
+        pytest.param("patch", "kafkabrokers.spindle.dev/status", "one", True, id="reports"),
+        pytest.param("patch", "kafkabrokers.spindle.dev/status", "default", False, id="where Spindle serves"),
+        pytest.param("patch", "kafkabrokers.spindle.dev", "one", False, id="changes no spec"),
+        pytest.param("patch", "kafkaclusters.spindle.dev/status", "one", False, id="no cluster's status"),
+        pytest.param("list", "secrets", "spindle-agents", True, id="its certificates"),
+        pytest.param("patch", "secrets", "spindle-agents", False, id="changes none"),
+        pytest.param("get", "secrets", "one", False, id="no secrets of clusters"),
+        pytest.param("patch", "leases.coordination.k8s.io", "spindle-agents", True, id="its heartbeat"),
+        pytest.param("patch", "leases.coordination.k8s.io", "system", False, id="not the operator's"),
+        pytest.param("list", "pods", "one", False, id="no pods"),
+        pytest.param("get", "nodes", None, False, id="no nodes"),
+    ],
+)
+def test_an_agent_may_do_little(
+    installed: ApiServer, verb: str, resource: str, namespace: str | None, *, allowed: bool
+) -> None:
+    assert may(installed, verb, resource, namespace, AGENT) is allowed
+
+
+def test_an_agent_is_let_in_to_its_own_namespace_and_asks_for_nothing_but_the_disks(
+    installed: ApiServer,
+) -> None:
+    found = installed.kubectl("get", "daemonset", "spindle-agent", "--namespace=spindle-agents", "-o", "json")
+    spec = json.loads(found)["spec"]["template"]["spec"]
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "agent"}, "spec": spec}
+    installed.kubectl("create", "--namespace=spindle-agents", "--filename=-", stdin=json.dumps(pod))
+
+    installed.kubectl("create", "namespace", "narrow")
+    level = "pod-security.kubernetes.io/enforce=restricted"
+    installed.kubectl("label", "namespace", "narrow", level)
+    with pytest.raises(KubectlError) as caught:
+        installed.kubectl("create", "--namespace=narrow", "--filename=-", stdin=json.dumps(pod))
+    complaints = caught.value.stderr.partition("violates PodSecurity")[2]
+    assert complaints.count("hostPath") >= 1
+    for other in ("securityContext", "capabilities", "seccompProfile", "runAsNonRoot", "host namespaces"):
+        assert other not in complaints
 
 
 def test_operator_and_helper_pods_satisfy_the_strictest_pod_security(installed: ApiServer) -> None:

@@ -36,6 +36,7 @@ def test_on_another_cluster_it_installs_the_image_that_was_named(
     assert [command[:2] for command in ran] == [
         ("helm", "upgrade"),
         ("kubectl", "-n"),
+        ("kubectl", "-n"),
         ("cat", "examples/quickstart.yaml"),
         ("kubectl", "apply"),
         ("spindle", "wait"),
