@@ -18,8 +18,8 @@ from e2e.cluster.testbed import Testbed
 from e2e.scenarios.lab import CLUSTER, ROOT, Lab, sample
 from e2e.scenarios.stand import Stand
 
-_SYSTEM: Final = "spindle-system"
-_AGENTS: Final = "spindle-agents"
+SYSTEM: Final = "spindle-system"
+AGENTS: Final = "spindle-agents"
 _OPTIONS: Final = Options(nodes=6, zones=3, disks=3)
 _KEEP: Final = "SPINDLE_KEEP"  # leave the testbed up after the run, for a look around
 
@@ -63,11 +63,11 @@ def installed(target: Target) -> Target:
     )
     environment = {**os.environ, "KUBECONFIG": str(target.kubeconfig)}
     subprocess.run(
-        [str(ensure_helm()), *command, "--namespace", _SYSTEM], cwd=ROOT, env=environment, check=True
+        [str(ensure_helm()), *command, "--namespace", SYSTEM], cwd=ROOT, env=environment, check=True
     )
     if isinstance(target, Testbed):
         # The tag stays the same; pods of an earlier run would go on with the image that they were made from.
-        for namespace, program in ((_SYSTEM, "deployment/spindle"), (_AGENTS, "daemonset/spindle-agent")):
+        for namespace, program in ((SYSTEM, "deployment/spindle"), (AGENTS, "daemonset/spindle-agent")):
             lab = Lab((str(target.kubectl_program()),), target.kubeconfig, namespace)
             lab.kubectl("rollout", "restart", program)
             lab.kubectl("rollout", "status", program, "--timeout=180s", timeout=200)
@@ -196,7 +196,7 @@ class Killer:
 
     def __init__(self, target: Target) -> None:
         self._target = target
-        self._system = Lab((str(target.kubectl_program()),), target.kubeconfig, _SYSTEM)
+        self._system = Lab((str(target.kubectl_program()),), target.kubeconfig, SYSTEM)
         self._dead: set[str] = set()
 
     def leader(self) -> str:

@@ -90,10 +90,12 @@ class Load:
 
     Attributes:
         pod: its pod.
+        topics: those that it writes to.
     """
 
     lab: Lab
     pod: str
+    topics: tuple[Topic, ...]
 
     def lines(self) -> list[dict[str, Any]]:
         """Everything that it told so far."""
@@ -131,14 +133,26 @@ class Load:
             "every partition acknowledges", lambda: len(self.lines()) > before and not self.silent(), seconds
         )
 
+    def partitions(self) -> dict[str, tuple[int, list[int], list[int]]]:
+        """Leader (-1 for none), replicas in sync and replicas of each partition, as last told."""
+        found: dict[str, tuple[int, list[int], list[int]]] = {}
+        for line in self.lines():
+            found |= {name: (x[0], x[1], x[2]) for name, x in line.get("partitions", {}).items()}
+        return found
+
     def placement(self) -> list[Replica]:
-        """Where each replica stands; futures of moves between dirs are left out."""
+        """Where each replica of its topics stands; futures of moves between dirs are left out."""
+        mine = {topic.name for topic in self.topics}
         answer = json.loads(self._ask("placement").splitlines()[-1])
         return [
             Replica(x["topic"], x["partition"], x["broker"], Path(x["dir"]).parent.name, x["bytes"])
             for x in answer["placement"]
-            if not x["future"]
+            if not x["future"] and x["topic"] in mine
         ]
+
+    def drop(self, topic: Topic) -> None:
+        """Delete a topic; the load must have ended."""
+        self._ask("drop", topic.name)
 
     def finish(self) -> Report:
         """Stop it, and wait until everything is read back."""
@@ -149,8 +163,8 @@ class Load:
     def _tail(self) -> str:
         return self.lab.kubectl("logs", self.pod, "--tail=3").strip()
 
-    def _ask(self, mode: str) -> str:
-        return self.lab.kubectl("exec", self.pod, "--", "python3", "-c", _PROGRAM, mode, timeout=90)
+    def _ask(self, *arguments: str) -> str:
+        return self.lab.kubectl("exec", self.pod, "--", "python3", "-c", _PROGRAM, *arguments, timeout=90)
 
 
 @contextmanager
@@ -189,7 +203,7 @@ def load(
         terms = {"nodeSelectorTerms": [{"matchExpressions": [other]}]}
         pod["spec"]["affinity"] = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}}
     lab.apply(pod)
-    running = Load(lab, name)
+    running = Load(lab, name, topics)
     try:
         lab.until("the load runs", lambda: running.acked() > 0, 120 + fill)
         yield running

@@ -1,7 +1,7 @@
 """Runs in a pod beside Kafka: writes with acks=all, keeps a ledger of what was acknowledged, reads everything back.
 
 ``python3 -c <this> produce`` runs until the file ``/tmp/stop`` is there. ``… placement`` prints where each replica
-stands. Whatever is printed is one JSON object per line; its environment is described at ``Settings``.
+stands; ``… drop TOPIC`` deletes a topic. Whatever is printed is one JSON object per line; its environment is described at ``Settings``.
 """
 
 import json
@@ -313,7 +313,12 @@ def placement() -> None:
     tell(placement=list(_replicas()))
 
 
-_MODES: dict[str, Callable[[], None]] = {"produce": produce, "placement": placement}
+def drop() -> None:
+    """Delete the topic that the next argument names."""
+    KafkaAdminClient(**access()).delete_topics([sys.argv[2]])
+
+
+_MODES: dict[str, Callable[[], None]] = {"produce": produce, "placement": placement, "drop": drop}
 
 if __name__ == "__main__":
     _MODES[sys.argv[1]]()

@@ -19,10 +19,10 @@ def test_a_claim_that_cannot_bind_is_told(lab: Lab) -> None:
 
 
 def test_more_brokers_than_nodes(lab: Lab) -> None:
-    pool = _pool()[0] | {"replicas": 7}
+    pool = _pool()[0] | {"replicas": 8}
     lab.apply(sample(brokerPools=[pool]))
     entry = lab.until_waiting("TooFewNodes", 120)
-    assert "5, 6" in entry["message"]
-    lab.until("five brokers run", lambda: lab.status()["brokers"]["ready"] == 5, 300)
+    assert "6, 7" in entry["message"]
+    lab.until("six brokers run", lambda: lab.status()["brokers"]["ready"] == 6, 300)
     assert lab.condition("RacksSatisfied")["status"] == "False"
     assert lab.condition("RacksSatisfied")["reason"] == "TooFewNodes"

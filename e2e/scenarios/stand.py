@@ -1,0 +1,85 @@
+"""A KafkaCluster that scenarios share: one at a time, made anew when another one is asked for or the last was not left well."""
+
+import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager, ExitStack
+from dataclasses import dataclass
+from typing import Any
+
+from e2e.scenarios.lab import CLUSTER, Lab, sample
+
+Opener = Callable[[str, str], AbstractContextManager[Lab]]
+
+
+@dataclass(frozen=True)
+class Kind:
+    """What sort of cluster.
+
+    Attributes:
+        brokers: how many.
+        file_system: of all disks.
+        disks: of each broker.
+        grace: seconds until a broker with a hung disk is given up.
+    """
+
+    brokers: int = 3
+    file_system: str = "xfs"
+    disks: int = 2
+    grace: int = 600
+
+    def manifest(self) -> dict[str, Any]:
+        """The quickstart's cluster but for that; one scenario follows the other too fast for rule 9's ten minutes."""
+        pool = dict(sample()["spec"]["brokerPools"][0]) | {"replicas": self.brokers}
+        pool["disks"] = pool["disks"] | {"count": self.disks}
+        return sample(brokerPools=[pool], disks={"automaticShare": 100, "graceSeconds": self.grace})
+
+
+class Stand:
+    """The cluster that stands now, if any."""
+
+    def __init__(self, opener: Opener) -> None:
+        self._opener = opener
+        self._stack = ExitStack()
+        self._kind: Kind | None = None
+        self._lab: Lab | None = None
+
+    def get(self, kind: Kind) -> Lab:
+        """A cluster of that kind, with all its disks well."""
+        if self._lab is not None and self._kind == kind and is_well(self._lab):
+            return self._lab
+        self.close()
+        title = f"disks-{kind.brokers}-{kind.file_system}-{int(time.time()) % 100000}"
+        lab = self._stack.enter_context(self._opener(title, kind.file_system))
+        lab.apply(kind.manifest())
+        took = lab.until_ready(600)
+        print(f"{kind.brokers} brokers on {kind.file_system} were ready after {took:.0f} s")
+        self._lab, self._kind = lab, kind
+        return lab
+
+    def close(self) -> None:
+        """Take it away."""
+        self._lab = self._kind = None
+        self._stack.close()
+
+
+def is_well(lab: Lab) -> bool:
+    """Whether nothing is left to do, every disk is in use, and nobody wishes anything."""
+    conditions = {c["type"]: c["status"] for c in lab.status().get("conditions", ())}
+    wanted = {"Ready": "True", "Progressing": "False", "DisksHealthy": "True", "DataAtRisk": "False"}
+    brokers = lab.list("kafkabrokers")
+    return (
+        all(conditions.get(name) == value for name, value in wanted.items())
+        and all(
+            disk["mode"] == "Active" and not broker["spec"].get("wishes")
+            for broker in brokers
+            for disk in broker["spec"]["disks"]
+        )
+        and all(
+            disk.get("state") == "Active" for broker in brokers for disk in broker["status"].get("disks", ())
+        )
+    )
+
+
+def until_well(lab: Lab, seconds: float = 400) -> float:
+    """Wait until it is; returns how long that took."""
+    return lab.until(f"{CLUSTER} is well and balanced", lambda: is_well(lab), seconds)

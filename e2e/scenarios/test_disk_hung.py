@@ -1,0 +1,104 @@
+"""A disk hangs: Kafka itself never notices, and nobody can write to what it leads. The broker has to go."""
+
+import pytest
+
+from e2e.scenarios.conftest import Machine
+from e2e.scenarios.lab import CLUSTER, Lab, pause
+from e2e.scenarios.load import Topic, load
+from e2e.scenarios.slot import Slot, assert_spread, choose, conclude, dies, replace
+from e2e.scenarios.stand import Kind, Stand, until_well
+from e2e.scenarios.timeline import Timeline
+
+pytestmark = pytest.mark.e2e
+
+PATIENT = Kind(3)
+IMPATIENT = Kind(6, grace=30)
+
+
+def _processes(lab: Lab, machine: Machine, slot: Slot) -> int:
+    """Kafka processes of brokers on a broker's node; one that waits for a disk cannot be killed and still counts."""
+    node = lab.the("kafkabroker", slot.owner)["spec"]["node"]
+    script = "grep -l kafka.Kafka /proc/[0-9]*/cmdline 2>/dev/null | cut -d/ -f3 | while read p; do "
+    script += (
+        "tr '\\0' '\\n' < /proc/$p/environ 2>/dev/null | grep -q broker && echo $p; done | sort -u | wc -l"
+    )
+    return int(machine.run(node, "sh", "-c", script))
+
+
+def test_without_spindle_nobody_can_write_until_it_answers(
+    stand: Stand, machine: Machine, spindle_image: str
+) -> None:
+    lab = stand.get(PATIENT)
+    with Timeline(lab) as timeline, load(lab, spindle_image, Topic("baseline", 12)) as running:
+        slot = choose(lab, running)
+        lab.patch("kafkacluster", CLUSTER, {"spec": {"paused": True}})
+        froze = dies(timeline, machine, slot, "freeze")
+        pause(60)
+        assert running.silent()
+        timeline.mark("thawed")
+        machine.disk("heal", slot.volume)
+        running.until_all_writable()
+        report = running.finish()
+        lab.patch("kafkacluster", CLUSTER, {"spec": {"paused": False}})
+        until_well(lab)
+    print(f"without Spindle silent for {report.silent_until(froze)}; {report.summary(froze)}")
+    assert not report.lost
+
+
+@pytest.mark.parametrize("how", ["freeze", "hang"])
+def test_its_broker_is_fenced_and_comes_back_when_it_answers(
+    stand: Stand, machine: Machine, spindle_image: str, how: str
+) -> None:
+    lab = stand.get(PATIENT)
+    with Timeline(lab) as timeline, load(lab, spindle_image, Topic(f"fenced{how}", 12)) as running:
+        slot = choose(lab, running)
+        froze = dies(timeline, machine, slot, how)
+        timeline.until("verdict", "^Failed Hung", slot.subject, since=froze)
+        timeline.until("pod", "being deleted", slot.owner, since=froze)
+        lab.until("all can be written to", lambda: not running.silent(), 90)
+        assert _processes(lab, machine, slot) <= 1
+        timeline.mark("it answers again")
+        machine.disk("heal", slot.volume)
+        until_well(lab)
+        timeline.mark("well again")
+        assert _processes(lab, machine, slot) == 1
+        assert slot.spec()["directoryId"] == slot.directory_id
+        assert_spread(running)
+        report = conclude(running, timeline, froze)
+    assert max(report.silent_until(froze).values(), default=0) < 60
+
+
+def test_past_the_grace_time_its_broker_counts_as_lost(
+    stand: Stand, machine: Machine, spindle_image: str
+) -> None:
+    lab = stand.get(IMPATIENT)
+    with Timeline(lab) as timeline, load(lab, spindle_image, Topic("lost", 12)) as running:
+        slot = choose(lab, running)
+        froze = dies(timeline, machine, slot, "freeze")
+        timeline.until("pod", "being deleted", slot.owner, since=froze)
+
+        def moved_away() -> bool:
+            return slot.broker not in {r.broker for r in running.placement()} and not running.silent()
+
+        lab.until("its replicas are elsewhere", moved_away, 240)
+        timeline.mark("thawed")
+        machine.disk("heal", slot.volume)
+        until_well(lab)
+        timeline.mark("well again")
+        assert _processes(lab, machine, slot) == 1
+        conclude(running, timeline, froze)
+
+
+def test_a_hung_disk_that_is_replaced(stand: Stand, machine: Machine, spindle_image: str) -> None:
+    lab = stand.get(PATIENT)
+    with Timeline(lab) as timeline, load(lab, spindle_image, Topic("pulled", 12)) as running:
+        slot = choose(lab, running)
+        froze = dies(timeline, machine, slot, "hang")
+        timeline.until("pod", "being deleted", slot.owner, since=froze)
+        timeline.mark("its cable is pulled: it answers with errors from now on")
+        machine.disk("error", slot.volume)
+        timeline.until("pod", "Ready", slot.owner, since=froze + 30, seconds=240)
+        machine.disk("heal", slot.volume)
+        replace(timeline, machine, slot)
+        assert_spread(running)
+        conclude(running, timeline, froze)

@@ -1,0 +1,86 @@
+"""The last copy of a partition was on a disk that somebody replaced (rule 1): refused by name, and two ways out."""
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from e2e.scenarios.conftest import Machine
+from e2e.scenarios.lab import Lab
+from e2e.scenarios.load import Load, Topic, load
+from e2e.scenarios.slot import Slot, choose, conclude, dies, slots
+from e2e.scenarios.stand import Kind, Stand, until_well
+from e2e.scenarios.timeline import Timeline
+
+pytestmark = pytest.mark.e2e
+
+THREE = Kind(3)
+
+
+@contextmanager
+def _replaced_last_copy(
+    lab: Lab, machine: Machine, image: str, name: str
+) -> Iterator[tuple[Load, Timeline, Slot, float, int]]:
+    """One of two copies is away while the other one's disk, which alone has the latest records, dies and is replaced.
+
+    Yields:
+        the load, the timeline, the disk, when it died, and the serial number of the old disk.
+    """
+    with (
+        Timeline(lab) as timeline,
+        load(lab, image, Topic(name, partitions=1, replicas=2, min_isr=1)) as running,
+    ):
+        slot = choose(lab, running)
+        other = next(r.broker for r in running.placement() if r.broker != slot.broker)
+        follower = next(s for (broker, _), s in slots(lab).items() if broker == other).owner
+        running.until_more(100)
+        timeline.mark(f"{follower} is stopped")
+        lab.spindle("stop", follower, "-n", lab.namespace)
+        lab.until("it is stopped", lambda: lab.get("pod", follower) is None, 120)
+        running.until_more(100)
+        serial = machine.serial(slot.volume)
+        died = dies(timeline, machine, slot)
+        timeline.until("condition", f"^True.*{name}-0", "DataAtRisk", since=died)
+        timeline.mark(f"{follower} is started")
+        lab.spindle("start", follower, "-n", lab.namespace)
+        lab.until("it runs", lambda: lab.the("kafkabroker", follower)["status"]["state"] == "Running", 180)
+        timeline.mark("the disk is replaced by a blank one")
+        machine.new_disk(slot.volume, keep=True)
+        yield running, timeline, slot, died, serial
+
+
+def test_the_old_disk_comes_back(stand: Stand, machine: Machine, spindle_image: str) -> None:
+    lab = stand.get(THREE)
+    with _replaced_last_copy(lab, machine, spindle_image, "kept") as (running, timeline, slot, died, serial):
+        entry = lab.until_waiting("LastCopy", 180)
+        print(entry)
+        assert "kept-0" in entry["message"]
+        assert slot.spec()["directoryId"] == slot.directory_id
+        timeline.mark("the old disk is put back")
+        machine.old_disk(slot.volume, serial)
+        until_well(lab)
+        running.until_all_writable()
+        conclude(running, timeline, died)
+        running.drop(running.topics[0])
+
+
+def test_the_loss_is_accepted(stand: Stand, machine: Machine, spindle_image: str) -> None:
+    lab = stand.get(THREE)
+    with _replaced_last_copy(lab, machine, spindle_image, "given") as (running, timeline, slot, died, _):
+        lab.until_waiting("LastCopy", 180)
+        message = lab.condition("DataAtRisk")["message"]
+        token = re.search(r"[A-Za-z0-9_-]{22}:[0-9a-f]{8,64}", message)
+        assert token, message
+        timeline.mark(f"acceptLoss: {token[0]}")
+        slot.wish(acceptLoss=token[0])
+        running.until_all_writable(240)
+        slot.wish()
+        until_well(lab)
+        report = running.finish()
+        timeline.add_kafka(running.lines())
+        print(timeline.table(), report.summary(died))
+        (line,) = report.partitions.values()
+        # What the follower had when it was stopped is still there; of what came later nothing could be kept.
+        assert min(line["lostNumbers"], default=10**9) >= 100
+        running.drop(running.topics[0])

@@ -1,0 +1,124 @@
+"""What becomes of a disk that is not simply dead: read-only, full, back again, missing, exchanged, or now this, now that."""
+
+import pytest
+
+from e2e.scenarios.conftest import Machine
+from e2e.scenarios.lab import pause
+from e2e.scenarios.load import Topic, load
+from e2e.scenarios.slot import assert_spread, choose, conclude, dies, replace, until_evacuated
+from e2e.scenarios.stand import Kind, Stand, until_well
+from e2e.scenarios.timeline import Timeline
+
+pytestmark = pytest.mark.e2e
+
+THREE = Kind(3)
+EXT4 = Kind(3, "ext4")
+
+
+def test_a_read_only_disk_is_evacuated(stand: Stand, machine: Machine, spindle_image: str) -> None:
+    lab = stand.get(EXT4)
+    with Timeline(lab) as timeline, load(lab, spindle_image, Topic("readonly", 12)) as running:
+        slot = choose(lab, running)
+        died = dies(timeline, machine, slot, "read_only")
+        timeline.until("verdict", "^Failed ReadOnly", slot.subject, since=died)
+        until_evacuated(timeline, died, slot)
+        replace(timeline, machine, slot)
+        assert_spread(running)
+        conclude(running, timeline, died)
+
+
+def test_a_full_disk_is_used_again_when_it_has_room(
+    stand: Stand, machine: Machine, spindle_image: str
+) -> None:
+    lab = stand.get(THREE)
+    with Timeline(lab) as timeline, load(lab, spindle_image, Topic("full", 12), rate=20) as running:
+        slot = choose(lab, running)
+        filled = timeline.mark(f"{slot.subject} is filled to the brim")
+        machine.disk("fill", slot.volume, 100)
+        timeline.until("condition", "^False", "DisksHealthy", since=filled, seconds=120)
+        timeline.mark("room again")
+        machine.disk("heal", slot.volume)
+        until_well(lab)
+        timeline.mark("well again")
+        assert slot.spec()["directoryId"] == slot.directory_id or slot.retired()
+        assert_spread(running)
+        conclude(running, timeline, filled)
+
+
+def test_an_evacuated_disk_that_is_put_back_is_foreign(
+    stand: Stand, machine: Machine, spindle_image: str
+) -> None:
+    lab = stand.get(THREE)
+    with Timeline(lab) as timeline, load(lab, spindle_image, Topic("putback", 12)) as running:
+        slot = choose(lab, running)
+        serial = machine.serial(slot.volume)
+        died = dies(timeline, machine, slot)
+        until_evacuated(timeline, died, slot)
+        timeline.mark("the same disk is put back")
+        machine.old_disk(slot.volume, serial)
+        timeline.until("verdict", r"\(foreign\)", slot.subject, since=died)
+        pause(30)
+        assert slot.spec()["mode"] != "Active"
+        assert not [r for r in running.placement() if (r.broker, r.disk) == (slot.broker, slot.disk)]
+        replace(timeline, machine, slot)
+        assert_spread(running)
+        conclude(running, timeline, died)
+
+
+@pytest.mark.parametrize("restart", [False, True], ids=["alive", "restarted"])
+def test_a_disk_that_is_not_mounted_gets_no_data(
+    stand: Stand, machine: Machine, spindle_image: str, restart: bool
+) -> None:
+    lab = stand.get(THREE)
+    topic = "unmounted" + "again" * restart
+    with Timeline(lab) as timeline, load(lab, spindle_image, Topic(topic, 12)) as running:
+        slot = choose(lab, running)
+        node, path = lab.the("kafkabroker", slot.owner)["spec"]["node"], slot.status()["path"]
+        pulled = dies(timeline, machine, slot, "pull")
+        if restart:
+            lab.kubectl("delete", "pod", slot.owner, "--wait=false")
+        timeline.until("verdict", "^Missing", slot.subject, since=pulled)
+        timeline.until("condition", "^False", "DisksHealthy", since=pulled)
+        pause(45)
+        running.until_more()
+        assert machine.run(node, "find", path) == f"{path}\n", "something was written below the mount point"
+        timeline.mark("mounted again")
+        machine.disk("put", slot.volume)
+        until_well(lab)
+        timeline.mark("well again")
+        assert machine.run(node, "mountpoint", path)
+        assert_spread(running)
+        conclude(running, timeline, pulled)
+
+
+def test_a_disk_that_was_exchanged_under_kafka(stand: Stand, machine: Machine, spindle_image: str) -> None:
+    lab = stand.get(THREE)
+    with Timeline(lab) as timeline, load(lab, spindle_image, Topic("exchanged", 12)) as running:
+        slot = choose(lab, running)
+        swapped = timeline.mark(f"{slot.subject} is exchanged for a blank one, and Kafka holds the old one")
+        machine.new_disk(slot.volume, keep=True)
+        timeline.until("verdict", "^Swapped", slot.subject, since=swapped)
+        timeline.until("condition", "^False", "DisksHealthy", since=swapped)
+        until_well(lab)
+        timeline.mark("well again")
+        assert_spread(running)
+        conclude(running, timeline, swapped)
+
+
+def test_a_disk_that_flaps_ends_in_one_verdict(stand: Stand, machine: Machine, spindle_image: str) -> None:
+    lab = stand.get(THREE)
+    with Timeline(lab) as timeline, load(lab, spindle_image, Topic("flapping", 12)) as running:
+        slot = choose(lab, running)
+        began = timeline.mark(f"{slot.subject} hangs for 6 s, answers for 6 s, eight times over")
+        for _ in range(8):
+            machine.disk("hang", slot.volume)
+            pause(6)
+            machine.disk("heal", slot.volume)
+            pause(6)
+        timeline.mark("it answers for good")
+        until_well(lab, 900)
+        verdicts = [f for f in timeline.facts(began) if f.kind == "verdict" and f.subject == slot.subject]
+        failed = [fact for fact in verdicts if fact.text.startswith("Failed")]
+        assert len(failed) <= 2, verdicts
+        assert_spread(running)
+        conclude(running, timeline, began)
