@@ -1,0 +1,170 @@
+"""One verdict from all who say something of a disk, and what it calls for."""
+
+from typing import Any
+
+import pytest
+
+from spindle.disks import facts
+from spindle.disks.flock import limit, may_act
+from spindle.disks.health import AGENT, KAFKA, NOBODY, PREFLIGHT, UNKNOWN, Health, Said, health
+from spindle.disks.remedy import MOST_RESTARTS, Patience, Remedy, remedy
+
+NOW = 10_000.0
+GOOD = Said(verdict="Healthy", since=100.0, content="ours", fs_uuid="u", heard=NOW - 5)
+HUNG = Said(verdict="Failed", since=9_990.0, reason="Hung", message="m", content="unknown", heard=NOW - 5)
+SILENT = NOW - 31
+
+
+def silent(said: Said) -> Said:
+    return Said(
+        verdict=said.verdict, since=said.since, reason=said.reason, content=said.content, heard=SILENT
+    )
+
+
+def merged(said: Said | None, kafka_error: int | None, **more: Any) -> Health:
+    return health(**{"now": NOW, "mode": facts.ACTIVE, "said": said, "kafka_error": kafka_error, **more})
+
+
+@pytest.mark.parametrize(
+    ("said", "kafka", "verdict", "reason", "source", "fresh"),
+    [
+        pytest.param(GOOD, 0, "Healthy", "", AGENT, True, id="all-well"),
+        pytest.param(GOOD, None, "Healthy", "", AGENT, True, id="kafka-down"),
+        pytest.param(HUNG, 0, "Failed", "Hung", AGENT, True, id="kafka-does-not-notice"),
+        pytest.param(HUNG, 56, "Failed", "Hung", AGENT, True, id="both-say-so"),
+        pytest.param(GOOD, 56, "Failed", "KafkaOffline", KAFKA, True, id="kafka-first"),
+        pytest.param(
+            Said(verdict="Suspect", since=1.0, reason="Full", heard=NOW),
+            56,
+            "Failed",
+            "OfflineFull",
+            KAFKA,
+            True,
+            id="full",
+        ),
+        pytest.param(
+            Said(verdict="Failed", since=1.0, reason="KafkaOffline", heard=NOW),
+            0,
+            "Suspect",
+            "KafkaOffline",
+            KAFKA,
+            True,
+            id="agent-behind",
+        ),
+        pytest.param(silent(GOOD), 0, "Healthy", "", KAFKA, True, id="silent-kafka-online"),
+        pytest.param(silent(GOOD), 56, "Failed", "KafkaOffline", KAFKA, True, id="silent-kafka-offline"),
+        pytest.param(silent(GOOD), None, "Healthy", "", AGENT, False, id="silent-kafka-away"),
+        pytest.param(silent(HUNG), None, "Failed", "Hung", AGENT, False, id="silent-and-hung"),
+        pytest.param(silent(HUNG), 0, "Failed", "Hung", AGENT, False, id="silent-and-hung-kafka-online"),
+        pytest.param(silent(HUNG), 56, "Failed", "KafkaOffline", KAFKA, True, id="silent-and-dead"),
+        pytest.param(None, 0, "Healthy", "", KAFKA, True, id="no-agent"),
+        pytest.param(None, 56, "Failed", "KafkaOffline", KAFKA, True, id="no-agent-offline"),
+        pytest.param(None, None, UNKNOWN, "", NOBODY, False, id="nobody"),
+        pytest.param(None, 31, UNKNOWN, "", NOBODY, False, id="another-error-says-nothing"),
+    ],
+)
+def test_merged(
+    said: Said | None, kafka: int | None, verdict: str, reason: str, source: str, *, fresh: bool
+) -> None:
+    made = merged(said, kafka)
+    assert (made.verdict, made.reason, made.source, made.fresh) == (verdict, reason, source, fresh)
+
+
+@pytest.mark.parametrize(
+    ("state", "verdict", "content"),
+    [
+        pytest.param("ours", "Healthy", "ours", id="ours"),
+        pytest.param("blank", "Healthy", "blank", id="blank"),
+        pytest.param("foreign", "Swapped", "foreign", id="foreign"),
+        pytest.param("not-mounted", "Missing", "unknown", id="missing"),
+        pytest.param("dead", "Failed", "unknown", id="dead"),
+        pytest.param("readonly", "Failed", "unknown", id="readonly"),
+        pytest.param("placeholder", UNKNOWN, "unknown", id="placeholder"),
+    ],
+)
+def test_preflight_speaks_where_nobody_else_does(state: str, verdict: str, content: str) -> None:
+    inspected = {"state": state, "fsUuid": "u", "problem": "p"}
+    made = merged(None, None, inspected=inspected)
+    assert (made.verdict, made.content, made.fs_uuid) == (verdict, content, "u")
+    if verdict != UNKNOWN:
+        assert made.source == PREFLIGHT
+    assert merged(GOOD, None, inspected=inspected).source == AGENT
+
+
+def test_kafka_says_nothing_of_a_placeholder() -> None:
+    assert merged(GOOD, 56, mode=facts.PLACEHOLDER).verdict == "Healthy"
+    assert merged(None, 56, mode=facts.PLACEHOLDER).verdict == UNKNOWN
+    assert merged(None, 56, mode=facts.ABSENT).verdict == UNKNOWN
+
+
+def test_kafkas_word_has_the_age_that_is_on_record() -> None:
+    assert merged(None, 56, bad_since=9_000.0).since == 9_000.0
+    assert merged(None, 56).since == NOW
+    assert merged(HUNG, 56, bad_since=9_000.0).since == HUNG.since
+
+
+def test_only_what_is_fresh_is_sure() -> None:
+    assert merged(HUNG, None).surely_bad
+    assert merged(silent(HUNG), None).bad
+    assert not merged(silent(HUNG), None).surely_bad
+    assert not merged(silent(GOOD), None).well
+    assert merged(GOOD, None).well
+    assert not merged(HUNG, None).well
+
+
+def test_entries_of_the_status_are_read() -> None:
+    entry = {"name": "disk0", "verdict": "Failed", "reason": "Hung", "content": "ours", "fsUuid": "u"}
+    said = Said.parse(entry, 7.0, 9.0)
+    assert said == Said(
+        verdict="Failed", since=7.0, reason="Hung", content="ours", fs_uuid="u", heard=9.0, message=""
+    )
+    assert Said.parse({}, 0.0, None).verdict == UNKNOWN
+
+
+def bad(reason: str, age: float, *, fresh: bool = True) -> Health:
+    return Health(verdict="Failed", reason=reason, since=NOW - age, fresh=fresh)
+
+
+@pytest.mark.parametrize(
+    ("what", "patience", "wanted"),
+    [
+        pytest.param(bad("ProbeError", 0), Patience(agent=True), Remedy.EVACUATE, id="dead"),
+        pytest.param(bad("Hung", 0, fresh=False), Patience(agent=False), Remedy.NOTHING, id="stale"),
+        pytest.param(merged(GOOD, 0), Patience(agent=True), Remedy.NOTHING, id="healthy"),
+        pytest.param(bad("KafkaOffline", 29), Patience(agent=True), Remedy.WAIT, id="wait"),
+        pytest.param(bad("KafkaOffline", 30), Patience(agent=True), Remedy.RESTART, id="restart"),
+        pytest.param(
+            bad("KafkaOffline", 0), Patience(agent=True, restarts=MOST_RESTARTS), Remedy.EVACUATE, id="enough"
+        ),
+        pytest.param(bad("KafkaOffline", 59), Patience(agent=False), Remedy.WAIT, id="unseen-wait"),
+        pytest.param(bad("KafkaOffline", 60), Patience(agent=False), Remedy.EVACUATE, id="unseen"),
+        pytest.param(bad("OfflineFull", 599), Patience(agent=True), Remedy.WAIT, id="full"),
+        pytest.param(bad("OfflineFull", 600), Patience(agent=True), Remedy.EVACUATE, id="full-for-long"),
+    ],
+)
+def test_remedy(what: Health, patience: Patience, wanted: Remedy) -> None:
+    assert remedy(what, NOW, patience) is wanted
+
+
+@pytest.mark.parametrize(
+    ("disks", "share", "most"),
+    [(6, 0.1, 2), (20, 0.1, 2), (30, 0.1, 3), (70, 0.1, 7), (100, 0.29, 29), (100, 0.0, 2), (100, 1.0, 100)],
+)
+def test_limit(disks: int, share: float, most: int) -> None:
+    assert limit(disks, share) == most
+
+
+def test_many_at_once_stop_what_is_automatic() -> None:
+    together = {(0, "disk0"): NOW - 1, (1, "disk0"): NOW - 500, (2, "disk1"): NOW + 3}
+    refusal = may_act(together, 6, NOW)
+    assert refusal is not None
+    assert (refusal.rule, refusal.reason) == (9, "ManyDisksBad")
+    assert refusal.objects == ("0/disk0", "1/disk0", "2/disk1")
+    assert "3 disks of 3 brokers" in refusal.message
+    assert may_act(together, 30, NOW) is None
+    assert may_act(together, 6, NOW + 101) is None
+
+
+def test_all_disks_of_two_brokers_are_no_flock() -> None:
+    together = {(broker, f"disk{n}"): NOW for broker in (0, 1) for n in range(12)}
+    assert may_act(together, 72, NOW, 0.01) is None
