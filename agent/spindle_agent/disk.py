@@ -37,10 +37,15 @@ class Slot:
     fs_uuid: str | None
     mode: str
 
-    @property
-    def watch(self) -> Watch:
+    def watch(self, interval: float) -> Watch:
         """What the worker has to know."""
-        return Watch(path=self.path, node_id=self.broker_id, disk=self.name, directory_id=self.directory_id)
+        return Watch(
+            path=self.path,
+            node_id=self.broker_id,
+            disk=self.name,
+            directory_id=self.directory_id,
+            interval=interval,
+        )
 
 
 class Disk:
@@ -52,6 +57,7 @@ class Disk:
         self._since = ""
         self._started = now
         self._began: float | None = None
+        self.kafka_error: int | None = None  # what the broker says of the log dir; None for nothing lately
         self.probed: Probed | None = None
         self.glanced: Glanced | None = None
         self._found: Found | None = None
@@ -65,7 +71,7 @@ class Disk:
         except (KeyError, ValueError):
             return
         earlier = Judged(verdict, str(entry.get("reason", "")), str(entry.get("message", "")), now)
-        self._watch = classify.resume(self._signals(None, Latency(), now).life, earlier)
+        self._watch = classify.resume(self._signals(Latency(), now).life, earlier)
         self._since = str(entry.get("since", ""))
 
     def changed(self, slot: Slot) -> None:
@@ -92,10 +98,10 @@ class Disk:
 
     # What it comes to
 
-    def assess(self, kafka_error: int | None, latency: Latency, now: float, tuning: Tuning) -> bool:
+    def assess(self, latency: Latency, now: float, tuning: Tuning) -> bool:
         """One round; returns whether the disk should be asked again at once."""
         before = self._watch.judged
-        signals = self._signals(kafka_error, latency, now)
+        signals = self._signals(latency, now)
         made = classify.step(self._watch, signals, now, tuning)
         self._watch = made.watch
         after = self._watch.judged
@@ -112,6 +118,10 @@ class Disk:
     def device(self) -> str | None:
         """``major:minor`` of what is mounted."""
         return self._found.device if self._found is not None else None
+
+    def ready(self, now: float) -> bool:
+        """Whether all that there is to see was seen, or has been waited for long enough."""
+        return (self.glanced is not None and self._found is not None) or now - self._started > _SILENT
 
     def pending(self, now: float) -> float:
         """Seconds for which a write, or the worker's next word, has been waited for; 0 if for neither."""
@@ -150,7 +160,7 @@ class Disk:
         used = round(_STEPS * sizes.used_bytes / sizes.total_bytes) * sizes.total_bytes // _STEPS
         return {"capacityBytes": sizes.total_bytes, "usedBytes": used}
 
-    def _signals(self, kafka_error: int | None, latency: Latency, now: float) -> Signals:
+    def _signals(self, latency: Latency, now: float) -> Signals:
         slot, glanced = self.slot, self.glanced
         found = self._found
         content, reason = self._content()
@@ -165,7 +175,7 @@ class Disk:
             read_only=glanced.readonly if glanced is not None and mounted and not glanced.errno else None,
             probe=self._probe(now),
             latency=latency,
-            kafka_error=kafka_error,
+            kafka_error=self.kafka_error,
             capacity_bytes=glanced.total_bytes or None if glanced is not None else None,
             used_bytes=glanced.used_bytes if glanced is not None and glanced.total_bytes else None,
             content=content,

@@ -19,7 +19,6 @@ from spindle.cluster import names
 log = logging.getLogger(__name__)
 
 APPLY: Final = "application/apply-patch+yaml"
-BROKERS: Final = f"/apis/{names.GROUP}/{names.VERSION}/kafkabrokers"
 _PAGE: Final = "500"
 _TIMEOUT: Final = aiohttp.ClientTimeout(total=10, sock_connect=5)
 _WATCH_SECONDS: Final = 290
@@ -84,19 +83,19 @@ class Kube:
             await self._session.close()
             self._session = None
 
-    async def brokers(self) -> tuple[list[Json], str]:
-        """All KafkaBrokers, and the version from which to watch."""
+    async def brokers(self, namespace: str) -> tuple[list[Json], str]:
+        """All KafkaBrokers of a namespace (of all, if it is empty), and the version from which to watch."""
         found: list[Json] = []
         query = {"limit": _PAGE}
         while True:
-            answer = await self.request("GET", BROKERS, query)
+            answer = await self.request("GET", _brokers(namespace), query)
             found.extend(answer.get("items") or ())
             meta = answer.get("metadata") or {}
             if not meta.get("continue"):
                 return found, str(meta.get("resourceVersion", ""))
             query["continue"] = meta["continue"]
 
-    async def watch_brokers(self, version: str) -> AsyncIterator[Json]:
+    async def watch_brokers(self, namespace: str, version: str) -> AsyncIterator[Json]:
         """Events since a version, until the server ends the watch or falls silent."""
         query = {
             "watch": "true",
@@ -107,7 +106,7 @@ class Kube:
         timeout = aiohttp.ClientTimeout(total=None, sock_connect=5, sock_read=_SILENCE)
         try:
             async with self._connection().get(
-                self._server + BROKERS, params=query, headers=self._headers(), timeout=timeout
+                self._server + _brokers(namespace), params=query, headers=self._headers(), timeout=timeout
             ) as response:
                 if response.status >= 400:
                     self._answer(response.status, response.reason or "", await response.read())
@@ -147,6 +146,13 @@ class Kube:
             if error.status == 404:
                 return None
             raise
+
+    async def cluster(self, namespace: str, name: str) -> Json:
+        """One KafkaCluster."""
+        path = (
+            f"/apis/{names.GROUP}/{names.VERSION}/namespaces/{quote(namespace)}/kafkaclusters/{quote(name)}"
+        )
+        return await self.request("GET", path)
 
     async def _apply(self, path: str, body: Mapping[str, Any]) -> Json:
         query = {"fieldManager": names.FIELD_MANAGER_AGENT, "force": "true"}
@@ -209,6 +215,11 @@ class Kube:
 
 
 _LABELS: Final = {names.LABEL_MANAGED_BY: names.MANAGED_BY}
+
+
+def _brokers(namespace: str) -> str:
+    within = f"/namespaces/{quote(namespace)}" if namespace else ""
+    return f"/apis/{names.GROUP}/{names.VERSION}{within}/kafkabrokers"
 
 
 def _event(line: bytes) -> Json:

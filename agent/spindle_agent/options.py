@@ -18,7 +18,8 @@ class Options:
 
     Attributes:
         node: name of the Kubernetes node.
-        namespace: the agent's own, where its Lease and its Secrets are.
+        namespaces: whose brokers to look after; empty for all.
+        own_namespace: the agent's, where its Lease and its Secrets are.
         roots: folders below which volumes are looked at; others are left out.
         prefix: folder under which the node's paths appear in this container; empty where they are the same.
         api_server: its URL; empty for the cluster that this pod runs in.
@@ -29,7 +30,8 @@ class Options:
     """
 
     node: str
-    namespace: str
+    namespaces: tuple[str, ...]
+    own_namespace: str
     roots: tuple[str, ...]
     prefix: str
     api_server: str
@@ -63,6 +65,12 @@ def parse(arguments: list[str]) -> Options:
     )
     parser.add_argument(
         "--namespace",
+        action="append",
+        default=[name for name in env.get("SPINDLE_NAMESPACES", "").split(",") if name] or None,
+        help="look after the brokers of this namespace only; may be given more than once (SPINDLE_NAMESPACES)",
+    )
+    parser.add_argument(
+        "--own-namespace",
         default=_own_namespace(),
         help="where the Lease and the Secrets are (POD_NAMESPACE; default: this pod's)",
     )
@@ -88,7 +96,7 @@ def parse(arguments: list[str]) -> Options:
     parser.add_argument(
         "--ca-file", type=Path, default=Path(env.get("SPINDLE_CA_FILE", SERVICE_ACCOUNT / "ca.crt"))
     )
-    parser.add_argument("--port", type=int, default=int(env.get("SPINDLE_PORT", "8081")))
+    parser.add_argument("--port", type=int, default=int(env.get("SPINDLE_PORT", "8080")))
     parser.add_argument(
         "--json-logs", action="store_true", default=env.get("SPINDLE_JSON_LOGS", "").lower() in ("1", "true")
     )
@@ -106,7 +114,8 @@ def parse(arguments: list[str]) -> Options:
     args = parser.parse_args(arguments)
     return Options(
         node=args.node,
-        namespace=args.namespace,
+        namespaces=tuple(args.namespace or ()),
+        own_namespace=args.own_namespace,
         roots=tuple(os.path.normpath(root) for root in args.disk_root or ()),
         prefix=args.host_prefix,
         api_server=args.api_server or _in_cluster(),

@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from spindle_agent.backoff import Backoff
@@ -19,24 +19,29 @@ _EXPIRED: Final = 410
 class Brokers:
     """Watches all KafkaBrokers (the API server cannot select by node) and keeps those of one node."""
 
-    def __init__(self, kube: Kube, node: str, on_change: Callable[[], None]) -> None:
+    def __init__(
+        self, kube: Kube, namespaces: Sequence[str], node: str, on_change: Callable[[], None]
+    ) -> None:
         """Nothing is known yet.
 
         Args:
             kube: the API server.
+            namespaces: where to look; empty for everywhere.
             node: whose brokers to keep.
             on_change: called when what is kept has changed.
         """
         self._kube = kube
+        self._namespaces = tuple(namespaces) or ("",)
         self._node = node
+        self._listed: set[str] = set()
         self._on_change = on_change
         self._reached_at: float | None = None
         self.mine: dict[Name, Json] = {}
 
     @property
     def known(self) -> bool:
-        """Whether the API server was ever asked with success."""
-        return self._reached_at is not None
+        """Whether all that there is was told at least once."""
+        return self._listed == set(self._namespaces)
 
     def silence(self, now: float) -> float | None:
         """Seconds of the monotonic clock since the API server was last heard of; None if never."""
@@ -44,14 +49,19 @@ class Brokers:
 
     async def run(self) -> None:
         """List and watch for ever."""
+        async with asyncio.TaskGroup() as group:
+            for namespace in self._namespaces:
+                group.create_task(self._follow(namespace))
+
+    async def _follow(self, namespace: str) -> None:
         backoff = Backoff()
         version = ""
         while True:
             try:
                 if not version:
-                    version = await self._list()
+                    version = await self._list(namespace)
                     backoff.worked()
-                async for event in self._kube.watch_brokers(version):
+                async for event in self._kube.watch_brokers(namespace, version):
                     version = self._take(event)
                     backoff.worked()
             except ApiError as error:
@@ -62,12 +72,14 @@ class Brokers:
                     log.warning("KafkaBrokers cannot be watched (again in %.1f s): %s", pause, error)
                     await asyncio.sleep(pause)
 
-    async def _list(self) -> str:
-        objects, version = await self._kube.brokers()
+    async def _list(self, namespace: str) -> str:
+        objects, version = await self._kube.brokers(namespace)
         self._reached_at = time.monotonic()
+        elsewhere = {name: obj for name, obj in self.mine.items() if namespace and name[0] != namespace}
         found = {_name(each): _lean(each) for each in objects if self._is_mine(each)}
-        if found != self.mine or not self.known:
-            self.mine = found
+        if elsewhere | found != self.mine or namespace not in self._listed:
+            self.mine = elsewhere | found
+            self._listed.add(namespace)
             self._on_change()
         return version
 

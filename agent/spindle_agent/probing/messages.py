@@ -20,12 +20,14 @@ class Watch:
     Attributes:
         path: of the volume, as this process sees it.
         node_id, disk, directory_id: what the identity file must say before anything is written.
+        interval: seconds between two writes.
     """
 
     path: str
     node_id: int
     disk: str
     directory_id: str
+    interval: float = 2.0
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -27,7 +27,6 @@ from spindle_agent.probing.messages import (
 from spindle_agent.probing.probe import memory, probe
 
 GLANCE_EVERY: Final = 0.5
-PROBE_EVERY: Final = 2.0
 LOOK_EVERY: Final = 30.0  # a whole look even if nothing seems to have changed
 _SIGN_OF_LIFE: Final = 2.0  # a glance that says nothing new is sent as rarely as this
 _LEAST_PAUSE: Final = 0.02
@@ -65,7 +64,7 @@ class _Worker:
             began = time.monotonic()
             self._send(Began(at=began))
             self._send(probe(self._watch, block, back))
-            pause = PROBE_EVERY - (time.monotonic() - began)
+            pause = self._watch.interval - (time.monotonic() - began)
             self._probe_now.wait(max(pause, _LEAST_PAUSE))
             self._probe_now.clear()
 

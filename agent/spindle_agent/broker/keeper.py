@@ -1,0 +1,131 @@
+"""Keeps asking one broker for its log dirs, and has its moves seen to."""
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from spindle_agent.backoff import Backoff
+from spindle_agent.broker.credentials import Credentials
+from spindle_agent.broker.link import Link, LogDir
+from spindle_agent.broker.wire import Access, BrokerError, Wire
+from spindle_agent.kube import ApiError
+from spindle_agent.moves import decide
+from spindle_agent.moves.mover import Mover
+from spindle_agent.options import Options
+
+log = logging.getLogger(__name__)
+
+Name = tuple[str, str]
+
+EVERY: Final = 10.0
+_EVERY_WHILE_MOVING: Final = 2.0
+_UNREADY: Final = 0.5
+_FRESH: Final = 30.0  # seconds for which an answer about a log dir counts
+_TIMEOUT: Final = 5.0
+
+
+class Keeper:
+    """One broker of this node."""
+
+    def __init__(
+        self,
+        name: Name,
+        options: Options,
+        credentials: Credentials,
+        mover: Mover,
+        changed: Callable[[], None],
+    ) -> None:
+        """Nothing is known of the broker yet.
+
+        Args:
+            name: of the KafkaBroker.
+            options: where brokers are reached.
+            credentials: what opens them.
+            mover: of its replicas.
+            changed: called when the broker said something new.
+        """
+        self._name = name
+        self._options = options
+        self._credentials = credentials
+        self._changed = changed
+        self._spec: Mapping[str, Any] = {}
+        self._link: Link | None = None
+        self._wake = asyncio.Event()
+        self._dirs: tuple[LogDir, ...] = ()
+        self._asked_at: float | None = None
+        self._problem = ""
+        self.mover = mover
+
+    def wants(self, spec: Mapping[str, Any]) -> None:
+        """The KafkaBroker's spec as it is now."""
+        keys = ("moves", "throttleBytesPerSecond", "cluster", "id")
+        news = [key for key in keys if spec.get(key) != self._spec.get(key)]
+        self._spec = spec
+        self.mover.wants(decide.wanted(spec))
+        if news:
+            self._wake.set()
+
+    def error_of(self, log_dir: str, now: float) -> int | None:
+        """What the broker says of a log dir: 0 or Kafka's error code; None if it was not asked lately."""
+        if self._asked_at is None or now - self._asked_at > _FRESH:
+            return None
+        return next((each.error for each in self._dirs if each.path == log_dir), None)
+
+    def answered(self, now: float) -> bool:
+        """Whether the broker answered lately."""
+        return self._asked_at is not None and now - self._asked_at <= _FRESH
+
+    async def run(self) -> None:
+        """Ask for ever."""
+        backoff = Backoff(first=1.0, longest=EVERY)
+        try:
+            while True:
+                self._wake.clear()
+                pause = await self._round(backoff)
+                try:
+                    async with asyncio.timeout(pause):
+                        await self._wake.wait()
+                except TimeoutError:
+                    continue
+        finally:
+            if self._link is not None:
+                self._link.close()
+
+    async def _round(self, backoff: Backoff) -> float:
+        """Ask once; returns the seconds until the next time."""
+        try:
+            link = await self._connected()
+            self._dirs = await link.log_dirs()
+            self._asked_at = time.monotonic()
+            self._changed()
+            await self.mover.step(link, self._dirs, self._spec.get("throttleBytesPerSecond"), self._changed)
+        except (BrokerError, ApiError, LookupError) as error:
+            if isinstance(error, BrokerError):
+                self._credentials.doubt(self._name[0], str(self._spec.get("cluster")))
+            self._note(str(error))
+            return backoff.failed()
+        self._note("")
+        backoff.worked()
+        if not self.mover.ready:
+            return _UNREADY
+        return _EVERY_WHILE_MOVING if self.mover.busy else EVERY
+
+    async def _connected(self) -> Link:
+        namespace, cluster, broker_id = self._name[0], str(self._spec["cluster"]), int(self._spec["id"])
+        host = self._options.host_of(namespace, cluster, broker_id)
+        access = Access(host, self._options.broker_port, *await self._credentials.of(namespace, cluster))
+        if self._link is None or self._link.wire.access != access:
+            if self._link is not None:
+                self._link.close()
+            self._link = Link(Wire(access, _TIMEOUT), broker_id)
+        return self._link
+
+    def _note(self, problem: str) -> None:
+        """Log what is new: a broker that is down says the same thing many times."""
+        if problem and problem != self._problem:
+            log.info("%s/%s: the broker cannot be asked: %s", *self._name, problem)
+        elif self._problem and not problem:
+            log.info("%s/%s: the broker answers", *self._name)
+        self._problem = problem

@@ -1,0 +1,33 @@
+"""``spindle-agent``: forks the small process that workers come from, then loads the rest of itself."""
+
+import os
+import signal
+import sys
+
+from spindle_agent.probing.nursery import Nursery
+
+
+def main() -> None:
+    """Entry point."""
+    signal.signal(signal.SIGTERM, lambda *_: os._exit(0))  # until the loop runs and takes it over
+    nursery = Nursery.start()
+
+    # Only now: whatever is loaded before is in the memory of every worker.
+    import asyncio  # noqa: PLC0415
+    import logging  # noqa: PLC0415
+
+    from spindle_agent import logs, service  # noqa: PLC0415
+    from spindle_agent.options import parse  # noqa: PLC0415
+
+    options = parse(sys.argv[1:])
+    logs.set_up(as_json=options.json_logs)
+    roots = ", ".join(options.roots) or "no folder: only what Kafka says will be known"
+    logging.getLogger(__name__).info("node %s, disks below %s", options.node, roots)
+    code = asyncio.run(service.run(options, nursery))
+    logging.shutdown()
+    # Threads that still wait (for a name server, say) must not hold up the exit.
+    os._exit(code)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,132 @@
+"""What the agent tells Prometheus, worked out when asked for, so that nothing stays that is gone."""
+
+import time
+from collections.abc import Iterable
+from typing import Final
+
+from prometheus_client import REGISTRY, Histogram, disable_created_metrics
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from spindle.disks.signals import DiskVerdict
+from spindle_agent.disk import Disk
+from spindle_agent.heartbeat import Heartbeat
+from spindle_agent.moves.decide import State
+from spindle_agent.node import Node
+from spindle_agent.probing.pool import Key
+from spindle_agent.publish import Publisher
+from spindle_agent.watch import Brokers
+
+disable_created_metrics()  # type: ignore[no-untyped-call]
+
+_DISK: Final = ("namespace", "broker", "disk")
+
+PROBES: Final = Histogram(
+    "spindle_agent_probe_seconds",
+    "What a probe took: write, flush and read back of one block.",
+    _DISK,
+    buckets=(0.001, 0.005, 0.02, 0.1, 0.5, 2, 10),
+)
+
+
+class NodeState(Collector):
+    """Gauges that mirror what the agent knows."""
+
+    def __init__(self, node: Node, publisher: Publisher, heartbeat: Heartbeat, brokers: Brokers) -> None:
+        self._node = node
+        self._publisher = publisher
+        self._heartbeat = heartbeat
+        self._brokers = brokers
+
+    def describe(self) -> Iterable[Metric]:
+        """Nothing: keeps registration from asking before there is anything to say."""
+        return []
+
+    def collect(self) -> Iterable[Metric]:
+        """Everything."""
+        now = time.monotonic()
+        disks = list(self._node.disks.items())
+        yield self._verdicts(disks)
+        yield from self._figures(disks, now)
+        yield from self._moves()
+        yield from self._agent(now)
+
+    def _verdicts(self, disks: list[tuple[Key, Disk]]) -> Metric:
+        family = GaugeMetricFamily(
+            "spindle_agent_disk_verdict", "1 for the verdict that a disk has.", labels=[*_DISK, "verdict"]
+        )
+        for key, disk in disks:
+            if disk.judged is not None:
+                for verdict in DiskVerdict:
+                    family.add_metric([*key, verdict.value], float(disk.judged.verdict is verdict))
+        return family
+
+    def _figures(self, disks: list[tuple[Key, Disk]], now: float) -> Iterable[Metric]:
+        capacity = GaugeMetricFamily(
+            "spindle_agent_disk_capacity_bytes", "Size of the file system.", labels=_DISK
+        )
+        used = GaugeMetricFamily("spindle_agent_disk_used_bytes", "Bytes of it in use.", labels=_DISK)
+        latency = GaugeMetricFamily(
+            "spindle_agent_disk_request_seconds",
+            "Mean time of a request to the device, lately.",
+            labels=_DISK,
+        )
+        peers = GaugeMetricFamily(
+            "spindle_agent_disk_peers_request_seconds",
+            "The same, median of the node's other disks.",
+            labels=_DISK,
+        )
+        pending = GaugeMetricFamily(
+            "spindle_agent_disk_pending_seconds",
+            "For how long the disk has not answered; 0 if it does.",
+            labels=_DISK,
+        )
+        for key, disk in disks:
+            sizes, took = disk.glanced, self._node.latency_of(disk)
+            if sizes is not None and sizes.total_bytes:
+                capacity.add_metric(key, sizes.total_bytes)
+                used.add_metric(key, sizes.used_bytes)
+            if took.own_ms is not None:
+                latency.add_metric(key, took.own_ms / 1000)
+            if took.peers_ms is not None:
+                peers.add_metric(key, took.peers_ms / 1000)
+            pending.add_metric(key, disk.pending(now))
+        return capacity, used, latency, peers, pending
+
+    def _moves(self) -> Iterable[Metric]:
+        labels = ("namespace", "broker")
+        moves = GaugeMetricFamily(
+            "spindle_agent_moves", "Moves between dirs by state.", labels=[*labels, "state"]
+        )
+        copied = GaugeMetricFamily(
+            "spindle_agent_moves_copied_bytes", "Bytes that the moves under way have copied.", labels=labels
+        )
+        answers = GaugeMetricFamily(
+            "spindle_agent_broker_answers", "1 while the broker tells of its log dirs.", labels=labels
+        )
+        now = time.monotonic()
+        for name, keeper in self._node.brokers():
+            known = list(keeper.mover.moves.values())
+            for state in State:
+                moves.add_metric([*name, state.value], sum(each.state is state for each in known))
+            copied.add_metric(name, sum(each.copied or 0 for each in known if each.state is State.COPYING))
+            answers.add_metric(name, float(keeper.answered(now)))
+        return moves, copied, answers
+
+    def _agent(self, now: float) -> Iterable[Metric]:
+        writes = CounterMetricFamily("spindle_agent_status_writes", "Times that a status was written.")
+        writes.add_metric([], self._publisher.writes)
+        yield writes
+        for name, text, age in (
+            ("heartbeat", "Seconds since the Lease was renewed.", self._heartbeat.age(now)),
+            ("api", "Seconds since the API server was heard of.", self._brokers.silence(now)),
+        ):
+            if age is not None:
+                family = GaugeMetricFamily(f"spindle_agent_{name}_age_seconds", text)
+                family.add_metric([], age)
+                yield family
+
+
+def expose(state: NodeState) -> None:
+    """Register what mirrors the agent's knowledge."""
+    REGISTRY.register(state)

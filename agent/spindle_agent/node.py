@@ -1,0 +1,239 @@
+"""All that the agent looks after on its node, put together: what is on record, what is seen, what is told."""
+
+import asyncio
+import logging
+import time
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from spindle.cluster import names
+from spindle.disks.findings import Tuning
+from spindle.disks.signals import DiskVerdict, Latency, compare
+from spindle_agent.broker.credentials import Credentials
+from spindle_agent.broker.keeper import Keeper
+from spindle_agent.disk import Disk, Slot
+from spindle_agent.moves.mover import Mover
+from spindle_agent.options import Options
+from spindle_agent.probing import diskstats
+from spindle_agent.probing.messages import Report
+from spindle_agent.probing.pool import Key, Pool
+from spindle_agent.publish import Publisher
+from spindle_agent.tunings import Tunings
+
+log = logging.getLogger(__name__)
+
+Name = tuple[str, str]
+Json = dict[str, Any]
+
+TICK: Final = 1.0
+_LATENCY_EVERY: Final = 2.0
+_RETUNE_EVERY: Final = 5.0
+_WAITING: Final = 1.0  # seconds after which a pending write is judged each second
+
+
+class Node:
+    """The brokers and disks of this node. Everything happens in the event loop; nothing here blocks."""
+
+    def __init__(
+        self, options: Options, publisher: Publisher, credentials: Credentials, tunings: Tunings
+    ) -> None:
+        """Nothing to look after yet; ``pool`` is to be set before anything else."""
+        self._options = options
+        self._publisher = publisher
+        self._credentials = credentials
+        self._tunings = tunings
+        self._objects: Mapping[Name, Json] = {}
+        self._keepers: dict[Name, tuple[Keeper, asyncio.Task[None]]] = {}
+        self._latencies = diskstats.Latencies()
+        self._latency: dict[str, Latency] = {}
+        self._latency_at = 0.0
+        self.pool: Pool
+        self.disks: dict[Key, Disk] = {}
+        self.ticked_at = time.monotonic()
+
+    # What is on record
+
+    def sees(self, objects: Mapping[Name, Json]) -> None:
+        """The KafkaBrokers of this node as they are now."""
+        self._objects = objects
+        now = time.monotonic()
+        for name in self._keepers.keys() - objects.keys():
+            self._keepers.pop(name)[1].cancel()
+            self._publisher.forget(name)
+        for name, obj in objects.items():
+            observed = (obj.get("status") or {}).get("observed")
+            self._publisher.see(name, observed)
+            if name not in self._keepers:
+                self._keepers[name] = self._keep(name, observed or {})
+            self._keepers[name][0].wants(obj["spec"])
+        self._set_disks(now)
+        for name in objects:
+            self.tell(name)
+
+    def _keep(self, name: Name, observed: Json) -> tuple[Keeper, "asyncio.Task[None]"]:
+        mover = Mover("/".join(name), observed, lambda: self._publisher.written(name))
+        keeper = Keeper(name, self._options, self._credentials, mover, lambda: self._kafka_said(name))
+        task = asyncio.get_running_loop().create_task(keeper.run(), name=f"broker {name[1]}")
+        return keeper, task
+
+    def _set_disks(self, now: float) -> None:
+        slots = {
+            (*name, slot.name): slot
+            for name, obj in self._objects.items()
+            for slot in slots_of(obj, self._options)
+        }
+        for key in self.disks.keys() - slots.keys():
+            del self.disks[key]
+        watches = {}
+        for key, slot in slots.items():
+            disk = self.disks.get(key)
+            if disk is None:
+                disk = self.disks[key] = Disk(slot, now)
+                entry = _observed_disk(self._objects[key[:2]], slot.name)
+                if entry is not None:
+                    disk.resume(entry, now)
+            else:
+                disk.changed(slot)
+            watches[key] = slot.watch(self._tuning(key[:2]).interval)
+        self.pool.set(watches)
+
+    # What is seen
+
+    def take(self, key: Key, report: Report) -> None:
+        """A worker's report."""
+        disk = self.disks.get(key)
+        if disk is not None and disk.take(report):
+            self._assess(key, disk)
+
+    def worker_started(self, key: Key) -> None:
+        """Reports of a disk are from another worker from now on."""
+        disk = self.disks.get(key)
+        if disk is not None:
+            disk.started(time.monotonic())
+
+    def _kafka_said(self, name: Name) -> None:
+        """The broker told of its log dirs, or a move went on."""
+        keeper, now = self._keepers[name][0], time.monotonic()
+        for key, disk in self._disks_of(name):
+            said = keeper.error_of(disk.slot.log_dir, now)
+            if said != disk.kafka_error:
+                disk.kafka_error = said
+                self._assess(key, disk)
+        self.tell(name)
+
+    def _assess(self, key: Key, disk: Disk) -> None:
+        now = time.monotonic()
+        keeper = self._keepers.get(key[:2])
+        disk.kafka_error = keeper[0].error_of(disk.slot.log_dir, now) if keeper is not None else None
+        before = disk.judged
+        again = disk.assess(self.latency_of(disk), now, self._tuning(key[:2]))
+        if again:
+            self.pool.again(key)
+        after = disk.judged
+        if after is not None and after != before:
+            level = logging.INFO if after.verdict is DiskVerdict.HEALTHY else logging.WARNING
+            log.log(level, "%s: %s %s %s", "/".join(key), after.verdict, after.reason, after.message)
+        self.tell(key[:2])
+
+    # What is told
+
+    def tell(self, name: Name) -> None:
+        """Offer a broker's status to be written, once all of its disks were seen."""
+        now = time.monotonic()
+        disks = [disk for _, disk in self._disks_of(name)]
+        if name not in self._keepers or not all(disk.ready(now) for disk in disks):
+            return
+        entries = [entry for disk in disks if (entry := disk.entry(self.latency_of(disk))) is not None]
+        observed = {
+            "node": self._options.node,
+            "disks": sorted(entries, key=lambda entry: str(entry["name"])),
+            **self._keepers[name][0].mover.fields(),
+        }
+        self._publisher.offer(name, observed)
+
+    # The clock
+
+    async def run(self) -> None:
+        """See to what only time brings about."""
+        while True:
+            now = self.ticked_at = time.monotonic()
+            if now - self._latency_at >= _LATENCY_EVERY:
+                self._measure(now)
+            for key, disk in list(self.disks.items()):
+                if disk.pending(now) > _WAITING:
+                    self._assess(key, disk)
+            self.pool.replace_stuck(now)
+            await asyncio.sleep(TICK)
+
+    async def follow_tunings(self) -> None:
+        """Keep up with how the clusters want their disks to be watched."""
+        while True:
+            await self._retune()
+            await asyncio.sleep(_RETUNE_EVERY)
+
+    def _measure(self, now: float) -> None:
+        self._latency_at = now
+        devices = {disk.device for disk in self.disks.values() if disk.device is not None}
+        try:
+            self._latencies.add(now, diskstats.read(), devices)
+        except (OSError, ValueError) as error:
+            log.warning("the devices' counters cannot be read: %s", error)
+            return
+        slow = {
+            disk.device
+            for disk in self.disks.values()
+            if disk.device is not None and disk.judged is not None and disk.judged.verdict is DiskVerdict.SLOW
+        }
+        self._latency = compare({device: self._latencies.of(device) for device in devices}, slow)
+
+    async def _retune(self) -> None:
+        clusters = {(name[0], str(obj["spec"].get("cluster"))) for name, obj in self._objects.items()}
+        changed = [await self._tunings.refresh(*cluster) for cluster in sorted(clusters)]
+        if any(changed):
+            self._set_disks(time.monotonic())
+
+    # What others ask
+
+    def latency_of(self, disk: Disk) -> Latency:
+        """Of the device below a disk."""
+        return self._latency.get(disk.device or "", Latency())
+
+    def brokers(self) -> Iterator[tuple[Name, Keeper]]:
+        """All brokers."""
+        for name, (keeper, _) in self._keepers.items():
+            yield name, keeper
+
+    def _disks_of(self, name: Name) -> list[tuple[Key, Disk]]:
+        return [(key, disk) for key, disk in self.disks.items() if key[:2] == name]
+
+    def _tuning(self, name: Name) -> Tuning:
+        obj = self._objects.get(name)
+        return self._tunings.of(name[0], str(obj["spec"].get("cluster"))) if obj is not None else Tuning()
+
+
+def slots_of(obj: Mapping[str, Any], options: Options) -> list[Slot]:
+    """The disks of a KafkaBroker that can be looked at from here."""
+    spec = obj["spec"]
+    told = {disk["name"]: disk for disk in (obj.get("status") or {}).get("disks") or ()}
+    found = []
+    for disk in spec.get("disks") or ():
+        about = told.get(disk["name"]) or {}
+        path = options.local_path(str(about["path"])) if about.get("path") else None
+        if path is not None:
+            found.append(
+                Slot(
+                    broker_id=int(spec["id"]),
+                    name=disk["name"],
+                    directory_id=disk["directoryId"],
+                    path=path,
+                    log_dir=about.get("logDir") or names.log_dir(disk["name"]),
+                    fs_uuid=disk.get("fsUuid"),
+                    mode=disk.get("mode", "Active"),
+                )
+            )
+    return found
+
+
+def _observed_disk(obj: Mapping[str, Any], disk: str) -> Mapping[str, Any] | None:
+    observed = (obj.get("status") or {}).get("observed") or {}
+    return next((entry for entry in observed.get("disks") or () if entry.get("name") == disk), None)

@@ -1,0 +1,154 @@
+"""Writes ``status.observed``: on change only, at once if it matters, until the API server has it."""
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from spindle_agent.backoff import Backoff
+from spindle_agent.kube import ApiError, Kube
+
+log = logging.getLogger(__name__)
+
+Name = tuple[str, str]
+Observed = dict[str, Any]
+
+_FIGURES: Final = ("capacityBytes", "usedBytes", "latencyMs")
+_PROGRESS: Final = ("bytes", "copied", "lagOffsets")
+FIGURES_EVERY: Final = 60.0
+PROGRESS_EVERY: Final = 5.0
+
+
+def gist(observed: Mapping[str, Any]) -> Observed:
+    """What must be known at once: everything but figures that change all the time."""
+    return {
+        **observed,
+        "disks": [_without(disk, _FIGURES) for disk in observed.get("disks") or ()],
+        "moves": [_without(move, _PROGRESS) for move in observed.get("moves") or ()],
+    }
+
+
+def _without(entry: Mapping[str, Any], fields: tuple[str, ...]) -> Observed:
+    return {key: value for key, value in entry.items() if key not in fields}
+
+
+class Writer:
+    """Keeps one KafkaBroker's ``status.observed`` as it should be."""
+
+    def __init__(
+        self,
+        name: Name,
+        write: Callable[[Observed], Any],
+        stands: Observed | None,
+        on_written: Callable[[], None],
+    ) -> None:
+        """A writer.
+
+        Args:
+            name: of the KafkaBroker.
+            write: a coroutine function that writes, and raises ApiError.
+            stands: what the status holds now, None for nothing.
+            on_written: called after each write.
+        """
+        self._name = name
+        self._write = write
+        self._on_written = on_written
+        self._wanted: Observed | None = None
+        self._wake = asyncio.Event()
+        self._written_at = -FIGURES_EVERY
+        self.written = stands
+
+    def offer(self, observed: Observed) -> None:
+        """This is how it should be from now on."""
+        if observed != self._wanted:
+            self._wanted = observed
+            self._wake.set()
+
+    def lost(self) -> None:
+        """Somebody took away what was written."""
+        self.written = None
+        self._wake.set()
+
+    def due(self, now: float) -> float | None:
+        """Seconds until the next write; None if there is nothing to write."""
+        wanted, written = self._wanted, self.written
+        if wanted is None or wanted == written:
+            return None
+        if written is None or gist(wanted) != gist(written):
+            return 0.0
+        every = PROGRESS_EVERY if wanted.get("moves") != written.get("moves") else FIGURES_EVERY
+        return max(0.0, self._written_at + every - now)
+
+    async def run(self) -> None:
+        """Write for ever, one after the other, always the latest."""
+        backoff = Backoff()
+        while True:
+            self._wake.clear()
+            pause = self.due(time.monotonic())
+            if pause == 0.0:
+                await asyncio.sleep(await self._once(backoff))
+                continue
+            try:
+                async with asyncio.timeout(pause):
+                    await self._wake.wait()
+            except TimeoutError:
+                continue
+
+    async def _once(self, backoff: Backoff) -> float:
+        """Write; returns the seconds to wait before the next attempt."""
+        wanted = self._wanted
+        assert wanted is not None  # noqa: S101 - else nothing would be due
+        try:
+            await self._write(wanted)
+        except ApiError as error:
+            pause = backoff.failed()
+            log.warning("%s/%s: status not written (again in %.1f s): %s", *self._name, pause, error)
+            return pause
+        backoff.worked()
+        self.written = wanted
+        self._written_at = time.monotonic()
+        self._on_written()
+        return 0.0
+
+
+class Publisher:
+    """The writers of all brokers of this node. Offers may come at any time; the API server may be away."""
+
+    def __init__(self, kube: Kube) -> None:
+        self._kube = kube
+        self._writers: dict[Name, tuple[Writer, asyncio.Task[None]]] = {}
+        self.writes = 0
+
+    def see(self, name: Name, observed: Observed | None) -> None:
+        """Take note of what a KafkaBroker's status holds."""
+        known = self._writers.get(name)
+        if known is None:
+
+            async def write(wanted: Observed) -> None:
+                await self._kube.apply_status(*name, wanted)
+
+            writer = Writer(name, write, observed, self._count)
+            task = asyncio.get_running_loop().create_task(writer.run(), name=f"status of {name[1]}")
+            self._writers[name] = writer, task
+        elif observed is None and known[0].written is not None:
+            known[0].lost()
+
+    def offer(self, name: Name, observed: Observed) -> None:
+        """How a KafkaBroker's status should be from now on."""
+        if name in self._writers:
+            self._writers[name][0].offer(observed)
+
+    def written(self, name: Name) -> Observed:
+        """What was surely written last."""
+        known = self._writers.get(name)
+        return (known[0].written or {}) if known is not None else {}
+
+    def forget(self, name: Name) -> None:
+        """A KafkaBroker is none of ours any more."""
+        known = self._writers.pop(name, None)
+        if known is not None:
+            known[1].cancel()
+
+    def _count(self) -> None:
+        self.writes += 1

@@ -1,0 +1,93 @@
+"""The agent as a whole: watch, probe, judge, tell; and leave at once when told to, whatever hangs."""
+
+import asyncio
+import logging
+import signal
+import time
+from typing import Final
+
+from spindle_agent import metrics
+from spindle_agent.broker.credentials import Credentials
+from spindle_agent.heartbeat import Heartbeat
+from spindle_agent.kube import Kube
+from spindle_agent.node import Node
+from spindle_agent.options import Options
+from spindle_agent.probing.messages import Probed, Report
+from spindle_agent.probing.nursery import Nursery
+from spindle_agent.probing.pool import Key, Pool
+from spindle_agent.publish import Publisher
+from spindle_agent.server import application, serve
+from spindle_agent.tunings import Tunings
+from spindle_agent.watch import Brokers
+
+log = logging.getLogger(__name__)
+
+_STUCK: Final = 60.0  # seconds without a turn of the loop's clock after which a restart is the best idea left
+_LEAVING: Final = 1.0
+_STOPPED: Final = 0
+_BROKEN: Final = 1
+
+
+async def run(options: Options, nursery: Nursery) -> int:
+    """Run until told to stop. Returns the exit code."""
+    loop = asyncio.get_running_loop()
+    ended: asyncio.Future[int] = loop.create_future()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, _end, ended, _STOPPED)
+    # Without the process that workers come from nothing can be probed any more; a new agent has a new one.
+    loop.add_reader(nursery.channel, _nursery_ended, loop, nursery, ended)
+
+    kube = Kube(options.api_server, options.token_file, options.ca_file)
+    publisher = Publisher(kube)
+    node = Node(options, publisher, Credentials(kube, options.own_namespace), Tunings(kube))
+    brokers = Brokers(kube, options.namespaces, options.node, lambda: node.sees(brokers.mine))
+    heartbeat = Heartbeat(kube, options.own_namespace, options.node)
+    metrics.expose(metrics.NodeState(node, publisher, heartbeat, brokers))
+
+    def on_report(key: Key, report: Report) -> None:
+        if isinstance(report, Probed) and not report.skipped:
+            metrics.PROBES.labels(*key).observe(report.seconds)
+        node.take(key, report)
+
+    node.pool = Pool(nursery, on_report, node.worker_started)
+
+    def problem() -> str | None:
+        age = time.monotonic() - node.ticked_at
+        return f"the clock has stood still for {age:.0f} s" if age > _STUCK else None
+
+    async with serve(application(problem, lambda: brokers.known), options.port):
+        work = [
+            asyncio.create_task(part, name=name)
+            for name, part in (
+                ("watch", brokers.run()),
+                ("clock", node.run()),
+                ("tunings", node.follow_tunings()),
+                ("lease", heartbeat.run()),
+            )
+        ]
+        for task in work:
+            task.add_done_callback(lambda done: _broken(done, ended))
+        code = await ended
+        node.pool.close()
+        for task in asyncio.all_tasks() - {asyncio.current_task()}:
+            task.cancel()
+        await asyncio.wait([asyncio.create_task(kube.close())], timeout=_LEAVING)
+    return code
+
+
+def _end(ended: "asyncio.Future[int]", code: int) -> None:
+    if not ended.done():
+        ended.set_result(code)
+
+
+def _nursery_ended(loop: asyncio.AbstractEventLoop, nursery: Nursery, ended: "asyncio.Future[int]") -> None:
+    loop.remove_reader(nursery.channel)
+    log.error("the process that workers come from has ended")
+    _end(ended, _BROKEN)
+
+
+def _broken(task: "asyncio.Task[None]", ended: "asyncio.Future[int]") -> None:
+    """None of these ends by itself: if one does, that is a fault of ours, which a restart may mend."""
+    if not task.cancelled() and not ended.done():
+        log.error("%s ended", task.get_name(), exc_info=task.exception())
+        _end(ended, _BROKEN)
