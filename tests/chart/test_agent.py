@@ -118,17 +118,18 @@ def rights(objects: list[dict[str, Any]]) -> set[tuple[str | None, str, str]]:
 
 
 def test_agents_write_where_the_operator_serves_and_read_no_secret_but_their_own(render: Render) -> None:
-    own = "spindle-agents"
-    common: set[tuple[str | None, str, str]]
-    common = {(None, "kafkabrokers", verb) for verb in ("get", "list", "watch")}
-    common |= {(own, "secrets", verb) for verb in ("get", "list", "watch")}
-    common |= {(own, "leases", verb) for verb in ("get", "create", "patch")}
+    own: set[tuple[str | None, str, str]] = {("spindle-agents", "secrets", "get")}
+    own |= {("spindle-agents", "leases", verb) for verb in ("get", "create", "patch")}
 
-    assert rights(render()) == common | {(None, "kafkabrokers/status", "patch")}
-    assert rights(render("watch.namespaces={one,two}")) == common | {
-        ("one", "kafkabrokers/status", "patch"),
-        ("two", "kafkabrokers/status", "patch"),
-    }
+    def work(place: str | None) -> set[tuple[str | None, str, str]]:
+        reads = {(place, "kafkabrokers", verb) for verb in ("get", "list", "watch")}
+        return reads | {(place, "kafkaclusters", "get"), (place, "kafkabrokers/status", "patch")}
+
+    assert rights(render()) == own | work(None)
+    narrow = render("watch.namespaces={one,two}")
+    assert rights(narrow) == own | work("one") | work("two")
+    watched = [arg for arg in container(narrow)["args"] if arg.startswith("--namespace")]
+    assert watched == ["--namespace=one", "--namespace=two"]
     assert rights(render("rbac.create=false")) == set()
 
 

@@ -270,11 +270,15 @@ def test_an_agent_keeps_only_its_own_lease(agent: client.ApiClient, unbound: cli
     assert "the token names no node" in renew(unbound, "node1")
 
 
-def test_it_reads_the_secrets_of_its_namespace_and_no_others(agent: client.ApiClient) -> None:
+def test_it_reads_the_secrets_of_its_namespace_and_no_others(
+    server: ApiServer, agent: client.ApiClient
+) -> None:
     secrets = client.CoreV1Api(agent)
 
-    assert secrets.list_namespaced_secret(AGENTS).items == []
+    name = names.agent_secret("default", "demo")
+    server.kubectl("create", "secret", "generic", name, "--namespace", AGENTS)
+    assert secrets.read_namespaced_secret(name, AGENTS).kind == "Secret"
     for namespace in ("default", "system"):
         with pytest.raises(ApiException) as caught:
-            secrets.list_namespaced_secret(namespace)
+            secrets.read_namespaced_secret("demo-operator", namespace)
         assert caught.value.status == 403

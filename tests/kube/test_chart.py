@@ -141,12 +141,17 @@ def test_the_rights_end_where_they_should(
 @pytest.mark.parametrize(
     ("verb", "resource", "namespace", "allowed"),
     [
-        pytest.param("watch", "kafkabrokers.spindle.dev", None, True, id="sees brokers"),
+        pytest.param("watch", "kafkabrokers.spindle.dev", "one", True, id="sees brokers"),
+        pytest.param("watch", "kafkabrokers.spindle.dev", None, False, id="where Spindle serves"),
+        pytest.param("get", "kafkaclusters.spindle.dev", "one", True, id="how disks are to be probed"),
         pytest.param("patch", "kafkabrokers.spindle.dev/status", "one", True, id="reports"),
-        pytest.param("patch", "kafkabrokers.spindle.dev/status", "default", False, id="where Spindle serves"),
+        pytest.param(
+            "patch", "kafkabrokers.spindle.dev/status", "default", False, id="only where Spindle serves"
+        ),
         pytest.param("patch", "kafkabrokers.spindle.dev", "one", False, id="changes no spec"),
         pytest.param("patch", "kafkaclusters.spindle.dev/status", "one", False, id="no cluster's status"),
-        pytest.param("list", "secrets", "spindle-agents", True, id="its certificates"),
+        pytest.param("get", "secrets", "spindle-agents", True, id="its certificates"),
+        pytest.param("list", "secrets", "spindle-agents", False, id="by name"),
         pytest.param("patch", "secrets", "spindle-agents", False, id="changes none"),
         pytest.param("get", "secrets", "one", False, id="no secrets of clusters"),
         pytest.param("patch", "leases.coordination.k8s.io", "spindle-agents", True, id="its heartbeat"),

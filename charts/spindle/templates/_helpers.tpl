@@ -55,8 +55,17 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- end -}}
 
-{{/* What the agents write; the admission policy narrows it to status.observed of the brokers on their nodes. */}}
+{{/*
+What the agents do inside a namespace that is looked after: of clusters they want to know how disks are to be probed. What
+they write the admission policy narrows to status.observed of the brokers on their nodes.
+*/}}
 {{- define "spindle.agentRules" -}}
+- apiGroups: [spindle.dev]
+  resources: [kafkaclusters]
+  verbs: [get]
+- apiGroups: [spindle.dev]
+  resources: [kafkabrokers]
+  verbs: [get, list, watch]
 - apiGroups: [spindle.dev]
   resources: [kafkabrokers/status]
   verbs: [patch]
