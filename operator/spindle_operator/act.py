@@ -1,7 +1,8 @@
 """Carry out a plan's actions, in order. Each one is guarded, so that whoever else writes at the same time is respected.
 
 A failed ``MarkDown``, ``Create``, ``Patch`` or ``IssueCa`` ends the pass's actions: what follows may rest on it (an
-eviction on its mark, a withdrawn mark on the changed pod). Other failures are noted and the rest goes on.
+eviction on its mark, a withdrawn mark on the changed pod). So do failed orders about replicas: a reassignment rests on its
+throttle and on the dir that was chosen before. Other failures are noted and the rest goes on.
 """
 
 import asyncio
@@ -21,12 +22,16 @@ from spindle.reconcile.actions import (
     Create,
     Delete,
     ElectPreferred,
+    ElectUnclean,
     Evict,
     GrantAdmin,
     IssueCa,
     IssueCertificate,
     MarkDown,
     Patch,
+    PlaceReplicas,
+    Reassign,
+    SetConfigs,
     SetPodCondition,
 )
 from spindle_operator import ca, metrics
@@ -44,7 +49,7 @@ CONFLICT: Final = (
 REFUSED: Final = "refused"  # a disruption budget, a quota or the API server's rules forbid it
 FAILED: Final = "failed"
 
-_ENDS_PASS: Final = (Create, MarkDown, Patch, IssueCa)
+_ENDS_PASS: Final = (Create, MarkDown, Patch, IssueCa, PlaceReplicas, Reassign, SetConfigs, ElectUnclean)
 _CA_KEYS: Final = ("ca.crt", "ca.key")
 
 
@@ -138,9 +143,7 @@ class Actor:
             case SetPodCondition():
                 await self._set_pod_condition(action)
             case Delete():
-                await self._kube.delete(
-                    KINDS[action.kind], action.namespace or self._namespace, action.name, action.uid
-                )
+                await self._delete(action)
             case MarkDown():
                 await self._mark_down(action)
             case Evict():
@@ -154,12 +157,36 @@ class Actor:
                 await self._issue_ca(action)
             case IssueCertificate():
                 await self._issue_certificate(action)
+            case _:
+                await self._tell_kafka(action)
+
+    async def _tell_kafka(self, action: Action) -> None:
+        match action:
             case GrantAdmin():
                 await self._gate.grant_admin()
             case ElectPreferred():
-                await self._gate.elect_preferred(action.partitions)
+                await self._gate.elect(action.partitions)
+            case ElectUnclean():
+                await self._gate.elect(action.partitions, unclean=True)
+            case PlaceReplicas():
+                await self._gate.place(action.broker, action.placements)
+            case Reassign():
+                await self._gate.reassign(action.assignments)
+            case SetConfigs():
+                await self._gate.set_configs(action.target, action.name, action.values)
             case _:
                 raise ValueError(f"no way to carry out {type(action).__name__}")
+
+    async def _delete(self, action: Delete) -> None:
+        if action.grace_seconds == 0:
+            raise ValueError("a pod is never deleted without any grace: its successor could start beside it")
+        await self._kube.delete(
+            KINDS[action.kind],
+            action.namespace or self._namespace,
+            action.name,
+            action.uid,
+            grace_seconds=action.grace_seconds,
+        )
 
     async def _create(self, obj: Mapping[str, Any]) -> None:
         try:
@@ -281,9 +308,24 @@ def describe(action: Action) -> str:
             return f"make the CA {action.secret}"
         case IssueCertificate():
             return f"issue the certificate {action.metadata['name']}"
+        case _:
+            return _describe_order(action)
+
+
+def _describe_order(action: Action) -> str:
+    """The same for what is asked of Kafka."""
+    match action:
         case GrantAdmin():
             return "give the admin its ACLs"
         case ElectPreferred():
             return f"elect preferred leaders of {len(action.partitions)} partitions"
+        case ElectUnclean():
+            return f"elect leaders uncleanly for {len(action.partitions)} partitions"
+        case PlaceReplicas():
+            return f"choose dirs for {len(action.placements)} replicas on broker {action.broker}"
+        case Reassign():
+            return f"reassign {len(action.assignments)} partitions"
+        case SetConfigs():
+            return f"set {', '.join(sorted(action.values))} of {action.target} {action.name}"
         case _:
-            return kind
+            return type(action).__name__

@@ -2,7 +2,7 @@
 
 import base64
 import uuid
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any, Final
 
 from kafka.errors import for_code
@@ -12,6 +12,8 @@ from spindle.cluster.view import LogDir, Partition, Quorum, Voter
 # A voter whose last caught-up fetch is older than this, on the leader's clock, has stopped following: followers fetch
 # at least every half second, and the leader itself writes a record as often.
 _CAUGHT_UP_MS: Final = 3000
+# ConfigSource of DescribeConfigs: DYNAMIC_TOPIC_CONFIG, DYNAMIC_BROKER_CONFIG (of one broker).
+_SET_ON_IT: Final = frozenset({1, 2})
 
 
 def expect(code: int, message: str | None) -> None:
@@ -111,6 +113,24 @@ def _read_log_dir(result: Any) -> LogDir:
         replicas=replicas,
         futures=futures,
     )
+
+
+def read_settings(result: Any, keys: Collection[str]) -> dict[str, str]:
+    """Of a DescribeConfigs result, the keys that are set dynamically on that very topic or broker."""
+    return {
+        config.name: config.value
+        for config in result.configs
+        if config.name in keys and config.config_source in _SET_ON_IT and config.value
+    }
+
+
+def failures(results: Iterable[tuple[str, int, str | None]], fine: Collection[int] = ()) -> list[str]:
+    """What Kafka turned down, in words: of each (name, error code, message) whose code is neither zero nor a fine one."""
+    return [
+        f"{name}: {for_code(code).__name__}" + (f" ({message})" if message else "")
+        for name, code, message in results
+        if code and code not in fine
+    ]
 
 
 def _size(value: int | None) -> int | None:

@@ -5,15 +5,16 @@ import concurrent.futures
 import contextlib
 import logging
 import ssl
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Final, TypeVar
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Final, Literal, TypeVar
 
 from kafka.errors import KafkaError
 
 from spindle.cluster import names
 from spindle.cluster.view import KafkaView
-from spindle_operator import metrics
-from spindle_operator.kafka import Access, Link, sentence, tls_context
+from spindle_operator import metrics, orders
+from spindle_operator.connection import Access, sentence, tls_context
+from spindle_operator.kafka import Link
 
 log = logging.getLogger(__name__)
 
@@ -80,14 +81,33 @@ class KafkaGate:
             self._said = what
             log.info("%s: Kafka %s", self._cluster, what)
 
-    async def grant_admin(self) -> None:
-        """Give the admin principal its ACLs. Raises KafkaError or OSError."""
-        await self._threaded(self._connected().grant_admin)
+    # Orders. All raise KafkaError, OSError or RuntimeError; see `spindle_operator.orders`.
 
-    async def elect_preferred(self, partitions: Iterable[tuple[str, int]]) -> None:
-        """Elect the preferred leaders of these partitions. Raises KafkaError or OSError."""
-        wanted = list(partitions)
-        await self._threaded(lambda: self._connected().elect_preferred(wanted))
+    async def grant_admin(self) -> None:
+        """Give the admin principal its ACLs."""
+        await self._order(orders.grant_admin)
+
+    async def elect(self, partitions: Iterable[tuple[str, int]], *, unclean: bool = False) -> None:
+        """Elect leaders of these partitions, the preferred ones unless told otherwise."""
+        await self._order(lambda link: orders.elect(link, partitions, unclean=unclean))
+
+    async def place(self, broker: int, placements: Iterable[tuple[str, int, str]]) -> None:
+        """Have a broker make these replicas in these dirs."""
+        await self._order(lambda link: orders.place(link, broker, placements))
+
+    async def reassign(self, assignments: Iterable[tuple[str, int, Sequence[int] | None]]) -> None:
+        """Give partitions other replicas, or cancel that."""
+        await self._order(lambda link: orders.reassign(link, assignments))
+
+    async def set_configs(
+        self, kind: Literal["topic", "broker"], name: str, values: Mapping[str, str | None]
+    ) -> None:
+        """Set or delete dynamic configs of a topic or a broker."""
+        await self._order(lambda link: orders.set_configs(link, kind, name, values))
+
+    async def _order(self, order: Callable[[Link], None]) -> None:
+        link = self._connected()
+        await self._threaded(lambda: order(link))
 
     async def close(self) -> None:
         """Forget the connection; the next look makes a new one."""

@@ -192,9 +192,13 @@ class Kube:
             "PATCH", kind.path(namespace, name, subresource), _MANAGER, body, content_type
         )
 
-    async def delete(self, kind: Kind, namespace: str | None, name: str, uid: str) -> None:
-        """Delete one object if it is still the one with this UID."""
-        body = {"kind": "DeleteOptions", "apiVersion": "v1", "preconditions": {"uid": uid}}
+    async def delete(
+        self, kind: Kind, namespace: str | None, name: str, uid: str, *, grace_seconds: int | None = None
+    ) -> None:
+        """Delete one object if it is still the one with this UID; None for the object's own grace period."""
+        body: Json = {"kind": "DeleteOptions", "apiVersion": "v1", "preconditions": {"uid": uid}}
+        if grace_seconds is not None:
+            body["gracePeriodSeconds"] = grace_seconds
         await self.request("DELETE", kind.path(namespace, name), body=body)
 
     async def evict(self, namespace: str, pod: str, uid: str, resource_version: str) -> None:

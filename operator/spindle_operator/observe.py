@@ -14,8 +14,8 @@ from spindle.cluster import names
 from spindle.reconcile.snapshot import Certificate, SecretView, Snapshot
 from spindle.reconcile.steps.security import ANN_GRANTED
 from spindle_operator import agents, ca
+from spindle_operator.connection import Access
 from spindle_operator.gate import KafkaGate
-from spindle_operator.kafka import Access
 from spindle_operator.kinds import (
     BUDGET,
     CLAIM,

@@ -14,7 +14,8 @@ from spindle.cluster.ids import uuid_from_entropy
 from spindle.cluster.layout import METADATA_DISK
 from spindle.cluster.view import KafkaView, Partition
 from spindle.manifests.inputs import ClusterInputs, VoterInputs
-from spindle_operator.kafka import Access, Link, tls_context
+from spindle_operator.connection import Access, tls_context
+from spindle_operator.kafka import Link
 from tests.kafka.certs import Ca
 from tests.kafka.disks import Disk, unmount_all_below
 from tests.kafka.node import Node, Slot, wait_for

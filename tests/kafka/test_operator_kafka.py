@@ -11,8 +11,8 @@ from kafka.errors import KafkaError
 
 from spindle.cluster import names
 from spindle.cluster.view import KafkaView
+from spindle_operator.connection import Access
 from spindle_operator.gate import KafkaGate
-from spindle_operator.kafka import Access
 from tests.kafka.cluster import Cluster
 from tests.kafka.node import wait_for
 
@@ -157,8 +157,8 @@ async def test_preferred_leaders_are_elected(cluster: Cluster, gate: KafkaGate) 
     view, _ = await look(gate, cluster)
     assert view.partitions is not None
     moved = [partition for partition in view.partitions if partition.topic == "t"]
-    await gate.elect_preferred([(partition.topic, partition.index) for partition in moved])
-    await gate.elect_preferred([("t", 0)])
+    await gate.elect([(partition.topic, partition.index) for partition in moved])
+    await gate.elect([("t", 0)])
     wait_for(
         "preferred leaders", lambda: {i: p.leader for i, p in cluster.partitions("t").items()} == {0: 0, 1: 1}
     )

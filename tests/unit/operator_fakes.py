@@ -51,8 +51,11 @@ class FakeKube(Kube):
         standing = self.objects.get(kind.path(namespace, name), {})
         return {**standing, "metadata": {**standing.get("metadata", {}), **answer["metadata"]}}
 
-    async def delete(self, kind: Kind, namespace: str | None, name: str, uid: str) -> None:
-        self._call("delete", name, {"uid": uid})
+    async def delete(
+        self, kind: Kind, namespace: str | None, name: str, uid: str, *, grace_seconds: int | None = None
+    ) -> None:
+        body = {"uid": uid}
+        self._call("delete", name, body if grace_seconds is None else body | {"grace": grace_seconds})
 
     async def evict(self, namespace: str, pod: str, uid: str, resource_version: str) -> None:
         self._call("evict", pod, {"uid": uid, "resourceVersion": resource_version})

@@ -7,10 +7,14 @@ from spindle.reconcile.actions import (
     Create,
     Delete,
     ElectPreferred,
+    ElectUnclean,
     Evict,
     GrantAdmin,
     MarkDown,
     Patch,
+    PlaceReplicas,
+    Reassign,
+    SetConfigs,
     SetPodCondition,
 )
 from spindle_operator.act import CONFLICT, DONE, FAILED, GONE, REFUSED, Actor, LeadershipLostError, describe
@@ -32,8 +36,22 @@ class Gate(KafkaGate):
         if self.error:
             raise self.error
 
-    async def elect_preferred(self, partitions: Any) -> None:
-        self.asked.append(tuple(partitions))
+    async def elect(self, partitions: Any, *, unclean: bool = False) -> None:
+        self.asked.append(("unclean", *partitions) if unclean else tuple(partitions))
+
+    async def place(self, broker: int, placements: Any) -> None:
+        self._asked("place", broker, tuple(placements))
+
+    async def reassign(self, assignments: Any) -> None:
+        self._asked("reassign", tuple(assignments))
+
+    async def set_configs(self, kind: Any, name: str, values: Any) -> None:
+        self._asked("set", kind, name, dict(values))
+
+    def _asked(self, *what: Any) -> None:
+        self.asked.append(what)
+        if self.error:
+            raise self.error
 
 
 def actor(kube: FakeKube, gate: Gate | None = None, leading: Any = lambda: True) -> Actor:
@@ -102,7 +120,7 @@ async def test_a_deletion_goes_to_the_namespace_that_is_named(
 ) -> None:
     kube, places = FakeKube(), []
 
-    async def delete(_kind: Any, namespace: str | None, _name: str, _uid: str) -> None:
+    async def delete(_kind: Any, namespace: str | None, _name: str, _uid: str, **_: Any) -> None:
         places.append(namespace)
 
     monkeypatch.setattr(kube, "delete", delete)
@@ -187,3 +205,42 @@ async def test_nothing_is_written_without_the_lease() -> None:
 def test_descriptions_name_what_they_regard() -> None:
     assert describe(Create(object=POD)) == "Create Pod demo-broker-0"
     assert describe(MarkDown(resource_version="1", entries=())) == "mark as going down: nothing"
+
+
+PLACE = PlaceReplicas(broker=2, placements=(("t", 0, "/d/log"),))
+REASSIGN = Reassign(assignments=(("t", 0, (1, 2)), ("t", 1, None)))
+THROTTLE = SetConfigs(target="broker", name="2", values={"follower.replication.throttled.rate": "100"})
+
+
+async def test_orders_to_kafka_go_through_the_gate_in_order() -> None:
+    gate = Gate()
+    results = await actor(FakeKube(), gate).run(
+        [THROTTLE, PLACE, REASSIGN, ElectUnclean(partitions=(("t", 0),))]
+    )
+    assert [result.outcome for result in results] == [DONE] * 4
+    assert gate.asked == [
+        ("set", "broker", "2", {"follower.replication.throttled.rate": "100"}),
+        ("place", 2, (("t", 0, "/d/log"),)),
+        ("reassign", (("t", 0, (1, 2)), ("t", 1, None))),
+        ("unclean", ("t", 0)),
+    ]
+
+
+@pytest.mark.parametrize("action", [THROTTLE, PLACE, REASSIGN], ids=lambda action: type(action).__name__)
+async def test_an_order_that_kafka_turns_down_ends_the_pass(action: Any) -> None:
+    gate = Gate(RuntimeError("turned down"))
+    (result,) = await actor(FakeKube(), gate).run([action, ElectPreferred(partitions=())])
+    assert (result.outcome, result.detail) == (FAILED, "RuntimeError: turned down")
+    assert len(gate.asked) == 1
+
+
+async def test_a_pod_may_be_given_less_grace_but_not_none() -> None:
+    kube = FakeKube()
+    results = await actor(kube).run(
+        [
+            Delete(kind="Pod", name="p", uid="u", grace_seconds=1),
+            Delete(kind="Pod", name="q", uid="u", grace_seconds=0),
+        ]
+    )
+    assert [result.outcome for result in results] == [DONE, FAILED]
+    assert kube.calls == [("delete", "p", {"uid": "u", "grace": 1})]

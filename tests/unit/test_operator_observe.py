@@ -4,8 +4,8 @@ from typing import Any
 import pytest
 
 from spindle.cluster.view import KafkaView
+from spindle_operator.connection import Access
 from spindle_operator.gate import KafkaGate
-from spindle_operator.kafka import Access
 from spindle_operator.kube import ApiError
 from spindle_operator.observe import access, belongs, observe, secret_view
 from tests.unit.operator_fakes import FakeKube, cluster

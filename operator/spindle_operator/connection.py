@@ -1,0 +1,176 @@
+"""A connection to one cluster's brokers. With `kafka` and `orders` the only place that knows kafka-python's private parts.
+
+The library's calls block, and its public ones hide what we need: an authorization failure of DescribeLogDirs looks like
+an empty answer, an empty ELR like an unknown one, and every call picks a broker at random. So requests are sent through
+the connection manager, each to a broker of our choice, each with a time-out.
+"""
+
+import concurrent.futures
+import logging
+import os
+import ssl
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import Any, Final, TypeVar
+
+from kafka.admin import KafkaAdminClient
+from kafka.errors import KafkaError, KafkaTimeoutError, RequestTimedOutError
+from kafka.net.compat import KafkaNetClient
+
+from spindle.cluster import names
+from spindle_operator import metrics
+
+log = logging.getLogger(__name__)
+
+_AT_ONCE: Final = 16  # threads that wait for brokers
+
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True)
+class Access:
+    """How to reach brokers.
+
+    Attributes:
+        hosts: broker id → host name, of the brokers whose Kafka runs.
+        authority, certificate, key: PEM.
+    """
+
+    hosts: Mapping[int, str]
+    authority: bytes
+    certificate: bytes
+    key: bytes
+
+    @property
+    def identity(self) -> str:
+        """Changes whenever a client made from this would be another one."""
+        digest = sha256(self.authority + self.certificate)
+        digest.update(repr(sorted(self.hosts.items())).encode())
+        return digest.hexdigest()
+
+
+def tls_context(access: Access) -> ssl.SSLContext:
+    """A client context with this certificate. The key goes through an anonymous file in memory, never a disk."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.load_verify_locations(cadata=access.authority.decode())
+    descriptor = os.memfd_create("client", os.MFD_CLOEXEC)
+    try:
+        os.write(descriptor, access.key + b"\n" + access.certificate)
+        context.load_cert_chain(f"/proc/self/fd/{descriptor}")
+    finally:
+        os.close(descriptor)
+    return context
+
+
+def sentence(error: BaseException) -> str:
+    """An error in words."""
+    text = str(error) or "no answer in time"
+    return (
+        text
+        if isinstance(error, OSError) and not isinstance(error, TimeoutError)
+        else f"{type(error).__name__}: {text}"
+    )
+
+
+class Connection:
+    """A connected admin client. All methods block; all raise KafkaError, OSError or RuntimeError.
+
+    Attributes:
+        hosts: broker id → host name.
+        admin: kafka-python's client.
+        silent: brokers that did not answer since the last look began.
+        timeout_ms: for one question.
+    """
+
+    def __init__(
+        self, cluster: str, hosts: Mapping[int, str], port: int, context: ssl.SSLContext, timeout: float
+    ) -> None:
+        self._cluster = cluster
+        self.hosts = hosts
+        self.timeout_ms = int(timeout * 1000)
+        self._failed = False
+        self.silent: set[int] = set()
+        self._limit = 1.25 * timeout
+        self._client: Any = None
+        try:
+            self.admin = KafkaAdminClient(
+                bootstrap_servers=[f"{host}:{port}" for host in hosts.values()],
+                client_id=names.FIELD_MANAGER,
+                security_protocol="SSL",
+                ssl_context=context,
+                request_timeout_ms=self.timeout_ms,
+                bootstrap_timeout_ms=self.timeout_ms,
+                metadata_max_age_ms=15_000,
+                kafka_client=self._bounded_client,
+            )
+        except BaseException:
+            self._abandon()
+            raise
+
+    def _bounded_client(self, **config: Any) -> Any:
+        """The admin's client, every blocking call of which ends.
+
+        As it is, the library's TLS handshake has no time-out, so a call to a broker that takes connections and then says
+        nothing (a stopped process, a dead disk under its logs) would block for ever, the first one included.
+        """
+        self._client = KafkaNetClient(**config)
+        manager = self._manager = self._client._manager  # noqa: SLF001 - see the module's docstring
+        manager.config["socket_connection_setup_timeout_ms"] = self.timeout_ms
+        manager.config["socket_connection_setup_timeout_max_ms"] = self.timeout_ms
+        manager.run = self._run
+        manager.bootstrap = lambda timeout_ms: self._run(manager.bootstrap_async, timeout_ms)
+        return self._client
+
+    def _run(self, call: Callable[..., Any], *args: Any) -> Any:
+        """Run on the client's own thread; wait no longer than a call may take."""
+        future = self._manager.call_soon(call, *args)
+        done = threading.Event()
+        future.add_both(lambda _: done.set())
+        if not done.wait(self._limit):
+            raise KafkaTimeoutError(f"no answer within {self._limit:g} s")
+        if future.exception is not None:
+            raise future.exception
+        return future.value
+
+    def close(self) -> None:
+        """Close connections and the client's thread."""
+        self.admin.close()
+
+    def _abandon(self) -> None:
+        """End what a constructor that failed has left running."""
+        if self._client is not None:
+            self._client.close()
+            self._manager._net.stop()  # noqa: SLF001 - the admin does the same, but there is none
+
+    def attempt(self, call: Callable[[], _T]) -> _T | None:
+        """The call's result; None, noted, where it could not be had."""
+        try:
+            return call()
+        except (KafkaError, OSError) as error:
+            self._failed = True
+            metrics.KAFKA_FAILURES.labels(self._cluster, type(error).__name__).inc()
+            log.info("%s: Kafka did not say: %s", self._cluster, sentence(error))
+            return None
+
+    def send(self, request: Any, node: int) -> Any:
+        """Send a request to one broker, and wait for its answer."""
+        if node in self.silent:
+            raise ConnectionError(f"broker {node} did not answer a moment ago")
+        try:
+            return self._run(self._manager.send, request, node)
+        except (KafkaTimeoutError, RequestTimedOutError):
+            self.silent.add(node)  # each broker costs a look one time-out, not one for every question
+            raise
+
+    def any_broker(self) -> int:
+        """A broker to send orders for the controllers to, one that answers if there is one."""
+        return next((node for node in self.hosts if node not in self.silent), next(iter(self.hosts)))
+
+    def side_by_side(self, ask: Callable[[int], _T], nodes: Sequence[int]) -> list[_T]:
+        """Ask several brokers at once; answers in their order."""
+        if not nodes:
+            return []
+        with concurrent.futures.ThreadPoolExecutor(min(len(nodes), _AT_ONCE), "brokers") as pool:
+            return list(pool.map(ask, nodes))

@@ -1,0 +1,185 @@
+"""What Kafka is told: replicas, leaders, configs, rights. Each order goes to a broker of our choice and ends in bounded time.
+
+An order is carried out as far as it can be: of several partitions those that are fine are done, the others are named in the error.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final, Literal
+
+from kafka.admin import (
+    ACL,
+    ACLFilter,
+    ACLOperation,
+    ACLPermissionType,
+    ACLResourcePatternType,
+    ResourcePattern,
+    ResourcePatternFilter,
+    ResourceType,
+)
+from kafka.protocol.admin import (
+    AlterPartitionReassignmentsRequest,
+    AlterReplicaLogDirsRequest,
+    ElectionType,
+    ElectLeadersRequest,
+    IncrementalAlterConfigsRequest,
+)
+
+from spindle.cluster import names
+from spindle.cluster.refusal import some
+from spindle_operator.answers import expect, failures
+from spindle_operator.connection import Connection
+
+_RESOURCES: Final = {"topic": 2, "broker": 4}  # ConfigResource.Type
+_SET, _DELETE = 0, 1  # AlterConfigOp.OpType
+_ELECTION_NOT_NEEDED: Final = 84
+_NO_REASSIGNMENT: Final = 85
+# The broker does not hold the replica (or does not know the partition yet): it has noted the dir all the same.
+_NOTED: Final = (3, 9)
+
+
+class TurnedDownError(RuntimeError):
+    """Kafka turned down an order, or a part of it; the message names what and why."""
+
+
+def place(link: Connection, broker: int, placements: Iterable[tuple[str, int, str]]) -> None:
+    """Have a broker make (or move) replicas in these dirs: (topic, partition, path)."""
+    request = AlterReplicaLogDirsRequest
+    dirs: dict[str, dict[str, list[int]]] = {}
+    for topic, index, path in placements:
+        dirs.setdefault(path, {}).setdefault(topic, []).append(index)
+    answer = link.send(
+        request(
+            dirs=[
+                request.AlterReplicaLogDir(
+                    path=path,
+                    topics=[
+                        request.AlterReplicaLogDir.AlterReplicaLogDirTopic(name=topic, partitions=indexes)
+                        for topic, indexes in topics.items()
+                    ],
+                )
+                for path, topics in dirs.items()
+            ]
+        ),
+        broker,
+    )
+    results = (
+        (f"{t.topic_name}-{p.partition_index}", p.error_code, None)
+        for t in answer.results
+        for p in t.partitions
+    )
+    _settle(f"broker {broker} does not place", failures(results, _NOTED))
+
+
+def reassign(link: Connection, assignments: Iterable[tuple[str, int, Sequence[int] | None]]) -> None:
+    """Give partitions other replicas; None cancels what is under way, if anything is."""
+    request = AlterPartitionReassignmentsRequest
+    topic_of = request.ReassignableTopic
+    topics: dict[str, list[Any]] = {}
+    for topic, index, replicas in assignments:
+        wanted = topic_of.ReassignablePartition(
+            partition_index=index, replicas=None if replicas is None else list(replicas)
+        )
+        topics.setdefault(topic, []).append(wanted)
+    answer = link.send(
+        request(
+            timeout_ms=link.timeout_ms,
+            topics=[topic_of(name=topic, partitions=partitions) for topic, partitions in topics.items()],
+        ),
+        link.any_broker(),
+    )
+    expect(answer.error_code, answer.error_message)
+    results = (
+        (f"{topic.name}-{p.partition_index}", p.error_code, p.error_message)
+        for topic in answer.responses
+        for p in topic.partitions
+    )
+    _settle("Kafka does not reassign", failures(results, (_NO_REASSIGNMENT,)))
+
+
+def set_configs(
+    link: Connection, kind: Literal["topic", "broker"], name: str, values: Mapping[str, str | None]
+) -> None:
+    """Set dynamic configs of a topic or a broker; None deletes one. A broker takes orders about itself only."""
+    request = IncrementalAlterConfigsRequest
+    resource = request.AlterConfigsResource
+    configs = [
+        resource.AlterableConfig(name=key, config_operation=_DELETE if value is None else _SET, value=value)
+        for key, value in values.items()
+    ]
+    answer = link.send(
+        request(
+            resources=[resource(resource_type=_RESOURCES[kind], resource_name=name, configs=configs)],
+            validate_only=False,
+        ),
+        int(name) if kind == "broker" else link.any_broker(),
+    )
+    results = ((f"{kind} {name}", each.error_code, each.error_message) for each in answer.responses)
+    _settle("Kafka does not take the settings of", failures(results))
+
+
+def elect(link: Connection, partitions: Iterable[tuple[str, int]], *, unclean: bool = False) -> None:
+    """Elect leaders: the preferred ones, or (``unclean``, which loses records) whichever replica is there.
+
+    A partition that needs no election is no error.
+    """
+    topics: dict[str, list[int]] = {}
+    for topic, index in partitions:
+        topics.setdefault(topic, []).append(index)
+    request = ElectLeadersRequest(
+        election_type=ElectionType.UNCLEAN if unclean else ElectionType.PREFERRED,
+        topic_partitions=[ElectLeadersRequest.TopicPartitions(*topic) for topic in topics.items()],
+        timeout_ms=link.timeout_ms,
+    )
+    answer = link.send(request, link.any_broker())
+    expect(answer.error_code, "ElectLeaders")
+    results = (
+        (f"{topic.topic}-{p.partition_id}", p.error_code, p.error_message)
+        for topic in answer.replica_election_results
+        for p in topic.partition_result
+    )
+    _settle("no leader is elected for", failures(results, (_ELECTION_NOT_NEEDED,)))
+
+
+def _settle(what: str, failed: Sequence[str]) -> None:
+    if failed:
+        raise TurnedDownError(f"{what} {some(failed)}")
+
+
+# The admin principal
+
+
+def admin_granted(link: Connection) -> bool:
+    """Whether the admin principal has its ACLs."""
+    anything = ResourcePatternFilter(ResourceType.ANY, None, ACLResourcePatternType.ANY)
+    wanted = ACLFilter(_ADMIN, None, ACLOperation.ANY, ACLPermissionType.ANY, anything)
+    acls, _ = link.admin.describe_acls(wanted)
+    have = {
+        (acl.resource_pattern.resource_type, acl.resource_pattern.resource_name)
+        for acl in acls
+        if acl.operation is ACLOperation.ALL
+        and acl.permission_type is ACLPermissionType.ALLOW
+        and acl.host == "*"
+    }
+    return have >= set(_ADMIN_MAY)
+
+
+def grant_admin(link: Connection) -> None:
+    """Create the admin principal's ACLs; those that exist stay as they are."""
+    result = link.admin.create_acls(
+        [
+            ACL(_ADMIN, "*", ACLOperation.ALL, ACLPermissionType.ALLOW, ResourcePattern(kind, name))
+            for kind, name in _ADMIN_MAY
+        ]
+    )
+    for error in result["failed"]:
+        raise error
+
+
+_ADMIN: Final = f"User:{names.PRINCIPAL_ADMIN}"
+_ADMIN_MAY: Final = (
+    (ResourceType.CLUSTER, "kafka-cluster"),
+    (ResourceType.TOPIC, "*"),
+    (ResourceType.GROUP, "*"),
+    (ResourceType.TRANSACTIONAL_ID, "*"),
+    (ResourceType.DELEGATION_TOKEN, "*"),
+)
