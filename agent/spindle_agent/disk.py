@@ -186,7 +186,7 @@ class Disk:
         """The gravest of what looking and writing show."""
         glanced, probed = self.glanced, self.probed
         if glanced is not None and glanced.errno:
-            return Probe.error(glanced.errno, "look", os.strerror(glanced.errno))
+            return Probe.error(glanced.errno, "look", os.strerror(glanced.errno), glanced.at)
         if self._began is not None:
             return Probe.pending(self._began, "write")
         heard = glanced.at if glanced is not None else self._started
@@ -195,9 +195,9 @@ class Disk:
         if probed is None or glanced is None or not glanced.readable:
             return Probe()
         if probed.wrong:
-            return Probe.wrong()
+            return Probe.wrong(probed.at)
         if probed.errno:
-            return Probe.error(probed.errno, probed.doing, os.strerror(probed.errno))
+            return Probe.error(probed.errno, probed.doing, os.strerror(probed.errno), probed.at)
         # Where nothing may be written, that it can be looked at is all that can be said.
         return Probe.ok()
 

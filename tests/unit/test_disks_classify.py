@@ -149,6 +149,16 @@ def test_an_error_that_is_not_confirmed_is_suspect_and_passes() -> None:
     assert disk.during(40, GOOD).said == ("Healthy", "")
 
 
+def test_an_error_told_again_is_no_confirmation() -> None:
+    disk = Disk().during(4, GOOD)
+    first = replace(GOOD, probe=Probe.error(errno.EIO, "write", at=disk.now))
+    assert step(disk.watch, first, disk.now, disk.tuning).again
+    disk.during(10, first)
+    assert disk.said == ("Suspect", "ProbeError")
+    disk.see(replace(GOOD, probe=Probe.error(errno.EIO, "write", at=disk.now)))
+    assert disk.said == ("Failed", "ProbeError")
+
+
 def test_errors_that_are_never_confirmed_add_up() -> None:
     disk = Disk().during(4, GOOD)
     for _ in range(3):

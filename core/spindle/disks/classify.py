@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from spindle.disks import facts
-from spindle.disks.findings import BY_KAFKA, RULES, SUSPECT_LEAVES, Finding, Tuning, find
+from spindle.disks.findings import BY_KAFKA, BY_PROBE, RULES, SUSPECT_LEAVES, Finding, Tuning, find
 from spindle.disks.signals import DiskVerdict, Outcome, Signals
 
 FLAPPING: Final = "Flapping"
@@ -85,6 +85,7 @@ class Watch:
         round_at: when the latest round was.
         awake_since: begin of the present stretch of rounds without a gap.
         strikes: when the latest bad rounds were.
+        probe_at: when the latest probe came back that was counted.
         judged: the present verdict; None until a first round saw something.
     """
 
@@ -92,6 +93,7 @@ class Watch:
     round_at: float | None = None
     awake_since: float = 0.0
     strikes: tuple[float, ...] = ()
+    probe_at: float | None = None
     failed: Trigger = field(default_factory=Trigger)
     slow: Trigger = field(default_factory=Trigger)
     suspect: Trigger = field(default_factory=Trigger)
@@ -141,11 +143,12 @@ def step(watch: Watch, signals: Signals, now: float, tuning: Tuning) -> Step:
     finding = find(signals, now, tuning, watch.awake_since)
     if _silent(watch, signals, finding):
         return Step(_unseen(watch))
-    if finding is None:
+    if finding is None or _told_before(watch, signals, finding):
         return Step(watch)
     watch = _count(watch, finding, now)
     watch = replace(
         watch,
+        probe_at=signals.probe.at,
         failed=_failed(watch, finding, now),
         slow=_slow(watch.slow, finding, now),
         suspect=_suspect(watch.suspect, finding, now),
@@ -171,6 +174,17 @@ def _silent(watch: Watch, signals: Signals, finding: Finding | None) -> bool:
         and on.reason in BY_KAFKA
         and signals.mode == facts.ACTIVE
         and signals.kafka_error is None
+    )
+
+
+def _told_before(watch: Watch, signals: Signals, finding: Finding) -> bool:
+    """Whether the round only repeats an error that was counted, and that needs another probe to be sure."""
+    probe = signals.probe
+    return (
+        watch.failed.finding is None
+        and finding.reason in BY_PROBE
+        and probe.at is not None
+        and probe.at == watch.probe_at
     )
 
 

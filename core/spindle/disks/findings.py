@@ -66,6 +66,7 @@ RULES: Final[Mapping[str, Rule]] = {
     ),
 }
 BY_KAFKA: Final = ("KafkaOffline", "OfflineFull")
+BY_PROBE: Final = ("ProbeError", "WrongData")
 _NO_ROOM: Final = (e.ENOSPC, e.EDQUOT)
 _NO_RIGHT: Final = (e.EACCES, e.EPERM)
 # Of these the disk is innocent: the one who probes ran out of something.

@@ -55,6 +55,8 @@ class Probe:
 
     Attributes:
         since: when it began; needed while it is pending.
+        at: when it came back. Rounds may be more frequent than probes: an error is confirmed by another probe only, not
+            by the same one told again. None where each round has a probe of its own.
         errno: of the error.
         doing: what failed or is pending: ``write``, ``fsync``, ``read``, ``look``.
         text: the error in words.
@@ -62,6 +64,7 @@ class Probe:
 
     outcome: Outcome = Outcome.NONE
     since: float | None = None
+    at: float | None = None
     errno: int | None = None
     doing: str = ""
     text: str = ""
@@ -72,14 +75,14 @@ class Probe:
         return cls(Outcome.OK)
 
     @classmethod
-    def error(cls, errno: int | None, doing: str, text: str = "") -> "Probe":
+    def error(cls, errno: int | None, doing: str, text: str = "", at: float | None = None) -> "Probe":
         """A system call failed; without a number the words must do."""
-        return cls(Outcome.ERROR, errno=errno, doing=doing, text=text)
+        return cls(Outcome.ERROR, at=at, errno=errno, doing=doing, text=text)
 
     @classmethod
-    def wrong(cls) -> "Probe":
+    def wrong(cls, at: float | None = None) -> "Probe":
         """It read back other bytes than it wrote."""
-        return cls(Outcome.WRONG, doing="read")
+        return cls(Outcome.WRONG, at=at, doing="read")
 
     @classmethod
     def pending(cls, since: float, doing: str) -> "Probe":
