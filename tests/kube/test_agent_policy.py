@@ -3,20 +3,23 @@
 import json
 import os
 import subprocess
+import sys
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import pytest
 from kubernetes import client, config
 from kubernetes.client.exceptions import ApiException
 
-from e2e.cluster.apiserver import ApiServer
+from e2e.cluster.apiserver import ApiServer, free_ports
 from e2e.cluster.build import ensure_helm
 from spindle.cluster import names
 from spindle.cluster.names import API_VERSION
 from tests.kube.api import Resources, refusal
 from tests.kube.conftest import ROOT
+from tests.kube.operator_process import until
 from tests.kube.samples import broker
 
 pytestmark = pytest.mark.kube
@@ -69,20 +72,32 @@ def observed(node: str = "node1", verdict: str = "Healthy") -> dict[str, Any]:
     return {"node": node, "disks": [{"name": "disk0", "verdict": verdict}]}
 
 
+def configuration(server: ApiServer) -> client.Configuration:
+    """The way to the server, without anybody's credentials."""
+    made = client.Configuration()
+    config.load_kube_config(str(server.kubeconfig), client_configuration=made)
+    made.cert_file = made.key_file = None
+    return made
+
+
+def token(server: ApiServer, *binding: str) -> str:
+    """A token of the agents' account."""
+    return server.kubectl("create", "token", "spindle-agent", "--namespace", AGENTS, *binding).strip()
+
+
 def connect(server: ApiServer, *binding: str) -> client.ApiClient:
-    """A client with a token of the agents' account."""
-    token = server.kubectl("create", "token", "spindle-agent", "--namespace", AGENTS, *binding).strip()
-    configuration = client.Configuration()
-    config.load_kube_config(str(server.kubeconfig), client_configuration=configuration)
-    configuration.cert_file = configuration.key_file = None
-    configuration.api_key = {"authorization": f"Bearer {token}"}
-    return client.ApiClient(configuration)
+    made = configuration(server)
+    made.api_key = {"authorization": f"Bearer {token(server, *binding)}"}
+    return client.ApiClient(made)
+
+
+BOUND = ("--bound-object-kind=Pod", "--bound-object-name=agent-node1")
 
 
 @pytest.fixture(scope="module")
 def agent(server: ApiServer) -> Iterator[client.ApiClient]:
     """The agent on node1."""
-    with connect(server, "--bound-object-kind=Pod", "--bound-object-name=agent-node1") as api:
+    with connect(server, *BOUND) as api:
         yield api
 
 
@@ -112,12 +127,17 @@ def refused(api: client.ApiClient, thing: dict[str, Any]) -> str:
     return said.message
 
 
-def test_an_agent_reports_on_the_brokers_of_its_node(agent: client.ApiClient) -> None:
+def test_an_agent_reports_on_the_brokers_of_its_node(agent: client.ApiClient, server: ApiServer) -> None:
     brokers = Resources(agent, "default")
     for verdict in ("Healthy", "Failed"):
         made = brokers.report(report(HERE, observed=observed(verdict=verdict)), names.FIELD_MANAGER_AGENT)
         assert made["status"]["observed"]["disks"][0]["verdict"] == verdict
         assert (made["status"]["state"], made["status"]["disksSummary"]) == ("Running", "2/2")
+
+    where = ("--subresource=status", "--field-manager=spindle-operator", "--filename=-", "--output=json")
+    own = json.dumps(report(HERE, state="Running", disksSummary="1/2"))
+    after = json.loads(server.kubectl("apply", "--server-side", *where, stdin=own))["status"]
+    assert after["observed"] == made["status"]["observed"], "what the operator leaves out is not its own"
 
     made = brokers.report(report(HERE), names.FIELD_MANAGER_AGENT)
     assert "observed" not in made["status"], "what it said it may take back"
@@ -282,3 +302,45 @@ def test_it_reads_the_secrets_of_its_namespace_and_no_others(
         with pytest.raises(ApiException) as caught:
             secrets.read_namespaced_secret("demo-operator", namespace)
         assert caught.value.status == 403
+
+
+def test_the_agent_itself_gets_by_with_what_it_is_allowed(server: ApiServer, tmp_path: Path) -> None:
+    # The paths are folders and no mounts, so the verdict is that the disks are missing.
+    disks = []
+    for name in ("disk0", "disk1"):
+        (tmp_path / name).mkdir()
+        disks.append({"name": name, "path": str(tmp_path / name)})
+    where = ("--subresource=status", "--field-manager=spindle-operator", "--filename=-")
+    told = report(HERE, state="Running", disksSummary="2/2", disks=disks)
+    server.kubectl("apply", "--server-side", *where, stdin=json.dumps(told))
+    (port,) = free_ports(1)
+    (tmp_path / "token").write_text(token(server, *BOUND))
+    command = [sys.executable, "-m", "spindle_agent.main", "--node=node1", f"--own-namespace={AGENTS}"]
+    command += [f"--disk-root={tmp_path}", f"--api-server={server.url}", f"--port={port}"]
+    command += [f"--token-file={tmp_path / 'token'}", f"--ca-file={configuration(server).ssl_ca_cert}"]
+
+    def status() -> dict[str, Any]:
+        found = server.kubectl("get", "kafkabroker", HERE, "--output=json")
+        return dict(json.loads(found)["status"])
+
+    with (tmp_path / "log").open("wb") as log:
+        process = subprocess.Popen(command, stdout=log, stderr=log)
+    try:
+        until(
+            "its report",
+            lambda: (
+                [disk["verdict"] for disk in status().get("observed", {}).get("disks", ())]
+                == ["Missing", "Missing"]
+            ),
+            detail=(tmp_path / "log").read_text,
+        )
+        assert status()["observed"]["node"] == "node1"
+        assert status()["disksSummary"] == "2/2"
+        lease = server.kubectl("get", "lease", "spindle-agent-node1", "--namespace", AGENTS, "--output=json")
+        assert datetime.fromisoformat(json.loads(lease)["spec"]["renewTime"]) > datetime(
+            2026, 1, 1, tzinfo=UTC
+        )
+    finally:
+        process.terminate()
+        process.wait(10)
+    assert "forbidden" not in (tmp_path / "log").read_text().lower()

@@ -50,6 +50,18 @@ def test_every_reason_of_the_manual_is_one_of_the_code() -> None:
     assert sorted(reason for reason in named if f'"{reason}"' not in code) == []
 
 
+def test_every_metric_of_the_agent_is_on_its_page_and_no_other() -> None:
+    code = (ROOT / "agent/spindle_agent/metrics.py").read_text()
+    named = set(re.findall(r'"(spindle_agent_[a-z_]+)"', code))
+    page = {
+        name.removesuffix("_total")
+        for name in re.findall(r"`(spindle_agent_[a-z_]+)`", (ROOT / "docs/agent.md").read_text())
+    }
+
+    assert {name for name in named - page if not name.endswith("_age_seconds")} == set()
+    assert {name for name in page - named if not name.endswith("_age_seconds")} == set()
+
+
 def test_links_between_pages_lead_somewhere() -> None:
     broken = [
         f"{page.relative_to(ROOT)}: {target}"
