@@ -9,7 +9,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 from spindle.cluster.view import KafkaView
-from spindle.healing.standing import Standing, without_dirs
+from spindle.healing.standing import Standing, for_planning
 from spindle.moves.journal import Move
 from spindle.placement.planner import Plan, plan
 from spindle.placement.problem import Goals
@@ -35,6 +35,8 @@ def evacuate(
     draining: Collection[tuple[int, str]] = (),
     lost: Collection[int] = (),
     *,
+    avoid: Collection[tuple[int, str]] = (),
+    closed: Collection[tuple[int, str]] = (),
     incoming_limit: float = 0.9,
 ) -> Evacuation:
     """Plan how disks are emptied.
@@ -44,6 +46,8 @@ def evacuate(
         bad: (broker, path) of dirs that nothing can be read from, whether or not Kafka has noticed.
         draining: (broker, path) of dirs that work and are to be empty.
         lost: brokers that are gone, with all that stands on them.
+        avoid: further dirs that are bad, but are not to be emptied now.
+        closed: dirs that are to take nothing.
         incoming_limit: rule 4, the share of a dir above which nothing may be moved in.
     """
     if not (bad or draining or lost):
@@ -52,9 +56,8 @@ def evacuate(
     if not looked.known:
         return Evacuation(problem=view.error or "brokers or partitions could not be read")
     try:
-        snapshot = from_view(
-            without_dirs(view, frozenset(bad), frozenset(lost)), dead=lost, draining=frozenset(draining)
-        )
+        shown = for_planning(view, frozenset({*bad, *avoid}), frozenset(closed), frozenset(lost))
+        snapshot = from_view(shown, dead=lost, draining=frozenset(draining))
     except SnapshotError as error:
         return Evacuation(problem=str(error))
     goals = Goals(balance=False, leader_band=None, incoming_limit=incoming_limit, mark=incoming_limit)

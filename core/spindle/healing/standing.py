@@ -5,6 +5,7 @@ asked, all of it. Which of several dead dirs of one broker a replica is on, nobo
 """
 
 from collections.abc import Collection, Iterable
+from dataclasses import replace
 from functools import cached_property
 
 from spindle.cluster.view import Broker, KafkaView, LogDir, Partition
@@ -91,8 +92,13 @@ def names_of(keys: Iterable[Key]) -> list[str]:
     return sorted(f"{topic}-{index}" for topic, index in keys)
 
 
-def without_dirs(view: KafkaView, gone: Collection[tuple[int, str]], dead: Collection[int] = ()) -> KafkaView:
-    """A view for planning: these dirs in error, and nobody left unasked.
+def for_planning(
+    view: KafkaView,
+    gone: Collection[tuple[int, str]],
+    closed: Collection[tuple[int, str]] = (),
+    dead: Collection[int] = (),
+) -> KafkaView:
+    """A view for planning: bad dirs in error, closed ones cordoned, and nobody left unasked.
 
     A broker that can't be asked is neither gone nor a target: it is shown with one dir that holds all that metadata
     assigns to it, and takes nothing. So one silent broker does not hold up what others need.
@@ -100,27 +106,23 @@ def without_dirs(view: KafkaView, gone: Collection[tuple[int, str]], dead: Colle
     Args:
         view: with brokers and partitions known.
         gone: (broker, path) of dirs that are bad, whatever Kafka still thinks of them.
+        closed: (broker, path) of dirs that are to take nothing.
         dead: brokers that are lost; they are left as they are.
     """
     looked = Standing(view)
     brokers: dict[int, Broker] = {}
     for broker_id, broker in looked.brokers.items():
-        if broker.log_dirs is None and broker_id not in dead:
-            brokers[broker_id] = Broker(broker.id, broker.rack, broker.fenced, (_unasked(looked, broker_id),))
-        else:
-            dirs = tuple(_in_error(d) if (broker_id, d.path) in gone else d for d in broker.log_dirs or ())
-            known = None if broker.log_dirs is None else dirs
-            brokers[broker_id] = Broker(broker.id, broker.rack, broker.fenced, known)
-    return KafkaView(
-        cluster_id=view.cluster_id,
-        brokers=brokers,
-        partitions=view.partitions,
-        min_isr=view.min_isr,
-        metadata_version=view.metadata_version,
-    )
+        dirs = broker.log_dirs
+        if dirs is None and broker_id not in dead:
+            dirs = (_unasked(looked, broker_id),)
+        elif dirs is not None:
+            dirs = tuple(_shown(d, (broker_id, d.path) in gone, (broker_id, d.path) in closed) for d in dirs)
+        brokers[broker_id] = replace(broker, log_dirs=dirs)
+    return replace(view, brokers=brokers)
 
 
 _ENDLESS = 2**60  # bytes
+_STORAGE_ERROR = 56
 
 
 def _unasked(looked: Standing, broker_id: int) -> LogDir:
@@ -128,14 +130,10 @@ def _unasked(looked: Standing, broker_id: int) -> LogDir:
     return LogDir("(not asked)", 0, _ENDLESS, _ENDLESS, cordoned=True, replicas=held)
 
 
-def _in_error(log_dir: LogDir) -> LogDir:
-    return LogDir(
-        log_dir.path,
-        log_dir.error or 56,
-        log_dir.total_bytes,
-        log_dir.usable_bytes,
-        replicas=log_dir.replicas,
-    )
+def _shown(log_dir: LogDir, gone: bool, closed: bool) -> LogDir:
+    if gone:
+        return replace(log_dir, error=log_dir.error or _STORAGE_ERROR)
+    return replace(log_dir, cordoned=log_dir.cordoned or closed)
 
 
 def _live(dirs: Iterable[LogDir] | None) -> frozenset[Key] | None:
