@@ -112,6 +112,14 @@ def test_only_what_is_fresh_is_sure() -> None:
     assert not merged(HUNG, None).well
 
 
+@pytest.mark.parametrize(
+    ("heard", "fresh"),
+    [(NOW - 30, True), (NOW - 31, False), (NOW + 30, True), (NOW + 31, False), (None, False)],
+)
+def test_an_agent_whose_clock_is_far_off_counts_as_silent(heard: float | None, fresh: bool) -> None:
+    assert Said(verdict="Healthy", since=0.0, heard=heard).fresh(NOW) is fresh
+
+
 def test_entries_of_the_status_are_read() -> None:
     entry = {"name": "disk0", "verdict": "Failed", "reason": "Hung", "content": "ours", "fsUuid": "u"}
     said = Said.parse(entry, 7.0, 9.0)

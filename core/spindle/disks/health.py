@@ -109,8 +109,11 @@ class Said:
         return self.verdict in _GOOD
 
     def fresh(self, now: float) -> bool:
-        """Whether the agent lives, so that this is the present."""
-        return self.heard is not None and now - self.heard <= AGENT_SILENT_SECONDS
+        """Whether the agent lives, so that this is the present.
+
+        Signs of life bear the time of the agent's node. One from the future could be of any age, so it counts as none.
+        """
+        return self.heard is not None and abs(now - self.heard) <= AGENT_SILENT_SECONDS
 
 
 def health(
