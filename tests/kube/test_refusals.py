@@ -100,6 +100,7 @@ CLUSTERS = [
     case("hung-before-probe", {"spec.disks.probeIntervalSeconds": 30}, "spec.disks.hungAfterSeconds", "at least twice the interval"),
     case("hung-never", {"spec.disks.hungAfterSeconds": 601}, "spec.disks.hungAfterSeconds", "write for example 10"),
     case("grace-negative", {"spec.disks.graceSeconds": -1}, "spec.disks.graceSeconds", "write for example 600"),
+    case("share-of-all", {"spec.disks.automaticShare": 101}, "spec.disks.automaticShare", "write for example 10"),
     case("rolling-none", {"spec.rolling.maxUnavailable": 0}, "spec.rolling.maxUnavailable", "write 1 to restart one at a time"),
     case("rolling-per-cent", {"spec.rolling.maxUnavailable": "50%"}, "spec.rolling.maxUnavailable", "must be of type integer"),
     case("approval-unknown", {"spec.rebalance.approval": "always"}, "spec.rebalance.approval", 'supported values: "manual", "auto"'),
