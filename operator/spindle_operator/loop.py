@@ -197,6 +197,9 @@ class ClusterLoop:
         )
         # In a thread: with thousands of partitions it takes a while, and the lease must be renewed meanwhile.
         wanted = await asyncio.to_thread(setup.decide, seen.snapshot, time.time())
+        if setup.leading():
+            # What was seen is told before anything is done about it: a call to a broker that hangs takes seconds.
+            await setup.events.post(self._namespace, wanted.events)
         actor = Actor(setup.kube, cluster, self._kafka, setup.leading)
         results = await actor.run(wanted.actions)
         if not setup.leading():
@@ -206,7 +209,7 @@ class ClusterLoop:
             "resourceVersion": actor.version(cluster["metadata"]["resourceVersion"]),
         }
         written = await report(setup.kube, {**cluster, "metadata": marked}, seen.snapshot.brokers, wanted)
-        await setup.events.post(self._namespace, [*events_of(cluster, results), *wanted.events])
+        await setup.events.post(self._namespace, events_of(cluster, results))
         metrics.observe_status(self._label, wanted.status, wanted.broker_statuses)
         if written.done:
             # Something moved, if only in Kafka or on a disk; our own words wake nobody, so look again soon.

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from spindle.reconcile.actions import Apply, Create
-from spindle.reconcile.plan import Plan
+from spindle.reconcile.plan import Event, Plan
 from spindle_operator import loop as loop_module
 from spindle_operator.act import CONFLICT, DONE, Result
 from spindle_operator.health import Health
@@ -229,6 +229,19 @@ async def test_an_alarm_during_a_pass_is_looked_into_right_after_it(
     world.loops.seen("ns", "demo")
     await world.until(lambda: len(passes) >= 2)
     assert passes[1] - passes[0] < 0.2
+
+
+async def test_what_was_seen_is_told_before_anything_is_done_about_it(world: World) -> None:
+    event = Event("Warning", "DiskFailed", "disk0 is dead.", "KafkaCluster", "demo", "u-1")
+    world.decide.plans = [Plan(actions=(Apply(object=MAP, reason="Done"),), events=(event,))]
+    world.loops.seen("ns", "demo")
+    await world.until(lambda: world.decide.calls == 2)
+    told = [
+        body["reason"] if verb == "create" else verb
+        for verb, _, body in world.kube.calls
+        if verb in ("create", "apply")
+    ]
+    assert told[:3] == ["DiskFailed", "apply", "Done"]
 
 
 def pace(loop: ClusterLoop, outcomes: list[str], *, settled: bool = False) -> float:
