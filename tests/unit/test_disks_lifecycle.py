@@ -73,6 +73,20 @@ def test_what_is_not_sure_changes_nothing(seen: Facts) -> None:
     assert step(S.ACTIVE, seen) is None
 
 
+@pytest.mark.parametrize(
+    ("health", "mode", "after"),
+    [
+        pytest.param(BAD, facts.ACTIVE, "Failed", id="dead"),
+        pytest.param(replace(BAD, verdict="Missing"), facts.ACTIVE, "Provisioning", id="not-mounted-yet"),
+        pytest.param(replace(BAD, verdict="Swapped"), facts.ACTIVE, "Provisioning", id="not-the-right-one"),
+        pytest.param(replace(BAD, verdict="Missing"), facts.PLACEHOLDER, "Failed", id="taken-out"),
+        pytest.param(STALE, facts.ACTIVE, "Provisioning", id="not-sure"),
+    ],
+)
+def test_a_new_disk_fails_only_if_it_answers_badly(health: Health, mode: str, after: str) -> None:
+    assert life(S.PROVISIONING, Facts(health=health, mode=mode, online=False))[-1] == after
+
+
 def test_not_emptied_while_that_is_not_allowed() -> None:
     assert step(S.FAILED, replace(USED, health=BAD, online=False)) is None
 

@@ -99,7 +99,10 @@ TRIGGERS: Final[Mapping[str, Test]] = {
     "slow": lambda f: f.slow,
     "no more cause": lambda f: f.health.well and not (f.cordon_wished or f.filling or f.slow),
     "failed": lambda f: f.health.surely_bad,
-    "failed, taken out": lambda f: f.health.surely_bad and f.mode != known.ACTIVE,
+    # A new disk that is not mounted yet, or is not the right one, is none that failed.
+    "unusable": lambda f: (
+        f.health.surely_bad and (f.health.verdict == DiskVerdict.FAILED or f.mode != known.ACTIVE)
+    ),
     "well again": lambda f: f.in_use and f.health.well,
     "may be emptied": lambda f: f.health.surely_bad and f.may_empty,
     "empty and out": lambda f: f.empty is True and f.out is True and f.mode == known.ABSENT,
@@ -146,7 +149,7 @@ TRANSITIONS: Final[tuple[Transition, ...]] = (
         "DiskFailed",
         "cannot serve its replicas.",
     ),
-    *_rows((_S.PROVISIONING,), "failed, taken out", _S.FAILED, "DiskFailed", "was never of use."),
+    *_rows((_S.PROVISIONING,), "unusable", _S.FAILED, "DiskFailed", "cannot be used."),
     *_rows((_S.PROVISIONING,), "leaving", _S.DRAINING, "DiskLeaves", "is wanted no more."),
     *_rows((_S.PROVISIONING,), "in use", _S.ACTIVE, "DiskInUse", "is in use."),
     *_rows(
