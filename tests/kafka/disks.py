@@ -1,4 +1,4 @@
-"""Loop-mounted XFS disks that can be pulled out, swapped, wiped and killed."""
+"""Loop-mounted disks (XFS, or ext4) that can be pulled out, swapped, wiped and killed."""
 
 import contextlib
 import fcntl
@@ -22,8 +22,9 @@ def run(*command: str | Path) -> str:
 class Disk:
     """One disk image; it is somewhere mounted or lies on the shelf."""
 
-    def __init__(self, image: Path) -> None:
+    def __init__(self, image: Path, kind: str = "xfs") -> None:
         self.image = image
+        self.kind = kind
         self.at: Path | None = None
         self.wipe()
 
@@ -33,7 +34,10 @@ class Disk:
         self.image.unlink(missing_ok=True)
         with self.image.open("wb") as file:
             file.truncate(SIZE)
-        run("mkfs.xfs", "-q", "-K", self.image)
+        if self.kind == "xfs":
+            run("mkfs.xfs", "-q", "-K", self.image)
+        else:
+            run("mkfs.ext4", "-q", "-F", "-E", "nodiscard", self.image)
 
     def mount(self, at: Path, *options: str) -> None:
         assert self.at is None
@@ -55,6 +59,18 @@ class Disk:
         if self.at is not None:
             run("umount", self.at)
             self.at = None
+
+    def pull(self) -> None:
+        """Take it out of sight while somebody may still hang in it; it cannot be put back before they are let go."""
+        run("umount", "-l", self.at or "")
+        self.at = None
+
+    def freeze(self) -> None:
+        """No write comes back from now on."""
+        run("fsfreeze", "-f", self.at or "")
+
+    def thaw(self) -> None:
+        run("fsfreeze", "-u", self.at or "")
 
     def remount(self, option: str) -> None:
         run("mount", "-o", f"remount,{option}", self.at or "")
