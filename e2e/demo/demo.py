@@ -35,6 +35,7 @@ _NEXT: Final = f"""
 Look at it:
 
   kubectl get kc,kb                     what there is, at a glance
+  kubectl -n spindle-agents get pods    on each node an agent that probes the disks
   spindle status                        racks, nodes, disks, log dirs, and what is waited for
   kubectl describe kc {CLUSTER}              conditions and events, each with a reason
   spindle verify --messages 1000        messages in and out once more
@@ -51,8 +52,8 @@ _FAULTS: Final = """
 Break it (`spindle status` says which node and disk is whose):
 
   python -m e2e.cluster node off 2      pull the plug of a node; `node on 2` gives it back
-  python -m e2e.cluster disk fail 1 0   a disk dies; its broker goes on with the other one
-  python -m e2e.cluster disk heal 1 0   it is well again; stop and start the broker, as above, to use it
+  python -m e2e.cluster disk fail 1 0   a disk dies: what stood on it is put elsewhere, until it is safe to pull
+  python -m e2e.cluster disk swap 1 0   a blank one in its slot: it is recognised, formatted and filled
   python -m e2e.cluster --help          slow and hung disks, cut cables, partitions
 """
 
