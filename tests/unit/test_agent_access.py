@@ -1,4 +1,4 @@
-"""The agents' certificate: issued into their own namespace, and taken back before a KafkaCluster may go."""
+"""The agents: their certificate comes and goes with a KafkaCluster, and it is said where they are missing."""
 
 from dataclasses import replace
 from typing import Any
@@ -97,3 +97,24 @@ def test_a_deleted_cluster_waits_while_it_is_not_known_whether_the_secret_is_lef
 
     assert not made.finished
     assert [wait["reason"] for wait in made.status["waiting"]] == ["AgentSecretUnknown"]
+
+
+def healthy(made: Plan) -> str:
+    (found,) = [c for c in made.status["conditions"] if c["type"] == "DisksHealthy"]
+    assert found["status"] == "True"
+    return str(found["message"]).removeprefix("All 6 disks are log dirs in use.").strip()
+
+
+def test_it_is_said_whether_anybody_watches_the_disks() -> None:
+    world = running()
+    nodes = sorted(broker["spec"]["node"] for broker in world.all("KafkaBroker"))
+    alive = dict.fromkeys(nodes, START - 10)
+
+    assert healthy(planned(world, agents=alive)) == ""
+    assert healthy(planned(world, agent_namespace="")).startswith("There are no agents:")
+    assert (
+        healthy(planned(world, unknown=frozenset({"leases"}))) == "It is not known whether agents watch them."
+    )
+    silent = {**alive, nodes[0]: START - 31}
+    silent.pop(nodes[1])
+    assert f"No agent watches the disks of {nodes[0]}, {nodes[1]};" in healthy(planned(world, agents=silent))

@@ -9,6 +9,7 @@ from spindle.placement.spread import rack_status
 from spindle.reconcile import objects
 from spindle.reconcile.draft import Draft, Wait
 from spindle.reconcile.state import State
+from spindle.reconcile.steps.watchers import unwatched
 from spindle.reconcile.times import stamp
 
 _RACK_REASONS: Final = frozenset(
@@ -217,7 +218,8 @@ def _racks_satisfied(state: State, draft: Draft) -> Row:
 def _disks_healthy(state: State, status: Mapping[str, Any]) -> Row:
     disks = status["disks"]
     if disks["total"] and disks["healthy"] == disks["total"]:
-        return ("DisksHealthy", "True", "AllHealthy", f"All {disks['total']} disks are log dirs in use.")
+        message = f"All {disks['total']} disks are log dirs in use. {unwatched(state)}".rstrip()
+        return ("DisksHealthy", "True", "AllHealthy", message)
     if state.kafka.error or not disks["total"]:
         return (
             "DisksHealthy",
