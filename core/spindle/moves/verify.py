@@ -88,6 +88,8 @@ def _reassigning(
         return Found(move, State.COPYING)  # all that is left is to remove the old one
     if move.target in lost or move.target not in look.brokers:
         return Found(move, State.CANCEL, _lost(move))
+    if partition.leader is None and _leaders_lost(look, partition, lost):
+        return Found(move, State.CANCEL, rules.has_leader(move, partition))
     if not look.up(move.target):
         return Found(move, State.WAITING)
     stands = look.standing(move.target, move.key)
@@ -100,6 +102,14 @@ def _reassigning(
     if stands.path != move.to_dir and _better_anew(look, move, stands, limits, incoming):
         return Found(move, State.CANCEL, _elsewhere(move, stands.path))
     return Found(move, State.COPYING)
+
+
+def _leaders_lost(look: Look, partition: Partition, lost: AbstractSet[int]) -> bool:
+    """Whether everyone who may lead is surely without the replica: nobody is left to copy from."""
+    return all(
+        b in lost or (look.up(b) and look.standing(b, (partition.topic, partition.index)) is None)
+        for b in {*partition.isr, *(partition.elr or ())}
+    )
 
 
 def _better_anew(look: Look, move: Move, stands: LogDir, limits: Limits, incoming: Incoming) -> bool:
@@ -155,7 +165,9 @@ def _within(
         return Found(move, State.COPYING)
     if future is not None:
         return Found(move, State.GIVEN_UP, _overtaken(move, f"somebody else moves it to {future.path}"))
-    refusal = rules.moves_within(look, move) or rules.takes(look, move)
+    refusal = (
+        rules.undisturbed(look, move, partition) or rules.moves_within(look, move) or rules.takes(look, move)
+    )
     if refusal is None and fresh:
         refusal = rules.has_room(look, move, limits, incoming, counted=True)
     return Found(move, State.GIVEN_UP, refusal) if refusal else Found(move, State.QUEUED)

@@ -1,0 +1,213 @@
+"""The executor against a small Kafka that fails, forgets and is meddled with, and an operator that dies between any two orders."""
+
+import os
+from collections.abc import Iterable
+
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from spindle.cluster.view import FOLLOWER_RATE, FOLLOWER_REPLICAS, LEADER_RATE
+from spindle.moves import Journal, Limits, Move, Shrunk, cleanup, execute
+from spindle.moves.execute import Outcome
+from spindle.moves.journal import parse, render
+from tests.model.moving import Dir, Kafka, Key, Node, Part
+
+LIMITS = Limits(moves_per_broker=3, moves_per_dir=2, small=40, queued_per_broker=3, bytes_per_second=1000)
+BROKERS, DIRS, TOTAL = 5, 2, 400
+PATHS = [f"/d{i}/log" for i in range(DIRS)]
+QUIET = 200  # steps after which everything must have come to rest
+
+brokers = st.integers(0, BROKERS - 1)
+paths = st.sampled_from(PATHS)
+
+
+class Executor(RuleBasedStateMachine):
+    def __init__(self) -> None:
+        super().__init__()
+        self.record = ""  # the ConfigMap
+        self.agents: dict[int, tuple[Move, ...]] = {}  # each broker's spec.moves
+        self.lost: set[int] = set()
+
+    @initialize(data=st.data())
+    def born(self, data: st.DataObject) -> None:
+        nodes = {b: Node(f"rack-{b % 3}", {path: Dir(TOTAL) for path in PATHS}) for b in range(BROKERS)}
+        parts: dict[Key, Part] = {}
+        for index in range(data.draw(st.integers(1, 6))):
+            replicas = data.draw(st.lists(brokers, min_size=1, max_size=3, unique=True))
+            parts["ab"[index % 2], index] = Part(replicas, [], data.draw(st.integers(1, 80)))
+        self.kafka = Kafka(nodes, parts, min_isr=data.draw(st.integers(1, 2)), refuse=LIMITS.refuse)
+
+    @property
+    def journal(self) -> Journal:
+        return parse(self.record)
+
+    def step(
+        self, wanted: Iterable[Move] = (), shrinks: Iterable[Shrunk] = (), dies_after: int | None = None
+    ) -> Outcome:
+        """One step of an operator that knows nothing but the record; it may die after so many writes."""
+        outcome = execute(
+            self.kafka.view(), self.journal, tuple(wanted), LIMITS, shrinks=tuple(shrinks), lost=self.lost
+        )
+        self.carry_out(outcome, dies_after)
+        return outcome
+
+    def carry_out(self, outcome: Outcome, dies_after: int | None) -> None:
+        left = 10**9 if dies_after is None else dies_after
+        if left > 0:
+            self.record = render(outcome.journal)
+        if left > 1:
+            self.agents = dict(outcome.agent_moves)
+        for intent in outcome.actions[: max(0, left - 2)]:
+            try:
+                self.kafka.carry_out(intent)
+            except ConnectionError:
+                return
+
+    def wanted(self, data: st.DataObject) -> list[Move]:
+        moves = []
+        for key in data.draw(st.lists(st.sampled_from(sorted(self.kafka.parts)), max_size=5)):
+            part = self.kafka.parts[key]
+            source = data.draw(st.sampled_from(part.replicas))
+            target = data.draw(st.one_of(brokers, st.just(source)))
+            moves.append(Move(*key, source, None, target, data.draw(paths), part.size, "test"))
+        grown = [
+            Move(s.topic, s.partition, None, None, s.broker, data.draw(paths), s.bytes, "regrow")
+            for s in self.journal.shrunk
+        ]
+        return grown + moves
+
+    def shrinkable(self) -> list[Shrunk]:
+        """What rule 5 would let go: dead replicas of partitions that keep their minimum without them."""
+        found = []
+        for key, part in self.kafka.parts.items():
+            for b in part.replicas:
+                alive = [o for o in part.isr if o != b and self.kafka.live(o, key)]
+                dead = self.kafka.nodes[b].up and not self.kafka.live(b, key)
+                if dead and part.target is None and len(alive) >= self.kafka.min_isr:
+                    found.append(Shrunk(*key, b, part.size, tuple(part.replicas)))
+                    break
+        return found
+
+    @rule(data=st.data(), dies_after=st.one_of(st.none(), st.integers(0, 8)))
+    def operator(self, data: st.DataObject, dies_after: int | None) -> None:
+        shrinks = self.shrinkable() if data.draw(st.booleans()) else []
+        self.step(self.wanted(data), shrinks, dies_after)
+
+    @rule(share=st.sampled_from([0.1, 0.4, 1.0]))
+    def time_passes(self, share: float) -> None:
+        self.kafka.tick(share, self.agents)
+
+    @rule(broker=brokers)
+    def restart(self, broker: int) -> None:
+        self.kafka.stop(broker)
+        self.kafka.start(broker)
+
+    @rule(broker=brokers)
+    def goes_down(self, broker: int) -> None:
+        self.kafka.stop(broker)
+
+    @rule(broker=brokers)
+    def comes_up(self, broker: int) -> None:
+        self.kafka.start(broker)
+        self.lost.discard(broker)
+
+    @precondition(lambda self: any(not n.up for n in self.kafka.nodes.values()))
+    @rule(data=st.data())
+    def is_lost(self, data: st.DataObject) -> None:
+        self.lost.add(data.draw(st.sampled_from([b for b, n in self.kafka.nodes.items() if not n.up])))
+
+    @rule(broker=brokers, path=paths)
+    def disk_dies(self, broker: int, path: str) -> None:
+        self.kafka.die(broker, path)
+
+    @rule(broker=brokers, path=paths)
+    def is_cordoned(self, broker: int, path: str) -> None:
+        self.kafka.nodes[broker].dirs[path].cordoned ^= True
+
+    @rule(data=st.data())
+    def somebody_reassigns(self, data: st.DataObject) -> None:
+        key = data.draw(st.sampled_from(sorted(self.kafka.parts)))
+        replicas = data.draw(st.lists(brokers, min_size=1, max_size=3, unique=True))
+        if self.kafka.parts[key].target is None:
+            self.kafka.begin(key, replicas, foreign=True)
+
+    @rule(data=st.data())
+    def somebody_cancels(self, data: st.DataObject) -> None:
+        key = data.draw(st.sampled_from(sorted(self.kafka.parts)))
+        if self.kafka.parts[key].target is not None:
+            self.kafka.cancel(key)
+
+    @rule(
+        broker=brokers,
+        key=st.sampled_from([LEADER_RATE, FOLLOWER_RATE]),
+        value=st.sampled_from(["7", "8", None]),
+    )
+    def somebody_sets_a_rate(self, broker: int, key: str, value: str | None) -> None:
+        self.person(("broker", str(broker), key), value)
+
+    @rule(data=st.data(), value=st.sampled_from(["*", "77:9,78:9", None]))
+    def somebody_lists_replicas(self, data: st.DataObject, value: str | None) -> None:
+        topic, _ = data.draw(st.sampled_from(sorted(self.kafka.parts)))
+        self.person(("topic", topic, FOLLOWER_REPLICAS), value)
+
+    def person(self, key: tuple[str, str, str], value: str | None) -> None:
+        values = self.kafka.settings[key[:2]]
+        if value is None:
+            self.kafka.users.pop(key, None)
+            values.pop(key[2], None)
+        else:
+            self.kafka.users[key] = values[key[2]] = value
+
+    @invariant()
+    def one_move_of_each_partition(self) -> None:
+        keys = [move.key for move in self.journal.moves]
+        assert len(keys) == len(set(keys))
+
+    def teardown(self) -> None:
+        if not hasattr(self, "kafka"):
+            return
+        self.lost.clear()
+        for broker in self.kafka.nodes:
+            self.kafka.start(broker)
+        for _ in range(QUIET):
+            if not self.journal.moves and not self.journal.settings:
+                break
+            self.step()
+            self.kafka.tick(1.0, self.agents)
+        assert not self.journal.moves
+        assert not self.journal.settings
+        self.check_settings()
+        again = execute(self.kafka.view(), self.journal, (), LIMITS)
+        assert (again.journal, again.actions, dict(again.agent_moves)) == (self.journal, (), {})
+
+    def check_settings(self) -> None:
+        live = {(*name, key): v for name, values in self.kafka.settings.items() for key, v in values.items()}
+        assert live == self.kafka.users
+
+
+class Farewell(Executor):
+    """The same, but the cluster is deleted at the end: nothing may be waited for."""
+
+    def teardown(self) -> None:
+        if not hasattr(self, "kafka"):
+            return
+        for broker in self.kafka.nodes:
+            self.kafka.start(broker)
+        for _ in range(4):
+            self.carry_out(cleanup(self.kafka.view(), self.journal), None)
+        assert not self.journal.moves
+        assert not self.journal.settings
+        self.check_settings()
+        assert not any(p.target is not None and not p.foreign for p in self.kafka.parts.values())
+
+
+_RUNS = int(os.environ.get("SPINDLE_MOVES_RUNS", "60"))
+_SETTINGS = settings(
+    max_examples=_RUNS, stateful_step_count=40, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
+
+TestExecutor = Executor.TestCase
+TestExecutor.settings = _SETTINGS
+TestFarewell = Farewell.TestCase
+TestFarewell.settings = _SETTINGS
