@@ -75,7 +75,7 @@ def find(look: Look, move: Move, limits: Limits, incoming: Incoming, lost: Abstr
 
 def under_way(move: Move, partition: Partition) -> bool:
     """Whether a partition is being reassigned as a move of ours would have it."""
-    if not (partition.adding or partition.removing):
+    if not (partition.adding or partition.removing) or move.target not in partition.replicas:
         return False
     return set(partition.adding) <= {move.target} and set(partition.removing) <= {move.source}
 

@@ -1,0 +1,385 @@
+"""What the executor does with one move, look by look."""
+
+from dataclasses import replace
+
+import pytest
+
+from spindle.cluster.view import FOLLOWER_RATE, FOLLOWER_REPLICAS, LEADER_RATE, LEADER_REPLICAS
+from spindle.moves import (
+    Configure,
+    Journal,
+    JournalError,
+    Limits,
+    Move,
+    Place,
+    Reassign,
+    Setting,
+    Shrunk,
+    execute,
+)
+from spindle.moves.execute import Outcome
+from spindle.moves.journal import parse, render
+from tests.model.moving import Dir, Kafka, Node, Part
+
+LIMITS = Limits(small=1, bytes_per_second=1000)
+D0, D1 = "/d0/log", "/d1/log"
+T = ("t", 0)
+MOVE = Move("t", 0, 0, D0, 3, D1, 100, "evacuate")
+WITHIN = Move("t", 0, 0, D0, 0, D1, 100, "fill")
+
+
+def kafka(
+    *parts: tuple[tuple[str, int], list[int]], size: int = 100, total: int = 1000, min_isr: int = 2
+) -> Kafka:
+    """Four brokers in racks a, b, c, a; t-0 of 100 bytes on brokers 0, 1, 2."""
+    nodes = {b: Node("abca"[b], {D0: Dir(total), D1: Dir(total)}) for b in range(4)}
+    return Kafka(
+        nodes, {key: Part(r, [], size) for key, r in parts or ((T, [0, 1, 2]),)}, min_isr, LIMITS.refuse
+    )
+
+
+def step(k: Kafka, journal: Journal, *wanted: Move, limits: Limits = LIMITS, **more: object) -> Outcome:
+    """One step, carried out in full; the journal goes through its text."""
+    outcome = execute(k.view(), journal, wanted, limits, **more)  # type: ignore[arg-type]
+    for intent in outcome.actions:
+        k.carry_out(intent)
+    return replace(outcome, journal=parse(render(outcome.journal)))
+
+
+def until_quiet(k: Kafka, journal: Journal) -> Journal:
+    agents: dict[int, tuple[Move, ...]] = {}
+    for _ in range(20):
+        k.tick(0.5, agents)
+        outcome = step(k, journal)
+        journal, agents = outcome.journal, dict(outcome.agent_moves)
+        if not journal:
+            return journal
+    raise AssertionError(f"not quiet: {journal}")
+
+
+def reasons(outcome: Outcome) -> list[str]:
+    return [refused.refusal.reason for refused in outcome.refusals]
+
+
+def test_a_move_between_brokers_chooses_the_dir_and_throttles_before_it_reassigns() -> None:
+    outcome = execute(kafka().view(), Journal(), [MOVE], LIMITS)
+    assert outcome.journal.moves == (MOVE,)
+    kinds = [type(intent) for intent in outcome.actions]
+    assert kinds == [Configure] * 5 + [Place, Reassign]
+    configured = {
+        (c.kind, c.name, key): value
+        for c in outcome.actions
+        if isinstance(c, Configure)
+        for key, value in c.values.items()
+    }
+    assert configured == {
+        ("topic", "t", LEADER_REPLICAS): "0:0,0:1,0:2",
+        ("topic", "t", FOLLOWER_REPLICAS): "0:3",
+        ("broker", "0", LEADER_RATE): "1000",
+        ("broker", "1", LEADER_RATE): "1000",
+        ("broker", "2", LEADER_RATE): "1000",
+        ("broker", "3", FOLLOWER_RATE): "1000",
+    }
+    assert {entry.id for entry in outcome.journal.settings} == set(configured)
+    assert outcome.actions[-2] == Place(broker=3, placements=(("t", 0, D1),))
+    assert isinstance(outcome.actions[-1], Reassign)
+    assert outcome.actions[-1].assignments == (("t", 0, (3, 1, 2)),)
+
+
+def test_it_lands_on_the_chosen_dir_and_leaves_nothing_behind() -> None:
+    k = kafka()
+    until_quiet(k, step(k, Journal(), MOVE).journal)
+    assert k.nodes[3].stands(T) == D1
+    assert k.parts[T].replicas == [3, 1, 2]
+    assert not any(k.settings.values())
+
+
+def test_progress_is_told_and_landing_too() -> None:
+    k = kafka()
+    journal = step(k, Journal(), MOVE).journal
+    k.tick(0.4, {})
+    outcome = step(k, journal)
+    assert [(p.state, p.bytes, p.copied) for p in outcome.progress] == [("Copying", 100, 40)]
+    k.tick(1, {})
+    assert step(k, outcome.journal).landed == (MOVE,)
+
+
+def test_a_target_that_forgot_early_is_begun_again() -> None:
+    k = kafka()
+    journal = step(k, Journal(), MOVE).journal
+    for d in k.nodes[3].dirs.values():  # the log was made on the other dir
+        d.replicas.pop(T, None)
+    k.nodes[3].dirs[D0].replicas[T] = 10
+    outcome = step(k, journal)
+    assert reasons(outcome) == ["LandedElsewhere"]
+    assert k.parts[T].target is None
+    until_quiet(k, outcome.journal)
+    assert k.nodes[3].stands(T) == D1
+
+
+def test_one_that_is_more_than_half_there_goes_on_and_is_then_moved_between_dirs() -> None:
+    k = kafka()
+    journal = step(k, Journal(), MOVE).journal
+    k.nodes[3].dirs[D1].replicas.pop(T)
+    k.nodes[3].dirs[D0].replicas[T] = 60
+    outcome = step(k, journal)
+    assert not outcome.refusals
+    k.tick(1, {})
+    outcome = step(k, outcome.journal)
+    assert outcome.agent_moves == {3: (replace(MOVE, source=3, from_dir=D0),)}
+    until_quiet(k, outcome.journal)
+    assert k.nodes[3].stands(T) == D1
+
+
+def test_a_reassignment_that_vanished_is_begun_again() -> None:
+    k = kafka()
+    journal = step(k, Journal(), MOVE).journal
+    k.cancel(T)
+    outcome = step(k, journal)
+    assert k.parts[T].target == [3, 1, 2]
+    assert outcome.journal.moves == (MOVE,)
+
+
+def test_what_somebody_else_reassigns_is_let_alone_and_its_throttle_taken_back() -> None:
+    k = kafka()
+    journal = step(k, Journal(), MOVE).journal
+    k.cancel(T)
+    k.begin(T, [0, 1, 2], foreign=True)
+    k.parts[T].target, k.parts[T].before, k.parts[T].foreign = [1, 2], [0, 1, 2], True
+    outcome = step(k, journal)
+    assert reasons(outcome) == ["MoveOvertaken"]
+    assert not outcome.journal.moves
+    assert not any(isinstance(intent, Reassign) for intent in outcome.actions)
+    assert not any(k.settings.values())
+
+
+def test_the_way_back_takes_the_old_place_and_ends_the_record() -> None:
+    k = kafka()
+    k.die(0, D0)
+    k.die(0, D0)
+    shrunk = Shrunk("t", 0, 0, 100, (0, 1, 2))
+    outcome = step(k, Journal(), shrinks=[shrunk])
+    assert outcome.journal.shrunk == (shrunk,)
+    assert k.parts[T].replicas == [1, 2]
+    assert step(k, outcome.journal).journal.shrunk == (shrunk,)
+    k.nodes[0].dirs[D0] = Dir(1000)
+    k.parts[T].elr = []
+    back = Move("t", 0, None, None, 0, D0, 100, "regrow")
+    outcome = step(k, outcome.journal, back)
+    assert k.parts[T].target == [0, 1, 2]
+    assert not until_quiet(k, outcome.journal)
+    assert k.parts[T].replicas == [0, 1, 2]
+
+
+def test_a_shrink_that_did_not_come_off_is_forgotten_once_the_replica_is_back() -> None:
+    k = kafka()
+    shrunk = Shrunk("t", 0, 0, 100, (0, 1, 2))
+    assert not step(k, Journal(shrunk=(shrunk,))).journal
+
+
+def test_moves_within_a_broker_go_to_its_agent_in_order_and_up_to_so_many() -> None:
+    keys = [("t", i) for i in range(5)]
+    k = kafka(*((key, [0]) for key in keys))
+    wanted = [replace(WITHIN, partition=i, from_dir=None) for i in (3, 1, 2, 4)]
+    for key in keys:
+        for d in k.nodes[0].dirs.values():
+            d.replicas.pop(key, None)
+        k.nodes[0].dirs[D0].replicas[key] = 100
+    outcome = step(k, Journal(), *wanted, limits=replace(LIMITS, queued_per_broker=3))
+    assert [m.partition for m in outcome.agent_moves[0]] == [3, 1, 2]
+    assert all(m.from_dir == D0 for m in outcome.agent_moves[0])
+    assert not outcome.actions
+
+
+def test_kafka_that_cannot_be_asked_changes_nothing() -> None:
+    k = kafka()
+    journal = step(k, Journal(), MOVE, WITHIN).journal
+    outcome = execute(replace(k.view(), partitions=None), journal, [MOVE], LIMITS)
+    assert (outcome.journal, outcome.actions) == (journal, ())
+    assert reasons(outcome) == ["KafkaUnknown"]
+
+
+@pytest.mark.parametrize(
+    ("limits", "count"),
+    [
+        pytest.param(Limits(small=1, moves_per_dir=9), 5, id="of the broker"),
+        pytest.param(Limits(small=1, moves_per_broker=9), 2, id="of the dir"),
+        pytest.param(Limits(small=10_000), 8, id="small ones count little"),
+        pytest.param(Limits(small=1, moves_per_dir=9, moves_in_all=3), 3, id="in all"),
+    ],
+)
+def test_budgets(limits: Limits, count: int) -> None:
+    keys = [("t", i) for i in range(8)]
+    k = kafka(*((key, [0]) for key in keys), size=10, min_isr=1)
+    for d in k.nodes[0].dirs.values():
+        d.replicas.clear()
+    k.nodes[0].dirs[D0].replicas |= dict.fromkeys(keys, 10)
+    wanted = [Move("t", i, 0, D0, 3, D1, 10) for i in range(8)]
+    outcome = step(k, Journal(), *wanted, limits=replace(limits, bytes_per_second=1000))
+    assert len(outcome.journal.moves) == count
+    assert not outcome.refusals
+
+
+def test_what_is_in_flight_counts_in_full_on_the_target() -> None:
+    k = kafka((("t", 0), [0]), (("t", 1), [0]), size=400, min_isr=1)
+    wanted = [Move("t", i, 0, None, 3, D1, 400) for i in range(3)]
+    k.nodes[3].dirs[D1].deleting.append(150)
+    outcome = step(k, Journal(), *wanted)
+    assert len(outcome.journal.moves) == 1
+    assert reasons(outcome) == ["TargetFull"]
+    assert "950" not in outcome.refusals[0].refusal.message
+    assert "150 of 1000 bytes are used, 400 are on their way" in outcome.refusals[0].refusal.message
+
+
+def test_others_copies_between_dirs_count_too() -> None:
+    k = kafka((("t", 0), [0]), (("t", 1), [3]), size=500, min_isr=1)
+    k.nodes[3].dirs[D0].replicas, k.nodes[3].dirs[D1].replicas = {("t", 1): 500}, {}
+    k.nodes[3].dirs[D1].futures[("t", 1)] = 0
+    assert reasons(step(k, Journal(), replace(MOVE, bytes=500))) == ["TargetFull"]
+
+
+def refused(k: Kafka, move: Move = MOVE, limits: Limits = LIMITS) -> list[str]:
+    outcome = execute(k.view(), Journal(), [move], limits)
+    assert not outcome.journal
+    assert not outcome.actions
+    return reasons(outcome)
+
+
+def test_rule_1_no_replica_where_it_may_still_lead() -> None:
+    k = kafka()
+    k.parts[T].elr = [3]
+    assert refused(k) == ["MayStillLead"]
+    view = k.view()
+    assert view.partitions is not None
+    unknown = replace(view, partitions=tuple(replace(p, elr=None) for p in view.partitions))
+    assert reasons(execute(unknown, Journal(), [MOVE], LIMITS)) == ["ElrUnknown"]
+
+
+def test_rule_3_racks() -> None:
+    assert refused(kafka(), replace(MOVE, source=1)) == ["RackLost"]
+    # a dead replica gives up no rack, but a better one that has room is preferred
+    k = kafka((T, [0, 1]), min_isr=1)
+    k.nodes[1].up = False
+    k.parts[T].isr = [0]
+    assert refused(k, replace(MOVE, source=1)) == ["RackLost"]
+    k.nodes[2].dirs = {D0: Dir(50)}
+    assert execute(k.view(), Journal(), [replace(MOVE, source=1)], LIMITS).journal.moves
+
+
+def test_rule_6_dirs_and_strangers() -> None:
+    k = kafka()
+    k.die(0, D1)
+    k.nodes[0].dirs[D0].replicas[T] = 100
+    k.parts[T].isr = [0, 1, 2]
+    assert refused(k, replace(WITHIN, to_dir=D1)) == ["TargetUnusable"]
+    k.nodes[0].dirs["/d2/log"] = Dir(1000)
+    assert refused(k, replace(WITHIN, to_dir="/d2/log")) == ["OfflineDir"]
+    k = kafka()
+    k.begin(T, [0, 1, 2, 3], foreign=True)
+    assert refused(k, replace(MOVE, target=3, source=None)) == []
+    assert refused(k, WITHIN if k.nodes[0].stands(T) == D0 else replace(WITHIN, to_dir=D0)) == [
+        "MovedByOthers"
+    ]
+
+
+def test_a_partition_short_of_copies_waits_unless_the_move_is_the_cure() -> None:
+    k = kafka()
+    k.stop(2)
+    assert refused(k) == ["NearMinIsr"]
+    cure = replace(MOVE, source=2)
+    k.nodes[3].rack = "c"
+    assert step(k, Journal(), cure).journal.moves == (cure,)
+
+
+def test_below_its_minimum_a_move_is_cancelled_and_given_up() -> None:
+    k = kafka()
+    journal = step(k, Journal(), MOVE).journal
+    k.stop(1)
+    assert step(k, journal).journal.moves == (MOVE,)
+    k.stop(2)
+    outcome = step(k, journal)
+    assert reasons(outcome) == ["NearMinIsr"]
+    assert k.parts[T].target is None
+    outcome = step(k, outcome.journal)
+    assert not outcome.journal.moves
+
+
+def test_a_target_that_is_lost_is_given_up_but_not_one_that_is_merely_down() -> None:
+    k = kafka()
+    journal = step(k, Journal(), MOVE).journal
+    k.stop(3)
+    outcome = step(k, journal)
+    assert [p.state for p in outcome.progress] == ["Waiting"]
+    outcome = step(k, outcome.journal, lost={3})
+    assert reasons(outcome) == ["TargetLost"]
+    assert not step(k, outcome.journal, lost={3}).journal.moves
+
+
+def test_a_dead_target_dir_ends_the_move() -> None:
+    k = kafka()
+    journal = step(k, Journal(), MOVE).journal
+    k.die(3, D1)
+    outcome = step(k, journal)
+    assert reasons(outcome) == ["TargetUnusable"]
+    assert k.parts[T].target is None
+
+
+def test_a_persons_settings_are_joined_or_left_and_come_back() -> None:
+    k = kafka()
+    k.settings["topic", "t"][FOLLOWER_REPLICAS] = "9:9"
+    k.settings["broker", "3"][FOLLOWER_RATE] = "77"
+    k.users["broker", "3", FOLLOWER_RATE] = "77"
+    journal = step(k, Journal(), MOVE).journal
+    assert k.settings["topic", "t"][FOLLOWER_REPLICAS] == "9:9,0:3"
+    until_quiet(k, journal)
+    assert k.settings["topic", "t"] == {FOLLOWER_REPLICAS: "9:9"}
+    assert k.settings["broker", "3"] == {FOLLOWER_RATE: "77"}
+
+
+def test_a_value_that_a_person_changed_meanwhile_is_theirs() -> None:
+    k = kafka()
+    journal = step(k, Journal(), MOVE).journal
+    k.settings["broker", "1"][LEADER_RATE] = "5"
+    k.users["broker", "1", LEADER_RATE] = "5"
+    until_quiet(k, journal)
+    assert k.settings["broker", "1"] == {LEADER_RATE: "5"}
+
+
+def test_other_settings_stand_as_long_as_they_are_asked_for() -> None:
+    k = kafka()
+    key = ("broker", "1", "cordoned.log.dirs")
+    k.settings["broker", "1"]["cordoned.log.dirs"] = D0
+    journal = step(k, Journal(), settings={key: D1}).journal
+    assert k.settings["broker", "1"] == {"cordoned.log.dirs": f"{D0},{D1}"}
+    journal = step(k, journal, settings={key: D1}).journal
+    journal = step(k, journal).journal
+    assert k.settings["broker", "1"] == {"cordoned.log.dirs": D0}
+    assert not step(k, journal).journal
+
+
+def test_settings_of_a_broker_that_is_down_wait_for_it() -> None:
+    k = kafka()
+    journal = step(k, Journal(), MOVE).journal
+    k.tick(1, {})
+    k.stop(1)
+    journal = step(k, step(k, journal).journal).journal
+    assert [entry.id for entry in journal.settings] == [("broker", "1", LEADER_RATE)]
+    k.start(1)
+    until_quiet(k, journal)
+    assert not any(k.settings.values())
+
+
+def test_the_journal_reads_back_and_nonsense_is_told() -> None:
+    journal = Journal(
+        (MOVE, WITHIN, Move("ü", 1, None, None, 2, D0, 0)),
+        (Shrunk("t", 0, 1, 5, (1, 2)),),
+        (Setting("topic", "t", FOLLOWER_REPLICAS, None, "0:1", "0:2", closing=True),),
+    )
+    assert parse(render(journal)) == journal
+    assert parse("") == parse(None) == Journal()
+    assert not Journal()
+    for nonsense in ("{", "[]", "{}", '{"version": 2}', render(journal).replace('"topic"', '"tropic"')):
+        with pytest.raises(JournalError):
+            parse(nonsense)
+    with pytest.raises(JournalError):
+        render(Journal(tuple(replace(MOVE, topic="x" * 249, partition=i) for i in range(4000))))
