@@ -185,7 +185,8 @@ class _Board:
 
     def __init__(self, dirs: Sequence[LogDir], now: float) -> None:
         self._now = now
-        self._offline = offline(dirs)
+        gone = ", ".join(sorted(offline(dirs)))
+        self._held = f"The broker refuses moves while {gone} is offline." if gone else ""
         self._live = {each.path for each in dirs if not each.error}
         self._home: dict[Replica, tuple[str, int]] = {
             replica: (each.path, size) for each in dirs for replica, size in each.replicas.items()
@@ -218,16 +219,14 @@ class _Board:
         if before.state is State.FAILED:
             return before
         if home is None:
-            return _waits(before, "The broker shows the replica on none of its dirs.")
+            return _waits(before, self._held or "The broker shows the replica on none of its dirs.")
         before = replace(before, size=home[1])
         if copy is not None and copy[0] == move.to_dir:
             return self._copying(before, copy[1])
         if copy is not None:
             return _waits(before, f"A copy of it to {copy[0]} is under way.")
-        if self._offline:
-            return _waits(
-                before, f"The broker refuses moves while {', '.join(sorted(self._offline))} is offline."
-            )
+        if self._held:
+            return _waits(before, self._held)
         if move.to_dir not in self._live:
             return replace(before, state=State.FAILED, message=f"The broker has no log dir {move.to_dir}.")
         if before.state is not State.QUEUED:
@@ -261,7 +260,7 @@ class _Board:
         self, moves: Sequence[Move], progress: Mapping[Move, Progress], cancel: Mapping[Replica, str]
     ) -> tuple[Move, ...]:
         """The next moves to begin, within what may run at once; none while a dir is offline (rule 6)."""
-        if self._offline:
+        if self._held:
             return ()
         room = AT_ONCE - len(self._copies.keys() - cancel.keys())
         taken = set(self._copies)
