@@ -247,7 +247,10 @@ class Kafka:
         part = self.parts[key]
         for broker in part.adding:
             self._remove(broker, key)
-        part.replicas, part.target, part.foreign = list(part.before), None, False
+        # Kafka forgets the order: what was to be removed has come last meanwhile.
+        adding = part.adding
+        part.replicas = [b for b in part.replicas if b not in adding]
+        part.target, part.foreign = None, False
 
     def _make_missing(self, key: Key) -> None:
         for broker in self.parts[key].adding:

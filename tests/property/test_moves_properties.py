@@ -129,8 +129,17 @@ class Executor(RuleBasedStateMachine):
     def somebody_reassigns(self, data: st.DataObject) -> None:
         key = data.draw(st.sampled_from(sorted(self.kafka.parts)))
         replicas = data.draw(st.lists(brokers, min_size=1, max_size=3, unique=True))
-        if self.kafka.parts[key].target is None:
-            self.kafka.begin(key, replicas, foreign=True)
+        part, move = self.kafka.parts[key], self.journal.move_of(*key)
+        if part.target is None:
+            # The same as ours cannot be told from ours.
+            came, went = set(replicas) - set(part.replicas), set(part.replicas) - set(replicas)
+            ours = (
+                move is not None
+                and move.target in replicas
+                and came <= {move.target}
+                and went <= {move.source}
+            )
+            self.kafka.begin(key, replicas, foreign=not ours)
 
     @rule(data=st.data())
     def somebody_cancels(self, data: st.DataObject) -> None:

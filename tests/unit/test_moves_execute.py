@@ -25,6 +25,7 @@ LIMITS = Limits(small=1, bytes_per_second=1000)
 D0, D1 = "/d0/log", "/d1/log"
 T = ("t", 0)
 MOVE = Move("t", 0, 0, D0, 3, D1, 100, "evacuate")
+BEGUN = replace(MOVE, before=(0, 1, 2))
 WITHIN = Move("t", 0, 0, D0, 0, D1, 100, "fill")
 
 
@@ -63,7 +64,7 @@ def reasons(outcome: Outcome) -> list[str]:
 
 def test_a_move_between_brokers_chooses_the_dir_and_throttles_before_it_reassigns() -> None:
     outcome = execute(kafka().view(), Journal(), [MOVE], LIMITS)
-    assert outcome.journal.moves == (MOVE,)
+    assert outcome.journal.moves == (BEGUN,)
     kinds = [type(intent) for intent in outcome.actions]
     assert kinds == [Configure] * 5 + [Place, Reassign]
     configured = {
@@ -101,7 +102,7 @@ def test_progress_is_told_and_landing_too() -> None:
     outcome = step(k, journal)
     assert [(p.state, p.bytes, p.copied) for p in outcome.progress] == [("Copying", 100, 40)]
     k.tick(1, {})
-    assert step(k, outcome.journal).landed == (MOVE,)
+    assert step(k, outcome.journal).landed == (BEGUN,)
 
 
 def test_a_target_that_forgot_early_is_begun_again() -> None:
@@ -126,7 +127,7 @@ def test_one_that_is_more_than_half_there_goes_on_and_is_then_moved_between_dirs
     assert not outcome.refusals
     k.tick(1, {})
     outcome = step(k, outcome.journal)
-    assert outcome.agent_moves == {3: (replace(MOVE, source=3, from_dir=D0),)}
+    assert outcome.agent_moves == {3: (replace(BEGUN, source=3, from_dir=D0),)}
     until_quiet(k, outcome.journal)
     assert k.nodes[3].stands(T) == D1
 
@@ -137,7 +138,7 @@ def test_a_reassignment_that_vanished_is_begun_again() -> None:
     k.cancel(T)
     outcome = step(k, journal)
     assert k.parts[T].target == [3, 1, 2]
-    assert outcome.journal.moves == (MOVE,)
+    assert outcome.journal.moves == (BEGUN,)
 
 
 def test_what_somebody_else_reassigns_is_let_alone_and_its_throttle_taken_back() -> None:
@@ -288,20 +289,22 @@ def test_a_partition_short_of_copies_waits_unless_the_move_is_the_cure() -> None
     assert refused(k) == ["NearMinIsr"]
     cure = replace(MOVE, source=2)
     k.nodes[3].rack = "c"
-    assert step(k, Journal(), cure).journal.moves == (cure,)
+    assert step(k, Journal(), cure).journal.moves == (replace(cure, before=(0, 1, 2)),)
 
 
 def test_below_its_minimum_a_move_is_cancelled_and_given_up() -> None:
     k = kafka()
     journal = step(k, Journal(), MOVE).journal
     k.stop(1)
-    assert step(k, journal).journal.moves == (MOVE,)
+    assert step(k, journal).journal.moves == (BEGUN,)
     k.stop(2)
     outcome = step(k, journal)
     assert reasons(outcome) == ["NearMinIsr"]
     assert k.parts[T].target is None
+    assert k.parts[T].replicas == [1, 2, 0]
     outcome = step(k, outcome.journal)
-    assert not outcome.journal.moves
+    assert k.parts[T].replicas == [0, 1, 2]
+    assert not step(k, outcome.journal).journal.moves
 
 
 def test_a_target_that_is_lost_is_given_up_but_not_one_that_is_merely_down() -> None:
@@ -312,7 +315,9 @@ def test_a_target_that_is_lost_is_given_up_but_not_one_that_is_merely_down() -> 
     assert [p.state for p in outcome.progress] == ["Waiting"]
     outcome = step(k, outcome.journal, lost={3})
     assert reasons(outcome) == ["TargetLost"]
+    outcome = step(k, outcome.journal, lost={3})
     assert not step(k, outcome.journal, lost={3}).journal.moves
+    assert k.parts[T].replicas == [0, 1, 2]
 
 
 def test_a_dead_target_dir_ends_the_move() -> None:
@@ -371,7 +376,7 @@ def test_settings_of_a_broker_that_is_down_wait_for_it() -> None:
 
 def test_the_journal_reads_back_and_nonsense_is_told() -> None:
     journal = Journal(
-        (MOVE, WITHIN, Move("ü", 1, None, None, 2, D0, 0)),
+        (BEGUN, WITHIN, Move("ü", 1, None, None, 2, D0, 0)),
         (Shrunk("t", 0, 1, 5, (1, 2)),),
         (Setting("topic", "t", FOLLOWER_REPLICAS, None, "0:1", "0:2", closing=True),),
     )

@@ -141,6 +141,7 @@ class _Step:
         self.landed: list[Move] = []
         self.found: list[Found] = []  # what stays in the journal, in its order
         self.shrunk = {entry.key: entry for entry in journal.shrunk}
+        self.before = {move.key: move.before for move in journal.moves if move.before}
 
     def run(
         self, wanted: Sequence[Move], shrinks: Sequence[Shrunk], settings: Mapping[SettingKey, str]
@@ -148,6 +149,7 @@ class _Step:
         stalled = self.verify()
         removals = self.shrink(shrinks)
         fresh, again = self.begin(wanted, stalled)
+        reordered = self.reorder(stalled)
         moves = tuple(found.move for found in self.found)
         moving = [*(f.move for f in self.found if f.state is not State.CANCEL)]
         desired = {**throttles(self.look, moving, self.limits.bytes_per_second), **settings}
@@ -158,6 +160,7 @@ class _Step:
             actions=(
                 *self.cancels(),
                 *removals,
+                *reordered,
                 *configures,
                 *self.starts(fresh),
                 *self.starts(again),
@@ -217,6 +220,17 @@ class _Step:
             else "Copying"
         )
         return Progress(found.move, state, size, min(size, copied(self.look, found)))
+
+    def reorder(self, stalled: Sequence[Move]) -> tuple[Reassign, ...]:
+        """Put the order of replicas back where a cancelled move is not begun again; it stays on record until that is seen."""
+        staying = {found.move.key for found in self.found}
+        left = [
+            move
+            for move in stalled
+            if move.key not in staying and out_of_order(move, self.look.partitions[move.key])
+        ]
+        self.found += [Found(move, State.WAITING) for move in left]
+        return _reassigns([(*move.key, move.before) for move in left])
 
     # What is taken away
 
@@ -312,7 +326,12 @@ class _Step:
             or rules.has_room(look, move, self.limits, self.incoming)
             or rules.keeps_racks(look, move, partition, self.limits, self.incoming)
         )
-        return refusal, None if refusal else move
+        if refusal is not None:
+            return refusal, None
+        before = self.before.get(move.key, ())
+        return None, replace(
+            move, before=before if set(before) == set(partition.replicas) else partition.replicas
+        )
 
     def may_begin_within(self, move: Move, partition: Partition) -> tuple[Refusal | None, Move | None]:
         """The same for a move between dirs of one broker."""
@@ -344,12 +363,23 @@ def replicas_after(partition: Partition, move: Move, shrunk: Shrunk | None = Non
 
     A replica that is grown back goes where it stood before, so that the preferred leader is again who it was.
     """
+    standing = move.before if set(move.before) == set(partition.replicas) else partition.replicas
     if move.source is not None:
-        return tuple(move.target if b == move.source else b for b in partition.replicas)
+        return tuple(move.target if b == move.source else b for b in standing)
     if shrunk is None or shrunk.broker != move.target:
-        return (*partition.replicas, move.target)
-    back = [b for b in shrunk.before if b == move.target or b in partition.replicas]
-    return (*back, *(b for b in partition.replicas if b not in back))
+        return (*standing, move.target)
+    back = [b for b in shrunk.before if b == move.target or b in standing]
+    return (*back, *(b for b in standing if b not in back))
+
+
+def out_of_order(move: Move, partition: Partition) -> bool:
+    """Whether a partition has the replicas of before a move, in another order."""
+    return (
+        bool(move.before)
+        and not (partition.adding or partition.removing)
+        and set(partition.replicas) == set(move.before)
+        and partition.replicas != move.before
+    )
 
 
 def _places(moves: Sequence[Move]) -> tuple[Place, ...]:
@@ -360,7 +390,7 @@ def _places(moves: Sequence[Move]) -> tuple[Place, ...]:
 
 
 def _reassigns(
-    assignments: Sequence[tuple[str, int, tuple[int, ...] | None]], reason: str, why: str
+    assignments: Sequence[tuple[str, int, tuple[int, ...] | None]], reason: str = "", why: str = ""
 ) -> tuple[Reassign, ...]:
     if not assignments:
         return ()

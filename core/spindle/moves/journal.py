@@ -29,6 +29,8 @@ class Move:
         to_dir: path of the log dir on ``target`` that it is to stand in.
         bytes: its size when it was planned; the size that Kafka tells counts if that is larger.
         reason: why, for people: ``evacuate``, ``drain``, ``regrow``, ``fill``, ``balance``.
+        before: the assignment when it was begun, preferred leader first; filled in by the executor. Kafka forgets this order when a
+            reassignment is cancelled.
     """
 
     topic: str
@@ -39,6 +41,7 @@ class Move:
     to_dir: str
     bytes: int
     reason: str = ""
+    before: tuple[int, ...] = ()
 
     @property
     def name(self) -> str:
@@ -147,7 +150,7 @@ def render(journal: Journal) -> str:
         "version": _VERSION,
         "moves": [
             [m.topic, m.partition, m.source, words.number(m.from_dir), m.target, words.number(m.to_dir), m.bytes,
-             words.number(m.reason)]
+             words.number(m.reason), list(m.before)]
             for m in journal.moves
         ],
         "shrunk": [[s.topic, s.partition, s.broker, s.bytes, list(s.before)] for s in journal.shrunk],
@@ -195,16 +198,17 @@ def parse(text: str | None) -> Journal:
 
 
 def _move(entry: list[Any], from_dir: str | None, to_dir: str, reason: str) -> Move:
-    topic, index, source, _, target, _, size, _ = entry
+    topic, index, source, _, target, _, size, _, before = entry
     return Move(
-        str(topic),
-        int(index),
-        None if source is None else int(source),
-        from_dir,
-        int(target),
-        to_dir,
-        int(size),
-        reason,
+        topic=str(topic),
+        partition=int(index),
+        source=None if source is None else int(source),
+        from_dir=from_dir,
+        target=int(target),
+        to_dir=to_dir,
+        bytes=int(size),
+        reason=reason,
+        before=tuple(int(b) for b in before),
     )
 
 
