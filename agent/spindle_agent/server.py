@@ -35,10 +35,10 @@ def application(problem: Callable[[], str | None], ready: Callable[[], bool]) ->
 @asynccontextmanager
 async def serve(app: web.Application, port: int) -> AsyncIterator[None]:
     """Serve until the block ends. Raises OSError if the port is taken."""
-    runner = web.AppRunner(app, access_log=None)
+    runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
     await runner.setup()
     try:
-        await web.TCPSite(runner, port=port, shutdown_timeout=0.1).start()
+        await web.TCPSite(runner, port=port).start()
         yield
     finally:
         await runner.cleanup()

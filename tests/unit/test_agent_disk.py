@@ -1,0 +1,294 @@
+"""From a worker's reports to signals, a verdict and an entry of the status."""
+
+import errno
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from spindle.disks import facts
+from spindle.disks.facts import Found
+from spindle.disks.findings import Tuning
+from spindle.disks.identity import Identity, MetaProperties
+from spindle.disks.signals import Latency
+from spindle_agent.disk import Disk, Slot, coarse
+from spindle_agent.node import slots_of
+from spindle_agent.options import Options, parse
+from spindle_agent.probing import diskstats
+from spindle_agent.probing.messages import Began, Glanced, Looked, Probed, Report, Watch, decode, encode
+
+ID, OTHER = "A" * 22, "B" * 22
+FS, NEW_FS = "530f8455-460d-421d-bd7a-cacf03e904a3", "9cde6de4-6e63-4ec6-8775-537ce753e927"
+SLOT = Slot(
+    broker_id=3,
+    name="disk1",
+    directory_id=ID,
+    path="/mnt/disks/one",
+    log_dir="/d/disk1/log",
+    fs_uuid=FS,
+    mode="Active",
+)
+OURS = Found(
+    mounted=True,
+    fs_uuid=FS,
+    source="/dev/sdb1",
+    device="8:17",
+    identity=Identity("cluster", 3, "disk1", ID),
+    meta=MetaProperties("cluster", 3, ID),
+)
+WELL = Glanced(at=0, mounted=True, total_bytes=1000, used_bytes=123)
+TUNING = Tuning()
+
+
+def disk(found: Found = OURS, slot: Slot = SLOT) -> Disk:
+    """A disk of which a first round was well."""
+    made = Disk(slot, 0.0)
+    made.take(Looked(at=0, found=found))
+    made.take(WELL)
+    made.take(Probed(at=0, seconds=0.001))
+    made.assess(Latency(), 0.0, TUNING)
+    return made
+
+
+def entry(of: Disk) -> dict[str, Any]:
+    made = of.entry(Latency())
+    assert made is not None
+    return made
+
+
+def glance(at: float, **fields: Any) -> Glanced:
+    return replace(WELL, at=at, **fields)
+
+
+def test_a_healthy_disk_is_told_in_coarse_figures() -> None:
+    told = disk().entry(Latency(own_ms=37.0))
+
+    assert told is not None
+    assert told.pop("since").endswith("Z")
+    assert told == {
+        "name": "disk1",
+        "verdict": "Healthy",
+        "content": "ours",
+        "fsUuid": FS,
+        "device": "/dev/sdb1",
+        "capacityBytes": 1000,
+        "usedBytes": 120,
+        "latencyMs": 20,
+    }
+
+
+def test_before_the_first_round_nothing_is_told() -> None:
+    assert Disk(SLOT, 0.0).entry(Latency()) is None
+    assert not Disk(SLOT, 0.0).ready(1.0)
+    assert Disk(SLOT, 0.0).ready(10.0), "a disk that hangs from the start must not hide the others"
+
+
+def test_an_error_is_asked_for_again_at_once_and_then_believed() -> None:
+    one = disk()
+    one.take(glance(1.0, errno=errno.EIO))
+    assert one.assess(Latency(), 1.0, TUNING)
+    assert entry(one)["verdict"] == "Suspect"
+
+    one.take(glance(1.05, errno=errno.EIO))
+    one.assess(Latency(), 1.05, TUNING)
+    assert (entry(one)["verdict"], entry(one)["reason"]) == ("Failed", "ProbeError")
+
+
+def test_a_failed_write_counts_though_looking_goes_well() -> None:
+    one = disk()
+    for at in (2.0, 2.1):
+        one.take(Probed(at=at, seconds=0, errno=errno.EIO, doing="fsync"))
+        one.take(glance(at))
+        one.assess(Latency(), at, TUNING)
+
+    assert "fsync" in entry(one)["message"]
+
+
+@pytest.mark.parametrize(
+    ("report", "verdict", "reason"),
+    [
+        (glance(0, mounted=False), "Missing", "NotMounted"),
+        (glance(0, readonly=True), "Failed", "ReadOnly"),
+        (Probed(at=0, seconds=0, wrong=True), "Failed", "WrongData"),
+        (Probed(at=0, seconds=0, errno=errno.ENOSPC, doing="write"), "Suspect", "Full"),
+        (Probed(at=0, seconds=0, errno=errno.EACCES, doing="open"), "Suspect", "NotPermitted"),
+    ],
+)
+def test_what_is_odd_comes_to_a_verdict(report: Any, verdict: str, reason: str) -> None:
+    one = disk()
+    for at in (1.0, 1.1):
+        one.take(replace(report, at=at))
+        one.assess(Latency(), at, TUNING)
+
+    assert (entry(one)["verdict"], entry(one)["reason"]) == (verdict, reason)
+
+
+def test_a_write_that_does_not_come_back_is_a_hung_disk_even_if_looking_goes_on() -> None:
+    one = disk()
+    one.take(Began(at=1.0))
+    for second in range(1, 14):
+        one.take(glance(second))
+        one.assess(Latency(), float(second), TUNING)
+
+    assert (entry(one)["verdict"], entry(one)["reason"]) == ("Failed", "Hung")
+    assert one.pending(13.0) == 12.0
+    one.started(13.0)
+    assert one.pending(13.0) == 0.0
+
+
+def test_a_worker_that_falls_silent_is_a_hung_disk() -> None:
+    one = disk()
+    for second in range(1, 14):
+        one.assess(Latency(), float(second), TUNING)
+
+    assert (entry(one)["verdict"], entry(one)["reason"]) == ("Failed", "Hung")
+    assert "look" in entry(one)["message"]
+
+
+def test_what_kafka_says_counts_for_a_disk_in_use() -> None:
+    one = disk()
+    one.kafka_error = 56
+    one.assess(Latency(), 1.0, TUNING)
+
+    assert (entry(one)["verdict"], entry(one)["reason"]) == ("Failed", "KafkaOffline")
+
+
+@pytest.mark.parametrize(
+    ("found", "content"),
+    [
+        (OURS, "ours"),
+        (replace(OURS, meta=None, identity=None), "blank"),
+        (replace(OURS, meta=None, identity=None, strangers=("holiday.jpg",)), "foreign"),
+        (replace(OURS, identity=Identity("cluster", 3, "disk1", OTHER), meta=None), "foreign"),
+        (replace(OURS, identity=Identity("other", 4, "disk0", OTHER), meta=None), "foreign"),
+        (replace(OURS, fs_uuid=NEW_FS), "foreign"),
+        (replace(OURS, error="Input/output error"), "unknown"),
+        (replace(OURS, readonly=True, writable=False), "ours"),
+    ],
+)
+def test_whose_disk_it_is(found: Found, content: str) -> None:
+    assert entry(disk(found))["content"] == content
+
+
+def test_a_blank_disk_in_a_slot_that_waits_for_one_is_well() -> None:
+    slot = replace(SLOT, fs_uuid=None, mode=facts.ABSENT)
+    blank = replace(OURS, identity=None, meta=None, fs_uuid=NEW_FS)
+    told = entry(disk(blank, slot))
+
+    assert (told["verdict"], told["content"], told["fsUuid"]) == ("Healthy", "blank", NEW_FS)
+
+
+def test_what_was_said_before_a_restart_is_not_taken_back_by_it() -> None:
+    one = Disk(SLOT, 100.0)
+    one.resume(
+        {
+            "verdict": "Failed",
+            "reason": "ProbeError",
+            "message": "It said no.",
+            "since": "2026-01-01T00:00:00Z",
+        },
+        100.0,
+    )
+    one.take(Looked(at=100, found=OURS))
+    one.take(glance(100.0))
+    one.take(Probed(at=100, seconds=0))
+    one.assess(Latency(), 100.0, TUNING)
+
+    assert entry(one)["verdict"] == "Failed", "well for a moment is not well"
+    assert entry(one)["since"] == "2026-01-01T00:00:00Z"
+    for second in range(101, 140):
+        one.take(glance(second))
+        one.take(Probed(at=second, seconds=0))
+        one.assess(Latency(), float(second), TUNING)
+    assert entry(one)["verdict"] == "Healthy"
+
+
+def test_messages_come_through_as_they_were() -> None:
+    messages: list[Watch | Report] = [
+        Watch(path="/p", node_id=1, disk="disk0", directory_id=ID, interval=5.0),
+        Looked(at=1.0, found=replace(OURS, strangers=("a", "b"), pending=OURS.identity)),
+        WELL,
+        Began(at=2.0),
+        Probed(at=3.0, seconds=0.5, errno=5, doing="read"),
+    ]
+
+    assert [decode(encode(message)) for message in messages] == messages
+    for nonsense in (b"", b"[]", b'["Nobody",{}]', b'["Began",{}]'):
+        with pytest.raises(ValueError):
+            decode(nonsense)
+
+
+# --- what is on record
+
+
+def options(*arguments: str) -> Options:
+    return parse(["--node=here", *arguments])
+
+
+def test_disks_outside_the_roots_are_left_out() -> None:
+    told = {"a": "/mnt/disks/a", "b": "/mnt/disksful/b", "c": "/mnt/disks/../other", "d": "/mnt/disks"}
+    obj = {
+        "spec": {"id": 1, "disks": [{"name": name, "directoryId": ID} for name in (*told, "e")]},
+        "status": {"disks": [{"name": name, "path": path} for name, path in told.items()]},
+    }
+
+    (slot,) = slots_of(obj, options("--disk-root=/mnt/disks/", "--host-prefix=/host"))
+    assert (slot.name, slot.path) == ("a", "/host/mnt/disks/a")
+    assert slot.log_dir == "/var/lib/kafka/disks/a/log"
+    assert slots_of(obj, options()) == []
+
+
+def test_brokers_have_their_names_in_kubernetes() -> None:
+    assert options().host_of("ns", "demo", 2) == "demo-broker-2.demo-brokers.ns.svc"
+    assert options("--broker-host={cluster}.{namespace}.{id}").host_of("ns", "demo", 2) == "demo.ns.2"
+
+
+def test_options_come_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    for key, value in {
+        "NODE_NAME": "n1",
+        "POD_NAMESPACE": "agents",
+        "SPINDLE_DISK_ROOTS": "/a,/b/",
+        "SPINDLE_NAMESPACES": "x,y",
+        "KUBERNETES_SERVICE_HOST": "fd00::1",
+        "KUBERNETES_SERVICE_PORT": "6443",
+    }.items():
+        monkeypatch.setenv(key, value)
+    made = parse([])
+
+    assert (made.node, made.own_namespace, made.roots) == ("n1", "agents", ("/a", "/b"))
+    assert made.namespaces == ("x", "y")
+    assert made.api_server == "https://[fd00::1]:6443"
+
+
+# --- figures
+
+
+@pytest.mark.parametrize(
+    ("value", "told"), [(None, None), (0.2, 0), (1, 1), (4.9, 2), (5, 5), (99, 50), (100, 100), (4999, 2000)]
+)
+def test_latency_is_told_in_coarse_steps(value: float | None, told: int | None) -> None:
+    assert coarse(value) == told
+
+
+def test_latency_is_what_the_last_seconds_took() -> None:
+    line = (
+        "   8      17 sdb1 {reads} 0 0 {read_ms} {writes} 0 0 {write_ms} 0 9 9 0 0 0 0 {flushes} {flush_ms}\n"
+    )
+
+    def counters(**figures: int) -> dict[str, diskstats.Counters]:
+        zero = dict.fromkeys(("reads", "read_ms", "writes", "write_ms", "flushes", "flush_ms"), 0)
+        return diskstats.parse(line.format(**zero | figures) + "   7 0 short\n")
+
+    seen = diskstats.Latencies()
+    assert seen.of("8:17") is None
+    seen.add(0, counters(writes=1000, write_ms=1), ["8:17", "8:99"])
+    seen.add(2, counters(writes=1001, write_ms=2), ["8:17"])
+    assert seen.of("8:17") is None, "one request says nothing"
+    seen.add(4, counters(writes=1004, write_ms=101, flushes=1, flush_ms=100), ["8:17"])
+    assert seen.of("8:17") == 40.0
+    assert seen.of("8:99") is None
+    for at in range(6, 20, 2):
+        seen.add(at, counters(writes=1004 + at, write_ms=101 + 2 * at, flushes=1, flush_ms=100), ["8:17"])
+    assert seen.of("8:17") == 2.0, "what is long past no longer counts"
+    old = diskstats.parse("8 17 sdb1 10 0 0 20 10 0 0 20 0 9 9\n8 18 sdb2 1 0 0 0 0 0 0 0 0 0 0 0\n")
+    assert old["8:17"] == diskstats.Counters(20, 40)
