@@ -7,7 +7,7 @@ import copy
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Self
 
 from spindle.cluster import names
 from spindle.cluster.view import Broker, KafkaView, LogDir, Partition, Quorum, Voter
@@ -78,7 +78,7 @@ class World:
     # -- building ------------------------------------------------------------------------------------------------
 
     @classmethod
-    def of(cls, zones: str = "abcab", disks: int = 3, **spec: Any) -> "World":
+    def of(cls, zones: str = "abcab", disks: int = 3, **spec: Any) -> Self:
         """One node per letter, in that zone (``-`` for no label), with so many free local disks each."""
         world = cls(cluster=quickstart(**spec))
         for name, provisioner, default in (
@@ -203,7 +203,7 @@ class World:
                 self._created(self.put(obj))
             case Apply(object=obj):
                 live = self.objects.get((obj["kind"], obj["metadata"]["name"]))
-                self.put(_merge(live, obj) if live else obj)
+                self.put(_merge(_without_ours(live, obj), obj) if live else obj)
             case Patch():
                 self._guarded(action.kind, action.name, action.uid, action.resource_version)
                 self.put(_merge(self.get(action.kind, action.name), action.body))
@@ -425,7 +425,9 @@ class World:
         self.cluster["status"] |= copy.deepcopy(dict(made.status))
         for name, status in made.broker_statuses.items():
             if ("KafkaBroker", name) in self.objects:
-                self.get("KafkaBroker", name)["status"] = copy.deepcopy(dict(status))
+                broker = self.get("KafkaBroker", name)
+                seen = {k: v for k, v in (broker.get("status") or {}).items() if k == "observed"}
+                broker["status"] = {**copy.deepcopy(dict(status)), **seen}
         return made
 
     def settle(self, passes: int = 60) -> Plan:
@@ -497,6 +499,15 @@ def _set_ready(pod: dict[str, Any]) -> None:
         c["type"] == names.READINESS_GATE and c["status"] == "True" for c in pod["status"]["conditions"]
     )
     _set_condition(pod, "Ready", gate and bool(_kafka_state(pod).get("running")))
+
+
+def _without_ours(live: Mapping[str, Any], obj: Mapping[str, Any]) -> dict[str, Any]:
+    """What we applied before and leave out now goes, as server-side apply has it; a person's fields stay."""
+    result = copy.deepcopy(dict(live))
+    if obj["kind"] == "KafkaBroker":
+        kept = ("stopped", "wishes", *obj["spec"])
+        result["spec"] = {key: value for key, value in result["spec"].items() if key in kept}
+    return result
 
 
 def _merge(live: Mapping[str, Any], change: Mapping[str, Any]) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from typing import Any
 
 from spindle.cluster import config, names
 from spindle.cluster.layout import METADATA_DISK
+from spindle.disks.facts import ABSENT
 from spindle.manifests.identity import Identity
 from spindle.manifests.inputs import ClusterInputs, DiskInputs, NodeInputs, Zone
 from spindle.reconcile import objects
@@ -49,6 +50,7 @@ def broker_inputs(state: State, broker: Object) -> NodeInputs | None:
             mode=disk.get("mode", "Active"),
         )
         for disk in disks_of(broker)
+        if disk.get("mode") != ABSENT
     )
     bound = any(objects.bound_volume(claim) for disk in disks if (claim := state.claims.get(disk.claim)))
     return NodeInputs(

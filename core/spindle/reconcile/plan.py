@@ -18,6 +18,9 @@ from spindle.reconcile.steps.claims import settle_claims
 from spindle.reconcile.steps.deletion import settle_deletion
 from spindle.reconcile.steps.disks import settle_disks
 from spindle.reconcile.steps.gates import settle_gates
+from spindle.reconcile.steps.healing import only_look, settle_healing
+from spindle.reconcile.steps.losses import at_risk
+from spindle.reconcile.steps.moves import carry_out, load_journal, settle_moves
 from spindle.reconcile.steps.pods import settle_pods
 from spindle.reconcile.steps.problems import report_nodes, report_problems
 from spindle.reconcile.steps.security import settle_admin, settle_security
@@ -25,6 +28,7 @@ from spindle.reconcile.steps.services import settle_configuration, settle_servic
 from spindle.reconcile.steps.status import cluster_status
 from spindle.reconcile.steps.takedown import settle_takedowns
 from spindle.reconcile.times import stamp
+from spindle.reconcile.ward import Ward
 
 __all__ = ["Event", "Plan", "plan"]
 
@@ -47,21 +51,23 @@ def plan(snapshot: Snapshot, now: float) -> Plan:
     except ValidationError as error:
         return _not_understood(snapshot, error, now)
     draft = Draft()
-    finished = False
+    finished, ward = False, None
     blind = sorted(snapshot.unknown & _NEEDED)
     if blind:
         draft.wait(_blind(state, blind))
     elif objects.deleting(snapshot.cluster):
         finished = settle_deletion(state, draft)
     elif not state.spec.paused:
-        _steps(state, draft)
+        ward = _steps(state, draft)
     if not finished:
         report_nodes(state, draft)
         report_problems(state, draft)
-    statuses = broker_statuses(state)
+    if ward is None:
+        ward = only_look(state, draft)
+    statuses = broker_statuses(state, ward.lives)
     return Plan(
         actions=tuple(draft.actions),
-        status=cluster_status(state, draft, statuses),
+        status=cluster_status(state, draft, statuses, at_risk(ward)),
         broker_statuses={} if objects.deleting(snapshot.cluster) else statuses,
         events=(*draft.events, *_events(state, draft)),
         finished=finished,
@@ -69,15 +75,15 @@ def plan(snapshot: Snapshot, now: float) -> Plan:
     )
 
 
-def _steps(state: State, draft: Draft) -> None:
-    """All that is done for a cluster that is to run."""
+def _steps(state: State, draft: Draft) -> Ward | None:
+    """All that is done for a cluster that is to run; what was found out about its disks."""
     why = unsupported(state.spec.version)
     if why is not None:
         draft.wait(Wait.refused("RunVersion", f"KafkaCluster/{state.name}", why))
-        return
+        return None
     identity = settle_identity(state, draft)
     if identity is None:
-        return
+        return None
     records = Records()
     settle_services(state, draft)
     settle_brokers(state, draft, records)
@@ -87,10 +93,18 @@ def _steps(state: State, draft: Draft) -> None:
     settle_configuration(state, draft, identity)
     wanted = settle_pods(state, draft, identity)
     settle_disks(state, draft, identity, records, wanted)
+    journal = load_journal(state, draft)
+    healed = settle_healing(state, draft, records, wanted, journal)
+    outcome = settle_moves(state, draft, records, journal, healed.wants) if journal is not None else None
     records.write(state, draft)
-    settle_takedowns(state, draft, wanted)
+    draft.do(*healed.fences)
+    settle_takedowns(state, draft, wanted, held=healed.held, refused=healed.refused)
     settle_gates(state, draft)
     settle_admin(state, draft)
+    draft.do(*healed.elections)
+    if outcome is not None:
+        carry_out(draft, outcome)
+    return healed.ward
 
 
 def _blind(state: State, kinds: list[str]) -> Wait:

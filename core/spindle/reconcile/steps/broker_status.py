@@ -6,43 +6,44 @@ from typing import Any, Final
 from spindle.cluster import names
 from spindle.cluster.refusal import some
 from spindle.cluster.view import LogDir
+from spindle.disks.lifecycle import DiskState
 from spindle.reconcile import objects
 from spindle.reconcile.inputs import disks_of
 from spindle.reconcile.reports import inspected
 from spindle.reconcile.snapshot import Object
 from spindle.reconcile.state import State
+from spindle.reconcile.times import stamp
+from spindle.reconcile.ward import Life
 
-_STORAGE_ERROR: Final = 56  # KAFKA_STORAGE_ERROR: an offline log dir
-_FOUND: Final = {
-    "foreign": "Foreign",
-    "not-mounted": "Missing",
-    "dead": "Failed",
-    "readonly": "Failed",
-    "blank": "Provisioning",
-}
+_WELL: Final = (DiskState.ACTIVE, DiskState.REJOINING)
+_WITHOUT: Final = (DiskState.FAILED, DiskState.EVACUATING, DiskState.EVACUATED)
 _STEPS: Final = (
     100  # use is told in hundredths of the capacity, so that not every written byte is a write here
 )
 
 
-def broker_statuses(state: State) -> dict[str, dict[str, Any]]:
+def broker_statuses(state: State, lives: Mapping[tuple[int, str], Life]) -> dict[str, dict[str, Any]]:
     """KafkaBroker name → status."""
-    return {objects.name(broker): _status(state, broker) for broker in state.brokers.values()}
+    return {objects.name(broker): _status(state, broker, lives) for broker in state.brokers.values()}
 
 
-def _status(state: State, broker: Object) -> dict[str, Any]:
+def healthy(disk: Mapping[str, Any]) -> bool:
+    """Whether a disk of a status is in use and does what it should; one that a person cordoned does."""
+    return disk.get("state") in _WELL or disk.get("reason") == "CordonWished"
+
+
+def _status(state: State, broker: Object, lives: Mapping[tuple[int, str], Life]) -> dict[str, Any]:
     node_id = int(broker["spec"]["id"])
-    disks = [_disk(state, node_id, disk) for disk in disks_of(broker)]
-    healthy = sum(1 for disk in disks if disk["state"] == "Active")
+    disks = [_disk(state, node_id, disk, lives[node_id, disk["name"]]) for disk in disks_of(broker)]
     fills = [disk["usedBytes"] / disk["capacityBytes"] for disk in disks if disk.get("capacityBytes")]
-    failed = [disk["name"] for disk in disks if disk["state"] == "Failed"]
+    failed = [disk["name"] for disk in disks if disk["state"] in _WITHOUT]
     condition, message = _state(state, broker, node_id, failed)
     status = {
         "observedGeneration": broker["metadata"].get("generation", 0),
         "state": condition,
         "message": message,
         "disks": disks,
-        "disksSummary": f"{healthy}/{len(disks)}",
+        "disksSummary": f"{sum(1 for disk in disks if healthy(disk))}/{len(disks)}",
     }
     if fills:
         status["fullest"] = f"{round(100 * max(fills))}%"
@@ -71,16 +72,22 @@ def _state(state: State, broker: Object, node_id: int, failed: list[str]) -> tup
     return "Starting", "Kafka does not run yet."
 
 
-def _disk(state: State, node_id: int, disk: Mapping[str, Any]) -> dict[str, Any]:
+def _disk(state: State, node_id: int, disk: Mapping[str, Any], life: Life) -> dict[str, Any]:
     name = disk["name"]
     claim = state.claim(node_id, name)
     volume = state.volume(claim)
     found = inspected(state.pods.get(node_id)).get(name) or {}
     log_dir = _log_dir(state, node_id, name)
-    what, message = _disk_state(state, disk, found, log_dir, bound=volume is not None)
-    result: dict[str, Any] = {"name": name, "logDir": names.log_dir(name), "state": what}
-    if message:
-        result["message"] = message
+    result: dict[str, Any] = {
+        "name": name,
+        "logDir": names.log_dir(name),
+        "state": str(life.state),
+        "since": stamp(life.since),
+    }
+    if life.reason:
+        result["reason"] = life.reason
+    if life.message:
+        result["message"] = life.message
     if volume is not None:
         spec = volume.get("spec") or {}
         result["pv"] = objects.name(volume)
@@ -115,22 +122,3 @@ def _log_dir(state: State, node_id: int, disk: str) -> LogDir | None:
         if log_dir.path == names.log_dir(disk):
             return log_dir
     return None
-
-
-def _disk_state(
-    state: State, disk: Mapping[str, Any], found: Mapping[str, Any], log_dir: LogDir | None, *, bound: bool
-) -> tuple[str, str]:
-    if disk.get("mode") == "Placeholder":
-        return "Failed", "The broker runs without it; stop and start the broker to try the disk again."
-    if log_dir is not None and not log_dir.error:
-        return ("Cordoned" if log_dir.cordoned else "Active"), ""
-    if log_dir is not None:
-        what = "offline" if log_dir.error == _STORAGE_ERROR else f"in error {log_dir.error}"
-        return "Failed", f"Kafka says that the log dir is {what}."
-    if found.get("state") in _FOUND:
-        return _FOUND[found["state"]], str(found.get("problem") or "")
-    if not bound:
-        return "Provisioning", "Its claim is not bound to a volume yet."
-    if disk.get("fsUuid") and state.kafka.error:
-        return "Unknown", f"Kafka cannot be asked: {state.kafka.error}."
-    return "Provisioning" if not disk.get("fsUuid") else "Unknown", "Kafka does not show it as a log dir."

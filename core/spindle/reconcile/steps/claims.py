@@ -1,5 +1,6 @@
 """The claims: one per disk, carrying from their first moment whose disk they are (rule 13)."""
 
+from collections.abc import Collection
 from typing import Final
 
 from spindle.cluster import names
@@ -27,7 +28,8 @@ def settle_claims(state: State, draft: Draft, identity: Identity) -> None:
         pool = state.pool_of(broker)
         for disk in disks_of(broker):
             if disk["claim"] in state.claims:
-                _check(draft, identity, state.claims[disk["claim"]], disk["directoryId"])
+                retired = broker["spec"].get("retired") or ()
+                _check(draft, identity, state.claims[disk["claim"]], disk["directoryId"], retired)
             elif pool is not None and disk.get("mode") == "Active":
                 draft.do(
                     Create(
@@ -107,11 +109,17 @@ def _zones(state: State, draft: Draft, identity: Identity, missing: list[Voter])
     return dict(result.assignments)
 
 
-def _check(draft: Draft, identity: Identity, found: Object, directory_id: str) -> None:
-    """A claim of the right name that is somebody else's, or another disk's (rule 7)."""
+def _check(
+    draft: Draft, identity: Identity, found: Object, directory_id: str, retired: Collection[str] = ()
+) -> None:
+    """A claim of the right name that is somebody else's, or another disk's (rule 7).
+
+    One that still carries a retired id is about to be told the new one.
+    """
     thing = f"PersistentVolumeClaim/{objects.name(found)}"
     carried = objects.annotation(found, names.ANN_DIRECTORY_ID)
-    if objects.annotation(found, names.ANN_CLUSTER_ID) != identity.cluster_id or carried != directory_id:
+    theirs = objects.annotation(found, names.ANN_CLUSTER_ID) != identity.cluster_id
+    if theirs or (carried != directory_id and carried not in retired):
         draft.wait(
             Wait(
                 "UseClaim",

@@ -9,6 +9,7 @@ from spindle.cluster import names
 from spindle.cluster.layout import METADATA_DISK
 from spindle.cluster.refusal import Refusal
 from spindle.disks import facts
+from spindle.disks.lifecycle import DiskState
 from spindle.disks.rules import Cleared, may_clear, may_format, may_format_voter
 from spindle.manifests.identity import Identity, identity_map
 from spindle.reconcile import objects
@@ -77,23 +78,29 @@ def _settle_broker(
     broker_id = int(broker["spec"]["id"])
     report = inspected(pod)
     disks = disks_of(broker)
-    usable = [d for d in disks if (report.get(d["name"]) or {}).get("state") in (facts.OURS, facts.BLANK)]
+    usable = {
+        d["name"] for d in disks if (report.get(d["name"]) or {}).get("state") in (facts.OURS, facts.BLANK)
+    }
     cleared = []
     for disk in disks:
         found = report.get(disk["name"]) or {}
         what = found.get("state")
-        if disk.get("mode") == facts.PLACEHOLDER:
-            draft.wait(_set_aside(broker, disk))
+        if disk.get("mode", facts.ACTIVE) != facts.ACTIVE:
+            continue
+        # What inspect saw at the pod's start is no news where a container can't be made again any more.
+        if not objects.kafka_runs(pod) and _volume_unreadable(state, disk, pod):
+            _unusable(
+                draft, records, wanted, broker, disk, {}, alone=not usable - {disk["name"]}, running=False
+            )
         elif what == facts.OURS:
             if not disk.get("fsUuid"):
                 records.note_disk(broker_id, disk["name"], fsUuid=found.get("fsUuid") or NO_UUID)
         elif what == facts.BLANK and not _prepared(pod):
             if _clear_broker_disk(state, draft, records, broker_id, disk, found):
                 cleared.append(_clearance(disk["name"], disk["pvUid"], disk["fsUuid"], disk["directoryId"]))
-        elif what in _UNUSABLE or _volume_unreadable(state, disk, pod):
-            _unusable(draft, records, wanted, broker, disk, found, alone=not usable, running=_prepared(pod))
-        if disk.get("mode") != facts.PLACEHOLDER and _offline(state, broker_id, disk["name"]):
-            draft.wait(_taken_offline(broker, disk))
+        elif what in _UNUSABLE and not objects.kafka_runs(pod):
+            alone = not usable - {disk["name"]}
+            _unusable(draft, records, wanted, broker, disk, found, alone=alone, running=_prepared(pod))
         if _prepared(pod) and what in (facts.OURS, facts.BLANK):
             _remember(state, draft, disk["claim"], found)
     _give(state, draft, pod, cleared)
@@ -116,14 +123,22 @@ def _clear_broker_disk(
             draft.wait(Wait.refused(_ACTION, f"{thing}/{disk['name']}", refusal))
             return False
         return True
-    # Before the first birth there is nothing to ask and nothing to lose; later Kafka must say what the broker holds.
-    on_disk = () if state.kafka.partitions is None and not born(state) else None
+    # Before the first birth there is nothing to ask and nothing to lose, nor is there where an emptied disk was replaced (rule 5
+    # saw to that, and its directory id is new); else Kafka must say what the broker holds.
+    fresh = state.kafka.partitions is None and not born(state)
+    on_disk = () if fresh or _replaces(state, broker_id, disk) else None
     refusal = may_format(state.kafka, broker_id, on_disk)
     if refusal is not None:
         draft.wait(Wait.refused(_ACTION, f"{thing}/{disk['name']}", refusal))
     else:
         records.note_disk(broker_id, disk["name"], fsUuid=fs_uuid)
     return False
+
+
+def _replaces(state: State, broker_id: int, disk: Found) -> bool:
+    """Whether this is the new disk in the slot of one that was emptied."""
+    entries = (state.brokers[broker_id].get("status") or {}).get("disks") or ()
+    return any(e.get("name") == disk["name"] and e.get("state") == DiskState.REPLACING for e in entries)
 
 
 def _settle_controller(
@@ -293,35 +308,3 @@ def _unusable(
 
 def _way_out(found: Found) -> str:
     return str(found.get("wayOut") or "Put the right disk back, mounted and writable.")
-
-
-def _offline(state: State, broker_id: int, disk: str) -> bool:
-    """Whether Kafka says that a disk's log dir is in error."""
-    broker = (state.kafka.brokers or {}).get(broker_id)
-    dirs = (broker.log_dirs if broker else None) or ()
-    return any(log_dir.error for log_dir in dirs if log_dir.path == names.log_dir(disk))
-
-
-def _taken_offline(broker: Object, disk: Found) -> Wait:
-    name = objects.name(broker)
-    return Wait(
-        "UseDisk",
-        f"KafkaBroker/{name}/{disk['name']}",
-        "DiskOffline",
-        f"Kafka has taken {disk['name']} of {name} offline after an I/O error. The broker goes on with its other disks, and the "
-        "partitions that were on this one with their other replicas.",
-        f"Put the disk right, keeping what is on it; then set spec.stopped of KafkaBroker {name} to true, wait until its pod "
-        "is gone, and set it to false. This version of Spindle does not move data off a dead disk.",
-    )
-
-
-def _set_aside(broker: Object, disk: Found) -> Wait:
-    name = objects.name(broker)
-    return Wait(
-        "UseDisk",
-        f"KafkaBroker/{name}/{disk['name']}",
-        "DiskSetAside",
-        f"{name} was started without {disk['name']}, which could not be used.",
-        f"When the disk is back in its place, set spec.stopped of KafkaBroker {name} to true, wait until its pod is gone, and "
-        "set it to false: every disk is tried again then.",
-    )

@@ -9,6 +9,7 @@ from spindle.placement.spread import rack_status
 from spindle.reconcile import objects
 from spindle.reconcile.draft import Draft, Wait
 from spindle.reconcile.state import State
+from spindle.reconcile.steps.broker_status import healthy
 from spindle.reconcile.steps.watchers import unwatched
 from spindle.reconcile.times import stamp
 
@@ -28,9 +29,18 @@ _RACK_REASONS: Final = frozenset(
 
 
 def cluster_status(
-    state: State, draft: Draft, broker_statuses: Mapping[str, Mapping[str, Any]]
+    state: State,
+    draft: Draft,
+    broker_statuses: Mapping[str, Mapping[str, Any]],
+    lost: str | None = None,
 ) -> dict[str, Any]:
-    """``status`` of the KafkaCluster, all but ``takingDown``."""
+    """``status`` of the KafkaCluster, all but ``takingDown``.
+
+    Args:
+        state, draft: of the pass.
+        broker_statuses: of all KafkaBrokers.
+        lost: what is lost with bad disks as things are, and the way out; None for nothing.
+    """
     wanted = sum(pool.replicas for pool in state.spec.broker_pools)
     brokers = _tally(state, [n for n in state.pods if n < names.FIRST_CONTROLLER_ID], wanted)
     controllers = _tally(
@@ -53,7 +63,7 @@ def cluster_status(
     if identity is not None:
         status["clusterId"] = identity.cluster_id
     status["phase"] = _phase(state, draft, status)
-    status["conditions"] = _conditions(state, draft, status)
+    status["conditions"] = _conditions(state, draft, status, _bad_disks(broker_statuses), lost)
     return status
 
 
@@ -66,8 +76,18 @@ def _tally(state: State, node_ids: list[int], total: int) -> dict[str, Any]:
 
 def _disks(broker_statuses: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
     disks = [disk for status in broker_statuses.values() for disk in status.get("disks") or ()]
-    healthy = sum(1 for disk in disks if disk.get("state") == "Active")
-    return {"total": len(disks), "healthy": healthy, "summary": f"{healthy}/{len(disks)}"}
+    well = sum(1 for disk in disks if healthy(disk))
+    return {"total": len(disks), "healthy": well, "summary": f"{well}/{len(disks)}"}
+
+
+def _bad_disks(broker_statuses: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    """Each disk that is not healthy, with its state: ``demo-broker-0/disk1 (Evacuating)``."""
+    return [
+        f"{broker}/{disk['name']} ({disk['state']})"
+        for broker, status in sorted(broker_statuses.items())
+        for disk in status.get("disks") or ()
+        if not healthy(disk)
+    ]
 
 
 def _racks(state: State) -> list[dict[str, Any]]:
@@ -126,9 +146,11 @@ def _whole(status: Mapping[str, Any], stopped: int) -> bool:
     )
 
 
-def _conditions(state: State, draft: Draft, status: Mapping[str, Any]) -> list[dict[str, Any]]:
+def _conditions(
+    state: State, draft: Draft, status: Mapping[str, Any], bad: list[str], lost: str | None
+) -> list[dict[str, Any]]:
     rows = [_ready(state, status), _progressing(state, draft, status), _racks_satisfied(state, draft)]
-    rows += [_disks_healthy(state, status), _data_at_risk(state)]
+    rows += [_disks_healthy(state, status, bad), _data_at_risk(state, lost)]
     before = {c.get("type"): c for c in state.status.get("conditions") or ()}
     result = []
     for kind, value, reason, message in rows:
@@ -215,28 +237,32 @@ def _racks_satisfied(state: State, draft: Draft) -> Row:
     )
 
 
-def _disks_healthy(state: State, status: Mapping[str, Any]) -> Row:
+def _disks_healthy(state: State, status: Mapping[str, Any], bad: list[str]) -> Row:
     disks = status["disks"]
-    if disks["total"] and disks["healthy"] == disks["total"]:
+    if disks["total"] and not bad:
         message = f"All {disks['total']} disks are log dirs in use. {unwatched(state)}".rstrip()
         return ("DisksHealthy", "True", "AllHealthy", message)
-    if state.kafka.error or not disks["total"]:
+    if not disks["total"]:
+        why = state.kafka.error or "no broker yet"
         return (
             "DisksHealthy",
             "Unknown",
             "KafkaUnknown",
-            f"Kafka does not tell the state of its log dirs: {state.kafka.error or 'no broker yet'}.",
+            f"Kafka does not tell the state of its log dirs: {why}.",
         )
     return (
         "DisksHealthy",
         "False",
         "NotAllHealthy",
-        f"{disks['summary']} disks are log dirs in use; see the KafkaBrokers.",
+        f"{disks['summary']} disks are log dirs in use; not so: {some(bad, 20)}. More in the status of the KafkaBrokers. "
+        f"{unwatched(state)}".rstrip(),
     )
 
 
-def _data_at_risk(state: State) -> Row:
+def _data_at_risk(state: State, lost: str | None) -> Row:
     view = state.kafka
+    if lost is not None:
+        return ("DataAtRisk", "True", "LastCopy", lost)
     if view.partitions is None or view.min_isr is None:
         return (
             "DataAtRisk",

@@ -6,11 +6,12 @@ leader that lost its lease unawares can no longer evict it with what it had read
 """
 
 from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import Any, Final
 
 from spindle.cluster import names
-from spindle.cluster.refusal import some
+from spindle.cluster.refusal import Refusal, some
 from spindle.reconcile import objects
 from spindle.reconcile.actions import Evict, MarkDown, Patch
 from spindle.reconcile.draft import Draft, Wait
@@ -38,30 +39,71 @@ class Wanted:
     message: str
 
 
-def settle_takedowns(state: State, draft: Draft, wanted: Mapping[int, Wanted]) -> None:
-    """Go on with what is going down, then begin with the next if rule 2 allows."""
+def settle_takedowns(
+    state: State,
+    draft: Draft,
+    wanted: Mapping[int, Wanted],
+    *,
+    held: AbstractSet[int] = frozenset(),
+    refused: Mapping[int, Refusal] | None = None,
+) -> None:
+    """Go on with what is going down, then begin with the next if rule 2 allows.
+
+    Args:
+        state, draft: of this pass.
+        wanted: who should go down, and why.
+        held: nodes that are not taken down in this pass, though they may stay marked.
+        refused: nodes that have to wait for another reason than rule 2.
+    """
     kept = [mark for mark in state.marks if not _withdrawn(state, mark)]
-    rolling = Rolling(state.kafka)
-    down = _down(state, kept)
+    rolling = _Judge(Rolling(state.kafka), refused or {})
+    gone = _down(state, kept)
+    _settle(state, draft, wanted, kept, rolling, gone, held)
+
+
+def down(state: State) -> frozenset[int]:
+    """Everyone who is down or going down, the marked ones included."""
+    return _down(state, [mark for mark in state.marks if not _withdrawn(state, mark)])
+
+
+@dataclass(frozen=True)
+class _Judge:
+    """Who may go down, and who is back."""
+
+    rolling: Rolling
+    refused: Mapping[int, Refusal]
+
+    def verdict(self, state: State, node_id: int, gone: frozenset[int]) -> Verdict:
+        if node_id in self.refused:
+            return Verdict(self.refused[node_id])
+        if node_id >= names.FIRST_CONTROLLER_ID:
+            return controller_may_go_down(state.kafka.quorum, node_id, gone)
+        return self.rolling.may_go_down(node_id, gone)
+
+
+def _settle(
+    state: State,
+    draft: Draft,
+    wanted: Mapping[int, Wanted],
+    kept: list[Mapping[str, Any]],
+    judge: _Judge,
+    down: frozenset[int],
+    held: AbstractSet[int],
+) -> None:
     for mark in list(kept):
         node_id = int(mark["nodeId"])
         pod = state.pods.get(node_id)
         if pod is None or objects.uid(pod) != mark["uid"]:
-            if _is_back(state, rolling, node_id):
+            if _is_back(state, judge.rolling, node_id):
                 kept.remove(mark)
             elif pod is not None and not objects.deleting(pod) and node_id in wanted:
                 # The successor is outdated itself (an image that can't be pulled was corrected, say): it goes, too.
                 gone = remake_now(state, draft, node_id, wanted[node_id])
                 kept[kept.index(mark)] = mark if gone else _mark(state, node_id, pod, wanted[node_id])
-        elif not objects.deleting(pod):
-            _go_on(
-                draft,
-                mark,
-                pod,
-                wanted.get(node_id),
-                _verdict(state, rolling, node_id, down - {node_id}),
-            )
-    fresh = _begin(state, draft, wanted, kept, rolling, down)
+        elif not objects.deleting(pod) and node_id not in held:
+            verdict = judge.verdict(state, node_id, down - {node_id})
+            _go_on(draft, mark, pod, wanted.get(node_id), verdict)
+    fresh = _begin(state, draft, wanted, kept, judge, down)
     entries = tuple(kept) + fresh
     if list(entries) != list(state.marks):
         draft.do(MarkDown(resource_version=objects.version(state.cluster), entries=entries))
@@ -120,7 +162,7 @@ def _begin(
     draft: Draft,
     wanted: Mapping[int, Wanted],
     kept: list[Mapping[str, Any]],
-    rolling: Rolling,
+    judge: _Judge,
     down: frozenset[int],
 ) -> tuple[dict[str, Any], ...]:
     """Mark the next ones, as many as may be down at once."""
@@ -132,7 +174,7 @@ def _begin(
         if pod is None or objects.deleting(pod) or remake_now(state, draft, node_id, wanted[node_id]):
             continue
         thing = f"Pod/{objects.name(pod)}"
-        verdict = _verdict(state, rolling, node_id, down - {node_id})
+        verdict = judge.verdict(state, node_id, down - {node_id})
         if verdict.refusal is not None:
             draft.wait(Wait.refused(_ACTION, thing, verdict.refusal))
         elif free <= 0:
@@ -187,12 +229,6 @@ def _down(state: State, marks: list[Mapping[str, Any]]) -> frozenset[int]:
         if (pod := state.pods.get(node_id)) is None or objects.deleting(pod) or not objects.kafka_runs(pod)
     }
     return frozenset(away | {int(mark["nodeId"]) for mark in marks})
-
-
-def _verdict(state: State, rolling: Rolling, node_id: int, down: frozenset[int]) -> Verdict:
-    if node_id >= names.FIRST_CONTROLLER_ID:
-        return controller_may_go_down(state.kafka.quorum, node_id, down)
-    return rolling.may_go_down(node_id, down)
 
 
 def _is_back(state: State, rolling: Rolling, node_id: int) -> bool:

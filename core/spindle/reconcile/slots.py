@@ -1,0 +1,170 @@
+"""Each disk of each broker as one pass sees it: what it should be, what is said of it, and where it was in its life."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, Final
+
+from spindle.cluster import names
+from spindle.cluster.view import LogDir
+from spindle.disks import facts
+from spindle.disks.health import PREFLIGHT, Health, Said, health
+from spindle.disks.lifecycle import DiskState
+from spindle.disks.signals import DiskVerdict
+from spindle.healing.wishes import NOTHING, Wish, wishes
+from spindle.reconcile import objects
+from spindle.reconcile.inputs import disks_of
+from spindle.reconcile.reports import inspected
+from spindle.reconcile.snapshot import Object
+from spindle.reconcile.state import State
+from spindle.reconcile.times import seconds
+
+SET_ASIDE: Final = (
+    "SetAside"  # the health of a disk that was left out of its broker and that no agent looks at
+)
+HUNG: Final = "Hung"
+_STATES: Final = frozenset(state.value for state in DiskState)
+
+
+@dataclass(frozen=True)
+class Slot:
+    """One disk.
+
+    Attributes:
+        disk: its entry in ``spec.disks``.
+        log_dir: as Kafka describes it; None if it does not name it, or could not be asked.
+        asked: whether its broker answered for its log dirs.
+        pod: the broker's pod; None if there is none.
+        watched: whether an agent looks at the disk and lives.
+        before: its entry in ``status.disks``.
+    """
+
+    broker: int
+    disk: Mapping[str, Any]
+    health: Health
+    log_dir: LogDir | None
+    asked: bool
+    pod: Object | None
+    watched: bool
+    before: Mapping[str, Any]
+    wish: Wish
+
+    @property
+    def name(self) -> str:
+        """Name of the disk."""
+        return str(self.disk["name"])
+
+    @property
+    def key(self) -> tuple[int, str]:
+        """(broker id, disk)."""
+        return self.broker, self.name
+
+    @property
+    def path(self) -> str:
+        """Its log dir."""
+        return names.log_dir(self.name)
+
+    @property
+    def mode(self) -> str:
+        """What it should be: ``Active``, ``Placeholder`` or ``Absent``."""
+        return str(self.disk.get("mode") or facts.ACTIVE)
+
+    @property
+    def online(self) -> bool | None:
+        """Whether Kafka shows the log dir without an error; None if it could not be asked."""
+        return (self.log_dir is not None and not self.log_dir.error) if self.asked else None
+
+    @property
+    def recorded(self) -> DiskState | None:
+        """The state on record; None if there is none that this version knows."""
+        text = self.before.get("state")
+        return DiskState(text) if text in _STATES else None
+
+    @cached_property
+    def in_pod(self) -> str | None:
+        """The mode in which the broker's pod has the disk; None without a pod, or where the pod is without it."""
+        if self.pod is None:
+            return None
+        try:
+            named = json.loads(objects.annotation(self.pod, names.ANN_DISKS) or "[]")
+            return next((str(d.get("mode") or facts.ACTIVE) for d in named if d["name"] == self.name), None)
+        except (ValueError, KeyError, TypeError, AttributeError):
+            return facts.ACTIVE  # nobody knows; so it counts as mounted
+
+    @property
+    def running(self) -> bool:
+        """Whether Kafka runs in the broker's pod."""
+        return self.pod is not None and objects.kafka_runs(self.pod)
+
+
+def slots(state: State) -> list[Slot]:
+    """All disks of all brokers."""
+    return [slot for broker_id, broker in state.brokers.items() for slot in _of(state, broker_id, broker)]
+
+
+def _of(state: State, broker_id: int, broker: Object) -> list[Slot]:
+    status = broker.get("status") or {}
+    before = {entry.get("name"): entry for entry in status.get("disks") or ()}
+    observed = status.get("observed") or {}
+    said = {entry.get("name"): entry for entry in observed.get("disks") or ()}
+    heard = state.snap.agents.get(str(observed.get("node") or ""))
+    known = (state.kafka.brokers or {}).get(broker_id)
+    dirs = {d.path: d for d in (known.log_dirs if known else None) or ()}
+    pod, wanted = state.pods.get(broker_id), wishes(broker)
+    report = {} if pod is None or objects.kafka_ever_ran(pod) else inspected(pod)
+    found = []
+    for disk in disks_of(broker):
+        name = disk["name"]
+        word = _said(said.get(name), heard, state.now)
+        log_dir = dirs.get(names.log_dir(name))
+        slot = Slot(
+            broker=broker_id,
+            disk=disk,
+            health=health(
+                now=state.now,
+                mode=str(disk.get("mode") or facts.ACTIVE),
+                said=word,
+                kafka_error=log_dir.error if log_dir else None,
+                inspected=report.get(name),
+                bad_since=_bad_since(before.get(name) or {}),
+            ),
+            log_dir=log_dir,
+            asked=known is not None and known.log_dirs is not None and not known.fenced,
+            pod=pod,
+            watched=word is not None and word.fresh(state.now),
+            before=before.get(name) or {},
+            wish=wanted.get(name, NOTHING),
+        )
+        found.append(_set_aside(slot, state.now) if word is None else slot)
+    return found
+
+
+def _said(entry: Mapping[str, Any] | None, heard: float | None, now: float) -> Said | None:
+    if entry is None:
+        return None
+    return Said.parse(entry, seconds(entry.get("since")) or now, heard)
+
+
+def _bad_since(before: Mapping[str, Any]) -> float | None:
+    if before.get("state") not in (DiskState.FAILED, DiskState.EVACUATING):
+        return None
+    return seconds(before.get("since"))
+
+
+def _set_aside(slot: Slot, now: float) -> Slot:
+    """A placeholder that no agent looks at: it was left out because it could not be used, and nobody says otherwise."""
+    if slot.mode != facts.PLACEHOLDER:
+        return slot
+    since = _bad_since(slot.before)
+    return replace(
+        slot,
+        health=Health(
+            verdict=DiskVerdict.FAILED,
+            reason=SET_ASIDE,
+            message="The broker was started without it.",
+            since=now if since is None else since,
+            source=PREFLIGHT,
+            fresh=True,
+        ),
+    )

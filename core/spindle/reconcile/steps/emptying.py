@@ -1,0 +1,208 @@
+"""Empty what is bad or wished empty: across brokers where the planner finds a way, else by rule 5's shrink, then out of the broker."""
+
+from dataclasses import replace
+from typing import Final
+
+from spindle.cluster.refusal import counted, some
+from spindle.cluster.view import CORDONED
+from spindle.disks import facts
+from spindle.disks.lifecycle import DiskState
+from spindle.healing.evacuate import Evacuation, evacuate
+from spindle.healing.retire import may_leave
+from spindle.healing.shrink import shrink
+from spindle.healing.standing import Key, names_of
+from spindle.moves.journal import SettingKey, Shrunk
+from spindle.reconcile import objects
+from spindle.reconcile.draft import Draft, Wait
+from spindle.reconcile.slots import Slot
+from spindle.reconcile.steps.brokers import Records
+from spindle.reconcile.steps.moves import Wants
+from spindle.reconcile.ward import Ward
+
+_EVACUATE: Final = "EvacuateDisk"
+_DRAIN: Final = "DrainDisk"
+_PATIENCE: Final = (
+    30.0  # seconds that a silent broker may take before what it could have taken shrinks instead
+)
+_CORDON_LEVEL: Final = 30  # of metadata.version: 4.3-IV0
+_CLOSED: Final = frozenset({DiskState.CORDONED, DiskState.FAILED, DiskState.EVACUATING, DiskState.DRAINING})
+
+
+def settle_emptying(ward: Ward, draft: Draft, records: Records, lost: frozenset[int]) -> Wants:
+    """What is to be moved or taken away so that bad disks get empty; those that are empty leave their brokers."""
+    leaving = [slot for slot in ward.within(DiskState.EVACUATING) if ward.may_act(slot)]
+    draining = ward.within(DiskState.DRAINING)
+    plan = _plan(ward, leaving, draining, lost)
+    if plan.problem is not None:
+        draft.wait(_cannot_plan(ward, [*leaving, *draining], plan.problem))
+    shrinks: list[Shrunk] = []
+    for broker in sorted({slot.broker for slot in leaving}):
+        shrinks += _shrink(ward, draft, [slot for slot in leaving if slot.broker == broker], plan)
+    for slot in draining:
+        _stuck_drain(ward, draft, slot, plan)
+    for slot in [*leaving, *draining]:
+        _leave(ward, draft, records, slot)
+    for slot in ward.slots:
+        _keep(ward, records, slot)
+    return Wants(moves=plan.moves, shrinks=tuple(shrinks), lost=lost, settings=_cordons(ward))
+
+
+def closed(ward: Ward) -> frozenset[tuple[int, str]]:
+    """Dirs that are to take nothing, whether or not Kafka knows how to refuse."""
+    return frozenset((slot.broker, slot.path) for slot in ward.within(*_CLOSED))
+
+
+def bad(ward: Ward) -> frozenset[tuple[int, str]]:
+    """Dirs that nothing can be read from or written to."""
+    return frozenset((slot.broker, slot.path) for slot in ward.slots if slot.health.bad)
+
+
+def _plan(ward: Ward, leaving: list[Slot], draining: list[Slot], lost: frozenset[int]) -> Evacuation:
+    """The planner is asked only while something is there to be moved."""
+    gone = [(slot.broker, slot.path) for slot in leaving if ward.standing(slot) and slot.broker not in lost]
+    emptied = [(slot.broker, slot.path) for slot in draining if ward.standing(slot)]
+    held = frozenset(b for b in lost if ward.looked.assigned.get(b))
+    if ward.journal is None or not (gone or emptied or held):
+        return Evacuation()
+    return evacuate(
+        ward.view,
+        gone,
+        emptied,
+        held,
+        avoid=bad(ward),
+        closed=closed(ward) - frozenset(emptied),
+        incoming_limit=ward.limit,
+    )
+
+
+def _cannot_plan(ward: Ward, slots: list[Slot], problem: str) -> Wait:
+    return Wait(
+        _EVACUATE,
+        _thing(ward, slots[0]) if slots else f"KafkaCluster/{ward.state.name}",
+        "NoPlanYet",
+        f"Where the replicas can go is not known yet: {problem}.",
+        "Kafka and all its brokers say what stands where; that is asked for again and again.",
+        quiet=True,
+    )
+
+
+def _shrink(ward: Ward, draft: Draft, mine: list[Slot], plan: Evacuation) -> tuple[Shrunk, ...]:
+    """What no other broker can take leaves its assignment, if all of it may."""
+    left: set[Key] = set()
+    for slot in mine:
+        standing = ward.standing(slot)
+        if standing is None:
+            return ()
+        left |= standing
+    if not left or plan.problem is not None or ward.journal is None:
+        return ()
+    moving = {move.key for move in (*plan.moves, *ward.journal.moves)}
+    slot = mine[0]
+    if left & moving or _someone_may_come_back(ward, slot):
+        return ()  # first what can go elsewhere
+    found = shrink(
+        ward.looked,
+        slot.broker,
+        left,
+        [each.path for each in ward.by_broker[slot.broker] if each.health.bad or each in mine],
+        ward.journal.shrunk,
+        ward.limit,
+    )
+    if found.refusal is not None:
+        draft.wait(Wait.refused(_EVACUATE, _thing(ward, slot), found.refusal))
+    return found.shrunk
+
+
+def _someone_may_come_back(ward: Ward, slot: Slot) -> bool:
+    """Whether a broker that is silent for a moment might still take what has to leave."""
+    silent = [b for b in ward.state.brokers if b not in ward.dead and ward.looked.dirs(b) is None]
+    return bool(silent) and ward.state.now - ward.lives[slot.key].since < _PATIENCE
+
+
+def _stuck_drain(ward: Ward, draft: Draft, slot: Slot, plan: Evacuation) -> None:
+    """A disk that works shrinks nothing: what finds no other place stays, and a person is told."""
+    standing = ward.standing(slot)
+    journal = ward.journal.moves if ward.journal is not None else ()
+    moving = {move.key for move in (*plan.moves, *journal)}
+    stuck = sorted((standing or frozenset()) - moving)
+    if stuck and plan.problem is None:
+        draft.wait(
+            Wait(
+                _DRAIN,
+                _thing(ward, slot),
+                "NoTarget",
+                f"{counted(len(stuck), 'replica')} on {slot.name} of broker {slot.broker} can go nowhere else: "
+                f"{some(names_of(stuck))}.",
+                "Add a broker or a disk that can take them, free space, or take the wish back.",
+            )
+        )
+
+
+def _leave(ward: Ward, draft: Draft, records: Records, slot: Slot) -> None:
+    """Rule 5: an empty disk is left out of its broker, if the broker has another one to run with."""
+    if slot.mode == facts.ABSENT or ward.journal is None:
+        return
+    refusal = may_leave(ward.looked, slot.broker, slot.path, ward.gone_on(slot.broker), ward.owed(slot))
+    if refusal is not None:
+        return
+    if not ward.others(slot):
+        draft.wait(
+            Wait(
+                _EVACUATE if slot.health.bad else _DRAIN,
+                _thing(ward, slot),
+                "LastDisk",
+                f"Nothing stands on {slot.name} of broker {slot.broker}, but the broker has no other disk that it could run "
+                "with.",
+                "Put a new disk into a slot of this broker, or take the wish back.",
+            )
+        )
+        return
+    records.note_disk(slot.broker, slot.name, mode=facts.ABSENT)
+
+
+def _keep(ward: Ward, records: Records, slot: Slot) -> None:
+    """What came to stand on a disk that is to be left out keeps it in, as long as its pod has it."""
+    if slot.mode == facts.ABSENT and slot.in_pod is not None and slot.running and ward.standing(slot):
+        records.note_disk(slot.broker, slot.name, mode=slot.in_pod)
+
+
+def _cordons(ward: Ward) -> dict[SettingKey, str]:
+    """``cordoned.log.dirs`` of each broker: what still answers and is to take nothing new.
+
+    Before a broker restarts without a disk its cordon is taken back: a broker that comes up does not know the dir any more.
+    """
+    if (ward.view.metadata_version or 0) < _CORDON_LEVEL:
+        return {}
+    going = {int(mark["nodeId"]) for mark in ward.state.marks}
+    paths: dict[int, list[str]] = {}
+    for slot in ward.slots:
+        wanted = slot.wish.cordoned or ward.now(slot) in _CLOSED
+        if wanted and slot.online and not (slot.mode == facts.ABSENT and slot.broker in going):
+            paths.setdefault(slot.broker, []).append(slot.path)
+    return {("broker", str(broker), CORDONED): ",".join(sorted(dirs)) for broker, dirs in paths.items()}
+
+
+def still_cordoned(ward: Ward) -> frozenset[int]:
+    """Brokers that must not go down in this pass, because a dir that they restart without is still cordoned."""
+    settings = ward.journal.settings if ward.journal is not None else ()
+    found = {(s.name, path) for s in settings if s.key == CORDONED for path in (s.ours or "").split(",")}
+    return frozenset(
+        slot.broker
+        for slot in ward.slots
+        if slot.mode == facts.ABSENT and slot.online and (str(slot.broker), slot.path) in found
+    )
+
+
+def _thing(ward: Ward, slot: Slot) -> str:
+    return f"KafkaBroker/{objects.name(ward.state.brokers[slot.broker])}/{slot.name}"
+
+
+def together(first: Wants, second: Wants) -> Wants:
+    """Both; the first one's moves come first."""
+    return replace(
+        first,
+        moves=(*first.moves, *second.moves),
+        shrinks=(*first.shrinks, *second.shrinks),
+        lost=frozenset({*first.lost, *second.lost}),
+        settings={**first.settings, **second.settings},
+    )

@@ -1,0 +1,120 @@
+"""Brokers that a disk keeps from running: a hung one is stopped at once, a dead one is left out when its broker starts."""
+
+from typing import Final
+
+from spindle.cluster import names
+from spindle.cluster.refusal import Refusal
+from spindle.disks import facts
+from spindle.healing.fence import may_fence
+from spindle.reconcile import objects
+from spindle.reconcile.actions import Delete
+from spindle.reconcile.draft import Draft, Wait
+from spindle.reconcile.slots import HUNG, Slot
+from spindle.reconcile.steps.brokers import Records
+from spindle.reconcile.steps.takedown import Wanted, down
+from spindle.reconcile.times import seconds
+from spindle.reconcile.ward import Ward
+
+_FENCE: Final = "StopBroker"
+_GRACE: Final = 1  # seconds; never 0, which would let a successor start beside a process that still runs
+
+
+def settle_fences(ward: Ward, draft: Draft, records: Records) -> list[Delete]:
+    """Stop brokers with a hung disk, one at a time. The deletions are to follow on the records."""
+    deletions: list[Delete] = []
+    away = {node for node in down(ward.state) if node < names.FIRST_CONTROLLER_ID}
+    for broker, mine in ward.by_broker.items():
+        hung = [slot for slot in mine if _hung(slot)]
+        pod = mine[0].pod
+        if not hung or pod is None or objects.deleting(pod) or not mine[0].running:
+            continue
+        refusal = _refusal(ward, broker, hung, frozenset(away))
+        if refusal is not None:
+            thing = f"KafkaBroker/{objects.name(ward.state.brokers[broker])}"
+            draft.wait(Wait.refused(_FENCE, thing, refusal))
+            continue
+        away.add(broker)
+        for slot in hung:
+            if ward.others(slot):
+                records.note_disk(broker, slot.name, mode=facts.PLACEHOLDER)
+        deletions.append(_delete(ward, broker, hung))
+    return deletions
+
+
+def _hung(slot: Slot) -> bool:
+    return slot.mode == facts.ACTIVE and slot.health.surely_bad and slot.health.reason == HUNG
+
+
+def _refusal(ward: Ward, broker: int, hung: list[Slot], away: frozenset[int]) -> Refusal | None:
+    if not all(ward.may_act(slot) for slot in hung):
+        return ward.few_at_once
+    return may_fence(ward.looked, broker, [slot.path for slot in hung], away)
+
+
+def _delete(ward: Ward, broker: int, hung: list[Slot]) -> Delete:
+    pod = ward.state.pods[broker]
+    disks = ", ".join(slot.name for slot in hung)
+    return Delete(
+        kind="Pod",
+        name=objects.name(pod),
+        uid=objects.uid(pod),
+        grace_seconds=_GRACE,
+        reason="BrokerFenced",
+        message=f"{objects.name(pod)} is stopped at once: {disks} does not answer, and nobody could write to what it leads. It starts "
+        "again without the disk as soon as the old process is gone.",
+    )
+
+
+def settle_starts(ward: Ward, records: Records, wanted: dict[int, Wanted]) -> None:
+    """A broker in whose pod Kafka does not run starts without its bad disks, emptied or not: nothing depends on it now."""
+    for slot in ward.slots:
+        broker = ward.state.brokers[slot.broker]
+        if broker["spec"].get("stopped") or slot.mode != facts.ACTIVE or slot.running:
+            continue
+        pod = slot.pod
+        if pod is not None and objects.deleting(pod):
+            continue
+        # A slot that was never formatted holds nothing; its broker waits for the right disk.
+        bad = slot.health.surely_bad and slot.health.source != "kafka"
+        if bad and slot.disk.get("fsUuid") and ward.others(slot):
+            records.note_disk(slot.broker, slot.name, mode=facts.PLACEHOLDER)
+            if pod is not None:
+                wanted.setdefault(slot.broker, Wanted("DiskUnusable", f"it starts without {slot.name}"))
+
+
+def lost_brokers(ward: Ward, draft: Draft) -> frozenset[int]:
+    """Brokers that are not waited for: all their disks are dead, or a hung one keeps their process for too long."""
+    grace = ward.state.spec.disks.grace_seconds
+    found = set()
+    for broker, mine in ward.by_broker.items():
+        if broker in ward.dead:
+            if any(ward.may_act(slot) for slot in mine):
+                found.add(broker)
+            continue
+        pod, hung = mine[0].pod, [s for s in mine if s.health.surely_bad and s.health.reason == HUNG]
+        if pod is None or not objects.deleting(pod) or not hung:
+            continue
+        since = seconds(pod["metadata"].get("deletionTimestamp"))
+        over = since is not None and ward.state.now - since >= grace
+        if over and all(ward.may_act(slot) for slot in hung):
+            found.add(broker)
+        draft.wait(_lingers(ward, hung, over=over))
+    return frozenset(found)
+
+
+def _lingers(ward: Ward, hung: list[Slot], *, over: bool) -> Wait:
+    slot = hung[0]
+    name = objects.name(ward.state.brokers[slot.broker])
+    then = (
+        "It counts as lost, and its replicas are made anew on other brokers."
+        if over
+        else f"After {ward.state.spec.disks.grace_seconds} s it counts as lost, and its replicas are made anew elsewhere."
+    )
+    return Wait(
+        "StartBroker",
+        f"KafkaBroker/{name}/{slot.name}",
+        "ProcessHangs",
+        f"The process of {name} was stopped, but waits in the kernel for {slot.name}. No other one is started before it is gone. "
+        f"{then}",
+        f"{slot.name} answers again or is taken away, or the node is restarted.",
+    )

@@ -1,0 +1,162 @@
+"""Everything that decides what happens to a bad disk, in one pass: lives, losses, fences, emptying, refilling.
+
+What a step decides goes into records, waits and wants; what has to follow on the records, or come last, is handed back.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from spindle.cluster import names
+from spindle.cluster.refusal import Refusal, counted, some
+from spindle.disks import facts
+from spindle.disks.lifecycle import DiskState
+from spindle.disks.remedy import Remedy
+from spindle.moves.journal import Journal
+from spindle.reconcile import objects
+from spindle.reconcile.actions import Delete, ElectUnclean
+from spindle.reconcile.draft import Draft, Wait
+from spindle.reconcile.slots import HUNG, Slot
+from spindle.reconcile.state import State
+from spindle.reconcile.steps.brokers import Records
+from spindle.reconcile.steps.emptying import settle_emptying, still_cordoned, together
+from spindle.reconcile.steps.fencing import lost_brokers, settle_fences, settle_starts
+from spindle.reconcile.steps.lives import live_on, remedy_of
+from spindle.reconcile.steps.losses import find_losses, settle_losses
+from spindle.reconcile.steps.moves import Wants
+from spindle.reconcile.steps.refilling import fill_new, grow_back, settle_replacements
+from spindle.reconcile.steps.takedown import Wanted
+from spindle.reconcile.ward import Ward
+
+_HEAL: Final = "HealDisks"
+_FOR_A_DISK: Final = frozenset({"DiskBack", "DiskUnusable", "RestartWithDisk", "RestartWithoutDisk"})
+
+
+@dataclass
+class Healed:
+    """What comes of it.
+
+    Attributes:
+        wants: for the executor of moves.
+        fences: to be carried out after the records are written.
+        elections: to be carried out last.
+        held: brokers that are not taken down in this pass; the next one asks again.
+        refused: brokers whose restart has to wait, and why.
+    """
+
+    ward: Ward
+    wants: Wants = field(default_factory=Wants)
+    fences: list[Delete] = field(default_factory=list)
+    elections: list[ElectUnclean] = field(default_factory=list)
+    held: frozenset[int] = frozenset()
+    refused: Mapping[int, Refusal] = field(default_factory=dict)
+
+
+def only_look(state: State, draft: Draft) -> Ward:
+    """Disks' lives where nothing is to be done: paused, or without what has to be known."""
+    ward = Ward(state, None)
+    ward.losses = find_losses(ward)
+    live_on(ward, draft, acting=False)
+    return ward
+
+
+def settle_healing(
+    state: State, draft: Draft, records: Records, wanted: dict[int, Wanted], journal: Journal | None
+) -> Healed:
+    """Decide about every disk."""
+    ward = Ward(state, journal)
+    ward.losses = find_losses(ward)
+    elections = settle_losses(ward, draft)
+    fills, filled = fill_new(ward)
+    live_on(ward, draft, acting=True, filled=filled)
+    if any(ward.now(slot) is DiskState.FAILED for slot in ward.slots) and ward.few_at_once is not None:
+        draft.wait(Wait.refused(_HEAL, f"KafkaCluster/{state.name}", ward.few_at_once))
+    lost = lost_brokers(ward, draft)
+    back = grow_back(ward, draft)
+    wants = together(Wants(moves=back), settle_emptying(ward, draft, records, lost))
+    settle_starts(ward, records, wanted)
+    fences = settle_fences(ward, draft, records)
+    settle_replacements(ward, draft, records)
+    for slot in ward.slots:
+        _bring_back(ward, draft, slot, wanted)
+    _name_reasons(ward, wanted)
+    return Healed(
+        ward,
+        together(wants, Wants(moves=fills)),
+        fences,
+        elections,
+        held=still_cordoned(ward),
+        refused=_grow_back_first(journal, wanted),
+    )
+
+
+def _grow_back_first(journal: Journal | None, wanted: Mapping[int, Wanted]) -> dict[int, Refusal]:
+    """What left its assignment comes back before anybody restarts for another reason than a disk (rule 5)."""
+    if journal is None or not journal.shrunk:
+        return {}
+    named = sorted({f"{entry.topic}-{entry.partition}" for entry in journal.shrunk})
+    refusal = Refusal(
+        rule=5,
+        reason="GrowBackFirst",
+        message=f"{counted(len(named), 'partition')} has one replica less than it should have, because of a dead disk: {some(named)}. "
+        "It comes back before a broker restarts for another reason.",
+        unblocked_by="The replicas are back, which happens by itself once their broker runs without the disk.",
+        objects=tuple(named),
+    )
+    return {
+        node: refusal
+        for node, why in wanted.items()
+        if node < names.FIRST_CONTROLLER_ID and why.reason not in _FOR_A_DISK
+    }
+
+
+def _bring_back(ward: Ward, draft: Draft, slot: Slot, wanted: dict[int, Wanted]) -> None:
+    """A disk that answers, but that Kafka has given up, comes back by a restart of its broker."""
+    if ward.now(slot) is not DiskState.FAILED:
+        return
+    what = remedy_of(ward, slot)
+    broker = objects.name(ward.state.brokers[slot.broker])
+    if what is Remedy.RESTART and slot.mode == facts.ACTIVE and slot.running and ward.may_act(slot):
+        wanted.setdefault(
+            slot.broker,
+            Wanted("DiskBack", f"{slot.name} answers again, and Kafka takes it up only at its start"),
+        )
+    elif slot.mode == facts.PLACEHOLDER:
+        draft.wait(_set_aside(broker, slot))
+    elif what in (Remedy.WAIT, Remedy.RESTART) and slot.health.reason != HUNG:
+        said = slot.health.message.rstrip(".") or "It failed"
+        draft.wait(
+            Wait(
+                "UseDisk",
+                f"KafkaBroker/{broker}/{slot.name}",
+                "DiskOffline",
+                f"{slot.name} of {broker}: {said}. The broker goes on with its other disks, and the partitions that were on this one "
+                "with their other replicas.",
+                "Nothing needs to be done: if the disk is well for half a minute its broker is restarted with it, else its replicas "
+                "are made anew on other disks. A full disk needs space.",
+            )
+        )
+
+
+def _set_aside(broker: str, slot: Slot) -> Wait:
+    return Wait(
+        "UseDisk",
+        f"KafkaBroker/{broker}/{slot.name}",
+        "DiskSetAside",
+        f"{broker} was started without {slot.name}, which could not be used. {slot.health.message}",
+        "If the disk is well again, the broker is restarted with it (where no agent looks at it: stop the broker by spec.stopped and "
+        "start it again); else its replicas are made anew on other disks.",
+    )
+
+
+def _name_reasons(ward: Ward, wanted: dict[int, Wanted]) -> None:
+    """Say of a restart that changes a broker's disks that it does."""
+    for broker, mine in ward.by_broker.items():
+        if broker not in wanted or wanted[broker].reason != "SpecChanged":
+            continue
+        goes = [s.name for s in mine if s.in_pod is not None and s.mode not in (facts.ACTIVE, s.in_pod)]
+        comes = [s.name for s in mine if s.in_pod != facts.ACTIVE and s.mode == facts.ACTIVE]
+        if goes:
+            wanted[broker] = Wanted("RestartWithoutDisk", f"it goes on without {', '.join(goes)}")
+        elif comes:
+            wanted[broker] = Wanted("RestartWithDisk", f"it takes up {', '.join(comes)}")

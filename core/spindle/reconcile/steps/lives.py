@@ -1,0 +1,150 @@
+"""Where each disk is in its life: the table's transitions, with an event for each."""
+
+from collections.abc import Collection
+from typing import Final
+
+from spindle.cluster import names
+from spindle.disks import facts
+from spindle.disks.health import PREFLIGHT, UNKNOWN
+from spindle.disks.lifecycle import MEANINGS, DiskState, Facts, Transition, initial, step
+from spindle.disks.remedy import Patience, Remedy, remedy
+from spindle.healing.replace import Seen, in_slot
+from spindle.healing.replace import Slot as Place
+from spindle.healing.retire import may_leave
+from spindle.reconcile import objects
+from spindle.reconcile.actions import Patch
+from spindle.reconcile.draft import Draft
+from spindle.reconcile.events import Event
+from spindle.reconcile.slots import HUNG, Slot
+from spindle.reconcile.state import State
+from spindle.reconcile.times import seconds
+from spindle.reconcile.ward import Life, Ward
+
+_UNSEEN_AFTER: Final = (
+    60.0  # seconds for which a disk must be out of use where only preflight has looked at it
+)
+_MOST_STEPS: Final = 8
+_HOUR: Final = 3600
+ANN_RETURNS: Final = f"{names.GROUP}/returns"  # when which disk came back by a restart: disk1=1790000000,…
+
+
+def live_on(ward: Ward, draft: Draft, *, acting: bool, filled: Collection[tuple[int, str]] = ()) -> None:
+    """Take every disk as far in its life as what is known allows.
+
+    Args:
+        ward: gets the disks' lives.
+        draft: gets an event for each transition.
+        acting: whether anything may be done at all (not while paused, or blind).
+        filled: disks that have all that a balanced plan gives them.
+    """
+    for slot in ward.slots:
+        known = _facts(ward, slot, acting=acting, filled=slot.key in filled)
+        recorded = slot.recorded
+        at = recorded or initial(known)
+        since = seconds(slot.before.get("since")) if recorded else None
+        reason = str(slot.before.get("reason") or "") if recorded else ""
+        for _ in range(_MOST_STEPS):
+            row = step(at, known)
+            if row is None:
+                break
+            draft.events.append(_event(ward.state, slot, row))
+            if row.reason == "DiskWellAgain" and acting:
+                draft.do(_note_return(ward.state, slot))
+            at, since, reason = row.target, ward.state.now, row.reason
+        ward.lives[slot.key] = Life(
+            at, ward.state.now if since is None else since, reason, _message(slot, at)
+        )
+
+
+def remedy_of(ward: Ward, slot: Slot) -> Remedy:
+    """What a bad disk calls for, the safety rules aside."""
+    now = ward.state.now
+    if slot.health.source == PREFLIGHT:
+        return Remedy.EVACUATE if now - slot.health.since >= _UNSEEN_AFTER else Remedy.WAIT
+    if slot.health.reason == HUNG and slot.broker not in ward.dead and slot.in_pod == facts.ACTIVE:
+        return Remedy.WAIT  # its broker is stopped first
+    patience = Patience(
+        agent=slot.watched,
+        restarts=returns(ward.state, slot),
+        grace=float(ward.state.spec.disks.grace_seconds),
+    )
+    return remedy(slot.health, now, patience)
+
+
+def returns(state: State, slot: Slot) -> int:
+    """How often the disk came back by a restart of its broker within the last hour."""
+    text = objects.annotation(state.brokers[slot.broker], ANN_RETURNS) or ""
+    found = [entry.split("=") for entry in text.split(",") if "=" in entry]
+    return sum(
+        1 for disk, at in found if disk == slot.name and at.isdecimal() and state.now - int(at) < _HOUR
+    )
+
+
+def _note_return(state: State, slot: Slot) -> Patch:
+    """Write down that a disk came back; what is older than an hour is forgotten."""
+    broker = state.brokers[slot.broker]
+    entries = [e.split("=") for e in (objects.annotation(broker, ANN_RETURNS) or "").split(",") if "=" in e]
+    recent = [f"{disk}={at}" for disk, at in entries if at.isdecimal() and state.now - int(at) < _HOUR]
+    text = ",".join([*recent, f"{slot.name}={int(state.now)}"])
+    return Patch(
+        kind="KafkaBroker",
+        name=objects.name(broker),
+        uid=objects.uid(broker),
+        body={"metadata": {"annotations": {ANN_RETURNS: text}}},
+    )
+
+
+def seen_in(ward: Ward, slot: Slot) -> Seen:
+    """What is known of what lies in a slot."""
+    volume = ward.state.volume(ward.state.claims.get(slot.disk["claim"]))
+    return Seen(
+        content=slot.health.content,
+        well=slot.health.well,
+        fs_uuid=slot.health.fs_uuid,
+        pv_uid=objects.uid(volume) if volume is not None else None,
+        message=slot.health.message,
+    )
+
+
+def place_of(ward: Ward, slot: Slot) -> Place:
+    """What lies in the slot of a disk that is out of use."""
+    return in_slot(seen_in(ward, slot), slot.disk.get("fsUuid"), slot.disk.get("pvUid"))
+
+
+def _facts(ward: Ward, slot: Slot, *, acting: bool, filled: bool) -> Facts:
+    refusal = may_leave(ward.looked, slot.broker, slot.path, ward.gone_on(slot.broker), ward.owed(slot))
+    unknown = (refusal is not None and refusal.reason == "BrokerNotAsked") or ward.journal is None
+    return Facts(
+        health=slot.health,
+        mode=slot.mode,
+        online=slot.online,
+        empty=None if unknown else refusal is None,
+        out=slot.in_pod is None and slot.running and slot.asked and slot.log_dir is None,
+        may_empty=acting and ward.may_act(slot) and remedy_of(ward, slot) is Remedy.EVACUATE,
+        new_disk=acting and slot.mode == facts.ABSENT and place_of(ward, slot) is Place.NEW,
+        filled=filled,
+        cordon_wished=slot.wish.cordoned,
+        drain_wished=slot.wish.drained,
+    )
+
+
+def _message(slot: Slot, state: DiskState) -> str:
+    said = slot.health.message.rstrip(".")
+    if slot.health.bad and said and state not in (DiskState.EVACUATED, DiskState.DRAINED):
+        return f"{MEANINGS[state]} {said}."
+    if slot.health.verdict == UNKNOWN and state is not DiskState.PROVISIONING:
+        return f"{MEANINGS[state]} {slot.health.message}"
+    return MEANINGS[state]
+
+
+def _event(state: State, slot: Slot, row: Transition) -> Event:
+    broker = state.brokers[slot.broker]
+    said = f" {slot.health.message}" if row.target is DiskState.FAILED and slot.health.message else ""
+    return Event(
+        type="Warning" if row.target is DiskState.FAILED else "Normal",
+        reason=row.reason,
+        message=f"{slot.name} of {objects.name(broker)} {row.sentence}{said}",
+        kind="KafkaBroker",
+        name=objects.name(broker),
+        uid=objects.uid(broker),
+    )

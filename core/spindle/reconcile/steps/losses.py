@@ -1,0 +1,102 @@
+"""Last copies on bad disks: what is lost with which, what a person gave up, and what follows from that."""
+
+from typing import Final
+
+from spindle.cluster import names
+from spindle.cluster.refusal import counted, some
+from spindle.disks.lifecycle import DiskState
+from spindle.healing.acceptance import Accepted, Loss, accept, lost_with, parse, render, settle
+from spindle.healing.standing import names_of
+from spindle.reconcile import objects
+from spindle.reconcile.actions import ElectUnclean, Patch
+from spindle.reconcile.draft import Draft, Wait
+from spindle.reconcile.ward import Ward
+
+ANN_ACCEPTED: Final = f"{names.GROUP}/accepted-loss"
+_BAD: Final = (DiskState.FAILED, DiskState.EVACUATING)
+
+
+def find_losses(ward: Ward) -> tuple[Loss, ...]:
+    """What is lost at the moment with each bad disk, as far as is known."""
+    found = []
+    for slot in ward.slots:
+        if not (slot.health.bad or slot.recorded in _BAD) or not ward.looked.known:
+            continue
+        keys = lost_with(ward.looked, slot.broker, slot.path)
+        if keys:
+            found.append(Loss(slot.broker, slot.name, slot.disk["directoryId"], keys))
+    return tuple(found)
+
+
+def settle_losses(ward: Ward, draft: Draft) -> list[ElectUnclean]:
+    """Read acceptances, write down which were found right, and elect what survived; says what is given up altogether.
+
+    The elections are to come last in the pass.
+    """
+    accepted: dict[str, Accepted] = {}
+    for broker_id, broker in ward.state.brokers.items():
+        before = parse(objects.annotation(broker, ANN_ACCEPTED))
+        now: dict[str, Accepted] = {}
+        for slot in ward.by_broker.get(broker_id, ()):
+            loss = next((x for x in ward.losses if (x.broker, x.disk) == slot.key), None)
+            known = before.get(slot.name)
+            if loss is None and not ward.looked.known and known is not None:
+                now[slot.name] = known  # nobody can say whether it is over
+            elif (word := accept(slot.wish.accept_loss, loss, known)) is not None:
+                now[slot.name] = word
+                if known is not None and known == word:
+                    accepted[slot.disk["directoryId"]] = word  # on record, so it counts
+            if loss is not None and slot.name not in now and slot.wish.accept_loss is not None:
+                draft.wait(_another_loss(ward, loss))
+        if now != before:
+            draft.do(
+                Patch(
+                    kind="KafkaBroker",
+                    name=objects.name(broker),
+                    uid=objects.uid(broker),
+                    body={"metadata": {"annotations": {ANN_ACCEPTED: render(now) if now else None}}},
+                )
+            )
+    verdict = settle(ward.looked, ward.losses, accepted)
+    ward.given_up = verdict.empty
+    for loss, refusal in verdict.refusals:
+        name = names.broker_name(ward.state.name, loss.broker)
+        draft.wait(Wait.refused("AcceptLoss", f"KafkaBroker/{name}/{loss.disk}", refusal))
+    if not verdict.elect:
+        return []
+    named = names_of(verdict.elect)
+    return [
+        ElectUnclean(
+            partitions=tuple(sorted(verdict.elect)),
+            reason="SurvivorElected",
+            message=f"The loss of the last in-sync copy of {counted(len(named), 'partition')} is accepted; a copy that survived is "
+            f"made leader: {some(named)}.",
+        )
+    ]
+
+
+def at_risk(ward: Ward) -> str | None:
+    """The sentence for the condition DataAtRisk, with exactly the text to paste; None if nothing is lost."""
+    if not ward.losses:
+        return None
+    parts = []
+    for loss in ward.losses:
+        named = names_of(loss.partitions)
+        name = names.broker_name(ward.state.name, loss.broker)
+        parts.append(
+            f"The only in-sync copies of {counted(len(named), 'partition')} are on {loss.disk} of {name}, which has failed: "
+            f"{some(named, 20)}. Way out: bring the disk back as it is; or, if it is lost for good, give them up with "
+            f'spec.wishes of KafkaBroker {name}: {{"disk": "{loss.disk}", "acceptLoss": "{loss.text}"}}'
+        )
+    return " ".join(parts)
+
+
+def _another_loss(ward: Ward, loss: Loss) -> Wait:
+    name = names.broker_name(ward.state.name, loss.broker)
+    return Wait(
+        "AcceptLoss",
+        f"KafkaBroker/{name}/{loss.disk}",
+        "AcceptanceOfAnotherLoss",
+        f"The acceptLoss that is written for {loss.disk} of {name} does not name what is lost with it now.",
+        f"If all of it is to be given up, write {loss.text}; else take the wish back.",
+    )

@@ -1,0 +1,173 @@
+"""After a disk has left: what left with it comes back, a new disk takes its place, and is filled."""
+
+from typing import Any, Final
+
+from spindle.cluster import names
+from spindle.cluster.ids import uuid_from_entropy
+from spindle.disks import facts
+from spindle.disks.lifecycle import DiskState
+from spindle.disks.rules import may_format
+from spindle.healing.fill import fill
+from spindle.healing.regrow import regrow
+from spindle.healing.replace import NO_UUID, wrong_disk
+from spindle.healing.replace import Slot as Place
+from spindle.moves.journal import Move
+from spindle.reconcile import objects
+from spindle.reconcile.actions import Patch
+from spindle.reconcile.draft import Draft, Wait
+from spindle.reconcile.slots import Slot
+from spindle.reconcile.steps.brokers import Records
+from spindle.reconcile.steps.emptying import bad
+from spindle.reconcile.steps.lives import place_of, seen_in
+from spindle.reconcile.ward import Ward
+
+_REPLACE: Final = "ReplaceDisk"
+_GROW: Final = "GrowBack"
+_MOST_RETIRED: Final = 256
+_DWELL: Final = 30.0  # seconds that a disk must be well before its broker restarts for it
+
+
+def grow_back(ward: Ward, draft: Draft) -> tuple[Move, ...]:
+    """Moves that bring back what left its assignment."""
+    if ward.journal is None or not ward.journal.shrunk:
+        return ()
+    found = regrow(ward.view, ward.journal.shrunk, ward.limit)
+    for broker, refusal in found.refusals:
+        thing = f"KafkaBroker/{names.broker_name(ward.state.name, broker)}"
+        quiet = refusal.reason == "BrokerNotWhole"  # a step of the way, not a trouble
+        draft.wait(Wait(_GROW, thing, refusal.reason, refusal.message, refusal.unblocked_by, quiet=quiet))
+    return found.moves
+
+
+def fill_new(ward: Ward) -> tuple[tuple[Move, ...], frozenset[tuple[int, str]]]:
+    """Moves onto disks that have just joined, and the disks that have got all that they get.
+
+    Asked before the disks' lives are worked out, so it goes by the state on record.
+    """
+    joining = [s for s in ward.slots if s.recorded is DiskState.REJOINING and s.online]
+    if not joining or ward.journal is None:
+        return (), frozenset()
+    new = frozenset((s.broker, s.path) for s in joining)
+    shut = frozenset(
+        (s.broker, s.path) for s in ward.slots if s.recorded in (DiskState.CORDONED, DiskState.DRAINING)
+    )
+    moves = fill(ward.view, new, avoid=bad(ward), closed=shut, incoming_limit=ward.limit)
+    if moves is None:
+        return (), frozenset()
+    # Between the dirs of a broker only its agent can move.
+    watched = {s.broker for s in ward.slots if s.watched}
+    moves = tuple(move for move in moves if not move.within or move.target in watched)
+    coming = {(move.target, move.to_dir) for move in (*moves, *ward.journal.moves)}
+    return moves, frozenset(s.key for s in joining if (s.broker, s.path) not in coming)
+
+
+def settle_replacements(ward: Ward, draft: Draft, records: Records) -> None:
+    """Retire what was evacuated, take new disks in, use again what is well again, and say what is in a slot."""
+    for slot in ward.slots:
+        now = ward.now(slot)
+        if now is DiskState.EVACUATED:
+            _retire(ward, records, slot)
+            _say(ward, draft, slot)
+        elif now is DiskState.REPLACING and slot.mode == facts.ABSENT:
+            _take_in(ward, records, slot)
+        elif now in (DiskState.DRAINING, DiskState.DRAINED) and not slot.wish.drained:
+            _use_again(slot, records)
+        elif now in (DiskState.FAILED, DiskState.EVACUATING):
+            _use_again(slot, records, ward.state.now)
+            _replace_in_place(ward, draft, records, slot)
+    _note_on_claims(ward, draft)
+
+
+def _retired(ward: Ward, slot: Slot) -> list[str]:
+    return list(ward.state.brokers[slot.broker]["spec"].get("retired") or ())
+
+
+def _retire(ward: Ward, records: Records, slot: Slot) -> None:
+    """The directory id of a disk that was evacuated is never used again."""
+    known = records.fields.get(slot.broker, {}).get("retired") or _retired(ward, slot)
+    if slot.disk["directoryId"] not in known:
+        records.note(slot.broker, retired=[*known, slot.disk["directoryId"]][-_MOST_RETIRED:])
+
+
+def _take_in(ward: Ward, records: Records, slot: Slot) -> None:
+    """A slot gets a new directory id for the new disk; its file system is on record before the pod is made."""
+    _retire(ward, records, slot)
+    volume = ward.state.volume(ward.state.claims.get(slot.disk["claim"]))
+    fresh: dict[str, Any] = {"fsUuid": slot.health.fs_uuid or NO_UUID}
+    if volume is not None:
+        fresh |= {"pv": objects.name(volume), "pvUid": objects.uid(volume)}
+        if objects.uid(volume) != slot.disk.get("pvUid") and slot.health.content is None:
+            fresh["fsUuid"] = None  # nobody has looked: preflight tells
+    records.note_disk(
+        slot.broker,
+        slot.name,
+        mode=facts.ACTIVE,
+        directoryId=uuid_from_entropy(
+            ward.state.snap.entropy, "broker", str(slot.broker), slot.name, slot.disk["directoryId"]
+        ),
+        **fresh,
+    )
+
+
+def _use_again(slot: Slot, records: Records, now: float | None = None) -> None:
+    """The same disk, well again: its broker restarts with it (rule 2 permitting)."""
+    if slot.mode == facts.ACTIVE or not slot.health.well or slot.health.content != facts.OURS:
+        return
+    if now is None or now - slot.health.since >= _DWELL:
+        records.note_disk(slot.broker, slot.name, mode=facts.ACTIVE)
+
+
+def _replace_in_place(ward: Ward, draft: Draft, records: Records, slot: Slot) -> None:
+    """A new disk in the slot of one that was never emptied, on a broker that cannot run: rule 1 decides."""
+    if slot.running or slot.health.content != facts.BLANK or not slot.health.fresh or ward.others(slot):
+        return
+    if place_of(ward, slot) is not Place.NEW:
+        return
+    refusal = may_format(ward.view, slot.broker, None)
+    if refusal is not None:
+        draft.wait(Wait.refused("Format", _thing(ward, slot), refusal))
+        return
+    _take_in(ward, records, slot)
+
+
+def _say(ward: Ward, draft: Draft, slot: Slot) -> None:
+    """What a person is to do about an empty slot."""
+    refusal = wrong_disk(slot.broker, slot.name, place_of(ward, slot), seen_in(ward, slot).message)
+    if refusal is not None and slot.health.well:
+        draft.wait(Wait.refused(_REPLACE, _thing(ward, slot), refusal))
+        return
+    draft.wait(
+        Wait(
+            _REPLACE,
+            _thing(ward, slot),
+            "DiskToReplace",
+            f"{slot.name} of broker {slot.broker} has failed. Nothing stands on it any more, and the broker runs without it: it is "
+            "safe to pull.",
+            "Put a new disk into its place, with an empty file system, mounted where the old one was.",
+        )
+    )
+
+
+def _note_on_claims(ward: Ward, draft: Draft) -> None:
+    """A claim carries the directory id that its slot has now."""
+    for slot in ward.slots:
+        claim = ward.state.claims.get(slot.disk["claim"])
+        carried = objects.annotation(claim, names.ANN_DIRECTORY_ID) if claim else None
+        if claim is None or carried == slot.disk["directoryId"] or carried not in _retired(ward, slot):
+            continue
+        changed = {
+            names.ANN_DIRECTORY_ID: slot.disk["directoryId"],
+            names.ANN_FS_UUID: None,
+        }
+        draft.do(
+            Patch(
+                kind="PersistentVolumeClaim",
+                name=objects.name(claim),
+                uid=objects.uid(claim),
+                body={"metadata": {"annotations": changed}},
+            )
+        )
+
+
+def _thing(ward: Ward, slot: Slot) -> str:
+    return f"KafkaBroker/{objects.name(ward.state.brokers[slot.broker])}/{slot.name}"

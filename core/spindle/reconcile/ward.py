@@ -1,0 +1,146 @@
+"""What the steps that look after bad disks share in one pass."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Final
+
+from spindle.cluster.refusal import Refusal
+from spindle.cluster.view import Broker, KafkaView, LogDir
+from spindle.disks import facts, flock
+from spindle.disks.lifecycle import DiskState
+from spindle.healing.acceptance import Loss
+from spindle.healing.standing import Key, Standing
+from spindle.moves.journal import Journal
+from spindle.reconcile.slots import Slot, slots
+from spindle.reconcile.state import State
+
+_STORAGE_ERROR: Final = 56
+OUT: Final = frozenset({DiskState.EVACUATED, DiskState.DRAINED, DiskState.REMOVED})
+
+
+@dataclass(frozen=True)
+class Life:
+    """Where a disk is in its life at the end of a pass.
+
+    Attributes:
+        since: seconds since the epoch.
+    """
+
+    state: DiskState
+    since: float
+    reason: str
+    message: str
+
+
+@dataclass
+class Ward:
+    """One pass's view of all disks.
+
+    Attributes:
+        journal: None if it could not be read: then nothing is moved, and nothing counts as empty.
+        given_up: (broker, partition) that a person gave up, with no copy left anywhere.
+        losses: what is lost with which disk at the moment.
+        lives: where each disk is, worked out in the course of the pass.
+    """
+
+    state: State
+    journal: Journal | None
+    given_up: frozenset[tuple[int, Key]] = frozenset()
+    losses: tuple[Loss, ...] = ()
+    lives: dict[tuple[int, str], Life] = field(default_factory=dict)
+
+    @cached_property
+    def slots(self) -> list[Slot]:
+        """All disks."""
+        return slots(self.state)
+
+    @cached_property
+    def by_broker(self) -> Mapping[int, list[Slot]]:
+        """Disks by broker."""
+        found: dict[int, list[Slot]] = {}
+        for slot in self.slots:
+            found.setdefault(slot.broker, []).append(slot)
+        return found
+
+    @cached_property
+    def dead(self) -> frozenset[int]:
+        """Brokers of which every disk is surely bad, so that Kafka cannot run there: what they hold is on dead dirs."""
+        return frozenset(
+            broker
+            for broker, mine in self.by_broker.items()
+            if (used := [slot for slot in mine if slot.mode != facts.ABSENT])
+            and all(slot.health.surely_bad for slot in used)
+            and not any(slot.running or slot.asked for slot in used)
+        )
+
+    @cached_property
+    def view(self) -> KafkaView:
+        """What Kafka says, and of dead brokers what is known without asking them."""
+        brokers = dict(self.state.kafka.brokers or {})
+        for broker in self.dead & brokers.keys():
+            brokers[broker] = self._dead_broker(brokers[broker])
+        return replace(self.state.kafka, brokers=brokers) if brokers else self.state.kafka
+
+    def _dead_broker(self, broker: Broker) -> Broker:
+        dirs = tuple(
+            LogDir(slot.path, error=_STORAGE_ERROR)
+            for slot in self.by_broker[broker.id]
+            if slot.mode != facts.ABSENT
+        )
+        return replace(broker, fenced=True, log_dirs=dirs)
+
+    @cached_property
+    def looked(self) -> Standing:
+        """Where replicas stand."""
+        return Standing(self.view)
+
+    @cached_property
+    def few_at_once(self) -> Refusal | None:
+        """Rule 9: why nothing may be done by itself about bad disks; None if something may."""
+        bad = {
+            slot.key: slot.health.since
+            for slot in self.slots
+            if slot.health.bad and slot.mode != facts.ABSENT and slot.recorded not in OUT
+        }
+        share = self.state.spec.disks.automatic_share / 100
+        return flock.may_act(bad, len(self.slots), self.state.now, share)
+
+    def may_act(self, slot: Slot) -> bool:
+        """Whether something may be done about a bad disk: by itself, or because a person wishes it to be emptied."""
+        return self.few_at_once is None or slot.wish.drained
+
+    @property
+    def limit(self) -> float:
+        """Rule 4: the share of a dir above which nothing may be moved in."""
+        return self.state.spec.disks.thresholds.refuse / 100
+
+    def standing(self, slot: Slot) -> frozenset[Key] | None:
+        """What stands on a disk and is not given up; None if that is not known."""
+        on = self.looked.on(slot.broker, slot.path)
+        return None if on is None else on - self.gone_on(slot.broker)
+
+    def gone_on(self, broker: int) -> frozenset[Key]:
+        """Partitions of a broker that were given up."""
+        return frozenset(key for at, key in self.given_up if at == broker)
+
+    def owed(self, slot: Slot) -> frozenset[Key]:
+        """Partitions of which a move to this disk is under way."""
+        moves = self.journal.moves if self.journal is not None else ()
+        return frozenset(m.key for m in moves if (m.target, m.to_dir) == (slot.broker, slot.path))
+
+    def others(self, slot: Slot) -> list[Slot]:
+        """The broker's other disks that it could run with."""
+        return [
+            other
+            for other in self.by_broker[slot.broker]
+            if other.name != slot.name and other.mode == facts.ACTIVE and not other.health.bad
+        ]
+
+    def now(self, slot: Slot) -> DiskState:
+        """Where a disk is in its life now."""
+        return self.lives[slot.key].state
+
+    def within(self, *states: DiskState) -> list[Slot]:
+        """Disks that are in one of these states now."""
+        return [slot for slot in self.slots if self.now(slot) in states]

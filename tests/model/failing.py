@@ -1,0 +1,398 @@
+"""The model cluster with disks that fail, and Kafka and the agents as they behave then."""
+
+import copy
+import json
+from dataclasses import dataclass, field
+from typing import Any
+
+from spindle.cluster import names
+from spindle.cluster.view import KafkaView, Quorum, Voter
+from spindle.reconcile.actions import (
+    Action,
+    Delete,
+    ElectPreferred,
+    ElectUnclean,
+    Evict,
+    PlaceReplicas,
+    Reassign,
+    SetConfigs,
+)
+from spindle.reconcile.snapshot import Snapshot
+from spindle.reconcile.times import stamp
+from tests.model.kafka import CAPACITY, Kafka, Process, Volume, path_of
+from tests.model.world import World, _ended, _host, _kafka_state
+
+_UNREADABLE = ("dead", "missing")
+
+
+@dataclass
+class Failing(World):
+    """A world with volumes that have a state of their own, agents that look at them, and a Kafka that minds.
+
+    Attributes:
+        silent: nodes whose agent does not report (its Lease is not renewed either).
+        lingering: pods (by uid) whose process cannot be killed yet, because a disk does not answer.
+    """
+
+    kafkas: Kafka = field(default_factory=Kafka)
+    registered: set[int] = field(default_factory=set)
+    silent: set[str] = field(default_factory=set)
+    renewed: dict[str, float] = field(default_factory=dict)
+    processes: dict[str, Process] = field(default_factory=dict)
+    _fs: int = 0
+
+    # -- disks ---------------------------------------------------------------------------------------------------------
+
+    def volume_of(self, broker: int, disk: str) -> str:
+        claim = self.get("PersistentVolumeClaim", names.claim_name("demo", broker, disk))
+        return str(claim["spec"]["volumeName"])
+
+    def disk(self, broker: int, disk: str) -> Volume:
+        return self.disk_on(self.volume_of(broker, disk))
+
+    def disk_on(self, volume: str) -> Volume:
+        if volume not in self.kafkas.volumes:
+            self._fs += 1
+            self.kafkas.volumes[volume] = Volume(volume, _fs_uuid(self._fs))
+        return self.kafkas.volumes[volume]
+
+    def swap(self, broker: int, disk: str, other: Volume | None = None) -> Volume:
+        """Pull a disk and put another one in; what was on it is in nobody's reach any more."""
+        name = self.volume_of(broker, disk)
+        old = self.kafkas.volumes.pop(name, None)
+        self._fs += 1
+        self.kafkas.volumes[name] = other or Volume(name, _fs_uuid(self._fs))
+        for process in self.kafkas.running.values():
+            for path, volume in process.dirs.items():
+                if volume is old and old is not None:
+                    process.dirs[path] = copy.copy(old)
+                    process.dirs[path].state = "dead"  # type: ignore[union-attr]
+        assert old is not None
+        return old
+
+    # -- observing -------------------------------------------------------------------------------------------------------
+
+    def snapshot(self) -> Snapshot:
+        base = World.snapshot(self)
+        return copy.deepcopy(Snapshot(**{**base.__dict__, "agents": dict(self.renewed)}))
+
+    def kafka(self) -> KafkaView:
+        controllers = self.running("controller")
+        identity = self.objects.get(("ConfigMap", "demo-identity"))
+        voters = json.loads(identity["data"]["voters"]) if identity else []
+        if not self.kafkas.running or 2 * len(controllers) <= len(voters) or not self.kafka_up:
+            return KafkaView(error="no broker runs yet")
+        quorum = Quorum(
+            leader=controllers[0],
+            voters=tuple(Voter(v["id"], v["directoryId"], v["id"] in controllers) for v in voters),
+        )
+        return self.kafkas.view(self.registered, quorum, identity["data"]["clusterId"] if identity else None)
+
+    # -- acting ----------------------------------------------------------------------------------------------------------
+
+    def act(self, action: Action) -> None:
+        match action:
+            case PlaceReplicas():
+                self.writes += 1
+                self.kafkas.place(action.broker, action.placements)
+            case Reassign():
+                self.writes += 1
+                for topic, index, replicas in action.assignments:
+                    self.kafkas.reassign(topic, index, replicas)
+            case SetConfigs():
+                self.writes += 1
+                self.kafkas.configure(action.target, action.name, dict(action.values))
+            case ElectUnclean():
+                self.writes += 1
+                self.kafkas.elect_unclean(action.partitions)
+            case ElectPreferred():
+                self.writes += 1
+            case Evict():
+                uid = self._guarded("Pod", action.pod, action.uid, action.resource_version)["metadata"]["uid"]
+                super().act(action)
+                self._end(uid, clean=True)
+            case Delete(kind="Pod"):
+                super().act(action)
+                self.get("Pod", action.name)["metadata"]["graceSeconds"] = action.grace_seconds
+            case _:
+                super().act(action)
+
+    def _collect(self, kind: str, name: str) -> None:
+        if kind == "Pod":
+            return  # a pod goes when its process is gone
+        super()._collect(kind, name)
+
+    def _end(self, uid: str, *, clean: bool) -> None:
+        process = self.processes.pop(uid, None)
+        if process is not None:
+            self.kafkas.stop(process.broker)
+            self.clean[process.broker] = clean and not process.offline
+
+    clean: dict[int, bool] = field(default_factory=dict)
+
+    # -- what happens by itself --------------------------------------------------------------------------------------------
+
+    def breathe(self) -> None:
+        for pod in self.all("Pod"):
+            if pod["metadata"].get("deletionTimestamp") and not self._stuck(pod):
+                self._end(pod["metadata"]["uid"], clean=pod["metadata"].get("graceSeconds") is None)
+                del self.objects["Pod", pod["metadata"]["name"]]
+        self._exits()
+        self._breathe()
+        self.kafkas.step()
+        self._run_agents()
+
+    def _breathe(self) -> None:
+        self.now += 5
+        for pod in self.all("Pod"):
+            if pod["metadata"].get("deletionTimestamp"):
+                continue
+            if not pod["spec"].get("nodeName"):
+                self._schedule(pod)
+            else:
+                self._start(pod)
+
+    def _stuck(self, pod: dict[str, Any]) -> bool:
+        """Whether its process hangs in the kernel: it is dead to the network, but its pod does not go."""
+        process = self.processes.get(pod["metadata"]["uid"])
+        if process is None:
+            return False
+        hung = any(v is not None and v.state == "hung" for v in process.dirs.values())
+        if hung:
+            self.kafkas.stop(process.broker)
+            self.clean[process.broker] = False
+        return hung
+
+    def _exits(self) -> None:
+        """Kafka ends when its last dir is gone."""
+        for uid, process in list(self.processes.items()):
+            if process.broker in self.kafkas.running and not process.live():
+                self.crash(process.broker, uid)
+
+    def crash(self, broker: int, uid: str | None = None) -> None:
+        """Kafka's process ends by itself; its container is started again if its volumes can be read."""
+        pod = self.get("Pod", names.pod_name("demo", broker))
+        uid = uid or pod["metadata"]["uid"]
+        self._end(uid, clean=False)
+        for entry in pod["status"]["containerStatuses"]:
+            entry["state"] = {"waiting": {"reason": "CrashLoopBackOff"}}
+            entry["ready"] = False
+            entry["restartCount"] = entry.get("restartCount", 0) + 1
+        self.put(pod)
+
+    def _start(self, pod: dict[str, Any]) -> None:
+        status = pod["status"]
+        init = {entry["name"]: entry for entry in status["initContainerStatuses"]}
+        role = pod["metadata"]["labels"][names.LABEL_ROLE]
+        if role != names.ROLE_BROKER:
+            super()._start(pod)
+            return
+        if _kafka_state(pod).get("running"):
+            return
+        unreadable = [v for _, v in self._disks(pod) if self.disk_on(v).state in ("dead", "hung")]
+        where = "inspect" if "inspect" not in init else "preflight" if "preflight" not in init else "kafka"
+        if unreadable:
+            self._cannot_create(pod, where, unreadable[0])
+        elif where == "inspect":
+            status["initContainerStatuses"] = [_ended("inspect", {"disks": self._inspect(pod)})]
+        elif where == "preflight":
+            if not self._preflight(pod):
+                # A new look at what is there, as the kubelet would have with a new pod only.
+                return
+            done = [e for e in status["initContainerStatuses"] if e["name"] == "inspect"]
+            status["initContainerStatuses"] = [*done, _ended("preflight", {})]
+        elif any(self._wrong(disk, volume) for disk, volume in self._disks(pod)):
+            self._cannot_start(pod)
+        else:
+            self._run(pod)
+        self.put(pod)
+
+    def _wrong(self, disk: dict[str, Any], volume: str) -> bool:
+        """What Kafka's start script asks of each disk."""
+        there = self.disk_on(volume)
+        return there.state == "missing" or there.id != disk["directoryId"]
+
+    def _cannot_start(self, pod: dict[str, Any]) -> None:
+        waiting = {"reason": "CrashLoopBackOff", "message": "the start script refuses"}
+        pod["status"]["containerStatuses"] = [
+            {"name": "kafka", "state": {"waiting": waiting}, "ready": False, "restartCount": 1}
+        ]
+
+    def _cannot_create(self, pod: dict[str, Any], container: str, volume: str) -> None:
+        path = self.get("PersistentVolume", volume)["spec"]["local"]["path"]
+        waiting = {"reason": "CreateContainerError", "message": f"stat {path}: input/output error"}
+        entry = {"name": container, "state": {"waiting": waiting}, "ready": False, "restartCount": 0}
+        if container == "kafka":
+            pod["status"]["containerStatuses"] = [entry]
+        else:
+            rest = [e for e in pod["status"]["initContainerStatuses"] if e["name"] != container]
+            pod["status"]["initContainerStatuses"] = [*rest, entry]
+        self.put(pod)
+
+    def _run(self, pod: dict[str, Any]) -> None:
+        broker = int(pod["metadata"]["labels"][names.LABEL_NODE_ID])
+        volumes = {disk["name"]: self.disk_on(volume) for disk, volume in self._disks(pod)}
+        named = json.loads(pod["metadata"]["annotations"][names.ANN_DISKS])
+        process = Process(
+            broker,
+            {path_of(d["name"]): volumes.get(d["name"]) for d in named},
+        )
+        self._strays(process)
+        self.processes[pod["metadata"]["uid"]] = process
+        self.registered.add(broker)
+        self.kafkas.racks[broker] = self.get("KafkaBroker", names.broker_name("demo", broker))["spec"].get(
+            "rack"
+        )
+        self.kafkas.start(process, clean=self.clean.get(broker, True))
+        running = {
+            "name": "kafka",
+            "state": {"running": {"startedAt": "x"}},
+            "ready": True,
+            "restartCount": 0,
+        }
+        pod["status"]["containerStatuses"] = [running]
+        pod["status"]["phase"] = "Running"
+
+    def _strays(self, process: Process) -> None:
+        """Preflight and Kafka put aside what does not belong on a dir: a second log, or one whose replica has left."""
+        seen: dict[tuple[str, int], Volume] = {}
+        for volume in process.dirs.values():
+            for key in list(volume.logs) if volume is not None else ():
+                assert volume is not None
+                state = self.kafkas.partitions.get(key)
+                if state is None or process.broker not in state.replicas:
+                    del volume.logs[key]
+                elif key in seen:
+                    at = state.dirs.get(process.broker)
+                    loser = volume if seen[key].id == at else seen[key]
+                    del loser.logs[key]
+                    seen[key] = seen[key] if loser is volume else volume
+                else:
+                    seen[key] = volume
+
+    def _inspect(self, pod: dict[str, Any]) -> list[dict[str, Any]]:
+        if pod["metadata"]["labels"][names.LABEL_ROLE] != names.ROLE_BROKER:
+            return super()._inspect(pod)
+        report = []
+        for disk, name in self._disks(pod):
+            volume = self.disk_on(name)
+            entry = {
+                "name": disk["name"],
+                "state": _content(volume, disk["directoryId"], disk.get("fsUuid")),
+                "fsUuid": volume.fs,
+                "mount": f"/dev/{name}",
+            }
+            if volume.state == "missing":
+                entry |= {"state": "not-mounted", "problem": "not mounted"}
+            elif volume.state == "readonly":
+                entry |= {"state": "readonly", "problem": "read-only"}
+            report.append(entry)
+        return report
+
+    def _preflight(self, pod: dict[str, Any]) -> bool:
+        if pod["metadata"]["labels"][names.LABEL_ROLE] != names.ROLE_BROKER:
+            return super()._preflight(pod)
+        clearances = json.loads(pod["metadata"]["annotations"].get(names.ANN_CLEARANCE, "[]"))
+        ready = True
+        for disk, name in self._disks(pod):
+            volume = self.disk_on(name)
+            content = _content(volume, disk["directoryId"], disk.get("fsUuid"))
+            if volume.state == "missing" or content == "foreign":
+                ready = False
+            elif content == "blank" and volume.state == "well":
+                good = [
+                    c
+                    for c in clearances
+                    if c["directoryId"] == disk["directoryId"]
+                    and c["fsUuid"] == volume.fs
+                    and c["expires"] >= self.now
+                ]
+                if good:
+                    volume.id = disk["directoryId"]
+                    self.formats.append((name, disk["directoryId"]))
+                else:
+                    ready = False
+        return ready
+
+    # -- the agents ----------------------------------------------------------------------------------------------------------
+
+    def _run_agents(self) -> None:
+        for broker in self.all("KafkaBroker"):
+            node = broker["spec"].get("node")
+            if not node or node in self.silent:
+                continue
+            self.renewed[node] = self.now
+            before = {d["name"]: d for d in _observed(broker).get("disks") or ()}
+            disks = [
+                entry
+                for disk in broker["spec"]["disks"]
+                if (entry := self._observe(broker["spec"]["id"], disk, before.get(disk["name"]) or {}))
+            ]
+            self._move_within(broker)
+            broker.setdefault("status", {})["observed"] = {"node": node, "disks": disks, "moves": []}
+            self.put(broker)
+
+    def _observe(self, broker: int, disk: dict[str, Any], before: dict[str, Any]) -> dict[str, Any] | None:
+        claim = self.objects.get(("PersistentVolumeClaim", disk["claim"]))
+        name = (claim or {}).get("spec", {}).get("volumeName")
+        if not name:
+            return None
+        volume = self.disk_on(name)
+        content = _content(volume, disk["directoryId"], disk.get("fsUuid"))
+        verdict, reason = _verdict(volume, disk, content)
+        if verdict == "Healthy" and disk["mode"] == "Active" and self._offline(broker, disk["name"]):
+            verdict, reason = "Failed", "KafkaOffline"
+        entry: dict[str, Any] = {
+            "name": disk["name"],
+            "verdict": verdict,
+            "reason": reason,
+            "content": "unknown" if volume.state in ("dead", "hung", "missing") else content,
+            "fsUuid": volume.fs,
+            "capacityBytes": CAPACITY,
+            "since": before.get("since") if before.get("verdict") == verdict else stamp(self.now),
+        }
+        return {key: value for key, value in entry.items() if value}
+
+    def _offline(self, broker: int, disk: str) -> bool:
+        process = self.kafkas.running.get(broker)
+        return process is not None and path_of(disk) in process.offline
+
+    def _move_within(self, broker: dict[str, Any]) -> None:
+        for move in broker["spec"].get("moves") or ():
+            self.kafkas.move_within(broker["spec"]["id"], (move["topic"], move["partition"]), move["toDir"])
+
+
+def _content(volume: Volume, directory_id: str, fs_uuid: str | None) -> str:
+    if volume.id is None:
+        return "blank"
+    copied = fs_uuid is not None and fs_uuid != volume.fs
+    return "ours" if volume.cluster and volume.id == directory_id and not copied else "foreign"
+
+
+def _verdict(volume: Volume, disk: dict[str, Any], content: str) -> tuple[str, str]:
+    found = {
+        "dead": ("Failed", "ProbeError"),
+        "hung": ("Failed", "Hung"),
+        "readonly": ("Failed", "ReadOnly"),
+        "missing": ("Missing", "NotMounted"),
+    }.get(volume.state)
+    if found:
+        return found
+    if (
+        disk["mode"] != "Absent"
+        and disk.get("fsUuid")
+        and (content == "foreign" or disk["fsUuid"] != volume.fs)
+    ):
+        return "Swapped", "OtherFileSystem"
+    return "Healthy", ""
+
+
+def _observed(broker: dict[str, Any]) -> dict[str, Any]:
+    return dict((broker.get("status") or {}).get("observed") or {})
+
+
+def _fs_uuid(number: int) -> str:
+    return f"00000000-0000-0000-0000-{number:012d}"
+
+
+__all__ = ["Failing", "Volume", "_host"]
