@@ -89,7 +89,7 @@ class Disk:
             return False
         if isinstance(report, Probed):
             self._began, self.probed = None, report
-            return not report.skipped
+            return True
         if isinstance(report, Looked):
             self._found = report.found
             return False  # the glance that follows makes the round

@@ -18,6 +18,7 @@ from spindle_agent.probing import diskstats
 from spindle_agent.probing.messages import Report
 from spindle_agent.probing.pool import Key, Pool
 from spindle_agent.publish import Publisher
+from spindle_agent.tasks import Tasks
 from spindle_agent.tunings import Tunings
 
 log = logging.getLogger(__name__)
@@ -35,13 +36,19 @@ class Node:
     """The brokers and disks of this node. Everything happens in the event loop; nothing here blocks."""
 
     def __init__(
-        self, options: Options, publisher: Publisher, credentials: Credentials, tunings: Tunings
+        self,
+        options: Options,
+        publisher: Publisher,
+        credentials: Credentials,
+        tunings: Tunings,
+        tasks: Tasks,
     ) -> None:
         """Nothing to look after yet; ``pool`` is to be set before anything else."""
         self._options = options
         self._publisher = publisher
         self._credentials = credentials
         self._tunings = tunings
+        self._tasks = tasks
         self._objects: Mapping[Name, Json] = {}
         self._keepers: dict[Name, tuple[Keeper, asyncio.Task[None]]] = {}
         self._latencies = diskstats.Latencies()
@@ -73,8 +80,7 @@ class Node:
     def _keep(self, name: Name, observed: Json) -> tuple[Keeper, "asyncio.Task[None]"]:
         mover = Mover("/".join(name), observed, lambda: self._publisher.written(name))
         keeper = Keeper(name, self._options, self._credentials, mover, lambda: self._kafka_said(name))
-        task = asyncio.get_running_loop().create_task(keeper.run(), name=f"broker {name[1]}")
-        return keeper, task
+        return keeper, self._tasks.start(keeper.run(), f"broker {name[1]}")
 
     def _set_disks(self, now: float) -> None:
         slots = {

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from spindle_agent.backoff import Backoff
 from spindle_agent.kube import ApiError, Kube
+from spindle_agent.tasks import Tasks
 
 log = logging.getLogger(__name__)
 
@@ -115,8 +116,9 @@ class Writer:
 class Publisher:
     """The writers of all brokers of this node. Offers may come at any time; the API server may be away."""
 
-    def __init__(self, kube: Kube) -> None:
+    def __init__(self, kube: Kube, tasks: Tasks) -> None:
         self._kube = kube
+        self._tasks = tasks
         self._writers: dict[Name, tuple[Writer, asyncio.Task[None]]] = {}
         self.writes = 0
 
@@ -129,8 +131,7 @@ class Publisher:
                 await self._kube.apply_status(*name, wanted)
 
             writer = Writer(name, write, observed, self._count)
-            task = asyncio.get_running_loop().create_task(writer.run(), name=f"status of {name[1]}")
-            self._writers[name] = writer, task
+            self._writers[name] = writer, self._tasks.start(writer.run(), f"status of {name[1]}")
         elif observed is None and known[0].written is not None:
             known[0].lost()
 

@@ -17,6 +17,7 @@ from spindle_agent.probing.nursery import Nursery
 from spindle_agent.probing.pool import Key, Pool
 from spindle_agent.publish import Publisher
 from spindle_agent.server import application, serve
+from spindle_agent.tasks import Tasks
 from spindle_agent.tunings import Tunings
 from spindle_agent.watch import Brokers
 
@@ -37,9 +38,10 @@ async def run(options: Options, nursery: Nursery) -> int:
     # Without the process that workers come from nothing can be probed any more; a new agent has a new one.
     loop.add_reader(nursery.channel, _nursery_ended, loop, nursery, ended)
 
+    tasks = Tasks(lambda: _end(ended, _BROKEN))
     kube = Kube(options.api_server, options.token_file, options.ca_file)
-    publisher = Publisher(kube)
-    node = Node(options, publisher, Credentials(kube, options.own_namespace), Tunings(kube))
+    publisher = Publisher(kube, tasks)
+    node = Node(options, publisher, Credentials(kube, options.own_namespace), Tunings(kube), tasks)
     brokers = Brokers(kube, options.namespaces, options.node, lambda: node.sees(brokers.mine))
     heartbeat = Heartbeat(kube, options.own_namespace, options.node)
     metrics.expose(metrics.NodeState(node, publisher, heartbeat, brokers))
@@ -56,17 +58,13 @@ async def run(options: Options, nursery: Nursery) -> int:
         return f"the clock has stood still for {age:.0f} s" if age > _STUCK else None
 
     async with serve(application(problem, lambda: brokers.known), options.port):
-        work = [
-            asyncio.create_task(part, name=name)
-            for name, part in (
-                ("watch", brokers.run()),
-                ("clock", node.run()),
-                ("tunings", node.follow_tunings()),
-                ("lease", heartbeat.run()),
-            )
-        ]
-        for task in work:
-            task.add_done_callback(lambda done: _broken(done, ended))
+        for name, part in (
+            ("watch", brokers.run()),
+            ("clock", node.run()),
+            ("tunings", node.follow_tunings()),
+            ("lease", heartbeat.run()),
+        ):
+            tasks.start(part, name)
         code = await ended
         node.pool.close()
         for task in asyncio.all_tasks() - {asyncio.current_task()}:
@@ -84,10 +82,3 @@ def _nursery_ended(loop: asyncio.AbstractEventLoop, nursery: Nursery, ended: "as
     loop.remove_reader(nursery.channel)
     log.error("the process that workers come from has ended")
     _end(ended, _BROKEN)
-
-
-def _broken(task: "asyncio.Task[None]", ended: "asyncio.Future[int]") -> None:
-    """None of these ends by itself: if one does, that is a fault of ours, which a restart may mend."""
-    if not task.cancelled() and not ended.done():
-        log.error("%s ended", task.get_name(), exc_info=task.exception())
-        _end(ended, _BROKEN)

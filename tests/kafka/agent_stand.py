@@ -17,6 +17,7 @@ from spindle_agent.options import parse
 from spindle_agent.preflight import filesystem
 from spindle_agent.probing.nursery import Nursery
 from spindle_agent.probing.pool import Pool
+from spindle_agent.tasks import Tasks
 from tests.kafka.disks import Disk, unmount_all_below
 
 NAME = ("test", "demo-broker-0")
@@ -77,6 +78,7 @@ class Stand:
             cast("Any", self.notes),
             cast("Any", NoSecrets()),
             cast("Any", Fixed(tuning)),
+            Tasks(lambda: None),
         )
         self.node.pool = Pool(nursery, self.node.take, self.node.worker_started)
 

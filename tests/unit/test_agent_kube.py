@@ -15,6 +15,7 @@ from spindle_agent.broker.credentials import Credentials
 from spindle_agent.heartbeat import Heartbeat
 from spindle_agent.kube import ApiError, Token
 from spindle_agent.publish import FIGURES_EVERY, PROGRESS_EVERY, Publisher, Writer, gist
+from spindle_agent.tasks import Tasks
 from spindle_agent.tunings import Tunings
 from spindle_agent.watch import Brokers
 from tests.unit.agent_fakes import FakeApi, broker, until
@@ -113,7 +114,7 @@ async def test_a_watch_that_is_too_old_is_followed_by_a_list(api: FakeApi, tmp_p
 
 async def test_a_verdict_is_written_at_once_and_only_once(api: FakeApi, tmp_path: Path) -> None:
     async with api.serve(tmp_path) as kube:
-        publisher = Publisher(kube)
+        publisher = Publisher(kube, Tasks(lambda: None))
         publisher.see(NAME, None)
         observed = {"disks": [{"name": "disk0", "verdict": "Healthy"}]}
         publisher.offer(NAME, observed)
@@ -131,7 +132,7 @@ async def test_a_verdict_is_written_at_once_and_only_once(api: FakeApi, tmp_path
 async def test_what_stands_there_already_is_not_written_again(api: FakeApi, tmp_path: Path) -> None:
     observed = {"disks": [{"name": "disk0", "verdict": "Healthy"}]}
     async with api.serve(tmp_path) as kube:
-        publisher = Publisher(kube)
+        publisher = Publisher(kube, Tasks(lambda: None))
         publisher.see(NAME, observed)
         publisher.offer(NAME, {**observed})
         await asyncio.sleep(0.05)
@@ -144,7 +145,7 @@ async def test_what_stands_there_already_is_not_written_again(api: FakeApi, tmp_
 async def test_the_latest_is_written_when_the_server_is_back(api: FakeApi, tmp_path: Path) -> None:
     api.refuse_status = 503
     async with api.serve(tmp_path) as kube:
-        publisher = Publisher(kube)
+        publisher = Publisher(kube, Tasks(lambda: None))
         publisher.see(NAME, None)
         for verdict in ("Suspect", "Failed", "Healthy", "Slow"):
             publisher.offer(NAME, {"disks": [{"name": "disk0", "verdict": verdict}]})
@@ -254,3 +255,16 @@ async def test_how_disks_are_watched_is_the_clusters_to_say(api: FakeApi, tmp_pa
         assert tunings.of("ns", "demo") == Tuning(5.0, 30.0)
         assert not await tunings.refresh("ns", "none")
         assert tunings.of("ns", "none") == Tuning()
+
+
+async def test_a_task_that_ends_by_itself_is_a_fault() -> None:
+    faults: list[int] = []
+    tasks = Tasks(lambda: faults.append(1))
+
+    async def broken() -> None:
+        raise RuntimeError("oh")
+
+    tasks.start(asyncio.sleep(60), "goes on").cancel()
+    await asyncio.wait([tasks.start(broken(), "breaks")])
+    await asyncio.sleep(0)
+    assert faults == [1]
