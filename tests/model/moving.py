@@ -178,7 +178,8 @@ class Kafka:
         adding = [b for b in replicas if b not in part.replicas]
         if any(b in part.isr or b in part.elr for b in adding):
             raise BreachError(f"rule 1: an empty replica of {key} where it may still lead")
-        if sum(key in d.futures for n in self.nodes.values() for d in n.dirs.values()) or len(adding) > 1:
+        copying = any(key in d.futures for n in self.nodes.values() for d in n.dirs.values())
+        if (adding and copying) or len(adding) > 1:
             raise BreachError(f"rule 6: two replicas of {key} in motion")
         racks = [
             {self.nodes[b].rack for b in group if self.live(b, key)} for group in (part.replicas, replicas)
@@ -238,6 +239,9 @@ class Kafka:
         part = self.parts[key]
         if part.target is None:
             part.before = list(part.replicas)
+        if set(replicas) == set(part.replicas) and part.target is None:
+            part.replicas = replicas  # another order, no more
+            return
         part.target, part.foreign = replicas, foreign
         part.replicas = replicas + [b for b in part.before if b not in replicas]
         self._make_missing(key)

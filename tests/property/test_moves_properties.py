@@ -187,6 +187,9 @@ class Executor(RuleBasedStateMachine):
         assert not self.journal.moves
         assert not self.journal.settings
         self.check_settings()
+        for _ in range(3):
+            self.step()
+            self.kafka.tick(1.0, self.agents)
         again = execute(self.kafka.view(), self.journal, (), LIMITS)
         assert (again.journal, again.actions, dict(again.agent_moves)) == (self.journal, (), {})
 
@@ -203,7 +206,7 @@ class Farewell(Executor):
             return
         for broker in self.kafka.nodes:
             self.kafka.start(broker)
-        for _ in range(4):
+        for _ in range(8):
             self.carry_out(cleanup(self.kafka.view(), self.journal), None)
         assert not self.journal.moves
         assert not self.journal.settings

@@ -15,6 +15,7 @@ from spindle.moves import (
     Reassign,
     Setting,
     Shrunk,
+    cleanup,
     execute,
 )
 from spindle.moves.execute import Outcome
@@ -139,6 +140,21 @@ def test_a_reassignment_that_vanished_is_begun_again() -> None:
     outcome = step(k, journal)
     assert k.parts[T].target == [3, 1, 2]
     assert outcome.journal.moves == (BEGUN,)
+
+
+def test_answers_of_different_moments_prove_nothing() -> None:
+    k = kafka()
+    journal = step(k, Journal(), MOVE).journal
+    view = k.view()
+    assert view.partitions is not None
+    stale = replace(view, partitions=tuple(replace(p, adding=(), removing=()) for p in view.partitions))
+    for _ in range(5):
+        outcome = execute(stale, journal, (), LIMITS)
+        assert [p.state for p in outcome.progress] == ["Waiting"]
+        assert not outcome.actions
+        assert len(cleanup(stale, journal).journal.moves) == 1
+        journal = parse(render(outcome.journal))
+    assert reasons(execute(stale, journal, (), LIMITS)) == ["MoveOvertaken"]
 
 
 def test_what_somebody_else_reassigns_is_let_alone_and_its_throttle_taken_back() -> None:

@@ -14,7 +14,7 @@ from spindle.moves.journal import Journal, Move, SettingKey, Shrunk
 from spindle.moves.limits import Limits
 from spindle.moves.look import Incoming, Look
 from spindle.moves.settings import settle, throttles
-from spindle.moves.verify import Found, State, copied, find, under_way
+from spindle.moves.verify import Found, State, copied, find, in_doubt, out_of_order, under_way
 
 
 @dataclass(frozen=True)
@@ -119,16 +119,23 @@ def cleanup(view: KafkaView, journal: Journal) -> Outcome:
     look = Look(view)
     if look.unknown:
         return Outcome(journal)
-    moving = tuple(
-        move
+    between = [
+        (move, partition)
         for move in journal.moves
-        if not move.within and (p := look.partitions.get(move.key)) is not None and under_way(move, p)
-    )
+        if not move.within and (partition := look.partitions.get(move.key)) is not None
+    ]
+    moving = [move for move, partition in between if under_way(move, partition)]
+    unsure = [move for move, partition in between if in_doubt(move, partition)]
+    disordered = [move for move, partition in between if out_of_order(move, partition)]
     standing, configures = settle(look, journal.settings, {})
-    cancels = _reassigns(
-        [(*move.key, None) for move in moving], "MovesCancelled", "the cluster is being deleted"
+    return Outcome(
+        Journal((*moving, *unsure, *disordered), journal.shrunk, standing),
+        actions=(
+            *_reassigns([(*move.key, None) for move in moving], "MovesCancelled", "the cluster is deleted"),
+            *_reassigns([(*move.key, move.before) for move in disordered]),
+            *configures,
+        ),
     )
-    return Outcome(Journal(moving, journal.shrunk, standing), actions=(*cancels, *configures))
 
 
 class _Step:
@@ -141,6 +148,7 @@ class _Step:
         self.landed: list[Move] = []
         self.found: list[Found] = []  # what stays in the journal, in its order
         self.shrunk = {entry.key: entry for entry in journal.shrunk}
+        self.shrinking: set[tuple[str, int]] = set()  # what leaves its assignment in this step
         self.before = {move.key: move.before for move in journal.moves if move.before}
 
     def run(
@@ -256,6 +264,7 @@ class _Step:
             if self.shrunk.get(key, entry).broker != entry.broker or entry.broker not in partition.replicas:
                 continue
             self.shrunk.setdefault(key, entry)
+            self.shrinking.add(key)
             assignments.append((*key, staying))
         return _reassigns(assignments, "ReplicasTakenOff", "they stood on a dead disk")
 
@@ -268,10 +277,12 @@ class _Step:
             reassignments to be begun, and to be begun again.
         """
         budget = Budget(self.look, self.limits, [f.move for f in self.found if f.state is not State.QUEUED])
-        busy = {found.move.key for found in self.found}
+        busy = {found.move.key for found in self.found} | self.shrinking
         fresh = self.begin_in_turn([move for move in wanted if move.key not in busy], budget)
         begun = {found.move.key for found in self.found}
-        again = self.begin_in_turn([m for m in stalled if m.key not in begun], budget, begun=True)
+        again = self.begin_in_turn(
+            [m for m in stalled if m.key not in begun | self.shrinking], budget, begun=True
+        )
         return fresh, again
 
     def begin_in_turn(self, wanted: Sequence[Move], budget: Budget, *, begun: bool = False) -> list[Move]:
@@ -370,16 +381,6 @@ def replicas_after(partition: Partition, move: Move, shrunk: Shrunk | None = Non
         return (*standing, move.target)
     back = [b for b in shrunk.before if b == move.target or b in standing]
     return (*back, *(b for b in standing if b not in back))
-
-
-def out_of_order(move: Move, partition: Partition) -> bool:
-    """Whether a partition has the replicas of before a move, in another order."""
-    return (
-        bool(move.before)
-        and not (partition.adding or partition.removing)
-        and set(partition.replicas) == set(move.before)
-        and partition.replicas != move.before
-    )
 
 
 def _places(moves: Sequence[Move]) -> tuple[Place, ...]:

@@ -31,6 +31,7 @@ class Move:
         reason: why, for people: ``evacuate``, ``drain``, ``regrow``, ``fill``, ``balance``.
         before: the assignment when it was begun, preferred leader first; filled in by the executor. Kafka forgets this order when a
             reassignment is cancelled.
+        doubts: looks in a row, about, at which Kafka's answers did not fit together: they are not of one moment.
     """
 
     topic: str
@@ -42,6 +43,7 @@ class Move:
     bytes: int
     reason: str = ""
     before: tuple[int, ...] = ()
+    doubts: int = 0
 
     @property
     def name(self) -> str:
@@ -150,7 +152,7 @@ def render(journal: Journal) -> str:
         "version": _VERSION,
         "moves": [
             [m.topic, m.partition, m.source, words.number(m.from_dir), m.target, words.number(m.to_dir), m.bytes,
-             words.number(m.reason), list(m.before)]
+             words.number(m.reason), list(m.before), m.doubts]
             for m in journal.moves
         ],
         "shrunk": [[s.topic, s.partition, s.broker, s.bytes, list(s.before)] for s in journal.shrunk],
@@ -198,7 +200,7 @@ def parse(text: str | None) -> Journal:
 
 
 def _move(entry: list[Any], from_dir: str | None, to_dir: str, reason: str) -> Move:
-    topic, index, source, _, target, _, size, _, before = entry
+    topic, index, source, _, target, _, size, _, before, doubts = entry
     return Move(
         topic=str(topic),
         partition=int(index),
@@ -209,6 +211,7 @@ def _move(entry: list[Any], from_dir: str | None, to_dir: str, reason: str) -> M
         bytes=int(size),
         reason=reason,
         before=tuple(int(b) for b in before),
+        doubts=int(doubts),
     )
 
 

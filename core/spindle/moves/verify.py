@@ -7,6 +7,7 @@ motion; one whose reassignment vanished is begun again; one that cannot be had a
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from enum import Enum, auto
+from typing import Final
 
 from spindle.cluster.refusal import Refusal
 from spindle.cluster.view import LogDir, Partition
@@ -14,6 +15,8 @@ from spindle.moves import rules
 from spindle.moves.journal import Move
 from spindle.moves.limits import Limits
 from spindle.moves.look import Incoming, Look, present
+
+_DOUBTS: Final = 5
 
 
 class State(Enum):
@@ -68,6 +71,9 @@ def find(look: Look, move: Move, limits: Limits, incoming: Incoming, lost: Abstr
         return _arrived(look, move, partition, limits, incoming, lost)
     if not arrived and (move.source is None or not left):
         return Found(move, State.NOT_BEGUN)
+    if in_doubt(move, partition) and move.doubts < _DOUBTS:
+        # Reassignments are told by the controllers, assignments by a broker that may be a moment behind.
+        return Found(replace(move, doubts=move.doubts + 1), State.WAITING)
     return Found(
         move, State.GIVEN_UP, _overtaken(move, f"its replicas are {list(partition.replicas)} by now")
     )
@@ -78,6 +84,23 @@ def under_way(move: Move, partition: Partition) -> bool:
     if not (partition.adding or partition.removing) or move.target not in partition.replicas:
         return False
     return set(partition.adding) <= {move.target} and set(partition.removing) <= {move.source}
+
+
+def in_doubt(move: Move, partition: Partition) -> bool:
+    """Whether a partition looks as if it were being moved, and is not: the answers are not of one moment."""
+    return not (partition.adding or partition.removing) and {move.source, move.target} <= set(
+        partition.replicas
+    )
+
+
+def out_of_order(move: Move, partition: Partition) -> bool:
+    """Whether a partition has the replicas of before a move, in another order."""
+    return (
+        bool(move.before)
+        and not (partition.adding or partition.removing)
+        and set(partition.replicas) == set(move.before)
+        and partition.replicas != move.before
+    )
 
 
 def _reassigning(
