@@ -6,7 +6,7 @@ import pytest
 
 from spindle_agent.broker.link import Copy, LogDir
 from spindle_agent.moves import decide, throttle
-from spindle_agent.moves.decide import AT_ONCE, ATTEMPTS, GIVE_UP, Move, Progress, State
+from spindle_agent.moves.decide import AT_ONCE, ATTEMPTS, GIVE_UP, REST, Move, Progress, State
 from spindle_agent.moves.throttle import Record, Step
 
 A, B, C = "/d/a/log", "/d/b/log", "/d/c/log"
@@ -115,7 +115,9 @@ def test_a_copy_without_progress_is_given_up_with_a_reason() -> None:
     assert states(made) == ["Failed"]
     assert made.cancel == {("t", 0): A}
     assert "40 of 100 bytes" in made.progress[FIRST].message
-    assert decide.decide([FIRST], made.progress, dirs(at_a=(0,)), GIVE_UP + 1).begin == (), "not by itself"
+    assert decide.decide([FIRST], made.progress, dirs(at_a=(0,)), GIVE_UP + 1).begin == ()
+    later = decide.decide([FIRST], made.progress, dirs(at_a=(0,)), GIVE_UP + REST)
+    assert later.begin == (FIRST,), "it is still wanted"
 
 
 def test_a_copy_that_comes_nearer_is_not_given_up() -> None:
@@ -162,7 +164,7 @@ def test_a_copy_that_vanished_is_begun_again_after_a_pause() -> None:
 def test_what_the_status_says_is_read_back() -> None:
     known = {
         FIRST: Progress(state=State.COPYING, size=100, copied=40, lag=3, grown_at=7),
-        SECOND: Progress(state=State.FAILED, message="why", grown_at=7),
+        SECOND: Progress(state=State.FAILED, message="why", grown_at=7, not_before=7 + REST),
     }
 
     assert decide.remembered({"moves": decide.entries([FIRST, SECOND], known)}, 7) == known

@@ -14,6 +14,7 @@ from spindle_agent.broker.link import Copy, LogDir, Replica, offline
 AT_ONCE: Final = 2  # copies per broker
 GIVE_UP: Final = 600.0  # seconds without progress
 ATTEMPTS: Final = 5  # refusals by the broker after which a move has failed
+REST: Final = 600.0  # seconds after which a move that failed, and is still wanted, is tried anew
 _RETRY: Final = 10.0  # seconds after a refusal, times the number of refusals
 
 
@@ -97,6 +98,7 @@ def remembered(observed: Mapping[str, Any], now: float) -> dict[Move, Progress]:
             copied=each.get("copied"),
             lag=each.get("lagOffsets"),
             grown_at=now,
+            not_before=now + REST if each["state"] == State.FAILED else 0.0,
         )
     return found
 
@@ -139,6 +141,7 @@ def refused(progress: Progress, reason: str, now: float) -> Progress:
             state=State.FAILED,
             attempts=attempts,
             message=f"The broker refused it {attempts} times: {reason}.",
+            not_before=now + REST,
         )
     return replace(
         progress,
@@ -217,7 +220,9 @@ class _Board:
                 grown_at=self._now,
             )
         if before.state is State.FAILED:
-            return before
+            if self._now < before.not_before:
+                return before
+            before = Progress(grown_at=self._now)
         if home is None:
             return _waits(before, self._held or "The broker shows the replica on none of its dirs.")
         before = replace(before, size=home[1])
@@ -228,7 +233,12 @@ class _Board:
         if self._held:
             return _waits(before, self._held)
         if move.to_dir not in self._live:
-            return replace(before, state=State.FAILED, message=f"The broker has no log dir {move.to_dir}.")
+            return replace(
+                before,
+                state=State.FAILED,
+                message=f"The broker has no log dir {move.to_dir}.",
+                not_before=self._now + REST,
+            )
         if before.state is not State.QUEUED:
             return refused(before, "its copy vanished", self._now)
         return before
@@ -254,6 +264,7 @@ class _Board:
             made,
             state=State.FAILED,
             message=f"Given up: no progress for {GIVE_UP / 60:.0f} minutes, {copy.size} of {made.size} bytes copied.",
+            not_before=self._now + REST,
         )
 
     def startable(
