@@ -246,13 +246,7 @@ class Timeline:
 
 
 def _documents(process: "subprocess.Popen[str]") -> Iterator[Any]:
-    """JSON documents that a process prints one after the other."""
+    """JSON documents that a process prints, one in a line."""
     assert process.stdout is not None
-    decoder = json.JSONDecoder()
-    buffer = ""
     for line in process.stdout:
-        buffer += line
-        if line != "}\n":  # kubectl indents: only a document's end stands at the margin
-            continue
-        yield decoder.decode(buffer)
-        buffer = ""
+        yield json.loads(line)
