@@ -1,0 +1,300 @@
+"""The agent's node put together, without processes: what is on record, what is seen, what is told, what is measured."""
+
+import asyncio
+import errno
+import ssl
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Any, cast
+
+import pytest
+from aiohttp.test_utils import TestClient, TestServer
+
+from spindle.disks.facts import Found
+from spindle.disks.findings import Tuning
+from spindle.disks.identity import Identity, MetaProperties
+from spindle_agent.broker.keeper import Keeper
+from spindle_agent.broker.link import LogDir
+from spindle_agent.broker.wire import Access, BrokerError, Wire
+from spindle_agent.metrics import NodeState
+from spindle_agent.moves.mover import Mover
+from spindle_agent.node import Node
+from spindle_agent.options import parse
+from spindle_agent.probing import diskstats
+from spindle_agent.probing.diskstats import Counters
+from spindle_agent.probing.messages import Glanced, Looked, Probed, Watch
+from spindle_agent.probing.pool import Key
+from spindle_agent.server import application
+from spindle_agent.tasks import Tasks
+from tests.unit.agent_fakes import broker, until
+
+ID = "A" * 22
+NAME = ("ns", "demo-broker-0")
+DISKS = ("disk0", "disk1")
+WELL = Glanced(at=0, mounted=True, total_bytes=1000, used_bytes=100)
+
+
+class FakePool:
+    def __init__(self) -> None:
+        self.watched: Mapping[Key, Watch] = {}
+        self.asked: list[Key] = []
+
+    def set(self, wanted: Mapping[Key, Watch]) -> None:
+        self.watched = wanted
+
+    def again(self, key: Key) -> None:
+        self.asked.append(key)
+
+
+class FakePublisher:
+    def __init__(self) -> None:
+        self.offers: dict[tuple[str, str], dict[str, Any]] = {}
+        self.seen: dict[tuple[str, str], Any] = {}
+        self.writes = 3
+
+    def see(self, name: tuple[str, str], observed: Any) -> None:
+        self.seen[name] = observed
+
+    def offer(self, name: tuple[str, str], observed: dict[str, Any]) -> None:
+        self.offers[name] = observed
+
+    def written(self, name: tuple[str, str]) -> dict[str, Any]:
+        return self.offers.get(name, {})
+
+    def forget(self, name: tuple[str, str]) -> None:
+        del self.seen[name]
+
+
+class FakeTunings:
+    def __init__(self) -> None:
+        self.tuning = Tuning()
+
+    def of(self, *_: str) -> Tuning:
+        return self.tuning
+
+    async def refresh(self, *_: str) -> bool:
+        before, self.tuning = self.tuning, Tuning(5.0, 30.0)
+        return before != self.tuning
+
+
+class NoBroker:
+    async def of(self, *_: str) -> tuple[bytes, bytes, bytes]:
+        raise LookupError("no Secret here")
+
+    def doubt(self, *_: str) -> None:
+        raise AssertionError("no broker was asked")
+
+
+class Setting:
+    """A node without processes."""
+
+    def __init__(self) -> None:
+        self.pool, self.publisher, self.tunings = FakePool(), FakePublisher(), FakeTunings()
+        self.node = Node(
+            parse(["--node=here", "--disk-root=/mnt"]),
+            cast("Any", self.publisher),
+            cast("Any", NoBroker()),
+            cast("Any", self.tunings),
+            Tasks(lambda: None),
+        )
+        self.node.pool = cast("Any", self.pool)
+
+    def sees(self, *names: str, **status: Any) -> None:
+        self.node.sees({("ns", name): kafka_broker(name, **status) for name in names})
+
+    def well(self, *names: str) -> None:
+        for disk in DISKS:
+            for name in names:
+                self.reports(
+                    ("ns", name, disk), Looked(at=0, found=found(disk)), WELL, Probed(at=0, seconds=0)
+                )
+
+    def reports(self, key: Key, *reports: Any) -> None:
+        now = time.monotonic()
+        for report in reports:
+            self.node.take(key, replace(report, at=now))
+
+    def told(self, name: str = NAME[1]) -> dict[str, str]:
+        offered = self.publisher.offers.get(("ns", name), {})
+        return {disk["name"]: disk["verdict"] for disk in offered.get("disks", ())}
+
+
+def found(disk: str) -> Found:
+    return Found(
+        mounted=True,
+        device=f"8:{disk[-1]}",
+        identity=Identity("c", 0, disk, ID),
+        meta=MetaProperties("c", 0, ID),
+    )
+
+
+def kafka_broker(name: str, **status: Any) -> dict[str, Any]:
+    obj = broker(name, disks=[{"name": disk, "directoryId": ID} for disk in DISKS])
+    paths = [{"name": disk, "path": f"/mnt/{name}/{disk}"} for disk in DISKS]
+    return obj | {"status": {"disks": paths, **status}}
+
+
+@pytest.fixture
+async def setting() -> Any:
+    made = Setting()
+    yield made
+    made.node.sees({})
+
+
+async def test_nothing_is_told_before_all_disks_were_seen(setting: Setting) -> None:
+    setting.sees(NAME[1])
+    key = (*NAME, "disk0")
+    setting.reports(key, Looked(at=0, found=found("disk0")), WELL, Probed(at=0, seconds=0))
+    assert setting.told() == {}
+    setting.well(NAME[1])
+    assert setting.told() == {"disk0": "Healthy", "disk1": "Healthy"}
+    assert setting.publisher.offers[NAME]["node"] == "here"
+    assert setting.publisher.offers[NAME]["moves"] == []
+
+
+async def test_a_first_error_is_asked_for_again_and_a_second_is_told(setting: Setting) -> None:
+    setting.sees(NAME[1])
+    setting.well(NAME[1])
+    key, error = (*NAME, "disk1"), replace(WELL, errno=errno.EIO)
+    setting.reports(key, error)
+    assert setting.pool.asked == [key]
+    assert setting.told()["disk1"] != "Failed"
+    setting.reports(key, error)
+    assert setting.told() == {"disk0": "Healthy", "disk1": "Failed"}
+    assert setting.pool.asked == [key]
+
+
+async def test_what_was_told_before_counts_after_a_restart(setting: Setting) -> None:
+    earlier = {"name": "disk1", "verdict": "Failed", "reason": "ProbeError", "since": "2026-01-01T00:00:00Z"}
+    setting.sees(NAME[1], observed={"disks": [earlier]})
+    setting.well(NAME[1])
+    assert setting.told() == {"disk0": "Healthy", "disk1": "Failed"}
+
+
+async def test_brokers_and_disks_come_and_go(setting: Setting) -> None:
+    setting.sees("b0", "b1")
+    assert set(setting.pool.watched) == {("ns", name, disk) for name in ("b0", "b1") for disk in DISKS}
+    assert len(list(setting.node.brokers())) == 2
+    one = kafka_broker("b0")
+    one["spec"]["disks"].pop()
+    setting.node.sees({("ns", "b0"): one})
+    assert set(setting.pool.watched) == {("ns", "b0", "disk0")}
+    assert set(setting.node.disks) == {("ns", "b0", "disk0")}
+    assert set(setting.publisher.seen) == {("ns", "b0")}
+    setting.reports(("ns", "b1", "disk0"), WELL)  # a late report of one that is gone
+
+
+async def test_another_pace_reaches_the_workers(setting: Setting) -> None:
+    setting.sees(NAME[1])
+    assert {watch.interval for watch in setting.pool.watched.values()} == {2.0}
+    await setting.node._retune()
+    assert {watch.interval for watch in setting.pool.watched.values()} == {5.0}
+
+
+async def test_latency_is_compared_with_the_nodes_other_disks(
+    setting: Setting, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def counters(slow_ms: int, requests: int) -> dict[str, Counters]:
+        return {"8:0": Counters(requests, requests), "8:1": Counters(requests, slow_ms)}
+
+    readings: Iterator[Any] = iter([counters(0, 0), counters(90_000, 100), OSError("gone")])
+
+    def read() -> Any:
+        reading = next(readings)
+        if isinstance(reading, OSError):
+            raise reading
+        return reading
+
+    monkeypatch.setattr(diskstats, "read", read)
+    setting.sees(NAME[1])
+    setting.well(NAME[1])
+    for now in (100.0, 102.0, 104.0):
+        setting.node._measure(now)
+    slow = setting.node.latency_of(setting.node.disks[*NAME, "disk1"])
+    assert (slow.own_ms, slow.peers_ms) == (900.0, 1.0)
+
+
+async def test_all_is_shown_to_prometheus_and_on_the_pages(setting: Setting) -> None:
+    setting.sees(NAME[1])
+    setting.well(NAME[1])
+
+    class Age:
+        def age(self, _: float) -> float:
+            return 4.0
+
+        def silence(self, _: float) -> None:
+            return None
+
+    state = NodeState(setting.node, cast("Any", setting.publisher), cast("Any", Age()), cast("Any", Age()))
+    samples = {
+        (sample.name, *sorted(sample.labels.values())): sample.value
+        for family in state.collect()
+        for sample in family.samples
+    }
+    assert samples["spindle_agent_disk_verdict", "Healthy", "demo-broker-0", "disk0", "ns"] == 1
+    assert samples["spindle_agent_disk_verdict", "Failed", "demo-broker-0", "disk0", "ns"] == 0
+    assert samples["spindle_agent_disk_used_bytes", "demo-broker-0", "disk0", "ns"] == 100
+    assert samples["spindle_agent_broker_answers", "demo-broker-0", "ns"] == 0
+    assert samples["spindle_agent_status_writes_total",] == 3
+    assert samples["spindle_agent_heartbeat_age_seconds",] == 4.0
+    assert ("spindle_agent_api_age_seconds",) not in samples
+
+    problems: list[str] = []
+    app = application(lambda: problems[0] if problems else None, lambda: not problems)
+    async with TestClient(TestServer(app)) as client:
+        assert [(await client.get(page)).status for page in ("/healthz", "/readyz", "/metrics")] == [200] * 3
+        problems.append("stuck")
+        assert [(await client.get(page)).status for page in ("/healthz", "/readyz")] == [500, 503]
+
+
+# --- the broker
+
+
+async def test_what_the_broker_said_counts_for_a_while_only() -> None:
+    keeper = Keeper(NAME, parse(["--node=here"]), cast("Any", NoBroker()), Mover("b", {}, dict), lambda: None)
+    assert keeper.error_of("/a", 0.0) is None
+    keeper._dirs, keeper._asked_at = (LogDir("/a"), LogDir("/b", 56)), 100.0
+    assert [keeper.error_of(path, 110.0) for path in ("/a", "/b", "/c")] == [0, 56, None]
+    assert keeper.answered(110.0)
+    assert keeper.error_of("/b", 131.0) is None
+    assert not keeper.answered(131.0)
+
+
+async def test_a_broker_that_cannot_be_asked_is_asked_again() -> None:
+    keeper = Keeper(NAME, parse(["--node=here"]), cast("Any", NoBroker()), Mover("b", {}, dict), lambda: None)
+    keeper.wants({"cluster": "demo", "id": 0})
+    task = asyncio.create_task(keeper.run())
+    await until(lambda: keeper._problem == "no Secret here")
+    assert not task.done()
+    task.cancel()
+    await asyncio.wait([task])
+
+
+async def test_a_broker_that_takes_connections_and_says_nothing_costs_one_time_out(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    connections: list[Any] = []
+
+    async def mute(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        connections.append(writer)
+        await reader.read()
+        writer.close()
+
+    server = await asyncio.start_server(mute, "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    wire = Wire(Access("127.0.0.1", port, b"", b"", b""), 0.2)
+    with pytest.raises(BrokerError):
+        await wire.ask(None, 0)  # what opens it is no certificate: told, not raised as it is
+    monkeypatch.setattr(Access, "context", lambda _: ssl.create_default_context())
+    began = time.monotonic()
+    with pytest.raises(BrokerError, match="no answer within"):
+        await wire.ask(None, 0)
+    assert time.monotonic() - began < 2
+    server.close()
+
+
+async def test_nobody_at_the_port_is_told_at_once() -> None:
+    wire = Wire(Access("127.0.0.1", 1, b"", b"", b""), 5)
+    with pytest.raises(BrokerError):
+        await wire.ask(None, 0)
