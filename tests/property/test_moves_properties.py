@@ -3,7 +3,7 @@
 import os
 from collections.abc import Iterable
 
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
@@ -211,12 +211,18 @@ class Farewell(Executor):
         assert not self.journal.moves
         assert not self.journal.settings
         self.check_settings()
-        assert not any(p.target is not None and not p.foreign for p in self.kafka.parts.values())
+        # A replica that leaves may take its time; none is on its way in any more.
+        assert not any(p.adding and not p.foreign for p in self.kafka.parts.values())
 
 
 _RUNS = int(os.environ.get("SPINDLE_MOVES_RUNS", "60"))
+# Shrinking a run of 40 steps takes minutes; the run as it was found says enough.
 _SETTINGS = settings(
-    max_examples=_RUNS, stateful_step_count=40, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+    phases=[Phase.explicit, Phase.reuse, Phase.generate],
+    max_examples=_RUNS,
+    stateful_step_count=40,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],
 )
 
 TestExecutor = Executor.TestCase

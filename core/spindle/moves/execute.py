@@ -231,7 +231,7 @@ class _Step:
 
     def reorder(self, stalled: Sequence[Move]) -> tuple[Reassign, ...]:
         """Put the order of replicas back where a cancelled move is not begun again; it stays on record until that is seen."""
-        staying = {found.move.key for found in self.found}
+        staying = {found.move.key for found in self.found} | self.shrinking
         left = [
             move
             for move in stalled
@@ -263,7 +263,10 @@ class _Step:
             # A second one of the same partition would lose what is on record of the first.
             if self.shrunk.get(key, entry).broker != entry.broker or entry.broker not in partition.replicas:
                 continue
-            self.shrunk.setdefault(key, entry)
+            before = self.before.get(key, ())
+            self.shrunk.setdefault(
+                key, replace(entry, before=before) if set(before) == set(entry.before) else entry
+            )
             self.shrinking.add(key)
             assignments.append((*key, staying))
         return _reassigns(assignments, "ReplicasTakenOff", "they stood on a dead disk")
