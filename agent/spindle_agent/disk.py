@@ -23,7 +23,7 @@ class Slot:
     """What is on record of a disk.
 
     Attributes:
-        path: of the volume, as this process sees it.
+        path, root: of the volume, and the folder around all volumes, as this process sees them.
         log_dir: Kafka's name for the log dir on it.
         fs_uuid: on record; None if none is.
         mode: Active, Placeholder or Absent.
@@ -36,6 +36,7 @@ class Slot:
     log_dir: str
     fs_uuid: str | None
     mode: str
+    root: str = ""
 
     def watch(self, interval: float) -> Watch:
         """What the worker has to know."""
@@ -45,6 +46,7 @@ class Slot:
             disk=self.name,
             directory_id=self.directory_id,
             interval=interval,
+            root=self.root,
         )
 
 

@@ -23,10 +23,14 @@ def main() -> None:
     logs.set_up(as_json=options.json_logs)
     roots = ", ".join(options.roots) or "no folder: only what Kafka says will be known"
     logging.getLogger(__name__).info("node %s, disks below %s", options.node, roots)
-    code = asyncio.run(service.run(options, nursery))
-    logging.shutdown()
-    # Threads that still wait (for a name server, say) must not hold up the exit.
-    os._exit(code)
+
+    async def run_and_leave() -> None:
+        code = await service.run(options, nursery)
+        logging.shutdown()
+        # From here, for the loop's own end waits for threads, and one of them may wait for a name server.
+        os._exit(code)
+
+    asyncio.run(run_and_leave())
 
 
 if __name__ == "__main__":

@@ -224,14 +224,15 @@ def slots_of(obj: Mapping[str, Any], options: Options) -> list[Slot]:
     found = []
     for disk in spec.get("disks") or ():
         about = told.get(disk["name"]) or {}
-        path = options.local_path(str(about["path"])) if about.get("path") else None
-        if path is not None:
+        place = options.local_path(str(about["path"])) if about.get("path") else None
+        if place is not None:
             found.append(
                 Slot(
                     broker_id=int(spec["id"]),
                     name=disk["name"],
                     directory_id=disk["directoryId"],
-                    path=path,
+                    path=place[0],
+                    root=place[1],
                     log_dir=about.get("logDir") or names.log_dir(disk["name"]),
                     fs_uuid=disk.get("fsUuid"),
                     mode=disk.get("mode", "Active"),

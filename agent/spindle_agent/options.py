@@ -42,12 +42,12 @@ class Options:
     broker_port: int
     broker_host: str
 
-    def local_path(self, path: str) -> str | None:
-        """Where a volume's path on the node is found here; None if it is outside the roots."""
+    def local_path(self, path: str) -> tuple[str, str] | None:
+        """Where a volume's path on the node, and the root that it is below, are found here; None if it is below none."""
         plain = os.path.normpath(path)
-        if not any(plain.startswith(root.rstrip("/") + "/") for root in self.roots):
-            return None
-        return self.prefix.rstrip("/") + plain
+        here = self.prefix.rstrip("/")
+        root = next((root for root in self.roots if plain.startswith(root.rstrip("/") + "/")), None)
+        return None if root is None else (here + plain, here + root)
 
     def host_of(self, namespace: str, cluster: str, broker_id: int) -> str:
         """Host name of a broker."""

@@ -105,8 +105,8 @@ async def test_somebody_elses_disk_is_foreign_and_left_alone(tmp_path: Path) -> 
         disk.pull()
         on.insert("disk0", ours=False)
         on.brand("disk0", "B" * 22)
-        await on.until(lambda: on.entry("disk0").get("content") == "foreign")
-        assert on.entry("disk0")["verdict"] == "Swapped"
+        await on.until_verdict("disk0", "Swapped", "OtherFileSystem", seconds=10)
+        assert on.entry("disk0")["content"] == "foreign"
         await asyncio.sleep(3)
         assert not (on.path("disk0") / ".spindle-probe").exists()
 
@@ -131,7 +131,7 @@ async def test_a_new_disk_is_seen_while_a_write_to_the_former_one_still_hangs(tm
             on.look()
             await on.until(lambda: on.entry("disk0").get("content") == "blank", seconds=10)
             assert on.entry("disk0")["fsUuid"] != before
-            assert on.entry("disk0")["verdict"] == "Healthy"
+            await on.until_verdict("disk0", "Healthy", seconds=30)
         finally:
             run("fsfreeze", "-u", frozen)
 
@@ -150,3 +150,19 @@ async def test_a_full_disk_is_not_a_dead_one(tmp_path: Path, kind: str) -> None:
         assert on.entry("disk0")["verdict"] in {"Healthy", "Suspect"}
         fill.unlink()
         await on.until_verdict("disk0", "Healthy", seconds=20)
+
+
+async def test_a_volume_may_be_a_folder_on_a_disk_that_is_mounted_further_up(tmp_path: Path) -> None:
+    async with stand(tmp_path) as on:
+        disk = on.insert("disk0", ours=False)
+        inner = on.path("disk0") / "volume"
+        inner.mkdir()
+        on.ids["disk0/volume"] = on.ids.pop("disk0")
+        on.look()
+        await on.until(lambda: on.entry("disk0/volume").get("content") == "blank")
+        assert on.entry("disk0/volume")["verdict"] == "Healthy"
+        disk.pull()
+        await on.until_verdict("disk0/volume", "Missing", "NotMounted")
+        inner.mkdir()  # what is there then is the node's own file system
+        await asyncio.sleep(2)
+        assert on.entry("disk0/volume")["verdict"] == "Missing"

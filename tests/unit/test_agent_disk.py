@@ -233,7 +233,7 @@ def test_disks_outside_the_roots_are_left_out() -> None:
     }
 
     (slot,) = slots_of(obj, options("--disk-root=/mnt/disks/", "--host-prefix=/host"))
-    assert (slot.name, slot.path) == ("a", "/host/mnt/disks/a")
+    assert (slot.name, slot.path, slot.root) == ("a", "/host/mnt/disks/a", "/host/mnt/disks")
     assert slot.log_dir == "/var/lib/kafka/disks/a/log"
     assert slots_of(obj, options()) == []
 

@@ -30,11 +30,9 @@ def glance(watch: Watch, now: float) -> Seen:
     """Look at a disk in passing; blocks only if the disk must be read for it and does not answer."""
     try:
         about = os.stat(watch.path)  # noqa: PTH116 - os names the errors that matter here
-        parent = os.stat(os.path.dirname(watch.path))  # noqa: PTH116, PTH120 - as above
-        own = stat.S_ISDIR(about.st_mode) and about.st_dev != parent.st_dev
         identity = _head(f"{watch.path}/{names.IDENTITY_FILE}")
-        mounted = own or (identity is not None and watch.directory_id.encode() in identity)
-        if not mounted:
+        # A folder of a file system that several disks share is a disk if it says so.
+        if not _own_filesystem(watch, about) and not _says_ours(watch, identity):
             return Seen(Glanced(at=now, mounted=False), (about.st_dev, about.st_ino, None))
         meta = _head(f"{watch.path}/{names.LOG_SUBDIR}/{META_PROPERTIES}")
         names_there = _some_names(watch.path), _some_names(f"{watch.path}/{names.LOG_SUBDIR}")
@@ -61,15 +59,35 @@ def glance(watch: Watch, now: float) -> Seen:
 
 def whole_look(watch: Watch, now: float) -> Looked:
     """Everything that can be seen without writing."""
+    unlike = -1  # no device: the volume counts as mounted
     try:
-        parent = os.stat(os.path.dirname(watch.path))  # noqa: PTH116, PTH120 - os names the errors
-        identity = _head(f"{watch.path}/{names.IDENTITY_FILE}")
+        about = os.stat(watch.path)  # noqa: PTH116 - os names the errors
+        own, identity = _own_filesystem(watch, about), _head(f"{watch.path}/{names.IDENTITY_FILE}")
     except OSError:
-        return Looked(at=now, found=look_at(watch.path, -1, shared=False, probe=False))
-    # A folder of a file system that several disks share is a disk if it says so.
-    ours = identity is not None and watch.directory_id.encode() in identity
-    found = look_at(watch.path, parent.st_dev, shared=ours, probe=False)
-    return Looked(at=now, found=found)
+        return Looked(at=now, found=look_at(watch.path, unlike, shared=False, probe=False))
+    reference = unlike if own else about.st_dev
+    return Looked(
+        at=now, found=look_at(watch.path, reference, shared=_says_ours(watch, identity), probe=False)
+    )
+
+
+def _own_filesystem(watch: Watch, about: os.stat_result) -> bool:
+    """Whether a path leads into another file system than the node's own, and so to a disk that is there.
+
+    The path may be a mount point, or a folder in a file system on a device that is mounted further up. Without a device
+    (tmpfs, an overlay) only a mount point counts: somebody may have mounted the folder around all disks so.
+    """
+    if not stat.S_ISDIR(about.st_mode):
+        return False
+    parent = os.stat(os.path.dirname(watch.path))  # noqa: PTH116, PTH120 - os names the errors that matter here
+    if about.st_dev != parent.st_dev:
+        return True
+    root = os.stat(watch.root or os.path.dirname(watch.path))  # noqa: PTH116, PTH120 - as above
+    return about.st_dev != root.st_dev and os.major(about.st_dev) != 0
+
+
+def _says_ours(watch: Watch, identity: bytes | None) -> bool:
+    return identity is not None and watch.directory_id.encode() in identity
 
 
 def _head(path: str) -> bytes | None:

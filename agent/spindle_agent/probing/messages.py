@@ -21,6 +21,7 @@ class Watch:
         path: of the volume, as this process sees it.
         node_id, disk, directory_id: what the identity file must say before anything is written.
         interval: seconds between two writes.
+        root: folder around all disks, on the node's own file system; empty for the folder around this one.
     """
 
     path: str
@@ -28,6 +29,7 @@ class Watch:
     disk: str
     directory_id: str
     interval: float = 2.0
+    root: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
