@@ -4,8 +4,10 @@ import base64
 import contextlib
 import json
 import signal
+import socket
 import subprocess
 import sys
+import threading
 import time
 import urllib.request
 from collections.abc import Callable, Iterator
@@ -236,13 +238,68 @@ def test_it_ends_at_once_though_a_write_hangs_and_goes_on_where_it_was(agent: Ag
     agent.until("it is well again", lambda: agent.verdicts()["disk1"] == "Healthy", seconds=60)
 
 
-def test_it_waits_for_an_api_server_and_catches_up(agent: Agent) -> None:
+class Door:
+    """A port that leads to the API server, and can be shut."""
+
+    def __init__(self, url: str) -> None:
+        self._target = ("127.0.0.1", int(url.rsplit(":", 1)[1]))
+        (self.port,) = free_ports(1)
+        self._open: list[socket.socket] = []
+        self._listener: socket.socket | None = None
+
+    @property
+    def url(self) -> str:
+        return f"https://127.0.0.1:{self.port}"
+
+    def open(self) -> None:
+        self._listener = socket.create_server(("127.0.0.1", self.port))
+        threading.Thread(target=self._serve, args=(self._listener,), daemon=True).start()
+
+    def shut(self) -> None:
+        """Nobody comes in, and who is in is thrown out."""
+        listener, self._listener = self._listener, None
+        if listener is not None:
+            listener.shutdown(socket.SHUT_RDWR)
+            listener.close()
+        while self._open:
+            with contextlib.suppress(OSError):
+                self._open.pop().shutdown(socket.SHUT_RDWR)
+
+    def _serve(self, listener: socket.socket) -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                inside = listener.accept()[0]
+                outside = socket.create_connection(self._target)
+                self._open += [inside, outside]
+                for source, sink in ((inside, outside), (outside, inside)):
+                    threading.Thread(target=_pump, args=(source, sink), daemon=True).start()
+
+
+def _pump(source: socket.socket, sink: socket.socket) -> None:
+    with contextlib.suppress(OSError):
+        while data := source.recv(65536):
+            sink.sendall(data)
+        sink.shutdown(socket.SHUT_RDWR)
+
+
+def test_it_waits_for_the_api_server_goes_on_without_and_catches_up(agent: Agent) -> None:
     agent.make_broker()
-    (nowhere,) = free_ports(1)
-    agent.start(f"https://127.0.0.1:{nowhere}")
+    door = Door(agent.server.url)
+    agent.start(door.url)
     agent.until("it lives", agent.page_answers)
     time.sleep(2)  # noqa: TID251 - in which nothing is to happen
     assert agent.page("healthz") == "ok\n"
     assert "again in" in agent.log
+
+    door.open()
+    agent.until("a status", lambda: len(agent.verdicts()) == 2, seconds=30)
+    door.shut()
+    agent.disks["disk1"].die()
+    failed = f'disk="disk1",namespace="{agent.namespace}",verdict="Failed"}} 1.0'
+    agent.until("a verdict without the server", lambda: failed in agent.page("metrics"), seconds=5)
+    assert agent.verdicts()["disk1"] == "Healthy"
+    door.open()
+    agent.until("what happened meanwhile is told", lambda: agent.verdicts()["disk1"] == "Failed", seconds=30)
+    door.shut()
     code, took = agent.stop()
     assert (code, took < 2) == (0, True)
