@@ -15,6 +15,7 @@ from spindle.moves.journal import Journal, JournalError, parse, render
 from spindle.reconcile import objects
 from spindle.reconcile.actions import Action, Create, Patch, PlaceReplicas, Reassign, SetConfigs
 from spindle.reconcile.draft import Draft, Wait
+from spindle.reconcile.snapshot import Object
 from spindle.reconcile.state import State
 from spindle.reconcile.times import seconds
 
@@ -79,37 +80,63 @@ def settle_cleanup(state: State, draft: Draft) -> bool:
         True if there is nothing left that could be done. What could not be put back stays on record in the ConfigMap, which then
         outlives the KafkaCluster as the data does.
     """
-    record = state.config_maps.get(names.moves_map(state.name))
-    try:
-        journal = read_journal(state)
-    except JournalError:
-        journal = None
-    if record is None or journal == Journal():
-        return True
     started = seconds(state.cluster["metadata"].get("deletionTimestamp")) or state.now
     running = any(node_id < names.FIRST_CONTROLLER_ID for node_id in state.pods)
-    if (
-        journal is not None
-        and (journal.moves or journal.settings)
-        and running
-        and state.now - started < _PATIENCE
-    ):
-        outcome = cleanup(state.kafka, journal)
-        draft.do(*write_journal(state, outcome.journal), *to_actions(outcome.actions))
-        draft.wait(
-            Wait(
-                "Delete",
-                f"KafkaCluster/{state.name}",
-                "SettingsPutBack",
-                "Moves are cancelled and Kafka's settings put back before the brokers stop.",
-                "Kafka has taken them.",
-                quiet=True,
+    if running and state.now - started < _PATIENCE:
+        journal = _left(state)
+        ours = journal is not None and bool(journal.moves or journal.settings)
+        agents = [b for b in state.brokers.values() if b["spec"].get("moves") or _throttles(b)]
+        if ours or agents:
+            draft.do(*_take_back_agents_moves(agents), *(_take_back(state, journal) if journal else ()))
+            draft.wait(
+                Wait(
+                    "Delete",
+                    f"KafkaCluster/{state.name}",
+                    "SettingsPutBack",
+                    "Moves are cancelled and Kafka's settings put back before the brokers stop.",
+                    "Kafka has taken them.",
+                    quiet=True,
+                )
             )
-        )
-        return False
-    if not state.spec.delete_claims and journal != Journal() and record["metadata"].get("ownerReferences"):
+            return False
+    record = state.config_maps.get(names.moves_map(state.name))
+    owned = record is not None and record["metadata"].get("ownerReferences")
+    if record is not None and owned and not state.spec.delete_claims and _left(state) != Journal():
         draft.do(_patch(record, {"metadata": {"ownerReferences": None}}))
     return True
+
+
+def _left(state: State) -> Journal | None:
+    """What stands in the journal; None if that is not known."""
+    try:
+        return read_journal(state)
+    except JournalError:
+        return None
+
+
+def _take_back(state: State, journal: Journal) -> list[Action]:
+    """The executor's last steps."""
+    outcome = cleanup(state.kafka, journal)
+    return [*write_journal(state, outcome.journal), *to_actions(outcome.actions)]
+
+
+def _take_back_agents_moves(brokers: Iterable[Object]) -> list[Action]:
+    """Empty ``spec.moves``: the agents then put back the throttle that they have set."""
+    return [
+        Patch(
+            kind="KafkaBroker",
+            name=objects.name(broker),
+            uid=objects.uid(broker),
+            body={"spec": {"moves": None, "throttleBytesPerSecond": None}},
+        )
+        for broker in brokers
+        if broker["spec"].get("moves") and not objects.deleting(broker)
+    ]
+
+
+def _throttles(broker: Object) -> bool:
+    """Whether a broker's agent has yet to put its throttle back."""
+    return bool(((broker.get("status") or {}).get("observed") or {}).get("throttle"))
 
 
 def to_actions(wanted: Iterable[intents.Intent]) -> list[Action]:

@@ -7,7 +7,6 @@ from typing import Any, Final
 
 from spindle.cluster import names
 from spindle.cluster.refusal import counted, some
-from spindle.cluster.view import LOG_DIRS_RATE
 from spindle.moves.execute import Outcome, Refused, execute
 from spindle.moves.journal import Journal, JournalError, Move, SettingKey, Shrunk
 from spindle.moves.limits import Limits
@@ -49,17 +48,12 @@ def load_journal(state: State, draft: Draft) -> Journal | None:
 
 
 def settle_moves(state: State, draft: Draft, records: Records, journal: Journal, wants: Wants) -> Outcome:
-    """Work out the next step, note it in the journal, and hand each agent its moves.
+    """Work out the next step, note it in the journal, and hand each agent its moves, with the throttle that it is to keep.
 
     What Kafka is to be told is left to :func:`carry_out`, which comes last in the pass: an order that Kafka turns down ends the pass,
     and must not hold up what has nothing to do with it.
     """
     limits = limits_of(state)
-    copying: dict[SettingKey, str] = {
-        ("broker", str(broker), LOG_DIRS_RATE): str(limits.bytes_per_second)
-        for broker in journal.within()
-        if limits.bytes_per_second is not None
-    }
     outcome = execute(
         state.kafka,
         journal,
@@ -67,7 +61,7 @@ def settle_moves(state: State, draft: Draft, records: Records, journal: Journal,
         limits,
         shrinks=wants.shrinks,
         lost=wants.lost,
-        settings={**copying, **wants.settings},
+        settings=wants.settings,
     )
     try:
         draft.do(*write_journal(state, outcome.journal))

@@ -1,0 +1,198 @@
+"""The executor inside a pass: what is written first, what agents are told, what Kafka is told, and what is put back at the end."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from spindle.cluster import names
+from spindle.cluster.view import KafkaView
+from spindle.moves import Journal, Move, Setting, Shrunk
+from spindle.moves.journal import parse, render
+from spindle.reconcile.actions import Create, Patch, PlaceReplicas, Reassign, SetConfigs
+from spindle.reconcile.draft import Draft
+from spindle.reconcile.state import State, read_state
+from spindle.reconcile.steps.brokers import Records
+from spindle.reconcile.steps.journal import settle_cleanup
+from spindle.reconcile.steps.moves import Wants, carry_out, load_journal, settle_moves
+from tests.model.moving import Dir, Kafka, Node, Part
+from tests.model.world import World
+
+D0, D1 = names.log_dir("disk0"), names.log_dir("disk1")
+ACROSS = Move("t", 0, 0, D0, 2, D1, 100, "evacuate")
+WITHIN = Move("t", 1, 1, D1, 1, D0, 100, "fill")
+THROTTLE = Setting("broker", "0", "leader.replication.throttled.rate", None, "1000")
+
+
+def kafka() -> Kafka:
+    nodes = {b: Node("abc"[b], {D0: Dir(1000), D1: Dir(1000)}) for b in range(3)}
+    return Kafka(nodes, {("t", 0): Part([0, 1], [], 100), ("t", 1): Part([1, 2], [], 100)}, 1, 0.9)
+
+
+@pytest.fixture(scope="module")
+def running() -> World:
+    world = World.of()
+    world.settle()
+    return world
+
+
+@pytest.fixture
+def world(running: World) -> World:
+    running.objects.pop(("ConfigMap", "demo-moves"), None)
+    return running
+
+
+def state_of(world: World, view: KafkaView | None = None) -> State:
+    snapshot = replace(world.snapshot(), kafka=kafka().view() if view is None else view)
+    return read_state(snapshot, world.now)
+
+
+def step(state: State, *wanted: Move) -> tuple[Draft, Records]:
+    draft, records = Draft(), Records()
+    journal = load_journal(state, draft)
+    assert journal is not None
+    carry_out(draft, settle_moves(state, draft, records, journal, Wants(moves=wanted)))
+    return draft, records
+
+
+def put(world: World, text: str, **metadata: Any) -> dict[str, Any]:
+    owner = {"uid": world.cluster["metadata"]["uid"], "name": "demo", "kind": "KafkaCluster"}
+    return world.put(
+        {
+            "apiVersion": "v1",
+            "kind": "ConfigMap",
+            "metadata": {
+                "name": "demo-moves",
+                "namespace": world.cluster["metadata"]["namespace"],
+                "labels": {names.LABEL_CLUSTER: "demo"},
+                "ownerReferences": [owner],
+                **metadata,
+            },
+            "data": {"journal": text},
+        }
+    )
+
+
+def test_the_journal_is_written_first_then_agents_are_told_then_kafka(world: World) -> None:
+    draft, records = step(state_of(world), ACROSS, WITHIN)
+    first, *others = draft.actions
+    assert isinstance(first, Create)
+    assert first.object["metadata"]["name"] == "demo-moves"
+    assert [move.key for move in parse(first.object["data"]["journal"]).moves] == [("t", 0), ("t", 1)]
+    kinds = [type(action) for action in others]
+    assert kinds == [SetConfigs] * (len(kinds) - 2) + [PlaceReplicas, Reassign]
+    assert len(kinds) > 2
+    assert others[-1].reason == "MovesBegun"
+    assert records.fields == {
+        1: {
+            "moves": [{"topic": "t", "partition": 1, "fromDir": D1, "toDir": D0}],
+            "throttleBytesPerSecond": 50_000_000,
+        }
+    }
+
+
+def test_a_standing_journal_is_guarded_by_the_version_it_was_read_with(world: World) -> None:
+    record = put(world, "")
+    draft, _ = step(state_of(world), WITHIN)
+    (patch,) = draft.actions
+    assert isinstance(patch, Patch)
+    assert (patch.uid, patch.resource_version) == (
+        record["metadata"]["uid"],
+        record["metadata"]["resourceVersion"],
+    )
+    put(world, render(Journal()))
+    assert step(state_of(world))[0].actions == []
+
+
+def test_moves_that_are_done_are_taken_back_from_the_agent(world: World) -> None:
+    broker = world.get("KafkaBroker", "demo-broker-1")
+    broker["spec"]["moves"] = [{"topic": "t", "partition": 1, "fromDir": D1, "toDir": D0}]
+    try:
+        _, records = step(state_of(world))
+    finally:
+        del broker["spec"]["moves"]
+    assert records.fields == {1: {"moves": [], "throttleBytesPerSecond": None}}
+
+
+def test_what_must_not_begin_waits_and_what_was_given_up_or_has_landed_is_told(world: World) -> None:
+    full = kafka()
+    full.nodes[2].dirs[D1].deleting.append(900)
+    landed = replace(ACROSS, source=2, target=0, to_dir=D0)
+    put(world, render(Journal((landed, replace(WITHIN, to_dir="/gone")))))
+    draft, _ = step(state_of(world, full.view()), replace(ACROSS, topic="t", partition=0))
+    assert {(w.action, w.reason) for w in draft.waits} == {("MoveReplicas", "TargetFull")}
+    assert {(e.type, e.reason) for e in draft.events} == {
+        ("Warning", "TargetUnusable"),
+        ("Normal", "ReplicasMoved"),
+    }
+
+
+def test_a_journal_that_cannot_be_read_stops_moves_and_says_so(world: World) -> None:
+    put(world, "{")
+    draft = Draft()
+    assert load_journal(state_of(world), draft) is None
+    assert [wait.reason for wait in draft.waits] == ["JournalUnreadable"]
+
+
+def test_one_of_an_earlier_cluster_of_that_name_does_not_count(world: World) -> None:
+    put(world, render(Journal((ACROSS,))), annotations={names.ANN_CLUSTER_ID: "another"})
+    assert load_journal(state_of(world), Draft()) == Journal()
+
+
+def test_one_that_outlived_its_kafkacluster_is_taken_over(world: World) -> None:
+    put(world, render(Journal(shrunk=(Shrunk("t", 0, 2, 1, (2, 0, 1)),))), ownerReferences=[])
+    draft, _ = step(state_of(world))
+    (patch,) = draft.actions
+    assert isinstance(patch, Patch)
+    (owner,) = patch.body["metadata"]["ownerReferences"]
+    assert owner["uid"] == world.cluster["metadata"]["uid"]
+
+
+def test_a_deleted_cluster_puts_its_settings_back_before_its_brokers_stop(world: World) -> None:
+    k = kafka()
+    k.settings["broker", "0"][THROTTLE.key] = "1000"
+    put(world, render(Journal(settings=(THROTTLE,))))
+    draft = Draft()
+    assert not settle_cleanup(state_of(world, k.view()), draft)
+    assert [type(action) for action in draft.actions] == [Patch, SetConfigs]
+    assert draft.actions[1].values == {THROTTLE.key: None}  # type: ignore[attr-defined]
+    put(world, render(Journal()))
+    assert settle_cleanup(state_of(world), Draft())
+
+
+def test_a_deleted_cluster_waits_for_its_agents_to_put_their_throttle_back(world: World) -> None:
+    broker = world.get("KafkaBroker", "demo-broker-1")
+    broker["spec"]["moves"] = [{"topic": "t", "partition": 1, "fromDir": D1, "toDir": D0}]
+    draft = Draft()
+    try:
+        assert not settle_cleanup(state_of(world), draft)
+    finally:
+        del broker["spec"]["moves"]
+    (patch,) = draft.actions
+    assert isinstance(patch, Patch)
+    assert patch.body["spec"]["moves"] is None
+    observed = {"observed": {"throttle": {"ours": ["5"]}}}
+    status = broker.get("status")
+    broker["status"] = observed
+    try:
+        draft = Draft()
+        assert not settle_cleanup(state_of(world), draft)
+        assert draft.actions == []
+    finally:
+        broker["status"] = status
+
+
+def test_what_cannot_be_put_back_stays_on_record_with_the_data(world: World) -> None:
+    put(world, render(Journal(settings=(THROTTLE,))))
+    late = replace(state_of(world, KafkaView(error="down")), now=world.now)
+    assert not settle_cleanup(late, Draft())
+    cluster = {
+        **world.cluster,
+        "metadata": {**world.cluster["metadata"], "deletionTimestamp": "2000-01-01T00:00:00Z"},
+    }
+    gone = replace(late, snap=replace(late.snap, cluster=cluster), now=1e10)
+    draft = Draft()
+    assert settle_cleanup(gone, draft)
+    (patch,) = draft.actions
+    assert isinstance(patch, Patch)
+    assert patch.body == {"metadata": {"ownerReferences": None}}
