@@ -138,7 +138,8 @@ class Node:
         after = disk.judged
         if after is not None and after != before:
             level = logging.INFO if after.verdict is DiskVerdict.HEALTHY else logging.WARNING
-            log.log(level, "%s: %s %s %s", "/".join(key), after.verdict, after.reason, after.message)
+            words = " ".join(part for part in (after.verdict, after.reason, after.message) if part)
+            log.log(level, "%s: %s", "/".join(key), words)
         self.tell(key[:2])
 
     # What is told
