@@ -114,10 +114,12 @@ def _namespace(target: Target, title: str, file_system: str = "xfs") -> Iterator
         yield lab
     finally:
         if lab.get("kafkacluster", CLUSTER) is not None:
-            lab.patch("kafkacluster", CLUSTER, {"spec": {"deleteClaims": True, "paused": False}})
-            lab.kubectl("delete", "kafkacluster", CLUSTER, "--wait=false")
             # Nobody needs the data any more: brokers whose quorum a scenario broke would try to hand over for minutes.
+            # They are ended before the operator ends them with patience, which nobody could take back.
+            lab.patch("kafkacluster", CLUSTER, {"spec": {"deleteClaims": True, "paused": True}})
             lab.kubectl("delete", "pods", "-l", "spindle.dev/role", "--grace-period=1", "--wait=false")
+            lab.kubectl("delete", "kafkacluster", CLUSTER, "--wait=false")
+            lab.patch("kafkacluster", CLUSTER, {"spec": {"paused": False}})
             lab.until("the KafkaCluster is gone", lambda: lab.get("kafkacluster", CLUSTER) is None, 240)
         lab.kubectl("delete", "namespace", name, "--wait=false")
         lab.until("its pods are gone", lambda: not lab.list("pods"), 120)

@@ -8,6 +8,7 @@ from spindle.disks import facts
 from spindle.disks.health import PREFLIGHT, UNKNOWN
 from spindle.disks.lifecycle import MEANINGS, DiskState, Facts, Transition, initial, step
 from spindle.disks.remedy import Patience, Remedy, remedy
+from spindle.disks.signals import DiskVerdict
 from spindle.healing.replace import Seen, in_slot
 from spindle.healing.replace import Slot as Place
 from spindle.healing.retire import may_leave
@@ -99,7 +100,7 @@ def seen_in(ward: Ward, slot: Slot) -> Seen:
     volume = ward.state.volume(ward.state.claims.get(slot.disk["claim"]))
     return Seen(
         content=slot.health.content,
-        well=slot.health.well,
+        well=slot.health.fresh and slot.health.verdict not in (DiskVerdict.FAILED, DiskVerdict.MISSING),
         fs_uuid=slot.health.fs_uuid,
         pv_uid=objects.uid(volume) if volume is not None else None,
         message=slot.health.message,
@@ -121,11 +122,21 @@ def _facts(ward: Ward, slot: Slot, *, acting: bool, filled: bool) -> Facts:
         empty=None if unknown else refusal is None,
         out=slot.in_pod is None and slot.running and slot.asked and slot.log_dir is None,
         may_empty=acting and ward.may_act(slot) and remedy_of(ward, slot) is Remedy.EVACUATE,
-        new_disk=acting and slot.mode == facts.ABSENT and place_of(ward, slot) is Place.NEW,
+        new_disk=acting and _is_new(ward, slot),
         filled=filled,
         cordon_wished=slot.wish.cordoned,
         drain_wished=slot.wish.drained,
     )
+
+
+def _is_new(ward: Ward, slot: Slot) -> bool:
+    """Whether a new disk lies in the slot; or was taken in, and the state on record is behind the spec.
+
+    A status is not written in a pass that changes the spec, so that one is the rule.
+    """
+    if slot.mode == facts.ABSENT:
+        return place_of(ward, slot) is Place.NEW
+    return slot.mode == facts.ACTIVE and slot.recorded is DiskState.EVACUATED
 
 
 def _message(slot: Slot, state: DiskState) -> str:

@@ -65,7 +65,7 @@ def settle_replacements(ward: Ward, draft: Draft, records: Records) -> None:
     """Retire what was evacuated, take new disks in, use again what is well again, and say what is in a slot."""
     for slot in ward.slots:
         now = ward.now(slot)
-        if now is DiskState.EVACUATED:
+        if now is DiskState.EVACUATED and slot.mode == facts.ABSENT:
             _retire(ward, records, slot)
             _say(ward, draft, slot)
         elif now is DiskState.REPLACING and slot.mode == facts.ABSENT:
