@@ -16,7 +16,7 @@ from spindle.cluster import names
 from spindle_cli.kube import ClusterView, Json
 
 _GOOD: Final = frozenset({"Running", "Active", "Ready"})
-_BAD: Final = frozenset({"Failed", "Foreign", "Unreachable", "Unknown"})
+_BAD: Final = frozenset({"Failed", "Evacuating", "Evacuated", "Unreachable", "Unknown"})
 # Conditions that are good news when they are false; of all others the opposite holds.
 _GOOD_WHEN_FALSE: Final = frozenset({"DataAtRisk", "Progressing"})
 _UNITS: Final = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")

@@ -20,7 +20,7 @@ from spindle.reconcile.actions import (
 from spindle.reconcile.snapshot import Snapshot
 from spindle.reconcile.times import stamp
 from tests.model.kafka import CAPACITY, Kafka, Process, Volume, path_of
-from tests.model.world import World, _ended, _host, _kafka_state
+from tests.model.world import ConflictError, World, _ended, _host, _kafka_state
 
 _UNREADABLE = ("dead", "missing")
 
@@ -395,4 +395,4 @@ def _fs_uuid(number: int) -> str:
     return f"00000000-0000-0000-0000-{number:012d}"
 
 
-__all__ = ["Failing", "Volume", "_host"]
+__all__ = ["ConflictError", "Failing", "Volume", "_host"]

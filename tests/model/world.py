@@ -26,6 +26,7 @@ from spindle.reconcile.actions import (
 )
 from spindle.reconcile.plan import Plan, plan
 from spindle.reconcile.snapshot import Certificate, SecretView, Snapshot
+from spindle.reconcile.times import stamp
 
 NAMESPACE = "kafka"
 START = 1_790_000_000.0
@@ -214,7 +215,8 @@ class World:
                 _set_ready(pod)
                 self.put(pod)
             case Delete(kind=kind, name=name):
-                self._guarded(kind, name, action.uid, None)["metadata"]["deletionTimestamp"] = "now"
+                live = self._guarded(kind, name, action.uid, None)
+                live["metadata"].setdefault("deletionTimestamp", stamp(self.now))
                 self._collect(kind, name)
             case Evict():
                 self._guarded("Pod", action.pod, action.uid, action.resource_version)

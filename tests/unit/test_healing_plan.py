@@ -1,13 +1,14 @@
 """What becomes of bad disks, over whole passes on the model cluster."""
 
+import contextlib
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from spindle.reconcile.actions import Evict, Reassign
+from spindle.reconcile.actions import Delete, Evict, Reassign
 from spindle.reconcile.plan import Plan
-from tests.model.failing import Failing
+from tests.model.failing import ConflictError, Failing
 from tests.model.kafka import path_of
 
 
@@ -53,7 +54,8 @@ def until(world: Failing, done: Callable[[], bool], passes: int = 60) -> list[Pl
     """Reconcile and breathe until something is so."""
     made: list[Plan] = []
     for _ in range(passes):
-        made.append(world.reconcile())
+        with contextlib.suppress(ConflictError):  # the next pass looks again
+            made.append(world.reconcile())
         if done():
             return made
         world.breathe()
@@ -149,3 +151,252 @@ class TestDeadDisk:
         until(world, lambda: state_of(world, 0, "disk1") == "Evacuated")
         world.swap(0, "disk1")
         whole(world)
+
+
+class TestHungDisk:
+    def test_its_broker_is_stopped_at_once_and_comes_back_without_it(self) -> None:
+        world = cluster(3)
+        world.disk(0, "disk1").state = "hung"
+        world.breathe()
+        assert _fenced(world.reconcile())
+        assert mode_of(world, 0, "disk1") == "Placeholder"
+        world.breathe()
+        world.breathe()
+        assert 0 not in world.kafkas.running
+        assert [
+            p for p in world.all("Pod") if p["metadata"]["name"] == "demo-broker-0"
+        ]  # the old process lingers
+        for _ in range(4):
+            world.reconcile()
+            world.breathe()
+        assert "ProcessHangs" in reasons(world)
+        assert all(s.leader not in (None, 0) for s in world.kafkas.partitions.values())
+        world.disk(0, "disk1").state = "well"
+        whole(world)
+
+    def test_past_the_grace_time_it_is_a_lost_broker(self) -> None:
+        world = cluster(6)
+        world.cluster["spec"]["disks"] = {"graceSeconds": 60}
+        world.disk(0, "disk1").state = "hung"
+        until(world, lambda: all(0 not in s.replicas for s in world.kafkas.partitions.values()), 60)
+        assert world.kafkas.losses == []
+        world.disk(0, "disk1").state = "well"
+        whole(world)
+
+    def test_two_hung_brokers_are_not_stopped_at_once(self) -> None:
+        world = cluster(3)
+        for broker in (0, 1):
+            world.disk(broker, "disk1").state = "hung"
+        for _ in range(6):
+            world.reconcile()
+            world.breathe()
+        assert sum(1 for p in world.all("Pod") if p["metadata"].get("graceSeconds") is not None) == 1
+        assert "AnotherBrokerDown" in reasons(world)
+
+
+def _fenced(made: Plan) -> bool:
+    return any(isinstance(a, Delete) and a.grace_seconds == 1 for a in made.actions)
+
+
+class TestAgain:
+    def test_a_disk_that_kafka_gave_up_but_that_answers_comes_back_by_a_restart(self) -> None:
+        world = cluster(3)
+        disk = world.disk(0, "disk1")
+        disk.state = "dead"
+        world.kafkas.step()
+        disk.state = "well"
+        plans = until(world, lambda: state_of(world, 0, "disk1") == "Failed")
+        plans += until(world, lambda: state_of(world, 0, "disk1") == "Active")
+        assert [a.reason for made in plans for a in made.actions if isinstance(a, Evict)] == ["DiskBack"]
+        assert "DiskWellAgain" in events(plans)
+        whole(world)
+
+    def test_the_third_time_within_an_hour_it_is_emptied(self) -> None:
+        world = cluster(6)
+        disk = world.disk(0, "disk1")
+        for _ in range(3):
+            disk.state = "dead"
+            world.kafkas.step()
+            disk.state = "well"
+            until(world, lambda: state_of(world, 0, "disk1") == "Failed")
+            until(world, lambda: state_of(world, 0, "disk1") == "Active")
+        disk.state = "dead"
+        world.kafkas.step()
+        disk.state = "well"
+        until(world, lambda: state_of(world, 0, "disk1") == "Evacuated")
+
+    def test_a_read_only_disk_is_emptied(self) -> None:
+        world = cluster(6)
+        world.kafkas.traffic = False
+        world.disk(0, "disk1").state = "readonly"
+        until(world, lambda: state_of(world, 0, "disk1") == "Evacuated")
+        assert world.kafkas.losses == []
+
+
+class TestManyAtOnce:
+    def test_nothing_is_done_by_itself(self) -> None:
+        world = cluster(6)
+        for broker in (0, 2, 4):
+            world.disk(broker, "disk1").state = "dead"
+        for _ in range(5):
+            made = world.reconcile()
+            assert not any(isinstance(a, Reassign) for a in made.actions)
+            world.breathe()
+        assert "ManyDisksBad" in reasons(world)
+        assert condition(world, "DisksHealthy")["status"] == "False"
+
+    def test_it_goes_on_when_it_is_fewer(self) -> None:
+        world = cluster(6)
+        for broker in (0, 2, 4):
+            world.disk(broker, "disk1").state = "dead"
+        world.breathe()
+        world.reconcile()
+        world.disk(4, "disk1").state = "well"
+        until(world, lambda: state_of(world, 0, "disk1") == state_of(world, 2, "disk1") == "Evacuated", 300)
+        assert world.kafkas.losses == []
+
+
+class TestLastCopy:
+    def lost(self) -> Failing:
+        """A follower is down while its leader's disk dies: the case in which formatting on every start loses everything."""
+        world = cluster(3, partitions=0)
+        world.kafkas.min_isr = 1
+        world.kafkas.create("pay", 0, (0, 1), _always(path_of("disk1")))
+        world.settle()
+        world.get("KafkaBroker", "demo-broker-1")["spec"]["stopped"] = True
+        world.settle()
+        world.disk(0, "disk1").state = "dead"
+        world.get("KafkaBroker", "demo-broker-1")["spec"]["stopped"] = False
+        for _ in range(20):
+            world.reconcile()
+            world.breathe()
+        return world
+
+    def test_it_is_named_and_nothing_makes_it_worse(self) -> None:
+        world = self.lost()
+        risk = condition(world, "DataAtRisk")
+        assert (risk["status"], risk["reason"]) == ("True", "LastCopy")
+        assert "pay-0" in risk["message"]
+        assert "acceptLoss" in risk["message"]
+        assert state_of(world, 0, "disk1") == "Evacuating"
+        assert world.kafkas.partitions["pay", 0].leader is None
+        world.disk(0, "disk1").state = "well"
+        world.settle(80)
+        assert world.kafkas.losses == []
+        assert world.kafkas.partitions["pay", 0].leader is not None
+
+    def test_accepting_it_elects_the_survivor_first_and_keeps_what_it_has(self) -> None:
+        world = self.lost()
+        kept = world.kafkas.log(("pay", 0), 1)
+        assert kept is not None
+        records = kept[1]
+        text = condition(world, "DataAtRisk")["message"].split('"acceptLoss": "')[1].split('"')[0]
+        world.get("KafkaBroker", "demo-broker-0")["spec"]["wishes"] = [{"disk": "disk1", "acceptLoss": text}]
+        until(world, lambda: state_of(world, 0, "disk1") == "Evacuated")
+        state = world.kafkas.partitions["pay", 0]
+        assert state.leader == 1 or state.leader in state.isr
+        assert world.kafkas.losses == []
+        end = world.kafkas.log(("pay", 0), state.leader or 0)
+        assert end is not None
+        assert end[1] >= records
+        assert condition(world, "DataAtRisk")["status"] == "False"
+
+    def test_an_acceptance_of_something_else_is_not_one(self) -> None:
+        world = self.lost()
+        other = f"{'A' * 22}:0123456789abcdef"
+        world.get("KafkaBroker", "demo-broker-0")["spec"]["wishes"] = [{"disk": "disk1", "acceptLoss": other}]
+        for _ in range(5):
+            world.reconcile()
+            world.breathe()
+        assert "AcceptanceOfAnotherLoss" in reasons(world)
+        assert world.kafkas.partitions["pay", 0].leader is None
+
+
+class TestWishes:
+    def test_drained_is_empty_and_safe_to_pull_and_comes_back_when_the_wish_is_gone(self) -> None:
+        world = cluster(6)
+        world.get("KafkaBroker", "demo-broker-0")["spec"]["wishes"] = [{"disk": "disk1", "drained": True}]
+        plans = until(world, lambda: state_of(world, 0, "disk1") == "Drained")
+        assert events(plans) == ["DrainWished", "DiskDrained"]
+        assert not world.disk(0, "disk1").logs
+        world.get("KafkaBroker", "demo-broker-0")["spec"]["wishes"] = []
+        plans = until(world, lambda: state_of(world, 0, "disk1") == "Active")
+        assert events(plans) == ["DrainWithdrawn"]
+        whole(world)
+
+    def test_cordoned_takes_nothing_new(self) -> None:
+        world = cluster(3)
+        world.get("KafkaBroker", "demo-broker-0")["spec"]["wishes"] = [{"disk": "disk1", "cordoned": True}]
+        until(world, lambda: state_of(world, 0, "disk1") == "Cordoned")
+        world.settle()
+        assert world.kafkas.settings["broker", "0"] == {"cordoned.log.dirs": path_of("disk1")}
+        assert condition(world, "DisksHealthy")["status"] == "True"
+        world.get("KafkaBroker", "demo-broker-0")["spec"]["wishes"] = []
+        whole(world)
+
+
+class TestMoreThanOne:
+    def test_two_disks_on_two_brokers_that_share_partitions_shrink_nothing(self) -> None:
+        world = cluster(3)
+        for broker in (0, 1):
+            world.disk(broker, "disk1").state = "dead"
+        for _ in range(30):
+            made = world.reconcile()
+            assert not any(isinstance(a, Reassign) for a in made.actions)
+            world.breathe()
+        assert "TooFewInSync" in reasons(world)
+        for broker in (0, 1):
+            world.disk(broker, "disk1").state = "well"
+        whole(world)
+
+    def test_all_disks_of_one_broker(self) -> None:
+        world = cluster(6)
+        for disk in ("disk0", "disk1"):
+            world.disk(0, disk).state = "dead"
+        until(world, lambda: all(0 not in s.replicas for s in world.kafkas.partitions.values()), 80)
+        assert world.kafkas.losses == []
+        for disk in ("disk0", "disk1"):
+            world.swap(0, disk)
+        until(world, lambda: 0 in world.running("broker"), 80)
+        whole(world)
+
+    def test_the_only_replica_on_a_dead_disk_beside_others(self) -> None:
+        world = cluster(6)
+        world.kafkas.create("single", 0, (0,), _always(path_of("disk1")))
+        world.disk(0, "disk1").state = "dead"
+        until(
+            world,
+            lambda: all(
+                0 not in s.replicas
+                for k, s in world.kafkas.partitions.items()
+                if k[0] == "orders" and (k[1] + 1) % 2
+            ),
+            60,
+        )
+        assert condition(world, "DataAtRisk")["status"] == "True"
+        assert "single-0" in condition(world, "DataAtRisk")["message"]
+        assert state_of(world, 0, "disk1") == "Evacuating"
+        text = condition(world, "DataAtRisk")["message"].split('"acceptLoss": "')[1].split('"')[0]
+        world.get("KafkaBroker", "demo-broker-0")["spec"]["wishes"] = [{"disk": "disk1", "acceptLoss": text}]
+        until(world, lambda: state_of(world, 0, "disk1") == "Evacuated")
+        assert world.kafkas.partitions["single", 0].leader == 0
+
+
+class TestWrongDisk:
+    @pytest.mark.parametrize("which", ["old", "foreign"])
+    def test_it_is_told_and_left_alone(self, which: str) -> None:
+        world = cluster(3)
+        world.disk(0, "disk1").state = "dead"
+        until(world, lambda: state_of(world, 0, "disk1") == "Evacuated")
+        old = world.swap(0, "disk1")
+        old.state = "well"
+        if which == "foreign":
+            old.cluster, old.id = False, "another"
+        world.swap(0, "disk1", old)
+        until(world, lambda: bool(reasons(world) & {"OldDiskAgain", "WrongDisk"}))
+        formats = len(world.formats)
+        for _ in range(10):
+            world.reconcile()
+            world.breathe()
+        assert len(world.formats) == formats
+        assert state_of(world, 0, "disk1") == "Evacuated"

@@ -16,7 +16,8 @@ def may_fence(looked: Standing, broker: int, hung: Collection[str], down: Abstra
 
     Exempt are partitions that stand on a hung dir, and those that the broker leads while it does not even answer for its
     log dirs. Every other partition in whose ISR it stands must keep its minimum without it (rule 2); where the broker
-    is a follower with stuck fetchers, its leaders drop it from the ISR within half a minute anyway.
+    is a follower with stuck fetchers, its leaders drop it from the ISR within half a minute anyway. Another broker that
+    cannot be asked counts as long as it stands in the ISR: if it hangs as well, nobody can write there already.
 
     Args:
         looked: what Kafka says now; a hung broker rarely answers, so its own log dirs may be unknown.
@@ -62,6 +63,11 @@ def _keeps(looked: Standing, partition: Partition, broker: int) -> bool:
     least = (looked.view.min_isr or {}).get(partition.topic)
     if least is None:
         return False
-    return (
-        partition.recorded_rf <= least or looked.copies((partition.topic, partition.index), broker) >= least
-    )
+    key = (partition.topic, partition.index)
+    staying = sum(looked.holds(b, key) or _silent(looked, b) for b in partition.isr if b != broker)
+    return partition.recorded_rf <= least or staying >= least
+
+
+def _silent(looked: Standing, broker: int) -> bool:
+    known = looked.brokers.get(broker)
+    return known is not None and not known.fenced and known.log_dirs is None

@@ -7,6 +7,7 @@ from spindle.cluster.refusal import counted, some
 from spindle.cluster.view import CORDONED
 from spindle.disks import facts
 from spindle.disks.lifecycle import DiskState
+from spindle.disks.remedy import Remedy
 from spindle.healing.evacuate import Evacuation, evacuate
 from spindle.healing.retire import may_leave
 from spindle.healing.shrink import shrink
@@ -16,6 +17,7 @@ from spindle.reconcile import objects
 from spindle.reconcile.draft import Draft, Wait
 from spindle.reconcile.slots import Slot
 from spindle.reconcile.steps.brokers import Records
+from spindle.reconcile.steps.lives import remedy_of
 from spindle.reconcile.steps.moves import Wants
 from spindle.reconcile.ward import Ward
 
@@ -30,7 +32,12 @@ _CLOSED: Final = frozenset({DiskState.CORDONED, DiskState.FAILED, DiskState.EVAC
 
 def settle_emptying(ward: Ward, draft: Draft, records: Records, lost: frozenset[int]) -> Wants:
     """What is to be moved or taken away so that bad disks get empty; those that are empty leave their brokers."""
-    leaving = [slot for slot in ward.within(DiskState.EVACUATING) if ward.may_act(slot)]
+    # One that answers again while it is being emptied is used again, as soon as its broker has restarted.
+    leaving = [
+        slot
+        for slot in ward.within(DiskState.EVACUATING)
+        if ward.may_act(slot) and remedy_of(ward, slot) is Remedy.EVACUATE
+    ]
     draining = ward.within(DiskState.DRAINING)
     plan = _plan(ward, leaving, draining, lost)
     if plan.problem is not None:

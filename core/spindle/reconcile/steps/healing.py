@@ -112,7 +112,7 @@ def _grow_back_first(journal: Journal | None, wanted: Mapping[int, Wanted]) -> d
 
 def _bring_back(ward: Ward, draft: Draft, slot: Slot, wanted: dict[int, Wanted]) -> None:
     """A disk that answers, but that Kafka has given up, comes back by a restart of its broker."""
-    if ward.now(slot) is not DiskState.FAILED:
+    if ward.now(slot) not in (DiskState.FAILED, DiskState.EVACUATING):
         return
     what = remedy_of(ward, slot)
     broker = objects.name(ward.state.brokers[slot.broker])
@@ -121,6 +121,8 @@ def _bring_back(ward: Ward, draft: Draft, slot: Slot, wanted: dict[int, Wanted])
             slot.broker,
             Wanted("DiskBack", f"{slot.name} answers again, and Kafka takes it up only at its start"),
         )
+    elif ward.now(slot) is DiskState.EVACUATING:
+        return
     elif slot.mode == facts.PLACEHOLDER:
         draft.wait(_set_aside(broker, slot))
     elif what in (Remedy.WAIT, Remedy.RESTART) and slot.health.reason != HUNG:
