@@ -82,6 +82,9 @@ def test_the_journal_is_written_first_then_agents_are_told_then_kafka(world: Wor
     kinds = [type(action) for action in others]
     assert kinds == [SetConfigs] * (len(kinds) - 2) + [PlaceReplicas, Reassign]
     assert len(kinds) > 2
+    (wait,) = draft.waits
+    assert (wait.reason, wait.quiet) == ("ReplicasMoving", True)
+    assert wait.message == "2 replicas of 0.0 GB on the way to another disk, 0 % copied."
     assert others[-1].reason == "MovesBegun"
     assert records.fields == {
         1: {

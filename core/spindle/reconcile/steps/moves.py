@@ -110,8 +110,10 @@ def _entry(move: Move) -> dict[str, Any]:
 
 
 def _tell(state: State, draft: Draft, outcome: Outcome) -> None:
-    """Waits for what may not begin, events for what was given up and for what has landed."""
+    """Waits for what may not begin and for what is under way, events for what was given up and for what has landed."""
     thing = f"KafkaCluster/{state.name}"
+    if outcome.progress:
+        draft.wait(_under_way(thing, outcome))
     for refused in _by_reason(r for r in outcome.refusals if not r.given_up):
         draft.wait(
             Wait.refused(_ACTION, thing, refused[0].refusal)
@@ -127,6 +129,21 @@ def _tell(state: State, draft: Draft, outcome: Outcome) -> None:
         names_of = some([f"{move.name} on broker {move.target}" for move in outcome.landed])
         text = f"{counted(len(outcome.landed), 'replica')} moved to the chosen dir: {names_of}."
         draft.events.append(_event(state, "Normal", "ReplicasMoved", text))
+
+
+def _under_way(thing: str, outcome: Outcome) -> Wait:
+    """How far moves are, in steps of five per cent. Nothing tells when one lands, so the loop has to go on looking."""
+    size = sum(progress.bytes for progress in outcome.progress)
+    done = 100 * sum(progress.copied for progress in outcome.progress) // size if size else 0
+    count = counted(len(outcome.progress), "replica")
+    return Wait(
+        _ACTION,
+        thing,
+        "ReplicasMoving",
+        f"{count} of {size / 1e9:.1f} GB on the way to another disk, {done - done % 5} % copied.",
+        "They land.",
+        quiet=True,
+    )
 
 
 def _by_reason(refusals: Iterable[Refused]) -> list[list[Refused]]:
