@@ -1,0 +1,145 @@
+"""What Kafka is told, and how it says no. The answers are kafka-python's own message classes, filled by hand."""
+
+from typing import Any
+
+import pytest
+from kafka.protocol.admin import (
+    AlterPartitionReassignmentsResponse,
+    AlterReplicaLogDirsResponse,
+    DescribeConfigsResponse,
+    ElectLeadersResponse,
+    IncrementalAlterConfigsResponse,
+)
+
+from spindle.cluster.view import BROKER_SETTINGS, LEADER_RATE
+from spindle_operator import orders
+from spindle_operator.answers import read_settings
+from spindle_operator.connection import Connection
+from spindle_operator.orders import TurnedDownError
+
+
+class Link(Connection):
+    """Answers with what it was given, and keeps what it was asked."""
+
+    def __init__(self, answer: Any) -> None:
+        self.answer = answer
+        self.sent: list[tuple[Any, int]] = []
+        self.hosts = {0: "a", 3: "b"}
+        self.silent = {0}
+        self.timeout_ms = 1000
+
+    def send(self, request: Any, node: int) -> Any:
+        self.sent.append((request, node))
+        return self.answer
+
+
+def placed(**codes: int) -> Link:
+    topic = AlterReplicaLogDirsResponse.AlterReplicaLogDirTopicResult
+    part = topic.AlterReplicaLogDirPartitionResult
+    results = [
+        topic(topic_name=name, partitions=[part(partition_index=0, error_code=code)])
+        for name, code in codes.items()
+    ]
+    return Link(AlterReplicaLogDirsResponse(throttle_time_ms=0, results=results))
+
+
+def test_a_replica_that_is_not_there_yet_is_placed_all_the_same() -> None:
+    link = placed(moved=0, unheard=3, absent=9)
+    orders.place(link, 2, [("t", 0, "/a"), ("t", 1, "/a"), ("u", 0, "/b")])
+    ((request, node),) = link.sent
+    assert node == 2
+    dirs = {d.path: {t.name: list(t.partitions) for t in d.topics} for d in request.dirs}
+    assert dirs == {"/a": {"t": [0, 1]}, "/b": {"u": [0]}}
+
+
+def test_a_dir_that_does_not_take_it_is_named() -> None:
+    with pytest.raises(TurnedDownError, match=r"broker 2 does not place wrong-0: LogDirNotFoundError$"):
+        orders.place(placed(fine=9, wrong=57), 2, [("wrong", 0, "/a")])
+
+
+def reassigned(*codes: int) -> Link:
+    topic = AlterPartitionReassignmentsResponse.ReassignableTopicResponse
+    part = topic.ReassignablePartitionResponse
+    parts = [part(partition_index=i, error_code=code, error_message="no") for i, code in enumerate(codes)]
+    return Link(
+        AlterPartitionReassignmentsResponse(
+            throttle_time_ms=0,
+            error_code=0,
+            error_message=None,
+            responses=[topic(name="t", partitions=parts)],
+        )
+    )
+
+
+def test_reassigning_and_cancelling_in_one_go_at_a_broker_that_answers() -> None:
+    link = reassigned(0, 85)
+    orders.reassign(link, [("t", 0, (1, 2)), ("t", 1, None)])
+    ((request, node),) = link.sent
+    assert node == 3
+    (topic,) = request.topics
+    assert [(p.partition_index, p.replicas) for p in topic.partitions] == [(0, [1, 2]), (1, None)]
+
+
+def test_partitions_that_are_not_reassigned_are_named_with_the_reason() -> None:
+    with pytest.raises(
+        TurnedDownError, match=r"does not reassign t-1: InvalidReplicationAssignmentError \(no\)$"
+    ):
+        orders.reassign(reassigned(0, 39), [("t", 0, (1, 2)), ("t", 1, (9,))])
+
+
+@pytest.mark.parametrize(("kind", "name", "node"), [("topic", "t", 3), ("broker", "7", 7)])
+def test_settings_are_set_and_deleted_and_a_broker_is_asked_itself(kind: Any, name: str, node: int) -> None:
+    link = Link(IncrementalAlterConfigsResponse(throttle_time_ms=0, responses=[]))
+    orders.set_configs(link, kind, name, {"a": "1", "b": None})
+    ((request, asked),) = link.sent
+    assert asked == node
+    (resource,) = request.resources
+    assert [(c.name, c.config_operation, c.value) for c in resource.configs] == [
+        ("a", 0, "1"),
+        ("b", 1, None),
+    ]
+
+
+def elected(code: int) -> Link:
+    topic = ElectLeadersResponse.ReplicaElectionResult
+    result = topic.PartitionResult(partition_id=0, error_code=code, error_message=None)
+    return Link(
+        ElectLeadersResponse(
+            throttle_time_ms=0,
+            error_code=0,
+            replica_election_results=[topic(topic="t", partition_result=[result])],
+        )
+    )
+
+
+@pytest.mark.parametrize(("unclean", "kind"), [(False, 0), (True, 1)])
+def test_elections(unclean: bool, kind: int) -> None:
+    link = elected(84)
+    orders.elect(link, [("t", 0)], unclean=unclean)
+    assert int(link.sent[0][0].election_type) == kind
+    with pytest.raises(
+        TurnedDownError, match="no leader is elected for t-0: EligibleLeadersNotAvailableError"
+    ):
+        orders.elect(elected(83), [("t", 0)], unclean=unclean)
+
+
+def test_only_what_is_set_on_the_broker_itself_counts_as_its_setting() -> None:
+    result = DescribeConfigsResponse.DescribeConfigsResult
+    config = result.DescribeConfigsResourceResult
+
+    def entry(name: str, value: str | None, source: int) -> Any:
+        return config(name=name, value=value, config_source=source, synonyms=[])
+
+    answer = result(
+        error_code=0,
+        resource_type=4,
+        resource_name="1",
+        configs=[
+            entry(LEADER_RATE, "5", 2),
+            entry("follower.replication.throttled.rate", "6", 3),
+            entry("cordoned.log.dirs", "", 2),
+            entry("replica.alter.log.dirs.io.max.bytes.per.second", "9", 5),
+            entry("log.retention.ms", "7", 2),
+        ],
+    )
+    assert read_settings(answer, BROKER_SETTINGS) == {LEADER_RATE: "5"}
