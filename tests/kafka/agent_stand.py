@@ -68,6 +68,7 @@ class Stand:
     """Disks below a folder, and the part of the agent that looks at them."""
 
     def __init__(self, base: Path, nursery: Nursery, tuning: Tuning) -> None:
+        base.mkdir(exist_ok=True)
         self.base = base
         self.notes = Notebook()
         self.disks: dict[str, Disk] = {}
@@ -85,10 +86,24 @@ class Stand:
     def path(self, name: str) -> Path:
         return self.base / name
 
-    def insert(self, name: str, kind: str = "xfs", *, ours: bool = True) -> Disk:
-        """A disk in a slot, formatted for it or blank."""
+    def insert(
+        self,
+        name: str,
+        kind: str = "xfs",
+        *,
+        ours: bool = True,
+        images: Path | None = None,
+        served: Path | None = None,
+    ) -> Disk:
+        """A disk in a slot, formatted for it or blank.
+
+        Its image lies in ``images``, or here under another name each time; ``served`` is the folder through which it is
+        mounted, if that is another.
+        """
         number = len(list(self.base.glob("*.img")))
-        disk = Disk(self.base / f"{name}-{number}.img", kind)
+        disk = Disk(images / f"{name}.img" if images else self.base / f"{name}-{number}.img", kind)
+        if served is not None:
+            disk.image = served / disk.image.name
         disk.mount(self.path(name))
         if name not in self.ids:
             self.ids[name] = uuid_from_entropy(b"e" * 32, name)
