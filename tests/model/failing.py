@@ -2,7 +2,7 @@
 
 import copy
 import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from spindle.cluster import names
@@ -73,8 +73,8 @@ class Failing(World):
     # -- observing -------------------------------------------------------------------------------------------------------
 
     def snapshot(self) -> Snapshot:
-        base = World.snapshot(self)
-        return copy.deepcopy(Snapshot(**{**base.__dict__, "agents": dict(self.renewed)}))
+        # What is planned on is not changed by planning, and changed by nobody else before the plan is there.
+        return replace(self._snapshot(), agents=dict(self.renewed))
 
     def kafka(self) -> KafkaView:
         controllers = self.running("controller")

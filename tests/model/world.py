@@ -128,27 +128,28 @@ class World:
     # -- observing -----------------------------------------------------------------------------------------------
 
     def snapshot(self) -> Snapshot:
+        return copy.deepcopy(self._snapshot())
+
+    def _snapshot(self) -> Snapshot:
         self.cluster["metadata"]["resourceVersion"] = str(self._serial)
         pick = {kind: () if plural in self.unknown else self.all(kind) for kind, plural in _PLURALS.items()}
-        return copy.deepcopy(
-            Snapshot(
-                cluster=self.cluster,
-                spindle_image="spindle:test",
-                entropy=f"entropy-{self._serial}".encode().ljust(32, b"."),
-                nodes=pick["Node"],
-                pods=pick["Pod"],
-                claims=pick["PersistentVolumeClaim"],
-                volumes=pick["PersistentVolume"],
-                storage_classes=pick["StorageClass"],
-                services=pick["Service"],
-                config_maps=pick["ConfigMap"],
-                secrets=tuple(_secret_view(secret) for secret in pick["Secret"]),
-                budgets=pick["PodDisruptionBudget"],
-                brokers=pick["KafkaBroker"],
-                kafka=self.kafka(),
-                admin_granted=self.granted if self.kafka().brokers else None,
-                unknown=self.unknown,
-            )
+        return Snapshot(
+            cluster=self.cluster,
+            spindle_image="spindle:test",
+            entropy=f"entropy-{self._serial}".encode().ljust(32, b"."),
+            nodes=pick["Node"],
+            pods=pick["Pod"],
+            claims=pick["PersistentVolumeClaim"],
+            volumes=pick["PersistentVolume"],
+            storage_classes=pick["StorageClass"],
+            services=pick["Service"],
+            config_maps=pick["ConfigMap"],
+            secrets=tuple(_secret_view(secret) for secret in pick["Secret"]),
+            budgets=pick["PodDisruptionBudget"],
+            brokers=pick["KafkaBroker"],
+            kafka=self.kafka(),
+            admin_granted=self.granted if self.kafka().brokers else None,
+            unknown=self.unknown,
         )
 
     def running(self, role: str) -> list[int]:
@@ -425,8 +426,11 @@ class World:
                 return made
             self.act(action)
         self.cluster["status"] |= copy.deepcopy(dict(made.status))
+        # The report is guarded by what the pass has read, so what the pass itself has changed gets its status in the next one.
+        changed = {a.object["metadata"]["name"] for a in made.actions if isinstance(a, Apply)}
+        changed |= {a.name for a in made.actions if isinstance(a, Patch) and a.kind == "KafkaBroker"}
         for name, status in made.broker_statuses.items():
-            if ("KafkaBroker", name) in self.objects:
+            if ("KafkaBroker", name) in self.objects and name not in changed:
                 broker = self.get("KafkaBroker", name)
                 seen = {k: v for k, v in (broker.get("status") or {}).items() if k == "observed"}
                 broker["status"] = {**copy.deepcopy(dict(status)), **seen}

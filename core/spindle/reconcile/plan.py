@@ -7,6 +7,7 @@ from pydantic import ValidationError
 from spindle.cluster.refusal import some
 from spindle.cluster.versions import unsupported
 from spindle.reconcile import objects
+from spindle.reconcile.actions import Apply, Patch
 from spindle.reconcile.draft import Draft, Wait
 from spindle.reconcile.events import Event, Plan
 from spindle.reconcile.snapshot import Snapshot
@@ -69,7 +70,7 @@ def plan(snapshot: Snapshot, now: float) -> Plan:
         actions=tuple(draft.actions),
         status=cluster_status(state, draft, statuses, at_risk(ward)),
         broker_statuses={} if objects.deleting(snapshot.cluster) else statuses,
-        events=(*draft.events, *_events(state, draft)),
+        events=(*_untold(draft), *_events(state, draft)),
         finished=finished,
         settled=not draft.actions and not draft.waits,
     )
@@ -115,6 +116,22 @@ def _blind(state: State, kinds: list[str]) -> Wait:
         f"{some(kinds)} could not be read, so it is not known what exists. Nothing is changed meanwhile.",
         "The API server answers, and the operator's role allows to list them.",
     )
+
+
+def _untold(draft: Draft) -> list[Event]:
+    """Events of the pass, but for those of KafkaBrokers whose status will not be written because this pass changes them.
+
+    What they tell is not on record then, and the next pass comes to it again. What is bad is told at once all the same.
+    """
+    changed = {
+        str(action.object["metadata"]["name"]) if isinstance(action, Apply) else action.name
+        for action in draft.actions
+        if (isinstance(action, Apply) and action.object["kind"] == "KafkaBroker")
+        or (isinstance(action, Patch) and action.kind == "KafkaBroker")
+    }
+    return [
+        e for e in draft.events if e.type == "Warning" or e.kind != "KafkaBroker" or e.name not in changed
+    ]
 
 
 def _events(state: State, draft: Draft) -> tuple[Event, ...]:

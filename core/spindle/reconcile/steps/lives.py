@@ -49,7 +49,7 @@ def live_on(ward: Ward, draft: Draft, *, acting: bool, filled: Collection[tuple[
             if row is None:
                 break
             draft.events.append(_event(ward.state, slot, row))
-            if row.reason == "DiskWellAgain" and acting:
+            if row.reason == "DiskWellAgain" and acting and not _noted(ward.state, slot):
                 draft.do(_note_return(ward.state, slot))
             at, since, reason = row.target, ward.state.now, row.reason
         ward.lives[slot.key] = Life(
@@ -79,6 +79,14 @@ def returns(state: State, slot: Slot) -> int:
     return sum(
         1 for disk, at in found if disk == slot.name and at.isdecimal() and state.now - int(at) < _HOUR
     )
+
+
+def _noted(state: State, slot: Slot) -> bool:
+    """Whether this return is written down: a pass that writes to a KafkaBroker does not write its status."""
+    text = objects.annotation(state.brokers[slot.broker], ANN_RETURNS) or ""
+    times = [entry.partition("=")[2] for entry in text.split(",") if entry.startswith(f"{slot.name}=")]
+    since = seconds(slot.before.get("since")) or 0.0
+    return any(at.isdecimal() and int(at) >= since for at in times)
 
 
 def _note_return(state: State, slot: Slot) -> Patch:
