@@ -272,6 +272,17 @@ def test_rule_1_no_replica_where_it_may_still_lead() -> None:
     assert reasons(execute(unknown, Journal(), [MOVE], LIMITS)) == ["ElrUnknown"]
 
 
+def test_rule_10_what_is_not_known_cannot_be_put_back() -> None:
+    view = kafka().view()
+    assert view.settings is not None
+    for unknown in (("topic", "t"), ("broker", "3")):
+        less = replace(view, settings={key: value for key, value in view.settings.items() if key != unknown})
+        assert reasons(execute(less, Journal(), [MOVE], LIMITS)) == ["SettingsUnknown"]
+        free = replace(LIMITS, bytes_per_second=None)
+        assert execute(less, Journal(), [MOVE], free).journal.moves
+    assert reasons(execute(replace(view, settings=None), Journal(), [MOVE], LIMITS)) == ["SettingsUnknown"]
+
+
 def test_rule_3_racks() -> None:
     assert refused(kafka(), replace(MOVE, source=1)) == ["RackLost"]
     # a dead replica gives up no rack, but a better one that has room is preferred

@@ -55,13 +55,19 @@ def has_leader(move: Move, partition: Partition) -> Refusal | None:
 
 def throttle_known(look: Look, move: Move) -> Refusal | None:
     """Rule 10: what is not known can be neither recorded nor put back."""
-    if look.view.settings is not None and ("topic", move.topic) in look.view.settings:
+    known = look.view.settings or {}
+    unknown = [
+        f"{kind} {name}"
+        for kind, name in (("topic", move.topic), ("broker", str(move.target)))
+        if (kind, name) not in known
+    ]
+    if not unknown:
         return None
     return Refusal(
         rule=10,
         reason="SettingsUnknown",
-        message=f"The throttle of {move.name} cannot be set: the configuration of its topic is not known.",
-        unblocked_by="Kafka tells the configuration of the topic.",
+        message=f"The throttle of {move.name} cannot be set: the configuration of {some(unknown)} is not known.",
+        unblocked_by="Kafka tells that configuration.",
         objects=(move.name,),
     )
 
