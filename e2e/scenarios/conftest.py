@@ -75,15 +75,17 @@ def installed(target: Target) -> Target:
 
 
 @pytest.fixture
-def lab(installed: Target, request: pytest.FixtureRequest) -> Iterator[Lab]:
+def lab(installed: Target, stands: Stand, request: pytest.FixtureRequest) -> Iterator[Lab]:
     """A namespace of its own with blank disks; whatever the scenario leaves there is taken away."""
+    stands.close()
     with _namespace(installed, request.node.name) as lab:
         yield lab
 
 
 @pytest.fixture(scope="module")
-def running(installed: Target, request: pytest.FixtureRequest) -> Iterator[Lab]:
+def running(installed: Target, stands: Stand, request: pytest.FixtureRequest) -> Iterator[Lab]:
     """The twelve-line sample, up and settled; shared by a file's scenarios, each of which leaves it well."""
+    stands.close()
     with _namespace(installed, request.module.__name__.rsplit(".", 1)[-1]) as lab:
         lab.apply(sample())
         took = lab.until_ready()
@@ -91,16 +93,22 @@ def running(installed: Target, request: pytest.FixtureRequest) -> Iterator[Lab]:
         yield lab
 
 
-@pytest.fixture(scope="module")
-def stand(installed: Target) -> Iterator[Stand]:
-    """Clusters whose disks die, one at a time; shared by a file's scenarios as long as each leaves it well."""
-    if not isinstance(installed, Testbed):
-        pytest.skip("needs the testbed")
+@pytest.fixture(scope="session")
+def stands(installed: Target) -> Iterator[Stand]:
+    """Whoever makes a namespace of its own closes it first: there are disks for one cluster at a time."""
     made = Stand(lambda title, file_system: _namespace(installed, title, file_system))
     try:
         yield made
     finally:
         made.close()
+
+
+@pytest.fixture
+def stand(installed: Target, stands: Stand) -> Stand:
+    """Clusters whose disks die, one at a time; shared by scenarios as long as each leaves it well."""
+    if not isinstance(installed, Testbed):
+        pytest.skip("needs the testbed")
+    return stands
 
 
 @contextmanager

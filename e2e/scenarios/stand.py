@@ -57,7 +57,7 @@ class Stand:
         return lab
 
     def close(self) -> None:
-        """Take it away."""
+        """Take it away; another one may be asked for afterwards."""
         self._lab = self._kind = None
         self._stack.close()
 
