@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import copy
 import json
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -37,7 +38,7 @@ class FakeApi:
         self.refuse_status = 0
         self.lists = 0
         self._watchers: list[asyncio.Queue[Json]] = []
-        self._expired = False
+        self._events: list[tuple[int, Json]] = []
 
     def put(self, obj: Json) -> None:
         """Create or change an object."""
@@ -57,8 +58,10 @@ class FakeApi:
     def _tell(self, kind: str, obj: Json) -> None:
         self.version += 1
         obj["metadata"]["resourceVersion"] = str(self.version)
+        event = {"type": kind, "object": copy.deepcopy(obj)}
+        self._events.append((self.version, event))
         for queue in self._watchers:
-            queue.put_nowait({"type": kind, "object": obj})
+            queue.put_nowait(event)
 
     @contextlib.asynccontextmanager
     async def serve(self, folder: Path) -> AsyncIterator[Kube]:
@@ -110,6 +113,9 @@ class FakeApi:
         response = web.StreamResponse()
         await response.prepare(request)
         queue: asyncio.Queue[Json] = asyncio.Queue()
+        for version, event in self._events:
+            if version > int(request.query["resourceVersion"]):
+                queue.put_nowait(event)
         self._watchers.append(queue)
         try:
             while not self.away:
