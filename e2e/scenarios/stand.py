@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from e2e.scenarios.lab import CLUSTER, Lab, sample
 
@@ -32,6 +32,11 @@ class Kind:
         pool = dict(sample()["spec"]["brokerPools"][0]) | {"replicas": self.brokers}
         pool["disks"] = pool["disks"] | {"count": self.disks}
         return sample(brokerPools=[pool], disks={"automaticShare": 100, "graceSeconds": self.grace})
+
+
+THREE: Final = Kind(3)
+# Nothing but a hung disk knows a grace time; a short one saves a cluster of its own for those scenarios.
+SIX: Final = Kind(6, grace=30)
 
 
 class Stand:

@@ -6,7 +6,7 @@ from e2e.scenarios.conftest import Machine
 from e2e.scenarios.lab import Lab
 from e2e.scenarios.load import Topic, load
 from e2e.scenarios.slot import assert_spread, choose, conclude, dies, replace, until_evacuated, until_told
-from e2e.scenarios.stand import Kind, Stand
+from e2e.scenarios.stand import SIX, THREE, Kind, Stand
 from e2e.scenarios.timeline import Timeline
 
 pytestmark = pytest.mark.e2e
@@ -30,13 +30,13 @@ def _dies_and_is_replaced(lab: Lab, machine: Machine, image: str, topic: str, fi
 
 @pytest.mark.capability
 def test_three_brokers_shrink_and_grow_back(stand: Stand, machine: Machine, spindle_image: str) -> None:
-    _dies_and_is_replaced(stand.get(Kind()), machine, spindle_image, "grown", fill=4)
+    _dies_and_is_replaced(stand.get(THREE), machine, spindle_image, "grown", fill=4)
 
 
 def test_the_process_that_dies_after_its_disk_comes_back_without_it(
     stand: Stand, machine: Machine, spindle_image: str
 ) -> None:
-    lab = stand.get(Kind())
+    lab = stand.get(THREE)
     with Timeline(lab) as timeline, load(lab, spindle_image, Topic("orphan")) as running:
         slot = choose(lab, running)
         pod = lab.the("pod", slot.owner)
@@ -53,7 +53,7 @@ def test_the_process_that_dies_after_its_disk_comes_back_without_it(
 @pytest.mark.parametrize(
     "kind",
     [
-        pytest.param(Kind(6, "xfs"), id="six-xfs"),
+        pytest.param(SIX, id="six-xfs"),
         pytest.param(Kind(6, "ext4"), id="six-ext4"),
         pytest.param(Kind(3, "ext4"), id="three-ext4"),
     ],

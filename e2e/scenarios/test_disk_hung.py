@@ -6,13 +6,10 @@ from e2e.scenarios.conftest import Machine
 from e2e.scenarios.lab import CLUSTER, Lab, pause
 from e2e.scenarios.load import Topic, load
 from e2e.scenarios.slot import Slot, assert_spread, choose, conclude, dies, replace
-from e2e.scenarios.stand import Kind, Stand, until_well
+from e2e.scenarios.stand import SIX, THREE, Stand, until_well
 from e2e.scenarios.timeline import Timeline
 
 pytestmark = pytest.mark.e2e
-
-PATIENT = Kind(3)
-IMPATIENT = Kind(6, grace=30)
 
 
 def _processes(lab: Lab, machine: Machine, slot: Slot) -> int:
@@ -28,7 +25,7 @@ def _processes(lab: Lab, machine: Machine, slot: Slot) -> int:
 def test_without_spindle_nobody_can_write_until_it_answers(
     stand: Stand, machine: Machine, spindle_image: str
 ) -> None:
-    lab = stand.get(PATIENT)
+    lab = stand.get(THREE)
     with Timeline(lab) as timeline, load(lab, spindle_image, Topic("baseline", 12)) as running:
         slot = choose(lab, running)
         lab.patch("kafkacluster", CLUSTER, {"spec": {"paused": True}})
@@ -49,7 +46,7 @@ def test_without_spindle_nobody_can_write_until_it_answers(
 def test_its_broker_is_fenced_and_comes_back_when_it_answers(
     stand: Stand, machine: Machine, spindle_image: str, how: str
 ) -> None:
-    lab = stand.get(PATIENT)
+    lab = stand.get(THREE)
     with Timeline(lab) as timeline, load(lab, spindle_image, Topic(f"fenced{how}", 12)) as running:
         slot = choose(lab, running)
         froze = dies(timeline, machine, slot, how)
@@ -71,7 +68,7 @@ def test_its_broker_is_fenced_and_comes_back_when_it_answers(
 def test_past_the_grace_time_its_broker_counts_as_lost(
     stand: Stand, machine: Machine, spindle_image: str
 ) -> None:
-    lab = stand.get(IMPATIENT)
+    lab = stand.get(SIX)
     with Timeline(lab) as timeline, load(lab, spindle_image, Topic("lost", 12)) as running:
         slot = choose(lab, running)
         froze = dies(timeline, machine, slot, "freeze")
@@ -90,7 +87,7 @@ def test_past_the_grace_time_its_broker_counts_as_lost(
 
 
 def test_a_hung_disk_that_is_replaced(stand: Stand, machine: Machine, spindle_image: str) -> None:
-    lab = stand.get(PATIENT)
+    lab = stand.get(THREE)
     with Timeline(lab) as timeline, load(lab, spindle_image, Topic("pulled", 12)) as running:
         slot = choose(lab, running)
         froze = dies(timeline, machine, slot, "hang")

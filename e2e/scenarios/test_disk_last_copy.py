@@ -10,12 +10,10 @@ from e2e.scenarios.conftest import Machine
 from e2e.scenarios.lab import Lab
 from e2e.scenarios.load import Load, Topic, load
 from e2e.scenarios.slot import Slot, choose, conclude, dies, slots
-from e2e.scenarios.stand import Kind, Stand, until_well
+from e2e.scenarios.stand import THREE, Stand, until_well
 from e2e.scenarios.timeline import Timeline
 
 pytestmark = pytest.mark.e2e
-
-THREE = Kind(3)
 
 
 @contextmanager

@@ -6,12 +6,11 @@ from e2e.scenarios.conftest import Machine
 from e2e.scenarios.lab import pause
 from e2e.scenarios.load import Topic, load
 from e2e.scenarios.slot import assert_spread, choose, conclude, dies, replace, until_evacuated
-from e2e.scenarios.stand import Kind, Stand, until_well
+from e2e.scenarios.stand import THREE, Kind, Stand, until_well
 from e2e.scenarios.timeline import Timeline
 
 pytestmark = pytest.mark.e2e
 
-THREE = Kind(3)
 EXT4 = Kind(3, "ext4")
 
 

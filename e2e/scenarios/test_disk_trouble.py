@@ -18,13 +18,10 @@ from e2e.scenarios.slot import (
     slots,
     until_evacuated,
 )
-from e2e.scenarios.stand import Kind, Stand, until_well
+from e2e.scenarios.stand import SIX, THREE, Kind, Stand, until_well
 from e2e.scenarios.timeline import Timeline
 
 pytestmark = pytest.mark.e2e
-
-SIX = Kind(6)
-THREE = Kind(3)
 
 
 def test_it_dies_while_its_broker_restarts(stand: Stand, machine: Machine, spindle_image: str) -> None:
