@@ -15,7 +15,17 @@ import pytest
 from spindle.disks.identity import Identity, render_identity, render_meta_properties
 from spindle_agent.probing import pool as pools
 from spindle_agent.probing.glance import glance, whole_look
-from spindle_agent.probing.messages import Began, Glanced, Looked, Probed, Report, Watch, well
+from spindle_agent.probing.messages import (
+    LARGEST,
+    Began,
+    Glanced,
+    Looked,
+    Probed,
+    Report,
+    Watch,
+    encode,
+    well,
+)
 from spindle_agent.probing.nursery import Nursery
 from spindle_agent.probing.pool import Key, Pool
 from spindle_agent.probing.probe import memory, probe
@@ -121,6 +131,21 @@ def test_a_folder_with_the_identity_counts_as_mounted_and_an_empty_one_does_not(
         gone = Watch(path=str(path), node_id=0, disk="disk0", directory_id=ID)
         assert not glance(gone, 3.0).glanced.mounted
         assert not whole_look(gone, 3.0).found.mounted
+
+
+def test_a_look_fits_into_a_message_whatever_is_on_the_disk(tmp_path: Path) -> None:
+    watch = volume(tmp_path / "v")
+    for number in range(2000):
+        (tmp_path / "v" / f"{number:0100}").touch()
+    looked = whole_look(watch, 1.0)
+    assert looked.found.identity is not None
+    assert looked.found.strangers
+    identity = Identity("c" * 50_000, 0, "d" * 10_000, ID)
+    (tmp_path / "v" / "spindle.json").write_text(render_identity(identity, None))
+    (tmp_path / "v" / "spindle.json.pending").write_text(render_identity(identity, None))
+    looked = whole_look(watch, 1.0)
+    assert looked.found.garbled
+    assert len(encode(looked)) < LARGEST
 
 
 def test_what_has_changed_can_be_told_from_the_fingerprint(tmp_path: Path) -> None:

@@ -20,7 +20,10 @@ log = logging.getLogger(__name__)
 Name = tuple[str, str]
 
 EVERY: Final = 10.0
-_EVERY_WHILE_MOVING: Final = 2.0
+_WHILE_MOVING: Final = (0.5, 5.0)  # the least and the most, in between as what an answer costs allows
+_COST: Final = (
+    20.0  # times what an answer took: no broker spends more than a twentieth of its time on our questions
+)
 _UNREADY: Final = 0.5
 _FRESH: Final = 30.0  # seconds for which an answer about a log dir counts
 _TIMEOUT: Final = 5.0
@@ -97,8 +100,10 @@ class Keeper:
         """Ask once; returns the seconds until the next time."""
         try:
             link = await self._connected()
+            began = time.monotonic()
             self._dirs = await link.log_dirs()
             self._asked_at = time.monotonic()
+            took = self._asked_at - began
             self._changed()
             await self.mover.step(link, self._dirs, self._spec.get("throttleBytesPerSecond"), self._changed)
         except (BrokerError, ApiError, LookupError) as error:
@@ -110,7 +115,8 @@ class Keeper:
         backoff.worked()
         if not self.mover.ready:
             return _UNREADY
-        return _EVERY_WHILE_MOVING if self.mover.busy else EVERY
+        least, most = _WHILE_MOVING
+        return min(most, max(least, _COST * took)) if self.mover.busy else EVERY
 
     async def _connected(self) -> Link:
         namespace, cluster, broker_id = self._name[0], str(self._spec["cluster"]), int(self._spec["id"])

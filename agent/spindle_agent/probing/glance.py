@@ -7,15 +7,16 @@ answers with an error: XFS already when a folder is read, ext4 when a file is op
 import errno
 import os
 import stat
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from spindle.cluster import names
 from spindle.disks.identity import META_PROPERTIES
 from spindle_agent.preflight.look import look_at
-from spindle_agent.probing.messages import Glanced, Looked, Watch
+from spindle_agent.probing.messages import LARGEST, Glanced, Looked, Watch, encode
 
 _HEAD: Final = 64 * 1024
+_STRANGERS: Final = 8  # names of files that are not ours: a few of them will do
 
 
 @dataclass(frozen=True)
@@ -66,9 +67,18 @@ def whole_look(watch: Watch, now: float) -> Looked:
     except OSError:
         return Looked(at=now, found=look_at(watch.path, unlike, shared=False, probe=False))
     reference = unlike if own else about.st_dev
-    return Looked(
-        at=now, found=look_at(watch.path, reference, shared=_says_ours(watch, identity), probe=False)
-    )
+    found = look_at(watch.path, reference, shared=_says_ours(watch, identity), probe=False)
+    return _short(Looked(at=now, found=found))
+
+
+def _short(looked: Looked) -> Looked:
+    """A look that fits into one message, whatever somebody has put on the disk."""
+    found = replace(looked.found, strangers=looked.found.strangers[:_STRANGERS])
+    looked = replace(looked, found=found)
+    if len(encode(looked)) < LARGEST:
+        return looked
+    garbled = "what it says of itself is too long to be ours"
+    return replace(looked, found=replace(found, identity=None, pending=None, meta=None, garbled=garbled))
 
 
 def _own_filesystem(watch: Watch, about: os.stat_result) -> bool:
