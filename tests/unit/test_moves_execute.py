@@ -294,6 +294,19 @@ def test_rule_3_racks() -> None:
     assert execute(k.view(), Journal(), [replace(MOVE, source=1)], LIMITS).journal.moves
 
 
+def test_closed_dirs_take_nothing_and_are_no_better_rack() -> None:
+    k = kafka()
+    outcome = execute(k.view(), Journal(), [MOVE], LIMITS, closed={(3, D1)})
+    assert reasons(outcome) == ["TargetUnusable"]
+    # Broker 2 alone is in a third rack; while its dirs are closed, the move need not wait for it.
+    k = kafka((T, [0, 1]), min_isr=1)
+    k.nodes[1].up = False
+    k.parts[T].isr = [0]
+    off_one = replace(MOVE, source=1)
+    assert reasons(execute(k.view(), Journal(), [off_one], LIMITS)) == ["RackLost"]
+    assert execute(k.view(), Journal(), [off_one], LIMITS, closed={(2, D0), (2, D1)}).journal.moves
+
+
 def test_rule_6_dirs_and_strangers() -> None:
     k = kafka()
     k.die(0, D1)

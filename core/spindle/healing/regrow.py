@@ -47,8 +47,16 @@ def place(
     return chosen
 
 
-def regrow(view: KafkaView, shrunk: Sequence[Shrunk], incoming_limit: float = 0.9) -> Regrowth:
-    """Moves that give each broker back what it had to give up, as far as it can take it now."""
+def regrow(
+    view: KafkaView,
+    shrunk: Sequence[Shrunk],
+    incoming_limit: float = 0.9,
+    avoid: Collection[tuple[int, str]] = (),
+) -> Regrowth:
+    """Moves that give each broker back what it had to give up, as far as it can take it now.
+
+    ``avoid``: (broker, path) of dirs that are to take nothing, though Kafka would let them.
+    """
     looked = Standing(view)
     if not looked.known:
         return Regrowth()
@@ -67,7 +75,8 @@ def regrow(view: KafkaView, shrunk: Sequence[Shrunk], incoming_limit: float = 0.
         if (refusal := _cannot_take(looked, broker, sizes)) is not None:
             refusals.append((broker, refusal))
             continue
-        chosen = place(looked.dirs(broker) or (), sizes, incoming_limit)
+        dirs = [d for d in looked.dirs(broker) or () if (broker, d.path) not in avoid]
+        chosen = place(dirs, sizes, incoming_limit)
         if chosen is None:
             refusals.append((broker, _no_room(broker, sizes)))
             continue

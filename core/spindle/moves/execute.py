@@ -77,6 +77,7 @@ def execute(
     shrinks: Sequence[Shrunk] = (),
     lost: AbstractSet[int] = frozenset(),
     settings: Mapping[SettingKey, str] | None = None,
+    closed: AbstractSet[tuple[int, str]] = frozenset(),
 ) -> Outcome:
     """Verify what is in motion, begin what may begin, and keep Kafka's settings as both need them.
 
@@ -93,10 +94,11 @@ def execute(
         lost: brokers that are not waited for any longer; moves to them are given up.
         settings: other dynamic configs that are to stand for as long as they are asked for ((kind, name, key) → value; a list such as
             ``cordoned.log.dirs`` is joined with the user's own), recorded and put back like the throttles.
+        closed: (broker, path) of dirs that are to take nothing, though Kafka knows nothing of that: bad ones, ones to be emptied.
     """
     if journal == Journal() and not wanted and not shrinks and not settings:
         return Outcome(journal)
-    look = Look(view)
+    look = Look(view, closed)
     if look.unknown:
         return Outcome(
             journal,

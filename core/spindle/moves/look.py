@@ -2,6 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Set as AbstractSet
 
 from spindle.cluster.view import Broker, KafkaView, LogDir, Partition
 from spindle.moves.journal import Move
@@ -18,9 +19,15 @@ class Look:
         topics: names of all topics that have partitions.
     """
 
-    def __init__(self, view: KafkaView) -> None:
-        """Index a view; takes time linear in its partitions."""
+    def __init__(self, view: KafkaView, closed: AbstractSet[tuple[int, str]] = frozenset()) -> None:
+        """Index a view; takes time linear in its partitions.
+
+        Args:
+            view: what Kafka says.
+            closed: (broker, path) of dirs that are to take nothing, whatever Kafka says of them.
+        """
         self.view = view
+        self.closed = closed
         self.unknown = _unknown(view)
         self.brokers: Mapping[int, Broker] = view.brokers or {}
         self.partitions: Mapping[Key, Partition] = {(p.topic, p.index): p for p in view.partitions or ()}
@@ -43,6 +50,10 @@ class Look:
     def offline(self, broker: int) -> list[str]:
         """Paths of a broker's offline dirs."""
         return [log_dir.path for log_dir in self.dirs(broker) if log_dir.error]
+
+    def open(self, broker: int, log_dir: LogDir) -> bool:
+        """Whether a dir may take replicas: online, and neither cordoned nor closed."""
+        return not log_dir.error and not log_dir.cordoned and (broker, log_dir.path) not in self.closed
 
     def standing(self, broker: int, key: Key) -> LogDir | None:
         """The live dir on which a broker shows its replica."""

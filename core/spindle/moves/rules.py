@@ -124,8 +124,10 @@ def takes(look: Look, move: Move) -> Refusal | None:
             objects=(move.name,),
         )
     chosen = look.dir(move.target, move.to_dir)
-    if chosen is None or chosen.error or chosen.cordoned:
-        why = "no log dir of its broker" if chosen is None else "offline" if chosen.error else "cordoned"
+    if chosen is None or not look.open(move.target, chosen):
+        why = (
+            "no log dir of its broker" if chosen is None else "offline" if chosen.error else "cordoned or bad"
+        )
         return Refusal(
             rule=_HELPS,
             reason="TargetUnusable",
@@ -242,6 +244,6 @@ def enough_copies(look: Look, move: Move, partition: Partition, *, begun: bool =
 def _takes(look: Look, broker: int, size: int, limits: Limits, incoming: Incoming) -> bool:
     """Whether some dir of a broker could take so many bytes."""
     return look.up(broker) and any(
-        not d.error and not d.cordoned and fits(d, incoming.to(broker, d.path) + size, limits.refuse)
+        look.open(broker, d) and fits(d, incoming.to(broker, d.path) + size, limits.refuse)
         for d in look.dirs(broker)
     )

@@ -4,7 +4,7 @@ What a step decides goes into records, waits and wants; what has to follow on th
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from spindle.cluster import names
@@ -19,7 +19,7 @@ from spindle.reconcile.draft import Draft, Wait
 from spindle.reconcile.slots import HUNG, Slot
 from spindle.reconcile.state import State
 from spindle.reconcile.steps.brokers import Records
-from spindle.reconcile.steps.emptying import settle_emptying, still_cordoned, together
+from spindle.reconcile.steps.emptying import bad, closed, settle_emptying, still_cordoned, together
 from spindle.reconcile.steps.fencing import lost_brokers, settle_fences, settle_starts
 from spindle.reconcile.steps.lives import live_on, remedy_of
 from spindle.reconcile.steps.losses import find_losses, settle_losses
@@ -82,7 +82,7 @@ def settle_healing(
     _name_reasons(ward, wanted)
     return Healed(
         ward,
-        together(wants, Wants(moves=fills)),
+        replace(together(wants, Wants(moves=fills)), closed=bad(ward) | closed(ward)),
         fences,
         elections,
         held=still_cordoned(ward),

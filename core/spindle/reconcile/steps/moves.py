@@ -28,6 +28,7 @@ class Wants:
     shrinks: tuple[Shrunk, ...] = ()
     lost: AbstractSet[int] = frozenset()
     settings: Mapping[SettingKey, str] = field(default_factory=dict)
+    closed: AbstractSet[tuple[int, str]] = frozenset()
 
 
 def load_journal(state: State, draft: Draft) -> Journal | None:
@@ -62,6 +63,7 @@ def settle_moves(state: State, draft: Draft, records: Records, journal: Journal,
         shrinks=wants.shrinks,
         lost=wants.lost,
         settings=wants.settings,
+        closed=wants.closed,
     )
     try:
         draft.do(*write_journal(state, outcome.journal))

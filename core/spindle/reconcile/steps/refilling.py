@@ -17,7 +17,7 @@ from spindle.reconcile.actions import Patch
 from spindle.reconcile.draft import Draft, Wait
 from spindle.reconcile.slots import Slot
 from spindle.reconcile.steps.brokers import Records
-from spindle.reconcile.steps.emptying import bad
+from spindle.reconcile.steps.emptying import bad, closed
 from spindle.reconcile.steps.lives import place_of, seen_in
 from spindle.reconcile.ward import Ward
 
@@ -31,7 +31,7 @@ def grow_back(ward: Ward, draft: Draft) -> tuple[Move, ...]:
     """Moves that bring back what left its assignment."""
     if ward.journal is None or not ward.journal.shrunk:
         return ()
-    found = regrow(ward.view, ward.journal.shrunk, ward.limit)
+    found = regrow(ward.view, ward.journal.shrunk, ward.limit, bad(ward) | closed(ward))
     for broker, refusal in found.refusals:
         thing = f"KafkaBroker/{names.broker_name(ward.state.name, broker)}"
         quiet = refusal.reason == "BrokerNotWhole"  # a step of the way, not a trouble
