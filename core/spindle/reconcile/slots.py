@@ -9,7 +9,7 @@ from typing import Any, Final
 from spindle.cluster import names
 from spindle.cluster.view import LogDir
 from spindle.disks import facts
-from spindle.disks.health import PREFLIGHT, Health, Said, health
+from spindle.disks.health import KAFKA_OFFLINE, OFFLINE_FULL, PREFLIGHT, Health, Said, health
 from spindle.disks.lifecycle import DiskState
 from spindle.disks.signals import DiskVerdict
 from spindle.healing.wishes import NOTHING, Wish, wishes
@@ -84,13 +84,7 @@ class Slot:
     @cached_property
     def in_pod(self) -> str | None:
         """The mode in which the broker's pod has the disk; None without a pod, or where the pod is without it."""
-        if self.pod is None:
-            return None
-        try:
-            named = json.loads(objects.annotation(self.pod, names.ANN_DISKS) or "[]")
-            return next((str(d.get("mode") or facts.ACTIVE) for d in named if d["name"] == self.name), None)
-        except (ValueError, KeyError, TypeError, AttributeError):
-            return facts.ACTIVE  # nobody knows; so it counts as mounted
+        return _mode_in(self.pod, self.name)
 
     @property
     def running(self) -> bool:
@@ -118,6 +112,9 @@ def _of(state: State, broker_id: int, broker: Object) -> list[Slot]:
         name = disk["name"]
         word = _said(said.get(name), heard, state.now)
         log_dir = dirs.get(names.log_dir(name))
+        error = log_dir.error if log_dir else None
+        if not (pod is not None and objects.kafka_runs(pod) and _mode_in(pod, name) == facts.ACTIVE):
+            word, error = _without_kafka(word), None
         slot = Slot(
             broker=broker_id,
             disk=disk,
@@ -125,7 +122,7 @@ def _of(state: State, broker_id: int, broker: Object) -> list[Slot]:
                 now=state.now,
                 mode=str(disk.get("mode") or facts.ACTIVE),
                 said=word,
-                kafka_error=log_dir.error if log_dir else None,
+                kafka_error=error,
                 inspected=report.get(name),
                 bad_since=_bad_since(before.get(name) or {}),
             ),
@@ -144,6 +141,28 @@ def _said(entry: Mapping[str, Any] | None, heard: float | None, now: float) -> S
     if entry is None:
         return None
     return Said.parse(entry, seconds(entry.get("since")) or now, heard)
+
+
+def _without_kafka(word: Said | None) -> Said | None:
+    """What the agent says of the disk itself.
+
+    A Kafka that is without the disk calls its log dir offline. That is what we told it, and says nothing of a disk that
+    is about to be taken up again.
+    """
+    if word is None or word.reason not in (KAFKA_OFFLINE, OFFLINE_FULL):
+        return word
+    return replace(word, verdict=str(DiskVerdict.HEALTHY), reason="", message="")
+
+
+def _mode_in(pod: Object | None, disk: str) -> str | None:
+    """The mode in which a pod has a disk; None without a pod, or where the pod is without it."""
+    if pod is None:
+        return None
+    try:
+        named = json.loads(objects.annotation(pod, names.ANN_DISKS) or "[]")
+        return next((str(d.get("mode") or facts.ACTIVE) for d in named if d["name"] == disk), None)
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return facts.ACTIVE  # nobody knows; so it counts as mounted
 
 
 def _bad_since(before: Mapping[str, Any]) -> float | None:
