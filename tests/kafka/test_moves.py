@@ -17,8 +17,8 @@ from spindle.cluster.view import (
     Partition,
 )
 from spindle.moves import Configure, Intent, Journal, Limits, Move, Place, Reassign, cleanup, execute
-from spindle.moves.execute import Outcome
 from spindle.moves.journal import parse, render
+from spindle.moves.outcome import Outcome
 from spindle_operator import orders
 from spindle_operator.connection import Access, tls_context
 from spindle_operator.kafka import Link

@@ -9,8 +9,8 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from spindle.cluster.view import FOLLOWER_RATE, FOLLOWER_REPLICAS, LEADER_RATE
 from spindle.moves import Journal, Limits, Move, Shrunk, cleanup, execute
-from spindle.moves.execute import Outcome
 from spindle.moves.journal import parse, render
+from spindle.moves.outcome import Outcome
 from tests.model.moving import Dir, Kafka, Key, Node, Part
 
 LIMITS = Limits(moves_per_broker=3, moves_per_dir=2, small=40, queued_per_broker=3, bytes_per_second=1000)

@@ -18,8 +18,8 @@ from spindle.moves import (
     cleanup,
     execute,
 )
-from spindle.moves.execute import Outcome
 from spindle.moves.journal import parse, render
+from spindle.moves.outcome import Outcome
 from tests.model.moving import Dir, Kafka, Node, Part
 
 LIMITS = Limits(small=1, bytes_per_second=1000)

@@ -4,10 +4,11 @@ Pure: :func:`execute` reads one look at Kafka and a journal, and answers with th
 written before what it records is done, so an operator that dies anywhere is followed by one that goes on from it.
 """
 
-from spindle.moves.execute import Outcome, Progress, Refused, cleanup, execute
+from spindle.moves.execute import cleanup, execute
 from spindle.moves.intents import Configure, Intent, Place, Reassign
 from spindle.moves.journal import Journal, JournalError, Move, Setting, Shrunk
 from spindle.moves.limits import Limits
+from spindle.moves.outcome import Outcome, Progress, Refused
 
 __all__ = [
     "Configure",

@@ -7,9 +7,10 @@ from typing import Any, Final
 
 from spindle.cluster import names
 from spindle.cluster.refusal import counted, some
-from spindle.moves.execute import Outcome, Refused, execute
+from spindle.moves.execute import execute
 from spindle.moves.journal import Journal, JournalError, Move, SettingKey, Shrunk
 from spindle.moves.limits import Limits
+from spindle.moves.outcome import Outcome, Refused
 from spindle.reconcile import objects
 from spindle.reconcile.draft import Draft, Wait
 from spindle.reconcile.events import Event
