@@ -53,7 +53,7 @@ async def test_a_readonly_remount_is_a_failure_and_its_end_is_seen(tmp_path: Pat
         disk.remount("ro")
         assert await on.until_verdict("disk0", "Failed", "ReadOnly") < BOUND
         disk.remount("rw")
-        await on.until_verdict("disk0", "Healthy", seconds=40)
+        await on.until_verdict("disk0", "Healthy", seconds=90)
 
 
 async def test_a_hung_disk_holds_up_no_other_and_is_well_after_the_thaw(tmp_path: Path) -> None:
@@ -67,7 +67,7 @@ async def test_a_hung_disk_holds_up_no_other_and_is_well_after_the_thaw(tmp_path
         on.disks["disk1"].die()
         assert await on.until_verdict("disk1", "Failed", "ProbeError") < BOUND
         on.disks["disk0"].thaw()
-        await on.until_verdict("disk0", "Healthy", seconds=40)
+        await on.until_verdict("disk0", "Healthy", seconds=90)
 
 
 async def test_into_an_empty_folder_nothing_is_written(tmp_path: Path) -> None:
@@ -130,7 +130,7 @@ async def test_a_new_disk_is_seen_while_a_write_to_the_former_one_still_hangs(tm
             on.look()
             await on.until(lambda: on.entry("disk0").get("content") == "blank", seconds=10)
             assert on.entry("disk0")["fsUuid"] != before
-            await on.until_verdict("disk0", "Healthy", seconds=30)
+            await on.until_verdict("disk0", "Healthy", seconds=90)
         finally:
             run("fsfreeze", "-u", frozen)
 

@@ -80,14 +80,14 @@ async def test_a_device_that_falls_silent_hangs_reads_too_and_holds_up_no_other(
         on.disks["disk1"].die()
         assert await on.until_verdict("disk1", "Failed", "ProbeError") < 2
         enclosure.order("disk0", "well")
-        await on.until_verdict("disk0", "Healthy", seconds=60)
+        await on.until_verdict("disk0", "Healthy", seconds=90)
 
 
 async def test_a_slow_device_is_seen_next_to_its_peers(tmp_path: Path, enclosure: Enclosure) -> None:
     async with stand(tmp_path / "disks") as on:
         await with_disks(on, enclosure, "disk0", "disk1", "disk2", "disk3")
         enclosure.order("disk0", "slow", 300)
-        suspect = await on.until_verdict("disk0", "Suspect", "SlowDevice", seconds=60)
+        suspect = await on.until_verdict("disk0", "Suspect", "SlowDevice", seconds=90)
         slow = await on.until_verdict("disk0", "Slow", "SlowDevice", seconds=120)
         print(f"slow: suspect after {suspect:.0f} s, a verdict {slow:.0f} s later: {on.entry('disk0')}")
         assert on.entry("disk0")["latencyMs"] >= 100

@@ -150,7 +150,7 @@ class Agent:
     def log(self) -> str:
         return (self.folder / "agent.log").read_text()
 
-    def until(self, what: str, question: Callable[[], Any], seconds: float = 20.0) -> None:
+    def until(self, what: str, question: Callable[[], Any], seconds: float = 60.0) -> None:
         end = time.monotonic() + seconds
         while not question():
             if time.monotonic() > end:
