@@ -182,7 +182,7 @@ class Failing(World):
 
     def _start(self, pod: dict[str, Any]) -> None:
         status = pod["status"]
-        init = {entry["name"]: entry for entry in status["initContainerStatuses"]}
+        init = {e["name"] for e in status["initContainerStatuses"] if e["state"].get("terminated")}
         role = pod["metadata"]["labels"][names.LABEL_ROLE]
         if role != names.ROLE_BROKER:
             super()._start(pod)

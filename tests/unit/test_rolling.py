@@ -221,6 +221,21 @@ def test_in_sync(given: KafkaView, expected: bool | None) -> None:
     assert in_sync(given, 0) is expected
 
 
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        pytest.param(view(partition()), True, id="whole"),
+        pytest.param(view(partition(isr=(1, 2))), False, id="lagging"),
+        pytest.param(view(partition(isr=(1, 2)), lost=[(0, 0)], dead=(0,)), True, id="on-a-dead-dir"),
+        pytest.param(view(partition(isr=(), leaderless=True)), True, id="nobody-to-catch-up-with"),
+        pytest.param(view(partition(), fenced=(0,)), False, id="fenced"),
+        pytest.param(KafkaView(error="x"), None, id="unknown"),
+    ],
+)
+def test_as_in_sync_as_it_can_be(given: KafkaView, expected: bool | None) -> None:
+    assert Rolling(given).as_in_sync_as_it_can_be(0) is expected
+
+
 def quorum(*caught_up: bool | None, leader: int = 9000) -> Quorum:
     return Quorum(leader, tuple(Voter(9000 + i, f"d{i}", c) for i, c in enumerate(caught_up)))
 

@@ -90,7 +90,8 @@ class Rolling:
     def as_in_sync_as_it_can_be(self, broker_id: int) -> bool | None:
         """As `in_sync`, but replicas that are surely lost don't count: nothing that one could wait for brings them back.
 
-        A broker with a dead disk is never whole again by itself; what waits for a restart to be over asks this.
+        A broker with a dead disk is never whole again by itself, and a partition without a leader has nobody that it could
+        catch up with. What waits for a restart to be over asks this.
         """
         if self._view.error or self._view.brokers is None or self._view.partitions is None:
             return None
@@ -101,6 +102,7 @@ class Rolling:
             broker_id in p.replicas
             and broker_id not in p.isr
             and broker_id not in p.adding
+            and p.leader is not None
             and not self._lost(broker_id, p)
             for p in self._view.partitions
         )

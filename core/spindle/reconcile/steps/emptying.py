@@ -104,14 +104,18 @@ def _shrink(ward: Ward, draft: Draft, mine: list[Slot], plan: Evacuation) -> tup
     if not left or plan.problem is not None or ward.journal is None:
         return ()
     moving = {move.key for move in (*plan.moves, *ward.journal.moves)}
-    slot = mine[0]
+    slot, shut = mine[0], bad(ward) | closed(ward)
     if left & moving or _someone_may_come_back(ward, slot):
         return ()  # first what can go elsewhere
     found = shrink(
         ward.looked,
         slot.broker,
         left,
-        [each.path for each in ward.by_broker[slot.broker] if each.health.bad or each in mine],
+        [
+            each.path
+            for each in ward.by_broker[slot.broker]
+            if each in mine or (each.broker, each.path) in shut
+        ],
         ward.journal.shrunk,
         ward.limit,
     )

@@ -26,6 +26,7 @@ _UNSEEN_AFTER: Final = (
 )
 _MOST_STEPS: Final = 8
 _HOUR: Final = 3600
+_IN_BROKER: Final = (DiskState.PROVISIONING, DiskState.ACTIVE, DiskState.CORDONED, DiskState.REJOINING)
 ANN_RETURNS: Final = f"{names.GROUP}/returns"  # when which disk came back by a restart: disk1=1790000000,…
 
 
@@ -40,8 +41,8 @@ def live_on(ward: Ward, draft: Draft, *, acting: bool, filled: Collection[tuple[
     """
     for slot in ward.slots:
         known = _facts(ward, slot, acting=acting, filled=slot.key in filled)
-        recorded = slot.recorded
-        at = recorded or initial(known)
+        recorded = slot.recorded if _fits(slot) else None
+        at = recorded or _found_again(slot, known)
         since = seconds(slot.before.get("since")) if recorded else None
         reason = str(slot.before.get("reason") or "") if recorded else ""
         for _ in range(_MOST_STEPS):
@@ -79,6 +80,22 @@ def returns(state: State, slot: Slot) -> int:
     return sum(
         1 for disk, at in found if disk == slot.name and at.isdecimal() and state.now - int(at) < _HOUR
     )
+
+
+def _fits(slot: Slot) -> bool:
+    """Whether the state on record can be that of a slot in this mode: the spec may be ahead of a status that was not written."""
+    if slot.mode == facts.PLACEHOLDER:
+        return slot.recorded in (DiskState.FAILED, DiskState.EVACUATING)
+    if slot.mode == facts.ABSENT:
+        return slot.recorded not in _IN_BROKER
+    return True
+
+
+def _found_again(slot: Slot, known: Facts) -> DiskState:
+    """Where a disk is by what is known without a record. One that is still in its broker's pod is not out yet."""
+    if slot.mode == facts.ABSENT and not (known.empty and known.out):
+        return DiskState.DRAINING if slot.wish.drained else DiskState.EVACUATING
+    return initial(known)
 
 
 def _noted(state: State, slot: Slot) -> bool:
