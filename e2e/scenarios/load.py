@@ -141,7 +141,7 @@ class Load:
         return found
 
     def placement(self) -> list[Replica]:
-        """Where each replica of its topics stands; futures of moves between dirs are left out."""
+        """Where each replica of its topics stands, as the brokers that answer tell; futures of moves are left out."""
         mine = {topic.name for topic in self.topics}
         answer = json.loads(self._ask("placement").splitlines()[-1])
         return [

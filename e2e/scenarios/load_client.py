@@ -294,7 +294,12 @@ def _replicas() -> Iterator[dict[str, Any]]:
     admin = KafkaAdminClient(**access())
     brokers = [broker["broker_id"] for broker in admin.describe_cluster()["brokers"]]
     for broker in brokers:
-        for found in admin.describe_log_dirs(brokers=[broker]):
+        try:
+            answers = admin.describe_log_dirs(brokers=[broker])
+        except KafkaError as error:  # fenced, or it hangs
+            tell(unanswered=broker, error=repr(error)[:120])
+            continue
+        for found in answers:
             for log_dir in found["log_dirs"]:
                 for topic in log_dir["topics"]:
                     for partition in topic["partitions"]:
