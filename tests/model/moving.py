@@ -168,7 +168,8 @@ class Kafka:
                     raise BreachError(f"rule 6: {key} is somebody else's to cancel")
                 self.cancel(key)
             return
-        if part.target is not None and part.target != list(replicas):
+        widened = part.target is not None and not part.adding and set(replicas) < set(part.target)
+        if part.target is not None and part.target != list(replicas) and not (widened and not part.foreign):
             raise BreachError(f"rule 6: {key} is being reassigned already")
         self._check(key, part, list(replicas))
         self.begin(key, list(replicas), foreign=False)

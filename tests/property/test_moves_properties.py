@@ -79,15 +79,14 @@ class Executor(RuleBasedStateMachine):
 
     def shrinkable(self) -> list[Shrunk]:
         """What rule 5 would let go: dead replicas of partitions that keep their minimum without them."""
-        found = []
-        for key, part in self.kafka.parts.items():
-            for b in part.replicas:
-                alive = [o for o in part.isr if o != b and self.kafka.live(o, key)]
-                dead = self.kafka.nodes[b].up and not self.kafka.live(b, key)
-                if dead and part.target is None and len(alive) >= self.kafka.min_isr:
-                    found.append(Shrunk(*key, b, part.size, tuple(part.replicas)))
-                    break
-        return found
+        return [
+            Shrunk(*key, b, part.size, tuple(part.replicas))
+            for key, part in self.kafka.parts.items()
+            for b in part.replicas
+            if self.kafka.nodes[b].up
+            and not self.kafka.live(b, key)
+            and sum(self.kafka.live(o, key) for o in part.isr if o != b) >= self.kafka.min_isr
+        ]
 
     @rule(data=st.data(), dies_after=st.one_of(st.none(), st.integers(0, 8)))
     def operator(self, data: st.DataObject, dies_after: int | None) -> None:

@@ -188,6 +188,26 @@ def test_the_way_back_takes_the_old_place_and_ends_the_record() -> None:
     assert k.parts[T].replicas == [0, 1, 2]
 
 
+def test_a_second_dead_replica_leaves_with_the_first_and_both_replicas_come_back() -> None:
+    k = kafka((T, [0, 1, 2, 3]), min_isr=1)
+    for broker in (0, 1):
+        k.die(broker, k.nodes[broker].stands(T) or "")
+    gone = [Shrunk("t", 0, broker, 100, (0, 1, 2, 3)) for broker in (0, 1)]
+    journal = step(k, Journal(), shrinks=gone[:1]).journal
+    assert k.parts[T].removing == [0]  # waits for the other dead one
+    journal = step(k, journal, shrinks=gone).journal
+    assert journal.shrunk == tuple(gone)
+    assert k.parts[T].replicas == [2, 3]
+    k.parts[T].elr = []
+    for broker in (1, 0):
+        k.nodes[broker].dirs[D0] = Dir(1000)
+        journal = step(k, journal, Move("t", 0, None, None, broker, D0, 100, "regrow")).journal
+        k.tick(1, {})
+        journal = step(k, journal).journal
+    assert k.parts[T].replicas == [0, 1, 2, 3]
+    assert not journal.shrunk
+
+
 def test_a_shrink_that_did_not_come_off_is_forgotten_once_the_replica_is_back() -> None:
     k = kafka()
     shrunk = Shrunk("t", 0, 0, 100, (0, 1, 2))

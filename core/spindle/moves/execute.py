@@ -99,7 +99,7 @@ class _Step:
         self.refusals: list[Refused] = []
         self.landed: list[Move] = []
         self.found: list[Found] = []  # what stays in the journal, in its order
-        self.shrunk = {entry.key: entry for entry in journal.shrunk}
+        self.shrunk = {entry.id: entry for entry in journal.shrunk}
         self.shrinking: set[tuple[str, int]] = set()  # what leaves its assignment in this step
         self.before = {move.key: move.before for move in journal.moves if move.before}
 
@@ -148,7 +148,7 @@ class _Step:
             elif found.state is State.LANDED:
                 self.landed.append(move)
                 if move.source is None:
-                    self.shrunk.pop(move.key, None)
+                    self.shrunk.pop((*move.key, move.target), None)
             if found.refusal is not None:
                 self.refusals.append(Refused(move, found.refusal, given_up=True))
         self.incoming = Incoming(self.look, [found.move for found in self.found])
@@ -197,31 +197,47 @@ class _Step:
     def shrink(self, shrinks: Sequence[Shrunk]) -> tuple[Reassign, ...]:
         """Note replicas that are to leave their assignment, and let them leave; forget those that are back."""
         moving = {found.move.key for found in self.found}
-        asked = {entry.key: entry for entry in shrinks if entry.key not in moving}
-        for key, entry in list(self.shrunk.items()):
-            partition = self.look.partitions.get(key)
-            if partition is None or (
-                entry.broker in partition.isr and key not in moving and key not in asked
-            ):
-                del self.shrunk[key]
+        asked = {entry.id: entry for entry in shrinks if entry.key not in moving}
+        for name, entry in list(self.shrunk.items()):
+            partition = self.look.partitions.get(entry.key)
+            back = partition is not None and entry.broker in partition.isr
+            if partition is None or (back and entry.key not in moving and name not in asked):
+                del self.shrunk[name]
         assignments: list[tuple[str, int, tuple[int, ...] | None]] = []
-        for key, entry in asked.items():
+        for key in dict.fromkeys(entry.key for entry in asked.values()):
             partition = self.look.partitions.get(key)
-            staying = (
-                tuple(b for b in partition.replicas if b != entry.broker) if partition is not None else ()
-            )
-            if partition is None or partition.adding or partition.removing or not staying:
-                continue
-            # A second one of the same partition would lose what is on record of the first.
-            if self.shrunk.get(key, entry).broker != entry.broker or entry.broker not in partition.replicas:
-                continue
-            before = self.before.get(key, ())
-            self.shrunk.setdefault(
-                key, replace(entry, before=before) if set(before) == set(entry.before) else entry
-            )
-            self.shrinking.add(key)
-            assignments.append((*key, staying))
+            leaving = [entry for entry in asked.values() if entry.key == key]
+            if partition is not None and (staying := self.take_off(partition, leaving)):
+                assignments.append((*key, staying))
         return _reassigns(assignments, "ReplicasTakenOff", "they stood on a dead disk")
+
+    def take_off(self, partition: Partition, leaving: Sequence[Shrunk]) -> tuple[int, ...]:
+        """Note what leaves a partition now. Returns what stays; nothing if none may leave.
+
+        Kafka completes a removal only when all that stay are in sync. So the dead ones leave together, and one that is
+        under way already is widened.
+        """
+        key = partition.topic, partition.index
+        under_way = all((*key, b) in self.shrunk for b in partition.removing)
+        if partition.adding or not under_way:
+            return ()
+        gone = set(partition.removing)
+        going: list[Shrunk] = []
+        for entry in leaving:
+            # One that is in sync still goes alone: the caller asked about each by itself.
+            alone = entry.broker not in partition.isr or not gone
+            if entry.broker in partition.replicas and entry.broker not in gone and alone:
+                gone.add(entry.broker)
+                going.append(entry)
+        staying = tuple(b for b in partition.replicas if b not in gone)
+        if not going or not staying:
+            return ()
+        before = self.before.get(key, ())
+        for entry in going:
+            in_order = replace(entry, before=before) if set(before) == set(entry.before) else entry
+            self.shrunk.setdefault(entry.id, in_order)
+        self.shrinking.add(key)
+        return staying
 
     # What begins
 
@@ -317,7 +333,12 @@ class _Step:
     def starts(self, moves: Sequence[Move]) -> tuple[Intent, ...]:
         """Choose the dirs, then reassign."""
         assignments = [
-            (*move.key, replicas_after(self.look.partitions[move.key], move, self.shrunk.get(move.key)))
+            (
+                *move.key,
+                replicas_after(
+                    self.look.partitions[move.key], move, self.shrunk.get((*move.key, move.target))
+                ),
+            )
             for move in moves
         ]
         reasons = ", ".join(sorted({move.reason for move in moves if move.reason}))

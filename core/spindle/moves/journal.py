@@ -82,6 +82,11 @@ class Shrunk:
         """(topic, partition)."""
         return self.topic, self.partition
 
+    @property
+    def id(self) -> tuple[str, int, int]:
+        """(topic, partition, broker): a partition may have lost several replicas, one after the other."""
+        return self.topic, self.partition, self.broker
+
 
 @dataclass(frozen=True)
 class Setting:
