@@ -20,6 +20,7 @@ class Standing:
         """Index a view; takes time linear in its replicas."""
         self.view = view
         self.brokers = dict(view.brokers or {})
+        self._lost: dict[int, frozenset[Key] | None] = {}
 
     @cached_property
     def partitions(self) -> dict[Key, Partition]:
@@ -57,10 +58,11 @@ class Standing:
 
     def lost(self, broker_id: int) -> frozenset[Key] | None:
         """Replicas that metadata assigns to a broker and none of its live dirs shows; None if it can't be asked."""
-        live = self._live.get(broker_id)
-        if not self.known or live is None:
-            return None
-        return frozenset((p.topic, p.index) for p in self.assigned.get(broker_id, ())) - live
+        if broker_id not in self._lost:
+            live = self._live.get(broker_id)
+            assigned = frozenset((p.topic, p.index) for p in self.assigned.get(broker_id, ()))
+            self._lost[broker_id] = None if not self.known or live is None else assigned - live
+        return self._lost[broker_id]
 
     def on(self, broker_id: int, path: str) -> frozenset[Key] | None:
         """Replicas that stand, or may stand, on one dir: None if that can't be known.

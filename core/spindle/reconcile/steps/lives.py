@@ -138,13 +138,11 @@ def place_of(ward: Ward, slot: Slot) -> Place:
 
 
 def _facts(ward: Ward, slot: Slot, *, acting: bool, filled: bool) -> Facts:
-    refusal = may_leave(ward.looked, slot.broker, slot.path, ward.gone_on(slot.broker), ward.owed(slot))
-    unknown = (refusal is not None and refusal.reason == "BrokerNotAsked") or ward.journal is None
     return Facts(
         health=slot.health,
         mode=slot.mode,
         online=slot.online,
-        empty=None if unknown else refusal is None,
+        empty=_empty(ward, slot) if slot.mode == facts.ABSENT else None,
         out=slot.in_pod is None and slot.running and slot.asked and slot.log_dir is None,
         may_empty=acting and ward.may_act(slot) and remedy_of(ward, slot) is Remedy.EVACUATE,
         new_disk=acting and _is_new(ward, slot),
@@ -152,6 +150,16 @@ def _facts(ward: Ward, slot: Slot, *, acting: bool, filled: bool) -> Facts:
         cordon_wished=slot.wish.cordoned,
         drain_wished=slot.wish.drained,
     )
+
+
+def _empty(ward: Ward, slot: Slot) -> bool | None:
+    """Whether nothing stands on a disk, nor is on its way there; None if that is not known."""
+    if ward.journal is None:
+        return None
+    refusal = may_leave(ward.looked, slot.broker, slot.path, ward.gone_on(slot.broker), ward.owed(slot))
+    if refusal is not None and refusal.reason == "BrokerNotAsked":
+        return None
+    return refusal is None
 
 
 def _is_new(ward: Ward, slot: Slot) -> bool:
