@@ -71,8 +71,8 @@ def stages() -> dict[str, Stage]:
             Stage("kafka", "on real Kafka processes and disks", _pytest("tests/kafka", "-m", "kafka"), 20),
             Stage("testbed", "the testbed itself", _pytest("tests/testbed", "-m", "capability"), 15),
             Stage("faults", "all of the testbed itself", _pytest("tests/testbed", "-m", "e2e"), 30),
-            Stage("e2e", "a scenario per capability", _pytest("e2e/scenarios", "-m", "capability", "-v"), 35),
-            Stage("scenarios", "every scenario", _pytest("e2e/scenarios", "-m", "e2e", "-v"), 180),
+            Stage("e2e", "a scenario per capability", _pytest("e2e/scenarios", "-m", "capability", "-v"), 45),
+            Stage("scenarios", "every scenario", _pytest("e2e/scenarios", "-m", "e2e", "-v"), 300),
         )
     }
 
