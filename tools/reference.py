@@ -70,7 +70,9 @@ def index_page(kinds: Sequence[Kind]) -> str:
         f"- [{kind.name}]({kind.name.lower()}.md): {schema_of(kind.model)['description']}" for kind in kinds
     ]
     lines.append("- [Configuration keys that Spindle owns](owned-config.md)")
-    lines.append("- [The life of a disk](disk-life.md): its states, what leads from one to the next, how it is judged")
+    lines.append(
+        "- [The life of a disk](disk-life.md): its states, what leads from one to the next, how it is judged"
+    )
     return "\n".join(lines) + "\n"
 
 
