@@ -225,6 +225,21 @@ class TestAgain:
         disk.state = "well"
         until(world, lambda: state_of(world, 0, "disk1") == "Evacuated")
 
+    def test_a_disk_that_is_not_mounted_for_a_moment_is_waited_for(self) -> None:
+        world = cluster(6)
+        before = {key: state.replicas for key, state in world.kafkas.partitions.items()}
+        world.kafkas.traffic = False
+        for disk in ("disk0", "disk1"):
+            world.disk(0, disk).state = "missing"
+        for _ in range(5):
+            world.reconcile()
+            world.breathe()
+        for disk in ("disk0", "disk1"):
+            world.disk(0, disk).state = "well"
+        world.kafkas.traffic = True
+        whole(world)
+        assert {key: state.replicas for key, state in world.kafkas.partitions.items()} == before
+
     def test_a_read_only_disk_is_emptied(self) -> None:
         world = cluster(6)
         world.kafkas.traffic = False

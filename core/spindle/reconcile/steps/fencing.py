@@ -5,6 +5,7 @@ from typing import Final
 from spindle.cluster import names
 from spindle.cluster.refusal import Refusal
 from spindle.disks import facts
+from spindle.disks.lifecycle import DiskState
 from spindle.healing.fence import may_fence
 from spindle.reconcile import objects
 from spindle.reconcile.actions import Delete
@@ -88,7 +89,7 @@ def lost_brokers(ward: Ward, draft: Draft) -> frozenset[int]:
     found = set()
     for broker, mine in ward.by_broker.items():
         if broker in ward.dead:
-            if any(ward.may_act(slot) for slot in mine):
+            if any(ward.now(slot) is DiskState.EVACUATING and ward.may_act(slot) for slot in mine):
                 found.add(broker)
             continue
         pod, hung = mine[0].pod, [s for s in mine if s.health.surely_bad and s.health.reason == HUNG]

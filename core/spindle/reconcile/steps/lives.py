@@ -61,7 +61,10 @@ def live_on(ward: Ward, draft: Draft, *, acting: bool, filled: Collection[tuple[
 def remedy_of(ward: Ward, slot: Slot) -> Remedy:
     """What a bad disk calls for, the safety rules aside."""
     now = ward.state.now
-    if slot.health.source == PREFLIGHT:
+    # A node that boots may mount its disks after its agent has begun to look for them.
+    if slot.health.source == PREFLIGHT or slot.health.verdict == DiskVerdict.MISSING:
+        if not slot.health.surely_bad:
+            return Remedy.NOTHING
         return Remedy.EVACUATE if now - slot.health.since >= _UNSEEN_AFTER else Remedy.WAIT
     if slot.health.reason == HUNG and slot.broker not in ward.dead and slot.in_pod == facts.ACTIVE:
         return Remedy.WAIT  # its broker is stopped first
