@@ -64,8 +64,14 @@ class Exchanges:
             return False
         state = self.state
         rows = self.on(i)
-        rows = rows[np.argsort(state.size[rows], kind="stable")]
         sizes = state.size[rows]
+        # Mostly no log that is left is larger than one that goes: seen before anything is sorted.
+        top = float(sizes.max(initial=0.0)) - need
+        steps = [k for k in steps if state.size[state.steps[k].replica] <= top]
+        if not steps:
+            return False
+        order = np.argsort(sizes, kind="stable")
+        rows, sizes = rows[order], sizes[order]
         found: list[_Choice] = []
         for k in steps:
             old = state.steps[k]
