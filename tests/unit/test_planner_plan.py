@@ -163,6 +163,19 @@ def test_a_dir_over_its_band_on_a_broker_at_its_lower_edge_gives_to_its_own_brok
     assert len(found.intra) == len(found.replica) == 1
 
 
+@pytest.mark.parametrize("racks", [2, 3, 4])
+def test_the_bound_knows_racks_that_no_byte_can_leave(racks: int) -> None:
+    """Three replicas: with three racks each partition has one in each; with two or four there is a choice."""
+    s = aged(Shape(brokers=12, dirs=3, racks=racks, replicas=1200, seed=4))
+    s = replace(s, planned=s.size * np.where(s.dir_broker[s.dir] % racks, 1.0, 1.1))
+    problem = pose(s, Goals())
+    least = bound(problem, s.used)
+    assert solve(problem, s.used) == pytest.approx(least.bytes, rel=1e-6)
+    free = max(least.into.sum(), least.out_of.sum())
+    assert (least.bytes > free * 1.001) == (racks == 3)
+    assert judged(s).bound == least.bytes
+
+
 def test_a_rack_that_nothing_can_leave_is_named() -> None:
     """A replica in every rack, and one rack with half the brokers of the others."""
     logs = [(p, [(p % 2, 0), (2 + p % 2, 0), (4, 0)], 40.0) for p in range(16)]

@@ -24,6 +24,11 @@ most 0, raising some of them to H is free; if to S > 0, S bytes must be taken aw
 ``In_b`` are the bytes that must enter dirs of b whatever happens elsewhere, ``Out_b`` those that must leave them. The closed
 form needs microseconds, changes in O(dirs of two brokers) with a move, and tells of each move exactly how much of it
 was useful: that is what rounding goes by, and why the planner needs no solver. That both agree is a test.
+
+**Closed racks.** Where every partition has exactly one replica in each rack, it has to stay so, and no byte can leave a rack. Then
+bytes balance rack by rack, ``Σ_{b in rack} x_b = 0``, and the bound is the sum of the same expression over racks. Where only some
+partitions are tied in this way, or more replicas than racks leave some of them a choice, the bound does not know of racks: which
+bytes may cross is then a question of single logs, which no closed form answers.
 """
 
 from dataclasses import dataclass
@@ -32,7 +37,7 @@ from typing import Any
 import numpy as np
 
 from spindle.placement.problem import Problem
-from spindle.placement.snapshot import Floats
+from spindle.placement.snapshot import Floats, Ints
 
 
 @dataclass(frozen=True)
@@ -42,15 +47,27 @@ class Bound:
     Attributes:
         into: bytes that must enter dirs, per broker, float64[B].
         out_of: bytes that must leave dirs, per broker, float64[B].
+        part: brokers among which bytes can go, as a number per broker, int64[B].
     """
 
     into: Floats
     out_of: Floats
+    part: Ints
 
     @property
     def bytes(self) -> float:
         """The fewest bytes that any plan moves."""
-        return float(max(self.into.sum(), self.out_of.sum(), 0.0))
+        return float(np.maximum(np.bincount(self.part, self.into), np.bincount(self.part, self.out_of)).sum())
+
+
+def parts(problem: Problem) -> Ints:
+    """Brokers among which bytes can go, as a number per broker: racks if they are closed, else all one."""
+    s, racks = problem.snapshot, problem.racks
+    one: Ints = np.zeros(len(s.broker), np.int64)
+    if racks < 2 or not len(s.topic) or not bool(np.all(np.diff(s.start) == racks)):
+        return one
+    rack = np.sort(s.rack[s.dir_broker[s.dir]].reshape(-1, racks), axis=1)
+    return s.rack if bool(np.all(np.diff(rack, axis=1) > 0)) else one
 
 
 def bound(problem: Problem, used: Floats) -> Bound:
@@ -66,6 +83,7 @@ def bound(problem: Problem, used: Floats) -> Bound:
     return Bound(
         into=np.maximum(under, over + problem.broker_lo - now),
         out_of=np.maximum(over, under - problem.broker_hi + now),
+        part=parts(problem),
     )
 
 
@@ -93,13 +111,15 @@ def solve(problem: Problem, used: Floats) -> float:
     limit = np.concatenate(
         [problem.hi - used, used - problem.lo, problem.broker_hi - now, now - problem.broker_lo]
     )
+    part = parts(problem)
+    closed = sparse.csr_matrix((np.ones(brokers), (part, np.arange(brokers)))) @ broker_net
     upper = np.concatenate([used / unit, np.where(problem.takes, np.inf, 0.0)])
     found = optimize.linprog(
         np.concatenate([np.ones(n), np.zeros(n)]),
         A_ub=rows,
         b_ub=limit / unit,
-        A_eq=sparse.csr_matrix(np.concatenate([-np.ones(n), np.ones(n)])),
-        b_eq=[0.0],
+        A_eq=closed,
+        b_eq=np.zeros(closed.shape[0]),
         bounds=np.column_stack([np.zeros(2 * n), upper]),
         method="highs",
     )

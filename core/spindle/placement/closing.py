@@ -1,21 +1,24 @@
-"""Stages 3 and 4 of rounding: settle the many small amounts that large logs have left, then repair what no log fits.
+"""Stages 4 and 5 of rounding: settle the many small amounts that large logs have left, then repair what no log fits.
 
 A dir that still has ``need`` bytes to give is settled by its smallest log of at least ``need`` bytes; what that log is larger is
 waste, if this side of the bound is the larger one. All closings together may waste a few per cent of the bound at the very most, so each
-has a share; a log that would overshoot its share is passed over for the largest one below ``need``, and the rest is closed
-afterwards. A dir that has to take is settled likewise, by the logs of all dirs that can spare them.
+has a share; a log that would overshoot its share is passed over for two that together do not, else for the largest one
+below ``need``, and the rest is closed afterwards. Before either, a move that is planned already may take a larger log instead.
+A dir that has to take is settled likewise, by the logs of all dirs that can spare them.
 """
 
 from collections.abc import Callable
 
 import numpy as np
 
+from spindle.placement.exchange import Exchanges
 from spindle.placement.snapshot import Floats, Ints, group
 from spindle.placement.state import Reason, State, put
 
 _WASTE = (
-    0.2  # of the bound, what all closings together might overshoot; less than a tenth of it is what they do
+    0.3  # of the bound, what all closings together might overshoot; less than a tenth of it is what they do
 )
+_MANY = 400  # dirs; where fewer are out of band, none may waste more for it
 _NEAR = 64  # logs of about the right size that are looked at before the next best
 _WINDOWS = 12  # how far below the right size to look, in steps of eight times as many
 _FRESH = 256  # moves after which the index of logs by size is renewed
@@ -29,9 +32,10 @@ class Closer:
     def __init__(self, state: State) -> None:
         self.state = state
         needs = int((state.useful_out > 0).sum() + (state.useful_in > 0).sum())
-        self.share = _WASTE * state.left / max(needs, 1)
+        self.share = _WASTE * state.left / max(needs, _MANY)
         self._by_size: Ints = np.zeros(0, np.int64)  # made when the first dir takes
         self._stale = 0
+        self._exchanges = Exchanges(state, self.on)
         self._grouped: Ints = group(state.dir, len(state.used))
         self._edges = np.searchsorted(state.dir[self._grouped], np.arange(len(state.used) + 1))
 
@@ -77,11 +81,26 @@ class Closer:
             over < 0, self.share - over, np.where(over <= self.share, over, self.share + need + over)
         )
         order: list[int] = rows[np.argsort(rank, kind="stable")[:_LOGS]].tolist()
+        if order and not ((over >= 0) & (over <= self.share)).any():
+            first = self._pair(rows, need)
+            order = [r for r in (first, *order) if r is not None]
         return order
+
+    def _pair(self, rows: Ints, need: float) -> int | None:
+        """The larger of the two logs that settle ``need`` together with least waste; None if that is not little."""
+        rows = rows[np.argsort(self.state.size[rows], kind="stable")]
+        x = self.state.size[rows]
+        other = np.searchsorted(x, need - x)  # for each log the smallest one that completes it
+        large = np.flatnonzero(other < np.arange(len(x)))
+        over = x[large] + x[other[large]] - need
+        k = int(over.argmin()) if len(over) else 0
+        return int(rows[large[k]]) if len(over) and over[k] <= self.share else None
 
     def give(self, i: int) -> bool:
         """Let dir ``i`` give one log, without harm to either side of the bound."""
         state = self.state
+        if self._exchanges.give(i, float(state.useful_out[i]), self.share):
+            return True
         rows = self.on(i)
         rows = rows[state.size[rows] <= state.free_out[i]]
         for r in self._ranked(rows, float(state.useful_out[i])):
@@ -99,6 +118,8 @@ class Closer:
     def take(self, j: int) -> bool:
         """Let dir ``j`` take one log from a dir that can spare it."""
         need = float(self.state.useful_in[j])
+        if self._exchanges.take(j, need, self.share):
+            return True
         if len(self.state.steps) >= self._stale:
             self._index()
         at = int(np.searchsorted(self._sizes, need))

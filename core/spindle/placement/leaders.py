@@ -109,14 +109,21 @@ class Leaders:
 
     def _settle(self, rows: Ints, b: int) -> bool:
         """Hand over among these candidates, best first by a gain computed once and checked again before each change."""
+        if self._psi(self.count[b], self.weight[b]) <= _EPSILON:
+            return False
         rows = rows[self.able[rows] & self.able[self.leader[self.snapshot.part[rows]]]]
-        if not len(rows) or self._psi(self.count[b], self.weight[b]) <= _EPSILON:
+        if not len(rows):
             return False
         gain = self._gain(rows)
         order = np.argsort(-gain, kind="stable")
+        rows = rows[order[gain[order] > _EPSILON]]
         changed = False
-        for r in rows[order[gain[order] > _EPSILON]].tolist():
-            if self._exact_gain(r) > _EPSILON:
+        # A partition that has been handed over meanwhile is looked at again in the next round.
+        before = self.leader[self.snapshot.part[rows]]
+        rates = (self.rate[before] / self.w_mean).tolist()
+        brokers = zip(self.broker[before].tolist(), self.broker[rows].tolist(), strict=True)
+        for r, old, w, (a, to) in zip(rows.tolist(), before.tolist(), rates, brokers, strict=True):
+            if self._exact_gain(a, to, w) > _EPSILON and self.leader[self.snapshot.part[r]] == old:
                 self._hand(r)
                 changed = True
                 if self._psi(self.count[b], self.weight[b]) <= _EPSILON:
@@ -129,12 +136,11 @@ class Leaders:
         psi = n - high if n > high else low - n if n < low else 0.0
         return psi + (w - high) if w > high else psi + (low - w) if w < low else psi
 
-    def _exact_gain(self, r: int) -> float:
-        old = self.leader[self.snapshot.part[r]]
-        a, b = self.broker[old], self.broker[r]
+    def _exact_gain(self, a: int, b: int, w: float) -> float:
+        """By how much Σψ falls if a partition with weight ``w`` goes from the lead of broker ``a`` to that of ``b``."""
         if a == b:
             return 0.0
-        one, w = self._one, float(self.rate[old]) / self.w_mean
+        one = self._one
         na, wa, nb, wb = self.count[a], self.weight[a], self.count[b], self.weight[b]
         return (
             self._psi(na, wa) + self._psi(nb, wb) - self._psi(na - one, wa - w) - self._psi(nb + one, wb + w)

@@ -23,7 +23,7 @@ from spindle.placement.state import State, Step
 from spindle.placement.waves import schedule
 
 _PASSES = 8  # each pass lowers what is left; more than two are rare
-_BEGINNINGS = 6  # how often planning begins anew; once, nearly always
+_BEGINNINGS = 8  # how often planning begins anew; once, nearly always
 _FLOOR = 1.0  # bytes; less is nothing
 _MOSTLY = 0.9  # of all partitions
 _NAMED = 5  # findings of one kind that are spelled out
@@ -169,34 +169,44 @@ def _steps(problem: Problem) -> list[Step]:
     as one move each (in very full clusters), planning begins anew with those held back in the first pass.
     """
     best: State | None = None
-    held: set[int] = set()
+    waiting: list[frozenset[int]] = [frozenset()]
+    seen = set(waiting)
     for _ in range(_BEGINNINGS):
+        if not waiting:
+            break
+        held = waiting.pop(0)
         state, again = _from_start(problem, held)
         if best is None or _standing(state) < _standing(best):
             best = state
-        if again is None:
+        if not again and _standing(state)[:2] <= _standing(best)[:2]:
             return state.steps
-        if again <= held:
-            break
-        held |= again
+        one = [frozenset({r}) for r in sorted(again)]
+        for other in (held | again, again, *one, *(held | x for x in one)):
+            if other not in seen:
+                seen.add(other)
+                waiting.append(other)
     return best.steps if best else []
 
 
-def _from_start(problem: Problem, held: set[int]) -> tuple[State, set[int] | None]:
+def _from_start(problem: Problem, held: Collection[int]) -> tuple[State, frozenset[int]]:
     """All passes; and, if the last one could not be had, the replicas that it would have moved a second time."""
     state = _pass(problem, problem.snapshot.dir, held)
     for _ in range(_PASSES):
         if _settled(state):
-            return state, None
+            break
         more = _pass(problem, state.dir)
         if not more.steps:
-            return state, None
+            break
         net = _net(problem, state.steps + more.steps)
+        moved = frozenset(x.replica for x in state.steps)
         if _standing(net)[:3] >= _standing(state)[:3]:
-            moved = {x.replica for x in state.steps}
-            return state, moved & {x.replica for x in more.steps} or moved
+            # Perhaps as much can be had with replicas that have not moved yet.
+            other = _pass(problem, state.dir, moved)
+            net = _net(problem, state.steps + other.steps)
+            if _standing(net)[:3] >= _standing(state)[:3]:
+                return state, moved & {x.replica for x in more.steps} or moved
         state = net
-    return state, None
+    return state, frozenset()
 
 
 def _pass(problem: Problem, where: Ints, held: Collection[int] = ()) -> State:

@@ -3,15 +3,19 @@
 The amounts of :mod:`spindle.placement.state` say what each dir could usefully give and take. Rounding goes largest log first,
 because few large logs beat many small ones, in stages that each keep *moved + bound of the rest* as near the bound as can be:
 
-1. **Match.** Every log that its dir could usefully give in one piece goes to the dir whose useful amount it fills best
-   (own broker first: that costs no network). Nothing is wasted here. Logs far smaller than what is missing on average
-   wait: a later, larger one may do for both ends at once.
-2. **Spend the gap.** If more bytes must enter than leave, the difference comes from dirs that need not give. It is best
+1. **Settle.** A dir that one of its logs would settle, being a little too large for its excess, gives that one. Every dir out
+   of its band needs a move at least; here it needs no more. If more bytes must enter than leave, bytes that leave beyond what
+   must cost nothing, so the log may be larger then.
+2. **Match.** Every log that its dir could usefully give in one piece goes to the dir whose useful amount it fills best
+   (own broker first: that costs no network; then dirs below their own bands, because those need a move in any case). Nothing is
+   wasted here. Logs far smaller than what is missing on average wait: a later, larger one may do for both ends at once.
+3. **Spend the gap.** If more bytes must enter than leave, the difference comes from dirs that need not give. It is best
    spent on logs that are a little too large for their own dir's excess: one move settles that dir. (If more must leave than
    enter, closing does as much: any dir with room will do.)
-3. **Close.** What is left is many small amounts, one per dir. Each is settled by the smallest log that covers it, unless
-   that overshoots by more than its share of one per cent of the bound; then the largest log below goes first.
-4. **Repair.** Where no such log exists, any legal move or swap that lowers both sides of the bound together.
+4. **Close.** What is left is many small amounts, one per dir. Each is settled by a larger log in a move that is planned already
+   (:mod:`spindle.placement.exchange`), else by the smallest log that covers it, unless that overshoots by more than its share of
+   a few per cent of the bound; then by the two logs that cover it best, else the largest log below goes first.
+5. **Repair.** Where no such log exists, any legal move or swap that lowers both sides of the bound together.
 
 Before that: replicas that must leave their dir (fewest live copies first), and partitions on too few racks.
 
@@ -25,6 +29,10 @@ from spindle.placement.closing import Closer
 from spindle.placement.snapshot import Bools, Floats, Ints
 from spindle.placement.state import Reason, State, put
 
+_FAIR = 2  # times what each broker would take of replicas that have to go, if all took the same
+_SPARED = 4  # times the gap per dir that may be spent on settling one
+_LOGS = 3  # of a dir that are tried
+_FAR = 1e18  # bytes; more than any difference
 _PLENTY = 2  # times what is left: choice enough to find logs that fit
 
 
@@ -37,14 +45,16 @@ def improve(state: State) -> None:
 
 
 def balance(state: State) -> None:
-    """Stages 1 to 4."""
+    """Stages 1 to 5."""
     needs = int((state.useful_out > 0).sum() + (state.useful_in > 0).sum())
     if not needs or state.unrest <= state.floor:
         return
     rest = Closer(state)
     small = state.unrest / needs
-    match(state, min(small, _enough(state)))
-    for needy in (True, False):
+    floor = min(small, _enough(state))
+    settle(state, rest, floor)
+    match(state, floor)
+    for needy in (True, False) if state.gap > state.floor else ():
         spend_gap(state, min(small / 2, _enough(state)), needy=needy)
     rest.close()
 
@@ -64,19 +74,28 @@ def evacuate(state: State) -> None:
         return
     live = state.problem.live[state.dir]
     copies = np.add.reduceat(live.astype(np.int64), state.snapshot.start[:-1])[state.snapshot.part[must]]
+    at = state.snapshot.dir_broker
+    crowd = np.full(len(state.snapshot.broker), -_FAIR * len(must) / max(int(state.snapshot.alive.sum()), 1))
     for r in must[np.lexsort((must, -state.size[must], copies, live[must]))].tolist():
-        _place(state, r, state.reason_to_leave(int(state.dir[r])), state.problem.takes)
+        if _place(state, r, state.reason_to_leave(int(state.dir[r])), state.problem.takes, crowd):
+            crowd[at[state.dir[r]]] += 1
 
 
-def _place(state: State, r: int, reason: Reason, among: Bools) -> bool:
+def _place(state: State, r: int, reason: Reason, among: Bools, crowd: Floats | None = None) -> bool:
     """Find the best home for a replica that cannot stay, ``among`` these dirs: useful, else harmless, else least full.
 
-    Of useful ones the neediest: so the replicas of one dead disk spread over many brokers and are safe again soon.
+    Of useful ones those below their own bands first (they need a move in any case), then those of brokers that take few others
+    (``crowd``: by how many each is beyond its share), then the neediest: so what a dead disk held is safe again soon.
     """
     p, x = state.problem, float(state.size[r])
     useful = np.flatnonzero((state.useful_in >= x) & among)
-    if len(useful) and put(state, r, useful, x - state.useful_in[useful], reason):
-        return True
+    if len(useful):
+        score = x - state.useful_in[useful]
+        score[state.used[useful] >= p.lo[useful]] += _FAR
+        if crowd is not None:
+            score += np.maximum(crowd[state.snapshot.dir_broker[useful]], 0.0) * (1e-4 * _FAR)
+        if put(state, r, useful, score, reason):
+            return True
     free = np.flatnonzero((state.free_in >= x) & among)
     if len(free) and put(
         state, r, free, -np.minimum(state.useful_in[free], x) - 1e-3 * state.free_in[free], reason
@@ -121,18 +140,31 @@ def short_partitions(state: State) -> Ints:
 
 
 def match(state: State, small: float) -> None:
-    """Stage 1: logs that both ends have use for, largest first."""
+    """Stage 2: logs that both ends have use for, largest first."""
     for r in _descending(state, state.useful_out, small):
         x, i = float(state.size[r]), int(state.dir[r])
         if state.useful_out[i] < x or state.free_out[i] < x:
             continue
-        fit = np.flatnonzero(state.useful_in >= x)
-        if len(fit):
-            put(state, r, fit, _best_fit(state, i, fit, x), state.reason_to_leave(i))
+        _match(state, r)
+
+
+def settle(state: State, rest: Closer, small: float) -> None:
+    """Stage 1: dirs with more than ``small`` bytes to give that one log settles, with little waste or out of the gap."""
+    spared = _SPARED * max(state.gap, 0.0) / max(int((state.useful_out > 0).sum()), 1)
+    for i in np.argsort(-state.useful_out, kind="stable").tolist():
+        need = float(state.useful_out[i])
+        if need <= small:
+            continue
+        rows = rest.on(i)
+        x = state.size[rows]
+        fit = np.flatnonzero((x >= need) & (x <= min(need + rest.share + spared, state.free_out[i])))
+        for n in fit[np.argsort(x[fit], kind="stable")][:_LOGS].tolist():
+            if _match(state, int(rows[n])):
+                break
 
 
 def spend_gap(state: State, small: float, *, needy: bool) -> None:
-    """Stage 2: logs from dirs that can spare them, first (``needy``) from those that must give anyway."""
+    """Stage 3: logs from dirs that can spare them, first (``needy``) from those that must give anyway."""
     give = np.where(state.useful_out > 0, state.free_out, 0.0) if needy else state.free_out
     for r in _descending(state, give, small):
         x, i = float(state.size[r]), int(state.dir[r])
@@ -140,9 +172,7 @@ def spend_gap(state: State, small: float, *, needy: bool) -> None:
             continue
         if state.gap < x - min(x, state.useful_out[i]):
             continue
-        fit = np.flatnonzero(state.useful_in >= x)
-        if len(fit):
-            put(state, r, fit, _best_fit(state, i, fit, x), state.reason_to_leave(i))
+        _match(state, r)
 
 
 def _descending(state: State, give: Floats, small: float) -> list[int]:
@@ -152,8 +182,16 @@ def _descending(state: State, give: Floats, small: float) -> list[int]:
     return order
 
 
-def _best_fit(state: State, i: int, fit: Ints, x: float) -> Floats:
-    """Score of targets (least is best): what remains missing there; a dir of the same broker comes first."""
+def _match(state: State, r: int) -> bool:
+    """Send a log to the dir that has use for all of it and lacks least then.
+
+    A dir of the same broker comes first; then dirs that are below their own bands, which need a move in any case.
+    """
+    x, i = float(state.size[r]), int(state.dir[r])
+    fit = np.flatnonzero(state.useful_in >= x)
+    if not len(fit):
+        return False
     score = state.useful_in[fit] - x
-    score[state.snapshot.dir_broker[fit] == state.snapshot.dir_broker[i]] -= 1e18
-    return score
+    score[state.used[fit] >= state.problem.lo[fit]] += _FAR
+    score[state.snapshot.dir_broker[fit] == state.snapshot.dir_broker[i]] -= 2 * _FAR
+    return put(state, r, fit, score, state.reason_to_leave(i))
