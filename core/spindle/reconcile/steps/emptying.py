@@ -59,6 +59,12 @@ def closed(ward: Ward) -> frozenset[tuple[int, str]]:
     return frozenset((slot.broker, slot.path) for slot in ward.within(*_CLOSED))
 
 
+def offline_brokers(ward: Ward) -> frozenset[tuple[int, str]]:
+    """All dirs of brokers that have an offline one: Kafka refuses to make a replica there again that it gave up before."""
+    found = {b for b in ward.looked.brokers if any(d.error for d in ward.looked.dirs(b) or ())}
+    return frozenset((slot.broker, slot.path) for slot in ward.slots if slot.broker in found)
+
+
 def bad(ward: Ward) -> frozenset[tuple[int, str]]:
     """Dirs that nothing can be read from or written to."""
     return frozenset((slot.broker, slot.path) for slot in ward.slots if slot.health.bad)
@@ -77,7 +83,7 @@ def _plan(ward: Ward, leaving: list[Slot], draining: list[Slot], lost: frozenset
         emptied,
         held,
         avoid=bad(ward),
-        closed=closed(ward) - frozenset(emptied),
+        closed=(closed(ward) | offline_brokers(ward)) - frozenset(emptied),
         incoming_limit=ward.limit,
     )
 

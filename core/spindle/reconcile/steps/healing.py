@@ -117,10 +117,10 @@ def _bring_back(ward: Ward, draft: Draft, slot: Slot, wanted: dict[int, Wanted])
     what = remedy_of(ward, slot)
     broker = objects.name(ward.state.brokers[slot.broker])
     if what is Remedy.RESTART and slot.mode == facts.ACTIVE and slot.running and ward.may_act(slot):
-        wanted.setdefault(
-            slot.broker,
-            Wanted("DiskBack", f"{slot.name} answers again, and Kafka takes it up only at its start"),
-        )
+        # A disk goes before any other reason but a person's: it need not wait for what has to grow back first.
+        if slot.broker not in wanted or wanted[slot.broker].reason == "SpecChanged":
+            why = f"{slot.name} answers again, and Kafka takes it up only at its start"
+            wanted[slot.broker] = Wanted("DiskBack", why)
     elif ward.now(slot) is DiskState.EVACUATING:
         return
     elif slot.mode == facts.PLACEHOLDER:
