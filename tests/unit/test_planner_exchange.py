@@ -30,7 +30,7 @@ def test_a_larger_log_settles_both_ends_without_another_move() -> None:
     state, exchanges = moved(crowded(), 1)
     need = float(state.useful_out[0])
     assert 55 < need < 60
-    assert exchanges.give(0, need, 5.0)
+    assert exchanges.give(0, exchanges.on(0), need, 5.0)
     assert [(x.replica, x.source, x.target) for x in state.steps] == [(0, 0, 1)]
     assert state.used.tolist() == [545.0, 460.0]
     assert state.left <= state.floor
@@ -39,7 +39,7 @@ def test_a_larger_log_settles_both_ends_without_another_move() -> None:
 
 def test_a_log_that_overshoots_is_left() -> None:
     state, exchanges = moved(crowded(), 1)
-    assert not exchanges.give(0, float(state.useful_out[0]), 1.0)
+    assert not exchanges.give(0, exchanges.on(0), float(state.useful_out[0]), 1.0)
     assert [x.replica for x in state.steps] == [1]
 
 
@@ -58,5 +58,5 @@ def test_no_exchange_with_a_partition_that_moves_otherwise() -> None:
     exchanges = Exchanges(state, Closer(state).on)
     state.move(int(s.start[1]), 1, Reason.OVER)
     state.move(1, 2, Reason.OVER)
-    assert not exchanges.give(0, 60.0, 5.0)
+    assert not exchanges.give(0, exchanges.on(0), 60.0, 5.0)
     assert [x.replica for x in state.steps] == [2, 1]

@@ -43,7 +43,7 @@ class Closer:
         """Forget logs that have moved, so that windows over the rest stay full."""
         if not len(self._by_size):
             rows = np.flatnonzero((self.state.size <= self.state.free_out[self.state.dir]) & ~self.state.done)
-            self._by_size = rows[np.argsort(self.state.size[rows], kind="stable")]
+            self._by_size = rows[self.state.size[rows].argsort(kind="stable")]
         self._by_size = self._by_size[~self.state.done[self._by_size]]
         self._sizes = self.state.size[self._by_size]
         self._stale = len(self.state.steps) + _FRESH
@@ -80,7 +80,7 @@ class Closer:
         rank = np.where(
             over < 0, self.share - over, np.where(over <= self.share, over, self.share + need + over)
         )
-        order: list[int] = rows[np.argsort(rank, kind="stable")[:_LOGS]].tolist()
+        order: list[int] = rows[rank.argsort(kind="stable")[:_LOGS]].tolist()
         if order and not ((over >= 0) & (over <= self.share)).any():
             first = self._pair(rows, need)
             order = [r for r in (first, *order) if r is not None]
@@ -88,7 +88,7 @@ class Closer:
 
     def _pair(self, rows: Ints, need: float) -> int | None:
         """The larger of the two logs that settle ``need`` together with least waste; None if that is not little."""
-        rows = rows[np.argsort(self.state.size[rows], kind="stable")]
+        rows = rows[self.state.size[rows].argsort(kind="stable")]
         x = self.state.size[rows]
         other = np.searchsorted(x, need - x)  # for each log the smallest one that completes it
         large = np.flatnonzero(other < np.arange(len(x)))
@@ -99,13 +99,13 @@ class Closer:
     def give(self, i: int) -> bool:
         """Let dir ``i`` give one log, without harm to either side of the bound."""
         state = self.state
-        if self._exchanges.give(i, float(state.useful_out[i]), self.share):
-            return True
         rows = self.on(i)
+        if self._exchanges.give(i, rows, float(state.useful_out[i]), self.share):
+            return True
         rows = rows[state.size[rows] <= state.free_out[i]]
         for r in self._ranked(rows, float(state.useful_out[i])):
             x = float(state.size[r])
-            fit = np.flatnonzero(state.free_in >= x)
+            fit = (state.free_in >= x).nonzero()[0]
             if not len(fit):
                 continue
             useful = np.minimum(state.useful_in[fit], x)
@@ -141,7 +141,7 @@ class Closer:
         rows, x, home = window[spared], x[spared], home[spared]
         # A log that its own dir has use for is worth some imprecision here: it settles two dirs at once.
         miss = np.abs(x - need) - 0.5 * np.minimum(state.useful_out[home], x)
-        for r in rows[np.argsort(miss, kind="stable")[:_LOGS]].tolist():
+        for r in rows[miss.argsort(kind="stable")[:_LOGS]].tolist():
             if state.legal(r, j):
                 state.move(r, j, state.reason_to_leave(int(state.dir[r])))
                 return True
@@ -154,7 +154,7 @@ class Closer:
         """Dirs of most merit, and all of the same broker: what harms a broker at its band's edge does not inside it."""
         s = self.state.snapshot
         own = np.flatnonzero(s.dir_broker == s.dir_broker[d])
-        best = np.argsort(-merit, kind="stable")[:_PAIRS]
+        best = (-merit).argsort(kind="stable")[:_PAIRS]
         return [x for x in dict.fromkeys([*own.tolist(), *best.tolist()]) if x != d]
 
     def repair_giver(self, i: int) -> bool:

@@ -56,21 +56,20 @@ class Exchanges:
                 self._forced.append(k)
         self._known = len(state.steps)
 
-    def give(self, i: int, need: float, share: float) -> bool:
-        """Let a move off dir ``i`` take a log that is larger by ``need``, and by at most ``share`` more."""
+    def give(self, i: int, rows: Ints, need: float, share: float) -> bool:
+        """Let a move off dir ``i`` take one of its ``rows`` that is larger by ``need``, and by at most ``share`` more."""
         self._learn()
         steps = self._from.get(i)
         if not steps:
             return False
         state = self.state
-        rows = self.on(i)
         sizes = state.size[rows]
         # Mostly no log that is left is larger than one that goes: seen before anything is sorted.
         top = float(sizes.max(initial=0.0)) - need
         steps = [k for k in steps if state.size[state.steps[k].replica] <= top]
         if not steps:
             return False
-        order = np.argsort(sizes, kind="stable")
+        order = sizes.argsort(kind="stable")
         rows, sizes = rows[order], sizes[order]
         found: list[_Choice] = []
         for k in steps:

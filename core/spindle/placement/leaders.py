@@ -45,6 +45,9 @@ class Leaders:
         self.count: list[float] = (np.bincount(led, minlength=n) / self.n_mean).tolist()
         self.weight: list[float] = (np.bincount(led, s.rate[self.leader], n) / self.w_mean).tolist()
         self._one, self._high, self._low = 1 / self.n_mean, 1 + band, 1 - band
+        self._now = [
+            self._psi(n, w) for n, w in zip(self.count, self.weight, strict=True)
+        ]  # ψ of each broker
         self._grouped: Ints = group(self.broker, n)
         self._edges = np.searchsorted(self.broker[self._grouped], np.arange(n + 1))
         self.alive = alive
@@ -61,8 +64,8 @@ class Leaders:
         """Hand leadership over until no change helps."""
         self._rescue()
         for _ in range(_ROUNDS):
-            psi = np.where(self.alive, self.misfit(np.array(self.count), np.array(self.weight)), 0.0)
-            worst = np.argsort(-psi, kind="stable")
+            psi = np.where(self.alive, np.array(self._now), 0.0)
+            worst = (-psi).argsort(kind="stable")
             worst = worst[psi[worst] > _EPSILON]
             if not len(worst) or not self._round(worst):
                 return
@@ -101,7 +104,7 @@ class Leaders:
         a, b = self.broker[old], self.broker[rows]
         w = self.rate[old] / self.w_mean
         count, weight = np.array(self.count), np.array(self.weight)
-        psi = self.misfit(count, weight)
+        psi = np.array(self._now)
         then = self.misfit(count[a] - self._one, weight[a] - w) + self.misfit(
             count[b] + self._one, weight[b] + w
         )
@@ -109,13 +112,13 @@ class Leaders:
 
     def _settle(self, rows: Ints, b: int) -> bool:
         """Hand over among these candidates, best first by a gain computed once and checked again before each change."""
-        if self._psi(self.count[b], self.weight[b]) <= _EPSILON:
+        if self._now[b] <= _EPSILON:
             return False
         rows = rows[self.able[rows] & self.able[self.leader[self.snapshot.part[rows]]]]
         if not len(rows):
             return False
         gain = self._gain(rows)
-        order = np.argsort(-gain, kind="stable")
+        order = (-gain).argsort(kind="stable")
         rows = rows[order[gain[order] > _EPSILON]]
         changed = False
         # A partition that has been handed over meanwhile is looked at again in the next round.
@@ -126,7 +129,7 @@ class Leaders:
             if self._exact_gain(a, to, w) > _EPSILON and self.leader[self.snapshot.part[r]] == old:
                 self._hand(r)
                 changed = True
-                if self._psi(self.count[b], self.weight[b]) <= _EPSILON:
+                if self._now[b] <= _EPSILON:
                     break
         return changed
 
@@ -140,11 +143,12 @@ class Leaders:
         """By how much Σψ falls if a partition with weight ``w`` goes from the lead of broker ``a`` to that of ``b``."""
         if a == b:
             return 0.0
-        one = self._one
-        na, wa, nb, wb = self.count[a], self.weight[a], self.count[b], self.weight[b]
-        return (
-            self._psi(na, wa) + self._psi(nb, wb) - self._psi(na - one, wa - w) - self._psi(nb + one, wb + w)
-        )
+        before = self._now[a] + self._now[b]
+        if before <= _EPSILON:
+            return 0.0
+        left = before - self._psi(self.count[a] - self._one, self.weight[a] - w)
+        # Nothing that is left can become more by what follows, which is most often clear by now.
+        return left - self._psi(self.count[b] + self._one, self.weight[b] + w) if left > _EPSILON else left
 
     def _hand(self, r: int) -> None:
         """Make replica ``r`` the leader of its partition."""
@@ -156,6 +160,8 @@ class Leaders:
         self.count[b] += self._one
         self.weight[a] -= w
         self.weight[b] += w
+        for x in (a, b):
+            self._now[x] = self._psi(self.count[x], self.weight[x])
         self.leader[p] = r
 
     @property

@@ -151,14 +151,14 @@ def match(state: State, small: float) -> None:
 def settle(state: State, rest: Closer, small: float) -> None:
     """Stage 1: dirs with more than ``small`` bytes to give that one log settles, with little waste or out of the gap."""
     spared = _SPARED * max(state.gap, 0.0) / max(int((state.useful_out > 0).sum()), 1)
-    for i in np.argsort(-state.useful_out, kind="stable").tolist():
+    for i in (-state.useful_out).argsort(kind="stable").tolist():
         need = float(state.useful_out[i])
         if need <= small:
             continue
         rows = rest.on(i)
         x = state.size[rows]
         fit = np.flatnonzero((x >= need) & (x <= min(need + rest.share + spared, state.free_out[i])))
-        for n in fit[np.argsort(x[fit], kind="stable")][:_LOGS].tolist():
+        for n in fit[x[fit].argsort(kind="stable")][:_LOGS].tolist():
             if _match(state, int(rows[n])):
                 break
 
@@ -178,7 +178,7 @@ def spend_gap(state: State, small: float, *, needy: bool) -> None:
 def _descending(state: State, give: Floats, small: float) -> list[int]:
     """Replicas that their dir could give in one piece, largest first."""
     rows = np.flatnonzero((state.size <= give[state.dir]) & (state.size > small) & ~state.done)
-    order: list[int] = rows[np.argsort(-state.size[rows], kind="stable")].tolist()
+    order: list[int] = rows[(-state.size[rows]).argsort(kind="stable")].tolist()
     return order
 
 
@@ -188,7 +188,7 @@ def _match(state: State, r: int) -> bool:
     A dir of the same broker comes first; then dirs that are below their own bands, which need a move in any case.
     """
     x, i = float(state.size[r]), int(state.dir[r])
-    fit = np.flatnonzero(state.useful_in >= x)
+    fit = (state.useful_in >= x).nonzero()[0]
     if not len(fit):
         return False
     score = state.useful_in[fit] - x
