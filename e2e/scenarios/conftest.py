@@ -114,6 +114,9 @@ def stand(installed: Target, stands: Stand) -> Stand:
 @contextmanager
 def _namespace(target: Target, title: str, file_system: str = "xfs") -> Iterator[Lab]:
     if isinstance(target, Testbed):
+        for index, node in enumerate(target.nodes(), start=1):
+            if not node.is_on():  # a scenario that failed in the middle of an outage
+                target.node_on(index)
         target.disks_reset(file_system)
     name = "".join(c if c.isalnum() else "-" for c in title.lower()).strip("-")[:40].strip("-")
     lab = Lab((str(target.kubectl_program()),), target.kubeconfig, name)
