@@ -2,6 +2,7 @@
 
 import fcntl
 import json
+import os
 import shutil
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -88,6 +89,7 @@ class Testbed(Faults):
                 raise TestbedError(shortage)
             kubernetes, coredns, images = prepare()
             template = ensure_template(images)
+            os.sync()  # as below: nothing large is left to be written when the disks are looked at
             try:
                 self._make(options, kubernetes, coredns, template, images)
             except BaseException:
@@ -190,6 +192,8 @@ class Testbed(Faults):
 
         with ThreadPoolExecutor(2) as pool:
             list(pool.map(load, on))
+        # Else all disks, which are files of one real disk, stand still when the kernel writes the images out later.
+        os.sync()
 
     # Inner parts
 

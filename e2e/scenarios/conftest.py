@@ -87,7 +87,8 @@ def running(installed: Target, stands: Stand, request: pytest.FixtureRequest) ->
     """The twelve-line sample, up and settled; shared by a file's scenarios, each of which leaves it well."""
     stands.close()
     with _namespace(installed, request.module.__name__.rsplit(".", 1)[-1]) as lab:
-        lab.apply(sample())
+        # All disks of a testbed are files of one real disk: what else is written there may keep them waiting for seconds.
+        lab.apply(sample(disks={"hungAfterSeconds": 30}))
         took = lab.until_ready()
         print(f"the sample was ready after {took:.1f} s")
         yield lab

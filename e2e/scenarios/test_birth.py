@@ -41,7 +41,7 @@ def test_racks_disks_and_topics_are_as_the_nodes_are(ready: Lab, spindle_image: 
     for broker in brokers:
         spec, status = broker["spec"], broker["status"]
         assert answer["racks"][str(spec["id"])] == zones[spec["node"]] == spec["rack"]
-        assert status["disksSummary"] == "2/2"
+        assert status["disksSummary"] == "2/2", status
         volumes = {disk["pv"] for disk in status["disks"]}
         assert len(volumes) == 2
         for disk in status["disks"]:
