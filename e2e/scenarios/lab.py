@@ -168,6 +168,12 @@ def sample(**spec: Any) -> dict[str, Any]:
     return cluster
 
 
+def light(replicas: int) -> dict[str, Any]:
+    """The sample's pool with so many brokers, each of which spares the processors of a small machine."""
+    pool = dict(sample()["spec"]["brokerPools"][0])
+    return pool | {"replicas": replicas, "jvm": {"heap": "320m", "options": ["-XX:TieredStopAtLevel=1"]}}
+
+
 def pause(seconds: float) -> None:
     """Wait a little between two looks."""
     time.sleep(seconds)  # noqa: TID251 - a poll with a deadline

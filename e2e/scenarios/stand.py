@@ -6,7 +6,7 @@ from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass
 from typing import Any, Final
 
-from e2e.scenarios.lab import CLUSTER, Lab, sample
+from e2e.scenarios.lab import CLUSTER, Lab, light, sample
 
 Opener = Callable[[str, str], AbstractContextManager[Lab]]
 
@@ -29,7 +29,7 @@ class Kind:
 
     def manifest(self) -> dict[str, Any]:
         """The quickstart's cluster but for that; one scenario follows the other too fast for rule 9's ten minutes."""
-        pool = dict(sample()["spec"]["brokerPools"][0]) | {"replicas": self.brokers}
+        pool = light(self.brokers)
         pool["disks"] = pool["disks"] | {"count": self.disks}
         return sample(brokerPools=[pool], disks={"automaticShare": 100, "graceSeconds": self.grace})
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from e2e.scenarios.lab import Lab, sample
+from e2e.scenarios.lab import Lab, light, sample
 
 pytestmark = pytest.mark.e2e
 
@@ -19,8 +19,7 @@ def test_a_claim_that_cannot_bind_is_told(lab: Lab) -> None:
 
 
 def test_more_brokers_than_nodes(lab: Lab) -> None:
-    pool = _pool()[0] | {"replicas": 8}
-    lab.apply(sample(brokerPools=[pool]))
+    lab.apply(sample(brokerPools=[light(8)]))
     entry = lab.until_waiting("TooFewNodes", 120)
     assert "6, 7" in entry["message"]
     lab.until("six brokers run", lambda: lab.status()["brokers"]["ready"] == 6, 300)
