@@ -14,6 +14,8 @@ FOLLOWER_RATE: Final = "follower.replication.throttled.rate"
 LOG_DIRS_RATE: Final = "replica.alter.log.dirs.io.max.bytes.per.second"
 CORDONED: Final = "cordoned.log.dirs"
 
+STORAGE_ERROR: Final = 56  # KAFKA_STORAGE_ERROR: an offline log dir
+
 # The dynamic configs that Spindle changes, and so has to know.
 TOPIC_SETTINGS: Final = (LEADER_REPLICAS, FOLLOWER_REPLICAS)
 BROKER_SETTINGS: Final = (LEADER_RATE, FOLLOWER_RATE, LOG_DIRS_RATE, CORDONED)

@@ -5,13 +5,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from spindle.cluster.view import STORAGE_ERROR
 from spindle.disks import facts
 from spindle.disks.judge import another_filesystem
 from spindle.disks.signals import DiskVerdict, Outcome, Signals
 
 SUSPECT_LEAVES: Final = 10.0  # seconds that a disk must be well before it is no longer Suspect
 _FULL: Final = 0.98
-_STORAGE_ERROR: Final = 56  # KAFKA_STORAGE_ERROR: an offline log dir
 
 
 @dataclass(frozen=True)
@@ -162,7 +162,7 @@ def _error(signals: Signals) -> Finding | None:
 
 def _given_up(signals: Signals) -> Finding | None:
     """Kafka's word, where the slot is a log dir of ours: a placeholder, or a blank disk's, is offline by design."""
-    if signals.kafka_error != _STORAGE_ERROR or signals.mode != facts.ACTIVE:
+    if signals.kafka_error != STORAGE_ERROR or signals.mode != facts.ACTIVE:
         return None
     if signals.content not in (facts.OURS, facts.UNKNOWN):
         return None

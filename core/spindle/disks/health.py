@@ -4,12 +4,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
+from spindle.cluster.view import STORAGE_ERROR
 from spindle.disks import facts
 from spindle.disks.signals import DiskVerdict
 
 UNKNOWN: Final = "Unknown"
 AGENT_SILENT_SECONDS: Final = 30.0
-STORAGE_ERROR: Final = 56  # KAFKA_STORAGE_ERROR: an offline log dir
 KAFKA_OFFLINE: Final = "KafkaOffline"
 OFFLINE_FULL: Final = "OfflineFull"
 

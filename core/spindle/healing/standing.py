@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import replace
 from functools import cached_property
 
-from spindle.cluster.view import Broker, KafkaView, LogDir, Partition
+from spindle.cluster.view import STORAGE_ERROR, Broker, KafkaView, LogDir, Partition
 
 Key = tuple[str, int]  # topic, partition
 
@@ -124,7 +124,6 @@ def for_planning(
 
 
 _ENDLESS = 2**60  # bytes
-_STORAGE_ERROR = 56
 
 
 def _unasked(looked: Standing, broker_id: int) -> LogDir:
@@ -134,7 +133,7 @@ def _unasked(looked: Standing, broker_id: int) -> LogDir:
 
 def _shown(log_dir: LogDir, gone: bool, closed: bool) -> LogDir:
     if gone:
-        return replace(log_dir, error=log_dir.error or _STORAGE_ERROR)
+        return replace(log_dir, error=log_dir.error or STORAGE_ERROR)
     return replace(log_dir, cordoned=log_dir.cordoned or closed)
 
 

@@ -6,16 +6,16 @@ from functools import cached_property
 from typing import Final
 
 from spindle.cluster.refusal import Refusal
-from spindle.cluster.view import Broker, KafkaView, LogDir
+from spindle.cluster.view import STORAGE_ERROR, Broker, KafkaView, LogDir
 from spindle.disks import facts, flock
 from spindle.disks.lifecycle import DiskState
 from spindle.healing.acceptance import Loss
 from spindle.healing.standing import Key, Standing
 from spindle.moves.journal import Journal
+from spindle.reconcile import objects
 from spindle.reconcile.slots import Slot, slots
 from spindle.reconcile.state import State
 
-_STORAGE_ERROR: Final = 56
 OUT: Final = frozenset({DiskState.EVACUATED, DiskState.DRAINED, DiskState.REMOVED})
 
 
@@ -84,7 +84,7 @@ class Ward:
 
     def _dead_broker(self, broker: Broker) -> Broker:
         dirs = tuple(
-            LogDir(slot.path, error=_STORAGE_ERROR)
+            LogDir(slot.path, error=STORAGE_ERROR)
             for slot in self.by_broker[broker.id]
             if slot.mode != facts.ABSENT
         )
@@ -128,6 +128,10 @@ class Ward:
         """Partitions of which a move to this disk is under way."""
         moves = self.journal.moves if self.journal is not None else ()
         return frozenset(m.key for m in moves if (m.target, m.to_dir) == (slot.broker, slot.path))
+
+    def thing(self, slot: Slot) -> str:
+        """What a wait about a disk regards."""
+        return f"KafkaBroker/{objects.name(self.state.brokers[slot.broker])}/{slot.name}"
 
     def others(self, slot: Slot) -> list[Slot]:
         """The broker's other disks that it could run with."""

@@ -13,7 +13,6 @@ from spindle.healing.retire import may_leave
 from spindle.healing.shrink import shrink
 from spindle.healing.standing import Key, names_of
 from spindle.moves.journal import SettingKey, Shrunk
-from spindle.reconcile import objects
 from spindle.reconcile.draft import Draft, Wait
 from spindle.reconcile.slots import Slot
 from spindle.reconcile.steps.brokers import Records
@@ -91,7 +90,7 @@ def _plan(ward: Ward, leaving: list[Slot], draining: list[Slot], lost: frozenset
 def _cannot_plan(ward: Ward, slots: list[Slot], problem: str) -> Wait:
     return Wait(
         _EVACUATE,
-        _thing(ward, slots[0]) if slots else f"KafkaCluster/{ward.state.name}",
+        ward.thing(slots[0]) if slots else f"KafkaCluster/{ward.state.name}",
         "NoPlanYet",
         f"Where the replicas can go is not known yet: {problem}.",
         "Kafka and all its brokers say what stands where; that is asked for again and again.",
@@ -126,7 +125,7 @@ def _shrink(ward: Ward, draft: Draft, mine: list[Slot], plan: Evacuation) -> tup
         ward.limit,
     )
     if found.refusal is not None:
-        draft.wait(Wait.refused(_EVACUATE, _thing(ward, slot), found.refusal))
+        draft.wait(Wait.refused(_EVACUATE, ward.thing(slot), found.refusal))
     return found.shrunk
 
 
@@ -146,7 +145,7 @@ def _stuck_drain(ward: Ward, draft: Draft, slot: Slot, plan: Evacuation) -> None
         draft.wait(
             Wait(
                 _DRAIN,
-                _thing(ward, slot),
+                ward.thing(slot),
                 "NoTarget",
                 f"{counted(len(stuck), 'replica')} on {slot.name} of broker {slot.broker} can go nowhere else: "
                 f"{some(names_of(stuck))}.",
@@ -166,7 +165,7 @@ def _leave(ward: Ward, draft: Draft, records: Records, slot: Slot) -> None:
         draft.wait(
             Wait(
                 _EVACUATE if slot.health.bad else _DRAIN,
-                _thing(ward, slot),
+                ward.thing(slot),
                 "LastDisk",
                 f"Nothing stands on {slot.name} of broker {slot.broker}, but the broker has no other disk that it could run "
                 "with.",
@@ -208,10 +207,6 @@ def still_cordoned(ward: Ward) -> frozenset[int]:
         for slot in ward.slots
         if slot.mode == facts.ABSENT and slot.online and (str(slot.broker), slot.path) in found
     )
-
-
-def _thing(ward: Ward, slot: Slot) -> str:
-    return f"KafkaBroker/{objects.name(ward.state.brokers[slot.broker])}/{slot.name}"
 
 
 def together(first: Wants, second: Wants) -> Wants:

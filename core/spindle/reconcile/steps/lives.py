@@ -78,11 +78,14 @@ def remedy_of(ward: Ward, slot: Slot) -> Remedy:
 
 def returns(state: State, slot: Slot) -> int:
     """How often the disk came back by a restart of its broker within the last hour."""
+    return sum(disk == slot.name and state.now - at < _HOUR for disk, at in _returns_on_record(state, slot))
+
+
+def _returns_on_record(state: State, slot: Slot) -> list[tuple[str, int]]:
+    """Which disk of the slot's broker came back, and when; what can't be read is left out."""
     text = objects.annotation(state.brokers[slot.broker], ANN_RETURNS) or ""
-    found = [entry.split("=") for entry in text.split(",") if "=" in entry]
-    return sum(
-        1 for disk, at in found if disk == slot.name and at.isdecimal() and state.now - int(at) < _HOUR
-    )
+    entries = (entry.partition("=") for entry in text.split(","))
+    return [(disk, int(at)) for disk, _, at in entries if at.isdecimal()]
 
 
 def _fits(slot: Slot) -> bool:
@@ -103,18 +106,15 @@ def _found_again(slot: Slot, known: Facts) -> DiskState:
 
 def _noted(state: State, slot: Slot) -> bool:
     """Whether this return is written down: a pass that writes to a KafkaBroker does not write its status."""
-    text = objects.annotation(state.brokers[slot.broker], ANN_RETURNS) or ""
-    times = [entry.partition("=")[2] for entry in text.split(",") if entry.startswith(f"{slot.name}=")]
     since = seconds(slot.before.get("since")) or 0.0
-    return any(at.isdecimal() and int(at) >= since for at in times)
+    return any(disk == slot.name and at >= since for disk, at in _returns_on_record(state, slot))
 
 
 def _note_return(state: State, slot: Slot) -> Patch:
     """Write down that a disk came back; what is older than an hour is forgotten."""
     broker = state.brokers[slot.broker]
-    entries = [e.split("=") for e in (objects.annotation(broker, ANN_RETURNS) or "").split(",") if "=" in e]
-    recent = [f"{disk}={at}" for disk, at in entries if at.isdecimal() and state.now - int(at) < _HOUR]
-    text = ",".join([*recent, f"{slot.name}={int(state.now)}"])
+    recent = [(disk, at) for disk, at in _returns_on_record(state, slot) if state.now - at < _HOUR]
+    text = ",".join(f"{disk}={at}" for disk, at in [*recent, (slot.name, int(state.now))])
     return Patch(
         kind="KafkaBroker",
         name=objects.name(broker),

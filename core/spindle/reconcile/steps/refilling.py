@@ -125,7 +125,7 @@ def _replace_in_place(ward: Ward, draft: Draft, records: Records, slot: Slot) ->
         return
     refusal = may_format(ward.view, slot.broker, None)
     if refusal is not None:
-        draft.wait(Wait.refused("Format", _thing(ward, slot), refusal))
+        draft.wait(Wait.refused("Format", ward.thing(slot), refusal))
         return
     _take_in(ward, records, slot)
 
@@ -134,12 +134,12 @@ def _say(ward: Ward, draft: Draft, slot: Slot) -> None:
     """What a person is to do about an empty slot."""
     refusal = wrong_disk(slot.broker, slot.name, place_of(ward, slot), seen_in(ward, slot).message)
     if refusal is not None and slot.health.well:
-        draft.wait(Wait.refused(_REPLACE, _thing(ward, slot), refusal))
+        draft.wait(Wait.refused(_REPLACE, ward.thing(slot), refusal))
         return
     draft.wait(
         Wait(
             _REPLACE,
-            _thing(ward, slot),
+            ward.thing(slot),
             "DiskToReplace",
             f"{slot.name} of broker {slot.broker} has failed. Nothing stands on it any more, and the broker runs without it: it is "
             "safe to pull.",
@@ -167,7 +167,3 @@ def _note_on_claims(ward: Ward, draft: Draft) -> None:
                 body={"metadata": {"annotations": changed}},
             )
         )
-
-
-def _thing(ward: Ward, slot: Slot) -> str:
-    return f"KafkaBroker/{objects.name(ward.state.brokers[slot.broker])}/{slot.name}"
