@@ -30,6 +30,7 @@ from spindle.api.common import (
     rule,
     rules,
 )
+from spindle.api.policy import Thresholds
 from spindle.cluster.names import API_VERSION
 
 MOST_DISKS: Final = 64
@@ -37,6 +38,18 @@ MOST_MOVES: Final = 2000
 MOST_RETIRED: Final = 256
 VERDICTS: Final = ("Healthy", "Suspect", "Slow", "Failed", "Missing", "Swapped")
 CONTENTS: Final = ("ours", "blank", "foreign", "unknown")
+RUNGS: Final = (
+    "Fine",
+    "Warned",
+    "Relieving",
+    "Cordoned",
+    "Refusing",
+    "Shedding",
+    "Retention",
+    "DeleteRecords",
+    "Quota",
+    "HardStop",
+)
 MOVE_STATES: Final = ("Queued", "Copying", "Done", "Failed")
 
 _IDENTITY = "identifies the broker and its data and cannot be changed: put the former value back"
@@ -152,6 +165,14 @@ class KafkaBrokerSpec(ApiModel):
         ge=1,
         json_schema_extra=hint("write at least 1 byte per second, or leave the throttle out", format="int64"),
     )
+    thresholds: Thresholds | None = Field(
+        None,
+        description="Fill levels of this broker's disks at which something is done, as the KafkaCluster has them for its pool.",
+    )
+    ballast_bytes: Bytes | None = Field(
+        None,
+        description="Size of the file that the agent keeps on each disk as a last reserve. Left out, none.",
+    )
     retired: list[KafkaId] = Field(
         default_factory=list,
         description="Directory ids of disks that were evacuated and given up. Put back, such a disk is foreign until "
@@ -168,6 +189,22 @@ class KafkaBrokerSpec(ApiModel):
         description="Set by a person: what is wanted of single disks.",
         json_schema_extra=list_map("disk", most=MOST_DISKS),
     )
+
+
+class DiskFill(ApiModel):
+    """How full a disk is, and what is done about that."""
+
+    rung: Annotated[str, Field(json_schema_extra={"enum": list(RUNGS)})] = Field(
+        description="The step that is reached: Fine, Warned, Relieving (replicas are moved away), Cordoned, Refusing (no move "
+        "comes in), Shedding (a replica is given up where enough others are in sync), and where they are turned on Retention, "
+        "DeleteRecords, Quota, HardStop. Each includes those before it."
+    )
+    since: Time | None = Field(None, description="Since when it is that step.")
+    reason: Short | None = Field(
+        None, description="Why, one word in CamelCase: UsedPercent, BytesFree, Forecast, NotReleased, Room."
+    )
+    message: Sentence | None = Field(None, description="Why, as a sentence with the numbers.")
+    used_percent: Count | None = Field(None, description="How much of the disk is used, in whole per cent.")
 
 
 class BrokerDiskStatus(ApiModel):
@@ -192,6 +229,7 @@ class BrokerDiskStatus(ApiModel):
     capacity_bytes: Bytes | None = Field(None, description="Size of the file system in bytes.")
     used_bytes: Bytes | None = Field(None, description="Bytes of it in use.")
     replicas: Count | None = Field(None, description="How many replicas are on it.")
+    fill: DiskFill | None = Field(None, description="How full it is, and what is done about that.")
 
 
 class ObservedDisk(ApiModel):
@@ -221,6 +259,9 @@ class ObservedDisk(ApiModel):
     )
     latency_ms: Count | None = Field(
         None, description="What a request to the device takes on average, in milliseconds, in coarse steps."
+    )
+    ballast_bytes: Bytes | None = Field(
+        None, description="Size of the ballast that stands on it; 0 while it is given up."
     )
 
 

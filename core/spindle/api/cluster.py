@@ -20,7 +20,17 @@ from spindle.api.common import (
     rule,
     rules,
 )
-from spindle.api.policy import DiskPolicy, Metrics, Racks, Rebalance, Rolling, Scheduling, Thresholds
+from spindle.api.policy import (
+    DiskPolicy,
+    FreeThresholds,
+    LastResorts,
+    Metrics,
+    Racks,
+    Rebalance,
+    Rolling,
+    Scheduling,
+    Thresholds,
+)
 from spindle.api.pools import BrokerPool, Config, Controllers, PoolDisks, Storage
 from spindle.cluster.names import API_VERSION
 
@@ -29,9 +39,11 @@ __all__ = [
     "Controllers",
     "DiskPolicy",
     "DiskTally",
+    "FreeThresholds",
     "KafkaCluster",
     "KafkaClusterSpec",
     "KafkaClusterStatus",
+    "LastResorts",
     "PoolDisks",
     "RackStatus",
     "Racks",

@@ -133,6 +133,22 @@ Size = Annotated[
 ]
 
 
+# Bytes to keep free or set aside. Text only, for the same reasons.
+Amount = Annotated[
+    str,
+    Field(
+        json_schema_extra=rules(
+            rule(
+                "isQuantity(self) && quantity(self).compareTo(quantity('1Mi')) >= 0",
+                "an amount of bytes is a Kubernetes quantity of at least 1Mi: a number and a unit, for example 50Gi",
+            ),
+            maxLength=32,
+            **{BOUNDS: "at least 1Mi"},
+        )
+    ),
+]
+
+
 def _amount(test: str, message: str) -> Any:
     """An amount of CPU or memory: a bare number is usual there (cpu: 2), so it is either number or text.
 

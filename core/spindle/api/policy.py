@@ -1,10 +1,12 @@
 """How a cluster is run: where its pods go, how its disks are watched, when replicas move, how brokers restart."""
 
+from itertools import pairwise
 from typing import Annotated, Literal
 
 from pydantic import ConfigDict, Field
 
 from spindle.api.common import (
+    Amount,
     ApiModel,
     Name,
     Short,
@@ -75,8 +77,39 @@ class Scheduling(ApiModel):
 _PERCENT = "thresholds are percentages of the disk between 1 and 99: write for example 85"
 
 
+def _less(one: str, other: str) -> dict[str, str]:
+    """A rule that of two amounts the one has to be less than the other, where both are given and are amounts."""
+    return rule(
+        f"!has(self.{one}) || !has(self.{other}) || !isQuantity(self.{one}) || !isQuantity(self.{other}) || "
+        f"quantity(self.{one}).isLessThan(quantity(self.{other}))",
+        f"the later a step comes, the less is free: {one} must be less than {other}",
+        field=f".{one}",
+    )
+
+
+class FreeThresholds(ApiModel):
+    """Bytes free on a disk below which something is done. What is left out is judged by per cent alone."""
+
+    model_config = ConfigDict(
+        json_schema_extra=rules(
+            *(
+                _less(later, sooner)
+                for sooner, later in pairwise(("warn", "move", "cordon", "refuse", "hardStop"))
+            )
+        )
+    )
+
+    warn: Amount | None = Field(None, description="Warn when less is free, a quantity: 300Gi.")
+    move: Amount | None = Field(None, description="Move replicas away when less is free.")
+    cordon: Amount | None = Field(None, description="Cordon the disk when less is free.")
+    refuse: Amount | None = Field(None, description="Refuse moves that would leave less free.")
+    hard_stop: Amount | None = Field(
+        None, description="The last step, where it is turned on, when less is free."
+    )
+
+
 class Thresholds(ApiModel):
-    """Fill levels of a disk, in per cent, at which something is done."""
+    """Fill levels of a disk at which something is done: in per cent, and as bytes free. The stricter one counts."""
 
     model_config = ConfigDict(
         json_schema_extra=rules(
@@ -133,6 +166,35 @@ class Thresholds(ApiModel):
             "percentage points: write for example 5"
         ),
     )
+    free: FreeThresholds = Field(
+        default_factory=FreeThresholds,
+        description="The same steps by bytes free. Whichever is reached first counts.",
+    )
+
+
+class LastResorts(ApiModel):
+    """Steps against a full disk that touch users' data or their clients; each has to be turned on."""
+
+    retention: bool = Field(
+        False,
+        description="Halve the retention of the topics that fill the disk, by time and by size, for as long as it is that full. "
+        "Older records are lost.",
+    )
+    delete_records: bool = Field(
+        False,
+        description="Delete the oldest records of the partitions on the disk, until it is below its threshold. "
+        "They are lost. Topics that are only compacted are left alone.",
+    )
+    quota: bool = Field(
+        False,
+        description="Slow down producers that have no quota of their own, on all brokers that lead a partition on the disk, for as "
+        "long as it is that full.",
+    )
+    hard_stop: bool = Field(
+        False,
+        description="Stop producers of the topics that have a replica on the disk: they get MESSAGE_TOO_LARGE until there is "
+        "room again. The broker keeps its disk.",
+    )
 
 
 class DiskPolicy(ApiModel):
@@ -151,7 +213,16 @@ class DiskPolicy(ApiModel):
 
     thresholds: Thresholds = Field(
         default_factory=Thresholds,
-        description="Fill levels at which something is done. In this version only refuse is acted on.",
+        description="Fill levels at which something is done.",
+    )
+    last_resorts: LastResorts = Field(
+        default_factory=LastResorts,
+        description="What may be done about a disk that fills though all else was tried. All of it is off by default.",
+    )
+    ballast: Amount | None = Field(
+        None,
+        description="Size of a file on each disk, beside the log dir, that takes up room until the disk has less than that left: "
+        "then it is deleted, a last reserve. It is made again when four times as much is free. Left out, none.",
     )
     probe_interval_seconds: int = Field(
         2,

@@ -17,6 +17,7 @@ from spindle.api.common import (
     rules,
 )
 from spindle.api.config_rules import config_rules
+from spindle.api.policy import Thresholds
 
 MAX_DISKS = 64
 
@@ -187,6 +188,11 @@ class PoolDisks(ApiModel):
     storage_class: Name | None = Field(
         None,
         description="StorageClass of the volumes. Left out, the cluster's default one. It cannot be changed later.",
+    )
+    thresholds: Thresholds | None = Field(
+        None,
+        description="Fill levels at which something is done about this pool's disks. Given, they stand in for those of the "
+        "cluster (spec.disks.thresholds) as a whole.",
     )
 
 
