@@ -90,6 +90,7 @@ def test_the_journal_is_written_first_then_agents_are_told_then_kafka(world: Wor
         1: {
             "moves": [{"topic": "t", "partition": 1, "fromDir": D1, "toDir": D0}],
             "throttleBytesPerSecond": 50_000_000,
+            "throttleBytesPerSecondMin": 1_000_000,
         }
     }
 
@@ -114,7 +115,9 @@ def test_moves_that_are_done_are_taken_back_from_the_agent(world: World) -> None
         _, records = step(state_of(world))
     finally:
         del broker["spec"]["moves"]
-    assert records.fields == {1: {"moves": [], "throttleBytesPerSecond": None}}
+    assert records.fields == {
+        1: {"moves": [], "throttleBytesPerSecond": None, "throttleBytesPerSecondMin": None}
+    }
 
 
 def test_what_must_not_begin_waits_and_what_was_given_up_or_has_landed_is_told(world: World) -> None:

@@ -51,6 +51,7 @@ RUNGS: Final = (
     "HardStop",
 )
 MOVE_STATES: Final = ("Queued", "Copying", "Done", "Failed")
+PRESSURES: Final = ("Calm", "Busy", "Strained")
 
 _IDENTITY = "identifies the broker and its data and cannot be changed: put the former value back"
 
@@ -78,6 +79,10 @@ class BrokerDisk(ApiModel):
         description="Active: the disk is a log dir. Placeholder: the disk is dead, and a file stands in its place so "
         "that the broker can run with the others. Absent: nothing stands on the disk any more, and the broker runs "
         "without it.",
+    )
+    added: bool | None = Field(
+        None,
+        description="The disk was added to a broker that ran before, and nothing was ever on it. Gone once Kafka uses it.",
     )
 
 
@@ -164,6 +169,13 @@ class KafkaBrokerSpec(ApiModel):
         "limit.",
         ge=1,
         json_schema_extra=hint("write at least 1 byte per second, or leave the throttle out", format="int64"),
+    )
+    throttle_bytes_per_second_min: int | None = Field(
+        None,
+        description="Bytes per second below which the agent does not throttle them, however slow the disks become. Left out, it "
+        "keeps to throttleBytesPerSecond.",
+        ge=1,
+        json_schema_extra=hint("write at least 1 byte per second, or leave it out", format="int64"),
     )
     thresholds: Thresholds | None = Field(
         None,
@@ -277,6 +289,12 @@ class ObservedMove(ApiModel):
     )
     bytes: Bytes | None = Field(None, description="Size of the replica in bytes.")
     copied: Bytes | None = Field(None, description="Bytes that were copied so far.")
+    bytes_per_second: Bytes | None = Field(
+        None, description="How fast it is copied, on average of the last half minute."
+    )
+    eta: Time | None = Field(
+        None, description="When it ends if it goes on so; left out while it comes no nearer to its end."
+    )
     lag_offsets: Count | None = Field(None, description="Offsets that the copy is behind the original.")
     message: Sentence | None = Field(None, description="Why it failed or waits, as a sentence.")
 
@@ -291,6 +309,11 @@ class ObservedThrottle(ApiModel):
         default_factory=list,
         description="What the agent has set it to, the latest last. Put back where it is still one of these.",
         json_schema_extra=atomic(most=4),
+    )
+    pressure: Annotated[str, Field(json_schema_extra={"enum": list(PRESSURES)})] | None = Field(
+        None,
+        description="What the disks that are copied from and to feel: Calm (the rate rises to throttleBytesPerSecond), Busy (it "
+        "stays), Strained (it falls to throttleBytesPerSecondMin).",
     )
 
 

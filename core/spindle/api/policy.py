@@ -272,6 +272,17 @@ class DiskPolicy(ApiModel):
             format="int64",
         ),
     )
+    move_bytes_per_second_min: int = Field(
+        1_000_000,
+        description="Least bytes per second for such moves: however slow the disks become by them, and whoever falls behind, "
+        "they are not throttled below this. In between, the rate follows what the disks feel. Where this is not less than "
+        "moveBytesPerSecond, the rate is fixed at that.",
+        ge=1024,
+        json_schema_extra=hint(
+            "moveBytesPerSecondMin is a number of bytes, at least 1024: write for example 1000000",
+            format="int64",
+        ),
+    )
     shared_filesystem: bool = Field(
         False,
         description="Accept several disks of a broker on one file system. For trying things out: such disks fill and "

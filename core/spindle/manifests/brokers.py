@@ -17,6 +17,7 @@ def kafka_broker(
     rack: str | None = None,
     moves: Sequence[Mapping[str, Any]] = (),
     throttle: int | None = None,
+    throttle_min: int | None = None,
     retired: Sequence[str] = (),
 ) -> dict[str, Any]:
     """A KafkaBroker with the fields that the operator owns; ``stopped`` and ``wishes`` are a person's.
@@ -31,7 +32,7 @@ def kafka_broker(
         node: Kubernetes node that its volumes are on, once known.
         rack: its rack, None for none.
         moves: entries of ``spec.moves``, in order.
-        throttle: bytes per second that these may copy together.
+        throttle, throttle_min: bytes per second that these may copy together: at most, and even if the disks suffer.
         retired: directory ids of disks that were given up, the latest last.
     """
     name = cluster["metadata"]["name"]
@@ -40,6 +41,7 @@ def kafka_broker(
         "rack": rack,
         "moves": [dict(move) for move in moves] or None,
         "throttleBytesPerSecond": throttle,
+        "throttleBytesPerSecondMin": throttle_min,
         "retired": list(retired) or None,
     }
     return {

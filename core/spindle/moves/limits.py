@@ -17,6 +17,8 @@ class Limits:
         queued_per_broker: moves between dirs that one broker's agent is told of at a time (``spec.moves``).
         bytes_per_second: replication throttle of each broker, for what it sends and for what it takes; None for none. Also what
             the agent may copy between a broker's dirs.
+        least_bytes_per_second: what the throttles do not fall below, however much the disks suffer; nothing if it is not less than
+            ``bytes_per_second``.
         refuse: fill of a dir, as a share of its capacity, above which nothing may come in (rule 4).
     """
 
@@ -26,4 +28,5 @@ class Limits:
     moves_in_all: int = 2000
     queued_per_broker: int = 200
     bytes_per_second: int | None = 50_000_000
+    least_bytes_per_second: int = 1_000_000
     refuse: float = 0.90

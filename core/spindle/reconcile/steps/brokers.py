@@ -28,6 +28,7 @@ _OWNED = {
     "rack": "rack",
     "moves": "moves",
     "throttleBytesPerSecond": "throttle",
+    "throttleBytesPerSecondMin": "throttle_min",
     "retired": "retired",
 }
 
@@ -39,10 +40,14 @@ class Records:
     Attributes:
         fields: broker id → operator-owned fields of its spec, by their names there; an empty one is taken away.
         disks: (broker id, disk) → fields of that disk.
+        fresh: broker id → entries of disks that it gets.
+        dropped: (broker id, disk) of those that it no longer has.
     """
 
     fields: dict[int, dict[str, Any]] = field(default_factory=dict)
     disks: dict[tuple[int, str], dict[str, Any]] = field(default_factory=dict)
+    fresh: dict[int, list[dict[str, Any]]] = field(default_factory=dict)
+    dropped: set[tuple[int, str]] = field(default_factory=set)
 
     def note(self, broker_id: int, **fields: Any) -> None:
         """Set fields of a broker's spec."""
@@ -52,12 +57,27 @@ class Records:
         """Set fields of one disk."""
         self.disks.setdefault((broker_id, disk), {}).update(fields)
 
+    def add_disk(self, broker_id: int, entry: dict[str, Any]) -> None:
+        """Give a broker one more disk."""
+        self.fresh.setdefault(broker_id, []).append(entry)
+
+    def drop_disk(self, broker_id: int, disk: str) -> None:
+        """Take a disk off a broker's record."""
+        self.dropped.add((broker_id, disk))
+
+    def _disks(self, broker_id: int, broker: Object) -> list[dict[str, Any]]:
+        kept = [disk for disk in disks_of(broker) if (broker_id, disk["name"]) not in self.dropped]
+        return [
+            *(disk | self.disks.get((broker_id, disk["name"]), {}) for disk in kept),
+            *self.fresh.get(broker_id, ()),
+        ]
+
     def write(self, state: State, draft: Draft) -> None:
         """Apply what differs from what is recorded."""
         for broker_id, broker in state.brokers.items():
             spec = broker["spec"]
             fresh = {key: spec[key] for key in _OWNED if spec.get(key)} | self.fields.get(broker_id, {})
-            disks = [disk | self.disks.get((broker_id, disk["name"]), {}) for disk in disks_of(broker)]
+            disks = self._disks(broker_id, broker)
             arguments = {_OWNED[key]: value for key, value in fresh.items() if value}
             wanted = kafka_broker(state.cluster, broker_id, spec["pool"], disks, **arguments)
             changed = any((spec.get(key) or None) != (value or None) for key, value in fresh.items())
@@ -83,7 +103,6 @@ def settle_brokers(state: State, draft: Draft, records: Records) -> None:
     for pool in state.spec.broker_pools:
         mine = [i for i, broker in state.brokers.items() if broker["spec"].get("pool") == pool.name]
         _too_many(draft, pool, mine)
-        _other_disks(state, draft, pool, mine)
         missing = max(0, pool.replicas - len(mine))
         returning = _returning(state, pool.name)[:missing]
         for broker_id in returning:
@@ -127,11 +146,11 @@ def _placed(state: State, broker: Object) -> Placed:
     node_id = int(broker["spec"]["id"])
     return Placed(
         zone=broker["spec"].get("rack"),
-        node=state.node_of(node_id) or _node_of_volumes(state, broker) or broker["spec"].get("node"),
+        node=state.node_of(node_id) or node_of_volumes(state, broker) or broker["spec"].get("node"),
     )
 
 
-def _node_of_volumes(state: State, broker: Object) -> str | None:
+def node_of_volumes(state: State, broker: Object) -> str | None:
     """The one node that a broker's local volumes are pinned to."""
     for disk in disks_of(broker):
         node = node_of_volume(state, state.volume(state.claims.get(disk["claim"])))
@@ -162,7 +181,7 @@ def _pinned_to(volume: Object) -> str | None:
 def _where_they_are(state: State, records: Records) -> None:
     """Write down node and volumes once they are bound."""
     for broker_id, broker in state.brokers.items():
-        node = state.node_of(broker_id) or _node_of_volumes(state, broker)
+        node = state.node_of(broker_id) or node_of_volumes(state, broker)
         if node:
             records.note(broker_id, node=node)
         for disk in disks_of(broker):
@@ -193,7 +212,7 @@ def _place_new(
     for refusal in found.problems:
         draft.wait(Wait.refused(_ACTION, f"KafkaCluster/{state.name}", refusal))
     for broker_id, zone in found.assignments.items():
-        disks = [_new_disk(state, broker_id, names.disk_name(index)) for index in range(pool.disks.count)]
+        disks = [new_disk(state, broker_id, names.disk_name(index)) for index in range(pool.disks.count)]
         zone_text = f"zone {zone}" if zone else "no zone"
         draft.do(
             Create(
@@ -234,7 +253,8 @@ def _claimed_by(claim: Object) -> int | None:
     return int(text) if text.isdecimal() else None
 
 
-def _new_disk(state: State, broker_id: int, disk: str) -> dict[str, Any]:
+def new_disk(state: State, broker_id: int, disk: str) -> dict[str, Any]:
+    """The entry of a disk that Kafka has never had."""
     return {
         "name": disk,
         "claim": names.claim_name(state.name, broker_id, disk),
@@ -276,7 +296,7 @@ def _adopt(state: State, draft: Draft, broker_id: int, pool: BrokerPool, existin
         disks.append(disk)
         rack = rack or objects.annotation(claim, names.ANN_RACK)
     record = kafka_broker(state.cluster, broker_id, pool.name, disks, rack=rack)
-    node = _node_of_volumes(state, record)
+    node = node_of_volumes(state, record)
     existing[broker_id] = Placed(rack, node)
     draft.do(
         Create(
@@ -297,22 +317,6 @@ def _too_many(draft: Draft, pool: BrokerPool, mine: list[int]) -> None:
                 f"Pool {pool.name} asks for {counted(pool.replicas, 'broker')} and has {len(mine)} "
                 f"({some([str(i) for i in mine])}). This version of Spindle takes no broker away.",
                 f"Set replicas of pool {pool.name} back to {len(mine)}.",
-            )
-        )
-
-
-def _other_disks(state: State, draft: Draft, pool: BrokerPool, mine: list[int]) -> None:
-    having = {len(disks_of(state.brokers[i])) for i in mine}
-    if having - {pool.disks.count}:
-        draft.wait(
-            Wait(
-                "ChangeDisks",
-                f"Pool/{pool.name}",
-                "DiskCountNotSupported",
-                f"Pool {pool.name} asks for {counted(pool.disks.count, 'disk')} for each broker; brokers "
-                f"{some([str(i) for i in mine])} were made with {some([str(n) for n in sorted(having)])}. "
-                "This version of Spindle adds or takes away no disk of a broker that exists.",
-                f"Set disks.count of pool {pool.name} back to {max(having)}.",
             )
         )
 

@@ -127,7 +127,13 @@ def _take_back_agents_moves(brokers: Iterable[Object]) -> list[Action]:
             kind="KafkaBroker",
             name=objects.name(broker),
             uid=objects.uid(broker),
-            body={"spec": {"moves": None, "throttleBytesPerSecond": None}},
+            body={
+                "spec": {
+                    "moves": None,
+                    "throttleBytesPerSecond": None,
+                    "throttleBytesPerSecondMin": None,
+                }
+            },
         )
         for broker in brokers
         if broker["spec"].get("moves") and not objects.deleting(broker)

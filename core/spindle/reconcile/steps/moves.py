@@ -86,6 +86,7 @@ def settle_moves(state: State, draft: Draft, records: Records, journal: Journal,
                 broker_id,
                 moves=[_entry(move) for move in moves],
                 throttleBytesPerSecond=limits.bytes_per_second if moves else None,
+                throttleBytesPerSecondMin=limits.least_bytes_per_second if moves else None,
             )
     _tell(state, draft, outcome)
     return outcome
@@ -99,7 +100,11 @@ def carry_out(draft: Draft, outcome: Outcome) -> None:
 def limits_of(state: State) -> Limits:
     """Budgets, as far as the KafkaCluster says them."""
     disks = state.spec.disks
-    return Limits(bytes_per_second=disks.move_bytes_per_second, refuse=disks.thresholds.refuse / 100)
+    return Limits(
+        bytes_per_second=disks.move_bytes_per_second,
+        least_bytes_per_second=disks.move_bytes_per_second_min,
+        refuse=disks.thresholds.refuse / 100,
+    )
 
 
 def _entry(move: Move) -> dict[str, Any]:
