@@ -11,6 +11,7 @@ from spindle.disks.classify import Judged
 from spindle.disks.facts import Expected, Found
 from spindle.disks.findings import Tuning
 from spindle.disks.signals import DiskVerdict, Latency, Probe, Signals
+from spindle.moves import steer
 from spindle_agent.probing.messages import Began, Glanced, Looked, Probed, Report, Watch
 
 _SILENT: Final = 4.0  # seconds without a sign of life after which looking counts as pending
@@ -130,6 +131,16 @@ class Disk:
         waits = now - self._began if self._began is not None else 0.0
         heard = self.glanced.at if self.glanced is not None else self._started
         return max(waits, now - heard if now - heard > _SILENT else 0.0)
+
+    def pressure(self, latency: Latency, now: float) -> steer.Pressure:
+        """What the disk feels: the device as a whole, and the write of the latest probe, which every producer's has to wait like."""
+        probed = self.probed.seconds if self.probed is not None and not self.probed.skipped else 0.0
+        odd = self.judged is not None and self.judged.verdict not in (
+            DiskVerdict.HEALTHY,
+            DiskVerdict.SUSPECT,
+        )
+        probe_ms = 1000 * max(probed, self.pending(now))
+        return steer.pressure(latency.own_ms, probe_ms=probe_ms, far=latency.far or odd)
 
     def entry(self, latency: Latency) -> dict[str, Any] | None:
         """The disk in ``status.observed.disks``; None before the first verdict."""

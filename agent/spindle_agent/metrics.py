@@ -11,7 +11,7 @@ from prometheus_client.registry import Collector
 from spindle.disks.signals import DiskVerdict
 from spindle_agent.disk import Disk
 from spindle_agent.heartbeat import Heartbeat
-from spindle_agent.moves.decide import State
+from spindle_agent.moves.progress import State
 from spindle_agent.node import Node
 from spindle_agent.probing.pool import Key
 from spindle_agent.publish import Publisher
@@ -101,6 +101,12 @@ class NodeState(Collector):
         copied = GaugeMetricFamily(
             "spindle_agent_moves_copied_bytes", "Bytes that the moves under way have copied.", labels=labels
         )
+        rate = GaugeMetricFamily(
+            "spindle_agent_moves_bytes_per_second", "What they copy in a second, lately.", labels=labels
+        )
+        throttle = GaugeMetricFamily(
+            "spindle_agent_moves_throttle_bytes_per_second", "What they may copy in a second.", labels=labels
+        )
         answers = GaugeMetricFamily(
             "spindle_agent_broker_answers", "1 while the broker tells of its log dirs.", labels=labels
         )
@@ -110,8 +116,11 @@ class NodeState(Collector):
             for state in State:
                 moves.add_metric([*name, state.value], sum(each.state is state for each in known))
             copied.add_metric(name, sum(each.copied or 0 for each in known if each.state is State.COPYING))
+            rate.add_metric(name, sum(each.rate or 0 for each in known if each.state is State.COPYING))
+            if keeper.mover.busy and keeper.mover.throttle is not None:
+                throttle.add_metric(name, keeper.mover.throttle)
             answers.add_metric(name, float(keeper.answered(now)))
-        return moves, copied, answers
+        return moves, copied, rate, throttle, answers
 
     def _agent(self, now: float) -> Iterable[Metric]:
         writes = CounterMetricFamily("spindle_agent_status_writes", "Times that a status was written.")

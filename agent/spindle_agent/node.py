@@ -9,6 +9,7 @@ from typing import Any, Final
 from spindle.cluster import names
 from spindle.disks.findings import Tuning
 from spindle.disks.signals import DiskVerdict, Latency, compare
+from spindle.moves.steer import Pressure
 from spindle_agent.broker.credentials import Credentials
 from spindle_agent.broker.keeper import Keeper
 from spindle_agent.disk import Disk, Slot
@@ -79,7 +80,14 @@ class Node:
 
     def _keep(self, name: Name, observed: Json) -> tuple[Keeper, "asyncio.Task[None]"]:
         mover = Mover("/".join(name), observed, lambda: self._publisher.written(name))
-        keeper = Keeper(name, self._options, self._credentials, mover, lambda: self._kafka_said(name))
+        keeper = Keeper(
+            name,
+            self._options,
+            self._credentials,
+            mover,
+            lambda: self._kafka_said(name),
+            lambda: self._felt(name),
+        )
         return keeper, self._tasks.start(keeper.run(), f"broker {name[1]}")
 
     def _set_disks(self, now: float) -> None:
@@ -209,6 +217,13 @@ class Node:
         """All brokers."""
         for name, (keeper, _) in self._keepers.items():
             yield name, keeper
+
+    def _felt(self, name: Name) -> dict[str, Pressure]:
+        """What each disk of a broker feels, by the path of its log dir: goes by what writes to it take just now."""
+        now = time.monotonic()
+        return {
+            disk.slot.log_dir: disk.pressure(self.latency_of(disk), now) for _, disk in self._disks_of(name)
+        }
 
     def _disks_of(self, name: Name) -> list[tuple[Key, Disk]]:
         return [(key, disk) for key, disk in self.disks.items() if key[:2] == name]

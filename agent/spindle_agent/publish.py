@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
+from spindle.moves.steer import Pressure, pressure
 from spindle_agent.backoff import Backoff
 from spindle_agent.kube import ApiError, Kube
 from spindle_agent.tasks import Tasks
@@ -16,7 +17,7 @@ Name = tuple[str, str]
 Observed = dict[str, Any]
 
 _FIGURES: Final = ("capacityBytes", "usedBytes", "latencyMs")
-_PROGRESS: Final = ("bytes", "copied", "lagOffsets")
+_PROGRESS: Final = ("bytes", "copied", "lagOffsets", "bytesPerSecond", "eta")
 FIGURES_EVERY: Final = 60.0
 PROGRESS_EVERY: Final = 5.0
 
@@ -28,6 +29,11 @@ def gist(observed: Mapping[str, Any]) -> Observed:
         "disks": [_without(disk, _FIGURES) for disk in observed.get("disks") or ()],
         "moves": [_without(move, _PROGRESS) for move in observed.get("moves") or ()],
     }
+
+
+def felt(observed: Mapping[str, Any]) -> list[Pressure]:
+    """What the disks feel, as far as the figures tell: the operator steers throttles by it, and a minute would be late."""
+    return [pressure(disk.get("latencyMs")) for disk in observed.get("disks") or ()]
 
 
 def _without(entry: Mapping[str, Any], fields: tuple[str, ...]) -> Observed:
@@ -78,7 +84,8 @@ class Writer:
             return None
         if written is None or gist(wanted) != gist(written):
             return 0.0
-        every = PROGRESS_EVERY if wanted.get("moves") != written.get("moves") else FIGURES_EVERY
+        soon = wanted.get("moves") != written.get("moves") or felt(wanted) != felt(written)
+        every = PROGRESS_EVERY if soon else FIGURES_EVERY
         return max(0.0, self._written_at + every - now)
 
     async def run(self) -> None:

@@ -6,8 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spindle_agent.broker.link import Copy, LogDir
-from spindle_agent.moves import decide
-from spindle_agent.moves.decide import AT_ONCE, Move, Progress
+from spindle_agent.moves import decide, progress
+from spindle_agent.moves.decide import AT_ONCE
+from spindle_agent.moves.progress import Move, Progress, State
 
 DIRS = ("/a", "/b", "/c")
 SIZE = 3
@@ -72,7 +73,7 @@ class World:
             assert move.partition not in self.broker.copies, "one copy of a replica"
             self.broker.copies[move.partition] = Growing(move.to_dir)
             if not lost_answer:
-                self.known[move] = decide.begun(self.known[move], self.now)
+                self.known[move] = progress.begun(self.known[move], self.now)
         assert not made.begin or len(self.broker.copies) <= AT_ONCE
 
     def want(self, moves: tuple[Move, ...]) -> None:
@@ -82,8 +83,18 @@ class World:
 
     def restart(self) -> None:
         """Another agent, which knows what the status says."""
-        observed = {"moves": decide.entries(self.wanted, self.known)}
-        self.known = decide.remembered(observed, self.now)
+        observed = {"moves": progress.entries(self.wanted, self.known)}
+        self.known = progress.remembered(observed, self.now)
+
+    def ask_again(self) -> None:
+        """What failed is taken back, and asked for anew once the agent has forgotten it."""
+        failed = [move for move, made in self.known.items() if made.state is State.FAILED]
+        if failed:
+            wanted = self.wanted
+            self.wanted = tuple(move for move in wanted if move not in failed)
+            self.round()
+            self.round()
+            self.wanted = wanted
 
     def stranger(self, partition: int, path: str) -> None:
         """Somebody has a replica moved by hand."""
@@ -129,6 +140,7 @@ def test_moves_end_few_at_once_and_touch_nothing_else(happenings: list[tuple[str
         world.now += 100
         world.round()
         world.broker.grow()
+        world.ask_again()
     assert all(world.broker.home[move.partition] == move.to_dir for move in world.wanted)
     assert world.broker.copies == {}
-    assert not decide.under_way(world.known)
+    assert not progress.under_way(world.known)

@@ -4,9 +4,13 @@ from dataclasses import replace
 
 import pytest
 
+from spindle.moves.steer import PERIOD, Bounds, Pressure
 from spindle_agent.broker.link import Copy, LogDir
-from spindle_agent.moves import decide, throttle
-from spindle_agent.moves.decide import AT_ONCE, ATTEMPTS, GIVE_UP, REST, Move, Progress, State
+from spindle_agent.moves import decide, progress, throttle
+from spindle_agent.moves.decide import AT_ONCE
+from spindle_agent.moves.mover import Orders, orders
+from spindle_agent.moves.pace import Pace
+from spindle_agent.moves.progress import ATTEMPTS, GIVE_UP, Move, Progress, State
 from spindle_agent.moves.throttle import Record, Step
 
 A, B, C = "/d/a/log", "/d/b/log", "/d/c/log"
@@ -55,14 +59,14 @@ def test_copies_of_anybody_count_as_running() -> None:
 
 
 def test_a_copy_that_another_agent_began_is_found_again() -> None:
-    before = decide.remembered(
+    before = progress.remembered(
         {"moves": [{"topic": "t", "partition": 0, "fromDir": A, "toDir": B, "state": "Queued"}]}, 0
     )
 
     made = decide.decide([FIRST], before, dirs(at_a=(0,), copies={0: Copy(40, 6)}), 1)
 
-    (progress,) = made.progress.values()
-    assert (progress.state, progress.size, progress.copied, progress.lag) == (State.COPYING, 100, 40, 6)
+    (found,) = made.progress.values()
+    assert (found.state, found.size, found.copied, found.lag) == (State.COPYING, 100, 40, 6)
     assert made.begin == ()
 
 
@@ -115,9 +119,10 @@ def test_a_copy_without_progress_is_given_up_with_a_reason() -> None:
     assert states(made) == ["Failed"]
     assert made.cancel == {("t", 0): A}
     assert "40 of 100 bytes" in made.progress[FIRST].message
-    assert decide.decide([FIRST], made.progress, dirs(at_a=(0,)), GIVE_UP + 1).begin == ()
-    later = decide.decide([FIRST], made.progress, dirs(at_a=(0,)), GIVE_UP + REST)
-    assert later.begin == (FIRST,), "it is still wanted"
+    later = decide.decide([FIRST], made.progress, dirs(at_a=(0,)), 10 * GIVE_UP)
+    assert later.begin == (), "whoever wants it says when it is tried again"
+    assert decide.decide([], later.progress, dirs(at_a=(0,)), 10 * GIVE_UP).progress == {}
+    assert decide.decide([FIRST], {}, dirs(at_a=(0,)), 10 * GIVE_UP).begin == (FIRST,)
 
 
 def test_a_copy_that_comes_nearer_is_not_given_up() -> None:
@@ -130,15 +135,15 @@ def test_a_copy_that_comes_nearer_is_not_given_up() -> None:
 
 
 def test_refusals_are_tried_again_a_few_times() -> None:
-    progress, now = Progress(), 0.0
+    made, now = Progress(), 0.0
     for _ in range(ATTEMPTS - 1):
-        progress = decide.refused(progress, "LogDirNotFound", now)
-        assert progress.state is State.QUEUED
-        assert decide.decide([FIRST], {FIRST: progress}, dirs(at_a=(0,)), now).begin == ()
-        now = progress.not_before
-        assert decide.decide([FIRST], {FIRST: progress}, dirs(at_a=(0,)), now).begin == (FIRST,)
+        made = progress.refused(made, "LogDirNotFound", now)
+        assert made.state is State.QUEUED
+        assert decide.decide([FIRST], {FIRST: made}, dirs(at_a=(0,)), now).begin == ()
+        now = made.not_before
+        assert decide.decide([FIRST], {FIRST: made}, dirs(at_a=(0,)), now).begin == (FIRST,)
 
-    assert decide.refused(progress, "LogDirNotFound", now).state is State.FAILED
+    assert progress.refused(made, "LogDirNotFound", now).state is State.FAILED
 
 
 def test_a_dir_that_the_broker_does_not_have_fails_at_once() -> None:
@@ -163,11 +168,154 @@ def test_a_copy_that_vanished_is_begun_again_after_a_pause() -> None:
 
 def test_what_the_status_says_is_read_back() -> None:
     known = {
-        FIRST: Progress(state=State.COPYING, size=100, copied=40, lag=3, grown_at=7),
-        SECOND: Progress(state=State.FAILED, message="why", grown_at=7, not_before=7 + REST),
+        FIRST: Progress(state=State.COPYING, size=100, copied=40, lag=3, nearer_at=7),
+        SECOND: Progress(state=State.FAILED, message="why", nearer_at=7),
     }
 
-    assert decide.remembered({"moves": decide.entries([FIRST, SECOND], known)}, 7) == known
+    assert progress.remembered({"moves": progress.entries([FIRST, SECOND], known)}, 7) == known
+
+
+def sized(
+    at_a: dict[int, int], *, used: tuple[int, int, int] = (0, 0, 0), copies: dict[int, Copy] | None = None
+) -> list[LogDir]:
+    """Three dirs of 1000 bytes with so much in use; partitions of ``t`` on a by size, copies of some to b."""
+    homes = [{("t", index): size for index, size in at_a.items()}, {}, {}]
+    futures = [{}, {("t", index): copy for index, copy in (copies or {}).items()}, {}]
+    return [
+        LogDir(path, 0, home, future, 1000, 1000 - filled)
+        for path, home, future, filled in zip((A, B, C), homes, futures, used, strict=True)
+    ]
+
+
+def test_what_frees_the_fullest_dir_comes_first() -> None:
+    from_b = Move("u", 0, B, A)
+    board = [
+        LogDir(A, 0, {("t", 0): 10, ("t", 1): 10}, {}, 1000, 300),
+        LogDir(B, 0, {("u", 0): 10}, {}, 1000, 295),
+        LogDir(C, 0, {}, {}, 1000, 900),
+    ]
+    first, second = (replace(move, to_dir=C) for move in (FIRST, SECOND))
+    from_b = replace(from_b, to_dir=C)
+
+    assert decide.decide([first, second, from_b], {}, board, 0).begin == (from_b, first)
+    level = [board[0], replace(board[1], usable_bytes=300), board[2]]
+    assert decide.decide([first, second, from_b], {}, level, 0).begin == (first, from_b), (
+        "what leaves it counts"
+    )
+
+
+def test_nothing_begins_that_would_overfill_its_dir_with_all_that_is_on_its_way() -> None:
+    board = sized({0: 300, 1: 300, 2: 200}, used=(800, 300, 0), copies={2: Copy(50, 9)})
+
+    made = decide.decide([FIRST, SECOND, THIRD], {}, board, 0)
+    assert made.begin == (FIRST,), "150 are still to come, and 300 more fit"
+    tight = decide.decide([FIRST, SECOND, THIRD], {}, board, 0, lambda _: 700)
+    assert tight.begin == ()
+    assert states(tight) == ["Queued", "Queued", "Copying"]
+    assert f"{B} would hold 750 bytes of 1000" in tight.progress[FIRST].message
+    after = decide.decide([FIRST, SECOND], tight.progress, sized({0: 300, 1: 300}), 1)
+    assert after.progress[SECOND].message == ""
+
+
+def test_a_copy_whose_dir_fills_is_given_up_before_the_dir_is_full() -> None:
+    known = {FIRST: Progress(state=State.COPYING)}
+    near = decide.decide([FIRST], known, sized({0: 300}, used=(300, 900, 0), copies={0: Copy(260, 9)}), 0)
+    made = decide.decide([FIRST], known, sized({0: 300}, used=(300, 930, 0), copies={0: Copy(260, 9)}), 0)
+
+    assert states(near) == ["Copying"]
+    assert states(made) == ["Failed"]
+    assert made.cancel == {("t", 0): A}
+    assert (
+        made.progress[FIRST].message
+        == f"Given up: {B} fills; 40 bytes are still to come, 70 of 1000 are free."
+    )
+
+
+def test_a_copy_that_grows_no_faster_than_its_log_is_given_up() -> None:
+    known: dict[Move, Progress] = {}
+    for second in range(0, int(GIVE_UP) + 60, 30):
+        board = sized({0: 100 + second}, copies={0: Copy(50 + second, 9)})
+        known = dict(decide.decide([FIRST], known, board, second).progress)
+
+    assert known[FIRST].state is State.FAILED
+    assert "came no nearer" in known[FIRST].message
+
+
+def test_rate_and_end_are_those_of_the_last_half_minute() -> None:
+    known: dict[Move, Progress] = {}
+    for second in range(61):
+        copied = second if second < 30 else 30 + (second - 30) * 10
+        board = sized({0: 900}, copies={0: Copy(copied, 9)})
+        known = dict(decide.decide([FIRST], known, board, second).progress)
+
+    made = known[FIRST]
+    assert made.rate == 10
+    assert made.ends_at == 60 + 570 / 10
+    assert len(made.samples) < 20
+    (entry,) = progress.entries([FIRST], known, 0)
+    assert (entry["bytesPerSecond"], entry["eta"]) == (10, "1970-01-01T00:01:57Z")
+
+
+def test_no_rate_is_told_before_it_is_known() -> None:
+    made = decide.decide([FIRST], {}, sized({0: 900}, copies={0: Copy(3, 9)}), 5).progress
+    (entry,) = progress.entries([FIRST], made, 0)
+    assert "bytesPerSecond" not in entry
+    assert "eta" not in entry
+
+
+def test_a_time_in_which_nobody_could_look_counts_for_nothing() -> None:
+    board = dirs(at_a=(0,), copies={0: Copy(40, 6)})
+    known = decide.decide([FIRST], {}, board, 0).progress
+
+    made = decide.decide([FIRST], progress.excused(known, GIVE_UP), board, GIVE_UP + 1)
+
+    assert states(made) == ["Copying"]
+
+
+def test_the_dirs_that_copies_touch_are_told() -> None:
+    assert decide.decide([], {}, dirs(at_a=(0,), copies={0: Copy(1, 1)}), 0).busy == {A, B}
+    assert decide.decide([], {}, dirs(at_a=(0,)), 0).busy == frozenset()
+
+
+def test_the_orders_are_read_from_the_spec() -> None:
+    made = orders(
+        {
+            "moves": [{"topic": "t", "partition": 0, "fromDir": A, "toDir": B}],
+            "throttleBytesPerSecond": 500,
+            "throttleBytesPerSecondMin": 100,
+            "thresholds": {"refuse": 80, "free": {"refuse": "1Ki"}},
+        }
+    )
+    assert made == Orders((FIRST,), Bounds(100, 500), 80, 1024)
+    assert (made.limit(10_000), made.limit(2_000)) == (8_000, 976)
+    assert orders({}) == Orders()
+    assert Orders().limit(1000) == 900
+
+
+# --- how fast
+
+
+def test_a_pace_begins_with_the_upper_bound_and_steps_once_a_period() -> None:
+    pace, bounds, felt = Pace(), Bounds(100, 1000), {A: Pressure.STRAINED}
+
+    assert pace.next(bounds, felt, [A, B], 0) == 1000
+    assert pace.next(bounds, felt, [A, B], PERIOD - 1) == 1000
+    assert pace.next(bounds, felt, [A, B], PERIOD) == 500
+    assert pace.felt is Pressure.STRAINED
+    assert pace.next(bounds, felt, [A, B], PERIOD + 1) == 500
+    assert pace.next(bounds, {}, [A, B], 2 * PERIOD) == 590
+
+
+def test_a_pace_goes_on_where_another_agent_left_it_and_heeds_no_other_disk() -> None:
+    pace, bounds = Pace(300), Bounds(100, 1000)
+
+    assert pace.next(bounds, {C: Pressure.STRAINED}, [A], 0) == 300
+    assert pace.next(bounds, {C: Pressure.STRAINED}, [A], PERIOD) == 390
+    assert pace.next(bounds, {C: Pressure.STRAINED}, [], 5 * PERIOD) == 390
+    assert pace.next(Bounds(100, 200), {}, [], 6 * PERIOD) == 200
+    assert pace.next(None, {}, [A], 7 * PERIOD) is None
+    pace.rests()
+    assert pace.next(bounds, {}, [A], 8 * PERIOD) == 1000
 
 
 # --- the throttle
@@ -217,7 +365,7 @@ def test_another_limit_is_on_record_first_too() -> None:
 
     step = throttle.next_step(600, moving=True, current="500", record=record, written=record)
 
-    assert step == Step(Record("9", ("500", "600")))
+    assert step == Step(Record("9", ("500", "600")), ready=True), "the former one holds meanwhile"
     after = throttle.next_step(600, moving=True, current="500", record=step.record, written=step.record)
     assert (after.change, after.value) == (True, "600")
 
@@ -227,6 +375,26 @@ def test_without_a_limit_moves_need_not_wait() -> None:
     record = Record(None, ("500",))
     step = throttle.next_step(None, moving=True, current="500", record=record, written=record)
     assert (step.change, step.value) == (True, None)
+
+
+def test_the_value_in_force_stays_on_record_however_often_it_changes() -> None:
+    record, current = Record(None, ("1", "2", "3", "4")), "2"
+
+    step = throttle.next_step(9, moving=True, current=current, record=record, written=record)
+
+    assert step.record == Record(None, ("3", "4", "2", "9"))
+    assert throttle.rate(step.record) == 9
+    assert throttle.rate(None) is None
+
+
+def test_while_nothing_can_be_written_moves_go_on_under_the_former_value() -> None:
+    record = Record(None, ("500",))
+    proposed = throttle.next_step(400, moving=True, current="500", record=record, written=record).record
+
+    step = throttle.next_step(400, moving=True, current="500", record=proposed, written=record)
+
+    assert (step.change, step.ready) == (False, True)
+    assert not throttle.next_step(400, moving=True, current="7", record=proposed, written=record).ready
 
 
 def test_the_record_is_read_back_from_the_status() -> None:

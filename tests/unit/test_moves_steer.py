@@ -44,9 +44,9 @@ def test_equal_bounds_make_a_fixed_rate(felt: Pressure) -> None:
     [
         (None, None, False, Pressure.CALM),
         (5, 30, False, Pressure.CALM),
-        (20, 30, False, Pressure.BUSY),
+        (50, 30, False, Pressure.BUSY),
         (5, 300, False, Pressure.BUSY),
-        (50, None, False, Pressure.STRAINED),
+        (100, None, False, Pressure.STRAINED),
         (None, 1000, False, Pressure.STRAINED),
         (1, 1, True, Pressure.STRAINED),
     ],

@@ -6,13 +6,13 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
+from spindle.moves.steer import Pressure
 from spindle_agent.backoff import Backoff
 from spindle_agent.broker.credentials import Credentials
 from spindle_agent.broker.link import Link, LogDir
 from spindle_agent.broker.wire import Access, BrokerError, Wire
 from spindle_agent.kube import ApiError
-from spindle_agent.moves import decide
-from spindle_agent.moves.mover import Mover
+from spindle_agent.moves.mover import Mover, orders
 from spindle_agent.options import Options
 
 log = logging.getLogger(__name__)
@@ -39,6 +39,7 @@ class Keeper:
         credentials: Credentials,
         mover: Mover,
         changed: Callable[[], None],
+        felt: Callable[[], Mapping[str, Pressure]] = dict,
     ) -> None:
         """Nothing is known of the broker yet.
 
@@ -48,11 +49,13 @@ class Keeper:
             credentials: what opens them.
             mover: of its replicas.
             changed: called when the broker said something new.
+            felt: path of a log dir → what its disk feels now; disks that cannot be looked at are left out.
         """
         self._name = name
         self._options = options
         self._credentials = credentials
         self._changed = changed
+        self._felt = felt
         self._spec: Mapping[str, Any] = {}
         self._link: Link | None = None
         self._wake = asyncio.Event()
@@ -63,10 +66,10 @@ class Keeper:
 
     def wants(self, spec: Mapping[str, Any]) -> None:
         """The KafkaBroker's spec as it is now."""
-        keys = ("moves", "throttleBytesPerSecond", "cluster", "id")
+        keys = ("moves", "throttleBytesPerSecond", "throttleBytesPerSecondMin", "cluster", "id")
         news = [key for key in keys if spec.get(key) != self._spec.get(key)]
         self._spec = spec
-        self.mover.wants(decide.wanted(spec))
+        self.mover.wants(orders(spec))
         if news:
             self._wake.set()
 
@@ -105,7 +108,7 @@ class Keeper:
             self._asked_at = time.monotonic()
             took = self._asked_at - began
             self._changed()
-            await self.mover.step(link, self._dirs, self._spec.get("throttleBytesPerSecond"), self._changed)
+            await self.mover.step(link, self._dirs, self._felt(), self._changed)
         except (BrokerError, ApiError, LookupError) as error:
             if isinstance(error, BrokerError):
                 self._credentials.doubt(self._name[0], str(self._spec.get("cluster")))

@@ -46,12 +46,15 @@ class LogDir:
 
     Attributes:
         error: Kafka's error code, 0 for none; 56 for an offline dir.
+        total_bytes, usable_bytes: of its file system; None where the broker does not say.
     """
 
     path: str
     error: int = 0
     replicas: Mapping[Replica, int] = field(default_factory=dict)
     copies: Mapping[Replica, Copy] = field(default_factory=dict)
+    total_bytes: int | None = None
+    usable_bytes: int | None = None
 
 
 class Link:
@@ -143,7 +146,8 @@ def _log_dir(result: Any) -> LogDir:
                 copies[replica] = Copy(partition.partition_size, partition.offset_lag)
             else:
                 replicas[replica] = partition.partition_size
-    return LogDir(result.log_dir, result.error_code, replicas, copies)
+    total, usable = (size if size >= 0 else None for size in (result.total_bytes, result.usable_bytes))
+    return LogDir(result.log_dir, result.error_code, replicas, copies, total, usable)
 
 
 def _expect(code: int, message: str | None) -> None:

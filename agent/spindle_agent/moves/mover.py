@@ -1,15 +1,54 @@
-"""Carries out what `decide` and `throttle` say, for one broker."""
+"""Carries out what `decide`, `pace` and `throttle` say, for one broker."""
 
 import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Final
 
+from spindle.api import quantity
+from spindle.moves.steer import Bounds, Pressure
 from spindle_agent.broker.link import Link, LogDir
-from spindle_agent.moves import decide, throttle
-from spindle_agent.moves.decide import Decision, Move, Progress, State
+from spindle_agent.moves import decide, progress, throttle
+from spindle_agent.moves.decide import Decision
+from spindle_agent.moves.pace import Pace
+from spindle_agent.moves.progress import Move, Progress, State
 
 log = logging.getLogger(__name__)
+
+_SILENCE: Final = 30.0  # seconds between two looks after which copies are not blamed for them
+
+
+@dataclass(frozen=True)
+class Orders:
+    """What the operator wants of a broker's moves: its part of the KafkaBroker's spec.
+
+    Attributes:
+        bounds: bytes per second for all moves together; None for no throttle.
+        refuse_percent, refuse_free: a dir takes nothing that would fill it above so many per cent, or leave fewer bytes free.
+    """
+
+    moves: tuple[Move, ...] = ()
+    bounds: Bounds | None = None
+    refuse_percent: int = 90
+    refuse_free: int = 0
+
+    def limit(self, total: int) -> int:
+        """Bytes above which a file system of this size takes nothing."""
+        return min(total * self.refuse_percent // 100, total - self.refuse_free)
+
+
+def orders(spec: Mapping[str, Any]) -> Orders:
+    """Read a KafkaBroker's spec."""
+    most, least = spec.get("throttleBytesPerSecond"), spec.get("throttleBytesPerSecondMin")
+    thresholds = spec.get("thresholds") or {}
+    free = (thresholds.get("free") or {}).get("refuse")
+    return Orders(
+        moves=progress.wanted(spec),
+        bounds=None if most is None else Bounds.of(least, most),
+        refuse_percent=int(thresholds.get("refuse", Orders.refuse_percent)),
+        refuse_free=0 if free is None else quantity.whole(free),
+    )
 
 
 class Mover:
@@ -27,57 +66,77 @@ class Mover:
         """
         self._name = name
         self._written = written
-        self._known: dict[Move, Progress] = decide.remembered(observed, time.monotonic())
-        self._moves: tuple[Move, ...] = tuple(self._known)
+        self._known: dict[Move, Progress] = progress.remembered(observed, time.monotonic())
+        self._orders = Orders(tuple(self._known))
         self._record = throttle.read(observed)
+        self._pace = Pace(throttle.rate(self._record))
+        self._looked_at: float | None = None
+        self._complained: frozenset[str] = frozenset()
+        self._clock = time.time() - time.monotonic()
+        self.throttle: int | None = None  # bytes per second that are wanted now
         self.ready = True
 
     @property
     def busy(self) -> bool:
         """Whether there is anything to do or to put back."""
-        return decide.under_way(self._known) or self._record is not None
+        return progress.under_way(self._known) or self._record is not None
 
     @property
     def moves(self) -> Mapping[Move, Progress]:
         """How far each is."""
         return self._known
 
-    def wants(self, moves: tuple[Move, ...]) -> None:
-        """What ``spec.moves`` asks for now."""
-        self._moves = moves
+    def wants(self, wanted: Orders) -> None:
+        """What the operator asks for now."""
+        self._orders = wanted
 
     def fields(self) -> dict[str, Any]:
         """``moves`` and ``throttle`` of ``status.observed``."""
-        fields: dict[str, Any] = {"moves": decide.entries(self._moves, self._known)}
+        moves = progress.entries(self._orders.moves, self._known, self._clock)
+        fields: dict[str, Any] = {"moves": moves}
         if self._record is not None:
-            fields["throttle"] = self._record.entry()
+            fields["throttle"] = self._record.entry() | {"pressure": self._pace.felt.name.capitalize()}
         return fields
 
     async def step(
-        self, link: Link, dirs: Sequence[LogDir], bytes_per_second: int | None, tell: Callable[[], None]
+        self, link: Link, dirs: Sequence[LogDir], felt: Mapping[str, Pressure], tell: Callable[[], None]
     ) -> None:
         """Look where all moves are and do what comes next. Raises BrokerError.
 
         Args:
             link: the broker.
             dirs: what it said of its log dirs a moment ago.
-            bytes_per_second: for all moves together; None for no throttle.
+            felt: path of a log dir → what its disk feels; those that nothing is known of may be left out.
             tell: to be called when there is something new for the status.
         """
-        decision = decide.decide(self._moves, self._known, dirs, time.monotonic())
+        now = time.monotonic()
+        if self._looked_at is not None and now - self._looked_at > _SILENCE:
+            self._known = progress.excused(self._known, now - self._looked_at)
+        self._looked_at = now
+        decision = decide.decide(self._orders.moves, self._known, dirs, now, self._orders.limit)
         self._log_changes(decision)
         self._known = dict(decision.progress)
         if not self._known and self._record is None:
             self.ready = True
+            self._pace.rests()
             return
         tell()
-        if decision.cancel:
-            for replica, why in (await link.move(decision.cancel)).items():
-                log.warning("%s: the copy of %s-%d cannot be given up: %s", self._name, *replica, why)
-        self.ready = await self._throttled(link, bytes_per_second, tell)
+        await self._give_up(link, decision)
+        rate = self._pace.next(self._orders.bounds, felt, decision.busy, now)
+        self.ready = await self._throttled(link, rate, tell)
         if self.ready and decision.begin:
             await self._begin(link, decision.begin)
         tell()
+
+    async def _give_up(self, link: Link, decision: Decision) -> None:
+        """Cancel copies; a broker that turns that down is asked again each time, but complained of once."""
+        answers = (await link.move(decision.cancel)).items() if decision.cancel else ()
+        found = frozenset(
+            f"{topic}-{partition} cannot be given up: {why}" for (topic, partition), why in answers
+        )
+        for complaint in sorted(found - self._complained):
+            log.warning("%s: the copy of %s", self._name, complaint)
+        self._complained = found
 
     async def _begin(self, link: Link, moves: Sequence[Move]) -> None:
         no = await link.move({move.replica: move.to_dir for move in moves})
@@ -87,20 +146,17 @@ class Mover:
             why = no.get(move.replica)
             if why is None:
                 log.info(
-                    "%s: %s-%d goes from %s to %s",
-                    self._name,
-                    *move.replica,
-                    move.from_dir,
-                    move.to_dir,
+                    "%s: %s-%d goes from %s to %s", self._name, *move.replica, move.from_dir, move.to_dir
                 )
-                self._known[move] = decide.begun(before, now)
+                self._known[move] = progress.begun(before, now)
             else:
-                self._known[move] = decide.refused(before, why, now)
+                self._known[move] = progress.refused(before, why, now)
                 log.warning("%s: %s-%d: %s", self._name, *move.replica, self._known[move].message)
 
     async def _throttled(self, link: Link, wanted: int | None, tell: Callable[[], None]) -> bool:
         """See to the throttle; returns whether moves may begin."""
-        moving = decide.under_way(self._known)
+        self.throttle = wanted
+        moving = progress.under_way(self._known)
         if wanted is None and self._record is None:
             return True
         while True:

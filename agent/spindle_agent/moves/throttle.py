@@ -1,6 +1,7 @@
-"""The broker's throttle for moves between its dirs: set before the first, put back after the last (rule 10).
+"""The broker's throttle for moves between its dirs: set before the first, steered, put back after the last (rule 10).
 
-What it was before is on record in the status before it is changed, so that an agent that comes later can put it back.
+What it was before is on record in the status before it is changed, so that an agent that comes later can put it back. So is each
+value that it is given; the former one holds until the record is written, and moves go on under it.
 """
 
 from collections.abc import Mapping
@@ -53,6 +54,12 @@ def read(observed: Mapping[str, Any]) -> Record | None:
     return Record(entry.get("before"), tuple(str(value) for value in entry.get("ours") or ()))
 
 
+def rate(record: Record | None) -> int | None:
+    """The bytes per second that were set, or about to be set, last; None for none."""
+    last = record.ours[-1] if record is not None and record.ours else ""
+    return int(last) if last.isdecimal() else None
+
+
 def next_step(
     wanted: int | None, *, moving: bool, current: str | None, record: Record | None, written: Record | None
 ) -> Step:
@@ -72,10 +79,14 @@ def next_step(
         if current == value:
             return Step(None, ready=True)  # somebody set the very same: it stays theirs
         return Step(Record(current, (value,)))
+    holds = written is not None and current in written.ours and current in record.ours
     if value not in record.ours:
-        return Step(Record(record.before, (*record.ours, value)[-_REMEMBERED:]))
+        # The value that is in force must not be forgotten for the new one.
+        kept = [each for each in record.ours if each != current][2 - _REMEMBERED :]
+        in_force = [each for each in record.ours if each == current]
+        return Step(Record(record.before, (*kept, *in_force, value)), ready=holds)
     if record != written:
-        return Step(record)
+        return Step(record, ready=holds)
     if current == value:
         return Step(record, ready=True)
     if current == record.before or current in record.ours:

@@ -14,7 +14,10 @@ _STEPS: Final = 10  # from the lower bound to the upper one
 _DOWN: Final = 0.5
 
 # Milliseconds: (no reason to go slower, reason to go slower). Between the two a rate stays as it is.
-_DEVICE_MS: Final = (20.0, 50.0)  # mean of the requests to a device
+_DEVICE_MS: Final = (
+    50.0,
+    100.0,
+)  # mean of the requests to a device; what is written back in bulk is slow by nature
 _PROBE_MS: Final = (
     250.0,
     1000.0,
