@@ -33,6 +33,7 @@ from spindle.reconcile.actions import (
     Reassign,
     SetConfigs,
     SetPodCondition,
+    TrimPartitions,
 )
 from spindle_operator import ca, metrics
 from spindle_operator.gate import KafkaGate
@@ -174,6 +175,8 @@ class Actor:
                 await self._gate.reassign(action.assignments)
             case SetConfigs():
                 await self._gate.set_configs(action.target, action.name, action.values)
+            case TrimPartitions():
+                await self._gate.trim(action.partitions, action.share)
             case _:
                 raise ValueError(f"no way to carry out {type(action).__name__}")
 
@@ -327,5 +330,7 @@ def _describe_order(action: Action) -> str:
             return f"reassign {len(action.assignments)} partitions"
         case SetConfigs():
             return f"set {', '.join(sorted(action.values))} of {action.target} {action.name}"
+        case TrimPartitions():
+            return f"delete the oldest records of {len(action.partitions)} partitions"
         case _:
             return type(action).__name__

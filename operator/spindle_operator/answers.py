@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from kafka.errors import for_code
 
-from spindle.cluster.view import LogDir, Partition, Quorum, Voter
+from spindle.cluster.view import PRODUCER_RATE, LogDir, Partition, Quorum, Voter
 
 # A voter whose last caught-up fetch is older than this, on the leader's clock, has stopped following: followers fetch
 # at least every half second, and the leader itself writes a record as often.
@@ -121,6 +121,16 @@ def read_settings(result: Any, keys: Collection[str]) -> dict[str, str]:
         config.name: config.value
         for config in result.configs
         if config.name in keys and config.config_source in _SET_ON_IT and config.value
+    }
+
+
+def read_quota(answer: Any) -> dict[str, str]:
+    """DescribeClientQuotas' answer for the default user: what is set of `PRODUCER_RATE`, in whole bytes per second."""
+    return {
+        value.key: str(int(value.value))
+        for entry in answer.entries or ()
+        for value in entry.values
+        if value.key == PRODUCER_RATE
     }
 
 

@@ -100,10 +100,17 @@ class KafkaGate:
         await self._order(lambda link: orders.reassign(link, assignments))
 
     async def set_configs(
-        self, kind: Literal["topic", "broker"], name: str, values: Mapping[str, str | None]
+        self, kind: Literal["topic", "broker", "quota"], name: str, values: Mapping[str, str | None]
     ) -> None:
-        """Set or delete dynamic configs of a topic or a broker."""
-        await self._order(lambda link: orders.set_configs(link, kind, name, values))
+        """Set or delete dynamic configs of a topic or a broker, or the quota of users that have none of their own."""
+        if kind == "quota":
+            await self._order(lambda link: orders.set_quota(link, values))
+        else:
+            await self._order(lambda link: orders.set_configs(link, kind, name, values))
+
+    async def trim(self, partitions: Sequence[tuple[str, int, int]], share: float) -> None:
+        """Delete the oldest records of partitions (topic, index, leader): this share of each."""
+        await self._order(lambda link: orders.trim(link, partitions, share))
 
     async def _order(self, order: Callable[[Link], None]) -> None:
         link = self._connected()

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from kafka.protocol.admin import (
+    DescribeClientQuotasRequest,
     DescribeClusterRequest,
     DescribeConfigsRequest,
     DescribeLogDirsRequest,
@@ -16,6 +17,11 @@ from kafka.protocol.metadata import ApiVersionsRequest
 
 from spindle.cluster.view import (
     BROKER_SETTINGS,
+    CLEANUP_POLICY,
+    DEFAULT_USERS,
+    MAX_MESSAGE_BYTES,
+    RETENTION_BYTES,
+    RETENTION_MS,
     TOPIC_SETTINGS,
     Broker,
     KafkaView,
@@ -31,6 +37,7 @@ from spindle_operator.answers import (
     read_log_dirs,
     read_partition,
     read_quorum,
+    read_quota,
     read_settings,
 )
 from spindle_operator.connection import Connection
@@ -40,6 +47,8 @@ _TOPICS_PER_CALL: Final = 500
 _TOPIC: Final = 2  # ConfigResource.Type.TOPIC
 _BROKER: Final = 4  # ConfigResource.Type.BROKER
 _MIN_ISR: Final = "min.insync.replicas"
+_HOLDS: Final = (RETENTION_MS, RETENTION_BYTES, MAX_MESSAGE_BYTES, CLEANUP_POLICY)
+_TOPIC_KEYS: Final = (_MIN_ISR, *dict.fromkeys((*TOPIC_SETTINGS, *_HOLDS)))
 _ASKED: Final = 4  # brokers asked for the quorum before it counts as unknown
 
 Settings = dict[tuple[str, str], Mapping[str, str]]
@@ -67,7 +76,10 @@ class Link(Connection):
             brokers=brokers,
             partitions=partitions,
             min_isr=topics[0] if topics else None,
-            settings=(topics[1] if topics else {}) | self._broker_configs(brokers) if brokers else None,
+            settings=(topics[1] if topics else {}) | self._broker_configs(brokers) | self._default_quota(node)
+            if brokers
+            else None,
+            topics=topics[2] if topics else None,
             quorum=quorum,
             metadata_version=self.attempt(lambda: self._metadata_version(node)),
         )
@@ -147,14 +159,17 @@ class Link(Connection):
             for partition in topic.partitions
         }
 
-    def _topic_configs(self, node: int, partitions: Sequence[Partition]) -> tuple[dict[str, int], Settings]:
-        """Each topic's min.insync.replicas, and those of the settings that we change which are set on the topic itself."""
+    def _topic_configs(
+        self, node: int, partitions: Sequence[Partition]
+    ) -> tuple[dict[str, int], Settings, dict[str, Mapping[str, str]]]:
+        """Each topic's min.insync.replicas; the settings that we change which are set on it itself; and what holds for it."""
         topics = sorted({partition.topic for partition in partitions})
         minimum: dict[str, int] = {}
         settings: Settings = {}
+        holds: dict[str, Mapping[str, str]] = {}
         for start in range(0, len(topics), _TOPICS_PER_CALL):
             wanted = [
-                DescribeConfigsRequest.DescribeConfigsResource(_TOPIC, topic, [_MIN_ISR, *TOPIC_SETTINGS])
+                DescribeConfigsRequest.DescribeConfigsResource(_TOPIC, topic, list(_TOPIC_KEYS))
                 for topic in topics[start : start + _TOPICS_PER_CALL]
             ]
             for result in self.send(DescribeConfigsRequest(resources=wanted), node).results:
@@ -163,7 +178,20 @@ class Link(Connection):
                 if _MIN_ISR in values:
                     minimum[result.resource_name] = int(values[_MIN_ISR])
                 settings["topic", result.resource_name] = read_settings(result, TOPIC_SETTINGS)
-        return minimum, settings
+                holds[result.resource_name] = {k: values[k] for k in _HOLDS if values.get(k)}
+        return minimum, settings, holds
+
+    def _default_quota(self, node: int) -> Settings:
+        """The quota of users that have none of their own; nothing if it could not be asked for."""
+        component = DescribeClientQuotasRequest.ComponentData(entity_type="user", match_type=1, match=None)
+
+        def ask() -> dict[str, str]:
+            answer = self.send(DescribeClientQuotasRequest(components=[component], strict=True), node)
+            expect(answer.error_code, answer.error_message)
+            return read_quota(answer)
+
+        found = self.attempt(ask)
+        return {} if found is None else {DEFAULT_USERS: found}
 
     def _broker_configs(self, brokers: Mapping[int, Broker]) -> Settings:
         """Those of the settings that we change which are set on a broker itself; each is asked for its own."""

@@ -17,12 +17,15 @@ from kafka.admin import (
     ResourceType,
 )
 from kafka.protocol.admin import (
+    AlterClientQuotasRequest,
     AlterPartitionReassignmentsRequest,
     AlterReplicaLogDirsRequest,
+    DeleteRecordsRequest,
     ElectionType,
     ElectLeadersRequest,
     IncrementalAlterConfigsRequest,
 )
+from kafka.protocol.consumer import ListOffsetsRequest
 
 from spindle.cluster import names
 from spindle.cluster.refusal import some
@@ -31,6 +34,7 @@ from spindle_operator.connection import Connection
 
 _RESOURCES: Final = {"topic": 2, "broker": 4}  # ConfigResource.Type
 _SET, _DELETE = 0, 1  # AlterConfigOp.OpType
+_EARLIEST, _LATEST = -2, -1  # as ListOffsets has them in place of a time
 _ELECTION_NOT_NEEDED: Final = 84
 _NO_REASSIGNMENT: Final = 85
 # The broker does not hold the replica (or does not know the partition yet): it has noted the dir all the same.
@@ -115,6 +119,71 @@ def set_configs(
     )
     results = ((f"{kind} {name}", each.error_code, each.error_message) for each in answer.responses)
     _settle("Kafka does not take the settings of", failures(results))
+
+
+def set_quota(link: Connection, values: Mapping[str, str | None]) -> None:
+    """Set the quotas of users that have none of their own; None takes one away."""
+    request = AlterClientQuotasRequest
+    entry = request.EntryData
+    entity = entry.EntityData(entity_type="user", entity_name=None)
+    ops = [
+        entry.OpData(key=key, value=float(value or 0), remove=value is None) for key, value in values.items()
+    ]
+    answer = link.send(
+        request(entries=[entry(entity=[entity], ops=ops)], validate_only=False), link.any_broker()
+    )
+    results = (("users", each.error_code, each.error_message) for each in answer.entries)
+    _settle("Kafka does not take the quota of", failures(results))
+
+
+def trim(link: Connection, partitions: Iterable[tuple[str, int, int]], share: float) -> None:
+    """Delete the oldest records: of each (topic, partition, its leader) this share, by their offsets."""
+    by_leader: dict[int, list[tuple[str, int]]] = {}
+    for topic, index, leader in partitions:
+        by_leader.setdefault(leader, []).append((topic, index))
+    failed: list[str] = []
+    for leader, keys in by_leader.items():
+        first, last = (_offsets(link, leader, keys, when) for when in (_EARLIEST, _LATEST))
+        until = {
+            key: first[key] + int(share * (last[key] - first[key])) for key in first.keys() & last.keys()
+        }
+        failed += _delete_before(link, leader, until)
+    _settle("Kafka does not delete records of", failed)
+
+
+def _offsets(
+    link: Connection, leader: int, keys: Iterable[tuple[str, int]], when: int
+) -> dict[tuple[str, int], int]:
+    """First or next offset of each partition, by its leader's word; those that it does not tell are left out."""
+    topic_of = ListOffsetsRequest.ListOffsetsTopic
+    topics: dict[str, list[Any]] = {}
+    for topic, index in keys:
+        asked = topic_of.ListOffsetsPartition(partition_index=index, current_leader_epoch=-1, timestamp=when)
+        topics.setdefault(topic, []).append(asked)
+    wanted = [topic_of(name=name, partitions=asked) for name, asked in topics.items()]
+    answer = link.send(ListOffsetsRequest(replica_id=-1, isolation_level=0, topics=wanted), leader)
+    return {
+        (topic.name, p.partition_index): p.offset
+        for topic in answer.topics
+        for p in topic.partitions
+        if not p.error_code
+    }
+
+
+def _delete_before(link: Connection, leader: int, until: Mapping[tuple[str, int], int]) -> list[str]:
+    """Returns what was turned down."""
+    topic_of = DeleteRecordsRequest.DeleteRecordsTopic
+    topics: dict[str, list[Any]] = {}
+    for (topic, index), offset in until.items():
+        asked = topic_of.DeleteRecordsPartition(partition_index=index, offset=offset)
+        topics.setdefault(topic, []).append(asked)
+    wanted = [topic_of(name=name, partitions=asked) for name, asked in topics.items()]
+    answer = link.send(DeleteRecordsRequest(topics=wanted, timeout_ms=link.timeout_ms), leader)
+    return failures(
+        (f"{topic.name}-{p.partition_index}", p.error_code, None)
+        for topic in answer.topics
+        for p in topic.partitions
+    )
 
 
 def elect(link: Connection, partitions: Iterable[tuple[str, int]], *, unclean: bool = False) -> None:

@@ -29,7 +29,7 @@ def test_defaults_are_the_servers(resources: Resources) -> None:
     stored = resources.create(cluster())
     spec = stored["spec"]
     assert spec["disks"]["thresholds"] == {
-        "warn": 70, "move": 80, "cordon": 85, "refuse": 90, "hardStop": 95, "release": 5, "free": {},
+        "warn": 70, "move": 80, "cordon": 85, "refuse": 90, "hardStop": 95, "release": 5,
     }  # fmt: skip
     assert spec["brokerPools"][0]["jvm"] == {"heap": "1g"}
     assert spec["controllers"]["jvm"] == {"heap": "384m"}

@@ -5,6 +5,7 @@ from typing import Annotated, Literal
 
 from pydantic import ConfigDict, Field
 
+from spindle.api import quantity
 from spindle.api.common import (
     Amount,
     ApiModel,
@@ -288,6 +289,11 @@ class DiskPolicy(ApiModel):
         description="Accept several disks of a broker on one file system. For trying things out: such disks fill and "
         "fail together.",
     )
+
+    @property
+    def ballast_bytes(self) -> int:
+        """The ballast of each disk in bytes; 0 for none."""
+        return quantity.whole(self.ballast) if self.ballast else 0
 
 
 class Rebalance(ApiModel):

@@ -14,10 +14,23 @@ FOLLOWER_RATE: Final = "follower.replication.throttled.rate"
 LOG_DIRS_RATE: Final = "replica.alter.log.dirs.io.max.bytes.per.second"
 CORDONED: Final = "cordoned.log.dirs"
 
+RETENTION_MS: Final = "retention.ms"
+RETENTION_BYTES: Final = "retention.bytes"
+MAX_MESSAGE_BYTES: Final = "max.message.bytes"
+CLEANUP_POLICY: Final = "cleanup.policy"
+PRODUCER_RATE: Final = "producer_byte_rate"  # of the quota for users that have none of their own
+DEFAULT_USERS: Final = ("quota", "users")  # that quota's place among the settings
+
 STORAGE_ERROR: Final = 56  # KAFKA_STORAGE_ERROR: an offline log dir
 
 # The dynamic configs that Spindle changes, and so has to know.
-TOPIC_SETTINGS: Final = (LEADER_REPLICAS, FOLLOWER_REPLICAS)
+TOPIC_SETTINGS: Final = (
+    LEADER_REPLICAS,
+    FOLLOWER_REPLICAS,
+    RETENTION_MS,
+    RETENTION_BYTES,
+    MAX_MESSAGE_BYTES,
+)
 BROKER_SETTINGS: Final = (LEADER_RATE, FOLLOWER_RATE, LOG_DIRS_RATE, CORDONED)
 
 
@@ -121,6 +134,8 @@ class KafkaView:
         settings: (``"topic"`` or ``"broker"``, its name or id in digits) → the keys of `TOPIC_SETTINGS` or
             `BROKER_SETTINGS` that are set dynamically on that very topic or broker, with their values. One that could
             not be asked is missing; one that has none of them set is there and empty. None if none could be asked.
+            Under `DEFAULT_USERS` stands the quota of users that have none of their own, as `PRODUCER_RATE`.
+        topics: topic → what holds for it of retention, size of messages and clean-up, wherever it is set; None if unknown.
     """
 
     error: str | None = None
@@ -131,3 +146,4 @@ class KafkaView:
     quorum: Quorum | None = None
     metadata_version: int | None = None
     settings: Mapping[tuple[str, str], Mapping[str, str]] | None = None
+    topics: Mapping[str, Mapping[str, str]] | None = None

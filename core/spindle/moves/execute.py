@@ -200,16 +200,24 @@ class _Step:
         asked = {entry.id: entry for entry in shrinks if entry.key not in moving}
         for name, entry in list(self.shrunk.items()):
             partition = self.look.partitions.get(entry.key)
-            back = partition is not None and entry.broker in partition.isr
+            # One that was in sync when it left stays in the ISR for a moment.
+            back = (
+                partition is not None
+                and entry.broker in partition.isr
+                and entry.broker not in partition.removing
+            )
             if partition is None or (back and entry.key not in moving and name not in asked):
                 del self.shrunk[name]
-        assignments: list[tuple[str, int, tuple[int, ...] | None]] = []
+        assignments: dict[bool, list[tuple[str, int, tuple[int, ...] | None]]] = {False: [], True: []}
         for key in dict.fromkeys(entry.key for entry in asked.values()):
             partition = self.look.partitions.get(key)
             leaving = [entry for entry in asked.values() if entry.key == key]
             if partition is not None and (staying := self.take_off(partition, leaving)):
-                assignments.append((*key, staying))
-        return _reassigns(assignments, "ReplicasTakenOff", "they stood on a dead disk")
+                assignments[bool(leaving[0].reason)].append((*key, staying))
+        return (
+            *_reassigns(assignments[False], "ReplicasTakenOff", "they stood on a dead disk"),
+            *_reassigns(assignments[True], "ReplicasShed", "their disk is too full, and nothing else helps"),
+        )
 
     def take_off(self, partition: Partition, leaving: Sequence[Shrunk]) -> tuple[int, ...]:
         """Note what leaves a partition now. Returns what stays; nothing if none may leave.

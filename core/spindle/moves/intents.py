@@ -36,14 +36,14 @@ class Reassign:
 
 @dataclass(frozen=True, kw_only=True)
 class Configure:
-    """Set dynamic configs of a topic or of one broker (IncrementalAlterConfigs).
+    """Set dynamic configs of a topic or of one broker (IncrementalAlterConfigs), or a quota (AlterClientQuotas).
 
     Attributes:
-        name: the topic, or the broker's id in digits.
+        name: the topic, the broker's id in digits, or ``users`` for the quota of users that have none of their own.
         values: key → value; None takes the key away.
     """
 
-    kind: Literal["topic", "broker"]
+    kind: Literal["topic", "broker", "quota"]
     name: str
     values: Mapping[str, str | None] = field(default_factory=dict)
 

@@ -11,7 +11,8 @@ from typing import Any, Final, Literal
 _VERSION: Final = 1
 MOST_BYTES: Final = 900_000  # a ConfigMap holds 1 MiB, all in all
 
-SettingKey = tuple[Literal["topic", "broker"], str, str]  # kind, name, key
+Kind = Literal["topic", "broker", "quota"]
+SettingKey = tuple[Kind, str, str]  # kind, name, key
 
 
 class JournalError(ValueError):
@@ -63,12 +64,13 @@ class Move:
 
 @dataclass(frozen=True)
 class Shrunk:
-    """A replica on a dead dir that was taken out of its partition's assignment, to be grown back.
+    """A replica on a dead or overfull dir that was taken out of its partition's assignment, to be grown back.
 
     Attributes:
         broker: whose replica it was.
         bytes: its size, as the other replicas told.
         before: the assignment before, preferred leader first.
+        reason: ``shed`` where its dir was too full; empty where it was dead.
     """
 
     topic: str
@@ -76,6 +78,7 @@ class Shrunk:
     broker: int
     bytes: int
     before: tuple[int, ...]
+    reason: str = ""
 
     @property
     def key(self) -> tuple[str, int]:
@@ -90,7 +93,7 @@ class Shrunk:
 
 @dataclass(frozen=True)
 class Setting:
-    """A dynamic config of Kafka that we changed.
+    """A dynamic config, or a quota, of Kafka that we changed.
 
     Attributes:
         before: its value before we touched it, None for none; put back if the value is still ours.
@@ -99,7 +102,7 @@ class Setting:
         closing: it is being put back.
     """
 
-    kind: Literal["topic", "broker"]
+    kind: Kind
     name: str
     key: str
     before: str | None
@@ -160,7 +163,10 @@ def render(journal: Journal) -> str:
              words.number(m.reason), list(m.before), m.doubts]
             for m in journal.moves
         ],
-        "shrunk": [[s.topic, s.partition, s.broker, s.bytes, list(s.before)] for s in journal.shrunk],
+        "shrunk": [
+            [s.topic, s.partition, s.broker, s.bytes, list(s.before), *([s.reason] if s.reason else [])]
+            for s in journal.shrunk
+        ],
         "settings": [[s.kind, s.name, s.key, s.before, s.ours, s.was, s.closing] for s in journal.settings],
     }  # fmt: skip
     document["words"] = list(words)
@@ -193,8 +199,15 @@ def parse(text: str | None) -> Journal:
                 for entry in document["moves"]
             ),
             shrunk=tuple(
-                Shrunk(str(topic), int(index), int(broker), int(size), tuple(int(b) for b in before))
-                for topic, index, broker, size, before in document["shrunk"]
+                Shrunk(
+                    str(topic),
+                    int(index),
+                    int(broker),
+                    int(size),
+                    tuple(int(b) for b in before),
+                    *map(str, reason),
+                )
+                for topic, index, broker, size, before, *reason in document["shrunk"]
             ),
             settings=tuple(_setting(entry) for entry in document["settings"]),
         )
@@ -222,7 +235,7 @@ def _move(entry: list[Any], from_dir: str | None, to_dir: str, reason: str) -> M
 
 def _setting(entry: list[Any]) -> Setting:
     kind, name, key, before, ours, was, closing = entry
-    if kind not in ("topic", "broker"):
+    if kind not in ("topic", "broker", "quota"):
         raise JournalError(f"the journal of moves names a setting of a {kind}")
     return Setting(kind, str(name), str(key), before, ours, was, bool(closing))
 

@@ -6,14 +6,25 @@ an entry leaves the journal only after it was put back and seen to be back.
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from typing import Final, Literal
+from typing import Final
 
-from spindle.cluster.view import CORDONED, FOLLOWER_RATE, FOLLOWER_REPLICAS, LEADER_RATE, LEADER_REPLICAS
+from spindle.cluster.view import (
+    CORDONED,
+    FOLLOWER_RATE,
+    FOLLOWER_REPLICAS,
+    LEADER_RATE,
+    LEADER_REPLICAS,
+    MAX_MESSAGE_BYTES,
+    RETENTION_BYTES,
+    RETENTION_MS,
+)
 from spindle.moves.intents import Configure
-from spindle.moves.journal import Move, Setting, SettingKey
+from spindle.moves.journal import Kind, Move, Setting, SettingKey
 from spindle.moves.look import Look
 
 _LISTS: Final = frozenset({LEADER_REPLICAS, FOLLOWER_REPLICAS, CORDONED})
+# These take the place of the user's own value for a while. Everything else that a user has set is left as it is.
+_OVERRIDES: Final = frozenset({RETENTION_MS, RETENTION_BYTES, MAX_MESSAGE_BYTES})
 _ALL: Final = "*"
 _NONE: Final = "none"  # what Kafka takes for "no replica at all" in a list of throttled ones
 
@@ -58,7 +69,7 @@ def settle(
         the settings for the journal, and what is to be set.
     """
     entries = {entry.id: entry for entry in standing}
-    changes: dict[tuple[Literal["topic", "broker"], str], dict[str, str | None]] = {}
+    changes: dict[tuple[Kind, str], dict[str, str | None]] = {}
     kept: list[Setting] = []
     for key in sorted(entries.keys() | desired.keys()):
         entry, change = _settle_one(look, key, entries.get(key), desired.get(key))
@@ -80,13 +91,17 @@ def _settle_one(
         return (None if gone else entry), False
     live = values.get(key[2])
     if entry is not None and not _is_ours(entry, live):
-        entry = None  # somebody else's by now, and so is what becomes of it
+        # Somebody else's by now, and so is what becomes of it: as long as we would override it, it is noted as left alone.
+        left_alone = key[2] in _OVERRIDES and wanted is not None
+        entry = Setting(*key, before=live, ours=live, was=live) if left_alone else None
+    if entry is not None and wanted is not None and key[2] in _OVERRIDES and entry.ours == entry.before:
+        return entry, False
     if wanted is None:
         if entry is None or (entry.closing and _same(key, live, entry.before)):
             return None, False
         return replace(entry, closing=True), True
     if entry is None:
-        if key[2] not in _LISTS and live is not None:
+        if key[2] not in _LISTS | _OVERRIDES and live is not None:
             return None, False
         ours = _merged(key, live, wanted)
         if _same(key, live, ours):

@@ -32,6 +32,8 @@ class Goals:
         mark: no dir is to end fuller than this share of its capacity.
         incoming_limit: rule 4, at no moment may a move raise its target above this share.
         balance: whether to balance at all, or only to empty what must be emptied and to repair racks.
+        even: whether dirs and brokers are to be about as full as each other; if not, only the mark counts, and nothing moves that
+            stands on a dir below it.
         leader_band: leaders, and bytes produced to leaders, per broker within this share of the mean; None leaves the
             order of replicas alone.
     """
@@ -41,6 +43,7 @@ class Goals:
     mark: float = 0.90
     incoming_limit: float = 0.90
     balance: bool = True
+    even: bool = True
     leader_band: float | None = 0.10
 
     def __post_init__(self) -> None:
@@ -147,14 +150,17 @@ def pose(snapshot: Snapshot, goals: Goals) -> Problem:
     total = float(s.used.sum())
     mean = total / float(capacity.sum()) if capacity.any() else 0.0
     # Two caps: the mark, and a band around the mean; the mark is never below what rule 4 would let in.
-    top = min(mean * (1 + goals.dir_band), goals.mark)
+    top = min(mean * (1 + goals.dir_band), goals.mark) if goals.even else goals.mark
     hi = top * capacity * (1 - _INSIDE)
     lo = np.minimum(mean * (1 - goals.dir_band) * capacity * takes * (1 + _INSIDE), hi)
+    lo = lo if goals.even else 0.0 * lo
     broker_capacity = np.bincount(s.dir_broker, capacity, n)
     most = np.bincount(s.dir_broker, np.where(takes, hi, np.minimum(s.used, hi)), n)
     least = np.bincount(s.dir_broker, lo, n)
     want_lo = mean * (1 - goals.broker_band) * broker_capacity * (1 + _INSIDE)
     want_hi = mean * (1 + goals.broker_band) * broker_capacity * (1 - _INSIDE)
+    if not goals.even:
+        want_lo, want_hi = 1.0 * least, 1.0 * most
     broker_lo, broker_hi = np.clip(want_lo, least, most), np.clip(want_hi, least, most)
     notes = [
         f"broker {s.broker[b]} can reach {most[b] / broker_capacity[b]:.1%} fill at most, because its other dirs take nothing"

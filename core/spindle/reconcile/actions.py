@@ -163,13 +163,26 @@ class Reassign(Action):
 
 @dataclass(frozen=True, kw_only=True)
 class SetConfigs(Action):
-    """Set (or, with None, delete) dynamic configs of one topic or one broker.
+    """Set (or, with None, delete) dynamic configs of one topic or one broker, or a quota.
 
     Attributes:
-        target: ``topic`` or ``broker``.
-        name: the topic, or the broker's id in digits.
+        target: ``topic``, ``broker`` or ``quota``.
+        name: the topic, the broker's id in digits, or ``users`` for users that have no quota of their own.
     """
 
-    target: Literal["topic", "broker"]
+    target: Literal["topic", "broker", "quota"]
     name: str
     values: Mapping[str, str | None]
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrimPartitions(Action):
+    """Delete the oldest records of partitions.
+
+    Attributes:
+        partitions: (topic, partition, broker that leads it).
+        share: of each one's records, between 0 and 1.
+    """
+
+    partitions: tuple[tuple[str, int, int], ...]
+    share: float

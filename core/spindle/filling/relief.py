@@ -1,0 +1,162 @@
+"""Where replicas of disks that fill can go: the planner's choice, between the disks of a broker first, then across brokers.
+
+The planner counts replicas only. So each dir is shown to it with the room that Kafka may fill there, which is its level less what is
+not Kafka's, and moves that are under way count as done: what a disk is about to lose is not taken from it twice.
+"""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from spindle.cluster.view import KafkaView, LogDir, Partition
+from spindle.healing.standing import Key, Standing, for_planning
+from spindle.moves.journal import Move
+from spindle.placement.planner import Plan, plan
+from spindle.placement.problem import Goals
+from spindle.placement.snapshot import SnapshotError
+from spindle.placement.sources import from_view
+from spindle.placement.state import Reason
+
+Place = tuple[int, str]  # broker, path
+
+RELIEVE: Final = "relieve"
+_MARK: Final = 0.5  # the share of what is shown as a dir's capacity that Kafka may fill; any will do that leaves headroom
+
+
+@dataclass(frozen=True)
+class Relief:
+    """Moves that bring disks below their levels.
+
+    Attributes:
+        stuck: (broker, path) of disks that no move, planned or under way, relieves.
+        problem: why nothing could be planned, as a clause; None if it could.
+    """
+
+    moves: tuple[Move, ...] = ()
+    stuck: frozenset[Place] = frozenset()
+    problem: str | None = None
+
+
+def relieve(
+    view: KafkaView,
+    full: Collection[Place],
+    room: Mapping[Place, int],
+    under_way: Sequence[Move] = (),
+    *,
+    avoid: Collection[Place] = (),
+    closed: Collection[Place] = (),
+    agents: Collection[int] = (),
+) -> Relief:
+    """Plan what leaves disks that are too full.
+
+    Args:
+        view: what Kafka says now.
+        full: the disks to be relieved.
+        room: bytes of replicas that each disk is to hold at most; disks without an entry take nothing.
+        under_way: the journal's moves.
+        avoid: dirs that are bad.
+        closed: dirs that are to take nothing.
+        agents: brokers whose agent can move replicas between their disks.
+    """
+    if not full:
+        return Relief()
+    if not Standing(view).known:
+        return Relief(problem=view.error or "brokers or partitions could not be read")
+    shut = frozenset({*closed, *(p for p in _places(view) if p not in room and p not in full)})
+    try:
+        shown = for_planning(as_if_landed(view, under_way), frozenset(avoid), shut)
+        snapshot = from_view(_with_room(shown, room))
+    except SnapshotError as error:
+        return Relief(problem=str(error))
+    goals = Goals(even=False, leader_band=None, mark=_MARK, incoming_limit=_MARK)
+    moving = {move.key for move in under_way}
+    moves = tuple(
+        move
+        for move in _moves(plan(snapshot, goals))
+        if (move.source, move.from_dir) in full
+        and move.key not in moving
+        and (not move.within or move.target in agents)
+    )
+    leaving = {(move.source, move.from_dir) for move in (*moves, *under_way)}
+    return Relief(moves, frozenset(place for place in full if place not in leaving))
+
+
+def as_if_landed(view: KafkaView, moves: Sequence[Move]) -> KafkaView:
+    """A view in which these moves are done: what is in motion by our own order stands where it goes, and may stay there."""
+    if not moves or view.brokers is None or view.partitions is None:
+        return view
+    by_key = {move.key: move for move in moves}
+    looked = Standing(view)
+    brokers = {
+        broker_id: broker
+        if broker.log_dirs is None
+        else replace(broker, log_dirs=tuple(_landed(broker_id, d, by_key, looked) for d in broker.log_dirs))
+        for broker_id, broker in view.brokers.items()
+    }
+    partitions = tuple(_assigned(p, by_key.get((p.topic, p.index))) for p in view.partitions)
+    return replace(view, brokers=brokers, partitions=partitions)
+
+
+def _landed(broker: int, log_dir: LogDir, moves: Mapping[Key, Move], looked: Standing) -> LogDir:
+    stay = {
+        key: size
+        for key, size in log_dir.replicas.items()
+        if key not in moves or broker not in (moves[key].source, moves[key].target)
+    }
+    come = {
+        key: max(move.bytes, looked.size(key))
+        for key, move in moves.items()
+        if (move.target, move.to_dir) == (broker, log_dir.path)
+    }
+    futures = {key: size for key, size in log_dir.futures.items() if key not in moves}
+    return replace(log_dir, replicas={**stay, **come}, futures=futures)
+
+
+def _assigned(partition: Partition, move: Move | None) -> Partition:
+    if move is None:
+        return partition
+    kept = [b for b in partition.replicas if b not in (move.source, move.target)]
+    return replace(partition, replicas=(*kept, move.target), adding=(), removing=())
+
+
+def _places(view: KafkaView) -> list[Place]:
+    return [(i, d.path) for i, broker in (view.brokers or {}).items() for d in broker.log_dirs or ()]
+
+
+def _with_room(view: KafkaView, room: Mapping[Place, int]) -> KafkaView:
+    """Each dir as large as makes its room the planner's mark."""
+    brokers = {
+        i: broker
+        if broker.log_dirs is None
+        else replace(
+            broker,
+            log_dirs=tuple(_sized(d, room[i, d.path]) if (i, d.path) in room else d for d in broker.log_dirs),
+        )
+        for i, broker in (view.brokers or {}).items()
+    }
+    return replace(view, brokers=brokers)
+
+
+def _sized(log_dir: LogDir, room: int) -> LogDir:
+    """A dir that others have filled is shown as full of replicas: half of them are to leave, and none comes."""
+    held = sum(log_dir.replicas.values())
+    shown = int(max(room, 1) / _MARK)
+    if shown < held or room <= 0:
+        return replace(log_dir, total_bytes=max(held, 1), cordoned=True)
+    return replace(log_dir, total_bytes=shown)
+
+
+def _moves(found: Plan) -> list[Move]:
+    s = found.problem.snapshot
+    moves = []
+    for replica, source, target, reason in zip(
+        found.replica.tolist(), found.source.tolist(), found.target.tolist(), found.reason.tolist(), strict=True
+    ):  # fmt: skip
+        if reason in (Reason.RACK, Reason.EVACUATE, Reason.DRAIN):
+            continue  # not asked for here
+        at, to = int(s.broker[s.dir_broker[source]]), int(s.broker[s.dir_broker[target]])
+        moves.append(
+            Move(s.topic_name(replica), int(s.partition[replica]), at, s.dir_name[source], to, s.dir_name[target],
+                 int(s.size[replica]), RELIEVE)
+        )  # fmt: skip
+    return sorted(moves, key=lambda move: not move.within)

@@ -1,0 +1,100 @@
+"""How full each disk is, and how far up the ladder that takes it; worked out once in a pass."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from spindle.api.policy import Thresholds
+from spindle.disks import facts
+from spindle.filling.levels import BY_LABEL, Levels, Rung, levels
+from spindle.filling.rungs import Verdict, decide
+from spindle.reconcile.slots import Slot
+from spindle.reconcile.state import State
+from spindle.reconcile.times import seconds
+
+_SLACK: Final = 10  # per cent of a disk that may be taken up by what Kafka is about to delete
+
+
+@dataclass(frozen=True)
+class Fill:
+    """One disk.
+
+    Attributes:
+        used: bytes in use: ballast that was given up counts, so that giving it up does not undo a step.
+        others: bytes that are not Kafka's, as far as that can be told: what Kafka deletes stands there for a minute more.
+        since: when the step was reached, in seconds since the epoch.
+        before: the step before this pass.
+    """
+
+    levels: Levels
+    used: int
+    others: int
+    verdict: Verdict
+    since: float
+    before: Rung
+
+    @property
+    def rung(self) -> Rung:
+        """How far up the ladder it is."""
+        return self.verdict.rung
+
+
+def thresholds_of(state: State, broker: int) -> Thresholds:
+    """What holds for a broker's disks: its pool's own thresholds, else the cluster's."""
+    pool = state.pool_of(state.brokers[broker])
+    return (pool.disks.thresholds if pool is not None else None) or state.spec.disks.thresholds
+
+
+def find_fill(state: State, slot: Slot) -> Fill | None:
+    """How full a disk is; None while nobody says: then nothing is done and nothing undone."""
+    observed = _observed(state, slot)
+    size = _size(slot, observed)
+    if size is None or slot.mode != facts.ACTIVE:
+        return None
+    capacity, in_use = size
+    used = in_use + _given_up(state, observed)
+    levels_of = levels(capacity, thresholds_of(state, slot.broker), state.spec.disks.last_resorts)
+    recorded = slot.before.get("fill") or {}
+    before = BY_LABEL.get(str(recorded.get("rung")), Rung.FINE)
+    verdict = decide(used, levels_of, before, _cordon_in(state, observed))
+    since = seconds(recorded.get("since")) if verdict.rung is before else None
+    return Fill(
+        levels_of, used, _others(slot, capacity, used), verdict, state.now if since is None else since, before
+    )
+
+
+def _observed(state: State, slot: Slot) -> Mapping[str, Any]:
+    observed = (state.brokers[slot.broker].get("status") or {}).get("observed") or {}
+    return next((dict(d) for d in observed.get("disks") or () if d.get("name") == slot.name), {})
+
+
+def _size(slot: Slot, observed: Mapping[str, Any]) -> tuple[int, int] | None:
+    """Capacity and use, as Kafka tells them, else as the agent does."""
+    known = slot.log_dir
+    if known is not None and not known.error and known.total_bytes and known.usable_bytes is not None:
+        return known.total_bytes, known.total_bytes - known.usable_bytes
+    capacity, used = observed.get("capacityBytes"), observed.get("usedBytes")
+    if not slot.watched or not capacity or used is None:
+        return None
+    return int(capacity), int(used)
+
+
+def _given_up(state: State, observed: Mapping[str, Any]) -> int:
+    """Ballast that should be there and is not."""
+    standing = observed.get("ballastBytes")
+    wanted = state.spec.disks.ballast_bytes
+    return 0 if standing is None or not wanted else max(0, wanted - int(standing))
+
+
+def _cordon_in(state: State, observed: Mapping[str, Any]) -> float | None:
+    """Seconds until the forecast expects the cordon; None for never or not known."""
+    found = ((observed.get("forecast") or {}).get("cordonAt") or {}).get("at")
+    at = seconds(found) if isinstance(found, str) else None
+    return None if at is None else at - state.now
+
+
+def _others(slot: Slot, capacity: int, used: int) -> int:
+    """What is in use beside the logs, less what Kafka may be deleting just now."""
+    known = slot.log_dir
+    logs = sum(known.replicas.values()) + sum(known.futures.values()) if known is not None else 0
+    return max(0, used - logs - capacity * _SLACK // 100)
