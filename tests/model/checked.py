@@ -28,6 +28,8 @@ class Checked(Failing):
                 self._before_down(action.pod, fence=False)
             case Delete(kind="Pod"):
                 self._before_down(action.name, fence=action.grace_seconds is not None)
+            case Delete(kind="PersistentVolumeClaim"):
+                self._before_claim_goes(action.name)
             case Reassign():
                 for topic, index, replicas in action.assignments:
                     self._before_reassign((topic, index), replicas)
@@ -53,6 +55,19 @@ class Checked(Failing):
             least = self.kafkas.min_isr
             if len(left) < least <= len(before) and len(state.replicas) > least:
                 self.broken.append(f"rule 2: {key} has {len(left)} in sync without broker {broker}")
+
+    def _before_claim_goes(self, name: str) -> None:
+        """Rule 5: nothing stands on its disk, and the volume is kept."""
+        claim = self.objects.get(("PersistentVolumeClaim", name))
+        bound = (claim or {}).get("spec", {}).get("volumeName")
+        if claim is None or not bound or claim["status"]["phase"] != "Bound":
+            return
+        if self.get("PersistentVolume", bound)["spec"]["persistentVolumeReclaimPolicy"] != "Retain":
+            self.broken.append(f"rule 5: {name} goes while its volume is not set to Retain")
+        broker = int(claim["metadata"]["annotations"][names.ANN_NODE_ID])
+        for key in self._standing(broker, self.disk_on(bound)):
+            if key not in self.given_up:
+                self.broken.append(f"rule 5: {key} stands on the disk of {name}, which is deleted")
 
     def _before_reassign(self, key: Key, replicas: tuple[int, ...] | None) -> None:
         state = self.kafkas.partitions.get(key)
@@ -110,7 +125,8 @@ class Checked(Failing):
         process = self.processes[pod["metadata"]["uid"]]
         # A dir that the process does not know at all must not be where replicas of it stand.
         for disk in self.get("KafkaBroker", names.broker_name("demo", broker))["spec"]["disks"]:
-            if names.log_dir(disk["name"]) in process.dirs:
+            claim = self.objects.get(("PersistentVolumeClaim", disk["claim"])) or {"spec": {}}
+            if names.log_dir(disk["name"]) in process.dirs or not claim["spec"].get("volumeName"):
                 continue
             volume = self.disk(broker, disk["name"])
             for key in self._standing(broker, volume):

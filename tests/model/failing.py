@@ -144,6 +144,7 @@ class Failing(World):
 
     def _breathe(self) -> None:
         self.now += 5
+        self._volumes()
         for pod in self.all("Pod"):
             if pod["metadata"].get("deletionTimestamp"):
                 continue
@@ -183,7 +184,7 @@ class Failing(World):
     def _start(self, pod: dict[str, Any]) -> None:
         status = pod["status"]
         init = {e["name"] for e in status["initContainerStatuses"] if e["state"].get("terminated")}
-        role = pod["metadata"]["labels"][names.LABEL_ROLE]
+        role = pod["metadata"]["labels"].get(names.LABEL_ROLE)
         if role != names.ROLE_BROKER:
             super()._start(pod)
             return

@@ -74,6 +74,7 @@ class World:
     now: float = START
     writes: int = 0
     formats: list[tuple[str, str]] = field(default_factory=list)
+    destroyed: list[str] = field(default_factory=list)  # volumes that went with their claim
     _serial: int = 0
 
     # -- building ------------------------------------------------------------------------------------------------
@@ -210,6 +211,8 @@ class World:
                 self._guarded(action.kind, action.name, action.uid, action.resource_version)
                 self.put(_merge(self.get(action.kind, action.name), action.body))
                 self._collect(action.kind, action.name)
+                if action.kind == "PersistentVolume":
+                    self._freed(action.name)
             case SetPodCondition():
                 pod = self._guarded("Pod", action.pod, action.uid, None)
                 _set_condition(pod, action.type, action.status)
@@ -243,8 +246,39 @@ class World:
 
     def _collect(self, kind: str, name: str) -> None:
         meta = self.get(kind, name)["metadata"]
-        if meta.get("deletionTimestamp") and not meta.get("finalizers"):
-            del self.objects[kind, name]
+        if not meta.get("deletionTimestamp") or meta.get("finalizers"):
+            return
+        if kind == "PersistentVolumeClaim":
+            if self._used(name):
+                return
+            self._let_go(self.get(kind, name))
+        del self.objects[kind, name]
+
+    def _used(self, claim: str) -> bool:
+        """Whether a pod has it; then Kubernetes does not let it go."""
+        return any(
+            (v.get("persistentVolumeClaim") or {}).get("claimName") == claim
+            for pod in self.all("Pod")
+            for v in pod["spec"]["volumes"]
+            if pod.get("status", {}).get("phase") != "Succeeded"
+        )
+
+    def _let_go(self, claim: dict[str, Any]) -> None:
+        """What becomes of the volume of a claim that is gone."""
+        volume = self.objects.get(("PersistentVolume", claim["spec"].get("volumeName", "")))
+        if volume is None or volume["status"]["phase"] != "Bound":
+            return
+        if volume["spec"]["persistentVolumeReclaimPolicy"] == "Retain":
+            volume["status"]["phase"] = "Released"
+            self.put(volume)
+        else:
+            self.destroyed.append(volume["metadata"]["name"])
+            del self.objects["PersistentVolume", volume["metadata"]["name"]]
+
+    def _freed(self, name: str) -> None:
+        volume = self.get("PersistentVolume", name)
+        if volume["status"]["phase"] == "Released" and not volume["spec"].get("claimRef"):
+            volume["status"]["phase"] = "Available"
 
     def _created(self, obj: dict[str, Any]) -> None:
         if obj["kind"] == "PersistentVolumeClaim":
@@ -265,6 +299,7 @@ class World:
     def breathe(self) -> None:
         """Let the scheduler, the volume binder, the kubelet, preflight and Kafka do their next step everywhere."""
         self.now += 5
+        self._volumes()
         for pod in self.all("Pod"):
             if pod["metadata"].get("deletionTimestamp"):
                 del self.objects["Pod", pod["metadata"]["name"]]
@@ -272,6 +307,16 @@ class World:
                 self._schedule(pod)
             else:
                 self._start(pod)
+
+    def _volumes(self) -> None:
+        """The volume controller: claims for which a volume is kept are bound, and those that nobody uses any more go."""
+        for claim in self.all("PersistentVolumeClaim"):
+            if claim["metadata"].get("deletionTimestamp"):
+                self._collect("PersistentVolumeClaim", claim["metadata"]["name"])
+            elif claim["status"]["phase"] == "Pending":
+                kept = [v for v in self.all("PersistentVolume") if _kept_for(v, claim)]
+                if kept:
+                    self._tie(claim, kept[0])
 
     def _schedule(self, pod: dict[str, Any]) -> None:
         claims = [
@@ -297,15 +342,17 @@ class World:
 
     def _fits(self, pod: dict[str, Any], node: dict[str, Any], claims: list[dict[str, Any]]) -> bool:
         name, labels = node["metadata"]["name"], node["metadata"]["labels"]
-        role = pod["metadata"]["labels"][names.LABEL_ROLE]
+        role = pod["metadata"]["labels"].get(names.LABEL_ROLE)
         taken = [p for p in self.all("Pod") if p["spec"].get("nodeName") == name]
-        if any(p["metadata"]["labels"][names.LABEL_ROLE] == role for p in taken):
+        if role and any(p["metadata"]["labels"].get(names.LABEL_ROLE) == role for p in taken):
             return False
         if node["spec"].get("unschedulable") or node["status"]["conditions"][0]["status"] != "True":
             return False
         wanted = json.dumps(pod["spec"].get("affinity", {}).get("nodeAffinity", {}))
         zone = labels.get("topology.kubernetes.io/zone", "")
         if "topology.kubernetes.io/zone" in wanted and f'"{zone}"' not in wanted:
+            return False
+        if "metadata.name" in wanted and f'"{name}"' not in wanted:
             return False
         bound = [
             self.get("PersistentVolume", c["spec"]["volumeName"])
@@ -327,6 +374,7 @@ class World:
             for v in self.all("PersistentVolume")
             if _host(v) == node
             and v["status"]["phase"] == "Available"
+            and not v["spec"].get("claimRef")
             and v["spec"]["storageClassName"] == "local-disks"
         ]
 
@@ -339,15 +387,27 @@ class World:
             volume = self.put(
                 _volume(f"pv-{claim['metadata']['name']}", node["metadata"]["name"], "standard", "/dyn")
             )
+        self._tie(claim, volume)
+
+    def _tie(self, claim: dict[str, Any], volume: dict[str, Any]) -> None:
         volume["status"]["phase"] = "Bound"
+        volume["spec"]["claimRef"] = {
+            "namespace": NAMESPACE,
+            "name": claim["metadata"]["name"],
+            "uid": claim["metadata"]["uid"],
+        }
         claim["spec"]["volumeName"] = volume["metadata"]["name"]
-        claim["status"] = {"phase": "Bound"}
+        claim["status"] = {"phase": "Bound", "capacity": dict(volume["spec"]["capacity"])}
         self.put(volume)
         self.put(claim)
 
     def _start(self, pod: dict[str, Any]) -> None:
         """inspect, then preflight, then Kafka: one step at a time."""
         status = pod["status"]
+        if names.LABEL_ROLE not in pod["metadata"]["labels"]:
+            status["phase"] = "Succeeded"  # a pod that only asks for a volume
+            self.put(pod)
+            return
         init = {entry["name"]: entry for entry in status["initContainerStatuses"]}
         if "inspect" not in init:
             status["initContainerStatuses"].append(_ended("inspect", {"disks": self._inspect(pod)}))
@@ -472,11 +532,21 @@ def _volume(name: str, node: str, storage_class: str, path: str) -> dict[str, An
             "capacity": {"storage": "100Gi"},
             "accessModes": ["ReadWriteOnce"],
             "storageClassName": storage_class,
+            "persistentVolumeReclaimPolicy": "Delete",
             "local": {"path": path},
             "nodeAffinity": {"required": {"nodeSelectorTerms": [affinity]}},
         },
         "status": {"phase": "Available"},
     }
+
+
+def _kept_for(volume: dict[str, Any], claim: dict[str, Any]) -> bool:
+    ref = volume["spec"].get("claimRef") or {}
+    return (
+        ref.get("name") == claim["metadata"]["name"]
+        and not ref.get("uid")
+        and claim["spec"].get("volumeName") in (None, volume["metadata"]["name"])
+    )
 
 
 def _host(volume: dict[str, Any]) -> str | None:

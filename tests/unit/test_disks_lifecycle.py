@@ -122,10 +122,11 @@ def test_drained_by_wish_and_taken_back() -> None:
     wished = replace(USED, drain_wished=True)
     away = replace(OUT, health=WELL, drain_wished=True)
     back = replace(OUT, health=WELL)
-    assert life(S.ACTIVE, wished, away, back, USED) == [
+    assert life(S.ACTIVE, wished, away, back, USED, replace(USED, filled=True)) == [
         "DrainWished",
         "DiskDrained",
         "DrainWithdrawn",
+        "DiskFilled",
         "Active",
     ]
 

@@ -336,7 +336,7 @@ class TestWishes:
         assert not world.disk(0, "disk1").logs
         world.get("KafkaBroker", "demo-broker-0")["spec"]["wishes"] = []
         plans = until(world, lambda: state_of(world, 0, "disk1") == "Active")
-        assert events(plans) == ["DrainWithdrawn"]
+        assert events(plans) == ["DrainWithdrawn", "DiskFilled"]
         whole(world)
 
     def test_cordoned_takes_nothing_new(self) -> None:

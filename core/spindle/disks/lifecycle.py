@@ -39,10 +39,10 @@ MEANINGS: Final[Mapping[DiskState, str]] = {
     DiskState.EVACUATED: "Nothing stands on it any more and the broker runs without it: safe to pull. The slot waits "
     "for a new disk.",
     DiskState.REPLACING: "A new disk is in the slot and is taken in.",
-    DiskState.REJOINING: "Kafka uses the new disk; it is being filled by planned moves.",
+    DiskState.REJOINING: "Kafka uses it, since a moment ago; it is being filled by planned moves.",
     DiskState.DRAINING: "Its replicas are leaving it, since a person or the spec wants so.",
     DiskState.DRAINED: "Nothing stands on it any more and the broker runs without it: safe to pull.",
-    DiskState.REMOVED: "It is no longer a disk of the broker.",
+    DiskState.REMOVED: "It is no longer a disk of the broker. Its volume is kept for its owner.",
 }
 
 
@@ -62,6 +62,7 @@ class Facts:
         filling: whether it is fuller than the level at which disks are cordoned.
         leaving: whether the spec has this disk no more.
         released: whether its claim is gone, so that the slot itself can go.
+        added: whether it is new to a broker that ran before, and nothing was ever on it.
     """
 
     health: Health
@@ -77,6 +78,7 @@ class Facts:
     filling: bool = False
     leaving: bool = False
     released: bool = False
+    added: bool = False
 
     @property
     def slow(self) -> bool:
@@ -94,14 +96,17 @@ Test = Callable[[Facts], bool]
 # What makes a transition happen, by the name that the diagram shows.
 TRIGGERS: Final[Mapping[str, Test]] = {
     "in use": lambda f: f.in_use and not f.health.surely_bad,
+    "joined": lambda f: f.added and f.in_use and not f.health.surely_bad,
     "cordon wished": lambda f: f.cordon_wished,
     "filling": lambda f: f.filling,
     "slow": lambda f: f.slow,
     "no more cause": lambda f: f.health.well and not (f.cordon_wished or f.filling or f.slow),
     "failed": lambda f: f.health.surely_bad,
-    # A new disk that is not mounted yet, or is not the right one, is none that failed.
+    # A new disk that is not mounted yet, or is not the right one, is none that failed; nor is one that no pod has yet.
     "unusable": lambda f: (
-        f.health.surely_bad and (f.health.verdict == DiskVerdict.FAILED or f.mode != known.ACTIVE)
+        f.health.surely_bad
+        and (f.health.verdict == DiskVerdict.FAILED or f.mode != known.ACTIVE)
+        and not (f.added and f.mode == known.ABSENT)
     ),
     "well again": lambda f: f.in_use and f.health.well,
     "may be emptied": lambda f: f.health.surely_bad and f.may_empty,
@@ -151,6 +156,13 @@ TRANSITIONS: Final[tuple[Transition, ...]] = (
     ),
     *_rows((_S.PROVISIONING,), "unusable", _S.FAILED, "DiskFailed", "cannot be used."),
     *_rows((_S.PROVISIONING,), "leaving", _S.DRAINING, "DiskLeaves", "is wanted no more."),
+    *_rows(
+        (_S.PROVISIONING,),
+        "joined",
+        _S.REJOINING,
+        "DiskJoined",
+        "is in use, and is filled by planned moves.",
+    ),
     *_rows((_S.PROVISIONING,), "in use", _S.ACTIVE, "DiskInUse", "is in use."),
     *_rows(
         (_S.FAILED, _S.EVACUATING),
@@ -210,7 +222,11 @@ TRANSITIONS: Final[tuple[Transition, ...]] = (
         "is empty and out of its broker: safe to pull.",
     ),
     *_rows(
-        (_S.DRAINING, _S.DRAINED), "wanted again", _S.ACTIVE, "DrainWithdrawn", "is wanted again, and in use."
+        (_S.DRAINING, _S.DRAINED),
+        "wanted again",
+        _S.REJOINING,
+        "DrainWithdrawn",
+        "is wanted again, and is filled by planned moves.",
     ),
 )
 
@@ -225,6 +241,8 @@ def step(state: DiskState, facts: Facts) -> Transition | None:
 
 def initial(facts: Facts) -> DiskState:
     """The state of a disk of which none is on record, or which this version does not know."""
+    if facts.added and facts.mode != known.PLACEHOLDER:
+        return DiskState.PROVISIONING
     if facts.mode == known.ABSENT:
         return DiskState.DRAINED if facts.drain_wished or facts.leaving else DiskState.EVACUATED
     if facts.mode == known.PLACEHOLDER:

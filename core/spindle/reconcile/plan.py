@@ -19,6 +19,7 @@ from spindle.reconcile.steps.claims import settle_claims
 from spindle.reconcile.steps.deletion import settle_deletion
 from spindle.reconcile.steps.disks import settle_disks
 from spindle.reconcile.steps.gates import settle_gates
+from spindle.reconcile.steps.growing import settle_growth
 from spindle.reconcile.steps.healing import only_look, settle_healing
 from spindle.reconcile.steps.losses import at_risk
 from spindle.reconcile.steps.moves import carry_out, load_journal, settle_moves
@@ -26,6 +27,7 @@ from spindle.reconcile.steps.pods import settle_pods
 from spindle.reconcile.steps.problems import report_nodes, report_problems
 from spindle.reconcile.steps.security import settle_admin, settle_security
 from spindle.reconcile.steps.services import settle_configuration, settle_services
+from spindle.reconcile.steps.shrinking import settle_removals
 from spindle.reconcile.steps.status import cluster_status
 from spindle.reconcile.steps.takedown import settle_takedowns
 from spindle.reconcile.times import stamp
@@ -96,6 +98,8 @@ def _steps(state: State, draft: Draft) -> Ward | None:
     settle_disks(state, draft, identity, records, wanted)
     journal = load_journal(state, draft)
     healed = settle_healing(state, draft, records, wanted, journal)
+    settle_growth(healed.ward, draft, records, identity)
+    settle_removals(healed.ward, draft, records, identity)
     outcome = settle_moves(state, draft, records, journal, healed.wants) if journal is not None else None
     records.write(state, draft)
     draft.do(*healed.fences)

@@ -61,6 +61,18 @@ class Slot:
         return self.broker, self.name
 
     @property
+    def added(self) -> bool:
+        """Whether it is new to a broker that ran before, and nothing was ever on it."""
+        return bool(self.disk.get("added"))
+
+    @property
+    def never_used(self) -> bool:
+        """Whether it is new, no file system was given to it, and no pod is to have it yet."""
+        return (
+            self.added and not self.disk.get("fsUuid") and self.mode == facts.ABSENT and self.in_pod is None
+        )
+
+    @property
     def path(self) -> str:
         """Its log dir."""
         return names.log_dir(self.name)

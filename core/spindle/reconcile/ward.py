@@ -41,6 +41,7 @@ class Ward:
         journal: None if it could not be read: then nothing is moved, and nothing counts as empty.
         given_up: (broker, partition) that a person gave up, with no copy left anywhere.
         losses: what is lost with which disk at the moment.
+        leaving: disks that the spec has no more and that may go.
         lives: where each disk is, worked out in the course of the pass.
     """
 
@@ -48,6 +49,7 @@ class Ward:
     journal: Journal | None
     given_up: frozenset[tuple[int, Key]] = frozenset()
     losses: tuple[Loss, ...] = ()
+    leaving: frozenset[tuple[int, str]] = frozenset()
     lives: dict[tuple[int, str], Life] = field(default_factory=dict)
 
     @cached_property
@@ -114,6 +116,10 @@ class Ward:
     def limit(self) -> float:
         """Rule 4: the share of a dir above which nothing may be moved in."""
         return self.state.spec.disks.thresholds.refuse / 100
+
+    def unwanted(self, slot: Slot) -> bool:
+        """Whether a disk is to be emptied though it works: a person wishes so, or the spec has it no more."""
+        return slot.wish.drained or slot.key in self.leaving
 
     def standing(self, slot: Slot) -> frozenset[Key] | None:
         """What stands on a disk and is not given up; None if that is not known."""

@@ -20,7 +20,9 @@ def settle_deletion(state: State, draft: Draft) -> bool:
     if not settle_cleanup(state, draft):
         return False
     brokers = [pod for node_id, pod in state.pods.items() if node_id < names.FIRST_CONTROLLER_ID]
-    pods = brokers or list(state.pods.values())
+    # Pods that ask for a volume hold its claim.
+    asking = [pod for pod in state.snap.pods if objects.name(pod) in state.claims]
+    pods = brokers or [*state.pods.values(), *asking]
     if pods:
         _stop(draft, pods)
         return False

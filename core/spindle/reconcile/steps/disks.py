@@ -20,6 +20,7 @@ from spindle.reconcile.reports import inspected
 from spindle.reconcile.snapshot import Object
 from spindle.reconcile.state import State
 from spindle.reconcile.steps.brokers import Records
+from spindle.reconcile.steps.growing import refuse
 from spindle.reconcile.steps.takedown import Wanted
 
 ANN_BORN: Final = f"{names.GROUP}/born"
@@ -88,19 +89,23 @@ def _settle_broker(
         if disk.get("mode", facts.ACTIVE) != facts.ACTIVE:
             continue
         # What inspect saw at the pod's start is no news where a container can't be made again any more.
-        if not objects.kafka_runs(pod) and _volume_unreadable(state, disk, pod):
-            _unusable(
-                draft, records, wanted, broker, disk, {}, alone=not usable - {disk["name"]}, running=False
-            )
+        gone = not objects.kafka_runs(pod) and _volume_unreadable(state, disk, pod)
+        bad = gone or (what in _UNUSABLE and not objects.kafka_runs(pod))
+        if bad:
+            seen, running = ({}, False) if gone else (found, _prepared(pod))
+            alone = not usable - {disk["name"]}
+            _unusable(draft, records, wanted, broker, disk, seen, alone=alone, running=running)
+            if not running:
+                _give_up_added(state, draft, records, wanted, broker_id, disk, seen)
         elif what == facts.OURS:
             if not disk.get("fsUuid"):
                 records.note_disk(broker_id, disk["name"], fsUuid=found.get("fsUuid") or NO_UUID)
-        elif what == facts.BLANK and not _prepared(pod):
-            if _clear_broker_disk(state, draft, records, broker_id, disk, found):
-                cleared.append(_clearance(disk["name"], disk["pvUid"], disk["fsUuid"], disk["directoryId"]))
-        elif what in _UNUSABLE and not objects.kafka_runs(pod):
-            alone = not usable - {disk["name"]}
-            _unusable(draft, records, wanted, broker, disk, found, alone=alone, running=_prepared(pod))
+        elif (
+            what == facts.BLANK
+            and not _prepared(pod)
+            and _clear_broker_disk(state, draft, records, broker_id, disk, found)
+        ):
+            cleared.append(_clearance(disk["name"], disk["pvUid"], disk["fsUuid"], disk["directoryId"]))
         if _prepared(pod) and what in (facts.OURS, facts.BLANK):
             _remember(state, draft, disk["claim"], found)
     _give(state, draft, pod, cleared)
@@ -123,10 +128,10 @@ def _clear_broker_disk(
             draft.wait(Wait.refused(_ACTION, f"{thing}/{disk['name']}", refusal))
             return False
         return True
-    # Before the first birth there is nothing to ask and nothing to lose, nor is there where an emptied disk was replaced (rule 5
-    # saw to that, and its directory id is new); else Kafka must say what the broker holds.
+    # Before the first birth there is nothing to ask and nothing to lose, nor is there where a disk was added or an emptied one
+    # replaced (rule 5 saw to that, and the directory id is new); else Kafka must say what the broker holds.
     fresh = state.kafka.partitions is None and not born(state)
-    on_disk = () if fresh or _replaces(state, broker_id, disk) else None
+    on_disk = () if fresh or disk.get("added") or _replaces(state, broker_id, disk) else None
     refusal = may_format(state.kafka, broker_id, on_disk)
     if refusal is not None:
         draft.wait(Wait.refused(_ACTION, f"{thing}/{disk['name']}", refusal))
@@ -304,6 +309,24 @@ def _unusable(
     if disk.get("fsUuid") and not alone and not running:
         records.note_disk(broker_id, name, mode=facts.PLACEHOLDER)
         wanted.setdefault(broker_id, Wanted("DiskUnusable", f"it starts without {name}"))
+
+
+def _give_up_added(
+    state: State,
+    draft: Draft,
+    records: Records,
+    wanted: dict[int, Wanted],
+    broker_id: int,
+    disk: Found,
+    found: Found,
+) -> None:
+    """A disk that was to be added and cannot be used: the broker starts without it, and is not restarted for it again."""
+    claim = state.claims.get(disk["claim"])
+    if not disk.get("added") or disk.get("fsUuid") or claim is None:
+        return
+    draft.do(refuse(claim, str(found.get("problem") or "the node cannot read its path")))
+    records.note_disk(broker_id, disk["name"], mode=facts.ABSENT)
+    wanted.setdefault(broker_id, Wanted("DiskUnusable", f"it starts without {disk['name']}"))
 
 
 def _way_out(found: Found) -> str:

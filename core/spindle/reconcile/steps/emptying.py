@@ -149,7 +149,8 @@ def _stuck_drain(ward: Ward, draft: Draft, slot: Slot, plan: Evacuation) -> None
                 "NoTarget",
                 f"{counted(len(stuck), 'replica')} on {slot.name} of broker {slot.broker} can go nowhere else: "
                 f"{some(names_of(stuck))}.",
-                "Add a broker or a disk that can take them, free space, or take the wish back.",
+                "Add a broker or a disk that can take them, free space, or take back what was asked for (the wish, or the lower "
+                "disks.count).",
             )
         )
 

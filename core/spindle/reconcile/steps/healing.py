@@ -25,6 +25,7 @@ from spindle.reconcile.steps.lives import live_on, remedy_of
 from spindle.reconcile.steps.losses import find_losses, settle_losses
 from spindle.reconcile.steps.moves import Wants
 from spindle.reconcile.steps.refilling import fill_new, grow_back, settle_replacements
+from spindle.reconcile.steps.shrinking import find_leaving
 from spindle.reconcile.steps.takedown import Wanted
 from spindle.reconcile.ward import Ward
 
@@ -56,6 +57,7 @@ def only_look(state: State, draft: Draft) -> Ward:
     """Disks' lives where nothing is to be done: paused, or without what has to be known."""
     ward = Ward(state, None)
     ward.losses = find_losses(ward)
+    ward.leaving = find_leaving(ward, draft, acting=False)
     live_on(ward, draft, acting=False)
     return ward
 
@@ -67,6 +69,7 @@ def settle_healing(
     ward = Ward(state, journal)
     ward.losses = find_losses(ward)
     elections = settle_losses(ward, draft)
+    ward.leaving = find_leaving(ward, draft, acting=True)
     fills, filled = fill_new(ward)
     live_on(ward, draft, acting=True, filled=filled)
     if any(ward.now(slot) is DiskState.FAILED for slot in ward.slots) and ward.few_at_once is not None:
@@ -161,4 +164,8 @@ def _name_reasons(ward: Ward, wanted: dict[int, Wanted]) -> None:
         if goes:
             wanted[broker] = Wanted("RestartWithoutDisk", f"it goes on without {', '.join(goes)}")
         elif comes:
-            wanted[broker] = Wanted("RestartWithDisk", f"it takes up {', '.join(comes)}")
+            # What was added can wait for what has to grow back first; what heals can't.
+            heals = any(s.name in comes and not s.added for s in mine)
+            wanted[broker] = Wanted(
+                "RestartWithDisk" if heals else "DisksAdded", f"it takes up {', '.join(comes)}"
+            )

@@ -42,7 +42,7 @@ def live_on(ward: Ward, draft: Draft, *, acting: bool, filled: Collection[tuple[
     for slot in ward.slots:
         known = _facts(ward, slot, acting=acting, filled=slot.key in filled)
         recorded = slot.recorded if _fits(slot) else None
-        at = recorded or _found_again(slot, known)
+        at = recorded or _found_again(ward, slot, known)
         since = seconds(slot.before.get("since")) if recorded else None
         reason = str(slot.before.get("reason") or "") if recorded else ""
         for _ in range(_MOST_STEPS):
@@ -93,14 +93,14 @@ def _fits(slot: Slot) -> bool:
     if slot.mode == facts.PLACEHOLDER:
         return slot.recorded in (DiskState.FAILED, DiskState.EVACUATING)
     if slot.mode == facts.ABSENT:
-        return slot.recorded not in _IN_BROKER
+        return slot.recorded not in _IN_BROKER or (slot.added and slot.recorded is DiskState.PROVISIONING)
     return True
 
 
-def _found_again(slot: Slot, known: Facts) -> DiskState:
+def _found_again(ward: Ward, slot: Slot, known: Facts) -> DiskState:
     """Where a disk is by what is known without a record. One that is still in its broker's pod is not out yet."""
-    if slot.mode == facts.ABSENT and not (known.empty and known.out):
-        return DiskState.DRAINING if slot.wish.drained else DiskState.EVACUATING
+    if slot.mode == facts.ABSENT and not slot.never_used and not (known.empty and known.out):
+        return DiskState.DRAINING if ward.unwanted(slot) else DiskState.EVACUATING
     return initial(known)
 
 
@@ -152,6 +152,9 @@ def _facts(ward: Ward, slot: Slot, *, acting: bool, filled: bool) -> Facts:
         filled=filled,
         cordon_wished=slot.wish.cordoned,
         drain_wished=slot.wish.drained,
+        leaving=slot.key in ward.leaving,
+        released=slot.mode == facts.ABSENT and slot.disk["claim"] not in ward.state.claims,
+        added=slot.added,
     )
 
 

@@ -5,6 +5,7 @@ from typing import Any, Final
 from spindle.cluster import names
 from spindle.cluster.ids import uuid_from_entropy
 from spindle.disks import facts
+from spindle.disks.health import UNKNOWN
 from spindle.disks.lifecycle import DiskState
 from spindle.disks.rules import may_format
 from spindle.healing.fill import fill
@@ -66,11 +67,12 @@ def settle_replacements(ward: Ward, draft: Draft, records: Records) -> None:
     for slot in ward.slots:
         now = ward.now(slot)
         if now is DiskState.EVACUATED and slot.mode == facts.ABSENT:
-            _retire(ward, records, slot)
-            _say(ward, draft, slot)
+            retire(ward, records, slot)
+            if slot.key not in ward.leaving:
+                _say(ward, draft, slot)
         elif now is DiskState.REPLACING and slot.mode == facts.ABSENT:
             _take_in(ward, records, slot)
-        elif now in (DiskState.DRAINING, DiskState.DRAINED) and not slot.wish.drained:
+        elif now in (DiskState.DRAINING, DiskState.DRAINED) and not ward.unwanted(slot):
             _use_again(slot, records)
         elif now in (DiskState.FAILED, DiskState.EVACUATING):
             _use_again(slot, records, ward.state.now)
@@ -82,8 +84,8 @@ def _retired(ward: Ward, slot: Slot) -> list[str]:
     return list(ward.state.brokers[slot.broker]["spec"].get("retired") or ())
 
 
-def _retire(ward: Ward, records: Records, slot: Slot) -> None:
-    """The directory id of a disk that was evacuated is never used again."""
+def retire(ward: Ward, records: Records, slot: Slot) -> None:
+    """The directory id of a disk that was given up is never used again."""
     known = records.fields.get(slot.broker, {}).get("retired") or _retired(ward, slot)
     if slot.disk["directoryId"] not in known:
         records.note(slot.broker, retired=[*known, slot.disk["directoryId"]][-_MOST_RETIRED:])
@@ -91,9 +93,9 @@ def _retire(ward: Ward, records: Records, slot: Slot) -> None:
 
 def _take_in(ward: Ward, records: Records, slot: Slot) -> None:
     """A slot gets a new directory id for the new disk; its file system is on record before the pod is made."""
-    _retire(ward, records, slot)
+    retire(ward, records, slot)
     volume = ward.state.volume(ward.state.claims.get(slot.disk["claim"]))
-    fresh: dict[str, Any] = {"fsUuid": slot.health.fs_uuid or NO_UUID}
+    fresh: dict[str, Any] = {"fsUuid": slot.health.fs_uuid or NO_UUID, "added": None}
     if volume is not None:
         fresh |= {"pv": objects.name(volume), "pvUid": objects.uid(volume)}
         if objects.uid(volume) != slot.disk.get("pvUid") and slot.health.content is None:
@@ -110,8 +112,12 @@ def _take_in(ward: Ward, records: Records, slot: Slot) -> None:
 
 
 def _use_again(slot: Slot, records: Records, now: float | None = None) -> None:
-    """The same disk, well again: its broker restarts with it (rule 2 permitting)."""
-    if slot.mode == facts.ACTIVE or not slot.health.well or slot.health.content != facts.OURS:
+    """The same disk, well again: its broker restarts with it (rule 2 permitting).
+
+    One that was well when it was drained, and that no agent can look at, is left to preflight to judge.
+    """
+    unseen = now is None and slot.health.verdict == UNKNOWN and slot.health.content is None
+    if slot.mode == facts.ACTIVE or not (unseen or (slot.health.well and slot.health.content == facts.OURS)):
         return
     if now is None or now - slot.health.since >= _DWELL:
         records.note_disk(slot.broker, slot.name, mode=facts.ACTIVE)

@@ -1,0 +1,384 @@
+"""Disks that brokers are to get besides those that they have: each is provisioned on its broker's node before the pod is made anew.
+
+A slot goes on record first, out of use. Its claim is bound: to a free local volume that is kept for it by a claimRef, or to one
+that a provisioner makes, asked by a pod that takes the claim to the broker's node. Only when the volume is there, and the
+agent that looks at it finds it blank and well, is the slot put into use; the broker then restarts for it under rule 2.
+"""
+
+from enum import Enum
+from typing import Any, Final
+
+from spindle.api.cluster import BrokerPool
+from spindle.cluster import names
+from spindle.cluster.refusal import counted, some
+from spindle.disks import facts
+from spindle.disks.lifecycle import DiskState
+from spindle.manifests.claim_pods import claim_pod
+from spindle.manifests.claims import claim
+from spindle.manifests.identity import Identity
+from spindle.placement.nodes import section
+from spindle.placement.room import DiskWant, class_of, free_volume, is_static, reachable
+from spindle.reconcile import objects
+from spindle.reconcile.actions import Create, Delete, Patch
+from spindle.reconcile.draft import Draft, Wait
+from spindle.reconcile.events import Event
+from spindle.reconcile.inputs import cluster_inputs, disks_of
+from spindle.reconcile.slots import Slot
+from spindle.reconcile.snapshot import Object
+from spindle.reconcile.state import State
+from spindle.reconcile.steps.brokers import Records, new_disk, node_of_volumes
+from spindle.reconcile.times import seconds
+from spindle.reconcile.ward import Ward
+
+_ADD: Final = "AddDisk"
+_NEEDED: Final = frozenset({"nodes", "persistentvolumes", "storageclasses"})
+_LOOK_SECONDS: Final = 30.0  # that an agent may take before a local volume is used without its word
+_COMING_SECONDS: Final = 120.0  # that one disk of a broker waits for another, so that one restart serves both
+_AT_ONCE: Final = "Immediate"
+
+
+class _How(Enum):
+    """How far a disk is that is to be added."""
+
+    READY = "ready"
+    COMING = "coming"
+    STUCK = "stuck"
+
+
+def settle_growth(ward: Ward, draft: Draft, records: Records, identity: Identity) -> None:
+    """Give brokers the disks that their pool asks for and that they lack."""
+    state = ward.state
+    if state.snap.unknown & _NEEDED:
+        return  # said already
+    for broker_id, broker in state.brokers.items():
+        pool = state.pool_of(broker)
+        if pool is None or objects.deleting(broker):
+            continue
+        _add(state, draft, records, pool, broker)
+        mine = [slot for slot in ward.by_broker.get(broker_id, ()) if slot.key not in ward.leaving]
+        coming = [slot for slot in mine if slot.never_used]
+        how = {slot.name: _provision(ward, draft, identity, pool, slot) for slot in coming}
+        if _How.COMING not in how.values():
+            for slot in coming:
+                if how[slot.name] is _How.READY:
+                    _take_up(state, records, slot)
+        for slot in mine:
+            # From now on it is a disk like all others.
+            if slot.added and slot.disk.get("fsUuid") and slot.recorded not in (None, DiskState.PROVISIONING):
+                records.note_disk(broker_id, slot.name, added=None)
+
+
+def _add(state: State, draft: Draft, records: Records, pool: BrokerPool, broker: Object) -> None:
+    """Put missing slots on record, each with a directory id of its own."""
+    broker_id, having = int(broker["spec"]["id"]), {disk["name"] for disk in disks_of(broker)}
+    drained = {
+        w.get("disk")
+        for w in (broker["spec"].get("wishes") or ())
+        if isinstance(w, dict) and w.get("drained")
+    }
+    wanted = [name for i in range(pool.disks.count) if (name := names.disk_name(i)) not in having]
+    found = []
+    for name in wanted:
+        there = state.claims.get(names.claim_name(state.name, broker_id, name))
+        if there is not None:
+            draft.wait(_in_the_way(broker, name, there))
+        elif name not in drained:
+            found.append(name)
+    # A broker that never had a volume gets it with the others, wherever its pod is put.
+    ran = any(disk.get("pvUid") for disk in disks_of(broker))
+    for name in found:
+        entry = new_disk(state, broker_id, name)
+        records.add_disk(broker_id, entry | {"mode": facts.ABSENT, "added": True} if ran else entry)
+    if found:
+        draft.events.append(
+            Event(
+                "Normal",
+                "DisksAdded",
+                f"{objects.name(broker)} gets {some(found)}: pool {pool.name} asks for {counted(pool.disks.count, 'disk')}.",
+                "KafkaCluster",
+                state.name,
+                objects.uid(state.cluster),
+            )
+        )
+
+
+def _in_the_way(broker: Object, name: str, there: Object) -> Wait:
+    going = objects.deleting(there)
+    return Wait(
+        _ADD,
+        f"KafkaBroker/{objects.name(broker)}/{name}",
+        "ClaimInTheWay",
+        f"{objects.name(broker)} is to get {name}, but claim {objects.name(there)} "
+        + (
+            "of a former disk is still being deleted."
+            if going
+            else "is there already, and no disk on record has it."
+        ),
+        "The claim is gone; "
+        + ("that takes a moment." if going else "delete it if nobody needs what is on its volume."),
+        quiet=going,
+    )
+
+
+def _take_up(state: State, records: Records, slot: Slot) -> None:
+    volume = state.volume(state.claims.get(slot.disk["claim"]))
+    if volume is not None:
+        records.note_disk(
+            slot.broker, slot.name, mode=facts.ACTIVE, pv=objects.name(volume), pvUid=objects.uid(volume)
+        )
+
+
+def _provision(ward: Ward, draft: Draft, identity: Identity, pool: BrokerPool, slot: Slot) -> _How:
+    """The next step towards a volume for one slot."""
+    state = ward.state
+    node = _node(state, slot.broker)
+    if node is None:
+        draft.wait(_no_node(ward, slot))
+        return _How.STUCK
+    there = state.claims.get(slot.disk["claim"])
+    if there is None:
+        return _begin(ward, draft, identity, pool, slot, node)
+    if objects.deleting(there):
+        draft.wait(_in_the_way(state.brokers[slot.broker], slot.name, there))
+        return _How.STUCK
+    if not objects.bound_volume(there):
+        return _ask(ward, draft, identity, slot, there, node)
+    pod = claim_pod_of(state, slot)
+    if pod is not None:
+        end_claim_pod(draft, pod)
+        return _How.COMING
+    return _look(ward, draft, slot, there, node)
+
+
+def _node(state: State, broker_id: int) -> Object | None:
+    """The node that a broker's volumes, else its pod, are on."""
+    broker = state.brokers[broker_id]
+    name = node_of_volumes(state, broker) or state.node_of(broker_id) or broker["spec"].get("node")
+    return state.nodes.get(str(name or ""))
+
+
+def _begin(ward: Ward, draft: Draft, identity: Identity, pool: BrokerPool, slot: Slot, node: Object) -> _How:
+    """Keep a volume for the claim where volumes are not made on demand; then make the claim."""
+    state, disks = ward.state, pool.disks
+    volume: str | None = None
+    if is_static(class_of(disks.storage_class, state.snap.storage_classes)):
+        kept = kept_volumes(state, slot.disk["claim"])
+        if not kept:
+            return _keep(ward, draft, pool, slot, node)
+        volume = objects.name(kept[0])
+    draft.do(
+        Create(
+            object=claim(
+                cluster=state.name,
+                namespace=state.namespace,
+                cluster_id=identity.cluster_id,
+                voters=identity.voters,
+                node_id=slot.broker,
+                disk=slot.name,
+                directory_id=slot.disk["directoryId"],
+                size=disks.size,
+                storage_class=disks.storage_class,
+                pool=pool.name,
+                rack=state.brokers[slot.broker]["spec"].get("rack"),
+                volume=volume,
+            )
+        )
+    )
+    return _How.COMING
+
+
+def _keep(ward: Ward, draft: Draft, pool: BrokerPool, slot: Slot, node: Object) -> _How:
+    """Reserve a free volume on the node; whoever else took it in the meantime makes the patch fail."""
+    state, disks = ward.state, pool.disks
+    want = DiskWant(disks.size, disks.storage_class)
+    # Two slots of one broker are given two volumes: one each pass.
+    if any(isinstance(a, Patch) and a.kind == "PersistentVolume" for a in draft.actions):
+        return _How.COMING
+    found = free_volume(node, state.snap.volumes, state.snap.storage_classes, want)
+    if found is None:
+        draft.wait(_no_volume(ward, pool, slot, node))
+        return _How.STUCK
+    claim_ref = {
+        "apiVersion": "v1",
+        "kind": "PersistentVolumeClaim",
+        "namespace": state.namespace,
+        "name": slot.disk["claim"],
+    }
+    draft.do(
+        Patch(
+            kind="PersistentVolume",
+            name=objects.name(found),
+            uid=objects.uid(found),
+            resource_version=objects.version(found),
+            body={"spec": {"claimRef": claim_ref}},
+        )
+    )
+    return _How.COMING
+
+
+def kept_volumes(state: State, claim_name: str) -> list[Object]:
+    """Volumes that are kept for a claim that does not have them yet."""
+    return [
+        volume
+        for volume in state.volumes.values()
+        if _kept_for(state, volume, claim_name) and not section(volume, "spec", "claimRef").get("uid")
+    ]
+
+
+def left_volumes(state: State, claim_name: str) -> list[Object]:
+    """Volumes that a claim of this name had, and that were kept when it went."""
+    return [
+        volume
+        for volume in state.volumes.values()
+        if _kept_for(state, volume, claim_name)
+        and section(volume, "spec", "claimRef").get("uid")
+        and section(volume, "status").get("phase") == "Released"
+    ]
+
+
+def _kept_for(state: State, volume: Object, claim_name: str) -> bool:
+    ref = section(volume, "spec", "claimRef")
+    return (ref.get("namespace"), ref.get("name")) == (state.namespace, claim_name)
+
+
+def _ask(ward: Ward, draft: Draft, identity: Identity, slot: Slot, there: Object, node: Object) -> _How:
+    """Wait for the volume; where its place is chosen by the pod that asks for it, see that one does."""
+    state = ward.state
+    wanted = (there.get("spec") or {}).get("storageClassName")
+    found = class_of(wanted, state.snap.storage_classes)
+    said = ""
+    if found is not None and not is_static(found) and found.get("volumeBindingMode") != _AT_ONCE:
+        pod = claim_pod_of(state, slot)
+        if pod is None:
+            shared = cluster_inputs(state, identity)
+            draft.do(Create(object=claim_pod(shared, slot.disk["claim"], objects.name(node))))
+        elif objects.is_over(pod):
+            end_claim_pod(draft, pod)
+        else:
+            scheduled = objects.condition(pod, "PodScheduled") or {}
+            said = str(scheduled.get("message") or "") if scheduled.get("status") == "False" else ""
+    wait = Wait(
+        _ADD,
+        ward.thing(slot),
+        "VolumeNotBound",
+        f"Claim {slot.disk['claim']} of class {wanted or '(default)'} has no volume on {objects.name(node)} yet. "
+        f"{'The scheduler says: ' + said if said else ''}".rstrip(),
+        "Its provisioner makes one, or the volume that is kept for it is bound.",
+        quiet=not said,
+    )
+    draft.wait(wait)
+    return _How.STUCK if _waited(state, wait) > _COMING_SECONDS else _How.COMING
+
+
+def _look(ward: Ward, draft: Draft, slot: Slot, there: Object, node: Object) -> _How:
+    """Whether a bound volume may be put into its broker's pod."""
+    state = ward.state
+    volume = state.volume(there)
+    if volume is None or not reachable(volume, node):
+        draft.wait(_elsewhere(ward, slot, there, node))
+        return _How.STUCK
+    refused = objects.annotation(there, names.ANN_REFUSED)
+    good = slot.health.well and slot.health.content in (facts.BLANK, facts.OURS)
+    if slot.watched and good:
+        if refused is not None:
+            draft.do(_annotate(there, None))
+        return _How.READY
+    if refused is not None or slot.watched:
+        draft.wait(_unusable(ward, slot, refused or slot.health.message or "it is not blank"))
+        return _How.STUCK
+    local = bool(section(volume, "spec", "local"))
+    agent = state.snap.agents.get(objects.name(node))
+    if not local or agent is None:
+        return _How.READY  # nobody but preflight can tell
+    wait = Wait(
+        _ADD,
+        ward.thing(slot),
+        "LookingAtDisk",
+        f"The agent on {objects.name(node)} has not said yet how {slot.name} is.",
+        "It does, or half a minute has passed.",
+        quiet=True,
+    )
+    draft.wait(wait)
+    return _How.READY if _waited(state, wait) > _LOOK_SECONDS else _How.COMING
+
+
+def _waited(state: State, wait: Wait) -> float:
+    """Seconds for which something is on record as held back."""
+    for entry in state.status.get("waiting") or ():
+        if (entry.get("action"), entry.get("object"), entry.get("reason")) == wait.key:
+            since = seconds(entry.get("since"))
+            return 0.0 if since is None else state.now - since
+    return 0.0
+
+
+def claim_pod_of(state: State, slot: Slot) -> Object | None:
+    """The pod that asks for a slot's volume."""
+    return next((pod for pod in state.snap.pods if objects.name(pod) == slot.disk["claim"]), None)
+
+
+def end_claim_pod(draft: Draft, pod: Object) -> None:
+    """Take a pod away that asked for a volume."""
+    if not objects.deleting(pod):
+        draft.do(Delete(kind="Pod", name=objects.name(pod), uid=objects.uid(pod)))
+
+
+def refuse(found: Object, problem: str) -> Patch:
+    """Note on a claim why its volume was not taken, so that its broker is not restarted for it again and again."""
+    return _annotate(found, problem[:1000])
+
+
+def _annotate(found: Object, text: str | None) -> Patch:
+    body: dict[str, Any] = {"metadata": {"annotations": {names.ANN_REFUSED: text}}}
+    return Patch(kind="PersistentVolumeClaim", name=objects.name(found), uid=objects.uid(found), body=body)
+
+
+def _no_node(ward: Ward, slot: Slot) -> Wait:
+    return Wait(
+        _ADD,
+        ward.thing(slot),
+        "NodeUnknown",
+        f"Broker {slot.broker} is to get {slot.name}, but the node that its disks are on is not known, or not there.",
+        "The node is back.",
+    )
+
+
+def _no_volume(ward: Ward, pool: BrokerPool, slot: Slot, node: Object) -> Wait:
+    disks = pool.disks
+    left = [objects.name(volume) for volume in left_volumes(ward.state, slot.disk["claim"])]
+    hint = (
+        f" {some(left)} was {slot.name} of this broker before and is kept: if nobody needs what is on it, wipe it and take its "
+        "spec.claimRef away."
+        if left
+        else ""
+    )
+    having = len([s for s in ward.by_broker[slot.broker] if not s.never_used])
+    return Wait(
+        _ADD,
+        ward.thing(slot),
+        "NoVolumeOnNode",
+        f"Broker {slot.broker} is to get {slot.name}, and {objects.name(node)} has no free volume of class "
+        f"{disks.storage_class or '(default)'} with at least {disks.size}.",
+        f"Provide one there.{hint} Or set disks.count of pool {pool.name} back to {having}.",
+    )
+
+
+def _elsewhere(ward: Ward, slot: Slot, there: Object, node: Object) -> Wait:
+    return Wait(
+        _ADD,
+        ward.thing(slot),
+        "VolumeElsewhere",
+        f"Claim {objects.name(there)} is bound to {objects.bound_volume(there)}, which cannot be read or cannot be mounted on "
+        f"{objects.name(node)}, where broker {slot.broker} is.",
+        "A StorageClass with volumeBindingMode WaitForFirstConsumer. Lower disks.count, and raise it again then.",
+    )
+
+
+def _unusable(ward: Ward, slot: Slot, problem: str) -> Wait:
+    return Wait(
+        _ADD,
+        ward.thing(slot),
+        "DiskUnusable",
+        f"{slot.name} of broker {slot.broker} is not taken: {problem.rstrip('.')}. The broker goes on without it.",
+        "Mount the right disk there, with an empty file system. Where no agent looks at it, then take the annotation "
+        f"{names.ANN_REFUSED} off claim {slot.disk['claim']}.",
+    )

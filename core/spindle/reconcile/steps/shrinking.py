@@ -1,0 +1,248 @@
+"""Disks that the spec has no more: the highest of each broker are emptied like drained ones, taken out, and then released.
+
+None begins to leave unless everything on it has a place elsewhere. Its claim goes last, and only when its volume is set to
+Retain: what was on a disk is its owner's to throw away.
+"""
+
+from collections.abc import Iterable
+from typing import Final
+
+from spindle.cluster import names
+from spindle.cluster.refusal import counted, some
+from spindle.disks import facts
+from spindle.disks.lifecycle import DiskState
+from spindle.healing.evacuate import evacuate
+from spindle.healing.standing import Key, names_of
+from spindle.manifests.identity import Identity
+from spindle.reconcile import objects
+from spindle.reconcile.actions import Delete, Patch
+from spindle.reconcile.draft import Draft, Wait
+from spindle.reconcile.slots import Slot
+from spindle.reconcile.snapshot import Object
+from spindle.reconcile.state import State
+from spindle.reconcile.steps.brokers import Records
+from spindle.reconcile.steps.emptying import bad, offline_brokers
+from spindle.reconcile.steps.growing import claim_pod_of, end_claim_pod, kept_volumes, left_volumes
+from spindle.reconcile.steps.refilling import retire
+from spindle.reconcile.ward import OUT, Ward
+
+_REMOVE: Final = "RemoveDisk"
+_RETAIN: Final = "Retain"
+# Whoever is here has begun to leave, or has nothing left to find a place for.
+_BEGUN: Final = frozenset({DiskState.DRAINING, DiskState.FAILED, DiskState.EVACUATING, *OUT})
+_SHUT: Final = frozenset({DiskState.CORDONED, DiskState.FAILED, DiskState.EVACUATING, DiskState.DRAINING})
+_GB: Final = 1e9
+
+
+def find_leaving(ward: Ward, draft: Draft, *, acting: bool) -> frozenset[tuple[int, str]]:
+    """The disks that are on their way out; says of those that may not begin why not."""
+    leaving = {slot.key for slot in ward.slots if _past_return(ward.state, slot)}
+    unwanted = [slot for slot in ward.slots if _unwanted(ward.state, slot)]
+    leaving |= {slot.key for slot in unwanted if slot.never_used or slot.recorded in _BEGUN}
+    asking = [slot for slot in unwanted if slot.key not in leaving]
+    if acting and asking:
+        leaving |= _admitted(ward, draft, asking, frozenset(leaving))
+    return frozenset(leaving)
+
+
+def _unwanted(state: State, slot: Slot) -> bool:
+    """Whether the spec has no such disk."""
+    pool = state.pool_of(state.brokers[slot.broker])
+    if pool is None:
+        return False
+    return slot.name not in {names.disk_name(index) for index in range(pool.disks.count)}
+
+
+def _past_return(state: State, slot: Slot) -> bool:
+    """Whether the disk's claim is gone, or going, with nothing on it: then there is no way but out, whatever is wanted now."""
+    there = state.claims.get(slot.disk["claim"])
+    return (
+        slot.mode == facts.ABSENT
+        and slot.recorded in OUT
+        and "persistentvolumeclaims" not in state.snap.unknown
+        and (there is None or objects.deleting(there))
+    )
+
+
+def _admitted(
+    ward: Ward, draft: Draft, asking: list[Slot], leaving: frozenset[tuple[int, str]]
+) -> set[tuple[int, str]]:
+    """Those of the disks whose broker finds a place for all that is on them; one plan for all, so they compete for room."""
+    going = [*asking, *(slot for slot in ward.slots if slot.key in leaving)]
+    standing = {slot.key: ward.standing(slot) for slot in asking}
+    silent = [b for b in ward.state.brokers if b not in ward.dead and ward.looked.dirs(b) is None]
+    if ward.journal is None or not ward.looked.known or any(found is None for found in standing.values()):
+        draft.wait(*(_not_known(ward, slot) for slot in asking))
+        return set()
+    out = frozenset((slot.broker, slot.path) for slot in going)
+    shut = frozenset((slot.broker, slot.path) for slot in ward.slots if slot.recorded in _SHUT)
+    dirs = [(slot.broker, slot.path) for slot in going if ward.standing(slot) and not slot.health.bad]
+    plan = evacuate(
+        ward.view,
+        (),
+        dirs,
+        avoid=bad(ward),
+        closed=(shut | out | offline_brokers(ward)) - frozenset(dirs),
+        incoming_limit=ward.limit,
+    )
+    if plan.problem is not None:
+        draft.wait(*(_not_known(ward, slot) for slot in asking))
+        return set()
+    moving = {(move.source, move.key) for move in (*plan.moves, *ward.journal.moves)}
+    stuck = {
+        slot.key: {key for key in standing[slot.key] or () if (slot.broker, key) not in moving}
+        for slot in asking
+    }
+    refused = {broker for (broker, _), keys in stuck.items() if keys}
+    for slot in asking:
+        if stuck[slot.key]:
+            # A broker that restarts is no target, and will be one in a moment.
+            draft.wait(_not_known(ward, slot) if silent else _no_room(ward, slot, stuck[slot.key], out))
+    return {slot.key for slot in asking if slot.broker not in refused}
+
+
+def _not_known(ward: Ward, slot: Slot) -> Wait:
+    return Wait(
+        _REMOVE,
+        ward.thing(slot),
+        "NoPlanYet",
+        f"The spec has {slot.name} of broker {slot.broker} no more. Whether what stands on it finds a place elsewhere is not known "
+        "yet.",
+        "Kafka and all its brokers say what stands where; that is asked for again and again.",
+        quiet=True,
+    )
+
+
+def _no_room(ward: Ward, slot: Slot, stuck: set[Key], out: frozenset[tuple[int, str]]) -> Wait:
+    """The refusal, with the numbers behind it."""
+    state, standing = ward.state, ward.standing(slot) or frozenset()
+    size, left = (sum(map(ward.looked.size, keys)) / _GB for keys in (standing, stuck))
+    own = _room(ward, [slot.broker], out) / _GB
+    others = _room(ward, [b for b in state.brokers if b != slot.broker], out) / _GB
+    pool = state.pool_of(state.brokers[slot.broker])
+    count = sum(1 for s in ward.by_broker[slot.broker] if not s.never_used)
+    return Wait(
+        _REMOVE,
+        ward.thing(slot),
+        "NoRoomForRemoval",
+        f"{slot.name} of broker {slot.broker} stays: {len(stuck)} of {counted(len(standing), 'replica')} on it ({left:.1f} of "
+        f"{size:.1f} GB) find no place elsewhere: {some(names_of(stuck))}. Up to {ward.limit:.0%} of each, its broker's other disks "
+        f"could take {own:.1f} GB, those of other brokers {others:.1f} GB.",
+        "Free space, or add brokers or disks in racks that can take them; or set disks.count of pool "
+        f"{pool.name if pool else '?'} back to {count}.",
+    )
+
+
+def _room(ward: Ward, brokers: Iterable[int], out: frozenset[tuple[int, str]]) -> float:
+    """Bytes that dirs could take up to the incoming limit; those that leave do not count."""
+    return sum(
+        max(0.0, ward.limit * d.total_bytes - (d.total_bytes - d.usable_bytes))
+        for broker in brokers
+        for d in ward.looked.dirs(broker) or ()
+        if (broker, d.path) not in out
+        and not d.error
+        and d.total_bytes is not None
+        and d.usable_bytes is not None
+    )
+
+
+def settle_removals(ward: Ward, draft: Draft, records: Records, identity: Identity) -> None:
+    """Release the disks that are out, and forget those whose claim is gone."""
+    for slot in ward.slots:
+        if slot.key not in ward.leaving:
+            continue
+        now = ward.now(slot)
+        if slot.never_used:
+            _undo(ward, draft, records, identity, slot)
+        elif now in (DiskState.DRAINED, DiskState.EVACUATED) and slot.mode == facts.ABSENT:
+            _release(ward.state, draft, identity, slot, ward.thing(slot))
+        # The step to Removed is told in the pass before: one that changes a KafkaBroker does not write its status.
+        elif now is DiskState.REMOVED and slot.recorded is DiskState.REMOVED:
+            retire(ward, records, slot)
+            records.drop_disk(slot.broker, slot.name)
+
+
+def _undo(ward: Ward, draft: Draft, records: Records, identity: Identity, slot: Slot) -> None:
+    """Give back what was taken for a disk that no pod ever had."""
+    state = ward.state
+    pod = claim_pod_of(state, slot)
+    if pod is not None:
+        end_claim_pod(draft, pod)
+    elif slot.disk["claim"] in state.claims:
+        _release(state, draft, identity, slot, ward.thing(slot))
+    elif "persistentvolumes" not in state.snap.unknown:
+        kept = [*kept_volumes(state, slot.disk["claim"]), *_blank(state, slot)]
+        for volume in kept:
+            draft.do(
+                Patch(
+                    kind="PersistentVolume",
+                    name=objects.name(volume),
+                    uid=objects.uid(volume),
+                    resource_version=objects.version(volume),
+                    body={"spec": {"claimRef": None}},
+                )
+            )
+        if not kept:
+            records.drop_disk(slot.broker, slot.name)
+
+
+def _blank(state: State, slot: Slot) -> list[Object]:
+    """The local volume that the slot had, and that nothing was ever written to: another claim may have it."""
+    return [
+        volume
+        for volume in left_volumes(state, slot.disk["claim"])
+        if objects.uid(volume) == slot.disk.get("pvUid") and (volume.get("spec") or {}).get("local")
+    ]
+
+
+def _release(state: State, draft: Draft, identity: Identity, slot: Slot, thing: str) -> None:
+    """Rule 5: the volume is set to Retain, then the claim goes. A claim that is not ours stays (rule 11)."""
+    there = state.claims.get(slot.disk["claim"])
+    if there is None:
+        return
+    if objects.deleting(there):
+        draft.wait(
+            Wait(
+                _REMOVE,
+                thing,
+                "ClaimBeingDeleted",
+                f"Claim {objects.name(there)} of {slot.name} is being deleted.",
+                "Nothing uses it any more, and Kubernetes lets it go.",
+                quiet=True,
+            )
+        )
+        return
+    if objects.annotation(there, names.ANN_CLUSTER_ID) != identity.cluster_id:
+        return  # `settle_claims` says so
+    bound = str((there.get("spec") or {}).get("volumeName") or "")
+    if bound and "persistentvolumes" in state.snap.unknown:
+        return  # said already (rule 8)
+    volume = state.volumes.get(bound)
+    if bound and volume is None and (there.get("status") or {}).get("phase") != "Lost":
+        return  # made since volumes were listed; the next pass sees it
+    if volume is not None and not _retained(volume):
+        draft.do(
+            Patch(
+                kind="PersistentVolume",
+                name=bound,
+                uid=objects.uid(volume),
+                body={"spec": {"persistentVolumeReclaimPolicy": _RETAIN}},
+                reason="VolumeRetained",
+                message=f"{bound} is set to Retain: its claim goes, what is on it is kept for its owner.",
+            )
+        )
+        return
+    kept = f" {bound} is kept." if volume is not None else ""
+    draft.do(
+        Delete(
+            kind="PersistentVolumeClaim",
+            name=objects.name(there),
+            uid=objects.uid(there),
+            reason="ClaimDeleted",
+            message=f"{objects.name(there)} is deleted: nothing stands on {slot.name}, and the spec has it no more.{kept}",
+        )
+    )
+
+
+def _retained(volume: Object) -> bool:
+    return (volume.get("spec") or {}).get("persistentVolumeReclaimPolicy") == _RETAIN
