@@ -1,0 +1,194 @@
+"""What was seen of disks: even samples, and the bins of time that everything else works on."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+Bools = NDArray[np.bool_]
+
+HOUR: Final = 3600.0
+DAY: Final = 24 * HOUR
+WEEK: Final = 7 * DAY
+_LEAST_BINS: Final = 24  # before bins grow to an hour
+_FINER: Final = 10  # at most so many times as many samples where uneven ones are made even
+
+
+@dataclass(frozen=True)
+class History:
+    """Disks that were sampled at the same times, every ``step`` seconds, the last sample being now.
+
+    Attributes:
+        step: seconds between samples, a whole part of an hour (else no season is seen).
+        used: bytes in use, (disks, samples).
+        capacity: of the file systems in bytes, (disks,).
+        append: bytes appended since the sample before, (disks, samples); None if nobody counted.
+        moved: bytes that came (or, negative, went) since the sample before with replicas that were moved, (disks, samples);
+            None for none.
+    """
+
+    step: float
+    used: NDArray[Any]
+    capacity: NDArray[Any]
+    append: NDArray[Any] | None = None
+    moved: NDArray[Any] | None = None
+
+    @property
+    def seconds(self) -> float:
+        """From the first sample to the last."""
+        return self.step * (int(self.used.shape[1]) - 1)
+
+
+@dataclass(frozen=True)
+class Bins:
+    """A history in bins of an hour (of a sample's step where there is less than a day of it), the last one ending now.
+
+    Attributes:
+        width: seconds of a bin.
+        growth: bytes by which use grew, moves left out, (disks, bins).
+        append: bytes appended, (disks, bins); None if nobody counted.
+        used: bytes in use now, (disks,).
+    """
+
+    width: float
+    growth: Floats
+    append: Floats | None
+    used: Floats
+    capacity: Floats
+
+    @property
+    def hourly(self) -> bool:
+        """Whether there is a day or more, in bins of an hour."""
+        return self.width == HOUR and self.growth.shape[1] >= _LEAST_BINS
+
+
+def bins(history: History) -> Bins:
+    """Bins of a history; at least two samples are needed for one bin.
+
+    Use is compared by its peak within a bin: a saw-tooth shorter than a bin so leaves no trace in the growth.
+    """
+    samples = history.used.shape[1]
+    per_hour = max(1, round(HOUR / history.step))
+    each = per_hour if samples - 1 >= _LEAST_BINS * per_hour else 1
+    count = samples // each
+    starts = np.arange(samples - each * count, samples, each)
+    peaks = np.maximum.reduceat(history.used, starts, axis=1) if each > 1 else history.used
+    before = max(int(starts[0]) - 1, 0)
+    growth = np.diff(peaks.astype(np.float64), axis=1, prepend=history.used[:, before : before + 1])
+    if each > 1 and starts[0] == 0:
+        growth[:, 0] *= each / (each - 1)  # the step into the first sample was not seen
+    if history.moved is not None:
+        growth -= np.add.reduceat(history.moved, starts, axis=1)
+    append = None
+    if history.append is not None:
+        append = np.add.reduceat(history.append, starts, axis=1).astype(np.float64)
+    if each == 1:
+        growth, append = growth[:, 1:], None if append is None else append[:, 1:]
+    return Bins(
+        width=each * history.step,
+        growth=growth,
+        append=append,
+        used=history.used[:, -1].astype(np.float64),
+        capacity=history.capacity.astype(np.float64),
+    )
+
+
+@dataclass(frozen=True)
+class Columns:
+    """A table of samples, one row per disk and time, in any order.
+
+    Attributes:
+        disk: whose sample it is.
+        t: seconds since any moment.
+        used, capacity: bytes.
+        append: bytes appended since the row before of the same disk; None if nobody counted.
+    """
+
+    disk: NDArray[Any]
+    t: NDArray[Any]
+    used: NDArray[Any]
+    capacity: NDArray[Any]
+    append: NDArray[Any] | None = None
+
+
+def gather(columns: Columns) -> Iterator[tuple[NDArray[Any], History]]:
+    """Disks and their history, those that were sampled alike together. Uneven samples are made even.
+
+    A disk with a single row is left out: nothing can be told from it.
+
+    Yields:
+        The disks' names as the table has them, and their history.
+    """
+    if (alike := _alike(columns)) is not None:
+        yield alike
+        return
+    c = _sorted(columns)
+    starts = np.flatnonzero(np.r_[True, c.disk[1:] != c.disk[:-1]]) if len(c.disk) else np.zeros(0, np.int64)
+    lengths = np.diff(np.r_[starts, len(c.disk)])
+    for start, length in zip(starts.tolist(), lengths.tolist(), strict=True):
+        rows = slice(start, start + length)
+        if length > 1 and c.t[rows.stop - 1] > c.t[start]:
+            yield (
+                c.disk[start : start + 1],
+                even(
+                    c.t[rows],
+                    c.used[rows],
+                    float(c.capacity[rows.stop - 1]),
+                    None if c.append is None else c.append[rows],
+                ),
+            )
+
+
+def even(t: NDArray[Any], used: NDArray[Any], capacity: float, append: NDArray[Any] | None = None) -> History:
+    """The history of one disk whose samples are uneven or have gaps: what is between samples is drawn as a line.
+
+    Args:
+        t: seconds, rising.
+        used: bytes in use.
+        capacity: bytes.
+        append: bytes appended since the sample before.
+    """
+    usual = max(float(np.median(np.diff(t))), float(t[-1] - t[0]) / (_FINER * len(t)))
+    step = HOUR / max(1, round(HOUR / usual))
+    if step > t[-1] - t[0]:
+        step = float(t[-1] - t[0])
+    grid = t[-1] - step * np.arange(int((t[-1] - t[0]) / step), -1, -1)
+    total = None
+    if append is not None:
+        total = np.interp(grid, t, np.cumsum(append, dtype=np.float64))
+        total = np.diff(total, prepend=total[0])[None, :]
+    return History(step, np.interp(grid, t, used)[None, :], np.array([capacity]), total)
+
+
+def _alike(c: Columns) -> tuple[NDArray[Any], History] | None:
+    """The whole table as it is, if it is in order and all disks have the same even times."""
+    rows = len(c.disk)
+    each = int((c.disk != c.disk[0]).argmax()) or rows if rows else 0
+    if each < 2 or rows % each:
+        return None
+    disk, t = c.disk.reshape(-1, each), c.t.reshape(-1, each)
+    step = t[0, 1] - t[0, 0]
+    if (
+        step <= 0
+        or HOUR % step
+        or not ((np.diff(t[0]) == step).all() and (t == t[0]).all() and (disk == disk[:, :1]).all())
+    ):
+        return None
+    names = disk[:, 0]
+    if len(np.unique(names)) < len(names):
+        return None
+    append = None if c.append is None else c.append.reshape(disk.shape)
+    return names, History(
+        float(step), c.used.reshape(disk.shape), c.capacity.reshape(disk.shape)[:, -1], append
+    )
+
+
+def _sorted(c: Columns) -> Columns:
+    """By disk and time."""
+    order = np.lexsort((c.t, c.disk))
+    append = None if c.append is None else c.append[order]
+    return Columns(c.disk[order], c.t[order], c.used[order], c.capacity[order], append)
