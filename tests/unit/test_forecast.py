@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from spindle.forecast.history import DAY, HOUR, Columns, Floats, History, gather
+from spindle.forecast.history import DAY, HOUR, Columns, Floats, History, gather, without_moves
 from spindle.forecast.outlook import Forecast, forecast
 from spindle_cli.forecast import app
 
@@ -157,7 +157,8 @@ def test_what_moves_brought_is_no_growth() -> None:
     t = times(3)
     moved = np.where((t > -10 * HOUR) & (t <= 0), 0.001 * CAPACITY, 0.0)
     used = 0.5 * CAPACITY + np.cumsum(moved) + np.cumsum(np.full(len(t), RATE * STEP))
-    found = forecast(History(STEP, used[None, :], np.array([CAPACITY]), moved=moved[None, :]), [0.85])
+    found = ask(without_moves(used, moved))
+    assert found.eta[0, 0] == pytest.approx((0.85 * CAPACITY - used[-1]) / RATE, rel=1e-6)
     assert found.rate[0] == pytest.approx(RATE, rel=1e-6)
 
 

@@ -27,15 +27,12 @@ class History:
         used: bytes in use, (disks, samples).
         capacity: of the file systems in bytes, (disks,).
         append: bytes appended since the sample before, (disks, samples); None if nobody counted.
-        moved: bytes that came (or, negative, went) since the sample before with replicas that were moved, (disks, samples);
-            None for none.
     """
 
     step: float
     used: NDArray[Any]
     capacity: NDArray[Any]
     append: NDArray[Any] | None = None
-    moved: NDArray[Any] | None = None
 
     @property
     def seconds(self) -> float:
@@ -49,7 +46,7 @@ class Bins:
 
     Attributes:
         width: seconds of a bin.
-        growth: bytes by which use grew, moves left out, (disks, bins).
+        growth: bytes by which use grew, (disks, bins).
         append: bytes appended, (disks, bins); None if nobody counted.
         used: bytes in use now, (disks,).
     """
@@ -81,8 +78,6 @@ def bins(history: History) -> Bins:
     growth = np.diff(peaks.astype(np.float64), axis=1, prepend=history.used[:, before : before + 1])
     if each > 1 and starts[0] == 0:
         growth[:, 0] *= each / (each - 1)  # the step into the first sample was not seen
-    if history.moved is not None:
-        growth -= np.add.reduceat(history.moved, starts, axis=1)
     append = None
     if history.append is not None:
         append = np.add.reduceat(history.append, starts, axis=1).astype(np.float64)
@@ -162,6 +157,18 @@ def even(t: NDArray[Any], used: NDArray[Any], capacity: float, append: NDArray[A
         total = np.interp(grid, t, np.cumsum(append, dtype=np.float64))
         total = np.diff(total, prepend=total[0])[None, :]
     return History(step, np.interp(grid, t, used)[None, :], np.array([capacity]), total)
+
+
+def without_moves(used: NDArray[Any], moved: NDArray[Any]) -> Floats:
+    """Bytes in use as they would have been if what moves brought had always been there, and what they took never.
+
+    Args:
+        used: bytes in use, (…, samples).
+        moved: bytes that came, or went (negative), since the sample before with replicas that were moved, (…, samples).
+    """
+    total = np.cumsum(moved, axis=-1, dtype=np.float64)
+    settled: Floats = used - total + total[..., -1:]
+    return settled
 
 
 def _alike(c: Columns) -> tuple[NDArray[Any], History] | None:
