@@ -244,6 +244,31 @@ class BrokerDiskStatus(ApiModel):
     fill: DiskFill | None = Field(None, description="How full it is, and what is done about that.")
 
 
+class Crossing(ApiModel):
+    """When a disk is expected to reach a level."""
+
+    at: Time = Field(description="When, as far as can be told.")
+    low: Time | None = Field(None, description="In nine cases of ten not before this.")
+    high: Time | None = Field(
+        None, description="In nine cases of ten not after this; left out if it may as well never be."
+    )
+
+
+class DiskForecast(ApiModel):
+    """What is to be expected of a disk, from what was seen of it so far. Moves that are under way count."""
+
+    bytes_per_second: int = Field(
+        description="How fast it fills, on average of day and week; negative while it empties.",
+        json_schema_extra={"format": "int64"},
+    )
+    warn_at: Crossing | None = Field(
+        None, description="When it reaches thresholds.warn; left out if it does not, for weeks."
+    )
+    move_at: Crossing | None = Field(None, description="When it reaches thresholds.move.")
+    cordon_at: Crossing | None = Field(None, description="When it reaches thresholds.cordon.")
+    hard_stop_at: Crossing | None = Field(None, description="When it reaches thresholds.hardStop.")
+
+
 class ObservedDisk(ApiModel):
     """One disk as the agent on its node sees it."""
 
@@ -274,6 +299,9 @@ class ObservedDisk(ApiModel):
     )
     ballast_bytes: Bytes | None = Field(
         None, description="Size of the ballast that stands on it; 0 while it is given up."
+    )
+    forecast: DiskForecast | None = Field(
+        None, description="How fast it fills, and when it reaches its thresholds."
     )
 
 
