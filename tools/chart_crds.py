@@ -10,6 +10,8 @@ from typing import Any
 
 import yaml
 
+from tools.generate import dump
+
 ROOT = Path(__file__).resolve().parent.parent
 CRDS = ROOT / "crds"
 TEMPLATES = ROOT / "charts/spindle/templates"
@@ -24,7 +26,7 @@ def template(crd: dict[str, Any]) -> str:
     """
     metadata = {**crd["metadata"]}
     metadata["annotations"] = {**metadata.get("annotations", {}), "helm.sh/resource-policy": "keep"}
-    text = yaml.safe_dump({**crd, "metadata": metadata}, sort_keys=False, width=110, allow_unicode=True)
+    text = dump({**crd, "metadata": metadata})
     text = text.replace("{{", '{{ "{{" }}')
     return f"{_HEAD}{{{{- if .Values.crds.install }}}}\n{text}{{{{- end }}}}\n"
 

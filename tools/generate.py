@@ -4,7 +4,9 @@
 """
 
 import sys
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import yaml
 
@@ -16,12 +18,21 @@ ROOT = Path(__file__).resolve().parent.parent
 _HEAD = "# Made from core/spindle/api by `make generate`: change the models, not this file.\n"
 
 
+class _Plain(yaml.SafeDumper):
+    """Writes a part that occurs twice twice: nobody reads a definition with references in it."""
+
+    def ignore_aliases(self, data: Any) -> bool:  # noqa: ARG002 - the base class's signature
+        return True
+
+
+def dump(document: Mapping[str, Any]) -> str:
+    """As YAML, in the order given."""
+    return yaml.dump(document, Dumper=_Plain, sort_keys=False, width=110, allow_unicode=True)
+
+
 def generated() -> dict[Path, str]:
     """Every file that is made from the models, by path, and what it must hold."""
-    files = {
-        ROOT / "crds" / name: _HEAD + yaml.safe_dump(crd, sort_keys=False, width=110, allow_unicode=True)
-        for name, crd in crds().items()
-    }
+    files = {ROOT / "crds" / name: _HEAD + dump(crd) for name, crd in crds().items()}
     pages = ROOT / "docs" / "reference"
     files |= {pages / f"{kind.name.lower()}.md": kind_page(kind) for kind in KINDS}
     files[pages / "owned-config.md"] = owned_page()
