@@ -176,7 +176,7 @@ class Actor:
             case SetConfigs():
                 await self._gate.set_configs(action.target, action.name, action.values)
             case TrimPartitions():
-                await self._gate.trim(action.partitions, action.share)
+                await self._gate.trim(action.partitions)
             case _:
                 raise ValueError(f"no way to carry out {type(action).__name__}")
 

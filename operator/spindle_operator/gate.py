@@ -108,9 +108,9 @@ class KafkaGate:
         else:
             await self._order(lambda link: orders.set_configs(link, kind, name, values))
 
-    async def trim(self, partitions: Sequence[tuple[str, int, int]], share: float) -> None:
-        """Delete the oldest records of partitions (topic, index, leader): this share of each."""
-        await self._order(lambda link: orders.trim(link, partitions, share))
+    async def trim(self, partitions: Sequence[tuple[str, int, int, float]]) -> None:
+        """Delete the oldest records of partitions: (topic, index, leader, share of its records)."""
+        await self._order(lambda link: orders.trim(link, partitions))
 
     async def _order(self, order: Callable[[Link], None]) -> None:
         link = self._connected()

@@ -23,6 +23,7 @@ LEADER: Final = Gauge("spindle_leader", "1 while this replica leads.")
 WAITING: Final = Gauge("spindle_waiting", "Actions that are held back.", ["cluster", "reason"])
 BROKERS: Final = Gauge("spindle_brokers", "Brokers by state.", ["cluster", "state"])
 DISKS: Final = Gauge("spindle_disks", "Disks by state.", ["cluster", "state"])
+FILLS: Final = Gauge("spindle_disk_fills", "Disks by step of the ladder of full disks.", ["cluster", "rung"])
 KAFKA_FAILURES: Final = Counter(
     "spindle_kafka_call_failures", "Questions to Kafka that were not answered.", ["cluster", "error"]
 )
@@ -57,15 +58,14 @@ def observe_status(
     """Set the gauges that mirror a cluster's status."""
     _fill(WAITING, cluster, [str(wait.get("reason")) for wait in status.get("waiting") or ()])
     _fill(BROKERS, cluster, [str(broker.get("state")) for broker in broker_statuses.values()])
-    disks = [
-        str(disk.get("state")) for broker in broker_statuses.values() for disk in broker.get("disks") or ()
-    ]
-    _fill(DISKS, cluster, disks)
+    disks = [disk for broker in broker_statuses.values() for disk in broker.get("disks") or ()]
+    _fill(DISKS, cluster, [str(disk.get("state")) for disk in disks])
+    _fill(FILLS, cluster, [str(disk["fill"].get("rung")) for disk in disks if disk.get("fill")])
 
 
 def forget(cluster: str) -> None:
     """Drop a cluster that is gone."""
-    for metric in (WAITING, BROKERS, DISKS, RECONCILES, DURATION, KAFKA_FAILURES):
+    for metric in (WAITING, BROKERS, DISKS, FILLS, RECONCILES, DURATION, KAFKA_FAILURES):
         for labels in _label_sets(metric, cluster):
             metric.remove(*labels)
 

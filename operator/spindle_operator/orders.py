@@ -136,16 +136,17 @@ def set_quota(link: Connection, values: Mapping[str, str | None]) -> None:
     _settle("Kafka does not take the quota of", failures(results))
 
 
-def trim(link: Connection, partitions: Iterable[tuple[str, int, int]], share: float) -> None:
-    """Delete the oldest records: of each (topic, partition, its leader) this share, by their offsets."""
-    by_leader: dict[int, list[tuple[str, int]]] = {}
-    for topic, index, leader in partitions:
-        by_leader.setdefault(leader, []).append((topic, index))
+def trim(link: Connection, partitions: Iterable[tuple[str, int, int, float]]) -> None:
+    """Delete the oldest records, by their offsets: of each (topic, partition, its leader) the share that stands last."""
+    by_leader: dict[int, dict[tuple[str, int], float]] = {}
+    for topic, index, leader, share in partitions:
+        by_leader.setdefault(leader, {})[topic, index] = share
     failed: list[str] = []
-    for leader, keys in by_leader.items():
-        first, last = (_offsets(link, leader, keys, when) for when in (_EARLIEST, _LATEST))
+    for leader, shares in by_leader.items():
+        first, last = (_offsets(link, leader, shares, when) for when in (_EARLIEST, _LATEST))
         until = {
-            key: first[key] + int(share * (last[key] - first[key])) for key in first.keys() & last.keys()
+            key: first[key] + int(shares[key] * (last[key] - first[key]))
+            for key in first.keys() & last.keys()
         }
         failed += _delete_before(link, leader, until)
     _settle("Kafka does not delete records of", failed)

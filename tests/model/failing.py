@@ -16,6 +16,7 @@ from spindle.reconcile.actions import (
     PlaceReplicas,
     Reassign,
     SetConfigs,
+    TrimPartitions,
 )
 from spindle.reconcile.snapshot import Snapshot
 from spindle.reconcile.times import stamp
@@ -102,6 +103,9 @@ class Failing(World):
             case SetConfigs():
                 self.writes += 1
                 self.kafkas.configure(action.target, action.name, dict(action.values))
+            case TrimPartitions():
+                self.writes += 1
+                self.kafkas.trim(action.partitions)
             case ElectUnclean():
                 self.writes += 1
                 self.kafkas.elect_unclean(action.partitions)

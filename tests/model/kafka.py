@@ -8,11 +8,17 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from spindle.cluster import names
-from spindle.cluster.view import CORDONED, Broker, KafkaView, LogDir, Partition, Quorum
+from spindle.cluster.view import CORDONED, DEFAULT_USERS, Broker, KafkaView, LogDir, Partition, Quorum
 
 Key = tuple[str, int]
-SIZE = 100  # bytes of every log
+SIZE = 100  # bytes of a log, unless told otherwise
 CAPACITY = 10_000
+TOPIC_DEFAULTS = {
+    "retention.ms": "604800000",
+    "retention.bytes": "-1",
+    "max.message.bytes": "1048588",
+    "cleanup.policy": "delete",
+}
 
 
 @dataclass
@@ -23,6 +29,7 @@ class Volume:
         state: ``well``, ``dead`` (EIO), ``hung``, ``readonly``, ``missing`` (not mounted).
         id: Kafka's directory id on it, None while blank.
         logs: what is on it, by partition.
+        others: bytes on it that are not Kafka's.
     """
 
     name: str
@@ -31,6 +38,7 @@ class Volume:
     id: str | None = None
     cluster: bool = True
     logs: dict[Key, int] = field(default_factory=dict)
+    others: int = 0
 
 
 @dataclass
@@ -81,6 +89,7 @@ class Kafka:
         running: by broker id; changed by whoever starts and stops pods.
         volumes: every disk that exists, plugged in or not, so that it is known what could still be saved.
         losses: (partition, acknowledged, kept) of elections that threw acknowledged records away.
+        sizes: bytes of a topic's logs.
     """
 
     min_isr: int = 2
@@ -92,6 +101,7 @@ class Kafka:
     settings: dict[tuple[str, str], dict[str, str]] = field(default_factory=dict)
     losses: list[tuple[Key, int, int]] = field(default_factory=list)
     unclean: set[Key] = field(default_factory=set)
+    sizes: dict[str, int] = field(default_factory=dict)
     traffic: bool = True
 
     # -- what happens by itself ---------------------------------------------------------------------------------------
@@ -321,6 +331,11 @@ class Kafka:
             else:
                 there[key] = value
 
+    def trim(self, partitions: tuple[tuple[str, int, int, float], ...]) -> None:
+        """Delete the oldest records; of a topic's logs all become smaller."""
+        for topic, share in {topic: share for topic, _, _, share in partitions}.items():
+            self.sizes[topic] = int(self.sizes.get(topic, SIZE) * (1 - share))
+
     def elect_unclean(self, partitions: tuple[tuple[str, int], ...]) -> None:
         for key in partitions:
             state = self.partitions[key]
@@ -355,12 +370,17 @@ class Kafka:
             min_isr={topic: self.min_isr for topic, _ in self.partitions},
             quorum=quorum,
             metadata_version=30,
+            topics={topic: self._holds(topic) for topic, _ in self.partitions},
             settings={
                 **{("broker", str(i)): {} for i in registered},
                 **{("topic", topic): {} for topic, _ in self.partitions},
+                DEFAULT_USERS: {},
                 **{key: dict(values) for key, values in self.settings.items()},
             },
         )
+
+    def _holds(self, topic: str) -> dict[str, str]:
+        return dict(TOPIC_DEFAULTS) | self.settings.get(("topic", topic), {})
 
     def _broker(self, broker: int) -> Broker:
         process = self.running.get(broker)
@@ -376,14 +396,14 @@ class Kafka:
             return LogDir(path, error=56)
         # Only what belongs there: a log whose replica has left is a stray that Kafka puts aside.
         held = {
-            key: SIZE
+            key: self.sizes.get(key[0], SIZE)
             for key in volume.logs
             if key in self.partitions and process.broker in self.partitions[key].replicas
         }
         return LogDir(
             path,
             total_bytes=CAPACITY,
-            usable_bytes=CAPACITY - SIZE * len(held),
+            usable_bytes=max(0, CAPACITY - volume.others - sum(held.values())),
             cordoned=path in self._cordoned(process.broker),
             replicas=held,
         )

@@ -49,6 +49,7 @@ def test_the_sample_becomes_a_running_cluster() -> None:
         "Progressing": "False",
         "RacksSatisfied": "True",
         "DisksHealthy": "True",
+        "DisksHaveRoom": "True",
         "DataAtRisk": "False",
     }
 

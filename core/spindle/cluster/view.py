@@ -21,6 +21,7 @@ CLEANUP_POLICY: Final = "cleanup.policy"
 PRODUCER_RATE: Final = "producer_byte_rate"  # of the quota for users that have none of their own
 DEFAULT_USERS: Final = ("quota", "users")  # that quota's place among the settings
 
+CORDON_LEVEL: Final = 30  # of metadata.version, from which on there is a cordon: 4.3-IV0
 STORAGE_ERROR: Final = 56  # KAFKA_STORAGE_ERROR: an offline log dir
 
 # The dynamic configs that Spindle changes, and so has to know.

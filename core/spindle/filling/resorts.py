@@ -27,6 +27,7 @@ RATE: Final = 1_000_000  # bytes per second, of each user on each broker
 _SHARE: Final = 0.05  # of a disk's logs; topics with less of it do not fill it
 _MOST: Final = 0.5  # of a partition's records, deleted at once
 _NONE: Final = "-1"
+_KEYS: Final = frozenset({RETENTION_MS, RETENTION_BYTES, MAX_MESSAGE_BYTES, PRODUCER_RATE})
 _INTERNAL: Final = "__"
 
 
@@ -39,7 +40,7 @@ class FullDir:
 
 
 def settings(
-    view: KafkaView, dirs: Iterable[FullDir], standing: Iterable[Setting] = ()
+    view: KafkaView, dirs: Iterable[FullDir], standing: Iterable[Setting] = (), *, unsure: bool = False
 ) -> dict[SettingKey, str]:
     """The settings that are to stand now, as `spindle.moves.execute.execute` takes them.
 
@@ -47,13 +48,18 @@ def settings(
         view: what Kafka says now.
         dirs: those that are that full.
         standing: the journal's settings: what was worked out once is kept, since what holds now is ours.
+        unsure: whether some disk that was that full cannot be asked: then nothing is undone.
     """
-    ours = {entry.id: entry.ours for entry in standing if not entry.closing and entry.ours is not None}
-    wanted: dict[SettingKey, str] = {}
+    ours = {
+        entry.id: entry.ours
+        for entry in standing
+        if not entry.closing and entry.ours is not None and entry.key in _KEYS
+    }
+    wanted: dict[SettingKey, str] = dict(ours) if unsure else {}
     for full in dirs:
         if Rung.RETENTION in full.steps:
-            for topic in filling(view, full.log_dir):
-                wanted |= _halved(view, topic, full.log_dir, ours)
+            for topic in topics_on(full.log_dir):
+                wanted |= _retention(view, topic, full.log_dir, ours)
         if Rung.QUOTA in full.steps:
             wanted[(*DEFAULT_USERS, PRODUCER_RATE)] = str(RATE)
         if Rung.HARD_STOP in full.steps:
@@ -80,16 +86,19 @@ def deletes(view: KafkaView, topic: str) -> bool:
     return "delete" in (view.topics or {}).get(topic, {}).get(CLEANUP_POLICY, "")
 
 
-def _halved(
+def _retention(
     view: KafkaView, topic: str, log_dir: LogDir, ours: Mapping[SettingKey, str]
 ) -> dict[SettingKey, str]:
     """Half of a topic's retention. A topic that is to be kept for ever is left as it is."""
+    by_time: SettingKey = ("topic", topic, RETENTION_MS)
+    by_size: SettingKey = ("topic", topic, RETENTION_BYTES)
+    known = {key: ours[key] for key in (by_time, by_size) if key in ours}
+    if known or topic not in filling(view, log_dir):
+        return known
     holds = (view.topics or {}).get(topic, {})
     times, sizes = holds.get(RETENTION_MS, _NONE), holds.get(RETENTION_BYTES, _NONE)
-    by_time, by_size = ("topic", topic, RETENTION_MS), ("topic", topic, RETENTION_BYTES)
-    known: dict[SettingKey, str] = {key: ours[key] for key in (by_time, by_size) if key in ours}
-    if known or (times == _NONE and sizes == _NONE):
-        return known
+    if times == _NONE and sizes == _NONE:
+        return {}
     largest = max(size for (name, _), size in log_dir.replicas.items() if name == topic)
     limit = min(int(sizes), largest) if sizes != _NONE else largest
     wanted: dict[SettingKey, str] = {by_size: str(max(1, limit // 2))}

@@ -19,6 +19,8 @@ def kafka_broker(
     throttle: int | None = None,
     throttle_min: int | None = None,
     retired: Sequence[str] = (),
+    thresholds: Mapping[str, Any] | None = None,
+    ballast: int | None = None,
 ) -> dict[str, Any]:
     """A KafkaBroker with the fields that the operator owns; ``stopped`` and ``wishes`` are a person's.
 
@@ -34,6 +36,8 @@ def kafka_broker(
         moves: entries of ``spec.moves``, in order.
         throttle, throttle_min: bytes per second that these may copy together: at most, and even if the disks suffer.
         retired: directory ids of disks that were given up, the latest last.
+        thresholds: fill levels of its disks, as the API has them.
+        ballast: bytes of the file that the agent keeps on each disk; None for none.
     """
     name = cluster["metadata"]["name"]
     optional = {
@@ -43,6 +47,8 @@ def kafka_broker(
         "throttleBytesPerSecond": throttle,
         "throttleBytesPerSecondMin": throttle_min,
         "retired": list(retired) or None,
+        "thresholds": dict(thresholds) if thresholds else None,
+        "ballastBytes": ballast,
     }
     return {
         "apiVersion": names.API_VERSION,

@@ -180,9 +180,7 @@ class TrimPartitions(Action):
     """Delete the oldest records of partitions.
 
     Attributes:
-        partitions: (topic, partition, broker that leads it).
-        share: of each one's records, between 0 and 1.
+        partitions: (topic, partition, broker that leads it, share of its records between 0 and 1).
     """
 
-    partitions: tuple[tuple[str, int, int], ...]
-    share: float
+    partitions: tuple[tuple[str, int, int, float], ...]

@@ -10,7 +10,7 @@ from spindle.filling.levels import BY_LABEL, Levels, Rung, levels
 from spindle.filling.rungs import Verdict, decide
 from spindle.reconcile.slots import Slot
 from spindle.reconcile.state import State
-from spindle.reconcile.times import seconds
+from spindle.reconcile.times import seconds, stamp
 
 _SLACK: Final = 10  # per cent of a disk that may be taken up by what Kafka is about to delete
 
@@ -54,13 +54,30 @@ def find_fill(state: State, slot: Slot) -> Fill | None:
     capacity, in_use = size
     used = in_use + _given_up(state, observed)
     levels_of = levels(capacity, thresholds_of(state, slot.broker), state.spec.disks.last_resorts)
-    recorded = slot.before.get("fill") or {}
-    before = BY_LABEL.get(str(recorded.get("rung")), Rung.FINE)
+    recorded, before = slot.before.get("fill") or {}, rung_on_record(slot)
     verdict = decide(used, levels_of, before, _cordon_in(state, observed))
     since = seconds(recorded.get("since")) if verdict.rung is before else None
     return Fill(
         levels_of, used, _others(slot, capacity, used), verdict, state.now if since is None else since, before
     )
+
+
+def rung_on_record(slot: Slot) -> Rung:
+    """The step that the status has; the foot if there is none that this version knows."""
+    return BY_LABEL.get(str((slot.before.get("fill") or {}).get("rung")), Rung.FINE)
+
+
+def status_of(fill: Fill | None, before: Mapping[str, Any]) -> Mapping[str, Any]:
+    """``status.disks[].fill``; what stood there before, if nobody says how full the disk is."""
+    if fill is None:
+        return before.get("fill") or {}
+    return {
+        "rung": fill.rung.label,
+        "since": stamp(fill.since),
+        "reason": fill.verdict.reason,
+        "message": fill.verdict.message,
+        "usedPercent": fill.verdict.used_percent,
+    }
 
 
 def _observed(state: State, slot: Slot) -> Mapping[str, Any]:

@@ -18,6 +18,8 @@ from spindle.reconcile.steps.brokers import Records, settle_brokers
 from spindle.reconcile.steps.claims import settle_claims
 from spindle.reconcile.steps.deletion import settle_deletion
 from spindle.reconcile.steps.disks import settle_disks
+from spindle.reconcile.steps.emptying import together
+from spindle.reconcile.steps.filling import settle_filling
 from spindle.reconcile.steps.gates import settle_gates
 from spindle.reconcile.steps.growing import settle_growth
 from spindle.reconcile.steps.healing import only_look, settle_healing
@@ -67,7 +69,7 @@ def plan(snapshot: Snapshot, now: float) -> Plan:
         report_problems(state, draft)
     if ward is None:
         ward = only_look(state, draft)
-    statuses = broker_statuses(state, ward.lives)
+    statuses = broker_statuses(state, ward.lives, ward.fills)
     return Plan(
         actions=tuple(draft.actions),
         status=cluster_status(state, draft, statuses, at_risk(ward)),
@@ -100,7 +102,9 @@ def _steps(state: State, draft: Draft) -> Ward | None:
     healed = settle_healing(state, draft, records, wanted, journal)
     settle_growth(healed.ward, draft, records, identity)
     settle_removals(healed.ward, draft, records, identity)
-    outcome = settle_moves(state, draft, records, journal, healed.wants) if journal is not None else None
+    filling = settle_filling(healed.ward, draft, records)
+    wants = together(healed.wants, filling.wants)
+    outcome = settle_moves(state, draft, records, journal, wants) if journal is not None else None
     records.write(state, draft)
     draft.do(*healed.fences)
     settle_takedowns(state, draft, wanted, held=healed.held, refused=healed.refused)
@@ -109,6 +113,7 @@ def _steps(state: State, draft: Draft) -> Ward | None:
     draft.do(*healed.elections)
     if outcome is not None:
         carry_out(draft, outcome)
+    draft.do(*filling.trims)
     return healed.ward
 
 

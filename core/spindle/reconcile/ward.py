@@ -9,10 +9,12 @@ from spindle.cluster.refusal import Refusal
 from spindle.cluster.view import STORAGE_ERROR, Broker, KafkaView, LogDir
 from spindle.disks import facts, flock
 from spindle.disks.lifecycle import DiskState
+from spindle.filling.levels import Rung
 from spindle.healing.acceptance import Loss
 from spindle.healing.standing import Key, Standing
 from spindle.moves.journal import Journal
 from spindle.reconcile import objects
+from spindle.reconcile.fills import Fill, find_fill, rung_on_record
 from spindle.reconcile.slots import Slot, slots
 from spindle.reconcile.state import State
 
@@ -56,6 +58,19 @@ class Ward:
     def slots(self) -> list[Slot]:
         """All disks."""
         return slots(self.state)
+
+    @cached_property
+    def fills(self) -> Mapping[tuple[int, str], Fill]:
+        """How full each disk is; those of which nobody says are left out."""
+        found = ((slot.key, find_fill(self.state, slot)) for slot in self.slots)
+        return {key: fill for key, fill in found if fill is not None}
+
+    def rung(self, slot: Slot) -> Rung:
+        """How far up the ladder of full disks a disk is; as far as it was, if nobody says now."""
+        found = self.fills.get(slot.key)
+        if found is not None:
+            return found.rung
+        return rung_on_record(slot) if slot.mode == facts.ACTIVE else Rung.FINE
 
     @cached_property
     def by_broker(self) -> Mapping[int, list[Slot]]:

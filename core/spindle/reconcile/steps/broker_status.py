@@ -8,6 +8,7 @@ from spindle.cluster.refusal import some
 from spindle.cluster.view import LogDir
 from spindle.disks.lifecycle import DiskState
 from spindle.reconcile import objects
+from spindle.reconcile.fills import Fill, status_of
 from spindle.reconcile.inputs import disks_of
 from spindle.reconcile.reports import inspected
 from spindle.reconcile.snapshot import Object
@@ -22,9 +23,11 @@ _STEPS: Final = (
 )
 
 
-def broker_statuses(state: State, lives: Mapping[tuple[int, str], Life]) -> dict[str, dict[str, Any]]:
+def broker_statuses(
+    state: State, lives: Mapping[tuple[int, str], Life], fills: Mapping[tuple[int, str], Fill]
+) -> dict[str, dict[str, Any]]:
     """KafkaBroker name → status."""
-    return {objects.name(broker): _status(state, broker, lives) for broker in state.brokers.values()}
+    return {objects.name(broker): _status(state, broker, lives, fills) for broker in state.brokers.values()}
 
 
 def healthy(disk: Mapping[str, Any]) -> bool:
@@ -32,10 +35,22 @@ def healthy(disk: Mapping[str, Any]) -> bool:
     return disk.get("state") in _WELL or disk.get("reason") == "CordonWished"
 
 
-def _status(state: State, broker: Object, lives: Mapping[tuple[int, str], Life]) -> dict[str, Any]:
+def _status(
+    state: State,
+    broker: Object,
+    lives: Mapping[tuple[int, str], Life],
+    fills: Mapping[tuple[int, str], Fill],
+) -> dict[str, Any]:
     node_id = int(broker["spec"]["id"])
-    disks = [_disk(state, node_id, disk, lives[node_id, disk["name"]]) for disk in disks_of(broker)]
-    fills = [disk["usedBytes"] / disk["capacityBytes"] for disk in disks if disk.get("capacityBytes")]
+    before = {d.get("name"): d for d in (broker.get("status") or {}).get("disks") or ()}
+    disks = []
+    for disk in disks_of(broker):
+        key = node_id, disk["name"]
+        entry = _disk(state, node_id, disk, lives[key])
+        if fill := status_of(fills.get(key), before.get(disk["name"]) or {}):
+            entry["fill"] = fill
+        disks.append(entry)
+    shares = [disk["usedBytes"] / disk["capacityBytes"] for disk in disks if disk.get("capacityBytes")]
     failed = [disk["name"] for disk in disks if disk["state"] in _WITHOUT]
     condition, message = _state(state, broker, node_id, failed)
     status = {
@@ -45,8 +60,8 @@ def _status(state: State, broker: Object, lives: Mapping[tuple[int, str], Life])
         "disks": disks,
         "disksSummary": f"{sum(1 for disk in disks if healthy(disk))}/{len(disks)}",
     }
-    if fills:
-        status["fullest"] = f"{round(100 * max(fills))}%"
+    if shares:
+        status["fullest"] = f"{round(100 * max(shares))}%"
     return status
 
 

@@ -30,6 +30,8 @@ _OWNED = {
     "throttleBytesPerSecond": "throttle",
     "throttleBytesPerSecondMin": "throttle_min",
     "retired": "retired",
+    "thresholds": "thresholds",
+    "ballastBytes": "ballast",
 }
 
 

@@ -4,7 +4,7 @@ from dataclasses import replace
 from typing import Final
 
 from spindle.cluster.refusal import counted, some
-from spindle.cluster.view import CORDONED
+from spindle.cluster.view import CORDON_LEVEL, CORDONED
 from spindle.disks import facts
 from spindle.disks.lifecycle import DiskState
 from spindle.disks.remedy import Remedy
@@ -25,7 +25,6 @@ _DRAIN: Final = "DrainDisk"
 _PATIENCE: Final = (
     30.0  # seconds that a silent broker may take before what it could have taken shrinks instead
 )
-_CORDON_LEVEL: Final = 30  # of metadata.version: 4.3-IV0
 _CLOSED: Final = frozenset({DiskState.CORDONED, DiskState.FAILED, DiskState.EVACUATING, DiskState.DRAINING})
 
 
@@ -188,7 +187,7 @@ def _cordons(ward: Ward) -> dict[SettingKey, str]:
 
     Before a broker restarts without a disk its cordon is taken back: a broker that comes up does not know the dir any more.
     """
-    if (ward.view.metadata_version or 0) < _CORDON_LEVEL:
+    if (ward.view.metadata_version or 0) < CORDON_LEVEL:
         return {}
     going = {int(mark["nodeId"]) for mark in ward.state.marks}
     paths: dict[int, list[str]] = {}
@@ -218,4 +217,5 @@ def together(first: Wants, second: Wants) -> Wants:
         shrinks=(*first.shrinks, *second.shrinks),
         lost=frozenset({*first.lost, *second.lost}),
         settings={**first.settings, **second.settings},
+        closed=frozenset({*first.closed, *second.closed}),
     )

@@ -9,6 +9,7 @@ from spindle.disks.health import PREFLIGHT, UNKNOWN
 from spindle.disks.lifecycle import MEANINGS, DiskState, Facts, Transition, initial, step
 from spindle.disks.remedy import Patience, Remedy, remedy
 from spindle.disks.signals import DiskVerdict
+from spindle.filling.levels import Rung
 from spindle.healing.replace import Seen, in_slot
 from spindle.healing.replace import Slot as Place
 from spindle.healing.retire import may_leave
@@ -151,6 +152,7 @@ def _facts(ward: Ward, slot: Slot, *, acting: bool, filled: bool) -> Facts:
         new_disk=acting and _is_new(ward, slot),
         filled=filled,
         cordon_wished=slot.wish.cordoned,
+        filling=ward.rung(slot) >= Rung.CORDONED,
         drain_wished=slot.wish.drained,
         leaving=slot.key in ward.leaving,
         released=slot.mode == facts.ABSENT and slot.disk["claim"] not in ward.state.claims,

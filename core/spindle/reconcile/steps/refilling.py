@@ -1,5 +1,6 @@
 """After a disk has left: what left with it comes back, a new disk takes its place, and is filled."""
 
+from dataclasses import replace
 from typing import Any, Final
 
 from spindle.cluster import names
@@ -8,6 +9,7 @@ from spindle.disks import facts
 from spindle.disks.health import UNKNOWN
 from spindle.disks.lifecycle import DiskState
 from spindle.disks.rules import may_format
+from spindle.filling.shedding import SHED
 from spindle.healing.fill import fill
 from spindle.healing.regrow import regrow
 from spindle.healing.replace import NO_UUID, wrong_disk
@@ -32,12 +34,24 @@ def grow_back(ward: Ward, draft: Draft) -> tuple[Move, ...]:
     """Moves that bring back what left its assignment."""
     if ward.journal is None or not ward.journal.shrunk:
         return ()
-    found = regrow(ward.view, ward.journal.shrunk, ward.limit, bad(ward) | closed(ward))
-    for broker, refusal in found.refusals:
-        thing = f"KafkaBroker/{names.broker_name(ward.state.name, broker)}"
-        quiet = refusal.reason == "BrokerNotWhole"  # a step of the way, not a trouble
-        draft.wait(Wait(_GROW, thing, refusal.reason, refusal.message, refusal.unblocked_by, quiet=quiet))
-    return found.moves
+    moves: list[Move] = []
+    # What was given up for want of room comes back where it will not be too much again; it may have shrunk meanwhile.
+    for reason, limit in (
+        ("", ward.limit),
+        (SHED, min(ward.limit, ward.state.spec.disks.thresholds.warn / 100)),
+    ):
+        entries = [
+            replace(entry, bytes=0) if entry.reason == SHED else entry
+            for entry in ward.journal.shrunk
+            if entry.reason == reason
+        ]
+        found = regrow(ward.view, entries, limit, bad(ward) | closed(ward))
+        moves += found.moves
+        for broker, refusal in found.refusals:
+            thing = f"KafkaBroker/{names.broker_name(ward.state.name, broker)}"
+            quiet = refusal.reason == "BrokerNotWhole"  # a step of the way, not a trouble
+            draft.wait(Wait(_GROW, thing, refusal.reason, refusal.message, refusal.unblocked_by, quiet=quiet))
+    return tuple(moves)
 
 
 def fill_new(ward: Ward) -> tuple[tuple[Move, ...], frozenset[tuple[int, str]]]:

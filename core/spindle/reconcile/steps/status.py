@@ -5,6 +5,7 @@ from typing import Any, Final
 
 from spindle.cluster import names
 from spindle.cluster.refusal import counted, some
+from spindle.filling.levels import BY_LABEL, Rung
 from spindle.placement.spread import rack_status
 from spindle.reconcile import objects
 from spindle.reconcile.draft import Draft, Wait
@@ -26,6 +27,9 @@ _RACK_REASONS: Final = frozenset(
         "ZonesAppeared",
     }
 )
+
+
+Row = tuple[str, str, str, str]
 
 
 def cluster_status(
@@ -63,7 +67,8 @@ def cluster_status(
     if identity is not None:
         status["clusterId"] = identity.cluster_id
     status["phase"] = _phase(state, draft, status)
-    status["conditions"] = _conditions(state, draft, status, _bad_disks(broker_statuses), lost)
+    room = _have_room(broker_statuses)
+    status["conditions"] = _conditions(state, draft, status, _bad_disks(broker_statuses), lost, room)
     return status
 
 
@@ -147,10 +152,10 @@ def _whole(status: Mapping[str, Any], stopped: int) -> bool:
 
 
 def _conditions(
-    state: State, draft: Draft, status: Mapping[str, Any], bad: list[str], lost: str | None
+    state: State, draft: Draft, status: Mapping[str, Any], bad: list[str], lost: str | None, room: Row
 ) -> list[dict[str, Any]]:
     rows = [_ready(state, status), _progressing(state, draft, status), _racks_satisfied(state, draft)]
-    rows += [_disks_healthy(state, status, bad), _data_at_risk(state, lost)]
+    rows += [_disks_healthy(state, status, bad), room, _data_at_risk(state, lost)]
     before = {c.get("type"): c for c in state.status.get("conditions") or ()}
     result = []
     for kind, value, reason, message in rows:
@@ -167,9 +172,6 @@ def _conditions(
             }
         )
     return result
-
-
-Row = tuple[str, str, str, str]
 
 
 def _ready(state: State, status: Mapping[str, Any]) -> Row:
@@ -256,6 +258,32 @@ def _disks_healthy(state: State, status: Mapping[str, Any], bad: list[str]) -> R
         "NotAllHealthy",
         f"{disks['summary']} disks are log dirs in use; not so: {some(bad, 20)}. More in the status of the KafkaBrokers. "
         f"{unwatched(state)}".rstrip(),
+    )
+
+
+def _have_room(broker_statuses: Mapping[str, Mapping[str, Any]]) -> Row:
+    """How far up the ladder of full disks the fullest ones are."""
+    fills = {
+        f"{broker}/{disk['name']}": disk["fill"]
+        for broker, status in broker_statuses.items()
+        for disk in status.get("disks") or ()
+        if disk.get("fill")
+    }
+    if not fills:
+        return ("DisksHaveRoom", "Unknown", "KafkaUnknown", "How full the disks are is not known yet.")
+    worst = max((BY_LABEL.get(str(fill["rung"]), Rung.FINE) for fill in fills.values()), default=Rung.FINE)
+    if worst is Rung.FINE:
+        return ("DisksHaveRoom", "True", "BelowThresholds", "Every disk is below its thresholds.")
+    # The fullest first; how full each is stands in the KafkaBrokers, so that this one need not be written all the time.
+    rows = sorted(
+        fills.items(), key=lambda entry: (-BY_LABEL.get(str(entry[1]["rung"]), Rung.FINE), entry[0])
+    )
+    named = [f"{name} ({fill['rung']})" for name, fill in rows if fill["rung"] != Rung.FINE.label]
+    return (
+        "DisksHaveRoom",
+        "False",
+        worst.label,
+        f"{counted(len(named), 'disk')} above a threshold: {some(named)}.",
     )
 
 

@@ -1,0 +1,200 @@
+"""What becomes of disks that fill, over whole passes on the model cluster."""
+
+from typing import Any
+
+from spindle.cluster.view import CORDONED, DEFAULT_USERS, MAX_MESSAGE_BYTES, PRODUCER_RATE, RETENTION_MS
+from spindle.reconcile.actions import TrimPartitions
+from tests.model.failing import Failing
+from tests.model.kafka import CAPACITY, path_of
+from tests.unit.test_healing_plan import condition, reasons, until
+
+ALL = {"retention": True, "deleteRecords": True, "quota": True, "hardStop": True}
+
+
+def cluster(brokers: int = 3, **disks: Any) -> Failing:
+    """Brokers on three zones with two disks each."""
+    pool = {
+        "name": "main",
+        "replicas": brokers,
+        "disks": {"count": 2, "size": "100Gi", "storageClass": "local-disks"},
+    }
+    world = Failing.of("abc" * ((brokers + 2) // 3), brokerPools=[pool])
+    world.cluster["spec"]["disks"] = disks
+    world.settle(80)
+    return world
+
+
+def topic(world: Failing, name: str, disk: str, size: int, replicas: tuple[int, ...] = (0, 1, 2)) -> None:
+    world.kafkas.create(name, 0, replicas, lambda _: path_of(disk))
+    world.kafkas.sizes[name] = size
+
+
+def fill_of(world: Failing, broker: int, disk: str) -> dict[str, Any]:
+    status = world.get("KafkaBroker", f"demo-broker-{broker}")["status"]
+    found = next(d for d in status["disks"] if d["name"] == disk)
+    return dict(found["fill"], state=found["state"])
+
+
+def rung(world: Failing, broker: int, disk: str) -> str:
+    return str(fill_of(world, broker, disk)["rung"])
+
+
+def used(world: Failing, broker: int, disk: str) -> int:
+    volume = world.disk(broker, disk)
+    return volume.others + sum(world.kafkas.sizes.get(key[0], 100) for key in volume.logs)
+
+
+def untouched(world: Failing) -> bool:
+    """Whether no setting of Kafka's is other than before."""
+    return all(not values for values in world.kafkas.settings.values())
+
+
+def test_one_full_disk_is_relieved_and_no_cordon_is_left() -> None:
+    world = cluster()
+    for n in range(9):
+        topic(world, f"t{n}", "disk0", 960)  # 86 %
+    until(world, lambda: all(used(world, broker, "disk0") < 0.75 * CAPACITY for broker in range(3)), 80)
+    for broker in range(3):
+        assert used(world, broker, "disk0") < 0.75 * CAPACITY
+        assert used(world, broker, "disk1") < 0.80 * CAPACITY
+    world.settle(40)
+    assert fill_of(world, 0, "disk0")["state"] == "Active"
+    assert condition(world, "DisksHaveRoom")["reason"] in ("BelowThresholds", "Warned")
+    assert untouched(world)
+
+
+def test_the_cordon_stands_while_the_disk_is_full() -> None:
+    world = cluster()
+    world.disk(0, "disk0").others = 8700
+    until(world, lambda: ("broker", "0") in world.kafkas.settings)
+    assert world.kafkas.settings["broker", "0"] == {CORDONED: path_of("disk0")}
+    assert fill_of(world, 0, "disk0")["reason"] == "UsedPercent"
+    assert condition(world, "DisksHaveRoom")["reason"] == "Cordoned"
+    world.disk(0, "disk0").others = 8200
+    for _ in range(5):
+        world.reconcile()
+        world.breathe()
+    assert fill_of(world, 0, "disk0")["reason"] == "NotReleased"
+    assert world.kafkas.settings["broker", "0"] == {CORDONED: path_of("disk0")}
+    world.disk(0, "disk0").others = 100
+    until(world, lambda: rung(world, 0, "disk0") == "Fine")
+    world.settle(40)
+    assert untouched(world)
+
+
+def test_a_broker_that_is_full_as_a_whole_gives_to_others() -> None:
+    world = cluster(6)
+    for n in range(9):
+        topic(world, f"a{n}", "disk0", 900, (0, 1, 2))
+        topic(world, f"b{n}", "disk1", 900, (0, 1, 2))
+    until(
+        world,
+        lambda: all(rung(world, b, d) in ("Fine", "Warned") for b in range(6) for d in ("disk0", "disk1")),
+        120,
+    )
+    assert any(set(state.replicas) & {3, 4, 5} for state in world.kafkas.partitions.values())
+    assert all(len(state.replicas) == 3 for state in world.kafkas.partitions.values())
+    assert world.kafkas.losses == []
+
+
+def test_thresholds_of_a_pool_and_bytes_free_count() -> None:
+    world = cluster(thresholds={"free": {"warn": "5000"}})
+    world.disk(0, "disk0").others = 5100
+    world.disk(1, "disk0").others = 4900
+    until(world, lambda: rung(world, 0, "disk0") == "Warned")
+    assert fill_of(world, 0, "disk0")["reason"] == "BytesFree"
+    assert rung(world, 1, "disk0") == "Fine"
+    world.cluster["spec"]["brokerPools"][0]["disks"]["thresholds"] = {"warn": 45}
+    until(world, lambda: rung(world, 1, "disk0") == "Warned")
+    handed = world.get("KafkaBroker", "demo-broker-1")["spec"]["thresholds"]
+    assert handed["warn"] == 45
+
+
+def full_cluster(share: int, **disks: Any) -> Failing:
+    """Every disk as full as that, of two topics with all replicas everywhere, so that nothing can move."""
+    world = cluster(**disks)
+    for disk in ("disk0", "disk1"):
+        topic(world, f"big-{disk}", disk, share * CAPACITY // 100 - 200)
+        topic(world, f"small-{disk}", disk, 200)
+    return world
+
+
+def test_where_nothing_helps_a_person_is_told_and_nothing_is_touched() -> None:
+    world = full_cluster(88)
+    until(world, lambda: "NoRoomElsewhere" in reasons(world))
+    for _ in range(10):
+        world.reconcile()
+        world.breathe()
+    assert all(set(values) <= {CORDONED} for values in world.kafkas.settings.values())
+    assert all(len(state.replicas) == 3 for state in world.kafkas.partitions.values())
+
+
+def test_a_replica_is_shed_and_comes_back() -> None:
+    world = full_cluster(92)
+    plans = until(world, lambda: any(len(s.replicas) == 2 for s in world.kafkas.partitions.values()))
+    assert "ReplicasShed" in {getattr(a, "reason", "") for made in plans for a in made.actions}
+    assert all(len(s.replicas) >= 2 for s in world.kafkas.partitions.values())
+    for name in list(world.kafkas.sizes):
+        world.kafkas.sizes[name] //= 4
+    until(world, lambda: all(len(s.isr) == 3 for s in world.kafkas.partitions.values()), 80)
+    world.settle(60)
+    assert untouched(world)
+    assert world.kafkas.losses == []
+
+
+def test_the_last_resorts_one_after_the_other_and_back_byte_for_byte() -> None:
+    world = full_cluster(96, lastResorts=ALL)
+    mine = {"retention.ms": "1000000", "max.message.bytes": "5000"}
+    world.kafkas.configure("topic", "big-disk0", dict(mine))
+    world.kafkas.min_isr = 3  # so that nothing can be shed
+    plans = until(
+        world,
+        lambda: (
+            world.kafkas.settings["topic", "big-disk0"].get(MAX_MESSAGE_BYTES) == "100"
+            and PRODUCER_RATE in world.kafkas.settings.get(DEFAULT_USERS, {})
+        ),
+    )
+    assert world.kafkas.settings["topic", "big-disk0"][RETENTION_MS] == "500000"
+    assert {"ProducersStopped", "RetentionHalved", "ProducersSlowed", "TooFewInSync"} <= reasons(world)
+    for _ in range(6):
+        plans.append(world.reconcile())
+        world.breathe()
+    assert world.kafkas.settings["topic", "big-disk0"][RETENTION_MS] == "500000", (
+        "halved once, not again and again"
+    )
+    trims = [a for made in plans for a in made.actions if isinstance(a, TrimPartitions)]
+    assert trims
+    for name in list(world.kafkas.sizes):
+        world.kafkas.sizes[name] //= 4
+    until(world, lambda: untouched_but(world, mine), 80)
+    assert not reasons(world) & {"ProducersStopped", "RetentionHalved", "ProducersSlowed"}
+
+
+def untouched_but(world: Failing, mine: dict[str, str]) -> bool:
+    left = {key: values for key, values in world.kafkas.settings.items() if values}
+    return left == {("topic", "big-disk0"): mine}
+
+
+def test_what_a_user_sets_meanwhile_stays() -> None:
+    world = full_cluster(96, lastResorts={"hardStop": True})
+    until(
+        world, lambda: world.kafkas.settings.get(("topic", "big-disk0"), {}).get(MAX_MESSAGE_BYTES) == "100"
+    )
+    world.kafkas.configure("topic", "big-disk0", {MAX_MESSAGE_BYTES: "7777"})
+    for _ in range(6):
+        world.reconcile()
+        world.breathe()
+    assert world.kafkas.settings["topic", "big-disk0"][MAX_MESSAGE_BYTES] == "7777"
+    for name in list(world.kafkas.sizes):
+        world.kafkas.sizes[name] //= 4
+    until(world, lambda: untouched_but(world, {MAX_MESSAGE_BYTES: "7777"}), 80)
+
+
+def test_a_disk_that_others_fill_takes_no_moves_and_loses_replicas() -> None:
+    world = cluster(6)
+    for n in range(4):
+        topic(world, f"t{n}", "disk0", 300, (0, 1, 2))
+    world.disk(0, "disk0").others = 8600
+    until(world, lambda: not world.disk(0, "disk0").logs, 80)
+    assert all(len(state.replicas) == 3 for state in world.kafkas.partitions.values())
+    until(world, lambda: rung(world, 0, "disk0") == "Cordoned")
