@@ -8,7 +8,7 @@ from typing import Final
 from e2e.cluster.console import say
 from e2e.cluster.disks import Disk, Rack
 from e2e.cluster.enclosure import Enclosure
-from e2e.cluster.layout import Layout
+from e2e.cluster.layout import STANDARD_DISK, Layout
 from e2e.cluster.nodes import Node
 from e2e.cluster.system import CommandError
 from e2e.cluster.target import Target, Unsupported
@@ -155,13 +155,14 @@ class DiskFaults(Target, ABC):
             self._remount(node, found)
         node.run("rm", "-f", f"{found.mount}/{_FILL}")
 
-    def disks_reset(self, file_system: str | None = None) -> None:
+    def disks_reset(self, file_system: str | None = None, size: int | None = None) -> None:
         """Put new, blank disks into all slots and make all PersistentVolumes anew, as after ``up``.
 
         For the time between two scenarios; no pod may use a volume any more.
 
         Args:
             file_system: xfs or ext4; None for what each slot has now.
+            size: bytes of each data disk; None for what each has now.
         """
         say("blank disks and new volumes for all nodes")
         self.kubectl("delete", "persistentvolume", "--all", "--wait=false")
@@ -169,7 +170,8 @@ class DiskFaults(Target, ABC):
             rack = Rack(node.layout)
             for disk in rack.all():
                 self._order(node.layout.index, disk.slot, "well")
-                rack.place(replace(disk, file_system=file_system or disk.file_system))
+                larger = size if size is not None and disk.slot != STANDARD_DISK else disk.size
+                rack.place(replace(disk, file_system=file_system or disk.file_system, size=larger))
                 self.disk_swap(node.layout.index, disk.slot)
             rack.throw_away()
         self.kubectl("wait", "persistentvolume", "--all", "--for=delete", "--timeout=60s", check=False)

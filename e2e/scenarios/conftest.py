@@ -97,7 +97,7 @@ def running(installed: Target, stands: Stand, request: pytest.FixtureRequest) ->
 @pytest.fixture(scope="session")
 def stands(installed: Target) -> Iterator[Stand]:
     """Whoever makes a namespace of its own closes it first: there are disks for one cluster at a time."""
-    made = Stand(lambda title, file_system: _namespace(installed, title, file_system))
+    made = Stand(lambda title, file_system, size: _namespace(installed, title, file_system, size))
     try:
         yield made
     finally:
@@ -113,12 +113,14 @@ def stand(installed: Target, stands: Stand) -> Stand:
 
 
 @contextmanager
-def _namespace(target: Target, title: str, file_system: str = "xfs") -> Iterator[Lab]:
+def _namespace(
+    target: Target, title: str, file_system: str = "xfs", size: int | None = None
+) -> Iterator[Lab]:
     if isinstance(target, Testbed):
         for index, node in enumerate(target.nodes(), start=1):
             if not node.is_on():  # a scenario that failed in the middle of an outage
                 target.node_on(index)
-        target.disks_reset(file_system)
+        target.disks_reset(file_system, size or target.state.options.disk_size)
     name = "".join(c if c.isalnum() else "-" for c in title.lower()).strip("-")[:40].strip("-")
     lab = Lab((str(target.kubectl_program()),), target.kubeconfig, name)
     lab.kubectl("create", "namespace", name)

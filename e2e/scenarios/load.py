@@ -17,12 +17,13 @@ _PROGRAM: Final = (Path(__file__).parent / "load_client.py").read_text()
 
 @dataclass(frozen=True)
 class Topic:
-    """A topic that the load writes to."""
+    """A topic that the load writes to; ``config`` are further settings, ``key=value``."""
 
     name: str
     partitions: int = 6
     replicas: int = 3
     min_isr: int = 2
+    config: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -150,6 +151,14 @@ class Load:
             if not x["future"] and x["topic"] in mine
         ]
 
+    def configs(self) -> dict[str, dict[str, str]]:
+        """What is set on each topic itself."""
+        return dict(json.loads(self._ask("configs").splitlines()[-1])["configs"])
+
+    def refused(self) -> dict[str, str]:
+        """Partitions for which a producer gave a record up, and the last error that it got."""
+        return {line["failed"]: line["error"] for line in self.lines() if "failed" in line}
+
     def drop(self, topic: Topic) -> None:
         """Delete a topic; the load must have ended."""
         self._ask("drop", topic.name)
@@ -217,4 +226,5 @@ def make_topic(lab: Lab, topic: Topic) -> None:
         *("topic", "create", topic.name, "-n", lab.namespace, "-c", CLUSTER),
         *("--partitions", str(topic.partitions), "--replication-factor", str(topic.replicas)),
         *("--config", f"min.insync.replicas={topic.min_isr}"),
+        *(part for setting in topic.config for part in ("--config", setting)),
     )

@@ -1,7 +1,7 @@
 """Runs in a pod beside Kafka: writes with acks=all, keeps a ledger of what was acknowledged, reads everything back.
 
 ``python3 -c <this> produce`` runs until the file ``/tmp/stop`` is there. ``… placement`` prints where each replica
-stands; ``… drop TOPIC`` deletes a topic. Whatever is printed is one JSON object per line; its environment is described at ``Settings``.
+stands; ``… configs`` prints what is set on each topic; ``… drop TOPIC`` deletes a topic. Whatever is printed is one JSON object per line; its environment is described at ``Settings``.
 """
 
 import json
@@ -17,6 +17,7 @@ from typing import Any
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.admin import KafkaAdminClient
 from kafka.errors import KafkaError
+from kafka.protocol.admin import DescribeConfigsRequest
 
 _CREDENTIALS = os.environ.get("CREDENTIALS", "/etc/spindle/credentials") + "/"
 _STOP = Path("/tmp/stop")
@@ -318,12 +319,31 @@ def placement() -> None:
     tell(placement=list(_replicas()))
 
 
+def configs() -> None:
+    """What is set on each topic itself."""
+    admin = KafkaAdminClient(**access())
+    topics = [name for name in admin.list_topics() if not name.startswith("__")]
+    request = DescribeConfigsRequest
+    asked = [request.DescribeConfigsResource(2, name, None) for name in topics]
+    answer = admin._manager.run(admin._manager.send, request(resources=asked))  # noqa: SLF001 - sources are told nowhere else
+    found = {
+        result.resource_name: {c.name: c.value for c in result.configs if c.config_source == 1}
+        for result in answer.results
+    }
+    tell(configs=found)
+
+
 def drop() -> None:
     """Delete the topic that the next argument names."""
     KafkaAdminClient(**access()).delete_topics([sys.argv[2]])
 
 
-_MODES: dict[str, Callable[[], None]] = {"produce": produce, "placement": placement, "drop": drop}
+_MODES: dict[str, Callable[[], None]] = {
+    "produce": produce,
+    "placement": placement,
+    "configs": configs,
+    "drop": drop,
+}
 
 if __name__ == "__main__":
     _MODES[sys.argv[1]]()

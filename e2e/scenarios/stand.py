@@ -1,14 +1,15 @@
 """A KafkaCluster that scenarios share: one at a time, made anew when another one is asked for or the last was not left well."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
+from e2e.cluster.disks import parse_size
 from e2e.scenarios.lab import CLUSTER, Lab, light, sample
 
-Opener = Callable[[str, str], AbstractContextManager[Lab]]
+Opener = Callable[[str, str, int | None], AbstractContextManager[Lab]]
 
 
 @dataclass(frozen=True)
@@ -20,18 +21,25 @@ class Kind:
         file_system: of all disks.
         disks: of each broker.
         grace: seconds until a broker with a hung disk is given up.
+        size: of each disk, a quantity; empty for that of the testbed, which is more than can be filled.
+        policy: more of ``spec.disks``.
+        config: of all brokers.
     """
 
     brokers: int = 3
     file_system: str = "xfs"
     disks: int = 2
     grace: int = 600
+    size: str = ""
+    policy: Mapping[str, Any] = field(default_factory=dict)
+    config: Mapping[str, str] = field(default_factory=dict)
 
     def manifest(self) -> dict[str, Any]:
         """The quickstart's cluster but for that; one scenario follows the other too fast for rule 9's ten minutes."""
         pool = light(self.brokers)
-        pool["disks"] = pool["disks"] | {"count": self.disks}
-        return sample(brokerPools=[pool], disks={"automaticShare": 100, "graceSeconds": self.grace})
+        pool["disks"] = pool["disks"] | {"count": self.disks} | ({"size": self.size} if self.size else {})
+        policy = {"automaticShare": 100, "graceSeconds": self.grace, **self.policy}
+        return sample(brokerPools=[pool], disks=policy, config=dict(self.config))
 
 
 THREE: Final = Kind(3)
@@ -54,7 +62,8 @@ class Stand:
             return self._lab
         self.close()
         title = f"disks-{kind.brokers}-{kind.file_system}-{int(time.time()) % 100000}"
-        lab = self._stack.enter_context(self._opener(title, kind.file_system))
+        size = parse_size(kind.size) if kind.size else None
+        lab = self._stack.enter_context(self._opener(title, kind.file_system, size))
         lab.apply(kind.manifest())
         took = lab.until_ready(600)
         print(f"{kind.brokers} brokers on {kind.file_system} were ready after {took:.0f} s")

@@ -22,7 +22,7 @@ class Fact:
 
     Attributes:
         at: seconds since the epoch.
-        kind: mark, verdict, disk (state), spec (of a disk), event, condition, waiting, pod, journal, or kafka.
+        kind: mark, verdict, disk (state), fill (step of the ladder), spec (of a disk), event, condition, waiting, pod, journal, or kafka.
         subject: what it is about: ``demo-broker-1/disk0``, a pod, a condition.
         text: what it is now.
     """
@@ -185,6 +185,9 @@ class Timeline:
         for disk in status.get("disks", ()):
             text = f"{disk.get('state')}, {disk.get('replicas', '?')} replicas"
             self._see("disk", f"{name}/{disk['name']}", text)
+            if fill := disk.get("fill"):
+                text = f"{fill.get('rung')} {fill.get('reason')}, {fill.get('usedPercent')} %"
+                self._see("fill", f"{name}/{disk['name']}", text)
         for disk in broker["spec"].get("disks", ()):
             text = f"{disk.get('mode', 'Active')} as {disk['directoryId']} on {disk.get('fsUuid', 'no file system')}"
             self._see("spec", f"{name}/{disk['name']}", text)

@@ -1,0 +1,55 @@
+"""Somebody else fills a disk: step by step with a ballast on it, and to the brim at once."""
+
+import pytest
+
+from e2e.scenarios.conftest import Machine
+from e2e.scenarios.load import Topic, load
+from e2e.scenarios.slot import choose, conclude
+from e2e.scenarios.stand import Kind, Stand, until_well
+from e2e.scenarios.test_fill_one import SMALL, used
+from e2e.scenarios.timeline import Timeline
+
+pytestmark = pytest.mark.e2e
+
+BALLASTED = Kind(3, policy={"ballast": "64Mi"}, **SMALL)
+
+
+def test_a_neighbour_fills_the_disk_to_the_brim(stand: Stand, machine: Machine, spindle_image: str) -> None:
+    lab = stand.get(BALLASTED)
+    with (
+        Timeline(lab) as timeline,
+        load(lab, spindle_image, Topic("brim", partitions=6), fill=120) as running,
+    ):
+        slot = choose(lab, running)
+        mount = slot.status()["path"]
+        node = slot.status()["node"]
+        ballast = f"{mount}/.spindle-ballast"
+        lab.until(
+            "the ballast stands",
+            lambda: machine.run(node, "stat", "-c", "%s", ballast).strip() == str(64 << 20),
+        )
+        began = timeline.mark(f"{slot.subject} is filled up to 92 %")
+        machine.disk("fill", slot.volume, 92)
+        timeline.until("fill", "^(Refusing|Shedding)", slot.subject, since=began, seconds=90)
+        brim = timeline.mark("up to the brim")
+        machine.disk("fill", slot.volume, 100)
+        lab.until(
+            "the ballast is given up",
+            lambda: "No such file" in machine.run(node, "sh", "-c", f"stat {ballast} 2>&1; true"),
+            30,
+        )
+        assert used(slot) > 85
+        running.until_all_writable(180)  # with the other replicas, whether or not Kafka gave the dir up
+        timeline.mark("filled again, over what the ballast gave")
+        machine.disk("fill", slot.volume, 100)
+        running.until_more(300, 120)
+        freed = timeline.mark("space is freed")
+        machine.disk("fill", slot.volume, 1)
+        until_well(lab, 600)
+        lab.until(
+            "the ballast stands again",
+            lambda: machine.run(node, "stat", "-c", "%s", ballast).strip() == str(64 << 20),
+        )
+        running.until_all_writable(120)
+        print(f"well again {timeline.mark('well again') - freed:.0f} s after space was freed")
+        conclude(running, timeline, brim)
