@@ -24,6 +24,7 @@ class Slot:
     """What is on record of a disk.
 
     Attributes:
+        ballast: bytes of ballast that are wanted on it.
         path, root: of the volume, and the folder around all volumes, as this process sees them.
         log_dir: Kafka's name for the log dir on it.
         fs_uuid: on record; None if none is.
@@ -38,6 +39,7 @@ class Slot:
     fs_uuid: str | None
     mode: str
     root: str = ""
+    ballast: int = 0
 
     def watch(self, interval: float) -> Watch:
         """What the worker has to know."""
@@ -48,6 +50,7 @@ class Slot:
             directory_id=self.directory_id,
             interval=interval,
             root=self.root,
+            ballast=self.ballast,
         )
 
 
@@ -159,8 +162,13 @@ class Disk:
             "fsUuid": found.fs_uuid if self._mounted else None,
             "device": found.source if self._mounted else None,
             "latencyMs": coarse(latency.own_ms),
+            "ballastBytes": self._ballast(),
         }
         return {key: value for key, value in fields.items() if value is not None} | self._fill()
+
+    def _ballast(self) -> int | None:
+        """What stands of the ballast; None where none is wanted, or it was not looked for yet."""
+        return self.probed.ballast if self.slot.ballast and self.probed is not None else None
 
     @property
     def _mounted(self) -> bool:

@@ -252,6 +252,7 @@ def slots_of(obj: Mapping[str, Any], options: Options) -> list[Slot]:
                     log_dir=about.get("logDir") or names.log_dir(disk["name"]),
                     fs_uuid=disk.get("fsUuid"),
                     mode=disk.get("mode", "Active"),
+                    ballast=int(spec.get("ballastBytes") or 0) if disk.get("mode", "Active") == "Active" else 0,
                 )
             )
     return found

@@ -20,7 +20,9 @@ PENDING_FILE: Final = f"{names.IDENTITY_FILE}.pending"
 PROBE_FILE: Final = ".spindle-probe"
 TIMEOUT_SECONDS: Final = 20.0
 _LARGEST_FILE: Final = 64 * 1024  # of the files that say whose disk it is
-_NOT_STRANGERS: Final = {"lost+found", names.IDENTITY_FILE, PENDING_FILE, PROBE_FILE, names.LOG_SUBDIR}
+_NOT_STRANGERS: Final = {
+    "lost+found", names.IDENTITY_FILE, PENDING_FILE, PROBE_FILE, names.LOG_SUBDIR, names.BALLAST_FILE,
+}  # fmt: skip
 _NO_PARTITIONS: Final = {META_PROPERTIES, f"{META_PROPERTIES}.tmp", ".lock"}
 
 _T = TypeVar("_T")

@@ -22,6 +22,7 @@ class Watch:
         node_id, disk, directory_id: what the identity file must say before anything is written.
         interval: seconds between two writes.
         root: folder around all disks, on the node's own file system; empty for the folder around this one.
+        ballast: bytes of the file that is kept there as a last reserve; 0 for none.
     """
 
     path: str
@@ -30,6 +31,7 @@ class Watch:
     directory_id: str
     interval: float = 2.0
     root: str = ""
+    ballast: int = 0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,6 +78,7 @@ class Probed:
         doing: what failed: ``open``, ``write``, ``fsync`` or ``read``.
         wrong: what was read back is not what was written.
         skipped: nothing was written, since the disk does not carry the identity that it should.
+        ballast: bytes of the ballast that stands there; None if it was not looked for.
     """
 
     at: float
@@ -84,6 +87,7 @@ class Probed:
     doing: str = ""
     wrong: bool = False
     skipped: bool = False
+    ballast: int | None = None
 
 
 def well(glanced: Glanced) -> bool:

@@ -5,19 +5,24 @@ disk answers. So the writing thread may hang for ever, alone; the other goes on 
 whether it is read-only, can often be told all the same. Both may hang; then it is their silence that tells.
 """
 
+import contextlib
+import errno
 import os
 import select
 import signal
 import socket
 import threading
 import time
+from dataclasses import replace
 from typing import Final, NoReturn
 
+from spindle_agent.probing.ballast import keep
 from spindle_agent.probing.glance import Seen, glance, whole_look
 from spindle_agent.probing.messages import (
     LARGEST,
     Began,
     Glanced,
+    Probed,
     Report,
     Watch,
     decode,
@@ -39,6 +44,17 @@ def run(channel: socket.socket, watch: Watch) -> NoReturn:
     worker = _Worker(channel, watch)
     threading.Thread(target=worker.write_for_ever, daemon=True).start()
     worker.look_for_ever()
+
+
+def _with_ballast(watch: Watch, probed: Probed) -> Probed:
+    """See to the ballast where the probe has just shown that the disk is ours, and can be written to or is full."""
+    full = probed.errno == errno.ENOSPC
+    if probed.skipped or probed.wrong or (probed.errno and not full):
+        return probed
+    # Trouble with the ballast is no verdict on the disk: the probe itself speaks of that.
+    with contextlib.suppress(OSError):
+        return replace(probed, ballast=keep(watch, full=full))
+    return probed
 
 
 class _Worker:
@@ -63,7 +79,7 @@ class _Worker:
         while True:
             began = time.monotonic()
             self._send(Began(at=began))
-            self._send(probe(self._watch, block, back))
+            self._send(_with_ballast(self._watch, probe(self._watch, block, back)))
             pause = self._watch.interval - (time.monotonic() - began)
             self._probe_now.wait(max(pause, _LEAST_PAUSE))
             self._probe_now.clear()

@@ -68,6 +68,7 @@ CONFIG_DIR: Final = "/etc/spindle/config"  # the ConfigMap
 TLS_DIR: Final = "/etc/spindle/tls"  # the Secret
 PODINFO_DIR: Final = "/etc/spindle/podinfo"  # downward API
 IDENTITY_FILE: Final = "spindle.json"  # at each volume's root, beside log/
+BALLAST_FILE: Final = ".spindle-ballast"  # likewise, where one is wanted
 LOG_SUBDIR: Final = "log"
 
 # Names of init containers and of Kafka's container.
