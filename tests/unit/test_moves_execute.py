@@ -20,6 +20,9 @@ from spindle.moves import (
 )
 from spindle.moves.journal import parse, render
 from spindle.moves.outcome import Outcome
+from spindle.moves.rests import FIRST
+from spindle.moves.signals import Signals
+from spindle.moves.steer import PERIOD, Pressure
 from tests.model.moving import Dir, Kafka, Node, Part
 
 LIMITS = Limits(small=1, bytes_per_second=1000)
@@ -448,3 +451,224 @@ def test_the_journal_reads_back_and_nonsense_is_told() -> None:
             parse(nonsense)
     with pytest.raises(JournalError):
         render(Journal(tuple(replace(MOVE, topic="x" * 249, partition=i) for i in range(4000))))
+
+
+# --- moves that agents give up
+
+
+FAILED = {(0, T, D1): "Given up: it came no nearer."}
+
+
+def test_what_an_agent_gave_up_is_taken_back_told_and_rests() -> None:
+    k = kafka()
+    journal = step(k, Journal(), WITHIN).journal
+
+    outcome = step(k, journal, WITHIN, signals=Signals(now=1000, failed=FAILED))
+
+    assert reasons(outcome) == ["MoveFailed", "FailedLately"]
+    assert [refused.given_up for refused in outcome.refusals] == [True, False]
+    assert "it came no nearer" in outcome.refusals[0].refusal.message
+    assert outcome.journal.moves == ()
+    assert outcome.agent_moves == {}
+    assert not outcome.journal, "there is nothing that would have to be put back"
+    elsewhere = step(k, outcome.journal, replace(WITHIN, target=1, source=1), signals=Signals(now=1001))
+    assert len(elsewhere.journal.moves) == 1
+    again = step(k, outcome.journal, WITHIN, signals=Signals(now=1000 + FIRST))
+    assert len(again.journal.moves) == 1
+
+
+def test_each_time_it_rests_twice_as_long_and_one_that_lands_is_forgiven() -> None:
+    k, journal, now, spans = kafka(), Journal(), 0.0, []
+    for _ in range(10):
+        begun = step(k, journal, WITHIN, signals=Signals(now=now)).journal
+        journal = step(k, begun, signals=Signals(now=now, failed=FAILED)).journal
+        (rest,) = journal.rests
+        spans.append(rest.until - now)
+        now = rest.until
+    assert spans[:3] == [600, 1200, 2400]
+    assert spans[-1] == 86400
+    begun = step(k, journal, WITHIN, signals=Signals(now=now)).journal
+    assert until_quiet(k, begun).rests == ()
+
+
+def test_a_failure_that_was_told_too_late_does_not_count() -> None:
+    k = kafka()
+    journal = step(k, Journal(), WITHIN).journal
+    k.nodes[0].dirs[D1].replicas[T] = k.nodes[0].dirs[D0].replicas.pop(T)
+
+    outcome = step(k, journal, signals=Signals(now=1, failed=FAILED))
+
+    assert outcome.landed == (WITHIN,)
+    assert outcome.refusals == ()
+
+
+def test_rests_are_forgotten_in_the_end_and_with_their_partition() -> None:
+    k = kafka()
+    journal = step(k, Journal(), WITHIN).journal
+    journal = step(k, journal, signals=Signals(now=0, failed=FAILED)).journal
+    assert step(k, journal, signals=Signals(now=FIRST)).journal.rests == journal.rests
+    assert step(k, journal, signals=Signals(now=FIRST + 86400)).journal == Journal()
+    k.parts.clear()
+    assert step(k, journal, signals=Signals(now=1)).journal == Journal()
+
+
+# --- moves between dirs that are overtaken
+
+
+def test_followers_are_moved_before_leaders() -> None:
+    k = kafka((("t", 0), [0, 1]), (("t", 1), [1, 0]), (("t", 2), [0, 1]))
+    outcome = step(
+        k, Journal(), *(replace(WITHIN, partition=index, to_dir=stands_not(k, index)) for index in range(3))
+    )
+
+    assert [move.partition for move in outcome.agent_moves[0]] == [1, 0, 2]
+
+
+def stands_not(k: Kafka, index: int) -> str:
+    return D1 if k.nodes[0].stands(("t", index)) == D0 else D0
+
+
+def test_a_copy_between_dirs_gives_way_to_a_persons_reassignment() -> None:
+    k = kafka()
+    journal = step(k, Journal(), WITHIN).journal
+    k.nodes[0].dirs[D1].futures[T] = 10
+    k.begin(T, [0, 1, 3], foreign=True)
+
+    outcome = step(k, journal)
+
+    assert reasons(outcome) == ["MoveOvertaken"]
+    assert outcome.agent_moves == {}
+
+
+def test_one_whose_topic_is_deleted_says_so() -> None:
+    k = kafka()
+    journal = step(k, Journal(), WITHIN).journal
+    k.parts.clear()
+
+    outcome = step(k, journal)
+
+    assert reasons(outcome) == ["MoveOvertaken"]
+    assert "its topic was deleted" in outcome.refusals[0].refusal.message
+    assert outcome.journal == Journal()
+
+
+def test_only_as_many_that_wait_are_given_up_as_have_no_room_any_more() -> None:
+    k = kafka(*((("t", index), [0]) for index in range(4)), min_isr=1)
+    for index in range(4):
+        k.nodes[0].dirs[D1].replicas.pop(("t", index), None)
+        k.nodes[0].dirs[D0].replicas["t", index] = 100
+    journal = step(k, Journal(), *(replace(WITHIN, partition=index) for index in range(4))).journal
+    assert len(journal.moves) == 4
+    k.nodes[0].dirs[D1].deleting.append(650)
+
+    outcome = step(k, journal)
+
+    assert reasons(outcome) == ["TargetFull", "TargetFull"]
+    assert [move.partition for move in outcome.journal.moves] == [2, 3]
+
+
+def test_a_copy_to_another_broker_is_cancelled_when_its_dir_fills() -> None:
+    k = kafka()
+    journal = step(k, Journal(), MOVE).journal
+    k.tick(0.4, {})
+    k.nodes[3].dirs[D1].deleting.append(840)
+    assert step(k, journal).refusals == (), "half of what is kept free is left"
+    k.nodes[3].dirs[D1].deleting.append(20)
+
+    outcome = step(k, journal)
+
+    assert reasons(outcome) == ["TargetFills"]
+    assert k.parts[T].target is None
+
+
+# --- how fast
+
+
+def rate(journal: Journal, broker: int, key: str) -> int:
+    return next(int(s.ours or 0) for s in journal.settings if s.id == ("broker", str(broker), key))
+
+
+SLOW = replace(LIMITS, bytes_per_second=1000, least_bytes_per_second=100)
+
+
+def test_a_strained_disk_slows_its_broker_down_and_a_calm_one_speeds_it_up() -> None:
+    k = kafka()
+    journal = step(k, Journal(), MOVE, limits=SLOW, signals=Signals(now=100)).journal
+    strained = {(3, D1): Pressure.STRAINED, (3, D0): Pressure.CALM}
+
+    slower = step(k, journal, limits=SLOW, signals=Signals(now=100 + PERIOD, felt=strained)).journal
+    assert rate(slower, 3, FOLLOWER_RATE) == 500
+    assert rate(slower, 0, LEADER_RATE) == 1000, "it feels nothing"
+    soon = step(k, slower, limits=SLOW, signals=Signals(now=100 + PERIOD + 1, felt=strained)).journal
+    assert soon == slower, "not before it can be seen what the last step did"
+    calm = step(k, slower, limits=SLOW, signals=Signals(now=100 + 2 * PERIOD)).journal
+    assert rate(calm, 3, FOLLOWER_RATE) == 590
+    assert k.settings["broker", "3"][FOLLOWER_RATE] == "590"
+    until_quiet(k, calm)
+    assert not any(k.settings.values())
+
+
+def test_the_disk_that_the_leader_reads_from_counts_and_no_other() -> None:
+    k = kafka()
+    journal = step(k, Journal(), MOVE, limits=SLOW).journal
+    felt = {(0, D0): Pressure.STRAINED, (1, D0): Pressure.STRAINED, (3, D0): Pressure.STRAINED}
+    journal = step(k, journal, limits=SLOW, signals=Signals(now=PERIOD, felt=felt)).journal
+
+    assert rate(journal, 0, LEADER_RATE) == 500
+    assert rate(journal, 1, LEADER_RATE) == 1000
+    assert rate(journal, 3, FOLLOWER_RATE) == 1000
+
+
+# --- partitions that are short of copies
+
+
+OTHER = ("u", 0)
+
+
+def catching_up(in_sync: int) -> Kafka:
+    """``u-0`` has three copies on the first three brokers; of them all but so many have fallen behind."""
+    k = kafka((T, [0, 1, 2]), (OTHER, [1, 2, 0]))
+    k.parts[OTHER].isr = [1, 2, 0][:in_sync]
+    return k
+
+
+@pytest.mark.parametrize("in_sync", [1, 2])
+@pytest.mark.parametrize("move", [MOVE, WITHIN], ids=["across", "within"])
+def test_nothing_begins_where_a_partition_short_of_copies_catches_up(in_sync: int, move: Move) -> None:
+    k = catching_up(in_sync)
+
+    outcome = step(k, Journal(), move)
+
+    assert reasons(outcome) == ["OthersCatchUp"]
+    assert outcome.journal.moves == ()
+    k.parts[OTHER].isr = [1, 2, 0]
+    assert len(step(k, outcome.journal, move).journal.moves) == 1
+
+
+def test_what_runs_goes_on_but_slowly_where_nobody_can_write() -> None:
+    k = kafka((T, [0, 1, 2]), (OTHER, [1, 2, 0]))
+    journal = step(k, Journal(), MOVE, limits=SLOW).journal
+    k.parts[OTHER].isr = [1]
+
+    outcome = step(k, journal, limits=SLOW, signals=Signals(now=1))
+
+    assert outcome.refusals == ()
+    assert [p.state for p in outcome.progress] == ["Copying"]
+    assert rate(outcome.journal, 0, LEADER_RATE) == 100
+    assert rate(outcome.journal, 3, FOLLOWER_RATE) == 1000, "it has no part in that"
+    assert outcome.slowed == {0, 1, 2}
+
+
+def test_a_partition_that_cannot_catch_up_holds_nothing_up() -> None:
+    k = catching_up(2)
+    k.nodes[0].dirs[D0].replicas.pop(OTHER, None)
+    k.nodes[0].dirs[D1].replicas.pop(OTHER, None)
+
+    assert len(step(k, Journal(), WITHIN).journal.moves) == 1
+
+
+def test_the_cure_of_a_partition_is_not_held_up() -> None:
+    k = catching_up(2)
+    k.parts[T].isr = [1, 2]
+
+    assert len(step(k, Journal(), MOVE).journal.moves) == 1

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
-from typing import Literal
+from typing import Final, Literal
 
 from spindle.cluster.refusal import Refusal, counted, some
 from spindle.cluster.view import KafkaView, Partition
@@ -14,8 +14,14 @@ from spindle.moves.journal import Journal, Move, SettingKey, Shrunk
 from spindle.moves.limits import Limits
 from spindle.moves.look import Incoming, Look
 from spindle.moves.outcome import Outcome, Progress, Refused
+from spindle.moves.rates import Rates
+from spindle.moves.rests import Rests
 from spindle.moves.settings import settle, throttles
+from spindle.moves.short import find_short
+from spindle.moves.signals import Signals
 from spindle.moves.verify import Found, State, copied, find, in_doubt, out_of_order, under_way
+
+_NONE: Final = Signals()
 
 
 def execute(
@@ -28,6 +34,7 @@ def execute(
     lost: AbstractSet[int] = frozenset(),
     settings: Mapping[SettingKey, str] | None = None,
     closed: AbstractSet[tuple[int, str]] = frozenset(),
+    signals: Signals = _NONE,
 ) -> Outcome:
     """Verify what is in motion, begin what may begin, and keep Kafka's settings as both need them.
 
@@ -45,6 +52,7 @@ def execute(
         settings: other dynamic configs that are to stand for as long as they are asked for ((kind, name, key) → value; a list such as
             ``cordoned.log.dirs`` is joined with the user's own), recorded and put back like the throttles.
         closed: (broker, path) of dirs that are to take nothing, though Kafka knows nothing of that: bad ones, ones to be emptied.
+        signals: the time, what disks feel, what agents gave up.
     """
     if journal == Journal() and not wanted and not shrinks and not settings:
         return Outcome(journal)
@@ -55,7 +63,7 @@ def execute(
             refusals=tuple(Refused(move, _unknown(look)) for move in wanted[:1]),
             agent_moves=journal.within(),
         )
-    return _Step(look, journal, limits, lost).run(wanted, shrinks, settings or {})
+    return _Step(look, journal, limits, lost, signals).run(wanted, shrinks, settings or {})
 
 
 def cleanup(view: KafkaView, journal: Journal) -> Outcome:
@@ -93,8 +101,13 @@ def cleanup(view: KafkaView, journal: Journal) -> Outcome:
 class _Step:
     """One step, while it is being worked out."""
 
-    def __init__(self, look: Look, journal: Journal, limits: Limits, lost: AbstractSet[int]) -> None:
+    def __init__(
+        self, look: Look, journal: Journal, limits: Limits, lost: AbstractSet[int], signals: Signals
+    ) -> None:
         self.look, self.journal, self.limits, self.lost = look, journal, limits, lost
+        self.signals = signals
+        self.short = find_short(look)
+        self.rests = Rests(look, journal.rests, signals.now)
         self.incoming = Incoming(look, journal.moves)
         self.refusals: list[Refused] = []
         self.landed: list[Move] = []
@@ -112,9 +125,12 @@ class _Step:
         reordered = self.reorder(stalled)
         moves = tuple(found.move for found in self.found)
         moving = [*(f.move for f in self.found if f.state is not State.CANCEL)]
-        desired = {**throttles(self.look, moving, self.limits.bytes_per_second), **settings}
+        rates = Rates(self.look, self.journal, self.limits, self.short, self.signals, moving)
+        desired = {**throttles(self.look, moving, rates.of), **settings}
         standing, configures = settle(self.look, self.journal.settings, desired)
-        journal = Journal(moves, tuple(self.shrunk[key] for key in sorted(self.shrunk)), standing)
+        shrunk = tuple(self.shrunk[key] for key in sorted(self.shrunk))
+        steered = rates.steered if standing else 0.0
+        journal = Journal(moves, shrunk, standing, self.rests.standing(), steered)
         return Outcome(
             journal,
             actions=(
@@ -128,10 +144,12 @@ class _Step:
             ),
             refusals=tuple(self.refusals),
             agent_moves={
-                broker: moves[: self.limits.queued_per_broker] for broker, moves in journal.within().items()
+                broker: self.followers_first(moves)[: self.limits.queued_per_broker]
+                for broker, moves in journal.within().items()
             },
             progress=tuple(self.progress(found) for found in self.found),
             landed=tuple(self.landed),
+            slowed=frozenset(self.short.below),
         )
 
     # What is in motion
@@ -140,19 +158,33 @@ class _Step:
         """Look for every move of the journal. Returns those that could be begun again."""
         stalled: list[Move] = []
         for move in self.journal.moves:
-            found = find(self.look, move, self.limits, self.incoming, self.lost)
+            found = find(self.look, move, self.limits, self.incoming, self.lost, self.signals.failed)
             if found.in_motion:
                 self.found.append(found)
             elif found.state is State.NOT_BEGUN:
                 stalled.append(move)
             elif found.state is State.LANDED:
                 self.landed.append(move)
+                self.rests.landed(move)
                 if move.source is None:
                     self.shrunk.pop((*move.key, move.target), None)
+            if found.state is State.FAILED:
+                self.rests.failed(move)
+            if found.state in (State.FAILED, State.GIVEN_UP):
+                self.incoming.drop(move)  # what it leaves free the others may count with
             if found.refusal is not None:
                 self.refusals.append(Refused(move, found.refusal, given_up=True))
         self.incoming = Incoming(self.look, [found.move for found in self.found])
         return stalled
+
+    def followers_first(self, moves: Sequence[Move]) -> tuple[Move, ...]:
+        """A leader's log whose copy takes its place may have forgotten epochs that followers ask for (KAFKA-15608, KAFKA-20961)."""
+
+        def leads(move: Move) -> bool:
+            partition = self.look.partitions.get(move.key)
+            return partition is not None and partition.leader == move.target
+
+        return tuple(sorted(moves, key=leads))
 
     def cancels(self) -> tuple[Reassign, ...]:
         """What is to end."""
@@ -312,6 +344,7 @@ class _Step:
             or rules.may_add(move, partition)
             or rules.takes(look, move)
             or rules.enough_copies(look, move, partition)
+            or self.short.refuses(move, partition)
             or (rules.throttle_known(look, move) if self.limits.bytes_per_second is not None else None)
             or rules.has_room(look, move, self.limits, self.incoming)
             or rules.keeps_racks(look, move, partition, self.limits, self.incoming)
@@ -329,9 +362,11 @@ class _Step:
         if move.target not in partition.replicas or (stands is not None and stands.path == move.to_dir):
             return None, None
         refusal = (
-            rules.undisturbed(look, move, partition)
+            self.rests.refuses(move)
+            or rules.undisturbed(look, move, partition)
             or rules.takes(look, move)
             or rules.moves_within(look, move)
+            or self.short.refuses(move, partition)
             or rules.has_room(look, move, self.limits, self.incoming)
         )
         if refusal is not None or stands is None:

@@ -1,4 +1,4 @@
-"""The executor's memory: moves in motion, replicas taken away for a while, settings that are to be put back.
+"""The executor's memory: moves in motion, replicas taken away for a while, settings that are to be put back, what failed lately.
 
 It stands in the ConfigMap ``<cluster>-moves`` and is written, guarded by its resourceVersion, before what it records is done.
 """
@@ -117,15 +117,44 @@ class Setting:
 
 
 @dataclass(frozen=True)
+class Rest:
+    """A move between dirs that an agent gave up, and that is not asked for again at once.
+
+    Attributes:
+        broker, to_dir: where it was to go.
+        times: how often it was given up, without landing in between.
+        until: seconds since the epoch until which it rests.
+    """
+
+    topic: str
+    partition: int
+    broker: int
+    to_dir: str
+    times: int
+    until: float
+
+    @property
+    def id(self) -> tuple[str, int, int, str]:
+        """(topic, partition, broker, dir)."""
+        return self.topic, self.partition, self.broker, self.to_dir
+
+
+@dataclass(frozen=True)
 class Journal:
-    """Everything that a successor needs to know. Equal journals render to equal text."""
+    """Everything that a successor needs to know. Equal journals render to equal text.
+
+    Attributes:
+        steered: when a throttle's rate was changed last, in seconds since the epoch.
+    """
 
     moves: tuple[Move, ...] = ()
     shrunk: tuple[Shrunk, ...] = ()
     settings: tuple[Setting, ...] = ()
+    rests: tuple[Rest, ...] = ()
+    steered: float = 0.0
 
     def __bool__(self) -> bool:
-        """Whether anything is in it."""
+        """Whether anything is in it that is still to be done or put back."""
         return bool(self.moves or self.shrunk or self.settings)
 
     def move_of(self, topic: str, partition: int) -> Move | None:
@@ -156,7 +185,7 @@ def render(journal: Journal) -> str:
         JournalError: it is larger than a ConfigMap holds.
     """
     words = _Words()
-    document = {
+    document: dict[str, Any] = {
         "version": _VERSION,
         "moves": [
             [m.topic, m.partition, m.source, words.number(m.from_dir), m.target, words.number(m.to_dir), m.bytes,
@@ -169,6 +198,12 @@ def render(journal: Journal) -> str:
         ],
         "settings": [[s.kind, s.name, s.key, s.before, s.ours, s.was, s.closing] for s in journal.settings],
     }  # fmt: skip
+    if journal.rests:
+        document["rests"] = [
+            [r.topic, r.partition, r.broker, words.number(r.to_dir), r.times, r.until] for r in journal.rests
+        ]
+    if journal.steered:
+        document["steered"] = journal.steered
     document["words"] = list(words)
     text = json.dumps(document, separators=(",", ":"), ensure_ascii=True)
     if len(text) > MOST_BYTES:
@@ -210,6 +245,11 @@ def parse(text: str | None) -> Journal:
                 for topic, index, broker, size, before, *reason in document["shrunk"]
             ),
             settings=tuple(_setting(entry) for entry in document["settings"]),
+            rests=tuple(
+                Rest(str(topic), int(index), int(broker), str(word(to_dir)), int(times), float(until))
+                for topic, index, broker, to_dir, times, until in document.get("rests", ())
+            ),
+            steered=float(document.get("steered", 0)),
         )
     except (ValueError, KeyError, TypeError, IndexError) as error:
         if isinstance(error, JournalError):

@@ -115,6 +115,12 @@ class Incoming:
             # It is growing on another dir than it was meant for.
             self._bytes[move.target, stands.path] += max(0, size - stands.replicas[key])
 
+    def drop(self, move: Move) -> None:
+        """Take back what was counted for a move of ours."""
+        look, key = self._look, move.key
+        size = look.size(key, move.bytes)
+        self._bytes[move.target, move.to_dir] -= size - min(size, present(look, move))
+
     def to(self, broker: int, path: str) -> int:
         """Bytes still to come to one dir."""
         return self._bytes.get((broker, path), 0)

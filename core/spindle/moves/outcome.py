@@ -50,6 +50,7 @@ class Outcome:
             any are left out.
         progress: of each move in the journal, in its order.
         landed: moves that were found done in this step.
+        slowed: brokers whose disks are to be copied between as slowly as is allowed: a partition that nobody can write to catches up.
     """
 
     journal: Journal
@@ -58,3 +59,4 @@ class Outcome:
     agent_moves: Mapping[int, tuple[Move, ...]] = field(default_factory=dict)
     progress: tuple[Progress, ...] = ()
     landed: tuple[Move, ...] = ()
+    slowed: frozenset[int] = frozenset()

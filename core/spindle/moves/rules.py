@@ -167,6 +167,23 @@ def has_room(
     )
 
 
+def fills(move: Move, log_dir: LogDir, limits: Limits, incoming: Incoming) -> Refusal | None:
+    """Whether a dir fills under a copy that is under way: what is still to come would take half of what is kept free of moves."""
+    if log_dir.total_bytes is None or log_dir.usable_bytes is None:
+        return None
+    under_way = incoming.to(move.target, log_dir.path)
+    if fits(log_dir, under_way, (1 + limits.refuse) / 2):
+        return None
+    return Refusal(
+        rule=_ROOM,
+        reason="TargetFills",
+        message=f"{log_dir.path} of broker {move.target} fills while {move.name} is copied to it: {log_dir.usable_bytes} of "
+        f"{log_dir.total_bytes} bytes are free, {under_way} are on their way. The copy is given up.",
+        unblocked_by="Space is freed on the target, or another one is chosen.",
+        objects=(move.name,),
+    )
+
+
 def fits(log_dir: LogDir, more: int, refuse: float) -> bool:
     """Whether so many bytes more leave a dir at or below this share of its capacity; no if its use is not known."""
     if log_dir.total_bytes is None or log_dir.usable_bytes is None:

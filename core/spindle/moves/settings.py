@@ -4,7 +4,7 @@ A setting is noted before it is made, with what stood there before. While it is 
 an entry leaves the journal only after it was put back and seen to be back.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Final
 
@@ -29,14 +29,19 @@ _ALL: Final = "*"
 _NONE: Final = "none"  # what Kafka takes for "no replica at all" in a list of throttled ones
 
 
-def throttles(look: Look, moves: Iterable[Move], rate: int | None) -> dict[SettingKey, str]:
+def throttles(
+    look: Look, moves: Iterable[Move], rate_of: Callable[[int, str], int | None]
+) -> dict[SettingKey, str]:
     """The throttles that these moves between brokers need: (kind, name, key) → value.
 
     As leadership may change while a replica is copied, every replica that stands already is listed as one to be read from. Kafka
     never throttles members of the ISR. A broker that does not answer can neither be told nor read from.
+
+    Args:
+        look: one look at Kafka.
+        moves: that are in motion.
+        rate_of: bytes per second by broker and key; None throughout for no throttle.
     """
-    if rate is None:
-        return {}
     lists: dict[SettingKey, set[str]] = {}
     rates: dict[SettingKey, str] = {}
     for move in moves:
@@ -48,10 +53,12 @@ def throttles(look: Look, moves: Iterable[Move], rate: int | None) -> dict[Setti
             (LEADER_REPLICAS, LEADER_RATE, givers),
             (FOLLOWER_REPLICAS, FOLLOWER_RATE, [move.target]),
         ):
+            by_broker = {b: rate_of(b, rate_key) for b in brokers}
+            listed = [b for b, rate in by_broker.items() if rate is not None]
             lists.setdefault(("topic", move.topic, key), set()).update(
-                f"{move.partition}:{b}" for b in brokers
+                f"{move.partition}:{b}" for b in listed
             )
-            rates.update({("broker", str(b), rate_key): str(rate) for b in brokers if look.up(b)})
+            rates.update({("broker", str(b), rate_key): str(by_broker[b]) for b in listed if look.up(b)})
     return {key: _joined(sorted(entries, key=_numbers)) for key, entries in lists.items() if entries} | rates
 
 

@@ -4,6 +4,7 @@ Nothing but what Kafka shows decides. A move counts as landed when its replica s
 motion; one whose reassignment vanished is begun again; one that cannot be had any more is given up, with the reason.
 """
 
+from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from enum import Enum, auto
@@ -14,7 +15,7 @@ from spindle.cluster.view import LogDir, Partition
 from spindle.moves import rules
 from spindle.moves.journal import Move
 from spindle.moves.limits import Limits
-from spindle.moves.look import Incoming, Look, present
+from spindle.moves.look import Incoming, Key, Look, present
 
 _DOUBTS: Final = 5
 
@@ -24,6 +25,7 @@ class State(Enum):
 
     LANDED = auto()  # done
     GONE = auto()  # its partition is deleted
+    FAILED = auto()  # its agent gave it up
     GIVEN_UP = auto()  # it cannot or must not go on, and nothing of it is in motion
     NOT_BEGUN = auto()  # nothing of it is in motion, and it could be
     QUEUED = auto()  # its agent has not begun
@@ -55,13 +57,23 @@ class Found:
 _IN_MOTION = frozenset({State.QUEUED, State.COPYING, State.UNPLACED, State.WAITING, State.CANCEL})
 
 
-def find(look: Look, move: Move, limits: Limits, incoming: Incoming, lost: AbstractSet[int]) -> Found:
+def find(
+    look: Look,
+    move: Move,
+    limits: Limits,
+    incoming: Incoming,
+    lost: AbstractSet[int],
+    failed: Mapping[tuple[int, Key, str], str],
+) -> Found:
     """Look for one move of the journal. The partitions and brokers are known."""
     partition = look.partitions.get(move.key)
     if partition is None:
-        return Found(move, State.GONE)
+        return Found(move, State.GONE, _overtaken(move, "its topic was deleted"))
     if move.within:
-        return _within(look, move, partition, limits, incoming, lost)
+        found = _within(look, move, partition, limits, incoming, lost)
+        why = failed.get((move.target, move.key, move.to_dir))
+        gave_up = why is not None and found.state in (State.QUEUED, State.COPYING)
+        return Found(move, State.FAILED, _gave_up(move, why or "")) if gave_up else found
     if partition.adding or partition.removing:
         if not under_way(move, partition):
             return Found(move, State.GIVEN_UP, _overtaken(move, "somebody else reassigns it"))
@@ -122,6 +134,8 @@ def _reassigning(
         return Found(move, State.CANCEL, refusal) if refusal else Found(move, State.UNPLACED)
     if short := rules.enough_copies(look, move, partition, begun=True):
         return Found(move, State.CANCEL, short)
+    if full := rules.fills(move, stands, limits, incoming):
+        return Found(move, State.CANCEL, full)
     if stands.path != move.to_dir and _better_anew(look, move, stands, limits, incoming):
         return Found(move, State.CANCEL, _elsewhere(move, stands.path))
     return Found(move, State.COPYING)
@@ -160,7 +174,7 @@ def _arrived(
         return Found(move, State.WAITING)
     if move.target in partition.isr or look.future(move.target, move.key) is not None:
         onwards = replace(move, source=move.target, from_dir=stands.path)
-        return _within(look, onwards, partition, limits, incoming, lost, fresh=True)
+        return _within(look, onwards, partition, limits, incoming, lost)
     return Found(move, State.WAITING)
 
 
@@ -171,10 +185,8 @@ def _within(
     limits: Limits,
     incoming: Incoming,
     lost: AbstractSet[int],
-    *,
-    fresh: bool = False,
 ) -> Found:
-    """A move between dirs of one broker; ``fresh`` for one that the agent has not been told of."""
+    """A move between dirs of one broker."""
     if move.target not in partition.replicas or move.target in lost:
         return Found(move, State.GIVEN_UP, _overtaken(move, f"broker {move.target} holds it no more"))
     if not look.up(move.target):
@@ -185,14 +197,18 @@ def _within(
     if stands is None:
         return Found(move, State.GIVEN_UP, _overtaken(move, "the dir that it was to leave is gone"))
     if future is not None and future.path == move.to_dir:
+        # At most one replica is in motion: ours gives way to a person's.
+        if partition.adding or partition.removing:
+            return Found(move, State.GIVEN_UP, _overtaken(move, "somebody else reassigns its partition"))
         return Found(move, State.COPYING)
     if future is not None:
         return Found(move, State.GIVEN_UP, _overtaken(move, f"somebody else moves it to {future.path}"))
     refusal = (
-        rules.undisturbed(look, move, partition) or rules.moves_within(look, move) or rules.takes(look, move)
+        rules.undisturbed(look, move, partition)
+        or rules.moves_within(look, move)
+        or rules.takes(look, move)
+        or rules.has_room(look, move, limits, incoming, counted=True)
     )
-    if refusal is None and fresh:
-        refusal = rules.has_room(look, move, limits, incoming, counted=True)
     return Found(move, State.GIVEN_UP, refusal) if refusal else Found(move, State.QUEUED)
 
 
@@ -207,6 +223,16 @@ def _overtaken(move: Move, why: str) -> Refusal:
         reason="MoveOvertaken",
         message=f"The move of {move.name} to {move.to_dir} of broker {move.target} is given up: {why}.",
         unblocked_by="Nothing: what is still needed is planned anew.",
+        objects=(move.name,),
+    )
+
+
+def _gave_up(move: Move, why: str) -> Refusal:
+    return Refusal(
+        rule=None,
+        reason="MoveFailed",
+        message=f"The agent gave up the move of {move.name} to {move.to_dir} of broker {move.target}. {why}",
+        unblocked_by="Nothing: it is not tried again at once, and what is still needed is planned anew.",
         objects=(move.name,),
     )
 

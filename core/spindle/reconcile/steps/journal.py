@@ -101,9 +101,14 @@ def settle_cleanup(state: State, draft: Draft) -> bool:
             return False
     record = state.config_maps.get(names.moves_map(state.name))
     owned = record is not None and record["metadata"].get("ownerReferences")
-    if record is not None and owned and not state.spec.delete_claims and _left(state) != Journal():
+    if record is not None and owned and not state.spec.delete_claims and _stays(_left(state)):
         draft.do(_patch(record, {"metadata": {"ownerReferences": None}}))
     return True
+
+
+def _stays(journal: Journal | None) -> bool:
+    """Whether something could not be put back, as far as that is known."""
+    return journal is None or bool(journal)
 
 
 def _left(state: State) -> Journal | None:

@@ -7,10 +7,13 @@ from typing import Any, Final
 
 from spindle.cluster import names
 from spindle.cluster.refusal import counted, some
+from spindle.disks.signals import DiskVerdict
 from spindle.moves.execute import execute
 from spindle.moves.journal import Journal, JournalError, Move, SettingKey, Shrunk
 from spindle.moves.limits import Limits
 from spindle.moves.outcome import Outcome, Refused
+from spindle.moves.signals import Signals
+from spindle.moves.steer import Pressure, pressure
 from spindle.reconcile import objects
 from spindle.reconcile.draft import Draft, Wait
 from spindle.reconcile.events import Event
@@ -19,6 +22,7 @@ from spindle.reconcile.steps.brokers import Records
 from spindle.reconcile.steps.journal import read_journal, to_actions, write_journal
 
 _ACTION: Final = "MoveReplicas"
+_WELL: Final = (DiskVerdict.HEALTHY, DiskVerdict.SUSPECT)
 
 
 @dataclass(frozen=True)
@@ -65,6 +69,7 @@ def settle_moves(state: State, draft: Draft, records: Records, journal: Journal,
         lost=wants.lost,
         settings=wants.settings,
         closed=wants.closed,
+        signals=signals_of(state),
     )
     try:
         draft.do(*write_journal(state, outcome.journal))
@@ -85,7 +90,7 @@ def settle_moves(state: State, draft: Draft, records: Records, journal: Journal,
             records.note(
                 broker_id,
                 moves=[_entry(move) for move in moves],
-                throttleBytesPerSecond=limits.bytes_per_second if moves else None,
+                throttleBytesPerSecond=_most(limits, broker_id in outcome.slowed) if moves else None,
                 throttleBytesPerSecondMin=limits.least_bytes_per_second if moves else None,
             )
     _tell(state, draft, outcome)
@@ -105,6 +110,29 @@ def limits_of(state: State) -> Limits:
         least_bytes_per_second=disks.move_bytes_per_second_min,
         refuse=disks.thresholds.refuse / 100,
     )
+
+
+def signals_of(state: State) -> Signals:
+    """What agents tell of disks and of the moves that they gave up."""
+    felt: dict[tuple[int, str], Pressure] = {}
+    failed: dict[tuple[int, tuple[str, int], str], str] = {}
+    for broker_id, broker in state.brokers.items():
+        observed = (broker.get("status") or {}).get("observed") or {}
+        for disk in observed.get("disks") or ():
+            odd = disk.get("verdict") not in _WELL
+            felt[broker_id, names.log_dir(disk["name"])] = pressure(disk.get("latencyMs"), far=odd)
+        for move in observed.get("moves") or ():
+            if move.get("state") == "Failed":
+                key = (str(move["topic"]), int(move["partition"]))
+                failed[broker_id, key, str(move["toDir"])] = str(move.get("message") or "")
+    return Signals(now=state.now, felt=felt, failed=failed)
+
+
+def _most(limits: Limits, slowed: bool) -> int | None:
+    """The upper bound for an agent."""
+    if limits.bytes_per_second is None or not slowed:
+        return limits.bytes_per_second
+    return min(limits.bytes_per_second, limits.least_bytes_per_second)
 
 
 def _entry(move: Move) -> dict[str, Any]:

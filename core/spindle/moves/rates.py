@@ -1,0 +1,82 @@
+"""The replication throttle of each broker that takes part in moves: steered inside its bounds, no memory but the journal's."""
+
+from collections.abc import Iterable
+
+from spindle.cluster.view import FOLLOWER_RATE, LEADER_RATE
+from spindle.moves.journal import Journal, Move, SettingKey
+from spindle.moves.limits import Limits
+from spindle.moves.look import Look
+from spindle.moves.short import Short
+from spindle.moves.signals import Signals
+from spindle.moves.steer import PERIOD, Bounds, Pressure, highest, steer
+
+
+class Rates:
+    """Bytes per second by broker and setting; where one has begun it goes on from there, else at the upper bound.
+
+    Attributes:
+        steered: when a rate was changed last, in seconds since the epoch; for the next journal.
+    """
+
+    def __init__(
+        self,
+        look: Look,
+        journal: Journal,
+        limits: Limits,
+        short: Short,
+        signals: Signals,
+        moves: Iterable[Move],
+    ) -> None:
+        """See what is on record, and what the disks feel that the moves touch."""
+        self._standing = {
+            entry.id: int(entry.ours)
+            for entry in journal.settings
+            if entry.key in (LEADER_RATE, FOLLOWER_RATE)
+            and not entry.closing
+            and entry.ours is not None
+            and entry.ours.isdecimal()
+        }
+        self._bounds = (
+            Bounds.of(limits.least_bytes_per_second, limits.bytes_per_second)
+            if limits.bytes_per_second is not None
+            else None
+        )
+        self._turn = signals.now - journal.steered >= PERIOD
+        self._now, self._short = signals.now, short
+        self._felt = _felt(look, signals, moves)
+        self.steered = journal.steered
+
+    def of(self, broker: int, key: str) -> int | None:
+        """What one rate is to be; None for no throttle."""
+        if self._bounds is None:
+            return None
+        name: SettingKey = ("broker", str(broker), key)
+        before = self._standing.get(name)
+        rate = self._bounds.keep(self._bounds.most if before is None else before)
+        if broker in self._short.below:
+            rate = self._bounds.least
+        elif self._turn and before is not None:
+            felt = self._felt.get(broker, Pressure.CALM)
+            rate = steer(rate, self._bounds, max(felt, Pressure.BUSY) if broker in self._short.near else felt)
+        if before is not None and rate != before:
+            self.steered = self._now
+        return rate
+
+
+def _felt(look: Look, signals: Signals, moves: Iterable[Move]) -> dict[int, Pressure]:
+    """By broker: what those of its disks feel that are written to, or read from as the leader's."""
+    touched: dict[int, set[str]] = {}
+    for move in moves:
+        partition = look.partitions.get(move.key)
+        if partition is None or move.within:
+            continue
+        leader = move.target if partition.leader is None else partition.leader
+        for broker in {move.target, leader}:
+            stands = look.standing(broker, move.key)
+            path = stands.path if stands is not None else move.to_dir if broker == move.target else None
+            if path is not None:
+                touched.setdefault(broker, set()).add(path)
+    return {
+        broker: highest(signals.felt.get((broker, path), Pressure.CALM) for path in paths)
+        for broker, paths in touched.items()
+    }

@@ -1,0 +1,22 @@
+"""What the executor is told beside what Kafka shows: the time, what disks feel, and what agents gave up."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from spindle.moves.look import Key
+from spindle.moves.steer import Pressure
+
+
+@dataclass(frozen=True, kw_only=True)
+class Signals:
+    """All of it may be missing: then rates stay as they are.
+
+    Attributes:
+        now: seconds since the epoch.
+        felt: (broker, path of a log dir) → what its disk feels, as the agent on its node says.
+        failed: (broker, (topic, partition), path of the dir it was to go to) → why the agent gave a move between dirs up.
+    """
+
+    now: float = 0.0
+    felt: Mapping[tuple[int, str], Pressure] = field(default_factory=dict)
+    failed: Mapping[tuple[int, Key, str], str] = field(default_factory=dict)
