@@ -15,9 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition
-from kafka.admin import KafkaAdminClient
+from kafka.admin import ConfigResource, ConfigResourceType, KafkaAdminClient
 from kafka.errors import KafkaError
-from kafka.protocol.admin import DescribeConfigsRequest
 
 _CREDENTIALS = os.environ.get("CREDENTIALS", "/etc/spindle/credentials") + "/"
 _STOP = Path("/tmp/stop")
@@ -323,12 +322,10 @@ def configs() -> None:
     """What is set on each topic itself."""
     admin = KafkaAdminClient(**access())
     topics = [name for name in admin.list_topics() if not name.startswith("__")]
-    request = DescribeConfigsRequest
-    asked = [request.DescribeConfigsResource(2, name, None) for name in topics]
-    answer = admin._manager.run(admin._manager.send, request(resources=asked))  # noqa: SLF001 - sources are told nowhere else
+    answer = admin.describe_configs([ConfigResource(ConfigResourceType.TOPIC, name) for name in topics])
     found = {
-        result.resource_name: {c.name: c.value for c in result.configs if c.config_source == 1}
-        for result in answer.results
+        name: {key: c["value"] for key, c in values.items() if c["config_source"] == "DYNAMIC_TOPIC_CONFIG"}
+        for name, values in answer.get("topic", {}).items()
     }
     tell(configs=found)
 

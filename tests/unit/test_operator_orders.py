@@ -4,16 +4,20 @@ from typing import Any
 
 import pytest
 from kafka.protocol.admin import (
+    AlterClientQuotasResponse,
     AlterPartitionReassignmentsResponse,
     AlterReplicaLogDirsResponse,
+    DeleteRecordsResponse,
+    DescribeClientQuotasResponse,
     DescribeConfigsResponse,
     ElectLeadersResponse,
     IncrementalAlterConfigsResponse,
 )
+from kafka.protocol.consumer import ListOffsetsRequest, ListOffsetsResponse
 
-from spindle.cluster.view import BROKER_SETTINGS, LEADER_RATE
+from spindle.cluster.view import BROKER_SETTINGS, LEADER_RATE, PRODUCER_RATE
 from spindle_operator import orders
-from spindle_operator.answers import read_settings
+from spindle_operator.answers import read_quota, read_settings
 from spindle_operator.connection import Connection
 from spindle_operator.orders import TurnedDownError
 
@@ -98,6 +102,68 @@ def test_settings_are_set_and_deleted_and_a_broker_is_asked_itself(kind: Any, na
         ("a", 0, "1"),
         ("b", 1, None),
     ]
+
+
+@pytest.mark.parametrize(
+    ("value", "sent"),
+    [pytest.param("1000", (1000.0, False), id="set"), pytest.param(None, (0.0, True), id="taken")],
+)
+def test_the_quota_of_users_without_one_is_set_and_taken_away(
+    value: str | None, sent: tuple[float, bool]
+) -> None:
+    link = Link(AlterClientQuotasResponse(throttle_time_ms=0, entries=[]))
+    orders.set_quota(link, {PRODUCER_RATE: value})
+    (entry,) = link.sent[0][0].entries
+    assert [(e.entity_type, e.entity_name) for e in entry.entity] == [("user", None)]
+    assert [(op.key, op.value, op.remove) for op in entry.ops] == [(PRODUCER_RATE, *sent)]
+
+
+def test_the_quota_of_users_without_one_is_read() -> None:
+    entry = DescribeClientQuotasResponse.EntryData
+    values = [
+        entry.ValueData(key=PRODUCER_RATE, value=1e6),
+        entry.ValueData(key="request_percentage", value=5.0),
+    ]
+    answer = DescribeClientQuotasResponse(
+        throttle_time_ms=0, error_code=0, error_message=None, entries=[entry(entity=[], values=values)]
+    )
+    assert read_quota(answer) == {PRODUCER_RATE: "1000000"}
+
+
+class Trimming(Link):
+    """A leader with offsets 100 to 300."""
+
+    def __init__(self, code: int = 0) -> None:
+        super().__init__(None)
+        self.code = code
+
+    def send(self, request: Any, node: int) -> Any:
+        super().send(request, node)
+        if isinstance(request, ListOffsetsRequest):
+            topic = ListOffsetsResponse.ListOffsetsTopicResponse
+            part = topic.ListOffsetsPartitionResponse
+            offset = 100 if request.topics[0].partitions[0].timestamp == -2 else 300
+            parts = [
+                part(partition_index=p.partition_index, error_code=0, offset=offset)
+                for p in request.topics[0].partitions
+            ]
+            return ListOffsetsResponse(throttle_time_ms=0, topics=[topic(name="t", partitions=parts)])
+        result = DeleteRecordsResponse.DeleteRecordsTopicResult
+        done = result.DeleteRecordsPartitionResult(partition_index=0, low_watermark=0, error_code=self.code)
+        return DeleteRecordsResponse(throttle_time_ms=0, topics=[result(name="t", partitions=[done])])
+
+
+def test_the_oldest_share_of_the_records_is_deleted_by_their_leader() -> None:
+    link = Trimming()
+    orders.trim(link, [("t", 0, 3, 0.25), ("t", 1, 3, 0.5)])
+    request, node = link.sent[-1]
+    assert node == 3
+    assert {p.partition_index: p.offset for p in request.topics[0].partitions} == {0: 150, 1: 200}
+
+
+def test_partitions_whose_records_stay_are_named() -> None:
+    with pytest.raises(TurnedDownError, match=r"does not delete records of t-0: PolicyViolationError$"):
+        orders.trim(Trimming(44), [("t", 0, 3, 0.25)])
 
 
 def elected(code: int) -> Link:
