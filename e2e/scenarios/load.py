@@ -143,13 +143,28 @@ class Load:
 
     def placement(self) -> list[Replica]:
         """Where each replica of its topics stands, as the brokers that answer tell; futures of moves are left out."""
+        return [replica for replica, future in self.logs()[1] if not future]
+
+    def logs(self) -> tuple[float, list[tuple[Replica, bool]]]:
+        """Every log of its topics, and whether it is a copy that a move within its broker makes; with the time of the answer."""
         mine = {topic.name for topic in self.topics}
         answer = json.loads(self._ask("placement").splitlines()[-1])
-        return [
-            Replica(x["topic"], x["partition"], x["broker"], Path(x["dir"]).parent.name, x["bytes"])
+        return float(answer["at"]), [
+            (
+                Replica(x["topic"], x["partition"], x["broker"], Path(x["dir"]).parent.name, x["bytes"]),
+                bool(x["future"]),
+            )
             for x in answer["placement"]
-            if not x["future"] and x["topic"] in mine
+            if x["topic"] in mine
         ]
+
+    def broker_settings(self) -> dict[str, dict[str, str]]:
+        """What is set on each broker itself, dynamically: throttles, cordons."""
+        return dict(json.loads(self._ask("settings").splitlines()[-1])["settings"])
+
+    def reassign(self, topic: str, partition: int, replicas: Sequence[int]) -> None:
+        """Have a partition reassigned, as a person's own tool does."""
+        self._ask("reassign", topic, str(partition), ",".join(str(broker) for broker in replicas))
 
     def configs(self) -> dict[str, dict[str, str]]:
         """What is set on each topic itself."""

@@ -330,6 +330,25 @@ def configs() -> None:
     tell(configs=found)
 
 
+def settings() -> None:
+    """What is set on each broker itself."""
+    admin = KafkaAdminClient(**access())
+    brokers = [str(broker["broker_id"]) for broker in admin.describe_cluster()["brokers"]]
+    answer = admin.describe_configs([ConfigResource(ConfigResourceType.BROKER, name) for name in brokers])
+    found = {
+        name: {key: c["value"] for key, c in values.items() if c["config_source"] == "DYNAMIC_BROKER_CONFIG"}
+        for name, values in answer.get("broker", {}).items()
+    }
+    tell(settings=found)
+
+
+def reassign() -> None:
+    """Give a partition other replicas: topic, partition, brokers with commas between."""
+    partition = TopicPartition(sys.argv[2], int(sys.argv[3]))
+    replicas = [int(broker) for broker in sys.argv[4].split(",")]
+    KafkaAdminClient(**access()).alter_partition_reassignments({partition: replicas})
+
+
 def drop() -> None:
     """Delete the topic that the next argument names."""
     KafkaAdminClient(**access()).delete_topics([sys.argv[2]])
@@ -339,6 +358,8 @@ _MODES: dict[str, Callable[[], None]] = {
     "produce": produce,
     "placement": placement,
     "configs": configs,
+    "settings": settings,
+    "reassign": reassign,
     "drop": drop,
 }
 
