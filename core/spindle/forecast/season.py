@@ -4,22 +4,24 @@ from typing import Final
 
 import numpy as np
 
-from spindle.forecast.history import Bins, Floats
+from spindle.forecast.history import Floats
 
 DAY_SLOTS: Final = 24
 WEEK_SLOTS: Final = 168
 _LEAST: Final = 0.05  # of the mean: even the quietest hour has this much
 
 
-def profile(bins: Bins) -> Floats:
-    """Shape of what is appended by slot: (disks, 168) with two weeks of history, (disks, 24) with two days, else (disks, 1).
+def profile(flow: Floats) -> Floats:
+    """Shape of what flows by slot: (disks, 168) with two weeks of history, (disks, 24) with two days, else (disks, 1).
 
     Mean 1. Slot k is the k-th hour after now (and after now less whole periods). A shape is believed only as far as the
     periods agree with each other: James and Stein's shrinkage, towards the day's shape for the week's, and flat for the day's.
+
+    Args:
+        flow: bytes in each hour, none negative, the last one ending now, (disks, hours).
     """
-    flow = bins.append if bins.append is not None else np.maximum(bins.growth, 0.0)
     disks, count = flow.shape
-    if not bins.hourly or count < 2 * DAY_SLOTS:
+    if count < 2 * DAY_SLOTS:
         return np.ones((disks, 1))
     day = _shape(flow, DAY_SLOTS, np.ones((1, DAY_SLOTS)))
     if count < 2 * WEEK_SLOTS:

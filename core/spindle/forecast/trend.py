@@ -6,7 +6,7 @@ from typing import Final
 import numpy as np
 
 from spindle.forecast.history import DAY, HOUR, Bins, Bools, Floats
-from spindle.forecast.season import tiled
+from spindle.forecast.season import profile, tiled
 
 _ONCE: Final = 0.4  # of all that ever went: a drop of this share did not come from retention
 _TOOTH: Final = 0.7  # of a drop must have come since the one before it
@@ -19,46 +19,108 @@ _SHORTEST: Final = 3  # bins
 _CALM: Final = 1.5
 _FEW: Final = 4.0  # bins: so much more may the noise be than so few show
 _TINY: Final = 1e-9
-_LOOSE: Final = 0.04  # of the rate: an error of the season's shape, no change
+_DAYS: Final = 3  # before days tell how long unrest lasts
+_SLOW: Final = 4.0
+
+
+@dataclass(frozen=True)
+class _Kind:
+    """What flows.
+
+    Attributes:
+        sign: 1 for what fills the disk, -1 for what empties it.
+        shortest: window in bins that says anything.
+        loose: share of the rate that counts as no change: an error of the season's shape.
+        rare: comes in large pieces, so that hours without any say nothing.
+    """
+
+    sign: float
+    shortest: int
+    loose: float
+    rare: bool
+
+
+_PUT: Final = _Kind(sign=1.0, shortest=_SHORTEST, loose=0.04, rare=False)
+_TAKEN: Final = _Kind(sign=-1.0, shortest=24, loose=0.5, rare=True)
 
 
 @dataclass(frozen=True)
 class Trend:
-    """What goes on, and how sure that is; all (disks,).
+    """What goes on, and how sure that is; all (disks,) but the first.
 
     Attributes:
-        rate: bytes per second, mean over a season.
-        error: standard error of the rate.
+        flow: bytes per second in each slot of the season, the one that comes next first, (disks, slots).
+        error: standard error of its mean.
         spread: standard deviation of the growth of a bin, as a rate.
-        held: seconds for which it has held.
         burst: bytes that a burst which may still go on has brought so far.
         age: seconds that it has lasted; 0 for none.
         width: seconds of a bin (one number).
     """
 
-    rate: Floats
+    flow: Floats
     error: Floats
     spread: Floats
-    held: Floats
     burst: Floats
     age: Floats
     width: float
 
 
-def trend(bins: Bins, shape: Floats) -> Trend:
-    """The trend of each disk, given the season's shape."""
-    disks, count = bins.growth.shape
-    season = tiled(shape, count)
+def trend(bins: Bins) -> Trend:
+    """The trend of each disk.
+
+    Where it is known what is appended, that and what is taken away again (by retention, most of all) go on each at its own
+    rate and with its own season: use that stands still on average may rise and fall by much.
+    """
     growth, counts = _without_drops(bins.growth)
-    burst, age = np.zeros(disks), np.zeros(disks)
-    if bins.hourly:
-        growth, burst, age = _without_bursts(growth, season)
-    growth, counts = (growth, counts) if bins.hourly else _between_peaks(growth, counts)
-    rate, error, spread, held = _steady(
-        np.where(counts, growth, 0.0), np.where(counts, season, 0.0), _windows(bins, shape)
-    )
-    width = bins.width
-    return Trend(rate / width, error / width, spread / width, held * width, burst, age * width, width)
+    if not bins.hourly:
+        counts = _between_peaks(growth, counts)
+        window = [growth.shape[1]]
+        rate, error, spread, _ = _steady(
+            np.where(counts, growth, 0.0), counts.astype(np.float64), window, _PUT
+        )
+        none = np.zeros(len(growth))
+        return Trend(
+            rate[:, None] / bins.width, error / bins.width, spread / bins.width, none, none, bins.width
+        )
+    gross = bins.append if bins.append is not None else np.maximum(growth, 0.0)
+    season = profile(gross)
+    capped, burst, age = _without_bursts(growth, tiled(season, growth.shape[1]))
+    parts = [(capped, season, _PUT)]
+    if bins.append is not None:
+        put = bins.append - np.maximum(growth - capped, 0.0)
+        taken = put - capped
+        parts = [(put, season, _PUT), (taken, profile(np.maximum(taken, 0.0)), _TAKEN)]
+    flow, error, held = np.zeros_like(season), np.zeros(len(growth)), np.full(len(growth), np.inf)
+    left = np.where(counts, capped, 0.0)
+    for values, shape, kind in parts:
+        along = np.where(counts, tiled(shape, growth.shape[1]), 0.0)
+        windows = _windows(growth.shape[1], shape.shape[1], kind)
+        rate, wrong, _, long = _steady(np.where(counts, values, 0.0), along, windows, kind)
+        flow = flow + kind.sign * rate[:, None] * shape
+        error, held = np.hypot(error, wrong), np.minimum(held, long)
+        left = left - kind.sign * rate[:, None] * along
+    spread, slow = _unrest(left, held)
+    return Trend(flow / HOUR, error * slow / HOUR, spread / HOUR, burst, age * HOUR, HOUR)
+
+
+def _unrest(left: Floats, held: Floats) -> tuple[Floats, Floats]:
+    """Spread of what the trend leaves over, as of hours that know nothing of each other, and how much more errors are.
+
+    Hours do know of each other: what is too much in one is so in the next. So whole days tell, where there are some.
+
+    Args:
+        left: bytes of each hour that the trend does not explain, (disks, hours).
+        held: hours, up to now, for which the trend has held, (disks,).
+    """
+    days = left.shape[1] // 24
+    left = left[:, left.shape[1] - 24 * days :].reshape(len(left), days, 24)
+    within = np.arange(days, 0, -1) * 24 <= np.maximum(held, 24)[:, None]
+    number = within.sum(axis=1)
+    hours = np.sqrt(((left**2).mean(axis=2) * within).sum(axis=1) / number)
+    whole = np.sqrt((left.sum(axis=2) ** 2 / 24 * within).sum(axis=1) / number)
+    slow = np.divide(whole, hours, out=np.ones_like(hours), where=(hours > 0) & (number >= _DAYS))
+    slow = np.clip(slow, 1.0, _SLOW)
+    return hours * slow, slow
 
 
 def _without_drops(growth: Floats) -> tuple[Floats, Bools]:
@@ -83,13 +145,14 @@ def _teeth(growth: Floats, drops: Floats, large: Bools) -> Bools:
     return saw
 
 
-def _between_peaks(growth: Floats, counts: Bools) -> tuple[Floats, Bools]:
+def _between_peaks(growth: Floats, counts: Bools) -> Bools:
     """Only whole teeth of a saw count, from the first drop to the last: in a short history a part of one looks like a trend."""
     drop = (growth < 0) & counts
     place = np.arange(growth.shape[1])
     first = np.where(drop, place, growth.shape[1]).min(axis=1)[:, None]
     last = np.where(drop, place, -1).max(axis=1)[:, None]
-    return growth, counts & ((first >= last) | ((place >= first) & (place < last)))
+    whole: Bools = (first >= last) | ((place >= first) & (place < last))
+    return counts & whole
 
 
 def _without_bursts(growth: Floats, season: Floats) -> tuple[Floats, Floats, Floats]:
@@ -138,22 +201,20 @@ def _running(pick: np.ufunc, values: Floats, width: int) -> Floats:
     return values
 
 
-def _windows(bins: Bins, shape: Floats) -> list[int]:
-    """Lengths in bins of the windows that end now and are compared, the shortest first."""
-    count = bins.growth.shape[1]
-    if not bins.hourly:
-        return [count]
-    shortest = _SHORTEST if shape.shape[1] > 1 else round(DAY / HOUR)
+def _windows(count: int, slots: int, kind: _Kind) -> list[int]:
+    """Lengths in bins of the windows that end now and are compared, the shortest first: a day where no season is known."""
     lengths = []
-    length = float(shortest)
+    length = float(kind.shortest if slots > 1 else DAY / HOUR)
     while length < count:
         lengths.append(round(length))
         length = max(length * _GROWTH, length + 1)
     return [*lengths, count]
 
 
-def _steady(growth: Floats, season: Floats, windows: list[int]) -> tuple[Floats, Floats, Floats, Floats]:
-    """Rate over the longest window that agrees with all shorter ones, its error, the spread, and the window.
+def _steady(
+    growth: Floats, season: Floats, windows: list[int], kind: _Kind
+) -> tuple[Floats, Floats, Floats, Floats]:
+    """Rate over the longest window that agrees with all shorter ones, its error, the spread, all of a bin, and the window.
 
     Each window gives an interval, and windows agree up to the one with which all intervals have a point in common
     (Goldenshluger and Nemirovski). That one may just reach over a change, so it is the one before it that counts.
@@ -169,11 +230,12 @@ def _steady(growth: Floats, season: Floats, windows: list[int]) -> tuple[Floats,
     mean = over(growth) / weight
     squares = over(growth**2) - 2 * mean * over(growth * season) + mean**2 * over(season**2)
     sigma = np.sqrt(np.maximum(squares, 0.0) / np.maximum(number - 1, 1.0))
-    # A window that reaches over a change must not excuse itself by the noise that the change is.
-    calm = np.minimum.accumulate(sigma * (1 + _FEW / number), axis=1)
-    sigma[:, 1:] = np.minimum(sigma[:, 1:], _CALM * calm[:, :-1])
+    if not kind.rare:
+        # A window that reaches over a change must not excuse itself by the noise that the change is.
+        calm = np.minimum.accumulate(sigma * (1 + _FEW / number), axis=1)
+        sigma[:, 1:] = np.minimum(sigma[:, 1:], _CALM * calm[:, :-1])
     wrong = sigma * np.sqrt(number) / weight
-    reach = _SURE * (1 + _SHORTEST / number) * wrong + _LOOSE * np.abs(mean)
+    reach = _SURE * (1 + _SHORTEST / number) * wrong + kind.loose * np.abs(mean)
     agree = np.maximum.accumulate(mean - reach, axis=1) <= np.minimum.accumulate(mean + reach, axis=1)
     longest = agree.sum(axis=1) - 1
     chosen = np.where(longest == len(windows) - 1, longest, np.maximum(longest - 1, 0))
