@@ -99,6 +99,8 @@ class Disk:
         if isinstance(report, Looked):
             self._found = report.found
             return False  # the glance that follows makes the round
+        if not isinstance(report, Glanced):
+            return False
         self.glanced = report
         return True
 
@@ -119,6 +121,11 @@ class Disk:
     def judged(self) -> Judged | None:
         """The present verdict; None before the first."""
         return self._watch.judged
+
+    @property
+    def ours(self) -> bool:
+        """Whether what is mounted carries the identity on record."""
+        return self._content()[0] == facts.OURS
 
     @property
     def device(self) -> str | None:

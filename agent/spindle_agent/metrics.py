@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Iterable
+from dataclasses import asdict
 from typing import Final
 
 from prometheus_client import REGISTRY, Histogram, disable_created_metrics
@@ -48,6 +49,7 @@ class NodeState(Collector):
         disks = list(self._node.disks.items())
         yield self._verdicts(disks)
         yield from self._figures(disks, now)
+        yield from self._forecasts(now_on_the_wall=time.time())
         yield from self._moves()
         yield from self._agent(now)
 
@@ -92,6 +94,25 @@ class NodeState(Collector):
                 peers.add_metric(key, took.peers_ms / 1000)
             pending.add_metric(key, disk.pending(now))
         return capacity, used, latency, peers, pending
+
+    def _forecasts(self, now_on_the_wall: float) -> Iterable[Metric]:
+        rate = GaugeMetricFamily(
+            "spindle_agent_disk_growth_bytes_per_second",
+            "How fast the disk fills, as it is forecast.",
+            labels=_DISK,
+        )
+        until = GaugeMetricFamily(
+            "spindle_agent_disk_threshold_seconds",
+            "Seconds until the disk reaches a threshold: as forecast (at), and the range that holds four times in five "
+            "(low, high); infinite for never.",
+            labels=[*_DISK, "threshold", "bound"],
+        )
+        for key, outlook in self._node.fills.outlooks():
+            rate.add_metric(key, outlook.rate)
+            for name, crossing in outlook.crossings.items():
+                for bound, at in asdict(crossing).items():
+                    until.add_metric([*key, name.removesuffix("At"), bound], max(0.0, at - now_on_the_wall))
+        return rate, until
 
     def _moves(self) -> Iterable[Metric]:
         labels = ("namespace", "broker")

@@ -4,8 +4,10 @@ import asyncio
 import logging
 import time
 from collections.abc import Iterator, Mapping
+from dataclasses import asdict
 from typing import Any, Final
 
+from spindle.api.policy import Thresholds
 from spindle.cluster import names
 from spindle.disks.findings import Tuning
 from spindle.disks.signals import DiskVerdict, Latency, compare
@@ -13,10 +15,12 @@ from spindle.moves.steer import Pressure
 from spindle_agent.broker.credentials import Credentials
 from spindle_agent.broker.keeper import Keeper
 from spindle_agent.disk import Disk, Slot
+from spindle_agent.fill.fills import Fills, in_flight, thresholds_of
+from spindle_agent.fill.records import Sample
 from spindle_agent.moves.mover import Mover
 from spindle_agent.options import Options
 from spindle_agent.probing import diskstats
-from spindle_agent.probing.messages import Report
+from spindle_agent.probing.messages import Recalled, Remember, Report
 from spindle_agent.probing.pool import Key, Pool
 from spindle_agent.publish import Publisher
 from spindle_agent.tasks import Tasks
@@ -55,6 +59,7 @@ class Node:
         self._latencies = diskstats.Latencies()
         self._latency: dict[str, Latency] = {}
         self._latency_at = 0.0
+        self.fills = Fills(self._remember)
         self.pool: Pool
         self.disks: dict[Key, Disk] = {}
         self.ticked_at = time.monotonic()
@@ -98,12 +103,14 @@ class Node:
         }
         for key in self.disks.keys() - slots.keys():
             del self.disks[key]
+        self.fills.keep(slots)
         watches = {}
         for key, slot in slots.items():
             disk = self.disks.get(key)
+            entry = _observed_disk(self._objects[key[:2]], slot.name)
+            self.fills.sees(key, slot.directory_id, entry)
             if disk is None:
                 disk = self.disks[key] = Disk(slot, now)
-                entry = _observed_disk(self._objects[key[:2]], slot.name)
                 if entry is not None:
                     disk.resume(entry, now)
             else:
@@ -116,7 +123,9 @@ class Node:
     def take(self, key: Key, report: Report) -> None:
         """A worker's report."""
         disk = self.disks.get(key)
-        if disk is not None and disk.take(report):
+        if isinstance(report, Recalled):
+            self.fills.recalled(key, report)
+        elif disk is not None and disk.take(report):
             self._assess(key, disk)
 
     def worker_started(self, key: Key) -> None:
@@ -129,6 +138,7 @@ class Node:
         """The broker told of its log dirs, or a move went on."""
         keeper, now = self._keepers[name][0], time.monotonic()
         for key, disk in self._disks_of(name):
+            self.fills.look(key, keeper.log_dir(disk.slot.log_dir))
             said = keeper.error_of(disk.slot.log_dir, now)
             if said != disk.kafka_error:
                 disk.kafka_error = said
@@ -155,10 +165,14 @@ class Node:
     def tell(self, name: Name) -> None:
         """Offer a broker's status to be written, once all of its disks were seen."""
         now = time.monotonic()
-        disks = [disk for _, disk in self._disks_of(name)]
-        if name not in self._keepers or not all(disk.ready(now) for disk in disks):
+        disks = self._disks_of(name)
+        if name not in self._keepers or not all(disk.ready(now) for _, disk in disks):
             return
-        entries = [entry for disk in disks if (entry := disk.entry(self.latency_of(disk))) is not None]
+        entries = [
+            entry | self.fills.told(key)
+            for key, disk in disks
+            if (entry := disk.entry(self.latency_of(disk))) is not None
+        ]
         observed = {
             "node": self._options.node,
             "disks": sorted(entries, key=lambda entry: str(entry["name"])),
@@ -177,6 +191,7 @@ class Node:
             for key, disk in list(self.disks.items()):
                 if disk.pending(now) > _WAITING:
                     self._assess(key, disk)
+                self.fills.sample(key, disk)
             self.pool.replace_stuck(now)
             await asyncio.sleep(TICK)
 
@@ -185,6 +200,23 @@ class Node:
         while True:
             await self._retune()
             await asyncio.sleep(_RETUNE_EVERY)
+
+    async def forecast(self) -> None:
+        """Keep the forecasts of all disks up to date."""
+        await self.fills.run(self._thresholds, self._moving, lambda key: self.tell(key[:2]))
+
+    def _thresholds(self, key: Key) -> Thresholds:
+        obj = self._objects.get(key[:2])
+        return thresholds_of(obj["spec"] if obj is not None else {})
+
+    def _moving(self, key: Key) -> tuple[int, int]:
+        disk, keeper = self.disks.get(key), self._keepers.get(key[:2])
+        return in_flight(keeper[0].mover.moves, disk.slot.log_dir) if disk and keeper else (0, 0)
+
+    def _remember(self, key: Key, sample: Sample) -> None:
+        disk = self.disks.get(key)
+        if disk is not None:
+            self.pool.remember(key, Remember(directory_id=disk.slot.directory_id, **asdict(sample)))
 
     def _measure(self, now: float) -> None:
         self._latency_at = now
@@ -252,7 +284,9 @@ def slots_of(obj: Mapping[str, Any], options: Options) -> list[Slot]:
                     log_dir=about.get("logDir") or names.log_dir(disk["name"]),
                     fs_uuid=disk.get("fsUuid"),
                     mode=disk.get("mode", "Active"),
-                    ballast=int(spec.get("ballastBytes") or 0) if disk.get("mode", "Active") == "Active" else 0,
+                    ballast=int(spec.get("ballastBytes") or 0)
+                    if disk.get("mode", "Active") == "Active"
+                    else 0,
                 )
             )
     return found

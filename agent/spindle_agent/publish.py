@@ -16,7 +16,7 @@ log = logging.getLogger(__name__)
 Name = tuple[str, str]
 Observed = dict[str, Any]
 
-_FIGURES: Final = ("capacityBytes", "usedBytes", "latencyMs")
+_FIGURES: Final = ("capacityBytes", "usedBytes", "latencyMs", "forecast")
 _PROGRESS: Final = ("bytes", "copied", "lagOffsets", "bytesPerSecond", "eta")
 FIGURES_EVERY: Final = 60.0
 PROGRESS_EVERY: Final = 5.0

@@ -62,6 +62,7 @@ async def run(options: Options, nursery: Nursery) -> int:
             ("watch", brokers.run()),
             ("clock", node.run()),
             ("tunings", node.follow_tunings()),
+            ("forecast", node.forecast()),
             ("lease", heartbeat.run()),
         ):
             tasks.start(part, name)

@@ -79,6 +79,10 @@ class Keeper:
             return None
         return next((each.error for each in self._dirs if each.path == log_dir), None)
 
+    def log_dir(self, path: str) -> LogDir | None:
+        """A log dir as the broker told it last; None if it did not."""
+        return next((each for each in self._dirs if each.path == path), None)
+
     def answered(self, now: float) -> bool:
         """Whether the broker answered lately."""
         return self._asked_at is not None and now - self._asked_at <= _FRESH

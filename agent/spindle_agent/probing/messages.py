@@ -95,13 +95,42 @@ def well(glanced: Glanced) -> bool:
     return glanced.mounted and glanced.readable and not glanced.readonly and not glanced.errno
 
 
-Report = Looked | Glanced | Began | Probed
+@dataclass(frozen=True, kw_only=True)
+class Remember:
+    """To the worker: a record of how full the disk was, to be kept on it.
+
+    Attributes:
+        number, used, capacity, append, moved: as in `fill.records.Sample`.
+        directory_id: of the log dir that it is about.
+    """
+
+    directory_id: str
+    number: int
+    used: int
+    capacity: int
+    append: int
+    moved: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Recalled:
+    """A piece of what was kept on the disk.
+
+    Attributes:
+        records: as `fill.records` packs them, in Base64.
+    """
+
+    directory_id: str
+    records: str
+
+
+Report = Looked | Glanced | Began | Probed | Recalled
 _KINDS: Final[dict[str, type[Any]]] = {
-    kind.__name__: kind for kind in (Watch, Looked, Glanced, Began, Probed)
+    kind.__name__: kind for kind in (Watch, Remember, Looked, Glanced, Began, Probed, Recalled)
 }
 
 
-def encode(message: Watch | Report) -> bytes:
+def encode(message: Watch | Remember | Report) -> bytes:
     """One datagram."""
     return json.dumps([type(message).__name__, asdict(message)], separators=(",", ":")).encode()
 

@@ -1,6 +1,7 @@
 """The workers of all disks, as the agent's event loop sees them: what to watch goes in, reports come out."""
 
 import asyncio
+import contextlib
 import logging
 import socket
 from collections.abc import Callable, Mapping
@@ -8,7 +9,17 @@ from dataclasses import dataclass
 from typing import Final
 
 from spindle_agent.preflight import filesystem
-from spindle_agent.probing.messages import LARGEST, Began, Looked, Probed, Report, Watch, decode, encode
+from spindle_agent.probing.messages import (
+    LARGEST,
+    Began,
+    Looked,
+    Probed,
+    Remember,
+    Report,
+    Watch,
+    decode,
+    encode,
+)
 from spindle_agent.probing.nursery import Nursery
 
 log = logging.getLogger(__name__)
@@ -70,6 +81,13 @@ class Pool:
         worker = self._workers.get(key)
         if worker is not None:
             self._order(key, worker, worker.watch)
+
+    def remember(self, key: Key, record: Remember) -> None:
+        """Have a record kept on a disk; it is lost if the disk has no worker just now, or one that does not listen."""
+        worker = self._workers.get(key)
+        if worker is not None:
+            with contextlib.suppress(OSError):
+                worker.channel.send(encode(record))
 
     def replace_stuck(self, now: float) -> None:
         """Give a worker that hangs in a file system which is no longer mounted at its path a successor.

@@ -59,6 +59,22 @@ def probe(watch: Watch, block: mmap.mmap, back: mmap.mmap) -> Probed:
     )
 
 
+def is_ours(root: int, watch: Watch) -> bool:
+    """Whether the volume behind a descriptor of its root carries the identity on record; raises OSError."""
+    file = os.open(names.IDENTITY_FILE, os.O_RDONLY | os.O_CLOEXEC, dir_fd=root)
+    try:
+        identity = parse_identity(os.read(file, _IDENTITY_BYTES).decode(errors="replace"))
+    except ValueError:
+        return False
+    finally:
+        os.close(file)
+    return (identity.node_id, identity.disk, identity.directory_id) == (
+        watch.node_id,
+        watch.disk,
+        watch.directory_id,
+    )
+
+
 class _Attempt:
     """One attempt, which knows what it is doing when it fails."""
 
@@ -70,7 +86,7 @@ class _Attempt:
     def run(self) -> bool:
         """Write and read; returns False, having written nothing, if the disk is not ours. Raises OSError."""
         self._root = os.open(self._watch.path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        if not self._is_ours():
+        if not is_ours(self._root, self._watch):
             return False
         self._block[:] = os.urandom(BLOCK)
         try:
@@ -84,20 +100,6 @@ class _Attempt:
     def close(self) -> None:
         if self._root >= 0:
             os.close(self._root)
-
-    def _is_ours(self) -> bool:
-        file = os.open(names.IDENTITY_FILE, os.O_RDONLY | os.O_CLOEXEC, dir_fd=self._root)
-        try:
-            identity = parse_identity(os.read(file, _IDENTITY_BYTES).decode(errors="replace"))
-        except ValueError:
-            return False
-        finally:
-            os.close(file)
-        return (identity.node_id, identity.disk, identity.directory_id) == (
-            self._watch.node_id,
-            self._watch.disk,
-            self._watch.directory_id,
-        )
 
     def _through(self, flags: int) -> None:
         self.doing = "open"

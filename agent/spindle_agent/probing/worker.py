@@ -23,12 +23,14 @@ from spindle_agent.probing.messages import (
     Began,
     Glanced,
     Probed,
+    Remember,
     Report,
     Watch,
     decode,
     encode,
     well,
 )
+from spindle_agent.probing.past import Past
 from spindle_agent.probing.probe import memory, probe
 
 GLANCE_EVERY: Final = 0.5
@@ -65,6 +67,7 @@ class _Worker:
         self._told: Glanced | None = None
         self._fingerprint: tuple[object, ...] | None = None
         self._looked_at = 0.0
+        self._past = Past()
 
     def look_for_ever(self) -> NoReturn:
         """Glance, and read what is to be watched."""
@@ -79,7 +82,11 @@ class _Worker:
         while True:
             began = time.monotonic()
             self._send(Began(at=began))
-            self._send(_with_ballast(self._watch, probe(self._watch, block, back)))
+            watch = self._watch
+            probed = _with_ballast(watch, probe(watch, block, back))
+            if not (probed.errno or probed.skipped or probed.wrong):
+                self._past.see_to(watch, self._send)
+            self._send(probed)
             pause = self._watch.interval - (time.monotonic() - began)
             self._probe_now.wait(max(pause, _LEAST_PAUSE))
             self._probe_now.clear()
@@ -89,7 +96,11 @@ class _Worker:
         order = self._channel.recv(LARGEST)
         if not order:
             os._exit(0)  # the agent is gone; a thread that hangs must not be waited for
-        self._watch = decode(order)
+        message = decode(order)
+        if isinstance(message, Remember):
+            self._past.remember(message)
+            return
+        self._watch = message
         self._fingerprint = None
         self._probe_now.set()
 

@@ -69,6 +69,7 @@ TLS_DIR: Final = "/etc/spindle/tls"  # the Secret
 PODINFO_DIR: Final = "/etc/spindle/podinfo"  # downward API
 IDENTITY_FILE: Final = "spindle.json"  # at each volume's root, beside log/
 BALLAST_FILE: Final = ".spindle-ballast"  # likewise, where one is wanted
+HISTORY_FILE: Final = ".spindle-history"  # likewise: how full the disk was
 LOG_SUBDIR: Final = "log"
 
 # Names of init containers and of Kafka's container.
