@@ -5,13 +5,13 @@ import pytest
 from e2e.scenarios.conftest import Machine
 from e2e.scenarios.load import Topic, load
 from e2e.scenarios.slot import conclude, slots
-from e2e.scenarios.stand import Kind, Stand, until_well
-from e2e.scenarios.test_fill_one import SMALL
+from e2e.scenarios.stand import Stand, until_well
+from e2e.scenarios.test_fill_one import small
 from e2e.scenarios.timeline import Timeline
 
 pytestmark = pytest.mark.e2e
 
-STOPPING = Kind(3, policy={"lastResorts": {"hardStop": True}}, **SMALL)
+STOPPING = small(3, lastResorts={"hardStop": True})
 
 
 def test_a_full_cluster_stops_producers_and_puts_all_back(

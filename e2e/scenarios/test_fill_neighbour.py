@@ -5,14 +5,14 @@ import pytest
 from e2e.scenarios.conftest import Machine
 from e2e.scenarios.load import Topic, load
 from e2e.scenarios.slot import Slot, choose, conclude
-from e2e.scenarios.stand import Kind, Stand, until_well
-from e2e.scenarios.test_fill_one import SMALL
+from e2e.scenarios.stand import Stand, until_well
+from e2e.scenarios.test_fill_one import small
 from e2e.scenarios.timeline import Timeline
 
 pytestmark = pytest.mark.e2e
 
 SIZE = 64 << 20
-BALLASTED = Kind(3, policy={"ballast": "64Mi"}, **SMALL)
+BALLASTED = small(3, ballast="64Mi")
 
 
 def ballast_on(machine: Machine, slot: Slot) -> int:

@@ -1,5 +1,7 @@
 """One disk fills, and a broker as a whole: cordoned, relieved by moves, and used again."""
 
+from typing import Any
+
 import pytest
 
 from e2e.scenarios.conftest import Machine
@@ -11,13 +13,15 @@ from e2e.scenarios.timeline import Timeline
 
 pytestmark = pytest.mark.e2e
 
-# Small disks and small segments, so that real data makes up much of a disk.
-SMALL = {
-    "size": "1Gi",
-    "config": {"log.segment.bytes": "8388608", "log.index.size.max.bytes": "1048576"},
-}
-THREE = Kind(3, **SMALL)
-SIX = Kind(6, **SMALL)
+
+def small(brokers: int, **policy: Any) -> Kind:
+    """Small disks and small segments, so that real data makes up much of a disk."""
+    config = {"log.segment.bytes": "8388608", "log.index.size.max.bytes": "1048576"}
+    return Kind(brokers, size="1Gi", policy=policy, config=config)
+
+
+THREE = small(3)
+SIX = small(6)
 
 
 def full(slot: Slot) -> dict[str, object]:

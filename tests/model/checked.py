@@ -100,16 +100,17 @@ class Checked(Failing):
         volume = process.live().get(path or "") if process else None
         if volume is None:
             return  # not placed, or gone in this very moment
-        coming = sum(
-            1
+        coming = [
+            other
             for other, s in self.kafkas.partitions.items()
             if broker in s.adding
             and process is not None
             and process.preferred.get(other) == path
             and other not in volume.logs
-        )
-        there = sum(1 for k in volume.logs if broker in self.kafkas.partitions[k].replicas)
-        if SIZE * (there + coming + 1) > 0.9 * CAPACITY:
+        ]
+        there = [k for k in volume.logs if broker in self.kafkas.partitions[k].replicas]
+        size = sum(self.kafkas.sizes.get(topic, SIZE) for topic, _ in {*there, *coming, key})
+        if volume.others + size > 0.9 * CAPACITY:
             self.broken.append(f"rule 4: {path} of broker {broker} would be overfull")
 
     def _racks(self, brokers: Any) -> int:

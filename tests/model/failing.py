@@ -33,11 +33,13 @@ class Failing(World):
     Attributes:
         silent: nodes whose agent does not report (its Lease is not renewed either).
         lingering: pods (by uid) whose process cannot be killed yet, because a disk does not answer.
+        forecasts: (broker, disk) → seconds until the agent expects the disk to be cordoned.
     """
 
     kafkas: Kafka = field(default_factory=Kafka)
     registered: set[int] = field(default_factory=set)
     silent: set[str] = field(default_factory=set)
+    forecasts: dict[tuple[int, str], float] = field(default_factory=dict)
     renewed: dict[str, float] = field(default_factory=dict)
     processes: dict[str, Process] = field(default_factory=dict)
     _fs: int = 0
@@ -356,6 +358,10 @@ class Failing(World):
             "capacityBytes": CAPACITY,
             "since": before.get("since") if before.get("verdict") == verdict else stamp(self.now),
         }
+        ahead = self.forecasts.get((broker, disk["name"]))
+        if ahead is not None:
+            at = stamp(self.now + ahead)
+            entry["forecast"] = {"bytesPerSecond": 1, "cordonAt": {"at": at, "low": at}}
         return {key: value for key, value in entry.items() if value}
 
     def _offline(self, broker: int, disk: str) -> bool:

@@ -198,3 +198,28 @@ def test_a_disk_that_others_fill_takes_no_moves_and_loses_replicas() -> None:
     until(world, lambda: not world.disk(0, "disk0").logs, 80)
     assert all(len(state.replicas) == 3 for state in world.kafkas.partitions.values())
     until(world, lambda: rung(world, 0, "disk0") == "Cordoned")
+
+
+def test_no_move_goes_above_what_a_pool_refuses() -> None:
+    world = cluster(thresholds={"free": {"refuse": "7000"}})
+    for n in range(9):
+        topic(world, f"t{n}", "disk0", 960)
+    for _ in range(20):
+        world.reconcile()
+        world.breathe()
+    assert all(used(world, broker, "disk1") <= 0.3 * CAPACITY for broker in range(3))
+
+
+def test_the_forecast_warns_and_moves_before_the_level_is_reached() -> None:
+    world = cluster()
+    for n in range(8):
+        topic(world, f"t{n}", "disk0", 900)  # 72 %
+    world.forecasts[0, "disk0"] = 12 * 3600.0
+    world.forecasts[1, "disk1"] = 600.0  # nothing is on it: what comes is only expected
+    until(world, lambda: fill_of(world, 1, "disk1")["reason"] == "Forecast")
+    assert rung(world, 0, "disk0") == rung(world, 1, "disk1") == "Warned"
+    before = used(world, 0, "disk0")
+    world.forecasts[0, "disk0"] = 1800.0
+    until(world, lambda: used(world, 0, "disk0") < before)
+    world.forecasts.clear()
+    until(world, lambda: rung(world, 1, "disk1") == "Fine")

@@ -11,6 +11,7 @@ from spindle.moves import rules
 from spindle.moves.budget import Budget
 from spindle.moves.intents import Intent, Place, Reassign
 from spindle.moves.journal import Journal, Move, SettingKey, Shrunk
+from spindle.moves.leftovers import Leftovers
 from spindle.moves.limits import Limits
 from spindle.moves.look import Incoming, Look
 from spindle.moves.outcome import Outcome, Progress, Refused
@@ -108,6 +109,7 @@ class _Step:
         self.signals = signals
         self.short = find_short(look)
         self.rests = Rests(look, journal.rests, signals.now)
+        self.leftovers = Leftovers(look, journal.leftovers, signals.now)
         self.incoming = Incoming(look, journal.moves)
         self.refusals: list[Refused] = []
         self.landed: list[Move] = []
@@ -130,7 +132,8 @@ class _Step:
         standing, configures = settle(self.look, self.journal.settings, desired)
         shrunk = tuple(self.shrunk[key] for key in sorted(self.shrunk))
         steered = rates.steered if standing else 0.0
-        journal = Journal(moves, shrunk, standing, self.rests.standing(), steered)
+        left = self.leftovers.standing()
+        journal = Journal(moves, shrunk, standing, self.rests.standing(), steered, left)
         return Outcome(
             journal,
             actions=(
@@ -166,6 +169,7 @@ class _Step:
             elif found.state is State.LANDED:
                 self.landed.append(move)
                 self.rests.landed(move)
+                self.leftovers.landed(move)
                 if move.source is None:
                     self.shrunk.pop((*move.key, move.target), None)
             if found.state is State.FAILED:
@@ -276,6 +280,7 @@ class _Step:
         for entry in going:
             in_order = replace(entry, before=before) if set(before) == set(entry.before) else entry
             self.shrunk.setdefault(entry.id, in_order)
+            self.leftovers.shed(entry)
         self.shrinking.add(key)
         return staying
 

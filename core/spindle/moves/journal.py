@@ -140,6 +140,27 @@ class Rest:
 
 
 @dataclass(frozen=True)
+class Leftover:
+    """A log whose replica has left its dir, and that Kafka deletes in a minute only: until then it takes up room.
+
+    Attributes:
+        until: seconds since the epoch at which it is surely gone.
+    """
+
+    topic: str
+    partition: int
+    broker: int
+    dir: str
+    bytes: int
+    until: float
+
+    @property
+    def id(self) -> tuple[str, int, int, str]:
+        """(topic, partition, broker, dir)."""
+        return self.topic, self.partition, self.broker, self.dir
+
+
+@dataclass(frozen=True)
 class Journal:
     """Everything that a successor needs to know. Equal journals render to equal text.
 
@@ -152,6 +173,7 @@ class Journal:
     settings: tuple[Setting, ...] = ()
     rests: tuple[Rest, ...] = ()
     steered: float = 0.0
+    leftovers: tuple[Leftover, ...] = ()
 
     def __bool__(self) -> bool:
         """Whether anything is in it that is still to be done or put back."""
@@ -202,6 +224,10 @@ def render(journal: Journal) -> str:
         document["rests"] = [
             [r.topic, r.partition, r.broker, words.number(r.to_dir), r.times, r.until] for r in journal.rests
         ]
+    if journal.leftovers:
+        document["leftovers"] = [
+            [e.topic, e.partition, e.broker, words.number(e.dir), e.bytes, e.until] for e in journal.leftovers
+        ]
     if journal.steered:
         document["steered"] = journal.steered
     document["words"] = list(words)
@@ -250,6 +276,10 @@ def parse(text: str | None) -> Journal:
                 for topic, index, broker, to_dir, times, until in document.get("rests", ())
             ),
             steered=float(document.get("steered", 0)),
+            leftovers=tuple(
+                Leftover(str(topic), int(index), int(broker), str(word(path)), int(size), float(until))
+                for topic, index, broker, path, size, until in document.get("leftovers", ())
+            ),
         )
     except (ValueError, KeyError, TypeError, IndexError) as error:
         if isinstance(error, JournalError):

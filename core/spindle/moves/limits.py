@@ -1,6 +1,7 @@
 """How much may be in motion at once."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -20,6 +21,7 @@ class Limits:
         least_bytes_per_second: what the throttles do not fall below, however much the disks suffer; nothing if it is not less than
             ``bytes_per_second``.
         refuse: fill of a dir, as a share of its capacity, above which nothing may come in (rule 4).
+        ceilings: the same for single dirs (broker, path) for which something else holds.
     """
 
     moves_per_broker: int = 5
@@ -30,3 +32,8 @@ class Limits:
     bytes_per_second: int | None = 50_000_000
     least_bytes_per_second: int = 1_000_000
     refuse: float = 0.90
+    ceilings: Mapping[tuple[int, str], float] = field(default_factory=dict)
+
+    def ceiling(self, broker: int, path: str) -> float:
+        """What holds for one dir."""
+        return self.ceilings.get((broker, path), self.refuse)

@@ -149,13 +149,14 @@ def has_room(
     size = look.size(move.key, move.bytes)
     under_way = incoming.to(move.target, move.to_dir)
     more = under_way if counted else under_way + size
-    if chosen is not None and fits(chosen, more, limits.refuse):
+    ceiling = limits.ceiling(move.target, move.to_dir)
+    if chosen is not None and fits(chosen, more, ceiling):
         return None
     if chosen is None or chosen.total_bytes is None or chosen.usable_bytes is None:
         message = f"How full {move.to_dir} of broker {move.target} is, is not known."
     else:
         message = (
-            f"{move.name} ({size} bytes) would fill {move.to_dir} of broker {move.target} above {limits.refuse:.0%}: "
+            f"{move.name} ({size} bytes) would fill {move.to_dir} of broker {move.target} above {ceiling:.0%}: "
             f"{chosen.total_bytes - chosen.usable_bytes} of {chosen.total_bytes} bytes are used, {under_way} are on their way."
         )
     return Refusal(
@@ -172,7 +173,7 @@ def fills(move: Move, log_dir: LogDir, limits: Limits, incoming: Incoming) -> Re
     if log_dir.total_bytes is None or log_dir.usable_bytes is None:
         return None
     under_way = incoming.to(move.target, log_dir.path)
-    if fits(log_dir, under_way, (1 + limits.refuse) / 2):
+    if fits(log_dir, under_way, (1 + limits.ceiling(move.target, log_dir.path)) / 2):
         return None
     return Refusal(
         rule=_ROOM,
@@ -261,6 +262,6 @@ def enough_copies(look: Look, move: Move, partition: Partition, *, begun: bool =
 def _takes(look: Look, broker: int, size: int, limits: Limits, incoming: Incoming) -> bool:
     """Whether some dir of a broker could take so many bytes."""
     return look.up(broker) and any(
-        look.open(broker, d) and fits(d, incoming.to(broker, d.path) + size, limits.refuse)
+        look.open(broker, d) and fits(d, incoming.to(broker, d.path) + size, limits.ceiling(broker, d.path))
         for d in look.dirs(broker)
     )

@@ -154,7 +154,9 @@ def _better_anew(look: Look, move: Move, stands: LogDir, limits: Limits, incomin
 
     It is while less than half is there, and wherever it would fill the wrong dir. No use if the chosen dir takes nothing any more.
     """
-    overfull = not rules.fits(stands, incoming.to(move.target, stands.path), limits.refuse)
+    overfull = not rules.fits(
+        stands, incoming.to(move.target, stands.path), limits.ceiling(move.target, stands.path)
+    )
     copied = stands.replicas[move.key]
     return overfull or (rules.takes(look, move) is None and 2 * copied < look.size(move.key, move.bytes))
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 
 from spindle.api.policy import Thresholds
 from spindle.disks import facts
@@ -12,8 +12,6 @@ from spindle.reconcile.slots import Slot
 from spindle.reconcile.state import State
 from spindle.reconcile.times import seconds, stamp
 
-_SLACK: Final = 10  # per cent of a disk that may be taken up by what Kafka is about to delete
-
 
 @dataclass(frozen=True)
 class Fill:
@@ -21,7 +19,7 @@ class Fill:
 
     Attributes:
         used: bytes in use: ballast that was given up counts, so that giving it up does not undo a step.
-        others: bytes that are not Kafka's, as far as that can be told: what Kafka deletes stands there for a minute more.
+        others: bytes that are no replica's: other people's files, and logs that Kafka is about to delete.
         since: when the step was reached, in seconds since the epoch.
         before: the step before this pass.
     """
@@ -45,6 +43,21 @@ def thresholds_of(state: State, broker: int) -> Thresholds:
     return (pool.disks.thresholds if pool is not None else None) or state.spec.disks.thresholds
 
 
+def ceilings(state: State) -> dict[tuple[int, str], float]:
+    """The share of each dir (broker, path) above which nothing may be moved in, where it is not the cluster's per cent."""
+    usual = state.spec.disks.thresholds.refuse / 100
+    found = {}
+    for broker_id, broker in (state.kafka.brokers or {}).items():
+        if broker_id not in state.brokers:
+            continue
+        marks = thresholds_of(state, broker_id)
+        for log_dir in broker.log_dirs or ():
+            if log_dir.total_bytes and (marks.free.refuse is not None or marks.refuse / 100 != usual):
+                level = levels(log_dir.total_bytes, marks).at(Rung.REFUSING)
+                found[broker_id, log_dir.path] = level.enter / log_dir.total_bytes
+    return found
+
+
 def find_fill(state: State, slot: Slot) -> Fill | None:
     """How full a disk is; None while nobody says: then nothing is done and nothing undone."""
     observed = _observed(state, slot)
@@ -55,11 +68,11 @@ def find_fill(state: State, slot: Slot) -> Fill | None:
     used = in_use + _given_up(state, observed)
     levels_of = levels(capacity, thresholds_of(state, slot.broker), state.spec.disks.last_resorts)
     recorded, before = slot.before.get("fill") or {}, rung_on_record(slot)
-    verdict = decide(used, levels_of, before, _cordon_in(state, observed))
+    # A forecast of an agent that is silent is old, and grows older.
+    cordon_in = _cordon_in(state, observed) if slot.watched else None
+    verdict = decide(used, levels_of, before, cordon_in)
     since = seconds(recorded.get("since")) if verdict.rung is before else None
-    return Fill(
-        levels_of, used, _others(slot, capacity, used), verdict, state.now if since is None else since, before
-    )
+    return Fill(levels_of, used, _others(slot, used), verdict, state.now if since is None else since, before)
 
 
 def rung_on_record(slot: Slot) -> Rung:
@@ -110,8 +123,7 @@ def _cordon_in(state: State, observed: Mapping[str, Any]) -> float | None:
     return None if at is None else at - state.now
 
 
-def _others(slot: Slot, capacity: int, used: int) -> int:
-    """What is in use beside the logs, less what Kafka may be deleting just now."""
+def _others(slot: Slot, used: int) -> int:
     known = slot.log_dir
     logs = sum(known.replicas.values()) + sum(known.futures.values()) if known is not None else 0
-    return max(0, used - logs - capacity * _SLACK // 100)
+    return max(0, used - logs)

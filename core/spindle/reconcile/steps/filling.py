@@ -161,13 +161,20 @@ def _room(ward: Ward, slot: Slot) -> int | None:
         return None
     level = fill.levels.at(Rung.RELIEVING)
     if fill.rung < Rung.RELIEVING:
-        return max(0, level.enter - 1 - fill.others) if ward.now(slot) in _TAKES else None
+        return max(0, level.enter - 1 - _others(ward, slot, fill)) if ward.now(slot) in _TAKES else None
     aim = level.leave - 1
     if (
         fill.verdict.reason == FORECAST
     ):  # it is below the level yet: as much as the release goes ahead of its growth
         aim = min(aim, fill.used - (level.enter - level.leave))
-    return max(0, aim - fill.others)
+    return max(0, aim - _others(ward, slot, fill))
+
+
+def _others(ward: Ward, slot: Slot, fill: Fill) -> int:
+    """Bytes on a disk that are no replica's, once Kafka has deleted what it is about to delete."""
+    left = ward.journal.leftovers if ward.journal is not None else ()
+    gone = sum(e.bytes for e in left if (e.broker, e.dir) == (slot.broker, slot.path))
+    return max(0, fill.others - gone)
 
 
 # Replicas that are given up
@@ -188,7 +195,7 @@ def _shed(ward: Ward, draft: Draft, relief: Relief) -> tuple[Shrunk, ...]:
         if pending:
             found += [entry for entry in pending if entry.key not in moving]
         elif (slot.broker, slot.path) in relief.stuck:
-            need = _settled(slot, fill) - fill.levels.at(Rung.SHEDDING).leave + 1
+            need = _settled(ward, slot, fill) - fill.levels.at(Rung.SHEDDING).leave + 1
             made = shed(ward.looked, slot.broker, slot.path, need, moving)
             found += made.shrunk
             if made.refusal is not None:
@@ -200,9 +207,11 @@ def _stands(slot: Slot, entry: Shrunk) -> bool:
     return slot.log_dir is not None and entry.key in slot.log_dir.replicas
 
 
-def _settled(slot: Slot, fill: Fill) -> int:
+def _settled(ward: Ward, slot: Slot, fill: Fill) -> int:
     """Bytes in use once Kafka has deleted what it is about to delete."""
-    return fill.others + (sum(slot.log_dir.replicas.values()) if slot.log_dir is not None else 0)
+    return _others(ward, slot, fill) + (
+        sum(slot.log_dir.replicas.values()) if slot.log_dir is not None else 0
+    )
 
 
 # Last resorts
@@ -260,7 +269,7 @@ def _trims(ward: Ward, relief: Relief) -> tuple[Action, ...]:
         fill = ward.fills.get(slot.key)
         if fill is None or fill.rung < Rung.DELETE_RECORDS or (slot.broker, slot.path) not in relief.stuck:
             continue
-        need = _settled(slot, fill) - fill.levels.at(Rung.DELETE_RECORDS).leave
+        need = _settled(ward, slot, fill) - fill.levels.at(Rung.DELETE_RECORDS).leave
         found = (
             resorts.trim(ward.view, slot.log_dir, need, moving)
             if slot.log_dir is not None

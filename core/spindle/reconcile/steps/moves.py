@@ -17,6 +17,7 @@ from spindle.moves.steer import Pressure, pressure
 from spindle.reconcile import objects
 from spindle.reconcile.draft import Draft, Wait
 from spindle.reconcile.events import Event
+from spindle.reconcile.fills import ceilings
 from spindle.reconcile.state import State
 from spindle.reconcile.steps.brokers import Records
 from spindle.reconcile.steps.journal import read_journal, to_actions, write_journal
@@ -109,6 +110,7 @@ def limits_of(state: State) -> Limits:
         bytes_per_second=disks.move_bytes_per_second,
         least_bytes_per_second=disks.move_bytes_per_second_min,
         refuse=disks.thresholds.refuse / 100,
+        ceilings=ceilings(state),
     )
 
 

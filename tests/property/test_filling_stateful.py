@@ -1,0 +1,125 @@
+"""Whatever fills and empties, wherever the operator dies: no rule is broken, and when there is room all is as it was.
+
+``SPINDLE_FILLING_RUNS`` sets how many clusters are tried.
+"""
+
+import os
+from functools import cache, partial
+
+import pytest
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+
+from spindle.cluster.view import MAX_MESSAGE_BYTES
+from tests.model.checked import Checked
+from tests.model.failing import ConflictError
+from tests.model.kafka import CAPACITY, path_of
+
+_RUNS = int(os.environ.get("SPINDLE_FILLING_RUNS", "6"))
+_STEPS = int(os.environ.get("SPINDLE_FILLING_STEPS", "15"))
+_QUIET = 4  # passes without an action
+_TOPICS = ("a", "b", "c", "d")
+_RESORTS = ("retention", "quota", "hardStop")  # deleted records do not come back
+
+
+def _on(path: str, _: int) -> str:
+    return path
+
+
+@cache
+def _settled(brokers: int) -> Checked:
+    pool = {
+        "name": "main",
+        "replicas": brokers,
+        "disks": {"count": 2, "size": "1Gi", "storageClass": "local-disks"},
+    }
+    world = Checked.of("abcabc"[:brokers], brokerPools=[pool])
+    world.settle(80)
+    for index, topic in enumerate(_TOPICS):
+        replicas = tuple((index + i) % brokers for i in range(3))
+        world.kafkas.create(topic, 0, replicas, partial(_on, path_of(f"disk{index % 2}")))
+        world.kafkas.sizes[topic] = 1000
+        world.factors[topic, 0] = 3
+    world.settle()
+    return world
+
+
+class Filling(RuleBasedStateMachine):
+    """A cluster whose disks fill and empty at random."""
+
+    world: Checked
+
+    @initialize(brokers=st.sampled_from([3, 4, 6]), on=st.sets(st.sampled_from(_RESORTS)))
+    def begin(self, brokers: int, on: set[str]) -> None:
+        self.world = _settled(brokers).fork()
+        self.world.cluster["spec"]["disks"] = {"lastResorts": dict.fromkeys(on, True)}
+        self.brokers = brokers
+        self.mine: dict[str, str] = {}
+
+    @rule(
+        broker=st.integers(0, 5), disk=st.integers(0, 1), percent=st.sampled_from([0, 40, 72, 82, 88, 93, 99])
+    )
+    def a_neighbour_fills(self, broker: int, disk: int, percent: int) -> None:
+        volume = self.world.disk(broker % self.brokers, f"disk{disk}")
+        logs = sum(self.world.kafkas.sizes.get(topic, 0) for topic, _ in volume.logs)
+        volume.others = max(0, percent * CAPACITY // 100 - logs)
+
+    @rule(topic=st.sampled_from(_TOPICS), size=st.sampled_from([200, 1000, 2500, 4500]))
+    def a_topic_grows_or_shrinks(self, topic: str, size: int) -> None:
+        self.world.kafkas.sizes[topic] = size
+
+    @rule(topic=st.sampled_from(_TOPICS), value=st.sampled_from(["5000", "70000"]))
+    def a_user_sets_something(self, topic: str, value: str) -> None:
+        self.mine[topic] = value
+        self.world.kafkas.configure("topic", topic, {MAX_MESSAGE_BYTES: value})
+
+    @rule(deaths=st.lists(st.one_of(st.none(), st.integers(0, 8)), min_size=1, max_size=6))
+    def passes(self, deaths: list[int | None]) -> None:
+        """Passes of the operator, some of which it does not live to finish."""
+        for death in deaths:
+            self._pass(death)
+            self.world.breathe()
+
+    def _pass(self, death: int | None = None) -> int:
+        try:
+            return len(self.world.reconcile(stop_after=death).actions)
+        except (ConflictError, RuntimeError):
+            return 1
+
+    @invariant()
+    def no_rule_is_broken(self) -> None:
+        if hasattr(self, "world"):
+            assert self.world.broken == []
+            assert self.world.kafkas.losses == []
+            assert all(len(state.replicas) >= 2 for state in self.world.kafkas.partitions.values())
+
+    def teardown(self) -> None:
+        """There is room again. Then everything is as it was, and what users set is what they set."""
+        if not hasattr(self, "world"):
+            return
+        for volume in self.world.kafkas.volumes.values():
+            volume.others = 0
+        self.world.kafkas.sizes |= dict.fromkeys(_TOPICS, 500)
+        quiet = passes = 0
+        while quiet < _QUIET:
+            quiet = 0 if self._pass() else quiet + 1
+            self.no_rule_is_broken()
+            self.world.breathe()
+            passes += 1
+            assert passes < 120, f"not quiet: {self.world.cluster['status']['waiting']}"
+        kafka, waiting = self.world.kafkas, self.world.cluster["status"]["waiting"]
+        left = {key: values for key, values in kafka.settings.items() if values}
+        assert left == {("topic", topic): {MAX_MESSAGE_BYTES: value} for topic, value in self.mine.items()}
+        assert all(len(state.isr) == 3 for state in kafka.partitions.values()), waiting
+        rungs = {d["fill"]["rung"] for b in self.world.all("KafkaBroker") for d in b["status"]["disks"]}
+        assert rungs == {"Fine"}, waiting
+
+
+TestFilling = pytest.mark.filterwarnings("ignore")(Filling.TestCase)
+TestFilling.settings = settings(
+    max_examples=_RUNS,
+    stateful_step_count=_STEPS,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much],
+)
