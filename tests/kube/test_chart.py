@@ -110,6 +110,7 @@ def test_the_operator_may_do_its_work(installed: ApiServer, verb: str, resource:
         pytest.param("list", "persistentvolumes", None, True, id="sees volumes"),
         pytest.param("list", "storageclasses.storage.k8s.io", None, True, id="sees classes"),
         pytest.param("patch", "nodes", None, False, id="changes no node"),
+        pytest.param("patch", "persistentvolumes", None, True, id="keeps volumes"),
         pytest.param("delete", "persistentvolumes", None, False, id="deletes no volume"),
         pytest.param("get", "secrets", "kube-system", False, id="no secrets elsewhere"),
         pytest.param("delete", "secrets", "one", False, id="deletes no secret"),

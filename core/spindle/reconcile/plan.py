@@ -30,6 +30,7 @@ from spindle.reconcile.steps.problems import report_nodes, report_problems
 from spindle.reconcile.steps.security import settle_admin, settle_security
 from spindle.reconcile.steps.services import settle_configuration, settle_services
 from spindle.reconcile.steps.shrinking import settle_removals
+from spindle.reconcile.steps.sizing import settle_sizes
 from spindle.reconcile.steps.status import cluster_status
 from spindle.reconcile.steps.takedown import settle_takedowns
 from spindle.reconcile.times import stamp
@@ -95,6 +96,7 @@ def _steps(state: State, draft: Draft) -> Ward | None:
     nodes = (*state.controller_ids, *state.brokers)
     settle_security(state, draft, nodes)
     settle_claims(state, draft, identity)
+    settle_sizes(state, draft, identity)
     settle_configuration(state, draft, identity)
     wanted = settle_pods(state, draft, identity)
     settle_disks(state, draft, identity, records, wanted)

@@ -191,10 +191,9 @@ def _keep(ward: Ward, draft: Draft, pool: BrokerPool, slot: Slot, node: Object) 
     """Reserve a free volume on the node; whoever else took it in the meantime makes the patch fail."""
     state, disks = ward.state, pool.disks
     want = DiskWant(disks.size, disks.storage_class)
-    # Two slots of one broker are given two volumes: one each pass.
-    if any(isinstance(a, Patch) and a.kind == "PersistentVolume" for a in draft.actions):
-        return _How.COMING
-    found = free_volume(node, state.snap.volumes, state.snap.storage_classes, want)
+    taken = {a.name for a in draft.actions if isinstance(a, Patch) and a.kind == "PersistentVolume"}
+    free = [volume for volume in state.snap.volumes if objects.name(volume) not in taken]
+    found = free_volume(node, free, state.snap.storage_classes, want)
     if found is None:
         draft.wait(_no_volume(ward, pool, slot, node))
         return _How.STUCK
