@@ -9,12 +9,13 @@ from spindle.cluster import names
 from spindle.cluster.view import KafkaView
 from spindle.moves import Journal, Move, Setting, Shrunk
 from spindle.moves.journal import parse, render
+from spindle.moves.steer import Pressure
 from spindle.reconcile.actions import Create, Patch, PlaceReplicas, Reassign, SetConfigs
 from spindle.reconcile.draft import Draft
 from spindle.reconcile.state import State, read_state
 from spindle.reconcile.steps.brokers import Records
 from spindle.reconcile.steps.journal import settle_cleanup
-from spindle.reconcile.steps.moves import Wants, carry_out, load_journal, settle_moves
+from spindle.reconcile.steps.moves import Wants, carry_out, load_journal, settle_moves, signals_of
 from tests.model.moving import Dir, Kafka, Node, Part
 from tests.model.world import World
 
@@ -24,9 +25,10 @@ WITHIN = Move("t", 1, 1, D1, 1, D0, 100, "fill")
 THROTTLE = Setting("broker", "0", "leader.replication.throttled.rate", None, "1000")
 
 
-def kafka() -> Kafka:
+def kafka(*more: tuple[str, int]) -> Kafka:
     nodes = {b: Node("abc"[b], {D0: Dir(1000), D1: Dir(1000)}) for b in range(3)}
-    return Kafka(nodes, {("t", 0): Part([0, 1], [], 100), ("t", 1): Part([1, 2], [], 100)}, 1, 0.9)
+    parts = {("t", 0): Part([0, 1], [], 100), ("t", 1): Part([1, 2], [], 100)}
+    return Kafka(nodes, parts | {key: Part([1, 2], [], 100) for key in more}, 1, 0.9)
 
 
 @pytest.fixture(scope="module")
@@ -131,6 +133,65 @@ def test_what_must_not_begin_waits_and_what_was_given_up_or_has_landed_is_told(w
         ("Warning", "TargetUnusable"),
         ("Normal", "ReplicasMoved"),
     }
+
+
+def test_what_agents_tell_is_heard(world: World) -> None:
+    broker = world.get("KafkaBroker", "demo-broker-1")
+    status = broker.get("status")
+    broker["status"] = {
+        "observed": {
+            "disks": [
+                {"name": "disk0", "verdict": "Healthy", "latencyMs": 50},
+                {"name": "disk1", "verdict": "Slow", "latencyMs": 1},
+                {"name": "disk2", "verdict": "Healthy"},
+            ],
+            "moves": [
+                {
+                    "topic": "t",
+                    "partition": 1,
+                    "fromDir": D1,
+                    "toDir": D0,
+                    "state": "Failed",
+                    "message": "It stood.",
+                },
+                {"topic": "t", "partition": 2, "fromDir": D1, "toDir": D0, "state": "Copying"},
+            ],
+        }
+    }
+    try:
+        state = state_of(world)
+        heard = signals_of(state)
+        put(world, render(Journal((WITHIN,))))
+        draft, records = step(state_of(world), WITHIN)
+    finally:
+        broker["status"] = status
+
+    assert heard.now == state.now
+    assert {key: felt for key, felt in heard.felt.items() if key[0] == 1} == {
+        (1, D0): Pressure.BUSY,
+        (1, D1): Pressure.STRAINED,
+        (1, names.log_dir("disk2")): Pressure.CALM,
+    }
+    assert heard.failed == {(1, ("t", 1), D0): "It stood."}
+    (event,) = draft.events
+    assert (event.type, event.reason) == ("Warning", "MoveFailed")
+    assert event.message.endswith("It stood.")
+    assert [wait.reason for wait in draft.waits] == ["FailedLately"]
+    assert records.fields == {}
+    (patch,) = draft.actions
+    assert isinstance(patch, Patch)
+    assert [rest.times for rest in parse(patch.body["data"]["journal"]).rests] == [1]
+
+
+def test_where_nobody_can_write_the_agent_is_slowed_down(world: World) -> None:
+    put(world, render(Journal((WITHIN,))))
+    k = kafka(("u", 0))
+    k.min_isr, k.parts["u", 0].isr = 2, [2]
+
+    _, records = step(state_of(world, k.view()))
+
+    assert records.fields[1]["throttleBytesPerSecond"] == 1_000_000
+    assert records.fields[1]["moves"]
 
 
 def test_a_journal_that_cannot_be_read_stops_moves_and_says_so(world: World) -> None:

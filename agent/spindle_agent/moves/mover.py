@@ -42,12 +42,15 @@ def orders(spec: Mapping[str, Any]) -> Orders:
     """Read a KafkaBroker's spec."""
     most, least = spec.get("throttleBytesPerSecond"), spec.get("throttleBytesPerSecondMin")
     thresholds = spec.get("thresholds") or {}
-    free = (thresholds.get("free") or {}).get("refuse")
+    try:
+        free = quantity.whole((thresholds.get("free") or {}).get("refuse") or 0)
+    except ValueError:  # the percentage alone counts then; the operator tells of it
+        free = 0
     return Orders(
         moves=progress.wanted(spec),
         bounds=None if most is None else Bounds.of(least, most),
         refuse_percent=int(thresholds.get("refuse", Orders.refuse_percent)),
-        refuse_free=0 if free is None else quantity.whole(free),
+        refuse_free=free,
     )
 
 
