@@ -125,7 +125,9 @@ class Mover:
             return
         tell()
         await self._give_up(link, decision)
-        rate = self._pace.next(self._orders.bounds, felt, decision.busy, now)
+        # A rate that could not be set yet says nothing of the next one.
+        in_force = self._record is None or self._record == throttle.read(self._written())
+        rate = self._pace.next(self._orders.bounds, felt, decision.busy if in_force else (), now)
         self.ready = await self._throttled(link, rate, tell)
         if self.ready and decision.begin:
             await self._begin(link, decision.begin)
