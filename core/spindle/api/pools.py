@@ -174,7 +174,8 @@ class PoolDisks(ApiModel):
     )
 
     count: int = Field(
-        description="How many disks each broker has. Each becomes a claim, a volume and a Kafka log dir.",
+        description="How many disks each broker has. Each becomes a claim, a volume and a Kafka log dir. More are added and "
+        "filled while Kafka runs; fewer means that the highest are emptied and removed, if the rest has room.",
         ge=1,
         le=MAX_DISKS,
         json_schema_extra=hint(
