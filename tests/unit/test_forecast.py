@@ -123,6 +123,17 @@ def test_what_retention_takes_again_does_not_fill(days: float, period: float) ->
     assert hours(ask(used)) > 7 * 24
 
 
+@pytest.mark.parametrize("hours_since", [1, 6, 11])
+def test_quiet_hours_between_deletions_are_no_growth(hours_since: float) -> None:
+    t = times(28)
+    appended = noisy(np.full(len(t), 0.05 * CAPACITY / DAY))
+    drops = np.floor((t - t[0]) / HOUR / 12 + (12 - hours_since) / 12) != np.floor(
+        (t - t[0] - STEP) / HOUR / 12 + (12 - hours_since) / 12
+    )
+    used = np.cumsum(appended) - np.cumsum(np.where(drops, 0.025 * CAPACITY, 0.0))
+    assert hours(ask(used - used[-1] + 0.75 * CAPACITY, appended)) > 7 * 24
+
+
 def test_growth_that_has_stopped_is_over() -> None:
     t = times(28)
     appended = noisy(np.where(t > -5 * HOUR, 0.02 * RATE, RATE))

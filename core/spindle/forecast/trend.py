@@ -21,6 +21,7 @@ _FEW: Final = 4.0  # bins: so much more may the noise be than so few show
 _TINY: Final = 1e-9
 _DAYS: Final = 3  # before days tell how long unrest lasts
 _SLOW: Final = 4.0
+_SOME: Final = 1e-3  # of what is put: less that is taken is no flow
 
 
 @dataclass(frozen=True)
@@ -82,25 +83,38 @@ def trend(bins: Bins) -> Trend:
         return Trend(
             rate[:, None] / bins.width, error / bins.width, spread / bins.width, none, none, bins.width
         )
+    return _hourly(bins, growth, counts)
+
+
+def _hourly(bins: Bins, growth: Floats, counts: Bools) -> Trend:
+    """The trend where there is a day of history or more: what is put, less what is taken where anything is."""
+    count = growth.shape[1]
     gross = bins.append if bins.append is not None else np.maximum(growth, 0.0)
     season = profile(gross)
-    capped, burst, age = _without_bursts(growth, tiled(season, growth.shape[1]))
-    parts = [(capped, season, _PUT)]
-    if bins.append is not None:
-        put = bins.append - np.maximum(growth - capped, 0.0)
-        taken = put - capped
-        parts = [(put, season, _PUT), (taken, profile(np.maximum(taken, 0.0)), _TAKEN)]
-    flow, error, held = np.zeros_like(season), np.zeros(len(growth)), np.full(len(growth), np.inf)
-    left = np.where(counts, capped, 0.0)
-    for values, shape, kind in parts:
-        along = np.where(counts, tiled(shape, growth.shape[1]), 0.0)
-        windows = _windows(growth.shape[1], shape.shape[1], kind)
-        rate, wrong, _, long = _steady(np.where(counts, values, 0.0), along, windows, kind)
-        flow = flow + kind.sign * rate[:, None] * shape
-        error, held = np.hypot(error, wrong), np.minimum(held, long)
-        left = left - kind.sign * rate[:, None] * along
+    along = tiled(season, count)
+    capped, burst, age = _without_bursts(growth, along)
+    put = capped if bins.append is None else bins.append - np.maximum(growth - capped, 0.0)
+    flow, error, held, left = _part(put, counts, season, _PUT)
+    taken = np.where(counts, put - capped, 0.0)
+    rows = np.flatnonzero(np.abs(taken).sum(axis=1) > _SOME * put.sum(axis=1))
+    if len(rows):
+        part = taken[rows]
+        off, wrong, long, rest = _part(part, counts[rows], profile(np.maximum(part, 0.0)), _TAKEN)
+        flow[rows] -= off
+        error[rows] = np.hypot(error[rows], wrong)
+        held[rows] = np.minimum(held[rows], long)
+        left[rows] -= rest
     spread, slow = _unrest(left, held)
     return Trend(flow / HOUR, error * slow / HOUR, spread / HOUR, burst, age * HOUR, HOUR)
+
+
+def _part(values: Floats, counts: Bools, shape: Floats, kind: _Kind) -> tuple[Floats, Floats, Floats, Floats]:
+    """Bytes an hour in each slot, the error of their mean, the hours that it has held, and what it leaves over."""
+    along = np.where(counts, tiled(shape, values.shape[1]), 0.0)
+    values = np.where(counts, values, 0.0)
+    windows = _windows(values.shape[1], shape.shape[1], kind)
+    rate, error, _, held = _steady(values, along, windows, kind)
+    return rate[:, None] * shape, error, held, values - rate[:, None] * along
 
 
 def _unrest(left: Floats, held: Floats) -> tuple[Floats, Floats]:
@@ -156,26 +170,26 @@ def _between_peaks(growth: Floats, counts: Bools) -> Bools:
 
 
 def _without_bursts(growth: Floats, season: Floats) -> tuple[Floats, Floats, Floats]:
-    """Growth capped to what lasts, the bytes above it in a burst that is under way, and the bins that this has lasted.
-
-    What lasts is the opening of the growth (the highest level held for longer than a lull).
-    """
+    """Growth capped to what lasts, the bytes above it in a burst that is under way, and the bins that this has lasted."""
     level = np.maximum(growth / season, 0.0)
+    capped, burst, age = growth.copy(), np.zeros(len(growth)), np.zeros(len(growth))
+    rows = np.flatnonzero(level.max(axis=1) > _MUCH * level.mean(axis=1))
+    if len(rows):
+        capped[rows], burst[rows], age[rows] = _capped(growth[rows], season[rows], level[rows])
+    return capped, burst, age
+
+
+def _capped(growth: Floats, season: Floats, level: Floats) -> tuple[Floats, Floats, Floats]:
+    """The same for disks that may have seen bursts. What lasts is the highest level held for longer than a lull."""
     lasting = _opened(level, _LULL + 1)
     noise = np.median(np.abs(np.diff(level, axis=1)), axis=1, keepdims=True)
-    most = _MUCH * lasting + _NOISE * noise
-    over = level > most
+    over = level > _MUCH * lasting + _NOISE * noise
     capped = np.where(over, np.minimum(growth, lasting * season), growth)
     gone = growth - capped
     # What burst in has gone, or will: drops that answer bursts go the same way.
-    drops = np.maximum(-capped, 0.0)
-    total = drops.sum(axis=1, keepdims=True)
-    left = np.clip(
-        1.0 - np.divide(gone.sum(axis=1, keepdims=True), total, out=np.ones_like(total), where=total > 0),
-        0,
-        1,
-    )
-    capped = np.where(capped < 0, capped * left, capped)
+    total = np.maximum(-capped, 0.0).sum(axis=1, keepdims=True)
+    answered = np.divide(gone.sum(axis=1, keepdims=True), total, out=np.zeros_like(total), where=total > 0)
+    capped = np.where(capped < 0, capped * np.maximum(1.0 - answered, 0.0), capped)
     running = np.flip(np.cumprod(np.flip(over[:, -(_LULL + 1) :], axis=1), axis=1), axis=1)
     return capped, (gone[:, -(_LULL + 1) :] * running).sum(axis=1), running.sum(axis=1).astype(np.float64)
 
