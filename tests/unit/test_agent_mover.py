@@ -137,10 +137,8 @@ async def test_the_throttle_stands_before_the_first_copy_follows_the_disks_and_g
     assert move["eta"].startswith("1970-01-01T00:1")
     await desk.steps(3, grow=100_000)
     assert desk.broker.value is None
-    assert (
-        desk.status == {"moves": [move | {"state": "Done", "copied": 100_000}]}
-        or "throttle" not in desk.status
-    )
+    assert "throttle" not in desk.status
+    assert [each["state"] for each in desk.status["moves"]] == ["Done"]
 
 
 async def test_another_agent_goes_on_from_the_rate_on_record(desk: Desk) -> None:
@@ -164,7 +162,7 @@ async def test_while_the_status_cannot_be_written_the_throttle_stays(desk: Desk)
     assert desk.mover.ready
     desk.online = True
     await desk.steps(2, grow=10)
-    assert desk.broker.value in {"500", "250", "125"}
+    assert desk.broker.value == "500"
 
 
 async def test_a_broker_that_is_silent_for_long_costs_no_move_its_time(desk: Desk) -> None:
