@@ -123,11 +123,11 @@ class Mover:
             self.ready = True
             self._pace.rests()
             return
+        if self._record is not None and self._record != throttle.read(self._written()):
+            self._pace.holds(now)  # the last rate could not be set yet, and says nothing of the next one
         tell()
         await self._give_up(link, decision)
-        # A rate that could not be set yet says nothing of the next one.
-        in_force = self._record is None or self._record == throttle.read(self._written())
-        rate = self._pace.next(self._orders.bounds, felt, decision.busy if in_force else (), now)
+        rate = self._pace.next(self._orders.bounds, felt, decision.busy, now)
         self.ready = await self._throttled(link, rate, tell)
         if self.ready and decision.begin:
             await self._begin(link, decision.begin)

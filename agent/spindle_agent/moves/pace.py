@@ -43,6 +43,10 @@ class Pace:
         self._rate = rate
         return rate
 
+    def holds(self, now: float) -> None:
+        """The last rate is not in force yet: its time begins when it is."""
+        self._stepped_at = now
+
     def rests(self) -> None:
         """Nothing is copied any more: the next copies begin anew."""
         self._rate, self._stepped_at, self.felt = None, None, Pressure.CALM
