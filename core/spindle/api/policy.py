@@ -188,8 +188,7 @@ class LastResorts(ApiModel):
     )
     quota: bool = Field(
         False,
-        description="Slow down producers that have no quota of their own, on all brokers that lead a partition on the disk, for as "
-        "long as it is that full.",
+        description="Slow down all users that have no quota of their own, on every broker, for as long as a disk is that full.",
     )
     hard_stop: bool = Field(
         False,

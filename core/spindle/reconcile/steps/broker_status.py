@@ -17,6 +17,7 @@ from spindle.reconcile.times import stamp
 from spindle.reconcile.ward import Life
 
 _WELL: Final = (DiskState.ACTIVE, DiskState.REJOINING)
+_CORDONED: Final = ("CordonWished", "DiskFilling")  # nothing is wrong with the disk itself
 _WITHOUT: Final = (DiskState.FAILED, DiskState.EVACUATING, DiskState.EVACUATED)
 _STEPS: Final = (
     100  # use is told in hundredths of the capacity, so that not every written byte is a write here
@@ -31,8 +32,8 @@ def broker_statuses(
 
 
 def healthy(disk: Mapping[str, Any]) -> bool:
-    """Whether a disk of a status is in use and does what it should; one that a person cordoned does."""
-    return disk.get("state") in _WELL or disk.get("reason") == "CordonWished"
+    """Whether a disk of a status is in use and does what it should; one that is cordoned because it is nearly full does."""
+    return disk.get("state") in _WELL or disk.get("reason") in _CORDONED
 
 
 def _status(
