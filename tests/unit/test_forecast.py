@@ -149,6 +149,22 @@ def test_a_burst_is_no_trend_but_may_go_on() -> None:
     assert found.low[0, 0] == pytest.approx(4 * HOUR, rel=0.1)  # 10 % are missing, at 2.5 % an hour
 
 
+def test_a_burst_is_expected_to_last_as_long_again() -> None:
+    t = times(28)
+    appended = noisy(np.full(len(t), 0.05 * RATE)) + np.where(
+        t > -2 * HOUR, 0.05 * CAPACITY * STEP / (2 * HOUR), 0.0
+    )
+    found = ask(ending(appended, now=0.83), appended)
+    assert found.eta[0, 0] == pytest.approx(0.02 / 0.025 * HOUR, rel=0.1)
+
+
+def test_in_a_short_history_the_latest_counts() -> None:
+    t = np.arange(-90, 1) * 60.0
+    used = 0.5 * CAPACITY + np.where(t > -20 * 60, (t + 20 * 60) * 1e-4 * CAPACITY / 60, 0.0)
+    found = forecast(History(60.0, used[None, :], np.array([CAPACITY])), [0.85])
+    assert found.rate[0] == pytest.approx(1e-4 * CAPACITY / 60, rel=0.01)
+
+
 def test_bursts_that_came_and_went_leave_no_trend() -> None:
     t = times(28)
     appended = noisy(np.full(len(t), 0.02 * RATE))

@@ -49,8 +49,12 @@ def forecast(
         goal = b.capacity[:, None] * goal[None, :]
     free = np.broadcast_to(np.asarray(leaving, np.float64), b.used.shape)[:, None]
     least = goal - (b.used + np.asarray(arriving, np.float64))[:, None]
-    eta = _reached(least + free - t.burst[:, None], t.flow)
-    low, high = _range(t, (least, least + free), eta, history.seconds)
+    gap = least + free
+    # A burst goes on for about as long as it has lasted; what it will have brought then is there.
+    within = (gap > 0) & (gap <= t.burst[:, None])
+    speed = np.divide(t.burst, t.age, out=np.ones_like(t.age), where=t.age > 0)[:, None]
+    eta = np.where(within, gap / speed, _reached(gap - t.burst[:, None], t.flow))
+    low, high = _range(t, (least, gap), eta, history.seconds)
     return Forecast(t.flow.mean(axis=1), eta, low, high)
 
 

@@ -42,6 +42,7 @@ class _Kind:
 
 
 _PUT: Final = _Kind(sign=1.0, shortest=_SHORTEST, loose=0.04, rare=False)
+_EARLY: Final = _Kind(sign=1.0, shortest=6, loose=0.6, rare=False)  # no day was seen: nights are quiet
 _TAKEN: Final = _Kind(sign=-1.0, shortest=24, loose=0.5, rare=True)
 
 
@@ -73,17 +74,23 @@ def trend(bins: Bins) -> Trend:
     rate and with its own season: use that stands still on average may rise and fall by much.
     """
     growth, counts = _without_drops(bins.growth)
-    if not bins.hourly:
-        counts = _between_peaks(growth, counts)
-        window = [growth.shape[1]]
-        rate, error, spread, _ = _steady(
-            np.where(counts, growth, 0.0), counts.astype(np.float64), window, _PUT
+    return _hourly(bins, growth, counts) if bins.hourly else _early(bins, growth, counts)
+
+
+def _early(bins: Bins, growth: Floats, counts: Bools) -> Trend:
+    """The trend where there is less than a day of history."""
+    along = counts.astype(np.float64)
+    windows = _windows(growth.shape[1], _EARLY.shortest)
+    rate, error, spread, _ = _steady(np.where(counts, growth, 0.0), along, windows, _EARLY)
+    whole = _between_peaks(growth, counts)
+    rows = np.flatnonzero((whole != counts).any(axis=1))
+    if len(rows):  # part of a tooth looks like a trend
+        values = np.where(whole[rows], growth[rows], 0.0)
+        rate[rows], error[rows], spread[rows], _ = _steady(
+            values, whole[rows].astype(np.float64), windows[-1:], _EARLY
         )
-        none = np.zeros(len(growth))
-        return Trend(
-            rate[:, None] / bins.width, error / bins.width, spread / bins.width, none, none, bins.width
-        )
-    return _hourly(bins, growth, counts)
+    none, width = np.zeros(len(growth)), bins.width
+    return Trend(rate[:, None] / width, error / width, spread / width, none, none, width)
 
 
 def _hourly(bins: Bins, growth: Floats, counts: Bools) -> Trend:
@@ -112,7 +119,7 @@ def _part(values: Floats, counts: Bools, shape: Floats, kind: _Kind) -> tuple[Fl
     """Bytes an hour in each slot, the error of their mean, the hours that it has held, and what it leaves over."""
     along = np.where(counts, tiled(shape, values.shape[1]), 0.0)
     values = np.where(counts, values, 0.0)
-    windows = _windows(values.shape[1], shape.shape[1], kind)
+    windows = _windows(values.shape[1], kind.shortest if shape.shape[1] > 1 else round(DAY / HOUR))
     rate, error, _, held = _steady(values, along, windows, kind)
     return rate[:, None] * shape, error, held, values - rate[:, None] * along
 
@@ -215,10 +222,10 @@ def _running(pick: np.ufunc, values: Floats, width: int) -> Floats:
     return values
 
 
-def _windows(count: int, slots: int, kind: _Kind) -> list[int]:
-    """Lengths in bins of the windows that end now and are compared, the shortest first: a day where no season is known."""
+def _windows(count: int, shortest: int) -> list[int]:
+    """Lengths in bins of the windows that end now and are compared, the shortest first."""
     lengths = []
-    length = float(kind.shortest if slots > 1 else DAY / HOUR)
+    length = float(shortest)
     while length < count:
         lengths.append(round(length))
         length = max(length * _GROWTH, length + 1)
