@@ -96,6 +96,11 @@ CLUSTERS = [
     case("release-too-large", {"spec.disks.thresholds": {"release": 21}}, "spec.disks.thresholds.release", "between 1 and 20 percentage points"),
     case("release-zero", {"spec.disks.thresholds": {"release": 0}}, "spec.disks.thresholds.release", "write for example 5"),
     case("release-over-warn", {"spec.disks.thresholds": {"warn": 10, "release": 10}}, "spec.disks.thresholds.release", "write less than warn"),
+    case("free-out-of-order", {"spec.disks.thresholds": {"free": {"warn": "1Gi", "move": "2Gi"}}}, "spec.disks.thresholds.free.move", "the less is free: move must be less than warn"),
+    case("free-words", {"spec.disks.thresholds": {"free": {"hardStop": "little"}}}, "spec.disks.thresholds.free.hardStop", "for example 50Gi"),
+    case("pool-thresholds-out-of-order", {f"{POOL}.disks.thresholds": {"warn": 90}}, f"{POOL}.disks.thresholds", "warn < move < cordon"),
+    case("ballast-no-unit", {"spec.disks.ballast": "20"}, "spec.disks.ballast", "at least 1Mi"),
+    case("last-resort-words", {"spec.disks.lastResorts": {"hardStop": "maybe"}}, "spec.disks.lastResorts.hardStop", "must be of type boolean"),
     case("probe-never", {"spec.disks.probeIntervalSeconds": 0}, "spec.disks.probeIntervalSeconds", "every 1 to 60 seconds"),
     case("hung-before-probe", {"spec.disks.probeIntervalSeconds": 30}, "spec.disks.hungAfterSeconds", "at least twice the interval"),
     case("hung-never", {"spec.disks.hungAfterSeconds": 601}, "spec.disks.hungAfterSeconds", "write for example 10"),
@@ -156,6 +161,7 @@ BROKERS = [
     case("accept-loss-yes", {"spec.wishes": [{"disk": "disk0", "acceptLoss": "yes"}]}, "spec.wishes[0].acceptLoss", "copy it from the message of the condition DataAtRisk"),
     case("accept-loss-no-hash", {"spec.wishes": [{"disk": "disk0", "acceptLoss": DIRECTORY_ID}]}, "spec.wishes[0].acceptLoss", "<directory id>:<hash>"),
     case("throttle-zero", {"spec.throttleBytesPerSecond": 0}, "spec.throttleBytesPerSecond", "leave the throttle out"),
+    case("throttle-min-zero", {"spec.throttleBytesPerSecondMin": 0}, "spec.throttleBytesPerSecondMin", "leave it out"),
     case("stopped-text", {"spec.stopped": "yes"}, "spec.stopped", "must be of type boolean"),
 ]  # fmt: skip
 

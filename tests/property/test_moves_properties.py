@@ -11,9 +11,18 @@ from spindle.cluster.view import FOLLOWER_RATE, FOLLOWER_REPLICAS, LEADER_RATE
 from spindle.moves import Journal, Limits, Move, Shrunk, cleanup, execute
 from spindle.moves.journal import parse, render
 from spindle.moves.outcome import Outcome
+from spindle.moves.signals import Signals
+from spindle.moves.steer import Pressure
 from tests.model.moving import Dir, Kafka, Key, Node, Part
 
-LIMITS = Limits(moves_per_broker=3, moves_per_dir=2, small=40, queued_per_broker=3, bytes_per_second=1000)
+LIMITS = Limits(
+    moves_per_broker=3,
+    moves_per_dir=2,
+    small=40,
+    queued_per_broker=3,
+    bytes_per_second=1000,
+    least_bytes_per_second=100,
+)
 BROKERS, DIRS, TOTAL = 5, 2, 400
 PATHS = [f"/d{i}/log" for i in range(DIRS)]
 QUIET = 200  # steps after which everything must have come to rest
@@ -28,6 +37,9 @@ class Executor(RuleBasedStateMachine):
         self.record = ""  # the ConfigMap
         self.agents: dict[int, tuple[Move, ...]] = {}  # each broker's spec.moves
         self.lost: set[int] = set()
+        self.now = 0.0
+        self.felt: dict[tuple[int, str], Pressure] = {}
+        self.failed: dict[tuple[int, Key, str], str] = {}  # what agents say that they gave up
 
     @initialize(data=st.data())
     def born(self, data: st.DataObject) -> None:
@@ -47,7 +59,13 @@ class Executor(RuleBasedStateMachine):
     ) -> Outcome:
         """One step of an operator that knows nothing but the record; it may die after so many writes."""
         outcome = execute(
-            self.kafka.view(), self.journal, tuple(wanted), LIMITS, shrinks=tuple(shrinks), lost=self.lost
+            self.kafka.view(),
+            self.journal,
+            tuple(wanted),
+            LIMITS,
+            shrinks=tuple(shrinks),
+            lost=self.lost,
+            signals=Signals(now=self.now, felt=self.felt, failed=self.failed),
         )
         self.carry_out(outcome, dies_after)
         return outcome
@@ -58,6 +76,8 @@ class Executor(RuleBasedStateMachine):
             self.record = render(outcome.journal)
         if left > 1:
             self.agents = dict(outcome.agent_moves)
+            asked = {(b, move.key, move.to_dir) for b, moves in self.agents.items() for move in moves}
+            self.failed = {name: why for name, why in self.failed.items() if name in asked}
         for intent in outcome.actions[: max(0, left - 2)]:
             try:
                 self.kafka.carry_out(intent)
@@ -95,7 +115,20 @@ class Executor(RuleBasedStateMachine):
 
     @rule(share=st.sampled_from([0.1, 0.4, 1.0]))
     def time_passes(self, share: float) -> None:
+        self.now += 5
         self.kafka.tick(share, self.agents)
+
+    @rule(broker=brokers, path=paths, felt=st.sampled_from(Pressure))
+    def disk_feels(self, broker: int, path: str, felt: Pressure) -> None:
+        self.felt[broker, path] = felt
+
+    @precondition(lambda self: any(self.agents.values()))
+    @rule(data=st.data())
+    def agent_gives_up(self, data: st.DataObject) -> None:
+        broker = data.draw(st.sampled_from(sorted(b for b, moves in self.agents.items() if moves)))
+        move = data.draw(st.sampled_from(self.agents[broker]))
+        self.failed[broker, move.key, move.to_dir] = "It came no nearer."
+        self.kafka.nodes[broker].dirs[move.to_dir].futures.pop(move.key, None)
 
     @rule(broker=brokers)
     def restart(self, broker: int) -> None:
@@ -172,6 +205,20 @@ class Executor(RuleBasedStateMachine):
         keys = [move.key for move in self.journal.moves]
         assert len(keys) == len(set(keys))
 
+    @invariant()
+    def rates_stay_in_their_bounds(self) -> None:
+        for entry in self.journal.settings:
+            if entry.key.endswith(".rate") and entry.ours is not None:
+                assert 100 <= int(entry.ours) <= 1000
+
+    @invariant()
+    def what_rests_is_not_asked_for(self) -> None:
+        resting = {rest.id for rest in self.journal.rests if self.now < rest.until}
+        within = {(*m.key, m.target, m.to_dir) for m in self.journal.moves if m.within}
+        # A replica that landed on another dir than its own is sent on, whatever rests.
+        sent_on = {(*m.key, m.target, m.to_dir) for m in self.journal.moves if m.before}
+        assert not resting & (within - sent_on)
+
     def teardown(self) -> None:
         if not hasattr(self, "kafka"):
             return
@@ -189,7 +236,7 @@ class Executor(RuleBasedStateMachine):
         for _ in range(3):
             self.step()
             self.kafka.tick(1.0, self.agents)
-        again = execute(self.kafka.view(), self.journal, (), LIMITS)
+        again = execute(self.kafka.view(), self.journal, (), LIMITS, signals=Signals(now=self.now))
         assert (again.journal, again.actions, dict(again.agent_moves)) == (self.journal, (), {})
 
     def check_settings(self) -> None:
