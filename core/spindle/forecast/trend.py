@@ -33,16 +33,20 @@ class _Kind:
         shortest: window in bins that says anything.
         loose: share of the rate that counts as no change: an error of the season's shape.
         rare: comes in large pieces, so that hours without any say nothing.
+        back: so many windows before the longest that agrees is the one that counts: it may reach over a change.
     """
 
     sign: float
     shortest: int
     loose: float
     rare: bool
+    back: int = 1
 
 
 _PUT: Final = _Kind(sign=1.0, shortest=_SHORTEST, loose=0.04, rare=False)
-_EARLY: Final = _Kind(sign=1.0, shortest=6, loose=0.6, rare=False)  # no day was seen: nights are quiet
+_EARLY: Final = _Kind(
+    sign=1.0, shortest=6, loose=0.45, rare=False, back=3
+)  # no day was seen: nights are quiet
 _TAKEN: Final = _Kind(sign=-1.0, shortest=24, loose=0.5, rare=True)
 
 
@@ -238,7 +242,7 @@ def _steady(
     """Rate over the longest window that agrees with all shorter ones, its error, the spread, all of a bin, and the window.
 
     Each window gives an interval, and windows agree up to the one with which all intervals have a point in common
-    (Goldenshluger and Nemirovski). That one may just reach over a change, so it is the one before it that counts.
+    (Goldenshluger and Nemirovski). That one may just reach over a change, so it is one before it that counts.
     """
     starts = [growth.shape[1] - length for length in reversed(windows)]
 
@@ -259,7 +263,7 @@ def _steady(
     reach = _SURE * (1 + _SHORTEST / number) * wrong + kind.loose * np.abs(mean)
     agree = np.maximum.accumulate(mean - reach, axis=1) <= np.minimum.accumulate(mean + reach, axis=1)
     longest = agree.sum(axis=1) - 1
-    chosen = np.where(longest == len(windows) - 1, longest, np.maximum(longest - 1, 0))
+    chosen = np.where(longest == len(windows) - 1, longest, np.maximum(longest - kind.back, 0))
     rows = np.arange(len(growth))
     held = np.array(windows, np.float64)[chosen]
     return mean[rows, chosen], wrong[rows, chosen], sigma[rows, chosen], held
