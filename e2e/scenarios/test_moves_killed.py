@@ -22,7 +22,8 @@ SLOWLY = Kind(3, policy={"moveBytesPerSecond": 2_000_000})
 def kill_agent(system: Lab, machine: Machine, node: str) -> None:
     """Kill the agent of a node with SIGKILL; a container that dies again and again is restarted ever later, a new pod at once."""
     for pod in system.list("pods"):
-        running = all("running" in each["state"] for each in pod["status"].get("containerStatuses", ()))
+        statuses = pod["status"].get("containerStatuses", ())
+        running = bool(statuses) and all("running" in each["state"] for each in statuses)
         if pod["spec"].get("nodeName") == node and running and not pod["metadata"].get("deletionTimestamp"):
             machine.kill_container(pod, "agent")
             system.kubectl("delete", "pod", pod["metadata"]["name"], "--grace-period=0", "--force")
