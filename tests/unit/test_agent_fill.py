@@ -229,11 +229,11 @@ def test_moves_and_silence_of_the_broker_are_no_growth() -> None:
 
 def test_a_clock_that_is_set_back_does_no_harm() -> None:
     ledger = Ledger()
-    fill(ledger, 10)
-    fill(ledger, 10, start=NOW - 4000)
+    fill(ledger, 20)
+    fill(ledger, 15, start=NOW - 4000)
     found = ledger.history()
     assert found is not None
-    assert found[0] == NOW - 4000 + 540
+    assert found[0] == NOW - 4000 + 840
 
 
 # --- told
@@ -335,6 +335,8 @@ async def test_from_samples_to_the_status(monkeypatch: pytest.MonkeyPatch) -> No
     assert len(changed) < 10  # while so little is known; later the same stands for hours
     ((_, found),) = made.outlooks()
     assert found.crossings["warnAt"].at == pytest.approx(NOW + 1000 + 60e9 / 1e6, abs=600)
+    clock.now += 3600
+    assert made.told(KEY) == {}  # nobody has seen the disk for an hour
     made.sees(KEY, OTHER, None)  # another disk in the slot begins with nothing
     assert made.told(KEY) == {}
     made.keep([])

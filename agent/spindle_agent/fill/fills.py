@@ -22,6 +22,7 @@ from spindle_agent.probing.messages import Recalled, well
 from spindle_agent.probing.pool import Key
 
 _PAUSE: Final = 5.0
+_STALE: Final = 1800.0
 
 
 @dataclass
@@ -30,9 +31,10 @@ class _Fill:
 
     directory_id: str
     told: Mapping[str, Any] | None
+    seen_at: float
     ledger: Ledger = field(default_factory=Ledger)
     count: Count = field(default_factory=Count)
-    sampled_at: float = 0.0
+    sampled_at: float | None = None
     fresh: bool = False
     outlook: Outlook | None = None
 
@@ -54,7 +56,7 @@ class Fills:
         known = self._fills.get(key)
         if known is None or known.directory_id != directory_id:
             told = (observed or {}).get("forecast") if known is None else None
-            self._fills[key] = _Fill(directory_id, told)
+            self._fills[key] = _Fill(directory_id, told, time.monotonic())
 
     def keep(self, keys: Collection[Key]) -> None:
         """Only these disks are on record."""
@@ -79,9 +81,9 @@ class Fills:
         fill, sizes, now = self._fills.get(key), disk.glanced, time.monotonic()
         if fill is None or sizes is None or not well(sizes) or not sizes.total_bytes or not disk.ours:
             return
-        if fill.sampled_at and now - fill.sampled_at < MINUTE:
+        if fill.sampled_at is not None and now - fill.sampled_at < MINUTE:
             return
-        fill.sampled_at = now
+        fill.sampled_at = fill.seen_at = now
         append, moved = fill.count.take(now)
         done = fill.ledger.add(Minute(time.time(), sizes.used_bytes, append, moved), sizes.total_bytes)
         fill.fresh = True
@@ -89,13 +91,19 @@ class Fills:
             self._remember(key, done)
 
     def told(self, key: Key) -> dict[str, Any]:
-        """What the status says of a disk beside everything else."""
+        """What the status says of a disk beside everything else; nothing once the disk has not been seen for long."""
         fill = self._fills.get(key)
-        return {} if fill is None or fill.told is None else {"forecast": dict(fill.told)}
+        if fill is None or fill.told is None or time.monotonic() - fill.seen_at > _STALE:
+            return {}
+        return {"forecast": dict(fill.told)}
 
     def outlooks(self) -> list[tuple[Key, Outlook]]:
         """What is expected at present, of each disk of which there is enough to go by."""
-        return [(key, fill.outlook) for key, fill in self._fills.items() if fill.outlook is not None]
+        return [
+            (key, fill.outlook)
+            for key, fill in self._fills.items()
+            if fill.outlook is not None and self.told(key)
+        ]
 
     async def run(
         self,

@@ -13,7 +13,7 @@ from spindle_agent.fill.records import PLACES, STEP, UNKNOWN, Sample
 MINUTE: Final = 60.0
 _MINUTES: Final = 120
 _ENOUGH: Final = 12  # five minutes' samples, before which minutes tell more
-_LEAST: Final = 4  # minutes: of fewer nothing is said
+_LEAST: Final = 12  # minutes: of fewer nothing is said, so that a broker's start is not taken for a trend
 _UNKNOWN: Final = (
     0.5  # share of samples without word of the broker, above which what is appended counts as unknown
 )
