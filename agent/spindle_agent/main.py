@@ -12,6 +12,8 @@ def main() -> None:
     signal.signal(signal.SIGTERM, lambda *_: os._exit(0))  # until the loop runs and takes it over
     nursery = Nursery.start()
 
+    # The forecasts' arithmetic needs no threads; numpy's library would start one for each core of the node.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     # Only now: whatever is loaded before is in the memory of every worker.
     import asyncio  # noqa: PLC0415
     import logging  # noqa: PLC0415
