@@ -10,6 +10,7 @@ from typing import Any, cast
 import numpy as np
 import pytest
 
+from spindle.api.broker import DiskForecast
 from spindle.api.policy import Thresholds
 from spindle.disks.identity import Identity, render_identity
 from spindle.forecast.history import HOUR, History
@@ -332,6 +333,7 @@ async def test_from_samples_to_the_status(monkeypatch: pytest.MonkeyPatch) -> No
     assert written[5].append == pytest.approx(3e8)
     entry = made.told(KEY)["forecast"]
     assert entry["bytesPerSecond"] == pytest.approx(1e6, rel=0.02)
+    assert DiskForecast.parse(entry).to_dict() == entry
     assert len(changed) < 10  # while so little is known; later the same stands for hours
     ((_, found),) = made.outlooks()
     assert found.crossings["warnAt"].at == pytest.approx(NOW + 1000 + 60e9 / 1e6, abs=600)
