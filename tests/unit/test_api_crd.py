@@ -185,6 +185,20 @@ class Pair(ApiModel):
     value: tuple[int, str] = (0, "")
 
 
+def test_an_object_that_may_be_absent_is_not_made_of_its_defaults() -> None:
+    class Inner(ApiModel):
+        level: int = Field(3, description="…")
+
+    class Outer(ApiModel):
+        always: Inner = Field(default_factory=Inner, description="…")
+        perhaps: Inner | None = Field(None, description="…")
+
+    made = structural(schema_of(Outer))
+    assert made["properties"]["always"]["default"] == {"level": 3}
+    assert "default" not in made["properties"]["perhaps"]
+    assert made["properties"]["perhaps"]["properties"]["level"]["default"] == 3
+
+
 def test_repairs() -> None:
     leaf = structural(schema_of(Branch))["properties"]["leaf"]
     assert leaf["description"] == "The leaf."

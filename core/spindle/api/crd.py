@@ -241,7 +241,8 @@ def _merge(inner: Schema, outer: Schema) -> Schema:
     both = [*inner.get(RULES, ()), *outer.get(RULES, ())]
     if both:
         made[RULES] = both
-    if made.get("default", ...) is None:
+    # Of an object it is kept for now: it says that the object is to be absent, not to be made of its fields' defaults.
+    if made.get("default", ...) is None and "properties" not in made:
         del made["default"]
     if "description" in made:
         made["description"] = " ".join(made["description"].split())
@@ -287,14 +288,15 @@ def _defaults(made: Schema) -> None:
     """Give every optional field its default.
 
     The API server checks a default against the rules before it fills in what is below, so an object's default is
-    written out with those of all its fields. A collection that would be empty needs none.
+    written out with those of all its fields; unless it is to be absent. A collection that would be empty needs none.
     """
     needed = made.get("required", ())
     for name, child in made.get("properties", {}).items():
         if name in needed:
             child.pop("default", None)
         elif "properties" in child:
-            child.pop("default", None)
+            if child.pop("default", ...) is None:
+                continue
             whole = {
                 key: field["default"] for key, field in child["properties"].items() if "default" in field
             }
