@@ -7,6 +7,7 @@ import pytest
 from kubernetes import client
 
 from spindle.cluster.config import broker_properties, controller_properties, node_config
+from spindle.manifests.claim_pods import claim_pod
 from spindle.manifests.config_maps import node_config_map
 from spindle.manifests.inputs import PLACEHOLDER, ClusterInputs, DiskInputs, NodeInputs, VoterInputs, Zone
 from spindle.manifests.pods import broker_pod, controller_pod
@@ -61,6 +62,7 @@ def test_pods_and_config_maps_are_taken_as_they_are(api_client: client.ApiClient
         broker_pod(cluster, BROKER),
         broker_pod(replace(cluster, shared_nodes=True), replace(BROKER, zone=None, node_id=1)),
         controller_pod(cluster, CONTROLLER),
+        claim_pod(cluster, "data-disk2-demo-0", "node1"),
     ):
         core.create_namespaced_pod(namespace, pod, dry_run="All", field_validation="Strict")
     for made in (node_config_map(cluster, BROKER), node_config_map(cluster, CONTROLLER, voters)):

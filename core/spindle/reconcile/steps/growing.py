@@ -35,6 +35,7 @@ _NEEDED: Final = frozenset({"nodes", "persistentvolumes", "storageclasses"})
 _LOOK_SECONDS: Final = 30.0  # that an agent may take before a local volume is used without its word
 _COMING_SECONDS: Final = 120.0  # that one disk of a broker waits for another, so that one restart serves both
 _AT_ONCE: Final = "Immediate"
+_JOINED: Final = frozenset(DiskState) - {DiskState.PROVISIONING, DiskState.REMOVED}
 
 
 class _How(Enum):
@@ -64,7 +65,7 @@ def settle_growth(ward: Ward, draft: Draft, records: Records, identity: Identity
                     _take_up(state, records, slot)
         for slot in mine:
             # From now on it is a disk like all others.
-            if slot.added and slot.disk.get("fsUuid") and slot.recorded not in (None, DiskState.PROVISIONING):
+            if slot.added and slot.disk.get("fsUuid") and slot.recorded in _JOINED:
                 records.note_disk(broker_id, slot.name, added=None)
 
 

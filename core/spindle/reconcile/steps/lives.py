@@ -42,7 +42,7 @@ def live_on(ward: Ward, draft: Draft, *, acting: bool, filled: Collection[tuple[
     """
     for slot in ward.slots:
         known = _facts(ward, slot, acting=acting, filled=slot.key in filled)
-        recorded = slot.recorded if _fits(slot) else None
+        recorded = slot.recorded if _fits(ward, slot) else None
         at = recorded or _found_again(ward, slot, known)
         since = seconds(slot.before.get("since")) if recorded else None
         reason = str(slot.before.get("reason") or "") if recorded else ""
@@ -89,13 +89,16 @@ def _returns_on_record(state: State, slot: Slot) -> list[tuple[str, int]]:
     return [(disk, int(at)) for disk, _, at in entries if at.isdecimal()]
 
 
-def _fits(slot: Slot) -> bool:
+def _fits(ward: Ward, slot: Slot) -> bool:
     """Whether the state on record can be that of a slot in this mode: the spec may be ahead of a status that was not written."""
     if slot.mode == facts.PLACEHOLDER:
         return slot.recorded in (DiskState.FAILED, DiskState.EVACUATING)
+    if slot.never_used:  # what else is on record is of a former disk of that name
+        going = slot.recorded is DiskState.DRAINING and slot.key in ward.leaving
+        return going or slot.recorded is DiskState.PROVISIONING
     if slot.mode == facts.ABSENT:
         return slot.recorded not in _IN_BROKER or (slot.added and slot.recorded is DiskState.PROVISIONING)
-    return True
+    return slot.recorded is not DiskState.REMOVED
 
 
 def _found_again(ward: Ward, slot: Slot, known: Facts) -> DiskState:

@@ -131,6 +131,8 @@ def _use_again(slot: Slot, records: Records, now: float | None = None) -> None:
     One that was well when it was drained, and that no agent can look at, is left to preflight to judge.
     """
     unseen = now is None and slot.health.verdict == UNKNOWN and slot.health.content is None
+    if slot.never_used:
+        return
     if slot.mode == facts.ACTIVE or not (unseen or (slot.health.well and slot.health.content == facts.OURS)):
         return
     if now is None or now - slot.health.since >= _DWELL:

@@ -58,6 +58,7 @@ def _past_return(state: State, slot: Slot) -> bool:
     there = state.claims.get(slot.disk["claim"])
     return (
         slot.mode == facts.ABSENT
+        and not slot.added
         and slot.recorded in OUT
         and "persistentvolumeclaims" not in state.snap.unknown
         and (there is None or objects.deleting(there))
@@ -69,10 +70,10 @@ def _admitted(
 ) -> set[tuple[int, str]]:
     """Those of the disks whose broker finds a place for all that is on them; one plan for all, so they compete for room."""
     going = [*asking, *(slot for slot in ward.slots if slot.key in leaving)]
-    standing = {slot.key: ward.standing(slot) for slot in asking}
     silent = [b for b in ward.state.brokers if b not in ward.dead and ward.looked.dirs(b) is None]
-    if ward.journal is None or not ward.looked.known or any(found is None for found in standing.values()):
-        draft.wait(*(_not_known(ward, slot) for slot in asking))
+    known = [slot for slot in asking if ward.standing(slot) is not None and ward.looked.known]
+    draft.wait(*(_not_known(ward, slot) for slot in asking if slot not in known))
+    if ward.journal is None or not known:
         return set()
     out = frozenset((slot.broker, slot.path) for slot in going)
     shut = frozenset((slot.broker, slot.path) for slot in ward.slots if slot.recorded in _SHUT)
@@ -86,19 +87,19 @@ def _admitted(
         incoming_limit=ward.limit,
     )
     if plan.problem is not None:
-        draft.wait(*(_not_known(ward, slot) for slot in asking))
+        draft.wait(*(_not_known(ward, slot) for slot in known))
         return set()
     moving = {(move.source, move.key) for move in (*plan.moves, *ward.journal.moves)}
     stuck = {
-        slot.key: {key for key in standing[slot.key] or () if (slot.broker, key) not in moving}
-        for slot in asking
+        slot.key: {key for key in ward.standing(slot) or () if (slot.broker, key) not in moving}
+        for slot in known
     }
     refused = {broker for (broker, _), keys in stuck.items() if keys}
-    for slot in asking:
+    for slot in known:
         if stuck[slot.key]:
             # A broker that restarts is no target, and will be one in a moment.
             draft.wait(_not_known(ward, slot) if silent else _no_room(ward, slot, stuck[slot.key], out))
-    return {slot.key for slot in asking if slot.broker not in refused}
+    return {slot.key for slot in known if slot.broker not in refused}
 
 
 def _not_known(ward: Ward, slot: Slot) -> Wait:

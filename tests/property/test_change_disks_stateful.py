@@ -1,0 +1,157 @@
+"""Whatever number of disks is asked for, in whatever order, wherever the operator dies: no rule is broken, and in the end it is so.
+
+``SPINDLE_CHANGE_RUNS`` sets how many clusters are tried.
+"""
+
+import os
+from functools import cache, partial
+
+import pytest
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+
+from spindle.cluster import names
+from tests.model.checked import Checked
+from tests.model.failing import ConflictError
+from tests.model.kafka import path_of
+
+_RUNS = int(os.environ.get("SPINDLE_CHANGE_RUNS", "6"))
+_STEPS = int(os.environ.get("SPINDLE_CHANGE_STEPS", "12"))
+_SLOTS = 3  # disks of each node
+_QUIET = 10
+
+
+def _on(path: str, _: int) -> str:
+    return path
+
+
+@cache
+def _settled(count: int, storage: str) -> Checked:
+    disks = {"count": count, "size": "1Gi", "storageClass": storage}
+    pool = {"name": "main", "replicas": 3, "disks": disks}
+    world = Checked.of("abc", disks=_SLOTS, brokerPools=[pool])
+    world.settle(80)
+    for index in range(4):
+        world.kafkas.create("t", index, (0, 1, 2), partial(_on, path_of(f"disk{index % count}")))
+        world.factors["t", index] = 3
+    world.settle()
+    return world
+
+
+class Changing(RuleBasedStateMachine):
+    """A cluster of which ever other numbers of disks are asked, and whose operator and processes die."""
+
+    world: Checked
+
+    @initialize(count=st.integers(1, 3), storage=st.sampled_from(["local-disks", "local-disks", "standard"]))
+    def begin(self, count: int, storage: str) -> None:
+        self.world = _settled(count, storage).fork()
+        self.count = count
+
+    @rule(count=st.integers(1, 3))
+    def ask(self, count: int) -> None:
+        self.count = count
+        self.world.cluster["spec"]["brokerPools"][0]["disks"]["count"] = count
+
+    @rule(deaths=st.lists(st.one_of(st.none(), st.integers(0, 6)), min_size=1, max_size=8))
+    def passes(self, deaths: list[int | None]) -> None:
+        """Passes of the operator, some of which it does not live to finish."""
+        for death in deaths:
+            self._pass(death)
+            self.world.breathe()
+
+    @rule(deaths=st.lists(st.integers(0, 4), min_size=1, max_size=3))
+    def hasty_passes(self, deaths: list[int]) -> None:
+        """Several passes before anything else moves."""
+        for death in deaths:
+            self._pass(death)
+
+    @rule(broker=st.integers(0, 2))
+    def crash(self, broker: int) -> None:
+        if broker in self.world.kafkas.running:
+            self.world.crash(broker)
+
+    @rule(broker=st.integers(0, 2), stopped=st.booleans())
+    def stop(self, broker: int, stopped: bool) -> None:
+        self.world.get("KafkaBroker", f"demo-broker-{broker}")["spec"]["stopped"] = stopped
+
+    @rule(broker=st.integers(0, 2))
+    def forget_the_status(self, broker: int) -> None:
+        status = self.world.get("KafkaBroker", f"demo-broker-{broker}").get("status") or {}
+        status.pop("disks", None)
+
+    @rule(silent=st.booleans())
+    def agents(self, silent: bool) -> None:
+        self.world.silent = {"node1", "node2"} if silent else set()
+
+    @rule(broker=st.integers(0, 2), disk=st.integers(0, 2))
+    def free_what_was_kept(self, broker: int, disk: int) -> None:
+        """A person wipes volumes that are kept, and gives them free."""
+        for volume in self.world.all("PersistentVolume"):
+            if volume["status"]["phase"] == "Released":
+                self._wipe(volume["metadata"]["name"])
+
+    def _wipe(self, name: str) -> None:
+        volume = self.world.get("PersistentVolume", name)
+        volume["spec"].pop("claimRef", None)
+        volume["status"]["phase"] = "Available"
+        self.world.put(volume)
+        self.world.kafkas.volumes.pop(name, None)
+
+    def _pass(self, death: int | None = None) -> int:
+        try:
+            return len(self.world.reconcile(stop_after=death).actions)
+        except (ConflictError, RuntimeError):
+            return 1
+
+    @invariant()
+    def no_rule_is_broken(self) -> None:
+        if hasattr(self, "world"):
+            assert self.world.broken == []
+            assert self.world.kafkas.losses == []
+            assert self.world.destroyed == []
+
+    def teardown(self) -> None:
+        if not hasattr(self, "world"):
+            return
+        self.world.silent.clear()
+        for broker in self.world.all("KafkaBroker"):
+            broker["spec"]["stopped"] = False
+        for _ in range(3):
+            self._end_quiet()
+            self.free_what_was_kept(0, 0)
+        self._whole()
+
+    def _end_quiet(self) -> None:
+        quiet = passes = 0
+        while quiet < _QUIET:
+            quiet = 0 if self._pass() else quiet + 1
+            self.no_rule_is_broken()
+            self.world.breathe()
+            passes += 1
+            assert passes < 300, f"not quiet: {self.world.cluster['status']['waiting']}"
+
+    def _whole(self) -> None:
+        waiting = self.world.cluster["status"]["waiting"]
+        if any(wait["reason"] == "BelowMinIsr" for wait in waiting):
+            return
+        for key, state in self.world.kafkas.partitions.items():
+            assert sorted(state.isr) == sorted(state.replicas), f"{key}: {state}: {waiting}"
+        wanted = [names.disk_name(index) for index in range(self.count)]
+        for broker in self.world.all("KafkaBroker"):
+            assert [disk["name"] for disk in broker["spec"]["disks"]] == wanted, waiting
+            assert [disk["state"] for disk in broker["status"]["disks"]] == ["Active"] * self.count, waiting
+        claims = [c for c in self.world.all("PersistentVolumeClaim") if "-disk" in c["metadata"]["name"]]
+        assert len(claims) == 3 * self.count
+        assert all(names.LABEL_ROLE in pod["metadata"]["labels"] for pod in self.world.all("Pod"))
+        assert not any(self.world.kafkas.settings.values())
+
+
+TestChanging = pytest.mark.filterwarnings("ignore")(Changing.TestCase)
+TestChanging.settings = settings(
+    max_examples=_RUNS,
+    stateful_step_count=_STEPS,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much],
+)
