@@ -17,7 +17,7 @@ from spindle.manifests.inputs import ClusterInputs, VoterInputs
 from spindle_operator.connection import Access, tls_context
 from spindle_operator.kafka import Link
 from tests.kafka.certs import Ca
-from tests.kafka.disks import Disk, unmount_all_below
+from tests.kafka.disks import SIZE, Disk, unmount_all_below
 from tests.kafka.node import Node, Slot, wait_for
 
 # Small enough for many JVMs on a small machine, and quick to notice that one is gone.
@@ -47,8 +47,10 @@ class Cluster:
         disks: int,
         controllers: int = 1,
         config: dict[str, str] | None = None,
+        disk_size: int = SIZE,
     ) -> None:
         self.base = base
+        self.disk_size = disk_size
         base.mkdir(parents=True, exist_ok=True)
         self.ca = Ca()
         self.entropy = random.randbytes(32)
@@ -84,7 +86,7 @@ class Cluster:
         return uuid_from_entropy(self.entropy, str(node_id), disk, str(generation))
 
     def new_disk(self) -> Disk:
-        disk = Disk(self.base / f"image-{len(self.disks)}")
+        disk = Disk(self.base / f"image-{len(self.disks)}", size=self.disk_size)
         self.disks.append(disk)
         return disk
 

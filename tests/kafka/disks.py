@@ -22,8 +22,9 @@ def run(*command: str | Path) -> str:
 class Disk:
     """One disk image; it is somewhere mounted or lies on the shelf."""
 
-    def __init__(self, image: Path, kind: str = "xfs") -> None:
+    def __init__(self, image: Path, kind: str = "xfs", size: int = SIZE) -> None:
         self.image = image
+        self.size = size
         self.kind = kind
         self.at: Path | None = None
         self.wipe()
@@ -33,7 +34,7 @@ class Disk:
         assert self.at is None
         self.image.unlink(missing_ok=True)
         with self.image.open("wb") as file:
-            file.truncate(SIZE)
+            file.truncate(self.size)
         if self.kind == "xfs":
             run("mkfs.xfs", "-q", "-K", self.image)
         else:

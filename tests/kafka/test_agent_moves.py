@@ -3,23 +3,19 @@
 import asyncio
 import contextlib
 import random
-from collections.abc import AsyncIterator, Callable
-from pathlib import Path
-from typing import Any, cast
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 
 from spindle.cluster import names
-from spindle_agent.broker.keeper import Keeper
-from spindle_agent.broker.link import Link
-from spindle_agent.broker.wire import Access, Wire
-from spindle_agent.moves.mover import Mover
-from spindle_agent.options import parse
+from spindle.moves.steer import Pressure
+from spindle_agent.moves import pace
 from tests.kafka.cluster import Cluster
+from tests.kafka.desk import Desk, until
 
 BYTES = 2_000_000
 THROTTLE = 400_000
-NAME = ("test", "demo-broker-0")
 
 
 @pytest.fixture(scope="module")
@@ -28,87 +24,6 @@ def cluster(make_cluster: Callable[..., Cluster]) -> Cluster:
     made.up()
     made.ca.client(made.base / "agent", names.PRINCIPAL_AGENT)
     return made
-
-
-class Secrets:
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-
-    async def of(self, namespace: str, cluster: str) -> tuple[bytes, bytes, bytes]:
-        authority, certificate, key = (
-            (self.folder / name).read_bytes() for name in ("ca.crt", "tls.crt", "tls.key")
-        )
-        return authority, certificate, key
-
-    def doubt(self, namespace: str, cluster: str) -> None:
-        pass
-
-
-class Desk:
-    """What stands around a keeper: the spec, and the status, which is written as soon as it is offered."""
-
-    def __init__(self, cluster: Cluster) -> None:
-        self.cluster = cluster
-        self.status: dict[str, Any] = {}
-        self.spec: dict[str, Any] = {"cluster": "demo", "id": 0, "moves": []}
-        self.most_at_once = 0
-
-    @contextlib.asynccontextmanager
-    async def agent(self) -> AsyncIterator[Keeper]:
-        """An agent's life; at its end it is gone without a word."""
-        secrets = cast("Any", Secrets(self.cluster.base / "agent"))
-        options = parse([f"--broker-host={self.cluster.brokers[0].address}"])
-        mover = Mover("demo", self.status, lambda: self.status)
-        keeper = Keeper(NAME, options, secrets, mover, lambda: self.told(mover))
-        keeper.wants(self.spec)
-        task = asyncio.create_task(keeper.run())
-        try:
-            yield keeper
-        finally:
-            task.cancel()
-            await asyncio.wait([task])
-
-    def told(self, mover: Mover) -> None:
-        self.status = mover.fields()
-        copying = [move for move in self.status["moves"] if move["state"] == "Copying"]
-        self.most_at_once = max(self.most_at_once, len(copying))
-
-    def states(self) -> list[str]:
-        return [move["state"] for move in self.status.get("moves", ())]
-
-    @contextlib.asynccontextmanager
-    async def link(self) -> AsyncIterator[Link]:
-        secrets = await Secrets(self.cluster.base / "agent").of("", "")
-        access = Access(self.cluster.brokers[0].address, names.PORT_REPLICATION, *secrets)
-        link = Link(Wire(access, 5), 0)
-        try:
-            yield link
-        finally:
-            link.close()
-
-    async def throttle(self) -> str | None:
-        async with self.link() as link:
-            return await link.throttle()
-
-    async def dirs(self) -> dict[tuple[str, int], str]:
-        async with self.link() as link:
-            return {replica: each.path for each in await link.log_dirs() for replica in each.replicas}
-
-    async def copies(self) -> dict[tuple[str, int], str]:
-        async with self.link() as link:
-            return {replica: each.path for each in await link.log_dirs() for replica in each.copies}
-
-
-async def until(what: str, question: Callable[[], Any], seconds: float = 60) -> None:
-    async with asyncio.timeout(seconds):
-        while True:
-            answer = question()
-            if asyncio.iscoroutine(answer):
-                answer = await answer
-            if answer:
-                return
-            await asyncio.sleep(0.2)
-    raise AssertionError(what)
 
 
 async def some_moves(cluster: Cluster, desk: Desk, topic: str, partitions: int) -> list[dict[str, Any]]:
@@ -136,7 +51,7 @@ async def test_moves_go_on_where_a_killed_agent_left_them_and_leave_no_throttle(
     desk.spec |= {"moves": moves, "throttleBytesPerSecond": THROTTLE}
     async with desk.agent():
         await until("two are copied", lambda: desk.states().count("Copying") == 2)
-        assert desk.status["throttle"] == {"ours": [str(THROTTLE)]}
+        assert desk.status["throttle"] == {"ours": [str(THROTTLE)], "pressure": "Calm"}
         assert await desk.throttle() == str(THROTTLE)
         await until("some of it", lambda: any(move.get("copied") for move in desk.status["moves"]))
     assert "Copying" in desk.states()
@@ -161,7 +76,7 @@ async def test_what_is_no_longer_wanted_is_given_up_and_a_former_throttle_comes_
     desk.spec |= {"moves": moves, "throttleBytesPerSecond": 50_000}
     async with desk.agent() as keeper:
         await until("it is copied", lambda: desk.states() == ["Copying"])
-        assert desk.status["throttle"] == {"before": "123456", "ours": ["50000"]}
+        assert desk.status["throttle"] == {"before": "123456", "ours": ["50000"], "pressure": "Calm"}
         keeper.wants({**desk.spec, "moves": []})
         await until("no copy is left", desk_has_no_copy(desk))
         await until("the throttle is put back", lambda: "throttle" not in desk.status)
@@ -171,6 +86,49 @@ async def test_what_is_no_longer_wanted_is_given_up_and_a_former_throttle_comes_
     assert where["unwanted", 0] == moves[0]["fromDir"]
     async with desk.link() as link:
         await link.set_throttle(None)
+
+
+async def test_a_disk_that_suffers_slows_its_moves_down_and_one_that_is_calm_speeds_them_up(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pace, "PERIOD", 1.0)
+    desk = Desk(cluster)
+    moves = await some_moves(cluster, desk, "steered", 2)
+    desk.spec |= {"moves": moves, "throttleBytesPerSecond": 100_000, "throttleBytesPerSecondMin": 20_000}
+
+    async def throttle_is(low: int, high: int) -> bool:
+        return low <= int(await desk.throttle() or 0) <= high
+
+    async with desk.agent() as keeper:
+        await until("they are copied", lambda: desk.states() == ["Copying"] * 2)
+        desk.felt = {moves[0]["toDir"]: Pressure.STRAINED}
+        await until("it falls to the lower bound", lambda: throttle_is(20_000, 20_000))
+        assert desk.status["throttle"]["pressure"] == "Strained"
+        await until("the rate is told", lambda: all("bytesPerSecond" in m for m in desk.status["moves"]))
+        desk.felt = {}
+        await until("it rises again", lambda: throttle_is(28_000, 100_000))
+        keeper.wants(
+            {**desk.spec, "throttleBytesPerSecond": 9_000_000, "throttleBytesPerSecondMin": 9_000_000}
+        )
+        await until("all arrived", lambda: desk.states() == ["Done"] * 2)
+        await until("the throttle is put back", lambda: "throttle" not in desk.status)
+    assert await desk.throttle() is None
+
+
+async def test_a_topic_that_is_deleted_during_its_move_leaves_nothing(cluster: Cluster) -> None:
+    desk = Desk(cluster)
+    moves = await some_moves(cluster, desk, "deleted", 1)
+    desk.spec |= {"moves": moves, "throttleBytesPerSecond": 50_000}
+    async with desk.agent() as keeper:
+        await until("it is copied", lambda: desk.states() == ["Copying"])
+        await asyncio.to_thread(cluster.admin().delete_topics, ["deleted"])
+        await until("no copy is left", desk_has_no_copy(desk))
+        await until(
+            "it waits and says why", lambda: "none of its dirs" in desk.status["moves"][0].get("message", "")
+        )
+        keeper.wants({**desk.spec, "moves": []})
+        await until("the throttle is put back", lambda: "throttle" not in desk.status)
+    assert await desk.throttle() is None
 
 
 def desk_has_no_copy(desk: Desk) -> Callable[[], Any]:

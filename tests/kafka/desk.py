@@ -1,0 +1,99 @@
+"""What stands around a keeper of a real broker: the spec, the status, the credentials, and questions of one's own."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import Any, cast
+
+from spindle.cluster import names
+from spindle_agent.broker.keeper import Keeper
+from spindle_agent.broker.link import Link
+from spindle_agent.broker.wire import Access, Wire
+from spindle_agent.moves.mover import Mover
+from spindle_agent.options import parse
+from tests.kafka.cluster import Cluster
+
+NAME = ("test", "demo-broker-0")
+
+
+class Secrets:
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    async def of(self, namespace: str, cluster: str) -> tuple[bytes, bytes, bytes]:
+        authority, certificate, key = (
+            (self.folder / name).read_bytes() for name in ("ca.crt", "tls.crt", "tls.key")
+        )
+        return authority, certificate, key
+
+    def doubt(self, namespace: str, cluster: str) -> None:
+        pass
+
+
+class Desk:
+    """What stands around a keeper: the spec, and the status, which is written as soon as it is offered."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self.cluster = cluster
+        self.status: dict[str, Any] = {}
+        self.spec: dict[str, Any] = {"cluster": "demo", "id": 0, "moves": []}
+        self.most_at_once = 0
+        self.felt: dict[str, Any] = {}
+
+    @contextlib.asynccontextmanager
+    async def agent(self) -> AsyncIterator[Keeper]:
+        """An agent's life; at its end it is gone without a word."""
+        secrets = cast("Any", Secrets(self.cluster.base / "agent"))
+        options = parse([f"--broker-host={self.cluster.brokers[0].address}"])
+        mover = Mover("demo", self.status, lambda: self.status)
+        keeper = Keeper(NAME, options, secrets, mover, lambda: self.told(mover), lambda: self.felt)
+        keeper.wants(self.spec)
+        task = asyncio.create_task(keeper.run())
+        try:
+            yield keeper
+        finally:
+            task.cancel()
+            await asyncio.wait([task])
+
+    def told(self, mover: Mover) -> None:
+        self.status = mover.fields()
+        copying = [move for move in self.status["moves"] if move["state"] == "Copying"]
+        self.most_at_once = max(self.most_at_once, len(copying))
+
+    def states(self) -> list[str]:
+        return [move["state"] for move in self.status.get("moves", ())]
+
+    @contextlib.asynccontextmanager
+    async def link(self) -> AsyncIterator[Link]:
+        secrets = await Secrets(self.cluster.base / "agent").of("", "")
+        access = Access(self.cluster.brokers[0].address, names.PORT_REPLICATION, *secrets)
+        link = Link(Wire(access, 5), 0)
+        try:
+            yield link
+        finally:
+            link.close()
+
+    async def throttle(self) -> str | None:
+        async with self.link() as link:
+            return await link.throttle()
+
+    async def dirs(self) -> dict[tuple[str, int], str]:
+        async with self.link() as link:
+            return {replica: each.path for each in await link.log_dirs() for replica in each.replicas}
+
+    async def copies(self) -> dict[tuple[str, int], str]:
+        async with self.link() as link:
+            return {replica: each.path for each in await link.log_dirs() for replica in each.copies}
+
+
+async def until(what: str, question: Callable[[], Any], seconds: float = 60) -> None:
+    async with asyncio.timeout(seconds):
+        while True:
+            answer = question()
+            if asyncio.iscoroutine(answer):
+                answer = await answer
+            if answer:
+                return
+            await asyncio.sleep(0.2)
+    raise AssertionError(what)
