@@ -131,6 +131,23 @@ def test_drained_by_wish_and_taken_back() -> None:
     ]
 
 
+def test_an_added_disk_joins_and_is_filled() -> None:
+    waiting = Facts(health=WELL, mode=facts.ABSENT, added=True, empty=True, out=True)
+    joined = replace(USED, added=True)
+    assert life(S.PROVISIONING, waiting, joined, replace(USED, filled=True)) == [
+        "DiskJoined",
+        "DiskFilled",
+        "Active",
+    ]
+
+
+def test_an_added_disk_that_no_pod_has_yet_does_not_fail() -> None:
+    waiting = Facts(health=BAD, mode=facts.ABSENT, added=True, empty=True, out=True)
+    assert initial(waiting) is S.PROVISIONING
+    assert life(S.PROVISIONING, waiting) == ["Provisioning"]
+    assert life(S.PROVISIONING, replace(waiting, mode=facts.ACTIVE)) == ["DiskFailed", "Failed"]
+
+
 def test_a_disk_that_dies_while_it_is_drained_ends_drained() -> None:
     wished = replace(USED, drain_wished=True)
     dying = replace(wished, health=BAD, online=False, may_empty=True)
