@@ -205,6 +205,19 @@ def test_a_disk_that_empties_or_stands_still_never_fills() -> None:
         assert np.isinf(found.high).all()
 
 
+def test_ranges_hold_about_as_often_as_they_say() -> None:
+    made, days = 150, 3.0
+    rng = np.random.default_rng(5)
+    now = len(times(days))
+    flow = RATE * STEP * rng.lognormal(-0.045, 0.3, (made, 1)) * rng.lognormal(-0.5, 1.0, (made, 2 * now))
+    used = np.cumsum(flow, axis=1)
+    used += 0.6 * CAPACITY - used[:, now - 1 : now]
+    found = forecast(History(STEP, used[:, :now], np.full(made, CAPACITY), flow[:, :now]), [0.64])
+    truth = (np.argmax(used[:, now:] >= 0.64 * CAPACITY, axis=1) + 1) * STEP
+    held = ((found.low[:, 0] <= truth) & (truth <= found.high[:, 0])).mean()
+    assert 0.7 <= held <= 0.97
+
+
 def table(disks: int, days: float = 1.0) -> dict[str, np.ndarray]:
     n = len(times(days))
     return {

@@ -67,14 +67,22 @@ def _range(t: Trend, gaps: tuple[Floats, Floats], eta: Floats, seconds: float) -
         eta: seconds to each level, (disks, levels).
         seconds: how long the history is.
     """
-    error = _QUANTILE * t.error[:, None]
     unseen = _DAY_UNSEEN if seconds < 2 * DAY else _WEEK_UNSEEN if seconds < 2 * WEEK else 0.0
     ahead = np.where(np.isfinite(eta), eta, seconds)
     factor = np.exp(_ALWAYS + unseen * -np.expm1(-ahead / seconds))
+    error = np.broadcast_to(_QUANTILE * t.error[:, None], ahead.shape)
     noise = _QUANTILE * t.spread[:, None] * np.sqrt(ahead * t.width)
+    # Both are at their worst together more rarely than each: squares add up.
+    both = error * ahead + noise
+    share = np.divide(np.hypot(error * ahead, noise), both, out=np.ones_like(both), where=both > 0)
+    error, noise = error * share, noise * share
     least, most = gaps
-    low = _reached((least - t.burst[:, None] - noise) / factor, t.flow + error)
-    high = _reached((most + noise) * factor, t.flow - error)
+    low, high = np.empty_like(eta), np.empty_like(eta)
+    for k in range(eta.shape[1]):
+        one = slice(k, k + 1)
+        soon = (least[:, one] - t.burst[:, None] - noise[:, one]) / factor[:, one]
+        low[:, one] = _reached(soon, t.flow + error[:, one])
+        high[:, one] = _reached((most[:, one] + noise[:, one]) * factor[:, one], t.flow - error[:, one])
     going_on = np.divide(t.age, t.burst, out=np.full(len(eta), np.inf), where=t.burst > 0)[:, None]
     with np.errstate(invalid="ignore"):
         burst = np.where(least > 0, least * going_on, 0.0)
