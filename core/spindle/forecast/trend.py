@@ -12,15 +12,15 @@ _ONCE: Final = 0.4  # of all that ever went: a drop of this share did not come f
 _TOOTH: Final = 0.7  # of a drop must have come since the one before it
 _LULL: Final = 6  # hours: what is over sooner is a burst, no trend
 _MUCH: Final = 2.0  # times what goes on before and after it
-_NOISE: Final = 4.0
+_NOISE: Final = 4.0  # times what one hour usually differs from the next
 _SURE: Final = 2.5  # standard errors
 _GROWTH: Final = 4 / 3  # of the windows compared
 _SHORTEST: Final = 3  # bins
-_CALM: Final = 1.5
+_CALM: Final = 1.5  # times the noise of shorter windows: so much may that of a longer one be
 _FEW: Final = 4.0  # bins: so much more may the noise be than so few show
 _TINY: Final = 1e-9
 _DAYS: Final = 3  # before days tell how long unrest lasts
-_SLOW: Final = 4.0
+_SLOW: Final = 4.0  # times: not more is believed of how long unrest lasts
 _SOME: Final = 1e-3  # of what is put: less that is taken is no flow
 
 
@@ -29,25 +29,21 @@ class _Kind:
     """What flows.
 
     Attributes:
-        sign: 1 for what fills the disk, -1 for what empties it.
         shortest: window in bins that says anything.
         loose: share of the rate that counts as no change: an error of the season's shape.
         rare: comes in large pieces, so that hours without any say nothing.
         back: so many windows before the longest that agrees is the one that counts: it may reach over a change.
     """
 
-    sign: float
     shortest: int
     loose: float
     rare: bool
     back: int = 1
 
 
-_PUT: Final = _Kind(sign=1.0, shortest=_SHORTEST, loose=0.04, rare=False)
-_EARLY: Final = _Kind(
-    sign=1.0, shortest=6, loose=0.45, rare=False, back=3
-)  # no day was seen: nights are quiet
-_TAKEN: Final = _Kind(sign=-1.0, shortest=24, loose=0.5, rare=True)
+_PUT: Final = _Kind(shortest=_SHORTEST, loose=0.04, rare=False)
+_EARLY: Final = _Kind(shortest=6, loose=0.45, rare=False, back=3)  # no day was seen: nights are quiet
+_TAKEN: Final = _Kind(shortest=24, loose=0.5, rare=True)
 
 
 @dataclass(frozen=True)
