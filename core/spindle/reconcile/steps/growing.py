@@ -283,12 +283,13 @@ def _look(ward: Ward, draft: Draft, slot: Slot, there: Object, node: Object) -> 
         if refused is not None:
             draft.do(_annotate(there, None))
         return _How.READY
-    if refused is not None or slot.watched:
+    bad = slot.watched and (slot.health.bad or slot.health.content == facts.FOREIGN)
+    if refused is not None or bad:
         draft.wait(_unusable(ward, slot, refused or slot.health.message or "it is not blank"))
         return _How.STUCK
     local = bool(section(volume, "spec", "local"))
     agent = state.snap.agents.get(objects.name(node))
-    if not local or agent is None:
+    if not slot.watched and (not local or agent is None):
         return _How.READY  # nobody but preflight can tell
     wait = Wait(
         _ADD,
@@ -299,7 +300,12 @@ def _look(ward: Ward, draft: Draft, slot: Slot, there: Object, node: Object) -> 
         quiet=True,
     )
     draft.wait(wait)
-    return _How.READY if _waited(state, wait) > _LOOK_SECONDS else _How.COMING
+    waited = _waited(state, wait)
+    if waited <= _LOOK_SECONDS:
+        return _How.COMING
+    if not slot.watched:
+        return _How.READY
+    return _How.COMING if waited <= _COMING_SECONDS else _How.STUCK
 
 
 def _waited(state: State, wait: Wait) -> float:
