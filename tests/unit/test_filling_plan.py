@@ -3,7 +3,10 @@
 from typing import Any
 
 from spindle.cluster.view import CORDONED, DEFAULT_USERS, MAX_MESSAGE_BYTES, PRODUCER_RATE, RETENTION_MS
+from spindle.moves.journal import Journal, Shrunk
 from spindle.reconcile.actions import TrimPartitions
+from spindle.reconcile.steps.healing import _grow_back_first
+from spindle.reconcile.steps.takedown import Wanted
 from tests.model.failing import Failing
 from tests.model.kafka import CAPACITY, path_of
 from tests.unit.test_healing_plan import condition, reasons, until
@@ -11,14 +14,14 @@ from tests.unit.test_healing_plan import condition, reasons, until
 ALL = {"retention": True, "deleteRecords": True, "quota": True, "hardStop": True}
 
 
-def cluster(brokers: int = 3, **disks: Any) -> Failing:
-    """Brokers on three zones with two disks each."""
+def cluster(brokers: int = 3, *, volumes: int = 2, **disks: Any) -> Failing:
+    """Brokers on three zones with two disks each, on nodes with so many volumes."""
     pool = {
         "name": "main",
         "replicas": brokers,
         "disks": {"count": 2, "size": "100Gi", "storageClass": "local-disks"},
     }
-    world = Failing.of("abc" * ((brokers + 2) // 3), brokerPools=[pool])
+    world = Failing.of("abc" * ((brokers + 2) // 3), disks=volumes, brokerPools=[pool])
     world.cluster["spec"]["disks"] = disks
     world.settle(80)
     return world
@@ -223,3 +226,23 @@ def test_the_forecast_warns_and_moves_before_the_level_is_reached() -> None:
     until(world, lambda: used(world, 0, "disk0") < before)
     world.forecasts.clear()
     until(world, lambda: rung(world, 1, "disk1") == "Fine")
+
+
+def test_a_disk_that_is_added_makes_room_for_what_was_shed() -> None:
+    world = cluster(volumes=3)
+    for n in range(8):
+        topic(world, f"t{n}", f"disk{n % 2}", 2300)  # 92 %
+    until(world, lambda: any(len(s.replicas) == 2 for s in world.kafkas.partitions.values()))
+    world.cluster["spec"]["config"] = {"num.io.threads": "9"}
+    until(world, lambda: "GrowBackFirst" in reasons(world))
+    world.cluster["spec"]["brokerPools"][0]["disks"]["count"] = 3
+    until(world, lambda: all(len(s.isr) == 3 for s in world.kafkas.partitions.values()), 200)
+    assert world.kafkas.losses == []
+
+
+def test_only_a_disk_that_is_added_goes_before_what_was_shed() -> None:
+    dead, shed = Shrunk("d", 0, 1, 10, (1, 2)), Shrunk("s", 0, 1, 10, (1, 2), "shed")
+    wanted = {0: Wanted("DisksAdded", ""), 1: Wanted("SpecChanged", ""), 2: Wanted("DiskBack", "")}
+    assert set(_grow_back_first(Journal(shrunk=(shed,)), wanted)) == {1}
+    assert set(_grow_back_first(Journal(shrunk=(shed, dead)), wanted)) == {0, 1}
+    assert not _grow_back_first(Journal(), wanted)

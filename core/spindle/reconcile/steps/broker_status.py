@@ -6,6 +6,7 @@ from typing import Any, Final
 from spindle.cluster import names
 from spindle.cluster.refusal import some
 from spindle.cluster.view import LogDir
+from spindle.disks import facts
 from spindle.disks.lifecycle import DiskState
 from spindle.reconcile import objects
 from spindle.reconcile.fills import Fill, status_of
@@ -48,7 +49,8 @@ def _status(
     for disk in disks_of(broker):
         key = node_id, disk["name"]
         entry = _disk(state, node_id, disk, lives[key])
-        if fill := status_of(fills.get(key), before.get(disk["name"]) or {}):
+        used = disk.get("mode", facts.ACTIVE) == facts.ACTIVE
+        if used and (fill := status_of(fills.get(key), before.get(disk["name"]) or {})):
             entry["fill"] = fill
         disks.append(entry)
     shares = [disk["usedBytes"] / disk["capacityBytes"] for disk in disks if disk.get("capacityBytes")]

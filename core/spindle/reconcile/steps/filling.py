@@ -72,7 +72,9 @@ def _hand_over(ward: Ward, records: Records) -> None:
     """Thresholds, by which the agent forecasts, and the size of the ballast, which it keeps."""
     ballast = ward.state.spec.disks.ballast_bytes or None
     for broker_id, broker in ward.state.brokers.items():
-        marks = thresholds_of(ward.state, broker_id).to_dict()
+        marks = {
+            key: value for key, value in thresholds_of(ward.state, broker_id).to_dict().items() if value != {}
+        }
         if broker["spec"].get("thresholds") != marks:
             records.note(broker_id, thresholds=marks)
         if (broker["spec"].get("ballastBytes") or None) != ballast:

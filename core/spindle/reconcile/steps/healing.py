@@ -3,7 +3,7 @@
 What a step decides goes into records, waits and wants; what has to follow on the records, or come last, is handed back.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -12,7 +12,8 @@ from spindle.cluster.refusal import Refusal, counted, some
 from spindle.disks import facts
 from spindle.disks.lifecycle import DiskState
 from spindle.disks.remedy import Remedy
-from spindle.moves.journal import Journal
+from spindle.filling.shedding import SHED
+from spindle.moves.journal import Journal, Shrunk
 from spindle.reconcile import objects
 from spindle.reconcile.actions import Delete, ElectUnclean
 from spindle.reconcile.draft import Draft, Wait
@@ -30,6 +31,7 @@ from spindle.reconcile.steps.takedown import Wanted
 from spindle.reconcile.ward import Ward
 
 _HEAL: Final = "HealDisks"
+_ADDED: Final = "DisksAdded"
 _FOR_A_DISK: Final = frozenset({"DiskBack", "DiskUnusable", "RestartWithDisk", "RestartWithoutDisk"})
 
 
@@ -94,23 +96,33 @@ def settle_healing(
 
 
 def _grow_back_first(journal: Journal | None, wanted: Mapping[int, Wanted]) -> dict[int, Refusal]:
-    """What left its assignment comes back before anybody restarts for another reason than a disk (rule 5)."""
-    if journal is None or not journal.shrunk:
-        return {}
-    named = sorted({f"{entry.topic}-{entry.partition}" for entry in journal.shrunk})
-    refusal = Refusal(
+    """What left its assignment comes back before anybody restarts for another reason than a disk (rule 5).
+
+    What was given up for want of room may need the very disk that a broker restarts to take up.
+    """
+    shrunk = journal.shrunk if journal is not None else ()
+    dead = tuple(entry for entry in shrunk if entry.reason != SHED)
+    refused = {}
+    for node, why in wanted.items():
+        if node >= names.FIRST_CONTROLLER_ID or why.reason in _FOR_A_DISK:
+            continue
+        holding = dead if why.reason == _ADDED else shrunk
+        if holding:
+            refused[node] = _one_less(holding)
+    return refused
+
+
+def _one_less(shrunk: Sequence[Shrunk]) -> Refusal:
+    named = sorted({f"{entry.topic}-{entry.partition}" for entry in shrunk})
+    return Refusal(
         rule=5,
         reason="GrowBackFirst",
-        message=f"{counted(len(named), 'partition')} has one replica less than it should have, because of a dead disk: {some(named)}. "
-        "It comes back before a broker restarts for another reason.",
-        unblocked_by="The replicas are back, which happens by itself once their broker runs without the disk.",
+        message=f"{counted(len(named), 'partition')} has one replica less than it should have, because of a dead or overfull disk: "
+        f"{some(named)}. It comes back before a broker restarts for another reason.",
+        unblocked_by="The replicas are back, which happens by itself once their broker runs without the dead disk, or the full one has "
+        "room.",
         objects=tuple(named),
     )
-    return {
-        node: refusal
-        for node, why in wanted.items()
-        if node < names.FIRST_CONTROLLER_ID and why.reason not in _FOR_A_DISK
-    }
 
 
 def _bring_back(ward: Ward, draft: Draft, slot: Slot, wanted: dict[int, Wanted]) -> None:
@@ -166,6 +178,4 @@ def _name_reasons(ward: Ward, wanted: dict[int, Wanted]) -> None:
         elif comes:
             # What was added can wait for what has to grow back first; what heals can't.
             heals = any(s.name in comes and not s.added for s in mine)
-            wanted[broker] = Wanted(
-                "RestartWithDisk" if heals else "DisksAdded", f"it takes up {', '.join(comes)}"
-            )
+            wanted[broker] = Wanted("RestartWithDisk" if heals else _ADDED, f"it takes up {', '.join(comes)}")

@@ -38,7 +38,7 @@ def grow_back(ward: Ward, draft: Draft) -> tuple[Move, ...]:
     # What was given up for want of room comes back where it will not be too much again; it may have shrunk meanwhile.
     for reason, limit in (
         ("", ward.limit),
-        (SHED, min(ward.limit, ward.state.spec.disks.thresholds.warn / 100)),
+        (SHED, min(ward.limit, ward.state.spec.disks.thresholds.move / 100)),
     ):
         entries = [
             replace(entry, bytes=0) if entry.reason == SHED else entry
