@@ -237,6 +237,15 @@ def test_a_clock_that_is_set_back_does_no_harm() -> None:
     assert found[0] == NOW - 4000 + 840
 
 
+def test_what_is_older_than_four_weeks_is_forgotten() -> None:
+    ledger = Ledger()
+    fill(ledger, 90, start=86_400.0)  # a clock that had not been set yet
+    fill(ledger, 90)
+    found = ledger.history()
+    assert found is not None
+    assert found[1].used.shape == (1, 17)
+
+
 # --- told
 
 

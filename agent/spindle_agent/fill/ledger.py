@@ -14,6 +14,7 @@ MINUTE: Final = 60.0
 _MINUTES: Final = 120
 _ENOUGH: Final = 12  # five minutes' samples, before which minutes tell more
 _LEAST: Final = 12  # minutes: of fewer nothing is said, so that a broker's start is not taken for a trend
+_TOGETHER: Final = 3600.0  # seconds: minutes further apart are no trend
 _UNKNOWN: Final = (
     0.5  # share of samples without word of the broker, above which what is appended counts as unknown
 )
@@ -47,8 +48,8 @@ class Ledger:
 
     def add(self, minute: Minute, capacity: int) -> Sample | None:
         """Take in a minute's sample; returns the five minutes that it ends, to be kept."""
-        if self._minutes and minute.at <= self._minutes[-1].at:
-            self._minutes.clear()  # somebody has set the clock back
+        if self._minutes and not 0 < minute.at - self._minutes[-1].at < _TOGETHER:
+            self._minutes.clear()  # the agent was away, or somebody has set the clock
         self._minutes.append(minute)
         number = int(minute.at // STEP)
         done, before = None, self._open
@@ -64,7 +65,7 @@ class Ledger:
 
     def history(self) -> tuple[float, History] | None:
         """When the past ends (wall clock, seconds), and the past; None if there is too little of it."""
-        ring = self._ring[:, self._ring[0] > 0]
+        ring = self._ring[:, self._ring[0] > max(0, int(self._ring[0].max()) - PLACES)]
         if ring.shape[1] >= _ENOUGH:
             ring = ring[:, np.argsort(ring[0])]
             times, used, append, moved = (ring[0] + 1.0) * STEP, ring[1], ring[3], ring[4]
