@@ -11,7 +11,10 @@ def value(name: str, **labels: str) -> float | None:
 
 def test_gauges_mirror_the_status_and_forget_what_is_over() -> None:
     brokers: dict[str, dict[str, Any]] = {
-        "b0": {"state": "Ready", "disks": [{"state": "Active"}, {"state": "Failed"}]},
+        "b0": {
+            "state": "Ready",
+            "disks": [{"state": "Active", "fill": {"rung": "Warned"}}, {"state": "Failed"}],
+        },
         "b1": {"state": "Ready"},
     }
     metrics.observe_status("ns/a", {"waiting": [{"reason": "NoRoom"}, {"reason": "NoRoom"}]}, brokers)
@@ -19,10 +22,12 @@ def test_gauges_mirror_the_status_and_forget_what_is_over() -> None:
     assert value("spindle_waiting", cluster="ns/a", reason="NoRoom") == 2
     assert value("spindle_brokers", cluster="ns/a", state="Ready") == 2
     assert value("spindle_disks", cluster="ns/a", state="Failed") == 1
+    assert value("spindle_disk_fills", cluster="ns/a", rung="Warned") == 1
     metrics.observe_status("ns/a", {}, brokers)
     assert value("spindle_waiting", cluster="ns/a", reason="NoRoom") is None
     metrics.forget("ns/a")
     assert value("spindle_disks", cluster="ns/a", state="Failed") is None
+    assert value("spindle_disk_fills", cluster="ns/a", rung="Warned") is None
     assert value("spindle_waiting", cluster="ns/b", reason="NoRoom") == 1
     metrics.forget("ns/b")
 
