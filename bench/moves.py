@@ -1,0 +1,199 @@
+"""The benchmark of moves between the dirs of a broker: how fast, next to a plain copy; how near to their cap; what the agent costs.
+
+    python -m bench.moves [--mb 200] [--caps 20 3]
+
+A real broker (one of each, on loop-mounted disks of this machine) has one log of so many megabytes, and the agent's own parts move it to
+and fro between two disks. Around the moves the same files are copied by reading and writing them in order, from the same disk to the
+same disk: the median of these copies is what a move is measured against. Both end when the target's file system has everything on the
+disk, and both begin without the files in memory.
+"""
+
+import argparse
+import asyncio
+import os
+import random
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from rich.console import Console
+from rich.table import Table
+
+from spindle.cluster import names
+from tests.kafka.cluster import Cluster
+from tests.kafka.desk import Desk, until
+
+_MB: Final = 1_000_000
+_CHUNK: Final = 1 << 20
+_TOPIC: Final = "bench"
+_UNBOUND: Final = 10_000 * _MB
+
+
+@dataclass(frozen=True)
+class Run:
+    """One measurement.
+
+    Attributes:
+        what: ``copy``, or the cap of a move in bytes per second.
+        bytes: that were copied.
+        seconds: until they were all on the target's disk.
+        agent: share of one core that the agent took meanwhile; None for a copy.
+        steady: bytes per second between the first and the last look at a copy that grows, its beginning and its taking over left out.
+    """
+
+    what: str
+    bytes: int
+    seconds: float
+    cap: int | None = None
+    agent: float | None = None
+    steady: float | None = None
+
+    @property
+    def rate(self) -> float:
+        """Bytes per second."""
+        return self.bytes / self.seconds
+
+
+def plain_copy(folder: Path, target: Path) -> Run:
+    """Copy a folder's files to another disk in order, as one sequential stream."""
+    forget(folder)
+    began, copied = time.perf_counter(), 0
+    scratch = target / "copy"
+    with scratch.open("wb") as out:
+        for path in sorted(folder.glob("*.log")):
+            with path.open("rb") as source:
+                while chunk := source.read(_CHUNK):
+                    out.write(chunk)
+                    copied += len(chunk)
+        out.flush()
+        os.fsync(out.fileno())
+    seconds = time.perf_counter() - began
+    scratch.unlink()
+    return Run("copy", copied, seconds)
+
+
+def forget(folder: Path) -> None:
+    """Have a folder's files on the disk, and not in memory."""
+    for path in folder.glob("*.log"):
+        with path.open("rb") as file:
+            os.fsync(file.fileno())
+            os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+
+
+def flush(path: Path) -> None:
+    """Have everything of a file system on its disk."""
+    for file in path.rglob("*.log"):
+        with file.open("rb") as opened:
+            os.fsync(opened.fileno())
+
+
+async def move(desk: Desk, source: str, target: str, cap: int) -> Run:
+    """Move the log with the agent's own parts; from its beginning until it has taken over and is on the disk."""
+    entry = {"topic": _TOPIC, "partition": 0, "fromDir": source, "toDir": target}
+    desk.status = {}
+    desk.spec |= {"moves": [entry], "throttleBytesPerSecond": cap, "throttleBytesPerSecondMin": cap}
+    async with desk.agent() as keeper:
+        await until("it is copied", lambda: desk.states() == ["Copying"])
+        began, busy = time.perf_counter(), time.process_time()
+        looks: list[tuple[float, int]] = []
+
+        def arrived() -> bool:
+            copied = int(desk.status["moves"][0].get("copied", 0))
+            if desk.states() == ["Copying"] and copied and (not looks or copied != looks[-1][1]):
+                looks.append((time.perf_counter(), copied))
+            return desk.states() == ["Done"]
+
+        await until("it has arrived", arrived, 900)
+        await asyncio.to_thread(flush, Path(target) / f"{_TOPIC}-0")
+        seconds, used = time.perf_counter() - began, time.process_time() - busy
+        size = int(desk.status["moves"][0]["bytes"])
+        keeper.wants({**desk.spec, "moves": []})
+        await until("the throttle is put back", lambda: "throttle" not in desk.status)
+    return Run(f"{cap / _MB:.0f} MB/s", size, seconds, cap, used / seconds, steady(looks))
+
+
+def steady(looks: list[tuple[float, int]]) -> float | None:
+    """Bytes per second over most of a copy; None if it was over before that could be seen."""
+    if len(looks) < 5:
+        return None
+    (start, first), (end, last) = looks[0], looks[-1]
+    return (last - first) / (end - start)
+
+
+async def measure(cluster: Cluster, caps: list[int]) -> list[Run]:
+    """Copies and moves in turn, each from where the last move left the log."""
+    desk, runs = Desk(cluster), []
+    paths = [cluster.brokers[0].log_dir(name) for name in ("disk0", "disk1")]
+    for cap in caps:
+        here = (await desk.dirs())[_TOPIC, 0]
+        there = next(path for path in paths if path != here)
+        folder = Path(here) / f"{_TOPIC}-0"
+        runs.append(await asyncio.to_thread(plain_copy, folder, Path(there).parent))
+        forget(folder)
+        runs.append(await move(desk, here, there, cap))
+        await until_deleted(Path(here))
+    return runs
+
+
+async def until_deleted(log_dir: Path) -> None:
+    """Wait until Kafka has deleted what moved away: it would go on working beside the next copy."""
+    await until("the old log is deleted", lambda: not list(log_dir.glob(f"{_TOPIC}-0*")), 120)
+
+
+def values(size: int) -> Iterator[bytes]:
+    """Records that do not compress."""
+    for _ in range(0, size, 500_000):
+        yield random.randbytes(500_000)  # noqa: S311 - filling, no secret
+
+
+def table(runs: list[Run]) -> Table:
+    """What came of it."""
+    plain = statistics.median(run.rate for run in runs if run.cap is None)
+    made = Table("run", "MB", "s", "MB/s", "of a copy", "steady, of the cap", "agent, of a core")
+    for run in runs:
+        bound = run.cap is not None and run.cap < _UNBOUND
+        made.add_row(
+            "move, no cap" if run.cap == _UNBOUND else f"move, {run.what}" if run.cap else run.what,
+            f"{run.bytes / _MB:.0f}",
+            f"{run.seconds:.1f}",
+            f"{run.rate / _MB:.1f}",
+            f"{run.rate / plain:.0%}" if run.cap else "",
+            f"{run.steady / run.cap:.1%}" if bound and run.cap and run.steady else "",
+            f"{run.agent:.1%}" if run.agent is not None else "",
+        )
+    return made
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run it."""
+    parser = argparse.ArgumentParser(
+        prog="bench.moves", description=__doc__.splitlines()[0] if __doc__ else ""
+    )
+    parser.add_argument("--mb", type=int, default=200, help="size of the log")
+    parser.add_argument("--caps", type=float, nargs="*", default=[20, 3], help="in MB/s, besides none")
+    options = parser.parse_args(arguments)
+    more = {"log.segment.bytes": str(64 << 20), "log.segment.delete.delay.ms": "1000"}
+    with tempfile.TemporaryDirectory(prefix="bench-moves-") as folder:
+        size = 4 * options.mb * _MB + (320 << 20)
+        cluster = Cluster(Path(folder) / "kafka", brokers=1, disks=2, config=more, disk_size=size)
+        try:
+            cluster.up()
+            cluster.ca.client(cluster.base / "agent", names.PRINCIPAL_AGENT)
+            cluster.make_topic(_TOPIC, [[0]])
+            for _ in range(0, options.mb, 10):  # a few at a time: a busy machine is slow to acknowledge
+                cluster.produce(_TOPIC, 0, values(10 * _MB), request_timeout_ms=120_000, acks=1)
+            caps = [_UNBOUND, *(int(cap * _MB) for cap in options.caps), _UNBOUND]
+            runs = asyncio.run(measure(cluster, caps))
+        finally:
+            cluster.down()
+    Console(width=110).print(table(runs))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
