@@ -43,7 +43,7 @@ class _Kind:
 
 _PUT: Final = _Kind(shortest=_SHORTEST, loose=0.04, rare=False)
 _EARLY: Final = _Kind(shortest=6, loose=0.45, rare=False, back=3)  # no day was seen: nights are quiet
-_TAKEN: Final = _Kind(shortest=24, loose=0.5, rare=True)
+_TAKEN: Final = _Kind(shortest=24, loose=0.3, rare=True, back=2)
 
 
 @dataclass(frozen=True)
