@@ -85,8 +85,13 @@ class Changing(RuleBasedStateMachine):
     def agents(self, silent: bool) -> None:
         self.world.silent = {"node1", "node2"} if silent else set()
 
-    @rule(broker=st.integers(0, 2), disk=st.integers(0, 2))
-    def free_what_was_kept(self, broker: int, disk: int) -> None:
+    @rule(broker=st.integers(0, 2), disk=st.integers(0, 2), how=st.sampled_from(["dead", "missing", "well"]))
+    def fail(self, broker: int, disk: int, how: str) -> None:
+        if self._has_claim(broker, f"disk{disk}"):
+            self.world.disk(broker, f"disk{disk}").state = how
+
+    @rule()
+    def free_what_was_kept(self) -> None:
         """A person wipes volumes that are kept, and gives them free."""
         for volume in self.world.all("PersistentVolume"):
             if volume["status"]["phase"] == "Released":
@@ -118,10 +123,26 @@ class Changing(RuleBasedStateMachine):
         self.world.silent.clear()
         for broker in self.world.all("KafkaBroker"):
             broker["spec"]["stopped"] = False
-        for _ in range(3):
+        for volume in self.world.kafkas.volumes.values():
+            volume.state = "well"
+        for _ in range(4):
+            self.world.now += 700  # what was bad at once is no longer of the last ten minutes (rule 9)
+            self.world.breathe()
             self._end_quiet()
-            self.free_what_was_kept(0, 0)
+            self.free_what_was_kept()
+            self._replace_what_failed()
         self._whole()
+
+    def _replace_what_failed(self) -> None:
+        for broker in self.world.all("KafkaBroker"):
+            broker_id = broker["spec"]["id"]
+            for disk in (broker.get("status") or {}).get("disks") or ():
+                if disk["state"] == "Evacuated" and self._has_claim(broker_id, disk["name"]):
+                    self.world.swap(broker_id, disk["name"])
+
+    def _has_claim(self, broker: int, disk: str) -> bool:
+        claim = self.world.objects.get(("PersistentVolumeClaim", names.claim_name("demo", broker, disk)))
+        return claim is not None and bool(claim["spec"].get("volumeName"))
 
     def _end_quiet(self) -> None:
         quiet = passes = 0
