@@ -77,6 +77,13 @@ def test_pool_wins_over_cluster_wins_over_defaults_and_what_is_ours_wins_over_al
     assert (found["node.id"], found["super.users"]) == ("0", SUPER_USERS)
 
 
+def test_throttled_copies_pause_shortly_unless_the_user_has_a_wish() -> None:
+    key = "replica.fetch.backoff.ms"
+    assert properties(broker_properties(NODE, rack=None))[key] == "200"
+    assert properties(broker_properties(replace(NODE, config={key: "700"}), rack=None))[key] == "700"
+    assert key not in properties(controller_properties(NODE))
+
+
 def test_small_heap_gets_a_small_cleaner_buffer_unless_the_user_has_a_wish() -> None:
     key = "log.cleaner.dedupe.buffer.size"
     assert key not in properties(broker_properties(NODE, rack=None))
