@@ -205,4 +205,3 @@ def test_a_single_copy_beside_others(stand: Stand, machine: Machine, spindle_ima
         running.until_all_writable()
         report = conclude(running, timeline, died)
         assert report.partitions[f"{single.name}-0"]["acked"] > 0
-        running.drop(single)
