@@ -5,8 +5,8 @@ from contextlib import AbstractContextManager, contextmanager
 
 import pytest
 
-from e2e.scenarios.conftest import AGENTS, SYSTEM, Machine
-from e2e.scenarios.lab import Lab
+from e2e.scenarios.conftest import AGENTS, Machine
+from e2e.scenarios.lab import SYSTEM, Lab
 from e2e.scenarios.load import Load, Replica, Topic, load
 from e2e.scenarios.slot import (
     Slot,

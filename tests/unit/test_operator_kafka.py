@@ -2,6 +2,7 @@
 
 import asyncio
 import ssl
+import threading
 import uuid
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
@@ -249,3 +250,20 @@ async def test_the_client_is_renewed_after_an_unanswered_question_but_serves_its
     await gate.look(reach)
     assert FakeLink.made == 2
     await gate.shutdown()
+
+
+async def test_connections_whose_end_hangs_take_nothing_from_the_loops_own_threads(
+    gate: Any, reach: Access, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    never = threading.Event()
+    monkeypatch.setattr(FakeLink, "close", lambda _: never.wait())
+    gate._timeout = 0.01
+    for _ in range(40):  # more than the loop has threads, on any machine
+        await gate.look(reach)
+        await gate.close()
+    try:
+        assert await asyncio.wait_for(asyncio.to_thread(lambda: "ran"), 5) == "ran"
+        # The end of a loop waits for its threads.
+        await asyncio.wait_for(asyncio.get_running_loop().shutdown_default_executor(), 5)
+    finally:
+        never.set()
