@@ -21,6 +21,7 @@ from spindle.reconcile.state import State
 from spindle.reconcile.steps.brokers import Records
 from spindle.reconcile.steps.emptying import bad, closed, settle_emptying, still_cordoned, together
 from spindle.reconcile.steps.fencing import lost_brokers, settle_fences, settle_starts
+from spindle.reconcile.steps.leading import settle_leaders
 from spindle.reconcile.steps.lives import live_on, remedy_of
 from spindle.reconcile.steps.losses import find_losses, settle_losses
 from spindle.reconcile.steps.moves import Wants
@@ -82,7 +83,11 @@ def settle_healing(
     _name_reasons(ward, wanted)
     return Healed(
         ward,
-        replace(together(wants, Wants(moves=fills)), closed=bad(ward) | closed(ward)),
+        replace(
+            together(wants, Wants(moves=fills)),
+            closed=bad(ward) | closed(ward),
+            leads=settle_leaders(ward, draft),
+        ),
         fences,
         elections,
         held=still_cordoned(ward),
