@@ -194,6 +194,22 @@ class TestHungDisk:
         assert "AnotherBrokerDown" in reasons(world)
 
 
+class TestManyWellAgain:
+    def test_disks_that_are_well_again_come_back_one_broker_after_the_other(self) -> None:
+        world = cluster(6)
+        given_up = ((0, "disk1"), (1, "disk1"), (2, "disk1"))
+        for at, name in given_up:
+            # A moment in which nothing could be written: Kafka gives the dirs up, and the disks are well.
+            world.kafkas.running[at].offline.add(path_of(name))
+            world.kafkas.running[at].given_up |= set(world.disk(at, name).logs)
+        began = world.now
+        until(world, lambda: "ManyDisksBad" in reasons(world), 4)
+        until(world, lambda: all(state_of(world, *disk) == "Active" for disk in given_up), 80)
+        assert world.now - began < 600
+        assert not any(b["spec"].get("retired") for b in world.all("KafkaBroker"))
+        whole(world)
+
+
 class TestDrain:
     def test_a_wish_that_is_taken_back_while_the_disk_is_out_already_brings_it_back(self) -> None:
         world = cluster(3)

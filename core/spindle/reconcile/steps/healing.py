@@ -116,12 +116,15 @@ def _grow_back_first(journal: Journal | None, wanted: Mapping[int, Wanted]) -> d
 
 
 def _bring_back(ward: Ward, draft: Draft, slot: Slot, wanted: dict[int, Wanted]) -> None:
-    """A disk that answers, but that Kafka has given up, comes back by a restart of its broker."""
+    """A disk that answers, but that Kafka has given up, comes back by a restart of its broker.
+
+    That is no action against a disk, so rule 9 does not hold it back: where many went bad for a moment, it is how all come back.
+    """
     if ward.now(slot) not in (DiskState.FAILED, DiskState.EVACUATING):
         return
     what = remedy_of(ward, slot)
     broker = objects.name(ward.state.brokers[slot.broker])
-    if what is Remedy.RESTART and slot.mode == facts.ACTIVE and slot.running and ward.may_act(slot):
+    if what is Remedy.RESTART and slot.mode == facts.ACTIVE and slot.running:
         # A disk goes before any other reason but a person's: it need not wait for what has to grow back first.
         if slot.broker not in wanted or wanted[slot.broker].reason == "SpecChanged":
             why = f"{slot.name} answers again, and Kafka takes it up only at its start"
