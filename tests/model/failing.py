@@ -349,6 +349,7 @@ class Failing(World):
             "reason": reason,
             "content": "unknown" if volume.state in ("dead", "hung", "missing") else content,
             "fsUuid": volume.fs,
+            "stalled": volume.state == "hung" or reason == "NotAnswering",
             "capacityBytes": CAPACITY,
             "since": before.get("since") if before.get("verdict") == verdict else stamp(self.now),
         }

@@ -183,6 +183,28 @@ class TestHungDisk:
         world.disk(0, "disk1").state = "well"
         whole(world)
 
+    def test_what_stalls_together_is_a_starved_machine_for_a_minute(self) -> None:
+        world = cluster(3)
+        for disk in ("disk0", "disk1"):
+            world.disk(0, disk).state = "hung"
+        for _ in range(6):
+            world.breathe()
+            assert not _fenced(world.reconcile())
+        assert "ManyDisksStall" in reasons(world)
+        made = until(world, lambda: world.get("Pod", "demo-broker-0")["metadata"].get("graceSeconds") == 1)
+        assert sum(map(_fenced, made)) == 1
+        for disk in ("disk0", "disk1"):
+            world.disk(0, disk).state = "well"
+        whole(world)
+
+    def test_a_verdict_that_outlasts_the_hang_stops_nobody(self) -> None:
+        world = cluster(3)
+        world.disk(0, "disk1").state = "hung"
+        world.breathe()
+        observed = world.get("KafkaBroker", "demo-broker-0")["status"]["observed"]["disks"]
+        next(d for d in observed if d["name"] == "disk1").pop("stalled")
+        assert not _fenced(world.reconcile())
+
     def test_two_hung_brokers_are_not_stopped_at_once(self) -> None:
         world = cluster(3)
         for broker in (0, 1):
