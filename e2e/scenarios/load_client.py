@@ -1,7 +1,7 @@
 """Runs in a pod beside Kafka: writes with acks=all, keeps a ledger of what was acknowledged, reads everything back.
 
 ``python3 -c <this> produce`` runs until the file ``/tmp/stop`` is there. ``… placement`` prints where each replica
-stands; ``… drop TOPIC`` deletes a topic. Whatever is printed is one JSON object per line; its environment is described at ``Settings``.
+stands. Whatever is printed is one JSON object per line; its environment is described at ``Settings``.
 """
 
 import json
@@ -201,7 +201,7 @@ class Watch:
 
     def _run(self) -> None:
         admin: Any = None
-        while True:
+        while not _STOP.exists():
             try:
                 admin = admin or KafkaAdminClient(**access(request_timeout_ms=5000))
                 self._look(admin)
@@ -287,7 +287,20 @@ def produce() -> None:
     Watch(settings.topics)
     ledger.run()
     ledger.close()
-    tell(result=verdict(ledger))
+    result = verdict(ledger)
+    _drop(settings.topics)
+    tell(result=result)
+
+
+def _drop(topics: tuple[str, ...]) -> None:
+    """Delete the topics: what has been read back would only slow down the scenarios that follow."""
+    admin = KafkaAdminClient(**access())
+    try:
+        admin.delete_topics(list(topics))
+    except KafkaError as error:
+        tell(undropped=repr(error)[:200])
+    finally:
+        _close(admin)
 
 
 def _replicas() -> Iterator[dict[str, Any]]:
@@ -318,12 +331,7 @@ def placement() -> None:
     tell(placement=list(_replicas()))
 
 
-def drop() -> None:
-    """Delete the topic that the next argument names."""
-    KafkaAdminClient(**access()).delete_topics([sys.argv[2]])
-
-
-_MODES: dict[str, Callable[[], None]] = {"produce": produce, "placement": placement, "drop": drop}
+_MODES: dict[str, Callable[[], None]] = {"produce": produce, "placement": placement}
 
 if __name__ == "__main__":
     _MODES[sys.argv[1]]()

@@ -60,7 +60,6 @@ def test_the_old_disk_comes_back(stand: Stand, machine: Machine, spindle_image: 
         until_well(lab)
         running.until_all_writable()
         conclude(running, timeline, died)
-        running.drop(running.topics[0])
 
 
 def test_the_loss_is_accepted(stand: Stand, machine: Machine, spindle_image: str) -> None:
@@ -81,4 +80,3 @@ def test_the_loss_is_accepted(stand: Stand, machine: Machine, spindle_image: str
         (line,) = report.partitions.values()
         # What the follower had when it was stopped is still there; of what came later nothing could be kept.
         assert min(line["lostNumbers"], default=10**9) >= 100
-        running.drop(running.topics[0])

@@ -5,8 +5,8 @@ from contextlib import AbstractContextManager, contextmanager
 
 import pytest
 
-from e2e.scenarios.conftest import AGENTS, SYSTEM, Machine
-from e2e.scenarios.lab import Lab
+from e2e.scenarios.conftest import AGENTS, Machine
+from e2e.scenarios.lab import SYSTEM, Lab
 from e2e.scenarios.load import Load, Replica, Topic, load
 from e2e.scenarios.slot import (
     Slot,
@@ -205,4 +205,3 @@ def test_a_single_copy_beside_others(stand: Stand, machine: Machine, spindle_ima
         running.until_all_writable()
         report = conclude(running, timeline, died)
         assert report.partitions[f"{single.name}-0"]["acked"] > 0
-        running.drop(single)

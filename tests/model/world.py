@@ -357,7 +357,7 @@ class World:
             status["initContainerStatuses"].append(_ended("preflight", {}))
         elif not status["containerStatuses"]:
             status["containerStatuses"].append(
-                {"name": "kafka", "state": {"running": {"startedAt": "x"}}, "restartCount": 0}
+                {"name": "kafka", "state": {"running": {"startedAt": stamp(self.now)}}, "restartCount": 0}
             )
             status["phase"] = "Running"
         else:

@@ -276,6 +276,19 @@ class TestAgain:
         disk.state = "well"
         until(world, lambda: state_of(world, 0, "disk1") == "Evacuated")
 
+    def test_a_disk_that_kafka_refuses_at_each_start_is_emptied(self) -> None:
+        world = cluster(6)
+
+        def evacuated() -> bool:
+            process = world.kafkas.running.get(0)
+            if process is not None and path_of("disk1") in process.dirs:
+                process.offline.add(path_of("disk1"))
+            return state_of(world, 0, "disk1") == "Evacuated"
+
+        plans = until(world, evacuated, 90)
+        evicted = [a.reason for made in plans for a in made.actions if isinstance(a, Evict)]
+        assert evicted == ["DiskBack"] * 3 + ["RestartWithoutDisk"]
+
     def test_a_disk_that_is_not_mounted_for_a_moment_is_waited_for(self) -> None:
         world = cluster(6)
         before = {key: state.replicas for key, state in world.kafkas.partitions.items()}

@@ -2,6 +2,7 @@
 
 import asyncio
 import ssl
+import threading
 import uuid
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
@@ -275,3 +276,20 @@ def test_what_kafka_did_not_say_is_one_line_a_look(caplog: pytest.LogCaptureFixt
         "broker 1: UnknownBrokerIdError: UnknownBrokerIdError: 1; no route"
     )
     assert link._failed
+
+
+async def test_connections_whose_end_hangs_take_nothing_from_the_loops_own_threads(
+    gate: Any, reach: Access, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    never = threading.Event()
+    monkeypatch.setattr(FakeLink, "close", lambda _: never.wait())
+    gate._timeout = 0.01
+    for _ in range(40):  # more than the loop has threads, on any machine
+        await gate.look(reach)
+        await gate.close()
+    try:
+        assert await asyncio.wait_for(asyncio.to_thread(lambda: "ran"), 5) == "ran"
+        # The end of a loop waits for its threads.
+        await asyncio.wait_for(asyncio.get_running_loop().shutdown_default_executor(), 5)
+    finally:
+        never.set()

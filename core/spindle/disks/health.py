@@ -12,13 +12,13 @@ UNKNOWN: Final = "Unknown"
 AGENT_SILENT_SECONDS: Final = 30.0
 KAFKA_OFFLINE: Final = "KafkaOffline"
 OFFLINE_FULL: Final = "OfflineFull"
+FULL: Final = "Full"
 
 AGENT: Final = "agent"
 KAFKA: Final = "kafka"
 PREFLIGHT: Final = "preflight"
 NOBODY: Final = "nobody"
 
-_FULL: Final = "Full"
 _OFFLINE: Final = {
     KAFKA_OFFLINE: "Kafka has given the log dir up.",
     OFFLINE_FULL: "Kafka has given the log dir up; the disk is full.",
@@ -157,7 +157,7 @@ def _merged(
 ) -> Health:
     live = said is not None and said.fresh(now)
     if kafka == STORAGE_ERROR and not (said is not None and live and not said.good):
-        full = said is not None and live and said.reason == _FULL
+        full = said is not None and live and said.reason == FULL
         reason = OFFLINE_FULL if full else KAFKA_OFFLINE
         return Health(
             verdict=DiskVerdict.FAILED,
