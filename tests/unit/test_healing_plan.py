@@ -216,6 +216,55 @@ class TestHungDisk:
         assert "AnotherBrokerDown" in reasons(world)
 
 
+class TestAppliedAgain:
+    """A KafkaCluster that is deleted and applied again knows of its disks what their claims know."""
+
+    def again(self, world: Failing) -> None:
+        world.cluster["metadata"]["deletionTimestamp"] = "now"
+        for _ in range(80):
+            if world.reconcile().finished:
+                break
+            world.breathe()
+        assert not world.all("KafkaBroker")
+        del world.cluster["metadata"]["deletionTimestamp"]
+        world.cluster["metadata"]["uid"] = "another"
+        world.cluster["status"] = {}
+
+    def test_a_disk_that_was_given_up_stays_out(self) -> None:
+        world = cluster(3)
+        world.disk(0, "disk1").state = "dead"
+        until(world, lambda: state_of(world, 0, "disk1") == "Evacuated")
+        spec = world.get("KafkaBroker", "demo-broker-0")["spec"]
+        assert spec["retired"]
+        self.again(world)
+        world.disk(0, "disk1").state = "well"  # and it answers again, with what stood on it then
+        for _ in range(40):
+            with contextlib.suppress(ConflictError):
+                world.reconcile()
+            world.breathe()
+        assert mode_of(world, 0, "disk1") == "Absent"
+        assert world.get("KafkaBroker", "demo-broker-0")["spec"]["retired"] == spec["retired"]
+        assert state_of(world, 0, "disk1") == "Evacuated"
+        assert "OldDiskAgain" in reasons(world)
+        world.swap(0, "disk1")
+        whole(world)
+        self.again(world)
+        whole(world)
+        assert world.get("KafkaBroker", "demo-broker-0")["spec"]["retired"] == spec["retired"]
+
+    def test_a_record_that_was_deleted_by_hand_comes_back_with_it(self) -> None:
+        world = cluster(3)
+        world.disk(0, "disk1").state = "dead"
+        until(world, lambda: state_of(world, 0, "disk1") == "Evacuated")
+        retired = world.get("KafkaBroker", "demo-broker-0")["spec"]["retired"]
+        world.settle()
+        world.get("KafkaBroker", "demo-broker-0")["metadata"]["deletionTimestamp"] = "now"
+        until(world, lambda: ("KafkaBroker", "demo-broker-0") not in world.objects)
+        until(world, lambda: ("KafkaBroker", "demo-broker-0") in world.objects)
+        assert world.get("KafkaBroker", "demo-broker-0")["spec"]["retired"] == retired
+        assert mode_of(world, 0, "disk1") == "Absent"
+
+
 class TestManyWellAgain:
     def test_disks_that_are_well_again_come_back_one_broker_after_the_other(self) -> None:
         world = cluster(6)
