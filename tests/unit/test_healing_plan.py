@@ -10,6 +10,7 @@ from spindle.reconcile.actions import Delete, Evict, Reassign
 from spindle.reconcile.plan import Plan
 from tests.model.failing import ConflictError, Failing
 from tests.model.kafka import path_of
+from tests.model.world import _volume
 
 
 def cluster(brokers: int = 3, partitions: int = 6, rf: int = 3, **spec: Any) -> Failing:
@@ -214,6 +215,38 @@ class TestHungDisk:
             world.breathe()
         assert sum(1 for p in world.all("Pod") if p["metadata"].get("graceSeconds") is not None) == 1
         assert "AnotherBrokerDown" in reasons(world)
+
+
+class TestClaimDeleted:
+    def test_another_volume_takes_the_slot_of_an_evacuated_disk(self) -> None:
+        world = cluster(3)
+        world.disk(0, "disk1").state = "dead"
+        until(world, lambda: state_of(world, 0, "disk1") == "Evacuated")
+        retired = world.get("KafkaBroker", "demo-broker-0")["spec"]["retired"]
+        claim = "data-disk1-demo-0"
+        old = world.volume_of(0, "disk1")
+        for kind, name in (("PersistentVolumeClaim", claim), ("PersistentVolume", old)):
+            del world.objects[kind, name]
+        for volume in world.all("PersistentVolume"):
+            if volume["status"]["phase"] == "Available":
+                del world.objects["PersistentVolume", volume["metadata"]["name"]]
+        for _ in range(3):
+            world.reconcile()
+            world.breathe()
+        assert ("PersistentVolumeClaim", claim) not in world.objects, (
+            "nothing is there that it could be bound to"
+        )
+        assert "DiskToReplace" in reasons(world)
+        node = world.get("KafkaBroker", "demo-broker-0")["spec"]["node"]
+        for name, at in (("elsewhere", "node9"), ("fresh", node)):
+            world.put(_volume(name, at, "local-disks", f"/mnt/{name}"))
+        until(world, lambda: ("PersistentVolumeClaim", claim) in world.objects)
+        assert world.volume_of(0, "disk1") == "fresh"
+        annotations = world.get("PersistentVolumeClaim", claim)["metadata"]["annotations"]
+        assert annotations["spindle.dev/retired"] == ",".join(retired)
+        whole(world)
+        assert annotations["spindle.dev/directory-id"] in retired
+        assert mode_of(world, 0, "disk1") == "Active"
 
 
 class TestAppliedAgain:
