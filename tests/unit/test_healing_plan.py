@@ -446,6 +446,17 @@ class TestLastCopy:
         assert world.kafkas.losses == []
         assert world.kafkas.partitions["pay", 0].leader is not None
 
+    def test_a_blank_disk_in_its_place_is_refused_by_name(self) -> None:
+        world = self.lost()
+        world.swap(0, "disk1")
+        for _ in range(5):
+            world.reconcile()
+            world.breathe()
+        (entry,) = [w for w in world.cluster["status"]["waiting"] if w["reason"] == "LastCopy"]
+        assert "pay-0" in entry["message"]
+        assert mode_of(world, 0, "disk1") == "Active"
+        assert not world.get("KafkaBroker", "demo-broker-0")["spec"].get("retired")
+
     def test_accepting_it_elects_the_survivor_first_and_keeps_what_it_has(self) -> None:
         world = self.lost()
         kept = world.kafkas.log(("pay", 0), 1)

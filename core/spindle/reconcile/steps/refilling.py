@@ -120,16 +120,21 @@ def _use_again(ward: Ward, slot: Slot, records: Records, now: float | None = Non
 
 
 def _replace_in_place(ward: Ward, draft: Draft, records: Records, slot: Slot) -> None:
-    """A new disk in the slot of one that was never emptied, on a broker that cannot run: rule 1 decides."""
-    if slot.running or slot.health.content != facts.BLANK or not slot.health.fresh or ward.others(slot):
+    """A new disk in the slot of one that was never emptied: rule 1 decides, and says which copies it was the last for.
+
+    A broker that cannot run takes it at once. Else what was on the old disk leaves it first, as far as it may.
+    """
+    if slot.health.content != facts.BLANK or not slot.health.fresh or place_of(ward, slot) is not Place.NEW:
         return
-    if place_of(ward, slot) is not Place.NEW:
-        return
-    refusal = may_format(ward.view, slot.broker, None)
+    at_once = not slot.running and not ward.others(slot)
+    lost = next(
+        (loss.partitions for loss in ward.losses if (loss.broker, loss.disk) == slot.key), frozenset()
+    )
+    refusal = may_format(ward.view, slot.broker, None if at_once else lost)
     if refusal is not None:
         draft.wait(Wait.refused("Format", ward.thing(slot), refusal))
-        return
-    _take_in(ward, records, slot)
+    elif at_once:
+        _take_in(ward, records, slot)
 
 
 def _say(ward: Ward, draft: Draft, slot: Slot) -> None:
