@@ -39,6 +39,10 @@ class Slot:
         """As the timeline calls it."""
         return f"{self.owner}/{self.disk}"
 
+    def node(self) -> str:
+        """The node of its broker."""
+        return str(self.lab.the("kafkabroker", self.owner)["spec"]["node"])
+
     def spec(self) -> dict[str, Any]:
         """What it should be."""
         return self._entry(self.lab.the("kafkabroker", self.owner)["spec"]["disks"])

@@ -5,7 +5,7 @@ import pytest
 from e2e.scenarios.conftest import Machine
 from e2e.scenarios.lab import pause
 from e2e.scenarios.load import Topic, load
-from e2e.scenarios.slot import assert_spread, choose, conclude, dies, replace, until_evacuated
+from e2e.scenarios.slot import assert_spread, choose, conclude, dies, replace, slots, until_evacuated
 from e2e.scenarios.stand import THREE, Kind, Stand, is_well, until_well
 from e2e.scenarios.timeline import Timeline
 
@@ -126,3 +126,31 @@ def test_a_disk_that_flaps_ends_in_one_verdict(stand: Stand, machine: Machine, s
         replace(timeline, machine, slot)
         assert_spread(running)
         conclude(running, timeline, began)
+
+
+def test_a_node_that_reboots_between_clearance_and_format(
+    stand: Stand, machine: Machine, spindle_image: str
+) -> None:
+    lab = stand.get(THREE)
+    first = next(iter(slots(lab).values())).node()
+    with (
+        Timeline(lab) as timeline,
+        load(lab, spindle_image, Topic("reboot", 12), away_from=[first]) as running,
+    ):
+        slot = next(s for s in slots(lab).values() if s.node() == first)
+        died = dies(timeline, machine, slot)
+        until_evacuated(timeline, died, slot)
+        timeline.mark("swapped for a blank one")
+        machine.new_disk(slot.volume, keep=True)
+        timeline.until("event", "^DiskCleared", slot.owner, since=died, seconds=180)
+        timeline.mark("its node loses power")
+        machine.node_off(first)
+        pause(20)
+        timeline.mark("power is back")
+        machine.node_on(first)
+        until_well(lab)
+        timeline.mark("well again")
+        assert slot.retired()
+        assert slot.spec()["directoryId"] != slot.directory_id
+        assert_spread(running)
+        conclude(running, timeline, died)

@@ -108,6 +108,7 @@ class Failing(World):
                 self.kafkas.elect_unclean(action.partitions)
             case ElectPreferred():
                 self.writes += 1
+                self.kafkas.elect_preferred(action.partitions)
             case Evict():
                 uid = self._guarded("Pod", action.pod, action.uid, action.resource_version)["metadata"]["uid"]
                 super().act(action)
@@ -349,6 +350,7 @@ class Failing(World):
             "reason": reason,
             "content": "unknown" if volume.state in ("dead", "hung", "missing") else content,
             "fsUuid": volume.fs,
+            "stalled": volume.state == "hung" or reason == "NotAnswering",
             "capacityBytes": CAPACITY,
             "since": before.get("since") if before.get("verdict") == verdict else stamp(self.now),
         }
@@ -384,6 +386,10 @@ def _verdict(volume: Volume, disk: dict[str, Any], content: str) -> tuple[str, s
     }.get(volume.state)
     if found:
         return found
+    if volume.state == "slow" and disk["mode"] == "Active":
+        return "Slow", "SlowDevice"
+    if volume.state.startswith("suspect "):
+        return "Suspect", volume.state.split()[1]
     if (
         disk["mode"] != "Absent"
         and disk.get("fsUuid")

@@ -261,6 +261,9 @@ class World:
         if obj["kind"] == "PersistentVolumeClaim":
             obj["spec"].setdefault("storageClassName", "standard")
             obj["status"] = {"phase": "Pending"}
+            if obj["spec"].get("volumeName"):  # is bound to that one, whether or not a pod asks for it
+                self.get("PersistentVolume", obj["spec"]["volumeName"])["status"]["phase"] = "Bound"
+                obj["status"] = {"phase": "Bound"}
 
     def _secret(self, metadata: Mapping[str, Any], name: str, issuer: str, hosts: tuple[str, ...]) -> None:
         view = {

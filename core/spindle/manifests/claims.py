@@ -22,6 +22,7 @@ def claim(
     pool: str | None = None,
     rack: str | None = None,
     fs_uuid: str | None = None,
+    volume: str | None = None,
 ) -> dict[str, Any]:
     """The claim behind one disk of a broker or controller.
 
@@ -41,6 +42,7 @@ def claim(
         pool: a broker's pool; None for controllers.
         rack: the zone chosen for the node, if there are zones; for controllers this is the only record of it.
         fs_uuid: of the file system that carries the directory id, where it is known already.
+        volume: the PersistentVolume that is kept for it; None to take whichever fits.
     """
     role = names.ROLE_CONTROLLER if node_id >= names.FIRST_CONTROLLER_ID else names.ROLE_BROKER
     annotations = {
@@ -60,6 +62,8 @@ def claim(
     }
     if storage_class is not None:
         spec["storageClassName"] = storage_class
+    if volume is not None:
+        spec["volumeName"] = volume
     return {
         "apiVersion": "v1",
         "kind": "PersistentVolumeClaim",

@@ -114,16 +114,39 @@ class Setting:
 
 
 @dataclass(frozen=True)
+class Order:
+    """The order of a partition's replicas that we changed, so that another one is the preferred leader for a while.
+
+    Attributes:
+        before: the order before, put back when the cause is gone and nobody else has changed it.
+        ours: the order that we set or are about to set.
+        was: ours before the last change: until ``ours`` is seen, this one is ours, too.
+    """
+
+    topic: str
+    partition: int
+    before: tuple[int, ...]
+    ours: tuple[int, ...]
+    was: tuple[int, ...] = ()
+
+    @property
+    def key(self) -> tuple[str, int]:
+        """(topic, partition)."""
+        return self.topic, self.partition
+
+
+@dataclass(frozen=True)
 class Journal:
     """Everything that a successor needs to know. Equal journals render to equal text."""
 
     moves: tuple[Move, ...] = ()
     shrunk: tuple[Shrunk, ...] = ()
     settings: tuple[Setting, ...] = ()
+    orders: tuple[Order, ...] = ()
 
     def __bool__(self) -> bool:
         """Whether anything is in it."""
-        return bool(self.moves or self.shrunk or self.settings)
+        return bool(self.moves or self.shrunk or self.settings or self.orders)
 
     def move_of(self, topic: str, partition: int) -> Move | None:
         """The move of a partition that is in motion."""
@@ -162,6 +185,7 @@ def render(journal: Journal) -> str:
         ],
         "shrunk": [[s.topic, s.partition, s.broker, s.bytes, list(s.before)] for s in journal.shrunk],
         "settings": [[s.kind, s.name, s.key, s.before, s.ours, s.was, s.closing] for s in journal.settings],
+        "orders": [[o.topic, o.partition, list(o.before), list(o.ours), list(o.was)] for o in journal.orders],
     }  # fmt: skip
     document["words"] = list(words)
     text = json.dumps(document, separators=(",", ":"), ensure_ascii=True)
@@ -197,6 +221,7 @@ def parse(text: str | None) -> Journal:
                 for topic, index, broker, size, before in document["shrunk"]
             ),
             settings=tuple(_setting(entry) for entry in document["settings"]),
+            orders=tuple(_order(entry) for entry in document.get("orders") or ()),
         )
     except (ValueError, KeyError, TypeError, IndexError) as error:
         if isinstance(error, JournalError):
@@ -218,6 +243,12 @@ def _move(entry: list[Any], from_dir: str | None, to_dir: str, reason: str) -> M
         before=tuple(int(b) for b in before),
         doubts=int(doubts),
     )
+
+
+def _order(entry: list[Any]) -> Order:
+    topic, index, *orders = entry
+    before, ours, was = (tuple(int(b) for b in order) for order in orders)
+    return Order(str(topic), int(index), before, ours, was)
 
 
 def _setting(entry: list[Any]) -> Setting:

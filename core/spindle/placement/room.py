@@ -65,12 +65,49 @@ def room(
     }
 
 
+def free_volume(
+    node: Object, volumes: Iterable[Object], storage_classes: Iterable[Object], want: DiskWant
+) -> Object | None:
+    """The free volume on a node that fits a disk best: the smallest that is large enough; None if there is none.
+
+    Args:
+        node: from which the volume must be reachable.
+        volumes: all PersistentVolumes.
+        storage_classes: all StorageClasses.
+        want: what is needed, of a class whose volumes nobody makes.
+    """
+    classes = {str(section(c, "metadata").get("name")): c for c in storage_classes}
+    wanted = _default_class(classes) if want.storage_class is None else want.storage_class
+    least = _bytes(want.size, unreadable=_NONE_FITS)
+    fitting = [
+        (size, str(section(volume, "metadata").get("name")), volume)
+        for volume in volumes
+        if str(section(volume, "spec").get("storageClassName") or "") == wanted
+        and _is_free(volume)
+        and reachable(volume, node)
+        and (size := _bytes(section(volume, "spec", "capacity").get("storage"), unreadable=-1)) >= least
+    ]
+    return min(fitting, key=lambda found: found[:2])[2] if fitting else None
+
+
+def reachable(volume: Object, node: Object) -> bool:
+    """Whether a volume can be mounted on a node."""
+    required = section(volume, "spec", "nodeAffinity").get("required")
+    return required is None or node_facts.matches_selector(node, required)
+
+
+def class_of(storage_class: str | None, storage_classes: Iterable[Object]) -> Object | None:
+    """The StorageClass that a claim gets that names one, or none; None if there is no such object."""
+    classes = {str(section(c, "metadata").get("name")): c for c in storage_classes}
+    return classes.get(_default_class(classes) if storage_class is None else storage_class)
+
+
 def _by_static_class(disks: Sequence[DiskWant], classes: Mapping[str, Object]) -> dict[str, list[int]]:
     """Class → sizes wanted of it, for the classes whose volumes nobody makes."""
     sizes: dict[str, list[int]] = {}
     for disk in disks:
         wanted = _default_class(classes) if disk.storage_class is None else disk.storage_class
-        if _is_static(classes.get(wanted)):
+        if is_static(classes.get(wanted)):
             sizes.setdefault(wanted, []).append(_bytes(disk.size, unreadable=_NONE_FITS))
     return sizes
 
@@ -149,7 +186,7 @@ def _is_free(volume: Object) -> bool:
     )
 
 
-def _is_static(storage_class: Object | None) -> bool:
+def is_static(storage_class: Object | None) -> bool:
     """Whether nobody makes volumes of this class; so it is for one that has no StorageClass object, too."""
     return storage_class is None or storage_class.get("provisioner") == _NO_PROVISIONER
 

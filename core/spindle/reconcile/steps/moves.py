@@ -10,6 +10,7 @@ from spindle.cluster.refusal import counted, some
 from spindle.moves.execute import execute
 from spindle.moves.journal import Journal, JournalError, Move, SettingKey, Shrunk
 from spindle.moves.limits import Limits
+from spindle.moves.orders import Leads
 from spindle.moves.outcome import Outcome, Refused
 from spindle.reconcile import objects
 from spindle.reconcile.draft import Draft, Wait
@@ -30,6 +31,7 @@ class Wants:
     lost: AbstractSet[int] = frozenset()
     settings: Mapping[SettingKey, str] = field(default_factory=dict)
     closed: AbstractSet[tuple[int, str]] = frozenset()
+    leads: Leads = field(default_factory=dict)
 
 
 def load_journal(state: State, draft: Draft) -> Journal | None:
@@ -65,6 +67,7 @@ def settle_moves(state: State, draft: Draft, records: Records, journal: Journal,
         lost=wants.lost,
         settings=wants.settings,
         closed=wants.closed,
+        leads=wants.leads,
     )
     try:
         draft.do(*write_journal(state, outcome.journal))

@@ -13,8 +13,8 @@ from spindle.healing.replace import NO_UUID, wrong_disk
 from spindle.healing.replace import Slot as Place
 from spindle.moves.journal import Move
 from spindle.reconcile import objects
-from spindle.reconcile.actions import Patch
 from spindle.reconcile.draft import Draft, Wait
+from spindle.reconcile.keepsakes import keepsakes
 from spindle.reconcile.slots import Slot
 from spindle.reconcile.steps.brokers import Records
 from spindle.reconcile.steps.emptying import bad, closed
@@ -71,9 +71,9 @@ def settle_replacements(ward: Ward, draft: Draft, records: Records) -> None:
         elif now is DiskState.REPLACING and slot.mode == facts.ABSENT:
             _take_in(ward, records, slot)
         elif now in (DiskState.DRAINING, DiskState.DRAINED) and not slot.wish.drained:
-            _use_again(slot, records)
+            _use_again(ward, slot, records)
         elif now in (DiskState.FAILED, DiskState.EVACUATING):
-            _use_again(slot, records, ward.state.now)
+            _use_again(ward, slot, records, ward.state.now)
             _replace_in_place(ward, draft, records, slot)
     _note_on_claims(ward, draft)
 
@@ -109,9 +109,11 @@ def _take_in(ward: Ward, records: Records, slot: Slot) -> None:
     )
 
 
-def _use_again(slot: Slot, records: Records, now: float | None = None) -> None:
-    """The same disk, well again: its broker restarts with it (rule 2 permitting)."""
+def _use_again(ward: Ward, slot: Slot, records: Records, now: float | None = None) -> None:
+    """The same disk, well again: its broker restarts with it (rule 2 permitting). One that was given up stays out (rule 7)."""
     if slot.mode == facts.ACTIVE or not slot.health.well or slot.health.content != facts.OURS:
+        return
+    if slot.disk["directoryId"] in _retired(ward, slot):
         return
     if now is None or now - slot.health.since >= _DWELL:
         records.note_disk(slot.broker, slot.name, mode=facts.ACTIVE)
@@ -154,21 +156,6 @@ def _say(ward: Ward, draft: Draft, slot: Slot) -> None:
 
 
 def _note_on_claims(ward: Ward, draft: Draft) -> None:
-    """A claim carries the directory id that its slot has now."""
-    for slot in ward.slots:
-        claim = ward.state.claims.get(slot.disk["claim"])
-        carried = objects.annotation(claim, names.ANN_DIRECTORY_ID) if claim else None
-        if claim is None or carried == slot.disk["directoryId"] or carried not in _retired(ward, slot):
-            continue
-        changed = {
-            names.ANN_DIRECTORY_ID: slot.disk["directoryId"],
-            names.ANN_FS_UUID: None,
-        }
-        draft.do(
-            Patch(
-                kind="PersistentVolumeClaim",
-                name=objects.name(claim),
-                uid=objects.uid(claim),
-                body={"metadata": {"annotations": changed}},
-            )
-        )
+    """A claim carries the directory id that its slot has now, and which were given up."""
+    for broker in ward.state.brokers.values():
+        draft.do(*keepsakes(ward.state, broker))
