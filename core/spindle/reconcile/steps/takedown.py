@@ -118,7 +118,7 @@ def remake_now(state: State, draft: Draft, node_id: int, wanted: Wanted) -> bool
     if objects.kafka_runs(pod) or (pod.get("status") or {}).get("phase") == "Unknown":
         return False
     message = f"{objects.name(pod)} is made anew (Kafka does not run in it): {wanted.message}."
-    draft.do(_eviction(pod, wanted.reason, message))
+    draft.do(_next(state, node_id, wanted.reason, message))
     return True
 
 
@@ -134,8 +134,7 @@ def _go_on(
     if wanted is not None and verdict.refusal is None:
         also = f" While it is down, so are: {some(verdict.named)}." if verdict.named else ""
         message = f"{objects.name(pod)} is taken down: {wanted.message}.{also}"
-        held = names.LABEL_BUDGET in objects.labels(pod) and _budget_forbids(state, int(mark["nodeId"]))
-        draft.do(_out_of_budget(pod) if held else _eviction(pod, wanted.reason, message))
+        draft.do(_next(state, int(mark["nodeId"]), wanted.reason, message))
         return
     if verdict.refusal is not None:
         draft.wait(Wait.refused(_ACTION, f"Pod/{objects.name(pod)}", verdict.refusal))
@@ -154,25 +153,14 @@ def _go_on(
     )
 
 
-def _eviction(pod: Object, reason: str, message: str) -> Evict:
-    return Evict(
-        pod=objects.name(pod),
-        uid=objects.uid(pod),
-        resource_version=objects.version(pod),
-        reason=reason,
-        message=message,
-    )
-
-
-def _out_of_budget(pod: Object) -> Patch:
-    """A marked pod that its budget would hold leaves the budget; it goes in the next pass, and its successor is counted again."""
-    return Patch(
-        kind="Pod",
-        name=objects.name(pod),
-        uid=objects.uid(pod),
-        body={"metadata": {"labels": {names.LABEL_BUDGET: None}}},
-        resource_version=objects.version(pod),
-    )
+def _next(state: State, node_id: int, reason: str, message: str) -> Evict | Patch:
+    """Evict a pod; one that its budget may hold leaves the budget first, goes in the next pass, and its successor is counted again."""
+    pod = state.pods[node_id]
+    name, uid, version = objects.name(pod), objects.uid(pod), objects.version(pod)
+    if names.LABEL_BUDGET in objects.labels(pod) and _budget_forbids(state, node_id):
+        freed = {"metadata": {"labels": {names.LABEL_BUDGET: None}}}
+        return Patch(kind="Pod", name=name, uid=uid, body=freed, resource_version=version)
+    return Evict(pod=name, uid=uid, resource_version=version, reason=reason, message=message)
 
 
 def _budget(state: State, node_id: int) -> str:
