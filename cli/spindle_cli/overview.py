@@ -26,7 +26,9 @@ _UNITS: Final = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 def overview(view: ClusterView, now: datetime) -> RenderableType:
     """Everything about one cluster."""
     parts: list[RenderableType] = [_title(view.cluster), "", brokers_table(view.brokers), ""]
-    parts += [_trouble(broker, disk) for broker in view.brokers for disk in _disks(broker) if _remarkable(disk)]
+    parts += [
+        _trouble(broker, disk) for broker in view.brokers for disk in _disks(broker) if _remarkable(disk)
+    ]
     parts.append(_controllers(view.controllers))
     parts += [_condition(each) for each in _notable(view.cluster)]
     status = view.cluster.status
