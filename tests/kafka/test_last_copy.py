@@ -11,10 +11,13 @@ from tests.kafka.cluster import Cluster
 from tests.kafka.node import wait_for
 
 
-@pytest.fixture(scope="module")
-def cluster(make_cluster: Callable[..., Cluster]) -> Cluster:
+@pytest.fixture(scope="module", params=[True, False], ids=["elr", "no-elr"])
+def cluster(request: pytest.FixtureRequest, make_cluster: Callable[..., Cluster]) -> Cluster:
     made = make_cluster(brokers=2, disks=2)
     made.up()
+    if not request.param:
+        answer = made.admin().update_features({"eligible.leader.replicas.version": ("SAFE_DOWNGRADE", 0)})
+        assert answer == {"eligible.leader.replicas.version": "OK"}
     return made
 
 
