@@ -9,7 +9,7 @@ from typing import Any, Final
 from spindle.disks import classify, facts, judge
 from spindle.disks.classify import Judged
 from spindle.disks.facts import Expected, Found
-from spindle.disks.findings import Tuning
+from spindle.disks.findings import Tuning, stalled
 from spindle.disks.signals import DiskVerdict, Latency, Probe, Signals
 from spindle.moves import steer
 from spindle_agent.probing.messages import Began, Glanced, Looked, Probed, Report, Watch
@@ -63,6 +63,7 @@ class Disk:
         self._since = ""
         self._started = now
         self._began: float | None = None
+        self._stalled = False
         self.kafka_error: int | None = None  # what the broker says of the log dir; None for nothing lately
         self.probed: Probed | None = None
         self.glanced: Glanced | None = None
@@ -112,6 +113,7 @@ class Disk:
         signals = self._signals(latency, now)
         made = classify.step(self._watch, signals, now, tuning)
         self._watch = made.watch
+        self._stalled = stalled(signals, now, tuning, self._watch.awake_since)
         after = self._watch.judged
         if after is not None and (before is None or before.verdict is not after.verdict or not self._since):
             self._since = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
@@ -165,6 +167,7 @@ class Disk:
             "reason": judged.reason or None,
             "message": judged.message[:_MESSAGE] or None,
             "since": self._since,
+            "stalled": self._stalled or None,
             "content": content,
             "fsUuid": found.fs_uuid if self._mounted else None,
             "device": found.source if self._mounted else None,

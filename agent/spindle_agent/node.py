@@ -4,7 +4,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any, Final
 
 from spindle.api.policy import Thresholds
@@ -231,7 +231,11 @@ class Node:
             for disk in self.disks.values()
             if disk.device is not None and disk.judged is not None and disk.judged.verdict is DiskVerdict.SLOW
         }
-        self._latency = compare({device: self._latencies.of(device) for device in devices}, slow)
+        compared = compare({device: self._latencies.of(device) for device in devices}, slow)
+        self._latency = {
+            device: replace(latency, quiet=self._latencies.quiet(device))
+            for device, latency in compared.items()
+        }
 
     async def _retune(self) -> None:
         clusters = {(name[0], str(obj["spec"].get("cluster"))) for name, obj in self._objects.items()}

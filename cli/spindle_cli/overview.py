@@ -13,6 +13,7 @@ from spindle.api.broker import BrokerDiskStatus, KafkaBroker
 from spindle.api.cluster import KafkaCluster, Waiting
 from spindle.api.common import Condition
 from spindle.cluster import names
+from spindle.disks.lifecycle import MEANINGS, DiskState
 from spindle_cli.kube import ClusterView, Json
 
 _GOOD: Final = frozenset({"Running", "Active", "Ready"})
@@ -25,7 +26,9 @@ _UNITS: Final = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 def overview(view: ClusterView, now: datetime) -> RenderableType:
     """Everything about one cluster."""
     parts: list[RenderableType] = [_title(view.cluster), "", brokers_table(view.brokers), ""]
-    parts += [_trouble(broker, disk) for broker in view.brokers for disk in _disks(broker) if disk.message]
+    parts += [
+        _trouble(broker, disk) for broker in view.brokers for disk in _disks(broker) if _remarkable(disk)
+    ]
     parts.append(_controllers(view.controllers))
     parts += [_condition(each) for each in _notable(view.cluster)]
     status = view.cluster.status
@@ -139,6 +142,10 @@ def _used(disk: BrokerDiskStatus) -> str:
     share = 100 * disk.used_bytes / disk.capacity_bytes if disk.capacity_bytes else 0
     replicas = f"\n{disk.replicas} replicas" if disk.replicas else ""
     return f"{share:.0f} % of {size(disk.capacity_bytes)}{replicas}"
+
+
+def _remarkable(disk: BrokerDiskStatus) -> bool:
+    return bool(disk.message) and disk.message != MEANINGS[DiskState.ACTIVE]
 
 
 def _trouble(broker: KafkaBroker, disk: BrokerDiskStatus) -> Text:

@@ -23,14 +23,23 @@ _HIERARCHIES: Final = (
     "unified",
 )
 
+_TESTBED_WEIGHT: Final = (
+    8  # a testbed is a whole cluster: beside other work it gets more than one process would
+)
+
 
 def hierarchies() -> list[Path]:
     """Roots of all hierarchies; the first is the one that processes are tracked in."""
     return [_ROOT] if _UNIFIED else [_ROOT / name for name in _HIERARCHIES if (_ROOT / name).is_dir()]
 
 
-def make(path: str) -> None:
-    """Make a group in every hierarchy, with all that its members need to be set."""
+def make(path: str, weight: int = 1) -> None:
+    """Make a group in every hierarchy, with all that its members need to be set.
+
+    Args:
+        path: from the root of each hierarchy.
+        weight: its share of the processors, as a multiple of what its neighbours get.
+    """
     for root in hierarchies():
         folder = root
         for part in path.split("/"):
@@ -40,7 +49,9 @@ def make(path: str) -> None:
             folder.mkdir(exist_ok=True)
             if root.name == "cpuset":
                 _inherit_cpuset(folder)
-        _weigh(root / path.split("/", maxsplit=1)[0])
+        _weigh(root / path.split("/", maxsplit=1)[0], _TESTBED_WEIGHT)
+        if "/" in path:
+            _weigh(folder, weight)
 
 
 def remove(path: str) -> None:
@@ -57,9 +68,11 @@ def exists(path: str) -> bool:
 def join_command(path: str) -> list[str]:
     """Beginning of a command line: moves itself into the group, then becomes the program that follows."""
     # On version 2 a group with subgroups that have controllers may hold no process itself: ours get a leaf.
-    leaf = hierarchies()[0] / path / ("processes" if _UNIFIED else "")
-    leaf.mkdir(parents=True, exist_ok=True)
-    return ["sh", "-c", f'echo $$ > {leaf}/cgroup.procs && exec "$@"', "sh"]
+    leaves = [root / path / ("processes" if _UNIFIED else "") for root in _joined()]
+    for leaf in leaves:
+        leaf.mkdir(parents=True, exist_ok=True)
+    joining = " && ".join(f"echo $$ > {leaf}/cgroup.procs" for leaf in leaves)
+    return ["sh", "-c", f'{joining} && exec "$@"', "sh"]
 
 
 def members(path: str) -> list[int]:
@@ -110,11 +123,17 @@ def _names(path: str) -> str:
     return f"still there: {', '.join(names)}"
 
 
-def _weigh(folder: Path) -> None:
-    """A testbed is a whole cluster: beside other work it gets more of the processors than one process would."""
-    for file, weight in (("cpu.shares", "8192"), ("cpu.weight", "800")):
+def _joined() -> list[Path]:
+    """The hierarchies whose groups hold our own processes: one finds them all, the other shares out the processors."""
+    roots = hierarchies()
+    return roots[:1] if _UNIFIED else [*roots[:1], *(root for root in roots[1:] if root.name == "cpu")]
+
+
+def _weigh(folder: Path, weight: int) -> None:
+    """Give a group its share of the processors, as a multiple of the usual one."""
+    for file, usual in (("cpu.shares", 1024), ("cpu.weight", 100)):
         if (folder / file).exists():
-            (folder / file).write_text(weight)
+            (folder / file).write_text(str(usual * weight))
 
 
 def _inherit_cpuset(folder: Path) -> None:

@@ -224,7 +224,8 @@ class Testbed(Faults):
         blobs = [blob for image in images for blob in image.blobs()]
         state = State(options, port, str(kubernetes), loops=cleanup.loop_devices(), blobs=blobs)
         state.save(self._state_file)
-        cgroups.make(f"{layout.cgroup}/control")
+        # A real control plane has machines of its own; here it must not starve beside a few brokers that start.
+        cgroups.make(f"{layout.cgroup}/control", weight=8)
         say(f"network and control plane, Kubernetes {versions.KUBERNETES}")
         net.make(layout, options.nodes)
         plane = ControlPlane(layout, kubernetes, coredns)

@@ -15,10 +15,9 @@ from e2e.cluster.layout import SPINDLE_IMAGE, Layout
 from e2e.cluster.state import Options
 from e2e.cluster.target import ForeignCluster, Target, foreign_kubeconfig
 from e2e.cluster.testbed import Testbed
-from e2e.scenarios.lab import CLUSTER, ROOT, Lab, sample
+from e2e.scenarios.lab import CLUSTER, ROOT, SYSTEM, Lab, sample
 from e2e.scenarios.stand import Stand
 
-SYSTEM: Final = "spindle-system"
 AGENTS: Final = "spindle-agents"
 _OPTIONS: Final = Options(nodes=6, zones=3, disks=3)
 _KEEP: Final = "SPINDLE_KEEP"  # leave the testbed up after the run, for a look around

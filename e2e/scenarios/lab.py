@@ -14,6 +14,7 @@ import yaml
 
 ROOT: Final = Path(__file__).parents[2]
 CLUSTER: Final = "demo"
+SYSTEM: Final = "spindle-system"
 SAMPLE: Final = ROOT / "examples" / "quickstart.yaml"
 
 
@@ -119,7 +120,20 @@ class Lab:
             ),
             self.kubectl("get", "kafkabrokers,pods,pvc", "-o", "wide", check=False),
             self.kubectl("get", "events", "--sort-by=.lastTimestamp", check=False)[-4000:],
+            self._operators(),
         ]
+        return "\n".join(parts)
+
+    def _operators(self) -> str:
+        """Spindle's own pods, and what its operators said last, also the ones that were restarted."""
+        operators = ("logs", "--all-pods", "--prefix", "--tail=30", "-n", SYSTEM, "deployment/spindle")
+        parts = (
+            self.kubectl(
+                "get", "pods", "-A", "-l", "app.kubernetes.io/name=spindle", "-o", "wide", check=False
+            ),
+            self.kubectl(*operators, check=False),
+            self.kubectl(*operators, "--previous", check=False),
+        )
         return "\n".join(parts)
 
     # -- the KafkaCluster ------------------------------------------------------------------------------------------

@@ -179,7 +179,7 @@ class Load:
         self._ask("drop", topic.name)
 
     def finish(self) -> Report:
-        """Stop it, and wait until everything is read back."""
+        """Stop it, and wait until everything is read back and its topics are deleted."""
         self.lab.kubectl("exec", self.pod, "--", "touch", "/tmp/stop")
         self.lab.until("everything is read back", lambda: '"result"' in self._tail(), 400)
         return Report(json.loads(self._tail().splitlines()[-1])["result"])

@@ -201,7 +201,7 @@ class Watch:
 
     def _run(self) -> None:
         admin: Any = None
-        while True:
+        while not _STOP.exists():
             try:
                 admin = admin or KafkaAdminClient(**access(request_timeout_ms=5000))
                 self._look(admin)
@@ -287,7 +287,20 @@ def produce() -> None:
     Watch(settings.topics)
     ledger.run()
     ledger.close()
-    tell(result=verdict(ledger))
+    result = verdict(ledger)
+    _drop(settings.topics)
+    tell(result=result)
+
+
+def _drop(topics: tuple[str, ...]) -> None:
+    """Delete the topics: what has been read back would only slow down the scenarios that follow."""
+    admin = KafkaAdminClient(**access())
+    try:
+        admin.delete_topics(list(topics))
+    except KafkaError as error:
+        tell(undropped=repr(error)[:200])
+    finally:
+        _close(admin)
 
 
 def _replicas() -> Iterator[dict[str, Any]]:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any
 
 from e2e.scenarios.conftest import Machine
@@ -37,6 +38,10 @@ class Slot:
     def subject(self) -> str:
         """As the timeline calls it."""
         return f"{self.owner}/{self.disk}"
+
+    def node(self) -> str:
+        """The node of its broker."""
+        return str(self.lab.the("kafkabroker", self.owner)["spec"]["node"])
 
     def spec(self) -> dict[str, Any]:
         """What it should be."""
@@ -74,13 +79,27 @@ def slots(lab: Lab) -> dict[tuple[int, str], Slot]:
 
 
 def choose(lab: Lab, load: Load, good: Callable[[list[Replica]], bool] = bool) -> Slot:
-    """A disk on which replicas of the load stand as wanted: by default, any that has some; of several the fullest."""
+    """A disk on which replicas of the load stand as wanted: by default, any that has some.
+
+    Of several the one that has been left in peace for longest, since a disk that often comes and goes is judged by that,
+    then the fullest.
+    """
     standing: dict[tuple[int, str], list[Replica]] = {}
     for replica in load.placement():
         standing.setdefault((replica.broker, replica.disk), []).append(replica)
     able = {key: replicas for key, replicas in standing.items() if good(replicas)}
     assert able, f"no disk holds what the scenario needs: {standing}"
-    return slots(lab)[max(able, key=lambda key: (len(able[key]), key))]
+    rest = _minutes_of_peace(lab)
+    return slots(lab)[max(able, key=lambda key: (rest.get(key, 0), len(able[key]), key))]
+
+
+def _minutes_of_peace(lab: Lab) -> dict[tuple[int, str], int]:
+    now = datetime.now(UTC)
+    return {
+        (broker["spec"]["id"], disk["name"]): int((now - datetime.fromisoformat(disk["since"])).seconds / 60)
+        for broker in lab.list("kafkabrokers")
+        for disk in broker["status"].get("disks", ())
+    }
 
 
 def dies(timeline: Timeline, machine: Machine, slot: Slot, how: str = "fail") -> float:

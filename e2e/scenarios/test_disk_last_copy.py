@@ -16,6 +16,30 @@ from e2e.scenarios.timeline import Timeline
 pytestmark = pytest.mark.e2e
 
 
+def _lose(
+    lab: Lab, machine: Machine, timeline: Timeline, running: Load, name: str
+) -> tuple[Slot, float, int]:
+    """Replace the disk that alone has the latest records, while the other copy is away. The disk, when it died, its serial number."""
+    slot = choose(lab, running)
+    other = next(r.broker for r in running.placement() if r.broker != slot.broker)
+    follower = next(s for (broker, _), s in slots(lab).items() if broker == other).owner
+    running.until_more(100)
+    timeline.mark(f"{follower} is stopped")
+    lab.spindle("stop", follower, "-n", lab.namespace)
+    lab.until("it is stopped", lambda: lab.get("pod", follower) is None, 120)
+    running.until_more(100)
+    serial = machine.serial(slot.volume)
+    died = dies(timeline, machine, slot)
+    timeline.until("condition", f"^True.*{name}-0", "DataAtRisk", since=died)
+    timeline.mark(f"{follower} is started")
+    lab.spindle("start", follower, "-n", lab.namespace)
+    # It cannot get in sync: there is nobody to follow.
+    lab.until("Kafka runs", lambda: lab.the("pod", follower)["status"]["containerStatuses"][0]["ready"], 180)
+    timeline.mark("the disk is replaced by a blank one")
+    machine.new_disk(slot.volume, keep=True)
+    return slot, died, serial
+
+
 @contextmanager
 def _replaced_last_copy(
     lab: Lab, machine: Machine, image: str, name: str
@@ -29,22 +53,7 @@ def _replaced_last_copy(
         Timeline(lab) as timeline,
         load(lab, image, Topic(name, partitions=1, replicas=2, min_isr=1)) as running,
     ):
-        slot = choose(lab, running)
-        other = next(r.broker for r in running.placement() if r.broker != slot.broker)
-        follower = next(s for (broker, _), s in slots(lab).items() if broker == other).owner
-        running.until_more(100)
-        timeline.mark(f"{follower} is stopped")
-        lab.spindle("stop", follower, "-n", lab.namespace)
-        lab.until("it is stopped", lambda: lab.get("pod", follower) is None, 120)
-        running.until_more(100)
-        serial = machine.serial(slot.volume)
-        died = dies(timeline, machine, slot)
-        timeline.until("condition", f"^True.*{name}-0", "DataAtRisk", since=died)
-        timeline.mark(f"{follower} is started")
-        lab.spindle("start", follower, "-n", lab.namespace)
-        lab.until("it runs", lambda: lab.the("kafkabroker", follower)["status"]["state"] == "Running", 180)
-        timeline.mark("the disk is replaced by a blank one")
-        machine.new_disk(slot.volume, keep=True)
+        slot, died, serial = _lose(lab, machine, timeline, running, name)
         yield running, timeline, slot, died, serial
 
 
@@ -60,7 +69,6 @@ def test_the_old_disk_comes_back(stand: Stand, machine: Machine, spindle_image: 
         until_well(lab)
         running.until_all_writable()
         conclude(running, timeline, died)
-        running.drop(running.topics[0])
 
 
 def test_the_loss_is_accepted(stand: Stand, machine: Machine, spindle_image: str) -> None:
@@ -81,4 +89,30 @@ def test_the_loss_is_accepted(stand: Stand, machine: Machine, spindle_image: str
         (line,) = report.partitions.values()
         # What the follower had when it was stopped is still there; of what came later nothing could be kept.
         assert min(line["lostNumbers"], default=10**9) >= 100
-        running.drop(running.topics[0])
+
+
+def test_an_acceptance_of_an_earlier_loss_gives_nothing_else_up(
+    stand: Stand, machine: Machine, spindle_image: str
+) -> None:
+    lab = stand.get(THREE)
+    with _replaced_last_copy(lab, machine, spindle_image, "twice") as (running, timeline, slot, _, _):
+        lab.until_waiting("LastCopy", 180)
+        token = re.search(r"[A-Za-z0-9_-]{22}:[0-9a-f]{8,64}", lab.condition("DataAtRisk")["message"])
+        assert token
+        slot.wish(acceptLoss=token[0])
+        running.until_all_writable(240)
+        lab.until("the new disk is in use", lambda: slot.state() == "Active", 300)
+        again, died, serial = _lose(lab, machine, timeline, running, "twice")
+        again.wish(acceptLoss=token[0])
+        entry = lab.until_waiting("AcceptanceOfAnotherLoss", 180)
+        assert again.disk in entry["object"]
+        assert again.spec()["directoryId"] == again.directory_id
+        timeline.mark("the old disk is put back")
+        again.wish()
+        slot.wish()
+        machine.old_disk(again.volume, serial)
+        until_well(lab)
+        running.until_all_writable()
+        report = running.finish()
+        timeline.add_kafka(running.lines())
+        print(timeline.table(), report.summary(died))

@@ -5,8 +5,8 @@ import pytest
 from e2e.scenarios.conftest import Machine
 from e2e.scenarios.lab import pause
 from e2e.scenarios.load import Topic, load
-from e2e.scenarios.slot import assert_spread, choose, conclude, dies, replace, until_evacuated
-from e2e.scenarios.stand import THREE, Kind, Stand, until_well
+from e2e.scenarios.slot import assert_spread, choose, conclude, dies, replace, slots, until_evacuated
+from e2e.scenarios.stand import THREE, Kind, Stand, is_well, until_well
 from e2e.scenarios.timeline import Timeline
 
 pytestmark = pytest.mark.e2e
@@ -44,7 +44,7 @@ def test_a_full_disk_is_used_again_when_it_has_room(
         conclude(running, timeline, filled)
 
 
-def test_an_evacuated_disk_that_is_put_back_is_foreign(
+def test_an_evacuated_disk_that_is_put_back_is_not_used(
     stand: Stand, machine: Machine, spindle_image: str
 ) -> None:
     lab = stand.get(THREE)
@@ -55,7 +55,8 @@ def test_an_evacuated_disk_that_is_put_back_is_foreign(
         until_evacuated(timeline, died, slot)
         timeline.mark("the same disk is put back")
         machine.old_disk(slot.volume, serial)
-        timeline.until("verdict", r"\(foreign\)", slot.subject, since=died)
+        # The disk itself is as it was; that its directory id is retired only the operator knows.
+        assert slot.subject in lab.until_waiting("OldDiskAgain", 120)["object"]
         pause(30)
         assert slot.spec()["mode"] != "Active"
         assert not [r for r in running.placement() if (r.broker, r.disk) == (slot.broker, slot.disk)]
@@ -78,15 +79,17 @@ def test_a_disk_that_is_not_mounted_gets_no_data(
             lab.kubectl("delete", "pod", slot.owner, "--wait=false")
         timeline.until("verdict", "^Missing", slot.subject, since=pulled)
         timeline.until("condition", "^False", "DisksHealthy", since=pulled)
-        pause(45)
+        pause(25)  # after a minute it counts as dead
         running.until_more()
         assert machine.run(node, "find", path) == f"{path}\n", "something was written below the mount point"
-        if slot.retired():  # nothing stands on it any more: only another disk will do
+        timeline.mark("mounted again")
+        machine.disk("put", slot.volume)
+        lab.until("it is in use again, or empty", lambda: is_well(lab) or slot.state() == "Evacuated", 400)
+        if not is_well(
+            lab
+        ):  # too late on a slow machine: nothing stands on it any more, and only another disk will do
             replace(timeline, machine, slot)
-        else:
-            timeline.mark("mounted again")
-            machine.disk("put", slot.volume)
-            until_well(lab)
+        timeline.mark("well again")
         assert machine.run(node, "mountpoint", path)
         assert_spread(running)
         conclude(running, timeline, pulled)
@@ -123,3 +126,31 @@ def test_a_disk_that_flaps_ends_in_one_verdict(stand: Stand, machine: Machine, s
         replace(timeline, machine, slot)
         assert_spread(running)
         conclude(running, timeline, began)
+
+
+def test_a_node_that_reboots_between_clearance_and_format(
+    stand: Stand, machine: Machine, spindle_image: str
+) -> None:
+    lab = stand.get(THREE)
+    first = next(iter(slots(lab).values())).node()
+    with (
+        Timeline(lab) as timeline,
+        load(lab, spindle_image, Topic("reboot", 12), away_from=[first]) as running,
+    ):
+        slot = next(s for s in slots(lab).values() if s.node() == first)
+        died = dies(timeline, machine, slot)
+        until_evacuated(timeline, died, slot)
+        timeline.mark("swapped for a blank one")
+        machine.new_disk(slot.volume, keep=True)
+        timeline.until("event", "^DiskCleared", slot.owner, since=died, seconds=180)
+        timeline.mark("its node loses power")
+        machine.node_off(first)
+        pause(20)
+        timeline.mark("power is back")
+        machine.node_on(first)
+        until_well(lab)
+        timeline.mark("well again")
+        assert slot.retired()
+        assert slot.spec()["directoryId"] != slot.directory_id
+        assert_spread(running)
+        conclude(running, timeline, died)

@@ -5,8 +5,8 @@ from contextlib import AbstractContextManager, contextmanager
 
 import pytest
 
-from e2e.scenarios.conftest import AGENTS, SYSTEM, Machine
-from e2e.scenarios.lab import Lab
+from e2e.scenarios.conftest import AGENTS, Machine
+from e2e.scenarios.lab import SYSTEM, Lab
 from e2e.scenarios.load import Load, Replica, Topic, load
 from e2e.scenarios.slot import (
     Slot,
@@ -18,7 +18,7 @@ from e2e.scenarios.slot import (
     slots,
     until_evacuated,
 )
-from e2e.scenarios.stand import SIX, THREE, Kind, Stand, until_well
+from e2e.scenarios.stand import SIX, THREE, Kind, Stand, is_well, until_well
 from e2e.scenarios.timeline import Timeline
 
 pytestmark = pytest.mark.e2e
@@ -163,7 +163,18 @@ def test_two_disks_that_share_partitions_are_not_shrunk_below_min_isr(
             lambda: any(n in lab.condition("DataAtRisk")["message"] for n in names),
         )
         print(lab.condition("DataAtRisk"))
-        replace(timeline, machine, one, other)
+        timeline.mark("both disks are well again")
+        for slot in (one, other):
+            machine.disk("heal", slot.volume)
+        # Kafka takes a disk up again only at its start, and each broker is needed by what the other one lacks: going down
+        # would cost writes that are acknowledged now, and that is for a person to decide.
+        lab.until("it is held back", lambda: "BelowMinIsr" in lab.waits() or is_well(lab), 180)
+        assert all(len(running.partitions()[name][2]) == 3 for name in names)
+        if not is_well(lab):
+            timeline.mark(f"somebody restarts {one.owner}")
+            lab.kubectl("delete", "pod", one.owner, "--wait=false")
+            until_well(lab)
+        timeline.mark("well again")
         assert_spread(running)
         conclude(running, timeline, died)
 
@@ -205,4 +216,3 @@ def test_a_single_copy_beside_others(stand: Stand, machine: Machine, spindle_ima
         running.until_all_writable()
         report = conclude(running, timeline, died)
         assert report.partitions[f"{single.name}-0"]["acked"] > 0
-        running.drop(single)

@@ -40,5 +40,10 @@ def test_all_controller_disks_but_one_blank_is_told_and_nothing_is_formatted(
     lab.patch("kafkacluster", CLUSTER, {"spec": {"paused": False}})
     entry = lab.until_waiting("ClearedForAnotherDisk", 120)
     assert "original disk" in entry["unblockedBy"]
-    held = [w for w in lab.status()["waiting"] if w["reason"] == "ClearedForAnotherDisk"]
-    assert {w["object"] for w in held} == {f"Pod/{CLUSTER}-controller-{i}" for i in (0, 1)}
+
+    def held() -> set[str]:
+        waiting = lab.status()["waiting"]
+        return {wait["object"] for wait in waiting if wait["reason"] == "ClearedForAnotherDisk"}
+
+    both = {f"Pod/{CLUSTER}-controller-{index}" for index in (0, 1)}
+    lab.until("both are held back", lambda: held() == both, 60)  # their pods come up one after the other

@@ -91,6 +91,7 @@ class Connection:
         self.hosts = hosts
         self.timeout_ms = int(timeout * 1000)
         self._failed = False
+        self._unsaid: list[str] = []
         self.silent: set[int] = set()
         self._limit = 1.25 * timeout
         self._client: Any = None
@@ -144,15 +145,21 @@ class Connection:
             self._client.close()
             self._manager._net.stop()  # noqa: SLF001 - the admin does the same, but there is none
 
-    def attempt(self, call: Callable[[], _T]) -> _T | None:
-        """The call's result; None, noted, where it could not be had."""
+    def attempt(self, call: Callable[[], _T], of: str = "") -> _T | None:
+        """The call's result; None, noted, where it could not be had. ``of`` names who was asked."""
         try:
             return call()
         except (KafkaError, OSError) as error:
             self._failed = True
             metrics.KAFKA_FAILURES.labels(self._cluster, type(error).__name__).inc()
-            log.info("%s: Kafka did not say: %s", self._cluster, sentence(error))
+            self._unsaid.append(f"{of}: {sentence(error)}" if of else sentence(error))
             return None
+
+    def tell_unsaid(self) -> None:
+        """Log in one line what was not answered since the last time; the same answer of the same broker once."""
+        unsaid, self._unsaid = self._unsaid, []
+        if unsaid:
+            log.info("%s: Kafka did not say: %s", self._cluster, "; ".join(dict.fromkeys(unsaid)))
 
     def send(self, request: Any, node: int) -> Any:
         """Send a request to one broker, and wait for its answer."""

@@ -5,6 +5,7 @@ import concurrent.futures
 import contextlib
 import logging
 import ssl
+import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, Literal, TypeVar
 
@@ -122,7 +123,7 @@ class KafkaGate:
         if link is not None:
             # Closing waits for the client's own thread, which may hang in a call of its own.
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(asyncio.to_thread(link.close), self._timeout)
+                await asyncio.wait_for(_apart(link.close), self._timeout)
 
     async def shutdown(self) -> None:
         """Close for good."""
@@ -171,3 +172,24 @@ class KafkaGate:
             raise TimeoutError("an earlier question to Kafka has not been answered yet")
         self._busy = future = self._pool.submit(call)
         return await asyncio.wait_for(asyncio.wrap_future(future), timeout=12 * self._timeout)
+
+
+async def _apart(call: Callable[[], None]) -> None:
+    """Run a call that may never end in a thread that nobody misses.
+
+    The loop's own threads are few and shared (a handful of calls that hang would stop all passes), and a process that is to
+    end waits for them.
+    """
+    loop, done = asyncio.get_running_loop(), asyncio.Event()
+
+    def run() -> None:
+        try:
+            call()
+        except _GONE as error:
+            log.debug("closing a connection: %s", error)
+        # Nobody waits any more once the loop is closed.
+        with contextlib.suppress(RuntimeError):
+            loop.call_soon_threadsafe(done.set)
+
+    threading.Thread(target=run, name="close", daemon=True).start()
+    await done.wait()

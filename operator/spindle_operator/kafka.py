@@ -61,6 +61,12 @@ class Link(Connection):
 
     def look(self, *, ask_rights: bool) -> tuple[KafkaView, bool | None, bool]:
         """Everything at once: the view, whether the admin has its ACLs, and whether every answer came."""
+        try:
+            return self._look(ask_rights=ask_rights)
+        finally:
+            self.tell_unsaid()
+
+    def _look(self, *, ask_rights: bool) -> tuple[KafkaView, bool | None, bool]:
         self._failed = False
         self.silent.clear()
         quorum, node = self._quorum()
@@ -95,7 +101,7 @@ class Link(Connection):
         asked = DescribeQuorumRequest(topics=[topic("__cluster_metadata", [topic.PartitionData(0)])])
 
         def ask(node: int) -> Any | None:
-            answer = self.attempt(lambda: self.send(copy.copy(asked), node))
+            answer = self.attempt(lambda: self.send(copy.copy(asked), node), f"broker {node}")
             return leading_state(answer) if answer is not None else None
 
         hosts = list(self.hosts)[:_ASKED]
@@ -121,7 +127,9 @@ class Link(Connection):
         asked = [node for node in brokers if node in self.hosts]
 
         def ask(node: int) -> tuple[LogDir, ...] | None:
-            return self.attempt(lambda: read_log_dirs(self.send(DescribeLogDirsRequest(topics=None), node)))
+            return self.attempt(
+                lambda: read_log_dirs(self.send(DescribeLogDirsRequest(topics=None), node)), f"broker {node}"
+            )
 
         found = dict(zip(asked, self.side_by_side(ask, asked), strict=True))
         return {
@@ -200,7 +208,9 @@ class Link(Connection):
             resource = DescribeConfigsRequest.DescribeConfigsResource(
                 _BROKER, str(node), list(BROKER_SETTINGS)
             )
-            return self.attempt(lambda: self._one_config(DescribeConfigsRequest(resources=[resource]), node))
+            return self.attempt(
+                lambda: self._one_config(DescribeConfigsRequest(resources=[resource]), node), f"broker {node}"
+            )
 
         asked = [node for node in brokers if node in self.hosts]
         answers = zip(asked, self.side_by_side(ask, asked), strict=True)

@@ -1,5 +1,8 @@
 """``/metrics``, ``/healthz`` and ``/readyz``, served by the same loop that reconciles: if it is stuck, probes time out."""
 
+import asyncio
+import faulthandler
+import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -7,6 +10,8 @@ from aiohttp import web
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
 from spindle_operator.health import Health
+
+log = logging.getLogger(__name__)
 
 
 def application(health: Health) -> web.Application:
@@ -17,6 +22,8 @@ def application(health: Health) -> web.Application:
 
     async def healthz(_: web.Request) -> web.Response:
         problem = health.problem()
+        if problem is not None:
+            _say_where(problem)
         return web.Response(status=200 if problem is None else 500, text=(problem or "ok") + "\n")
 
     async def readyz(_: web.Request) -> web.Response:
@@ -29,6 +36,14 @@ def application(health: Health) -> web.Application:
     app.router.add_get("/healthz", healthz)
     app.router.add_get("/readyz", readyz)
     return app
+
+
+def _say_where(problem: str) -> None:
+    """What hangs must be known before the restart that hides it."""
+    log.error("%s; tasks and threads stand here:", problem)
+    for task in asyncio.all_tasks():
+        task.print_stack(limit=6)
+    faulthandler.dump_traceback()
 
 
 @asynccontextmanager

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from kafka.errors import KafkaError
 from kafka.protocol.admin import ElectionType
 
 from spindle.disks.rules import may_format
@@ -11,10 +12,13 @@ from tests.kafka.cluster import Cluster
 from tests.kafka.node import wait_for
 
 
-@pytest.fixture(scope="module")
-def cluster(make_cluster: Callable[..., Cluster]) -> Cluster:
+@pytest.fixture(scope="module", params=[True, False], ids=["elr", "no-elr"])
+def cluster(request: pytest.FixtureRequest, make_cluster: Callable[..., Cluster]) -> Cluster:
     made = make_cluster(brokers=2, disks=2)
     made.up()
+    if not request.param:
+        answer = made.admin().update_features({"eligible.leader.replicas.version": ("SAFE_DOWNGRADE", 0)})
+        assert answer == {"eligible.leader.replicas.version": "OK"}
     return made
 
 
@@ -46,7 +50,7 @@ def test_disk_of_the_last_in_sync_replica_is_not_formatted(cluster: Cluster) -> 
     slot = leader.slots[disk]
     assert slot.disk is not None
     slot.disk.die()
-    with pytest.raises(Exception, match=""):
+    with pytest.raises(KafkaError):
         cluster.produce("t", lost, [b"third"], retries=0, request_timeout_ms=5000, max_block_ms=5000)
     wait_for("an offline dir", lambda: cluster.log_dirs(0)[leader.log_dir(disk)]["error_code"] == 56)
 

@@ -53,7 +53,10 @@ class Checked(Failing):
             left = [b for b in state.isr if b != broker and self.kafkas.holds(key, b)]
             before = [b for b in state.isr if self.kafkas.holds(key, b)]
             least = self.kafkas.min_isr
-            if len(left) < least <= len(before) and len(state.replicas) > least:
+            factor = len(
+                set(state.replicas) - set(state.adding)
+            )  # what is on its way is not what it is meant to have
+            if len(left) < least <= len(before) and factor > least:
                 self.broken.append(f"rule 2: {key} has {len(left)} in sync without broker {broker}")
 
     def _before_claim_goes(self, name: str) -> None:

@@ -19,11 +19,12 @@ from spindle.reconcile.actions import (
     TrimPartitions,
 )
 from spindle.reconcile.snapshot import Snapshot
-from spindle.reconcile.times import stamp
+from spindle.reconcile.times import seconds, stamp
 from tests.model.kafka import CAPACITY, Kafka, Process, Volume, path_of
 from tests.model.world import ConflictError, World, _ended, _host, _kafka_state
 
 _UNREADABLE = ("dead", "missing")
+_SPEAKS_AFTER = 10.0  # seconds until a Kafka that was started answers its agent
 
 
 @dataclass
@@ -113,6 +114,7 @@ class Failing(World):
                 self.kafkas.elect_unclean(action.partitions)
             case ElectPreferred():
                 self.writes += 1
+                self.kafkas.elect_preferred(action.partitions)
             case Evict():
                 uid = self._guarded("Pod", action.pod, action.uid, action.resource_version)["metadata"]["uid"]
                 super().act(action)
@@ -253,7 +255,7 @@ class Failing(World):
         self.kafkas.start(process, clean=self.clean.get(broker, True))
         running = {
             "name": "kafka",
-            "state": {"running": {"startedAt": "x"}},
+            "state": {"running": {"startedAt": stamp(self.now)}},
             "ready": True,
             "restartCount": 0,
         }
@@ -347,7 +349,7 @@ class Failing(World):
         volume = self.disk_on(name)
         content = _content(volume, disk["directoryId"], disk.get("fsUuid"))
         verdict, reason = _verdict(volume, disk, content)
-        if verdict == "Healthy" and disk["mode"] == "Active" and self._offline(broker, disk["name"]):
+        if verdict == "Healthy" and disk["mode"] == "Active" and self._offline(broker, disk["name"], before):
             verdict, reason = "Failed", "KafkaOffline"
         entry: dict[str, Any] = {
             "name": disk["name"],
@@ -355,6 +357,7 @@ class Failing(World):
             "reason": reason,
             "content": "unknown" if volume.state in ("dead", "hung", "missing") else content,
             "fsUuid": volume.fs,
+            "stalled": volume.state == "hung" or reason == "NotAnswering",
             "capacityBytes": CAPACITY,
             "since": before.get("since") if before.get("verdict") == verdict else stamp(self.now),
         }
@@ -364,9 +367,14 @@ class Failing(World):
             entry["forecast"] = {"bytesPerSecond": 1, "cordonAt": {"at": at, "low": at}}
         return {key: value for key, value in entry.items() if value}
 
-    def _offline(self, broker: int, disk: str) -> bool:
+    def _offline(self, broker: int, disk: str, before: dict[str, Any]) -> bool:
+        """What the agent last heard of Kafka; one that has only just been started has not answered it yet."""
         process = self.kafkas.running.get(broker)
-        return process is not None and path_of(disk) in process.offline
+        pod = self.objects.get(("Pod", names.broker_name("demo", broker)))
+        started = (_kafka_state(pod).get("running") or {}).get("startedAt") if pod else None
+        if process is None or started is None or self.now - (seconds(started) or 0.0) < _SPEAKS_AFTER:
+            return before.get("reason") == "KafkaOffline"
+        return path_of(disk) in process.offline
 
     def _move_within(self, broker: dict[str, Any]) -> None:
         for move in broker["spec"].get("moves") or ():
@@ -389,6 +397,10 @@ def _verdict(volume: Volume, disk: dict[str, Any], content: str) -> tuple[str, s
     }.get(volume.state)
     if found:
         return found
+    if volume.state == "slow" and disk["mode"] == "Active":
+        return "Slow", "SlowDevice"
+    if volume.state.startswith("suspect "):
+        return "Suspect", volume.state.split()[1]
     if (
         disk["mode"] != "Absent"
         and disk.get("fsUuid")

@@ -26,7 +26,7 @@ class Volume:
     """One disk with a file system on it.
 
     Attributes:
-        state: ``well``, ``dead`` (EIO), ``hung``, ``readonly``, ``missing`` (not mounted).
+        state: ``well``, ``slow``, ``suspect <reason>``, ``dead`` (EIO), ``hung``, ``readonly``, ``missing`` (not mounted).
         id: Kafka's directory id on it, None while blank.
         logs: what is on it, by partition.
         others: bytes on it that are not Kafka's.
@@ -148,7 +148,9 @@ class Kafka:
             return
         if process.offline and (key in process.given_up or broker not in state.adding):
             return
-        live = {p: v for p, v in process.live().items() if v.state == "well"}
+        live = {
+            p: v for p, v in process.live().items() if v.state not in ("dead", "hung", "readonly", "missing")
+        }
         if not live:
             return
         chosen = process.preferred.get(key)
@@ -335,6 +337,13 @@ class Kafka:
         """Delete the oldest records; of a topic's logs all become smaller."""
         for topic, share in {topic: share for topic, _, _, share in partitions}.items():
             self.sizes[topic] = int(self.sizes.get(topic, SIZE) * (1 - share))
+
+    def elect_preferred(self, partitions: tuple[tuple[str, int], ...]) -> None:
+        for key in partitions:
+            state = self.partitions[key]
+            preferred = state.replicas[0]
+            if state.leader is not None and preferred in state.isr and self.holds(key, preferred):
+                self.lead(key, preferred)
 
     def elect_unclean(self, partitions: tuple[tuple[str, int], ...]) -> None:
         for key in partitions:

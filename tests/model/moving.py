@@ -16,7 +16,7 @@ from spindle.cluster.view import (
     LogDir,
     Partition,
 )
-from spindle.moves.intents import Configure, Intent, Place, Reassign
+from spindle.moves.intents import Configure, Elect, Intent, Place, Reassign
 from spindle.moves.journal import Move
 
 Key = tuple[str, int]
@@ -136,6 +136,11 @@ class Kafka:
                     self._reassign((topic, index), replicas)
             case Configure():
                 self._configure(intent)
+            case Elect():
+                for key in intent.partitions:
+                    part = self.parts[key]
+                    if part.replicas[0] in part.isr and self.live(part.replicas[0], key):
+                        part.leader = part.replicas[0]
 
     def _place(self, intent: Place) -> None:
         node = self.nodes[intent.broker]

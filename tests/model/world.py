@@ -223,7 +223,7 @@ class World:
                 live["metadata"].setdefault("deletionTimestamp", stamp(self.now))
                 self._collect(kind, name)
             case Evict():
-                self._guarded("Pod", action.pod, action.uid, action.resource_version)
+                self._in_budget(self._guarded("Pod", action.pod, action.uid, action.resource_version))
                 del self.objects["Pod", action.pod]
             case MarkDown():
                 if action.resource_version != self.cluster["metadata"]["resourceVersion"]:
@@ -235,6 +235,17 @@ class World:
                 self._secret(action.metadata, action.common_name, "ca", action.dns_names)
             case GrantAdmin():
                 self.granted = True
+
+    def _in_budget(self, pod: dict[str, Any]) -> None:
+        """What the API server asks before an eviction: enough others that are ready."""
+        name = pod["metadata"]["labels"].get(names.LABEL_BUDGET)
+        budget = self.objects.get(("PodDisruptionBudget", name)) if name else None
+        if budget is None or pod.get("status", {}).get("phase") != "Running":
+            return
+        members = [p for p in self.all("Pod") if p["metadata"]["labels"].get(names.LABEL_BUDGET) == name]
+        ready = sum(_is_ready(p) for p in members)
+        if ready - _is_ready(pod) < budget["spec"]["minAvailable"]:
+            raise ConflictError(f"{name}: it would violate the disruption budget")
 
     def _guarded(self, kind: str, name: str, uid: str, version: str | None) -> dict[str, Any]:
         obj = self.objects.get((kind, name))
@@ -284,6 +295,9 @@ class World:
         if obj["kind"] == "PersistentVolumeClaim":
             obj["spec"].setdefault("storageClassName", "standard")
             obj["status"] = {"phase": "Pending"}
+            if obj["spec"].get("volumeName"):  # is bound to that one, whether or not a pod asks for it
+                self.get("PersistentVolume", obj["spec"]["volumeName"])["status"]["phase"] = "Bound"
+                obj["status"] = {"phase": "Bound"}
 
     def _secret(self, metadata: Mapping[str, Any], name: str, issuer: str, hosts: tuple[str, ...]) -> None:
         view = {
@@ -417,7 +431,7 @@ class World:
             status["initContainerStatuses"].append(_ended("preflight", {}))
         elif not status["containerStatuses"]:
             status["containerStatuses"].append(
-                {"name": "kafka", "state": {"running": {"startedAt": "x"}}, "restartCount": 0}
+                {"name": "kafka", "state": {"running": {"startedAt": stamp(self.now)}}, "restartCount": 0}
             )
             status["phase"] = "Running"
         else:
@@ -570,6 +584,12 @@ def _set_condition(pod: dict[str, Any], kind: str, value: bool) -> None:
     pod["status"]["conditions"] = [*rows, {"type": kind, "status": str(value)}]
 
 
+def _is_ready(pod: dict[str, Any]) -> bool:
+    return any(
+        c["type"] == "Ready" and c["status"] == "True" for c in pod.get("status", {}).get("conditions") or ()
+    )
+
+
 def _set_ready(pod: dict[str, Any]) -> None:
     gate = any(
         c["type"] == names.READINESS_GATE and c["status"] == "True" for c in pod["status"]["conditions"]
@@ -590,7 +610,9 @@ def _merge(live: Mapping[str, Any], change: Mapping[str, Any]) -> dict[str, Any]
     """JSON merge patch."""
     result = copy.deepcopy(dict(live))
     for key, value in change.items():
-        if isinstance(value, Mapping) and isinstance(result.get(key), Mapping):
+        if value is None:
+            result.pop(key, None)
+        elif isinstance(value, Mapping) and isinstance(result.get(key), Mapping):
             result[key] = _merge(result[key], value)
         else:
             result[key] = copy.deepcopy(value)

@@ -137,7 +137,7 @@ def test_whatever_was_a_dead_disk_is_bad_at_once(stretched: list[tuple[Signals, 
 def test_whatever_was_a_hung_disk_is_failed_in_time(stretched: list[tuple[Signals, int, float]]) -> None:
     seen = rounds(stretched)
     froze = (seen[-1][0] if seen else 0.0) + 2.0
-    hangs = replace(GOOD, probe=Probe.pending(froze, "write"))
+    hangs = replace(GOOD, probe=Probe.pending(froze, "write"), latency=Latency(quiet=60.0))
     waiting = [(froze + 2.0 * n, hangs) for n in range(8)]
     assert DiskVerdict(verdicts(seen + waiting)[-1][1]).bad
 

@@ -11,6 +11,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
+from spindle.moves.journal import parse
 from tests.model.checked import Checked
 from tests.model.failing import ConflictError
 from tests.model.kafka import Volume, path_of
@@ -61,7 +62,7 @@ class Healing(RuleBasedStateMachine):
     @rule(
         broker=st.integers(0, 5),
         disk=st.integers(0, 1),
-        how=st.sampled_from(["dead", "dead", "hung", "readonly", "missing"]),
+        how=st.sampled_from(["dead", "dead", "hung", "readonly", "missing", "slow", "suspect NotAnswering"]),
     )
     def fail(self, broker: int, disk: int, how: str) -> None:
         volume = self._disk(broker, disk)
@@ -194,6 +195,13 @@ class Healing(RuleBasedStateMachine):
         states = {d["state"] for b in self.world.all("KafkaBroker") for d in b["status"]["disks"]}
         assert states == {"Active"}, waiting
         assert not any(self.world.kafkas.settings.values()), self.world.kafkas.settings
+        journal = (
+            parse(self.world.get("ConfigMap", "demo-moves")["data"]["journal"]) if self._moved() else None
+        )
+        assert not journal, f"left in the journal: {journal}"
+
+    def _moved(self) -> bool:
+        return ("ConfigMap", "demo-moves") in self.world.objects
 
 
 TestHealing = pytest.mark.filterwarnings("ignore")(Healing.TestCase)

@@ -128,10 +128,15 @@ def test_a_write_that_does_not_come_back_is_a_hung_disk_even_if_looking_goes_on(
     one.take(Began(at=1.0))
     for second in range(1, 14):
         one.take(glance(second))
-        one.assess(Latency(), float(second), TUNING)
+        one.assess(Latency(quiet=float(second)), float(second), TUNING)
 
     assert (entry(one)["verdict"], entry(one)["reason"]) == ("Failed", "Hung")
+    assert entry(one)["stalled"] is True
     assert one.pending(13.0) == 12.0
+    one.take(Probed(at=13.5, seconds=12.5))
+    one.assess(Latency(quiet=0.0), 13.5, TUNING)
+    assert entry(one)["verdict"] == "Failed", "the verdict lasts"
+    assert "stalled" not in entry(one)
     one.started(13.0)
     assert one.pending(13.0) == 0.0
 
@@ -139,7 +144,7 @@ def test_a_write_that_does_not_come_back_is_a_hung_disk_even_if_looking_goes_on(
 def test_a_worker_that_falls_silent_is_a_hung_disk() -> None:
     one = disk()
     for second in range(1, 14):
-        one.assess(Latency(), float(second), TUNING)
+        one.assess(Latency(quiet=float(second)), float(second), TUNING)
 
     assert (entry(one)["verdict"], entry(one)["reason"]) == ("Failed", "Hung")
     assert "look" in entry(one)["message"]
@@ -291,4 +296,16 @@ def test_latency_is_what_the_last_seconds_took() -> None:
         seen.add(at, counters(writes=1004 + at, write_ms=101 + 2 * at, flushes=1, flush_ms=100), ["8:17"])
     assert seen.of("8:17") == 2.0, "what is long past no longer counts"
     old = diskstats.parse("8 17 sdb1 10 0 0 20 10 0 0 20 0 9 9\n8 18 sdb2 1 0 0 0 0 0 0 0 0 0 0 0\n")
-    assert old["8:17"] == diskstats.Counters(20, 40)
+    assert old["8:17"] == diskstats.Counters(20, 40, 10)
+
+
+def test_how_long_a_device_has_finished_no_write() -> None:
+    seen = diskstats.Latencies()
+    assert seen.quiet("8:17") is None
+    for at, writes, reads in ((0, 5, 0), (2, 5, 9), (4, 6, 9), (6, 6, 20), (30, 6, 90)):
+        seen.add(at, {"8:17": diskstats.Counters(writes + reads, 0, writes)}, ["8:17"])
+        assert seen.quiet("8:17") == {0: 0, 2: 2, 4: 0, 6: 2, 30: 26}[at]
+    assert seen.quiet("8:99") is None
+    assert seen.quiet(None) is None
+    seen.add(32, {}, ["8:17"])
+    assert seen.quiet("8:17") is None

@@ -102,9 +102,11 @@ def test_a_failed_disk_says_why() -> None:
     bad = samples.disk(
         0, "disk1", state="Failed", message="The file system answers with input/output errors."
     )
-    text = drawn(samples.ready(), samples.broker(0, samples.disk(0, "disk0"), bad))
+    well = samples.disk(0, "disk0", message="Kafka uses it.")
+    text = drawn(samples.ready(), samples.broker(0, well, bad))
 
     assert "Broker 0 disk1 Failed: The file system answers with input/output errors." in text
+    assert "Broker 0 disk0" not in text  # one that is simply in use is in the table, and that is all
 
 
 def test_a_cluster_that_nobody_has_seen_yet() -> None:

@@ -73,8 +73,8 @@ class Disk:
         return str(self.watch.judged.verdict), self.watch.judged.reason
 
 
-def hangs(since: float) -> Signals:
-    return replace(GOOD, probe=Probe.pending(since, "fsync"))
+def hangs(since: float, quiet: float | None = 60.0) -> Signals:
+    return replace(GOOD, probe=Probe.pending(since, "fsync"), latency=Latency(quiet=quiet))
 
 
 def test_words_are_those_of_the_api() -> None:
@@ -179,6 +179,33 @@ def test_a_disk_that_does_not_answer_is_suspect_then_hung() -> None:
     disk.during(28, GOOD)
     assert disk.said == ("Failed", "Hung")
     assert disk.during(6, GOOD).said == ("Healthy", "")
+
+
+@pytest.mark.parametrize(
+    ("quiet", "after"),
+    [
+        pytest.param(60.0, 10.0, id="nobody-writes"),
+        pytest.param(5.0, 10.0, id="nobody-since-a-while"),
+        pytest.param(4.9, 30.0, id="others-write"),
+        pytest.param(0.0, 30.0, id="others-write-now"),
+        pytest.param(None, 16.0, id="not-known"),
+    ],
+)
+def test_a_device_that_finishes_writes_is_slow_not_hung(quiet: float | None, after: float) -> None:
+    disk = Disk().during(10, GOOD)
+    froze = disk.now
+    disk.during(60, hangs(froze, quiet))
+    assert [(at - froze, *said) for at, *said in disk.changes[1:]] == [
+        (6.0, "Suspect", "NotAnswering"),
+        (after, "Failed", "Hung"),
+    ]
+
+
+def test_a_hang_that_begins_behind_others_writes_is_told_no_later_than_half_of_the_time_after() -> None:
+    disk = Disk().during(10, GOOD)
+    froze = disk.now
+    disk.during(60, lambda now: hangs(froze, max(0.0, now - froze - 9.0)))
+    assert disk.changes[-1] == (froze + 14.0, "Failed", "Hung")
 
 
 def test_time_in_which_we_stood_still_does_not_count() -> None:

@@ -6,7 +6,7 @@ from spindle.cluster.view import Broker, KafkaView, LogDir, Partition
 from spindle.healing import acceptance
 from spindle.healing.acceptance import Accepted, Loss, accept, digest, lost_with, settle
 from spindle.healing.evacuate import evacuate
-from spindle.healing.fence import may_fence
+from spindle.healing.fence import may_fence, stalls_alone
 from spindle.healing.regrow import place, regrow
 from spindle.healing.replace import Seen, Slot, in_slot, wrong_disk
 from spindle.healing.retire import may_leave
@@ -278,6 +278,25 @@ class TestFence:
     def test_what_stands_on_the_hung_disk_is_unwritable_already(self) -> None:
         looked = self.hung(part(0, (0, 1, 2)), part(1, (0, 1, 2), (0, 1)), asked=True)
         assert may_fence(looked, 0, ["b"], frozenset()) is None
+
+    @pytest.mark.parametrize(
+        ("stalled", "neighbours", "lasting", "alone"),
+        [
+            pytest.param([(0, "a")], [0], 0, True, id="one"),
+            pytest.param([(0, "a"), (1, "a")], [0], 0, True, id="two-nodes"),
+            pytest.param([(0, "a"), (0, "b")], [0], 0, False, id="all-of-a-broker"),
+            pytest.param([(0, "a"), (1, "a")], [0, 1], 0, False, id="a-neighbour-on-the-node"),
+            pytest.param([(0, "a"), (1, "a"), (2, "a")], [0], 59, False, id="many-brokers"),
+            pytest.param([(0, "a"), (0, "b")], [0], 60, True, id="lasting"),
+        ],
+    )
+    def test_where_many_stall_it_is_the_machine(
+        self, stalled: list[tuple[int, str]], neighbours: list[int], lasting: float, alone: bool
+    ) -> None:
+        refusal = stalls_alone(0, stalled, neighbours, 2, lasting)
+        assert (refusal is None) is alone
+        if refusal is not None:
+            assert (refusal.rule, refusal.reason, len(refusal.objects)) == (9, "ManyDisksStall", len(stalled))
 
 
 class TestReplace:

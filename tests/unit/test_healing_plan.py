@@ -10,6 +10,7 @@ from spindle.reconcile.actions import Delete, Evict, Reassign
 from spindle.reconcile.plan import Plan
 from tests.model.failing import ConflictError, Failing
 from tests.model.kafka import path_of
+from tests.model.world import _volume
 
 
 def cluster(brokers: int = 3, partitions: int = 6, rf: int = 3, **spec: Any) -> Failing:
@@ -183,6 +184,28 @@ class TestHungDisk:
         world.disk(0, "disk1").state = "well"
         whole(world)
 
+    def test_what_stalls_together_is_a_starved_machine_for_a_minute(self) -> None:
+        world = cluster(3)
+        for disk in ("disk0", "disk1"):
+            world.disk(0, disk).state = "hung"
+        for _ in range(6):
+            world.breathe()
+            assert not _fenced(world.reconcile())
+        assert "ManyDisksStall" in reasons(world)
+        made = until(world, lambda: world.get("Pod", "demo-broker-0")["metadata"].get("graceSeconds") == 1)
+        assert sum(map(_fenced, made)) == 1
+        for disk in ("disk0", "disk1"):
+            world.disk(0, disk).state = "well"
+        whole(world)
+
+    def test_a_verdict_that_outlasts_the_hang_stops_nobody(self) -> None:
+        world = cluster(3)
+        world.disk(0, "disk1").state = "hung"
+        world.breathe()
+        observed = world.get("KafkaBroker", "demo-broker-0")["status"]["observed"]["disks"]
+        next(d for d in observed if d["name"] == "disk1").pop("stalled")
+        assert not _fenced(world.reconcile())
+
     def test_two_hung_brokers_are_not_stopped_at_once(self) -> None:
         world = cluster(3)
         for broker in (0, 1):
@@ -192,6 +215,116 @@ class TestHungDisk:
             world.breathe()
         assert sum(1 for p in world.all("Pod") if p["metadata"].get("graceSeconds") is not None) == 1
         assert "AnotherBrokerDown" in reasons(world)
+
+
+class TestClaimDeleted:
+    def test_another_volume_takes_the_slot_of_an_evacuated_disk(self) -> None:
+        world = cluster(3)
+        world.disk(0, "disk1").state = "dead"
+        until(world, lambda: state_of(world, 0, "disk1") == "Evacuated")
+        retired = world.get("KafkaBroker", "demo-broker-0")["spec"]["retired"]
+        claim = "data-disk1-demo-0"
+        old = world.volume_of(0, "disk1")
+        for kind, name in (("PersistentVolumeClaim", claim), ("PersistentVolume", old)):
+            del world.objects[kind, name]
+        for volume in world.all("PersistentVolume"):
+            if volume["status"]["phase"] == "Available":
+                del world.objects["PersistentVolume", volume["metadata"]["name"]]
+        for _ in range(3):
+            world.reconcile()
+            world.breathe()
+        assert ("PersistentVolumeClaim", claim) not in world.objects, (
+            "nothing is there that it could be bound to"
+        )
+        assert "DiskToReplace" in reasons(world)
+        node = world.get("KafkaBroker", "demo-broker-0")["spec"]["node"]
+        for name, at in (("elsewhere", "node9"), ("fresh", node)):
+            world.put(_volume(name, at, "local-disks", f"/mnt/{name}"))
+        until(world, lambda: ("PersistentVolumeClaim", claim) in world.objects)
+        assert world.volume_of(0, "disk1") == "fresh"
+        annotations = world.get("PersistentVolumeClaim", claim)["metadata"]["annotations"]
+        assert annotations["spindle.dev/retired"] == ",".join(retired)
+        whole(world)
+        assert annotations["spindle.dev/directory-id"] in retired
+        assert mode_of(world, 0, "disk1") == "Active"
+
+
+class TestAppliedAgain:
+    """A KafkaCluster that is deleted and applied again knows of its disks what their claims know."""
+
+    def again(self, world: Failing) -> None:
+        world.cluster["metadata"]["deletionTimestamp"] = "now"
+        for _ in range(80):
+            if world.reconcile().finished:
+                break
+            world.breathe()
+        assert not world.all("KafkaBroker")
+        del world.cluster["metadata"]["deletionTimestamp"]
+        world.cluster["metadata"]["uid"] = "another"
+        world.cluster["status"] = {}
+
+    def test_a_disk_that_was_given_up_stays_out(self) -> None:
+        world = cluster(3)
+        world.disk(0, "disk1").state = "dead"
+        until(world, lambda: state_of(world, 0, "disk1") == "Evacuated")
+        spec = world.get("KafkaBroker", "demo-broker-0")["spec"]
+        assert spec["retired"]
+        self.again(world)
+        world.disk(0, "disk1").state = "well"  # and it answers again, with what stood on it then
+        for _ in range(40):
+            with contextlib.suppress(ConflictError):
+                world.reconcile()
+            world.breathe()
+        assert mode_of(world, 0, "disk1") == "Absent"
+        assert world.get("KafkaBroker", "demo-broker-0")["spec"]["retired"] == spec["retired"]
+        assert state_of(world, 0, "disk1") == "Evacuated"
+        assert "OldDiskAgain" in reasons(world)
+        world.swap(0, "disk1")
+        whole(world)
+        self.again(world)
+        whole(world)
+        assert world.get("KafkaBroker", "demo-broker-0")["spec"]["retired"] == spec["retired"]
+
+    def test_a_record_that_was_deleted_by_hand_comes_back_with_it(self) -> None:
+        world = cluster(3)
+        world.disk(0, "disk1").state = "dead"
+        until(world, lambda: state_of(world, 0, "disk1") == "Evacuated")
+        retired = world.get("KafkaBroker", "demo-broker-0")["spec"]["retired"]
+        world.settle()
+        world.get("KafkaBroker", "demo-broker-0")["metadata"]["deletionTimestamp"] = "now"
+        until(world, lambda: ("KafkaBroker", "demo-broker-0") not in world.objects)
+        until(world, lambda: ("KafkaBroker", "demo-broker-0") in world.objects)
+        assert world.get("KafkaBroker", "demo-broker-0")["spec"]["retired"] == retired
+        assert mode_of(world, 0, "disk1") == "Absent"
+
+
+class TestManyWellAgain:
+    def test_disks_that_are_well_again_come_back_one_broker_after_the_other(self) -> None:
+        world = cluster(6)
+        given_up = ((0, "disk1"), (1, "disk1"), (2, "disk1"))
+        for at, name in given_up:
+            # A moment in which nothing could be written: Kafka gives the dirs up, and the disks are well.
+            world.kafkas.running[at].offline.add(path_of(name))
+            world.kafkas.running[at].given_up |= set(world.disk(at, name).logs)
+        began = world.now
+        until(world, lambda: "ManyDisksBad" in reasons(world), 4)
+        until(world, lambda: all(state_of(world, *disk) == "Active" for disk in given_up), 80)
+        assert world.now - began < 600
+        assert not any(b["spec"].get("retired") for b in world.all("KafkaBroker"))
+        whole(world)
+
+
+class TestDrain:
+    def test_a_wish_that_is_taken_back_while_the_disk_is_out_already_brings_it_back(self) -> None:
+        world = cluster(3)
+        wishes = world.get("KafkaBroker", "demo-broker-0")["spec"]
+        wishes["wishes"] = [{"disk": "disk1", "drained": True}]
+        until(world, lambda: state_of(world, 0, "disk1") == "Drained")
+        # The state on record lags behind: a status is not written in a pass that changes the spec.
+        status = world.get("KafkaBroker", "demo-broker-0")["status"]["disks"]
+        next(d for d in status if d["name"] == "disk1")["state"] = "Draining"
+        world.get("KafkaBroker", "demo-broker-0")["spec"]["wishes"] = []
+        whole(world)
 
 
 def _fenced(made: Plan) -> bool:
@@ -224,6 +357,19 @@ class TestAgain:
         world.kafkas.step()
         disk.state = "well"
         until(world, lambda: state_of(world, 0, "disk1") == "Evacuated")
+
+    def test_a_disk_that_kafka_refuses_at_each_start_is_emptied(self) -> None:
+        world = cluster(6)
+
+        def evacuated() -> bool:
+            process = world.kafkas.running.get(0)
+            if process is not None and path_of("disk1") in process.dirs:
+                process.offline.add(path_of("disk1"))
+            return state_of(world, 0, "disk1") == "Evacuated"
+
+        plans = until(world, evacuated, 90)
+        evicted = [a.reason for made in plans for a in made.actions if isinstance(a, Evict)]
+        assert evicted == ["DiskBack"] * 3 + ["RestartWithoutDisk"]
 
     def test_a_disk_that_is_not_mounted_for_a_moment_is_waited_for(self) -> None:
         world = cluster(6)
@@ -299,6 +445,17 @@ class TestLastCopy:
         world.settle(80)
         assert world.kafkas.losses == []
         assert world.kafkas.partitions["pay", 0].leader is not None
+
+    def test_a_blank_disk_in_its_place_is_refused_by_name(self) -> None:
+        world = self.lost()
+        world.swap(0, "disk1")
+        for _ in range(5):
+            world.reconcile()
+            world.breathe()
+        (entry,) = [w for w in world.cluster["status"]["waiting"] if w["reason"] == "LastCopy"]
+        assert "pay-0" in entry["message"]
+        assert mode_of(world, 0, "disk1") == "Active"
+        assert not world.get("KafkaBroker", "demo-broker-0")["spec"].get("retired")
 
     def test_accepting_it_elects_the_survivor_first_and_keeps_what_it_has(self) -> None:
         world = self.lost()

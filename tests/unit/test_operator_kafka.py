@@ -2,6 +2,7 @@
 
 import asyncio
 import ssl
+import threading
 import uuid
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
@@ -13,7 +14,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
-from kafka.errors import ClusterAuthorizationFailedError
+from kafka.errors import ClusterAuthorizationFailedError, UnknownBrokerIdError
 from kafka.protocol.admin import (
     DescribeLogDirsResponse,
     DescribeQuorumResponse,
@@ -25,6 +26,7 @@ from spindle_operator import gate as gate_module
 from spindle_operator.answers import directory_text, freshest, read_log_dirs, read_partition, read_quorum
 from spindle_operator.connection import Access, tls_context
 from spindle_operator.gate import KafkaGate
+from spindle_operator.kafka import Link
 
 State = DescribeQuorumResponse.TopicData.PartitionData
 Replica = DescribeQuorumResponse.TopicData.PartitionData.ReplicaState
@@ -249,3 +251,45 @@ async def test_the_client_is_renewed_after_an_unanswered_question_but_serves_its
     await gate.look(reach)
     assert FakeLink.made == 2
     await gate.shutdown()
+
+
+def test_what_kafka_did_not_say_is_one_line_a_look(caplog: pytest.LogCaptureFixture) -> None:
+    link = Link.__new__(Link)
+    link._cluster, link._failed, link._unsaid = "ns/demo", False, []
+
+    def fails(error: Exception) -> Any:
+        def call() -> None:
+            raise error
+
+        return call
+
+    for node in (0, 1):
+        for _ in range(2):
+            assert link.attempt(fails(UnknownBrokerIdError(str(node))), f"broker {node}") is None
+    link.attempt(fails(OSError("no route")))
+    with caplog.at_level("INFO"):
+        link.tell_unsaid()
+        link.tell_unsaid()
+    (record,) = caplog.records
+    assert record.getMessage() == (
+        "ns/demo: Kafka did not say: broker 0: UnknownBrokerIdError: UnknownBrokerIdError: 0; "
+        "broker 1: UnknownBrokerIdError: UnknownBrokerIdError: 1; no route"
+    )
+    assert link._failed
+
+
+async def test_connections_whose_end_hangs_take_nothing_from_the_loops_own_threads(
+    gate: Any, reach: Access, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    never = threading.Event()
+    monkeypatch.setattr(FakeLink, "close", lambda _: never.wait())
+    gate._timeout = 0.01
+    for _ in range(40):  # more than the loop has threads, on any machine
+        await gate.look(reach)
+        await gate.close()
+    try:
+        assert await asyncio.wait_for(asyncio.to_thread(lambda: "ran"), 5) == "ran"
+        # The end of a loop waits for its threads.
+        await asyncio.wait_for(asyncio.get_running_loop().shutdown_default_executor(), 5)
+    finally:
+        never.set()

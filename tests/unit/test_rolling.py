@@ -300,3 +300,30 @@ def test_a_large_cluster_is_asked_about_in_seconds() -> None:
     assert all(rolling.may_go_down(b).allowed for b in range(brokers))
     assert all(rolling.in_sync(b) for b in range(brokers))
     assert time.process_time() - started < 10
+
+
+class TestEachHoldsWhatTheOtherLacks:
+    """Broker 0 needs a restart to have t-0 back, broker 1 for t-1."""
+
+    def look(self, *replicas: int, min_isr: int = 2) -> KafkaView:
+        partitions = [
+            partition(0, tuple(b for b in replicas if b != 0), replicas),
+            partition(1, tuple(b for b in replicas if b != 1), replicas),
+        ]
+        return view(*partitions, min_isr=min_isr, dead=(0, 1), lost=[(0, 0), (1, 1)])
+
+    def test_no_restart_keeps_all_at_the_minimum(self) -> None:
+        refusals = [may_go_down(self.look(0, 1, 2), b).refusal for b in (0, 1)]
+        assert [r.objects for r in refusals if r is not None] == [("t-1",), ("t-0",)]
+
+    def test_a_lower_minimum_of_those_topics_lets_one_go_and_the_other_after_it(self) -> None:
+        assert may_go_down(self.look(0, 1, 2, min_isr=1), 0).allowed
+        back = view(partition(0), partition(1, (0, 2)), dead=(1,), lost=[(1, 1)])
+        assert may_go_down(back, 1).allowed, "with the minimum as it was"
+
+    def test_one_more_copy_lets_both_go(self) -> None:
+        assert all(may_go_down(self.look(0, 1, 2, 3), b).allowed for b in (0, 1))
+
+    def test_one_that_no_partition_counts_on_goes_for_nothing(self) -> None:
+        looked = view(partition(0, (1, 2)), partition(1, (1, 2)), dead=(0,), lost=[(0, 0), (0, 1)])
+        assert may_go_down(looked, 0).allowed

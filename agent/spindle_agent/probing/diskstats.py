@@ -12,10 +12,11 @@ _LEAST_REQUESTS: Final = 3  # in the window: fewer say nothing about a device
 
 @dataclass(frozen=True)
 class Counters:
-    """Since the machine started: finished requests, and the milliseconds that all of them took together."""
+    """Since the machine started: finished requests, the milliseconds that all of them took together, and how many wrote."""
 
     requests: int
     milliseconds: int
+    writes: int = 0
 
 
 def parse(text: str) -> dict[str, Counters]:
@@ -26,12 +27,12 @@ def parse(text: str) -> dict[str, Counters]:
         if len(fields) < 14:
             continue
         numbers = [int(field) for field in fields[3:]]
-        requests = numbers[0] + numbers[4]
+        writes = numbers[4]
         spent = numbers[3] + numbers[7]
         if len(numbers) >= 17:
-            requests += numbers[15]
+            writes += numbers[15]
             spent += numbers[16]
-        found[f"{fields[0]}:{fields[1]}"] = Counters(requests, spent)
+        found[f"{fields[0]}:{fields[1]}"] = Counters(numbers[0] + writes, spent, writes)
     return found
 
 
@@ -46,10 +47,17 @@ class Latencies:
     def __init__(self, window: float = WINDOW_SECONDS) -> None:
         self._window = window
         self._samples: deque[tuple[float, Mapping[str, Counters]]] = deque()
+        self._wrote: dict[str, tuple[float, int]] = {}
 
     def add(self, now: float, counters: Mapping[str, Counters], devices: Iterable[str]) -> None:
         """Take a sample of the devices that matter."""
-        self._samples.append((now, {name: counters[name] for name in devices if name in counters}))
+        sample = {name: counters[name] for name in devices if name in counters}
+        self._samples.append((now, sample))
+        known = self._wrote
+        self._wrote = {
+            name: known[name] if name in known and known[name][1] == each.writes else (now, each.writes)
+            for name, each in sample.items()
+        }
         while len(self._samples) > 2 and now - self._samples[1][0] >= self._window:
             self._samples.popleft()
 
@@ -65,3 +73,11 @@ class Latencies:
         if requests < _LEAST_REQUESTS:
             return None
         return max(0, last.milliseconds - first.milliseconds) / requests
+
+    def quiet(self, device: str | None) -> float | None:
+        """Seconds for which a device has finished neither a write nor a flush, as of the latest sample.
+
+        None for a device that has no counters. A device that is known for a moment only has been quiet for that moment.
+        """
+        wrote = self._wrote.get(device or "")
+        return None if wrote is None else self._samples[-1][0] - wrote[0]

@@ -283,6 +283,11 @@ class ObservedDisk(ApiModel):
     )
     message: Sentence | None = Field(None, description="Why, as a sentence.")
     since: Time | None = Field(None, description="When the verdict was reached.")
+    stalled: bool | None = Field(
+        None,
+        description="True while a probe has been pending for half of spec.disks.hungAfterSeconds or longer. A verdict "
+        "lasts longer than what it is about; only a broker whose disk is stalled now is stopped for it.",
+    )
     content: Annotated[str, Field(json_schema_extra={"enum": list(CONTENTS)})] | None = Field(
         None,
         description="What is on it: ours, blank, foreign (another broker's, a retired disk, or somebody else's data) or "

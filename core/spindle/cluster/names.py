@@ -29,6 +29,8 @@ ANN_DIRECTORY_ID: Final = f"{GROUP}/directory-id"
 ANN_FS_UUID: Final = f"{GROUP}/fs-uuid"
 ANN_RACK: Final = f"{GROUP}/rack"
 ANN_REFUSED: Final = f"{GROUP}/refused"  # why preflight would not have the disk that was to be added
+ANN_RETIRED: Final = f"{GROUP}/retired"  # directory ids that were given up on this broker, with commas
+ANN_SLOT: Final = f"{GROUP}/slot"  # "out" while the slot waits for a new disk
 ANN_VOTERS: Final = f"{GROUP}/voters"  # the controllers at birth, as in the identity ConfigMap
 # On pods: what preflight is to find, what it may format, and what the pod was made from.
 ANN_DISKS: Final = f"{GROUP}/disks"

@@ -43,7 +43,10 @@ RULES: Final[Mapping[str, Rule]] = {
     "ForeignContent": Rule(
         DiskVerdict.SWAPPED, "the disk's identity is not the one that is on record", rounds=2
     ),
-    "Hung": Rule(DiskVerdict.FAILED, "no probe came back for `spec.disks.hungAfterSeconds` seconds"),
+    "Hung": Rule(
+        DiskVerdict.FAILED,
+        "no probe came back for `spec.disks.hungAfterSeconds` seconds, and the device finishes no write of anybody else",
+    ),
     "WrongData": Rule(DiskVerdict.FAILED, "a probe read back other bytes than it wrote", rounds=2),
     "ReadOnly": Rule(DiskVerdict.FAILED, "the file system is read-only", rounds=2),
     "ProbeError": Rule(DiskVerdict.FAILED, "a probe was answered with an error", rounds=2),
@@ -67,6 +70,12 @@ RULES: Final[Mapping[str, Rule]] = {
 }
 BY_KAFKA: Final = ("KafkaOffline", "OfflineFull")
 BY_PROBE: Final = ("ProbeError", "WrongData")
+# A device that goes on finishing writes is slow, not hung: ours waits its turn. Half of the time without any is enough of a
+# sign, and no hang is told later for it; where that is not known, ours has to wait for half as long again. What waits for
+# three times as long hangs, whatever the device does otherwise.
+_QUIET: Final = 0.5
+_UNKNOWN: Final = 1.5
+_AT_LAST: Final = 3.0
 _NO_ROOM: Final = (e.ENOSPC, e.EDQUOT)
 _NO_RIGHT: Final = (e.EACCES, e.EPERM)
 # Of these the disk is innocent: the one who probes ran out of something.
@@ -140,10 +149,20 @@ def _hung(signals: Signals, now: float, tuning: Tuning, awake_since: float) -> F
     waits = _waits(signals, now, awake_since)
     if waits is None or waits < tuning.hung_after:
         return None
+    quiet = signals.latency.quiet
+    sure = waits >= _UNKNOWN * tuning.hung_after if quiet is None else quiet >= _QUIET * tuning.hung_after
+    if not sure and waits < _AT_LAST * tuning.hung_after:
+        return None
     doing = signals.probe.doing or "probe"
     return Finding(
         "Hung", f"The disk does not answer: a {doing} has been pending for {tuning.hung_after:g} s."
     )
+
+
+def stalled(signals: Signals, now: float, tuning: Tuning, awake_since: float) -> bool:
+    """Whether a probe has been pending for half of the time after which the disk is hung, or longer, and still is."""
+    waits = _waits(signals, now, awake_since)
+    return waits is not None and waits >= tuning.hung_after / 2
 
 
 def _error(signals: Signals) -> Finding | None:
@@ -180,8 +199,7 @@ def _no_room(signals: Signals) -> bool:
 
 def _lesser(signals: Signals, now: float, tuning: Tuning, awake_since: float) -> Finding | None:
     probe = signals.probe
-    waits = _waits(signals, now, awake_since)
-    if waits is not None and waits >= tuning.hung_after / 2:
+    if stalled(signals, now, tuning, awake_since):
         return Finding(
             "NotAnswering", f"A {probe.doing or 'probe'} is taking more than {tuning.hung_after / 2:g} s."
         )

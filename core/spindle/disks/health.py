@@ -12,13 +12,13 @@ UNKNOWN: Final = "Unknown"
 AGENT_SILENT_SECONDS: Final = 30.0
 KAFKA_OFFLINE: Final = "KafkaOffline"
 OFFLINE_FULL: Final = "OfflineFull"
+FULL: Final = "Full"
 
 AGENT: Final = "agent"
 KAFKA: Final = "kafka"
 PREFLIGHT: Final = "preflight"
 NOBODY: Final = "nobody"
 
-_FULL: Final = "Full"
 _OFFLINE: Final = {
     KAFKA_OFFLINE: "Kafka has given the log dir up.",
     OFFLINE_FULL: "Kafka has given the log dir up; the disk is full.",
@@ -47,12 +47,14 @@ class Health:
         fresh: whether it is said of the present: what an agent said that has fallen silent permits nothing new (rule 8).
         content: ``ours``, ``blank``, ``foreign`` or ``unknown``; None if nobody looked.
         fs_uuid: of what is mounted, None if nobody looked.
+        stalled: whether a write of the agent's has been pending for long, and still was when it last said anything.
     """
 
     verdict: str
     reason: str = ""
     message: str = ""
     since: float
+    stalled: bool = False
     source: str = NOBODY
     fresh: bool = False
     content: str | None = None
@@ -80,6 +82,7 @@ class Said:
 
     Attributes:
         heard: when the agent last gave a sign of life; None if it never did.
+        stalled: whether a write is pending for long.
     """
 
     verdict: str
@@ -89,6 +92,7 @@ class Said:
     content: str | None = None
     fs_uuid: str | None = None
     heard: float | None = None
+    stalled: bool = False
 
     @classmethod
     def parse(cls, entry: Mapping[str, Any], since: float, heard: float | None) -> "Said":
@@ -101,6 +105,7 @@ class Said:
             content=entry.get("content") or None,
             fs_uuid=entry.get("fsUuid") or None,
             heard=heard,
+            stalled=entry.get("stalled") is True,
         )
 
     @property
@@ -152,7 +157,7 @@ def _merged(
 ) -> Health:
     live = said is not None and said.fresh(now)
     if kafka == STORAGE_ERROR and not (said is not None and live and not said.good):
-        full = said is not None and live and said.reason == _FULL
+        full = said is not None and live and said.reason == FULL
         reason = OFFLINE_FULL if full else KAFKA_OFFLINE
         return Health(
             verdict=DiskVerdict.FAILED,
@@ -193,6 +198,7 @@ def _by_agent(said: Said, *, fresh: bool) -> Health:
         reason=said.reason,
         message=said.message,
         since=said.since,
+        stalled=said.stalled,
         source=AGENT,
         fresh=fresh,
     )

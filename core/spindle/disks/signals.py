@@ -98,11 +98,13 @@ class Latency:
         own_ms: mean milliseconds a request; None while there were none.
         peers_ms: median of the others; None without peers.
         far: whether it is far from its peers (`compare`).
+        quiet: seconds for which the device has finished no write of anybody; None if that is not known.
     """
 
     own_ms: float | None = None
     peers_ms: float | None = None
     far: bool = False
+    quiet: float | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

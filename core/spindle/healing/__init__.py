@@ -8,6 +8,7 @@ Each module answers one question, and each answer is checked against the safety 
     regrow      where they come back to on their own broker
     retire      whether nothing stands on a disk any more, so that the broker may run without it
     replace     whether what is in the slot is a new disk
+    lead        who is to lead what stands on a disk that serves, but badly
     fence       whether a broker with a hung disk may be stopped at once
     acceptance  what a person gave up, and whether that still is what is lost
     wishes      what a person wants of a disk

@@ -5,10 +5,15 @@ Fencing is exempt from eviction and from rule 2 only where its partitions are un
 
 from collections.abc import Collection
 from collections.abc import Set as AbstractSet
+from typing import Final
 
 from spindle.cluster.refusal import Refusal, counted, some
 from spindle.cluster.view import Partition
 from spindle.healing.standing import Standing
+
+SHARED_FOR_SECONDS: Final = (
+    60.0  # for which several disks that stall together are taken for a starved machine
+)
 
 
 def may_fence(looked: Standing, broker: int, hung: Collection[str], down: AbstractSet[int]) -> Refusal | None:
@@ -56,6 +61,41 @@ def may_fence(looked: Standing, broker: int, hung: Collection[str], down: Abstra
         f"disks would fall under min.insync.replicas: {some(short)}.",
         unblocked_by="Their other replicas are back in sync, or the disk answers again.",
         objects=tuple(short),
+    )
+
+
+def stalls_alone(
+    broker: int,
+    stalled: Collection[tuple[int, str]],
+    neighbours: Collection[int],
+    most: int,
+    lasting: float,
+) -> Refusal | None:
+    """Whether a disk hangs by itself, so that its broker is to be stopped for it: None for yes.
+
+    Where other disks of the same node stall as well, or disks of many brokers do, it is the machine that is starved, or what
+    they hang on; a broker that is stopped for that is missing when it is over. Starvation passes, so what has lasted for a
+    minute counts as a hang all the same (a controller with all of its disks, say), one broker at a time.
+
+    Args:
+        broker: whose disk hangs.
+        stalled: (broker, disk) of every write that is pending for long now, the one in question included.
+        neighbours: brokers on the same node, this one included.
+        most: brokers of which disks may stall together.
+        lasting: seconds for which it hangs.
+    """
+    here = {disk for disk in stalled if disk[0] in neighbours}
+    brokers = {b for b, _ in stalled}
+    if lasting >= SHARED_FOR_SECONDS or (len(here) <= 1 and len(brokers) <= most):
+        return None
+    named = sorted(f"{b}/{disk}" for b, disk in (stalled if len(brokers) > most else here))
+    return Refusal(
+        rule=9,
+        reason="ManyDisksStall",
+        message=f"Writes to {counted(len(named), 'disk')} are stalled at the same time ({some(named)}), so it is hardly a disk of "
+        f"broker {broker} that hangs, but the machine. The broker is not stopped for it.",
+        unblocked_by=f"The disks answer. What still hangs after {SHARED_FOR_SECONDS:g} s counts as a hang all the same.",
+        objects=tuple(named),
     )
 
 

@@ -5,18 +5,20 @@ written before what it records is done, so an operator that dies anywhere is fol
 """
 
 from spindle.moves.execute import cleanup, execute
-from spindle.moves.intents import Configure, Intent, Place, Reassign
-from spindle.moves.journal import Journal, JournalError, Move, Setting, Shrunk
+from spindle.moves.intents import Configure, Elect, Intent, Place, Reassign
+from spindle.moves.journal import Journal, JournalError, Move, Order, Setting, Shrunk
 from spindle.moves.limits import Limits
 from spindle.moves.outcome import Outcome, Progress, Refused
 
 __all__ = [
     "Configure",
+    "Elect",
     "Intent",
     "Journal",
     "JournalError",
     "Limits",
     "Move",
+    "Order",
     "Outcome",
     "Place",
     "Progress",

@@ -14,6 +14,7 @@ from spindle.moves.journal import Journal, Move, SettingKey, Shrunk
 from spindle.moves.leftovers import Leftovers
 from spindle.moves.limits import Limits
 from spindle.moves.look import Incoming, Look
+from spindle.moves.orders import Leads, settle_orders
 from spindle.moves.outcome import Outcome, Progress, Refused
 from spindle.moves.rates import Rates
 from spindle.moves.rests import Rests
@@ -35,6 +36,7 @@ def execute(
     lost: AbstractSet[int] = frozenset(),
     settings: Mapping[SettingKey, str] | None = None,
     closed: AbstractSet[tuple[int, str]] = frozenset(),
+    leads: Leads | None = None,
     signals: Signals = _NONE,
 ) -> Outcome:
     """Verify what is in motion, begin what may begin, and keep Kafka's settings as both need them.
@@ -53,9 +55,10 @@ def execute(
         settings: other dynamic configs that are to stand for as long as they are asked for ((kind, name, key) → value; a list such as
             ``cordoned.log.dirs`` is joined with the user's own), recorded and put back like the throttles.
         closed: (broker, path) of dirs that are to take nothing, though Kafka knows nothing of that: bad ones, ones to be emptied.
+        leads: who is to lead for as long as it is asked for; see `spindle.moves.orders`.
         signals: the time, what disks feel, what agents gave up.
     """
-    if journal == Journal() and not wanted and not shrinks and not settings:
+    if journal == Journal() and not (wanted or shrinks or settings or leads):
         return Outcome(journal)
     look = Look(view, closed)
     if look.unknown:
@@ -64,7 +67,7 @@ def execute(
             refusals=tuple(Refused(move, _unknown(look)) for move in wanted[:1]),
             agent_moves=journal.within(),
         )
-    return _Step(look, journal, limits, lost, signals).run(wanted, shrinks, settings or {})
+    return _Step(look, journal, limits, lost, signals).run(wanted, shrinks, settings or {}, leads or {})
 
 
 def cleanup(view: KafkaView, journal: Journal) -> Outcome:
@@ -116,14 +119,29 @@ class _Step:
         self.found: list[Found] = []  # what stays in the journal, in its order
         self.shrunk = {entry.id: entry for entry in journal.shrunk}
         self.shrinking: set[tuple[str, int]] = set()  # what leaves its assignment in this step
-        self.before = {move.key: move.before for move in journal.moves if move.before}
+        # A replica that goes where another one stood takes its place in the order of before, whoever leads for a while.
+        self.before = {entry.key: entry.before for entry in journal.orders}
+        self.before |= {move.key: move.before for move in journal.moves if move.before}
 
     def run(
-        self, wanted: Sequence[Move], shrinks: Sequence[Shrunk], settings: Mapping[SettingKey, str]
+        self,
+        wanted: Sequence[Move],
+        shrinks: Sequence[Shrunk],
+        settings: Mapping[SettingKey, str],
+        leads: Leads,
     ) -> Outcome:
         stalled = self.verify()
         removals = self.shrink(shrinks)
-        fresh, again = self.begin(wanted, stalled)
+        busy = {found.move.key for found in self.found} | {move.key for move in stalled} | self.shrinking
+        ordered = settle_orders(self.look, self.journal.orders, leads, busy, self.limits.moves_in_all)
+        # Who leads is settled first; what is to be moved goes on in the next step.
+        turned = {
+            (topic, index)
+            for i in ordered.intents
+            if isinstance(i, Reassign)
+            for topic, index, _ in i.assignments
+        }
+        fresh, again = self.begin([move for move in wanted if move.key not in turned], stalled)
         reordered = self.reorder(stalled)
         moves = tuple(found.move for found in self.found)
         moving = [*(f.move for f in self.found if f.state is not State.CANCEL)]
@@ -133,7 +151,7 @@ class _Step:
         shrunk = tuple(self.shrunk[key] for key in sorted(self.shrunk))
         steered = rates.steered if standing else 0.0
         left = self.leftovers.standing()
-        journal = Journal(moves, shrunk, standing, self.rests.standing(), steered, left)
+        journal = Journal(moves, shrunk, standing, ordered.orders, self.rests.standing(), steered, left)
         return Outcome(
             journal,
             actions=(
@@ -144,6 +162,7 @@ class _Step:
                 *self.starts(fresh),
                 *self.starts(again),
                 *self.placed_again(),
+                *ordered.intents,
             ),
             refusals=tuple(self.refusals),
             agent_moves={

@@ -48,4 +48,17 @@ class Configure:
     values: Mapping[str, str | None] = field(default_factory=dict)
 
 
-Intent = Place | Reassign | Configure
+@dataclass(frozen=True, kw_only=True)
+class Elect:
+    """Make the preferred replicas leaders (ElectLeaders).
+
+    Attributes:
+        reason, message: for the event.
+    """
+
+    partitions: tuple[tuple[str, int], ...]
+    reason: str = ""
+    message: str = ""
+
+
+Intent = Place | Reassign | Configure | Elect

@@ -117,6 +117,28 @@ class Setting:
 
 
 @dataclass(frozen=True)
+class Order:
+    """The order of a partition's replicas that we changed, so that another one is the preferred leader for a while.
+
+    Attributes:
+        before: the order before, put back when the cause is gone and nobody else has changed it.
+        ours: the order that we set or are about to set.
+        was: ours before the last change: until ``ours`` is seen, this one is ours, too.
+    """
+
+    topic: str
+    partition: int
+    before: tuple[int, ...]
+    ours: tuple[int, ...]
+    was: tuple[int, ...] = ()
+
+    @property
+    def key(self) -> tuple[str, int]:
+        """(topic, partition)."""
+        return self.topic, self.partition
+
+
+@dataclass(frozen=True)
 class Rest:
     """A move between dirs that an agent gave up, and that is not asked for again at once.
 
@@ -171,13 +193,14 @@ class Journal:
     moves: tuple[Move, ...] = ()
     shrunk: tuple[Shrunk, ...] = ()
     settings: tuple[Setting, ...] = ()
+    orders: tuple[Order, ...] = ()
     rests: tuple[Rest, ...] = ()
     steered: float = 0.0
     leftovers: tuple[Leftover, ...] = ()
 
     def __bool__(self) -> bool:
         """Whether anything is in it that is still to be done or put back."""
-        return bool(self.moves or self.shrunk or self.settings)
+        return bool(self.moves or self.shrunk or self.settings or self.orders)
 
     def move_of(self, topic: str, partition: int) -> Move | None:
         """The move of a partition that is in motion."""
@@ -219,6 +242,7 @@ def render(journal: Journal) -> str:
             for s in journal.shrunk
         ],
         "settings": [[s.kind, s.name, s.key, s.before, s.ours, s.was, s.closing] for s in journal.settings],
+        "orders": [[o.topic, o.partition, list(o.before), list(o.ours), list(o.was)] for o in journal.orders],
     }  # fmt: skip
     if journal.rests:
         document["rests"] = [
@@ -271,6 +295,7 @@ def parse(text: str | None) -> Journal:
                 for topic, index, broker, size, before, *reason in document["shrunk"]
             ),
             settings=tuple(_setting(entry) for entry in document["settings"]),
+            orders=tuple(_order(entry) for entry in document.get("orders") or ()),
             rests=tuple(
                 Rest(str(topic), int(index), int(broker), str(word(to_dir)), int(times), float(until))
                 for topic, index, broker, to_dir, times, until in document.get("rests", ())
@@ -301,6 +326,12 @@ def _move(entry: list[Any], from_dir: str | None, to_dir: str, reason: str) -> M
         before=tuple(int(b) for b in before),
         doubts=int(doubts),
     )
+
+
+def _order(entry: list[Any]) -> Order:
+    topic, index, *orders = entry
+    before, ours, was = (tuple(int(b) for b in order) for order in orders)
+    return Order(str(topic), int(index), before, ours, was)
 
 
 def _setting(entry: list[Any]) -> Setting:

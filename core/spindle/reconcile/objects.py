@@ -107,6 +107,12 @@ def kafka_runs(pod: Object) -> bool:
     return bool((container_status(pod, names.CONTAINER_KAFKA).get("state") or {}).get("running"))
 
 
+def kafka_started(pod: Object) -> str | None:
+    """When the Kafka that runs at this moment was started, as Kubernetes writes times; None if none runs or nobody knows."""
+    running = (container_status(pod, names.CONTAINER_KAFKA).get("state") or {}).get("running") or {}
+    return running.get("startedAt") or None
+
+
 def is_over(pod: Object) -> bool:
     """Whether all containers have ended for good; such a pod only occupies its name."""
     return (pod.get("status") or {}).get("phase") in ("Failed", "Succeeded")

@@ -9,7 +9,7 @@ from typing import Any, Final
 from spindle.cluster import names
 from spindle.cluster.view import LogDir
 from spindle.disks import facts
-from spindle.disks.health import KAFKA_OFFLINE, OFFLINE_FULL, PREFLIGHT, Health, Said, health
+from spindle.disks.health import FULL, KAFKA_OFFLINE, OFFLINE_FULL, PREFLIGHT, Health, Said, health
 from spindle.disks.lifecycle import DiskState
 from spindle.disks.signals import DiskVerdict
 from spindle.healing.wishes import NOTHING, Wish, wishes
@@ -103,6 +103,11 @@ class Slot:
         """Whether Kafka runs in the broker's pod."""
         return self.pod is not None and objects.kafka_runs(self.pod)
 
+    @property
+    def started(self) -> float | None:
+        """When the Kafka that runs was started, in seconds since the epoch; None if none runs."""
+        return None if self.pod is None else seconds(objects.kafka_started(self.pod))
+
 
 def slots(state: State) -> list[Slot]:
     """All disks of all brokers."""
@@ -125,8 +130,10 @@ def _of(state: State, broker_id: int, broker: Object) -> list[Slot]:
         word = _said(said.get(name), heard, state.now)
         log_dir = dirs.get(names.log_dir(name))
         error = log_dir.error if log_dir else None
-        if not (pod is not None and objects.kafka_runs(pod) and _mode_in(pod, name) == facts.ACTIVE):
+        if pod is None or not objects.kafka_runs(pod) or _mode_in(pod, name) != facts.ACTIVE:
             word, error = _without_kafka(word), None
+        elif word is not None and word.since <= (seconds(objects.kafka_started(pod)) or 0.0):
+            word = _without_kafka(word)  # of the Kafka before this one, which has not spoken yet
         slot = Slot(
             broker=broker_id,
             disk=disk,
@@ -159,10 +166,12 @@ def _without_kafka(word: Said | None) -> Said | None:
     """What the agent says of the disk itself.
 
     A Kafka that is without the disk calls its log dir offline. That is what we told it, and says nothing of a disk that
-    is about to be taken up again.
+    is about to be taken up again. Nor does the word of a Kafka that has ended say anything of the next one.
     """
     if word is None or word.reason not in (KAFKA_OFFLINE, OFFLINE_FULL):
         return word
+    if word.reason == OFFLINE_FULL:
+        return replace(word, verdict=str(DiskVerdict.SUSPECT), reason=FULL, message="The disk is full.")
     return replace(word, verdict=str(DiskVerdict.HEALTHY), reason="", message="")
 
 

@@ -113,15 +113,19 @@ class Ward:
         return Standing(self.view)
 
     @cached_property
-    def few_at_once(self) -> Refusal | None:
-        """Rule 9: why nothing may be done by itself about bad disks; None if something may."""
-        bad = {
+    def bad_since(self) -> Mapping[tuple[int, str], float]:
+        """Since when each disk that is bad and was not evacuated is bad: what rule 9 counts."""
+        return {
             slot.key: slot.health.since
             for slot in self.slots
             if slot.health.bad and slot.mode != facts.ABSENT and slot.recorded not in OUT
         }
+
+    @cached_property
+    def few_at_once(self) -> Refusal | None:
+        """Rule 9: why nothing may be done by itself about bad disks; None if something may."""
         share = self.state.spec.disks.automatic_share / 100
-        return flock.may_act(bad, len(self.slots), self.state.now, share)
+        return flock.may_act(self.bad_since, len(self.slots), self.state.now, share)
 
     def may_act(self, slot: Slot) -> bool:
         """Whether something may be done about a bad disk: by itself, or because a person wishes it to be emptied."""

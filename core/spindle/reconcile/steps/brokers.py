@@ -9,6 +9,7 @@ from spindle.cluster import names
 from spindle.cluster.ids import uuid_from_entropy
 from spindle.cluster.layout import METADATA_DISK
 from spindle.cluster.refusal import counted, some
+from spindle.disks.facts import ABSENT
 from spindle.manifests.brokers import kafka_broker
 from spindle.placement.room import DiskWant
 from spindle.placement.spread import Placed, spread
@@ -16,6 +17,7 @@ from spindle.reconcile import objects
 from spindle.reconcile.actions import Apply, Create
 from spindle.reconcile.draft import Draft, Wait
 from spindle.reconcile.inputs import disks_of
+from spindle.reconcile.keepsakes import is_out, keepsakes, retired_of
 from spindle.reconcile.sites import site
 from spindle.reconcile.snapshot import Object
 from spindle.reconcile.state import State
@@ -128,6 +130,7 @@ def _deleted_by_hand(state: State, draft: Draft) -> None:
             and objects.annotation(claim, names.ANN_FS_UUID) == disk.get("fsUuid")
             for disk in disks_of(broker)
         )
+        complete = complete and not keepsakes(state, broker)
         if complete and not broker["spec"].get("stopped"):
             drop_finalizer(draft, broker)
         else:
@@ -281,23 +284,23 @@ def _returning(state: State, pool: str) -> list[int]:
 def _adopt(state: State, draft: Draft, broker_id: int, pool: BrokerPool, existing: dict[int, Placed]) -> None:
     """Make the KafkaBroker again that the claims tell of."""
     disks, rack, node = [], None, None
-    for claim in state.claims.values():
-        if _claimed_by(claim) != broker_id:
-            continue
+    mine = [claim for claim in state.claims.values() if _claimed_by(claim) == broker_id]
+    for claim in mine:
         name, directory_id = (
             objects.annotation(claim, key) for key in (names.ANN_DISK, names.ANN_DIRECTORY_ID)
         )
         if not name or not directory_id or name == METADATA_DISK:
             continue
         volume = state.volume(claim)
-        disk = {"name": name, "claim": objects.name(claim), "directoryId": directory_id, "mode": "Active"}
+        mode = ABSENT if is_out(claim) else "Active"
+        disk = {"name": name, "claim": objects.name(claim), "directoryId": directory_id, "mode": mode}
         if fs_uuid := objects.annotation(claim, names.ANN_FS_UUID):
             disk["fsUuid"] = fs_uuid
         if volume is not None:
             disk |= {"pv": objects.name(volume), "pvUid": objects.uid(volume)}
         disks.append(disk)
         rack = rack or objects.annotation(claim, names.ANN_RACK)
-    record = kafka_broker(state.cluster, broker_id, pool.name, disks, rack=rack)
+    record = kafka_broker(state.cluster, broker_id, pool.name, disks, rack=rack, retired=retired_of(mine))
     node = node_of_volumes(state, record)
     existing[broker_id] = Placed(rack, node)
     draft.do(

@@ -1,18 +1,21 @@
 """The claims: one per disk, carrying from their first moment whose disk they are (rule 13)."""
 
 from collections.abc import Collection
-from typing import Final
+from typing import Any, Final
 
+from spindle.api.cluster import BrokerPool
 from spindle.cluster import names
 from spindle.cluster.layout import METADATA_DISK
+from spindle.disks import facts
 from spindle.manifests.claims import claim
 from spindle.manifests.identity import Identity, Voter
-from spindle.placement.room import DiskWant
+from spindle.placement.room import DiskWant, class_of, free_volume, is_static
 from spindle.placement.spread import Placed, spread
 from spindle.reconcile import objects
 from spindle.reconcile.actions import Create
 from spindle.reconcile.draft import Draft, Wait
 from spindle.reconcile.inputs import disks_of
+from spindle.reconcile.keepsakes import noted
 from spindle.reconcile.sites import site
 from spindle.reconcile.snapshot import Object
 from spindle.reconcile.state import State
@@ -24,30 +27,52 @@ _ACTION: Final = "CreateClaim"
 def settle_claims(state: State, draft: Draft, identity: Identity) -> None:
     """Make the claims that are missing."""
     _controllers(state, draft, identity)
-    for broker_id, broker in state.brokers.items():
+    for broker in state.brokers.values():
         pool = state.pool_of(broker)
         for disk in disks_of(broker):
             if disk["claim"] in state.claims:
                 retired = broker["spec"].get("retired") or ()
                 _check(draft, identity, state.claims[disk["claim"]], disk["directoryId"], retired)
-            elif pool is not None and disk.get("mode") == "Active":
-                draft.do(
-                    Create(
-                        object=claim(
-                            cluster=state.name,
-                            namespace=state.namespace,
-                            cluster_id=identity.cluster_id,
-                            voters=identity.voters,
-                            node_id=broker_id,
-                            disk=disk["name"],
-                            directory_id=disk["directoryId"],
-                            size=pool.disks.size,
-                            storage_class=pool.disks.storage_class,
-                            pool=pool.name,
-                            rack=broker["spec"].get("rack"),
-                        )
-                    )
-                )
+            elif pool is not None:
+                draft.do(*_missing(state, identity, broker, pool, disk))
+
+
+def _missing(
+    state: State, identity: Identity, broker: Object, pool: BrokerPool, disk: dict[str, Any]
+) -> tuple[Create, ...]:
+    """The claim of a disk of a broker.
+
+    Where the pod is without the disk nothing but the claim itself asks for a volume: it names the one that is to take the slot,
+    and is not made before there is one.
+    """
+    volume = None
+    if disk.get("mode") != facts.ACTIVE:
+        if state.snap.unknown & {"nodes", "persistentvolumes", "storageclasses"}:
+            return ()
+        classes = state.snap.storage_classes
+        if is_static(class_of(pool.disks.storage_class, classes)):
+            node = state.nodes.get(str(broker["spec"].get("node")))
+            want = DiskWant(pool.disks.size, pool.disks.storage_class)
+            found = free_volume(node, state.snap.volumes, classes, want) if node is not None else None
+            if found is None:
+                return ()
+            volume = objects.name(found)
+    made = claim(
+        cluster=state.name,
+        namespace=state.namespace,
+        cluster_id=identity.cluster_id,
+        voters=identity.voters,
+        node_id=int(broker["spec"]["id"]),
+        disk=disk["name"],
+        directory_id=disk["directoryId"],
+        size=pool.disks.size,
+        storage_class=pool.disks.storage_class,
+        pool=pool.name,
+        rack=broker["spec"].get("rack"),
+        volume=volume,
+    )
+    made["metadata"]["annotations"] |= noted(broker, disk)
+    return (Create(object=made),)
 
 
 def _controllers(state: State, draft: Draft, identity: Identity) -> None:

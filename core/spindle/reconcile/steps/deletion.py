@@ -9,6 +9,7 @@ from spindle.cluster import names
 from spindle.reconcile import objects
 from spindle.reconcile.actions import Delete, Patch
 from spindle.reconcile.draft import Draft, Wait
+from spindle.reconcile.keepsakes import keepsakes
 from spindle.reconcile.snapshot import Object
 from spindle.reconcile.state import State
 from spindle.reconcile.steps.journal import settle_cleanup
@@ -27,6 +28,10 @@ def settle_deletion(state: State, draft: Draft) -> bool:
         _stop(draft, pods)
         return False
     if state.brokers:
+        untold = [patch for broker in state.brokers.values() for patch in keepsakes(state, broker)]
+        if untold:
+            draft.do(*untold)
+            return False
         for broker in state.brokers.values():
             _release(draft, broker)
         return False

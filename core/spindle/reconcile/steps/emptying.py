@@ -36,7 +36,8 @@ def settle_emptying(ward: Ward, draft: Draft, records: Records, lost: frozenset[
         for slot in ward.within(DiskState.EVACUATING)
         if ward.may_act(slot) and remedy_of(ward, slot) is Remedy.EVACUATE
     ]
-    draining = ward.within(DiskState.DRAINING)
+    # One that is wanted again stays Draining until its broker has restarted with it: it is not to leave a second time.
+    draining = [slot for slot in ward.within(DiskState.DRAINING) if ward.unwanted(slot)]
     plan = _plan(ward, leaving, draining, lost)
     if plan.problem is not None:
         draft.wait(_cannot_plan(ward, [*leaving, *draining], plan.problem))

@@ -4,9 +4,9 @@ from typing import Final
 
 from spindle.cluster import names
 from spindle.cluster.refusal import Refusal
-from spindle.disks import facts
+from spindle.disks import facts, flock
 from spindle.disks.lifecycle import DiskState
-from spindle.healing.fence import may_fence
+from spindle.healing.fence import may_fence, stalls_alone
 from spindle.reconcile import objects
 from spindle.reconcile.actions import Delete
 from spindle.reconcile.draft import Draft, Wait
@@ -43,12 +43,24 @@ def settle_fences(ward: Ward, draft: Draft, records: Records) -> list[Delete]:
 
 
 def _hung(slot: Slot) -> bool:
-    return slot.mode == facts.ACTIVE and slot.health.surely_bad and slot.health.reason == HUNG
+    """Whether it hangs now: the verdict lasts for a while after the disk has answered."""
+    health = slot.health
+    return slot.mode == facts.ACTIVE and health.surely_bad and health.reason == HUNG and health.stalled
 
 
 def _refusal(ward: Ward, broker: int, hung: list[Slot], away: frozenset[int]) -> Refusal | None:
     if not all(ward.may_act(slot) for slot in hung):
         return ward.few_at_once
+    nodes = {b: known["spec"].get("node") for b, known in ward.state.brokers.items()}
+    alone = stalls_alone(
+        broker,
+        [slot.key for slot in ward.slots if slot.health.fresh and slot.health.stalled],
+        [b for b, node in nodes.items() if node == nodes[broker]],
+        flock.limit(len(ward.slots), ward.state.spec.disks.automatic_share / 100),
+        ward.state.now - min(slot.health.since for slot in hung),
+    )
+    if alone is not None:
+        return alone
     return may_fence(ward.looked, broker, [slot.path for slot in hung], away)
 
 

@@ -22,6 +22,7 @@ from spindle.reconcile.state import State
 from spindle.reconcile.steps.brokers import Records
 from spindle.reconcile.steps.emptying import bad, closed, settle_emptying, still_cordoned, together
 from spindle.reconcile.steps.fencing import lost_brokers, settle_fences, settle_starts
+from spindle.reconcile.steps.leading import settle_leaders
 from spindle.reconcile.steps.lives import live_on, remedy_of
 from spindle.reconcile.steps.losses import find_losses, settle_losses
 from spindle.reconcile.steps.moves import Wants
@@ -87,7 +88,11 @@ def settle_healing(
     _name_reasons(ward, wanted)
     return Healed(
         ward,
-        replace(together(wants, Wants(moves=fills)), closed=bad(ward) | closed(ward)),
+        replace(
+            together(wants, Wants(moves=fills)),
+            closed=bad(ward) | closed(ward),
+            leads=settle_leaders(ward, draft),
+        ),
         fences,
         elections,
         held=still_cordoned(ward),
@@ -126,12 +131,15 @@ def _one_less(shrunk: Sequence[Shrunk]) -> Refusal:
 
 
 def _bring_back(ward: Ward, draft: Draft, slot: Slot, wanted: dict[int, Wanted]) -> None:
-    """A disk that answers, but that Kafka has given up, comes back by a restart of its broker."""
+    """A disk that answers, but that Kafka has given up, comes back by a restart of its broker.
+
+    That is no action against a disk, so rule 9 does not hold it back: where many went bad for a moment, it is how all come back.
+    """
     if ward.now(slot) not in (DiskState.FAILED, DiskState.EVACUATING):
         return
     what = remedy_of(ward, slot)
     broker = objects.name(ward.state.brokers[slot.broker])
-    if what is Remedy.RESTART and slot.mode == facts.ACTIVE and slot.running and ward.may_act(slot):
+    if what is Remedy.RESTART and slot.mode == facts.ACTIVE and slot.running:
         # A disk goes before any other reason but a person's: it need not wait for what has to grow back first.
         if slot.broker not in wanted or wanted[slot.broker].reason == "SpecChanged":
             why = f"{slot.name} answers again, and Kafka takes it up only at its start"

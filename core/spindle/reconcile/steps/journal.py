@@ -13,7 +13,15 @@ from spindle.moves import intents
 from spindle.moves.execute import cleanup
 from spindle.moves.journal import Journal, JournalError, parse, render
 from spindle.reconcile import objects
-from spindle.reconcile.actions import Action, Create, Patch, PlaceReplicas, Reassign, SetConfigs
+from spindle.reconcile.actions import (
+    Action,
+    Create,
+    ElectPreferred,
+    Patch,
+    PlaceReplicas,
+    Reassign,
+    SetConfigs,
+)
 from spindle.reconcile.draft import Draft, Wait
 from spindle.reconcile.snapshot import Object
 from spindle.reconcile.state import State
@@ -161,5 +169,7 @@ def _action(intent: intents.Intent) -> Action:
             return PlaceReplicas(broker=intent.broker, placements=intent.placements)
         case intents.Reassign():
             return Reassign(assignments=intent.assignments, reason=intent.reason, message=intent.message)
+        case intents.Elect():
+            return ElectPreferred(partitions=intent.partitions, reason=intent.reason, message=intent.message)
         case intents.Configure():
             return SetConfigs(target=intent.kind, name=intent.name, values=dict(intent.values))

@@ -1,11 +1,12 @@
 """Where each disk is in its life: the table's transitions, with an event for each."""
 
 from collections.abc import Collection
+from dataclasses import replace
 from typing import Final
 
 from spindle.cluster import names
 from spindle.disks import facts
-from spindle.disks.health import PREFLIGHT, UNKNOWN
+from spindle.disks.health import KAFKA_OFFLINE, PREFLIGHT, UNKNOWN
 from spindle.disks.lifecycle import MEANINGS, DiskState, Facts, Transition, initial, step
 from spindle.disks.remedy import Patience, Remedy, remedy
 from spindle.disks.signals import DiskVerdict
@@ -28,7 +29,7 @@ _UNSEEN_AFTER: Final = (
 _MOST_STEPS: Final = 8
 _HOUR: Final = 3600
 _IN_BROKER: Final = (DiskState.PROVISIONING, DiskState.ACTIVE, DiskState.CORDONED, DiskState.REJOINING)
-ANN_RETURNS: Final = f"{names.GROUP}/returns"  # when which disk came back by a restart: disk1=1790000000,…
+ANN_RESTARTS: Final = f"{names.GROUP}/disk-restarts"  # for which disk's sake, and when: disk1=1790000000,…
 
 
 def live_on(ward: Ward, draft: Draft, *, acting: bool, filled: Collection[tuple[int, str]] = ()) -> None:
@@ -52,11 +53,12 @@ def live_on(ward: Ward, draft: Draft, *, acting: bool, filled: Collection[tuple[
                 break
             draft.events.append(_event(ward.state, slot, row))
             if row.reason == "DiskWellAgain" and acting and not _noted(ward.state, slot):
-                draft.do(_note_return(ward.state, slot))
+                draft.do(_note_restart(ward.state, slot, ward.state.now))
             at, since, reason = row.target, ward.state.now, row.reason
-        ward.lives[slot.key] = Life(
-            at, ward.state.now if since is None else since, reason, _message(slot, at)
-        )
+        began = ward.state.now if since is None else since
+        if acting and at is DiskState.FAILED and _restarted_in_vain(ward.state, slot, began):
+            draft.do(_note_restart(ward.state, slot, slot.started or ward.state.now))
+        ward.lives[slot.key] = Life(at, began, reason, _message(slot, at))
 
 
 def remedy_of(ward: Ward, slot: Slot) -> Remedy:
@@ -71,20 +73,34 @@ def remedy_of(ward: Ward, slot: Slot) -> Remedy:
         return Remedy.WAIT  # its broker is stopped first
     patience = Patience(
         agent=slot.watched,
-        restarts=returns(ward.state, slot),
+        restarts=restarts(ward.state, slot),
         grace=float(ward.state.spec.disks.grace_seconds),
     )
-    return remedy(slot.health, now, patience)
+    health = slot.health
+    if health.reason == KAFKA_OFFLINE and slot.started is not None:
+        # Each Kafka has its own time to settle.
+        health = replace(health, since=max(health.since, slot.started))
+    return remedy(health, now, patience)
 
 
-def returns(state: State, slot: Slot) -> int:
-    """How often the disk came back by a restart of its broker within the last hour."""
-    return sum(disk == slot.name and state.now - at < _HOUR for disk, at in _returns_on_record(state, slot))
+def restarts(state: State, slot: Slot) -> int:
+    """How often the broker was restarted for this disk's sake within the last hour, with success or without."""
+    return sum(disk == slot.name and state.now - at < _HOUR for disk, at in _on_record(state, slot))
 
 
-def _returns_on_record(state: State, slot: Slot) -> list[tuple[str, int]]:
-    """Which disk of the slot's broker came back, and when; what can't be read is left out."""
-    text = objects.annotation(state.brokers[slot.broker], ANN_RETURNS) or ""
+def _restarted_in_vain(state: State, slot: Slot, failed: float) -> bool:
+    """Whether a Kafka that was started since the disk failed calls it offline again, and that is not on record yet."""
+    started = slot.started
+    if started is None or started <= failed:
+        return False
+    if slot.health.reason != KAFKA_OFFLINE or not slot.health.surely_bad:
+        return False
+    return not any(disk == slot.name and at >= int(started) for disk, at in _on_record(state, slot))
+
+
+def _on_record(state: State, slot: Slot) -> list[tuple[str, int]]:
+    """For which disk the slot's broker was restarted, and when; what can't be read is left out."""
+    text = objects.annotation(state.brokers[slot.broker], ANN_RESTARTS) or ""
     entries = (entry.partition("=") for entry in text.split(","))
     return [(disk, int(at)) for disk, _, at in entries if at.isdecimal()]
 
@@ -110,20 +126,20 @@ def _found_again(ward: Ward, slot: Slot, known: Facts) -> DiskState:
 
 def _noted(state: State, slot: Slot) -> bool:
     """Whether this return is written down: a pass that writes to a KafkaBroker does not write its status."""
-    since = seconds(slot.before.get("since")) or 0.0
-    return any(disk == slot.name and at >= since for disk, at in _returns_on_record(state, slot))
+    since = max(seconds(slot.before.get("since")) or 0.0, slot.started or 0.0)
+    return any(disk == slot.name and at >= int(since) for disk, at in _on_record(state, slot))
 
 
-def _note_return(state: State, slot: Slot) -> Patch:
-    """Write down that a disk came back; what is older than an hour is forgotten."""
+def _note_restart(state: State, slot: Slot, when: float) -> Patch:
+    """Write down that the broker was restarted for a disk; what is older than an hour is forgotten."""
     broker = state.brokers[slot.broker]
-    recent = [(disk, at) for disk, at in _returns_on_record(state, slot) if state.now - at < _HOUR]
-    text = ",".join(f"{disk}={at}" for disk, at in [*recent, (slot.name, int(state.now))])
+    recent = [(disk, at) for disk, at in _on_record(state, slot) if state.now - at < _HOUR]
+    text = ",".join(f"{disk}={at}" for disk, at in [*recent, (slot.name, int(when))])
     return Patch(
         kind="KafkaBroker",
         name=objects.name(broker),
         uid=objects.uid(broker),
-        body={"metadata": {"annotations": {ANN_RETURNS: text}}},
+        body={"metadata": {"annotations": {ANN_RESTARTS: text}}},
     )
 
 

@@ -11,6 +11,7 @@ from spindle.disks.signals import DiskVerdict
 from spindle.moves.execute import execute
 from spindle.moves.journal import Journal, JournalError, Move, SettingKey, Shrunk
 from spindle.moves.limits import Limits
+from spindle.moves.orders import Leads
 from spindle.moves.outcome import Outcome, Refused
 from spindle.moves.signals import Signals
 from spindle.moves.steer import Pressure, pressure
@@ -35,6 +36,7 @@ class Wants:
     lost: AbstractSet[int] = frozenset()
     settings: Mapping[SettingKey, str] = field(default_factory=dict)
     closed: AbstractSet[tuple[int, str]] = frozenset()
+    leads: Leads = field(default_factory=dict)
 
 
 def load_journal(state: State, draft: Draft) -> Journal | None:
@@ -70,6 +72,7 @@ def settle_moves(state: State, draft: Draft, records: Records, journal: Journal,
         lost=wants.lost,
         settings=wants.settings,
         closed=wants.closed,
+        leads=wants.leads,
         signals=signals_of(state),
     )
     try:

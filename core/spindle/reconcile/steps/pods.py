@@ -50,7 +50,7 @@ def _settle(
     elif not objects.deleting(pod):
         if objects.annotation(pod, names.ANN_SPEC_HASH) != spec_hash(shared, inputs):
             wanted[node_id] = Wanted("SpecChanged", "what it was made from has changed")
-        _mend_labels(draft, pod, _build(shared, inputs))
+        _mend_labels(draft, pod, _build(shared, inputs), leaving=_may_leave_budget(state, pod))
 
 
 def _build(shared: ClusterInputs, inputs: NodeInputs) -> Object:
@@ -126,10 +126,20 @@ def _clear_away(draft: Draft, pod: Object) -> None:
         )
 
 
-def _mend_labels(draft: Draft, pod: Object, wanted: Object) -> None:
-    """Put back labels that were edited by hand: services and budgets find the pod by them."""
+def _may_leave_budget(state: State, pod: Object) -> bool:
+    """Whether a pod is being taken down, or is one in which Kafka does not run, so that it can be made anew at any time."""
+    return not objects.kafka_runs(pod) or any(mark["uid"] == objects.uid(pod) for mark in state.marks)
+
+
+def _mend_labels(draft: Draft, pod: Object, wanted: Object, *, leaving: bool) -> None:
+    """Put back labels that were edited by hand: services and budgets find the pod by them.
+
+    ``leaving``: it may have left its budget, so that it can be evicted.
+    """
     right = objects.labels(wanted)
     wrong = {key: value for key, value in right.items() if objects.labels(pod).get(key) != value}
+    if leaving:
+        wrong.pop(names.LABEL_BUDGET, None)
     if wrong:
         draft.do(
             Patch(

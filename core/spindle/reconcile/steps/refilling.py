@@ -16,8 +16,8 @@ from spindle.healing.replace import NO_UUID, wrong_disk
 from spindle.healing.replace import Slot as Place
 from spindle.moves.journal import Move
 from spindle.reconcile import objects
-from spindle.reconcile.actions import Patch
 from spindle.reconcile.draft import Draft, Wait
+from spindle.reconcile.keepsakes import keepsakes
 from spindle.reconcile.slots import Slot
 from spindle.reconcile.steps.brokers import Records
 from spindle.reconcile.steps.emptying import bad, closed
@@ -87,9 +87,9 @@ def settle_replacements(ward: Ward, draft: Draft, records: Records) -> None:
         elif now is DiskState.REPLACING and slot.mode == facts.ABSENT:
             _take_in(ward, records, slot)
         elif now in (DiskState.DRAINING, DiskState.DRAINED) and not ward.unwanted(slot):
-            _use_again(slot, records)
+            _use_again(ward, slot, records)
         elif now in (DiskState.FAILED, DiskState.EVACUATING):
-            _use_again(slot, records, ward.state.now)
+            _use_again(ward, slot, records, ward.state.now)
             _replace_in_place(ward, draft, records, slot)
     _note_on_claims(ward, draft)
 
@@ -125,8 +125,8 @@ def _take_in(ward: Ward, records: Records, slot: Slot) -> None:
     )
 
 
-def _use_again(slot: Slot, records: Records, now: float | None = None) -> None:
-    """The same disk, well again: its broker restarts with it (rule 2 permitting).
+def _use_again(ward: Ward, slot: Slot, records: Records, now: float | None = None) -> None:
+    """The same disk, well again: its broker restarts with it (rule 2 permitting). One that was given up stays out (rule 7).
 
     One that was well when it was drained, and that no agent can look at, is left to preflight to judge.
     """
@@ -135,21 +135,28 @@ def _use_again(slot: Slot, records: Records, now: float | None = None) -> None:
         return
     if slot.mode == facts.ACTIVE or not (unseen or (slot.health.well and slot.health.content == facts.OURS)):
         return
+    if slot.disk["directoryId"] in _retired(ward, slot):
+        return
     if now is None or now - slot.health.since >= _DWELL:
         records.note_disk(slot.broker, slot.name, mode=facts.ACTIVE)
 
 
 def _replace_in_place(ward: Ward, draft: Draft, records: Records, slot: Slot) -> None:
-    """A new disk in the slot of one that was never emptied, on a broker that cannot run: rule 1 decides."""
-    if slot.running or slot.health.content != facts.BLANK or not slot.health.fresh or ward.others(slot):
+    """A new disk in the slot of one that was never emptied: rule 1 decides, and says which copies it was the last for.
+
+    A broker that cannot run takes it at once. Else what was on the old disk leaves it first, as far as it may.
+    """
+    if slot.health.content != facts.BLANK or not slot.health.fresh or place_of(ward, slot) is not Place.NEW:
         return
-    if place_of(ward, slot) is not Place.NEW:
-        return
-    refusal = may_format(ward.view, slot.broker, None)
+    at_once = not slot.running and not ward.others(slot)
+    lost = next(
+        (loss.partitions for loss in ward.losses if (loss.broker, loss.disk) == slot.key), frozenset()
+    )
+    refusal = may_format(ward.view, slot.broker, None if at_once else lost)
     if refusal is not None:
         draft.wait(Wait.refused("Format", ward.thing(slot), refusal))
-        return
-    _take_in(ward, records, slot)
+    elif at_once:
+        _take_in(ward, records, slot)
 
 
 def _say(ward: Ward, draft: Draft, slot: Slot) -> None:
@@ -171,21 +178,6 @@ def _say(ward: Ward, draft: Draft, slot: Slot) -> None:
 
 
 def _note_on_claims(ward: Ward, draft: Draft) -> None:
-    """A claim carries the directory id that its slot has now."""
-    for slot in ward.slots:
-        claim = ward.state.claims.get(slot.disk["claim"])
-        carried = objects.annotation(claim, names.ANN_DIRECTORY_ID) if claim else None
-        if claim is None or carried == slot.disk["directoryId"] or carried not in _retired(ward, slot):
-            continue
-        changed = {
-            names.ANN_DIRECTORY_ID: slot.disk["directoryId"],
-            names.ANN_FS_UUID: None,
-        }
-        draft.do(
-            Patch(
-                kind="PersistentVolumeClaim",
-                name=objects.name(claim),
-                uid=objects.uid(claim),
-                body={"metadata": {"annotations": changed}},
-            )
-        )
+    """A claim carries the directory id that its slot has now, and which were given up."""
+    for broker in ward.state.brokers.values():
+        draft.do(*keepsakes(ward.state, broker))

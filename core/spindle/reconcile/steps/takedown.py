@@ -102,7 +102,7 @@ def _settle(
                 kept[kept.index(mark)] = mark if gone else _mark(state, node_id, pod, wanted[node_id])
         elif not objects.deleting(pod) and node_id not in held:
             verdict = judge.verdict(state, node_id, down - {node_id})
-            _go_on(draft, mark, pod, wanted.get(node_id), verdict)
+            _go_on(state, draft, mark, pod, wanted.get(node_id), verdict)
     fresh = _begin(state, draft, wanted, kept, judge, down)
     entries = tuple(kept) + fresh
     if list(entries) != list(state.marks):
@@ -117,33 +117,24 @@ def remake_now(state: State, draft: Draft, node_id: int, wanted: Wanted) -> bool
     pod = state.pods[node_id]
     if objects.kafka_runs(pod) or (pod.get("status") or {}).get("phase") == "Unknown":
         return False
-    draft.do(
-        Evict(
-            pod=objects.name(pod),
-            uid=objects.uid(pod),
-            resource_version=objects.version(pod),
-            reason=wanted.reason,
-            message=f"{objects.name(pod)} is made anew (Kafka does not run in it): {wanted.message}.",
-        )
-    )
+    message = f"{objects.name(pod)} is made anew (Kafka does not run in it): {wanted.message}."
+    draft.do(_next(state, node_id, wanted.reason, message))
     return True
 
 
 def _go_on(
-    draft: Draft, mark: Mapping[str, Any], pod: Object, wanted: Wanted | None, verdict: Verdict
+    state: State,
+    draft: Draft,
+    mark: Mapping[str, Any],
+    pod: Object,
+    wanted: Wanted | None,
+    verdict: Verdict,
 ) -> None:
     """Evict a marked pod, or withdraw its mark if it need not, or must not, go down any more."""
     if wanted is not None and verdict.refusal is None:
         also = f" While it is down, so are: {some(verdict.named)}." if verdict.named else ""
-        draft.do(
-            Evict(
-                pod=objects.name(pod),
-                uid=objects.uid(pod),
-                resource_version=objects.version(pod),
-                reason=wanted.reason,
-                message=f"{objects.name(pod)} is taken down: {wanted.message}.{also}",
-            )
-        )
+        message = f"{objects.name(pod)} is taken down: {wanted.message}.{also}"
+        draft.do(_next(state, int(mark["nodeId"]), wanted.reason, message))
         return
     if verdict.refusal is not None:
         draft.wait(Wait.refused(_ACTION, f"Pod/{objects.name(pod)}", verdict.refusal))
@@ -152,9 +143,40 @@ def _go_on(
             kind="Pod",
             name=objects.name(pod),
             uid=objects.uid(pod),
-            body={"metadata": {"annotations": {ANN_WITHDRAWN: _token(mark)}}},
+            body={
+                "metadata": {
+                    "annotations": {ANN_WITHDRAWN: _token(mark)},
+                    "labels": {names.LABEL_BUDGET: _budget(state, int(mark["nodeId"]))},
+                }
+            },
         )
     )
+
+
+def _next(state: State, node_id: int, reason: str, message: str) -> Evict | Patch:
+    """Evict a pod; one that its budget may hold leaves the budget first, goes in the next pass, and its successor is counted again."""
+    pod = state.pods[node_id]
+    name, uid, version = objects.name(pod), objects.uid(pod), objects.version(pod)
+    if names.LABEL_BUDGET in objects.labels(pod) and _budget_forbids(state, node_id):
+        freed = {"metadata": {"labels": {names.LABEL_BUDGET: None}}}
+        return Patch(kind="Pod", name=name, uid=uid, body=freed, resource_version=version)
+    return Evict(pod=name, uid=uid, resource_version=version, reason=reason, message=message)
+
+
+def _budget(state: State, node_id: int) -> str:
+    """The disruption budget that counts a node's pod."""
+    broker = node_id < names.FIRST_CONTROLLER_ID
+    return names.broker_budget(state.name) if broker else names.controller_budget(state.name)
+
+
+def _budget_forbids(state: State, node_id: int) -> bool:
+    """Whether the budget, which only counts pods, may refuse what rule 2 allows: another one is not ready.
+
+    A broker whose disk is back, and one that cannot get in sync before that, would else wait for each other.
+    """
+    broker = node_id < names.FIRST_CONTROLLER_ID
+    others = (state.brokers.keys() if broker else frozenset(state.controller_ids)) - {node_id}
+    return not all((pod := state.pods.get(n)) is not None and objects.is_true(pod, "Ready") for n in others)
 
 
 def _begin(

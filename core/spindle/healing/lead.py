@@ -1,0 +1,59 @@
+"""Who is to lead what stands on a disk that serves, but badly: another replica that is in sync, on a disk that is well.
+
+A slow disk makes every producer wait that writes to a leader there; as a follower it only has to keep up. And what may fail at
+any moment fails more gently without leaders on it.
+"""
+
+from collections.abc import Collection
+from collections.abc import Set as AbstractSet
+
+from spindle.cluster.view import Partition
+from spindle.healing.standing import Key, Standing
+
+
+def lead_elsewhere(
+    looked: Standing, unwell: Collection[tuple[int, str]], unfit: AbstractSet[int]
+) -> dict[Key, int | None]:
+    """Who is to be the preferred leader of each partition on unwell disks; None where it is to stay who it is.
+
+    Whoever leads now goes on, if that is not the unwell disk's broker; else the first one in the order of the replicas that is
+    in sync, stands on a live dir of a broker that is there, and is not unfit. Where there is no such replica nothing changes.
+
+    Args:
+        looked: what Kafka says now.
+        unwell: (broker, path) of dirs that work, and are to lead nothing.
+        unfit: brokers that take over nothing: those with any disk that is not well, and those that are going down.
+    """
+    if not looked.known:
+        return {}
+    on: dict[Key, set[int]] = {}
+    for broker, path in unwell:
+        for key in looked.on(broker, path) or ():
+            on.setdefault(key, set()).add(broker)
+    return {
+        key: _leader(looked, partition, brokers, unfit)
+        for key, brokers in on.items()
+        if (partition := looked.partitions.get(key)) is not None
+    }
+
+
+def _leader(
+    looked: Standing, partition: Partition, unwell: AbstractSet[int], unfit: AbstractSet[int]
+) -> int | None:
+    preferred = partition.replicas[0]
+    if not {preferred, partition.leader} & unwell:
+        return None
+    key = partition.topic, partition.index
+    order = (partition.leader, *partition.replicas)
+    return next(
+        (
+            b
+            for b in order
+            if b is not None
+            and b in partition.isr
+            and b not in unwell | unfit
+            and b not in partition.adding
+            and looked.holds(b, key)
+        ),
+        None,
+    )

@@ -1,0 +1,70 @@
+"""What a KafkaBroker knows of its disks and a claim has to know, too: a KafkaCluster that is applied again finds only claims."""
+
+from collections.abc import Iterable
+from typing import Any, Final
+
+from spindle.cluster import names
+from spindle.disks import facts
+from spindle.healing.wishes import NOTHING, wishes
+from spindle.reconcile import objects
+from spindle.reconcile.actions import Patch
+from spindle.reconcile.inputs import disks_of
+from spindle.reconcile.snapshot import Object
+from spindle.reconcile.state import State
+
+_OUT: Final = "out"  # of use: its slot waits for a new disk
+
+
+def keepsakes(state: State, broker: Object) -> list[Patch]:
+    """What is to be written on the claims of a broker's disks, so that they know what it knows."""
+    found = []
+    for disk in disks_of(broker):
+        claim = state.claims.get(disk["claim"])
+        changed = _changed(broker, disk, claim) if claim is not None else {}
+        if claim is not None and changed:
+            found.append(
+                Patch(
+                    kind="PersistentVolumeClaim",
+                    name=objects.name(claim),
+                    uid=objects.uid(claim),
+                    body={"metadata": {"annotations": changed}},
+                )
+            )
+    return found
+
+
+def noted(broker: Object, disk: dict[str, Any]) -> dict[str, str]:
+    """Annotations about the past of a slot, for a claim that is made for it."""
+    return {key: value for key, value in _past(broker, disk).items() if value is not None}
+
+
+def retired_of(claims: Iterable[Object]) -> list[str]:
+    """Directory ids that were given up, by the word of a broker's claims; each of them knows all, as far as it was told."""
+    told = sorted((_retired(claim) for claim in claims), key=len)
+    return list(dict.fromkeys(directory_id for ids in told for directory_id in ids))
+
+
+def is_out(claim: Object) -> bool:
+    """Whether the slot of a claim is out of use, or was given up just now."""
+    return objects.annotation(claim, names.ANN_SLOT) == _OUT or objects.annotation(
+        claim, names.ANN_DIRECTORY_ID
+    ) in _retired(claim)
+
+
+def _retired(claim: Object) -> list[str]:
+    return [entry for entry in (objects.annotation(claim, names.ANN_RETIRED) or "").split(",") if entry]
+
+
+def _past(broker: Object, disk: dict[str, Any]) -> dict[str, str | None]:
+    # What a person had drained is as good as before; such a wish does not outlive the KafkaBroker.
+    out = disk.get("mode") == facts.ABSENT and not wishes(broker).get(disk["name"], NOTHING).drained
+    retired = broker["spec"].get("retired") or ()
+    return {names.ANN_RETIRED: ",".join(retired) or None, names.ANN_SLOT: _OUT if out else None}
+
+
+def _changed(broker: Object, disk: dict[str, Any], claim: Object) -> dict[str, str | None]:
+    wanted = _past(broker, disk)
+    carried = objects.annotation(claim, names.ANN_DIRECTORY_ID)
+    if carried != disk["directoryId"] and carried in (broker["spec"].get("retired") or ()):
+        wanted |= {names.ANN_DIRECTORY_ID: disk["directoryId"], names.ANN_FS_UUID: None}
+    return {key: value for key, value in wanted.items() if objects.annotation(claim, key) != value}
