@@ -33,8 +33,16 @@ def settle_claims(state: State, draft: Draft, identity: Identity) -> None:
             if disk["claim"] in state.claims:
                 retired = broker["spec"].get("retired") or ()
                 _check(draft, identity, state.claims[disk["claim"]], disk["directoryId"], retired)
-            elif pool is not None:
+            elif pool is not None and (disk.get("mode") == facts.ACTIVE or _waits_for_another(pool, disk)):
                 draft.do(*_missing(state, identity, broker, pool, disk))
+
+
+def _waits_for_another(pool: BrokerPool, disk: dict[str, Any]) -> bool:
+    """Whether a slot out of use is to have a disk again: one that was never used is provisioned by `growing`, and of one that the
+    pool has no more the claim was deleted for good.
+    """
+    names_of_pool = (names.disk_name(index) for index in range(pool.disks.count))
+    return not disk.get("added") and disk["name"] in names_of_pool
 
 
 def _missing(
