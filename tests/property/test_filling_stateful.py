@@ -123,3 +123,17 @@ TestFilling.settings = settings(
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much],
 )
+
+
+def test_of_a_partition_on_two_full_disks_one_replica_is_shed_at_most() -> None:
+    """Found by chance: the operator died between its note of the one and the order, and then looked at the other."""
+    one = Filling()
+    one.begin(brokers=3, on=set())
+    one.a_neighbour_fills(broker=0, disk=1, percent=93)
+    one.passes(deaths=[None])
+    one.a_neighbour_fills(broker=2, disk=1, percent=99)
+    one.a_topic_grows_or_shrinks(size=4500, topic="a")
+    one.a_topic_grows_or_shrinks(size=4500, topic="d")
+    one.passes(deaths=[1, None, None])
+    one.no_rule_is_broken()
+    one.teardown()

@@ -1,6 +1,7 @@
 """The ballast of a disk: made where there is room, given up where there is none."""
 
 import errno
+import os
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -20,7 +21,7 @@ def watch(path: Path, size: int = SIZE) -> Watch:
 
 def free(monkeypatch: pytest.MonkeyPatch, amount: int) -> None:
     sizes = SimpleNamespace(f_bavail=amount, f_frsize=1)
-    monkeypatch.setattr(ballast.os, "fstatvfs", lambda _: sizes)
+    monkeypatch.setattr(os, "fstatvfs", lambda _: sizes)
 
 
 def standing(path: Path) -> int:
@@ -69,7 +70,7 @@ def test_nothing_is_left_of_one_that_could_not_be_made(
         raise OSError(errno.ENOSPC, "no space")
 
     free(monkeypatch, 100 * SIZE)
-    monkeypatch.setattr(ballast.os, "posix_fallocate", fails)
+    monkeypatch.setattr(os, "posix_fallocate", fails)
     with pytest.raises(OSError, match="no space"):
         ballast.keep(watch(tmp_path))
     assert list(tmp_path.iterdir()) == []

@@ -56,7 +56,7 @@ def logs_on(view: KafkaView, broker: int, number: int) -> int:
 
 
 def test_to_another_disk_of_the_same_broker_first() -> None:
-    layout = {b: [{f"t-{10 * b + n}": 85 for n in range(10)}, {}] for b in range(3)}
+    layout: Layout = {b: [{f"t-{10 * b + n}": 85 for n in range(10)}, {}] for b in range(3)}
     found = relieved(layout, {(0, path(0))})
     assert found.moves
     assert all(move.within and move.target == 0 for move in found.moves)
@@ -66,7 +66,7 @@ def test_to_another_disk_of_the_same_broker_first() -> None:
 
 
 def test_across_brokers_where_a_broker_is_full_as_a_whole() -> None:
-    layout = {
+    layout: Layout = {
         0: [{f"t-{n}": 85 for n in range(10)}, {f"t-{n}": 79 for n in range(10, 20)}],
         1: [{}, {}],
         2: [{}, {}],
@@ -78,7 +78,7 @@ def test_across_brokers_where_a_broker_is_full_as_a_whole() -> None:
 
 
 def test_what_is_under_way_is_not_taken_twice() -> None:
-    layout = {0: [{f"t-{n}": 85 for n in range(10)}, {}], 1: [{}, {}]}
+    layout: Layout = {0: [{f"t-{n}": 85 for n in range(10)}, {}], 1: [{}, {}]}
     first = relieved(layout, {(0, path(0))}).moves
     again = relieved(layout, {(0, path(0))}, first)
     assert not again.moves
@@ -86,7 +86,7 @@ def test_what_is_under_way_is_not_taken_twice() -> None:
 
 
 def test_a_full_cluster_is_stuck_and_says_so() -> None:
-    layout = {b: [{f"t-{10 * b + n}": 81 for n in range(10)}] for b in range(3)}
+    layout: Layout = {b: [{f"t-{10 * b + n}": 81 for n in range(10)}] for b in range(3)}
     full = {(b, path(0)) for b in range(3)}
     found = relieved(layout, full)
     assert not found.moves
@@ -94,7 +94,7 @@ def test_a_full_cluster_is_stuck_and_says_so() -> None:
 
 
 def test_room_that_others_have_taken_is_no_room() -> None:
-    layout = {0: [{f"t-{n}": 80 for n in range(10)}, {}], 1: [{}, {}]}
+    layout: Layout = {0: [{f"t-{n}": 80 for n in range(10)}, {}], 1: [{}, {}]}
     room = {(0, path(0)): 750, (0, path(1)): 0, (1, path(0)): 800, (1, path(1)): 800}
     found = relieve(view_of(layout), {(0, path(0))}, room, agents={0, 1})
     assert found.moves
@@ -102,7 +102,7 @@ def test_room_that_others_have_taken_is_no_room() -> None:
 
 
 def test_without_an_agent_nothing_moves_between_disks() -> None:
-    layout = {0: [{f"t-{n}": 85 for n in range(10)}, {}]}
+    layout: Layout = {0: [{f"t-{n}": 85 for n in range(10)}, {}]}
     found = relieve(view_of(layout), {(0, path(0))}, rooms(layout) | {(0, path(0)): 750})
     assert not found.moves
     assert found.stuck

@@ -289,6 +289,8 @@ class _Step:
         for entry in leaving:
             # One that is in sync still goes alone: the caller asked about each by itself.
             alone = entry.broker not in partition.isr or not gone
+            if entry.reason and not self.can_spare(partition, gone | {entry.broker}):
+                continue
             if entry.broker in partition.replicas and entry.broker not in gone and alone:
                 gone.add(entry.broker)
                 going.append(entry)
@@ -302,6 +304,12 @@ class _Step:
             self.leftovers.shed(entry)
         self.shrinking.add(key)
         return staying
+
+    def can_spare(self, partition: Partition, gone: AbstractSet[int]) -> bool:
+        """Whether, by this very look, enough copies in sync stay without these brokers (rule 5), and two at least."""
+        staying = set(partition.replicas) - gone
+        least = (self.look.view.min_isr or {}).get(partition.topic)
+        return least is not None and len(staying) >= max(2, least) and staying <= set(partition.isr)
 
     # What begins
 

@@ -188,6 +188,9 @@ def _shed(ward: Ward, draft: Draft, relief: Relief) -> tuple[Shrunk, ...]:
     if journal is None:
         return ()
     moving = {move.key for move in journal.moves}
+    short = {
+        entry.key for entry in journal.shrunk
+    }  # of no partition more than one replica is missing by our hand
     found: list[Shrunk] = []
     for slot in ward.slots:
         fill = ward.fills.get(slot.key)
@@ -198,8 +201,9 @@ def _shed(ward: Ward, draft: Draft, relief: Relief) -> tuple[Shrunk, ...]:
             found += [entry for entry in pending if entry.key not in moving]
         elif (slot.broker, slot.path) in relief.stuck:
             need = _settled(ward, slot, fill) - fill.levels.at(Rung.SHEDDING).leave + 1
-            made = shed(ward.looked, slot.broker, slot.path, need, moving)
+            made = shed(ward.looked, slot.broker, slot.path, need, moving | short)
             found += made.shrunk
+            short |= {entry.key for entry in made.shrunk}
             if made.refusal is not None:
                 draft.wait(Wait.refused("ShedReplica", ward.thing(slot), made.refusal))
     return tuple(found)
