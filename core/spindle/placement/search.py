@@ -10,29 +10,28 @@ never overestimates what completing it costs. Each round keeps the best few hund
 kept node can beat the best complete plan. All children of all nodes are valued together with the closed form of the bound
 (:mod:`spindle.placement.bound`), as arrays of shape ``[nodes, replicas, dirs]``.
 
-It is a heuristic: a beam may drop the optimum's ancestors. How near it comes is measured against exact solutions in the
-planner's benchmark.
+It is a heuristic: a beam may drop the optimum's ancestors, and a good end may have no good beginning. So
+:mod:`spindle.placement.walks` goes on from the best end. How near both come is measured against exact solutions in the planner's
+benchmark.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import combinations
 from typing import Any
 
 import numpy as np
 
 from spindle.placement.problem import Problem
 from spindle.placement.snapshot import Bools, Floats, Ints
-from spindle.placement.state import Reason, State
+from spindle.placement.walks import Walks
 
 LARGEST = 6_000  # replicas times dirs, up to which searching pays
-_NARROW, _WIDE = 64, 160  # nodes kept per round; wide only where the narrow beam ended far from the bound
-_NEAR = 1.03
-_WEIGHTS = (64.0, 16.0, 8.0, 4.0, 2.0, 1.0, 0.5, 0.1)
-_REPAIRS = 3
+_WIDTH = 64  # nodes kept per round
+_WEIGHTS = (64.0, 8.0, 2.0, 0.5)
 _PATIENCE = 6  # rounds without progress after which a beam is given up
 _WORK = 12_000_000  # children valued in all; a second or so
 _DEPTH = 60  # moves in a plan
+_PROVEN = 1.001  # times the bound: not worth looking further
 _FLOOR = 1.0  # bytes
 
 
@@ -76,7 +75,7 @@ class _Search:
         self.at[np.arange(len(s.capacity)), s.dir_broker] = 1.0
         self.part_size = np.maximum.reduceat(self.size, s.start[:-1])
         self.start = start
-        self.width, self.work = _NARROW, 0
+        self.work = 0
         root = self.root()
         t = self.terms(root.where)
         self.bound = float(np.maximum(t.into.sum(), t.out_of.sum()))
@@ -91,19 +90,13 @@ class _Search:
     @property
     def proven(self) -> bool:
         """Whether nothing can be cheaper, give or take a thousandth."""
-        return self.complete and self.best[3] <= self.bound * 1.001 + _FLOOR
+        return self.complete and self.best[3] <= self.bound * _PROVEN + _FLOOR
 
     def root(self) -> _Nodes:
         """Where everything is."""
         return _Nodes(
             self.start[None, :].copy(), self.problem.snapshot.frozen[None, :].copy(), np.zeros(1), ((),)
         )
-
-    def undone(self) -> _Nodes:
-        """The best plan less one, two or three of its moves: beginnings from which a better one may be near."""
-        moves = range(len(self.trail))
-        sets = [x for k in (1, 2, 3) for x in combinations(moves, k)][: 2 * self.width]
-        return self.made_of([trail for drop in sets if (trail := self._without(drop)) is not None])
 
     def made_of(self, trails: list[tuple[tuple[int, int], ...]]) -> _Nodes:
         """The placements that these plans lead to."""
@@ -122,15 +115,15 @@ class _Search:
             if standing < self.best:
                 self.best, self.trail = standing, nodes.trail[k]
 
-    def _without(self, drop: tuple[int, ...]) -> tuple[tuple[int, int], ...] | None:
-        """The best plan's moves but these, None if the others are not legal without them."""
-        state = State(self.problem, self.start)
-        kept = tuple(x for k, x in enumerate(self.trail) if k not in drop)
-        for r, d in kept:
-            if not state.legal(r, d):
-                return None
-            state.move(r, d, Reason.TARGET)
-        return kept
+    def walk(self) -> None:
+        """Look for a better end by :mod:`spindle.placement.walks`."""
+        if self.proven:
+            return
+        end = self.made_of([self.trail]).where[0]
+        walks = Walks(self.problem, self.start, (end, self.start), self.best[3] if self.complete else np.inf)
+        walks.run(self.bound * _PROVEN + _FLOOR)
+        if walks.trail is not None:
+            self.consider(self.made_of([tuple(walks.trail)]))
 
     def beam(self, nodes: _Nodes, weight: float) -> None:
         """Search from these nodes, children ranked by ``f + weight · rest``; a better end is kept as the best."""
@@ -153,7 +146,7 @@ class _Search:
             f[~legal] = np.inf
             if self.complete:
                 f[f >= self.best[3] - _FLOOR] = np.inf
-            children = _children(nodes, f + weight * (rest + short), self.size, self.width)
+            children = _children(nodes, f + weight * (rest + short), self.size)
             if children is None:
                 return
             self.work += f.size
@@ -266,28 +259,17 @@ def search(problem: Problem, start: Ints, first: Sequence[tuple[int, int]]) -> l
     """
     run = _Search(problem, start)
     run.consider(run.made_of([tuple(first)]))
-    for width in (_NARROW, _WIDE):
-        run.width = width
-        for weight in _WEIGHTS:
-            if not run.proven:
-                run.beam(run.root(), weight)
-        if run.complete and run.best[3] <= _NEAR * run.bound:
-            break
-    run.width = _NARROW
-    for _ in range(_REPAIRS):
-        before = run.best
-        for weight in _WEIGHTS:
-            if not run.proven and len(run.trail) > 1:
-                run.beam(run.undone(), weight)
-        if run.best == before:
-            break
+    for weight in _WEIGHTS:
+        if not run.proven:
+            run.beam(run.root(), weight)
+    run.walk()
     return list(run.trail)
 
 
-def _children(nodes: _Nodes, f: Floats, size: Floats, width: int) -> _Nodes | None:
+def _children(nodes: _Nodes, f: Floats, size: Floats) -> _Nodes | None:
     """The best children, equal placements once; None if there is none."""
     flat = f.ravel()
-    many = min(len(flat), 8 * width)
+    many = min(len(flat), 8 * _WIDTH)
     rows = np.argpartition(flat, many - 1)[:many] if many < len(flat) else np.arange(len(flat))
     rows = rows[np.isfinite(flat[rows])]
     # argpartition leaves ties in no order of ours: sort by value, then by place.
@@ -299,7 +281,7 @@ def _children(nodes: _Nodes, f: Floats, size: Floats, width: int) -> _Nodes | No
     k = np.arange(len(rows))
     where[k, r] = d
     _, first = np.unique(where, axis=0, return_index=True)
-    keep = np.sort(first)[:width]
+    keep = np.sort(first)[:_WIDTH]
     n, r, d, where = n[keep], r[keep], d[keep], where[keep]
     moved = nodes.moved[n]
     moved[np.arange(len(keep)), r] = True
