@@ -17,17 +17,21 @@ benchmark.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import combinations
 from typing import Any
 
 import numpy as np
 
 from spindle.placement.problem import Problem
 from spindle.placement.snapshot import Bools, Floats, Ints
+from spindle.placement.state import Reason, State
 from spindle.placement.walks import Walks
 
 LARGEST = 6_000  # replicas times dirs, up to which searching pays
-_WIDTH = 64  # nodes kept per round
+_NARROW, _WIDE = 64, 160  # nodes kept per round; wide only where nothing was found that is inside all bands
 _WEIGHTS = (64.0, 8.0, 2.0, 0.5)
+_ALL_WEIGHTS = (64.0, 16.0, 8.0, 4.0, 2.0, 1.0, 0.5, 0.1)
+_REPAIRS = 3
 _PATIENCE = 6  # rounds without progress after which a beam is given up
 _WORK = 12_000_000  # children valued in all; a second or so
 _DEPTH = 60  # moves in a plan
@@ -75,7 +79,7 @@ class _Search:
         self.at[np.arange(len(s.capacity)), s.dir_broker] = 1.0
         self.part_size = np.maximum.reduceat(self.size, s.start[:-1])
         self.start = start
-        self.work = 0
+        self.width, self.work = _NARROW, 0
         root = self.root()
         t = self.terms(root.where)
         self.bound = float(np.maximum(t.into.sum(), t.out_of.sum()))
@@ -125,6 +129,37 @@ class _Search:
         if walks.trail is not None:
             self.consider(self.made_of([tuple(walks.trail)]))
 
+    def widen(self) -> None:
+        """Look for a better end by more and wider beams, and by doing a few moves of the best plan otherwise."""
+        for width in (_NARROW, _WIDE):
+            self.width = width
+            for weight in _ALL_WEIGHTS:
+                self.beam(self.root(), weight)
+        self.width = _NARROW
+        for _ in range(_REPAIRS):
+            before = self.best
+            for weight in _ALL_WEIGHTS:
+                if len(self.trail) > 1:
+                    self.beam(self._undone(), weight)
+            if self.best == before:
+                return
+
+    def _undone(self) -> _Nodes:
+        """The best plan less one, two or three of its moves: beginnings from which a better one may be near."""
+        moves = range(len(self.trail))
+        sets = [x for k in (1, 2, 3) for x in combinations(moves, k)][: 2 * self.width]
+        return self.made_of([trail for drop in sets if (trail := self._without(drop)) is not None])
+
+    def _without(self, drop: tuple[int, ...]) -> tuple[tuple[int, int], ...] | None:
+        """The best plan's moves but these, None if the others are not legal without them."""
+        state = State(self.problem, self.start)
+        kept = tuple(x for k, x in enumerate(self.trail) if k not in drop)
+        for r, d in kept:
+            if not state.legal(r, d):
+                return None
+            state.move(r, d, Reason.TARGET)
+        return kept
+
     def beam(self, nodes: _Nodes, weight: float) -> None:
         """Search from these nodes, children ranked by ``f + weight · rest``; a better end is kept as the best."""
         lowest, patience = np.inf, _PATIENCE
@@ -146,7 +181,7 @@ class _Search:
             f[~legal] = np.inf
             if self.complete:
                 f[f >= self.best[3] - _FLOOR] = np.inf
-            children = _children(nodes, f + weight * (rest + short), self.size)
+            children = _children(nodes, f + weight * (rest + short), self.size, self.width)
             if children is None:
                 return
             self.work += f.size
@@ -263,13 +298,16 @@ def search(problem: Problem, start: Ints, first: Sequence[tuple[int, int]]) -> l
         if not run.proven:
             run.beam(run.root(), weight)
     run.walk()
+    if not run.complete:
+        # Walks know only ends inside all bands. Where there is none, racks, distance from the bands and bytes still count.
+        run.widen()
     return list(run.trail)
 
 
-def _children(nodes: _Nodes, f: Floats, size: Floats) -> _Nodes | None:
+def _children(nodes: _Nodes, f: Floats, size: Floats, width: int) -> _Nodes | None:
     """The best children, equal placements once; None if there is none."""
     flat = f.ravel()
-    many = min(len(flat), 8 * _WIDTH)
+    many = min(len(flat), 8 * width)
     rows = np.argpartition(flat, many - 1)[:many] if many < len(flat) else np.arange(len(flat))
     rows = rows[np.isfinite(flat[rows])]
     # argpartition leaves ties in no order of ours: sort by value, then by place.
@@ -281,7 +319,7 @@ def _children(nodes: _Nodes, f: Floats, size: Floats) -> _Nodes | None:
     k = np.arange(len(rows))
     where[k, r] = d
     _, first = np.unique(where, axis=0, return_index=True)
-    keep = np.sort(first)[:_WIDTH]
+    keep = np.sort(first)[:width]
     n, r, d, where = n[keep], r[keep], d[keep], where[keep]
     moved = nodes.moved[n]
     moved[np.arange(len(keep)), r] = True
