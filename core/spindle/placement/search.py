@@ -10,8 +10,9 @@ never overestimates what completing it costs. Each round keeps the best few hund
 kept node can beat the best complete plan. All children of all nodes are valued together with the closed form of the bound
 (:mod:`spindle.placement.bound`), as arrays of shape ``[nodes, replicas, dirs]``.
 
-It is a heuristic: a beam may drop the optimum's ancestors. How near it comes is measured against exact solutions in the
-planner's benchmark.
+It is a heuristic: a beam may drop the optimum's ancestors, and a good end may have no good beginning. So
+:mod:`spindle.placement.walks` goes on from the best end. How near both come is measured against exact solutions in the planner's
+benchmark.
 """
 
 from collections.abc import Sequence
@@ -24,15 +25,17 @@ import numpy as np
 from spindle.placement.problem import Problem
 from spindle.placement.snapshot import Bools, Floats, Ints
 from spindle.placement.state import Reason, State
+from spindle.placement.walks import Walks
 
 LARGEST = 6_000  # replicas times dirs, up to which searching pays
-_NARROW, _WIDE = 64, 160  # nodes kept per round; wide only where the narrow beam ended far from the bound
-_NEAR = 1.03
-_WEIGHTS = (64.0, 16.0, 8.0, 4.0, 2.0, 1.0, 0.5, 0.1)
+_NARROW, _WIDE = 64, 160  # nodes kept per round; wide only where nothing was found that is inside all bands
+_WEIGHTS = (64.0, 8.0, 2.0, 0.5)
+_ALL_WEIGHTS = (64.0, 16.0, 8.0, 4.0, 2.0, 1.0, 0.5, 0.1)
 _REPAIRS = 3
 _PATIENCE = 6  # rounds without progress after which a beam is given up
 _WORK = 12_000_000  # children valued in all; a second or so
 _DEPTH = 60  # moves in a plan
+_PROVEN = 1.001  # times the bound: not worth looking further
 _FLOOR = 1.0  # bytes
 
 
@@ -91,19 +94,13 @@ class _Search:
     @property
     def proven(self) -> bool:
         """Whether nothing can be cheaper, give or take a thousandth."""
-        return self.complete and self.best[3] <= self.bound * 1.001 + _FLOOR
+        return self.complete and self.best[3] <= self.bound * _PROVEN + _FLOOR
 
     def root(self) -> _Nodes:
         """Where everything is."""
         return _Nodes(
             self.start[None, :].copy(), self.problem.snapshot.frozen[None, :].copy(), np.zeros(1), ((),)
         )
-
-    def undone(self) -> _Nodes:
-        """The best plan less one, two or three of its moves: beginnings from which a better one may be near."""
-        moves = range(len(self.trail))
-        sets = [x for k in (1, 2, 3) for x in combinations(moves, k)][: 2 * self.width]
-        return self.made_of([trail for drop in sets if (trail := self._without(drop)) is not None])
 
     def made_of(self, trails: list[tuple[tuple[int, int], ...]]) -> _Nodes:
         """The placements that these plans lead to."""
@@ -121,6 +118,37 @@ class _Search:
         for k, standing in enumerate(self.standing(nodes, self.terms(nodes.where))):
             if standing < self.best:
                 self.best, self.trail = standing, nodes.trail[k]
+
+    def walk(self) -> None:
+        """Look for a better end by :mod:`spindle.placement.walks`."""
+        if self.proven:
+            return
+        end = self.made_of([self.trail]).where[0]
+        walks = Walks(self.problem, self.start, (end, self.start), self.best[3] if self.complete else np.inf)
+        walks.run(self.bound * _PROVEN + _FLOOR)
+        if walks.trail is not None:
+            self.consider(self.made_of([tuple(walks.trail)]))
+
+    def widen(self) -> None:
+        """Look for a better end by more and wider beams, and by doing a few moves of the best plan otherwise."""
+        for width in (_NARROW, _WIDE):
+            self.width = width
+            for weight in _ALL_WEIGHTS:
+                self.beam(self.root(), weight)
+        self.width = _NARROW
+        for _ in range(_REPAIRS):
+            before = self.best
+            for weight in _ALL_WEIGHTS:
+                if len(self.trail) > 1:
+                    self.beam(self._undone(), weight)
+            if self.best == before:
+                return
+
+    def _undone(self) -> _Nodes:
+        """The best plan less one, two or three of its moves: beginnings from which a better one may be near."""
+        moves = range(len(self.trail))
+        sets = [x for k in (1, 2, 3) for x in combinations(moves, k)][: 2 * self.width]
+        return self.made_of([trail for drop in sets if (trail := self._without(drop)) is not None])
 
     def _without(self, drop: tuple[int, ...]) -> tuple[tuple[int, int], ...] | None:
         """The best plan's moves but these, None if the others are not legal without them."""
@@ -266,21 +294,13 @@ def search(problem: Problem, start: Ints, first: Sequence[tuple[int, int]]) -> l
     """
     run = _Search(problem, start)
     run.consider(run.made_of([tuple(first)]))
-    for width in (_NARROW, _WIDE):
-        run.width = width
-        for weight in _WEIGHTS:
-            if not run.proven:
-                run.beam(run.root(), weight)
-        if run.complete and run.best[3] <= _NEAR * run.bound:
-            break
-    run.width = _NARROW
-    for _ in range(_REPAIRS):
-        before = run.best
-        for weight in _WEIGHTS:
-            if not run.proven and len(run.trail) > 1:
-                run.beam(run.undone(), weight)
-        if run.best == before:
-            break
+    for weight in _WEIGHTS:
+        if not run.proven:
+            run.beam(run.root(), weight)
+    run.walk()
+    if not run.complete:
+        # Walks know only ends inside all bands. Where there is none, racks, distance from the bands and bytes still count.
+        run.widen()
     return list(run.trail)
 
 

@@ -1,0 +1,243 @@
+"""Small clusters, second look: walks over placements that may break bands on the way to a better end.
+
+The beams of :mod:`spindle.placement.search` build plans move by move. Some good ends have no good beginning: two logs that
+change places leave a band in between, and a last fit may take three. So ends themselves are improved. A walk
+stands on a placement and makes the best single move, or exchange of two replicas, by
+
+    bytes away from home + Σ weight of a band · bytes outside it + weight · bytes of partitions that lack a rack
+
+whether that is better than before or not, and bars the way back for some steps, so that it leaves a hollow instead of circling in
+it (tabu search). A band's weight grows by a factor with each step that ends outside and falls while it holds: what is hard to
+satisfy together becomes dear together, and once all hold, weights fall until bytes count and the border of what is wanted is
+crossed again, which is where cheap ends are.
+
+Several walks go side by side, as arrays ``[walks, replicas, dirs]`` for moves and ``[walks, replicas, replicas]`` for exchanges; they
+differ in beginning, weights, factors, and how long a way back is barred. There is no chance in it: the same problem gives the
+same walks. An end counts only if it is inside all bands and some order of single legal moves leads to it (:func:`in_order`).
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from spindle.placement.problem import Problem
+from spindle.placement.snapshot import Bools, Floats, Ints
+from spindle.placement.state import Reason, State
+
+_WALKS = 16
+_STEPS = 400
+_WORK = 40_000_000  # neighbours valued in all; a second or so
+_FEWEST = 100  # steps that make a walk worth beginning
+_TENURE = 6  # steps that a way back is barred, at least
+_SPREAD = 9  # by how many steps that differs over time
+_ALIKE = 4  # walks that begin at the same place with the same weights, and differ in the factors below
+_FIRST = (0.4, 0.8, 1.6, 4.0)  # weights at first
+_GROWTH = (1.15, 1.2, 1.3, 1.4)
+_DECAY = (1.03, 1.05, 1.05, 1.07)
+_LEAST, _MOST = 0.1, 50.0  # weights
+_CHECKS = 200  # ends whose order is looked for
+_FLOOR = 1.0  # bytes
+
+
+def in_order(problem: Problem, start: Ints, where: Ints) -> list[tuple[int, int]] | None:
+    """Moves (replica, dir) from one placement to another, one per replica, each legal at its turn; None if none is found."""
+    state = State(problem, start)
+    left = np.flatnonzero(where != start).tolist()
+    while left:
+        before = len(left)
+        for lenient in (False, True):
+            left = [r for r in left if not _moved(state, r, int(where[r]), lenient=lenient)]
+            if len(left) < before:
+                break
+        else:
+            return None
+    return [(x.replica, x.target) for x in state.steps]
+
+
+def _moved(state: State, r: int, j: int, *, lenient: bool) -> bool:
+    if not state.legal(r, j, lenient=lenient):
+        return False
+    state.move(r, j, Reason.TARGET)
+    return True
+
+
+class Walks:
+    """Walks side by side, and the best end that they came by.
+
+    Attributes:
+        least: bytes that the best end costs; at first, what has to be beaten.
+        trail: moves (replica, dir) that lead there in a legal order; None while nothing was beaten.
+    """
+
+    def __init__(self, problem: Problem, start: Ints, beginnings: Sequence[Ints], least: float) -> None:
+        """Stand at the beginnings.
+
+        Args:
+            problem: the bands.
+            start: dir of each replica before any move, int64[R].
+            beginnings: placements at which walks begin, each int64[R].
+            least: bytes of the best plan so far; infinite if none reaches all bands.
+        """
+        s = problem.snapshot
+        self.problem, self.start, self.least = problem, start, least
+        self.trail: list[tuple[int, int]] | None = None
+        self.size, self.broker, self.rack = s.planned, s.dir_broker, s.rack[s.dir_broker]
+        rf = np.diff(s.start)
+        self.wanted = np.minimum(rf, problem.racks)[s.part]
+        # What lacking a rack counts: the partition's largest replica, shared among all of them.
+        self.lacks = np.maximum.reduceat(self.size, s.start[:-1])[s.part]
+        self.share = self.lacks / rf[s.part]
+        r, d = len(start), len(s.capacity)
+        each = r * (r + d)
+        n = min(max(_WORK // (_FEWEST * each), 1), _WALKS)
+        self.steps = min(_STEPS, _WORK // (n * each))
+        turn = np.arange(n)
+        self.where = np.array([beginnings[k // _ALIKE % len(beginnings)] for k in range(n)])
+        first = np.array(_FIRST)[turn // _ALIKE % len(_FIRST)][:, None]
+        self.growth = np.array(_GROWTH)[turn % _ALIKE][:, None]
+        self.decay = np.array(_DECAY)[turn % _ALIKE][:, None]
+        self.dir_weight, self.broker_weight = np.tile(first, d), np.tile(first, len(s.broker))
+        self.rack_weight = first
+        self.barred = np.zeros((n, r, d), np.int64)
+        self.may = self._may()
+        self._seen: set[bytes] = set()
+
+    def _may(self) -> Bools:
+        """Dirs to which a replica could ever go, and the one where it is; bool[R, D]."""
+        p, home = self.problem, self.start
+        inside = self.broker[home][:, None] == self.broker
+        barred = inside & (p.no_intra[self.broker[home]] | ~p.live[home])[:, None]
+        may = p.takes & ~barred & (self.size[:, None] <= p.limit) & ~p.snapshot.frozen[:, None]
+        may[np.arange(len(home)), home] = True
+        return np.asarray(may, np.bool_)
+
+    def run(self, enough: float) -> None:
+        """Walk until the steps are used up, or an end costs no more than ``enough`` bytes."""
+        if self.steps < _FEWEST:
+            return
+        for step in range(1, self.steps + 1):
+            if self.least <= enough or len(self._seen) > _CHECKS:
+                return
+            self._step(step)
+
+    def _step(self, step: int) -> None:
+        """Look at where the walks stand, then one step of each."""
+        n, r, _ = self.barred.shape
+        off, by_move, by_exchange = self._off()
+        lack, by_rack = self._lack()
+        ok, move = self._moves()
+        away = np.where(self.where == self.start, 0.0, self.size).sum(1)
+        for k in np.flatnonzero((off + lack <= _FLOOR) & (away < self.least - _FLOOR)).tolist():
+            self._end(k, float(away[k]))
+        self.rack_weight = self._adapted(self.rack_weight, lack[:, None] > 0)
+        move += by_rack * self.rack_weight[:, :, None]
+        # An exchange is two moves, but for what it means to bands.
+        other = np.broadcast_to(self.where[:, None, :], (n, r, r))
+        open_ = ok & (self.barred <= step)
+        both, exchange = np.take_along_axis(open_, other, 2), np.take_along_axis(move, other, 2) + by_exchange
+        exchange = exchange + exchange.transpose(0, 2, 1)
+        move += by_move
+        move[~open_] = np.inf
+        exchange[~(both & both.transpose(0, 2, 1))] = np.inf
+        self._go(np.concatenate([move.reshape(n, -1), exchange.reshape(n, -1)], 1), step)
+
+    def _adapted(self, weight: Floats, amiss: Bools) -> Floats:
+        """Weights after a step: more where something is amiss, less where not."""
+        found = np.where(amiss, weight * self.growth, weight / self.decay)
+        return np.asarray(np.clip(found, _LEAST, _MOST), np.float64)
+
+    def _go(self, value: Floats, step: int) -> None:
+        """Make the best move or exchange of each walk, and bar the ways back."""
+        n, r, d = self.barred.shape
+        best = value.argmin(1)
+        for k in np.flatnonzero(np.isfinite(value[np.arange(n), best])).tolist():
+            c = int(best[k])
+            if c < r * d:
+                moves = [divmod(c, d)]
+            else:
+                a, b = divmod(c - r * d, r)
+                moves = [(a, int(self.where[k, b])), (b, int(self.where[k, a]))]
+            for q, j in moves:
+                self.barred[k, q, self.where[k, q]] = step + _TENURE + k + (5 * step + 3 * k) % _SPREAD
+                self.where[k, q] = j
+
+    def _end(self, k: int, cost: float) -> None:
+        """Keep an end that is better than the best, if moves lead there."""
+        key = self.where[k].tobytes()
+        if key in self._seen or cost >= self.least - _FLOOR:
+            return
+        self._seen.add(key)
+        trail = in_order(self.problem, self.start, self.where[k])
+        if trail is not None:
+            self.least, self.trail = cost, trail
+
+    def _moves(self) -> tuple[Bools, Floats]:
+        """Which single moves are possible, and what they change in bytes away from home; both [N, R, D]."""
+        s, where, x = self.problem.snapshot, self.where, self.size
+        n, _, d = self.barred.shape
+        home = self.broker[where]
+        parts, brokers = len(s.start) - 1, len(s.broker)
+        key = (np.arange(n)[:, None] * parts + s.part) * brokers + home
+        held = np.bincount(key.ravel(), minlength=n * parts * brokers).reshape(n, parts, brokers)
+        same = home[:, :, None] == self.broker
+        ok = self.may & (where[:, :, None] != np.arange(d))
+        ok &= same | (held[:, s.part][:, :, self.broker] == 0)
+        away = (where != self.start)[:, :, None]
+        there = (self.start[:, None] != np.arange(d)) * 1.0
+        return ok, (there - away) * x[:, None]
+
+    def _lack(self) -> tuple[Floats, Floats]:
+        """Bytes that lack racks, float64[N], and what single moves change of them, float64[N, R, D]."""
+        s, where = self.problem.snapshot, self.where
+        n, r, d = self.barred.shape
+        alive = self.problem.live[where]
+        if int(self.wanted.max()) <= 1 and alive.all():
+            return np.zeros(n), np.zeros((n, r, d))
+        parts, racks = len(s.start) - 1, len(s.rack_names)
+        key = (np.arange(n)[:, None] * parts + s.part) * racks + self.rack[where]
+        live = np.bincount(key[alive], minlength=n * parts * racks).reshape(n, parts, racks)[:, s.part]
+        now = np.maximum(self.wanted - (live > 0).sum(2), 0)
+        k, q = np.nonzero(alive)
+        live[k, q, self.rack[where[k, q]]] -= 1
+        after = (live > 0).sum(2)[:, :, None] + ((live[:, :, self.rack] == 0) & self.problem.live)
+        change = np.maximum(self.wanted[:, None] - after, 0) - now[:, :, None]
+        return (now * self.share).sum(1), change * self.lacks[:, None]
+
+    def _off(self) -> tuple[Floats, Floats, Floats]:
+        """Bytes outside bands, and what moves change of them, weighted: float64[N], [N, R, D]; [N, R, R] is half of an exchange."""
+        p, x, where = self.problem, self.size, self.where
+        n, _, d = self.barred.shape
+        row = np.arange(n)[:, None]
+        home = self.broker[where]
+        used, total = (
+            np.bincount((row * m + at).ravel(), np.tile(x, n), n * m).reshape(n, m).astype(np.float64)
+            for m, at in ((d, where), (len(p.broker_lo), home))
+        )
+        dirs, brokers = _outside(used, p.lo, p.hi), _outside(total, p.broker_lo, p.broker_hi)
+        w = self.dir_weight = self._adapted(self.dir_weight, dirs > _FLOOR)
+        v = self.broker_weight = self._adapted(self.broker_weight, brokers > _FLOOR)
+
+        def leaving(x: Floats) -> tuple[Floats, Floats]:
+            """What it changes if replicas' dirs, and their brokers, have ``x`` [R, …] less."""
+            i, b = (where[:, :, None], home[:, :, None]) if x.ndim > 1 else (where, home)
+            k = np.arange(n).reshape(-1, *[1] * x.ndim)
+            u, t = used[k, i] - x, total[k, b] - x
+            return (
+                (_outside(u, p.lo[i], p.hi[i]) - dirs[k, i]) * w[k, i],
+                (_outside(t, p.broker_lo[b], p.broker_hi[b]) - brokers[k, b]) * v[k, b],
+            )
+
+        give, leave = leaving(x)
+        take = (_outside(used[:, None, :] + x[:, None], p.lo, p.hi) - dirs[:, None, :]) * w[:, None, :]
+        enter = _outside(total[:, None, :] + x[:, None], p.broker_lo, p.broker_hi) - brokers[:, None, :]
+        enter *= v[:, None, :]
+        away = home[:, :, None] != self.broker
+        move = give[:, :, None] + take + away * (leave[:, :, None] + enter[:, :, self.broker])
+        give, leave = leaving(x[:, None] - x)
+        exchange = give + (home[:, :, None] != home[:, None, :]) * leave
+        return dirs.sum(1) + brokers.sum(1), move, exchange
+
+
+def _outside(x: Floats, lo: Floats, hi: Floats) -> Floats:
+    """Bytes outside a band."""
+    return np.asarray(np.maximum(np.maximum(x - hi, lo - x), 0.0), np.float64)

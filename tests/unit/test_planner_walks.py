@@ -1,0 +1,59 @@
+"""Walks over placements: what they find, that moves lead there, and that there is no chance in them."""
+
+import numpy as np
+import pytest
+
+from bench.cases import small
+from spindle.placement.problem import Goals, Problem, pose
+from spindle.placement.rounding import short_partitions
+from spindle.placement.state import Reason, State
+from spindle.placement.walks import Walks, in_order
+from tests.unit.test_planner_plan import cluster
+
+WIDE = Goals(broker_band=0.35, dir_band=0.60)
+
+
+def walked(problem: Problem) -> Walks:
+    start = problem.snapshot.dir
+    walks = Walks(problem, start, [start], np.inf)
+    walks.run(0.0)
+    return walks
+
+
+def test_an_exchange_does_what_no_move_can() -> None:
+    logs = [(p, [(0, d)], size) for p, (d, size) in enumerate([(0, 300), (0, 300), (1, 150), (1, 100)])]
+    found = walked(pose(cluster(["a"], 2, logs), Goals()))
+    assert found.least == 400.0
+    assert found.trail is not None
+    assert {r for r, _ in found.trail} in ({0, 3}, {1, 3})
+
+
+def test_an_end_that_no_order_of_moves_leads_to_does_not_count() -> None:
+    # Either log would fill the other's disk before it could leave.
+    s = cluster(["a"], 2, [(0, [(0, 0)], 600.0), (1, [(0, 1)], 500.0)])
+    assert in_order(pose(s, Goals()), s.dir, s.dir[::-1]) is None
+
+
+def test_moves_come_in_an_order_in_which_each_is_legal() -> None:
+    # The second log can come only once the first has gone.
+    s = cluster(["a"], 3, [(0, [(0, 1)], 500.0), (1, [(0, 0)], 600.0)])
+    assert in_order(pose(s, Goals()), s.dir, np.array([2, 1])) == [(0, 2), (1, 1)]
+    s = cluster(["a"], 3, [(0, [(0, 0)], 600.0), (1, [(0, 1)], 500.0)])
+    assert in_order(pose(s, Goals()), s.dir, np.array([1, 2])) == [(1, 2), (0, 1)]
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_moves_lead_from_the_start_into_all_bands_at_the_cost_that_is_told(seed: int) -> None:
+    problem = pose(small(seed, crowded=False), WIDE)
+    found, again = walked(problem), walked(problem)
+    assert found.trail == again.trail
+    if found.trail is None:
+        return
+    state = State(problem)
+    for r, d in found.trail:
+        assert state.legal(r, d, lenient=True)
+        assert not state.done[r]
+        state.move(r, d, Reason.TARGET)
+    assert state.unrest <= state.floor
+    assert not len(short_partitions(state))
+    assert sum(float(state.size[r]) for r, _ in found.trail) == pytest.approx(found.least)
