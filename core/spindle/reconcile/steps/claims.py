@@ -9,7 +9,7 @@ from spindle.cluster.layout import METADATA_DISK
 from spindle.disks import facts
 from spindle.manifests.claims import claim
 from spindle.manifests.identity import Identity, Voter
-from spindle.placement.room import DiskWant, class_of, free_volume, is_static
+from spindle.placement.room import DiskWant
 from spindle.placement.spread import Placed, spread
 from spindle.reconcile import objects
 from spindle.reconcile.actions import Create
@@ -33,38 +33,14 @@ def settle_claims(state: State, draft: Draft, identity: Identity) -> None:
             if disk["claim"] in state.claims:
                 retired = broker["spec"].get("retired") or ()
                 _check(draft, identity, state.claims[disk["claim"]], disk["directoryId"], retired)
-            elif pool is not None and (disk.get("mode") == facts.ACTIVE or _waits_for_another(pool, disk)):
-                draft.do(*_missing(state, identity, broker, pool, disk))
-
-
-def _waits_for_another(pool: BrokerPool, disk: dict[str, Any]) -> bool:
-    """Whether a slot out of use is to have a disk again: one that was never used is provisioned by `growing`, and of one that the
-    pool has no more the claim was deleted for good.
-    """
-    names_of_pool = (names.disk_name(index) for index in range(pool.disks.count))
-    return not disk.get("added") and disk["name"] in names_of_pool
+            elif pool is not None and disk.get("mode") == facts.ACTIVE:
+                draft.do(Create(object=_missing(state, identity, broker, pool, disk)))
 
 
 def _missing(
     state: State, identity: Identity, broker: Object, pool: BrokerPool, disk: dict[str, Any]
-) -> tuple[Create, ...]:
-    """The claim of a disk of a broker.
-
-    Where the pod is without the disk nothing but the claim itself asks for a volume: it names the one that is to take the slot,
-    and is not made before there is one.
-    """
-    volume = None
-    if disk.get("mode") != facts.ACTIVE:
-        if state.snap.unknown & {"nodes", "persistentvolumes", "storageclasses"}:
-            return ()
-        classes = state.snap.storage_classes
-        if is_static(class_of(pool.disks.storage_class, classes)):
-            node = state.nodes.get(str(broker["spec"].get("node")))
-            want = DiskWant(pool.disks.size, pool.disks.storage_class)
-            found = free_volume(node, state.snap.volumes, classes, want) if node is not None else None
-            if found is None:
-                return ()
-            volume = objects.name(found)
+) -> Object:
+    """The claim of a disk of a broker."""
     made = claim(
         cluster=state.name,
         namespace=state.namespace,
@@ -77,10 +53,9 @@ def _missing(
         storage_class=pool.disks.storage_class,
         pool=pool.name,
         rack=broker["spec"].get("rack"),
-        volume=volume,
     )
     made["metadata"]["annotations"] |= noted(broker, disk)
-    return (Create(object=made),)
+    return made
 
 
 def _controllers(state: State, draft: Draft, identity: Identity) -> None:
