@@ -71,6 +71,7 @@ def tell(link: Link, intent: Intent) -> None:
         case Reassign():
             orders.reassign(link, intent.assignments)
         case Configure():
+            assert intent.kind != "quota", "moves set none"
             orders.set_configs(link, intent.kind, intent.name, intent.values)
 
 
