@@ -25,8 +25,9 @@ _MOST_PENDING = 300  # records per partition that wait for their acknowledgement
 
 
 def tell(**facts: Any) -> None:
-    """One line of output, with the time."""
-    print(json.dumps({"at": round(time.time(), 3), **facts}), flush=True)
+    """One line of output, with the time; written whole, since several threads have something to tell."""
+    sys.stdout.write(json.dumps({"at": round(time.time(), 3), **facts}) + "\n")
+    sys.stdout.flush()
 
 
 @dataclass(frozen=True)

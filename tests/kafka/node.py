@@ -217,7 +217,8 @@ class Node:
         assert self.kafka is None
         with self.log.open("ab") as log:
             self.kafka = subprocess.Popen(
-                ["/bin/sh", f"{self.layout.handover_dir}/start.sh"],
+                # It ends with the tests, also if these are killed.
+                ["setpriv", "--pdeathsig", "KILL", "--", "/bin/sh", f"{self.layout.handover_dir}/start.sh"],
                 env=self.environment(),
                 stdout=log,
                 stderr=subprocess.STDOUT,
