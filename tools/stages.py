@@ -62,7 +62,11 @@ def stages() -> dict[str, Stage]:
             Stage("lint", "ruff, every rule", _python("ruff", "check", ".")),
             Stage("types", "mypy, strict", _python("mypy", *folders)),
             Stage("imports", "who may import whom", (str(Path(sys.executable).with_name("lint-imports")),)),
-            Stage("unit", "unit and property tests", _pytest("tests/unit", "tests/property")),
+            Stage(
+                "unit",
+                "unit and property tests",
+                _pytest("tests/unit", "tests/property", "--numprocesses=logical", "--dist=worksteal"),
+            ),
             # Built apart from the tests that need it, so that minutes of compiling can be seen and are not counted there.
             Stage("helm", "helm, built once", (sys.executable, "-c", _ENSURE_HELM), 20),
             Stage("build", "the testbed's parts, built once", _python("e2e.cluster", "build"), 40),
