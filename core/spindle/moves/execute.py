@@ -89,7 +89,7 @@ def cleanup(view: KafkaView, journal: Journal) -> Outcome:
         if not move.within and (partition := look.partitions.get(move.key)) is not None
     ]
     moving = [move for move, partition in between if under_way(move, partition)]
-    unsure = [move for move, partition in between if in_doubt(move, partition)]
+    unsure = [doubted for move, partition in between if (doubted := in_doubt(move, partition))]
     disordered = [move for move, partition in between if out_of_order(move, partition)]
     standing, configures = settle(look, journal.settings, {})
     return Outcome(

@@ -83,9 +83,8 @@ def find(
         return _arrived(look, move, partition, limits, incoming, lost)
     if not arrived and (move.source is None or not left):
         return Found(move, State.NOT_BEGUN)
-    if in_doubt(move, partition) and move.doubts < _DOUBTS:
-        # Reassignments are told by the controllers, assignments by a broker that may be a moment behind.
-        return Found(replace(move, doubts=move.doubts + 1), State.WAITING)
+    if doubted := in_doubt(move, partition):
+        return Found(doubted, State.WAITING)
     return Found(
         move, State.GIVEN_UP, _overtaken(move, f"its replicas are {list(partition.replicas)} by now")
     )
@@ -98,11 +97,14 @@ def under_way(move: Move, partition: Partition) -> bool:
     return set(partition.adding) <= {move.target} and set(partition.removing) <= {move.source}
 
 
-def in_doubt(move: Move, partition: Partition) -> bool:
-    """Whether a partition looks as if it were being moved, and is not: the answers are not of one moment."""
-    return not (partition.adding or partition.removing) and {move.source, move.target} <= set(
-        partition.replicas
-    )
+def in_doubt(move: Move, partition: Partition) -> Move | None:
+    """A move whose partition looks as if it were being moved, and is not: to be looked at again, a few times.
+
+    Reassignments are told by the controllers, assignments by a broker that may be a moment behind.
+    """
+    if partition.adding or partition.removing or not {move.source, move.target} <= set(partition.replicas):
+        return None
+    return replace(move, doubts=move.doubts + 1) if move.doubts < _DOUBTS else None
 
 
 def out_of_order(move: Move, partition: Partition) -> bool:
