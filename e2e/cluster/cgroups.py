@@ -23,9 +23,8 @@ _HIERARCHIES: Final = (
     "unified",
 )
 
-_TESTBED_WEIGHT: Final = (
-    8  # a testbed is a whole cluster: beside other work it gets more than one process would
-)
+# A testbed is a whole cluster: beside other work it gets more than one process would.
+_TESTBED_WEIGHT: Final = 8
 
 
 def hierarchies() -> list[Path]:

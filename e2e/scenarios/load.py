@@ -175,7 +175,7 @@ class Load:
         return {line["failed"]: line["error"] for line in self.lines() if "failed" in line}
 
     def drop(self, topic: Topic) -> None:
-        """Delete a topic; the load must have ended."""
+        """Delete a topic to which nothing is written any more."""
         self._ask("drop", topic.name)
 
     def finish(self) -> Report:

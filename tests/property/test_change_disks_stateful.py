@@ -4,26 +4,21 @@
 """
 
 import os
-from functools import cache, partial
+from functools import cache
 
 import pytest
-from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+from hypothesis.stateful import initialize, rule
 
 from spindle.cluster import names
 from tests.model.checked import Checked
-from tests.model.failing import ConflictError
+from tests.model.driven import Driven, all_in, bounds
 from tests.model.kafka import path_of
 
 _RUNS = int(os.environ.get("SPINDLE_CHANGE_RUNS", "6"))
 _STEPS = int(os.environ.get("SPINDLE_CHANGE_STEPS", "12"))
 _SLOTS = 3  # disks of each node
 _QUIET = 10
-
-
-def _on(path: str, _: int) -> str:
-    return path
 
 
 @cache
@@ -33,16 +28,14 @@ def _settled(count: int, storage: str) -> Checked:
     world = Checked.of("abc", disks=_SLOTS, brokerPools=[pool])
     world.settle(80)
     for index in range(4):
-        world.kafkas.create("t", index, (0, 1, 2), partial(_on, path_of(f"disk{index % count}")))
+        world.kafkas.create("t", index, (0, 1, 2), all_in(path_of(f"disk{index % count}")))
         world.factors["t", index] = 3
     world.settle()
     return world
 
 
-class Changing(RuleBasedStateMachine):
+class Changing(Driven):
     """A cluster of which ever other numbers of disks are asked, and whose operator and processes die."""
-
-    world: Checked
 
     @initialize(count=st.integers(1, 3), storage=st.sampled_from(["local-disks", "local-disks", "standard"]))
     def begin(self, count: int, storage: str) -> None:
@@ -58,14 +51,14 @@ class Changing(RuleBasedStateMachine):
     def passes(self, deaths: list[int | None]) -> None:
         """Passes of the operator, some of which it does not live to finish."""
         for death in deaths:
-            self._pass(death)
+            self.one_pass(death)
             self.world.breathe()
 
     @rule(deaths=st.lists(st.integers(0, 4), min_size=1, max_size=3))
     def hasty_passes(self, deaths: list[int]) -> None:
         """Several passes before anything else moves."""
         for death in deaths:
-            self._pass(death)
+            self.one_pass(death)
 
     @rule(broker=st.integers(0, 2))
     def crash(self, broker: int) -> None:
@@ -104,18 +97,8 @@ class Changing(RuleBasedStateMachine):
         self.world.put(volume)
         self.world.kafkas.volumes.pop(name, None)
 
-    def _pass(self, death: int | None = None) -> int:
-        try:
-            return len(self.world.reconcile(stop_after=death).actions)
-        except (ConflictError, RuntimeError):
-            return 1
-
-    @invariant()
-    def no_rule_is_broken(self) -> None:
-        if hasattr(self, "world"):
-            assert self.world.broken == []
-            assert self.world.kafkas.losses == []
-            assert self.world.destroyed == []
+    def holds_besides(self) -> None:
+        assert self.world.destroyed == []
 
     def teardown(self) -> None:
         if not hasattr(self, "world"):
@@ -128,7 +111,7 @@ class Changing(RuleBasedStateMachine):
         for _ in range(4):
             self.world.now += 700  # what was bad at once is no longer of the last ten minutes (rule 9)
             self.world.breathe()
-            self._end_quiet()
+            self.end_quiet(_QUIET, 300)
             self.free_what_was_kept()
             self._replace_what_failed()
         self._whole()
@@ -143,15 +126,6 @@ class Changing(RuleBasedStateMachine):
     def _has_claim(self, broker: int, disk: str) -> bool:
         claim = self.world.objects.get(("PersistentVolumeClaim", names.claim_name("demo", broker, disk)))
         return claim is not None and bool(claim["spec"].get("volumeName"))
-
-    def _end_quiet(self) -> None:
-        quiet = passes = 0
-        while quiet < _QUIET:
-            quiet = 0 if self._pass() else quiet + 1
-            self.no_rule_is_broken()
-            self.world.breathe()
-            passes += 1
-            assert passes < 300, f"not quiet: {self.world.cluster['status']['waiting']}"
 
     def _whole(self) -> None:
         waiting = self.world.cluster["status"]["waiting"]
@@ -170,9 +144,4 @@ class Changing(RuleBasedStateMachine):
 
 
 TestChanging = pytest.mark.filterwarnings("ignore")(Changing.TestCase)
-TestChanging.settings = settings(
-    max_examples=_RUNS,
-    stateful_step_count=_STEPS,
-    deadline=None,
-    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much],
-)
+TestChanging.settings = bounds(_RUNS, _STEPS)

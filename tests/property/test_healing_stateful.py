@@ -4,25 +4,20 @@
 """
 
 import os
-from functools import cache, partial
+from functools import cache
 
 import pytest
-from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from hypothesis.stateful import initialize, precondition, rule
 
 from spindle.moves.journal import parse
 from tests.model.checked import Checked
-from tests.model.failing import ConflictError
+from tests.model.driven import Driven, all_in, bounds
 from tests.model.kafka import Volume, path_of
 
 _RUNS = int(os.environ.get("SPINDLE_HEALING_RUNS", "12"))
 _STEPS = int(os.environ.get("SPINDLE_HEALING_STEPS", "25"))
 _QUIET = 14  # passes without an action; longer than any dwell time
-
-
-def _first(path: str, _: int) -> str:
-    return path
 
 
 @cache
@@ -37,16 +32,15 @@ def _settled(brokers: int, rf: int) -> Checked:
     for index in range(4):
         replicas = tuple((index + i) % brokers for i in range(rf if index else 2))
         path = path_of(f"disk{index % 2}")
-        world.kafkas.create("t", index, replicas, partial(_first, path))
+        world.kafkas.create("t", index, replicas, all_in(path))
         world.factors["t", index] = len(replicas)
     world.settle()
     return world
 
 
-class Healing(RuleBasedStateMachine):
+class Healing(Driven):
     """A cluster in which disks, processes, agents and the operator fail at random."""
 
-    world: Checked
     pulled: list[tuple[int, str, Volume]]
 
     @initialize(brokers=st.sampled_from([3, 4, 6]), elr=st.booleans())
@@ -104,25 +98,19 @@ class Healing(RuleBasedStateMachine):
     def passes(self, deaths: list[int | None]) -> None:
         """Passes of the operator, some of which it does not live to finish."""
         for death in deaths:
-            self._pass(death)
+            self.one_pass(death)
             self.world.breathe()
 
     @rule(deaths=st.lists(st.integers(0, 6), min_size=1, max_size=3))
     def hasty_passes(self, deaths: list[int]) -> None:
         """Several passes before anything else moves."""
         for death in deaths:
-            self._pass(death)
+            self.one_pass(death)
 
     @rule(beats=st.integers(1, 12))
     def time_goes_by(self, beats: int) -> None:
         for _ in range(beats):
             self.world.breathe()
-
-    def _pass(self, death: int | None = None) -> int:
-        try:
-            return len(self.world.reconcile(stop_after=death).actions)
-        except (ConflictError, RuntimeError):
-            return 1  # a guard did not hold, or Kafka turned something down: the next pass looks again
 
     @rule()
     def replace_what_is_safe_to_pull(self) -> None:
@@ -145,12 +133,6 @@ class Healing(RuleBasedStateMachine):
         if self.world.disk(broker, disk).id is None:
             self.world.swap(broker, disk, old)
 
-    @invariant()
-    def no_rule_is_broken(self) -> None:
-        if hasattr(self, "world"):
-            assert self.world.broken == []
-            assert self.world.kafkas.losses == []
-
     def teardown(self) -> None:
         """Failures stop: hung disks answer, agents and people are back. Then it has to end quiet."""
         if not hasattr(self, "world"):
@@ -162,25 +144,16 @@ class Healing(RuleBasedStateMachine):
         for broker in self.world.all("KafkaBroker"):
             broker["spec"]["stopped"] = False
             broker["spec"]["wishes"] = []
-        self._end_quiet()
+        self.end_quiet(_QUIET, 400)
         # Whatever can be well is: then the cluster is whole again, but for what waits for new disks.
         for volume in self.world.kafkas.volumes.values():
             volume.state = "well"
         for _ in range(4):
             self.world.now += 700  # what was bad at once is no longer of the last ten minutes (rule 9)
             self.world.breathe()
-            self._end_quiet()
+            self.end_quiet(_QUIET, 400)
             self.replace_what_is_safe_to_pull()
         self._whole()
-
-    def _end_quiet(self) -> None:
-        quiet = passes = 0
-        while quiet < _QUIET:
-            quiet = 0 if self._pass() else quiet + 1
-            self.no_rule_is_broken()
-            self.world.breathe()
-            passes += 1
-            assert passes < 400, f"not quiet: {self.world.cluster['status']['waiting']}"
 
     def _whole(self) -> None:
         waiting = self.world.cluster["status"]["waiting"]
@@ -205,9 +178,4 @@ class Healing(RuleBasedStateMachine):
 
 
 TestHealing = pytest.mark.filterwarnings("ignore")(Healing.TestCase)
-TestHealing.settings = settings(
-    max_examples=_RUNS,
-    stateful_step_count=_STEPS,
-    deadline=None,
-    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much],
-)
+TestHealing.settings = bounds(_RUNS, _STEPS)

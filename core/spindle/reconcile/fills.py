@@ -60,16 +60,15 @@ def ceilings(state: State) -> dict[tuple[int, str], float]:
 
 def find_fill(state: State, slot: Slot) -> Fill | None:
     """How full a disk is; None while nobody says: then nothing is done and nothing undone."""
-    observed = _observed(state, slot)
-    size = _size(slot, observed)
+    size = _size(slot)
     if size is None or slot.mode != facts.ACTIVE:
         return None
     capacity, in_use = size
-    used = in_use + _given_up(state, observed)
+    used = in_use + _given_up(state, slot)
     levels_of = levels(capacity, thresholds_of(state, slot.broker), state.spec.disks.last_resorts)
     recorded, before = slot.before.get("fill") or {}, rung_on_record(slot)
     # A forecast of an agent that is silent is old, and grows older.
-    cordon_in = _cordon_in(state, observed) if slot.watched else None
+    cordon_in = _cordon_in(state, slot) if slot.watched else None
     verdict = decide(used, levels_of, before, cordon_in)
     since = seconds(recorded.get("since")) if verdict.rung is before else None
     return Fill(levels_of, used, _others(slot, used), verdict, state.now if since is None else since, before)
@@ -93,32 +92,27 @@ def status_of(fill: Fill | None, before: Mapping[str, Any]) -> Mapping[str, Any]
     }
 
 
-def _observed(state: State, slot: Slot) -> Mapping[str, Any]:
-    observed = (state.brokers[slot.broker].get("status") or {}).get("observed") or {}
-    return next((dict(d) for d in observed.get("disks") or () if d.get("name") == slot.name), {})
-
-
-def _size(slot: Slot, observed: Mapping[str, Any]) -> tuple[int, int] | None:
+def _size(slot: Slot) -> tuple[int, int] | None:
     """Capacity and use, as Kafka tells them, else as the agent does."""
     known = slot.log_dir
     if known is not None and not known.error and known.total_bytes and known.usable_bytes is not None:
         return known.total_bytes, known.total_bytes - known.usable_bytes
-    capacity, used = observed.get("capacityBytes"), observed.get("usedBytes")
+    capacity, used = slot.observed.get("capacityBytes"), slot.observed.get("usedBytes")
     if not slot.watched or not capacity or used is None:
         return None
     return int(capacity), int(used)
 
 
-def _given_up(state: State, observed: Mapping[str, Any]) -> int:
+def _given_up(state: State, slot: Slot) -> int:
     """Ballast that should be there and is not."""
-    standing = observed.get("ballastBytes")
+    standing = slot.observed.get("ballastBytes")
     wanted = state.spec.disks.ballast_bytes
     return 0 if standing is None or not wanted else max(0, wanted - int(standing))
 
 
-def _cordon_in(state: State, observed: Mapping[str, Any]) -> float | None:
+def _cordon_in(state: State, slot: Slot) -> float | None:
     """Seconds until the forecast expects the cordon; None for never or not known."""
-    found = ((observed.get("forecast") or {}).get("cordonAt") or {}).get("at")
+    found = ((slot.observed.get("forecast") or {}).get("cordonAt") or {}).get("at")
     at = seconds(found) if isinstance(found, str) else None
     return None if at is None else at - state.now
 

@@ -1,6 +1,6 @@
 """What a KafkaBroker knows of its disks and a claim has to know, too: a KafkaCluster that is applied again finds only claims."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from spindle.cluster import names
@@ -33,7 +33,7 @@ def keepsakes(state: State, broker: Object) -> list[Patch]:
     return found
 
 
-def noted(broker: Object, disk: dict[str, Any]) -> dict[str, str]:
+def noted(broker: Object, disk: Mapping[str, Any]) -> dict[str, str]:
     """Annotations about the past of a slot, for a claim that is made for it."""
     return {key: value for key, value in _past(broker, disk).items() if value is not None}
 
@@ -55,14 +55,14 @@ def _retired(claim: Object) -> list[str]:
     return [entry for entry in (objects.annotation(claim, names.ANN_RETIRED) or "").split(",") if entry]
 
 
-def _past(broker: Object, disk: dict[str, Any]) -> dict[str, str | None]:
+def _past(broker: Object, disk: Mapping[str, Any]) -> dict[str, str | None]:
     # What a person had drained is as good as before; such a wish does not outlive the KafkaBroker.
     out = disk.get("mode") == facts.ABSENT and not wishes(broker).get(disk["name"], NOTHING).drained
     retired = broker["spec"].get("retired") or ()
     return {names.ANN_RETIRED: ",".join(retired) or None, names.ANN_SLOT: _OUT if out else None}
 
 
-def _changed(broker: Object, disk: dict[str, Any], claim: Object) -> dict[str, str | None]:
+def _changed(broker: Object, disk: Mapping[str, Any], claim: Object) -> dict[str, str | None]:
     wanted = _past(broker, disk)
     carried = objects.annotation(claim, names.ANN_DIRECTORY_ID)
     if carried != disk["directoryId"] and carried in (broker["spec"].get("retired") or ()):

@@ -38,6 +38,7 @@ class Slot:
         pod: the broker's pod; None if there is none.
         watched: whether an agent looks at the disk and lives.
         before: its entry in ``status.disks``.
+        observed: its entry in ``status.observed.disks``, however old.
     """
 
     broker: int
@@ -48,6 +49,7 @@ class Slot:
     pod: Object | None
     watched: bool
     before: Mapping[str, Any]
+    observed: Mapping[str, Any]
     wish: Wish
 
     @property
@@ -150,6 +152,7 @@ def _of(state: State, broker_id: int, broker: Object) -> list[Slot]:
             pod=pod,
             watched=word is not None and word.fresh(state.now),
             before=before.get(name) or {},
+            observed=said.get(name) or {},
             wish=wanted.get(name, NOTHING),
         )
         found.append(_set_aside(slot, state.now) if word is None else slot)

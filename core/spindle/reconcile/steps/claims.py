@@ -1,6 +1,6 @@
 """The claims: one per disk, carrying from their first moment whose disk they are (rule 13)."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import Any, Final
 
 from spindle.api.cluster import BrokerPool
@@ -34,13 +34,18 @@ def settle_claims(state: State, draft: Draft, identity: Identity) -> None:
                 retired = broker["spec"].get("retired") or ()
                 _check(draft, identity, state.claims[disk["claim"]], disk["directoryId"], retired)
             elif pool is not None and disk.get("mode") == facts.ACTIVE:
-                draft.do(Create(object=_missing(state, identity, broker, pool, disk)))
+                draft.do(Create(object=claim_of(state, identity, broker, pool, disk)))
 
 
-def _missing(
-    state: State, identity: Identity, broker: Object, pool: BrokerPool, disk: dict[str, Any]
+def claim_of(
+    state: State,
+    identity: Identity,
+    broker: Object,
+    pool: BrokerPool,
+    disk: Mapping[str, Any],
+    volume: str | None = None,
 ) -> Object:
-    """The claim of a disk of a broker."""
+    """The claim of a disk of a broker, for a volume that is kept for it if one is named."""
     made = claim(
         cluster=state.name,
         namespace=state.namespace,
@@ -53,6 +58,7 @@ def _missing(
         storage_class=pool.disks.storage_class,
         pool=pool.name,
         rack=broker["spec"].get("rack"),
+        volume=volume,
     )
     made["metadata"]["annotations"] |= noted(broker, disk)
     return made

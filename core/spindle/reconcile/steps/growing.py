@@ -14,7 +14,6 @@ from spindle.cluster.refusal import counted, some
 from spindle.disks import facts
 from spindle.disks.lifecycle import DiskState
 from spindle.manifests.claim_pods import claim_pod
-from spindle.manifests.claims import claim
 from spindle.manifests.identity import Identity
 from spindle.placement.nodes import section
 from spindle.placement.room import DiskWant, class_of, free_volume, is_static, reachable
@@ -27,6 +26,7 @@ from spindle.reconcile.slots import Slot
 from spindle.reconcile.snapshot import Object
 from spindle.reconcile.state import State
 from spindle.reconcile.steps.brokers import Records, new_disk, node_of_volumes
+from spindle.reconcile.steps.claims import claim_of
 from spindle.reconcile.times import seconds
 from spindle.reconcile.ward import Ward
 
@@ -167,24 +167,8 @@ def _begin(ward: Ward, draft: Draft, identity: Identity, pool: BrokerPool, slot:
         if not kept:
             return _keep(ward, draft, pool, slot, node)
         volume = objects.name(kept[0])
-    draft.do(
-        Create(
-            object=claim(
-                cluster=state.name,
-                namespace=state.namespace,
-                cluster_id=identity.cluster_id,
-                voters=identity.voters,
-                node_id=slot.broker,
-                disk=slot.name,
-                directory_id=slot.disk["directoryId"],
-                size=disks.size,
-                storage_class=disks.storage_class,
-                pool=pool.name,
-                rack=state.brokers[slot.broker]["spec"].get("rack"),
-                volume=volume,
-            )
-        )
-    )
+    broker = state.brokers[slot.broker]
+    draft.do(Create(object=claim_of(state, identity, broker, pool, slot.disk, volume)))
     return _How.COMING
 
 
@@ -204,16 +188,19 @@ def _keep(ward: Ward, draft: Draft, pool: BrokerPool, slot: Slot, node: Object) 
         "namespace": state.namespace,
         "name": slot.disk["claim"],
     }
-    draft.do(
-        Patch(
-            kind="PersistentVolume",
-            name=objects.name(found),
-            uid=objects.uid(found),
-            resource_version=objects.version(found),
-            body={"spec": {"claimRef": claim_ref}},
-        )
-    )
+    draft.do(refer(found, claim_ref))
     return _How.COMING
+
+
+def refer(volume: Object, claim_ref: dict[str, str] | None) -> Patch:
+    """Keep a volume for a claim, or for none any more; it fails where somebody else has changed the volume."""
+    return Patch(
+        kind="PersistentVolume",
+        name=objects.name(volume),
+        uid=objects.uid(volume),
+        resource_version=objects.version(volume),
+        body={"spec": {"claimRef": claim_ref}},
+    )
 
 
 def kept_volumes(state: State, claim_name: str) -> list[Object]:

@@ -22,7 +22,7 @@ from spindle.reconcile.snapshot import Object
 from spindle.reconcile.state import State
 from spindle.reconcile.steps.brokers import Records
 from spindle.reconcile.steps.emptying import bad, offline_brokers
-from spindle.reconcile.steps.growing import claim_pod_of, end_claim_pod, kept_volumes, left_volumes
+from spindle.reconcile.steps.growing import claim_pod_of, end_claim_pod, kept_volumes, left_volumes, refer
 from spindle.reconcile.steps.refilling import retire
 from spindle.reconcile.ward import OUT, Ward
 
@@ -174,15 +174,7 @@ def _undo(ward: Ward, draft: Draft, records: Records, identity: Identity, slot: 
     elif "persistentvolumes" not in state.snap.unknown:
         kept = [*kept_volumes(state, slot.disk["claim"]), *_blank(state, slot)]
         for volume in kept:
-            draft.do(
-                Patch(
-                    kind="PersistentVolume",
-                    name=objects.name(volume),
-                    uid=objects.uid(volume),
-                    resource_version=objects.version(volume),
-                    body={"spec": {"claimRef": None}},
-                )
-            )
+            draft.do(refer(volume, None))
         if not kept:
             records.drop_disk(slot.broker, slot.name)
 
