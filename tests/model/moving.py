@@ -184,7 +184,8 @@ class Kafka:
         adding = [b for b in replicas if b not in part.replicas]
         if any(b in part.isr or b in part.elr for b in adding):
             raise BreachError(f"rule 1: an empty replica of {key} where it may still lead")
-        copying = any(key in d.futures for n in self.nodes.values() for d in n.dirs.values())
+        # On a broker that is down nothing is copied; one that is lost is left for others.
+        copying = any(key in d.futures for n in self.nodes.values() if n.up for d in n.dirs.values())
         if (adding and copying) or len(adding) > 1:
             raise BreachError(f"rule 6: two replicas of {key} in motion")
         racks = [
