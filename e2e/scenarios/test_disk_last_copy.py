@@ -40,6 +40,11 @@ def _lose(
     return slot, died, serial
 
 
+def _topic(name: str) -> Topic:
+    """What is acknowledged by one copy alone is on its disk: by default it is only in that machine's memory, and goes with the disk."""
+    return Topic(name, partitions=1, replicas=2, min_isr=1, config=("flush.messages=1",))
+
+
 @contextmanager
 def _replaced_last_copy(
     lab: Lab, machine: Machine, image: str, name: str
@@ -51,7 +56,7 @@ def _replaced_last_copy(
     """
     with (
         Timeline(lab) as timeline,
-        load(lab, image, Topic(name, partitions=1, replicas=2, min_isr=1)) as running,
+        load(lab, image, _topic(name)) as running,
     ):
         slot, died, serial = _lose(lab, machine, timeline, running, name)
         yield running, timeline, slot, died, serial
