@@ -9,7 +9,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from spindle.api.broker import BrokerDiskStatus, KafkaBroker
+from spindle.api.broker import RUNGS, BrokerDiskStatus, DiskFill, KafkaBroker
 from spindle.api.cluster import KafkaCluster, Waiting
 from spindle.api.common import Condition
 from spindle.cluster import names
@@ -20,15 +20,17 @@ _GOOD: Final = frozenset({"Running", "Active", "Ready"})
 _BAD: Final = frozenset({"Failed", "Evacuating", "Evacuated", "Unreachable", "Unknown"})
 # Conditions that are good news when they are false; of all others the opposite holds.
 _GOOD_WHEN_FALSE: Final = frozenset({"DataAtRisk", "Progressing"})
+_FINE: Final = RUNGS[0]
 _UNITS: Final = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 
 
 def overview(view: ClusterView, now: datetime) -> RenderableType:
     """Everything about one cluster."""
     parts: list[RenderableType] = [_title(view.cluster), "", brokers_table(view.brokers), ""]
-    parts += [
-        _trouble(broker, disk) for broker in view.brokers for disk in _disks(broker) if _remarkable(disk)
-    ]
+    for broker in view.brokers:
+        for disk in _disks(broker):
+            parts += [_trouble(broker, disk)] if _remarkable(disk) else []
+            parts += [_filling(broker, disk, disk.fill, now)] if disk.fill and disk.fill.rung != _FINE else []
     parts.append(_controllers(view.controllers))
     parts += [_condition(each) for each in _notable(view.cluster)]
     status = view.cluster.status
@@ -72,7 +74,7 @@ def brokers_table(brokers: Sequence[KafkaBroker]) -> Table:
     table = _table("Broker", "Rack", "Node", "Disk", "Used", "Volume", "Log dir, volume path")
     for broker in brokers:
         rows = [_disk_cells(disk) for disk in _disks(broker)] or [
-            (Text("no disks yet", style="dim"), "", "", Text())
+            (Text("no disks yet", style="dim"), Text(), "", Text())
         ]
         for number, row in enumerate(rows):
             last = number + 1 == len(rows)
@@ -127,7 +129,7 @@ def _disks(broker: KafkaBroker) -> list[BrokerDiskStatus]:
     return [seen.get(each.name) or BrokerDiskStatus(name=each.name, pv=each.pv) for each in broker.spec.disks]
 
 
-def _disk_cells(disk: BrokerDiskStatus) -> tuple[Text, str, str, Text]:
+def _disk_cells(disk: BrokerDiskStatus) -> tuple[Text, Text, str, Text]:
     state = disk.state or "Unknown"
     where = "\n".join(part for part in (disk.pv or "none yet", disk.device) if part)
     place = Text(disk.log_dir or names.log_dir(disk.name))
@@ -136,12 +138,15 @@ def _disk_cells(disk: BrokerDiskStatus) -> tuple[Text, str, str, Text]:
     return Text(f"{disk.name}\n").append(state, style=_style(state)), _used(disk), where, place
 
 
-def _used(disk: BrokerDiskStatus) -> str:
+def _used(disk: BrokerDiskStatus) -> Text:
     if disk.capacity_bytes is None or disk.used_bytes is None:
-        return "-"
+        return Text("-")
     share = 100 * disk.used_bytes / disk.capacity_bytes if disk.capacity_bytes else 0
-    replicas = f"\n{disk.replicas} replicas" if disk.replicas else ""
-    return f"{share:.0f} % of {size(disk.capacity_bytes)}{replicas}"
+    text = Text(f"{share:.0f} % of {size(disk.capacity_bytes)}")
+    text.append(f"\n{disk.replicas} replicas" if disk.replicas else "")
+    if disk.fill and disk.fill.rung != _FINE:
+        text.append("\n").append(disk.fill.rung, style="yellow")
+    return text
 
 
 def _remarkable(disk: BrokerDiskStatus) -> bool:
@@ -153,6 +158,13 @@ def _trouble(broker: KafkaBroker, disk: BrokerDiskStatus) -> Text:
     state = disk.state or "Unknown"
     text = Text(f"Broker {broker.spec.id} {disk.name} ").append(state, style=_style(state))
     return text.append(f": {disk.message}")
+
+
+def _filling(broker: KafkaBroker, disk: BrokerDiskStatus, fill: DiskFill, now: datetime) -> Text:
+    """What is done because a disk fills."""
+    text = Text(f"Broker {broker.spec.id} {disk.name} ").append(fill.rung, style="yellow")
+    since = age(fill.since, now)
+    return text.append(f": {fill.message or fill.reason or ''}" + (f" (for {since})" if since else ""))
 
 
 def _controllers(pods: Sequence[Json]) -> Text:

@@ -42,6 +42,22 @@ def test_each_broker_shows_its_rack_its_node_and_every_disk_with_its_log_dir() -
     assert "12 replicas" in text
 
 
+def test_a_disk_that_fills_says_what_is_done_about_it() -> None:
+    fill = {
+        "rung": "Cordoned",
+        "since": samples.NOW,
+        "message": "86 % is used, of 85 %.",
+        "usedPercent": 86,
+    }
+    fine = {"rung": "Fine", "message": "10 % is used."}
+    disks = (samples.disk(0, "disk0", fill=fill), samples.disk(0, "disk1", fill=fine))
+    text = drawn(samples.ready(), samples.broker(0, *disks))
+
+    assert "Broker 0 disk0 Cordoned: 86 % is used, of 85 %. (for 0 s)" in text
+    assert text.count("Cordoned") == 2
+    assert "Fine" not in text
+
+
 def test_nothing_is_wider_than_the_terminal() -> None:
     long = "/var/lib/kubelet/pods/0b8bb1b8-6a2f-4d3e-9d0e-0d3c2f3c9f10/volumes/kubernetes.io~local-volume/pv-disk-0"
     text = drawn(samples.ready(), samples.broker(0, samples.disk(0, "disk0", path=long)))
