@@ -279,7 +279,14 @@ def test_a_disk_between_two_kinds_of_bad_ends_in_one_verdict() -> None:
     for _ in range(30):
         disk.during(4, EIO).during(4, replace(GOOD, mounted=False))
     assert disk.said == ("Failed", FLAPPING)
-    assert len(disk.changes) < 8
+    assert len(disk.changes) < 14
+
+
+def test_a_disk_exchanged_twice_by_hand_is_no_flapping_one() -> None:
+    disk, pulled, other = Disk().during(4, GOOD), replace(GOOD, mounted=False), replace(GOOD, fs_uuid=G)
+    for _ in range(2):
+        disk.during(20, EIO).during(20, pulled).during(20, other).during(20, pulled).during(20, OFFLINE)
+        assert disk.during(60, GOOD).said == ("Healthy", "")
 
 
 def test_pulled_after_it_died_is_missing() -> None:
