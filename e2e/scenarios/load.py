@@ -15,6 +15,10 @@ from e2e.scenarios.lab import CLUSTER, Lab, client_pod
 _PROGRAM: Final = (Path(__file__).parent / "load_client.py").read_text()
 
 
+# What one copy alone has acknowledged is then on its disk; by default it is in its machine's memory, and goes with the disk.
+FLUSHED: Final = ("flush.messages=1",)
+
+
 @dataclass(frozen=True)
 class Topic:
     """A topic that the load writes to; ``config`` are further settings, ``key=value``."""

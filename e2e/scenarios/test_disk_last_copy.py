@@ -8,7 +8,7 @@ import pytest
 
 from e2e.scenarios.conftest import Machine
 from e2e.scenarios.lab import Lab
-from e2e.scenarios.load import Load, Topic, load
+from e2e.scenarios.load import FLUSHED, Load, Topic, load
 from e2e.scenarios.slot import Slot, choose, conclude, dies, slots
 from e2e.scenarios.stand import THREE, Stand, until_well
 from e2e.scenarios.timeline import Timeline
@@ -40,11 +40,6 @@ def _lose(
     return slot, died, serial
 
 
-def _topic(name: str) -> Topic:
-    """What is acknowledged by one copy alone is on its disk: by default it is only in that machine's memory, and goes with the disk."""
-    return Topic(name, partitions=1, replicas=2, min_isr=1, config=("flush.messages=1",))
-
-
 @contextmanager
 def _replaced_last_copy(
     lab: Lab, machine: Machine, image: str, name: str
@@ -56,7 +51,7 @@ def _replaced_last_copy(
     """
     with (
         Timeline(lab) as timeline,
-        load(lab, image, _topic(name)) as running,
+        load(lab, image, Topic(name, 1, replicas=2, min_isr=1, config=FLUSHED)) as running,
     ):
         slot, died, serial = _lose(lab, machine, timeline, running, name)
         yield running, timeline, slot, died, serial

@@ -7,7 +7,7 @@ import pytest
 
 from e2e.scenarios.conftest import AGENTS, Machine
 from e2e.scenarios.lab import SYSTEM, Lab
-from e2e.scenarios.load import Load, Replica, Topic, load
+from e2e.scenarios.load import FLUSHED, Load, Replica, Topic, load
 from e2e.scenarios.slot import (
     Slot,
     assert_spread,
@@ -195,7 +195,7 @@ def _sharing(lab: Lab, running: Load) -> tuple[Slot, Slot, set[str]]:
 @pytest.mark.parametrize("kind", [pytest.param(THREE, id="three"), pytest.param(SIX, id="six")])
 def test_a_single_copy_beside_others(stand: Stand, machine: Machine, spindle_image: str, kind: Kind) -> None:
     lab = stand.get(kind)
-    single = Topic(f"single{kind.brokers}", partitions=1, replicas=1, min_isr=1)
+    single = Topic(f"single{kind.brokers}", partitions=1, replicas=1, min_isr=1, config=FLUSHED)
     with (
         Timeline(lab) as timeline,
         load(lab, spindle_image, Topic(f"safe{kind.brokers}", 12), single) as running,
