@@ -1,11 +1,13 @@
 """Connections to Kafka with the credentials of a folder, as the admin Secret holds them when it is mounted."""
 
 import os
+import time
 import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from threading import Event
 from typing import Any, Final, Self
 
 from kafka import KafkaConsumer, KafkaProducer
@@ -17,6 +19,8 @@ from spindle.placement.racks import count_racks, rack_of, wanted_racks
 
 ENV_CREDENTIALS: Final = "SPINDLE_CREDENTIALS"
 ENV_BOOTSTRAP: Final = "SPINDLE_BOOTSTRAP"
+_SHOWN_SECONDS: Final = 30.0
+_PAUSE: Final = Event()  # never set
 _FILES: Final = {"ssl_cafile": "ca.crt", "ssl_certfile": "tls.crt", "ssl_keyfile": "tls.key"}
 
 
@@ -138,10 +142,14 @@ class Client:
             if answer["error_code"]:
                 why = answer.get("error_message") or _error_name(answer["error_code"])
                 raise ClientError(f"topic {name} was not created: {why}")
-            self._admin.wait_for_topics([name], timeout_ms=30_000)
-        made = self.topic(name)
-        if made is None:
-            raise ClientError(f"topic {name} was created, but Kafka does not show it")
+        # Each question may go to another broker, and one that has just started may be behind.
+        until = time.monotonic() + _SHOWN_SECONDS
+        while (made := self.topic(name)) is None or any(each.leader is None for each in made.partitions):
+            if time.monotonic() > until:
+                raise ClientError(
+                    f"topic {name} was created, but {_SHOWN_SECONDS:.0f} s later {_not_yet(made)}"
+                )
+            _PAUSE.wait(0.3)
         return made
 
     def log_dirs(self, topic: TopicView) -> dict[int, dict[str, int]]:
@@ -192,6 +200,12 @@ def _partition(raw: Mapping[str, Any]) -> PartitionView:
         tuple(raw["replica_nodes"]),
         tuple(raw["isr_nodes"]),
     )
+
+
+def _not_yet(made: TopicView | None) -> str:
+    if made is None:
+        return "the brokers do not show it"
+    return f"its partitions {[each.index for each in made.partitions if each.leader is None]} have no leader"
 
 
 def _index(partition: PartitionView) -> int:

@@ -92,6 +92,9 @@ class Broker:
     def __init__(self, racks: dict[int, str | None]) -> None:
         self.racks = racks
         self.topics: dict[str, dict[int, list[int]]] = {}
+        self.behind = (
+            0  # answers of brokers that have not heard of a new topic yet, then as many without a leader
+        )
 
     def describe_cluster(self) -> dict[str, Any]:
         return {"brokers": [{"broker_id": number, "rack": rack} for number, rack in self.racks.items()]}
@@ -104,17 +107,20 @@ class Broker:
         self.topics[name] = options["assignments"]
         return {"topics": [{"name": name, "error_code": 0}]}
 
-    def wait_for_topics(self, names: list[str], timeout_ms: int) -> None:
-        assert set(names) <= set(self.topics)
-
     def describe_topics(self, names: list[str]) -> list[dict[str, Any]]:
         return [self._topic(name) for name in names]
 
     def _topic(self, name: str) -> dict[str, Any]:
-        if name not in self.topics:
+        self.behind -= 1
+        if name not in self.topics or self.behind > 1:
             return {"name": name, "error_code": 3, "partitions": []}
         rows = [
-            {"partition_index": index, "leader_id": row[0], "replica_nodes": row, "isr_nodes": row}
+            {
+                "partition_index": index,
+                "leader_id": -1 if self.behind > 0 else row[0],
+                "replica_nodes": row,
+                "isr_nodes": row,
+            }
             for index, row in self.topics[name].items()
         ]
         return {"name": name, "error_code": 0, "partitions": rows}
@@ -133,6 +139,26 @@ def test_a_new_topic_has_every_partition_on_every_rack() -> None:
     assert topic.badly_spread == []
     assert all(len(topic.racks_of(each)) == 3 for each in topic.partitions)
     assert len({each.replicas[0] for each in topic.partitions}) == 6
+
+
+def test_a_broker_that_is_behind_is_asked_again() -> None:
+    broker = Broker({0: None})
+    broker.behind = 4
+
+    (only,) = client_of(broker).create_topic("orders", 1, 1, {}).partitions
+
+    assert only.leader == 0
+
+
+def test_a_topic_that_no_broker_shows_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kafka_client, "_SHOWN_SECONDS", 0.0)
+    broker = Broker({0: None})
+    broker.behind = 100
+
+    with pytest.raises(
+        ClientError, match=r"^topic orders was created, but 0 s later the brokers do not show it$"
+    ):
+        client_of(broker).create_topic("orders", 1, 1, {})
 
 
 def test_topics_with_different_names_do_not_all_start_on_the_same_broker() -> None:
