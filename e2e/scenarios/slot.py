@@ -165,5 +165,6 @@ def assert_spread(load: Load, replicas: int = 3) -> None:
     racks = {b["spec"]["id"]: b["spec"]["rack"] for b in lab.list("kafkabrokers")}
     most = min(replicas, len(set(racks.values())))
     assert all(len({racks[broker] for broker in found}) == most for found in brokers.values()), brokers
-    used = {(r.broker, r.disk) for r in placed}
-    assert used == set(slots(lab)), f"disks without any replica: {set(slots(lab)) - used}"
+    # Of whichever topics: bytes are what is balanced.
+    empty = [slot.subject for slot in slots(lab).values() if not slot.status().get("replicas")]
+    assert not empty, f"disks without any replica: {empty}"

@@ -122,7 +122,7 @@ def test_a_disk_that_flaps_ends_in_one_verdict(stand: Stand, machine: Machine, s
         timeline.mark("it answers for good")
         verdicts = [f for f in timeline.facts(began) if f.kind == "verdict" and f.subject == slot.subject]
         assert len([fact for fact in verdicts if fact.text.startswith("Failed")]) <= 4, verdicts
-        timeline.until("disk", "^(Evacuated|Active)", slot.subject, since=began, seconds=300)
+        lab.until("it is empty, or in use", lambda: slot.state() in {"Evacuated", "Active"}, 300)
         replace(timeline, machine, slot)
         assert_spread(running)
         conclude(running, timeline, began)
@@ -142,7 +142,7 @@ def test_a_node_that_reboots_between_clearance_and_format(
         until_evacuated(timeline, died, slot)
         timeline.mark("swapped for a blank one")
         machine.new_disk(slot.volume, keep=True)
-        timeline.until("event", "^DiskCleared", slot.owner, since=died, seconds=180)
+        timeline.until("event", f"^DiskCleared: {slot.owner}", since=died, seconds=180)
         timeline.mark("its node loses power")
         machine.node_off(first)
         pause(20)

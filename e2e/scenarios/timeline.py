@@ -56,8 +56,10 @@ class Timeline:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, error: type[BaseException] | None, *_: object) -> None:
         self.close()
+        if error is not None:
+            print(self.table())
 
     def close(self) -> None:
         """Record no more."""
@@ -104,11 +106,7 @@ class Timeline:
         def seen() -> bool:
             return self.first(kind, text, subject, since) is not None
 
-        try:
-            self._lab.until(f"{kind} {subject} {text}", seen, seconds)
-        except AssertionError:
-            print(self.table())
-            raise
+        self._lab.until(f"{kind} {subject} {text}", seen, seconds)
         found = self.first(kind, text, subject, since)
         assert found is not None
         return found
