@@ -100,7 +100,7 @@ class Timeline:
         """Wait until something was seen; returns when.
 
         Raises:
-            LabError: it was not, with the table so far.
+            LabError: it was not.
         """
 
         def seen() -> bool:
