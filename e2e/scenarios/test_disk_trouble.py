@@ -6,7 +6,7 @@ from contextlib import AbstractContextManager, contextmanager
 import pytest
 
 from e2e.scenarios.conftest import AGENTS, Machine
-from e2e.scenarios.lab import SYSTEM, Lab
+from e2e.scenarios.lab import CLUSTER, SYSTEM, Lab, pause
 from e2e.scenarios.load import FLUSHED, Load, Replica, Topic, load
 from e2e.scenarios.slot import (
     Slot,
@@ -216,3 +216,40 @@ def test_a_single_copy_beside_others(stand: Stand, machine: Machine, spindle_ima
         running.until_all_writable()
         report = conclude(running, timeline, died)
         assert report.partitions[f"{single.name}-0"]["acked"] > 0
+
+
+def test_many_disks_at_once_stop_what_goes_by_itself(
+    stand: Stand, machine: Machine, spindle_image: str
+) -> None:
+    lab = stand.get(SIX)
+
+    def share(percent: int) -> None:
+        lab.patch("kafkacluster", CLUSTER, {"spec": {"disks": {"automaticShare": percent}}})
+
+    with Timeline(lab) as timeline, load(lab, spindle_image, Topic("many", 12)) as running:
+        share(10)
+        racks: dict[str, list[int]] = {}
+        for broker in lab.list("kafkabrokers"):
+            racks.setdefault(broker["spec"]["rack"], []).append(broker["spec"]["id"])
+        one, other, *_ = racks.values()
+        # Both brokers of one rack and one of another: every partition keeps a copy.
+        chosen = [slots(lab)[broker, "disk0"] for broker in (*one, other[0])]
+        died = timeline.mark(f"three disks: {', '.join(slot.subject for slot in chosen)}")
+        for slot in chosen:
+            dies(timeline, machine, slot)
+        entry = lab.until_waiting("ManyDisksBad")
+        print(entry)
+        began = timeline.mark("three are too many")
+        pause(40)
+        assert timeline.first("journal", "moves|shrunk", since=began) is None
+        assert not timeline.first("pod", "being deleted", since=began)
+        assert all(slot.spec()["mode"] == "Active" and not slot.retired() for slot in chosen)
+        timeline.mark("they answer again")
+        for slot in chosen:
+            machine.disk("heal", slot.volume)
+        until_well(lab)
+        timeline.mark("well again")
+        share(100)
+        assert all(slot.spec()["directoryId"] == slot.directory_id for slot in chosen)
+        assert_spread(running)
+        conclude(running, timeline, died)
