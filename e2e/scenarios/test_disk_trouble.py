@@ -223,11 +223,11 @@ def test_many_disks_at_once_stop_what_goes_by_itself(
 ) -> None:
     lab = stand.get(SIX)
 
-    def share(percent: int) -> None:
-        lab.patch("kafkacluster", CLUSTER, {"spec": {"disks": {"automaticShare": percent}}})
+    def says(share: int, *, paused: bool) -> None:
+        lab.patch("kafkacluster", CLUSTER, {"spec": {"disks": {"automaticShare": share}, "paused": paused}})
 
     with Timeline(lab) as timeline, load(lab, spindle_image, Topic("many", 12)) as running:
-        share(10)
+        says(10, paused=True)  # so that it sees all of them at once
         racks: dict[str, list[int]] = {}
         for broker in lab.list("kafkabrokers"):
             racks.setdefault(broker["spec"]["rack"], []).append(broker["spec"]["id"])
@@ -237,6 +237,9 @@ def test_many_disks_at_once_stop_what_goes_by_itself(
         died = timeline.mark(f"three disks: {', '.join(slot.subject for slot in chosen)}")
         for slot in chosen:
             dies(timeline, machine, slot)
+        for slot in chosen:
+            timeline.until("verdict", "^Failed", slot.subject, since=died)
+        says(10, paused=False)
         entry = lab.until_waiting("ManyDisksBad")
         print(entry)
         began = timeline.mark("three are too many")
@@ -249,7 +252,7 @@ def test_many_disks_at_once_stop_what_goes_by_itself(
             machine.disk("heal", slot.volume)
         until_well(lab)
         timeline.mark("well again")
-        share(100)
+        says(100, paused=False)
         assert all(slot.spec()["directoryId"] == slot.directory_id for slot in chosen)
         assert_spread(running)
         conclude(running, timeline, died)
