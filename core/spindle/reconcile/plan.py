@@ -32,6 +32,7 @@ from spindle.reconcile.steps.services import settle_configuration, settle_servic
 from spindle.reconcile.steps.shrinking import settle_removals
 from spindle.reconcile.steps.sizing import settle_sizes
 from spindle.reconcile.steps.status import cluster_status
+from spindle.reconcile.steps.stranded import settle_stranded
 from spindle.reconcile.steps.takedown import settle_takedowns
 from spindle.reconcile.times import stamp
 from spindle.reconcile.ward import Ward
@@ -102,6 +103,7 @@ def _steps(state: State, draft: Draft) -> Ward | None:
     settle_disks(state, draft, identity, records, wanted)
     journal = load_journal(state, draft)
     healed = settle_healing(state, draft, records, wanted, journal)
+    settle_stranded(state, wanted)
     settle_growth(healed.ward, draft, records, identity)
     settle_removals(healed.ward, draft, records, identity)
     filling = settle_filling(healed.ward, draft, records)
