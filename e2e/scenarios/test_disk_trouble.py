@@ -166,17 +166,23 @@ def test_two_disks_that_share_partitions_are_not_shrunk_below_min_isr(
         timeline.mark("both disks are well again")
         for slot in (one, other):
             machine.disk("heal", slot.volume)
-        # Kafka takes a disk up again only at its start, and each broker is needed by what the other one lacks: going down
-        # would cost writes that are acknowledged now, and that is for a person to decide.
-        lab.until("it is held back", lambda: "BelowMinIsr" in lab.waits() or is_well(lab), 180)
         assert all(len(running.partitions()[name][2]) == 3 for name in names)
-        if not is_well(lab):
-            timeline.mark(f"somebody restarts {one.owner}")
-            lab.kubectl("delete", "pod", one.owner, "--wait=false")
-            until_well(lab)
+        _help_back(lab, timeline, one)
         timeline.mark("well again")
         assert_spread(running)
         conclude(running, timeline, died)
+
+
+def _help_back(lab: Lab, timeline: Timeline, slot: Slot) -> None:
+    """Kafka takes a disk up again only at its start, and each broker may be needed by what another one lacks.
+
+    Going down would cost writes that are acknowledged now, and that is for a person to decide.
+    """
+    lab.until("it is held back", lambda: "BelowMinIsr" in lab.waits() or is_well(lab), 180)
+    if not is_well(lab):
+        timeline.mark(f"somebody restarts {slot.owner}")
+        lab.kubectl("delete", "pod", slot.owner, "--wait=false")
+        until_well(lab)
 
 
 def _sharing(lab: Lab, running: Load) -> tuple[Slot, Slot, set[str]]:
@@ -250,7 +256,7 @@ def test_many_disks_at_once_stop_what_goes_by_itself(
         timeline.mark("they answer again")
         for slot in chosen:
             machine.disk("heal", slot.volume)
-        until_well(lab)
+        _help_back(lab, timeline, chosen[-1])
         timeline.mark("well again")
         says(100, paused=False)
         assert all(slot.spec()["directoryId"] == slot.directory_id for slot in chosen)

@@ -69,6 +69,15 @@ def start_refusal(node: Node) -> str:
     return (node.base / "termination").read_text()
 
 
+def test_the_agents_own_probe_is_left_alone(used: Node) -> None:
+    """It looks at the same disks at the same time, and would take other bytes for a disk that lies."""
+    probe = used.mount("disk0") / ".spindle-probe"
+    probe.write_bytes(b"what the agent has just written")
+    used.preflight()
+    assert probe.read_bytes() == b"what the agent has just written"
+    assert not (used.mount("disk0") / ".spindle-preflight").exists()
+
+
 def test_blank_disk_waits_for_its_clearance_and_is_formatted_once(node: Node) -> None:
     seen = node.inspect()
     assert [seen[name]["state"] for name in ("disk0", "disk1")] == ["blank", "blank"]

@@ -124,8 +124,8 @@ async def test_a_verdict_is_written_at_once_and_only_once(api: FakeApi, tmp_path
         await asyncio.sleep(0.05)
         assert api.statuses == [("demo-broker-0", observed)]
         publisher.offer(NAME, {"disks": [{"name": "disk0", "verdict": "Failed"}]})
-        await until(lambda: len(api.statuses) == 2)
-        assert publisher.written(NAME)["disks"][0]["verdict"] == "Failed"
+        await until(lambda: publisher.written(NAME)["disks"][0]["verdict"] == "Failed")
+        assert len(api.statuses) == 2
         publisher.forget(NAME)
 
 

@@ -17,11 +17,12 @@ from spindle.disks.identity import META_PROPERTIES, parse_identity, parse_meta_p
 from spindle_agent.preflight import filesystem
 
 PENDING_FILE: Final = f"{names.IDENTITY_FILE}.pending"
-PROBE_FILE: Final = ".spindle-probe"
+PROBE_FILE: Final = ".spindle-probe"  # the agent's, which looks at the same disk at the same time
+_OWN_PROBE_FILE: Final = ".spindle-preflight"
 TIMEOUT_SECONDS: Final = 20.0
 _LARGEST_FILE: Final = 64 * 1024  # of the files that say whose disk it is
 _NOT_STRANGERS: Final = {
-    "lost+found", names.IDENTITY_FILE, PENDING_FILE, PROBE_FILE, names.LOG_SUBDIR, names.BALLAST_FILE,
+    "lost+found", names.IDENTITY_FILE, PENDING_FILE, PROBE_FILE, _OWN_PROBE_FILE, names.LOG_SUBDIR, names.BALLAST_FILE,
     names.HISTORY_FILE,
 }  # fmt: skip
 _NO_PARTITIONS: Final = {META_PROPERTIES, f"{META_PROPERTIES}.tmp", ".lock"}
@@ -180,7 +181,7 @@ def _names(folder: Path) -> set[str]:
 
 def _probe(mount: str) -> bool:
     """Write, flush and remove a small file. A full disk counts as writable: that is not for preflight to judge."""
-    path = Path(mount) / PROBE_FILE
+    path = Path(mount) / _OWN_PROBE_FILE
     try:
         with path.open("wb") as file:
             file.write(b"probe\n")
