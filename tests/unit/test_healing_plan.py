@@ -567,3 +567,24 @@ class TestWrongDisk:
             world.breathe()
         assert len(world.formats) == formats
         assert state_of(world, 0, "disk1") == "Evacuated"
+
+
+class TestAllDisksOfABroker:
+    def test_new_ones_are_filled_like_any_other(self) -> None:
+        world = cluster(6, partitions=12)
+        for disk in ("disk0", "disk1"):
+            world.disk(0, disk).state = "dead"
+        until(
+            world,
+            lambda: {state_of(world, 0, disk) for disk in ("disk0", "disk1")} <= {"Evacuating", "Evacuated"},
+        )
+        for _ in range(40):
+            with contextlib.suppress(ConflictError):
+                world.reconcile()
+            world.breathe()
+        for disk in ("disk0", "disk1"):
+            world.swap(0, disk)
+        made = until(world, lambda: {state_of(world, 0, disk) for disk in ("disk0", "disk1")} == {"Active"})
+        whole(world)
+        assert events(made).count("DiskFilled") == 2
+        assert any(0 in state.replicas for state in world.kafkas.partitions.values())

@@ -229,6 +229,7 @@ class BrokerDiskStatus(ApiModel):
         description="State of the disk in its life: Provisioning, Active, Cordoned, Failed, Evacuating, Evacuated, "
         "Replacing, Rejoining, Draining, Drained, Removed.",
     )
+    directory_id: KafkaId | None = Field(None, description="Directory id of the disk that this is about.")
     since: Time | None = Field(None, description="Since when it is in that state.")
     reason: Short | None = Field(
         None, description="Why it is in that state, one word in CamelCase that the manual lists."

@@ -100,6 +100,7 @@ def _disk(state: State, node_id: int, disk: Mapping[str, Any], life: Life) -> di
         "name": name,
         "logDir": names.log_dir(name),
         "state": str(life.state),
+        "directoryId": disk["directoryId"],
         "since": stamp(life.since),
     }
     if life.reason:

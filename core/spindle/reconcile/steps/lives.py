@@ -44,6 +44,8 @@ def live_on(ward: Ward, draft: Draft, *, acting: bool, filled: Collection[tuple[
     for slot in ward.slots:
         known = _facts(ward, slot, acting=acting, filled=slot.key in filled)
         recorded = slot.recorded if _fits(ward, slot) else None
+        if _exchanged(slot):
+            recorded = DiskState.EVACUATED  # what is on record is about the disk before, which is out
         at = recorded or _found_again(ward, slot, known)
         since = seconds(slot.before.get("since")) if recorded else None
         reason = str(slot.before.get("reason") or "") if recorded else ""
@@ -196,7 +198,14 @@ def _is_new(ward: Ward, slot: Slot) -> bool:
     """
     if slot.mode == facts.ABSENT:
         return place_of(ward, slot) is Place.NEW
-    return slot.mode == facts.ACTIVE and slot.recorded is DiskState.EVACUATED
+    return slot.mode == facts.ACTIVE and (slot.recorded is DiskState.EVACUATED or _exchanged(slot))
+
+
+def _exchanged(slot: Slot) -> bool:
+    """Whether a new disk was taken in where the one before was never emptied: its broker had no other disk to run with."""
+    about = slot.before.get("directoryId")
+    bad = slot.recorded in (DiskState.FAILED, DiskState.EVACUATING)
+    return bad and slot.mode == facts.ACTIVE and about is not None and about != slot.disk["directoryId"]
 
 
 def _message(slot: Slot, state: DiskState) -> str:
