@@ -13,13 +13,11 @@ pytestmark = pytest.mark.e2e
 
 
 def _processes(lab: Lab, machine: Machine, slot: Slot) -> int:
-    """Kafka processes of brokers on a broker's node; one that waits for a disk cannot be killed and still counts."""
+    """Kafka processes of a broker on its node; one that waits for a disk cannot be killed and still counts."""
     node = lab.the("kafkabroker", slot.owner)["spec"]["node"]
     script = "grep -l kafka.Kafka /proc/[0-9]*/cmdline 2>/dev/null | cut -d/ -f3 | while read p; do "
-    script += (
-        "tr '\\0' '\\n' < /proc/$p/environ 2>/dev/null | grep -q broker && echo $p; done | sort -u | wc -l"
-    )
-    return int(machine.run(node, "sh", "-c", script))
+    script += f"tr '\\0' '\\n' < /proc/$p/environ 2>/dev/null | grep -qx HOSTNAME={slot.owner} && echo $p; "
+    return int(machine.run(node, "sh", "-c", script + "done | sort -u | wc -l"))
 
 
 def test_without_spindle_nobody_can_write_until_it_answers(
