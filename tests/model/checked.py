@@ -53,8 +53,9 @@ class Checked(Failing):
             left = [b for b in state.isr if b != broker and self.kafkas.holds(key, b)]
             before = [b for b in state.isr if self.kafkas.holds(key, b)]
             least = self.kafkas.min_isr
-            # What is on its way is not what it is meant to have.
-            factor = self.factors.get(key) or len(set(state.replicas) - set(state.adding))
+            factor = len(
+                set(state.replicas) - set(state.adding)
+            )  # what is on its way is not what it is meant to have
             if len(left) < least <= len(before) and factor > least:
                 self.broken.append(f"rule 2: {key} has {len(left)} in sync without broker {broker}")
 

@@ -114,14 +114,6 @@ def test_what_could_never_stay_up_is_named_and_not_counted(
     assert verdict.named == named
 
 
-def test_a_replica_that_is_to_come_back_belongs_to_the_replication_factor() -> None:
-    two = view(partition(isr=(0, 1), replicas=(0, 1)), min_isr=2)
-    assert Rolling(two).may_go_down(0).named == ("t-0",)
-    refusal = Rolling(two, {("t", 0): 1}).may_go_down(0).refusal
-    assert refusal is not None
-    assert refusal.reason == "BelowMinIsr"
-
-
 @pytest.mark.parametrize(
     "unknown",
     [

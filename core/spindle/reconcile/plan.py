@@ -1,6 +1,5 @@
 """observe → **plan** → act → report: one pure function from what was seen to what to do and say."""
 
-from collections import Counter
 from typing import Any, Final
 
 from pydantic import ValidationError
@@ -112,8 +111,7 @@ def _steps(state: State, draft: Draft) -> Ward | None:
     outcome = settle_moves(state, draft, records, journal, wants) if journal is not None else None
     records.write(state, draft)
     draft.do(*healed.fences)
-    taken_off = Counter(entry.key for entry in journal.shrunk) if journal is not None else None
-    settle_takedowns(state, draft, wanted, held=healed.held, refused=healed.refused, taken_off=taken_off)
+    settle_takedowns(state, draft, wanted, held=healed.held, refused=healed.refused)
     settle_gates(state, draft)
     settle_admin(state, draft)
     draft.do(*healed.elections)

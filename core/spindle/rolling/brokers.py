@@ -26,16 +26,9 @@ class Rolling:
       a live dir. One that can't be asked keeps nothing up: it may be hung, and stays in the ISR while it is.
     """
 
-    def __init__(self, view: KafkaView, taken_off: Mapping[tuple[str, int], int] | None = None) -> None:
-        """Index a view; takes time linear in its replicas.
-
-        Args:
-            view: what Kafka says.
-            taken_off: (topic, partition) → replicas that were taken out of its assignment and are to come back. They belong
-                to its replication factor: a partition that lacks one for a while is no less to be kept up.
-        """
+    def __init__(self, view: KafkaView) -> None:
+        """Index a view; takes time linear in its replicas."""
         self._view = view
-        self._taken_off = taken_off or {}
         self._unknown = _what_is_unknown(view)
         self._brokers: Mapping[int, Broker] = view.brokers or {}
         self._in_isr: dict[int, list[Partition]] = defaultdict(list)
@@ -125,7 +118,7 @@ class Rolling:
             min_isr = (self._view.min_isr or {}).get(partition.topic)
             if min_isr is None:
                 unknown.append(partition.name)
-            elif self._replication_factor(partition) <= min_isr:
+            elif partition.recorded_rf <= min_isr:
                 named.append(partition.name)
             elif not self._keeps(partition, min_isr, down):
                 short.append(partition.name)
@@ -135,9 +128,6 @@ class Rolling:
         if short:
             return Verdict(_below_min_isr(broker_id, sorted(short), sorted(unasked)), tuple(sorted(named)))
         return Verdict(named=tuple(sorted(named)))
-
-    def _replication_factor(self, partition: Partition) -> int:
-        return partition.recorded_rf + self._taken_off.get((partition.topic, partition.index), 0)
 
     def _keeps(self, partition: Partition, min_isr: int, down: AbstractSet[int]) -> bool:
         """Whether the partition keeps its minimum ISR without these brokers, however its reassignment ends."""

@@ -46,7 +46,6 @@ def settle_takedowns(
     *,
     held: AbstractSet[int] = frozenset(),
     refused: Mapping[int, Refusal] | None = None,
-    taken_off: Mapping[tuple[str, int], int] | None = None,
 ) -> None:
     """Go on with what is going down, then begin with the next if rule 2 allows.
 
@@ -55,10 +54,9 @@ def settle_takedowns(
         wanted: who should go down, and why.
         held: nodes that are not taken down in this pass, though they may stay marked.
         refused: nodes that have to wait for another reason than rule 2.
-        taken_off: (topic, partition) → replicas that are to come back into its assignment.
     """
     kept = [mark for mark in state.marks if not _withdrawn(state, mark)]
-    rolling = _Judge(Rolling(state.kafka, taken_off), refused or {})
+    rolling = _Judge(Rolling(state.kafka), refused or {})
     gone = _down(state, kept)
     _settle(state, draft, wanted, kept, rolling, gone, held)
 
