@@ -43,7 +43,7 @@ def test_it_dies_while_it_is_drained(stand: Stand, machine: Machine, spindle_ima
     lab = stand.get(kind)
     with (
         Timeline(lab) as timeline,
-        load(lab, spindle_image, Topic(f"drained{kind.brokers}"), fill=128) as running,
+        load(lab, spindle_image, Topic(f"drained{kind.brokers}", partitions=12), fill=128) as running,
     ):
         slot = choose(lab, running)
         began = timeline.mark(f"{slot.subject} is to be drained")
