@@ -8,6 +8,7 @@ from typing import Any
 
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.admin import KafkaAdminClient, NewTopic  # type: ignore[attr-defined]
+from kafka.errors import KafkaError
 
 from spindle.cluster import names
 from spindle.cluster.ids import uuid_from_entropy
@@ -187,7 +188,11 @@ class Cluster:
 
     def partitions(self, topic: str) -> dict[int, Partition]:
         """As the operator sees them; empty while they can't be seen."""
-        return {p.index: p for p in self.view().partitions or () if p.topic == topic}
+        try:
+            seen = self.view().partitions
+        except KafkaError:  # a broker that hangs was asked first
+            return {}
+        return {p.index: p for p in seen or () if p.topic == topic}
 
     def isr(self, topic: str) -> dict[int, list[int]]:
         return {index: sorted(p.isr) for index, p in self.partitions(topic).items()}

@@ -144,7 +144,7 @@ async def test_one_hung_broker_costs_one_time_out_and_only_its_own_log_dirs(
             assert view.brokers[0].log_dirs is not None
             assert view.brokers[2].log_dirs is not None
             assert view.partitions is not None
-        wait_for("the controllers to fence it", lambda: 1 not in cluster.isr("t").get(0, [1]), 30)
+        wait_for("the controllers to fence it", lambda: 1 not in cluster.isr("t").get(0, [1]), 90)
         view, _ = await look(gate, cluster)
         assert view.brokers is not None
         assert view.brokers[1].fenced is True
