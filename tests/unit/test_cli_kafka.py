@@ -92,9 +92,8 @@ class Broker:
     def __init__(self, racks: dict[int, str | None]) -> None:
         self.racks = racks
         self.topics: dict[str, dict[int, list[int]]] = {}
-        self.behind = (
-            0  # answers of brokers that have not heard of a new topic yet, then as many without a leader
-        )
+        # Answers still to come from brokers that have not heard of a new topic; the last one knows it without a leader.
+        self.behind = 0
 
     def describe_cluster(self) -> dict[str, Any]:
         return {"brokers": [{"broker_id": number, "rack": rack} for number, rack in self.racks.items()]}

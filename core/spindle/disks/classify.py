@@ -17,9 +17,8 @@ from spindle.disks.signals import DiskVerdict, Outcome, Signals
 
 FLAPPING: Final = "Flapping"
 FLAPS: Final = 3  # times that a trigger goes on within the window before it is held
-TURNS: Final = (
-    12  # the same, with its changes of kind; whoever exchanges a disk by hand makes up to five each time
-)
+# The same, with its changes of kind; whoever exchanges a disk by hand makes up to five each time.
+TURNS: Final = 12
 WINDOW_SECONDS: Final = 600.0
 HOLD_SECONDS: Final = 1800.0
 STRIKES: Final = 3  # bad rounds, not in succession, that are as good as confirmed
