@@ -235,6 +235,11 @@ def load(
     try:
         lab.until("the load runs", lambda: running.acked() > 0, 120 + fill)
         yield running
+    except BaseException:
+        # SIGUSR1 has it say where each of its threads is.
+        lab.kubectl("exec", name, "--", "sh", "-c", "kill -USR1 1; sleep 1", check=False)
+        print(lab.kubectl("logs", name, "--tail=150", check=False))
+        raise
     finally:
         lab.kubectl("delete", "pod", name, "--wait=false", "--ignore-not-found")
 

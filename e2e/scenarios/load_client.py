@@ -4,8 +4,10 @@
 stands; ``… configs`` prints what is set on each topic; ``… drop TOPIC`` deletes a topic. Whatever is printed is one JSON object per line; its environment is described at ``Settings``.
 """
 
+import faulthandler
 import json
 import os
+import signal
 import sys
 import threading
 import time
@@ -378,4 +380,5 @@ _MODES: dict[str, Callable[[], None]] = {
 }
 
 if __name__ == "__main__":
+    faulthandler.register(signal.SIGUSR1)
     _MODES[sys.argv[1]]()
