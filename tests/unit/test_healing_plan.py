@@ -570,8 +570,10 @@ class TestWrongDisk:
 
 
 class TestAllDisksOfABroker:
-    def test_new_ones_are_filled_like_any_other(self) -> None:
+    @pytest.mark.parametrize("traffic", [True, False], ids=["ended", "unnoticed"])
+    def test_new_ones_are_filled_like_any_other(self, *, traffic: bool) -> None:
         world = cluster(6, partitions=12)
+        world.kafkas.traffic = traffic  # a Kafka that nobody writes to runs on without a disk
         for disk in ("disk0", "disk1"):
             world.disk(0, disk).state = "dead"
         until(

@@ -167,7 +167,7 @@ def _facts(ward: Ward, slot: Slot, *, acting: bool, filled: bool) -> Facts:
         health=slot.health,
         mode=slot.mode,
         online=slot.online,
-        empty=_empty(ward, slot) if slot.mode == facts.ABSENT else None,
+        empty=stands_empty(ward, slot) if slot.mode == facts.ABSENT else None,
         out=slot.in_pod is None and slot.running and slot.asked and slot.log_dir is None,
         may_empty=acting and ward.may_act(slot) and remedy_of(ward, slot) is Remedy.EVACUATE,
         new_disk=acting and _is_new(ward, slot),
@@ -181,7 +181,7 @@ def _facts(ward: Ward, slot: Slot, *, acting: bool, filled: bool) -> Facts:
     )
 
 
-def _empty(ward: Ward, slot: Slot) -> bool | None:
+def stands_empty(ward: Ward, slot: Slot) -> bool | None:
     """Whether nothing stands on a disk, nor is on its way there; None if that is not known."""
     if ward.journal is None:
         return None

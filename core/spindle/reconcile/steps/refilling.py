@@ -21,7 +21,7 @@ from spindle.reconcile.keepsakes import keepsakes
 from spindle.reconcile.slots import Slot
 from spindle.reconcile.steps.brokers import Records
 from spindle.reconcile.steps.emptying import bad, closed
-from spindle.reconcile.steps.lives import place_of, seen_in
+from spindle.reconcile.steps.lives import place_of, seen_in, stands_empty
 from spindle.reconcile.ward import Ward
 
 _REPLACE: Final = "ReplaceDisk"
@@ -144,11 +144,12 @@ def _use_again(ward: Ward, slot: Slot, records: Records, now: float | None = Non
 def _replace_in_place(ward: Ward, draft: Draft, records: Records, slot: Slot) -> None:
     """A new disk in the slot of one that was never emptied: rule 1 decides, and says which copies it was the last for.
 
-    A broker that cannot run takes it at once. Else what was on the old disk leaves it first, as far as it may.
+    A broker without any other disk takes it at once if it cannot run, or has nothing left on the old one: a Kafka that nobody writes to
+    does not notice that its disks are gone. Else what was on the old disk leaves it first, as far as it may.
     """
     if slot.health.content != facts.BLANK or not slot.health.fresh or place_of(ward, slot) is not Place.NEW:
         return
-    at_once = not slot.running and not ward.others(slot)
+    at_once = not ward.others(slot) and (not slot.running or stands_empty(ward, slot) is True)
     lost = next(
         (loss.partitions for loss in ward.losses if (loss.broker, loss.disk) == slot.key), frozenset()
     )
