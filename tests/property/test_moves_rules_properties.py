@@ -1,4 +1,4 @@
-"""Rules 1, 3, 4 and 6 as predicates, against what they mean, over arbitrary views."""
+"""Rules 1, 3, 4, 5 and 6 as predicates, against what they mean, over arbitrary views."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -139,6 +139,20 @@ def test_rule_4_the_target_stays_below_its_limit_with_all_that_is_on_its_way(
             coming += full - min(full, there)
     used = chosen.total_bytes - chosen.usable_bytes
     assert used + coming <= LIMITS.refuse * chosen.total_bytes
+
+
+@given(cases(), st.sets(st.tuples(st.just("t"), st.integers(0, 1), ids)))
+def test_rule_5_a_partition_that_gave_a_copy_up_gets_no_other_one_for_it(
+    case: tuple[Look, Move, Partition], given_up: set[tuple[str, int, int]]
+) -> None:
+    _, move, partition = case
+    back = {b for topic, index, b in given_up if (topic, index) == move.key} - set(partition.replicas)
+    after = ({*partition.replicas} - {move.source}) | {move.target}
+    if rules.comes_back(move, given_up) is None and move.target not in partition.replicas:
+        # With all that is still to come back it has as many copies as before, or one more where one is added for good.
+        assert len(after | back) >= len({*partition.replicas} | back)
+    if move.source is None:
+        assert rules.comes_back(move, given_up) is None
 
 
 @given(cases())

@@ -590,3 +590,17 @@ class TestAllDisksOfABroker:
         whole(world)
         assert events(made).count("DiskFilled") == 2
         assert any(0 in state.replicas for state in world.kafkas.partitions.values())
+
+    def test_what_left_comes_back_as_one_more_copy_and_not_in_the_place_of_another(self) -> None:
+        world = cluster(3, partitions=12)
+        for disk in ("disk0", "disk1"):
+            world.disk(0, disk).state = "dead"
+        until(
+            world,
+            lambda: {state_of(world, 0, disk) for disk in ("disk0", "disk1")} <= {"Evacuating", "Evacuated"},
+        )
+        world.swap(0, "disk0")
+        until(world, lambda: any(len(state.replicas) < 3 for state in world.kafkas.partitions.values()))
+        until(world, lambda: state_of(world, 0, "disk0") == "Rejoining")
+        world.swap(0, "disk1")
+        whole(world)

@@ -297,6 +297,19 @@ def test_rule_1_no_replica_where_it_may_still_lead() -> None:
     assert reasons(execute(unknown, Journal(), [MOVE], LIMITS)) == ["ElrUnknown"]
 
 
+def test_rule_5_what_left_a_broker_does_not_come_back_in_the_place_of_another_copy() -> None:
+    k = kafka()
+    assert T not in {key for d in k.nodes[MOVE.target].dirs.values() for key in d.replicas}
+    gone = Shrunk(*T, MOVE.target, 100, (*k.parts[T].replicas, MOVE.target))
+    outcome = execute(k.view(), Journal(shrunk=(gone,)), [MOVE], LIMITS)
+    assert reasons(outcome) == ["ComesBack"]
+    assert outcome.journal.shrunk == (gone,)
+    assert not outcome.actions
+    regrown = execute(k.view(), outcome.journal, [replace(MOVE, source=None, from_dir=None)], LIMITS)
+    assert not reasons(regrown)
+    assert len(regrown.journal.moves) == 1
+
+
 def test_rule_10_what_is_not_known_cannot_be_put_back() -> None:
     view = kafka().view()
     assert view.settings is not None

@@ -374,6 +374,7 @@ class _Step:
             rules.undisturbed(look, move, partition)
             or rules.has_leader(move, partition)
             or rules.may_add(move, partition)
+            or rules.comes_back(move, self.shrunk.keys())
             or rules.takes(look, move)
             or rules.enough_copies(look, move, partition)
             or self.short.refuses(move, partition)

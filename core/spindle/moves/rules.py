@@ -1,8 +1,9 @@
-"""When a move may begin: rules 1, 3, 4 and 6 of the safety rules, and care for partitions that are short of copies.
+"""When a move may begin: rules 1, 3, 4, 5 and 6 of the safety rules, and care for partitions that are short of copies.
 
 Each predicate answers None for yes, or a refusal that says what would unblock it.
 """
 
+from collections.abc import Collection
 from typing import Final
 
 from spindle.cluster.refusal import Refusal, some
@@ -15,6 +16,7 @@ from spindle.placement.racks import PlacementError, count_racks, move_keeps_rack
 _NO_EMPTY_REPLICA: Final = 1
 _RACKS: Final = 3
 _ROOM: Final = 4
+_WAY_BACK: Final = 5
 _HELPS: Final = 6
 
 
@@ -49,6 +51,27 @@ def has_leader(move: Move, partition: Partition) -> Refusal | None:
         reason="NoLeader",
         message=f"{move.name} has no leader that it could be copied from.",
         unblocked_by="One of its replicas that may lead comes back.",
+        objects=(move.name,),
+    )
+
+
+def comes_back(move: Move, given_up: Collection[tuple[str, int, int]]) -> Refusal | None:
+    """Rule 5: what a broker gave up for a while comes back as one more copy, never in the place of another one.
+
+    The way back ends with a copy on that broker; had it taken another one's place, the partition would stay one short.
+
+    Args:
+        move: between brokers.
+        given_up: (topic, partition, broker) of each replica that left its assignment and is not back yet.
+    """
+    if move.source is None or (*move.key, move.target) not in given_up:
+        return None
+    return Refusal(
+        rule=_WAY_BACK,
+        reason="ComesBack",
+        message=f"{move.name} has left broker {move.target} for a while and comes back there as one more copy; moved there from "
+        f"broker {move.source} it would stay one copy short.",
+        unblocked_by=f"It is back on broker {move.target}.",
         objects=(move.name,),
     )
 
