@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from e2e.scenarios.load import Load
-from e2e.scenarios.slot import Slot, slots
+from e2e.scenarios.slot import Slot, assert_used, slots
 from e2e.scenarios.stand import until_well
 from e2e.scenarios.timeline import Timeline
 
@@ -55,10 +55,11 @@ def until_drained(timeline: Timeline, since: float, *chosen: Slot, seconds: floa
 
 
 def use_again(timeline: Timeline, *chosen: Slot) -> None:
-    """Take the wishes back, and wait until all is well and balanced."""
+    """Take the wishes back, and wait until all is well and they are filled."""
     for slot in chosen:
         slot.wish()
     until_well(chosen[0].lab, 600)
+    assert_used(*chosen)
     timeline.mark("all disks are used again")
 
 

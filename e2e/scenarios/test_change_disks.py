@@ -6,7 +6,7 @@ import pytest
 
 from e2e.scenarios.lab import CLUSTER, Lab
 from e2e.scenarios.load import Load, Topic, load
-from e2e.scenarios.slot import assert_spread, conclude, slots
+from e2e.scenarios.slot import assert_spread, assert_used, conclude, slots
 from e2e.scenarios.stand import Kind, Stand, until_well
 from e2e.scenarios.timeline import Timeline
 
@@ -71,6 +71,7 @@ def test_a_disk_is_added_and_removed(stand: Stand, spindle_image: str) -> None:
         timeline.mark("each broker has three disks")
         assert_spread(running)
         third = [slot for slot in slots(lab).values() if slot.disk == "disk2"]
+        assert_used(*third)
         assert {
             slot.lab.the("pvc", f"data-disk2-{CLUSTER}-{slot.broker}")["status"]["phase"] for slot in third
         } == {"Bound"}
