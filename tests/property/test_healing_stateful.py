@@ -13,7 +13,7 @@ from hypothesis.stateful import initialize, precondition, rule
 from spindle.moves.journal import parse
 from tests.model.checked import Checked
 from tests.model.driven import Driven, all_in, bounds
-from tests.model.kafka import Volume, path_of
+from tests.model.kafka import State, Volume, path_of
 
 _RUNS = int(os.environ.get("SPINDLE_HEALING_RUNS", "12"))
 _STEPS = int(os.environ.get("SPINDLE_HEALING_STEPS", "25"))
@@ -125,6 +125,17 @@ class Healing(Driven):
         standing = [k for k in self.world._standing(broker, volume) if k not in self.world.given_up]
         assert not standing, f"{disk} of broker {broker} is called safe to pull, and {standing} stand on it"
         self.pulled.append((broker, disk, self.world.swap(broker, disk)))
+
+    @rule(broker=st.integers(0, 5), disk=st.integers(0, 1))
+    def replace_at_once(self, broker: int, disk: int) -> None:
+        """A person swaps a dead disk before the status calls it safe to pull; every log on it is in sync elsewhere."""
+        broker, volume = broker % self.brokers, self._disk(broker, disk)
+        states = [self.world.kafkas.partitions[key] for key in self.world._standing(broker, volume)]
+        if volume.state == "dead" and not any(self._needs(state, broker) for state in states):
+            self.world.swap(broker, f"disk{disk}")
+
+    def _needs(self, state: State, broker: int) -> bool:
+        return broker in (*state.isr, *state.elr) or not state.isr
 
     @precondition(lambda self: bool(getattr(self, "pulled", None)))
     @rule()
