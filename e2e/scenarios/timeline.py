@@ -11,9 +11,11 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, Final, Self
 
 from e2e.scenarios.lab import CLUSTER, Lab
+
+_CHANGES: Final = ("ADDED", "MODIFIED", "DELETED")
 
 
 @dataclass(frozen=True, order=True)
@@ -156,7 +158,10 @@ class Timeline:
             )
             self._processes.append(process)
             for change in _documents(process):
+                if change["type"] not in _CHANGES:
+                    break  # an error of the watch's own; it is begun anew
                 read(change["object"], change["type"] == "DELETED")
+            process.kill()
             process.wait()
             threading.Event().wait(0.5)
 
