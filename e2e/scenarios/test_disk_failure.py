@@ -59,7 +59,7 @@ def test_the_process_that_dies_after_its_disk_comes_back_without_it(
     ("kind", "fill"),
     [
         pytest.param(SIX, 64, id="six-xfs"),
-        pytest.param(Kind(6, "ext4"), 300, id="six-ext4"),  # enough to see how fast it is evacuated
+        pytest.param(Kind(6, "ext4"), 128, id="six-ext4"),  # enough to see how fast it is evacuated
         pytest.param(Kind(3, "ext4"), 64, id="three-ext4"),
     ],
 )
