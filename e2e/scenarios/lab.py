@@ -16,6 +16,10 @@ ROOT: Final = Path(__file__).parents[2]
 CLUSTER: Final = "demo"
 SYSTEM: Final = "spindle-system"
 SAMPLE: Final = ROOT / "examples" / "quickstart.yaml"
+_FETCHING: Final = (
+    'exec 3<>"/dev/tcp/$(hostname -i)/9404"; printf "GET /metrics HTTP/1.0\\r\\n\\r\\n" >&3; '
+    "grep -E '^kafka_server_Replica[A-Za-z]*Manager_[A-Za-z]*(Count|Lag|Partitions|Rate)' <&3"
+)
 
 
 class LabError(AssertionError):
@@ -120,8 +124,26 @@ class Lab:
             ),
             self.kubectl("get", "kafkabrokers,pods,pvc", "-o", "wide", check=False),
             self.kubectl("get", "events", "--sort-by=.lastTimestamp", check=False)[-4000:],
+            self._not_ready(),
             self._operators(),
         ]
+        return "\n".join(parts)
+
+    def _not_ready(self) -> str:
+        """Of each pod that is not ready: its conditions, what its readiness probe says now, its metrics of fetching, its last words."""
+        parts = []
+        for pod in self.list("pods", "spindle.dev/role"):
+            conditions = pod["status"].get("conditions", ())
+            if any(c["type"] == "Ready" and c["status"] == "True" for c in conditions):
+                continue
+            name = pod["metadata"]["name"]
+            probe = pod["spec"]["containers"][0]["readinessProbe"]["exec"]["command"]
+            parts += [
+                f"{name}: {json.dumps(conditions)}",
+                self.kubectl("exec", name, "-c", "kafka", "--", *probe, check=False),
+                self.kubectl("exec", name, "-c", "kafka", "--", "bash", "-c", _FETCHING, check=False),
+                self.kubectl("logs", name, "-c", "kafka", "--tail=60", check=False),
+            ]
         return "\n".join(parts)
 
     def _operators(self) -> str:
