@@ -71,6 +71,7 @@ class World:
     kafka_up: bool = True
     offline: set[tuple[int, str]] = field(default_factory=set)  # (broker, disk) whose log dir Kafka gave up
     unknown: frozenset[str] = frozenset()
+    unready: set[str] = field(default_factory=set)  # pods whose Kafka will run and not be ready
     now: float = START
     writes: int = 0
     formats: list[tuple[str, str]] = field(default_factory=list)
@@ -160,6 +161,13 @@ class World:
             for pod in self.all("Pod")
             if pod["metadata"]["labels"].get(names.LABEL_ROLE) == role and _kafka_state(pod).get("running")
         )
+
+    def is_ready(self, name: str) -> None:
+        """The kubelet finds a pod's Kafka ready."""
+        pod = self.get("Pod", name)
+        for entry in pod["status"]["containerStatuses"]:
+            entry["ready"] = True
+        self.put(pod)
 
     def kafka(self) -> KafkaView:
         brokers, controllers = self.running("broker"), self.running("controller")
@@ -431,7 +439,12 @@ class World:
             status["initContainerStatuses"].append(_ended("preflight", {}))
         elif not status["containerStatuses"]:
             status["containerStatuses"].append(
-                {"name": "kafka", "state": {"running": {"startedAt": stamp(self.now)}}, "restartCount": 0}
+                {
+                    "name": "kafka",
+                    "state": {"running": {"startedAt": stamp(self.now)}},
+                    "restartCount": 0,
+                    "ready": pod["metadata"]["name"] not in self.unready,
+                }
             )
             status["phase"] = "Running"
         else:

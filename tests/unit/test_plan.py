@@ -1,5 +1,6 @@
 """Whole passes over a model cluster: what is made, what is refused, and what is said."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -77,6 +78,22 @@ def test_every_disk_is_formatted_once_and_with_the_id_on_record() -> None:
     assert len(world.formats) == len(set(world.formats)) == 9
     recorded = {d["directoryId"] for b in world.all("KafkaBroker") for d in b["spec"]["disks"]}
     assert recorded <= {directory_id for _, directory_id in world.formats}
+
+
+@pytest.mark.parametrize("ready", [0, 1])
+def test_brokers_of_a_new_cluster_start_when_most_controllers_know_a_quorum(ready: int) -> None:
+    world = World.of()
+    world.unready = {f"demo-controller-{number}" for number in range(ready, 3)}
+    world.settle()
+    assert world.running("controller") == [9000, 9001, 9002]
+    assert not world.running("broker")
+    wait = next(w for w in world.cluster["status"]["waiting"] if w["reason"] == "QuorumForming")
+    assert wait["object"].startswith("KafkaBroker/demo-broker-0/")
+    assert wait["message"].startswith(f"{ready} of 3 controllers")
+    for number in range(2):
+        world.is_ready(f"demo-controller-{number}")
+    world.settle()
+    assert world.running("broker") == [0, 1, 2]
 
 
 def test_identity_is_written_down_before_anything_else() -> None:
@@ -431,6 +448,17 @@ def test_a_disk_that_kafka_gave_up_is_told_with_the_way_back() -> None:
     assert "restarted with it" in entry["unblockedBy"]
     broker = world.get("KafkaBroker", "demo-broker-1")["status"]
     assert (broker["state"], broker["disksSummary"]) == ("Degraded", "1/2")
+
+
+def test_a_broker_that_is_behind_says_where() -> None:
+    world = with_topic(running(), (0, 1, 2), (0, 1, 2))
+    world.settle()
+    world.partitions = tuple(replace(each, isr=(1, 2)) for each in world.partitions)
+    world.settle()
+    status = world.get("KafkaBroker", "demo-broker-0")["status"]
+    assert status["state"] == "Starting"
+    assert "missing in the ISR of" in status["message"]
+    assert all(each.name in status["message"] for each in world.partitions)
 
 
 def test_a_new_broker_of_a_born_cluster_is_formatted_only_when_kafka_can_be_asked() -> None:

@@ -93,9 +93,15 @@ def test_broker_that_does_not_run_is_not_ready(metrics: Metrics, state: str) -> 
     assert not metrics.ready()
 
 
-def test_controller_is_ready_with_a_leader(metrics: Metrics) -> None:
+def test_controller_is_ready_with_a_leader_and_something_committed(metrics: Metrics) -> None:
     metrics.role("controller")
-    leader = "kafka_server_raft_metrics_current_leader "
-    assert metrics.ready(START, leader + "9000.0")
-    assert not metrics.ready(START, leader + "-1.0")
+    leader, committed = (
+        "kafka_server_raft_metrics_current_leader ",
+        "kafka_server_raft_metrics_high_watermark ",
+    )
+    assert metrics.ready(START, leader + "9000.0", committed + "1.2E7")
+    assert not metrics.ready(START, leader + "9000.0", committed + "-1.0")
+    assert not metrics.ready(START, leader + "9000.0", committed + "0.0")
+    assert not metrics.ready(START, leader + "9000.0")
+    assert not metrics.ready(START, leader + "-1.0", committed + "5.0")
     assert not metrics.ready(START)

@@ -33,7 +33,7 @@ class Rolling:
         self._brokers: Mapping[int, Broker] = view.brokers or {}
         self._in_isr: dict[int, list[Partition]] = defaultdict(list)
         self._arriving: dict[int, list[Partition]] = defaultdict(list)
-        self._lagging: dict[int, int] = defaultdict(int)
+        self._lagging: dict[int, list[Partition]] = defaultdict(list)
         for partition in view.partitions or ():
             for broker_id in partition.isr:
                 self._in_isr[broker_id].append(partition)
@@ -41,7 +41,7 @@ class Rolling:
                 self._arriving[broker_id].append(partition)
             for broker_id in partition.replicas:
                 if broker_id not in partition.isr and broker_id not in partition.adding:
-                    self._lagging[broker_id] += 1
+                    self._lagging[broker_id].append(partition)
         self._live = cache(self._read_live)
 
     def may_go_down(self, broker_id: int, down: AbstractSet[int] = frozenset()) -> Verdict:
@@ -83,9 +83,13 @@ class Rolling:
         if self._view.error or self._view.brokers is None or self._view.partitions is None:
             return None
         broker = self._brokers.get(broker_id)
-        if broker is None or broker.fenced or self._lagging.get(broker_id, 0):
+        if broker is None or broker.fenced or self._lagging.get(broker_id):
             return False
         return None if broker.fenced is None else True
+
+    def behind(self, broker_id: int) -> tuple[str, ...]:
+        """The partitions (``topic-0``) that a broker holds and in whose ISR it is missing; what is being added does not count."""
+        return tuple(sorted(partition.name for partition in self._lagging.get(broker_id, ())))
 
     def as_in_sync_as_it_can_be(self, broker_id: int) -> bool | None:
         """As `in_sync`, but replicas that are surely lost don't count: nothing that one could wait for brings them back.

@@ -1,5 +1,5 @@
 #!/bin/bash
-# Kafka's own readiness: a broker runs (state 3) and its followers have caught up; a controller knows a leader.
+# Kafka's own readiness: a broker runs (state 3) and its followers have caught up; a controller knows a leader, and that something is committed.
 # Twice in a row, since right after a start no follower has fetched yet and none lags. Once caught up, lag is no longer asked for: it comes
 # and goes with the load, and whether the broker stays in sync is the operator's to say (the readiness gate).
 set -u
@@ -34,6 +34,8 @@ started=$(sed -n 's/^process_start_time_seconds \([0-9.E]*\).*/\1/p' <<<"$text")
 if [ "$ROLE" = controller ]; then
     leader=$(value kafka_server_raft_metrics_current_leader)
     [ "${leader:--1}" -ge 0 ] || not_ready "the quorum has no leader"
+    committed=$(value kafka_server_raft_metrics_high_watermark)
+    [ "${committed:-0}" -gt 0 ] || not_ready "the quorum has committed nothing yet"
     exit 0
 fi
 

@@ -16,6 +16,7 @@ from spindle.reconcile.snapshot import Object
 from spindle.reconcile.state import State
 from spindle.reconcile.times import stamp
 from spindle.reconcile.ward import Life
+from spindle.rolling.brokers import Rolling
 
 _WELL: Final = (DiskState.ACTIVE, DiskState.REJOINING)
 _CORDONED: Final = ("CordonWished", "DiskFilling")  # nothing is wrong with the disk itself
@@ -29,7 +30,11 @@ def broker_statuses(
     state: State, lives: Mapping[tuple[int, str], Life], fills: Mapping[tuple[int, str], Fill]
 ) -> dict[str, dict[str, Any]]:
     """KafkaBroker name → status."""
-    return {objects.name(broker): _status(state, broker, lives, fills) for broker in state.brokers.values()}
+    rolling = Rolling(state.kafka)
+    return {
+        objects.name(broker): _status(state, broker, rolling, lives, fills)
+        for broker in state.brokers.values()
+    }
 
 
 def healthy(disk: Mapping[str, Any]) -> bool:
@@ -40,6 +45,7 @@ def healthy(disk: Mapping[str, Any]) -> bool:
 def _status(
     state: State,
     broker: Object,
+    rolling: Rolling,
     lives: Mapping[tuple[int, str], Life],
     fills: Mapping[tuple[int, str], Fill],
 ) -> dict[str, Any]:
@@ -55,7 +61,7 @@ def _status(
         disks.append(entry)
     shares = [disk["usedBytes"] / disk["capacityBytes"] for disk in disks if disk.get("capacityBytes")]
     failed = [disk["name"] for disk in disks if disk["state"] in _WITHOUT]
-    condition, message = _state(state, broker, node_id, failed)
+    condition, message = _state(state, broker, rolling, node_id, failed)
     status = {
         "observedGeneration": broker["metadata"].get("generation", 0),
         "state": condition,
@@ -68,7 +74,9 @@ def _status(
     return status
 
 
-def _state(state: State, broker: Object, node_id: int, failed: list[str]) -> tuple[str, str]:
+def _state(
+    state: State, broker: Object, rolling: Rolling, node_id: int, failed: list[str]
+) -> tuple[str, str]:
     """One word and one sentence."""
     pod = state.pods.get(node_id)
     if pod is None:
@@ -86,7 +94,9 @@ def _state(state: State, broker: Object, node_id: int, failed: list[str]) -> tup
     if objects.is_true(pod, "Ready"):
         return "Running", "In sync."
     if running:
-        return "Starting", "Kafka runs and is not in sync yet."
+        behind = rolling.behind(node_id)
+        missing = f": it is missing in the ISR of {some(behind)}" if behind else ""
+        return "Starting", f"Kafka runs and is not in sync yet{missing}."
     return "Starting", "Kafka does not run yet."
 
 

@@ -131,6 +131,9 @@ def _clear_broker_disk(
     # Before the first birth there is nothing to ask and nothing to lose, nor is there where a disk was added or an emptied one
     # replaced (rule 5 saw to that, and the directory id is new); else Kafka must say what the broker holds.
     fresh = state.kafka.partitions is None and not born(state)
+    if fresh and (wait := _until_the_quorum_stands(state, f"{thing}/{disk['name']}")) is not None:
+        draft.wait(wait)
+        return False
     on_disk = () if fresh or disk.get("added") or _replaces(state, broker_id, disk) else None
     refusal = may_format(state.kafka, broker_id, on_disk)
     if refusal is not None:
@@ -138,6 +141,27 @@ def _clear_broker_disk(
     else:
         records.note_disk(broker_id, disk["name"], fsUuid=fs_uuid)
     return False
+
+
+def _until_the_quorum_stands(state: State, thing: str) -> Wait | None:
+    """What a broker of a new cluster waits for before it is formatted and starts.
+
+    It reads the voters from the metadata log. Were that record taken back by a second election, because it was not committed
+    yet, the broker would never find a controller again (Kafka's KRaftControlRecordStateMachine, see the decision 0032).
+    """
+    pods = [pod for node_id in state.controller_ids if (pod := state.pods.get(node_id)) is not None]
+    ready = sum(objects.container_status(pod, names.CONTAINER_KAFKA).get("ready") is True for pod in pods)
+    needed = len(state.controller_ids) // 2 + 1
+    if ready >= needed:
+        return None
+    return Wait(
+        _ACTION,
+        thing,
+        "QuorumForming",
+        f"{ready} of {len(state.controller_ids)} controllers know a quorum that has committed something.",
+        f"{needed} of them do.",
+        quiet=True,
+    )
 
 
 def _replaces(state: State, broker_id: int, disk: Found) -> bool:
