@@ -24,6 +24,7 @@ _CREDENTIALS = os.environ.get("CREDENTIALS", "/etc/spindle/credentials") + "/"
 _STOP = Path("/tmp/stop")
 _GAP = 1.0  # seconds without an acknowledgement that are worth telling
 _MOST_PENDING = 300  # records per partition that wait for their acknowledgement
+_FILLING = 12_000  # bytes of the records that are written first: large ones, so that it does not take long
 
 
 def tell(**facts: Any) -> None:
@@ -114,13 +115,13 @@ class Ledger:
         ]
         consumer.close()
 
-    def send(self, line: Line) -> None:
+    def send(self, line: Line, size: int) -> None:
         """Send the next record of a partition."""
         number = line.sent
         line.sent += 1
         if not line.heard:
             line.heard = time.time()
-        value = str(number).encode().ljust(self._settings.size, b".")
+        value = str(number).encode().ljust(size, b".")
         future = line.producer.send(line.partition.topic, value, partition=line.partition.partition)
 
         def acknowledged(_: Any) -> None:
@@ -138,10 +139,10 @@ class Ledger:
         """Write so much first, as fast as can be."""
         for topic in self._settings.topics:
             lines = [line for line in self.lines if line.partition.topic == topic]
-            rounds = (self._settings.fill << 20) // (self._settings.size * len(lines))
+            rounds = (self._settings.fill << 20) // (_FILLING * len(lines))
             for number in range(rounds):
                 for line in lines:
-                    self.send(line)
+                    self.send(line, _FILLING)
                 if number % 100 == 0:
                     self._flush(120)
         self._flush(120)
@@ -153,7 +154,7 @@ class Ledger:
             began = time.time()
             for line in self.lines:
                 if line.pending() < _MOST_PENDING:
-                    self.send(line)
+                    self.send(line, self._settings.size)
             if began - told >= 1:
                 told = began
                 silent = {x.name: round(began - x.heard, 1) for x in self.lines if began - x.heard > 2 * _GAP}
