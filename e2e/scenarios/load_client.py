@@ -143,7 +143,7 @@ class Ledger:
             for number in range(rounds):
                 for line in lines:
                     self.send(line, _FILLING)
-                if number % 10 == 0:  # what takes longer than a request may is sent again, and stands there twice
+                if number % 10 == 0:  # or requests take too long, and what is in them is sent twice
                     self._flush(120)
         self._flush(120)
 
