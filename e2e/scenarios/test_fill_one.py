@@ -81,11 +81,11 @@ def test_a_broker_as_a_whole_fills(stand: Stand, machine: Machine, spindle_image
     lab = stand.get(SIX)
     with (
         Timeline(lab) as timeline,
-        load(lab, spindle_image, Topic("whole", partitions=24), fill=900) as running,
+        load(lab, spindle_image, Topic("whole", partitions=24), fill=480) as running,
     ):
 
         def large(found: list[Replica]) -> bool:
-            return sum(replica.bytes for replica in found) > 80 << 20
+            return sum(replica.bytes for replica in found) > 60 << 20
 
         first = choose(lab, running, large)
         both = [slot for (broker, _), slot in slots(lab).items() if broker == first.broker]
