@@ -18,6 +18,7 @@ Observed = dict[str, Any]
 
 _FIGURES: Final = ("capacityBytes", "usedBytes", "latencyMs", "forecast")
 _PROGRESS: Final = ("bytes", "copied", "lagOffsets", "bytesPerSecond", "eta")
+_SWING: Final = 0.03  # of a disk's capacity
 FIGURES_EVERY: Final = 60.0
 PROGRESS_EVERY: Final = 5.0
 
@@ -34,6 +35,16 @@ def gist(observed: Mapping[str, Any]) -> Observed:
 def felt(observed: Mapping[str, Any]) -> list[Pressure]:
     """What the disks feel, as far as the figures tell: the operator steers throttles by it, and a minute would be late."""
     return [pressure(disk.get("latencyMs")) for disk in observed.get("disks") or ()]
+
+
+def swung(observed: Mapping[str, Any], written: Mapping[str, Any]) -> bool:
+    """Whether a disk's use is far from what was written: while its broker restarts, the operator goes by it."""
+    before = {disk.get("name"): disk.get("usedBytes") for disk in written.get("disks") or ()}
+    for disk in observed.get("disks") or ():
+        used, was, capacity = disk.get("usedBytes"), before.get(disk.get("name")), disk.get("capacityBytes")
+        if None not in (used, was, capacity) and abs(used - was) > _SWING * capacity:
+            return True
+    return False
 
 
 def _without(entry: Mapping[str, Any], fields: tuple[str, ...]) -> Observed:
@@ -84,7 +95,11 @@ class Writer:
             return None
         if written is None or gist(wanted) != gist(written):
             return 0.0
-        soon = wanted.get("moves") != written.get("moves") or felt(wanted) != felt(written)
+        soon = (
+            wanted.get("moves") != written.get("moves")
+            or felt(wanted) != felt(written)
+            or swung(wanted, written)
+        )
         every = PROGRESS_EVERY if soon else FIGURES_EVERY
         return max(0.0, self._written_at + every - now)
 

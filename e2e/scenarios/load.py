@@ -183,13 +183,14 @@ class Load:
         self._ask("drop", topic.name)
 
     def finish(self) -> Report:
-        """Stop it, and wait until everything is read back and its topics are deleted."""
+        """Stop it, and wait until everything is read back and, unless they are kept, its topics are deleted."""
         self.lab.kubectl("exec", self.pod, "--", "touch", "/tmp/stop")
         self.lab.until("everything is read back", lambda: '"result"' in self._tail(), 400)
         return Report(json.loads(self._tail().splitlines()[-1])["result"])
 
     def _tail(self) -> str:
-        return self.lab.kubectl("logs", self.pod, "--tail=3").strip()
+        # The kubelet keeps a long line in pieces, and counts each of them.
+        return self.lab.kubectl("logs", self.pod, "--tail=100").strip()
 
     def _ask(self, *arguments: str) -> str:
         return self.lab.kubectl("exec", self.pod, "--", "python3", "-c", _PROGRAM, *arguments, timeout=90)
@@ -203,6 +204,7 @@ def load(
     rate: float = 10,
     size: int = 500,
     fill: int = 0,
+    keep: bool = False,
     away_from: Sequence[str] = (),
 ) -> Iterator[Load]:
     """Make topics and write to them all the while.
@@ -214,6 +216,7 @@ def load(
         rate: records per partition and second.
         size: bytes of a record.
         fill: MiB that are written to each topic first.
+        keep: whether the topics stay when everything is read back.
         away_from: nodes that are going to lose their power.
     """
     for topic in topics:
@@ -224,6 +227,7 @@ def load(
         "RATE": str(rate),
         "SIZE": str(size),
         "FILL": str(fill),
+        "KEEP": "yes" if keep else "",
     }
     pod = client_pod(lab, name, image, _PROGRAM, settings, "produce")
     if away_from:

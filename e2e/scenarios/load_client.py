@@ -22,9 +22,11 @@ from kafka.errors import KafkaError
 
 _CREDENTIALS = os.environ.get("CREDENTIALS", "/etc/spindle/credentials") + "/"
 _STOP = Path("/tmp/stop")
-_GAP = 1.0  # seconds without an acknowledgement that are worth telling
 _MOST_PENDING = 300  # records per partition that wait for their acknowledgement
 _FILLING = 12_000  # bytes of the records that are written first: large ones, so that it does not take long
+_RATE = float(os.environ.get("RATE", "10"))
+# Seconds without an acknowledgement that are worth telling; between two records there are some anyway.
+_GAP = max(1.0, 2 / _RATE)
 
 
 def tell(**facts: Any) -> None:
@@ -42,12 +44,14 @@ class Settings:
         size: SIZE, bytes of a record.
         rounds: RATE, records per partition and second.
         fill: FILL, MiB that are written to each topic first, as fast as can be.
+        keep: KEEP, whether the topics stay at the end.
     """
 
     topics: tuple[str, ...] = tuple(os.environ.get("TOPICS", "").split(","))
     size: int = int(os.environ.get("SIZE", "500"))
-    rounds: float = float(os.environ.get("RATE", "10"))
+    rounds: float = _RATE
     fill: int = int(os.environ.get("FILL", "0"))
+    keep: bool = bool(os.environ.get("KEEP", ""))
 
 
 def access(**more: Any) -> dict[str, Any]:
@@ -191,6 +195,7 @@ def _producer() -> Any:
         # holds back for a replica that is gone it answers only when the request's time is over: that is to be short.
         **access(acks="all", enable_idempotence=False, request_timeout_ms=3000, delivery_timeout_ms=900000),
         linger_ms=5,
+        batch_size=1 << 17,  # one of the large records would fill a batch of the default size
         metadata_max_age_ms=10000,
     )
 
@@ -292,7 +297,8 @@ def produce() -> None:
     ledger.run()
     ledger.close()
     result = verdict(ledger)
-    _drop(settings.topics)
+    if not settings.keep:
+        _drop(settings.topics)
     tell(result=result)
 
 

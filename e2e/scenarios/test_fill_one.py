@@ -97,7 +97,11 @@ def test_a_broker_as_a_whole_fills(stand: Stand, machine: Machine, spindle_image
             timeline.until("fill", "^Relieving", slot.subject, since=began, seconds=90)
         lab.until("both are below 80 %", lambda: all(used(slot) < 80 for slot in both), 400)
         after = {slot.subject: bytes_on(running, slot) for slot in both}
-        assert sum(after.values()) < sum(before.values()), f"nothing left the broker: {before} {after}"
+        left = sum(before.values()) - sum(after.values())
+        print(f"{left / 1e6:.0f} MB left the broker, of {sum(before.values()) / 1e6:.0f}")
+        assert left > 0, f"nothing left the broker: {before} {after}"
+        # From 82 % to below 75 % on each, and a replica more for the last one that counted.
+        assert left < len(both) * 110e6, f"more left the broker than it took: {before} {after}"
         for slot in both:
             machine.disk("fill", slot.volume, 1)
         until_well(lab)

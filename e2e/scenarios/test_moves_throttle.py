@@ -20,7 +20,8 @@ CAP = 4_000_000
 CAPPED = Kind(3, policy={"moveBytesPerSecond": CAP, "moveBytesPerSecondMin": CAP})
 MOST, LEAST = 6_000_000, 500_000
 STEERED = Kind(3, policy={"moveBytesPerSecond": MOST, "moveBytesPerSecondMin": LEAST})
-STEERED_SIX = Kind(6, policy={"moveBytesPerSecond": MOST, "moveBytesPerSecondMin": LEAST})
+ACROSS = 2_000_000
+STEERED_SIX = Kind(6, policy={"moveBytesPerSecond": ACROSS, "moveBytesPerSecondMin": 250_000})
 
 
 def off_disk(running: Load, slot: Slot) -> tuple[float, int]:
@@ -60,8 +61,8 @@ def test_a_slow_disk_slows_its_moves_down_until_it_is_well(
 ) -> None:
     lab = stand.get(STEERED)
     topic = Topic("steered", partitions=4)
-    with Timeline(lab) as timeline, load(lab, spindle_image, topic, rate=5, fill=1200) as running:
-        slot = choose(lab, running, lambda found: sum(r.bytes for r in found) > 400 << 20)
+    with Timeline(lab) as timeline, load(lab, spindle_image, topic, rate=5, fill=960) as running:
+        slot = choose(lab, running, lambda found: sum(r.bytes for r in found) > 320 << 20)
         began = drain(timeline, slot)
         other = target(slot, moves(slot, "Copying")[0])
         machine.disk("slow", other.volume, 200)
@@ -113,7 +114,7 @@ def test_a_slow_disk_slows_moves_from_other_brokers_down(
 ) -> None:
     lab = stand.get(STEERED_SIX)
     topic = Topic("across", partitions=6)
-    with Timeline(lab) as timeline, load(lab, spindle_image, topic, rate=5, fill=1500) as running:
+    with Timeline(lab) as timeline, load(lab, spindle_image, topic, rate=5, fill=600) as running:
         source = choose(lab, running)
         died = dies(timeline, machine, source)
         lab.until("replicas move to other brokers", lambda: targets(lab), 180)
@@ -123,7 +124,7 @@ def test_a_slow_disk_slows_moves_from_other_brokers_down(
         slowed = timeline.mark(f"{slow.subject} takes 200 ms longer for each request")
         lab.until(
             "its broker is throttled to a half at most",
-            lambda: rates(lab, broker) and max(rates(lab, broker)) <= MOST // 2,
+            lambda: rates(lab, broker) and max(rates(lab, broker)) <= ACROSS // 2,
             120,
         )
         print(f"slowed to {rates(lab, broker)} after {time.time() - slowed:.0f} s")

@@ -38,7 +38,7 @@ def test_a_disk_fails_during_the_moves(
     stand: Stand, machine: Machine, spindle_image: str, which: str
 ) -> None:
     lab = stand.get(THREE)
-    with Timeline(lab) as timeline, load(lab, spindle_image, Topic(f"fails{which}"), fill=240) as running:
+    with Timeline(lab) as timeline, load(lab, spindle_image, Topic(f"fails{which}"), fill=144) as running:
         slot = choose(lab, running)
         drain(timeline, slot)
         dead = slot if which == "source" else target(slot, moves(slot, "Copying")[0])
@@ -52,15 +52,40 @@ def test_a_disk_fails_during_the_moves(
         conclude(running, timeline, died)
 
 
+def test_a_topic_is_deleted_during_its_move(stand: Stand, spindle_image: str) -> None:
+    lab = stand.get(THREE)
+    doomed = Topic("doomed")
+    with (
+        Timeline(lab) as timeline,
+        load(lab, spindle_image, Topic("kept"), fill=60) as running,
+        load(lab, spindle_image, doomed, fill=144, keep=True) as other,
+    ):
+        slot = choose(lab, other)
+        assert not other.finish().lost
+        began = drain(timeline, slot)
+        lab.until(
+            "a log of it is copied",
+            lambda: [m for m in moves(slot, "Copying") if m["topic"] == doomed.name],
+            120,
+        )
+        deleted = timeline.mark("the topic is deleted")
+        running.drop(doomed)
+        timeline.until("event", "MoveOvertaken: .*doomed.*deleted", since=deleted, seconds=60)
+        until_drained(timeline, began, slot)
+        assert_nothing_left(running)
+        use_again(timeline, slot)
+        conclude(running, timeline, began)
+
+
 def test_a_target_that_fills_gets_no_more(stand: Stand, machine: Machine, spindle_image: str) -> None:
     lab = stand.get(SMALL)
     topic = Topic("fills", partitions=9)
-    with Timeline(lab) as timeline, load(lab, spindle_image, topic, rate=1, fill=360) as running:
+    with Timeline(lab) as timeline, load(lab, spindle_image, topic, rate=1, fill=216) as running:
         slot = choose(lab, running)
         began = drain(timeline, slot)
         full = target(slot, moves(slot, "Copying")[0])
-        filled = timeline.mark(f"{full.subject} is filled to 89 % by somebody else")
-        machine.disk("fill", full.volume, 89)
+        filled = timeline.mark(f"{full.subject} is filled to 94 % by somebody else")
+        machine.disk("fill", full.volume, 94)
         found = timeline.until(
             "event", "^(MoveFailed|TargetFull|TargetFills|TargetUnusable)", since=filled, seconds=120
         )
@@ -84,34 +109,9 @@ def test_a_target_that_fills_gets_no_more(stand: Stand, machine: Machine, spindl
         conclude(running, timeline, began)
 
 
-def test_a_topic_is_deleted_during_its_move(stand: Stand, spindle_image: str) -> None:
-    lab = stand.get(THREE)
-    doomed = Topic("doomed")
-    with (
-        Timeline(lab) as timeline,
-        load(lab, spindle_image, Topic("kept"), fill=60) as running,
-        load(lab, spindle_image, doomed, fill=240) as other,
-    ):
-        slot = choose(lab, other)
-        assert not other.finish().lost
-        began = drain(timeline, slot)
-        lab.until(
-            "a log of it is copied",
-            lambda: [m for m in moves(slot, "Copying") if m["topic"] == doomed.name],
-            120,
-        )
-        deleted = timeline.mark("the topic is deleted")
-        running.drop(doomed)
-        timeline.until("event", "MoveOvertaken: .*doomed.*deleted", since=deleted, seconds=60)
-        until_drained(timeline, began, slot)
-        assert_nothing_left(running)
-        use_again(timeline, slot)
-        conclude(running, timeline, began)
-
-
 def test_a_person_reassigns_a_partition_during_its_move(stand: Stand, spindle_image: str) -> None:
     lab = stand.get(FOUR)
-    with Timeline(lab) as timeline, load(lab, spindle_image, Topic("taken"), fill=360) as running:
+    with Timeline(lab) as timeline, load(lab, spindle_image, Topic("taken"), fill=180) as running:
         slot = choose(lab, running)
         began = drain(timeline, slot)
         move = moves(slot, "Copying")[0]

@@ -13,6 +13,7 @@ from spindle.cluster.view import CORDONED, DEFAULT_USERS, Broker, KafkaView, Log
 Key = tuple[str, int]
 SIZE = 100  # bytes of a log, unless told otherwise
 CAPACITY = 10_000
+DELETED_AFTER = 12  # beats: what has left a dir takes up room for a minute more
 TOPIC_DEFAULTS = {
     "retention.ms": "604800000",
     "retention.bytes": "-1",
@@ -30,6 +31,7 @@ class Volume:
         id: Kafka's directory id on it, None while blank.
         logs: what is on it, by partition.
         others: bytes on it that are not Kafka's.
+        going: logs whose replica has left: partition → the beats until they are deleted.
     """
 
     name: str
@@ -39,6 +41,12 @@ class Volume:
     cluster: bool = True
     logs: dict[Key, int] = field(default_factory=dict)
     others: int = 0
+    going: dict[Key, int] = field(default_factory=dict)
+
+    def give_up(self, key: Key) -> None:
+        """Kafka renames the folder, and deletes it later."""
+        del self.logs[key]
+        self.going[key] = DELETED_AFTER
 
 
 @dataclass
@@ -121,6 +129,8 @@ class Kafka:
 
     def step(self) -> None:
         """One beat: dirs that fail are noticed, logs are made and copied, leaders are elected, records are written."""
+        for volume in self.volumes.values():
+            volume.going = {key: beats - 1 for key, beats in volume.going.items() if beats > 1}
         for process in self.running.values():
             self._notice(process)
         for key, state in self.partitions.items():
@@ -260,7 +270,7 @@ class Kafka:
             return
         for broker in state.removing:
             if (found := self.log(key, broker)) is not None:
-                del found[0].logs[key]
+                found[0].give_up(key)
             state.dirs.pop(broker, None)
         state.replicas, state.adding, state.removing = state.target, (), ()
         state.isr = tuple(b for b in state.isr if b in state.replicas)
@@ -309,7 +319,7 @@ class Kafka:
         if replicas is None:
             for broker in state.adding:
                 if (found := self.log((topic, index), broker)) is not None:
-                    del found[0].logs[topic, index]
+                    found[0].give_up((topic, index))
             state.replicas = tuple(b for b in state.replicas if b not in state.adding)
             state.isr = tuple(b for b in state.isr if b in state.replicas)
             state.adding = state.removing = ()
@@ -361,7 +371,8 @@ class Kafka:
         if process is None or process.offline or at is None or at == to or to not in process.live():
             return
         live = process.live()
-        live[to].logs[key] = live[at].logs.pop(key)
+        live[to].logs[key] = live[at].logs[key]
+        live[at].give_up(key)
         self.partitions[key].dirs[broker] = live[to].id or ""
 
     # -- what it answers ----------------------------------------------------------------------------------------------
@@ -409,10 +420,11 @@ class Kafka:
             for key in volume.logs
             if key in self.partitions and process.broker in self.partitions[key].replicas
         }
+        going = sum(self.sizes.get(topic, SIZE) for topic, _ in volume.going)
         return LogDir(
             path,
             total_bytes=CAPACITY,
-            usable_bytes=max(0, CAPACITY - volume.others - sum(held.values())),
+            usable_bytes=max(0, CAPACITY - volume.others - sum(held.values()) - going),
             cordoned=path in self._cordoned(process.broker),
             replicas=held,
         )

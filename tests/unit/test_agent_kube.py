@@ -167,7 +167,7 @@ def _writer(stands: dict[str, Any]) -> Writer:
 def test_figures_alone_are_no_reason_to_hurry() -> None:
     def observed(used: int, copied: int, verdict: str = "Healthy") -> dict[str, Any]:
         return {
-            "disks": [{"name": "disk0", "verdict": verdict, "usedBytes": used}],
+            "disks": [{"name": "disk0", "verdict": verdict, "usedBytes": used, "capacityBytes": 100}],
             "moves": [{"topic": "t", "state": "Copying", "copied": copied}],
         }
 
@@ -180,6 +180,8 @@ def test_figures_alone_are_no_reason_to_hurry() -> None:
     assert writer.due(101.0) == FIGURES_EVERY - 1
     writer.offer(observed(2, 2))
     assert writer.due(101.0) == PROGRESS_EVERY - 1
+    writer.offer(observed(20, 1))
+    assert writer.due(101.0) == PROGRESS_EVERY - 1, "much was written or freed"
     writer.offer(observed(2, 2, "Failed"))
     assert writer.due(101.0) == 0.0
     assert gist(observed(1, 1)) == gist(observed(2, 2))

@@ -3,8 +3,9 @@
 from collections.abc import Mapping
 
 from spindle.cluster.view import Broker, KafkaView, LogDir, Partition
-from spindle.filling.relief import Relief, as_if_landed, relieve
+from spindle.filling.relief import Relief, relieve
 from spindle.filling.shedding import shed
+from spindle.healing.landed import as_if_landed
 from spindle.healing.standing import Standing
 from spindle.moves.journal import Move
 

@@ -8,8 +8,9 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from spindle.cluster.view import KafkaView, LogDir, Partition
-from spindle.healing.standing import Key, Standing, for_planning
+from spindle.cluster.view import KafkaView, LogDir
+from spindle.healing.landed import as_if_landed
+from spindle.healing.standing import Standing, for_planning
 from spindle.moves.journal import Move
 from spindle.placement.planner import Plan, plan
 from spindle.placement.problem import Goals
@@ -46,6 +47,7 @@ def relieve(
     avoid: Collection[Place] = (),
     closed: Collection[Place] = (),
     agents: Collection[int] = (),
+    search: bool = True,
 ) -> Relief:
     """Plan what leaves disks that are too full.
 
@@ -57,6 +59,7 @@ def relieve(
         avoid: dirs that are bad.
         closed: dirs that are to take nothing.
         agents: brokers whose agent can move replicas between their disks.
+        search: whether to look for the cheapest of all ways; not of use while one is under way.
     """
     if not full:
         return Relief()
@@ -68,7 +71,8 @@ def relieve(
         snapshot = from_view(_with_room(shown, room))
     except SnapshotError as error:
         return Relief(problem=str(error))
-    goals = Goals(even=False, leader_band=None, mark=_MARK, incoming_limit=_MARK)
+    search = search and not any((move.source, move.from_dir) in full for move in under_way)
+    goals = Goals(even=False, leader_band=None, mark=_MARK, incoming_limit=_MARK, search=search)
     moving = {move.key for move in under_way}
     moves = tuple(
         move
@@ -79,44 +83,6 @@ def relieve(
     )
     leaving = {(move.source, move.from_dir) for move in (*moves, *under_way)}
     return Relief(moves, frozenset(place for place in full if place not in leaving))
-
-
-def as_if_landed(view: KafkaView, moves: Sequence[Move]) -> KafkaView:
-    """A view in which these moves are done: what is in motion by our own order stands where it goes, and may stay there."""
-    if not moves or view.brokers is None or view.partitions is None:
-        return view
-    by_key = {move.key: move for move in moves}
-    looked = Standing(view)
-    brokers = {
-        broker_id: broker
-        if broker.log_dirs is None
-        else replace(broker, log_dirs=tuple(_landed(broker_id, d, by_key, looked) for d in broker.log_dirs))
-        for broker_id, broker in view.brokers.items()
-    }
-    partitions = tuple(_assigned(p, by_key.get((p.topic, p.index))) for p in view.partitions)
-    return replace(view, brokers=brokers, partitions=partitions)
-
-
-def _landed(broker: int, log_dir: LogDir, moves: Mapping[Key, Move], looked: Standing) -> LogDir:
-    stay = {
-        key: size
-        for key, size in log_dir.replicas.items()
-        if key not in moves or broker not in (moves[key].source, moves[key].target)
-    }
-    come = {
-        key: max(move.bytes, looked.size(key))
-        for key, move in moves.items()
-        if (move.target, move.to_dir) == (broker, log_dir.path)
-    }
-    futures = {key: size for key, size in log_dir.futures.items() if key not in moves}
-    return replace(log_dir, replicas={**stay, **come}, futures=futures)
-
-
-def _assigned(partition: Partition, move: Move | None) -> Partition:
-    if move is None:
-        return partition
-    kept = [b for b in partition.replicas if b not in (move.source, move.target)]
-    return replace(partition, replicas=(*kept, move.target), adding=(), removing=())
 
 
 def _places(view: KafkaView) -> list[Place]:

@@ -1,8 +1,9 @@
 """What a new disk is filled with: the part of a balanced plan that goes onto it."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 
 from spindle.cluster.view import KafkaView
+from spindle.healing.landed import as_if_landed
 from spindle.healing.standing import Standing, for_planning
 from spindle.moves.journal import Move
 from spindle.placement.planner import plan
@@ -14,6 +15,7 @@ from spindle.placement.sources import from_view
 def fill(
     view: KafkaView,
     new: Collection[tuple[int, str]],
+    under_way: Sequence[Move] = (),
     *,
     avoid: Collection[tuple[int, str]] = (),
     closed: Collection[tuple[int, str]] = (),
@@ -24,6 +26,7 @@ def fill(
     Args:
         view: what Kafka says now.
         new: (broker, path) of the dirs that are to be filled.
+        under_way: the journal's moves; what they bring is there already, as far as the plan goes.
         avoid: dirs that are bad.
         closed: dirs that are to take nothing.
         incoming_limit: rule 4.
@@ -33,18 +36,22 @@ def fill(
     if not Standing(view).known:
         return None
     try:
-        snapshot = from_view(for_planning(view, frozenset(avoid), frozenset(closed)))
+        shown = for_planning(as_if_landed(view, under_way), frozenset(avoid), frozenset(closed))
+        snapshot = from_view(shown)
     except SnapshotError:
         return None
-    found = plan(snapshot, Goals(leader_band=None, incoming_limit=incoming_limit, mark=incoming_limit))
+    # A plan that is under way is at the end of what the search finds: to look at it again in each pass would only cost.
+    search = not any((move.target, move.to_dir) in new for move in under_way)
+    goals = Goals(leader_band=None, incoming_limit=incoming_limit, mark=incoming_limit, search=search)
+    found = plan(snapshot, goals)
     s, moves = snapshot, []
+    moving = {move.key for move in under_way}
     for replica, source, target in zip(
         found.replica.tolist(), found.source.tolist(), found.target.tolist(), strict=True
     ):
         at, to = int(s.broker[s.dir_broker[source]]), int(s.broker[s.dir_broker[target]])
-        if (to, s.dir_name[target]) in new and (at, s.dir_name[source]) not in avoid:
-            moves.append(
-                Move(s.topic_name(replica), int(s.partition[replica]), at, s.dir_name[source], to,
-                     s.dir_name[target], int(s.size[replica]), "fill")
-            )  # fmt: skip
+        move = Move(s.topic_name(replica), int(s.partition[replica]), at, s.dir_name[source], to,
+                    s.dir_name[target], int(s.size[replica]), "fill")  # fmt: skip
+        if (to, move.to_dir) in new and (at, move.from_dir) not in avoid and move.key not in moving:
+            moves.append(move)
     return tuple(sorted(moves, key=lambda move: not move.within))

@@ -214,7 +214,8 @@ def _pass(problem: Problem, where: Ints, held: Collection[int] = ()) -> State:
     state = State(problem, where)
     state.done[list(held)] = True
     improve(state)
-    if not held and problem.goals.balance and 0 < len(where) * len(problem.lo) <= LARGEST:
+    goals = problem.goals
+    if not held and goals.balance and goals.search and 0 < len(where) * len(problem.lo) <= LARGEST:
         other = State(problem, where)
         for r, j in search(problem, where, [(x.replica, x.target) for x in state.steps]):
             other.move(r, j, other.reason_to_leave(int(other.dir[r])))

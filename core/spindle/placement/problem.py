@@ -36,6 +36,7 @@ class Goals:
             stands on a dir below it.
         leader_band: leaders, and bytes produced to leaders, per broker within this share of the mean; None leaves the
             order of replicas alone.
+        search: whether to look, in a small cluster, for the cheapest of all plans; that takes up to a few seconds.
     """
 
     dir_band: float = 0.20
@@ -45,6 +46,7 @@ class Goals:
     balance: bool = True
     even: bool = True
     leader_band: float | None = 0.10
+    search: bool = True
 
     def __post_init__(self) -> None:
         """Refuse goals that mean nothing."""

@@ -10,6 +10,7 @@ from spindle.cluster.view import KafkaView
 from spindle.manifests.identity import Identity, IdentityError, parse_identity
 from spindle.reconcile import objects
 from spindle.reconcile.snapshot import Object, SecretView, Snapshot
+from spindle.reconcile.times import seconds
 
 
 @dataclass(frozen=True)
@@ -68,6 +69,14 @@ class State:
     def marks(self) -> tuple[Mapping[str, Any], ...]:
         """``status.takingDown``."""
         return tuple(self.status.get("takingDown") or ())
+
+    def waited(self, key: tuple[str, str, str]) -> float:
+        """Seconds for which something (action, object, reason) is on record as held back."""
+        for entry in self.status.get("waiting") or ():
+            if (entry.get("action"), entry.get("object"), entry.get("reason")) == key:
+                since = seconds(entry.get("since"))
+                return 0.0 if since is None else self.now - since
+        return 0.0
 
     def pool_of(self, broker: Object) -> BrokerPool | None:
         """The pool of a KafkaBroker; None if the spec has it no more."""

@@ -28,6 +28,7 @@ from spindle.reconcile.steps.emptying import bad, closed, offline_brokers
 from spindle.reconcile.steps.moves import Wants
 from spindle.reconcile.ward import Ward
 
+_SEARCHED_EVERY, _SEARCHED_FOR = 600.0, 30.0  # seconds
 _RELIEVE: Final = "RelieveDisk"
 _IN_USE: Final = (DiskState.ACTIVE, DiskState.CORDONED, DiskState.REJOINING)
 _TAKES: Final = (DiskState.ACTIVE, DiskState.REJOINING)
@@ -129,6 +130,11 @@ def _relief(ward: Ward, draft: Draft) -> Relief:
         avoid=bad(ward),
         closed=closed(ward) | offline_brokers(ward),
         agents=frozenset(s.broker for s in ward.slots if s.watched),
+        # It takes seconds of a core, so where nothing was found it is not done in each pass.
+        search=any(
+            ward.state.waited((_RELIEVE, ward.thing(s), "NoRoomElsewhere")) % _SEARCHED_EVERY < _SEARCHED_FOR
+            for s in full.values()
+        ),
     )
     for place in sorted(found.stuck):
         fill = ward.fills[full[place].key]
@@ -174,9 +180,14 @@ def _room(ward: Ward, slot: Slot) -> int | None:
 
 def _others(ward: Ward, slot: Slot, fill: Fill) -> int:
     """Bytes on a disk that are no replica's, once Kafka has deleted what it is about to delete."""
-    left = ward.journal.leftovers if ward.journal is not None else ()
-    gone = sum(e.bytes for e in left if (e.broker, e.dir) == (slot.broker, slot.path))
-    return max(0, fill.others - gone)
+    if ward.journal is None:
+        return fill.others
+    place = slot.broker, slot.path
+    gone = sum(e.bytes for e in ward.journal.leftovers if (e.broker, e.dir) == place)
+    # What has landed since the last pass is on record as a move yet, not as left over.
+    logs = slot.log_dir.replicas if slot.log_dir is not None else {}
+    landed = (m for m in ward.journal.moves if (m.source, m.from_dir) == place and m.key not in logs)
+    return max(0, fill.others - gone - sum(m.bytes for m in landed))
 
 
 # Replicas that are given up
@@ -236,12 +247,12 @@ def _settings(ward: Ward, draft: Draft) -> dict[SettingKey, str]:
     standing = ward.journal.settings if ward.journal is not None else ()
     wanted = resorts.settings(ward.view, dirs, standing, unsure=unsure)
     for key, reason, what in (
-        (RETENTION_MS, "RetentionHalved", "are kept half as long as they should be"),
-        (MAX_MESSAGE_BYTES, "ProducersStopped", "take no records: producers get MESSAGE_TOO_LARGE (RecordTooLargeException)"),
+        (RETENTION_MS, "RetentionHalved", "Records are kept half as long as they should be in"),
+        (MAX_MESSAGE_BYTES, "ProducersStopped", "Producers are stopped, with MESSAGE_TOO_LARGE (RecordTooLargeException), in"),
     ):  # fmt: skip
         topics = sorted(name for kind, name, setting in wanted if kind == "topic" and setting == key)
         if topics:
-            draft.wait(_resort(ward, reason, f"{counted(len(topics), 'topic')} {what}: {some(topics)}."))
+            draft.wait(_resort(ward, reason, f"{what} {counted(len(topics), 'topic')}: {some(topics)}."))
     if (*DEFAULT_USERS, PRODUCER_RATE) in wanted:
         slow = (
             f"Users without a quota of their own may produce {resorts.RATE} bytes per second to each broker."

@@ -27,7 +27,6 @@ from spindle.reconcile.snapshot import Object
 from spindle.reconcile.state import State
 from spindle.reconcile.steps.brokers import Records, new_disk, node_of_volumes
 from spindle.reconcile.steps.claims import claim_of
-from spindle.reconcile.times import seconds
 from spindle.reconcile.ward import Ward
 
 _ADD: Final = "AddDisk"
@@ -254,7 +253,7 @@ def _ask(ward: Ward, draft: Draft, identity: Identity, slot: Slot, there: Object
         quiet=not said,
     )
     draft.wait(wait)
-    return _How.STUCK if _waited(state, wait) > _COMING_SECONDS else _How.COMING
+    return _How.STUCK if state.waited(wait.key) > _COMING_SECONDS else _How.COMING
 
 
 def _look(ward: Ward, draft: Draft, slot: Slot, there: Object, node: Object) -> _How:
@@ -287,21 +286,12 @@ def _look(ward: Ward, draft: Draft, slot: Slot, there: Object, node: Object) -> 
         quiet=True,
     )
     draft.wait(wait)
-    waited = _waited(state, wait)
+    waited = state.waited(wait.key)
     if waited <= _LOOK_SECONDS:
         return _How.COMING
     if not slot.watched:
         return _How.READY
     return _How.COMING if waited <= _COMING_SECONDS else _How.STUCK
-
-
-def _waited(state: State, wait: Wait) -> float:
-    """Seconds for which something is on record as held back."""
-    for entry in state.status.get("waiting") or ():
-        if (entry.get("action"), entry.get("object"), entry.get("reason")) == wait.key:
-            since = seconds(entry.get("since"))
-            return 0.0 if since is None else state.now - since
-    return 0.0
 
 
 def claim_pod_of(state: State, slot: Slot) -> Object | None:

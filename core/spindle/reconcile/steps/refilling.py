@@ -66,13 +66,14 @@ def fill_new(ward: Ward) -> tuple[tuple[Move, ...], frozenset[tuple[int, str]]]:
     shut = frozenset(
         (s.broker, s.path) for s in ward.slots if s.recorded in (DiskState.CORDONED, DiskState.DRAINING)
     )
-    moves = fill(ward.view, new, avoid=bad(ward), closed=shut, incoming_limit=ward.limit)
+    under_way = ward.journal.moves
+    moves = fill(ward.view, new, under_way, avoid=bad(ward), closed=shut, incoming_limit=ward.limit)
     if moves is None:
         return (), frozenset()
     # Between the dirs of a broker only its agent can move.
     watched = {s.broker for s in ward.slots if s.watched}
     moves = tuple(move for move in moves if not move.within or move.target in watched)
-    coming = {(move.target, move.to_dir) for move in (*moves, *ward.journal.moves)}
+    coming = {(move.target, move.to_dir) for move in (*moves, *under_way)}
     return moves, frozenset(s.key for s in joining if (s.broker, s.path) not in coming)
 
 
