@@ -1,0 +1,113 @@
+"""When a find is believed: after a second read, a while later, of the very same files.
+
+Kafka deletes segments, merges them when it compacts, cuts logs short, and swaps files by name, all while they are being read. Whoever
+reads then sees what never was. What is wrong with a disk is still wrong half a minute later, in files that nobody has touched.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from spindle.scrub.finds import Find
+
+CONFIRM_AFTER: Final = 30.0  # seconds between the two reads
+AGAIN_AFTER: Final = 3600.0  # seconds after which a find that is believed is looked for again
+
+Identity = tuple[tuple[int, ...], ...]
+"""Of each of a segment's files in turn: inode, size and time of the last write (ns); an empty one for a file that is not there."""
+
+
+@dataclass(frozen=True, order=True)
+class Place:
+    """A segment on one disk."""
+
+    folder: str
+    base: int
+
+
+@dataclass(frozen=True)
+class Trouble:
+    """A segment that is corrupt.
+
+    Attributes:
+        since: when that was first seen, in seconds since the epoch.
+        looked: when it was last.
+    """
+
+    place: Place
+    identity: Identity
+    finds: tuple[Find, ...]
+    since: float
+    looked: float
+
+
+class Doubts:
+    """What was found on one disk: suspected first, believed after the second look."""
+
+    def __init__(self, confirm_after: float = CONFIRM_AFTER) -> None:
+        self._confirm_after = confirm_after
+        self._suspects: dict[Place, Trouble] = {}
+        self._troubles: dict[Place, Trouble] = {}
+
+    @property
+    def troubles(self) -> tuple[Trouble, ...]:
+        """What is believed, in order."""
+        return tuple(self._troubles[place] for place in sorted(self._troubles))
+
+    def recall(self, troubles: Sequence[Trouble]) -> None:
+        """What was believed before a restart; it is looked for again before long."""
+        for trouble in troubles:
+            self._troubles.setdefault(trouble.place, replace(trouble, looked=0.0))
+
+    def saw(self, place: Place, identity: Identity, finds: Sequence[Find], now: float) -> bool:
+        """A segment was read, of files that did not change meanwhile; returns whether what is believed has changed."""
+        known = self._troubles.get(place)
+        if known is not None:
+            return self._looked_again(known, identity, finds, now)
+        before = self._suspects.pop(place, None)
+        if not finds:
+            return False
+        if before is None or before.identity != identity:
+            self._suspects[place] = Trouble(place, identity, tuple(finds), now, now)
+            return False
+        if now - before.looked < self._confirm_after:
+            self._suspects[place] = before
+            return False
+        both = _in_both(before.finds, finds)
+        if not both:
+            # Another thing each time: whatever it is, it is not on the disk for good.
+            self._suspects[place] = Trouble(place, identity, tuple(finds), now, now)
+            return False
+        self._troubles[place] = Trouble(place, identity, both, before.since, now)
+        return True
+
+    def gone(self, place: Place) -> bool:
+        """A segment is no more, or is active again; returns whether what is believed has changed."""
+        self._suspects.pop(place, None)
+        return self._troubles.pop(place, None) is not None
+
+    def touched(self, place: Place, identity: Identity) -> bool:
+        """Whether a segment's files are others than those that something was found in."""
+        known = self._troubles.get(place) or self._suspects.get(place)
+        return known is not None and known.identity != identity
+
+    def due(self, now: float) -> list[Place]:
+        """What is to be read again now."""
+        found = [p for p, t in self._suspects.items() if not 0 <= now - t.looked < self._confirm_after]
+        found += [p for p, t in self._troubles.items() if not 0 <= now - t.looked < AGAIN_AFTER]
+        return sorted(found)
+
+    def _looked_again(self, known: Trouble, identity: Identity, finds: Sequence[Find], now: float) -> bool:
+        place = known.place
+        if finds and known.identity == identity:
+            self._troubles[place] = replace(known, looked=now)
+            return False
+        del self._troubles[place]
+        if finds:
+            self._suspects[place] = Trouble(place, identity, tuple(finds), now, now)
+        return True
+
+
+def _in_both(first: Sequence[Find], second: Sequence[Find]) -> tuple[Find, ...]:
+    seen = {(find.kind, find.file, find.position) for find in first}
+    return tuple(find for find in second if (find.kind, find.file, find.position) in seen)
