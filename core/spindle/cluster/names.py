@@ -62,6 +62,9 @@ PRINCIPAL_OPERATOR: Final = "spindle-operator"
 PRINCIPAL_AGENT: Final = "spindle-agent"
 PRINCIPAL_ADMIN: Final = "admin"
 
+# Topics of ours in each cluster.
+TOPIC_SAMPLES: Final = "__spindle_samples"  # what the agents see, for the job that makes plans of it
+
 # Paths inside a Kafka pod.
 DISKS_ROOT: Final = "/var/lib/kafka/disks"  # an emptyDir; each disk is mounted below it
 METADATA_DIR: Final = "/var/lib/kafka/metadata"  # brokers: an emptyDir; controllers: their claim

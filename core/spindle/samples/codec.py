@@ -1,0 +1,115 @@
+"""A sample as the value of a Kafka record, and back.
+
+A record has three sections (`framing`): what it is about as JSON, its replicas, and its disks, each of these an Arrow IPC stream
+of one batch whose buffers are compressed with zstd. What a newer minor version adds (keys, columns, sections) is overlooked;
+what an older one lacks is null. `Poison` is the only thing that `decode` raises, whatever the bytes are.
+"""
+
+from typing import Annotated, Any, Final
+
+import pyarrow as pa
+from pyarrow import ipc
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from spindle.samples.framing import Poison, seal, unseal
+from spindle.samples.messages import expanded
+from spindle.samples.schema import TABLES, VERSION, Sample, check, check_rows
+
+__all__ = ["LARGEST_CONTENT", "Poison", "Sample", "decode", "encode"]
+
+LARGEST_CONTENT: Final = 128 * 1024 * 1024  # bytes of all columns: three times a million replicas
+_SECTIONS: Final = 3
+_LONGEST_HEAD: Final = 65536
+
+
+class _Head(BaseModel):
+    """The first section."""
+
+    model_config = ConfigDict(strict=True, extra="ignore", frozen=True)
+
+    cluster_id: Annotated[str, Field(max_length=4096)]
+    broker: int
+    rack: str
+    at_ms: int
+    interval_s: float
+    part: int = 0
+    parts: int = 1
+
+
+def encode(sample: Sample) -> bytes:
+    """The record's value, in the version that is written today, whatever version the sample came in.
+
+    Raises:
+        Poison: the sample says what cannot be; nobody could read it.
+    """
+    check(sample)
+    head = _Head(**{name: getattr(sample, name) for name in _Head.model_fields})
+    return seal(VERSION, [head.model_dump_json().encode(), pack(sample.replicas), pack(sample.disks)])
+
+
+def pack(batch: Any) -> bytes:
+    """A batch of rows as one section."""
+    sink = pa.BufferOutputStream()
+    options = ipc.IpcWriteOptions(compression="zstd", use_threads=False)
+    with ipc.new_stream(sink, batch.schema, options=options) as stream:
+        stream.write_batch(batch)
+    return bytes(sink.getvalue())
+
+
+def decode(value: bytes) -> Sample:
+    """The sample that a record carries. Its columns are those of the schema, in that order.
+
+    Raises:
+        Poison: it cannot be read: with a reason, and what is wrong in words.
+    """
+    version, sections = unseal(value, VERSION.major)
+    if len(sections) < _SECTIONS:
+        raise Poison("Malformed", f"{len(sections)} sections, not {_SECTIONS}")
+    head = _head(sections[0])
+    left = LARGEST_CONTENT
+    batches = []
+    for (name, schema, most), section in zip(TABLES, sections[1:_SECTIONS], strict=True):
+        stream = pa.py_buffer(section)
+        left -= expanded(stream, left)
+        batches.append(_rows(name, stream, schema, most))
+    sample = Sample(version=version, replicas=batches[0], disks=batches[1], **head.model_dump())
+    check(sample)
+    return sample
+
+
+def _head(section: memoryview) -> _Head:
+    if len(section) > _LONGEST_HEAD:
+        raise Poison("TooLarge", f"a head of {len(section)} bytes; it has at most {_LONGEST_HEAD}")
+    try:
+        return _Head.model_validate_json(bytes(section))
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        where = ".".join(str(part) for part in first["loc"])
+        raise Poison("Invalid", f"head{'.' if where else ''}{where}: {first['msg']}") from None
+
+
+def _rows(name: str, stream: Any, schema: Any, most: int) -> Any:
+    """The known columns of a section, with nulls for those that it lacks."""
+    options = ipc.IpcReadOptions(use_threads=False, ensure_alignment=ipc.Alignment.DataTypeSpecific)
+    try:
+        reader = ipc.open_stream(stream, options=options)
+        found = {field.name: index for index, field in enumerate(reader.schema)}
+        batch = reader.read_next_batch()
+        check_rows(name, batch, most)  # before nulls are made for so many
+        columns = [_column(name, batch, found.get(field.name), field) for field in schema]
+        return pa.RecordBatch.from_arrays(columns, schema=schema)
+    except Poison:
+        raise
+    except (pa.ArrowException, OSError, ValueError, StopIteration) as error:
+        raise Poison("Malformed", f"{name}: {error}") from None
+
+
+def _column(name: str, batch: Any, place: int | None, field: Any) -> Any:
+    if place is not None:
+        column = batch.column(place)
+        if column.type != field.type:
+            raise Poison("Invalid", f"{name}.{field.name} is of type {column.type}, not {field.type}")
+        return column
+    if not field.nullable:
+        raise Poison("Invalid", f"{name} has no column {field.name}")
+    return pa.nulls(batch.num_rows, field.type)
