@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-CODE = ("core", "operator", "agent", "cli", "tools", "tests", "e2e", "bench")
+CODE = ("core", "operator", "agent", "rebalance", "cli", "tools", "tests", "e2e", "bench")
 
 
 @dataclass(frozen=True)
@@ -72,6 +72,7 @@ def stages() -> dict[str, Stage]:
             Stage("build", "the testbed's parts, built once", _python("e2e.cluster", "build"), 40),
             Stage("chart", "helm lint and the rendered chart", _pytest("tests/chart"), 15),
             Stage("kube", "on a real API server", _pytest("tests/kube", "-m", "kube"), 20),
+            Stage("spark", "on a real Spark", _pytest("tests/spark", "-m", "spark"), 15),
             Stage("kafka", "on real Kafka processes and disks", _pytest("tests/kafka", "-m", "kafka"), 20),
             Stage("testbed", "the testbed itself", _pytest("tests/testbed", "-m", "capability"), 15),
             Stage("faults", "all of the testbed itself", _pytest("tests/testbed", "-m", "e2e"), 30),
@@ -92,6 +93,7 @@ RUNS: dict[str, tuple[str, ...]] = {
         "build",
         "chart",
         "kube",
+        "spark",
         "kafka",
         "testbed",
         "e2e",
