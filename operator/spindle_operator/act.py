@@ -34,6 +34,7 @@ from spindle.reconcile.actions import (
     SetConfigs,
     SetPodCondition,
     TrimPartitions,
+    Tune,
 )
 from spindle_operator import ca, metrics
 from spindle_operator.gate import KafkaGate
@@ -175,6 +176,10 @@ class Actor:
                 await self._gate.reassign(action.assignments)
             case SetConfigs():
                 await self._gate.set_configs(action.target, action.name, action.values)
+            case Tune():
+                await self._gate.set_configs(
+                    "broker", "" if action.broker is None else str(action.broker), action.values
+                )
             case TrimPartitions():
                 await self._gate.trim(action.partitions)
             case _:
@@ -330,6 +335,9 @@ def _describe_order(action: Action) -> str:
             return f"reassign {len(action.assignments)} partitions"
         case SetConfigs():
             return f"set {', '.join(sorted(action.values))} of {action.target} {action.name}"
+        case Tune():
+            whom = "all brokers" if action.broker is None else f"broker {action.broker}"
+            return f"set {', '.join(sorted(action.values))} of {whom}"
         case TrimPartitions():
             return f"delete the oldest records of {len(action.partitions)} partitions"
         case _:

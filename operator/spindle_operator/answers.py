@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from kafka.errors import for_code
 
+from spindle.cluster.dynamic import Standing
 from spindle.cluster.view import PRODUCER_RATE, LogDir, Partition, Quorum, Voter
 
 # A voter whose last caught-up fetch is older than this, on the leader's clock, has stopped following: followers fetch
@@ -14,6 +15,8 @@ from spindle.cluster.view import PRODUCER_RATE, LogDir, Partition, Quorum, Voter
 _CAUGHT_UP_MS: Final = 3000
 # ConfigSource of DescribeConfigs: DYNAMIC_TOPIC_CONFIG, DYNAMIC_BROKER_CONFIG (of one broker).
 _SET_ON_IT: Final = frozenset({1, 2})
+# DYNAMIC_BROKER_CONFIG, DYNAMIC_DEFAULT_BROKER_CONFIG, STATIC_BROKER_CONFIG, DEFAULT_CONFIG: in the order of `Standing`.
+_SOURCES: Final = (2, 3, 4, 5)
 
 
 def expect(code: int, message: str | None) -> None:
@@ -122,6 +125,19 @@ def read_settings(result: Any, keys: Collection[str]) -> dict[str, str]:
         for config in result.configs
         if config.name in keys and config.config_source in _SET_ON_IT and config.value
     }
+
+
+def read_standing(result: Any, keys: Collection[str]) -> dict[str, Standing]:
+    """Of a DescribeConfigs result with synonyms: where each of these keys is set.
+
+    A key's synonyms may have other names (``log.retention.hours``): they are other settings.
+    """
+    found = {}
+    for config in result.configs:
+        if config.name in keys:
+            at = {s.source: s.value for s in config.synonyms or () if s.name == config.name}
+            found[config.name] = Standing(*(at.get(source) for source in _SOURCES))
+    return found
 
 
 def read_quota(answer: Any) -> dict[str, str]:

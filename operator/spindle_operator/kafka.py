@@ -15,6 +15,7 @@ from kafka.protocol.admin import (
 )
 from kafka.protocol.metadata import ApiVersionsRequest
 
+from spindle.cluster.dynamic import ON_BROKERS, ON_CLUSTER, Standing
 from spindle.cluster.view import (
     BROKER_SETTINGS,
     CLEANUP_POLICY,
@@ -39,6 +40,7 @@ from spindle_operator.answers import (
     read_quorum,
     read_quota,
     read_settings,
+    read_standing,
 )
 from spindle_operator.connection import Connection
 
@@ -51,7 +53,10 @@ _HOLDS: Final = (RETENTION_MS, RETENTION_BYTES, MAX_MESSAGE_BYTES, CLEANUP_POLIC
 _TOPIC_KEYS: Final = (_MIN_ISR, *dict.fromkeys((*TOPIC_SETTINGS, *_HOLDS)))
 _ASKED: Final = 4  # brokers asked for the quorum before it counts as unknown
 
+_TUNABLE: Final = sorted(ON_BROKERS | ON_CLUSTER)
+
 Settings = dict[tuple[str, str], Mapping[str, str]]
+_Told = tuple[Mapping[str, str], Mapping[str, Standing]]
 
 
 class Link(Connection):
@@ -76,15 +81,19 @@ class Link(Connection):
         cluster = self.attempt(lambda: self._describe_cluster(node))
         partitions = self.attempt(lambda: self._partitions(node))
         brokers = self._with_log_dirs(cluster[1]) if cluster else None
+        told = self._broker_configs(brokers) if brokers else {}
         topics = None if partitions is None else self.attempt(lambda: self._topic_configs(node, partitions))
         view = KafkaView(
             cluster_id=cluster[0] if cluster else None,
             brokers=brokers,
             partitions=partitions,
             min_isr=topics[0] if topics else None,
-            settings=(topics[1] if topics else {}) | self._broker_configs(brokers) | self._default_quota(node)
+            settings=(topics[1] if topics else {})
+            | {("broker", str(node)): values for node, (values, _) in told.items()}
+            | self._default_quota(node)
             if brokers
             else None,
+            standing={node: standing for node, (_, standing) in told.items()},
             topics=topics[2] if topics else None,
             quorum=quorum,
             metadata_version=self.attempt(lambda: self._metadata_version(node)),
@@ -201,25 +210,24 @@ class Link(Connection):
         found = self.attempt(ask)
         return {} if found is None else {DEFAULT_USERS: found}
 
-    def _broker_configs(self, brokers: Mapping[int, Broker]) -> Settings:
-        """Those of the settings that we change which are set on a broker itself; each is asked for its own."""
+    def _broker_configs(self, brokers: Mapping[int, Broker]) -> dict[int, _Told]:
+        """What is set on a broker itself of the settings that we change, and where the user's are set; each is asked for its own."""
 
-        def ask(node: int) -> dict[str, str] | None:
+        def ask(node: int) -> _Told | None:
             resource = DescribeConfigsRequest.DescribeConfigsResource(
-                _BROKER, str(node), list(BROKER_SETTINGS)
+                _BROKER, str(node), [*BROKER_SETTINGS, *_TUNABLE]
             )
-            return self.attempt(
-                lambda: self._one_config(DescribeConfigsRequest(resources=[resource]), node), f"broker {node}"
-            )
+            request = DescribeConfigsRequest(resources=[resource], include_synonyms=True)
+            return self.attempt(lambda: self._one_config(request, node), f"broker {node}")
 
         asked = [node for node in brokers if node in self.hosts]
         answers = zip(asked, self.side_by_side(ask, asked), strict=True)
-        return {("broker", str(node)): values for node, values in answers if values is not None}
+        return {node: told for node, told in answers if told is not None}
 
-    def _one_config(self, request: DescribeConfigsRequest, node: int) -> dict[str, str]:
+    def _one_config(self, request: DescribeConfigsRequest, node: int) -> _Told:
         (result,) = self.send(request, node).results
         expect(result.error_code, result.error_message)
-        return read_settings(result, BROKER_SETTINGS)
+        return read_settings(result, BROKER_SETTINGS), read_standing(result, _TUNABLE)
 
     def _metadata_version(self, node: int) -> int | None:
         answer = self.send(

@@ -103,7 +103,10 @@ def reassign(link: Connection, assignments: Iterable[tuple[str, int, Sequence[in
 def set_configs(
     link: Connection, kind: Literal["topic", "broker"], name: str, values: Mapping[str, str | None]
 ) -> None:
-    """Set dynamic configs of a topic or a broker; None deletes one. A broker takes orders about itself only."""
+    """Set dynamic configs of a topic or a broker; None deletes one. A broker takes orders about itself only.
+
+    A broker without a name stands for the default of all.
+    """
     request = IncrementalAlterConfigsRequest
     resource = request.AlterConfigsResource
     configs = [
@@ -115,7 +118,7 @@ def set_configs(
             resources=[resource(resource_type=_RESOURCES[kind], resource_name=name, configs=configs)],
             validate_only=False,
         ),
-        int(name) if kind == "broker" else link.any_broker(),
+        int(name) if kind == "broker" and name else link.any_broker(),
     )
     results = ((f"{kind} {name}", each.error_code, each.error_message) for each in answer.responses)
     _settle("Kafka does not take the settings of", failures(results))

@@ -1,13 +1,17 @@
 """Whole passes over a model cluster: what is made, what is refused, and what is said."""
 
+import json
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from spindle.cluster import names
+from spindle.cluster.dynamic import Standing
 from spindle.cluster.view import Partition
-from spindle.reconcile.actions import Create, Delete, Evict, MarkDown
+from spindle.reconcile.actions import Action, Create, Delete, Evict, MarkDown, Tune
+from spindle.reconcile.steps.tuning import ANN_TUNED
+from spindle.reconcile.times import stamp
 from tests.model.world import World
 
 
@@ -474,3 +478,144 @@ def test_a_new_broker_of_a_born_cluster_is_formatted_only_when_kafka_can_be_aske
     world.kafka_up = True
     world.settle()
     assert len(world.formats) == formats + 2
+
+
+def rolled(world: World, most: int = 80) -> list[set[str]]:
+    """Let a roll go on; the pods of each state of marks on its way."""
+    seen: list[set[str]] = []
+    for _ in range(most):
+        world.reconcile()
+        marked = {m["pod"] for m in world.cluster["status"].get("takingDown") or ()}
+        if marked and (not seen or seen[-1] != marked):
+            seen.append(marked)
+        world.breathe()
+    return seen
+
+
+def test_brokers_of_one_rack_go_down_together_where_that_is_asked_for() -> None:
+    pool = {
+        "name": "main",
+        "replicas": 6,
+        "disks": {"count": 1, "size": "100Gi", "storageClass": "local-disks"},
+    }
+    world = World.of("abcabc", brokerPools=[pool], rolling={"maxUnavailable": 2})
+    world.settle()
+    racks = {f"demo-broker-{b['spec']['id']}": b["spec"]["rack"] for b in world.all("KafkaBroker")}
+    world.cluster["spec"]["image"] = "mine/kafka:1"
+    marks = [marked & racks.keys() for marked in rolled(world)]
+    assert max(len(marked) for marked in marks) == 2
+    assert all(len({racks[pod] for pod in marked}) <= 1 for marked in marks)
+    images = {c["image"] for pod in world.all("Pod") for c in pod["spec"]["containers"]}
+    assert images == {"mine/kafka:1"}
+
+
+def test_a_restart_says_what_has_changed() -> None:
+    world = running()
+    world.cluster["spec"]["image"] = "mine/kafka:1"
+    evicted = [a for _ in range(4) for a in world.reconcile().actions if isinstance(a, Evict)]
+    assert evicted[0].reason == "SpecChanged"
+    assert "Kafka's image (from apache/kafka:4.3.1 to mine/kafka:1) changed" in evicted[0].message
+
+
+def test_a_broker_that_does_not_come_back_stops_the_roll() -> None:
+    world = running()
+    world.cluster["spec"]["brokerPools"][0]["config"] = {"log.dirs.x": "1"}
+    for _ in range(6):  # nothing breathes: the successor never starts
+        world.reconcile()
+    assert "NotBackInTime" not in reasons(world)
+    world.now += 700
+    world.reconcile()
+    assert {m["pod"] for m in world.cluster["status"]["takingDown"]} == {"demo-broker-0"}
+    assert {"NotBackInTime", "RollStopped"} <= reasons(world)
+    assert condition(world, "Progressing")["reason"] == "Working"
+    rolled(world)
+    assert world.cluster["status"]["takingDown"] == []
+    assert "RollStopped" not in reasons(world)
+
+
+def test_a_broker_that_ends_again_and_again_stops_the_roll_though_it_was_back() -> None:
+    world = running()
+    pod = world.get("Pod", "demo-broker-0")
+    entry = pod["status"]["containerStatuses"][0]
+    entry["restartCount"] = 3
+    entry["lastState"] = {
+        "terminated": {"exitCode": 1, "message": "out of memory", "finishedAt": stamp(world.now)}
+    }
+    world.put(pod)
+    world.cluster["spec"]["brokerPools"][0]["config"] = {"log.dirs.x": "1"}
+    pod["metadata"]["annotations"][names.ANN_SPEC_HASH] = "outdated"
+    made = rolled(world, 3)
+    assert made, "one that is outdated itself is no verdict on the change"
+
+
+def test_a_broker_of_the_new_kind_that_ends_again_and_again_stops_the_roll() -> None:
+    world = running()
+    for number in (1, 2):
+        world.get("Pod", f"demo-broker-{number}")["metadata"]["annotations"][names.ANN_SPEC_HASH] = "outdated"
+    entry = world.get("Pod", "demo-broker-0")["status"]["containerStatuses"][0]
+    entry["restartCount"] = 3
+    entry["lastState"] = {
+        "terminated": {"exitCode": 1, "message": "out of memory", "finishedAt": stamp(world.now)}
+    }
+    assert rolled(world, 5) == []
+    assert {"RestartsAgain", "RollStopped"} <= reasons(world)
+    world.now += 700
+    rolled(world)
+    assert "RestartsAgain" not in reasons(world)
+    hashes = {p["metadata"]["annotations"][names.ANN_SPEC_HASH] for p in world.all("Pod")}
+    assert "outdated" not in hashes
+
+
+def test_a_renewed_certificate_rolls_the_nodes_that_run_with_the_one_before() -> None:
+    world = running()
+    world.get("Secret", "demo-broker-1-tls")["view"]["fingerprint"] = "renewed"
+    evicted = {a.pod: a.reason for _ in range(20) for a in _step(world) if isinstance(a, Evict)}
+    assert evicted == {"demo-broker-1": "CertificateRenewed"}
+    pod = world.get("Pod", "demo-broker-1")
+    assert pod["metadata"]["annotations"][names.ANN_CERTIFICATE] == "renewed"
+
+
+def test_what_kafka_takes_while_it_runs_restarts_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = running()
+    told: dict[int, dict[str, Standing]] = {
+        node: {"log.retention.ms": Standing(default="1")} for node in range(3)
+    }
+    seen = World.kafka
+    monkeypatch.setattr(World, "kafka", lambda self: replace(seen(self), standing=told))
+    before = {p["metadata"]["name"]: p["metadata"]["uid"] for p in world.all("Pod")}
+    world.cluster["spec"]["config"] = {"log.retention.ms": "5"}
+    made = world.reconcile().actions
+    assert {(a.broker, a.values["log.retention.ms"]) for a in made if isinstance(a, Tune)} == {
+        (n, "5") for n in range(3)
+    }
+    for node in range(3):
+        record = json.loads(
+            world.get("KafkaBroker", f"demo-broker-{node}")["metadata"]["annotations"][ANN_TUNED]
+        )
+        assert record["settings"] == {"log.retention.ms": "5"}
+        told[node]["log.retention.ms"] = Standing(own="5", default="1")
+    assert not [a for _ in range(5) for a in _step(world)]
+    told[1]["log.retention.ms"] = Standing(own="7", default="1")
+    world.reconcile()
+    assert "SetByHand" in reasons(world)
+    assert {p["metadata"]["name"]: p["metadata"]["uid"] for p in world.all("Pod")} == before
+
+
+def test_what_a_broker_does_not_take_while_it_runs_it_takes_by_a_restart(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world = running()
+    seen = World.kafka
+    told = {0: {"log.retention.ms": Standing(default="1")}}
+    monkeypatch.setattr(World, "kafka", lambda self: replace(seen(self), standing=told))
+    world.cluster["spec"]["config"] = {"log.retention.ms": "5"}
+    assert not [a for _ in range(5) for a in _step(world) if isinstance(a, Evict)]
+    world.now += 200
+    evicted = [a for _ in range(4) for a in _step(world) if isinstance(a, Evict)]
+    assert [(a.pod, a.reason) for a in evicted] == [("demo-broker-0", "SpecChanged")]
+
+
+def _step(world: World) -> tuple[Action, ...]:
+    made = world.reconcile().actions
+    world.breathe()
+    return made

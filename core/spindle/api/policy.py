@@ -340,15 +340,25 @@ class Rebalance(ApiModel):
 class Rolling(ApiModel):
     """How brokers are restarted."""
 
-    max_unavailable: int = Field(
-        1,
-        description="Most brokers that Spindle takes down at once. Whatever it says, no partition goes below its "
-        "minimum of in-sync replicas.",
+    max_unavailable: int | None = Field(
+        None,
+        description="Most brokers that Spindle takes down at once, all of one rack. Left out, a twelfth of the brokers, rounded up. "
+        "Whatever it says, no partition goes below its minimum of in-sync replicas.",
         ge=1,
         le=100,
         json_schema_extra=hint(
             "maxUnavailable is between 1 and 100 brokers: write 1 to restart one at a time; to hold all restarts, "
             "write paused: true"
+        ),
+    )
+    back_within_seconds: int = Field(
+        600,
+        description="Seconds in which a broker or controller that was restarted has to be back in sync. After that nothing else is "
+        "restarted for a change until it is; time in which it recovers its logs does not count.",
+        ge=60,
+        le=86400,
+        json_schema_extra=hint(
+            "backWithinSeconds is between a minute (60) and a day (86400): write for example 600"
         ),
     )
 

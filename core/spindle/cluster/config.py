@@ -80,6 +80,11 @@ def node_config(
 
 def broker_properties(node: NodeConfig, *, rack: str | None) -> str:
     """A broker's ``server.properties`` without ``log.dirs``."""
+    return render(broker_settings(node, rack=rack))
+
+
+def broker_settings(node: NodeConfig, *, rack: str | None) -> dict[str, str]:
+    """The same as a mapping."""
     owned = _common(node) | {
         "process.roles": "broker",
         "listeners": ",".join(
@@ -100,11 +105,16 @@ def broker_properties(node: NodeConfig, *, rack: str | None) -> str:
     }
     if rack is not None:
         owned["broker.rack"] = rack
-    return render({**_defaults(node), **_PACE, **node.config, **node.pool_config, **owned})
+    return {**_defaults(node), **_PACE, **node.config, **node.pool_config, **owned}
 
 
 def controller_properties(node: NodeConfig) -> str:
-    """A controller's ``server.properties`` without ``log.dirs``.
+    """A controller's ``server.properties`` without ``log.dirs``."""
+    return render(controller_settings(node))
+
+
+def controller_settings(node: NodeConfig) -> dict[str, str]:
+    """The same as a mapping.
 
     The cluster's defaults stand in it too: it is the controllers that give a new topic its replication factor and
     that know the least in-sync replicas.
@@ -114,7 +124,7 @@ def controller_properties(node: NodeConfig) -> str:
         "listeners": f"{names.LISTENER_CONTROLLER}://{node.bind}:{names.PORT_CONTROLLER}",
         "advertised.listeners": f"{names.LISTENER_CONTROLLER}://{node.host}:{names.PORT_CONTROLLER}",
     }
-    return render({**_defaults(node), **node.config, **owned})
+    return {**_defaults(node), **node.config, **owned}
 
 
 def render(properties: Mapping[str, str]) -> str:

@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
+from spindle.cluster.dynamic import Standing
+
 LEADER_REPLICAS: Final = "leader.replication.throttled.replicas"
 FOLLOWER_REPLICAS: Final = "follower.replication.throttled.replicas"
 LEADER_RATE: Final = "leader.replication.throttled.rate"
@@ -137,6 +139,8 @@ class KafkaView:
             not be asked is missing; one that has none of them set is there and empty. None if none could be asked.
             Under `DEFAULT_USERS` stands the quota of users that have none of their own, as `PRODUCER_RATE`.
         topics: topic → what holds for it of retention, size of messages and clean-up, wherever it is set; None if unknown.
+        standing: broker id → those of the settings that a running broker takes, and where each is set; one that could not be asked
+            is missing.
     """
 
     error: str | None = None
@@ -148,3 +152,4 @@ class KafkaView:
     metadata_version: int | None = None
     settings: Mapping[tuple[str, str], Mapping[str, str]] | None = None
     topics: Mapping[str, Mapping[str, str]] | None = None
+    standing: Mapping[int, Mapping[str, Standing]] = field(default_factory=dict)

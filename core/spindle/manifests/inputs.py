@@ -80,6 +80,8 @@ class NodeInputs:
         zone: None once a claim is bound (the volume pins the pod then), or where there are no zones.
         pool: a broker's pool; None for controllers.
         budget: the PodDisruptionBudget that counts the pod; None for the usual one of its role.
+        fixed_properties: those of them for which a running pod has to restart; None for all.
+        certificate: fingerprint of the node's certificate; None if it is not known. For the record only.
     """
 
     node_id: int
@@ -91,6 +93,8 @@ class NodeInputs:
     zone: Zone | None = None
     pool: str | None = None
     budget: str | None = None
+    fixed_properties: str | None = None
+    certificate: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

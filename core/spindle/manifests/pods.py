@@ -58,7 +58,20 @@ def spec_hash(cluster: ClusterInputs, node: NodeInputs) -> str:
     file systems' UUIDs (they become known while the pod waits for its clearance), and of a placeholder everything
     but that it is one.
     """
-    matters = {
+    return _hash(_matters(cluster, node), 16)
+
+
+def spec_parts(cluster: ClusterInputs, node: NodeInputs) -> dict[str, str]:
+    """A hash of each part of what a pod is made from: what is to be told of a change is which part it is about."""
+    return {part: _hash(value, 8) for part, value in _matters(cluster, node).items()}
+
+
+def _hash(value: Any, digits: int) -> str:
+    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()[:digits]
+
+
+def _matters(cluster: ClusterInputs, node: NodeInputs) -> dict[str, Any]:
+    return {
         "template": TEMPLATE,
         "clusterId": cluster.cluster_id,
         "image": kafka_image(cluster),
@@ -68,7 +81,7 @@ def spec_hash(cluster: ClusterInputs, node: NodeInputs) -> str:
         "nodeSelector": dict(cluster.node_selector),
         "metrics": cluster.metrics,
         "sharedFilesystem": cluster.shared_filesystem,
-        "config": node.server_properties,
+        "config": node.server_properties if node.fixed_properties is None else node.fixed_properties,
         "resources": _resources(node),
         "jvm": [jvm.heap_options(role_of(node), node.heap), *node.jvm_options],
         "disks": [
@@ -78,7 +91,6 @@ def spec_hash(cluster: ClusterInputs, node: NodeInputs) -> str:
             for disk in node.disks
         ],
     }
-    return hashlib.sha256(json.dumps(matters, sort_keys=True).encode()).hexdigest()[:16]
 
 
 def kafka_image(cluster: ClusterInputs) -> str:
@@ -155,7 +167,10 @@ def _annotations(cluster: ClusterInputs, node: NodeInputs) -> dict[str, str]:
         names.ANN_CLUSTER_ID: cluster.cluster_id,
         names.ANN_DISKS: disks_annotation(node.disks),
         names.ANN_SPEC_HASH: spec_hash(cluster, node),
+        names.ANN_SPEC_PARTS: json.dumps(spec_parts(cluster, node), sort_keys=True),
     }
+    if node.certificate is not None:
+        result[names.ANN_CERTIFICATE] = node.certificate
     if cluster.metrics:
         result |= {
             "prometheus.io/scrape": "true",

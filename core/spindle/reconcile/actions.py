@@ -176,6 +176,18 @@ class SetConfigs(Action):
 
 
 @dataclass(frozen=True, kw_only=True)
+class Tune(Action):
+    """Set (or, with None, delete) dynamic configs for the user's sake. What Kafka turns down ends no pass.
+
+    Attributes:
+        broker: None for the cluster's default.
+    """
+
+    broker: int | None
+    values: Mapping[str, str | None]
+
+
+@dataclass(frozen=True, kw_only=True)
 class TrimPartitions(Action):
     """Delete the oldest records of partitions.
 

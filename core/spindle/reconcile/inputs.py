@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from spindle.cluster import config, names
+from spindle.cluster.dynamic import fixed
 from spindle.cluster.layout import METADATA_DISK
 from spindle.disks.facts import ABSENT
 from spindle.manifests.identity import Identity
@@ -53,18 +54,28 @@ def broker_inputs(state: State, broker: Object) -> NodeInputs | None:
         if disk.get("mode") != ABSENT
     )
     bound = any(objects.bound_volume(claim) for disk in disks if (claim := state.claims.get(disk.claim)))
+    settings = broker_settings(state, broker) or {}
     return NodeInputs(
         node_id=node_id,
-        server_properties=config.broker_properties(
-            _node_config(state, node_id, pool.jvm.heap, pool_config=pool.config), rack=rack
-        ),
+        server_properties=config.render(settings),
+        fixed_properties=config.render(fixed(settings, own=pool.config)),
         disks=disks,
         resources=pool.resources.to_dict(),
         heap=pool.jvm.heap,
         jvm_options=tuple(pool.jvm.options),
         zone=None if bound or not rack else Zone(topology_key=state.spec.racks.topology_key, value=rack),
         pool=pool.name,
+        certificate=_certificate(state, node_id),
     )
+
+
+def broker_settings(state: State, broker: Object) -> dict[str, str] | None:
+    """What a broker's ``server.properties`` says, but for ``log.dirs``; None if its pool is no longer in the spec."""
+    pool = state.pool_of(broker)
+    if pool is None:
+        return None
+    node = _node_config(state, int(broker["spec"]["id"]), pool.jvm.heap, pool_config=pool.config)
+    return config.broker_settings(node, rack=broker["spec"].get("rack"))
 
 
 def controller_inputs(state: State, node_id: int) -> NodeInputs | None:
@@ -76,9 +87,11 @@ def controller_inputs(state: State, node_id: int) -> NodeInputs | None:
     controllers = state.spec.controllers
     zone = objects.annotation(claim, names.ANN_RACK)
     unbound = zone and not objects.bound_volume(claim)
+    settings = config.controller_settings(_node_config(state, node_id, controllers.jvm.heap))
     return NodeInputs(
         node_id=node_id,
-        server_properties=config.controller_properties(_node_config(state, node_id, controllers.jvm.heap)),
+        server_properties=config.render(settings),
+        fixed_properties=config.render(fixed(settings)),
         disks=(
             DiskInputs(
                 name=METADATA_DISK,
@@ -91,7 +104,14 @@ def controller_inputs(state: State, node_id: int) -> NodeInputs | None:
         heap=controllers.jvm.heap,
         jvm_options=tuple(controllers.jvm.options),
         zone=Zone(topology_key=state.spec.racks.topology_key, value=zone) if zone and unbound else None,
+        certificate=_certificate(state, node_id),
     )
+
+
+def _certificate(state: State, node_id: int) -> str | None:
+    """Fingerprint of a node's certificate; None while there is none that can be read."""
+    secret = state.secrets.get(names.tls_secret(state.name, node_id))
+    return secret.certificate.fingerprint if secret is not None and secret.certificate is not None else None
 
 
 def disks_of(broker: Object) -> list[dict[str, Any]]:

@@ -34,6 +34,7 @@ from spindle.reconcile.steps.sizing import settle_sizes
 from spindle.reconcile.steps.status import cluster_status
 from spindle.reconcile.steps.stranded import settle_stranded
 from spindle.reconcile.steps.takedown import settle_takedowns
+from spindle.reconcile.steps.tuning import settle_tuning
 from spindle.reconcile.times import stamp
 from spindle.reconcile.ward import Ward
 
@@ -104,6 +105,7 @@ def _steps(state: State, draft: Draft) -> Ward | None:
     journal = load_journal(state, draft)
     healed = settle_healing(state, draft, records, wanted, journal)
     settle_stranded(state, wanted)
+    settle_tuning(state, draft, wanted)
     settle_growth(healed.ward, draft, records, identity)
     settle_removals(healed.ward, draft, records, identity)
     filling = settle_filling(healed.ward, draft, records)

@@ -5,13 +5,18 @@ Every voluntary take-down of a broker or controller asks here first, and nowhere
 
 from spindle.rolling.brokers import Rolling, in_sync, may_go_down
 from spindle.rolling.controllers import controller_in_sync, controller_may_go_down
+from spindle.rolling.turns import Member, Turn, at_once, next_turn
 from spindle.rolling.verdict import Verdict
 
 __all__ = [
+    "Member",
     "Rolling",
+    "Turn",
     "Verdict",
+    "at_once",
     "controller_in_sync",
     "controller_may_go_down",
     "in_sync",
     "may_go_down",
+    "next_turn",
 ]

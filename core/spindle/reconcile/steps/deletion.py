@@ -14,11 +14,14 @@ from spindle.reconcile.snapshot import Object
 from spindle.reconcile.state import State
 from spindle.reconcile.steps.journal import settle_cleanup
 from spindle.reconcile.steps.security import withdraw_agents
+from spindle.reconcile.steps.tuning import put_back
 
 
 def settle_deletion(state: State, draft: Draft) -> bool:
     """Take the cluster down. True when nothing is left to do."""
     if not settle_cleanup(state, draft):
+        return False
+    if not put_back(state, draft):
         return False
     brokers = [pod for node_id, pod in state.pods.items() if node_id < names.FIRST_CONTROLLER_ID]
     # Pods that ask for a volume hold its claim.

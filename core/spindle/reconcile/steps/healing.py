@@ -28,6 +28,7 @@ from spindle.reconcile.steps.losses import find_losses, settle_losses
 from spindle.reconcile.steps.moves import Wants
 from spindle.reconcile.steps.refilling import fill_new, grow_back, settle_replacements
 from spindle.reconcile.steps.shrinking import find_leaving
+from spindle.reconcile.steps.stalls import CHANGES
 from spindle.reconcile.steps.takedown import Wanted
 from spindle.reconcile.ward import Ward
 
@@ -141,7 +142,7 @@ def _bring_back(ward: Ward, draft: Draft, slot: Slot, wanted: dict[int, Wanted])
     broker = objects.name(ward.state.brokers[slot.broker])
     if what is Remedy.RESTART and slot.mode == facts.ACTIVE and slot.running:
         # A disk goes before any other reason but a person's: it need not wait for what has to grow back first.
-        if slot.broker not in wanted or wanted[slot.broker].reason == "SpecChanged":
+        if slot.broker not in wanted or wanted[slot.broker].reason in CHANGES:
             why = f"{slot.name} answers again, and Kafka takes it up only at its start"
             wanted[slot.broker] = Wanted("DiskBack", why)
     elif ward.now(slot) is DiskState.EVACUATING:

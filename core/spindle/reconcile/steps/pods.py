@@ -12,6 +12,7 @@ from spindle.reconcile.draft import Draft, Wait
 from spindle.reconcile.inputs import broker_inputs, cluster_inputs, controller_inputs
 from spindle.reconcile.snapshot import Object
 from spindle.reconcile.state import State
+from spindle.reconcile.steps.changed import what_changed
 from spindle.reconcile.steps.takedown import Wanted
 
 _ACTION: Final = "CreatePod"
@@ -49,8 +50,18 @@ def _settle(
         _clear_away(draft, pod)
     elif not objects.deleting(pod):
         if objects.annotation(pod, names.ANN_SPEC_HASH) != spec_hash(shared, inputs):
-            wanted[node_id] = Wanted("SpecChanged", "what it was made from has changed")
+            wanted[node_id] = Wanted("SpecChanged", what_changed(pod, shared, inputs))
+        elif _certificate_renewed(pod, inputs):
+            wanted[node_id] = Wanted(
+                "CertificateRenewed", "its certificate was renewed, and Kafka has the one before"
+            )
         _mend_labels(draft, pod, _build(shared, inputs), leaving=_may_leave_budget(state, pod))
+
+
+def _certificate_renewed(pod: Object, inputs: NodeInputs) -> bool:
+    """Whether Kafka runs with another certificate than the node has now. A pod that does not tell is left alone."""
+    started = objects.annotation(pod, names.ANN_CERTIFICATE)
+    return None not in (started, inputs.certificate) and started != inputs.certificate
 
 
 def _build(shared: ClusterInputs, inputs: NodeInputs) -> Object:

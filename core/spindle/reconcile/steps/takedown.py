@@ -7,7 +7,7 @@ leader that lost its lease unawares can no longer evict it with what it had read
 
 from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from spindle.cluster import names
@@ -17,9 +17,11 @@ from spindle.reconcile.actions import Evict, MarkDown, Patch
 from spindle.reconcile.draft import Draft, Wait
 from spindle.reconcile.snapshot import Object
 from spindle.reconcile.state import State
+from spindle.reconcile.steps.stalls import CHANGES, copies_between_disks, overdue, stalls, stopped_by
 from spindle.reconcile.times import stamp
 from spindle.rolling.brokers import Rolling
 from spindle.rolling.controllers import controller_may_go_down
+from spindle.rolling.turns import Member, Turn, at_once, next_turn
 from spindle.rolling.verdict import Verdict
 
 ANN_WITHDRAWN: Final = f"{names.GROUP}/withdrawn"
@@ -176,6 +178,8 @@ def _budget_forbids(state: State, node_id: int) -> bool:
     """
     broker = node_id < names.FIRST_CONTROLLER_ID
     others = (state.brokers.keys() if broker else frozenset(state.controller_ids)) - {node_id}
+    if any(int(mark["nodeId"]) in others for mark in state.marks):
+        return True  # they go together, and the budget knows of one at a time
     return not all((pod := state.pods.get(n)) is not None and objects.is_true(pod, "Ready") for n in others)
 
 
@@ -189,34 +193,86 @@ def _begin(
 ) -> tuple[dict[str, Any], ...]:
     """Mark the next ones, as many as may be down at once."""
     marked = {int(mark["nodeId"]) for mark in state.marks}
-    free = state.spec.rolling.max_unavailable - len(kept)
-    fresh: list[dict[str, Any]] = []
-    for node_id in _order(state, [n for n in wanted if n not in marked]):
-        pod = state.pods.get(node_id)
-        if pod is None or objects.deleting(pod) or remake_now(state, draft, node_id, wanted[node_id]):
-            continue
-        thing = f"Pod/{objects.name(pod)}"
-        verdict = judge.verdict(state, node_id, down - {node_id})
-        if verdict.refusal is not None:
-            draft.wait(Wait.refused(_ACTION, thing, verdict.refusal))
-        elif free <= 0:
-            names_down = some(sorted(names.pod_name(state.name, n) for n in {int(m["nodeId"]) for m in kept}))
-            draft.wait(
-                Wait(
-                    _ACTION,
-                    thing,
-                    "OneAtATime",
-                    f"{objects.name(pod)} is to be taken down ({wanted[node_id].message}), after {names_down}.",
-                    f"{names_down} is back in sync.",
-                    quiet=True,
-                )
+    able = [n for n in wanted if n not in marked and _up(state, draft, n, wanted[n])]
+    stuck = stalls(state, draft, _away(state, kept), wanted)
+    most = at_once(len(state.brokers), state.spec.rolling.max_unavailable)
+
+    def ask(node_id: int, going: frozenset[int]) -> Verdict:
+        if wanted[node_id].reason in CHANGES and (moving := copies_between_disks(state, node_id)) is not None:
+            return Verdict(moving)
+        return judge.verdict(state, node_id, (down | going) - {node_id})
+
+    # Who goes for more than a change waits neither for a change that went wrong nor for its turn behind it.
+    urgent = [_member(state, n, wanted[n]) for n in able if wanted[n].reason not in CHANGES]
+    going = [_going(state, mark) for mark in kept if not overdue(state, mark)]
+    first = next_turn(urgent, going, most, ask)
+    _tell(state, draft, wanted, kept, first)
+    down |= set(first.go)
+    changes = [_member(state, n, wanted[n]) for n in able if wanted[n].reason in CHANGES]
+    going = [_going(state, mark) for mark in kept] + [m for m in urgent if m.node_id in first.go]
+    if stuck:
+        for member in changes:
+            pod = f"Pod/{objects.name(state.pods[member.node_id])}"
+            draft.wait(replace(Wait.refused(_ACTION, pod, stopped_by(stuck)), quiet=True))
+        second = Turn()
+    else:
+        second = next_turn(changes, going, most, ask)
+        _tell(state, draft, wanted, kept, second)
+    return tuple(_mark(state, n, state.pods[n], wanted[n]) for n in (*first.go, *second.go))
+
+
+def _up(state: State, draft: Draft, node_id: int, wanted: Wanted) -> bool:
+    """Whether there is a Kafka to take down. A pod without one is made anew at once."""
+    pod = state.pods.get(node_id)
+    if pod is None or objects.deleting(pod):
+        return False
+    return not remake_now(state, draft, node_id, wanted)
+
+
+def _tell(
+    state: State, draft: Draft, wanted: Mapping[int, Wanted], kept: list[Mapping[str, Any]], turn: Turn
+) -> None:
+    """Say why the others wait."""
+    for node_id, refusal in turn.refused.items():
+        draft.wait(Wait.refused(_ACTION, f"Pod/{objects.name(state.pods[node_id])}", refusal))
+    before = sorted({str(mark["pod"]) for mark in kept} | {objects.name(state.pods[n]) for n in turn.go})
+    for node_id in turn.later:
+        name = objects.name(state.pods[node_id])
+        draft.wait(
+            Wait(
+                _ACTION,
+                f"Pod/{name}",
+                "OneAtATime",
+                f"{name} is to be taken down ({wanted[node_id].message}), after {some(before) or 'others'}.",
+                f"{some(before) or 'They'}: back in sync. Brokers of one rack go together, {_how_many(state)} at most; controllers singly.",
+                quiet=True,
             )
-        else:
-            free -= 1
-            down |= {node_id}
-            fresh.append(_mark(state, node_id, pod, wanted[node_id]))
-            kept = [*kept, fresh[-1]]
-    return tuple(fresh)
+        )
+
+
+def _how_many(state: State) -> int:
+    return at_once(len(state.brokers), state.spec.rolling.max_unavailable)
+
+
+def _member(state: State, node_id: int, wanted: Wanted | None = None) -> Member:
+    pod, broker = state.pods.get(node_id), state.brokers.get(node_id)
+    return Member(
+        node_id=node_id,
+        rack=(broker["spec"].get("rack") or None) if broker is not None else None,
+        ready=pod is not None and objects.is_true(pod, "Ready"),
+        active=state.kafka.quorum is not None and state.kafka.quorum.leader == node_id,
+        urgent=wanted is not None and wanted.reason not in CHANGES,
+    )
+
+
+def _going(state: State, mark: Mapping[str, Any]) -> Member:
+    return _member(state, int(mark["nodeId"]))
+
+
+def _away(state: State, kept: list[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """Marks of those that went down and are to come back."""
+    stopped = {i for i, broker in state.brokers.items() if broker["spec"].get("stopped")}
+    return [mark for mark in kept if int(mark["nodeId"]) not in stopped]
 
 
 def _mark(state: State, node_id: int, pod: Object, wanted: Wanted) -> dict[str, Any]:
@@ -228,18 +284,6 @@ def _mark(state: State, node_id: int, pod: Object, wanted: Wanted) -> dict[str, 
         "since": stamp(state.now),
         "reason": wanted.reason,
     }
-
-
-def _order(state: State, node_ids: list[int]) -> list[int]:
-    """Unready ones first, then controllers with the active one last, then brokers."""
-    active = state.kafka.quorum.leader if state.kafka.quorum else None
-
-    def rank(node_id: int) -> tuple[bool, bool, bool, int]:
-        pod = state.pods.get(node_id)
-        ready = pod is not None and objects.is_true(pod, "Ready")
-        return (ready, node_id < names.FIRST_CONTROLLER_ID, node_id == active, node_id)
-
-    return sorted(node_ids, key=rank)
 
 
 def _down(state: State, marks: list[Mapping[str, Any]]) -> frozenset[int]:

@@ -1,0 +1,54 @@
+"""What of a pod is no longer as it would be made today, in words for the event that announces its restart."""
+
+import json
+from typing import Any, Final
+
+from spindle.cluster import names
+from spindle.cluster.refusal import some
+from spindle.manifests.inputs import ClusterInputs, NodeInputs
+from spindle.manifests.pods import kafka_image, spec_parts
+from spindle.reconcile import objects
+
+_WORDS: Final = {
+    "config": "its configuration",
+    "disks": "its disks",
+    "jvm": "the options of its virtual machine",
+    "metrics": "whether metrics are offered",
+    "nodeSelector": "the node selector",
+    "priorityClass": "its priority class",
+    "pullSecrets": "the pull secrets",
+    "resources": "its CPU and memory",
+    "sharedFilesystem": "whether disks may share a file system",
+    "template": "what Spindle makes of the spec",
+    "tolerations": "its tolerations",
+}
+
+
+def what_changed(pod: objects.Object, cluster: ClusterInputs, node: NodeInputs) -> str:
+    """A clause such as "its configuration and its disks changed"; a general one for a pod that does not tell its parts."""
+    before, after = _image(pod), kafka_image(cluster)
+    parts = _parts(pod)
+    fresh = spec_parts(cluster, node)
+    changed = [
+        _WORDS[part]
+        for part in sorted(fresh)
+        if part in _WORDS and parts.get(part, fresh[part]) != fresh[part]
+    ]
+    if before is not None and before != after:
+        changed.insert(0, f"Kafka's image (from {before} to {after})")
+    return f"{some(changed)} changed" if changed else "what it was made from has changed"
+
+
+def _image(pod: objects.Object) -> str | None:
+    for container in (pod.get("spec") or {}).get("containers") or ():
+        if container.get("name") == names.CONTAINER_KAFKA:
+            return str(container.get("image"))
+    return None
+
+
+def _parts(pod: objects.Object) -> dict[str, Any]:
+    try:
+        parts = json.loads(objects.annotation(pod, names.ANN_SPEC_PARTS) or "{}")
+    except ValueError:
+        return {}
+    return parts if isinstance(parts, dict) else {}

@@ -1,0 +1,86 @@
+"""What a running broker is told of the user's settings, and what it keeps."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from spindle.cluster.dynamic import ON_BROKERS, Standing, Tuning, fixed, tune, tune_cluster
+from spindle.cluster.owned import owned
+
+KEY = "log.retention.ms"
+
+
+def test_what_is_as_it_should_be_needs_nothing() -> None:
+    assert tune({KEY: "1"}, {KEY: Standing(static="1")}, {}) == Tuning()
+    assert tune({KEY: "1"}, {KEY: Standing(own="1", static="2")}, {KEY: "1"}) == Tuning(ours={KEY: "1"})
+
+
+def test_a_changed_setting_is_told_and_noted() -> None:
+    assert tune({KEY: "2"}, {KEY: Standing(static="1")}, {}) == Tuning({KEY: "2"}, {KEY: "2"})
+
+
+def test_what_is_ours_goes_when_the_broker_was_started_with_it() -> None:
+    assert tune({KEY: "2"}, {KEY: Standing(own="2", static="2")}, {KEY: "2"}) == Tuning({KEY: None})
+
+
+def test_what_is_wanted_no_more_goes_and_needs_a_start_only_if_the_file_has_it() -> None:
+    assert tune({}, {KEY: Standing(own="2")}, {KEY: "2"}) == Tuning({KEY: None})
+    assert tune({}, {KEY: Standing(static="2")}, {}) == Tuning(restart=(KEY,))
+
+
+@pytest.mark.parametrize(
+    "standing", [Standing(own="7", static="1"), Standing(shared="7", static="1")], ids=["broker", "cluster"]
+)
+def test_what_somebody_else_has_set_is_left_and_told(standing: Standing) -> None:
+    assert tune({KEY: "2"}, {KEY: standing}, {}) == Tuning(by_hand={KEY: ("7", "2")})
+
+
+def test_what_was_ours_and_is_another_now_is_somebody_elses() -> None:
+    assert tune({KEY: "2"}, {KEY: Standing(own="7", static="1")}, {KEY: "2"}) == Tuning(
+        by_hand={KEY: ("7", "2")}
+    )
+
+
+@given(st.integers(1, 200), st.integers(1, 200))
+def test_threads_come_to_any_number_in_steps_that_kafka_takes(start: int, wanted: int) -> None:
+    now, ours = Standing(static=str(start)), dict[str, str]()
+    for _ in range(20):
+        tuning = tune({"num.io.threads": str(wanted)}, {"num.io.threads": now}, ours)
+        assert not tuning.by_hand
+        if not tuning.orders:
+            break
+        step = tuning.orders["num.io.threads"]
+        assert step is not None
+        before = int(now.effective or 0)
+        assert before // 2 <= int(step) <= 2 * before
+        now, ours = Standing(own=step, static=str(start)), dict(tuning.ours)
+    assert now.effective == str(wanted)
+    for _ in range(20):
+        tuning = tune({"num.io.threads": str(start)}, {"num.io.threads": now}, ours)
+        if not tuning.orders:
+            break
+        step = tuning.orders["num.io.threads"]
+        before, after = int(now.effective or 0), int(step or start)
+        assert before // 2 <= after <= 2 * before
+        now, ours = Standing(own=step, static=str(start)), dict(tuning.ours)
+    assert now == Standing(static=str(start))
+
+
+def test_the_clusters_defaults_are_set_only_where_the_spec_names_them() -> None:
+    standing = {"min.insync.replicas": Standing(shared="1", static="2")}
+    assert tune_cluster({}, standing) == {}
+    assert tune_cluster({"min.insync.replicas": "1"}, standing) == {}
+    assert tune_cluster({"min.insync.replicas": "2"}, standing) == {"min.insync.replicas": "2"}
+
+
+def test_a_restart_is_for_what_kafka_does_not_take_while_it_runs() -> None:
+    settings = {"num.io.threads": "4", "num.partitions": "3", "min.insync.replicas": "2"}
+    assert fixed(settings) == {"num.partitions": "3"}
+    assert fixed(settings, own={"min.insync.replicas": "2"}) == {
+        "num.partitions": "3",
+        "min.insync.replicas": "2",
+    }
+
+
+def test_nothing_of_it_is_spindles_own() -> None:
+    assert [key for key in sorted(ON_BROKERS) if owned(key)] == []
