@@ -19,6 +19,7 @@ from spindle.api.common import (
     rule,
     rules,
 )
+from spindle.api.engine import CRON, Engine, Window
 
 _LABEL_KEY = "^([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$"
 
@@ -304,7 +305,7 @@ class Rebalance(ApiModel):
             Field(
                 json_schema_extra=rules(
                     rule(
-                        "self.matches('^(@(hourly|daily|weekly|monthly)|[-0-9A-Za-z*/,]+( [-0-9A-Za-z*/,]+){4})$')",
+                        f"self.matches('{CRON}')",
                         "schedule has the five fields of cron (minute, hour, day, month, weekday) or is @daily: write "
                         "for example '0 3 * * *' for three o'clock each night",
                     ),
@@ -320,8 +321,8 @@ class Rebalance(ApiModel):
     )
     approval: Literal["manual", "auto"] = Field(
         "manual",
-        description="manual: a person approves each KafkaRebalance; auto: it is carried out once it is valid. "
-        "Nothing acts on it in this version.",
+        description="manual: a person approves each KafkaRebalance; auto: it is approved by itself if it keeps maxBytes and "
+        "maxDurationMinutes. Nothing acts on it in this version.",
     )
     max_bytes: Size | None = Field(
         None,
@@ -334,6 +335,26 @@ class Rebalance(ApiModel):
         ge=1,
         le=10080,
         json_schema_extra=hint("a plan may take between 1 minute and a week (10080): write for example 240"),
+    )
+    windows: list[Window] = Field(
+        default_factory=list,
+        description="When moves may begin, whoever approved them. What is in motion when a window closes goes on to its end. Left "
+        "out, at any time. Nothing acts on it in this version.",
+        json_schema_extra=atomic(most=16),
+    )
+    lifetime_minutes: int = Field(
+        1440,
+        description="Minutes after which a proposal that was not begun expires: what it was made from is no longer so. "
+        "Nothing acts on it in this version.",
+        ge=10,
+        le=10080,
+        json_schema_extra=hint(
+            "a proposal holds between 10 minutes and a week (10080): write for example 1440 for a day"
+        ),
+    )
+    engine: Engine = Field(
+        default_factory=Engine,
+        description="Where and with what the job that makes the plans runs. Nothing acts on it in this version.",
     )
 
 

@@ -1,4 +1,4 @@
-"""KafkaRebalance: a proposal to move replicas. It expires, and only its approval can be changed."""
+"""KafkaRebalance: a proposal to move replicas. It expires; only approved and stop can be changed."""
 
 from typing import Annotated, Any
 
@@ -25,7 +25,7 @@ from spindle.cluster.names import API_VERSION
 
 MAX_MOVES = 2000
 
-_FROZEN = "a proposal cannot be changed: only approved can; delete it and have a new one made"
+_FROZEN = "a proposal cannot be changed: only approved and stop can; delete it and have a new one made"
 _IS_HASH = rule(
     "self.matches('^[0-9a-f]{8,128}$')",
     "this is no hash: it has 8 to 128 hexadecimal digits; copy spec.inputHash as it stands",
@@ -55,9 +55,21 @@ class Move(ApiModel):
     to_broker: Count = Field(description="Broker that it goes to; the same one for a move between disks.")
     to_dir: Path = Field(description="Log dir that it goes to.")
     bytes: Bytes = Field(description="Size of the replica in bytes when the plan was made.")
+    wave: Count | None = Field(
+        None,
+        description="Moves of a wave begin when those of all waves before have ended. Left out, each begins as soon as it may.",
+    )
     reason: Annotated[str, Field(json_schema_extra=longest(256))] = Field(
         "", description="Why it is to move, as a sentence."
     )
+
+
+class Lead(ApiModel):
+    """A partition that is to be led by another one of its brokers."""
+
+    topic: TopicName = Field(description="Topic of the partition.")
+    partition: Count = Field(description="Number of the partition.")
+    broker: Count = Field(description="Broker that is to be its preferred leader, once its replica has moved.")
 
 
 class Cost(ApiModel):
@@ -107,7 +119,7 @@ class KafkaRebalanceSpec(ApiModel):
                 "or remove approved to withdraw it",
                 field=".approved",
             ),
-            *_frozen_presence("forecast", "gain"),
+            *_frozen_presence("forecast", "gain", "leaders", "estimatedMinutes"),
         )
     )
 
@@ -125,13 +137,33 @@ class KafkaRebalanceSpec(ApiModel):
         description="The moves, in order. A larger plan is made of successive proposals.",
         json_schema_extra=atomic(most=MAX_MOVES, **_frozen()),
     )
+    leaders: list[Lead] | None = Field(
+        None,
+        description="Partitions that are to have another preferred leader, for good, once their moves are done.",
+        json_schema_extra=atomic(most=MAX_MOVES, **_frozen()),
+    )
+    estimated_minutes: Count | None = Field(
+        None,
+        description="How long it should take within the cluster's limits, in minutes.",
+        json_schema_extra=_frozen(),
+    )
     cost: Cost = Field(default_factory=Cost, description="What the moves cost.", json_schema_extra=_frozen())
     gain: Gain = Field(
         default_factory=Gain, description="What the moves are good for.", json_schema_extra=_frozen()
     )
     approved: Digits | None = Field(
         None,
-        description="Set by a person to the value of inputHash: carry this proposal out. Nothing else can be changed.",
+        description="Set by a person to the value of inputHash: carry this proposal out.",
+    )
+    stop: bool = Field(
+        False,
+        description="Set by a person: begin nothing more of this proposal, for good.",
+        json_schema_extra=rules(
+            rule(
+                "!oldSelf || self",
+                "a proposal that was stopped stays so: have a new one made (spindle rebalance run)",
+            )
+        ),
     )
 
 

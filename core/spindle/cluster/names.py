@@ -8,12 +8,13 @@ API_VERSION: Final = f"{GROUP}/{VERSION}"
 
 FIELD_MANAGER: Final = "spindle-operator"
 FIELD_MANAGER_AGENT: Final = "spindle-agent"
+FIELD_MANAGER_REBALANCE: Final = "spindle-rebalance"
 FINALIZER: Final = f"{GROUP}/identity"
 
 # Labels on everything that belongs to a KafkaCluster.
 LABEL_CLUSTER: Final = f"{GROUP}/cluster"
 LABEL_NAMESPACE: Final = f"{GROUP}/namespace"  # of the KafkaCluster, on what stands in another namespace
-LABEL_ROLE: Final = f"{GROUP}/role"  # "controller" or "broker"
+LABEL_ROLE: Final = f"{GROUP}/role"  # "controller", "broker" or "rebalance"
 LABEL_NODE_ID: Final = f"{GROUP}/node-id"
 LABEL_POOL: Final = f"{GROUP}/pool"
 LABEL_BUDGET: Final = f"{GROUP}/budget"  # the one PodDisruptionBudget that counts this pod
@@ -45,6 +46,7 @@ READINESS_GATE: Final = f"{GROUP}/in-sync"
 
 ROLE_CONTROLLER: Final = "controller"
 ROLE_BROKER: Final = "broker"
+ROLE_REBALANCE: Final = "rebalance"
 
 # Node ids: brokers count from 0, controllers from here, so that neither ever meets the other.
 FIRST_CONTROLLER_ID: Final = 9000
@@ -53,6 +55,8 @@ PORT_CONTROLLER: Final = 9090
 PORT_REPLICATION: Final = 9091  # brokers, operator, agent
 PORT_CLIENT: Final = 9092
 PORT_METRICS: Final = 9404
+PORT_SPARK_DRIVER: Final = 7078  # of the rebalance job's pod, for its executors
+PORT_SPARK_BLOCKS: Final = 7079
 
 LISTENER_CONTROLLER: Final = "CONTROLLER"
 LISTENER_REPLICATION: Final = "REPLICATION"
@@ -62,6 +66,7 @@ LISTENER_CLIENT: Final = "CLIENT"
 PRINCIPAL_NODE: Final = "spindle-node"  # every broker and controller of a cluster
 PRINCIPAL_OPERATOR: Final = "spindle-operator"
 PRINCIPAL_AGENT: Final = "spindle-agent"
+PRINCIPAL_REBALANCE: Final = "spindle-rebalance"
 PRINCIPAL_ADMIN: Final = "admin"
 
 # Topics of ours in each cluster.
@@ -83,6 +88,15 @@ LOG_SUBDIR: Final = "log"
 CONTAINER_INSPECT: Final = "inspect"
 CONTAINER_PREFLIGHT: Final = "preflight"
 CONTAINER_KAFKA: Final = "kafka"
+CONTAINER_REBALANCE: Final = "rebalance"
+
+# What the rebalance job's pod is told by its environment; the rest stands in its arguments.
+ENV_POD_NAME: Final = "POD_NAME"
+ENV_POD_NAMESPACE: Final = "POD_NAMESPACE"
+ENV_POD_IP: Final = "POD_IP"
+ENV_REBALANCE_IMAGE: Final = "SPINDLE_REBALANCE_IMAGE"  # which its executors run, too
+SCRATCH_DIR: Final = "/var/lib/spindle/scratch"  # an emptyDir: Spark's local dir, and the run's working directory
+REPORT_KEY: Final = "report.html.gz"  # in the report's ConfigMap, under binaryData
 
 
 def controller_id(index: int) -> int:
@@ -185,6 +199,21 @@ def broker_budget(cluster: str) -> str:
 def controller_budget(cluster: str) -> str:
     """PodDisruptionBudget over the controllers."""
     return f"{cluster}-controllers"
+
+
+def rebalance_job(cluster: str) -> str:
+    """CronJob of the rebalance job, and its ServiceAccount, Role and RoleBinding."""
+    return f"{cluster}-rebalance"
+
+
+def rebalance_secret(cluster: str) -> str:
+    """Secret with the rebalance job's client certificate for Kafka."""
+    return f"{cluster}-rebalance"
+
+
+def rebalance_report(cluster: str) -> str:
+    """ConfigMap with the report of the latest run of the rebalance job."""
+    return f"{cluster}-rebalance-report"
 
 
 def node_host(cluster: str, namespace: str, node_id: int) -> str:

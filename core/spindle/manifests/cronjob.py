@@ -1,0 +1,276 @@
+"""The rebalance job of a KafkaCluster: a CronJob, and the ServiceAccount that it runs under with what that may do.
+
+The pod is told by its arguments what it works on, by its environment who and where it is, and reads everything else (bands, budgets,
+how long a proposal holds) from the KafkaCluster itself. Its termination message is the outcome of the run for the operator.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from spindle.api.cluster import KafkaClusterSpec
+from spindle.api.common import ResourceRequirements
+from spindle.api.engine import Engine
+from spindle.cluster import names
+from spindle.manifests.common import labels, owner_reference
+
+_NEVER: Final = "0 0 1 1 *"  # a CronJob needs a schedule, also one that is suspended for good
+_START_WITHIN: Final = 600  # seconds after its time in which a run that was missed is made up for
+_KEPT: Final = 3  # finished Jobs of either kind
+_UID: Final = 1000
+_NO_PRIVILEGES: Final[dict[str, Any]] = {
+    "allowPrivilegeEscalation": False,
+    "capabilities": {"drop": ["ALL"]},
+    "readOnlyRootFilesystem": True,
+}
+_REQUESTS: Final = {"cpu": "500m", "memory": "2Gi"}
+_LIMITS: Final = {"memory": "4Gi"}
+_EXECUTOR: Final = {"cpu": "1", "memory": "2Gi"}
+
+
+def rebalance_objects(
+    cluster: Mapping[str, Any], spec: KafkaClusterSpec, image: str
+) -> tuple[dict[str, Any], ...]:
+    """Everything that the rebalance job consists of, in the order in which it is to be made.
+
+    Args:
+        cluster: the KafkaCluster object.
+        spec: its spec.
+        image: the job's image where ``spec.rebalance.engine.image`` names none.
+    """
+    return (
+        _object(cluster, "v1", "ServiceAccount"),
+        {**_object(cluster, _RBAC, "Role"), "rules": job_rules(cluster["metadata"]["name"], spec)},
+        _binding(cluster),
+        cron_job(cluster, spec, image),
+    )
+
+
+def job_rules(cluster: str, spec: KafkaClusterSpec) -> list[dict[str, Any]]:
+    """What the job may do: read its cluster, write proposals and one report; handle pods only where it is given executors.
+
+    Server-side apply asks for ``create`` by name, so that right can be narrowed to the report alone.
+    """
+    own = [
+        _rule(names.GROUP, ["kafkaclusters"], ["get"], [cluster]),
+        _rule(names.GROUP, ["kafkabrokers"], ["get", "list"]),
+        _rule(names.GROUP, ["kafkarebalances"], ["get", "list", "create", "patch"]),
+        _rule("", ["configmaps"], ["get", "create", "patch"], [names.rebalance_report(cluster)]),
+    ]
+    if spec.rebalance.engine.executors is None:
+        return own
+    # What Spark's scheduler asks for: it makes its executors and their configuration, watches them, and clears up by label.
+    return [
+        *own,
+        _rule("", ["pods"], ["get", "list", "watch", "create", "patch", "delete", "deletecollection"]),
+        _rule("", ["configmaps"], ["get", "list", "create", "delete", "deletecollection"]),
+    ]
+
+
+def cron_job(cluster: Mapping[str, Any], spec: KafkaClusterSpec, image: str) -> dict[str, Any]:
+    """The CronJob. Suspended without a schedule, and while the cluster is paused: a run can be asked for all the same."""
+    rebalance = spec.rebalance
+    return {
+        **_object(cluster, "batch/v1", "CronJob"),
+        "spec": {
+            "schedule": rebalance.schedule or _NEVER,
+            "timeZone": "Etc/UTC",
+            "suspend": spec.paused or rebalance.schedule is None,
+            "concurrencyPolicy": "Forbid",
+            "startingDeadlineSeconds": _START_WITHIN,
+            "successfulJobsHistoryLimit": _KEPT,
+            "failedJobsHistoryLimit": _KEPT,
+            "jobTemplate": {
+                "metadata": {"labels": _labels(cluster)},
+                "spec": {
+                    # Not tried again by itself: the reason is told, and the next run sees the world as it is then.
+                    "backoffLimit": 0,
+                    "activeDeadlineSeconds": 60 * rebalance.engine.deadline_minutes,
+                    "template": {
+                        "metadata": {"labels": _labels(cluster)},
+                        "spec": _pod(cluster, spec, rebalance.engine.image or image),
+                    },
+                },
+            },
+        },
+    }
+
+
+def arguments(cluster: str, namespace: str, engine: Engine) -> list[str]:
+    """What the job is started with, after ``spindle-rebalance``."""
+    bootstrap = f"{names.bootstrap_service(cluster)}.{namespace}.svc:{names.PORT_CLIENT}"
+    told = [
+        "run",
+        f"--cluster-namespace={namespace}",
+        f"--cluster={cluster}",
+        f"--bootstrap={bootstrap}",
+        f"--tls={names.TLS_DIR}",
+        f"--scratch={names.SCRATCH_DIR}",
+        f"--report-configmap={names.rebalance_report(cluster)}",
+    ]
+    if engine.executors is None:
+        return told
+    resources = executor_resources(engine)
+    most = {**resources["requests"], **resources["limits"]}
+    return [
+        *told,
+        f"--executors={engine.executors.count}",
+        f"--executor-cpu={resources['requests']['cpu']}",
+        f"--executor-memory={most['memory']}",
+    ]
+
+
+def executor_resources(engine: Engine) -> dict[str, dict[str, str]]:
+    """CPU and memory of one executor, the defaults filled in; memory is limited to what is set aside."""
+    given = engine.executors.resources if engine.executors is not None else ResourceRequirements()
+    return _resources(given, _EXECUTOR, {"memory": _EXECUTOR["memory"]})
+
+
+def executor_pod(cluster: Mapping[str, Any], spec: KafkaClusterSpec) -> dict[str, Any]:
+    """The template of an executor's pod (``spark.kubernetes.executor.podTemplateFile``): without any rights of its own."""
+    meta = cluster["metadata"]
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"labels": {**labels(meta["name"]), names.LABEL_ROLE: names.ROLE_REBALANCE}},
+        "spec": {
+            **_pod_basics(spec),
+            "automountServiceAccountToken": False,
+            "securityContext": _security(),
+            "containers": [
+                {
+                    "name": "executor",
+                    "securityContext": _NO_PRIVILEGES,
+                    "volumeMounts": _mounts(),
+                }
+            ],
+            "volumes": _volumes(meta["name"], spec.rebalance.engine),
+        },
+    }
+
+
+_RBAC: Final = "rbac.authorization.k8s.io/v1"
+
+
+def _object(cluster: Mapping[str, Any], version: str, kind: str) -> dict[str, Any]:
+    meta = cluster["metadata"]
+    return {
+        "apiVersion": version,
+        "kind": kind,
+        "metadata": {
+            "name": names.rebalance_job(meta["name"]),
+            "namespace": meta["namespace"],
+            "labels": _labels(cluster),
+            "ownerReferences": [owner_reference(cluster)],
+        },
+    }
+
+
+def _labels(cluster: Mapping[str, Any]) -> dict[str, str]:
+    return labels(cluster["metadata"]["name"], role=names.ROLE_REBALANCE)
+
+
+def _binding(cluster: Mapping[str, Any]) -> dict[str, Any]:
+    meta = cluster["metadata"]
+    name = names.rebalance_job(meta["name"])
+    return {
+        **_object(cluster, _RBAC, "RoleBinding"),
+        "roleRef": {"apiGroup": _RBAC.split("/", maxsplit=1)[0], "kind": "Role", "name": name},
+        "subjects": [{"kind": "ServiceAccount", "name": name, "namespace": meta["namespace"]}],
+    }
+
+
+def _rule(
+    group: str, resources: list[str], verbs: list[str], only: list[str] | None = None
+) -> dict[str, Any]:
+    made: dict[str, Any] = {"apiGroups": [group], "resources": resources, "verbs": verbs}
+    return {**made, "resourceNames": only} if only else made
+
+
+def _pod(cluster: Mapping[str, Any], spec: KafkaClusterSpec, image: str) -> dict[str, Any]:
+    meta, engine = cluster["metadata"], spec.rebalance.engine
+    return {
+        **_pod_basics(spec),
+        "restartPolicy": "Never",
+        "serviceAccountName": names.rebalance_job(meta["name"]),
+        "terminationGracePeriodSeconds": 30,
+        "securityContext": _security(),
+        "containers": [
+            {
+                "name": names.CONTAINER_REBALANCE,
+                "image": image,
+                "imagePullPolicy": "IfNotPresent",
+                "command": ["spindle-rebalance"],
+                "args": arguments(meta["name"], meta["namespace"], engine),
+                "workingDir": names.SCRATCH_DIR,
+                "env": [
+                    _field(names.ENV_POD_NAME, "metadata.name"),
+                    _field(names.ENV_POD_NAMESPACE, "metadata.namespace"),
+                    _field(names.ENV_POD_IP, "status.podIP"),
+                    {"name": names.ENV_REBALANCE_IMAGE, "value": image},
+                    {"name": "HOME", "value": names.SCRATCH_DIR},
+                ],
+                "ports": [
+                    {"name": "driver", "containerPort": names.PORT_SPARK_DRIVER},
+                    {"name": "blocks", "containerPort": names.PORT_SPARK_BLOCKS},
+                ],
+                "resources": _resources(engine.resources, _REQUESTS, _LIMITS),
+                "securityContext": _NO_PRIVILEGES,
+                "terminationMessagePolicy": "FallbackToLogsOnError",
+                "volumeMounts": _mounts(),
+            }
+        ],
+        "volumes": _volumes(meta["name"], engine),
+    }
+
+
+def _pod_basics(spec: KafkaClusterSpec) -> dict[str, Any]:
+    """What the pods of a run have of the cluster's own; they need not stand where brokers do."""
+    scheduling = spec.scheduling
+    made: dict[str, Any] = {"enableServiceLinks": False}
+    if scheduling.tolerations:
+        made["tolerations"] = [toleration.to_dict() for toleration in scheduling.tolerations]
+    if scheduling.image_pull_secrets:
+        made["imagePullSecrets"] = [{"name": ref.name} for ref in scheduling.image_pull_secrets]
+    return made
+
+
+def _security() -> dict[str, Any]:
+    return {
+        "runAsNonRoot": True,
+        "runAsUser": _UID,
+        "runAsGroup": _UID,
+        "fsGroup": _UID,
+        "seccompProfile": {"type": "RuntimeDefault"},
+    }
+
+
+def _field(name: str, path: str) -> dict[str, Any]:
+    return {"name": name, "valueFrom": {"fieldRef": {"fieldPath": path}}}
+
+
+def _mounts() -> list[dict[str, Any]]:
+    return [
+        {"name": "tls", "mountPath": names.TLS_DIR, "readOnly": True},
+        {"name": "scratch", "mountPath": names.SCRATCH_DIR},
+        {"name": "tmp", "mountPath": "/tmp"},  # noqa: S108 - a folder of the container, which has no other users
+    ]
+
+
+def _volumes(cluster: str, engine: Engine) -> list[dict[str, Any]]:
+    scratch: dict[str, Any] = {"sizeLimit": engine.local_scratch} if engine.local_scratch else {}
+    return [
+        {"name": "tls", "secret": {"secretName": names.rebalance_secret(cluster), "defaultMode": 0o440}},
+        {"name": "scratch", "emptyDir": scratch},
+        {"name": "tmp", "emptyDir": {}},
+    ]
+
+
+def _resources(
+    given: ResourceRequirements, requests: Mapping[str, str], limits: Mapping[str, str]
+) -> dict[str, dict[str, str]]:
+    """What was given over the defaults. A limit that was given is the request too, and a request above the limit is the limit."""
+    asked, most = given.requests.to_dict(), given.limits.to_dict()
+    return {
+        "requests": {**requests, **most, **asked},
+        "limits": {**({} if asked.get("memory") and not most.get("memory") else limits), **most},
+    }

@@ -1,0 +1,150 @@
+"""The rebalance job's objects: what it is told, what it may do, and what keeps it small."""
+
+from typing import Any
+
+import pytest
+
+from spindle.api.cluster import KafkaClusterSpec
+from spindle.cluster import names
+from spindle.manifests.cronjob import arguments, cron_job, executor_pod, job_rules, rebalance_objects
+
+CLUSTER = {"metadata": {"name": "demo", "namespace": "kafka", "uid": "u-1"}}
+
+
+def spec(paused: bool = False, **rebalance: Any) -> KafkaClusterSpec:
+    return KafkaClusterSpec.model_validate(
+        {
+            "version": "4.3.1",
+            "controllers": {"replicas": 1, "storage": {"size": "1Gi"}},
+            "brokerPools": [],
+            "paused": paused,
+            "rebalance": rebalance,
+        }
+    )
+
+
+def pod_of(job: dict[str, Any]) -> dict[str, Any]:
+    found: dict[str, Any] = job["spec"]["jobTemplate"]["spec"]["template"]["spec"]
+    return found
+
+
+@pytest.mark.parametrize(
+    ("wanted", "schedule", "suspended"),
+    [
+        pytest.param(spec(), "0 0 1 1 *", True, id="no schedule"),
+        pytest.param(spec(schedule="0 3 * * *"), "0 3 * * *", False, id="each night"),
+        pytest.param(spec(paused=True, schedule="@daily"), "@daily", True, id="paused"),
+    ],
+)
+def test_it_runs_by_its_schedule_unless_paused(
+    wanted: KafkaClusterSpec, schedule: str, suspended: bool
+) -> None:
+    job = cron_job(CLUSTER, wanted, "image")["spec"]
+
+    assert (job["schedule"], job["suspend"], job["timeZone"]) == (schedule, suspended, "Etc/UTC")
+
+
+def test_one_run_at_a_time_that_ends_and_is_forgotten() -> None:
+    job = cron_job(CLUSTER, spec(engine={"deadlineMinutes": 7}), "image")["spec"]
+
+    assert job["concurrencyPolicy"] == "Forbid"
+    assert job["startingDeadlineSeconds"] == 600
+    assert (job["successfulJobsHistoryLimit"], job["failedJobsHistoryLimit"]) == (3, 3)
+    assert job["jobTemplate"]["spec"]["activeDeadlineSeconds"] == 420
+    assert job["jobTemplate"]["spec"]["backoffLimit"] == 0
+
+
+def test_the_job_is_told_whom_it_works_for_and_where_it_is() -> None:
+    container = pod_of(cron_job(CLUSTER, spec(), "image"))["containers"][0]
+
+    assert container["command"] == ["spindle-rebalance"]
+    assert container["args"] == [
+        "run",
+        "--cluster-namespace=kafka",
+        "--cluster=demo",
+        "--bootstrap=demo-bootstrap.kafka.svc:9092",
+        "--tls=/etc/spindle/tls",
+        "--scratch=/var/lib/spindle/scratch",
+        "--report-configmap=demo-rebalance-report",
+    ]
+    fields = {
+        each["name"]: each["valueFrom"]["fieldRef"]["fieldPath"]
+        for each in container["env"]
+        if "valueFrom" in each
+    }
+    assert fields == {
+        "POD_NAME": "metadata.name",
+        "POD_NAMESPACE": "metadata.namespace",
+        "POD_IP": "status.podIP",
+    }
+
+
+def test_executors_are_asked_for_with_their_size() -> None:
+    engine = spec(engine={"executors": {"count": 3, "resources": {"limits": {"memory": "3Gi"}}}})
+
+    assert arguments("demo", "kafka", engine.rebalance.engine)[-3:] == [
+        "--executors=3",
+        "--executor-cpu=1",
+        "--executor-memory=3Gi",
+    ]
+
+
+def test_its_pods_are_restricted_and_only_the_driver_has_rights() -> None:
+    driver = pod_of(cron_job(CLUSTER, spec(), "image"))
+    executor = executor_pod(CLUSTER, spec(engine={"executors": {}}))["spec"]
+
+    assert driver["serviceAccountName"] == "demo-rebalance"
+    assert executor["automountServiceAccountToken"] is False
+    for pod in (driver, executor):
+        assert pod["securityContext"]["runAsNonRoot"] is True
+        assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+        for container in pod["containers"]:
+            assert container["securityContext"] == {
+                "allowPrivilegeEscalation": False,
+                "capabilities": {"drop": ["ALL"]},
+                "readOnlyRootFilesystem": True,
+            }
+        mounted = {mount["name"] for mount in pod["containers"][0]["volumeMounts"]}
+        assert mounted == {volume["name"] for volume in pod["volumes"]} == {"tls", "scratch", "tmp"}
+
+
+def test_the_users_image_scratch_and_resources_count() -> None:
+    wanted = spec(engine={"image": "mine", "localScratch": "5Gi", "resources": {"limits": {"memory": "1Gi"}}})
+    pod = pod_of(cron_job(CLUSTER, wanted, "image"))
+
+    assert pod["containers"][0]["image"] == "mine"
+    assert {"name": "scratch", "emptyDir": {"sizeLimit": "5Gi"}} in pod["volumes"]
+    assert pod["containers"][0]["resources"] == {
+        "requests": {"cpu": "500m", "memory": "1Gi"},
+        "limits": {"memory": "1Gi"},
+    }
+
+
+def test_a_request_above_the_default_limit_takes_the_limit_away() -> None:
+    pod = pod_of(cron_job(CLUSTER, spec(engine={"resources": {"requests": {"memory": "9Gi"}}}), "image"))
+
+    assert pod["containers"][0]["resources"] == {
+        "requests": {"cpu": "500m", "memory": "9Gi"},
+        "limits": {},
+    }
+
+
+def test_rights_over_pods_come_with_executors_only() -> None:
+    alone, many = (job_rules("demo", spec(engine=engine)) for engine in ({}, {"executors": {"count": 2}}))
+
+    assert "pods" not in {resource for each in alone for resource in each["resources"]}
+    assert [each["resourceNames"] for each in alone if each["resources"] == ["configmaps"]] == [
+        ["demo-rebalance-report"]
+    ]
+    assert not any(verb in ("update", "delete", "*") for each in alone for verb in each["verbs"])
+    assert ["pods"] in [each["resources"] for each in many]
+
+
+def test_everything_goes_with_the_cluster_and_is_found_by_its_label() -> None:
+    made = rebalance_objects(CLUSTER, spec(), "image")
+
+    assert [each["kind"] for each in made] == ["ServiceAccount", "Role", "RoleBinding", "CronJob"]
+    for each in made:
+        assert each["metadata"]["name"] == "demo-rebalance"
+        assert each["metadata"]["ownerReferences"][0]["uid"] == "u-1"
+        assert each["metadata"]["labels"][names.LABEL_CLUSTER] == "demo"
