@@ -16,8 +16,8 @@ from spindle.placement.explain import explain, explain_partition, human
 from spindle.placement.planner import Plan, plan
 from spindle.placement.problem import Budget, Goals
 from spindle.placement.snapshot import SnapshotError
+from spindle.report.page import page
 from spindle_cli.plan_files import read_case, write_plan
-from spindle_cli.plan_report import write_report
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 console = Console(highlight=False)
@@ -62,7 +62,7 @@ def run(
         _refuse(error)
     write_plan(found, out)
     if report is not None:
-        write_report(found, budget, report)
+        report.write_text(page(found, budget), encoding="utf-8")
     _summary(found, budget, took)
     console.print(f"moves: {out}" + (f"   report: {report}" if report else ""), style="dim")
     if explain_ is not None:
@@ -102,17 +102,6 @@ def _fills(found: Plan, used: np.ndarray) -> str:
     return f"{fill.min():.1%} / {fill.mean():.1%} / {fill.max():.1%}" if len(fill) else "no usable dir"
 
 
-def _out(found: Plan, used: np.ndarray) -> tuple[int, int]:
-    """How many usable dirs and live brokers are outside their bands."""
-    p = found.problem
-    slack = 1e-6 * p.snapshot.capacity
-    dirs = ((used > p.hi + slack) | (used < p.lo - slack)) & p.usable
-    per = p.per_broker(used)
-    wide = p.per_broker(slack)
-    brokers = ((per > p.broker_hi + wide) | (per < p.broker_lo - wide)) & p.snapshot.alive
-    return int(dirs.sum()), int(brokers.sum())
-
-
 def _summary(found: Plan, budget: Budget, took: float) -> None:
     """Print what the plan is good for."""
     s, total = found.problem.snapshot, float(found.problem.snapshot.size.sum()) or 1.0
@@ -121,7 +110,7 @@ def _summary(found: Plan, budget: Budget, took: float) -> None:
     for name in ("", "before", "after"):
         table.add_column(name, justify="left" if not name else "right")
     table.add_row("fill of dirs, least / mean / most", _fills(found, s.used), _fills(found, after))
-    before_out, after_out = _out(found, s.used), _out(found, after)
+    before_out, after_out = found.problem.outside(s.used), found.problem.outside(after)
     table.add_row("dirs out of band", str(before_out[0]), str(after_out[0]))
     table.add_row("brokers out of band", str(before_out[1]), str(after_out[1]))
     console.print(table)

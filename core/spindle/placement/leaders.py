@@ -39,10 +39,11 @@ class Leaders:
         alive = s.alive
         n = len(s.broker)
         self.rate: Floats = s.rate
-        self.n_mean = max((len(s.start) - 1) / max(int(alive.sum()), 1), _EPSILON)
+        logs = ~s.other[self.leader]
+        self.n_mean = max(int(logs.sum()) / max(int(alive.sum()), 1), _EPSILON)
         self.w_mean = max(float(s.rate[self.leader].sum()) / max(int(alive.sum()), 1), _EPSILON)
         led = self.broker[self.leader]
-        self.count: list[float] = (np.bincount(led, minlength=n) / self.n_mean).tolist()
+        self.count: list[float] = (np.bincount(led[logs], minlength=n) / self.n_mean).tolist()
         self.weight: list[float] = (np.bincount(led, s.rate[self.leader], n) / self.w_mean).tolist()
         self._one, self._high, self._low = 1 / self.n_mean, 1 + band, 1 - band
         self._now = [

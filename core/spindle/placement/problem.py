@@ -132,6 +132,14 @@ class Problem:
         brokers = np.maximum(broker - self.broker_hi, 0).sum() + np.maximum(self.broker_lo - broker, 0).sum()
         return float(dirs + brokers)
 
+    def outside(self, used: Floats) -> tuple[int, int]:
+        """How many usable dirs, and how many live brokers, are outside their bands."""
+        slack = 1e-6 * self.snapshot.capacity
+        dirs = ((used > self.hi + slack) | (used < self.lo - slack)) & self.usable
+        per, wide = self.per_broker(used), self.per_broker(slack)
+        brokers = ((per > self.broker_hi + wide) | (per < self.broker_lo - wide)) & self.snapshot.alive
+        return int(dirs.sum()), int(brokers.sum())
+
     def per_broker(self, used: Floats) -> Floats:
         """Sum over the dirs of each broker, float64[B]."""
         return np.bincount(self.snapshot.dir_broker, used, len(self.snapshot.broker)).astype(np.float64)

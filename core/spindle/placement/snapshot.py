@@ -14,10 +14,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import IntEnum
 from functools import cached_property
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
+
+OTHER_FILES: Final = "(other files)"
+"""The topic under which bytes stand that are no replica's: as logs that stay where they are. No topic can be called so."""
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -105,6 +108,18 @@ class Snapshot:
     def used(self) -> Floats:
         """Planned bytes on each dir: float64[D]."""
         return np.bincount(self.dir, self.planned, len(self.capacity)).astype(np.float64)
+
+    @cached_property
+    def other(self) -> Bools:
+        """Rows that are no replicas (`OTHER_FILES`): bool[R]."""
+        number = self.topic_names.index(OTHER_FILES) if OTHER_FILES in self.topic_names else -1
+        found: Bools = self.topic == number
+        return found
+
+    @property
+    def replicas(self) -> int:
+        """How many replicas there are."""
+        return len(self.topic) - int(self.other.sum())
 
     @cached_property
     def digest(self) -> str:

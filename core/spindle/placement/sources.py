@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from spindle.cluster.view import Broker, KafkaView, Partition
-from spindle.placement.snapshot import DirState, Snapshot, SnapshotError, build
+from spindle.placement.snapshot import OTHER_FILES, DirState, Snapshot, SnapshotError, build
 
 _DIR_STATES = {state.name.lower(): int(state) for state in DirState}
 _BROKER_STATES = {"alive": True, "new": True, "dead": False}
@@ -82,6 +82,8 @@ def from_view(
     dead: Collection[int] = (),
     draining: Collection[tuple[int, str]] = (),
     rates: Mapping[tuple[str, int], float] | None = None,
+    frozen: Collection[tuple[str, int]] = (),
+    reserved: Mapping[tuple[int, str], int] | None = None,
 ) -> Snapshot:
     """Read what Kafka's admin API answered.
 
@@ -93,6 +95,9 @@ def from_view(
         dead: brokers that are gone for good. What stands on them is sized by its other replicas.
         draining: (broker, dir path) to be emptied.
         rates: produced bytes per second of (topic, partition).
+        frozen: further partitions that are to stay as they are.
+        reserved: bytes on (broker, dir path) that are no replica's and count all the same; shown as a log that stays, of the
+            topic `OTHER_FILES`.
 
     Raises:
         SnapshotError: where something is unknown (unknown is not gone), or Kafka's answers contradict each other.
@@ -100,7 +105,8 @@ def from_view(
     if view.brokers is None or view.partitions is None:
         raise SnapshotError([view.error or "brokers or partitions are not known"])
     reader = _Reader(view.brokers, view.partitions, frozenset(dead), frozenset(draining), rates or {})
-    return reader.snapshot()
+    reader.moving.update(frozen)
+    return reader.snapshot(reserved or {})
 
 
 class _Reader:
@@ -155,11 +161,12 @@ class _Reader:
                 self.at[broker, topic, index] = row, size
             self.moving.update(log_dir.futures)
 
-    def snapshot(self) -> Snapshot:
+    def snapshot(self, reserved: Mapping[tuple[int, str], int]) -> Snapshot:
         """Everything together."""
-        names = sorted({p.topic for p in self.partitions})
+        names = sorted({p.topic for p in self.partitions} | ({OTHER_FILES} if reserved else set()))
         number = {name: k for k, name in enumerate(names)}
         rows = [row for p in self.partitions for row in self._replicas(p, number[p.topic])]
+        rows += self._others(reserved, number.get(OTHER_FILES, 0))
         if self.problems:
             raise SnapshotError(self.problems)
         columns = ("topic", "partition", "broker", "dir", "position", "size", "rate", "frozen")
@@ -178,6 +185,15 @@ class _Reader:
             dict(zip(columns, (np.array(v) for v in values), strict=True)),
             names,
         )
+
+    def _others(self, reserved: Mapping[tuple[int, str], int], topic: int) -> list[tuple[Any, ...]]:
+        """A row for each dir with bytes that are no replica's, numbered as dirs are."""
+        found, rows = [], dict[int, int]()
+        for k, (broker, path, _, _) in enumerate(self.dirs):
+            row = rows[broker] = rows.get(broker, -1) + 1
+            if size := reserved.get((broker, path)):
+                found.append((topic, k, broker, row, 0, float(size), 0.0, True))
+        return found
 
     def _replicas(self, p: Partition, topic: int) -> list[tuple[Any, ...]]:
         """Rows of one partition."""

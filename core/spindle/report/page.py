@@ -1,7 +1,8 @@
 """The report: one HTML file that needs nothing else, in light and dark, for people who decide whether to run a plan."""
 
+from collections.abc import Sequence
 from html import escape
-from pathlib import Path
+from typing import Final
 
 import numpy as np
 
@@ -10,11 +11,11 @@ from spindle.placement.planner import Plan
 from spindle.placement.problem import Budget
 from spindle.placement.snapshot import Floats
 from spindle.placement.state import Reason
-from spindle_cli import plan_charts as charts
+from spindle.report import charts
 
-_ROWS = 25  # moves in the table
+_ROWS: Final = 25  # moves in the table
 
-_STYLE = """
+_STYLE: Final = """
 :root{--ink:#1c2430;--soft:#667085;--line:#d9dee6;--paper:#fbfcfd;--card:#fff;--in:#cfd8dc;--gone:#1c2430;
 --lo1:#bfdbf7;--lo2:#85bdf0;--lo3:#4a97df;--lo4:#1f6fc0;--hi1:#fbd9a6;--hi2:#f7ad52;--hi3:#ea7324;--hi4:#c53a16;
 --accent:#12805c;--area:#12805c22;--before:#9aa4b2;--band:#12805c14;--bar:#8fb8a9;--peak:#ea7324}
@@ -46,22 +47,32 @@ footer{margin-top:44px;color:var(--soft);font-size:13px;overflow-wrap:anywhere}c
 """
 
 
-def write_report(plan: Plan, budget: Budget, path: Path) -> None:
-    """Write the report of a plan."""
-    path.write_text(page(plan, budget), encoding="utf-8")
-
-
 def page(plan: Plan, budget: Budget) -> str:
-    """The whole page."""
-    parts = [_head(plan), _tiles(plan, budget), _unreached(plan), _maps(plan)]
-    if len(plan.replica):
-        parts += [_curve(plan), _moves(plan), _waves(plan, budget)]
-    parts.append(_foot(plan, budget))
+    """The whole page about one plan."""
+    return document("Rebalance plan", [head(plan), *body(plan, budget), foot(plan, budget)])
+
+
+def document(title: str, parts: Sequence[str]) -> str:
+    """A page from parts that are HTML already. It asks nobody for anything: no script, no font, no image from elsewhere.
+
+    Args:
+        title: plain text.
+        parts: what stands in the page, in order.
+    """
     return (
         '<!doctype html><html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width,initial-scale=1">'
-        f"<title>Rebalance plan</title><style>{_STYLE}</style></head><body><main>{''.join(parts)}</main></body></html>"
+        """<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'">"""
+        f"<title>{escape(title)}</title><style>{_STYLE}</style></head><body><main>{''.join(parts)}</main></body></html>"
     )
+
+
+def body(plan: Plan, budget: Budget) -> list[str]:
+    """What there is to say of a plan, in order: figures, what could not be had, maps, gain, moves, waves."""
+    parts = [_tiles(plan, budget), _unreached(plan), _maps(plan)]
+    if len(plan.replica):
+        parts += [_curve(plan), _moves(plan), _waves(plan, budget)]
+    return parts
 
 
 def _fill(plan: Plan, used: Floats) -> Floats:
@@ -69,7 +80,8 @@ def _fill(plan: Plan, used: Floats) -> Floats:
     return fill if len(fill) else np.zeros(1)
 
 
-def _head(plan: Plan) -> str:
+def head(plan: Plan) -> str:
+    """Title, and the plan in two sentences."""
     s = plan.problem.snapshot
     before, after = _fill(plan, s.used), _fill(plan, plan.after)
     if not len(plan.replica):
@@ -83,7 +95,7 @@ def _head(plan: Plan) -> str:
         )
         if plan.unreached:
             text = text.split(" No plan")[0]
-    where = f"{len(s.broker):,} brokers, {len(s.rack_names)} racks, {len(s.capacity):,} dirs, {len(s.topic):,} replicas"
+    where = f"{len(s.broker):,} brokers, {len(s.rack_names)} racks, {len(s.capacity):,} dirs, {s.replicas:,} replicas"
     return f'<h1>{escape(title)}</h1><p class="lead">{escape(text)}<br>{escape(where)}.</p>'
 
 
@@ -171,7 +183,8 @@ def _waves(plan: Plan, budget: Budget) -> str:
     )
 
 
-def _foot(plan: Plan, budget: Budget) -> str:
+def foot(plan: Plan, budget: Budget) -> str:
+    """Goals and limits, and the hash of what was planned on."""
     g = plan.problem.goals
     limits = f"dirs ±{g.dir_band:.0%}, brokers ±{g.broker_band:.0%} of the mean fill ({plan.problem.mean:.1%}), mark {g.mark:.0%}, "
     limits += f"incoming limit {g.incoming_limit:.0%}"
