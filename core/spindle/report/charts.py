@@ -13,13 +13,15 @@ WIDTH = 960
 _STEPS = 4  # shades outside the band, each side
 
 
-def _svg(height: float, body: Sequence[str], label: str) -> str:
+def svg(height: float, body: Sequence[str], label: str) -> str:
+    """A picture from its parts, as wide as the page; the label says what it shows."""
     inner = "".join(body)
     return f'<svg viewBox="0 0 {WIDTH} {height:.0f}" role="img" aria-label="{escape(label)}">{inner}</svg>'
 
 
-def _text(x: float, y: float, text: str, anchor: str = "start", css: str = "") -> str:
-    return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}" class="{css}">{escape(text)}</text>'
+def text(x: float, y: float, words: str, anchor: str = "start", css: str = "") -> str:
+    """Words in a picture, at their base line."""
+    return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}" class="{css}">{escape(words)}</text>'
 
 
 def shade(plan: Plan, used: Floats, d: int) -> str:
@@ -51,7 +53,7 @@ def heat_map(plan: Plan, used: Floats, title: str) -> str:
             top, row_height = top + row_height, 0.0
         left = (k % across) * (cell * dirs + 16)
         name = s.rack_names[int(s.rack[brokers[0]])] or "no racks"
-        body.append(_text(left, top + 12, name, css="small"))
+        body.append(text(left, top + 12, name, css="small"))
         for row, b in enumerate(brokers.tolist()):
             y = top + 18 + row * cell
             for d in range(int(s.first_dir[b]), int(s.first_dir[b + 1])):
@@ -62,14 +64,14 @@ def heat_map(plan: Plan, used: Floats, title: str) -> str:
                     f'class="{shade(plan, used, d)}"><title>{escape(tip)}</title></rect>'
                 )
         row_height = max(row_height, 18 + len(brokers) * cell + 12)
-    return _svg(top + row_height, body, title)
+    return svg(top + row_height, body, title)
 
 
 def _axes(height: float, left: float, bottom: float, ticks_x: Sequence[tuple[float, str]]) -> list[str]:
     parts = [
         f'<line class="axis" x1="{left}" y1="{height - bottom}" x2="{WIDTH - 10}" y2="{height - bottom}"/>'
     ]
-    parts += [_text(x, height - bottom + 16, text, "middle", "small") for x, text in ticks_x]
+    parts += [text(x, height - bottom + 16, words, "middle", "small") for x, words in ticks_x]
     return parts
 
 
@@ -93,16 +95,16 @@ def distribution(plan: Plan) -> str:
     body = [
         f'<rect class="band" x="{x(lo):.1f}" y="8" width="{x(hi) - x(lo):.1f}" height="{height - bottom - 8}"/>'
     ]
-    body.append(_text((x(lo) + x(hi)) / 2, 20, f"band {lo:.0%} to {hi:.0%}", "middle", "small"))
+    body.append(text((x(lo) + x(hi)) / 2, 20, f"band {lo:.0%} to {hi:.0%}", "middle", "small"))
     for count, css in zip(counts, ("before", "after"), strict=True):
         points = [f"{x(0):.1f},{y(0):.1f}"]
         for k, n in enumerate(count.tolist()):
             points += [f"{x(bins[k]):.1f},{y(n):.1f}", f"{x(bins[k + 1]):.1f},{y(n):.1f}"]
         body.append(f'<polyline class="line {css}" points="{" ".join(points)}"/>')
     body += _axes(height, left, bottom, [(x(k / 10), f"{k * 10} %") for k in range(0, 11, 2)])
-    body.append(_text(left - 8, y(top) + 4, str(top), "end", "small"))
-    body.append(_text(left - 8, y(0) + 4, "0 dirs", "end", "small"))
-    return _svg(height, body, "Distribution of fill before and after")
+    body.append(text(left - 8, y(top) + 4, str(top), "end", "small"))
+    body.append(text(left - 8, y(0) + 4, "0 dirs", "end", "small"))
+    return svg(height, body, "Distribution of fill before and after")
 
 
 def gain_curve(plan: Plan) -> str:
@@ -132,11 +134,11 @@ def gain_curve(plan: Plan) -> str:
     if plan.bound:
         at = x(plan.bound)
         body.append(f'<line class="bound" x1="{at:.1f}" y1="12" x2="{at:.1f}" y2="{height - bottom}"/>')
-        body.append(_text(at - 6, 18, f"bound {human(plan.bound)}", "end", "small"))
+        body.append(text(at - 6, 18, f"bound {human(plan.bound)}", "end", "small"))
     body += _axes(height, left, bottom, [(x(most * k / 4), human(most * k / 4)) for k in range(5)])
-    body += [_text(left - 8, y(top * k / 2) + 4, human(top * k / 2), "end", "small") for k in range(3)]
-    body.append(_text(left + plot / 2, height - 4, "bytes moved", "middle", "small"))
-    return _svg(height, body, "Bytes out of band against bytes moved")
+    body += [text(left - 8, y(top * k / 2) + 4, human(top * k / 2), "end", "small") for k in range(3)]
+    body.append(text(left + plot / 2, height - 4, "bytes moved", "middle", "small"))
+    return svg(height, body, "Bytes out of band against bytes moved")
 
 
 def waves(plan: Plan) -> str:
@@ -162,13 +164,13 @@ def waves(plan: Plan) -> str:
     peaks = [(left + (k + 0.5) * step, 20 + tall * (1 - peak)) for k, peak in enumerate(plan.peak.tolist())]
     limit = 20 + tall * (1 - plan.problem.goals.incoming_limit)
     body.append(f'<line class="bound" x1="{left}" y1="{limit:.1f}" x2="{left + plot}" y2="{limit:.1f}"/>')
-    body.append(_text(left + plot + 4, limit + 4, f"{plan.problem.goals.incoming_limit:.0%}", css="small"))
+    body.append(text(left + plot + 4, limit + 4, f"{plan.problem.goals.incoming_limit:.0%}", css="small"))
     body.append(
         '<polyline class="line peak" points="' + " ".join(f"{a:.1f},{b:.1f}" for a, b in peaks) + '"/>'
     )
     body += [f'<circle class="dot peak" cx="{a:.1f}" cy="{b:.1f}" r="3"/>' for a, b in peaks]
     every = max(1, n // 20)
     body += _axes(height, left, bottom, [(left + (k + 0.5) * step, str(k + 1)) for k in range(0, n, every)])
-    body.append(_text(left - 8, 24, human(float(amount.max())), "end", "small"))
-    body.append(_text(left + plot / 2, height - 4, "wave", "middle", "small"))
-    return _svg(height, body, "Bytes and peaks of each wave")
+    body.append(text(left - 8, 24, human(float(amount.max())), "end", "small"))
+    body.append(text(left + plot / 2, height - 4, "wave", "middle", "small"))
+    return svg(height, body, "Bytes and peaks of each wave")

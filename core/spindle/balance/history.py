@@ -1,0 +1,106 @@
+"""What the history of a cluster says of its replicas and disks, in the form that planning takes it in.
+
+Rates come from sums over many samples whose order is nobody's promise, so their last digits may differ from run to run. What enters
+the plan and its hash is therefore rounded to a few digits: the same history then gives the same proposal.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from spindle.balance.picture import Place
+from spindle.placement.snapshot import Floats, Ints, Snapshot
+
+_DIGITS: Final = 4
+
+
+@dataclass(frozen=True)
+class DiskOutlook:
+    """What is to be expected of one disk.
+
+    Attributes:
+        place: broker and path.
+        growth: bytes per second; None if nothing can be told.
+        full_in: seconds from the look until it is full: earliest, expected, latest of an 80 % range; None if not known.
+    """
+
+    place: Place
+    growth: float | None = None
+    full_in: tuple[float, float, float] | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class History:
+    """What samples told.
+
+    Attributes:
+        topic, partition, broker: of each replica that there are samples of.
+        growth: bytes per second by which its size grows; not a number where nobody knows.
+        rate: bytes per second that are appended to it, likewise.
+        disks: by disk.
+        slow: disks that are slow compared with their peers.
+    """
+
+    topic: Sequence[str] = ()
+    partition: ArrayLike = ()
+    broker: ArrayLike = ()
+    growth: ArrayLike = ()
+    rate: ArrayLike = ()
+    disks: tuple[DiskOutlook, ...] = field(default=())
+    slow: frozenset[Place] = frozenset()
+
+
+def rounded(values: ArrayLike) -> Floats:
+    """Four significant digits; 0 for what is no number, and for what is negative."""
+    x = np.asarray(values, np.float64)
+    x = np.where(np.isfinite(x) & (x > 0), x, 0.0)
+    with np.errstate(divide="ignore"):
+        power = np.floor(np.log10(x, where=x > 0, out=np.zeros_like(x))) - (_DIGITS - 1)
+    scale = 10.0 ** np.abs(power)
+    down: Floats = np.where(power >= 0, np.round(x / scale) * scale, np.round(x * scale) / scale)
+    return down
+
+
+def rows_of(snapshot: Snapshot, history: History) -> tuple[Ints, Ints]:
+    """Rows of the snapshot, and rows of the history that are about the same replicas; what only one of them has is left out."""
+    if not len(history.topic) or not snapshot.topic_names:
+        return np.zeros(0, np.int64), np.zeros(0, np.int64)
+    names = np.array(snapshot.topic_names)
+    told = np.asarray(history.topic)
+    at = np.minimum(np.searchsorted(names, told), len(names) - 1)
+    known = names[at] == told
+    theirs = _keys(at, np.asarray(history.partition), np.asarray(history.broker))
+    ours = _keys(snapshot.topic, snapshot.partition, snapshot.broker[snapshot.dir_broker[snapshot.dir]])
+    order = np.argsort(ours, kind="stable")
+    place = np.minimum(np.searchsorted(ours[order], theirs), len(ours) - 1)
+    hit = known & (ours[order][place] == theirs)
+    return order[place[hit]], np.flatnonzero(hit)
+
+
+def _keys(topic: Ints, partition: Ints, broker: Ints) -> Ints:
+    """One integer per replica: topics and partitions are below 2^24 each, brokers below 2^14."""
+    found: Ints = (
+        (topic.astype(np.int64) << 38) | (partition.astype(np.int64) << 14) | broker.astype(np.int64)
+    )
+    return found
+
+
+def with_history(snapshot: Snapshot, history: History, seconds: float) -> Snapshot:
+    """The same cluster with what is produced to it, and with sizes as they will be when a plan of that many seconds has ended.
+
+    A disk that would be beyond its end by then is shown as full: what more it could be told is left to the forecast.
+    """
+    rows, at = rows_of(snapshot, history)
+    if not len(rows):
+        return snapshot
+    rate, more = np.zeros(len(snapshot.size)), np.zeros(len(snapshot.size))
+    rate[rows] = rounded(history.rate)[at]
+    more[rows] = rounded(history.growth)[at] * seconds
+    n = len(snapshot.capacity)
+    room = np.maximum(snapshot.capacity - np.bincount(snapshot.dir, snapshot.size, n), 0.0)
+    come = np.bincount(snapshot.dir, more, n)
+    share = np.divide(room, come, out=np.ones(n), where=come > room)
+    return replace(snapshot, rate=rate, planned=snapshot.size + np.floor(more * share[snapshot.dir]))

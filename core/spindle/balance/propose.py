@@ -1,0 +1,275 @@
+"""The plan, cut to what one proposal holds, with what it costs and what it is good for.
+
+Planning is done twice: the first plan tells how long it would take, the second one is made on the sizes that replicas will have
+by then.
+"""
+
+import json
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, replace
+from datetime import UTC, datetime
+from hashlib import sha256
+from typing import Final
+
+import numpy as np
+
+from spindle.api.rebalance import MAX_MOVES, Cost, Forecast, Gain, KafkaRebalanceSpec, Lead, Move
+from spindle.balance.history import History, rounded, with_history
+from spindle.balance.picture import Picture
+from spindle.balance.reading import Reading
+from spindle.cluster.refusal import counted
+from spindle.placement.explain import explain, human
+from spindle.placement.planner import Plan, plan
+from spindle.placement.rounding import short_partitions
+from spindle.placement.snapshot import Floats, Ints, Snapshot
+from spindle.placement.state import State
+
+PROPOSED: Final = "Proposed"
+BALANCED: Final = "Balanced"
+NO_PLAN: Final = "NoPlan"
+UNDER_WAY: Final = "ProposalUnderWay"
+
+_HASHED: Final = 1  # what goes into the hash; counts up when that changes
+_MOST_BYTES: Final = 1_000_000  # of a proposal as JSON: etcd takes 1.5 MiB, and the status has to fit too
+_LONGEST: Final = 256  # characters of a reason
+_HORIZON_H: Final = 168
+
+
+@dataclass(frozen=True)
+class Proposal:
+    """One KafkaRebalance.
+
+    Attributes:
+        plan: the part of the plan that it holds.
+        left: moves that are for later proposals.
+    """
+
+    name: str
+    spec: KafkaRebalanceSpec
+    plan: Plan
+    left: int = 0
+
+
+@dataclass(frozen=True)
+class Result:
+    """What planning came to.
+
+    Attributes:
+        reason: one of the words above.
+        message: the same as a sentence.
+        plan: the whole plan, if one was made, with nothing in it where nothing is to be done.
+    """
+
+    reason: str
+    message: str
+    proposal: Proposal | None = None
+    plan: Plan | None = None
+
+
+def propose(
+    picture: Picture, reading: Reading, history: History, tell: Callable[[str], None] = lambda _: None
+) -> Result:
+    """Plan, and make a proposal of it.
+
+    Args:
+        picture: the look.
+        reading: what :func:`spindle.balance.reading.read` made of it.
+        history: what samples told; may be empty.
+        tell: called with what is being done.
+    """
+    if reading.snapshot is None:
+        return Result(NO_PLAN, f"No plan can be made: {reading.refusal}.")
+    if picture.under_way:
+        return Result(
+            UNDER_WAY,
+            f"KafkaRebalance {picture.under_way} is approved and not done yet: what comes after it is planned on what it leaves.",
+        )
+    found = _planned(reading, reading.snapshot, history, tell)
+    if not len(found.replica) and not len(found.leader):
+        if found.unreached:
+            return Result(NO_PLAN, f"Nothing can be moved: {'; '.join(found.unreached)}.", plan=found)
+        return Result(
+            BALANCED, "Every disk and every broker is in its band; there is nothing to do.", plan=found
+        )
+    proposal = _proposal(picture, reading, history, found)
+    return Result(PROPOSED, _sentence(proposal), proposal, found)
+
+
+def _planned(reading: Reading, snapshot: Snapshot, history: History, tell: Callable[[str], None]) -> Plan:
+    now = with_history(snapshot, history, 0.0)
+    first = plan(now, reading.goals, reading.budget, tell)
+    seconds = float(rounded(first.seconds(reading.budget)))
+    then = with_history(snapshot, history, seconds)
+    if np.array_equal(then.planned, now.planned):
+        return first
+    tell(f"planning again on sizes in {seconds:.0f} s, when that plan would have ended")
+    return plan(then, reading.goals, reading.budget, tell)
+
+
+def _proposal(picture: Picture, reading: Reading, history: History, found: Plan) -> Proposal:
+    digest = input_hash(picture, reading, history, found)
+    moves = _moves(found)
+    part = _beginning(found, len(moves))
+    seconds = part.seconds(reading.budget)
+    lifetime = picture.policy.rebalance.lifetime_minutes
+    spec = KafkaRebalanceSpec(
+        cluster=picture.cluster,
+        input_hash=digest,
+        expires=_stamp(picture.at_ms / 1000 + 60 * lifetime),
+        forecast=_forecast(picture, history, found.problem.snapshot),
+        moves=moves,
+        leaders=_leaders(part) or None,
+        estimated_minutes=int(-(-seconds // 60)),
+        cost=Cost(
+            bytes_inter=int(part.bytes_inter), bytes_intra=int(part.bytes_intra), moves=len(part.replica)
+        ),
+        gain=_gain(part),
+    )
+    name = f"{picture.cluster}-{digest[:10]}"
+    return Proposal(name, spec, part, len(found.replica) - len(moves))
+
+
+def input_hash(picture: Picture, reading: Reading, history: History, found: Plan) -> str:
+    """SHA-256 over what the proposal was made from: cluster, snapshot, goals, budget, and what is said of disks.
+
+    The time of the look is left out, so that two runs that find the same make one proposal.
+    """
+    disks = [
+        [*d.place, *rounded([d.growth or 0.0, *(d.full_in or ())]).tolist()]
+        for d in sorted(history.disks, key=lambda d: d.place)
+    ]
+    document = {
+        "version": _HASHED,
+        "cluster": [picture.namespace, picture.cluster, picture.kafka.cluster_id],
+        "snapshot": found.digest,
+        "goals": asdict(reading.goals),
+        "budget": asdict(reading.budget),
+        "disks": disks,
+        "slow": sorted(map(list, reading.slow)),
+    }
+    return sha256(json.dumps(document, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
+
+
+def _moves(found: Plan) -> list[Move]:
+    """As many moves from the beginning as one proposal holds; every beginning of a plan is legal."""
+    s, made, size = found.problem.snapshot, list[Move](), 0
+    for k in range(min(len(found.replica), MAX_MOVES)):
+        r, i, j = int(found.replica[k]), int(found.source[k]), int(found.target[k])
+        line = explain(found, k)
+        move = Move(
+            topic=s.topic_name(r),
+            partition=int(s.partition[r]),
+            from_broker=int(s.broker[s.dir_broker[i]]),
+            from_dir=s.dir_name[i],
+            to_broker=int(s.broker[s.dir_broker[j]]),
+            to_dir=s.dir_name[j],
+            bytes=int(s.size[r]),
+            wave=int(found.wave[k]),
+            reason=_short(f"{line.reason}: {line.why}"),
+        )
+        size += len(json.dumps(move.to_dict(), separators=(",", ":")).encode())
+        if size > _MOST_BYTES:
+            break
+        made.append(move)
+    return made
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
+
+
+def _beginning(found: Plan, count: int) -> Plan:
+    """The plan cut off after so many moves; leaders of partitions that are not done by then come later."""
+    if count == len(found.replica):
+        return found
+    s = found.problem.snapshot
+    waves = int(found.wave[:count].max(initial=-1)) + 1
+    later = np.isin(s.part[found.leader], s.part[found.replica[count:]])
+    return replace(
+        found,
+        wave=found.wave[:count],
+        replica=found.replica[:count],
+        source=found.source[:count],
+        target=found.target[:count],
+        reason=found.reason[:count],
+        peak=found.peak[:waves],
+        points=found.points[: waves + 1],
+        leader=found.leader[~later],
+        dropped=found.dropped + len(found.replica) - count,
+    )
+
+
+def _leaders(part: Plan) -> list[Lead]:
+    s = part.problem.snapshot
+    where = s.dir.copy()
+    where[part.replica] = part.target
+    return [
+        Lead(
+            topic=s.topic_name(r),
+            partition=int(s.partition[r]),
+            broker=int(s.broker[s.dir_broker[where[r]]]),
+        )
+        for r in part.leader[:MAX_MOVES].tolist()
+    ]
+
+
+def _gain(part: Plan) -> Gain:
+    p, s = part.problem, part.problem.snapshot
+    where = s.dir.copy()
+    where[part.replica] = part.target
+    (dirs, brokers), (dirs_after, brokers_after) = p.outside(s.used), p.outside(part.after)
+    return Gain(
+        fullest_percent_before=_fullest(part, s.used),
+        fullest_percent_after=_fullest(part, part.after),
+        disks_out_of_band_before=dirs,
+        disks_out_of_band_after=dirs_after,
+        brokers_out_of_band_before=brokers,
+        brokers_out_of_band_after=brokers_after,
+        rack_violations_before=len(short_partitions(State(p))),
+        rack_violations_after=len(short_partitions(State(p, where))),
+    )
+
+
+def _fullest(part: Plan, used: Floats) -> int:
+    usable = part.problem.usable
+    return round(100 * float((used / part.problem.snapshot.capacity)[usable].max(initial=0.0)))
+
+
+def _forecast(picture: Picture, history: History, s: Snapshot) -> Forecast | None:
+    """What comes without the moves; None where nothing is known of any disk."""
+    known = [d for d in history.disks if d.growth is not None]
+    if not known:
+        return None
+    row = {(int(s.broker[b]), s.dir_name[d]): d for d, b in enumerate(s.dir_broker.tolist())}
+    held: Ints = np.bincount(s.dir, s.size, len(s.capacity)).astype(np.int64)
+    fills = [
+        (held[d] + float(rounded(each.growth or 0.0)) * _HORIZON_H * 3600) / s.capacity[d]
+        for each in known
+        if (d := row.get(each.place)) is not None
+    ]
+    full = [(float(rounded(d.full_in[1])), d.place) for d in known if d.full_in and np.isfinite(d.full_in[1])]
+    first = min(full, default=None)
+    return Forecast(
+        horizon_hours=_HORIZON_H,
+        fullest_percent=round(100 * min(1.0, max(fills))) if fills else None,
+        first_full_at=None if first is None else _stamp(picture.at_ms / 1000 + first[0]),
+        first_full_disk=None if first is None else f"{first[1][0]}:{first[1][1]}",
+    )
+
+
+def _sentence(proposal: Proposal) -> str:
+    part, gain = proposal.plan, proposal.spec.gain
+    text = (
+        f"{counted(len(part.replica), 'move')} of {human(float(part.bytes.sum()))} in {counted(len(part.peak), 'wave')}: "
+        f"the fullest disk goes from {gain.fullest_percent_before} % to {gain.fullest_percent_after} %, disks out of their band "
+        f"from {gain.disks_out_of_band_before} to {gain.disks_out_of_band_after}"
+    )
+    if len(part.leader):
+        text += f"; {counted(len(part.leader), 'preferred leader')} change"
+    if proposal.left:
+        text += f"; {counted(proposal.left, 'move')} more are for later proposals"
+    return f"{text}."
+
+
+def _stamp(seconds: float) -> str:
+    return datetime.fromtimestamp(int(seconds), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -1,0 +1,201 @@
+"""A picture as the planner sees it.
+
+The operator looks after sick disks, drains and growth by itself; a proposal is about balance. So what is not for it to touch stays as
+it is: partitions with a replica on a broker that did not answer (rule 8), on a disk that is bad or being emptied, and those in
+motion. Disks that are cordoned, slow, filling or new take nothing, and give what is above their band.
+
+Disks are shown as full as they are: what is no replica's, and what moves under way still bring, counts as a log that stays.
+"""
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
+from typing import Final
+
+from spindle.api import quantity
+from spindle.balance.picture import Key, Picture, Place
+from spindle.cluster.refusal import counted, some
+from spindle.cluster.view import Broker, KafkaView, LogDir
+from spindle.disks.lifecycle import DiskState
+from spindle.filling.levels import BY_LABEL, Rung, levels
+from spindle.healing.standing import Standing, for_planning
+from spindle.moves.look import Incoming, Look
+from spindle.placement.problem import Budget, Goals
+from spindle.placement.snapshot import Snapshot, SnapshotError
+from spindle.placement.sources import from_view
+
+_BAD: Final = frozenset({DiskState.FAILED, DiskState.EVACUATING, DiskState.EVACUATED})
+_LEAVING: Final = frozenset({DiskState.DRAINING, DiskState.DRAINED, DiskState.REMOVED})
+_NEW: Final = frozenset({DiskState.PROVISIONING, DiskState.REPLACING, DiskState.REJOINING})
+_NOT_ASKED: Final = "(not asked)"
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What a plan is made on.
+
+    Attributes:
+        notes: what is left alone, and why; a sentence each.
+        silent: brokers that did not answer.
+        slow: dirs that take nothing because they are slow.
+        refusal: why no plan can be made; then there is no snapshot.
+    """
+
+    snapshot: Snapshot | None
+    goals: Goals
+    budget: Budget
+    notes: tuple[str, ...] = ()
+    silent: tuple[int, ...] = ()
+    slow: frozenset[Place] = frozenset()
+    refusal: str = ""
+
+
+def read(picture: Picture, slow: Collection[Place] = ()) -> Reading:
+    """Make the planner's snapshot, goals and budget.
+
+    Args:
+        picture: the look.
+        slow: dirs that the history calls slow; what the agents call slow is in the picture.
+    """
+    goals, budget = _goals(picture), _budget(picture)
+    standing = Standing(picture.kafka)
+    if not standing.known:
+        refusal = picture.kafka.error or "Kafka's brokers or partitions could not be read"
+        return Reading(None, goals, budget, refusal=refusal)
+    silent = tuple(sorted(b for b, broker in standing.brokers.items() if _is_silent(broker)))
+    if len(silent) == len(standing.brokers):
+        return Reading(None, goals, budget, silent=silent, refusal="no broker answered for its log dirs")
+    places = _Places(picture, frozenset(slow))
+    stay = _staying(picture, standing, silent, places)
+    shown = for_planning(_with_silent(picture.kafka, standing, silent), places.bad, places.shut, dead=())
+    try:
+        snapshot = from_view(
+            shown,
+            draining=places.leaving,
+            frozen=frozenset().union(*stay.values()),
+            reserved=_reserved(picture, goals, silent),
+        )
+    except SnapshotError as error:
+        return Reading(None, goals, budget, silent=silent, refusal=str(error))
+    notes = [
+        f"{counted(len(keys), 'partition')} stay as they are: {why}" for why, keys in stay.items() if keys
+    ]
+    if places.slow:
+        named = some([f"broker {b} {path}" for b, path in sorted(places.slow)])
+        notes.append(f"nothing is put on slow disks: {named}")
+    return Reading(snapshot, goals, budget, tuple(notes), silent, places.slow)
+
+
+class _Places:
+    """Log dirs by what may happen with them."""
+
+    def __init__(self, picture: Picture, slow: frozenset[Place]) -> None:
+        bad, leaving, shut, slow_ones = set[Place](), set[Place](), set[Place](), set(slow)
+        for broker in picture.brokers:
+            for disk in broker.disks:
+                at = broker.id, disk.path
+                if disk.state in _BAD:
+                    bad.add(at)
+                elif disk.state in _LEAVING or disk.drained or disk.mode == "Absent":
+                    leaving.add(at)
+                elif (
+                    disk.state in _NEW
+                    or disk.state == DiskState.CORDONED
+                    or disk.cordoned
+                    or BY_LABEL.get(disk.rung, Rung.FINE) >= Rung.CORDONED
+                ):
+                    shut.add(at)
+                if disk.slow:
+                    slow_ones.add(at)
+        for b, known in (picture.kafka.brokers or {}).items():
+            bad |= {(b, d.path) for d in known.log_dirs or () if d.error}
+        self.bad, self.leaving = frozenset(bad), frozenset(leaving - bad)
+        self.slow = frozenset(slow_ones - bad)
+        self.shut = frozenset(shut | self.slow)
+
+
+def _staying(
+    picture: Picture, standing: Standing, silent: Collection[int], places: _Places
+) -> dict[str, frozenset[Key]]:
+    """Partitions that are left alone, by the reason; each counts for the first one only."""
+    partitions = standing.partitions.values()
+    unheard = {(p.topic, p.index) for p in partitions if not set(silent).isdisjoint(p.replicas)}
+    sick: set[Key] = set()
+    for b, path in places.bad | places.leaving:
+        if b not in silent and b in standing.brokers:
+            sick |= standing.on(b, path) or frozenset()
+    moving = {key for b in picture.brokers for key in b.moving}
+    moving |= {(p.topic, p.index) for p in partitions if p.adding or p.removing}
+    moving |= {
+        key for broker in standing.brokers.values() for d in broker.log_dirs or () for key in d.futures
+    }
+    named = f"broker {some([str(b) for b in silent])} did not answer"
+    return {
+        f"{named}, and unknown is not gone": frozenset(unheard),
+        "a disk of theirs is bad or being emptied, which Spindle sees to first": frozenset(sick - unheard),
+        "they are in motion": frozenset((moving & standing.partitions.keys()) - unheard - sick),
+    }
+
+
+def _is_silent(broker: Broker) -> bool:
+    return broker.log_dirs is None or not broker.log_dirs or bool(broker.fenced)
+
+
+def _with_silent(view: KafkaView, standing: Standing, silent: Collection[int]) -> KafkaView:
+    """Brokers that did not answer are shown with one dir that holds what metadata assigns to them, as full as the others are.
+
+    So they neither draw replicas nor give any, and do not shift what the others are measured by.
+    """
+    if not silent:
+        return view
+    used = capacity = 0
+    for b, broker in standing.brokers.items():
+        for d in broker.log_dirs or () if b not in silent else ():
+            if not d.error and d.total_bytes:
+                used, capacity = used + sum(d.replicas.values()), capacity + d.total_bytes
+    fill = used / capacity if used and capacity else 1.0
+    brokers = dict(standing.brokers)
+    for b in silent:
+        held = {(p.topic, p.index): standing.size((p.topic, p.index)) for p in standing.assigned.get(b, ())}
+        total = max(1, int(sum(held.values()) / fill))
+        one = LogDir(_NOT_ASKED, 0, total, total, cordoned=True, replicas=held)
+        brokers[b] = replace(brokers[b], log_dirs=(one,))
+    return replace(view, brokers=brokers)
+
+
+def _reserved(picture: Picture, goals: Goals, silent: Collection[int]) -> Mapping[Place, int]:
+    """Bytes on each dir that are no replica's: other files, what is still to come, and what a stricter threshold keeps free."""
+    look = Look(picture.kafka)
+    incoming = Incoming(look, ())
+    known = {b.id for b in picture.brokers}
+    found: dict[Place, int] = {}
+    for b, broker in look.brokers.items():
+        marks = picture.thresholds(b) if b in known else None
+        for d in broker.log_dirs or () if b not in silent else ():
+            if d.error or not d.total_bytes:
+                continue
+            held = sum(d.replicas.values())
+            used = max(held, d.total_bytes - d.usable_bytes) if d.usable_bytes is not None else held
+            size = used - held + max(0, incoming.to(b, d.path))
+            if marks is not None:
+                refuse = levels(d.total_bytes, marks).at(Rung.REFUSING).enter
+                size += max(0, int(goals.incoming_limit * d.total_bytes) - refuse)
+            if size := min(size, max(0, d.total_bytes - held)):
+                found[b, d.path] = size
+    return found
+
+
+def _goals(picture: Picture) -> Goals:
+    """Marks are those of the fill ladder: what a plan leaves is below what the operator would move away again."""
+    marks = [picture.policy.disks.thresholds, *(picture.thresholds(b.id) for b in picture.brokers)]
+    limit = max(m.refuse for m in marks) / 100
+    return Goals(mark=min(limit, max(m.move for m in marks) / 100), incoming_limit=limit)
+
+
+def _budget(picture: Picture) -> Budget:
+    policy = picture.policy
+    minutes, most = policy.rebalance.max_duration_minutes, policy.rebalance.max_bytes
+    return Budget(
+        max_bytes=None if most is None else float(quantity.whole(most)),
+        max_seconds=None if minutes is None else 60.0 * minutes,
+        bytes_per_second=float(policy.disks.move_bytes_per_second),
+    )
