@@ -69,7 +69,9 @@ class Lead(ApiModel):
 
     topic: TopicName = Field(description="Topic of the partition.")
     partition: Count = Field(description="Number of the partition.")
-    broker: Count = Field(description="Broker that is to be its preferred leader, once its replica has moved.")
+    broker: Count = Field(
+        description="Broker that is to be its preferred leader, once its replica has moved."
+    )
 
 
 class Cost(ApiModel):

@@ -95,7 +95,9 @@ ENV_POD_NAME: Final = "POD_NAME"
 ENV_POD_NAMESPACE: Final = "POD_NAMESPACE"
 ENV_POD_IP: Final = "POD_IP"
 ENV_REBALANCE_IMAGE: Final = "SPINDLE_REBALANCE_IMAGE"  # which its executors run, too
-SCRATCH_DIR: Final = "/var/lib/spindle/scratch"  # an emptyDir: Spark's local dir, and the run's working directory
+SCRATCH_DIR: Final = (
+    "/var/lib/spindle/scratch"  # an emptyDir: Spark's local dir, and the run's working directory
+)
 REPORT_KEY: Final = "report.html.gz"  # in the report's ConfigMap, under binaryData
 
 
