@@ -51,6 +51,7 @@ class NodeState(Collector):
         yield from self._figures(disks, now)
         yield from self._forecasts(now_on_the_wall=time.time())
         yield from self._moves()
+        yield from self._samples()
         yield from self._agent(now)
 
     def _verdicts(self, disks: list[tuple[Key, Disk]]) -> Metric:
@@ -142,6 +143,24 @@ class NodeState(Collector):
                 throttle.add_metric(name, keeper.mover.throttle)
             answers.add_metric(name, float(keeper.answered(now)))
         return moves, copied, rate, throttle, answers
+
+    def _samples(self) -> Iterable[Metric]:
+        labels = ("namespace", "broker")
+        sent = CounterMetricFamily(
+            "spindle_agent_samples_sent", "Records of samples that are in Kafka.", labels=labels
+        )
+        dropped = CounterMetricFamily(
+            "spindle_agent_samples_dropped", "Records that were dropped while Kafka was away.", labels=labels
+        )
+        kept = GaugeMetricFamily(
+            "spindle_agent_samples_kept", "Records that are still to be sent.", labels=labels
+        )
+        for name, keeper in self._node.brokers():
+            if keeper.sampler is not None:
+                sent.add_metric(name, keeper.sampler.sent)
+                dropped.add_metric(name, keeper.sampler.backlog.dropped)
+                kept.add_metric(name, keeper.sampler.backlog.kept)
+        return sent, dropped, kept
 
     def _agent(self, now: float) -> Iterable[Metric]:
         writes = CounterMetricFamily("spindle_agent_status_writes", "Times that a status was written.")

@@ -4,6 +4,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, replace
 from typing import Any, Final
 
@@ -20,9 +21,12 @@ from spindle_agent.fill.records import Sample
 from spindle_agent.moves.mover import Mover
 from spindle_agent.options import Options
 from spindle_agent.probing import diskstats
-from spindle_agent.probing.messages import Recalled, Remember, Report
+from spindle_agent.probing.messages import Recalled, Remember, Report, well
 from spindle_agent.probing.pool import Key, Pool
 from spindle_agent.publish import Publisher
+from spindle_agent.samples.gathered import SeenDisk
+from spindle_agent.samples.sampler import Sampler
+from spindle_agent.samples.sending import send
 from spindle_agent.tasks import Tasks
 from spindle_agent.tunings import Tunings
 
@@ -34,6 +38,7 @@ Json = dict[str, Any]
 TICK: Final = 1.0
 _LATENCY_EVERY: Final = 2.0
 _RETUNE_EVERY: Final = 5.0
+_SENDERS: Final = 4  # threads that send samples: brokers that share a node are few
 _WAITING: Final = 1.0  # seconds after which a pending write is judged each second
 
 
@@ -55,7 +60,8 @@ class Node:
         self._tunings = tunings
         self._tasks = tasks
         self._objects: Mapping[Name, Json] = {}
-        self._keepers: dict[Name, tuple[Keeper, asyncio.Task[None]]] = {}
+        self._keepers: dict[Name, tuple[Keeper, tuple[asyncio.Task[None], ...]]] = {}
+        self._senders = ThreadPoolExecutor(_SENDERS, "samples")
         self._latencies = diskstats.Latencies()
         self._latency: dict[str, Latency] = {}
         self._latency_at = 0.0
@@ -71,7 +77,8 @@ class Node:
         self._objects = objects
         now = time.monotonic()
         for name in self._keepers.keys() - objects.keys():
-            self._keepers.pop(name)[1].cancel()
+            for task in self._keepers.pop(name)[1]:
+                task.cancel()
             self._publisher.forget(name)
         for name, obj in objects.items():
             observed = (obj.get("status") or {}).get("observed")
@@ -83,8 +90,9 @@ class Node:
         for name in objects:
             self.tell(name)
 
-    def _keep(self, name: Name, observed: Json) -> tuple[Keeper, "asyncio.Task[None]"]:
+    def _keep(self, name: Name, observed: Json) -> tuple[Keeper, tuple["asyncio.Task[None]", ...]]:
         mover = Mover("/".join(name), observed, lambda: self._publisher.written(name))
+        sampler = Sampler(name, lambda: self._seen(name), self._senders, send)
         keeper = Keeper(
             name,
             self._options,
@@ -92,8 +100,12 @@ class Node:
             mover,
             lambda: self._kafka_said(name),
             lambda: self._felt(name),
+            sampler,
         )
-        return keeper, self._tasks.start(keeper.run(), f"broker {name[1]}")
+        return keeper, (
+            self._tasks.start(keeper.run(), f"broker {name[1]}"),
+            self._tasks.start(sampler.run(keeper.access, keeper.doubt), f"samples of {name[1]}"),
+        )
 
     def _set_disks(self, now: float) -> None:
         slots = {
@@ -261,6 +273,11 @@ class Node:
             disk.slot.log_dir: disk.pressure(self.latency_of(disk), now) for _, disk in self._disks_of(name)
         }
 
+    def _seen(self, name: Name) -> list[SeenDisk]:
+        """What a sample tells of a broker's disks, those included that cannot be looked at from here."""
+        obj = self._objects.get(name)
+        return [] if obj is None else seen_disks(obj, {key[2]: disk for key, disk in self._disks_of(name)})
+
     def _disks_of(self, name: Name) -> list[tuple[Key, Disk]]:
         return [(key, disk) for key, disk in self.disks.items() if key[:2] == name]
 
@@ -293,6 +310,32 @@ def slots_of(obj: Mapping[str, Any], options: Options) -> list[Slot]:
                     else 0,
                 )
             )
+    return found
+
+
+def seen_disks(obj: Mapping[str, Any], watched: Mapping[str, Disk]) -> list[SeenDisk]:
+    """The disks of a KafkaBroker.
+
+    Args:
+        obj: the KafkaBroker.
+        watched: by name, those that can be looked at from here.
+    """
+    told = {disk["name"]: disk for disk in (obj.get("status") or {}).get("disks") or ()}
+    found = []
+    for entry in obj["spec"].get("disks") or ():
+        about, disk = told.get(entry["name"]) or {}, watched.get(entry["name"])
+        sizes = disk.glanced if disk is not None else None
+        sized = sizes is not None and well(sizes) and sizes.total_bytes > 0
+        found.append(
+            SeenDisk(
+                name=entry["name"],
+                log_dir=about.get("logDir") or names.log_dir(entry["name"]),
+                state=str(about.get("state") or ""),
+                device=disk.device if disk is not None else None,
+                capacity=sizes.total_bytes if sizes is not None and sized else None,
+                used=sizes.used_bytes if sizes is not None and sized else None,
+            )
+        )
     return found
 
 

@@ -20,6 +20,7 @@ from spindle.reconcile.actions import (
     Action,
     Apply,
     Create,
+    CreateTopic,
     Delete,
     ElectPreferred,
     ElectUnclean,
@@ -182,6 +183,8 @@ class Actor:
                 )
             case TrimPartitions():
                 await self._gate.trim(action.partitions)
+            case CreateTopic():
+                await self._gate.create_topic(action.topic, action.assignments, action.configs)
             case _:
                 raise ValueError(f"no way to carry out {type(action).__name__}")
 
@@ -338,6 +341,8 @@ def _describe_order(action: Action) -> str:
         case Tune():
             whom = "all brokers" if action.broker is None else f"broker {action.broker}"
             return f"set {', '.join(sorted(action.values))} of {whom}"
+        case CreateTopic():
+            return f"make topic {action.topic} with {len(action.assignments)} partitions"
         case TrimPartitions():
             return f"delete the oldest records of {len(action.partitions)} partitions"
         case _:

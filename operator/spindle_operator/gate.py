@@ -113,6 +113,12 @@ class KafkaGate:
         """Delete the oldest records of partitions: (topic, index, leader, share of its records)."""
         await self._order(lambda link: orders.trim(link, partitions))
 
+    async def create_topic(
+        self, topic: str, assignments: Sequence[Sequence[int]], configs: Mapping[str, str]
+    ) -> None:
+        """Make a topic whose partitions have these brokers."""
+        await self._order(lambda link: orders.create_topic(link, topic, assignments, configs))
+
     async def _order(self, order: Callable[[Link], None]) -> None:
         link = self._connected()
         await self._threaded(lambda: order(link))

@@ -20,6 +20,7 @@ from kafka.protocol.admin import (
     AlterClientQuotasRequest,
     AlterPartitionReassignmentsRequest,
     AlterReplicaLogDirsRequest,
+    CreateTopicsRequest,
     DeleteRecordsRequest,
     ElectionType,
     ElectLeadersRequest,
@@ -137,6 +138,31 @@ def set_quota(link: Connection, values: Mapping[str, str | None]) -> None:
     )
     results = (("users", each.error_code, each.error_message) for each in answer.entries)
     _settle("Kafka does not take the quota of", failures(results))
+
+
+def create_topic(
+    link: Connection, topic: str, assignments: Sequence[Sequence[int]], configs: Mapping[str, str]
+) -> None:
+    """Make a topic: by partition, the brokers of its replicas."""
+    request = CreateTopicsRequest
+    wanted = request.CreatableTopic(
+        name=topic,
+        num_partitions=-1,  # as assigned
+        replication_factor=-1,
+        assignments=[
+            request.CreatableTopic.CreatableReplicaAssignment(partition_index=index, broker_ids=list(brokers))
+            for index, brokers in enumerate(assignments)
+        ],
+        configs=[
+            request.CreatableTopic.CreatableTopicConfig(name=key, value=value)
+            for key, value in configs.items()
+        ],
+    )
+    answer = link.send(
+        request(topics=[wanted], timeout_ms=link.timeout_ms, validate_only=False), link.any_broker()
+    )
+    results = ((each.name, each.error_code, each.error_message) for each in answer.topics)
+    _settle("Kafka does not make topic", failures(results))
 
 
 def trim(link: Connection, partitions: Iterable[tuple[str, int, int, float]]) -> None:

@@ -9,6 +9,7 @@ from spindle.cluster import names
 from spindle.cluster.view import KafkaView, Quorum, Voter
 from spindle.reconcile.actions import (
     Action,
+    CreateTopic,
     Delete,
     ElectPreferred,
     ElectUnclean,
@@ -106,6 +107,9 @@ class Failing(World):
             case SetConfigs():
                 self.writes += 1
                 self.kafkas.configure(action.target, action.name, dict(action.values))
+            case CreateTopic():
+                self.writes += 1
+                self.kafkas.make_topic(action.topic, action.assignments, dict(action.configs))
             case TrimPartitions():
                 self.writes += 1
                 self.kafkas.trim(action.partitions)

@@ -304,6 +304,20 @@ class Kafka:
             volume.logs[key] = 0
             state.dirs[broker] = volume.id or ""
 
+    def make_topic(
+        self, topic: str, assignments: tuple[tuple[int, ...], ...], configs: dict[str, str]
+    ) -> None:
+        """A topic as CreateTopics makes it: each broker chooses the dir with the fewest logs."""
+        assert not any(name == topic for name, _ in self.partitions)
+        for index, replicas in enumerate(assignments):
+
+            def fewest(broker: int) -> str:
+                live = self.running[broker].live()
+                return min(live, key=lambda path: len(live[path].logs))
+
+            self.create(topic, index, replicas, fewest)
+        self.settings["topic", topic] = configs
+
     def place(self, broker: int, placements: tuple[tuple[str, int, str], ...]) -> None:
         process = self.running.get(broker)
         for topic, index, path in placements:
@@ -387,7 +401,10 @@ class Kafka:
                 Partition(t, p, s.leader, s.replicas, s.isr, s.elr, s.adding, s.removing)
                 for (t, p), s in sorted(self.partitions.items())
             ),
-            min_isr={topic: self.min_isr for topic, _ in self.partitions},
+            min_isr={
+                topic: int(self.settings.get(("topic", topic), {}).get("min.insync.replicas", self.min_isr))
+                for topic, _ in self.partitions
+            },
             quorum=quorum,
             metadata_version=30,
             topics={topic: self._holds(topic) for topic, _ in self.partitions},

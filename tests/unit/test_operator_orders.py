@@ -7,6 +7,7 @@ from kafka.protocol.admin import (
     AlterClientQuotasResponse,
     AlterPartitionReassignmentsResponse,
     AlterReplicaLogDirsResponse,
+    CreateTopicsResponse,
     DeleteRecordsResponse,
     DescribeClientQuotasResponse,
     DescribeConfigsResponse,
@@ -209,3 +210,29 @@ def test_only_what_is_set_on_the_broker_itself_counts_as_its_setting() -> None:
         ],
     )
     assert read_settings(answer, BROKER_SETTINGS) == {LEADER_RATE: "5"}
+
+
+def made(code: int) -> Link:
+    topic = CreateTopicsResponse.CreatableTopicResult
+    return Link(
+        CreateTopicsResponse(
+            throttle_time_ms=0, topics=[topic(name="t", error_code=code, error_message="it is there")]
+        )
+    )
+
+
+def test_a_topic_is_made_on_the_brokers_that_were_chosen() -> None:
+    link = made(0)
+    orders.create_topic(link, "t", [(2, 0), (1, 2)], {"retention.ms": "5"})
+    ((request, _),) = link.sent
+    (topic,) = request.topics
+    assert [(row.partition_index, list(row.broker_ids)) for row in topic.assignments] == [
+        (0, [2, 0]),
+        (1, [1, 2]),
+    ]
+    assert [(config.name, config.value) for config in topic.configs] == [("retention.ms", "5")]
+
+
+def test_a_topic_that_is_there_already_is_told() -> None:
+    with pytest.raises(TurnedDownError, match=r"Kafka does not make topic t: .*it is there"):
+        orders.create_topic(made(36), "t", [(0,)], {})

@@ -14,6 +14,7 @@ from spindle_agent.broker.wire import Access, BrokerError, Wire
 from spindle_agent.kube import ApiError
 from spindle_agent.moves.mover import Mover, orders
 from spindle_agent.options import Options
+from spindle_agent.samples.sampler import Sampler
 
 log = logging.getLogger(__name__)
 
@@ -40,6 +41,7 @@ class Keeper:
         mover: Mover,
         changed: Callable[[], None],
         felt: Callable[[], Mapping[str, Pressure]] = dict,
+        sampler: Sampler | None = None,
     ) -> None:
         """Nothing is known of the broker yet.
 
@@ -50,6 +52,7 @@ class Keeper:
             mover: of its replicas.
             changed: called when the broker said something new.
             felt: path of a log dir → what its disk feels now; disks that cannot be looked at are left out.
+            sampler: takes samples of it; None for nobody.
         """
         self._name = name
         self._options = options
@@ -63,6 +66,7 @@ class Keeper:
         self._asked_at: float | None = None
         self._problem = ""
         self.mover = mover
+        self.sampler = sampler
 
     def wants(self, spec: Mapping[str, Any]) -> None:
         """The KafkaBroker's spec as it is now."""
@@ -70,6 +74,8 @@ class Keeper:
         news = [key for key in keys if spec.get(key) != self._spec.get(key)]
         self._spec = spec
         self.mover.wants(orders(spec))
+        if self.sampler is not None:
+            self.sampler.wants(spec)
         if news:
             self._wake.set()
 
@@ -113,9 +119,11 @@ class Keeper:
             took = self._asked_at - began
             self._changed()
             await self.mover.step(link, self._dirs, self._felt(), self._changed)
+            if self.sampler is not None:
+                await self.sampler.step(link, self._dirs)
         except (BrokerError, ApiError, LookupError) as error:
             if isinstance(error, BrokerError):
-                self._credentials.doubt(self._name[0], str(self._spec.get("cluster")))
+                self.doubt()
             self._note(str(error))
             return backoff.failed()
         self._note("")
@@ -125,14 +133,27 @@ class Keeper:
         least, most = _WHILE_MOVING
         return min(most, max(least, _COST * took)) if self.mover.busy else EVERY
 
+    async def access(self) -> Access:
+        """Where the broker is, and what opens it.
+
+        Raises:
+            ApiError: the certificate was never read, and cannot be read now.
+            LookupError: there is none.
+        """
+        namespace, cluster = self._name[0], str(self._spec["cluster"])
+        host = self._options.host_of(namespace, cluster, int(self._spec["id"]))
+        return Access(host, self._options.broker_port, *await self._credentials.of(namespace, cluster))
+
+    def doubt(self) -> None:
+        """The certificate may be why something did not work: it is to be read again."""
+        self._credentials.doubt(self._name[0], str(self._spec.get("cluster")))
+
     async def _connected(self) -> Link:
-        namespace, cluster, broker_id = self._name[0], str(self._spec["cluster"]), int(self._spec["id"])
-        host = self._options.host_of(namespace, cluster, broker_id)
-        access = Access(host, self._options.broker_port, *await self._credentials.of(namespace, cluster))
+        access = await self.access()
         if self._link is None or self._link.wire.access != access:
             if self._link is not None:
                 self._link.close()
-            self._link = Link(Wire(access, _TIMEOUT), broker_id)
+            self._link = Link(Wire(access, _TIMEOUT), int(self._spec["id"]))
         return self._link
 
     def _note(self, problem: str) -> None:

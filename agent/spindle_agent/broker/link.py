@@ -11,6 +11,7 @@ from kafka.protocol.admin import (
     DescribeLogDirsRequest,
     IncrementalAlterConfigsRequest,
 )
+from kafka.protocol.metadata import MetadataRequest
 
 from spindle_agent.broker.wire import BrokerError, Wire
 
@@ -20,6 +21,8 @@ _DESCRIBE_LOG_DIRS: Final = 4  # versions that Kafka 4.x has and that hold all w
 _ALTER_LOG_DIRS: Final = 2
 _DESCRIBE_CONFIGS: Final = 4
 _ALTER_CONFIGS: Final = 1
+_METADATA: Final = 12
+_TOPICS_AT_ONCE: Final = 100  # an answer is taken apart in the event loop
 _BROKER: Final = 4  # resource type
 _DYNAMIC_BROKER: Final = 2  # where a value comes from: this broker's own dynamic one
 _SET, _DELETE = 0, 1
@@ -74,6 +77,30 @@ class Link:
         # An error at the top (no rights, say) must not look like "no log dirs".
         _expect(getattr(answer, "error_code", 0) or 0, "DescribeLogDirs")
         return tuple(_log_dir(result) for result in answer.results)
+
+    async def leaders(self, topics: Sequence[str]) -> tuple[str, dict[Replica, int]]:
+        """The cluster's id, and the broker that leads each partition of these topics, as this broker knows it.
+
+        Partitions that have no leader now are left out, and topics that are gone.
+        """
+        found: dict[Replica, int] = {}
+        start, cluster_id = 0, ""
+        while start == 0 or start < len(topics):
+            some = [
+                MetadataRequest.MetadataRequestTopic(name=topic)
+                for topic in topics[start : start + _TOPICS_AT_ONCE]
+            ]
+            request = MetadataRequest(topics=some, allow_auto_topic_creation=False)
+            answer = await self.wire.ask(request, _METADATA)
+            cluster_id = str(answer.cluster_id)
+            for topic in answer.topics:
+                found |= {
+                    (topic.name, partition.partition_index): partition.leader_id
+                    for partition in topic.partitions
+                    if partition.leader_id >= 0
+                }
+            start += _TOPICS_AT_ONCE
+        return cluster_id, found
 
     async def move(self, moves: Mapping[Replica, str]) -> dict[Replica, str]:
         """Have replicas copied to other dirs, or, given the dir where it is, a copy given up.

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Final
 
 WINDOW_SECONDS: Final = 10.0
+_SECTOR: Final = 512  # bytes, whatever the device's own blocks are
 _LEAST_REQUESTS: Final = 3  # in the window: fewer say nothing about a device
 
 
@@ -17,6 +18,36 @@ class Counters:
     requests: int
     milliseconds: int
     writes: int = 0
+
+
+@dataclass(frozen=True)
+class Traffic:
+    """Since the machine started: finished reads and writes of one device, their bytes, and what all of each kind took together."""
+
+    reads: int
+    read_bytes: int
+    read_ms: int
+    writes: int
+    written_bytes: int
+    write_ms: int
+
+
+def traffic(text: str) -> dict[str, Traffic]:
+    """``major:minor`` → traffic."""
+    found = {}
+    for line in text.splitlines():
+        fields = line.split()
+        if len(fields) >= 14:
+            reads, _, read, read_ms, writes, _, written, write_ms = (int(field) for field in fields[3:11])
+            found[f"{fields[0]}:{fields[1]}"] = Traffic(
+                reads, _SECTOR * read, read_ms, writes, _SECTOR * written, write_ms
+            )
+    return found
+
+
+def read_traffic(path: str = "/proc/diskstats") -> dict[str, Traffic]:
+    """The traffic of all devices up to now."""
+    return traffic(Path(path).read_text(encoding="ascii"))
 
 
 def parse(text: str) -> dict[str, Counters]:

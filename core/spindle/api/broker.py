@@ -185,6 +185,12 @@ class KafkaBrokerSpec(ApiModel):
         None,
         description="Size of the file that the agent keeps on each disk as a last reserve. Left out, none.",
     )
+    samples_every_seconds: int | None = Field(
+        None,
+        description="Seconds between two samples of this broker that the agent publishes to Kafka. Left out, none.",
+        ge=1,
+        json_schema_extra=hint("write at least 1 second, or leave it out"),
+    )
     retired: list[KafkaId] = Field(
         default_factory=list,
         description="Directory ids of disks that were evacuated and given up. Put back, such a disk is foreign until "

@@ -20,6 +20,7 @@ from spindle.api.common import (
     rules,
 )
 from spindle.api.engine import CRON, Engine, Window
+from spindle.api.samples import Samples
 
 _LABEL_KEY = "^([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$"
 
@@ -297,7 +298,7 @@ class DiskPolicy(ApiModel):
 
 
 class Rebalance(ApiModel):
-    """When and how replicas are moved for balance. Nothing acts on it in this version."""
+    """When and how replicas are moved for balance. In this version only samples are acted on."""
 
     schedule: (
         Annotated[
@@ -317,7 +318,7 @@ class Rebalance(ApiModel):
     ) = Field(
         None,
         description="When a plan is made, as cron writes it, in UTC: '0 3 * * *'. Left out, never by itself. "
-        "Nothing acts on it in this version.",
+        "In this version it only turns on samples.",
     )
     approval: Literal["manual", "auto"] = Field(
         "manual",
@@ -356,6 +357,16 @@ class Rebalance(ApiModel):
         default_factory=Engine,
         description="Where and with what the job that makes the plans runs. Nothing acts on it in this version.",
     )
+    samples: Samples = Field(
+        default_factory=Samples,
+        description="What the agents publish of brokers and disks, from which plans are made.",
+    )
+
+    @property
+    def sampled(self) -> bool:
+        """Whether samples are wanted."""
+        wanted = self.samples.enabled
+        return self.schedule is not None if wanted is None else wanted
 
 
 class Rolling(ApiModel):

@@ -21,6 +21,7 @@ def kafka_broker(
     retired: Sequence[str] = (),
     thresholds: Mapping[str, Any] | None = None,
     ballast: int | None = None,
+    samples_every: int | None = None,
 ) -> dict[str, Any]:
     """A KafkaBroker with the fields that the operator owns; ``stopped`` and ``wishes`` are a person's.
 
@@ -38,6 +39,7 @@ def kafka_broker(
         retired: directory ids of disks that were given up, the latest last.
         thresholds: fill levels of its disks, as the API has them.
         ballast: bytes of the file that the agent keeps on each disk; None for none.
+        samples_every: seconds between two samples that the agent publishes; None for none.
     """
     name = cluster["metadata"]["name"]
     optional = {
@@ -49,6 +51,7 @@ def kafka_broker(
         "retired": list(retired) or None,
         "thresholds": dict(thresholds) if thresholds else None,
         "ballastBytes": ballast,
+        "samplesEverySeconds": samples_every,
     }
     return {
         "apiVersion": names.API_VERSION,

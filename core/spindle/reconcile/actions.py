@@ -188,6 +188,20 @@ class Tune(Action):
 
 
 @dataclass(frozen=True, kw_only=True)
+class CreateTopic(Action):
+    """Make a topic; that it exists already is an error for this pass.
+
+    Attributes:
+        assignments: by partition, the brokers of its replicas, the preferred leader first.
+        configs: what is set on the topic itself.
+    """
+
+    topic: str
+    assignments: tuple[tuple[int, ...], ...]
+    configs: Mapping[str, str]
+
+
+@dataclass(frozen=True, kw_only=True)
 class TrimPartitions(Action):
     """Delete the oldest records of partitions.
 

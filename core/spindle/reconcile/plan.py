@@ -27,6 +27,7 @@ from spindle.reconcile.steps.losses import at_risk
 from spindle.reconcile.steps.moves import carry_out, load_journal, settle_moves
 from spindle.reconcile.steps.pods import settle_pods
 from spindle.reconcile.steps.problems import report_nodes, report_problems
+from spindle.reconcile.steps.samples import settle_samples
 from spindle.reconcile.steps.security import settle_admin, settle_security
 from spindle.reconcile.steps.services import settle_configuration, settle_services
 from spindle.reconcile.steps.shrinking import settle_removals
@@ -110,6 +111,7 @@ def _steps(state: State, draft: Draft) -> Ward | None:
     settle_removals(healed.ward, draft, records, identity)
     filling = settle_filling(healed.ward, draft, records)
     wants = together(healed.wants, filling.wants)
+    topics = settle_samples(state, draft, records)
     outcome = settle_moves(state, draft, records, journal, wants) if journal is not None else None
     records.write(state, draft)
     draft.do(*healed.fences)
@@ -119,7 +121,7 @@ def _steps(state: State, draft: Draft) -> Ward | None:
     draft.do(*healed.elections)
     if outcome is not None:
         carry_out(draft, outcome)
-    draft.do(*filling.trims)
+    draft.do(*filling.trims, *topics)
     return healed.ward
 
 

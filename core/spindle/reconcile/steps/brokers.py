@@ -34,6 +34,7 @@ _OWNED = {
     "retired": "retired",
     "thresholds": "thresholds",
     "ballastBytes": "ballast",
+    "samplesEverySeconds": "samples_every",
 }
 
 

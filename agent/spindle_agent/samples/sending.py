@@ -1,0 +1,75 @@
+"""Sends records to Kafka. Blocks: belongs into a thread."""
+
+import contextlib
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
+
+from kafka import KafkaProducer
+from kafka.errors import KafkaError
+
+from spindle.cluster import names
+from spindle_agent.broker.wire import Access, BrokerError
+
+_TIMEOUT: Final = 20.0  # seconds for one step: to connect, to find the topic, to be sure of the records
+_LARGEST: Final = 1_048_576  # bytes of a request; a record is a bit less
+
+
+def send(access: Access, broker: int, records: Sequence[tuple[int, bytes]]) -> int:
+    """Send records, oldest first, and wait until they are in sync. Connects for it and leaves again.
+
+    A sample comes in minutes, so a connection that stands for it would only grow old: with its certificate, and with what it knows
+    of brokers.
+
+    Args:
+        access: to any broker of the cluster.
+        broker: that the records are about: their key.
+        records: (wall clock in milliseconds, value).
+
+    Returns:
+        how many of them, from the first, are surely there.
+
+    Raises:
+        BrokerError: none is.
+    """
+    done = 0
+    try:
+        with _producer(access) as producer:
+            key = str(broker).encode()
+            futures = [
+                producer.send(names.TOPIC_SAMPLES, value=value, key=key, timestamp_ms=at_ms)
+                for at_ms, value in records
+            ]
+            for future in futures:
+                future.get(timeout=_TIMEOUT)
+                done += 1
+    except (KafkaError, OSError, ValueError, RuntimeError) as error:
+        if done == 0:
+            raise BrokerError(str(error) or type(error).__name__) from error
+    return done
+
+
+@contextlib.contextmanager
+def _producer(access: Access) -> Iterator[Any]:
+    milliseconds = int(1000 * _TIMEOUT)
+    producer = KafkaProducer(
+        bootstrap_servers=[f"{access.host}:{access.port}"],
+        client_id=names.PRINCIPAL_AGENT,
+        security_protocol="SSL",
+        ssl_context=access.context(),
+        acks="all",
+        enable_idempotence=True,
+        compression_type=None,  # the records are compressed
+        max_request_size=_LARGEST,
+        batch_size=_LARGEST,
+        bootstrap_timeout_ms=milliseconds,
+        max_block_ms=milliseconds,
+        delivery_timeout_ms=milliseconds,
+        request_timeout_ms=milliseconds // 2,
+        metrics_enabled=False,
+    )
+    # The operator makes the topic, as it should be. The producer takes this option, but does not hand it on (kafka-python 3.0.12).
+    producer._metadata.config["allow_auto_create_topics"] = False  # noqa: SLF001 - as above
+    try:
+        yield producer
+    finally:
+        producer.close(timeout=_TIMEOUT / 4)
