@@ -8,14 +8,17 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from enum import StrEnum
+from pathlib import Path
 from typing import Annotated, Any, Final
 
 import typer
 from rich.console import Console
 
 from spindle.api.cluster import KafkaCluster
+from spindle.manifests.preview import preview as what_changes
 from spindle.placement.racks import PlacementError
 from spindle_cli import helper_pod, overview, topics
+from spindle_cli import preview as changes
 from spindle_cli.kafka_client import Access, ClientError
 from spindle_cli.kube import Kube, KubeError
 
@@ -95,6 +98,19 @@ def _show_many(kube: Kube, clusters: list[KafkaCluster], output: Output) -> None
         console.print(overview.list_of(clusters))
     else:
         typer.echo(f"There is no KafkaCluster in namespace {kube.namespace}.")
+
+
+@app.command()
+def preview(
+    file: Annotated[Path, typer.Argument(help="File with the KafkaCluster as it is to be.")],
+    namespace: Namespace = None,
+) -> None:
+    """Show what applying a changed KafkaCluster would do: which settings without a restart, what by a roll."""
+    with _sentences():
+        wanted = changes.read(file)
+        kube = Kube.connect(wanted.metadata.namespace or namespace)
+        running = kube.cluster(kube.one_cluster(wanted.metadata.name))
+        console.print(changes.table(what_changes(running.spec, wanted.spec)))
 
 
 @app.command()

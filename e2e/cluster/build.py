@@ -107,14 +107,14 @@ def ensure_enclosure() -> Path:
     return artefact("enclosure", "1", key, make) / "enclosure"
 
 
-def ensure_kafka_libs() -> Path:
+def ensure_kafka_libs(version: str = versions.KAFKA) -> Path:
     """Folder with the jars of a Kafka release: ``java -cp <folder>/* kafka.Kafka`` is the broker."""
-    return _ensure_jars() / "libs"
+    return _ensure_jars(version) / "libs"
 
 
 def ensure_jmx_exporter() -> Path:
     """The jar of the Prometheus JMX exporter's java agent."""
-    return _ensure_jars() / "jmx.jar"
+    return _ensure_jars(versions.KAFKA) / "jmx.jar"
 
 
 def artefact(name: str, version: str, key: str, make: Callable[[Path], None]) -> Path:
@@ -212,22 +212,22 @@ def _go_build(what: str, package: str, output: Path, flags: str = "", source: Pa
         raise BuildError(f"{what}: go build ended with {process.returncode}\n{''.join(said[-30:])}")
 
 
-def _ensure_jars() -> Path:
+def _ensure_jars(kafka: str) -> Path:
     pom = PACKAGE / "kafka" / "pom.xml"
-    version = f"{versions.KAFKA}-jmx{versions.JMX_EXPORTER}"
-    return artefact("kafka", version, _digest(pom.parent), lambda folder: _fetch_jars(pom, folder))
+    version = f"{kafka}-jmx{versions.JMX_EXPORTER}"
+    return artefact("kafka", version, _digest(pom.parent), lambda folder: _fetch_jars(pom, folder, kafka))
 
 
-def _fetch_jars(pom: Path, folder: Path) -> None:
+def _fetch_jars(pom: Path, folder: Path, kafka: str) -> None:
     ensure_programs("mvn", "java")
-    what = f"Kafka {versions.KAFKA}"
+    what = f"Kafka {kafka}"
     say(f"{what}: fetching jars with Maven")
     libs = folder / "libs"
     run(
         what,
         *("mvn", "--batch-mode", "--no-transfer-progress", "--file", pom),
         *(
-            f"-Dkafka.version={versions.KAFKA}",
+            f"-Dkafka.version={kafka}",
             f"-Djmx.version={versions.JMX_EXPORTER}",
             f"-Dscala={versions.SCALA}",
         ),

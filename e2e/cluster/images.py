@@ -94,10 +94,10 @@ def ensure_pause_image() -> Image:
     return Image(PAUSE_IMAGE, artefact("image-pause", "1", key, make))
 
 
-def ensure_kafka_image() -> Image:
+def ensure_kafka_image(version: str = versions.KAFKA) -> Image:
     """Kafka's image."""
-    name = KAFKA_IMAGE.format(version=versions.KAFKA)
-    libs = ensure_kafka_libs()
+    name = KAFKA_IMAGE.format(version=version)
+    libs = ensure_kafka_libs(version)
     key = _digest(_DOCKERFILES / "kafka", text=f"{libs.parent.name} {_RELEASE}")
 
     def make(folder: Path) -> None:
@@ -105,7 +105,7 @@ def ensure_kafka_image() -> Image:
             name, _DOCKERFILES / "kafka" / "Dockerfile", libs.parent, folder, f"--build-arg=BASE={_debian()}"
         )
 
-    return Image(name, artefact("image-kafka", versions.KAFKA, key, make))
+    return Image(name, artefact("image-kafka", version, key, make))
 
 
 def ensure_spindle_image() -> Image:

@@ -182,7 +182,10 @@ class Testbed(Faults):
 
         Pods that are made from now on run it. Nodes that are off get it when ``up`` next makes them.
         """
-        image = ensure_spindle_image()
+        self.give(ensure_spindle_image())
+
+    def give(self, image: Image) -> None:
+        """Give an image to all nodes that are on."""
         on = [node for node in self.nodes() if node.is_on()]
         say(f"loading {image.name} into {len(on)} nodes")
         known = set(self.state.blobs)

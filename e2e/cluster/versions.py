@@ -8,5 +8,6 @@ KUBERNETES: Final = "1.34.4"
 HELM: Final = "4.0.5"
 COREDNS: Final = "1.13.2"
 KAFKA: Final = "4.3.1"
+KAFKA_BEFORE: Final = "4.2.1"  # from which upgrades are tried; made only where one is
 SCALA: Final = "2.13"
 JMX_EXPORTER: Final = "1.0.1"

@@ -31,6 +31,7 @@ from spindle.reconcile.actions import (
     MarkDown,
     Patch,
     PlaceReplicas,
+    RaiseFeatures,
     Reassign,
     SetConfigs,
     SetPodCondition,
@@ -177,6 +178,8 @@ class Actor:
                 await self._gate.reassign(action.assignments)
             case SetConfigs():
                 await self._gate.set_configs(action.target, action.name, action.values)
+            case RaiseFeatures():
+                await self._gate.raise_features(action.levels)
             case Tune():
                 await self._gate.set_configs(
                     "broker", "" if action.broker is None else str(action.broker), action.values
@@ -338,6 +341,8 @@ def _describe_order(action: Action) -> str:
             return f"reassign {len(action.assignments)} partitions"
         case SetConfigs():
             return f"set {', '.join(sorted(action.values))} of {action.target} {action.name}"
+        case RaiseFeatures():
+            return f"raise {', '.join(f'{name} to {level}' for name, level in action.levels.items())}"
         case Tune():
             whom = "all brokers" if action.broker is None else f"broker {action.broker}"
             return f"set {', '.join(sorted(action.values))} of {whom}"

@@ -109,6 +109,10 @@ class KafkaGate:
         else:
             await self._order(lambda link: orders.set_configs(link, kind, name, values))
 
+    async def raise_features(self, levels: Mapping[str, int]) -> None:
+        """Raise finalized feature levels."""
+        await self._order(lambda link: orders.raise_features(link, levels))
+
     async def trim(self, partitions: Sequence[tuple[str, int, int, float]]) -> None:
         """Delete the oldest records of partitions: (topic, index, leader, share of its records)."""
         await self._order(lambda link: orders.trim(link, partitions))

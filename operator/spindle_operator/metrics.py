@@ -24,6 +24,14 @@ WAITING: Final = Gauge("spindle_waiting", "Actions that are held back.", ["clust
 BROKERS: Final = Gauge("spindle_brokers", "Brokers by state.", ["cluster", "state"])
 DISKS: Final = Gauge("spindle_disks", "Disks by state.", ["cluster", "state"])
 FILLS: Final = Gauge("spindle_disk_fills", "Disks by step of the ladder of full disks.", ["cluster", "rung"])
+START: Final = Gauge(
+    "spindle_broker_start_seconds",
+    "How long the broker that runs took from its start until it was in sync.",
+    ["cluster", "broker", "kind"],
+)
+LOADING: Final = Gauge(
+    "spindle_broker_logs_to_load", "Logs that a starting broker has still to load.", ["cluster", "broker"]
+)
 KAFKA_FAILURES: Final = Counter(
     "spindle_kafka_call_failures", "Questions to Kafka that were not answered.", ["cluster", "error"]
 )
@@ -60,14 +68,27 @@ def observe_status(
     _fill(BROKERS, cluster, [str(broker.get("state")) for broker in broker_statuses.values()])
     disks = [disk for broker in broker_statuses.values() for disk in broker.get("disks") or ()]
     _fill(DISKS, cluster, [str(disk.get("state")) for disk in disks])
+    _starts(cluster, broker_statuses)
     _fill(FILLS, cluster, [str(disk["fill"].get("rung")) for disk in disks if disk.get("fill")])
 
 
 def forget(cluster: str) -> None:
     """Drop a cluster that is gone."""
-    for metric in (WAITING, BROKERS, DISKS, FILLS, RECONCILES, DURATION, KAFKA_FAILURES):
+    for metric in (WAITING, BROKERS, DISKS, FILLS, START, LOADING, RECONCILES, DURATION, KAFKA_FAILURES):
         for labels in _label_sets(metric, cluster):
             metric.remove(*labels)
+
+
+def _starts(cluster: str, broker_statuses: Mapping[str, Mapping[str, Any]]) -> None:
+    for metric in (START, LOADING):
+        for labels in _label_sets(metric, cluster):
+            metric.remove(*labels)
+    for broker, status in broker_statuses.items():
+        start = status.get("start") or {}
+        if "seconds" in start:
+            START.labels(cluster, broker, str(start.get("kind") or "Unknown")).set(start["seconds"])
+        elif "logsLeft" in start:
+            LOADING.labels(cluster, broker).set(start["logsLeft"])
 
 
 def _fill(gauge: Gauge, cluster: str, values: Iterable[str]) -> None:

@@ -11,9 +11,10 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from spindle.cluster import names
+from spindle.reconcile import objects
 from spindle.reconcile.snapshot import Certificate, SecretView, Snapshot
 from spindle.reconcile.steps.security import ANN_GRANTED
-from spindle_operator import agents, ca
+from spindle_operator import agents, ca, starts
 from spindle_operator.connection import Access
 from spindle_operator.gate import KafkaGate
 from spindle_operator.kinds import (
@@ -93,6 +94,10 @@ async def observe(
         access(name, namespace, pods, secrets, known="pods" not in problems),
         ask_rights=_rights_open(name, secrets),
     )
+    mine_of = [broker for broker in brokers if _of_cluster(broker, name)]
+    told = await starts.look(
+        _by_id(mine_of), {i: pod for pod in pods if (i := _node_id(name, pod)) is not None}
+    )
     snapshot = Snapshot(
         cluster=cluster,
         spindle_image=image,
@@ -106,7 +111,8 @@ async def observe(
         config_maps=tuple(config_maps),
         secrets=tuple(secret_view(secret) for secret in secrets),
         budgets=tuple(budgets),
-        brokers=tuple(broker for broker in brokers if _of_cluster(broker, name)),
+        brokers=tuple(mine_of),
+        starts=told,
         kafka=kafka,
         admin_granted=granted,
         agent_namespace=watched.namespace,
@@ -132,6 +138,16 @@ def belongs(claim: Mapping[str, Any], cluster: str) -> bool:
 def _of_cluster(broker: Mapping[str, Any], cluster: str) -> bool:
     labels = broker["metadata"].get("labels") or {}
     return cluster in (labels.get(names.LABEL_CLUSTER), (broker.get("spec") or {}).get("cluster"))
+
+
+def _by_id(brokers: Sequence[Json]) -> dict[int, Json]:
+    """KafkaBrokers by the id that they say."""
+    ids = ((broker, (broker.get("spec") or {}).get("id")) for broker in brokers)
+    return {node_id: broker for broker, node_id in ids if isinstance(node_id, int)}
+
+
+def _node_id(cluster: str, pod: Mapping[str, Any]) -> int | None:
+    return objects.node_id_of(cluster, pod["metadata"]["name"])
 
 
 def _rights_open(cluster: str, secrets: Sequence[Json]) -> bool:

@@ -25,6 +25,7 @@ from kafka.protocol.admin import (
     ElectionType,
     ElectLeadersRequest,
     IncrementalAlterConfigsRequest,
+    UpdateFeaturesRequest,
 )
 from kafka.protocol.consumer import ListOffsetsRequest
 
@@ -34,6 +35,7 @@ from spindle_operator.answers import expect, failures
 from spindle_operator.connection import Connection
 
 _RESOURCES: Final = {"topic": 2, "broker": 4}  # ConfigResource.Type
+_UPGRADE: Final = 1  # FeatureUpdate.UpgradeType
 _SET, _DELETE = 0, 1  # AlterConfigOp.OpType
 _EARLIEST, _LATEST = -2, -1  # as ListOffsets has them in place of a time
 _ELECTION_NOT_NEEDED: Final = 84
@@ -123,6 +125,21 @@ def set_configs(
     )
     results = ((f"{kind} {name}", each.error_code, each.error_message) for each in answer.responses)
     _settle("Kafka does not take the settings of", failures(results))
+
+
+def raise_features(link: Connection, levels: Mapping[str, int]) -> None:
+    """Raise finalized feature levels. Nodes that do not know one make Kafka turn it down, and nothing changes."""
+    request = UpdateFeaturesRequest
+    updates = [
+        request.FeatureUpdateKey(feature=name, max_version_level=level, upgrade_type=_UPGRADE)
+        for name, level in levels.items()
+    ]
+    answer = link.send(
+        request(timeout_ms=link.timeout_ms, feature_updates=updates, validate_only=False), link.any_broker()
+    )
+    results = [("features", answer.error_code, answer.error_message)]
+    results += [(each.feature, each.error_code, each.error_message) for each in answer.results or ()]
+    _settle("Kafka does not raise", failures(results))
 
 
 def set_quota(link: Connection, values: Mapping[str, str | None]) -> None:

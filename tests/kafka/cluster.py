@@ -10,6 +10,7 @@ from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.admin import KafkaAdminClient, NewTopic  # type: ignore[attr-defined]
 from kafka.errors import KafkaError
 
+from e2e.cluster import versions
 from spindle.cluster import names
 from spindle.cluster.ids import uuid_from_entropy
 from spindle.cluster.layout import METADATA_DISK
@@ -49,6 +50,7 @@ class Cluster:
         controllers: int = 1,
         config: dict[str, str] | None = None,
         disk_size: int = SIZE,
+        version: str = versions.KAFKA,
     ) -> None:
         self.base = base
         self.disk_size = disk_size
@@ -62,7 +64,7 @@ class Cluster:
             namespace="test",
             uid="uid",
             cluster_id=self.cluster_id,
-            version="4.3.1",
+            version=version,
             spindle_image="none",
         )
         self.config = {**SMALL, **(config or {})}

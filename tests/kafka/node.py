@@ -174,8 +174,9 @@ class Node:
             "SPINDLE_ROOT": self.layout.root,
             "SPINDLE_TERMINATION_LOG": str(self.base / "termination"),
             "SPINDLE_JMX_JAR": str(ensure_jmx_exporter()),
-            "SPINDLE_KAFKA_LIBS": str(ensure_kafka_libs()),
+            "SPINDLE_KAFKA_LIBS": str(ensure_kafka_libs(self.cluster.version)),
             "SPINDLE_READY_STATE": str(self.base / "ready-state"),
+            "SPINDLE_JMX_CONFIG": str(self.base / "jmx.yaml"),
             "KAFKA_HEAP_OPTS": "-Xmx192m",
             "KAFKA_OPTS": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1",
         }

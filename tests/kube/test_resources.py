@@ -33,7 +33,7 @@ def test_defaults_are_the_servers(resources: Resources) -> None:
     }  # fmt: skip
     assert spec["brokerPools"][0]["jvm"] == {"heap": "1g"}
     assert spec["controllers"]["jvm"] == {"heap": "384m"}
-    assert spec["rolling"] == {"backWithinSeconds": 600}
+    assert spec["rolling"] == {"backWithinSeconds": 600, "soakHours": 24}
     assert (spec["paused"], spec["deleteClaims"]) == (False, False)
     assert "status" not in stored
     assert KafkaCluster.parse(stored).spec == KafkaCluster.parse(cluster()).spec

@@ -32,6 +32,7 @@ from spindle.api.common import (
 )
 from spindle.api.policy import Thresholds
 from spindle.cluster.names import API_VERSION
+from spindle.cluster.start_kinds import KINDS
 
 MOST_DISKS: Final = 64
 MOST_MOVES: Final = 2000
@@ -376,6 +377,29 @@ class Observed(ApiModel):
     )
 
 
+class BrokerStart(ApiModel):
+    """How the Kafka that runs came up, and why it was started."""
+
+    at: Time = Field(description="When its container was started.")
+    reason: Short | None = Field(
+        None,
+        description="Why: the reason of its restart (SpecChanged, Stopped, …), PodCreated, or ContainerRestarted where it had ended by itself.",
+    )
+    kind: Annotated[str, Field(json_schema_extra={"enum": list(KINDS)})] | None = Field(
+        None,
+        description="Clean (it was stopped cleanly before), Dirty (it was not, and recovers its logs), Empty (it has none).",
+    )
+    logs: Count | None = Field(None, description="How many logs it had to load when that was first seen.")
+    logs_left: Count | None = Field(
+        None, description="How many of them are to go; left out when it has loaded them."
+    )
+    segments_left: Count | None = Field(None, description="How many segments of logs in work are to go.")
+    loading_since: Time | None = Field(None, description="Since when it was seen loading.")
+    loaded_at: Time | None = Field(None, description="When it was last seen loading.")
+    ready_by: Time | None = Field(None, description="When it has loaded its logs if it goes on so.")
+    seconds: Count | None = Field(None, description="Seconds from its start until it was in sync.")
+
+
 class KafkaBrokerStatus(ApiModel):
     """What the broker and its disks are."""
 
@@ -397,6 +421,9 @@ class KafkaBrokerStatus(ApiModel):
     )
     disks_summary: Short | None = Field(None, description="Healthy disks of all disks: 2/2.")
     fullest: Short | None = Field(None, description="Fill of the fullest disk: 12%.")
+    start: BrokerStart | None = Field(
+        None, description="How the Kafka that runs came up, and why it was started."
+    )
     observed: Observed | None = Field(
         None, description="What the agent on the broker's node sees, written by the agent alone."
     )

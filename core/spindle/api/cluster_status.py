@@ -96,6 +96,10 @@ class KafkaClusterStatus(ApiModel):
     conditions: list[Condition] = conditions_field()
     cluster_id: KafkaId | None = Field(None, description="Kafka's own id of the cluster.")
     version: Short | None = Field(None, description="Release of Kafka that all brokers and controllers run.")
+    version_since: Time | None = Field(None, description="Since when all of them run it.")
+    metadata_version: Short | None = Field(
+        None, description="Release whose metadata.version the cluster has. An earlier release cannot read it."
+    )
     bootstrap: Name | None = Field(None, description="Host and port that clients start from.")
     racks: list[RackStatus] = Field(
         default_factory=list,

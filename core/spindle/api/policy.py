@@ -393,6 +393,16 @@ class Rolling(ApiModel):
             "backWithinSeconds is between a minute (60) and a day (86400): write for example 600"
         ),
     )
+    soak_hours: int = Field(
+        24,
+        description="Hours for which all nodes have to run a new release of Kafka before metadata.version is raised to it. Until then "
+        "the cluster can go back to the release before.",
+        ge=0,
+        le=8760,
+        json_schema_extra=hint(
+            "soakHours is between 0, which raises metadata.version at once, and a year (8760): write for example 24"
+        ),
+    )
 
 
 class Metrics(ApiModel):

@@ -37,6 +37,7 @@ ANN_VOTERS: Final = f"{GROUP}/voters"  # the controllers at birth, as in the ide
 ANN_DISKS: Final = f"{GROUP}/disks"
 ANN_CLEARANCE: Final = f"{GROUP}/clearance"
 ANN_SPEC_HASH: Final = f"{GROUP}/spec-hash"
+ANN_VERSION: Final = f"{GROUP}/kafka-version"
 ANN_SPEC_PARTS: Final = f"{GROUP}/spec-parts"  # a hash of each part, to say which one has changed
 ANN_CERTIFICATE: Final = f"{GROUP}/certificate"  # fingerprint of the one that Kafka was started with
 # On other objects: a hash of what the operator last applied, so that drift is one comparison.

@@ -80,6 +80,7 @@ class NodeInputs:
         zone: None once a claim is bound (the volume pins the pod then), or where there are no zones.
         pool: a broker's pool; None for controllers.
         budget: the PodDisruptionBudget that counts the pod; None for the usual one of its role.
+        grace_seconds: how long it may take to stop; None for what suits a node with little on it.
         fixed_properties: those of them for which a running pod has to restart; None for all.
         certificate: fingerprint of the node's certificate; None if it is not known. For the record only.
     """
@@ -93,6 +94,7 @@ class NodeInputs:
     zone: Zone | None = None
     pool: str | None = None
     budget: str | None = None
+    grace_seconds: int | None = None
     fixed_properties: str | None = None
     certificate: str | None = None
 

@@ -131,7 +131,7 @@ def _spec(cluster: ClusterInputs, node: NodeInputs, name: str) -> dict[str, Any]
         "hostname": name,
         "subdomain": service(cluster.name),
         "restartPolicy": "Always",
-        "terminationGracePeriodSeconds": GRACE_SECONDS,
+        "terminationGracePeriodSeconds": node.grace_seconds or GRACE_SECONDS,
         "automountServiceAccountToken": False,
         "enableServiceLinks": False,
         "securityContext": {
@@ -167,6 +167,7 @@ def _annotations(cluster: ClusterInputs, node: NodeInputs) -> dict[str, str]:
         names.ANN_CLUSTER_ID: cluster.cluster_id,
         names.ANN_DISKS: disks_annotation(node.disks),
         names.ANN_SPEC_HASH: spec_hash(cluster, node),
+        names.ANN_VERSION: cluster.version,
         names.ANN_SPEC_PARTS: json.dumps(spec_parts(cluster, node), sort_keys=True),
     }
     if node.certificate is not None:

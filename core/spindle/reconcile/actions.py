@@ -176,6 +176,13 @@ class SetConfigs(Action):
 
 
 @dataclass(frozen=True, kw_only=True)
+class RaiseFeatures(Action):
+    """Raise finalized feature levels (UpdateFeatures, KIP-584). Kafka turns it down where a node does not know the level."""
+
+    levels: Mapping[str, int]
+
+
+@dataclass(frozen=True, kw_only=True)
 class Tune(Action):
     """Set (or, with None, delete) dynamic configs for the user's sake. What Kafka turns down ends no pass.
 

@@ -12,6 +12,8 @@ from spindle.manifests.inputs import ClusterInputs, DiskInputs, NodeInputs, Zone
 from spindle.reconcile import objects
 from spindle.reconcile.snapshot import Object
 from spindle.reconcile.state import State
+from spindle.reconcile.steps.upgrade import version_to_run
+from spindle.rolling.starts import grace_seconds
 
 
 def cluster_inputs(state: State, identity: Identity) -> ClusterInputs:
@@ -22,7 +24,7 @@ def cluster_inputs(state: State, identity: Identity) -> ClusterInputs:
         namespace=state.namespace,
         uid=objects.uid(state.cluster),
         cluster_id=identity.cluster_id,
-        version=spec.version,
+        version=version_to_run(state),
         spindle_image=state.snap.spindle_image,
         image=spec.image,
         tolerations=tuple(toleration.to_dict() for toleration in spec.scheduling.tolerations),
@@ -65,6 +67,7 @@ def broker_inputs(state: State, broker: Object) -> NodeInputs | None:
         jvm_options=tuple(pool.jvm.options),
         zone=None if bound or not rack else Zone(topology_key=state.spec.racks.topology_key, value=rack),
         pool=pool.name,
+        grace_seconds=_grace(state, broker),
         certificate=_certificate(state, node_id),
     )
 
@@ -106,6 +109,16 @@ def controller_inputs(state: State, node_id: int) -> NodeInputs | None:
         zone=Zone(topology_key=state.spec.racks.topology_key, value=zone) if zone and unbound else None,
         certificate=_certificate(state, node_id),
     )
+
+
+def _grace(state: State, broker: Object) -> int:
+    """How long a broker may take to stop, by what it holds as far as that is known; only a new pod gets it."""
+    node_id = int(broker["spec"]["id"])
+    disks = (broker.get("status") or {}).get("disks") or ()
+    replicas = sum(int(disk.get("replicas") or 0) for disk in disks)
+    if state.kafka.partitions is not None:
+        replicas = max(replicas, sum(node_id in partition.replicas for partition in state.kafka.partitions))
+    return grace_seconds(replicas, max((int(disk.get("usedBytes") or 0) for disk in disks), default=0))
 
 
 def _certificate(state: State, node_id: int) -> str | None:

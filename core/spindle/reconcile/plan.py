@@ -36,6 +36,7 @@ from spindle.reconcile.steps.status import cluster_status
 from spindle.reconcile.steps.stranded import settle_stranded
 from spindle.reconcile.steps.takedown import settle_takedowns
 from spindle.reconcile.steps.tuning import settle_tuning
+from spindle.reconcile.steps.upgrade import settle_upgrade
 from spindle.reconcile.times import stamp
 from spindle.reconcile.ward import Ward
 
@@ -90,6 +91,7 @@ def _steps(state: State, draft: Draft) -> Ward | None:
     if why is not None:
         draft.wait(Wait.refused("RunVersion", f"KafkaCluster/{state.name}", why))
         return None
+    settle_upgrade(state, draft)
     identity = settle_identity(state, draft)
     if identity is None:
         return None

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from spindle.cluster.view import KafkaView
+from spindle.rolling.starts import Start
 
 Object = Mapping[str, Any]
 
@@ -46,6 +47,7 @@ class Snapshot:
         cluster: the KafkaCluster object (metadata, spec, status).
         nodes, volumes, storage_classes: all of them; the others only those labelled with this cluster.
         claims: PersistentVolumeClaims that carry this cluster's label or are named after it.
+        starts: broker id → what it tells of a start that is not over; one that did not answer is missing.
         unknown: resource kinds (``"pods"``, ``"nodes"``, …) that could not be read; their lists are empty and
             prove nothing (rule 8).
         entropy: 32 fresh random bytes; the only source of new ids.
@@ -74,4 +76,5 @@ class Snapshot:
     agents: Mapping[str, float] = field(default_factory=dict)
     kafka: KafkaView = field(default_factory=lambda: KafkaView(error="not asked"))
     admin_granted: bool | None = None
+    starts: Mapping[int, Start] = field(default_factory=dict)
     unknown: frozenset[str] = frozenset()

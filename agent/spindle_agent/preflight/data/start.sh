@@ -64,6 +64,40 @@ if [ "$ROLE" = controller ] && [ -f "$H/format.args" ] && [ -f "$root/spindle.js
     mv "$root/spindle.json.pending" "$root/spindle.json"
 fi
 
+# How this start goes. A clean stop leaves a mark in every log dir, which Kafka takes away once it has loaded the logs; without it each log
+# is read from its recovery point on. Threads do that side by side: more of them while it is to be done, as the disks and cores allow, and only
+# for this one process, where it is not the user's own setting.
+START=Empty DIRS=0
+if [ "$ROLE" = broker ]; then
+    while read -r mode mount log directory; do
+        [ "$mode" = Active ] || continue
+        DIRS=$((DIRS + 1))
+        [ -n "$(ls -d "$log"/*-[0-9]* 2>/dev/null | head -n 1)" ] || continue
+        if [ ! -e "$log/.kafka_cleanshutdown" ]; then
+            START=Dirty
+        elif [ "$START" = Empty ]; then
+            START=Clean
+        fi
+    done <"$H/disks.list"
+fi
+RECOVERY=''
+if [ "$START" = Dirty ] && ! grep -q '^num\.recovery\.threads\.per\.data\.dir=' "$H/server.properties"; then
+    threads=$((2 * $(nproc) / DIRS))
+    [ "$threads" -ge 4 ] || threads=4
+    [ "$threads" -le 16 ] || threads=16
+    RECOVERY="--override num.recovery.threads.per.data.dir=$threads"
+    echo "Kafka was not stopped cleanly: its logs are recovered, $threads at a time on each of $DIRS disks."
+fi
+# The operator reads it beside the progress: the metrics are all that answers while logs are loaded.
+JMX=${SPINDLE_JMX_CONFIG:-/tmp/spindle-jmx.yaml}
+{
+    cat "$H/jmx.yaml"
+    echo "  - pattern: 'java.lang<type=OperatingSystem><>AvailableProcessors'"
+    echo "    name: spindle_start"
+    echo "    value: 1"
+    echo "    labels: {kind: \"$START\"}"
+} >"$JMX" 2>/dev/null || JMX=$H/jmx.yaml
+
 # The user's own choice of a collector wins.
 case "${KAFKA_OPTS:-}" in
     *-XX:+Use*GC*) GC= ;;
@@ -73,5 +107,5 @@ BIND=${BIND:+$BIND:}
 set -f
 # shellcheck disable=SC2086 - the options are meant to be split
 exec java ${KAFKA_HEAP_OPTS:-} $GC -XX:+ExitOnOutOfMemoryError -Djava.awt.headless=true \
-    -Dlog4j2.configurationFile="$H/log4j2.properties" -javaagent:"$H/jmx.jar=${BIND}9404:$H/jmx.yaml" \
-    ${KAFKA_OPTS:-} -cp "$LIBS/*" kafka.Kafka "$H/server.properties"
+    -Dlog4j2.configurationFile="$H/log4j2.properties" -javaagent:"$H/jmx.jar=${BIND}9404:$JMX" \
+    ${KAFKA_OPTS:-} -cp "$LIBS/*" kafka.Kafka "$H/server.properties" $RECOVERY

@@ -14,6 +14,7 @@ from spindle.reconcile.inputs import disks_of
 from spindle.reconcile.reports import inspected
 from spindle.reconcile.snapshot import Object
 from spindle.reconcile.state import State
+from spindle.reconcile.steps.starts import settle_start, words
 from spindle.reconcile.times import stamp
 from spindle.reconcile.ward import Life
 from spindle.rolling.brokers import Rolling
@@ -61,7 +62,10 @@ def _status(
         disks.append(entry)
     shares = [disk["usedBytes"] / disk["capacityBytes"] for disk in disks if disk.get("capacityBytes")]
     failed = [disk["name"] for disk in disks if disk["state"] in _WITHOUT]
+    start = settle_start(state, broker)
     condition, message = _state(state, broker, rolling, node_id, failed)
+    if condition == "Starting":
+        message = words(start) or message
     status = {
         "observedGeneration": broker["metadata"].get("generation", 0),
         "state": condition,
@@ -69,6 +73,8 @@ def _status(
         "disks": disks,
         "disksSummary": f"{sum(1 for disk in disks if healthy(disk))}/{len(disks)}",
     }
+    if start:
+        status["start"] = start
     if shares:
         status["fullest"] = f"{round(100 * max(shares))}%"
     return status

@@ -9,6 +9,7 @@ from spindle.reconcile import objects
 from spindle.reconcile.draft import Draft, Wait
 from spindle.reconcile.snapshot import Object
 from spindle.reconcile.state import State
+from spindle.reconcile.steps.starts import loaded_at
 from spindle.reconcile.times import seconds
 
 # Why a pod goes down for a change; every other reason is about a disk, a person's wish or a broker that is no use as it is.
@@ -23,6 +24,8 @@ _LANDS_WITHIN: Final = 1800.0  # seconds that a restart waits for copies between
 def overdue(state: State, mark: Mapping[str, Any]) -> bool:
     """Whether a node that went down has not come back in time."""
     since = seconds(mark.get("since"))
+    if since is not None:
+        since = max(since, loaded_at(state, int(mark["nodeId"])))
     return since is not None and state.now - since > state.spec.rolling.back_within_seconds
 
 

@@ -11,6 +11,7 @@ from spindle.reconcile import objects
 from spindle.reconcile.draft import Draft, Wait
 from spindle.reconcile.state import State
 from spindle.reconcile.steps.broker_status import healthy
+from spindle.reconcile.steps.upgrade import version_status
 from spindle.reconcile.steps.watchers import unwatched
 from spindle.reconcile.times import stamp
 
@@ -55,7 +56,7 @@ def cluster_status(
     racks = _racks(state)
     status: dict[str, Any] = {
         "observedGeneration": state.cluster["metadata"].get("generation", 0),
-        "version": state.spec.version,
+        **version_status(state),
         "bootstrap": f"{names.bootstrap_service(state.name)}.{state.namespace}.svc:{names.PORT_CLIENT}",
         "racks": racks,
         "rackCount": len(racks),

@@ -18,6 +18,7 @@ from spindle.reconcile.draft import Draft, Wait
 from spindle.reconcile.snapshot import Object
 from spindle.reconcile.state import State
 from spindle.reconcile.steps.stalls import CHANGES, copies_between_disks, overdue, stalls, stopped_by
+from spindle.reconcile.steps.starts import loads
 from spindle.reconcile.times import stamp
 from spindle.rolling.brokers import Rolling
 from spindle.rolling.controllers import controller_may_go_down
@@ -198,8 +199,10 @@ def _begin(
     most = at_once(len(state.brokers), state.spec.rolling.max_unavailable)
 
     def ask(node_id: int, going: frozenset[int]) -> Verdict:
-        if wanted[node_id].reason in CHANGES and (moving := copies_between_disks(state, node_id)) is not None:
-            return Verdict(moving)
+        if wanted[node_id].reason in CHANGES:
+            busy = loads(state, node_id) or copies_between_disks(state, node_id)
+            if busy is not None:
+                return Verdict(busy)
         return judge.verdict(state, node_id, (down | going) - {node_id})
 
     # Who goes for more than a change waits neither for a change that went wrong nor for its turn behind it.

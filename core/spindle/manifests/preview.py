@@ -1,0 +1,103 @@
+"""What a changed KafkaCluster would bring about, before it is applied: which settings without a restart, what by a roll."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from spindle.api.cluster import BrokerPool, KafkaClusterSpec
+from spindle.cluster import config
+from spindle.cluster.dynamic import AT_START, ON_BROKERS, ON_CLUSTER, fixed
+
+RUNNING: Final = "without a restart"
+NEXT_START: Final = "when a broker next starts"
+ROLL: Final = "by a roll"
+STAYS: Final = "not taken back: Kafka keeps the value"
+
+# Fields of the spec that all pods are made from.
+_SHARED: Final = ("version", "image", "scheduling", "metrics")
+
+
+@dataclass(frozen=True)
+class Change:
+    """One thing that changes.
+
+    Attributes:
+        what: a key of Kafka's configuration, or a field of the spec.
+        where: ``controllers``, ``brokers of pool main``, ``all nodes``, ``cluster``.
+        how: one of this module's constants.
+    """
+
+    what: str
+    where: str
+    how: str
+
+
+def preview(old: KafkaClusterSpec, new: KafkaClusterSpec) -> list[Change]:
+    """What changes between two specs of a cluster, for its nodes that are there; pools that come or go are left out."""
+    changes = [
+        Change(name, "all nodes", ROLL) for name in _SHARED if getattr(old, name) != getattr(new, name)
+    ]
+    if old.disks.shared_filesystem != new.disks.shared_filesystem:
+        changes.append(Change("disks.sharedFilesystem", "all nodes", ROLL))
+    changes += _of_controllers(old, new)
+    before = {pool.name: pool for pool in old.broker_pools}
+    for pool in new.broker_pools:
+        if pool.name in before:
+            changes += _of_pool(old, new, before[pool.name], pool)
+    return list(dict.fromkeys(changes))
+
+
+def _of_controllers(old: KafkaClusterSpec, new: KafkaClusterSpec) -> list[Change]:
+    sides = [
+        fixed(config.controller_settings(_node(spec, spec.controllers.jvm.heap, {}))) for spec in (old, new)
+    ]
+    changes = [Change(key, "controllers", ROLL) for key in _differing(*sides)]
+    return changes + _made_from(old.controllers, new.controllers, "controllers")
+
+
+def _of_pool(
+    old: KafkaClusterSpec, new: KafkaClusterSpec, before: BrokerPool, pool: BrokerPool
+) -> list[Change]:
+    where = f"brokers of pool {pool.name}"
+    sides = [
+        config.broker_settings(_node(spec, its.jvm.heap, its.config), rack=None)
+        for spec, its in ((old, before), (new, pool))
+    ]
+    changes = [_setting(key, where, sides[1], new, pool) for key in _differing(*sides)]
+    return changes + _made_from(before, pool, where)
+
+
+def _setting(
+    key: str, where: str, after: Mapping[str, str], new: KafkaClusterSpec, pool: BrokerPool
+) -> Change:
+    if key in AT_START:
+        return Change(key, where, NEXT_START)
+    if key in ON_CLUSTER and key not in pool.config:
+        return Change(key, "cluster", RUNNING if key in new.config else STAYS)
+    return Change(key, where, RUNNING if key in ON_BROKERS and key in after else ROLL)
+
+
+def _made_from(before: Any, after: Any, where: str) -> list[Change]:
+    return [
+        Change(name, where, ROLL)
+        for name in ("resources", "jvm")
+        if getattr(before, name) != getattr(after, name)
+    ]
+
+
+def _differing(before: Mapping[str, str], after: Mapping[str, str]) -> list[str]:
+    return sorted(key for key in before.keys() | after.keys() if before.get(key) != after.get(key))
+
+
+def _node(spec: KafkaClusterSpec, heap: str | None, pool_config: Mapping[str, str]) -> config.NodeConfig:
+    """A node like any other: what tells one from another is the same in both specs."""
+    return config.node_config(
+        "cluster",
+        "namespace",
+        0,
+        controllers=(),
+        brokers=sum(pool.replicas for pool in spec.broker_pools),
+        config=spec.config,
+        pool_config=pool_config,
+        heap=heap,
+    )

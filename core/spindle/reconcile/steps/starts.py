@@ -1,0 +1,112 @@
+"""``status.start`` of each KafkaBroker: how its present process came up, why, how long that took or still takes."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from spindle.cluster import names
+from spindle.cluster.refusal import Refusal, counted
+from spindle.cluster.start_kinds import DIRTY
+from spindle.reconcile import objects
+from spindle.reconcile.snapshot import Object
+from spindle.reconcile.state import State
+from spindle.reconcile.times import seconds, stamp
+from spindle.rolling.starts import Start, seconds_left
+
+_BY_ITSELF = "ContainerRestarted"
+_NEW = "PodCreated"
+
+
+def settle_start(state: State, broker: Object) -> dict[str, Any] | None:
+    """What to report of a broker's start; what stands there while no Kafka runs."""
+    node_id = int(broker["spec"]["id"])
+    before: Mapping[str, Any] = (broker.get("status") or {}).get("start") or {}
+    pod = state.pods.get(node_id)
+    at = objects.kafka_started(pod) if pod is not None else None
+    if pod is None or at is None:
+        return dict(before) or None
+    if before.get("at") != at:
+        before = {"at": at, "reason": _reason(state, node_id, pod)}
+    elif "seconds" in before:
+        return dict(before)
+    start = state.snap.starts.get(node_id)
+    entry = {
+        key: before[key]
+        for key in ("at", "reason", "kind", "logs", "loadingSince", "loadedAt")
+        if key in before
+    }
+    if start is not None and start.kind is not None:
+        entry["kind"] = start.kind
+    if start is not None and start.loading:
+        entry |= _loading(state, entry, start)
+    elif objects.is_true(pod, "Ready"):
+        ready = seconds((objects.condition(pod, "Ready") or {}).get("lastTransitionTime")) or state.now
+        entry["seconds"] = max(0, round(ready - (seconds(at) or ready)))
+    return entry
+
+
+def unfinished(broker: Object, pod: Object) -> bool:
+    """Whether the start of the Kafka that runs in a pod is still to be asked about.
+
+    Once its own probe has passed it has loaded its logs; one with a dead disk may never be in sync.
+    """
+    start = (broker.get("status") or {}).get("start") or {}
+    if not objects.kafka_runs(pod) or start.get("at") != objects.kafka_started(pod):
+        return objects.kafka_runs(pod)
+    ready = bool(objects.container_status(pod, names.CONTAINER_KAFKA).get("ready"))
+    return "seconds" not in start and not (ready and "kind" in start)
+
+
+def loads(state: State, node_id: int) -> Refusal | None:
+    """Why a broker is not restarted: it loads its logs, and a restart would have it begin again."""
+    start = state.snap.starts.get(node_id)
+    if start is None or not start.loading:
+        return None
+    return Refusal(
+        rule=None,
+        reason="LoadsItsLogs",
+        message=f"Broker {node_id} loads its logs, {counted(start.logs_left, 'log')} to go; a restart would have it begin again.",
+        unblocked_by="It has loaded them; how far it is stands in status.start of its KafkaBroker.",
+    )
+
+
+def loaded_at(state: State, node_id: int) -> float:
+    """When a broker was last seen loading its logs, 0 for never."""
+    broker = state.brokers.get(node_id) or {}
+    start = (broker.get("status") or {}).get("start") or {}
+    seen = state.snap.starts.get(node_id)
+    return state.now if seen is not None and seen.loading else seconds(start.get("loadedAt")) or 0.0
+
+
+def words(start: Mapping[str, Any] | None) -> str:
+    """How far a start is, as a sentence; empty where there is nothing to say."""
+    if not start or not start.get("logsLeft"):
+        return ""
+    how = "recovers" if start.get("kind") == DIRTY else "loads"
+    until = f", until about {start['readyBy']}" if start.get("readyBy") else ""
+    return f"Kafka {how} its logs: {start['logsLeft']} of {start['logs']} to go{until}."
+
+
+def _loading(state: State, entry: Mapping[str, Any], start: Start) -> dict[str, Any]:
+    most = max(int(entry.get("logs", 0)), start.logs_left)
+    since = str(entry.get("loadingSince") or stamp(state.now))
+    result: dict[str, Any] = {
+        "logs": most,
+        "loadingSince": since,
+        "loadedAt": stamp(state.now),
+        "logsLeft": start.logs_left,
+        "segmentsLeft": start.segments_left,
+    }
+    left = seconds_left(seconds(since) or state.now, most, state.now, start.logs_left)
+    if left is not None:
+        result["readyBy"] = stamp(state.now + left)
+    return result
+
+
+def _reason(state: State, node_id: int, pod: Object) -> str:
+    """Why it was started: what its pod was taken down for, or because the process ended by itself."""
+    if objects.container_status(pod, names.CONTAINER_KAFKA).get("restartCount"):
+        return _BY_ITSELF
+    mark = next(
+        (m for m in state.marks if int(m["nodeId"]) == node_id and m["uid"] != objects.uid(pod)), None
+    )
+    return str(mark.get("reason") or _NEW) if mark is not None else _NEW

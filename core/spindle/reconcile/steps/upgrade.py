@@ -1,0 +1,112 @@
+"""From one release of Kafka to another: all nodes first, metadata.version when they have run it for a while, back only before that."""
+
+from typing import Any, Final
+
+from spindle.cluster import names
+from spindle.cluster.versions import LEVELS, level_of, may_change, release_of
+from spindle.reconcile import objects
+from spindle.reconcile.actions import RaiseFeatures
+from spindle.reconcile.draft import Draft, Wait
+from spindle.reconcile.snapshot import Object
+from spindle.reconcile.state import State
+from spindle.reconcile.times import seconds, stamp
+
+_METADATA: Final = "metadata.version"
+_HOUR: Final = 3600
+
+
+def version_to_run(state: State) -> str:
+    """The release that pods are made of: the spec's, or the one that runs where the cluster may not go to that."""
+    running = _latest(state)
+    if running is None or may_change(running, state.spec.version, _level(state)) is None:
+        return state.spec.version
+    return running
+
+
+def settle_upgrade(state: State, draft: Draft) -> None:
+    """Say why the release is not changed; raise metadata.version once all nodes have run theirs for long enough."""
+    running = _latest(state)
+    refusal = may_change(running, state.spec.version, _level(state)) if running is not None else None
+    if refusal is not None:
+        draft.wait(Wait.refused("ChangeVersion", f"KafkaCluster/{state.name}", refusal))
+        return
+    level, now = level_of(state.spec.version), state.kafka.metadata_version
+    since = _since(state)
+    if level is None or now is None or now >= level or since is None or state.marks:
+        return
+    until = since + state.spec.rolling.soak_hours * _HOUR
+    if state.now < until:
+        draft.wait(_soaking(state, now, until))
+    else:
+        message = f"metadata.version is raised from {release_of(now)} to {release_of(level)}: there is no way back to an earlier release."
+        draft.do(RaiseFeatures(levels={_METADATA: level}, reason="MetadataVersionRaised", message=message))
+
+
+def version_status(state: State) -> dict[str, Any]:
+    """``status.version``, ``versionSince`` and ``metadataVersion``; a version is there once all nodes run it."""
+    found: dict[str, Any] = {}
+    version = _common(state)
+    if version is not None:
+        same = (
+            state.status.get("version") == version and seconds(state.status.get("versionSince")) is not None
+        )
+        found = {
+            "version": version,
+            "versionSince": state.status["versionSince"] if same else stamp(state.now),
+        }
+    else:  # who is away for a moment does not begin the time anew
+        found = {key: state.status[key] for key in ("version", "versionSince") if state.status.get(key)}
+    level = state.kafka.metadata_version
+    if level is not None:
+        found["metadataVersion"] = release_of(level)
+    elif state.status.get("metadataVersion"):
+        found["metadataVersion"] = state.status["metadataVersion"]
+    return found
+
+
+def _level(state: State) -> int | None:
+    """The cluster's metadata.version; while Kafka does not tell, what it told before: it never falls."""
+    told = state.kafka.metadata_version
+    return told if told is not None else LEVELS.get(str(state.status.get("metadataVersion")))
+
+
+def version_of(pod: Object) -> str | None:
+    """The release that a pod was made for; None for one that does not tell."""
+    return objects.annotation(pod, names.ANN_VERSION)
+
+
+def _latest(state: State) -> str | None:
+    """The latest release that a node runs, by its pod; by the status where there is no pod that tells."""
+    told = {version for pod in state.pods.values() if (version := version_of(pod)) is not None}
+    if not told and state.known_identity is not None and (before := state.status.get("version")):
+        told = {str(before)}
+    return max(told, key=lambda version: [int(part) for part in version.split(".")], default=None)
+
+
+def _common(state: State) -> str | None:
+    """The release that every broker and controller runs; None while they differ, or one is not ready."""
+    nodes = [*state.controller_ids, *state.brokers]
+    stopped = {i for i, broker in state.brokers.items() if broker["spec"].get("stopped")}
+    pods = [state.pods.get(node) for node in nodes if node not in stopped]
+    told = {version_of(pod) if pod is not None and objects.is_true(pod, "Ready") else None for pod in pods}
+    return told.pop() if len(told) == 1 else None
+
+
+def _since(state: State) -> float | None:
+    """Since when all nodes run the spec's release; None if they do not, or that is not on record yet."""
+    version = _common(state)
+    if version != state.spec.version or state.status.get("version") != version:
+        return None
+    return seconds(state.status.get("versionSince"))
+
+
+def _soaking(state: State, level: int, until: float) -> Wait:
+    return Wait(
+        "RaiseMetadataVersion",
+        f"KafkaCluster/{state.name}",
+        "Soaking",
+        f"All nodes run Kafka {state.spec.version}. metadata.version stays at {release_of(level)} until {stamp(until)}; until then "
+        f"spec.version may go back to {release_of(level)}.",
+        "The time passes (spec.rolling.soakHours).",
+        quiet=True,
+    )

@@ -1,0 +1,183 @@
+"""Every broker and controller is restarted under load, for a configuration, a certificate, a release; also with something dying in the middle."""
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+import pytest
+
+from e2e.cluster import versions
+from e2e.cluster.images import ensure_kafka_image
+from e2e.cluster.target import Target
+from e2e.cluster.testbed import Testbed
+from e2e.scenarios.conftest import Killer, Machine
+from e2e.scenarios.lab import CLUSTER, Lab, light, pause, sample
+from e2e.scenarios.load import Load, Topic, load
+from e2e.scenarios.slot import choose, conclude, dies, replace
+from e2e.scenarios.stand import THREE, Stand
+from e2e.scenarios.timeline import Timeline
+
+pytestmark = pytest.mark.e2e
+
+_ROLL = 900  # seconds for a roll of six nodes on a small machine
+
+
+@dataclass
+class Roll:
+    """A roll that is watched.
+
+    Attributes:
+        began: when, in seconds since the epoch.
+        before: pod → UID.
+        short: partitions that were seen below their minimum.
+    """
+
+    lab: Lab
+    load: Load
+    began: float
+    before: dict[str, str]
+    short: dict[str, int] = field(default_factory=dict)
+
+    def look(self) -> None:
+        """Note partitions that have fewer copies in sync than they need."""
+        least = {topic.name: topic.min_isr for topic in self.load.topics}
+        for name, (_, _, isr) in self.load.partitions().items():
+            if len(isr) < least.get(name.rpartition("-")[0], 0):
+                self.short[name] = len(isr)
+
+    def done(self) -> bool:
+        """Whether every node has been made anew and all is in sync."""
+        self.look()
+        status = self.lab.status()
+        now = pods(self.lab)
+        renewed = now.keys() == self.before.keys() and not set(now.values()) & set(self.before.values())
+        counts = [status[kind]["ready"] == status[kind]["total"] for kind in ("brokers", "controllers")]
+        return renewed and all(counts) and not status.get("takingDown")
+
+    def reasons(self) -> set[str]:
+        """Why pods were taken down, by the events."""
+        return {
+            event["reason"]
+            for event in self.lab.list("events")
+            if " is taken down: " in event.get("message", "")
+        }
+
+
+def pods(lab: Lab) -> dict[str, str]:
+    return {pod["metadata"]["name"]: pod["metadata"]["uid"] for pod in lab.list("pods", "spindle.dev/role")}
+
+
+@contextmanager
+def rolling(lab: Lab, image: str, topic: str) -> Iterator[Roll]:
+    """A load on a cluster that is about to be rolled; at the end nothing may be lost, nor have been short of copies."""
+    with Timeline(lab) as timeline, load(lab, image, Topic(topic, partitions=12), rate=20) as running:
+        roll = Roll(lab, running, timeline.mark("the roll"), pods(lab))
+        yield roll
+        print(f"rolled {len(roll.before)} nodes in {time.time() - roll.began:.0f} s, for {roll.reasons()}")
+        report = conclude(running, timeline, roll.began)
+        print(f"longest time that a producer waited, by partition: {report.gaps(roll.began)}")
+    assert not roll.short, f"below min.insync.replicas: {roll.short}"
+
+
+def configure(lab: Lab) -> None:
+    """A setting that no broker takes while it runs, another one each time."""
+    lab.patch(
+        "kafkacluster",
+        CLUSTER,
+        {"spec": {"config": {"queued.max.requests": str(400 + int(time.time()) % 300)}}},
+    )
+
+
+def until_taken_down(lab: Lab, seconds: float = 120) -> None:
+    """Wait until a broker is down by our hand."""
+    lab.until(
+        "a broker is taken down",
+        lambda: any("-broker-" in mark["pod"] for mark in lab.status().get("takingDown", ())),
+        seconds,
+    )
+
+
+def test_a_changed_configuration(stand: Stand, spindle_image: str) -> None:
+    lab = stand.get(THREE)
+    with rolling(lab, spindle_image, "configured") as roll:
+        configure(lab)
+        lab.until("every node is made anew", roll.done, _ROLL)
+        assert roll.reasons() == {"SpecChanged"}
+
+
+def test_what_kafka_takes_while_it_runs_restarts_nothing(stand: Stand, spindle_image: str) -> None:
+    lab = stand.get(THREE)
+    with load(lab, spindle_image, Topic("tuned")) as running:
+        before = pods(lab)
+        lab.patch("kafkacluster", CLUSTER, {"spec": {"config": {"log.retention.ms": "86400000"}}})
+        lab.until("all brokers are told", lambda: told(lab) == 3, 120)
+        lab.until_ready()
+        assert pods(lab) == before
+        assert not running.finish().lost
+
+
+def told(lab: Lab) -> int:
+    """How many brokers have a dynamic setting of ours on record."""
+    brokers = lab.list("kafkabrokers")
+    return sum("spindle.dev/tuned" in (b["metadata"].get("annotations") or {}) for b in brokers)
+
+
+def test_reissued_certificates(stand: Stand, spindle_image: str) -> None:
+    lab = stand.get(THREE)
+    with rolling(lab, spindle_image, "certified") as roll:
+        for pod in roll.before:
+            lab.kubectl("delete", "secret", f"{pod}-tls")
+        lab.until("every node runs with its new certificate", roll.done, _ROLL)
+        assert roll.reasons() == {"CertificateRenewed"}
+
+
+def _with(
+    stand: Stand, image: str, topic: str, disturb: Callable[[Lab, Load, Timeline], None], seconds: float
+) -> None:
+    """A roll in the middle of which something happens."""
+    lab = stand.get(THREE)
+    with rolling(lab, image, topic) as roll, Timeline(lab) as timeline:
+        configure(lab)
+        until_taken_down(lab)
+        disturb(lab, roll.load, timeline)
+        lab.until("every node is made anew", roll.done, seconds)
+
+
+def test_the_operator_is_killed_in_the_middle(stand: Stand, spindle_image: str, killer: Killer) -> None:
+    def kill(*_unused: object) -> None:
+        for _ in range(5):
+            killer.kill()
+            pause(7.0)
+
+    _with(stand, spindle_image, "orphaned", kill, _ROLL)
+
+
+def test_a_disk_dies_in_the_middle(stand: Stand, spindle_image: str, machine: Machine) -> None:
+    def fail(lab: Lab, running: Load, timeline: Timeline) -> None:
+        away = {mark["nodeId"] for mark in lab.status().get("takingDown", ())}
+        slot = choose(lab, running, lambda replicas: replicas[0].broker not in away)
+        dies(timeline, machine, slot)
+        replace(timeline, machine, slot)
+
+    _with(stand, spindle_image, "diskless", fail, 2 * _ROLL)
+
+
+def test_an_upgrade_of_kafka(lab: Lab, installed: Target, spindle_image: str) -> None:
+    former, latest = versions.KAFKA_BEFORE, versions.KAFKA
+    if isinstance(installed, Testbed):  # others fetch it
+        installed.give(ensure_kafka_image(former))
+    lab.apply(sample(version=former, brokerPools=[light(3)], rolling={"soakHours": 0}))
+    lab.until_ready(600)
+    assert lab.status()["metadataVersion"] == former.rpartition(".")[0]
+    with rolling(lab, spindle_image, "upgraded") as roll:
+        lab.patch("kafkacluster", CLUSTER, {"spec": {"version": latest}})
+        lab.until("every node is made anew", roll.done, _ROLL)
+        release = latest.rpartition(".")[0]
+        lab.until("metadata.version is raised", lambda: lab.status()["metadataVersion"] == release, 120)
+    assert lab.status()["version"] == latest
+    lab.patch("kafkacluster", CLUSTER, {"spec": {"version": former}})
+    lab.until_waiting("DowngradeRefused")
+    before = pods(lab)
+    pause(20)
+    assert pods(lab) == before

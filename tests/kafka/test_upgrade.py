@@ -1,0 +1,93 @@
+"""A real cluster from one release of Kafka to the next: there and back before metadata.version is raised, and never after."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from e2e.cluster import versions
+from spindle.cluster import names
+from spindle.cluster.versions import level_of, may_change
+from spindle_operator import orders
+from spindle_operator.connection import Access, tls_context
+from spindle_operator.kafka import Link
+from tests.kafka.cluster import Cluster
+from tests.kafka.node import Node, wait_for
+
+FORMER, LATEST = versions.KAFKA_BEFORE, versions.KAFKA
+METADATA = "metadata.version"
+
+
+@pytest.fixture(scope="module")
+def cluster(make_cluster: Callable[..., Cluster]) -> Cluster:
+    made = make_cluster(brokers=1, disks=1, version=FORMER)
+    made.up()
+    made.make_topic("t", [[0]])
+    made.produce("t", 0, [b"before"])
+    return made
+
+
+def raise_level(cluster: Cluster, level: int | None) -> None:
+    assert level is not None
+    pems = ((cluster.operator / name).read_bytes() for name in ("ca.crt", "tls.crt", "tls.key"))
+    access = Access({0: cluster.nodes[0].address}, *pems)
+    link = Link("test/demo", access.hosts, names.PORT_REPLICATION, tls_context(access), 10)
+    try:
+        orders.raise_features(link, {METADATA: level})
+    finally:
+        link.close()
+
+
+def restart(cluster: Cluster, node: Node, version: str) -> None:
+    node.stop()
+    cluster.forget_admin()
+    node.cluster = replace(node.cluster, version=version)
+    node.new_pod()
+    node.preflight()
+    node.start()
+
+
+@pytest.fixture
+def all_on_latest(cluster: Cluster) -> None:
+    for node in cluster.nodes.values():
+        if node.cluster.version != LATEST:
+            restart(cluster, node, LATEST)
+            node.wait_ready()
+
+
+def test_the_level_of_a_release_is_what_it_was_born_with(cluster: Cluster) -> None:
+    assert cluster.view().metadata_version == level_of(FORMER)
+
+
+def test_kafka_turns_a_level_down_that_a_node_does_not_know(cluster: Cluster) -> None:
+    with pytest.raises(orders.TurnedDownError, match=METADATA):
+        raise_level(cluster, level_of(LATEST))
+    assert cluster.view().metadata_version == level_of(FORMER)
+
+
+@pytest.mark.usefixtures("all_on_latest")
+def test_the_way_back_is_open_before_the_level_is_raised(cluster: Cluster) -> None:
+    view = cluster.view()
+    assert view.metadata_version == level_of(FORMER)
+    assert may_change(LATEST, FORMER, view.metadata_version) is None
+    for node in cluster.nodes.values():
+        restart(cluster, node, FORMER)
+        node.wait_ready()
+    cluster.produce("t", 0, [b"back"])
+    assert cluster.end_offset("t", 0) == 2
+
+
+@pytest.mark.usefixtures("all_on_latest")
+def test_there_is_no_way_back_after_it(cluster: Cluster) -> None:
+    raise_level(cluster, level_of(LATEST))
+    wait_for("the level", lambda: cluster.view().metadata_version == level_of(LATEST))
+    raise_level(cluster, level_of(LATEST))  # said twice is no error
+    assert may_change(LATEST, FORMER, cluster.view().metadata_version) is not None
+    broker = cluster.nodes[0]
+    restart(cluster, broker, FORMER)
+    assert (
+        broker.wait_end(240) != 0
+    )  # it asks to be let in for a minute (initial.broker.registration.timeout.ms)
+    restart(cluster, broker, LATEST)
+    broker.wait_ready()
+    assert cluster.end_offset("t", 0) == 2

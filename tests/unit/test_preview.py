@@ -1,0 +1,81 @@
+"""What a change would bring about is told before it is made, and is what then happens."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from spindle.api.cluster import KafkaClusterSpec
+from spindle.manifests.preview import NEXT_START, ROLL, RUNNING, STAYS, preview
+from spindle_cli.kafka_client import ClientError
+from spindle_cli.preview import read, table
+from tests.model.world import quickstart
+
+
+def spec(**fields: Any) -> KafkaClusterSpec:
+    return KafkaClusterSpec.model_validate(quickstart(**fields)["spec"])
+
+
+def pooled(**fields: Any) -> dict[str, Any]:
+    pool = quickstart()["spec"]["brokerPools"][0]
+    return {"brokerPools": [pool | fields]}
+
+
+MAIN = "brokers of pool main"
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "changes"),
+    [
+        ({}, {}, set()),
+        ({}, {"config": {"log.retention.ms": "1"}}, {("log.retention.ms", MAIN, RUNNING)}),
+        ({"config": {"log.retention.ms": "1"}}, {}, {("log.retention.ms", MAIN, ROLL)}),
+        (
+            {},
+            {"config": {"num.partitions": "3"}},
+            {("num.partitions", MAIN, ROLL), ("num.partitions", "controllers", ROLL)},
+        ),
+        ({}, pooled(config={"num.partitions": "3"}), {("num.partitions", MAIN, ROLL)}),
+        ({}, {"config": {"min.insync.replicas": "1"}}, {("min.insync.replicas", "cluster", RUNNING)}),
+        ({"config": {"min.insync.replicas": "1"}}, {}, {("min.insync.replicas", "cluster", STAYS)}),
+        ({}, pooled(config={"min.insync.replicas": "1"}), {("min.insync.replicas", MAIN, ROLL)}),
+        (
+            {},
+            {"config": {"num.recovery.threads.per.data.dir": "8"}},
+            {("num.recovery.threads.per.data.dir", MAIN, NEXT_START)},
+        ),
+        ({}, {"version": "4.3.0"}, {("version", "all nodes", ROLL)}),
+        ({}, pooled(resources={"limits": {"memory": "4Gi"}}), {("resources", MAIN, ROLL)}),
+        ({}, {"paused": True}, set()),
+    ],
+)
+def test_how_each_change_is_made(
+    before: dict[str, Any], after: dict[str, Any], changes: set[tuple[str, str, str]]
+) -> None:
+    found = preview(spec(**before), spec(**after))
+    assert {(change.what, change.where, change.how) for change in found} == changes
+    assert len(found) == len(changes)
+
+
+def test_a_file_with_one_cluster_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "cluster.yaml"
+    path.write_text(
+        "kind: Namespace\n---\n" + (Path(__file__).parents[2] / "examples/quickstart.yaml").read_text()
+    )
+    assert read(path).spec.version == "4.3.1"
+    assert isinstance(table([]), str)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("kind: Pod\n", "holds 0 KafkaClusters"),
+        ("a: [\n", "cannot be read"),
+        ("kind: KafkaCluster\nspec: {}\n", "spec"),
+    ],
+)
+def test_a_file_that_is_none_is_refused_in_words(tmp_path: Path, text: str, said: str) -> None:
+    path = tmp_path / "cluster.yaml"
+    path.write_text(text)
+    with pytest.raises(ClientError, match=said):
+        read(path)
