@@ -176,18 +176,22 @@ class Actor:
                 await self._gate.place(action.broker, action.placements)
             case Reassign():
                 await self._gate.reassign(action.assignments)
-            case SetConfigs():
-                await self._gate.set_configs(action.target, action.name, action.values)
-            case RaiseFeatures():
-                await self._gate.raise_features(action.levels)
-            case Tune():
-                await self._gate.set_configs(
-                    "broker", "" if action.broker is None else str(action.broker), action.values
-                )
             case TrimPartitions():
                 await self._gate.trim(action.partitions)
             case CreateTopic():
                 await self._gate.create_topic(action.topic, action.assignments, action.configs)
+            case _:
+                await self._configure_kafka(action)
+
+    async def _configure_kafka(self, action: Action) -> None:
+        match action:
+            case SetConfigs():
+                await self._gate.set_configs(action.target, action.name, action.values)
+            case Tune():
+                broker = "" if action.broker is None else str(action.broker)
+                await self._gate.set_configs("broker", broker, action.values)
+            case RaiseFeatures():
+                await self._gate.raise_features(action.levels)
             case _:
                 raise ValueError(f"no way to carry out {type(action).__name__}")
 
@@ -339,16 +343,23 @@ def _describe_order(action: Action) -> str:
             return f"choose dirs for {len(action.placements)} replicas on broker {action.broker}"
         case Reassign():
             return f"reassign {len(action.assignments)} partitions"
-        case SetConfigs():
-            return f"set {', '.join(sorted(action.values))} of {action.target} {action.name}"
-        case RaiseFeatures():
-            return f"raise {', '.join(f'{name} to {level}' for name, level in action.levels.items())}"
-        case Tune():
-            whom = "all brokers" if action.broker is None else f"broker {action.broker}"
-            return f"set {', '.join(sorted(action.values))} of {whom}"
         case CreateTopic():
             return f"make topic {action.topic} with {len(action.assignments)} partitions"
         case TrimPartitions():
             return f"delete the oldest records of {len(action.partitions)} partitions"
+        case _:
+            return _describe_setting(action)
+
+
+def _describe_setting(action: Action) -> str:
+    """The same for Kafka's settings."""
+    match action:
+        case SetConfigs():
+            return f"set {', '.join(sorted(action.values))} of {action.target} {action.name}"
+        case Tune():
+            whom = "all brokers" if action.broker is None else f"broker {action.broker}"
+            return f"set {', '.join(sorted(action.values))} of {whom}"
+        case RaiseFeatures():
+            return f"raise {', '.join(f'{name} to {level}' for name, level in action.levels.items())}"
         case _:
             return type(action).__name__
