@@ -17,6 +17,7 @@ _ALWAYS: Final[Mapping[str, str]] = {
     "spark.sql.execution.arrow.pyspark.enabled": "true",
     "spark.sql.execution.arrow.maxRecordsPerBatch": str(_BATCH),
     "spark.sql.execution.arrow.maxBytesPerBatch": str(_BYTES),
+    "spark.sql.sources.partitionColumnTypeInference.enabled": "false",  # an hour is a name
     # Options of a read appear in plans and error messages.
     "spark.sql.redaction.options.regex": "(?i)url|secret|password|token|key",
 }

@@ -1,0 +1,208 @@
+"""Features of a cluster's replicas and disks: DataFrame → DataFrame functions, composed with ``.transform``.
+
+    brokers = source.read(spark, access, ranges).transform(summaries(cluster_id)).persist()
+    brokers.transform(replicas), brokers.transform(disks), brokers.transform(poison), brokers.transform(clocks)
+
+A day of a million replicas is 288 million samples, but only 288,000 records of a thousand brokers. So what is moved between tasks are
+the records as they are, 14 bytes a sample; all of a broker's come together in one task, which makes a line of each replica
+and a history of each disk of them. Everything after that is small.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as sf
+from pyspark.sql.pandas.types import from_arrow_schema
+from pyspark.sql.types import StructType
+
+from spindle_rebalance import summary
+from spindle_rebalance.summary import LATENCIES
+from spindle_rebalance.tidy import Dated, Tidy, tidy
+
+Transform = Callable[[DataFrame], DataFrame]
+
+
+def _list(of: pa.DataType) -> pa.DataType:
+    return pa.list_(pa.field("element", of))  # as Spark calls it
+
+
+_POISON: Final = pa.struct([("partition", pa.int32()), ("offset", pa.int64()), ("reason", pa.string())])
+_REPLICA: Final = pa.struct(
+    [
+        ("topic", pa.string()),
+        ("partition", pa.int32()),
+        ("dir", pa.string()),
+        ("bytes", pa.int64()),
+        ("growth_bytes_per_s", pa.float64()),
+        ("append_p50", pa.float64()),
+        ("append_p95", pa.float64()),
+        ("leader", pa.bool_()),
+        ("samples", pa.int64()),
+    ]
+)
+_DISK: Final = pa.struct(
+    [
+        ("dir", pa.string()),
+        ("disk", pa.string()),
+        ("kind", pa.string()),
+        ("state", pa.string()),
+        ("at_s", _list(pa.float64())),
+        ("used", _list(pa.int64())),
+        ("capacity", _list(pa.int64())),
+        ("appended", _list(pa.float64())),
+        *((name, _list(pa.float64())) for name in LATENCIES),
+    ]
+)
+BROKERS: Final = pa.schema(
+    [
+        ("broker", pa.int32()),
+        ("cluster_id", pa.string()),
+        ("rack", pa.string()),
+        ("records", pa.int64()),
+        ("rows", pa.int64()),
+        ("poisoned", pa.int64()),
+        ("doubled", pa.int64()),
+        ("clock_s", pa.float64()),
+        ("clock_records", pa.int64()),
+        ("poison", _list(_POISON)),
+        ("replicas", _list(_REPLICA)),
+        ("disks", _list(_DISK)),
+    ]
+)
+
+
+def _schema() -> StructType:
+    return from_arrow_schema(BROKERS)
+
+
+def summaries(cluster_id: str | None = None, replicas_since_ms: int = 0) -> Transform:
+    """Records → one row per broker: counts, ``poison``, ``replicas`` and ``disks`` (arrays of structs).
+
+    Args:
+        cluster_id: of the cluster that is looked at; records of another one are poison. None: whatever a broker's first record says.
+        replicas_since_ms: the features of replicas are made of samples that Kafka stored no earlier (ms since 1970);
+            histories of disks of all.
+    """
+
+    def summarised(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        first = next(batches, None)
+        if first is not None:
+            broker = int(first.column("broker")[0].as_py())
+            clean = tidy(chained(first, batches), cluster_id, replicas_since_ms)
+            yield summarise(broker, clean, replicas_since_ms)
+
+    def transformed(records: DataFrame) -> DataFrame:
+        return records.groupBy("broker").applyInArrow(summarised, _schema())
+
+    return transformed
+
+
+def chained(first: pa.RecordBatch, rest: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """One after the other."""
+    yield first
+    yield from rest
+
+
+def summarise(broker: int, clean: Tidy, replicas_since_ms: int) -> pa.RecordBatch:
+    """The row of one broker."""
+    recent = [parts for parts in clean.moments if parts[0].stored_ms >= replicas_since_ms]
+    latest: Dated | None = clean.moments[-1][0] if clean.moments else None
+    return pa.RecordBatch.from_arrays(
+        [
+            pa.array([broker], pa.int32()),
+            pa.array([latest.sample.cluster_id if latest else None], pa.string()),
+            pa.array([latest.sample.rack if latest else None], pa.string()),
+            *(pa.array([n], pa.int64()) for n in (clean.records, clean.rows, clean.poisoned, clean.doubled)),
+            pa.array([clean.clock_s], pa.float64()),
+            pa.array([clean.clock_records], pa.int64()),
+            pa.array([[vars(each) for each in clean.poison]], _list(_POISON)),
+            _one(_replicas(recent)),
+            _one(_disks(summary.disks(clean.moments))),
+        ],
+        schema=BROKERS,
+    )
+
+
+def _one(structs: pa.StructArray) -> pa.ListArray:
+    """A list array of one element: these."""
+    return pa.ListArray.from_arrays(np.array([0, len(structs)], np.int32), structs, type=_list(structs.type))
+
+
+def _replicas(moments: list[list[Dated]]) -> pa.StructArray:
+    if not moments:
+        return pa.array([], _REPLICA)
+    found = summary.replicas(moments)
+    return pa.StructArray.from_arrays(
+        [
+            pa.array(found.topic, pa.string()),
+            pa.array(found.partition, pa.int32()),
+            pa.array(found.dir, pa.string()),
+            pa.array(found.size, pa.int64()),
+            *(
+                pa.array(each, pa.float64(), from_pandas=True)
+                for each in (found.growth, found.p50, found.p95)
+            ),
+            pa.array(found.leader, pa.bool_()),
+            pa.array(found.samples, pa.int64()),
+        ],
+        fields=list(_REPLICA),
+    )
+
+
+def _disks(found: Sequence[summary.DiskHistory]) -> pa.StructArray:
+    return pa.StructArray.from_arrays(
+        [
+            *(
+                pa.array([getattr(each, name) for each in found], pa.string())
+                for name in ("dir", "disk", "kind", "state")
+            ),
+            _lists([each.at_s for each in found], pa.float64()),
+            _lists([each.used for each in found], pa.int64()),
+            _lists([each.capacity for each in found], pa.int64()),
+            _lists([each.appended for each in found], pa.float64()),
+            *(_lists([each.columns[name] for each in found], pa.float64()) for name in LATENCIES),
+        ],
+        fields=list(_DISK),
+    )
+
+
+def _lists(values: Sequence[Any], of: pa.DataType) -> pa.ListArray:
+    """An array of lists; None stays None."""
+    lengths = np.array([0 if each is None else len(each) for each in values], np.int64)
+    ends = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)
+    content = [each for each in values if each is not None]
+    flat = np.concatenate(content) if content else np.zeros(0)
+    absent = pa.array([each is None for each in values], pa.bool_())
+    return pa.ListArray.from_arrays(ends, pa.array(flat, of), type=_list(of), mask=absent)
+
+
+def replicas(brokers: DataFrame) -> DataFrame:
+    """Summaries → one row per replica: broker, and the fields of ``replicas``."""
+    return brokers.select("broker", sf.explode("replicas").alias("found")).select("broker", "found.*")
+
+
+def disks(brokers: DataFrame) -> DataFrame:
+    """Summaries → one row per disk: broker, rack, and the fields of ``disks``: its history as arrays."""
+    return brokers.select("broker", "rack", sf.explode("disks").alias("found")).select(
+        "broker", "rack", "found.*"
+    )
+
+
+def poison(brokers: DataFrame) -> DataFrame:
+    """Summaries → one row per unusable record that is named: partition, offset, reason."""
+    return brokers.select(sf.explode("poison").alias("found")).select("found.*")
+
+
+def clocks(brokers: DataFrame) -> DataFrame:
+    """Summaries → one row per broker whose clock was off: broker, seconds, records."""
+    off = brokers.where("clock_records > 0")
+    return off.select("broker", sf.col("clock_s").alias("seconds"), sf.col("clock_records").alias("records"))
+
+
+def counts(brokers: DataFrame) -> DataFrame:
+    """Summaries → one row: records, rows, poisoned, doubled of all brokers."""
+    names = ("records", "rows", "poisoned", "doubled")
+    return brokers.select(*(sf.coalesce(sf.sum(name), sf.lit(0)).alias(name) for name in names))

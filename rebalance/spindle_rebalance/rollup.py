@@ -1,0 +1,214 @@
+"""Hours of features as Parquet, for histories longer than the topic keeps: optional, incremental, repeatable.
+
+    PATH/replicas/hour=2026-03-04T05/…   a line per replica and hour
+    PATH/disks/hour=2026-03-04T05/…      a line per disk and hour
+    PATH/hours/2026-03-04T05.json        the records that both were made of; an hour counts when this is there
+
+An hour is written when it can no longer grow: samples that agents kept while Kafka was away come late. What a run that died left of
+an hour is overwritten by the next one, and an hour that counts is never written again: so none is lost and none is there twice.
+PATH is anything that Hadoop can write to.
+"""
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Final
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as sf
+from pyspark.sql.pandas.types import from_arrow_schema
+
+from spindle_rebalance import features
+from spindle_rebalance.summary import LATENCIES
+from spindle_rebalance.tidy import Dated, Tidy, tidy
+
+HOUR_MS: Final = 3_600_000
+LATE_MS: Final = 2 * HOUR_MS
+_FORMAT: Final = "%Y-%m-%dT%H"
+_OFFSETS: Final = pa.struct([("partition", pa.int32()), ("first", pa.int64()), ("last", pa.int64())])
+_HOURS: Final = pa.schema(
+    [
+        ("hour", pa.string()),
+        ("offsets", pa.list_(pa.field("element", _OFFSETS))),
+        *(field for field in features.BROKERS if field.name in ("broker", "records", "replicas", "disks")),
+    ]
+)
+
+
+@dataclass(frozen=True)
+class Rolled:
+    """What a run has written.
+
+    Attributes:
+        hours: by name, those that are new.
+        already: that counted before, though their records were read again.
+    """
+
+    hours: tuple[str, ...]
+    already: tuple[str, ...]
+
+
+def roll(
+    spark: SparkSession,
+    records: DataFrame,
+    path: str,
+    since_ms: int,
+    until_ms: int,
+    cluster_id: str | None = None,
+) -> Rolled:
+    """Write the hours that are complete and not there yet.
+
+    Args:
+        spark: the session.
+        records: of `source.read`; the more hours they reach over, the more can be written.
+        path: of the roll-up; one for each cluster.
+        since_ms: the time from which on all records are there (ms since 1970): an hour that began before is not complete.
+        until_ms: the time up to which the records go (ms since 1970): hours that ended `LATE_MS` before it are complete.
+        cluster_id: see `features.summaries`.
+    """
+    last = (until_ms - LATE_MS) // HOUR_MS * HOUR_MS
+    files = _Files(spark, path)
+    found = records.transform(hourly(since_ms, last, cluster_id)).persist()
+    try:
+        marks = found.transform(_marks).collect()
+        done = {row.hour for row in marks if files.counts(row.hour)}
+        fresh = [row for row in marks if row.hour not in done]
+        if fresh:
+            todo = found.where(sf.col("hour").isin([row.hour for row in fresh]))
+            for name, table in (("replicas", replicas(todo)), ("disks", disks(todo))):
+                writer = table.write.mode("overwrite").option("partitionOverwriteMode", "dynamic")
+                writer.partitionBy("hour").parquet(f"{path}/{name}")
+            for row in fresh:
+                files.mark(
+                    row.hour, {"records": row.records, "offsets": [each.asDict() for each in row.offsets]}
+                )
+    finally:
+        found.unpersist()
+    return Rolled(tuple(row.hour for row in fresh), tuple(sorted(done)))
+
+
+def hourly(since_ms: int, before_ms: int, cluster_id: str | None = None) -> features.Transform:
+    """Records → one row per broker and hour that lies between these times: hour, offsets, records, ``replicas`` and ``disks``."""
+
+    def summarised(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        first = next(batches, None)
+        if first is None:
+            return
+        broker = int(first.column("broker")[0].as_py())
+        clean = tidy(features.chained(first, batches), cluster_id)
+        for hour, moments in _by_hour(clean.moments, since_ms, before_ms).items():
+            row = features.summarise(broker, Tidy(moments, records=sum(map(len, moments))), 0)
+            yield pa.RecordBatch.from_arrays(
+                [
+                    pa.array([hour], pa.string()),
+                    pa.array([_offsets(moments)], _HOURS.field("offsets").type),
+                    *(row.column(name) for name in _HOURS.names[2:]),
+                ],
+                schema=_HOURS,
+            )
+
+    return lambda records: records.groupBy("broker").applyInArrow(summarised, from_arrow_schema(_HOURS))
+
+
+def _by_hour(moments: list[list[Dated]], since_ms: int, before_ms: int) -> dict[str, list[list[Dated]]]:
+    found: dict[str, list[list[Dated]]] = {}
+    for parts in moments:
+        start = parts[0].at_ms // HOUR_MS * HOUR_MS
+        if since_ms <= start <= before_ms - HOUR_MS:
+            name = datetime.fromtimestamp(start / 1000, UTC).strftime(_FORMAT)
+            found.setdefault(name, []).append(parts)
+    return found
+
+
+def _offsets(moments: list[list[Dated]]) -> list[dict[str, int]]:
+    found: dict[int, tuple[int, int]] = {}
+    for parts in moments:
+        for each in parts:
+            first, last = found.get(each.partition, (each.offset, each.offset))
+            found[each.partition] = (min(first, each.offset), max(last, each.offset))
+    return [
+        {"partition": partition, "first": first, "last": last}
+        for partition, (first, last) in sorted(found.items())
+    ]
+
+
+def replicas(hours: DataFrame) -> DataFrame:
+    """Hours → one row per replica and hour."""
+    return hours.select("hour", "broker", sf.explode("replicas").alias("found")).select(
+        "hour", "broker", "found.*"
+    )
+
+
+def disks(hours: DataFrame) -> DataFrame:
+    """Hours → one row per disk and hour: use at its end and at its peak, bytes appended, mean latencies."""
+    each = hours.select("hour", "broker", sf.explode("disks").alias("d"))
+    return each.select(
+        "hour",
+        "broker",
+        *(f"d.{name}" for name in ("dir", "disk", "kind", "state")),
+        sf.element_at("d.capacity", -1).alias("capacity"),
+        sf.element_at("d.used", -1).alias("used"),
+        sf.array_max("d.used").alias("used_peak"),
+        sf.expr("aggregate(d.appended, 0D, (sum, x) -> sum + x)").alias("appended"),
+        *(
+            sf.expr(
+                f"aggregate(filter(d.{name}, x -> NOT isnan(x)), 0D, (sum, x) -> sum + x,"
+                f" sum -> sum / nullif(size(filter(d.{name}, x -> NOT isnan(x))), 0))"
+            ).alias(name)
+            for name in LATENCIES
+        ),
+        sf.size("d.at_s").alias("samples"),
+    )
+
+
+def _marks(hours: DataFrame) -> DataFrame:
+    """Hours → one row per hour of all brokers: the records and the offsets that it is made of."""
+    # A broker's records are counted once, though they may lie in several partitions.
+    each = hours.select("hour", "records", sf.posexplode("offsets").alias("place", "o"))
+    once = sf.when(sf.col("place") == 0, sf.col("records")).otherwise(0).alias("records")
+    flat = each.select("hour", once, "o.*")
+    places = flat.groupBy("hour", "partition").agg(
+        sf.min("first").alias("first"), sf.max("last").alias("last"), sf.sum("records").alias("records")
+    )
+    return (
+        places.groupBy("hour")
+        .agg(
+            sf.sum("records").alias("records"),
+            sf.array_sort(sf.collect_list(sf.struct("partition", "first", "last"))).alias("offsets"),
+        )
+        .orderBy("hour")
+    )
+
+
+class _Files:
+    """The small files that say which hours count, through Hadoop's own file systems."""
+
+    def __init__(self, spark: SparkSession, path: str) -> None:
+        context: Any = spark.sparkContext
+        self._jvm = context._jvm  # noqa: SLF001 - PySpark has no other way to Hadoop's file systems
+        self._conf = context._jsc.hadoopConfiguration()  # noqa: SLF001
+        self._path = path
+
+    def counts(self, hour: str) -> bool:
+        """Whether an hour was written completely."""
+        place, system = self._at(hour)
+        return bool(system.exists(place)) and system.getFileStatus(place).getLen() > 0
+
+    def mark(self, hour: str, content: dict[str, Any]) -> None:
+        """Make an hour count. The file gets its name when it is whole."""
+        place, system = self._at(hour)
+        new = self._jvm.org.apache.hadoop.fs.Path(f"{place.toString()}.new")
+        stream = system.create(new, True)
+        try:
+            stream.write(bytearray(json.dumps(content), "utf-8"))
+        finally:
+            stream.close()
+        system.delete(place, False)  # an empty one, which does not count
+        if not system.rename(new, place):
+            raise OSError(f"{new} cannot be renamed to {place}")
+
+    def _at(self, hour: str) -> tuple[Any, Any]:
+        place = self._jvm.org.apache.hadoop.fs.Path(f"{self._path}/hours/{hour}.json")
+        return place, place.getFileSystem(self._conf)

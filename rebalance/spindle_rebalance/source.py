@@ -1,0 +1,312 @@
+"""The topic of samples as a Spark data source: one row per Kafka record, exactly those of the ranges that it was given.
+
+Ranges are found once, at the start (`find_ranges`), and told with everything that comes of them: the same ranges give the same rows
+for as long as Kafka keeps them. A range that Kafka no longer has is refused, never read in part. Values are passed on as they
+are, in Arrow batches of a few megabytes; what is in them is looked at where all records of a broker are together.
+"""
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, Final
+
+import pyarrow as pa
+from kafka import KafkaConsumer, TopicPartition
+from kafka.errors import KafkaError, OffsetOutOfRangeError
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+from pyspark.sql.types import StructType
+
+from spindle.cluster import names
+
+FORMAT: Final = "spindle-samples"
+RECORDS: Final = "partition int, offset bigint, stored_ms bigint, broker int, value binary"
+"""Columns: where the record lies, the time that Kafka has for it (ms since 1970), the broker that its key names (-1: none), its value."""
+
+NO_BROKER: Final = -1
+_ARROW: Final = pa.schema(
+    [
+        ("partition", pa.int32()),
+        ("offset", pa.int64()),
+        ("stored_ms", pa.int64()),
+        ("broker", pa.int32()),
+        ("value", pa.binary()),
+    ]
+)
+_BATCH_BYTES: Final = 8 * 1024 * 1024
+_FETCH_BYTES: Final = 8 * 1024 * 1024
+_LEAST: Final = 64  # records: a split of fewer costs more to begin than to read
+_LARGEST_ID: Final = 2**31 - 1
+
+Ranges = Mapping[int, tuple[int, int]]
+"""Partition → first offset, and the one after the last."""
+
+
+class RangeGoneError(ValueError):
+    """Records of a range are not in Kafka; the message says which, and what to do."""
+
+
+class SourceError(RuntimeError):
+    """Kafka could not be read; the message says what was asked and what went wrong."""
+
+
+@dataclass(frozen=True)
+class Access:
+    """How a topic of samples is reached.
+
+    Attributes:
+        bootstrap: ``host:port``, one or more.
+        tls: folder with ``ca.crt``, ``tls.crt`` and ``tls.key`` (PEM), at the same path wherever Spark's tasks run; None for no TLS. Only
+            the path is ever passed on: no plan, log or message has what is in it.
+        topic: name.
+        timeout_s: for an answer of Kafka.
+    """
+
+    bootstrap: tuple[str, ...]
+    tls: Path | None = None
+    topic: str = names.TOPIC_SAMPLES
+    timeout_s: float = 60.0
+
+    def options(self) -> dict[str, str]:
+        """As options of the data source."""
+        found = {"bootstrap": ",".join(self.bootstrap), "topic": self.topic, "timeout": str(self.timeout_s)}
+        return found if self.tls is None else {**found, "tls": str(self.tls)}
+
+
+def find_ranges(access: Access, since_ms: int | None = None) -> dict[int, tuple[int, int]]:
+    """What the topic has now.
+
+    Args:
+        access: of the topic.
+        since_ms: records that Kafka has an earlier time for are left out (ms since 1970); None for all.
+
+    Returns:
+        Ranges, empty ones left out. All empty: there is no history yet.
+
+    Raises:
+        SourceError: Kafka could not be asked, or has no such topic.
+    """
+    with _Asked(access) as consumer:
+        partitions = consumer.partitions_for_topic(access.topic)
+        if not partitions:
+            raise SourceError(
+                f"Kafka has no topic {access.topic}: are samples enabled, and do agents publish?"
+            )
+        places = [TopicPartition(access.topic, number) for number in sorted(partitions)]
+        first, end = consumer.beginning_offsets(places), consumer.end_offsets(places)
+        if since_ms is not None:
+            later = consumer.offsets_for_times(dict.fromkeys(places, since_ms))
+            first = {
+                place: end[place] if later.get(place) is None else max(first[place], later[place].offset)
+                for place in places
+            }
+        return {place.partition: (first[place], end[place]) for place in places if end[place] > first[place]}
+
+
+def read(spark: SparkSession, access: Access, ranges: Ranges, splits: int | None = None) -> DataFrame:
+    """The records of these ranges, as rows of `RECORDS`; nothing is read before Spark needs it.
+
+    Args:
+        spark: the session.
+        access: of the topic.
+        ranges: what to read.
+        splits: tasks to read with, about; None for three per core.
+    """
+    spark.dataSource.register(SamplesSource)
+    wanted = splits or 3 * spark.sparkContext.defaultParallelism
+    options = {**access.options(), "ranges": json.dumps(dict(ranges)), "splits": str(wanted)}
+    return spark.read.format(FORMAT).options(**options).load()
+
+
+class SamplesSource(DataSource):
+    """The data source. Options: those of `Access`, ``ranges`` (JSON: partition → [first, end]) and ``splits``."""
+
+    @classmethod
+    def name(cls) -> str:
+        """The name of the format."""
+        return FORMAT
+
+    def schema(self) -> str:
+        """Columns."""
+        return RECORDS
+
+    def reader(self, schema: StructType) -> DataSourceReader:  # noqa: ARG002 - the interface has it; ours is fixed
+        """A reader of what the options ask for."""
+        options = self.options
+        for needed in ("bootstrap", "ranges"):
+            if not options.get(needed):
+                raise ValueError(f"the source {FORMAT} needs the option {needed}")
+        tls = options.get("tls")
+        access = Access(
+            tuple(options["bootstrap"].split(",")),
+            Path(tls) if tls else None,
+            options.get("topic", names.TOPIC_SAMPLES),
+            float(options.get("timeout", "60")),
+        )
+        return SamplesReader(access, _ranges(options["ranges"]), int(options.get("splits", "1")))
+
+
+class Split(InputPartition):
+    """What one task reads: offsets from ``first`` up to, without, ``end``."""
+
+    def __init__(self, partition: int, first: int, end: int) -> None:
+        super().__init__((partition, first, end))
+        self.partition, self.first, self.end = partition, first, end
+
+
+class SamplesReader(DataSourceReader):
+    """Reads ranges, split for as many tasks as were asked for."""
+
+    def __init__(self, access: Access, ranges: Ranges, splits: int) -> None:
+        self._access, self._ranges, self._splits = access, ranges, splits
+
+    def partitions(self) -> list[InputPartition]:
+        """What each task reads."""
+        return list(split(self._ranges, self._splits))
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """All records of a split."""
+        if not isinstance(partition, Split):  # Spark's stand-in where there is nothing to read
+            return
+        with _Asked(self._access) as consumer:
+            yield from _batches(consumer, self._access, partition)
+
+
+def split(ranges: Ranges, wanted: int) -> list[Split]:
+    """About as many pieces as wanted, each of one partition; more where there are more partitions, fewer of few records."""
+    total = sum(end - first for first, end in ranges.values())
+    each = max(_LEAST, -(-total // max(wanted, 1)))
+    found = []
+    for partition, (first, end) in sorted(ranges.items()):
+        pieces = -(-(end - first) // each)
+        cuts = [first + (end - first) * k // pieces for k in range(pieces + 1)] if pieces else []
+        found += [Split(partition, a, b) for a, b in pairwise(cuts)]
+    return found
+
+
+def _ranges(text: str) -> dict[int, tuple[int, int]]:
+    """Ranges of the option's JSON.
+
+    Raises:
+        ValueError: they are none.
+    """
+    try:
+        found = {
+            int(partition): (int(first), int(end)) for partition, (first, end) in json.loads(text).items()
+        }
+    except (ValueError, TypeError, AttributeError) as error:
+        raise ValueError('option ranges: it must look like {"0": [120, 4500]}') from error
+    for partition, (first, end) in found.items():
+        if not 0 <= first <= end or partition < 0:
+            raise ValueError(f"option ranges: partition {partition} cannot have offsets {first} to {end}")
+    return found
+
+
+class _Asked:
+    """A consumer for as long as it is needed; what goes wrong comes out as `SourceError`."""
+
+    def __init__(self, access: Access) -> None:
+        self._access = access
+        self._consumer: Any = None
+
+    def __enter__(self) -> Any:
+        """The consumer; raises SourceError."""
+        access = self._access
+        security: dict[str, Any] = {}
+        if access.tls is not None:
+            absent = [name for name in ("ca.crt", "tls.crt", "tls.key") if not (access.tls / name).is_file()]
+            if absent:
+                raise SourceError(f"{access.tls} has no {', '.join(absent)}")
+            security = {
+                "security_protocol": "SSL",
+                "ssl_cafile": str(access.tls / "ca.crt"),
+                "ssl_certfile": str(access.tls / "tls.crt"),
+                "ssl_keyfile": str(access.tls / "tls.key"),
+            }
+        try:
+            self._consumer = KafkaConsumer(
+                bootstrap_servers=list(access.bootstrap),
+                group_id=None,
+                enable_auto_commit=False,
+                auto_offset_reset="none",
+                allow_auto_create_topics=False,
+                exclude_internal_topics=False,
+                request_timeout_ms=int(access.timeout_s * 1000),
+                bootstrap_timeout_ms=int(access.timeout_s * 1000),
+                max_partition_fetch_bytes=_FETCH_BYTES,
+                max_poll_records=1000,
+                metrics_enabled=False,
+                **security,
+            )
+        except (KafkaError, OSError) as error:
+            raise self._told(error) from error
+        return self._consumer
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        """Close, and put an error into words."""
+        self._consumer.close(autocommit=False, timeout_ms=5000)
+        if isinstance(error, KafkaError):
+            raise self._told(error) from error
+
+    def _told(self, error: BaseException) -> SourceError:
+        text = str(error) or type(error).__name__
+        return SourceError(f"topic {self._access.topic} at {', '.join(self._access.bootstrap)}: {text}")
+
+
+def _batches(consumer: Any, access: Access, piece: Split) -> Iterator[pa.RecordBatch]:
+    """The records of a split, in batches of about `_BATCH_BYTES`. Offsets without a record (compaction, transactions) are skipped."""
+    place = TopicPartition(access.topic, piece.partition)
+    consumer.assign([place])
+    lowest, highest = consumer.beginning_offsets([place])[place], consumer.end_offsets([place])[place]
+    if lowest > piece.first or highest < piece.end:
+        raise RangeGoneError(_gone(piece, f"Kafka has {lowest} to {highest}"))
+    consumer.seek(place, piece.first)
+    kept: list[Any] = []
+    size = 0
+    while consumer.position(place) < piece.end:
+        before = consumer.position(place)
+        try:
+            records = consumer.poll(timeout_ms=int(access.timeout_s * 1000)).get(place, [])
+        except OffsetOutOfRangeError as error:
+            raise RangeGoneError(_gone(piece, "they were deleted meanwhile")) from error
+        if not records and consumer.position(place) == before:
+            raise SourceError(f"no record of {place.topic}-{place.partition} came in {access.timeout_s:g} s")
+        for record in records:
+            if record.offset < piece.end:
+                kept.append(record)
+                size += len(record.value or b"")
+                if size >= _BATCH_BYTES:
+                    yield _batch(piece.partition, kept)
+                    kept, size = [], 0
+    if kept:
+        yield _batch(piece.partition, kept)
+
+
+def _gone(piece: Split, why: str) -> str:
+    return (
+        f"partition {piece.partition}: offsets {piece.first} to {piece.end} were asked for, but {why}. "
+        "Retention deletes old samples: a run can be repeated only while they are kept; begin a new one instead"
+    )
+
+
+def _batch(partition: int, records: list[Any]) -> pa.RecordBatch:
+    return pa.RecordBatch.from_arrays(
+        [
+            pa.repeat(pa.scalar(partition, pa.int32()), len(records)),
+            pa.array([record.offset for record in records], pa.int64()),
+            pa.array([record.timestamp for record in records], pa.int64()),
+            pa.array([broker_of(record.key) for record in records], pa.int32()),
+            pa.array([record.value for record in records], pa.binary()),
+        ],
+        schema=_ARROW,
+    )
+
+
+def broker_of(key: bytes | None) -> int:
+    """The broker that a record's key names; `NO_BROKER` if it names none."""
+    if key is None or not key.isdigit() or len(key) > len(str(_LARGEST_ID)):
+        return NO_BROKER
+    number = int(key)
+    return number if number <= _LARGEST_ID else NO_BROKER

@@ -1,0 +1,270 @@
+"""What the samples of one broker come to: one line for each replica, and the history of each disk.
+
+Everything is worked out in arrays of (replicas, samples) at once, and costs time in proportion to the number of samples.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from spindle_rebalance.tidy import Dated
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+LATENCIES: Final = ("reads_per_s", "writes_per_s", "read_ms", "write_ms")
+_FEW: Final = 4  # samples: a slope through fewer is none
+_SHORT_S: Final = 1800.0  # seconds: nor is one of a shorter time
+_SWAPPED: Final = 0.5  # of what was in use: with less, and another capacity, it is another disk
+_MS: Final = 1000.0
+
+
+@dataclass(frozen=True)
+class Replicas:
+    """Replicas that the broker had in its latest sample.
+
+    Attributes:
+        topic, dir: names.
+        size: bytes, in the latest sample.
+        growth: bytes per second, NaN where there is too little to tell.
+        p50, p95: rates of appending that half, and 95 % of the samples stay below, NaN likewise.
+        leader: whether the broker led the partition; None if nobody knew.
+        samples: that it was in.
+    """
+
+    topic: list[str]
+    partition: NDArray[np.int32]
+    dir: list[str]
+    size: Ints
+    growth: Floats
+    p50: Floats
+    p95: Floats
+    leader: list[bool | None]
+    samples: Ints
+
+
+@dataclass(frozen=True)
+class DiskHistory:
+    """A disk and what was seen of it.
+
+    Attributes:
+        dir, disk, kind, state: as the latest sample has them.
+        at_s: seconds since 1970, rising, (samples,).
+        used, capacity: bytes, (samples,).
+        appended: bytes since the sample before, (samples,); None if nobody counted.
+        columns: of the samples as they are, by the names of `LATENCIES`; NaN for what nobody knew, (samples,) each.
+    """
+
+    dir: str
+    disk: str
+    kind: str
+    state: str
+    at_s: Floats
+    used: Ints
+    capacity: Ints
+    appended: Floats | None
+    columns: dict[str, Floats]
+
+
+def replicas(moments: list[list[Dated]]) -> Replicas:
+    """A line for each replica of the latest whole sample, or of what came of later ones.
+
+    Args:
+        moments: of `tidy.tidy`: samples by time, a list of parts each.
+    """
+    names, table = _matrices(moments)
+    latest = _latest_whole(moments)
+    there = np.flatnonzero(~np.isnan(table.size[:, latest:]).all(axis=1))
+    size, rate = table.size[there], table.rate[there]
+    last = size.shape[1] - 1 - (~np.isnan(size[:, ::-1])).argmax(axis=1)
+    rows = np.arange(len(there))
+    led = table.leader[there][rows, last]
+    middle, high = quantiles(rate, (0.5, 0.95))
+    chosen = [names[k] for k in there.tolist()]
+    return Replicas(
+        topic=[topic for topic, _, _ in chosen],
+        partition=np.array([partition for _, partition, _ in chosen], np.int32),
+        dir=[where for _, _, where in chosen],
+        size=size[rows, last].astype(np.int64),
+        growth=slopes(table.at_s, size),
+        p50=middle,
+        p95=high,
+        leader=[None if value < 0 else bool(value) for value in led.tolist()],
+        samples=(~np.isnan(size)).sum(axis=1),
+    )
+
+
+def slopes(at_s: Floats, values: Floats) -> Floats:
+    """Robust growth of each row: the median of slopes between samples half of the time apart (Theil's, on disjoint pairs).
+
+    A quarter of the samples may say anything; a saw-tooth shorter than half of the time leaves no trace; and it is linear in samples.
+
+    Args:
+        at_s: seconds, rising, (samples,).
+        values: (rows, samples), NaN where there is none.
+
+    Returns:
+        Per second, (rows,); NaN where there are too few samples, or too short a time.
+    """
+    count = len(at_s)
+    if count < _FEW or at_s[-1] - at_s[0] < _SHORT_S:
+        return np.full(len(values), np.nan)
+    half = count // 2
+    apart = at_s[half:] - at_s[: count - half]
+    change = (values[:, half:] - values[:, : count - half]) / apart
+    (middle,) = quantiles(change, (0.5,))
+    enough = (~np.isnan(values)).sum(axis=1) >= _FEW
+    return np.where(enough, middle, np.nan)
+
+
+def quantiles(values: Floats, shares: tuple[float, ...]) -> tuple[Floats, ...]:
+    """Quantiles of each row without its NaN, drawn as lines between values; NaN for rows that have nothing else.
+
+    Args:
+        values: (rows, samples).
+        shares: from 0 to 1.
+    """
+    if values.shape[1] == 0:
+        return tuple(np.full(len(values), np.nan) for _ in shares)
+    ordered = np.sort(values, axis=1)  # NaN last
+    count = (~np.isnan(ordered)).sum(axis=1)
+    rows = np.arange(len(values))
+    found = []
+    for share in shares:
+        place = share * np.maximum(count - 1, 0)
+        below = place.astype(np.int64)
+        above = np.minimum(below + 1, np.maximum(count - 1, 0))
+        low = ordered[rows, below]
+        found.append(low + (ordered[rows, above] - low) * (place - below))
+    return tuple(found)
+
+
+def disks(moments: list[list[Dated]]) -> list[DiskHistory]:
+    """The history of each log dir that the latest sample with disks has, in the order of their names."""
+    seen = [(parts[0].at_ms / _MS, _by_dir(parts), parts) for parts in moments]
+    seen = [each for each in seen if each[1]]
+    if not seen:
+        return []
+    found = []
+    for where in sorted(seen[-1][1]):
+        mine = [(at_s, rows[where], parts) for at_s, rows, parts in seen if where in rows]
+        found.append(_history(where, mine))
+    return [each for each in found if len(each.at_s)]
+
+
+def _history(where: str, mine: list[tuple[float, dict[str, Any], list[Dated]]]) -> DiskHistory:
+    mine = [each for each in mine if each[1]["used"] is not None and each[1]["capacity"]]
+    mine = mine[_swapped(mine) :]
+    latest = mine[-1][1] if mine else {}
+    at_s = np.array([at for at, _, _ in mine], np.float64)
+    used = np.array([row["used"] for _, row, _ in mine], np.int64)
+    rates = np.array([_rate(where, parts) for _, _, parts in mine], np.float64)
+    first = mine[0][2][0].sample.interval_s if mine else 0.0
+    return DiskHistory(
+        dir=where,
+        disk=latest.get("disk", ""),
+        kind=latest.get("kind") or "",
+        state=latest.get("state") or "",
+        at_s=at_s,
+        used=used,
+        capacity=np.array([row["capacity"] for _, row, _ in mine], np.int64),
+        appended=_bytes(rates, np.diff(at_s, prepend=at_s[:1] - first)),
+        columns={
+            name: np.array([row[name] for _, row, _ in mine], np.float64)  # None becomes NaN
+            for name in LATENCIES
+        },
+    )
+
+
+def _swapped(mine: list[tuple[float, dict[str, Any], list[Dated]]]) -> int:
+    """Where the history of the disk that is there now begins: another capacity and hardly anything on it is another disk."""
+    start = 0
+    for k in range(1, len(mine)):
+        before, after = mine[k - 1][1], mine[k][1]
+        if after["capacity"] != before["capacity"] and after["used"] < _SWAPPED * before["used"]:
+            start = k
+    return start
+
+
+def _rate(where: str, parts: list[Dated]) -> float:
+    """Bytes per second that went into a log dir; 0 without replicas there, NaN if nobody knows, or a part is missing."""
+    rates = [each.appended[where] for each in parts if where in each.appended]
+    if len(parts) < parts[0].sample.parts:
+        return float("nan")
+    return float(np.sum(rates)) if rates else 0.0
+
+
+def _bytes(rates: Floats, seconds: Floats) -> Floats | None:
+    """Bytes appended since the sample before. What is not known of some samples is what is usual in the others."""
+    known = ~np.isnan(rates)
+    if 2 * known.sum() <= len(rates):
+        return None
+    filled = np.where(known, rates, np.median(rates[known]))
+    whole: Floats = np.rint(filled * seconds)
+    return whole
+
+
+def _by_dir(parts: list[Dated]) -> dict[str, dict[str, Any]]:
+    return {row["dir"]: row for each in parts for row in each.sample.disks.to_pylist()}
+
+
+@dataclass(frozen=True)
+class _Table:
+    """Values of replicas over time: at_s (samples,), the others (replicas, samples), NaN (leader: -1) where there is none."""
+
+    at_s: Floats
+    size: Floats
+    rate: Floats
+    leader: NDArray[np.int8]
+
+
+def _matrices(moments: list[list[Dated]]) -> tuple[list[tuple[str, int, str]], _Table]:
+    """All replicas ever seen, and their values over time."""
+    known: dict[tuple[str, int, str], int] = {}
+    placed: list[tuple[int, NDArray[np.int64], pa.RecordBatch]] = []
+    layouts: dict[int, tuple[pa.RecordBatch, NDArray[np.int64]]] = {}
+    for k, part in _with_replicas(moments):
+        batch = part.sample.replicas
+        before = layouts.get(part.sample.part)
+        rows = before[1] if before is not None and _same(before[0], batch) else _rows(batch, known)
+        layouts[part.sample.part] = (batch, rows)
+        placed.append((k, rows, batch))
+    size = np.full((len(known), len(moments)), np.nan)
+    rate = np.full_like(size, np.nan)
+    leader = np.full(size.shape, -1, np.int8)
+    for k, rows, batch in placed:
+        size[rows, k] = batch.column("bytes").to_numpy()
+        rate[rows, k] = batch.column("append_rate").to_numpy(zero_copy_only=False)
+        leader[rows, k] = batch.column("leader").cast(pa.int8()).fill_null(-1).to_numpy()
+    at_s = np.array([parts[0].at_ms / _MS for parts in moments])
+    return list(known), _Table(at_s, size, rate, leader)
+
+
+def _with_replicas(moments: list[list[Dated]]) -> Iterator[tuple[int, Dated]]:
+    for k, parts in enumerate(moments):
+        for part in parts:
+            if part.sample.replicas.num_rows:
+                yield k, part
+
+
+def _same(one: pa.RecordBatch, other: pa.RecordBatch) -> bool:
+    """Whether the same replicas stand in the same rows; mostly they do."""
+    return all(one.column(name).equals(other.column(name)) for name in ("partition", "topic", "dir"))
+
+
+def _rows(batch: pa.RecordBatch, known: dict[tuple[str, int, str], int]) -> NDArray[np.int64]:
+    """The row of each replica; new ones get the next."""
+    keys = zip(*(batch.column(name).to_pylist() for name in ("topic", "partition", "dir")), strict=True)
+    return np.array([known.setdefault(key, len(known)) for key in keys], np.int64)
+
+
+def _latest_whole(moments: list[list[Dated]]) -> int:
+    """Place of the latest sample that has all of its parts; 0 if there is none."""
+    for k in range(len(moments) - 1, -1, -1):
+        if len(moments[k]) == moments[k][0].sample.parts:
+            return k
+    return 0
