@@ -2,13 +2,14 @@
 
 import base64
 import uuid
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable
 from typing import Any, Final
 
 from kafka.errors import for_code
 
+from spindle.cluster.answers import read_log_dir
 from spindle.cluster.dynamic import Standing
-from spindle.cluster.view import PRODUCER_RATE, LogDir, Partition, Quorum, Voter
+from spindle.cluster.view import PRODUCER_RATE, LogDir, Quorum, Voter
 
 # A voter whose last caught-up fetch is older than this, on the leader's clock, has stopped following: followers fetch
 # at least every half second, and the leader itself writes a record as often.
@@ -76,46 +77,10 @@ def freshest(state: Any, reachable: Iterable[int]) -> int | None:
     )
 
 
-def read_partition(
-    topic: str, partition: Any, moving: Mapping[tuple[str, int], tuple[tuple[int, ...], tuple[int, ...]]]
-) -> Partition:
-    """DescribeTopicPartitions' partition. An ELR of null is unknown, an empty one is empty."""
-    adding, removing = moving.get((topic, partition.partition_index), ((), ()))
-    elr = partition.eligible_leader_replicas
-    return Partition(
-        topic=topic,
-        index=partition.partition_index,
-        leader=partition.leader_id if partition.leader_id >= 0 else None,
-        replicas=tuple(partition.replica_nodes),
-        isr=tuple(partition.isr_nodes),
-        elr=None if elr is None else tuple(elr),
-        adding=adding,
-        removing=removing,
-    )
-
-
 def read_log_dirs(answer: Any) -> tuple[LogDir, ...]:
     """DescribeLogDirs' answer. An error at its top (no rights, say) raises: it must not look like "no log dirs"."""
     expect(getattr(answer, "error_code", 0) or 0, "DescribeLogDirs")
-    return tuple(_read_log_dir(result) for result in answer.results)
-
-
-def _read_log_dir(result: Any) -> LogDir:
-    replicas: dict[tuple[str, int], int] = {}
-    futures: dict[tuple[str, int], int] = {}
-    for topic in result.topics:
-        for partition in topic.partitions:
-            kind = futures if partition.is_future_key else replicas
-            kind[topic.name, partition.partition_index] = partition.partition_size
-    return LogDir(
-        path=result.log_dir,
-        error=result.error_code,
-        total_bytes=_size(result.total_bytes),
-        usable_bytes=_size(result.usable_bytes),
-        cordoned=bool(result.is_cordoned),
-        replicas=replicas,
-        futures=futures,
-    )
+    return tuple(read_log_dir(result) for result in answer.results)
 
 
 def read_settings(result: Any, keys: Collection[str]) -> dict[str, str]:
@@ -157,10 +122,6 @@ def failures(results: Iterable[tuple[str, int, str | None]], fine: Collection[in
         for name, code, message in results
         if code and code not in fine
     ]
-
-
-def _size(value: int | None) -> int | None:
-    return None if value is None or value < 0 else value
 
 
 def directory_text(value: Any) -> str:

@@ -15,6 +15,7 @@ from kafka.protocol.admin import (
 )
 from kafka.protocol.metadata import ApiVersionsRequest
 
+from spindle.cluster.answers import read_partition
 from spindle.cluster.dynamic import ON_BROKERS, ON_CLUSTER, Standing
 from spindle.cluster.view import (
     BROKER_SETTINGS,
@@ -36,7 +37,6 @@ from spindle_operator.answers import (
     freshest,
     leading_state,
     read_log_dirs,
-    read_partition,
     read_quorum,
     read_quota,
     read_settings,

@@ -21,9 +21,10 @@ from kafka.protocol.admin import (
     DescribeTopicPartitionsResponse,
 )
 
+from spindle.cluster.answers import read_partition
 from spindle.cluster.view import KafkaView, Voter
 from spindle_operator import gate as gate_module
-from spindle_operator.answers import directory_text, freshest, read_log_dirs, read_partition, read_quorum
+from spindle_operator.answers import directory_text, freshest, read_log_dirs, read_quorum
 from spindle_operator.connection import Access, tls_context
 from spindle_operator.gate import KafkaGate
 from spindle_operator.kafka import Link
