@@ -118,6 +118,13 @@ class Kube:
             _content_type="application/merge-patch+json",
         )
 
+    def config_map(self, name: str) -> Json:
+        """One ConfigMap."""
+        call = self._core.read_namespaced_config_map
+        answer = self._ask(f"ConfigMap {name}", call, name, self.namespace, _preload_content=False)
+        found: Json = json.loads(answer.data)
+        return found
+
     def pods(self, selector: str) -> list[Json]:
         """The namespace's pods with these labels."""
         call = self._core.list_namespaced_pod

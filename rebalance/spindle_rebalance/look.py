@@ -1,0 +1,93 @@
+"""The look at a cluster, taken afresh or read from a record, and the record itself."""
+
+import gzip
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from pydantic import ValidationError
+
+from spindle.balance.picture import BrokerFact, Picture, RecordError, is_open
+from spindle_rebalance import kafka_look
+from spindle_rebalance.errors import RECORD, RunError
+from spindle_rebalance.kafka_look import Access
+from spindle_rebalance.kube import Kube
+
+LOOK: Final = "look.json.gz"
+OFFSETS: Final = "offsets.json"
+
+
+def take(kube: Kube, namespace: str, cluster: str, access: Access, timeout: float, now_ms: int) -> Picture:
+    """Look at Kubernetes and Kafka.
+
+    Args:
+        kube: where the cluster's objects are.
+        namespace: of the KafkaCluster.
+        cluster: its name.
+        access: to its Kafka.
+        timeout: seconds that one answer of Kafka may take.
+        now_ms: ms since 1970.
+
+    Raises:
+        RunError: something that a plan cannot do without was not told.
+    """
+    spec = kube.cluster(namespace, cluster)["spec"]
+    brokers = kube.brokers(namespace, cluster)
+    under_way = [str(r["metadata"]["name"]) for r in kube.rebalances(namespace, cluster) if _open(r)]
+    view = kafka_look.look(access, timeout)
+    try:
+        return Picture(
+            namespace=namespace,
+            cluster=cluster,
+            at_ms=now_ms,
+            spec=spec,
+            brokers=tuple(BrokerFact.parse(raw) for raw in brokers),
+            kafka=view,
+            under_way=under_way[0] if under_way else "",
+        )
+    except ValidationError as error:
+        raise RunError(RECORD, f"objects of {namespace}/{cluster} cannot be read: {error}") from error
+
+
+def _open(rebalance: Mapping[str, Any]) -> bool:
+    status = rebalance.get("status") or {}
+    return is_open(status.get("phase"), rebalance["spec"].get("approved"))
+
+
+def write(folder: Path, picture: Picture) -> None:
+    """Record a look. The same look gives the same bytes."""
+    folder.mkdir(parents=True, exist_ok=True)
+    text = json.dumps(picture.to_document(), sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    (folder / LOOK).write_bytes(gzip.compress(text.encode(), mtime=0))
+
+
+def read(folder: Path) -> Picture:
+    """Read what `write` wrote.
+
+    Raises:
+        RunError: it is not there, or not whole.
+    """
+    try:
+        return Picture.from_document(json.loads(gzip.decompress((folder / LOOK).read_bytes())))
+    except (OSError, EOFError, ValueError, RecordError) as error:
+        raise RunError(RECORD, f"{folder / LOOK}: {error}") from error
+
+
+def write_offsets(folder: Path, offsets: Mapping[int, tuple[int, int]]) -> None:
+    """Record which samples were read: partition → first offset and the one after the last."""
+    text = json.dumps({str(p): list(ends) for p, ends in sorted(offsets.items())})
+    (folder / OFFSETS).write_text(text, encoding="utf-8")
+
+
+def read_offsets(folder: Path) -> dict[int, tuple[int, int]]:
+    """Read what `write_offsets` wrote.
+
+    Raises:
+        RunError: it is not there, or not whole.
+    """
+    try:
+        found = json.loads((folder / OFFSETS).read_text(encoding="utf-8"))
+        return {int(p): (int(first), int(end)) for p, (first, end) in found.items()}
+    except (OSError, ValueError, TypeError, AttributeError) as error:
+        raise RunError(RECORD, f"{folder / OFFSETS}: {error}") from error

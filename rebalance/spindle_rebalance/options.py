@@ -1,0 +1,183 @@
+"""The command line of ``spindle-rebalance``."""
+
+import argparse
+import json
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from spindle.api import quantity
+from spindle.cluster import names
+from spindle_rebalance.kafka_look import Access
+
+_DAYS: Final = 28.0
+_MIB: Final = 1024 * 1024
+_LEAST_MIB: Final = 512  # of a Spark executor
+_OVERHEAD: Final = 0.4  # of an executor's memory, for Python beside the JVM (Spark's own factor for that)
+
+
+@dataclass(frozen=True)
+class Target:
+    """One cluster that a run works on.
+
+    Attributes:
+        report_map: ConfigMap that gets the report; empty for none.
+    """
+
+    namespace: str
+    cluster: str
+    access: Access
+    report_map: str = ""
+
+    @property
+    def name(self) -> str:
+        """``namespace/cluster``."""
+        return f"{self.namespace}/{self.cluster}"
+
+
+@dataclass(frozen=True)
+class Executors:
+    """Pods that share the work of a run.
+
+    Attributes:
+        memory_mib: of each, all in all.
+    """
+
+    count: int
+    cores: str
+    memory_mib: int
+
+    @property
+    def heap_mib(self) -> int:
+        """What Spark is to set aside for the JVM; the rest is for Python."""
+        return max(_LEAST_MIB, int(self.memory_mib / (1 + _OVERHEAD)))
+
+
+@dataclass(frozen=True)
+class Options:
+    """The command line.
+
+    Attributes:
+        targets: at least one.
+        master: Spark's, where there are no executors.
+        executors: None to work in this process's pod alone.
+        scratch: folder for what Spark puts aside.
+        report, record: folders for the report and the record of each cluster; None for none.
+        replay: folder with records to plan from instead of a fresh look.
+        days: of history that are read.
+        publish: whether a proposal is written to Kubernetes.
+        kafka_timeout: seconds that one answer may take.
+    """
+
+    targets: tuple[Target, ...]
+    master: str
+    executors: Executors | None
+    scratch: Path | None
+    report: Path | None
+    record: Path | None
+    replay: Path | None
+    days: float
+    publish: bool
+    kafka_timeout: float
+    json_logs: bool
+
+
+def parse(arguments: Sequence[str]) -> Options:
+    """Read the command line; ends the process with a sentence if it makes no sense."""
+    parser = _parser()
+    args = parser.parse_args(arguments)
+    targets = _targets(parser, args)
+    executors = None
+    if args.executors:
+        try:
+            memory = quantity.whole(args.executor_memory) // _MIB
+            cores = f"{quantity.parse(args.executor_cpu).normalize():f}"
+        except ValueError as error:
+            parser.error(f"--executor-cpu, --executor-memory: {error}")
+        executors = Executors(args.executors, cores, memory)
+    if args.replay is not None and not args.replay.is_dir():
+        parser.error(f"--replay: there is no folder {args.replay}")
+    return Options(
+        targets=targets,
+        master=args.master,
+        executors=executors,
+        scratch=args.scratch,
+        report=args.report,
+        record=args.record,
+        replay=args.replay,
+        days=args.days,
+        publish=not args.dry_run,
+        kafka_timeout=args.kafka_timeout,
+        json_logs=not args.plain_logs,
+    )
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="spindle-rebalance", description="Plans what to move where, from the history of a Kafka cluster."
+    )
+    run = parser.add_subparsers(dest="command", required=True).add_parser(
+        "run", help="read samples, look at the cluster, plan, propose"
+    )
+    one = run.add_argument_group("one cluster")
+    one.add_argument("--cluster-namespace", default=os.environ.get(names.ENV_POD_NAMESPACE, "default"))
+    one.add_argument("--cluster", help="name of the KafkaCluster")
+    one.add_argument("--bootstrap", help="host:port of a Kafka listener with mutual TLS")
+    one.add_argument("--tls", type=Path, help="folder with ca.crt, tls.crt and tls.key")
+    one.add_argument("--report-configmap", default="", help="ConfigMap that gets the report (default: none)")
+    many = run.add_argument_group("several clusters")
+    many.add_argument(
+        "--fleet",
+        type=Path,
+        metavar="FILE",
+        help='JSON: [{"namespace", "cluster", "bootstrap", "tls", "reportConfigmap"}, …]; planned side by side',
+    )
+    run.add_argument("--master", default="local[*]", help="Spark's master where there are no executors")
+    run.add_argument("--executors", type=int, default=0, help="pods that share the work (default: none)")
+    run.add_argument("--executor-cpu", default="1", help="cores of each, a quantity")
+    run.add_argument("--executor-memory", default="2Gi", help="memory of each, a quantity")
+    run.add_argument("--scratch", type=Path, help="folder for what Spark puts aside")
+    run.add_argument("--report", type=Path, metavar="FOLDER", help="write each cluster's report here, too")
+    run.add_argument("--record", type=Path, metavar="FOLDER", help="record what each plan was made from here")
+    run.add_argument(
+        "--replay",
+        type=Path,
+        metavar="FOLDER",
+        help="plan from a record instead of a fresh look, and publish nothing",
+    )
+    run.add_argument("--days", type=float, default=_DAYS, help="of history that are read (default: 28)")
+    run.add_argument("--dry-run", action="store_true", help="publish nothing")
+    run.add_argument("--kafka-timeout", type=float, default=10.0, help="seconds that one answer may take")
+    run.add_argument("--plain-logs", action="store_true", help="logs for people instead of JSON")
+    return parser
+
+
+def _targets(parser: argparse.ArgumentParser, args: Any) -> tuple[Target, ...]:
+    if args.fleet is None:
+        missing = [name for name in ("cluster", "bootstrap", "tls") if getattr(args, name) is None]
+        if missing:
+            parser.error(f"--{missing[0]} is missing: say which cluster, or give a --fleet")
+        access = Access(args.bootstrap, args.tls)
+        return (Target(args.cluster_namespace, args.cluster, access, args.report_configmap),)
+    if args.cluster is not None:
+        parser.error("--cluster and --fleet exclude each other")
+    try:
+        entries = json.loads(args.fleet.read_text(encoding="utf-8"))
+        found = tuple(
+            Target(
+                str(e["namespace"]),
+                str(e["cluster"]),
+                Access(str(e["bootstrap"]), Path(e["tls"])),
+                str(e.get("reportConfigmap", "")),
+            )
+            for e in entries
+        )
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        parser.error(f"--fleet {args.fleet}: {type(error).__name__}: {error}")
+    if not found:
+        parser.error(f"--fleet {args.fleet}: it names no cluster")
+    if len({target.name for target in found}) < len(found):
+        parser.error(f"--fleet {args.fleet}: a cluster is named twice")
+    return found

@@ -1,0 +1,46 @@
+"""From what the data side found to what the planner takes in, and from there to the result of a run."""
+
+import logging
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spindle.balance.history import DiskOutlook, History
+from spindle.balance.picture import Picture
+from spindle.balance.propose import Result, propose
+from spindle.balance.reading import Reading, read
+from spindle_rebalance.findings import Findings
+
+log = logging.getLogger(__name__)
+
+
+def history_of(findings: Findings | None) -> History:
+    """Findings as the core takes them; nothing is known where there are none."""
+    if findings is None:
+        return History()
+    table = findings.replicas
+    return History(
+        topic=table["topic"].to_pylist(),
+        partition=table["partition"].to_numpy(),
+        broker=table["broker"].to_numpy(),
+        growth=_floats(table["growth_bytes_per_s"]),
+        rate=_floats(table["append_p95"]),
+        disks=tuple(
+            DiskOutlook((d.broker, d.dir), d.level_per_s, d.full_in_s)
+            for d in sorted(findings.disks, key=lambda d: (d.broker, d.dir))
+        ),
+        slow=frozenset((d.broker, d.dir) for d in findings.disks if d.slow is not None),
+    )
+
+
+def _floats(column: object) -> NDArray[np.float64]:
+    """A column with nulls as not a number."""
+    values: NDArray[np.float64] = column.to_numpy(zero_copy_only=False)  # type: ignore[attr-defined]  # pyarrow ships no types
+    return values.astype(np.float64)
+
+
+def plan(picture: Picture, findings: Findings | None) -> tuple[Reading, Result]:
+    """Plan on a look and what the history told."""
+    history = history_of(findings)
+    reading = read(picture, history.slow)
+    return reading, propose(picture, reading, history, lambda text: log.debug("%s", text))

@@ -1,0 +1,183 @@
+"""One run: for each cluster read its history, look at it, plan, report, propose. Clusters are worked on side by side."""
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from spindle.balance.picture import Picture
+from spindle.balance.propose import Result
+from spindle.cluster import names
+from spindle_rebalance import look, plan, publish, report
+from spindle_rebalance.errors import UNEXPECTED, RunError
+from spindle_rebalance.findings import Findings
+from spindle_rebalance.kube import Kube
+from spindle_rebalance.logs import step
+from spindle_rebalance.options import Options, Target
+from spindle_rebalance.outcome import Outcome
+
+log = logging.getLogger(__name__)
+
+_AT_ONCE: Final = 4  # clusters
+_STALE: Final = 60.0  # seconds after which a look is taken again before it is planned on
+
+Ranges = dict[int, tuple[int, int]]
+
+
+@dataclass(frozen=True)
+class Spark:
+    """What is done in Spark, which is started when it is needed first.
+
+    Attributes:
+        ranges: offsets of what there is to read of a cluster's samples, of the last so many days; empty if there is nothing.
+        study: what these samples tell; the look says of which cluster they should be, and when it is.
+    """
+
+    ranges: Callable[[Target, float], Ranges]
+    study: Callable[[Target, Ranges, Picture], Findings]
+
+
+@dataclass
+class Run:
+    """One run over all clusters of its options."""
+
+    options: Options
+    spark: Spark
+    kube: Callable[[], Kube]
+    clock: Callable[[], float] = time.time
+
+    def __post_init__(self) -> None:
+        self._lock = threading.Lock()
+        self._kube: Kube | None = None
+
+    def all(self) -> list[Outcome]:
+        """What became of each cluster, in the order of the options."""
+        with ThreadPoolExecutor(min(_AT_ONCE, len(self.options.targets)), "cluster") as pool:
+            return list(pool.map(self.one, self.options.targets))
+
+    def one(self, target: Target) -> Outcome:
+        """What became of one cluster; whatever goes wrong with it is told and goes no further."""
+        try:
+            return self._one(target)
+        except RunError as error:
+            log.error("%s: %s: %s", target.name, error.reason, error)  # noqa: TRY400 - the sentence says it all
+            return Outcome(target.name, error.reason, str(error), failed=True)
+        except Exception as error:
+            log.exception("%s: the run failed", target.name)
+            return Outcome(target.name, UNEXPECTED, f"{type(error).__name__}: {error}", failed=True)
+
+    def _one(self, target: Target) -> Outcome:
+        picture, taken = self._look(target), self.clock()
+        findings, why_none = self._history(target, picture)
+        if self.options.replay is None and self.clock() - taken > _STALE:
+            picture = self._look(target)
+        self._record(target, picture, findings)
+        with step(target.name, "plan") as counts:
+            reading, result = plan.plan(picture, findings)
+            counts.update(_counts(result))
+        for note in reading.notes:
+            log.info("%s: %s", target.name, note)
+        page = report.render(picture, reading, result, findings)
+        reported = self._report(target, page)
+        message = f"{result.message} {why_none}".strip()
+        if result.proposal is None:
+            return Outcome(target.name, result.reason, message)
+        if not self._publishes:
+            return Outcome(
+                target.name, result.reason, f"{message} Nothing was published.", proposal=result.proposal.name
+            )
+        with step(target.name, "publish") as counts:
+            did = publish.publish(
+                self._api(), target.namespace, result.proposal, target.report_map if reported else ""
+            )
+            counts["proposal"] = result.proposal.name
+        return Outcome(target.name, result.reason, f"{did}: {message}", proposal=result.proposal.name)
+
+    @property
+    def _publishes(self) -> bool:
+        return self.options.publish and self.options.replay is None
+
+    def _api(self) -> Kube:
+        with self._lock:
+            if self._kube is None:
+                self._kube = self.kube()
+            return self._kube
+
+    def _look(self, target: Target) -> Picture:
+        with step(target.name, "look") as counts:
+            if self.options.replay is not None:
+                found = look.read(_folder(self.options.replay, target))
+            else:
+                timeout, now = self.options.kafka_timeout, int(self.clock() * 1000)
+                found = look.take(self._api(), target.namespace, target.cluster, target.access, timeout, now)
+            brokers = (found.kafka.brokers or {}).values()
+            counts["brokers"] = len(brokers)
+            counts["silent"] = sum(b.log_dirs is None for b in brokers)
+            counts["partitions"] = len(found.kafka.partitions or ())
+        return found
+
+    def _history(self, target: Target, picture: Picture) -> tuple[Findings | None, str]:
+        """What the samples tell; else why they tell nothing, as a sentence: then sizes are planned with as they are now."""
+        topics = {p.topic for p in picture.kafka.partitions or ()}
+        ranges: Ranges
+        if self.options.replay is not None:
+            folder = _folder(self.options.replay, target)
+            ranges = look.read_offsets(folder) if (folder / look.OFFSETS).exists() else {}
+        elif names.TOPIC_SAMPLES not in topics:
+            return None, f"There is no topic {names.TOPIC_SAMPLES}, so growth and slow disks are not known."
+        else:
+            ranges = self.spark.ranges(target, self.options.days)
+        if not ranges:
+            return (
+                None,
+                f"There are no samples in {names.TOPIC_SAMPLES} yet, so growth and slow disks are not known.",
+            )
+        with step(target.name, "history") as counts:
+            found = self.spark.study(target, ranges, picture)
+            counts["records"], counts["rows"] = found.read.records, found.read.rows
+            counts["poison"], counts["disks"] = found.read.poisoned, len(found.disks)
+            counts["slow"] = sum(d.slow is not None for d in found.disks)
+        for each in found.read.poison:
+            log.warning(
+                "%s: partition %d, offset %d: %s", target.name, each.partition, each.offset, each.reason
+            )
+        if found.read.rows == 0:
+            return found, "No sample could be used, so growth and slow disks are not known."
+        return found, ""
+
+    def _record(self, target: Target, picture: Picture, findings: Findings | None) -> None:
+        if self.options.record is not None:
+            folder = _folder(self.options.record, target)
+            look.write(folder, picture)
+            look.write_offsets(folder, findings.read.offsets if findings is not None else {})
+
+    def _report(self, target: Target, page: str) -> bool:
+        """Write the report where it is asked for; whether it stands in a ConfigMap then."""
+        if self.options.report is not None:
+            self.options.report.mkdir(parents=True, exist_ok=True)
+            path = self.options.report / f"{target.namespace}.{target.cluster}.html"
+            path.write_text(page, encoding="utf-8")
+            log.info("%s: report: %s", target.name, path)
+        if not target.report_map or not self._publishes:
+            return False
+        return publish.publish_report(self._api(), target.namespace, target.cluster, target.report_map, page)
+
+
+def _folder(base: Path, target: Target) -> Path:
+    return base / f"{target.namespace}.{target.cluster}"
+
+
+def _counts(result: Result) -> dict[str, Any]:
+    if result.plan is None:
+        return {"result": result.reason}
+    return {
+        "result": result.reason,
+        "moves": len(result.plan.replica),
+        "bytes": int(result.plan.bytes.sum()),
+        "waves": len(result.plan.peak),
+        "unreached": len(result.plan.unreached),
+    }
