@@ -1,0 +1,143 @@
+"""``spindle-rebalance``: one run, told to people by its log and to the operator by its termination message.
+
+It ends with 0 if every cluster was planned (whether or not anything is to be done), with 1 if one could not be, with 2 if
+it was called in a way that makes no sense.
+"""
+
+import logging
+import os
+import sys
+import threading
+import time
+from collections.abc import Sequence
+from typing import Any, Final
+
+from spindle.balance.picture import Picture
+from spindle_rebalance import executor, logs, options, outcome
+from spindle_rebalance.errors import ENGINE, SAMPLES, UNEXPECTED, RunError
+from spindle_rebalance.findings import Findings
+from spindle_rebalance.kube import Kube
+from spindle_rebalance.options import Options, Target
+from spindle_rebalance.outcome import Outcome, Tail
+from spindle_rebalance.run import Ranges, Run, Spark
+
+log = logging.getLogger(__name__)
+
+_FULL: Final = 1.0  # the level that is forecast: all of a disk
+_RECENT_MS: Final = 86_400_000  # growth of replicas is that of the last day
+
+
+def main() -> None:
+    """Entry point."""
+    if sys.argv[1:] == ["executor"]:
+        executor.run()
+    code = run(sys.argv[1:])
+    logging.shutdown()
+    sys.stdout.flush()
+    # Threads that still wait for a broker's answer must not hold up the exit.
+    os._exit(code)
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Parse, run, tell; the exit code."""
+    chosen = options.parse(arguments)
+    tail = Tail()
+    logs.set_up(as_json=chosen.json_logs, also=tail)
+    began = time.monotonic()
+    engine = Engine(chosen)
+    try:
+        found = Run(chosen, Spark(engine.ranges, engine.study), Kube.connect).all()
+        result = outcome.together(found)
+    except Exception as error:
+        log.exception("the run failed")
+        result = Outcome("", UNEXPECTED, f"{type(error).__name__}: {error}", failed=True)
+    finally:
+        engine.stop()
+    level = logging.ERROR if result.failed else logging.INFO
+    log.log(level, "run ended after %.1f s: %s: %s", time.monotonic() - began, result.reason, result.message)
+    outcome.tell(result, tuple(tail.lines))
+    return 1 if result.failed else 0
+
+
+class Engine:
+    """Spark, started when it is needed first: it takes seconds, and a look that fails should not have to wait for it."""
+
+    def __init__(self, chosen: Options) -> None:
+        self._options = chosen
+        self._lock = threading.Lock()
+        self._session: Any = None
+
+    def ranges(self, target: Target, days: float) -> Ranges:
+        """Offsets of the samples of the last so many days."""
+        from spindle_rebalance import source  # noqa: PLC0415 - it imports Spark
+
+        since = int((time.time() - days * 86400) * 1000)
+        try:
+            return source.find_ranges(self._access(target), since)
+        except source.SourceError as error:
+            raise RunError(SAMPLES, str(error)) from error
+
+    def study(self, target: Target, ranges: Ranges, picture: Picture) -> Findings:
+        """What these samples tell."""
+        from pyspark.errors import PySparkException  # noqa: PLC0415 - it takes a second
+
+        from spindle_rebalance import source  # noqa: PLC0415 - it imports Spark
+        from spindle_rebalance.learn import learn  # noqa: PLC0415 - likewise
+
+        try:
+            records = source.read(self._spark(), self._access(target), ranges)
+            return learn(
+                records,
+                ranges,
+                cluster_id=picture.kafka.cluster_id,
+                level=_FULL,
+                # By the time of the look, which is on record: a run made again looks at the same samples.
+                replicas_since_ms=picture.at_ms - _RECENT_MS,
+            )
+        except PySparkException as error:
+            raise RunError(ENGINE, f"Spark could not read the samples: {_short(error)}") from error
+
+    def stop(self) -> None:
+        """End Spark, and with it its executors."""
+        if self._session is not None:
+            self._session.stop()
+
+    def _access(self, target: Target) -> Any:
+        from spindle_rebalance import source  # noqa: PLC0415 - it imports Spark
+
+        return source.Access((target.access.bootstrap,), target.access.tls)
+
+    def _spark(self) -> Any:
+        from spindle_rebalance import engine, session  # noqa: PLC0415 - it imports Spark
+
+        with self._lock:
+            if self._session is None:
+                settings = engine.settings(self._options, self._template())
+                with logs.step("spark", "start") as counts:
+                    self._session = session.start(
+                        "spindle-rebalance", engine.master_of(self._options), settings
+                    )
+                    counts["cores"] = self._session.sparkContext.defaultParallelism
+            return self._session
+
+    def _template(self) -> dict[str, Any] | None:
+        """The pod of an executor, as the cluster's own resource describes it."""
+        if self._options.executors is None:
+            return None
+        from spindle.api.cluster import KafkaClusterSpec  # noqa: PLC0415 - needed here alone
+        from spindle.manifests.cronjob import executor_pod  # noqa: PLC0415 - likewise
+
+        target = self._options.targets[0]
+        cluster = Kube.connect().cluster(target.namespace, target.cluster)
+        return executor_pod(cluster, KafkaClusterSpec.parse(cluster["spec"]))
+
+
+def _short(error: BaseException) -> str:
+    """The first line of Spark's message that says something of ours, or the first one."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    telling = [line for line in lines if "Error:" in line and "Traceback" not in line]
+    return (telling or lines or [type(error).__name__])[-1][:500]
+
+
+if __name__ == "__main__":
+    main()
