@@ -21,7 +21,7 @@ from e2e.cluster import versions
 from e2e.cluster.build import artefact, ensure_jmx_exporter, ensure_kafka_libs, ensure_pause, locked, run
 from e2e.cluster.console import say
 from e2e.cluster.debian import ensure_programs
-from e2e.cluster.layout import KAFKA_IMAGE, PAUSE_IMAGE, SPINDLE_IMAGE
+from e2e.cluster.layout import KAFKA_IMAGE, PAUSE_IMAGE, REBALANCE_IMAGE, SPINDLE_IMAGE
 from e2e.cluster.paths import CHECKOUT, cache_dir, remove_orphans
 
 _RELEASE: Final = "bookworm"  # the Debian whose Python is 3.11
@@ -32,6 +32,7 @@ _SPINDLE_SOURCES: Final = (
     *("pyproject.toml", "requirements.lock", "README.md", "LICENSE"),
     *("core", "operator", "agent", "cli"),
 )
+_REBALANCE_DOCKERFILE: Final = CHECKOUT / "rebalance" / "Dockerfile"
 _MOST_LAYERS: Final = 600  # in buildah's store; a change of code adds about five
 _CA_BUNDLE: Final = Path("/etc/ssl/certs/ca-certificates.crt")
 
@@ -126,6 +127,21 @@ def ensure_spindle_image() -> Image:
     folder = artefact("image-spindle", "dev", key, make)
     forget_old("image-spindle-dev-*", folder, keep=2)
     return Image(SPINDLE_IMAGE, folder)
+
+
+def ensure_rebalance_image() -> Image:
+    """The image of the rebalance job, from the checkout as it is now. Large, so it is built only for what asks for it."""
+    sources = [CHECKOUT / name for name in (*_SPINDLE_SOURCES, "rebalance")]
+    key = _digest(*sources, _DOCKERFILES / "python", text=_RELEASE)
+
+    def make(folder: Path) -> None:
+        known = [path for path in cache_dir().glob("image-rebalance-dev-*") if path.suffix != ".part"]
+        base = f"--build-arg=BASE={_python()}"
+        _build(REBALANCE_IMAGE, _REBALANCE_DOCKERFILE, CHECKOUT, folder, base, known=known)
+
+    folder = artefact("image-rebalance", "dev", key, make)
+    forget_old("image-rebalance-dev-*", folder, keep=2)
+    return Image(REBALANCE_IMAGE, folder)
 
 
 def _debian() -> str:

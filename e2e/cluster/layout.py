@@ -20,6 +20,7 @@ DISKS_FOLDER: Final = Path("/mnt/disks")  # on a node: disks are mounted below i
 
 KAFKA_IMAGE: Final = "docker.io/apache/kafka:{version}"
 SPINDLE_IMAGE: Final = "localhost/spindle:dev"
+REBALANCE_IMAGE: Final = "localhost/spindle-rebalance:dev"
 PAUSE_IMAGE: Final = "localhost/spindle-testbed/pause:1"
 
 MOST_NODES: Final = 50
