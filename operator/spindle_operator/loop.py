@@ -17,7 +17,8 @@ from typing import Any, Final
 from spindle.cluster import names
 from spindle.reconcile.plan import Event, Plan, plan
 from spindle_operator import metrics
-from spindle_operator.act import DONE, Actor, LeadershipLostError, Result, describe
+from spindle_operator.act import DONE, Actor, LeadershipLostError, Result
+from spindle_operator.described import describe
 from spindle_operator.gate import KafkaGate
 from spindle_operator.health import Health
 from spindle_operator.kinds import KAFKA_CLUSTER

@@ -11,7 +11,8 @@ from typing import Any, Final
 
 from spindle.cluster import names
 from spindle.reconcile.plan import Event, Plan
-from spindle_operator.act import DONE, GONE, Result, describe
+from spindle_operator.act import DONE, GONE, Result
+from spindle_operator.described import describe
 from spindle_operator.kinds import EVENT, KAFKA_BROKER, KAFKA_CLUSTER, Kind
 from spindle_operator.kube import ApiError, Json, Kube
 

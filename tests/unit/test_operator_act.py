@@ -13,11 +13,14 @@ from spindle.reconcile.actions import (
     MarkDown,
     Patch,
     PlaceReplicas,
+    RaiseFeatures,
     Reassign,
     SetConfigs,
     SetPodCondition,
+    Tune,
 )
-from spindle_operator.act import CONFLICT, DONE, FAILED, GONE, REFUSED, Actor, LeadershipLostError, describe
+from spindle_operator.act import CONFLICT, DONE, FAILED, GONE, REFUSED, Actor, LeadershipLostError
+from spindle_operator.described import describe
 from spindle_operator.gate import KafkaGate
 from spindle_operator.kube import ApiError
 from tests.unit.operator_fakes import FakeKube, cluster, conflict
@@ -44,6 +47,9 @@ class Gate(KafkaGate):
 
     async def reassign(self, assignments: Any) -> None:
         self._asked("reassign", tuple(assignments))
+
+    async def raise_features(self, levels: Any) -> None:
+        self._asked("raise", dict(levels))
 
     async def set_configs(self, kind: Any, name: str, values: Any) -> None:
         self._asked("set", kind, name, dict(values))
@@ -232,6 +238,27 @@ async def test_an_order_that_kafka_turns_down_ends_the_pass(action: Any) -> None
     (result,) = await actor(FakeKube(), gate).run([action, ElectPreferred(partitions=())])
     assert (result.outcome, result.detail) == (FAILED, "RuntimeError: turned down")
     assert len(gate.asked) == 1
+
+
+async def test_what_kafka_turns_down_of_the_users_settings_ends_no_pass() -> None:
+    gate = Gate(RuntimeError("turned down"))
+    settings = [
+        Tune(broker=2, values={"num.io.threads": "16"}),
+        Tune(broker=None, values={"min.insync.replicas": "2"}),
+        RaiseFeatures(levels={"metadata.version": 30}),
+    ]
+    results = await actor(FakeKube(), gate).run(settings)
+    assert [result.outcome for result in results] == [FAILED] * 3
+    assert gate.asked == [
+        ("set", "broker", "2", {"num.io.threads": "16"}),
+        ("set", "broker", "", {"min.insync.replicas": "2"}),
+        ("raise", {"metadata.version": 30}),
+    ]
+    assert [describe(action) for action in settings] == [
+        "set num.io.threads of broker 2",
+        "set min.insync.replicas of all brokers",
+        "raise metadata.version to 30",
+    ]
 
 
 async def test_a_pod_may_be_given_less_grace_but_not_none() -> None:

@@ -1,0 +1,82 @@
+"""What an action does, in a few words: for log lines and for events that bring none of their own."""
+
+from spindle.reconcile.actions import (
+    Action,
+    Apply,
+    Create,
+    CreateTopic,
+    Delete,
+    ElectPreferred,
+    ElectUnclean,
+    Evict,
+    GrantAdmin,
+    IssueCa,
+    IssueCertificate,
+    MarkDown,
+    Patch,
+    PlaceReplicas,
+    RaiseFeatures,
+    Reassign,
+    SetConfigs,
+    SetPodCondition,
+    TrimPartitions,
+    Tune,
+)
+
+
+def describe(action: Action) -> str:
+    """A few words for a log line: ``Create Pod demo-broker-0``."""
+    kind = type(action).__name__
+    match action:
+        case Create() | Apply():
+            return f"{kind} {action.object['kind']} {action.object['metadata']['name']}"
+        case Patch() | Delete():
+            return f"{kind} {action.kind} {action.name}"
+        case SetPodCondition():
+            return f"set {action.type.split('/')[-1]}={action.status} on {action.pod}"
+        case Evict():
+            return f"evict {action.pod}"
+        case MarkDown():
+            marked = ", ".join(str(entry.get("pod")) for entry in action.entries)
+            return f"mark as going down: {marked or 'nothing'}"
+        case IssueCa():
+            return f"make the CA {action.secret}"
+        case IssueCertificate():
+            return f"issue the certificate {action.metadata['name']}"
+        case _:
+            return _describe_order(action)
+
+
+def _describe_order(action: Action) -> str:
+    """The same for what is asked of Kafka."""
+    match action:
+        case GrantAdmin():
+            return "give the admin its ACLs"
+        case ElectPreferred():
+            return f"elect preferred leaders of {len(action.partitions)} partitions"
+        case ElectUnclean():
+            return f"elect leaders uncleanly for {len(action.partitions)} partitions"
+        case PlaceReplicas():
+            return f"choose dirs for {len(action.placements)} replicas on broker {action.broker}"
+        case Reassign():
+            return f"reassign {len(action.assignments)} partitions"
+        case CreateTopic():
+            return f"make topic {action.topic} with {len(action.assignments)} partitions"
+        case TrimPartitions():
+            return f"delete the oldest records of {len(action.partitions)} partitions"
+        case _:
+            return _describe_setting(action)
+
+
+def _describe_setting(action: Action) -> str:
+    """The same for Kafka's settings."""
+    match action:
+        case SetConfigs():
+            return f"set {', '.join(sorted(action.values))} of {action.target} {action.name}"
+        case Tune():
+            whom = "all brokers" if action.broker is None else f"broker {action.broker}"
+            return f"set {', '.join(sorted(action.values))} of {whom}"
+        case RaiseFeatures():
+            return f"raise {', '.join(f'{name} to {level}' for name, level in action.levels.items())}"
+        case _:
+            return type(action).__name__
