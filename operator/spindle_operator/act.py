@@ -5,8 +5,6 @@ eviction on its mark, a withdrawn mark on the changed pod). So do failed orders 
 throttle and on the dir that was chosen before. Other failures are noted and the rest goes on.
 """
 
-import asyncio
-import base64
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -37,11 +35,13 @@ from spindle.reconcile.actions import (
     SetPodCondition,
     TrimPartitions,
     Tune,
+    TurnCa,
 )
-from spindle_operator import ca, metrics
+from spindle_operator import metrics
+from spindle_operator.certificates import Certificates
 from spindle_operator.described import describe
 from spindle_operator.gate import KafkaGate
-from spindle_operator.kinds import KAFKA_CLUSTER, KINDS, POD, SECRET
+from spindle_operator.kinds import KAFKA_CLUSTER, KINDS, POD
 from spindle_operator.kube import STRATEGIC, ApiError, Json, Kube
 
 log = logging.getLogger(__name__)
@@ -54,8 +54,17 @@ CONFLICT: Final = (
 REFUSED: Final = "refused"  # a disruption budget, a quota or the API server's rules forbid it
 FAILED: Final = "failed"
 
-_ENDS_PASS: Final = (Create, MarkDown, Patch, IssueCa, PlaceReplicas, Reassign, SetConfigs, ElectUnclean)
-_CA_KEYS: Final = ("ca.crt", "ca.key")
+_ENDS_PASS: Final = (
+    Create,
+    MarkDown,
+    Patch,
+    IssueCa,
+    TurnCa,
+    PlaceReplicas,
+    Reassign,
+    SetConfigs,
+    ElectUnclean,
+)
 
 
 @dataclass(frozen=True)
@@ -96,6 +105,7 @@ class Actor:
         self._kube = kube
         self._gate = gate
         self._leading = leading
+        self._certificates = Certificates(kube, cluster)
         self._name: str = cluster["metadata"]["name"]
         self._namespace: str = cluster["metadata"]["namespace"]
         self._uid: str = cluster["metadata"]["uid"]
@@ -159,9 +169,11 @@ class Actor:
     async def _beyond_kubernetes(self, action: Action) -> None:
         match action:
             case IssueCa():
-                await self._issue_ca(action)
+                await self._certificates.make(action)
             case IssueCertificate():
-                await self._issue_certificate(action)
+                await self._certificates.issue(action)
+            case TurnCa():
+                await self._certificates.turn(action)
             case _:
                 await self._tell_kafka(action)
 
@@ -267,33 +279,6 @@ class Actor:
             KAFKA_CLUSTER, self._namespace, self._name, body, subresource="status"
         )
         self._version[action.resource_version] = answer["metadata"]["resourceVersion"]
-
-    async def _issue_ca(self, action: IssueCa) -> None:
-        pem = await asyncio.to_thread(ca.make_ca, f"{self._namespace}/{self._name} CA")
-        data = dict(zip(_CA_KEYS, (pem.cert, pem.key), strict=True))
-        await self._kube.create(
-            self._secret({**action.metadata, "name": action.secret}, data), self._namespace
-        )
-
-    async def _issue_certificate(self, action: IssueCertificate) -> None:
-        stored = await self._kube.get(SECRET, self._namespace, names.ca_secret(self._name))
-        cert, key = (base64.b64decode(stored["data"][name]) for name in _CA_KEYS)
-        # Making a key takes a while on a small machine: not on the loop.
-        data = await asyncio.to_thread(
-            ca.issue, ca.Pem(cert, key), action.common_name, action.dns_names, action.days
-        )
-        if action.client_properties is not None:
-            data = {**data, "client.properties": ca.client_properties(data, action.client_properties)}
-        await self._kube.apply(self._secret(action.metadata, data), self._namespace)
-
-    def _secret(self, metadata: Mapping[str, Any], data: Mapping[str, bytes]) -> Json:
-        return {
-            "apiVersion": "v1",
-            "kind": "Secret",
-            "metadata": {"namespace": self._namespace, **metadata},
-            "type": "Opaque",
-            "data": {key: base64.b64encode(value).decode() for key, value in data.items()},
-        }
 
 
 def _outcome(action: Action, error: ApiError) -> str:

@@ -5,6 +5,7 @@ passphrase, as Kafka reads them from PEM stores; what protects them is who may r
 """
 
 import datetime as dt
+import ipaddress
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
@@ -44,11 +45,12 @@ class Pem:
     key: bytes = field(repr=False)
 
 
-def make_ca(common_name: str, *, now: dt.datetime | None = None) -> Pem:
+def make_ca(common_name: str, *, days: int = CA_DAYS, now: dt.datetime | None = None) -> Pem:
     """A new authority that signs itself.
 
     Args:
         common_name: cut to the 64 characters that a common name may have.
+        days: how long it is valid.
         now: the time to date it from; by default the clock's.
     """
     now = now or dt.datetime.now(dt.UTC)
@@ -56,7 +58,7 @@ def make_ca(common_name: str, *, now: dt.datetime | None = None) -> Pem:
     name = _name(common_name[:_LONGEST_NAME])
     subject_key = x509.SubjectKeyIdentifier.from_public_key(key.public_key())
     certificate = (
-        _builder(name, name, key, now, CA_DAYS)
+        _builder(name, name, key, now, days)
         .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
         .add_extension(_usage(signs_certificates=True), critical=True)
         .add_extension(subject_key, critical=False)
@@ -71,6 +73,7 @@ def issue(
     dns_names: Sequence[str] = (),
     days: int = LEAF_DAYS,
     *,
+    trusted: Sequence[bytes] = (),
     now: dt.datetime | None = None,
 ) -> dict[str, bytes]:
     """Sign a certificate with a new key; good for servers and clients alike.
@@ -78,12 +81,14 @@ def issue(
     Args:
         ca: the authority.
         common_name: the principal (at most 64 characters).
-        dns_names: host names for the subject alternative name.
+        dns_names: host names, and addresses, for the subject alternative name.
         days: how long it is valid; never longer than the authority itself.
+        trusted: certificates (PEM) of further authorities to trust.
         now: the time to date it from; by default the clock's.
 
     Returns:
-        Data of the Secret: ``ca.crt``, ``tls.crt``, ``tls.key`` (PKCS 8), ``keystore.pem`` (key and chain in one).
+        Data of the Secret: ``ca.crt`` (all that are to be trusted, the one that signed first), ``tls.crt``, ``tls.key``
+        (PKCS 8), ``keystore.pem`` (key and chain in one).
 
     Raises:
         ValueError: the authority's PEM cannot be read, its key does not belong to its certificate, or the common
@@ -105,12 +110,12 @@ def issue(
     )
     if dns_names:
         builder = builder.add_extension(
-            x509.SubjectAlternativeName([x509.DNSName(name) for name in dns_names]), critical=False
+            x509.SubjectAlternativeName([_general(name) for name in dns_names]), critical=False
         )
     certificate = _pem(builder.sign(signing_key, hashes.SHA256()))
     issuer, private = _pem(authority), _key_pem(key)
     return {
-        "ca.crt": issuer,
+        "ca.crt": b"".join([issuer, *trusted]),
         "tls.crt": certificate,
         "tls.key": private,
         "keystore.pem": private + certificate + issuer,
@@ -129,7 +134,9 @@ def client_properties(data: Mapping[str, bytes], bootstrap: str) -> bytes:
         "security.protocol": "SSL",
         "ssl.endpoint.identification.algorithm": "https",
         "ssl.keystore.type": "PEM",
-        "ssl.keystore.certificate.chain": data["tls.crt"].decode() + data["ca.crt"].decode(),
+        "ssl.keystore.certificate.chain": data["keystore.pem"]
+        .decode()
+        .removeprefix(data["tls.key"].decode()),
         "ssl.keystore.key": data["tls.key"].decode(),
         "ssl.truststore.type": "PEM",
         "ssl.truststore.certificates": data["ca.crt"].decode(),
@@ -157,12 +164,25 @@ def describe(cert_pem: bytes, ca_pem: bytes | None = None) -> Certificate:
         raise ValueError(f"the certificate cannot be understood: {error}") from error
 
 
+def fingerprints(pem: bytes) -> tuple[str, ...]:
+    """SHA-256 fingerprints (hex) of all certificates in a PEM text, in their order.
+
+    Raises:
+        ValueError: there is none, or one cannot be understood.
+    """
+    try:
+        return tuple(_fingerprint(certificate) for certificate in x509.load_pem_x509_certificates(pem))
+    except _MALFORMED as error:
+        raise ValueError(f"the certificates cannot be understood: {error}") from error
+
+
 def _described(certificate: x509.Certificate, ca_pem: bytes | None) -> Certificate:
     candidates = [certificate, *(x509.load_pem_x509_certificates(ca_pem) if ca_pem else ())]
     signer = next((candidate for candidate in candidates if _signed(certificate, candidate)), None)
     try:
         names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
-        dns_names = tuple(names.get_values_for_type(x509.DNSName))
+        addresses = names.get_values_for_type(x509.IPAddress)
+        dns_names = (*names.get_values_for_type(x509.DNSName), *(str(address) for address in addresses))
     except x509.ExtensionNotFound:
         dns_names = ()
     common = certificate.subject.get_attributes_for_oid(NameOID.COMMON_NAME)
@@ -172,7 +192,15 @@ def _described(certificate: x509.Certificate, ca_pem: bytes | None) -> Certifica
         issuer=_fingerprint(signer) if signer else "",
         fingerprint=_fingerprint(certificate),
         not_after=certificate.not_valid_after_utc.timestamp(),
+        issued=(certificate.not_valid_before_utc + _BACKDATED).timestamp(),
     )
+
+
+def _general(name: str) -> x509.GeneralName:
+    try:
+        return x509.IPAddress(ipaddress.ip_address(name))
+    except ValueError:
+        return x509.DNSName(name)
 
 
 def _builder(

@@ -21,6 +21,7 @@ from spindle.reconcile.actions import (
     SetPodCondition,
     TrimPartitions,
     Tune,
+    TurnCa,
 )
 
 
@@ -43,6 +44,8 @@ def describe(action: Action) -> str:
             return f"make the CA {action.secret}"
         case IssueCertificate():
             return f"issue the certificate {action.metadata['name']}"
+        case TurnCa():
+            return f"{action.step} the next CA in {action.secret}"
         case _:
             return _describe_order(action)
 

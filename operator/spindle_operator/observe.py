@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from spindle.cluster import names
 from spindle.reconcile import objects
+from spindle.reconcile.certificates import FOLLOWING, FORMER
 from spindle.reconcile.snapshot import Certificate, SecretView, Snapshot
 from spindle.reconcile.steps.security import ANN_GRANTED
 from spindle_operator import agents, ca, starts
@@ -163,14 +164,31 @@ def _rights_open(cluster: str, secrets: Sequence[Json]) -> bool:
 def secret_view(secret: Mapping[str, Any]) -> SecretView:
     """A Secret without its secrets: the public facts only, so that keys stay out of the core and of its errors."""
     data = secret.get("data") or {}
-    pem = _decoded(data, "tls.crt") or _decoded(data, "ca.crt")
-    certificate: Certificate | None = None
-    if pem:
-        try:
-            certificate = ca.describe(pem, _decoded(data, "ca.crt"))
-        except ValueError:
-            log.warning("Secret %s holds a certificate that cannot be read", secret["metadata"]["name"])
-    return SecretView(metadata=secret["metadata"], keys=tuple(sorted(data)), certificate=certificate)
+    name, bundle = secret["metadata"]["name"], _decoded(data, "ca.crt")
+    return SecretView(
+        metadata=secret["metadata"],
+        keys=tuple(sorted(data)),
+        certificate=_certificate(name, _decoded(data, "tls.crt") or bundle, bundle),
+        trust=_trust(name, bundle),
+        following=_certificate(name, _decoded(data, FOLLOWING), None),
+        former=_certificate(name, _decoded(data, FORMER), None),
+    )
+
+
+def _certificate(secret: str, pem: bytes | None, bundle: bytes | None) -> Certificate | None:
+    try:
+        return ca.describe(pem, bundle) if pem else None
+    except ValueError:
+        log.warning("Secret %s holds a certificate that cannot be read", secret)
+        return None
+
+
+def _trust(secret: str, bundle: bytes | None) -> tuple[str, ...]:
+    try:
+        return ca.fingerprints(bundle) if bundle else ()
+    except ValueError:
+        log.warning("Secret %s holds authorities that cannot be read", secret)
+        return ()
 
 
 def access(

@@ -23,6 +23,7 @@ from spindle.reconcile.actions import (
     MarkDown,
     Patch,
     SetPodCondition,
+    TurnCa,
 )
 from spindle.reconcile.plan import Plan, plan
 from spindle.reconcile.snapshot import Certificate, SecretView, Snapshot
@@ -30,6 +31,7 @@ from spindle.reconcile.times import stamp
 
 NAMESPACE = "kafka"
 START = 1_790_000_000.0
+YEARS = 1e8  # seconds that certificates last
 
 
 def quickstart(**spec: Any) -> dict[str, Any]:
@@ -238,9 +240,11 @@ class World:
                     raise ConflictError("takingDown")
                 self.cluster["status"]["takingDown"] = [dict(entry) for entry in action.entries]
             case IssueCa():
-                self._secret(action.metadata, "ca", "ca", ())
+                self._secret(action.metadata, "ca", "ca", (), trust=("ca",))
             case IssueCertificate():
-                self._secret(action.metadata, action.common_name, "ca", action.dns_names)
+                self._issue(action)
+            case TurnCa():
+                self._turn(action)
             case GrantAdmin():
                 self.granted = True
 
@@ -307,14 +311,47 @@ class World:
                 self.get("PersistentVolume", obj["spec"]["volumeName"])["status"]["phase"] = "Bound"
                 obj["status"] = {"phase": "Bound"}
 
-    def _secret(self, metadata: Mapping[str, Any], name: str, issuer: str, hosts: tuple[str, ...]) -> None:
+    def _secret(
+        self,
+        metadata: Mapping[str, Any],
+        name: str,
+        issuer: str,
+        hosts: tuple[str, ...],
+        *,
+        trust: tuple[str, ...],
+    ) -> None:
         view = {
             "cn": name,
             "issuer": issuer,
-            "fingerprint": "ca" if name == "ca" else name,
+            "fingerprint": "ca" if name == "ca" else f"{name}-{self._serial}",
             "dns": list(hosts),
+            "trust": list(trust),
+            "issued": self.now,
         }
         self.put({"kind": "Secret", "metadata": dict(metadata), "view": view})
+
+    def _issue(self, action: IssueCertificate) -> None:
+        authority = self.get("Secret", "demo-ca")["view"]
+        trust = (
+            authority["fingerprint"],
+            *(authority[k] for k in ("following", "former") if authority.get(k)),
+        )
+        if trust != action.trusted:
+            raise ConflictError("the authority changed")
+        self._secret(action.metadata, action.common_name, trust[0], action.dns_names, trust=trust)
+
+    def _turn(self, action: TurnCa) -> None:
+        secret = self._guarded("Secret", action.secret, action.uid, action.resource_version)
+        view = secret["view"]
+        if action.step == "announce":
+            view["following"] = f"ca-{self._serial}"
+        elif action.step == "switch":
+            made = view.pop("following")
+            view |= {"former": view["fingerprint"], "fingerprint": made, "issuer": made, "issued": self.now}
+        else:
+            view.pop("former")
+        secret["metadata"].setdefault("annotations", {}).update(action.annotations)
+        self.put(secret)
 
     # -- what Kubernetes and preflight do by themselves -------------------------------------------------------------
 
@@ -634,7 +671,18 @@ def _merge(live: Mapping[str, Any], change: Mapping[str, Any]) -> dict[str, Any]
 
 def _secret_view(secret: dict[str, Any]) -> SecretView:
     view = secret["view"]
-    certificate = Certificate(
-        view["cn"], tuple(view["dns"]), view["issuer"], view["fingerprint"], START + 1e8
+
+    def certificate(fingerprint: str | None) -> Certificate | None:
+        if fingerprint is None:
+            return None
+        ends, issued = view["issued"] + YEARS, view["issued"]
+        return Certificate(view["cn"], tuple(view["dns"]), view["issuer"], fingerprint, ends, issued)
+
+    return SecretView(
+        secret["metadata"],
+        ("ca.crt", "keystore.pem"),
+        certificate(view["fingerprint"]),
+        tuple(view["trust"]),
+        certificate(view.get("following")),
+        certificate(view.get("former")),
     )
-    return SecretView(secret["metadata"], ("ca.crt", "keystore.pem"), certificate)

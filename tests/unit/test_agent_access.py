@@ -19,9 +19,9 @@ def running() -> World:
 
 
 def held(issuer: str = "ca", *, left: float = 1e8) -> SecretView:
-    certificate = Certificate(names.PRINCIPAL_AGENT, (), issuer, "f", START + left)
+    certificate = Certificate(names.PRINCIPAL_AGENT, (), issuer, "f", START + left, START + left - 1.2e8)
     return SecretView(
-        {"name": NAME, "uid": "s-1"}, ("ca.crt", "keystore.pem", "tls.crt", "tls.key"), certificate
+        {"name": NAME, "uid": "s-1"}, ("ca.crt", "keystore.pem", "tls.crt", "tls.key"), certificate, ("ca",)
     )
 
 

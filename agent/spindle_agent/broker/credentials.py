@@ -8,7 +8,7 @@ from typing import Any, Final
 from spindle.cluster import names
 from spindle_agent.kube import ApiError, Kube
 
-_FRESH: Final = 300.0  # seconds after which the Secret is read again
+_FRESH: Final = 60.0  # seconds after which the Secret is read again
 
 
 class Credentials:

@@ -20,6 +20,7 @@ from spindle.api.common import (
     rule,
     rules,
 )
+from spindle.api.listeners import Listener, Listeners, ListenerStatus
 from spindle.api.policy import (
     DiskPolicy,
     FreeThresholds,
@@ -32,6 +33,7 @@ from spindle.api.policy import (
     Thresholds,
 )
 from spindle.api.pools import BrokerPool, Config, Controllers, PoolDisks, Storage
+from spindle.api.security import Security
 from spindle.cluster.names import API_VERSION
 
 __all__ = [
@@ -44,10 +46,13 @@ __all__ = [
     "KafkaClusterSpec",
     "KafkaClusterStatus",
     "LastResorts",
+    "Listener",
+    "ListenerStatus",
     "PoolDisks",
     "RackStatus",
     "Racks",
     "Scheduling",
+    "Security",
     "Storage",
     "TakingDown",
     "Tally",
@@ -100,6 +105,12 @@ class KafkaClusterSpec(ApiModel):
         ),
     )
     racks: Racks = Field(default_factory=Racks, description="What a rack is.")
+    listeners: Listeners = Field(
+        default_factory=list,
+        description="Further doors for clients. The listener client, on port 9092, inside Kubernetes and with certificates, is "
+        "always there.",
+    )
+    security: Security = Field(default_factory=Security, description="Certificates and their authority.")
     config: Config = Field(
         default_factory=dict,
         description="Kafka's broker configuration for all brokers. Values are text: quote numbers and true or false.",

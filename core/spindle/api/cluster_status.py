@@ -18,6 +18,7 @@ from spindle.api.common import (
     conditions_field,
     list_map,
 )
+from spindle.api.listeners import ListenerStatus
 
 
 class Tally(ApiModel):
@@ -101,6 +102,11 @@ class KafkaClusterStatus(ApiModel):
         None, description="Release whose metadata.version the cluster has. An earlier release cannot read it."
     )
     bootstrap: Name | None = Field(None, description="Host and port that clients start from.")
+    listeners: list[ListenerStatus] = Field(
+        default_factory=list,
+        description="Where clients find the listeners of the spec.",
+        json_schema_extra=list_map("name", most=8),
+    )
     racks: list[RackStatus] = Field(
         default_factory=list,
         description="Racks that have brokers, and which.",

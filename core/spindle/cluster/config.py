@@ -12,6 +12,7 @@ from typing import Final
 
 from spindle.cluster import names
 from spindle.cluster.layout import Layout
+from spindle.cluster.listeners import Door, door_settings, protocols
 
 _FULL_REPLICATION: Final = 3
 _HEAP: Final = re.compile(r"(\d+)([kKmMgG]?)")
@@ -39,6 +40,7 @@ class NodeConfig:
         heap: the JVM's heap (``512m``, ``1g``), None for the default: buffers that Kafka sizes without looking at the heap are
             made to fit a small one.
         bind: address to listen on; empty for all.
+        doors: a broker's listeners of the user's choice.
     """
 
     node_id: int
@@ -50,6 +52,7 @@ class NodeConfig:
     heap: str | None = None
     bind: str = ""
     layout: Layout = field(default_factory=Layout)
+    doors: tuple[Door, ...] = ()
 
 
 def node_config(
@@ -85,23 +88,16 @@ def broker_properties(node: NodeConfig, *, rack: str | None) -> str:
 
 def broker_settings(node: NodeConfig, *, rack: str | None) -> dict[str, str]:
     """The same as a mapping."""
-    owned = _common(node) | {
+    doors = node.doors
+    listening = {names.LISTENER_REPLICATION: names.PORT_REPLICATION, names.LISTENER_CLIENT: names.PORT_CLIENT}
+    own = [f"{listener}://{node.host}:{port}" for listener, port in listening.items()]
+    listening |= {door.listener: door.port for door in doors}
+    owned = _common(node, protocols(doors)) | {
         "process.roles": "broker",
-        "listeners": ",".join(
-            f"{listener}://{node.bind}:{port}"
-            for listener, port in (
-                (names.LISTENER_REPLICATION, names.PORT_REPLICATION),
-                (names.LISTENER_CLIENT, names.PORT_CLIENT),
-            )
-        ),
-        "advertised.listeners": ",".join(
-            f"{listener}://{node.host}:{port}"
-            for listener, port in (
-                (names.LISTENER_REPLICATION, names.PORT_REPLICATION),
-                (names.LISTENER_CLIENT, names.PORT_CLIENT),
-            )
-        ),
+        "listeners": ",".join(f"{listener}://{node.bind}:{port}" for listener, port in listening.items()),
+        "advertised.listeners": ",".join([*own, *(f"{door.listener}://{door.address}" for door in doors)]),
         "inter.broker.listener.name": names.LISTENER_REPLICATION,
+        **door_settings(doors),
     }
     if rack is not None:
         owned["broker.rack"] = rack
@@ -146,8 +142,9 @@ def release_version(version: str) -> str:
     return f"{match[1]}.{match[2]}"
 
 
-def _common(node: NodeConfig) -> dict[str, str]:
-    listeners = (names.LISTENER_CONTROLLER, names.LISTENER_REPLICATION, names.LISTENER_CLIENT)
+def _common(node: NodeConfig, doors: Mapping[str, str] | None = None) -> dict[str, str]:
+    own = (names.LISTENER_CONTROLLER, names.LISTENER_REPLICATION, names.LISTENER_CLIENT)
+    protocol = dict.fromkeys(own, "SSL") | dict(doors or {})
     tls = node.layout.tls_dir
     return {
         "node.id": str(node.node_id),
@@ -155,7 +152,9 @@ def _common(node: NodeConfig) -> dict[str, str]:
         "controller.quorum.bootstrap.servers": ",".join(
             f"{host}:{names.PORT_CONTROLLER}" for _, host in sorted(node.controllers.items())
         ),
-        "listener.security.protocol.map": ",".join(f"{listener}:SSL" for listener in listeners),
+        "listener.security.protocol.map": ",".join(
+            f"{listener}:{security}" for listener, security in protocol.items()
+        ),
         "metadata.log.dir": node.layout.metadata_log_dir,
         "ssl.client.auth": "required",
         "ssl.endpoint.identification.algorithm": "https",

@@ -18,6 +18,7 @@ LABEL_ROLE: Final = f"{GROUP}/role"  # "controller", "broker" or "rebalance"
 LABEL_NODE_ID: Final = f"{GROUP}/node-id"
 LABEL_POOL: Final = f"{GROUP}/pool"
 LABEL_BUDGET: Final = f"{GROUP}/budget"  # the one PodDisruptionBudget that counts this pod
+LABEL_LISTENER: Final = f"{GROUP}/listener"  # of the spec, on the Services that belong to it
 LABEL_MANAGED_BY: Final = "app.kubernetes.io/managed-by"
 MANAGED_BY: Final = "spindle"
 
@@ -40,8 +41,13 @@ ANN_SPEC_HASH: Final = f"{GROUP}/spec-hash"
 ANN_VERSION: Final = f"{GROUP}/kafka-version"
 ANN_SPEC_PARTS: Final = f"{GROUP}/spec-parts"  # a hash of each part, to say which one has changed
 ANN_CERTIFICATE: Final = f"{GROUP}/certificate"  # fingerprint of the one that Kafka was started with
+# On the Secret of the CA: the spec.security.rotate that it answers.
+ANN_ROTATED: Final = f"{GROUP}/rotated"
 # On other objects: a hash of what the operator last applied, so that drift is one comparison.
 ANN_APPLIED: Final = f"{GROUP}/applied"
+
+# On the Service of one broker's listener: host:port that clients were last told, kept while it cannot be found out.
+ANN_ADVERTISED: Final = f"{GROUP}/advertised"
 
 READINESS_GATE: Final = f"{GROUP}/in-sync"
 
@@ -147,6 +153,16 @@ def brokers_service(cluster: str) -> str:
 def bootstrap_service(cluster: str) -> str:
     """The Service that clients start from."""
     return f"{cluster}-bootstrap"
+
+
+def listener_service(cluster: str, listener: str) -> str:
+    """The Service that clients of an internal listener start from."""
+    return f"{cluster}-bootstrap-{listener}"
+
+
+def broker_listener_service(cluster: str, broker_id: int, listener: str) -> str:
+    """The Service of one broker's listener that is reached from outside."""
+    return f"{broker_name(cluster, broker_id)}-{listener}"
 
 
 def identity_map(cluster: str) -> str:

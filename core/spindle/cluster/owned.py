@@ -61,7 +61,7 @@ OWNED: Final = (
     ),
     Owned(
         "listeners",
-        "remove it, clients use the listener that status.bootstrap names",
+        "remove it and write further ones under spec.listeners, clients use the listener that status.bootstrap names",
         keys=(
             "listeners",
             "advertised.listeners",

@@ -83,6 +83,7 @@ class NodeInputs:
         grace_seconds: how long it may take to stop; None for what suits a node with little on it.
         fixed_properties: those of them for which a running pod has to restart; None for all.
         certificate: fingerprint of the node's certificate; None if it is not known. For the record only.
+        ports: a broker's further ports by the names of its listeners.
     """
 
     node_id: int
@@ -96,6 +97,7 @@ class NodeInputs:
     budget: str | None = None
     grace_seconds: int | None = None
     fixed_properties: str | None = None
+    ports: Mapping[str, int] = field(default_factory=dict)
     certificate: str | None = None
 
 

@@ -215,7 +215,7 @@ def _kafka(cluster: ClusterInputs, node: NodeInputs) -> dict[str, Any]:
     alive = {"tcpSocket": {"port": "metrics"}, "timeoutSeconds": 5}
     ports = {"metrics": names.PORT_METRICS}
     if broker:
-        ports = {"replication": names.PORT_REPLICATION, "client": names.PORT_CLIENT, **ports}
+        ports = {"replication": names.PORT_REPLICATION, "client": names.PORT_CLIENT, **ports, **node.ports}
     else:
         ports = {"controller": names.PORT_CONTROLLER, **ports}
     return {

@@ -1,4 +1,4 @@
-"""The three Services: host names for controllers and brokers, and the address that clients start from.
+"""The Services: host names for controllers and brokers, the address that clients start from, and the ways from outside.
 
 All publish addresses that are not ready: readiness is for disruption budgets, not for traffic. A broker that lags must be
 reached to catch up, and Kafka's clients find out for themselves who leads what.
@@ -7,12 +7,13 @@ reached to catch up, and Kafka's clients find out for themselves who leads what.
 from collections.abc import Mapping
 from typing import Any
 
+from spindle.api.listeners import Listener
 from spindle.cluster import names
 from spindle.manifests.common import labels, owner_reference
 
 
 def services(cluster: Mapping[str, Any]) -> tuple[dict[str, Any], ...]:
-    """All Services of a KafkaCluster (given as its object)."""
+    """The three Services that every KafkaCluster (given as its object) has."""
     return (controllers_service(cluster), brokers_service(cluster), bootstrap_service(cluster))
 
 
@@ -38,6 +39,36 @@ def bootstrap_service(cluster: Mapping[str, Any]) -> dict[str, Any]:
     """One address for clients to start from; any broker answers."""
     name = names.bootstrap_service(cluster["metadata"]["name"])
     return _service(cluster, name, names.ROLE_BROKER, {"client": names.PORT_CLIENT}, headless=False)
+
+
+def listener_service(cluster: Mapping[str, Any], listener: Listener) -> dict[str, Any]:
+    """One address for clients of an internal listener to start from; the brokers' own names lead on."""
+    name = names.listener_service(cluster["metadata"]["name"], listener.name)
+    made = _service(cluster, name, names.ROLE_BROKER, {listener.name: listener.port}, headless=False)
+    made["metadata"]["labels"][names.LABEL_LISTENER] = listener.name
+    return made
+
+
+def broker_listener_service(cluster: Mapping[str, Any], listener: Listener, broker_id: int) -> dict[str, Any]:
+    """The way from outside to one broker's listener.
+
+    By NodePort only the broker's own node answers: its address is what clients are told, and so none goes over another node.
+    """
+    owner = cluster["metadata"]["name"]
+    name = names.broker_listener_service(owner, broker_id, listener.name)
+    made = _service(cluster, name, names.ROLE_BROKER, {listener.name: listener.port}, headless=False)
+    made["metadata"]["labels"] |= {names.LABEL_LISTENER: listener.name, names.LABEL_NODE_ID: str(broker_id)}
+    spec = made["spec"]
+    spec["selector"] |= {names.LABEL_NODE_ID: str(broker_id)}
+    if listener.type == "nodeport":
+        spec |= {"type": "NodePort", "externalTrafficPolicy": "Local"}
+        return made
+    spec["type"] = "LoadBalancer"
+    if listener.load_balancer_class:
+        spec["loadBalancerClass"] = listener.load_balancer_class
+    if listener.annotations:
+        made["metadata"]["annotations"] = dict(listener.annotations)
+    return made
 
 
 def _service(

@@ -97,10 +97,33 @@ class Evict(Action):
 
 @dataclass(frozen=True, kw_only=True)
 class IssueCa(Action):
-    """Make the cluster's CA and store it in its Secret (create-only)."""
+    """Make the cluster's CA and store it in its Secret (create-only).
+
+    Attributes:
+        days: how long it is valid.
+    """
 
     secret: str
     metadata: Mapping[str, Any]
+    days: int = 3650
+
+
+@dataclass(frozen=True, kw_only=True)
+class TurnCa(Action):
+    """One step of the replacement of the cluster's CA: one write of its Secret, guarded by its resourceVersion.
+
+    Attributes:
+        step: ``announce`` makes the new one beside it, ``switch`` puts it into its place, ``retire`` forgets the old one.
+        annotations: of the Secret, written with it.
+        days: how long a new one is valid.
+    """
+
+    secret: str
+    uid: str
+    resource_version: str
+    step: Literal["announce", "switch", "retire"]
+    annotations: Mapping[str, str]
+    days: int = 3650
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -111,13 +134,16 @@ class IssueCertificate(Action):
         metadata: the Secret's metadata (name, labels, owner).
         client_properties: bootstrap address for a ready ``client.properties``; None for none.
         days: how long it is valid.
+        trusted: fingerprints of the authorities that the Secret is to name, the one that signs first. With another one in
+            the CA's Secret by now nothing is written.
     """
 
     metadata: Mapping[str, Any]
     common_name: str
     dns_names: tuple[str, ...] = ()
     client_properties: str | None = None
-    days: int = 1825
+    days: int = 365
+    trusted: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,6 +1,7 @@
 """From a state to the inputs of the pod builders."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from spindle.cluster import config, names
@@ -10,6 +11,7 @@ from spindle.disks.facts import ABSENT
 from spindle.manifests.identity import Identity
 from spindle.manifests.inputs import ClusterInputs, DiskInputs, NodeInputs, Zone
 from spindle.reconcile import objects
+from spindle.reconcile.doors import doors_of
 from spindle.reconcile.snapshot import Object
 from spindle.reconcile.state import State
 from spindle.reconcile.steps.upgrade import version_to_run
@@ -68,6 +70,7 @@ def broker_inputs(state: State, broker: Object) -> NodeInputs | None:
         zone=None if bound or not rack else Zone(topology_key=state.spec.racks.topology_key, value=rack),
         pool=pool.name,
         grace_seconds=_grace(state, broker),
+        ports={door.name: door.port for door in doors_of(state, broker)},
         certificate=_certificate(state, node_id),
     )
 
@@ -78,7 +81,9 @@ def broker_settings(state: State, broker: Object) -> dict[str, str] | None:
     if pool is None:
         return None
     node = _node_config(state, int(broker["spec"]["id"]), pool.jvm.heap, pool_config=pool.config)
-    return config.broker_settings(node, rack=broker["spec"].get("rack"))
+    return config.broker_settings(
+        replace(node, doors=doors_of(state, broker)), rack=broker["spec"].get("rack")
+    )
 
 
 def controller_inputs(state: State, node_id: int) -> NodeInputs | None:

@@ -62,7 +62,9 @@ def plan(snapshot: Snapshot, now: float) -> Plan:
         return _not_understood(snapshot, error, now)
     draft = Draft()
     finished, ward = False, None
-    blind = sorted(snapshot.unknown & _NEEDED)
+    # Where clients find a listener from outside stands in its Services.
+    outside = any(listener.type != "internal" for listener in state.spec.listeners)
+    blind = sorted(snapshot.unknown & (_NEEDED | {"services"} if outside else _NEEDED))
     if blind:
         draft.wait(_blind(state, blind))
     elif objects.deleting(snapshot.cluster):

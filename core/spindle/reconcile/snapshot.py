@@ -16,7 +16,7 @@ class Certificate:
 
     Attributes:
         issuer: SHA-256 fingerprint (hex) of the CA certificate that signed it; its own for a CA.
-        not_after: seconds since the epoch.
+        issued, not_after: when it was made and when it ends, in seconds since the epoch.
     """
 
     common_name: str
@@ -24,6 +24,7 @@ class Certificate:
     issuer: str
     fingerprint: str
     not_after: float
+    issued: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -32,11 +33,16 @@ class SecretView:
 
     Attributes:
         certificate: None if the Secret holds no certificate that can be parsed.
+        trust: fingerprints of the authorities that it says to trust (``ca.crt``), in their order.
+        following, former: of an authority's Secret: the one that will sign next, and the one that did before.
     """
 
     metadata: Mapping[str, Any]
     keys: tuple[str, ...]
     certificate: Certificate | None
+    trust: tuple[str, ...] = ()
+    following: Certificate | None = None
+    former: Certificate | None = None
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ from spindle.manifests.inputs import ClusterInputs, NodeInputs
 from spindle.manifests.pods import broker_pod, controller_pod, spec_hash
 from spindle.reconcile import objects
 from spindle.reconcile.actions import Create, Delete, Patch
+from spindle.reconcile.certificates import node_stale, restarts_for
 from spindle.reconcile.draft import Draft, Wait
 from spindle.reconcile.inputs import broker_inputs, cluster_inputs, controller_inputs
 from spindle.reconcile.snapshot import Object
@@ -51,17 +52,11 @@ def _settle(
     elif not objects.deleting(pod):
         if objects.annotation(pod, names.ANN_SPEC_HASH) != spec_hash(shared, inputs):
             wanted[node_id] = Wanted("SpecChanged", what_changed(pod, shared, inputs))
-        elif _certificate_renewed(pod, inputs):
+        elif restarts_for(state, node_id):
             wanted[node_id] = Wanted(
-                "CertificateRenewed", "its certificate was renewed, and Kafka has the one before"
+                "CertificateRenewed", "its certificate, or whom it trusts, is another one now"
             )
         _mend_labels(draft, pod, _build(shared, inputs), leaving=_may_leave_budget(state, pod))
-
-
-def _certificate_renewed(pod: Object, inputs: NodeInputs) -> bool:
-    """Whether Kafka runs with another certificate than the node has now. A pod that does not tell is left alone."""
-    started = objects.annotation(pod, names.ANN_CERTIFICATE)
-    return None not in (started, inputs.certificate) and started != inputs.certificate
 
 
 def _build(shared: ClusterInputs, inputs: NodeInputs) -> Object:
@@ -82,7 +77,7 @@ def _make(state: State, draft: Draft, shared: ClusterInputs, inputs: NodeInputs)
         if disk.mode == "Active" and disk.claim in state.claims and objects.deleting(state.claims[disk.claim])
     ]
     secret = state.secrets.get(names.tls_secret(state.name, inputs.node_id))
-    if secret is None or secret.certificate is None:
+    if secret is None or secret.certificate is None or node_stale(state, inputs.node_id):
         missing.append("its certificate")
     if names.config_map(state.name, inputs.node_id) not in state.config_maps:
         missing.append("its configuration")

@@ -1,74 +1,106 @@
 """The cluster's own CA and the certificates of everyone who talks to Kafka."""
 
-from typing import Final
+from collections.abc import Mapping
+from typing import Any, Final
 
 from spindle.cluster import names
-from spindle.manifests.secrets import agent_secret_metadata, secret_metadata
+from spindle.manifests.secrets import secret_metadata
 from spindle.reconcile import objects
-from spindle.reconcile.actions import Delete, GrantAdmin, IssueCa, IssueCertificate, Patch
+from spindle.reconcile.actions import Delete, GrantAdmin, IssueCa, IssueCertificate, Patch, TurnCa
+from spindle.reconcile.certificates import Seat, authority_of, holder, seats, stale
 from spindle.reconcile.draft import Draft, Wait
 from spindle.reconcile.snapshot import SecretView
 from spindle.reconcile.state import State
+from spindle.security.rotation import Authority, Phase, Step, next_step
 
 ANN_GRANTED: Final = f"{names.GROUP}/acls"
-_RENEW_BEFORE: Final = 30 * 24 * 3600  # seconds
+_TOLD: Final = {
+    Step.ANNOUNCE: (
+        "CaAnnounced",
+        "A new certificate authority was made, because {why}. Everybody is to trust it first.",
+    ),
+    Step.SWITCH: (
+        "CaSwitched",
+        "The new certificate authority signs from now on. The old one is trusted as well.",
+    ),
+    Step.RETIRE: ("CaRetired", "The old certificate authority is trusted no more."),
+}
 
 
 def settle_security(state: State, draft: Draft, node_ids: tuple[int, ...]) -> None:
-    """Issue what is missing, no longer true or soon out of date."""
+    """Issue what is missing, no longer true or soon out of date; replace the authority when its time has come."""
     if "secrets" in state.snap.unknown:
         return
-    ca = state.secrets.get(names.ca_secret(state.name))
-    if ca is None or ca.certificate is None:
-        _settle_ca(state, draft, ca)
+    secret = state.secrets.get(names.ca_secret(state.name))
+    authority = authority_of(state)
+    if secret is None or authority is None:
+        _settle_ca(state, draft, secret)
         return
-    issuer = ca.certificate.fingerprint
-    for node_id in node_ids:
-        secret = names.tls_secret(state.name, node_id)
-        dns_names = _hosts(state, node_id)
-        if stale(state.secrets.get(secret), issuer, dns_names, state.now):
-            draft.do(
-                IssueCertificate(
-                    metadata=secret_metadata(state.cluster, secret, node_id=node_id),
-                    common_name=names.PRINCIPAL_NODE,
-                    dns_names=dns_names,
-                    reason="CertificateIssued",
-                    message=f"Certificate of {names.pod_name(state.name, node_id)} was issued.",
-                )
-            )
-    bootstrap = f"{names.bootstrap_service(state.name)}.{state.namespace}.svc:{names.PORT_CLIENT}"
-    for secret, principal, client in (
-        (names.operator_secret(state.name), names.PRINCIPAL_OPERATOR, None),
-        (names.admin_secret(state.name), names.PRINCIPAL_ADMIN, bootstrap),
-    ):
-        if stale(state.secrets.get(secret), issuer, (), state.now):
-            draft.do(
-                IssueCertificate(
-                    metadata=secret_metadata(state.cluster, secret),
-                    common_name=principal,
-                    client_properties=client,
-                    reason="CertificateIssued",
-                    message=f"Certificate of {principal} was issued.",
-                )
-            )
-    _settle_agents(state, draft, issuer)
+    everybody = seats(state, node_ids)
+    for seat in everybody:
+        if stale(seat, authority, state.now):
+            draft.do(_issue(state, seat, authority))
+    if state.snap.agent_namespace and "agentsecrets" in state.snap.unknown:
+        draft.wait(_agent_secret_unknown(state))  # nobody is forgotten when the authority is replaced
+    else:
+        _turn(state, draft, secret, authority, everybody)
 
 
-def _settle_agents(state: State, draft: Draft, issuer: str) -> None:
-    """The agents' certificate, in their own namespace: they read no Secret of any other."""
-    if not state.snap.agent_namespace:
-        return
-    if "agentsecrets" in state.snap.unknown:
-        draft.wait(_agent_secret_unknown(state))
-    elif stale(state.snap.agent_secret, issuer, (), state.now):
-        draft.do(
-            IssueCertificate(
-                metadata=agent_secret_metadata(state.cluster, state.snap.agent_namespace),
-                common_name=names.PRINCIPAL_AGENT,
-                reason="CertificateIssued",
-                message=f"Certificate of {names.PRINCIPAL_AGENT} was issued.",
+def _issue(state: State, seat: Seat, authority: Authority) -> IssueCertificate:
+    of = seat.principal if seat.node_id is None else names.pod_name(state.name, seat.node_id)
+    return IssueCertificate(
+        metadata=seat.metadata,
+        common_name=seat.principal,
+        dns_names=seat.hosts,
+        client_properties=seat.client_properties,
+        days=state.spec.security.certificate_days,
+        trusted=authority.trusted,
+        reason="CertificateIssued",
+        message=f"Certificate of {of} was issued.",
+    )
+
+
+def _turn(
+    state: State, draft: Draft, secret: SecretView, authority: Authority, everybody: list[Seat]
+) -> None:
+    """One step of the replacement of the authority, or what it waits for."""
+    holders = [holder(state, seat) for seat in everybody]
+    step, pending = next_step(authority, holders, state.spec.security.client_grace_seconds)
+    name = names.ca_secret(state.name)
+    if pending is not None:
+        spreading = authority.phase is Phase.SPREADING
+        doing = (
+            "Everybody is to trust the new one"
+            if spreading
+            else "Everybody is to show the new one's certificates"
+        )
+        draft.wait(
+            Wait(
+                "ReplaceCa",
+                f"Secret/{name}",
+                "CaReplaced",
+                f"The certificate authority is being replaced. {doing}; the old one counts as well meanwhile.",
+                f"The replacement waits for {pending}.",
+                quiet=True,
             )
         )
+    if step is None:
+        return
+    rotated = state.spec.security.rotate or (secret.metadata.get("annotations") or {}).get(
+        names.ANN_ROTATED, ""
+    )
+    draft.do(
+        TurnCa(
+            secret=name,
+            uid=str(secret.metadata.get("uid", "")),
+            resource_version=str(secret.metadata.get("resourceVersion", "")),
+            step=step.value,
+            annotations={names.ANN_ROTATED: rotated} if step is Step.ANNOUNCE else {},
+            days=state.spec.security.ca_days,
+            reason=_TOLD[step][0],
+            message=_TOLD[step][1].format(why=authority.due),
+        )
+    )
 
 
 def withdraw_agents(state: State, draft: Draft) -> bool:
@@ -121,18 +153,6 @@ def settle_admin(state: State, draft: Draft) -> None:
         draft.do(Patch(kind="Secret", name=names.admin_secret(state.name), uid=uid, body=body))
 
 
-def stale(secret: SecretView | None, issuer: str, dns_names: tuple[str, ...], now: float) -> bool:
-    """Whether a Secret's certificate must be issued (again)."""
-    if secret is None or secret.certificate is None or "keystore.pem" not in secret.keys:
-        return True
-    certificate = secret.certificate
-    return (
-        certificate.issuer != issuer
-        or not set(dns_names) <= set(certificate.dns_names)
-        or certificate.not_after - now < _RENEW_BEFORE
-    )
-
-
 def _settle_ca(state: State, draft: Draft, ca: SecretView | None) -> None:
     secret = names.ca_secret(state.name)
     signed = sorted(
@@ -144,13 +164,14 @@ def _settle_ca(state: State, draft: Draft, ca: SecretView | None) -> None:
         draft.do(
             IssueCa(
                 secret=secret,
-                metadata=secret_metadata(state.cluster, secret),
+                metadata=_ca_metadata(state, secret),
+                days=state.spec.security.ca_days,
                 reason="CaCreated",
                 message="The cluster's own certificate authority was made.",
             )
         )
         return
-    what = "is gone" if ca is None else "holds no certificate that can be read"
+    what = "is gone" if ca is None else "holds a certificate that cannot be read, or none"
     draft.wait(
         Wait(
             "IssueCertificates",
@@ -164,10 +185,8 @@ def _settle_ca(state: State, draft: Draft, ca: SecretView | None) -> None:
     )
 
 
-def _hosts(state: State, node_id: int) -> tuple[str, ...]:
-    host = names.node_host(state.name, state.namespace, node_id)
-    hosts = [host, f"{host}.cluster.local"]
-    if node_id < names.FIRST_CONTROLLER_ID:
-        bootstrap = f"{names.bootstrap_service(state.name)}.{state.namespace}.svc"
-        hosts += [bootstrap, f"{bootstrap}.cluster.local"]
-    return tuple(hosts)
+def _ca_metadata(state: State, secret: str) -> Mapping[str, Any]:
+    """A new authority answers the wish for a new one that is written already."""
+    metadata = secret_metadata(state.cluster, secret)
+    wish = state.spec.security.rotate
+    return {**metadata, "annotations": {names.ANN_ROTATED: wish}} if wish else metadata

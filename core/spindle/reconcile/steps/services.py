@@ -14,14 +14,16 @@ from spindle.reconcile.draft import Draft
 from spindle.reconcile.inputs import broker_inputs, cluster_inputs, controller_inputs
 from spindle.reconcile.snapshot import Object
 from spindle.reconcile.state import State
+from spindle.reconcile.steps.listeners import listener_services, settle_listeners
 
 
 def settle_services(state: State, draft: Draft) -> None:
     """Services and budgets: made, and put back where they were changed or deleted by hand."""
     if "services" not in state.snap.unknown:
         live = objects.by_name(state.snap.services)
-        for wanted in services(state.cluster):
+        for wanted in (*services(state.cluster), *listener_services(state)):
             _settle(draft, wanted, live)
+        settle_listeners(state, draft)
     if "poddisruptionbudgets" not in state.snap.unknown:
         live = objects.by_name(state.snap.budgets)
         brokers = max(len(state.brokers), sum(pool.replicas for pool in state.spec.broker_pools))

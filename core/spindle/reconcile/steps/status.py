@@ -11,6 +11,7 @@ from spindle.reconcile import objects
 from spindle.reconcile.draft import Draft, Wait
 from spindle.reconcile.state import State
 from spindle.reconcile.steps.broker_status import healthy
+from spindle.reconcile.steps.listeners import listener_status
 from spindle.reconcile.steps.upgrade import version_status
 from spindle.reconcile.steps.watchers import unwatched
 from spindle.reconcile.times import stamp
@@ -65,6 +66,8 @@ def cluster_status(
         "disks": disks,
         "waiting": draft.waiting_status(state.status.get("waiting") or (), state.now)[:256],
     }
+    if state.spec.listeners:
+        status["listeners"] = listener_status(state)
     if identity is not None:
         status["clusterId"] = identity.cluster_id
     status["phase"] = _phase(state, draft, status)

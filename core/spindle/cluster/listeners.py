@@ -1,0 +1,60 @@
+"""One listener of one broker, as its configuration has it."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+SCRAM: Final = "scram"
+MTLS: Final = "mtls"
+MECHANISM: Final = "SCRAM-SHA-512"
+_LOGIN: Final = "org.apache.kafka.common.security.scram.ScramLoginModule required;"
+
+
+@dataclass(frozen=True)
+class Door:
+    """A listener for clients.
+
+    Attributes:
+        name: as in the spec; Kafka knows it in capital letters.
+        port: that the broker listens on.
+        auth: ``none``, ``mtls`` or ``scram``.
+        host, advertised: what clients are told: name or address, and port.
+    """
+
+    name: str
+    port: int
+    auth: str
+    host: str
+    advertised: int
+
+    @property
+    def listener(self) -> str:
+        """Kafka's name of it."""
+        return self.name.upper()
+
+    @property
+    def address(self) -> str:
+        """``host:port`` as clients are told; an IPv6 address stands in brackets."""
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{host}:{self.advertised}"
+
+
+def protocols(doors: Iterable[Door]) -> dict[str, str]:
+    """Kafka's security protocol of each listener; none is without encryption."""
+    return {door.listener: "SASL_SSL" if door.auth == SCRAM else "SSL" for door in doors}
+
+
+def door_settings(doors: Iterable[Door]) -> Mapping[str, str]:
+    """What a broker's configuration says of each listener beyond its address and protocol.
+
+    Source: Kafka's ``ChannelBuilders``, which prefers ``listener.name.<in small letters>.<key>`` to ``<key>``.
+    """
+    settings: dict[str, str] = {}
+    for door in doors:
+        prefix = f"listener.name.{door.name}"
+        # A client that shows a certificate where none is asked for stays what it is without one.
+        settings[f"{prefix}.ssl.client.auth"] = "required" if door.auth == MTLS else "none"
+        if door.auth == SCRAM:
+            settings[f"{prefix}.sasl.enabled.mechanisms"] = MECHANISM
+            settings[f"{prefix}.{MECHANISM.lower()}.sasl.jaas.config"] = _LOGIN
+    return settings

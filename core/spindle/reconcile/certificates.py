@@ -1,0 +1,180 @@
+"""Who signs, who holds a certificate, and which of them are to be written anew."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from spindle.cluster import names
+from spindle.manifests.secrets import agent_secret_metadata, secret_metadata
+from spindle.reconcile import objects
+from spindle.reconcile.doors import doors_of
+from spindle.reconcile.snapshot import Object, SecretView
+from spindle.reconcile.state import State
+from spindle.reconcile.times import seconds, stamp
+from spindle.security.rotation import Authority, Holder, Phase
+
+DAY: Final = 86400
+FOLLOWING: Final = "next.crt"  # of the authority's Secret, beside ca.crt and ca.key
+FORMER: Final = "old.crt"
+
+
+@dataclass(frozen=True)
+class Seat:
+    """Somebody who is to have a certificate.
+
+    Attributes:
+        metadata: of the Secret.
+        secret: as it stands, None if it is not there.
+        principal: the certificate's common name.
+        hosts: names and addresses that it is good for.
+        node_id: of a broker or controller; None for a client.
+        client_properties: bootstrap address for a ready ``client.properties``, None for none.
+    """
+
+    metadata: Mapping[str, Any]
+    secret: SecretView | None
+    principal: str
+    hosts: tuple[str, ...] = ()
+    node_id: int | None = None
+    client_properties: str | None = None
+
+    @property
+    def name(self) -> str:
+        """Name of the Secret."""
+        return str(self.metadata["name"])
+
+
+def authority_of(state: State) -> Authority | None:
+    """The cluster's authority; None if its Secret is not there or cannot be understood."""
+    secret = state.secrets.get(names.ca_secret(state.name))
+    if secret is None or secret.certificate is None or unreadable(secret):
+        return None
+    others = [each.fingerprint for each in (secret.following, secret.former) if each is not None]
+    phase = Phase.SPREADING if secret.following else Phase.CHANGING if secret.former else Phase.STABLE
+    signer = secret.certificate.fingerprint
+    return Authority(phase, signer, tuple(dict.fromkeys([signer, *others])), _due(state, secret))
+
+
+def unreadable(authority: SecretView) -> bool:
+    """Whether the authority's Secret holds a second certificate that cannot be read: forgetting it could shut somebody out."""
+    return (FOLLOWING in authority.keys and authority.following is None) or (
+        FORMER in authority.keys and authority.former is None
+    )
+
+
+def _due(state: State, authority: SecretView) -> str | None:
+    wish = state.spec.security.rotate
+    if wish and wish != (authority.metadata.get("annotations") or {}).get(names.ANN_ROTATED):
+        return f"spec.security.rotate asks for it ({wish})"
+    certificate = authority.certificate
+    if certificate is None or certificate.not_after - state.now >= state.spec.security.ca_days * DAY / 5:
+        return None
+    return f"its certificate ends on {stamp(certificate.not_after)[:10]}"
+
+
+def seats(state: State, node_ids: tuple[int, ...]) -> list[Seat]:
+    """Everybody who is to have a certificate of the cluster's authority."""
+    found = [node_seat(state, node_id) for node_id in node_ids]
+    bootstrap = f"{names.bootstrap_service(state.name)}.{state.namespace}.svc:{names.PORT_CLIENT}"
+    for name, principal, client in (
+        (names.operator_secret(state.name), names.PRINCIPAL_OPERATOR, None),
+        (names.admin_secret(state.name), names.PRINCIPAL_ADMIN, bootstrap),
+    ):
+        found.append(
+            Seat(
+                secret_metadata(state.cluster, name),
+                state.secrets.get(name),
+                principal,
+                client_properties=client,
+            )
+        )
+    if state.snap.agent_namespace and "agentsecrets" not in state.snap.unknown:
+        metadata = agent_secret_metadata(state.cluster, state.snap.agent_namespace)
+        found.append(Seat(metadata, state.snap.agent_secret, names.PRINCIPAL_AGENT))
+    return found
+
+
+def node_seat(state: State, node_id: int) -> Seat:
+    """A broker's or a controller's."""
+    name = names.tls_secret(state.name, node_id)
+    return Seat(
+        secret_metadata(state.cluster, name, node_id=node_id),
+        state.secrets.get(name),
+        names.PRINCIPAL_NODE,
+        _hosts(state, node_id),
+        node_id,
+    )
+
+
+def stale(seat: Seat, authority: Authority, now: float) -> bool:
+    """Whether a certificate must be issued (again)."""
+    secret = seat.secret
+    if secret is None or secret.certificate is None or "keystore.pem" not in secret.keys:
+        return True
+    certificate = secret.certificate
+    return (
+        certificate.issuer != authority.signer
+        or set(secret.trust) != set(authority.trusted)
+        or certificate.common_name != seat.principal
+        or not set(seat.hosts) <= set(certificate.dns_names)
+        or certificate.not_after - now < (certificate.not_after - certificate.issued) / 3
+    )
+
+
+def node_stale(state: State, node_id: int) -> bool:
+    """Whether a node's certificate is about to be issued anew, so that no pod should be started with it."""
+    authority = authority_of(state)
+    return authority is not None and stale(node_seat(state, node_id), authority, state.now)
+
+
+def holder(state: State, seat: Seat) -> Holder:
+    """A seat as the replacement of the authority looks at it."""
+    secret = seat.secret
+    certificate = secret.certificate if secret else None
+    started = None if seat.node_id is None else not restarts_for(state, seat.node_id)
+    if secret is None or certificate is None:
+        return Holder(seat.name, "", frozenset(), 0.0, started)
+    return Holder(
+        seat.name, certificate.issuer, frozenset(secret.trust), state.now - certificate.issued, started
+    )
+
+
+def restarts_for(state: State, node_id: int) -> bool:
+    """Whether a node's process was started with another certificate than the one in its Secret."""
+    pod, secret = state.pods.get(node_id), state.secrets.get(names.tls_secret(state.name, node_id))
+    if pod is None or secret is None or secret.certificate is None:
+        return False
+    return not _started_with(pod, secret.certificate.fingerprint, secret.certificate.issued)
+
+
+def _started_with(pod: Object, fingerprint: str, issued: float) -> bool:
+    noted = objects.annotation(pod, names.ANN_CERTIFICATE)
+    if noted is not None:
+        return noted == fingerprint
+    # A pod of an earlier version says nothing; it has the certificate if that was there before it.
+    created = seconds(pod["metadata"].get("creationTimestamp"))
+    return created is None or created >= issued
+
+
+def _hosts(state: State, node_id: int) -> tuple[str, ...]:
+    host = names.node_host(state.name, state.namespace, node_id)
+    hosts = [host, f"{host}.cluster.local"]
+    if node_id < names.FIRST_CONTROLLER_ID:
+        bootstrap = f"{names.bootstrap_service(state.name)}.{state.namespace}.svc"
+        hosts += [bootstrap, f"{bootstrap}.cluster.local"]
+        hosts += _doors(state, node_id)
+    return tuple(dict.fromkeys(hosts))
+
+
+def _doors(state: State, node_id: int) -> list[str]:
+    """Names and addresses under which clients of the spec's listeners reach a broker."""
+    broker = state.brokers.get(node_id)
+    if broker is None:
+        return []
+    inside = [
+        f"{names.listener_service(state.name, listener.name)}.{state.namespace}.svc"
+        for listener in state.spec.listeners
+        if listener.type == "internal"
+    ]
+    inside += [f"{host}.cluster.local" for host in inside]
+    return [*inside, *(door.host for door in doors_of(state, broker))]

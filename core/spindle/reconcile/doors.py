@@ -1,0 +1,75 @@
+"""Where clients find each broker's listeners: what Kubernetes says now, else what they were told last."""
+
+from typing import Final
+
+from spindle.api.listeners import Listener
+from spindle.cluster import names
+from spindle.cluster.listeners import Door
+from spindle.reconcile import objects
+from spindle.reconcile.snapshot import Object
+from spindle.reconcile.state import State
+
+_ADDRESS_TYPES: Final = ("ExternalIP", "InternalIP")
+
+
+def doors_of(state: State, broker: Object) -> tuple[Door, ...]:
+    """A broker's listeners whose address is known. One that was told to clients once stays so until it is found to be another."""
+    broker_id = int(broker["spec"]["id"])
+    found = ((each, address_of(state, each, broker_id)) for each in state.spec.listeners)
+    return tuple(
+        Door(each.name, each.port, each.auth, address[0], address[1])
+        for each, address in found
+        if address is not None
+    )
+
+
+def address_of(state: State, listener: Listener, broker_id: int) -> tuple[str, int] | None:
+    """Host and port that clients are told for a broker's listener; None while nobody knows."""
+    if listener.type == "internal":
+        return names.node_host(state.name, state.namespace, broker_id), listener.port
+    service = service_of(state, listener, broker_id)
+    return None if service is None else live_address(state, listener, broker_id) or told(service)
+
+
+def service_of(state: State, listener: Listener, broker_id: int) -> Object | None:
+    """The Service of one broker's listener, None if it is not there yet."""
+    wanted = names.broker_listener_service(state.name, broker_id, listener.name)
+    return next((service for service in state.snap.services if objects.name(service) == wanted), None)
+
+
+def live_address(state: State, listener: Listener, broker_id: int) -> tuple[str, int] | None:
+    """Host and port of a broker's listener by what Kubernetes says now."""
+    service = service_of(state, listener, broker_id)
+    if service is None:
+        return None
+    if listener.type == "loadbalancer":
+        ingress = ((service.get("status") or {}).get("loadBalancer") or {}).get("ingress") or ({},)
+        host = ingress[0].get("hostname") or ingress[0].get("ip")
+        return (str(host), listener.port) if host else None
+    ports = (service.get("spec") or {}).get("ports") or ({},)
+    port, host = ports[0].get("nodePort"), _node_address(state, listener, broker_id)
+    return (host, int(port)) if host and port else None
+
+
+def told(service: Object) -> tuple[str, int] | None:
+    """What clients were told last."""
+    host, _, port = (objects.annotation(service, names.ANN_ADVERTISED) or "").rpartition(" ")
+    return (host, int(port)) if host and port.isdecimal() else None
+
+
+def node_of(state: State, broker_id: int) -> str | None:
+    """The node that a broker's pod is on, or else its volumes."""
+    recorded = (state.brokers.get(broker_id, {}).get("spec") or {}).get("node")
+    return state.node_of(broker_id) or (str(recorded) if recorded else None)
+
+
+def _node_address(state: State, listener: Listener, broker_id: int) -> str | None:
+    node = state.nodes.get(node_of(state, broker_id) or "")
+    if node is None:
+        return None
+    if listener.address_label:
+        return objects.labels(node).get(listener.address_label) or None
+    known: dict[str, str] = {}
+    for entry in (node.get("status") or {}).get("addresses") or ():
+        known.setdefault(str(entry.get("type")), str(entry.get("address")))
+    return next((known[kind] for kind in listener.address_types or _ADDRESS_TYPES if known.get(kind)), None)

@@ -1,0 +1,104 @@
+"""Makes authorities and certificates, and keeps them in Secrets. What is secret in them never leaves this module and `ca`."""
+
+import asyncio
+import base64
+from collections.abc import Mapping
+from typing import Any, Final
+
+from spindle.cluster import names
+from spindle.reconcile.actions import IssueCa, IssueCertificate, TurnCa
+from spindle.reconcile.certificates import FOLLOWING, FORMER
+from spindle_operator import ca
+from spindle_operator.kinds import SECRET
+from spindle_operator.kube import Json, Kube
+
+_CERT, _KEY, _FOLLOWING_KEY = "ca.crt", "ca.key", "next.key"
+_TRUSTED: Final = (FOLLOWING, FORMER)
+
+
+class Certificates:
+    """The certificates of one KafkaCluster."""
+
+    def __init__(self, kube: Kube, cluster: Json) -> None:
+        self._kube = kube
+        self._name: str = cluster["metadata"]["name"]
+        self._namespace: str = cluster["metadata"]["namespace"]
+
+    async def make(self, action: IssueCa) -> None:
+        """Make the authority. One that is there already is an error, never overwritten."""
+        pem = await self._new(action.days)
+        data = {_CERT: pem.cert, _KEY: pem.key}
+        await self._kube.create(
+            self._secret({**action.metadata, "name": action.secret}, data), self._namespace
+        )
+
+    async def turn(self, action: TurnCa) -> None:
+        """One step of its replacement: one write, which the API server refuses if the Secret changed since it was looked at."""
+        stored = await self._stored(action.secret)
+        changes: dict[str, bytes | None]
+        if action.step == "announce":
+            pem = await self._new(action.days)
+            changes = {FOLLOWING: pem.cert, _FOLLOWING_KEY: pem.key}
+        elif action.step == "switch":
+            changes = {
+                FORMER: stored[_CERT],
+                _CERT: stored[FOLLOWING],
+                _KEY: stored[_FOLLOWING_KEY],
+                FOLLOWING: None,
+                _FOLLOWING_KEY: None,
+            }
+        else:
+            changes = {FORMER: None}
+        body: dict[str, Any] = {
+            "metadata": {
+                "uid": action.uid,
+                "resourceVersion": action.resource_version,
+                "annotations": dict(action.annotations),
+            },
+            "data": {key: _encoded(value) if value is not None else None for key, value in changes.items()},
+        }
+        await self._kube.patch(SECRET, self._namespace, action.secret, body)
+
+    async def issue(self, action: IssueCertificate) -> None:
+        """Sign a certificate and write it into its Secret.
+
+        Raises:
+            RuntimeError: the authorities are no longer those that the plan knew; the next pass plans anew.
+        """
+        stored = await self._stored(names.ca_secret(self._name))
+        also = [stored[key] for key in _TRUSTED if key in stored]
+        now = tuple(mark for pem in (stored[_CERT], *also) for mark in ca.fingerprints(pem))
+        if action.trusted and now != action.trusted:
+            raise RuntimeError("the certificate authority has changed since it was looked at")
+        # Making a key takes a while on a small machine: not on the loop.
+        data = await asyncio.to_thread(
+            ca.issue,
+            ca.Pem(stored[_CERT], stored[_KEY]),
+            action.common_name,
+            action.dns_names,
+            action.days,
+            trusted=also,
+        )
+        if action.client_properties is not None:
+            data = {**data, "client.properties": ca.client_properties(data, action.client_properties)}
+        await self._kube.apply(self._secret(action.metadata, data), self._namespace)
+
+    async def _new(self, days: int) -> ca.Pem:
+        return await asyncio.to_thread(ca.make_ca, f"{self._namespace}/{self._name} CA", days=days)
+
+    async def _stored(self, secret: str) -> dict[str, bytes]:
+        found = await self._kube.get(SECRET, self._namespace, secret)
+        return {key: base64.b64decode(value) for key, value in (found.get("data") or {}).items()}
+
+    def _secret(self, metadata: Mapping[str, Any], data: Mapping[str, bytes]) -> Json:
+        return {
+            "apiVersion": "v1",
+            "kind": "Secret",
+            "metadata": {"namespace": self._namespace, **metadata},
+            "type": "Opaque",
+            "data": {key: _encoded(value) for key, value in data.items()},
+        }
+
+
+def _encoded(value: bytes) -> str:
+    return base64.b64encode(value).decode()

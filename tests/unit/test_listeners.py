@@ -1,0 +1,191 @@
+"""Listeners: what brokers are told, where clients find them, and what is waited for."""
+
+from typing import Any
+
+from spindle.api.cluster import KafkaClusterSpec
+from spindle.cluster import names
+from spindle.cluster.listeners import Door
+from spindle.manifests.services import broker_listener_service
+from spindle.reconcile.actions import Evict, IssueCertificate
+from tests.model.world import World
+
+INSIDE = {"name": "inside", "port": 9095, "auth": "scram"}
+NODES = {"name": "nodes", "port": 9096, "type": "nodeport"}
+CLOUD = {
+    "name": "cloud",
+    "port": 9097,
+    "type": "loadbalancer",
+    "auth": "none",
+    "annotations": {"kind": "nlb"},
+}
+
+
+def running(*listeners: dict[str, Any]) -> World:
+    world = World.of(listeners=list(listeners))
+    for index, node in enumerate(world.all("Node")):
+        node["status"]["addresses"] = [{"type": "InternalIP", "address": f"10.0.0.{index + 1}"}]
+        world.put(node)
+    world.settle()
+    return world
+
+
+def properties(world: World, broker: int = 0) -> dict[str, str]:
+    text = world.get("ConfigMap", f"demo-broker-{broker}-config")["data"]["server.properties"]
+    return dict(line.split("=", 1) for line in text.splitlines())
+
+
+def give_ports(world: World) -> None:
+    """What the API server does for Services of type NodePort."""
+    for service in world.all("Service"):
+        if service["spec"]["type"] == "NodePort":
+            number = 30000 + int(service["spec"]["selector"][names.LABEL_NODE_ID])
+            service["spec"]["ports"][0]["nodePort"] = number
+            world.put(service)
+
+
+def give_addresses(world: World, host: str) -> None:
+    for service in world.all("Service"):
+        if service["spec"]["type"] == "LoadBalancer":
+            ingress = [{"hostname": f"{service['metadata']['name']}.{host}"}]
+            service["status"] = {"loadBalancer": {"ingress": ingress}}
+            world.put(service)
+
+
+def waits(world: World) -> list[tuple[str, str]]:
+    return [(w["reason"], w["object"]) for w in world.cluster["status"]["waiting"]]
+
+
+def listeners_of(world: World) -> dict[str, str]:
+    return {each["name"]: each["bootstrap"] for each in world.cluster["status"].get("listeners", ())}
+
+
+def roll(world: World, passes: int = 80) -> list[str]:
+    evicted: list[str] = []
+    for _ in range(passes):
+        evicted += [a.pod for a in world.reconcile().actions if isinstance(a, Evict)]
+        world.breathe()
+    return evicted
+
+
+def test_an_internal_listener_stands_from_the_first_start() -> None:
+    world = running(INSIDE)
+    found = properties(world)
+    host = "demo-broker-0.demo-brokers.kafka.svc"
+    assert found["listeners"] == "REPLICATION://:9091,CLIENT://:9092,INSIDE://:9095"
+    assert found["advertised.listeners"].endswith(f"INSIDE://{host}:9095")
+    assert found["listener.security.protocol.map"].endswith("CLIENT:SSL,INSIDE:SASL_SSL")
+    assert found["listener.name.inside.sasl.enabled.mechanisms"] == "SCRAM-SHA-512"
+    assert found["listener.name.inside.ssl.client.auth"] == "none"
+    assert found["ssl.client.auth"] == "required"
+    ports = world.get("Pod", "demo-broker-0")["spec"]["containers"][0]["ports"]
+    assert {"name": "inside", "containerPort": 9095} in ports
+    assert listeners_of(world) == {"inside": "demo-bootstrap-inside.kafka.svc:9095"}
+    assert not world.reconcile().actions
+
+
+def test_controllers_know_nothing_of_it_and_are_not_restarted() -> None:
+    world = running()
+    world.cluster["spec"]["listeners"] = [INSIDE]
+    assert sorted(roll(world)) == ["demo-broker-0", "demo-broker-1", "demo-broker-2"]
+
+
+def test_a_node_port_is_told_with_the_address_of_the_brokers_node() -> None:
+    world = running(NODES)
+    assert {reason for reason, _ in waits(world)} == {"NoAddressYet"}
+    assert "NODES" not in properties(world)["listeners"]
+    give_ports(world)
+    assert sorted(roll(world)) == ["demo-broker-0", "demo-broker-1", "demo-broker-2"]
+    for broker in world.all("KafkaBroker"):
+        number = broker["spec"]["id"]
+        node = world.get("Node", broker["spec"]["node"])
+        address = node["status"]["addresses"][0]["address"]
+        assert properties(world, number)["advertised.listeners"].endswith(
+            f"NODES://{address}:{30000 + number}"
+        )
+        names_of_it = world.get("Secret", f"demo-broker-{number}-tls")["view"]["dns"]
+        assert address in names_of_it
+    assert waits(world) == []
+    assert listeners_of(world)["nodes"].count(",") == 2
+
+
+def test_a_label_of_the_node_can_be_the_address() -> None:
+    world = running({**NODES, "addressLabel": "outside"})
+    for node in world.all("Node"):
+        node["metadata"]["labels"]["outside"] = f"{node['metadata']['name']}.example.org"
+        world.put(node)
+    give_ports(world)
+    roll(world)
+    assert ".example.org:30000" in listeners_of(world)["nodes"]
+
+
+def test_a_load_balancer_is_waited_for_with_a_reason_and_holds_nobody_back() -> None:
+    world = running(CLOUD)
+    assert world.running("broker") == [0, 1, 2]
+    assert waits(world) == [("NoAddressYet", f"Service/demo-broker-{n}-cloud") for n in range(3)]
+    assert listeners_of(world) == {"cloud": ""}
+    give_addresses(world, "lb")
+    assert sorted(roll(world)) == ["demo-broker-0", "demo-broker-1", "demo-broker-2"]
+    assert listeners_of(world)["cloud"].split(",")[0] == "demo-broker-0-cloud.lb:9097"
+    assert waits(world) == []
+
+
+def test_an_address_that_is_not_told_any_more_stays_as_it_was() -> None:
+    world = running(CLOUD, NODES)
+    give_ports(world)
+    give_addresses(world, "lb")
+    roll(world)
+    before = properties(world)
+    for service in world.all("Service"):
+        service.pop("status", None)
+        world.put(service)
+    for node in world.all("Node"):
+        node["status"].pop("addresses")
+        world.put(node)
+    assert roll(world, 5) == []
+    assert properties(world) == before
+
+
+def test_without_services_nothing_is_changed_where_addresses_stand_in_them() -> None:
+    world = running(CLOUD)
+    give_addresses(world, "lb")
+    roll(world)
+    world.unknown = frozenset({"services"})
+    assert not world.reconcile().actions
+    assert ("CannotRead", "KafkaCluster/demo") in waits(world)
+
+
+def test_an_address_that_changed_is_told_anew_with_a_certificate_for_it() -> None:
+    world = running(CLOUD)
+    give_addresses(world, "lb")
+    roll(world)
+    give_addresses(world, "other")
+    issued = [a.dns_names for a in world.reconcile().actions if isinstance(a, IssueCertificate)]
+    assert any("demo-broker-0-cloud.other" in hosts for hosts in issued)
+    assert sorted(roll(world)) == ["demo-broker-0", "demo-broker-1", "demo-broker-2"]
+
+
+def test_services_of_a_listener_that_is_gone_go_too_and_no_others() -> None:
+    world = running(CLOUD, INSIDE)
+    assert len(world.all("Service")) == 7
+    world.cluster["spec"]["listeners"] = []
+    roll(world)
+    assert {s["metadata"]["name"] for s in world.all("Service")} == {
+        "demo-controllers",
+        "demo-brokers",
+        "demo-bootstrap",
+    }
+    assert "INSIDE" not in properties(world)["listeners"]
+
+
+def test_the_way_to_a_load_balancer_is_what_was_asked_for() -> None:
+    world = World.of(listeners=[{**CLOUD, "loadBalancerClass": "inner"}])
+    (listener,) = KafkaClusterSpec.model_validate(world.cluster["spec"]).listeners
+    service = broker_listener_service(world.cluster, listener, 4)
+    assert service["spec"]["loadBalancerClass"] == "inner"
+    assert service["metadata"]["annotations"] == {"kind": "nlb"}
+    assert service["spec"]["selector"][names.LABEL_NODE_ID] == "4"
+    assert service["spec"]["publishNotReadyAddresses"] is True
+
+
+def test_an_ipv6_address_stands_in_brackets() -> None:
+    assert Door("x", 1, "none", "fd00::1", 2).address == "[fd00::1]:2"

@@ -1,0 +1,138 @@
+"""Replacing the certificate authority: what is waited for, and what is done in which order."""
+
+from spindle.cluster import names
+from spindle.reconcile.actions import Evict, IssueCertificate, TurnCa
+from spindle.security.rotation import Authority, Holder, Pending, Phase, Step, next_step
+from tests.model.world import World
+
+BOTH = frozenset({"new", "old"})
+
+
+def authority(phase: Phase, due: str | None = None) -> Authority:
+    signer, other = ("old", "new") if phase is Phase.SPREADING else ("new", "old")
+    return Authority(phase, signer, (signer,) if phase is Phase.STABLE else (signer, other), due)
+
+
+def node(issuer: str, trust: frozenset[str] = BOTH, *, started: bool = True) -> Holder:
+    return Holder("node", issuer, trust, 1.0, started)
+
+
+def client(issuer: str, age: float, trust: frozenset[str] = BOTH) -> Holder:
+    return Holder("client", issuer, trust, age)
+
+
+def test_nothing_is_done_without_a_cause() -> None:
+    assert next_step(authority(Phase.STABLE), [node("new", frozenset({"new"}))], 60) == (None, None)
+    assert next_step(authority(Phase.STABLE, "it is old"), [], 60) == (Step.ANNOUNCE, None)
+
+
+def test_the_new_one_signs_when_every_process_was_started_with_both_and_clients_had_their_time() -> None:
+    spreading = authority(Phase.SPREADING)
+    assert next_step(spreading, [node("old"), client("old", 60)], 60) == (Step.SWITCH, None)
+    for behind in (node("old", started=False), node("old", frozenset({"old"}))):
+        assert next_step(spreading, [behind, client("old", 60)], 60) == (None, Pending(("node",)))
+    step, pending = next_step(spreading, [node("old"), client("old", 50)], 60)
+    assert (step, pending) == (None, Pending(seconds=10.0))
+    assert "10 s more" in str(pending)
+    step, pending = next_step(spreading, [node("old"), client("old", 600, frozenset({"old"}))], 60)
+    assert (step, pending) == (None, Pending(clients=("client",)))
+
+
+def test_the_old_one_goes_when_nobody_shows_its_certificates_any_more() -> None:
+    changing = authority(Phase.CHANGING)
+    assert next_step(changing, [node("new"), client("new", 60)], 60) == (Step.RETIRE, None)
+    assert next_step(changing, [node("old"), client("new", 60)], 60) == (None, Pending(("node",)))
+    assert next_step(changing, [node("new", started=False)], 60) == (None, Pending(("node",)))
+    assert next_step(changing, [node("new"), client("old", 600)], 60) == (None, Pending(clients=("client",)))
+
+
+def running() -> World:
+    world = World.of(security={"clientGraceSeconds": 120})
+    world.settle()
+    return world
+
+
+def turn(world: World, passes: int = 400) -> tuple[list[str], list[str]]:
+    """Steps taken, and pods taken down, until nothing is left to do."""
+    steps: list[str] = []
+    evicted: list[str] = []
+    for _ in range(passes):
+        made = world.reconcile()
+        steps += [action.step for action in made.actions if isinstance(action, TurnCa)]
+        evicted += [action.pod for action in made.actions if isinstance(action, Evict)]
+        world.breathe()
+        if made.settled:
+            break
+    return steps, evicted
+
+
+def authorities(world: World) -> set[str]:
+    return {secret["view"]["issuer"] for secret in world.all("Secret")}
+
+
+def test_by_hand_everybody_has_certificates_of_a_new_authority_and_nobody_trusts_the_old_one() -> None:
+    world = running()
+    assert authorities(world) == {"ca"}
+    world.cluster["spec"]["security"]["rotate"] = "1"
+    steps, evicted = turn(world)
+    assert steps == ["announce", "switch", "retire"]
+    assert authorities(world) == {world.get("Secret", "demo-ca")["view"]["fingerprint"]} != {"ca"}
+    trusts = {tuple(s["view"]["trust"]) for s in world.all("Secret") if s["metadata"]["name"] != "demo-ca"}
+    assert trusts == {(world.get("Secret", "demo-ca")["view"]["fingerprint"],)}
+    # Once to trust both, once to show the new one's, once to forget the old one.
+    assert {pod: evicted.count(pod) for pod in evicted} == dict.fromkeys(
+        [f"demo-{role}-{n}" for role in ("broker", "controller") for n in range(3)], 3
+    )
+    assert turn(world) == ([], [])
+
+
+def test_the_same_wish_is_answered_once_and_one_that_was_there_at_birth_never() -> None:
+    world = World.of(security={"rotate": "at birth"})
+    world.settle()
+    assert turn(world, 5)[0] == []
+    assert world.get("Secret", "demo-ca")["metadata"]["annotations"][names.ANN_ROTATED] == "at birth"
+
+
+def test_by_age() -> None:
+    world = running()
+    world.now += 4.5e7  # in its last fifth of ten years
+    assert turn(world)[0] == ["announce", "switch", "retire"]
+
+
+def test_a_renewed_certificate_restarts_who_has_it_and_nobody_else() -> None:
+    world = running()
+    secret = world.get("Secret", "demo-broker-1-tls")
+    secret["view"]["issued"] = world.now - 0.9e8
+    world.put(secret)
+    made = world.reconcile()
+    assert [a.metadata["name"] for a in made.actions if isinstance(a, IssueCertificate)] == [
+        "demo-broker-1-tls"
+    ]
+    assert turn(world)[1] == ["demo-broker-1"]
+
+
+def test_a_pod_of_an_earlier_version_is_not_restarted_for_what_it_does_not_say() -> None:
+    world = running()
+    for pod in world.all("Pod"):
+        del pod["metadata"]["annotations"][names.ANN_CERTIFICATE]
+        pod["metadata"]["creationTimestamp"] = "2030-01-01T00:00:00Z"
+        world.put(pod)
+    assert turn(world, 5)[1] == []
+    assert not world.reconcile().actions
+
+
+def test_it_says_what_it_waits_for() -> None:
+    world = running()
+    world.cluster["spec"]["security"]["rotate"] = "1"
+    for _ in range(3):
+        world.reconcile()
+    (wait,) = [w for w in world.cluster["status"]["waiting"] if w["reason"] == "CaReplaced"]
+    assert "demo-broker-0-tls" in wait["unblockedBy"]
+    assert wait["object"] == "Secret/demo-ca"
+
+
+def test_an_authority_that_cannot_be_read_is_not_replaced() -> None:
+    world = running()
+    world.cluster["spec"]["security"]["rotate"] = "1"
+    world.unknown = frozenset({"secrets"})
+    assert turn(world, 5) == ([], [])
