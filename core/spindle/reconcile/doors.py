@@ -43,11 +43,12 @@ def live_address(state: State, listener: Listener, broker_id: int) -> tuple[str,
     if service is None:
         return None
     if listener.type == "loadbalancer":
-        ingress = ((service.get("status") or {}).get("loadBalancer") or {}).get("ingress") or ({},)
-        host = ingress[0].get("hostname") or ingress[0].get("ip")
+        ingress = ((service.get("status") or {}).get("loadBalancer") or {}).get("ingress") or ()
+        host = next((each.get("hostname") or each.get("ip") for each in ingress), None)
         return (str(host), listener.port) if host else None
-    ports = (service.get("spec") or {}).get("ports") or ({},)
-    port, host = ports[0].get("nodePort"), _node_address(state, listener, broker_id)
+    ports = (service.get("spec") or {}).get("ports") or ()
+    port = next((each.get("nodePort") for each in ports), None)
+    host = _node_address(state, listener, broker_id)
     return (host, int(port)) if host and port else None
 
 

@@ -1,0 +1,80 @@
+"""Doors at a real API server: what is refused of listeners and users, and with which sentence."""
+
+from typing import Any
+
+import pytest
+
+from tests.kube.api import Resources
+from tests.kube.samples import bent, cluster
+from tests.kube.test_refusals import assert_says, case, refused
+
+pytestmark = pytest.mark.kube
+
+FIRST = "spec.listeners[0]"
+
+
+def listener(**more: Any) -> dict[str, Any]:
+    return {"name": "outside", "port": 9095, **more}
+
+
+LISTENERS = [
+    case("name-client", {f"{FIRST}": listener(name="client")}, f"{FIRST}.name", "take another one"),
+    case(
+        "name-with-dash", {f"{FIRST}": listener(name="out-side")}, f"{FIRST}.name", "small letters and digits"
+    ),
+    case("name-too-long", {f"{FIRST}": listener(name="a" * 12)}, f"{FIRST}.name", "Too long"),
+    case("port-taken", {f"{FIRST}": listener(port=9092)}, f"{FIRST}.port", "write for example 9095"),
+    case("port-low", {f"{FIRST}": listener(port=80)}, f"{FIRST}.port", "write for example 9095"),
+    case(
+        "same-port",
+        {"spec.listeners": [listener(), listener(name="other")]},
+        "spec.listeners",
+        "give each one of its own",
+    ),
+    case(
+        "same-name",
+        {"spec.listeners": [listener(), listener(port=9096)]},
+        "spec.listeners[1]",
+        "Duplicate value",
+    ),
+    case("auth-plain", {f"{FIRST}": listener(auth="plain")}, f"{FIRST}.auth", '"none", "mtls", "scram"'),
+    case("type-ingress", {f"{FIRST}": listener(type="ingress")}, f"{FIRST}.type", '"nodeport"'),
+    case(
+        "label-of-internal", {f"{FIRST}": listener(addressLabel="x")}, f"{FIRST}.type", "write type: nodeport"
+    ),
+    case(
+        "label-and-types",
+        {f"{FIRST}": listener(type="nodeport", addressLabel="x", addressTypes=["Hostname"])},
+        f"{FIRST}.addressLabel",
+        "one of the two",
+    ),
+    case(
+        "class-of-nodeport",
+        {f"{FIRST}": listener(type="nodeport", loadBalancerClass="x")},
+        f"{FIRST}.type",
+        "write type: loadbalancer",
+    ),
+    case(
+        "certificates-outlive-their-authority",
+        {"spec.security": {"caDays": 30, "certificateDays": 31}},
+        "spec.security.certificateDays",
+        "at most as large as caDays",
+    ),
+    case(
+        "no-grace", {"spec.security": {"clientGraceSeconds": 0}}, "spec.security.clientGraceSeconds", "86400"
+    ),
+]
+
+
+@pytest.mark.parametrize(("changes", "field", "way_out"), LISTENERS)
+def test_of_a_cluster(shared: Resources, changes: dict[str, Any], field: str, way_out: str) -> None:
+    assert_says(refused(shared, bent(bent(cluster(), {"spec.listeners": []}), changes)), field, way_out)
+
+
+def test_what_is_well_written_is_taken(shared: Resources) -> None:
+    listeners = [
+        listener(auth="scram"),
+        listener(name="nodes", port=9096, type="nodeport", addressTypes=["ExternalDNS", "Hostname"]),
+        listener(name="cloud", port=9097, type="loadbalancer", auth="none", annotations={"a": "b"}),
+    ]
+    shared.create(bent(cluster(), {"spec.listeners": listeners, "spec.security": {"rotate": "1"}}), dry=True)
