@@ -29,10 +29,11 @@ test-fast: setup ## the stages that need no testbed
 e2e: setup ## every scenario on the testbed
 	@$(STAGES) e2e $(ONLY)
 
-bench: setup ## the benchmarks: planner, moves, forecast
+bench: setup ## the benchmarks: planner, moves, forecast, scrub
 	@$(PYTHON_IN_VENV) -m bench.planner
 	@$(PYTHON_IN_VENV) -m bench.moves
 	@$(PYTHON_IN_VENV) -m bench.forecast
+	@$(PYTHON_IN_VENV) -m bench.scrub
 
 generate: setup ## crds/, the chart's CRDs and the reference page from the models
 	@$(PYTHON_IN_VENV) -m tools.generate

@@ -8,11 +8,12 @@ from typing import Any, Final
 
 from spindle.disks import classify, facts, judge
 from spindle.disks.classify import Judged
-from spindle.disks.facts import Expected, Found
+from spindle.disks.facts import ACTIVE, Expected, Found
 from spindle.disks.findings import Tuning, stalled
 from spindle.disks.signals import DiskVerdict, Latency, Probe, Signals
 from spindle.moves import steer
 from spindle_agent.probing.messages import Began, Glanced, Looked, Probed, Report, Watch
+from spindle_agent.scrub.messages import Scrub
 
 _SILENT: Final = 4.0  # seconds without a sign of life after which looking counts as pending
 _STEPS: Final = 100  # in which use is told
@@ -29,6 +30,7 @@ class Slot:
         log_dir: Kafka's name for the log dir on it.
         fs_uuid: on record; None if none is.
         mode: Active, Placeholder or Absent.
+        scrub: bytes per second at which its segments are checked, and the days within which each is; None for not at all.
     """
 
     broker_id: int
@@ -40,6 +42,7 @@ class Slot:
     mode: str
     root: str = ""
     ballast: int = 0
+    scrub: tuple[int, int] | None = None
 
     def watch(self, interval: float) -> Watch:
         """What the worker has to know."""
@@ -51,6 +54,19 @@ class Slot:
             interval=interval,
             root=self.root,
             ballast=self.ballast,
+        )
+
+    def scrubbing(self) -> Scrub | None:
+        """What the process that checks its segments has to know; None where they are not to be checked."""
+        if self.scrub is None or self.mode != ACTIVE:
+            return None
+        return Scrub(
+            path=self.path,
+            node_id=self.broker_id,
+            disk=self.name,
+            directory_id=self.directory_id,
+            rate=self.scrub[0],
+            every_days=self.scrub[1],
         )
 
 

@@ -50,6 +50,7 @@ class NodeState(Collector):
         yield self._verdicts(disks)
         yield from self._figures(disks, now)
         yield from self._forecasts(now_on_the_wall=time.time())
+        yield from self._scrubs(time.time())
         yield from self._moves()
         yield from self._samples()
         yield from self._agent(now)
@@ -114,6 +115,36 @@ class NodeState(Collector):
                 for bound, at in asdict(crossing).items():
                     until.add_metric([*key, name.removesuffix("At"), bound], max(0.0, at - now_on_the_wall))
         return rate, until
+
+    def _scrubs(self, now_on_the_wall: float) -> Iterable[Metric]:
+        read = CounterMetricFamily(
+            "spindle_agent_scrub_read_bytes", "Bytes that were read to check segments.", labels=_DISK
+        )
+        scans = CounterMetricFamily(
+            "spindle_agent_scrub_segments", "Segments that were checked.", labels=_DISK
+        )
+        checked = GaugeMetricFamily(
+            "spindle_agent_scrub_checked_ratio",
+            "Share of the bytes of inactive segments that were checked within spec.disks.scrub.everyDays.",
+            labels=_DISK,
+        )
+        oldest = GaugeMetricFamily(
+            "spindle_agent_scrub_unchecked_seconds",
+            "For how long the segment that waits longest has been unchecked, since its last check or its last write.",
+            labels=_DISK,
+        )
+        corrupt = GaugeMetricFamily(
+            "spindle_agent_scrub_corrupt_segments", "Segments that are corrupt.", labels=_DISK
+        )
+        for key, report, size, count in self._node.scrubs.reports() if self._node.scrubs is not None else ():
+            read.add_metric(key, size)
+            scans.add_metric(key, count)
+            checked.add_metric(key, report.checked / report.bytes if report.bytes else 1.0)
+            oldest.add_metric(
+                key, max(0.0, now_on_the_wall - report.oldest) if report.oldest is not None else 0.0
+            )
+            corrupt.add_metric(key, report.corrupt)
+        return read, scans, checked, oldest, corrupt
 
     def _moves(self) -> Iterable[Metric]:
         labels = ("namespace", "broker")

@@ -6,9 +6,10 @@ import time
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, replace
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from spindle.api.policy import Thresholds
+from spindle.api.scrub import ScrubPace
 from spindle.cluster import names
 from spindle.disks.findings import Tuning
 from spindle.disks.signals import DiskVerdict, Latency, compare
@@ -29,6 +30,9 @@ from spindle_agent.samples.sampler import Sampler
 from spindle_agent.samples.sending import send
 from spindle_agent.tasks import Tasks
 from spindle_agent.tunings import Tunings
+
+if TYPE_CHECKING:
+    from spindle_agent.scrub.scrubs import Scrubs
 
 log = logging.getLogger(__name__)
 
@@ -66,6 +70,7 @@ class Node:
         self._latency: dict[str, Latency] = {}
         self._latency_at = 0.0
         self.fills = Fills(self._remember)
+        self.scrubs: Scrubs | None = None
         self.pool: Pool
         self.disks: dict[Key, Disk] = {}
         self.ticked_at = time.monotonic()
@@ -127,8 +132,12 @@ class Node:
                     disk.resume(entry, now)
             else:
                 disk.changed(slot)
+            if self.scrubs is not None and slot.scrub is not None:
+                self.scrubs.sees(key, slot.directory_id, entry)
             watches[key] = slot.watch(self._tuning(key[:2]).interval)
         self.pool.set(watches)
+        if self.scrubs is not None:
+            self.scrubs.keep([key for key, slot in slots.items() if slot.scrub is not None])
 
     # What is seen
 
@@ -181,7 +190,7 @@ class Node:
         if name not in self._keepers or not all(disk.ready(now) for _, disk in disks):
             return
         entries = [
-            entry | self.fills.told(key)
+            entry | self.fills.told(key) | (self.scrubs.told(key) if self.scrubs is not None else {})
             for key, disk in disks
             if (entry := disk.entry(self.latency_of(disk))) is not None
         ]
@@ -205,7 +214,15 @@ class Node:
                     self._assess(key, disk)
                 self.fills.sample(key, disk)
             self.pool.replace_stuck(now)
+            self._scrub()
             await asyncio.sleep(TICK)
+
+    def _scrub(self) -> None:
+        """Have the segments of all disks checked that are surely well and ours."""
+        if self.scrubs is None:
+            return
+        orders = {key: disk.slot.scrubbing() for key, disk in self.disks.items() if _well(disk)}
+        self.scrubs.set({key: order for key, order in orders.items() if order is not None})
 
     async def follow_tunings(self) -> None:
         """Keep up with how the clusters want their disks to be watched."""
@@ -308,6 +325,7 @@ def slots_of(obj: Mapping[str, Any], options: Options) -> list[Slot]:
                     ballast=int(spec.get("ballastBytes") or 0)
                     if disk.get("mode", "Active") == "Active"
                     else 0,
+                    scrub=_pace(spec.get("scrub")),
                 )
             )
     return found
@@ -337,6 +355,19 @@ def seen_disks(obj: Mapping[str, Any], watched: Mapping[str, Disk]) -> list[Seen
             )
         )
     return found
+
+
+def _pace(scrub: Mapping[str, Any] | None) -> tuple[int, int] | None:
+    """Bytes per second and days; None if segments are not to be checked."""
+    if scrub is None:
+        return None
+    default = ScrubPace()
+    rate = int(scrub.get("bytesPerSecond") or default.bytes_per_second)
+    return rate, int(scrub.get("everyDays") or default.every_days)
+
+
+def _well(disk: Disk) -> bool:
+    return disk.judged is not None and disk.judged.verdict is DiskVerdict.HEALTHY and disk.ours
 
 
 def _observed_disk(obj: Mapping[str, Any], disk: str) -> Mapping[str, Any] | None:

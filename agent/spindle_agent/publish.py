@@ -16,7 +16,7 @@ log = logging.getLogger(__name__)
 Name = tuple[str, str]
 Observed = dict[str, Any]
 
-_FIGURES: Final = ("capacityBytes", "usedBytes", "latencyMs", "forecast")
+_FIGURES: Final = ("capacityBytes", "usedBytes", "latencyMs", "forecast", "scrub")
 _PROGRESS: Final = ("bytes", "copied", "lagOffsets", "bytesPerSecond", "eta")
 _SWING: Final = 0.03  # of a disk's capacity
 FIGURES_EVERY: Final = 60.0

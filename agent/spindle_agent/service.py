@@ -16,6 +16,7 @@ from spindle_agent.probing.messages import Probed, Report
 from spindle_agent.probing.nursery import Nursery
 from spindle_agent.probing.pool import Key, Pool
 from spindle_agent.publish import Publisher
+from spindle_agent.scrub.scrubs import Scrubs
 from spindle_agent.server import application, serve
 from spindle_agent.tasks import Tasks
 from spindle_agent.tunings import Tunings
@@ -52,6 +53,7 @@ async def run(options: Options, nursery: Nursery) -> int:
         node.take(key, report)
 
     node.pool = Pool(nursery, on_report, node.worker_started)
+    node.scrubs = Scrubs(nursery, lambda key: node.tell(key[:2]))
 
     def problem() -> str | None:
         age = time.monotonic() - node.ticked_at
@@ -68,6 +70,7 @@ async def run(options: Options, nursery: Nursery) -> int:
             tasks.start(part, name)
         code = await ended
         node.pool.close()
+        node.scrubs.close()
         for task in asyncio.all_tasks() - {asyncio.current_task()}:
             task.cancel()
         await asyncio.wait([asyncio.create_task(kube.close())], timeout=_LEAVING)

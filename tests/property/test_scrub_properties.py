@@ -12,7 +12,7 @@ from spindle.scrub.catalog import Segment
 from spindle.scrub.doubts import Doubts, Place
 from spindle.scrub.finds import Find, Kind
 from spindle.scrub.memory import parse, render
-from spindle.scrub.rate import Bucket
+from spindle.scrub.rate import BURST, Bucket
 from spindle.scrub.schedule import checked_at, record
 from spindle.scrub.segment import SegmentCheck
 from tests.unit.scrub_logs import Log, log
@@ -136,7 +136,7 @@ def test_whoever_waits_as_told_reads_no_faster_than_the_rate(
         now += took
         now += bucket.take(size, now)
         total += size
-    assert total <= rate * (now + 0.25) + 1 + 1e-6 * total
+    assert total <= rate * (now + BURST) + 1 + 1e-6 * total
 
 
 # What is believed

@@ -139,7 +139,15 @@ def test_kinds_name_themselves(kind: type[ApiModel]) -> None:
 
 
 def test_what_the_agent_reports_round_trips() -> None:
-    disk = {"name": "disk0", "verdict": "Failed", "reason": "Hung", "since": "2030-01-01T00:00:00Z"}
+    place = {"topic": "t", "partition": 0, "segment": 700, "kind": "Crc", "file": "log", "position": 61}
+    disk = {
+        "name": "disk0",
+        "verdict": "Failed",
+        "reason": "Hung",
+        "since": "2030-01-01T00:00:00Z",
+        "scrub": {"percent": 99, "corrupt": 1},
+        "corrupt": [place],
+    }
     move = {"topic": "t", "partition": 0, "fromDir": "/a", "toDir": "/b", "state": "Copying", "copied": 7}
     report = {"node": "node-1", "disks": [disk], "moves": [move]}
     broker = KafkaBroker.parse(

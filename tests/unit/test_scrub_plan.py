@@ -138,4 +138,4 @@ def test_reads_are_whole_blocks_and_several_a_second() -> None:
 def test_a_pause_is_not_made_up_for_by_a_burst() -> None:
     bucket = Bucket(1000, 0.0)
     assert bucket.take(1000, 0.0) == 1.0
-    assert bucket.take(1000, 100.0) == 0.75  # a quarter of a second's worth was saved
+    assert bucket.take(3000, 100.0) == 2.0  # a second's worth was saved, of all that time

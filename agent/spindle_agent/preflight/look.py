@@ -23,7 +23,7 @@ TIMEOUT_SECONDS: Final = 20.0
 _LARGEST_FILE: Final = 64 * 1024  # of the files that say whose disk it is
 _NOT_STRANGERS: Final = {
     "lost+found", names.IDENTITY_FILE, PENDING_FILE, PROBE_FILE, _OWN_PROBE_FILE, names.LOG_SUBDIR, names.BALLAST_FILE,
-    names.HISTORY_FILE,
+    names.HISTORY_FILE, names.SCRUB_FILE, names.SCRUB_FILE_NEW,
 }  # fmt: skip
 _NO_PARTITIONS: Final = {META_PROPERTIES, f"{META_PROPERTIES}.tmp", ".lock"}
 

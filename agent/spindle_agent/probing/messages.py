@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from spindle.disks.facts import Found
 from spindle.disks.identity import Identity, MetaProperties
+from spindle_agent.scrub.messages import Scrub, Scrubbed
 
 LARGEST: Final = 64 * 1024
 
@@ -125,12 +126,14 @@ class Recalled:
 
 
 Report = Looked | Glanced | Began | Probed | Recalled
+Order = Watch | Scrub
 _KINDS: Final[dict[str, type[Any]]] = {
-    kind.__name__: kind for kind in (Watch, Remember, Looked, Glanced, Began, Probed, Recalled)
+    kind.__name__: kind
+    for kind in (Watch, Remember, Looked, Glanced, Began, Probed, Recalled, Scrub, Scrubbed)
 }
 
 
-def encode(message: Watch | Remember | Report) -> bytes:
+def encode(message: Order | Remember | Report | Scrubbed) -> bytes:
     """One datagram."""
     return json.dumps([type(message).__name__, asdict(message)], separators=(",", ":")).encode()
 

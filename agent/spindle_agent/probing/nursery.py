@@ -11,7 +11,9 @@ import socket
 from typing import NoReturn, Self
 
 from spindle_agent.probing import worker
-from spindle_agent.probing.messages import LARGEST, Watch, decode, encode
+from spindle_agent.probing.messages import LARGEST, Order, decode, encode
+from spindle_agent.scrub import worker as scrubber
+from spindle_agent.scrub.messages import Scrub
 
 
 class Nursery:
@@ -39,15 +41,15 @@ class Nursery:
         """Readable only when the other process has ended."""
         return self._channel
 
-    def spawn(self, watch: Watch) -> socket.socket:
-        """A worker for one disk; the socket is the agent's end of its channel.
+    def spawn(self, order: Order) -> socket.socket:
+        """A worker for one disk, for probes or for scrubbing; the socket is the agent's end of its channel.
 
         Raises:
             OSError: the process that makes them is gone.
         """
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         try:
-            socket.send_fds(self._channel, [encode(watch)], [theirs.fileno()])
+            socket.send_fds(self._channel, [encode(order)], [theirs.fileno()])
         except OSError:
             ours.close()
             raise
@@ -79,6 +81,9 @@ def _serve(channel: socket.socket) -> NoReturn:
 def _become_worker(descriptor: int, data: bytes) -> NoReturn:
     code = 1
     try:
-        worker.run(socket.socket(fileno=descriptor), decode(data))
+        order, channel = decode(data), socket.socket(fileno=descriptor)
+        if isinstance(order, Scrub):
+            scrubber.run(channel, order)
+        worker.run(channel, order)
     finally:
         os._exit(code)

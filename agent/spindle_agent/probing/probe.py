@@ -13,7 +13,7 @@ from typing import Final
 from spindle.cluster import names
 from spindle.disks.identity import parse_identity
 from spindle_agent.preflight.look import PROBE_FILE
-from spindle_agent.probing.messages import Probed, Watch
+from spindle_agent.probing.messages import Order, Probed, Watch
 
 BLOCK: Final = 4096  # what direct I/O needs to be aligned to, at most, on any disk in use
 _IDENTITY_BYTES: Final = 64 * 1024
@@ -59,7 +59,7 @@ def probe(watch: Watch, block: mmap.mmap, back: mmap.mmap) -> Probed:
     )
 
 
-def is_ours(root: int, watch: Watch) -> bool:
+def is_ours(root: int, watch: Order) -> bool:
     """Whether the volume behind a descriptor of its root carries the identity on record; raises OSError."""
     file = os.open(names.IDENTITY_FILE, os.O_RDONLY | os.O_CLOEXEC, dir_fd=root)
     try:

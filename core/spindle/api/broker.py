@@ -31,6 +31,7 @@ from spindle.api.common import (
     rules,
 )
 from spindle.api.policy import Thresholds
+from spindle.api.scrub import MOST_CORRUPT, CorruptSegment, ScrubPace, ScrubProgress
 from spindle.cluster.names import API_VERSION
 from spindle.cluster.start_kinds import KINDS
 
@@ -192,6 +193,10 @@ class KafkaBrokerSpec(ApiModel):
         ge=1,
         json_schema_extra=hint("write at least 1 second, or leave it out"),
     )
+    scrub: ScrubPace | None = Field(
+        None,
+        description="How fast the agent reads what lies on the disks, to check it. Left out, it does not.",
+    )
     retired: list[KafkaId] = Field(
         default_factory=list,
         description="Directory ids of disks that were evacuated and given up. Put back, such a disk is foreign until "
@@ -315,6 +320,12 @@ class ObservedDisk(ApiModel):
     )
     forecast: DiskForecast | None = Field(
         None, description="How fast it fills, and when it reaches its thresholds."
+    )
+    scrub: ScrubProgress | None = Field(None, description="How far the checking of its segments is.")
+    corrupt: list[CorruptSegment] = Field(
+        default_factory=list,
+        description="Segments in which something was found and confirmed; of more than 20 the first in order.",
+        json_schema_extra=atomic(most=MOST_CORRUPT),
     )
 
 

@@ -21,6 +21,7 @@ from spindle.api.common import (
 )
 from spindle.api.engine import CRON, Engine, Window
 from spindle.api.samples import Samples
+from spindle.api.scrub import Scrub
 
 _LABEL_KEY = "^([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$"
 
@@ -225,6 +226,10 @@ class DiskPolicy(ApiModel):
         None,
         description="Size of a file on each disk, beside the log dir, that takes up room until the disk has less than that left: "
         "then it is deleted, a last reserve. It is made again when four times as much is free. Left out, none.",
+    )
+    scrub: Scrub = Field(
+        default_factory=Scrub,
+        description="How segments that nobody writes to any more are checked for what disks do to them.",
     )
     probe_interval_seconds: int = Field(
         2,

@@ -89,6 +89,8 @@ PODINFO_DIR: Final = "/etc/spindle/podinfo"  # downward API
 IDENTITY_FILE: Final = "spindle.json"  # at each volume's root, beside log/
 BALLAST_FILE: Final = ".spindle-ballast"  # likewise, where one is wanted
 HISTORY_FILE: Final = ".spindle-history"  # likewise: how full the disk was
+SCRUB_FILE: Final = ".spindle-scrub"  # likewise: which segments were checked when, and what was found
+SCRUB_FILE_NEW: Final = f"{SCRUB_FILE}.new"  # the next one while it is being written
 LOG_SUBDIR: Final = "log"
 
 # Names of init containers and of Kafka's container.

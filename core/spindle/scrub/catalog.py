@@ -11,7 +11,7 @@ _LOG: Final = re.compile(r"(?P<base>\d{20})\.log")
 _METADATA: Final = "__cluster_metadata"  # its log ends with snapshots, and is the controllers'
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Segment:
     """An inactive segment.
 

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-_BURST: Final = 0.25  # seconds' worth that may have been saved up
+BURST: Final = 1.0  # seconds' worth that may have been saved up, so that a busy machine does not make it slower than it is to be
 
 BLOCK: Final = 4096  # direct I/O is aligned to this on any disk in use
 _LARGEST: Final = 1 << 20
@@ -21,7 +21,7 @@ class Bucket:
     def take(self, size: int, now: float) -> float:
         """Take what was read; returns the seconds to wait before more is read."""
         saved = self._level + (now - self._at) * self.rate
-        self._level = min(saved, _BURST * self.rate) - size
+        self._level = min(saved, BURST * self.rate) - size
         self._at = now
         return max(0.0, -self._level / self.rate)
 

@@ -15,7 +15,7 @@ _DAY: Final = 86400.0
 _TOGETHER: Final = 1 / 48  # of the days within which all is to be checked: times that near count as the same
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Run:
     """Segments, one after the other, that were checked.
 
@@ -30,7 +30,7 @@ class Run:
     at: float
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Known:
     """A segment as it lies on the disk.
 
@@ -46,7 +46,7 @@ class Known:
     written: float
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Figures:
     """How far a disk is.
 

@@ -1,0 +1,169 @@
+"""The scrubbing processes of all disks, as the agent's event loop sees them."""
+
+import asyncio
+import contextlib
+import logging
+import socket
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from spindle_agent.probing.messages import LARGEST, decode, encode
+from spindle_agent.probing.nursery import Nursery
+from spindle_agent.scrub.messages import Scrub, Scrubbed
+
+log = logging.getLogger(__name__)
+
+Key = tuple[str, str, str]  # as in `probing.pool`
+
+_AGAIN_AFTER: Final = 5.0  # seconds between two processes for one disk
+_HOUR: Final = 3600
+
+
+@dataclass
+class _Worker:
+    order: Scrub
+    channel: socket.socket
+
+
+@dataclass
+class _Word:
+    """What was last said of a disk: by a process, or in the status before this agent began."""
+
+    directory_id: str
+    told: dict[str, Any]
+    report: Scrubbed | None = None
+    read: int = 0
+    scans: int = 0
+
+
+class Scrubs:
+    """Starts, feeds and ends them. Lives in the event loop; never blocks, never touches a disk."""
+
+    def __init__(self, nursery: Nursery, changed: Callable[[Key], None]) -> None:
+        """None runs yet.
+
+        Args:
+            nursery: where processes come from.
+            changed: is told of each disk of which there is something else to tell.
+        """
+        self._nursery = nursery
+        self._changed = changed
+        self._workers: dict[Key, _Worker] = {}
+        self._words: dict[Key, _Word] = {}
+        self._not_before: dict[Key, float] = {}
+
+    def sees(self, key: Key, directory_id: str, observed: Mapping[str, Any] | None) -> None:
+        """A disk whose segments are to be checked; what was told of it before holds until a process says otherwise."""
+        known = self._words.get(key)
+        if known is None or known.directory_id != directory_id:
+            entry = (observed or {}) if known is None else {}
+            told = {name: entry[name] for name in ("scrub", "corrupt") if name in entry}
+            self._words[key] = _Word(directory_id, told)
+
+    def keep(self, keys: Collection[Key]) -> None:
+        """Only these disks are to be checked."""
+        for key in self._words.keys() - set(keys):
+            del self._words[key]
+
+    def set(self, wanted: Mapping[Key, Scrub]) -> None:
+        """These disks can be read now, and no others."""
+        for key in self._workers.keys() - wanted.keys():
+            self._end(key)
+        for key, order in wanted.items():
+            worker = self._workers.get(key)
+            if worker is None:
+                self._start(key, order)
+            elif worker.order != order:
+                self._order(key, worker, order)
+
+    def close(self) -> None:
+        """Let all processes end; one that hangs ends when its disk answers."""
+        self.set({})
+
+    def told(self, key: Key) -> dict[str, Any]:
+        """What the status says of a disk beside everything else."""
+        known = self._words.get(key)
+        return known.told if known is not None else {}
+
+    def reports(self) -> Iterator[tuple[Key, Scrubbed, int, int]]:
+        """Of each disk what its process said last, and the bytes and segments that this agent has had read of it."""
+        for key, word in self._words.items():
+            if word.report is not None:
+                yield key, word.report, word.read, word.scans
+
+    def _start(self, key: Key, order: Scrub) -> None:
+        loop = asyncio.get_running_loop()
+        if loop.time() < self._not_before.get(key, 0.0):
+            return
+        self._not_before[key] = loop.time() + _AGAIN_AFTER
+        channel = self._nursery.spawn(order)
+        self._workers[key] = _Worker(order, channel)
+        loop.add_reader(channel, self._take, key)
+
+    def _end(self, key: Key) -> None:
+        worker = self._workers.pop(key)
+        asyncio.get_running_loop().remove_reader(worker.channel)
+        worker.channel.close()
+
+    def _order(self, key: Key, worker: _Worker, order: Scrub) -> None:
+        with contextlib.suppress(OSError):
+            worker.channel.send(encode(order))
+            worker.order = order
+            return
+        self._end(key)  # the next round starts another
+
+    def _take(self, key: Key) -> None:
+        try:
+            data = self._workers[key].channel.recv(LARGEST)
+        except BlockingIOError:
+            return
+        except OSError:
+            data = b""
+        if not data:
+            log.warning("%s: the process that checks its segments has ended", "/".join(key))
+            self._end(key)
+            return
+        self._said(key, decode(data))
+
+    def _said(self, key: Key, report: Scrubbed) -> None:
+        word = self._words.get(key)
+        if word is None or word.directory_id != report.directory_id:
+            return
+        before = word.report
+        # A process counts from its own beginning.
+        anew = before is None or report.read < before.read
+        word.read += report.read - (0 if anew or before is None else before.read)
+        word.scans += report.scans - (0 if anew or before is None else before.scans)
+        word.report = report
+        told = tell(report)
+        if told != word.told:
+            for entry in told.get("corrupt", ()):
+                if entry not in word.told.get("corrupt", ()):
+                    log.warning("%s: %s", "/".join(key), describe(entry))
+            word.told = told
+            self._changed(key)
+
+
+def tell(report: Scrubbed) -> dict[str, Any]:
+    """A report as ``status.observed.disks`` has it: coarse, so that a status is not written for every segment."""
+    progress: dict[str, Any] = {
+        "percent": 100 * report.checked // report.bytes if report.bytes else 100,
+        "corrupt": report.corrupt,
+    }
+    if report.oldest is not None:
+        hour = report.oldest // _HOUR * _HOUR
+        progress["oldest"] = datetime.fromtimestamp(hour, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    corrupt = [
+        {name: value for name, value in entry.items() if value is not None} for entry in report.troubles
+    ]
+    return {"scrub": progress} | ({"corrupt": corrupt} if corrupt else {})
+
+
+def describe(entry: Mapping[str, Any]) -> str:
+    """A corrupt segment in words."""
+    return (
+        f"segment {entry['segment']} of {entry['topic']}-{entry['partition']} is corrupt: {entry['kind']} at byte "
+        f"{entry['position']} of its {entry['file']} ({entry['message']})"
+    )

@@ -1,0 +1,47 @@
+"""The file at a volume's root that holds what was checked; only a disk's own process calls this, since any of it may hang."""
+
+import contextlib
+import os
+from collections.abc import Sequence
+from typing import Final
+
+from spindle.cluster.names import SCRUB_FILE, SCRUB_FILE_NEW
+from spindle.scrub.doubts import Trouble
+from spindle.scrub.memory import Memory, parse, render
+from spindle.scrub.schedule import Runs
+
+_MOST: Final = 256 << 20  # bytes: more than that is no file of ours
+
+
+def read(root: int, directory_id: str) -> Memory:
+    """What is kept; nothing where there is nothing that can be read.
+
+    Args:
+        root: descriptor of the volume's root, which the caller knows to be ours.
+        directory_id: of the log dir on it.
+    """
+    try:
+        file = os.open(SCRUB_FILE, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW, dir_fd=root)
+    except OSError:
+        return Memory()
+    with open(file, "rb") as opened, contextlib.suppress(OSError):  # noqa: PTH123 - of a descriptor
+        return parse(opened.read(_MOST), directory_id)
+    return Memory()
+
+
+def write(root: int, directory_id: str, runs: Runs, troubles: Sequence[Trouble]) -> None:
+    """Keep it. Under another name first, so that what stands is whole; on a disk without room the former stays.
+
+    Raises:
+        OSError: it could not be written. What is checked twice for that costs time, no more.
+    """
+    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW
+    file = os.open(SCRUB_FILE_NEW, flags, 0o600, dir_fd=root)
+    try:
+        with open(file, "wb") as opened:  # noqa: PTH123 - of a descriptor
+            opened.write(render(directory_id, runs, troubles))
+    except OSError:
+        with contextlib.suppress(OSError):
+            os.unlink(SCRUB_FILE_NEW, dir_fd=root)
+        raise
+    os.rename(SCRUB_FILE_NEW, SCRUB_FILE, src_dir_fd=root, dst_dir_fd=root)

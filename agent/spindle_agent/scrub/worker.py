@@ -1,0 +1,267 @@
+"""One disk's scrubbing process: reads at a set pace, when nobody else wants the disk, and ends with the agent.
+
+It hangs alone if the disk does, and then ends when the disk answers. Nothing is held open between two segments.
+"""
+
+import contextlib
+import ctypes
+import os
+import select
+import signal
+import socket
+import time
+from typing import Final, NoReturn
+
+from spindle.cluster.names import LOG_SUBDIR
+from spindle.scrub.catalog import Segment, inactive, partition_of
+from spindle.scrub.doubts import CONFIRM_AFTER, Doubts, Place, Trouble
+from spindle.scrub.rate import Bucket, piece
+from spindle.scrub.schedule import Known, Run, due, figures, forget, record
+from spindle_agent.probing.messages import LARGEST, decode, encode
+from spindle_agent.probing.probe import is_ours
+from spindle_agent.scrub import store
+from spindle_agent.scrub.messages import MOST_TOLD, Scrub, Scrubbed
+from spindle_agent.scrub.reader import Reader, identify
+from spindle_agent.scrub.survey import names_in, open_folder, survey
+
+SURVEY_EVERY: Final = 600.0
+_SURVEY_SOON: Final = 30.0  # where nothing is left to be read
+_SAVE_EVERY: Final = 60.0
+_TELL_EVERY: Final = 10.0
+_TOUCHED_EVERY: Final = 5.0  # that often it is looked whether what is corrupt is still there
+_IDLE: Final = 2.0
+_AFTER_TROUBLE: Final = 10.0
+_SET_PRIORITY: Final = {
+    "x86_64": 251,
+    "aarch64": 30,
+}  # the system call ioprio_set, which Python has no name for
+_NICE: Final = 19  # with the idle class of the processor no pace could be kept on a busy node
+_IDLE_CLASS: Final = 3 << 13
+_ROOT_FLAGS: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+
+
+class OtherOrdersError(Exception):
+    """What was being read is not wanted any more."""
+
+
+def run(channel: socket.socket, order: Scrub) -> NoReturn:
+    """The process's life; it ends when the other end of the channel is closed."""
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, signal.SIG_IGN)  # whoever reads the channel says when it is over
+    be_modest()
+    Scrubber(channel, order).run()
+
+
+def be_modest() -> None:
+    """Give way to everybody at the processor, and at the disk as far as its scheduler knows how to."""
+    os.nice(_NICE)
+    number = _SET_PRIORITY.get(os.uname().machine)
+    if number is not None:
+        ctypes.CDLL(None).syscall(number, 1, 0, _IDLE_CLASS)
+
+
+class Scrubber:
+    """One disk."""
+
+    def __init__(self, channel: socket.socket, order: Scrub) -> None:
+        self._channel = channel
+        self._begin(order)
+
+    def _begin(self, order: Scrub) -> None:
+        self._order = order
+        self._runs: dict[str, tuple[Run, ...]] = {}
+        self._doubts = Doubts(CONFIRM_AFTER)
+        self._known: list[Known] = []
+        self._queue: list[Known] = []
+        self._recalled = False
+        self._surveyed = self._saved = self._told = self._touched = -SURVEY_EVERY
+        self._read = self._scans = 0
+        self._log_dir = -1
+        self._pace_as(order)
+
+    def _pace_as(self, order: Scrub) -> None:
+        self._order = order
+        self._surveyed = -SURVEY_EVERY  # what was being read is to be read again
+        self._bucket = Bucket(order.rate, time.monotonic())
+        self._reader = Reader(piece(order.rate), self._pace)
+
+    def run(self) -> NoReturn:
+        """Read for ever."""
+        while True:
+            try:
+                pause = self._turn()
+            except OtherOrdersError:
+                continue
+            except OSError:
+                pause = _AFTER_TROUBLE  # the disk's health is the probe's business
+            with contextlib.suppress(OtherOrdersError):
+                self._wait(pause)
+
+    def _turn(self) -> float:
+        """Read one segment, or look what there is to be read; returns the seconds to wait."""
+        root = os.open(self._order.path, _ROOT_FLAGS)
+        try:
+            if not is_ours(root, self._order):
+                return _AFTER_TROUBLE
+            self._log_dir = os.open(LOG_SUBDIR, _ROOT_FLAGS, dir_fd=root)
+            try:
+                return self._one(root, self._log_dir)
+            finally:
+                os.close(self._log_dir)
+        finally:
+            os.close(root)
+
+    def _one(self, root: int, log_dir: int) -> float:
+        if not self._recalled:
+            memory = store.read(root, self._order.directory_id)
+            self._runs = dict(memory.runs)
+            self._doubts.recall(memory.troubles)
+            self._recalled = True
+        now = time.monotonic()
+        if now - self._surveyed >= (SURVEY_EVERY if self._queue else _SURVEY_SOON):
+            self._look_through(log_dir)
+        self._look_after_troubles()
+        place = next(iter(self._doubts.due(time.time())), None)
+        if place is not None:
+            self._scan(log_dir, place)
+        elif self._queue:
+            each = self._queue.pop()
+            self._scan(log_dir, Place(each.folder, each.segment.base))
+        self._tell(changed=False)
+        if now - self._saved >= _SAVE_EVERY:
+            self._save(root)
+        return 0.0 if self._queue or place is not None else _IDLE
+
+    def _look_through(self, log_dir: int) -> None:
+        self._known = list(survey(log_dir))
+        self._surveyed = time.monotonic()
+        self._runs = forget(self._runs, self._known)
+        self._queue = due(self._known, self._runs, time.time(), self._order.every_days)[::-1]
+
+    def _look_after_troubles(self) -> None:
+        """What is corrupt may have been deleted or made anew; that is to be known at once."""
+        now = time.monotonic()
+        if now - self._touched < _TOUCHED_EVERY:
+            return
+        self._touched, changed = now, False
+        for trouble in self._doubts.troubles:
+            folder = open_folder(self._log_dir, trouble.place.folder)
+            if folder is None:
+                changed |= self._doubts.gone(trouble.place)
+                continue
+            try:
+                if self._doubts.touched(trouble.place, identify(folder, trouble.place.base)):
+                    changed |= self._doubts.gone(trouble.place)
+            finally:
+                os.close(folder)
+        if changed:
+            self._tell(changed=True)
+
+    def _scan(self, log_dir: int, place: Place) -> None:
+        folder = open_folder(log_dir, place.folder)
+        if folder is None:
+            self._doubts.gone(place)
+            return
+        try:
+            segments = inactive(names_in(folder))
+            bases = [segment.base for segment in segments]
+            if place.base not in bases:
+                self._doubts.gone(place)
+                return
+            number = bases.index(place.base)
+            before = bases[number - 1] if number else None
+            self._check(folder, place, segments[number], before)
+        finally:
+            os.close(folder)
+
+    def _check(self, folder: int, place: Place, segment: Segment, before: int | None) -> None:
+        found = self._reader.scan(folder, segment, before)
+        if found is None:
+            return  # it is looked at again when it has come to rest
+        self._scans += 1
+        now = time.time()
+        changed = self._doubts.saw(place, found.identity, found.finds, now)
+        runs = self._runs.get(place.folder, ())
+        self._runs[place.folder] = record(runs, segment, now, self._order.every_days)
+        if changed:
+            self._saved = -SURVEY_EVERY
+            self._tell(changed=True)
+
+    # Pace and talk
+
+    def _pace(self, size: int) -> None:
+        self._read += size
+        self._wait(self._bucket.take(size, time.monotonic()))
+        self._look_after_troubles()
+        self._tell(changed=False)
+
+    def _wait(self, seconds: float) -> None:
+        """Wait, and hear what the agent has to say meanwhile."""
+        until = time.monotonic() + seconds
+        while True:
+            left = max(0.0, until - time.monotonic())
+            if not select.select([self._channel], [], [], left)[0]:
+                return
+            self._take_orders()
+
+    def _take_orders(self) -> None:
+        """Another rate counts from now on; for another disk everything begins anew."""
+        data = self._channel.recv(LARGEST)
+        if not data:
+            os._exit(0)
+        order = decode(data)
+        same = (order.path, order.directory_id) == (self._order.path, self._order.directory_id)
+        if same:
+            self._pace_as(order)
+        else:
+            self._begin(order)
+        raise OtherOrdersError
+
+    def _save(self, root: int) -> None:
+        self._saved = time.monotonic()
+        with contextlib.suppress(OSError):
+            store.write(root, self._order.directory_id, self._runs, self._doubts.troubles)
+
+    def _tell(self, *, changed: bool) -> None:
+        now = time.monotonic()
+        if not changed and now - self._told < _TELL_EVERY:
+            return
+        self._told = now
+        counted = figures(self._known, self._runs, time.time(), self._order.every_days)
+        troubles = self._doubts.troubles
+        report = Scrubbed(
+            directory_id=self._order.directory_id,
+            read=self._read,
+            scans=self._scans,
+            segments=counted.segments,
+            bytes=counted.bytes,
+            checked=counted.checked,
+            oldest=counted.oldest,
+            corrupt=len(troubles),
+            troubles=[told for trouble in troubles[:MOST_TOLD] if (told := _told(trouble)) is not None],
+            direct=self._reader.direct,
+        )
+        try:
+            self._channel.send(encode(report))
+        except OSError:
+            os._exit(0)
+
+
+def _told(trouble: Trouble) -> dict[str, object] | None:
+    """A corrupt segment as the status has it: the first find, and how many there are."""
+    partition = partition_of(trouble.place.folder)
+    if partition is None:
+        return None
+    first = trouble.finds[0]
+    return {
+        "topic": partition[0],
+        "partition": partition[1],
+        "segment": trouble.place.base,
+        "kind": first.kind.value,
+        "file": first.file,
+        "position": first.position,
+        "offset": first.offset,
+        "message": first.message[:200],
+        "finds": len(trouble.finds),
+        "since": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(trouble.since)),
+    }

@@ -1,0 +1,176 @@
+"""The benchmark of the scrubber: how near it keeps to its pace, what it costs, and how fast checksums are made.
+
+    python -m bench.scrub [--mb 1500] [--rates 2 10 30] [--seconds 20]
+
+Segments of batches as a broker writes them lie on a loop-mounted XFS of this machine; the agent's own process for a disk reads them, past
+the page cache, at each rate that is given (MB/s). Checksums: the CRC-32C that the agent uses and google-crc32c alone, one after the other
+over the same bytes in the same process, in batches of 16 KB and of 1 MB.
+"""
+
+import argparse
+import os
+import socket
+import statistics
+import struct
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import crc32c
+import google_crc32c
+from rich.console import Console
+from rich.table import Table
+
+from spindle.disks.identity import Identity, render_identity
+from spindle.scrub.catalog import file_name
+from spindle_agent.probing.messages import LARGEST, decode
+from spindle_agent.probing.nursery import Nursery
+from spindle_agent.scrub.messages import Scrub, Scrubbed
+from tests.kafka.disks import Disk, unmount_all_below
+
+_Sum = Callable[[bytes], int]
+
+_MB: Final = 1_000_000
+_SEGMENT: Final = 32 * _MB
+_BATCH: Final = 16_000
+_ID: Final = "A" * 22
+_ROUNDS: Final = 5
+_WARM: Final = 3.0  # seconds before the pace is taken
+
+
+@dataclass(frozen=True)
+class Pace:
+    """Bytes per second: set, and read; and the share of one core that it took."""
+
+    set: float
+    read: float
+    core: float
+
+    @property
+    def off(self) -> float:
+        """How far from what was set, as a share of it."""
+        return self.read / self.set - 1
+
+
+def write_segments(folder: Path, size: int) -> None:
+    """A partition with contiguous segments of random batches, indexed every few batches, and an empty active one."""
+    folder.mkdir(parents=True)
+    offset = 0
+    for _ in range(max(1, size // _SEGMENT)):
+        base = offset
+        data, index, times = bytearray(), bytearray(), bytearray()
+        while len(data) < _SEGMENT:
+            index += struct.pack(">ii", offset - base, len(data))
+            times += struct.pack(">qi", 1000 + offset, offset - base)
+            data += batch(offset)
+            offset += 1
+        for extension, content in (("log", data), ("index", index), ("timeindex", times)):
+            (folder / file_name(base, extension)).write_bytes(bytes(content))
+    (folder / file_name(offset, "log")).touch()
+    os.sync()
+    for file in folder.iterdir():
+        os.utime(file, (time.time() - 3600,) * 2)
+
+
+def batch(offset: int) -> bytes:
+    """One batch of one record, of random bytes."""
+    body = struct.pack(">hiqqqhii", 0, 0, 1000 + offset, 1000 + offset, -1, -1, -1, 1) + os.urandom(_BATCH)
+    return struct.pack(">qiibI", offset, len(body) + 9, 0, 2, crc32c.crc32c(body)) + body
+
+
+def measure(nursery: Nursery, volume: Path, rate: int, seconds: float) -> Pace:
+    """Let a process read at a rate for a while, everything anew."""
+    (volume / ".spindle-scrub").unlink(missing_ok=True)
+    order = Scrub(path=str(volume), node_id=0, disk="disk0", directory_id=_ID, rate=rate, every_days=30)
+    before = children(nursery.pid)
+    channel = nursery.spawn(order)
+    channel.setblocking(True)
+    try:
+        first = _said(channel, _WARM)
+        (pid,) = children(nursery.pid) - before
+        began, used = time.monotonic(), cpu(pid)
+        last = _said(channel, seconds)
+        took = time.monotonic() - began
+        return Pace(rate, (last.read - first.read) / took, (cpu(pid) - used) / took)
+    finally:
+        channel.close()
+
+
+def _said(channel: socket.socket, after: float) -> Scrubbed:
+    """The first word that comes later than so many seconds from now."""
+    until = time.monotonic() + after
+    while True:
+        report = decode(channel.recv(LARGEST))
+        if time.monotonic() >= until:
+            assert isinstance(report, Scrubbed)  # noqa: S101 - nothing else is said there
+            return report
+
+
+def children(pid: int) -> set[int]:
+    """Processes that a process has started."""
+    return {int(each) for each in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()}
+
+
+def cpu(pid: int) -> float:
+    """Seconds of processor that a process has taken."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def checksums(size: int) -> list[tuple[str, float]]:
+    """Bytes per second of each library over pieces of a size; the median of some rounds, in turn."""
+    known: dict[str, _Sum] = {"crc32c (the agent's)": crc32c.crc32c, "google-crc32c": google_crc32c.value}
+    data = os.urandom(64 * _MB)
+    pieces = [data[at : at + size] for at in range(0, len(data), size)]
+    rates: dict[str, list[float]] = {name: [] for name in known}
+    for _ in range(_ROUNDS):
+        for name, function in known.items():
+            began = time.perf_counter()
+            for piece in pieces:
+                function(piece)
+            rates[name].append(len(data) / (time.perf_counter() - began))
+    return [(name, statistics.median(found)) for name, found in rates.items()]
+
+
+def main() -> int:
+    """Run it; exits with 1 where the pace is more than a tenth off."""
+    parser = argparse.ArgumentParser(prog="bench.scrub")
+    parser.add_argument("--mb", type=int, default=1500, help="what there is to be read")
+    parser.add_argument("--rates", type=float, nargs="+", default=[2, 10, 30], help="MB/s")
+    parser.add_argument("--seconds", type=float, default=20, help="of each measurement")
+    args = parser.parse_args()
+    nursery = Nursery.start()
+    console = Console()
+    with tempfile.TemporaryDirectory(prefix="spindle-bench-") as folder:
+        volume = Path(folder) / "disk0"
+        disk = Disk(Path(folder) / "disk.img", size=(args.mb + 700) * _MB)
+        try:
+            disk.mount(volume)
+            (volume / "spindle.json").write_text(render_identity(Identity("bench", 0, "disk0", _ID), None))
+            write_segments(volume / "log" / "bench-0", args.mb * _MB)
+            paces = [measure(nursery, volume, int(rate * _MB), args.seconds) for rate in args.rates]
+        finally:
+            unmount_all_below(Path(folder))
+    table = Table("set", "read", "off", "of a core", title="Pace of one disk's process")
+    for pace in paces:
+        table.add_row(
+            f"{pace.set / _MB:.1f} MB/s",
+            f"{pace.read / _MB:.2f} MB/s",
+            f"{pace.off:+.1%}",
+            f"{pace.core:.1%}",
+        )
+    console.print(table)
+    table = Table("library", "16 KB", "1 MB", title="CRC-32C, GB/s, one core")
+    small, large = checksums(16_384), checksums(1 << 20)
+    for (name, one), (_, other) in zip(small, large, strict=True):
+        table.add_row(name, f"{one / 1e9:.2f}", f"{other / 1e9:.2f}")
+    console.print(table)
+    return 1 if any(abs(pace.off) > 0.1 for pace in paces) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

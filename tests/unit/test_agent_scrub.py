@@ -1,0 +1,310 @@
+"""Reading segments from files: what is found, what is kept, and what a process for a disk tells."""
+
+import os
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from spindle.api.broker import ObservedDisk
+from spindle.disks.identity import Identity, render_identity
+from spindle.scrub.catalog import Segment, file_name
+from spindle.scrub.doubts import Place, Trouble
+from spindle.scrub.finds import Find, Kind
+from spindle.scrub.schedule import Run
+from spindle_agent.probing.nursery import Nursery
+from spindle_agent.publish import gist
+from spindle_agent.scrub import store, worker
+from spindle_agent.scrub.messages import Scrub, Scrubbed
+from spindle_agent.scrub.reader import Reader, Scanned
+from spindle_agent.scrub.scrubs import Key, Scrubs, describe, tell
+from spindle_agent.scrub.survey import survey
+from tests.unit.agent_fakes import until as until_within
+from tests.unit.scrub_logs import log
+
+ID = "A" * 22
+KEY = ("ns", "demo-broker-0", "disk0")
+PIECE = 64 * 1024
+OLD = time.time() - 3600
+PATIENCE = 120.0  # the processes give way to all others
+
+
+async def until(what: Any) -> None:
+    await until_within(what, PATIENCE)
+
+
+def children(pid: int) -> list[int]:
+    return [int(each) for each in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
+def partition(log_dir: Path, name: str = "t-0", segments: int = 3, records: int = 40) -> list[Segment]:
+    """A folder with contiguous segments, the last of which is active; returns the inactive ones."""
+    folder = log_dir / name
+    folder.mkdir(parents=True)
+    found, base = [], 0
+    for _ in range(segments):
+        made = log([[b"x" * 700, b"y"] for _ in range(records)], base=base, interval=4096)
+        for extension, data in (("log", made.data), ("index", made.offsets), ("timeindex", made.times)):
+            file = folder / file_name(base, extension)
+            file.write_bytes(data)
+            os.utime(file, (OLD, OLD))
+        found.append(Segment(base, made.end))
+        base = made.end
+    return found[:-1]
+
+
+def damage(file: Path, at: int, bit: int = 3) -> None:
+    with file.open("r+b") as opened:
+        opened.seek(at)
+        (byte,) = opened.read(1)
+        opened.seek(at)
+        opened.write(bytes([byte ^ 1 << bit]))
+    os.utime(file, (OLD, OLD))
+
+
+def scan(
+    folder: Path, segment: Segment, before: int | None = None, reader: Reader | None = None
+) -> Scanned | None:
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        return (reader or Reader(PIECE, lambda _: None)).scan(descriptor, segment, before)
+    finally:
+        os.close(descriptor)
+
+
+def test_good_segments_are_read_whole_and_have_no_finds(tmp_path: Path) -> None:
+    first, second = partition(tmp_path, records=200)
+    sizes: list[int] = []
+    reader = Reader(PIECE, sizes.append)
+    found = scan(tmp_path / "t-0", first, None, reader)
+    assert found is not None
+    assert found.finds == ()
+    assert found.size == sum(sizes) > (tmp_path / "t-0" / file_name(first.base, "log")).stat().st_size
+    assert max(sizes) <= PIECE
+    assert scan(tmp_path / "t-0", second, first.base, reader) is not None
+
+
+@pytest.mark.parametrize("file", ["log", "index", "timeindex"])
+def test_a_flipped_bit_in_each_of_its_files_is_found(tmp_path: Path, file: str) -> None:
+    first, _ = partition(tmp_path)
+    damage(tmp_path / "t-0" / file_name(first.base, file), 70 if file == "log" else 2)
+    found = scan(tmp_path / "t-0", first)
+    assert found is not None
+    assert {find.file for find in found.finds} == {file}
+
+
+def test_without_direct_reading_memory_is_dropped_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, _ = partition(tmp_path)
+    plain = os.open
+    dropped: list[Any] = []
+
+    def refuse(path: Any, flags: int, *args: Any, **more: Any) -> int:
+        if flags & os.O_DIRECT:
+            raise OSError(22, "no direct I/O here")
+        return plain(path, flags, *args, **more)
+
+    monkeypatch.setattr(os, "open", refuse)
+    monkeypatch.setattr(os, "posix_fadvise", lambda *args: dropped.append(args[1:]))
+    found = scan(tmp_path / "t-0", first)
+    assert found is not None
+    assert (found.finds, found.direct) == ((), False)
+    assert (0, PIECE, os.POSIX_FADV_DONTNEED) in dropped
+
+
+def test_bytes_that_the_disk_does_not_give_are_a_find_and_a_disk_that_is_gone_is_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, _ = partition(tmp_path)
+
+    def fails(number: int) -> Any:
+        def preadv(*_: object) -> int:
+            raise OSError(number, "no")
+
+        return preadv
+
+    monkeypatch.setattr(os, "preadv", fails(5))
+    found = scan(tmp_path / "t-0", first)
+    assert found is not None
+    assert [(find.kind, find.position) for find in found.finds] == [(Kind.UNREADABLE, 0)]
+    monkeypatch.setattr(os, "preadv", fails(107))
+    with pytest.raises(OSError, match="no"):
+        scan(tmp_path / "t-0", first)
+
+
+def test_a_segment_that_changes_while_it_is_read_says_nothing(tmp_path: Path) -> None:
+    first, second = partition(tmp_path)
+    folder = tmp_path / "t-0"
+    kept = (folder / file_name(first.base, "log")).read_bytes()
+
+    def merged(
+        _: int,
+    ) -> None:  # as the cleaner does it: another file takes the name, and the next segment goes
+        swap = folder / "swap"
+        swap.write_bytes(kept)
+        swap.rename(folder / file_name(first.base, "log"))
+
+    damage(folder / file_name(first.base, "log"), 70)
+    assert scan(folder, first, None, Reader(PIECE, merged)) is None
+    damage(folder / file_name(first.base, "log"), 70)
+
+    def rolled_back(_: int) -> None:
+        for extension in ("log", "index", "timeindex"):
+            (folder / file_name(second.base, extension)).unlink(missing_ok=True)
+
+    assert scan(folder, first, None, Reader(PIECE, rolled_back)) is None
+    (folder / file_name(first.base, "log")).unlink()
+    assert scan(folder, first) is None
+
+
+def test_a_look_through_a_log_dir_finds_what_is_inactive_and_nothing_else(tmp_path: Path) -> None:
+    partition(tmp_path, "t-0"), partition(tmp_path, "t-1.abc-delete"), partition(tmp_path, "u-3", segments=1)
+    (tmp_path / "meta.properties").write_text("version=1")
+    (tmp_path / "file-0").write_text("no folder")
+    descriptor = os.open(tmp_path, os.O_RDONLY)
+    found = list(survey(descriptor))
+    os.close(descriptor)
+    assert [(each.folder, each.segment.base) for each in found] == [("t-0", 0), ("t-0", 80)]
+    assert all(abs(each.written - OLD) < 1 for each in found)
+
+
+def test_what_was_checked_is_kept_on_the_disk(tmp_path: Path) -> None:
+    root = os.open(tmp_path, os.O_RDONLY)
+    trouble = Trouble(Place("t-0", 0), ((1, 2, 3), (), ()), (Find(Kind.CRC, "log", 1, None, "x"),), 5.0, 6.0)
+    assert store.read(root, ID).runs == {}
+    store.write(root, ID, {"t-0": (Run(0, 9, 7.0),)}, [trouble])
+    kept = store.read(root, ID)
+    assert kept.runs == {"t-0": (Run(0, 9, 7.0),)}
+    assert kept.troubles == (replace(trouble, looked=0.0),)
+    assert store.read(root, "B" * 22).runs == {}
+    assert [each.name for each in tmp_path.iterdir()] == [".spindle-scrub"]
+    os.close(root)
+
+
+# A process for a disk
+
+
+def order(tmp_path: Path, **more: Any) -> Scrub:
+    identity = Identity("cluster", 0, "disk0", ID)
+    (tmp_path / "spindle.json").write_text(render_identity(identity, None))
+    fields = {"rate": 10**9, "every_days": 30} | more
+    return Scrub(path=str(tmp_path), node_id=0, disk="disk0", directory_id=ID, **fields)
+
+
+@asynccontextmanager
+async def scrubs(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[tuple[Scrubs, list[Key], Nursery]]:
+    monkeypatch.setattr(worker, "CONFIRM_AFTER", 0.2)
+    monkeypatch.setattr(worker, "_SURVEY_SOON", 0.1)
+    monkeypatch.setattr(worker, "_TELL_EVERY", 0.1)
+    monkeypatch.setattr(worker, "_TOUCHED_EVERY", 0.1)
+    monkeypatch.setattr(worker, "_SAVE_EVERY", 0.1)
+    monkeypatch.setattr(worker, "_IDLE", 0.1)
+    nursery, changed = Nursery.start(), list[Key]()
+    made = Scrubs(nursery, changed.append)
+    try:
+        yield made, changed, nursery
+    finally:
+        made.close()
+        nursery.channel.close()
+
+
+async def test_a_process_checks_a_disk_and_what_is_corrupt_is_told_until_it_is_gone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second = partition(tmp_path / "log")
+    damage(tmp_path / "log/t-0" / file_name(second.base, "log"), 500)
+    async with scrubs(monkeypatch) as (made, changed, nursery):
+        made.sees(KEY, ID, None)
+        made.set({KEY: order(tmp_path)})
+        await until(lambda: bool(made.told(KEY).get("corrupt")))
+        told = made.told(KEY)
+        assert ObservedDisk.parse({"name": "disk0", "verdict": "Healthy", **told})
+        (entry,) = told["corrupt"]
+        assert (entry["topic"], entry["partition"], entry["segment"]) == ("t", 0, second.base)
+        assert (entry["kind"], entry["file"]) == ("Crc", "log")
+        await until(lambda: made.told(KEY)["scrub"]["percent"] == 100)
+        assert KEY in changed
+        for file in (tmp_path / "log/t-0").glob(f"{first.base:020d}.*"):
+            file.unlink()  # as retention does: that one is none of those that were corrupt
+        (tmp_path / "log/t-0").rename(tmp_path / "log/t-0.x-delete")
+        await until(lambda: "corrupt" not in made.told(KEY))
+        ((_, report, read, scans),) = made.reports()
+        assert read >= report.read > 0
+        assert scans >= 3
+        await until((tmp_path / ".spindle-scrub").exists)
+        made.set({})
+        await until(lambda: not children(nursery.pid))
+
+
+async def test_what_was_found_and_checked_outlives_the_process(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, _ = partition(tmp_path / "log")
+    damage(tmp_path / "log/t-0" / file_name(first.base, "log"), 500)
+    async with scrubs(monkeypatch) as (made, _changed, _nursery):
+        made.sees(KEY, ID, None)
+        made.set({KEY: order(tmp_path)})
+        await until(lambda: bool(made.told(KEY).get("corrupt")))
+        root = os.open(tmp_path, os.O_RDONLY)
+        await until(lambda: bool(store.read(root, ID).troubles) and bool(store.read(root, ID).runs))
+        os.close(root)
+        since = made.told(KEY)["corrupt"][0]["since"]
+    async with scrubs(monkeypatch) as (made, _changed, _nursery):
+        made.sees(KEY, ID, None)
+        made.set({KEY: order(tmp_path, rate=65536)})  # too slow to find it twice at once
+        await until(lambda: bool(made.told(KEY).get("corrupt")))
+        assert made.told(KEY)["corrupt"][0]["since"] == since
+
+
+async def test_a_disk_of_another_identity_is_not_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    partition(tmp_path / "log")
+    wrong = replace(order(tmp_path), directory_id="B" * 22)
+    async with scrubs(monkeypatch) as (made, _, nursery):
+        made.sees(KEY, "B" * 22, None)
+        made.set({KEY: wrong})
+        await until(lambda: bool(children(nursery.pid)))
+        made.set({KEY: order(tmp_path)})  # the one that is there takes the other order
+        made.sees(KEY, ID, None)
+        await until(lambda: made.told(KEY).get("scrub", {}).get("percent") == 100)
+        assert len(children(nursery.pid)) == 1
+    assert (
+        not (tmp_path / ".spindle-scrub").exists()
+        or b"B" * 22 not in (tmp_path / ".spindle-scrub").read_bytes()
+    )
+
+
+def test_what_was_told_before_a_restart_stands_until_there_is_another_word() -> None:
+    made = Scrubs(Nursery.__new__(Nursery), lambda _: None)
+    before = {"name": "disk0", "scrub": {"percent": 7}, "corrupt": [{"topic": "t"}]}
+    made.sees(KEY, ID, before)
+    assert made.told(KEY) == {"scrub": {"percent": 7}, "corrupt": [{"topic": "t"}]}
+    made.sees(KEY, "B" * 22, before)
+    assert made.told(KEY) == {}
+    made.keep([])
+    assert made.told(KEY) == {}
+
+
+def test_figures_are_coarse_and_finds_are_told_at_once() -> None:
+    report = Scrubbed(directory_id=ID, bytes=1000, checked=559, oldest=7200.0 + 77, corrupt=0)
+    assert tell(report) == {"scrub": {"percent": 55, "corrupt": 0, "oldest": "1970-01-01T02:00:00Z"}}
+    assert tell(Scrubbed(directory_id=ID))["scrub"]["percent"] == 100
+    entry = {
+        "topic": "t",
+        "partition": 0,
+        "segment": 9,
+        "kind": "Crc",
+        "file": "log",
+        "position": 3,
+        "message": "m",
+    }
+    assert describe(entry) == "segment 9 of t-0 is corrupt: Crc at byte 3 of its log (m)"
+    disk = {"name": "disk0", "verdict": "Healthy"}
+    assert gist({"disks": [disk | tell(report)]}) == gist({"disks": [disk]})
+    assert gist({"disks": [disk | {"corrupt": [entry]}]}) != gist({"disks": [disk]})
