@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
 
+from spindle.api.scrub import ScrubPace
 from spindle.disks import classify, facts, judge
 from spindle.disks.classify import Judged
 from spindle.disks.facts import ACTIVE, Expected, Found
@@ -54,19 +55,6 @@ class Slot:
             interval=interval,
             root=self.root,
             ballast=self.ballast,
-        )
-
-    def scrubbing(self) -> Scrub | None:
-        """What the process that checks its segments has to know; None where they are not to be checked."""
-        if self.scrub is None or self.mode != ACTIVE:
-            return None
-        return Scrub(
-            path=self.path,
-            node_id=self.broker_id,
-            disk=self.name,
-            directory_id=self.directory_id,
-            rate=self.scrub[0],
-            every_days=self.scrub[1],
         )
 
 
@@ -122,6 +110,21 @@ class Disk:
         return True
 
     # What it comes to
+
+    def scrubbing(self) -> Scrub | None:
+        """What the process that checks its segments has to know; None where they are not to be read, or not now."""
+        slot, judged = self.slot, self.judged
+        well = judged is not None and judged.verdict is DiskVerdict.HEALTHY and self.ours
+        if slot.scrub is None or slot.mode != ACTIVE or not well:
+            return None
+        return Scrub(
+            path=slot.path,
+            node_id=slot.broker_id,
+            disk=slot.name,
+            directory_id=slot.directory_id,
+            rate=slot.scrub[0],
+            every_days=slot.scrub[1],
+        )
 
     def assess(self, latency: Latency, now: float, tuning: Tuning) -> bool:
         """One round; returns whether the disk should be asked again at once."""
@@ -265,6 +268,16 @@ class Disk:
         )
         judgement = judge.content(expected, found)
         return judgement.state, judgement.reason
+
+
+def pace_of(spec: Mapping[str, Any]) -> tuple[int, int] | None:
+    """From a KafkaBroker's spec, bytes per second and days; None if segments are not to be checked."""
+    scrub = spec.get("scrub")
+    if scrub is None:
+        return None
+    default = ScrubPace()
+    rate = int(scrub.get("bytesPerSecond") or default.bytes_per_second)
+    return rate, int(scrub.get("everyDays") or default.every_days)
 
 
 def coarse(milliseconds: float | None) -> int | None:

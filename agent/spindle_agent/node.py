@@ -9,14 +9,13 @@ from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from spindle.api.policy import Thresholds
-from spindle.api.scrub import ScrubPace
 from spindle.cluster import names
 from spindle.disks.findings import Tuning
 from spindle.disks.signals import DiskVerdict, Latency, compare
 from spindle.moves.steer import Pressure
 from spindle_agent.broker.credentials import Credentials
 from spindle_agent.broker.keeper import Keeper
-from spindle_agent.disk import Disk, Slot
+from spindle_agent.disk import Disk, Slot, pace_of
 from spindle_agent.fill.fills import Fills, in_flight, thresholds_of
 from spindle_agent.fill.records import Sample
 from spindle_agent.moves.mover import Mover
@@ -221,7 +220,7 @@ class Node:
         """Have the segments of all disks checked that are surely well and ours."""
         if self.scrubs is None:
             return
-        orders = {key: disk.slot.scrubbing() for key, disk in self.disks.items() if _well(disk)}
+        orders = {key: disk.scrubbing() for key, disk in self.disks.items()}
         self.scrubs.set({key: order for key, order in orders.items() if order is not None})
 
     async def follow_tunings(self) -> None:
@@ -325,7 +324,7 @@ def slots_of(obj: Mapping[str, Any], options: Options) -> list[Slot]:
                     ballast=int(spec.get("ballastBytes") or 0)
                     if disk.get("mode", "Active") == "Active"
                     else 0,
-                    scrub=_pace(spec.get("scrub")),
+                    scrub=pace_of(spec),
                 )
             )
     return found
@@ -355,19 +354,6 @@ def seen_disks(obj: Mapping[str, Any], watched: Mapping[str, Disk]) -> list[Seen
             )
         )
     return found
-
-
-def _pace(scrub: Mapping[str, Any] | None) -> tuple[int, int] | None:
-    """Bytes per second and days; None if segments are not to be checked."""
-    if scrub is None:
-        return None
-    default = ScrubPace()
-    rate = int(scrub.get("bytesPerSecond") or default.bytes_per_second)
-    return rate, int(scrub.get("everyDays") or default.every_days)
-
-
-def _well(disk: Disk) -> bool:
-    return disk.judged is not None and disk.judged.verdict is DiskVerdict.HEALTHY and disk.ours
 
 
 def _observed_disk(obj: Mapping[str, Any], disk: str) -> Mapping[str, Any] | None:

@@ -36,12 +36,14 @@ class Failing(World):
         silent: nodes whose agent does not report (its Lease is not renewed either).
         lingering: pods (by uid) whose process cannot be killed yet, because a disk does not answer.
         forecasts: (broker, disk) → seconds until the agent expects the disk to be cordoned.
+        corrupt: (broker, disk) → replicas on it in which its agent found something, and when.
     """
 
     kafkas: Kafka = field(default_factory=Kafka)
     registered: set[int] = field(default_factory=set)
     silent: set[str] = field(default_factory=set)
     forecasts: dict[tuple[int, str], float] = field(default_factory=dict)
+    corrupt: dict[tuple[int, str], list[tuple[tuple[str, int], float]]] = field(default_factory=dict)
     renewed: dict[str, float] = field(default_factory=dict)
     processes: dict[str, Process] = field(default_factory=dict)
     _fs: int = 0
@@ -369,7 +371,26 @@ class Failing(World):
         if ahead is not None:
             at = stamp(self.now + ahead)
             entry["forecast"] = {"bytesPerSecond": 1, "cordonAt": {"at": at, "low": at}}
+        entry["corrupt"] = self._corrupt_on(broker, disk["name"], volume)
         return {key: value for key, value in entry.items() if value}
+
+    def _corrupt_on(self, broker: int, disk: str, volume: Volume) -> list[dict[str, Any]]:
+        """What is corrupt goes with the log that it is in: one that is made anew is well."""
+        told = self.corrupt.get((broker, disk), ())
+        kept = [(key, since) for key, since in told if key in volume.logs and key not in volume.going]
+        self.corrupt[broker, disk] = kept
+        return [
+            {
+                "topic": key[0],
+                "partition": key[1],
+                "segment": 77,
+                "kind": "Crc",
+                "file": "log",
+                "position": 61,
+                "since": stamp(since),
+            }
+            for key, since in kept
+        ]
 
     def _offline(self, broker: int, disk: str, before: dict[str, Any]) -> bool:
         """What the agent last heard of Kafka; one that has only just been started has not answered it yet."""

@@ -11,11 +11,14 @@ from typing import Any
 import pytest
 
 from spindle.api.broker import ObservedDisk
-from spindle.disks.identity import Identity, render_identity
+from spindle.disks.facts import Found
+from spindle.disks.identity import Identity, MetaProperties, render_identity
 from spindle.scrub.catalog import Segment, file_name
 from spindle.scrub.doubts import Place, Trouble
 from spindle.scrub.finds import Find, Kind
 from spindle.scrub.schedule import Run
+from spindle_agent.disk import Disk, Slot, pace_of
+from spindle_agent.probing.messages import Looked
 from spindle_agent.probing.nursery import Nursery
 from spindle_agent.publish import gist
 from spindle_agent.scrub import store, worker
@@ -308,3 +311,27 @@ def test_figures_are_coarse_and_finds_are_told_at_once() -> None:
     disk = {"name": "disk0", "verdict": "Healthy"}
     assert gist({"disks": [disk | tell(report)]}) == gist({"disks": [disk]})
     assert gist({"disks": [disk | {"corrupt": [entry]}]}) != gist({"disks": [disk]})
+
+
+# Which disks are read
+
+
+def test_only_a_disk_that_is_well_and_ours_and_in_use_is_read() -> None:
+    slot = Slot(0, "disk0", ID, "/mnt/a", "/log", None, "Active", scrub=pace_of({"scrub": {"everyDays": 3}}))
+    assert slot.scrub == (10_000_000, 3)
+    assert pace_of({}) is None
+
+    def reads(slot: Slot, verdict: str, *, ours: bool = True) -> bool:
+        disk = Disk(slot, 0.0)
+        disk.resume({"verdict": verdict}, 0.0)
+        carried = ID if ours else "B" * 22
+        identity, meta = Identity("cluster", 0, "disk0", carried), MetaProperties("cluster", 0, carried)
+        disk.take(Looked(at=0.0, found=Found(mounted=True, identity=identity, meta=meta)))
+        return disk.scrubbing() is not None
+
+    assert reads(slot, "Healthy")
+    assert not reads(slot, "Healthy", ours=False)
+    assert not reads(slot, "Suspect")
+    assert not reads(slot, "Slow")
+    assert not reads(replace(slot, mode="Absent"), "Healthy")
+    assert not reads(replace(slot, scrub=None), "Healthy")

@@ -9,7 +9,7 @@ from spindle.scrub.doubts import AGAIN_AFTER, CONFIRM_AFTER, Doubts, Place
 from spindle.scrub.finds import Find, Kind
 from spindle.scrub.memory import parse, render
 from spindle.scrub.rate import BLOCK, Bucket, piece
-from spindle.scrub.schedule import SETTLED, Figures, Known, Run, due, figures, forget, record
+from spindle.scrub.schedule import SETTLED, Figures, Known, Run, due, figures, forget, record, unchecked
 
 DAY = 86400.0
 NOW = 1_000 * DAY
@@ -30,9 +30,17 @@ def test_what_was_never_checked_is_due_once_it_is_settled() -> None:
 
 def test_the_one_that_waits_longest_comes_first() -> None:
     runs = {"t-0": (Run(0, 10, NOW - 40 * DAY),)}
-    checked_long_ago, new, old = known(0), known(10), known(0, NOW - 90 * DAY, "u-1")
+    checked_long_ago, new, old = known(0, NOW - 99 * DAY), known(10), known(0, NOW - 90 * DAY, "u-1")
     assert due([checked_long_ago, new, old], runs, NOW, 30) == [old, checked_long_ago, new]
     assert due([checked_long_ago], {"t-0": (Run(0, 10, NOW - 20 * DAY),)}, NOW, 30) == []
+
+
+def test_what_was_written_since_it_was_checked_is_due_and_what_is_in_doubt_can_be_made_so() -> None:
+    runs = {"t-0": (Run(0, 20, NOW - 2 * DAY),)}
+    kept, anew = known(0, NOW - 3 * DAY), known(10, NOW - DAY)
+    assert due([kept, anew], runs, NOW, 30) == [anew]
+    assert figures([kept, anew], runs, NOW, 30).checked == 100
+    assert unchecked((Run(0, 20, 1.0), Run(20, 30, 2.0)), 10) == (Run(20, 30, 2.0),)
 
 
 def test_a_clock_that_was_set_back_makes_due_what_was_checked_in_the_future() -> None:
@@ -59,7 +67,11 @@ def test_what_has_gone_from_the_disk_is_forgotten() -> None:
 
 def test_figures_say_how_much_is_checked_and_who_waits_longest() -> None:
     runs = {"t-0": (Run(0, 10, NOW - DAY), Run(10, 20, NOW - 31 * DAY))}
-    segments = [known(0), known(10, size=50), known(20, NOW - 2 * DAY, size=50)]
+    segments = [
+        known(0, NOW - 99 * DAY),
+        known(10, NOW - 99 * DAY, size=50),
+        known(20, NOW - 2 * DAY, size=50),
+    ]
     assert figures(segments, runs, NOW, 30) == Figures(3, 200, 100, NOW - 31 * DAY)
     assert figures([], {}, NOW, 30) == Figures()
 

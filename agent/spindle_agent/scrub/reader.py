@@ -157,6 +157,8 @@ class Reader:
         try:
             count = os.preadv(opened, [self._view], at)
         except OSError as error:
+            if error.errno in _NO_DIRECT_IO:
+                self._direct = False  # it was opened so all the same; the next attempt goes without
             if error.errno not in _BAD_MEDIUM:
                 raise
             what = f"the disk does not give it: {os.strerror(error.errno)}"

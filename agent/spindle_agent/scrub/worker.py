@@ -16,7 +16,7 @@ from spindle.cluster.names import LOG_SUBDIR
 from spindle.scrub.catalog import Segment, inactive, partition_of
 from spindle.scrub.doubts import CONFIRM_AFTER, Doubts, Place, Trouble
 from spindle.scrub.rate import Bucket, piece
-from spindle.scrub.schedule import Known, Run, due, figures, forget, record
+from spindle.scrub.schedule import Known, Run, due, figures, forget, record, unchecked
 from spindle_agent.probing.messages import LARGEST, decode, encode
 from spindle_agent.probing.probe import is_ours
 from spindle_agent.scrub import store
@@ -152,6 +152,9 @@ class Scrubber:
             try:
                 if self._doubts.touched(trouble.place, identify(folder, trouble.place.base)):
                     changed |= self._doubts.gone(trouble.place)
+                    # Others under its name, or the same that somebody has touched: that is to be read before long.
+                    runs = self._runs.get(trouble.place.folder, ())
+                    self._runs[trouble.place.folder] = unchecked(runs, trouble.place.base)
             finally:
                 os.close(folder)
         if changed:

@@ -5,6 +5,7 @@ Each module answers one question, and each answer is checked against the safety 
     standing    which replicas stand on a disk, and what else of them is alive
     evacuate    where they can go on other brokers
     shrink      whether they may leave their assignments instead (rule 5)
+    repair      whether a replica that is corrupt may be made anew
     regrow      where they come back to on their own broker
     retire      whether nothing stands on a disk any more, so that the broker may run without it
     replace     whether what is in the slot is a new disk

@@ -22,6 +22,7 @@ def kafka_broker(
     thresholds: Mapping[str, Any] | None = None,
     ballast: int | None = None,
     samples_every: int | None = None,
+    scrub: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     """A KafkaBroker with the fields that the operator owns; ``stopped`` and ``wishes`` are a person's.
 
@@ -40,6 +41,7 @@ def kafka_broker(
         thresholds: fill levels of its disks, as the API has them.
         ballast: bytes of the file that the agent keeps on each disk; None for none.
         samples_every: seconds between two samples that the agent publishes; None for none.
+        scrub: how fast the agent checks what lies on the disks; None for not at all.
     """
     name = cluster["metadata"]["name"]
     optional = {
@@ -52,6 +54,7 @@ def kafka_broker(
         "thresholds": dict(thresholds) if thresholds else None,
         "ballastBytes": ballast,
         "samplesEverySeconds": samples_every,
+        "scrub": dict(scrub) if scrub else None,
     }
     return {
         "apiVersion": names.API_VERSION,

@@ -10,7 +10,7 @@ from spindle.cluster.view import KafkaView, Partition
 from spindle.moves import rules
 from spindle.moves.budget import Budget
 from spindle.moves.intents import Intent, Place, Reassign
-from spindle.moves.journal import Journal, Move, SettingKey, Shrunk
+from spindle.moves.journal import REPAIR, Journal, Move, SettingKey, Shrunk
 from spindle.moves.leftovers import Leftovers
 from spindle.moves.limits import Limits
 from spindle.moves.look import Incoming, Look
@@ -24,6 +24,11 @@ from spindle.moves.signals import Signals
 from spindle.moves.verify import Found, State, copied, find, in_doubt, out_of_order, under_way
 
 _NONE: Final = Signals()
+_SHED: Final = ("ReplicasShed", "their disk is too full, and nothing else helps")
+_TAKEN_OFF: Final = {  # by the reason why a replica leaves its assignment
+    "": ("ReplicasTakenOff", "they stood on a dead disk"),
+    REPAIR: ("ReplicasDropped", "a segment of theirs is corrupt, and they are made anew from the others"),
+}
 
 
 def execute(
@@ -263,15 +268,16 @@ class _Step:
             )
             if partition is None or (back and entry.key not in moving and name not in asked):
                 del self.shrunk[name]
-        assignments: dict[bool, list[tuple[str, int, tuple[int, ...] | None]]] = {False: [], True: []}
+        assignments: dict[str, list[tuple[str, int, tuple[int, ...] | None]]] = {}
         for key in dict.fromkeys(entry.key for entry in asked.values()):
             partition = self.look.partitions.get(key)
             leaving = [entry for entry in asked.values() if entry.key == key]
             if partition is not None and (staying := self.take_off(partition, leaving)):
-                assignments[bool(leaving[0].reason)].append((*key, staying))
-        return (
-            *_reassigns(assignments[False], "ReplicasTakenOff", "they stood on a dead disk"),
-            *_reassigns(assignments[True], "ReplicasShed", "their disk is too full, and nothing else helps"),
+                assignments.setdefault(leaving[0].reason, []).append((*key, staying))
+        return tuple(
+            intent
+            for reason in sorted(assignments)
+            for intent in _reassigns(assignments[reason], *_TAKEN_OFF.get(reason, _SHED))
         )
 
     def take_off(self, partition: Partition, leaving: Sequence[Shrunk]) -> tuple[int, ...]:
@@ -289,7 +295,9 @@ class _Step:
         for entry in leaving:
             # One that is in sync still goes alone: the caller asked about each by itself.
             alone = entry.broker not in partition.isr or not gone
-            if entry.reason and not self.can_spare(partition, gone | {entry.broker}):
+            if entry.reason and not self.can_spare(
+                partition, gone | {entry.broker}, 1 if entry.reason == REPAIR else 2
+            ):
                 continue
             if entry.broker in partition.replicas and entry.broker not in gone and alone:
                 gone.add(entry.broker)
@@ -305,11 +313,11 @@ class _Step:
         self.shrinking.add(key)
         return staying
 
-    def can_spare(self, partition: Partition, gone: AbstractSet[int]) -> bool:
-        """Whether, by this very look, enough copies in sync stay without these brokers (rule 5), and two at least."""
+    def can_spare(self, partition: Partition, gone: AbstractSet[int], copies: int) -> bool:
+        """Whether, by this very look, enough copies in sync stay without these brokers (rule 5), and so many at least."""
         staying = set(partition.replicas) - gone
         least = (self.look.view.min_isr or {}).get(partition.topic)
-        return least is not None and len(staying) >= max(2, least) and staying <= set(partition.isr)
+        return least is not None and len(staying) >= max(copies, least) and staying <= set(partition.isr)
 
     # What begins
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final, Literal
 
 _VERSION: Final = 1
+REPAIR: Final = "repair"
 MOST_BYTES: Final = 900_000  # a ConfigMap holds 1 MiB, all in all
 
 Kind = Literal["topic", "broker", "quota"]
@@ -64,13 +65,13 @@ class Move:
 
 @dataclass(frozen=True)
 class Shrunk:
-    """A replica on a dead or overfull dir that was taken out of its partition's assignment, to be grown back.
+    """A replica on a dead or overfull dir, or one that is corrupt, that was taken out of its partition's assignment, to be grown back.
 
     Attributes:
         broker: whose replica it was.
         bytes: its size, as the other replicas told.
         before: the assignment before, preferred leader first.
-        reason: ``shed`` where its dir was too full; empty where it was dead.
+        reason: ``shed`` where its dir was too full, ``repair`` where a segment of it is corrupt; empty where its dir was dead.
     """
 
     topic: str

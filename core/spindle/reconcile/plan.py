@@ -28,6 +28,7 @@ from spindle.reconcile.steps.moves import carry_out, load_journal, settle_moves
 from spindle.reconcile.steps.pods import settle_pods
 from spindle.reconcile.steps.problems import report_nodes, report_problems
 from spindle.reconcile.steps.samples import settle_samples
+from spindle.reconcile.steps.scrubbing import settle_scrubbing
 from spindle.reconcile.steps.security import settle_admin, settle_security
 from spindle.reconcile.steps.services import settle_configuration, settle_services
 from spindle.reconcile.steps.shrinking import settle_removals
@@ -114,7 +115,8 @@ def _steps(state: State, draft: Draft) -> Ward | None:
     settle_growth(healed.ward, draft, records, identity)
     settle_removals(healed.ward, draft, records, identity)
     filling = settle_filling(healed.ward, draft, records)
-    wants = together(healed.wants, filling.wants)
+    scrubbing = settle_scrubbing(healed.ward, draft, records)
+    wants = together(together(healed.wants, filling.wants), scrubbing)
     topics = settle_samples(state, draft, records)
     outcome = settle_moves(state, draft, records, journal, wants) if journal is not None else None
     records.write(state, draft)

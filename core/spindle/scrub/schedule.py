@@ -71,6 +71,11 @@ def checked_at(runs: Iterable[Run], base: int) -> float | None:
     return next((run.at for run in runs if run.first <= base < run.end), None)
 
 
+def unchecked(runs: Iterable[Run], base: int) -> tuple[Run, ...]:
+    """The runs without the one that a segment is in: it, and those that were checked together with it, are due again."""
+    return tuple(run for run in runs if not run.first <= base < run.end)
+
+
 def record(runs: Iterable[Run], segment: Segment, now: float, every_days: float) -> tuple[Run, ...]:
     """The runs of a partition after one more of its segments was checked."""
     kept: list[Run] = [Run(segment.base, segment.end, now)]
@@ -113,11 +118,17 @@ def due(known: Iterable[Known], runs: Runs, now: float, every_days: float) -> li
     """
     found: list[tuple[float, str, int, Known]] = []
     for each in known:
-        at = checked_at(runs.get(each.folder, ()), each.segment.base)
+        at = _checked(runs, each)
         ripe = now - each.written >= SETTLED if at is None else not 0 <= now - at < every_days * _DAY
         if ripe:
             found.append((each.written if at is None else at, each.folder, each.segment.base, each))
     return [entry[3] for entry in sorted(found, key=lambda entry: entry[:3])]
+
+
+def _checked(runs: Runs, known: Known) -> float | None:
+    """When a segment was checked last; None if it was written anew since, as one of a replica that came back is."""
+    at = checked_at(runs.get(known.folder, ()), known.segment.base)
+    return None if at is None or at < known.written else at
 
 
 def figures(known: Iterable[Known], runs: Runs, now: float, every_days: float) -> Figures:
@@ -125,7 +136,7 @@ def figures(known: Iterable[Known], runs: Runs, now: float, every_days: float) -
     count = size = checked = 0
     oldest: float | None = None
     for each in known:
-        at = checked_at(runs.get(each.folder, ()), each.segment.base)
+        at = _checked(runs, each)
         count, size = count + 1, size + each.size
         if at is not None and now - at <= every_days * _DAY:
             checked += each.size

@@ -35,6 +35,7 @@ _OWNED = {
     "thresholds": "thresholds",
     "ballastBytes": "ballast",
     "samplesEverySeconds": "samples_every",
+    "scrub": "scrub",
 }
 
 

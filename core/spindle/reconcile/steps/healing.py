@@ -123,8 +123,8 @@ def _one_less(shrunk: Sequence[Shrunk]) -> Refusal:
     return Refusal(
         rule=5,
         reason="GrowBackFirst",
-        message=f"{counted(len(named), 'partition')} has one replica less than it should have, because of a dead or overfull disk: "
-        f"{some(named)}. It comes back before a broker restarts for another reason.",
+        message=f"{counted(len(named), 'partition')} has one replica less than it should have, because of a dead or overfull disk, or of a "
+        f"corrupt segment: {some(named)}. It comes back before a broker restarts for another reason.",
         unblocked_by="The replicas are back, which happens by itself once their broker runs without the dead disk, or the full one has "
         "room.",
         objects=tuple(named),

@@ -14,7 +14,7 @@ from spindle.healing.fill import fill
 from spindle.healing.regrow import regrow
 from spindle.healing.replace import NO_UUID, wrong_disk
 from spindle.healing.replace import Slot as Place
-from spindle.moves.journal import Move
+from spindle.moves.journal import REPAIR, Move
 from spindle.reconcile import objects
 from spindle.reconcile.draft import Draft, Wait
 from spindle.reconcile.keepsakes import keepsakes
@@ -38,6 +38,7 @@ def grow_back(ward: Ward, draft: Draft) -> tuple[Move, ...]:
     # What was given up for want of room comes back where it will not be too much again; it may have shrunk meanwhile.
     for reason, limit in (
         ("", ward.limit),
+        (REPAIR, ward.limit),
         (SHED, min(ward.limit, ward.state.spec.disks.thresholds.move / 100)),
     ):
         entries = [

@@ -1,0 +1,71 @@
+"""A replica with a corrupt segment is dropped and made anew from the others: rule 5 says whether it may leave, rule 1 how it comes back.
+
+Its files are never edited under a live broker, and it is not moved between dirs: that would copy what is corrupt, or stop there.
+"""
+
+from collections.abc import Collection, Mapping
+from collections.abc import Set as AbstractSet
+
+from spindle.cluster.refusal import Refusal
+from spindle.healing.regrow import place
+from spindle.healing.shrink import Shrinking, may_shrink
+from spindle.healing.standing import Key, Standing
+from spindle.moves.journal import REPAIR, Shrunk
+
+
+def repair(
+    looked: Standing,
+    broker: int,
+    key: Key,
+    corrupt: Mapping[Key, AbstractSet[int]],
+    avoid: Collection[str] = (),
+    incoming_limit: float = 0.9,
+) -> Shrinking:
+    """Whether a replica may leave its assignment to be made anew.
+
+    Args:
+        looked: what Kafka says now.
+        broker: whose replica it is.
+        key: topic and partition.
+        corrupt: brokers with a corrupt replica of each partition, as far as is known.
+        avoid: paths of the broker's dirs that are to take nothing.
+        incoming_limit: rule 4.
+    """
+    partition = looked.partitions.get(key)
+    if partition is None or broker not in partition.replicas:
+        return Shrinking()
+    others = set(partition.replicas) - {broker}
+    if bad := others & corrupt.get(key, frozenset()):
+        return _held_back(
+            broker,
+            key,
+            f"the replica on broker {min(bad)} is corrupt, too",
+            "See docs/scrubbing.md: which of them has which records has to be looked at by a person.",
+        )
+    if (refusal := may_shrink(looked, broker, [key])) is not None:
+        return _held_back(
+            broker,
+            key,
+            "without it too few replicas are in sync, or the partition is being moved, or that is not known",
+            refusal.unblocked_by,
+        )
+    size = looked.size(key)
+    kept = [d for d in looked.dirs(broker) or () if d.path not in avoid]
+    if place(kept, {key: size}, incoming_limit) is None:
+        return _held_back(
+            broker, key, "no disk of the broker has room for it to come back to", "Free space on its disks."
+        )
+    return Shrinking((Shrunk(*key, broker=broker, bytes=size, before=partition.replicas, reason=REPAIR),))
+
+
+def _held_back(broker: int, key: Key, why: str, way_out: str) -> Shrinking:
+    name = f"{key[0]}-{key[1]}"
+    return Shrinking(
+        refusal=Refusal(
+            rule=5,
+            reason="RepairHeldBack",
+            message=f"The replica of {name} on broker {broker} has a corrupt segment and is not made anew now: {why}.",
+            unblocked_by=way_out,
+            objects=(name,),
+        )
+    )

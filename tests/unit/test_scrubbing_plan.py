@@ -1,0 +1,192 @@
+"""What becomes of corrupt segments, over whole passes on the model cluster; and when a replica may be made anew."""
+
+import json
+from typing import Any
+
+from spindle.cluster.view import Broker, KafkaView, LogDir, Partition
+from spindle.healing.repair import repair
+from spindle.healing.standing import Standing
+from spindle.moves.journal import REPAIR
+from spindle.reconcile.actions import Patch, Reassign
+from spindle.reconcile.steps.scrubbing import ANN_REPAIRED
+from tests.model.failing import Failing
+from tests.unit.test_healing_plan import cluster as plain
+from tests.unit.test_healing_plan import reasons, until
+
+KEY = ("orders", 0)
+
+
+def cluster(brokers: int = 3, rf: int = 3, **scrub: Any) -> Failing:
+    world = plain(brokers, 3, rf)
+    world.cluster["spec"]["disks"] = {"scrub": scrub}
+    world.settle()
+    return world
+
+
+def disk_of(world: Failing, broker: int, key: tuple[str, int] = KEY) -> str:
+    return next(name for name in ("disk0", "disk1") if key in world.disk(broker, name).logs)
+
+
+def corrupt(world: Failing, broker: int, key: tuple[str, int] = KEY) -> None:
+    world.corrupt.setdefault((broker, disk_of(world, broker, key)), []).append((key, world.now))
+    world.breathe()
+
+
+def waits(world: Failing, reason: str) -> list[dict[str, Any]]:
+    return [wait for wait in world.cluster["status"]["waiting"] if wait["reason"] == reason]
+
+
+def dropped(plans: list[Any]) -> list[Reassign]:
+    return [
+        action
+        for made in plans
+        for action in made.actions
+        if isinstance(action, Reassign) and action.reason == "ReplicasDropped"
+    ]
+
+
+def test_each_agent_gets_its_pace_and_none_where_segments_are_not_to_be_checked() -> None:
+    world = cluster(bytesPerSecond=123456, everyDays=7)
+    spec = world.get("KafkaBroker", "demo-broker-1")["spec"]
+    assert spec["scrub"] == {"bytesPerSecond": 123456, "everyDays": 7}
+    world.cluster["spec"]["disks"] = {"scrub": {"enabled": False}}
+    world.settle()
+    assert "scrub" not in world.get("KafkaBroker", "demo-broker-1")["spec"]
+
+
+def test_a_person_is_told_and_nothing_is_done_unless_that_is_asked_for() -> None:
+    world = cluster()
+    corrupt(world, 1)
+    plans = until(world, lambda: "CorruptSegment" in reasons(world))
+    for _ in range(10):
+        plans.append(world.reconcile())
+        world.breathe()
+    (wait,) = waits(world, "CorruptSegment")
+    assert wait["object"].endswith(f"demo-broker-1/{disk_of(world, 1)}")
+    assert "orders-0: Crc at byte 61 of 00000000000000000077.log" in wait["message"]
+    assert "spec.disks.scrub.repair" in wait["unblockedBy"]
+    assert dropped(plans) == []
+
+
+def whole(world: Failing) -> bool:
+    return not any(world.corrupt.values()) and all(
+        len(state.isr) == len(state.replicas) for state in world.kafkas.partitions.values()
+    )
+
+
+def test_a_replica_is_dropped_once_and_comes_back_from_the_others() -> None:
+    world = cluster(repair=True)
+    corrupt(world, 1)
+    plans = until(world, lambda: whole(world) and "CorruptSegment" not in reasons(world), 80)
+    assert len(dropped(plans)) == 1
+    assert len(world.kafkas.partitions[KEY].isr) == 3
+    assert world.kafkas.losses == []
+    world.settle(60)
+
+
+def test_one_replica_at_a_time_and_all_of_them_in_the_end() -> None:
+    world = cluster(repair=True)
+    for broker, key in ((1, ("orders", 0)), (1, ("orders", 1)), (2, ("orders", 2))):
+        corrupt(world, broker, key)
+    fewest = 3
+    for _ in range(200):
+        world.reconcile()
+        world.breathe()
+        states = world.kafkas.partitions.values()
+        missing = sum(3 - len(state.replicas) for state in states)
+        fewest = min(fewest, *(len(state.replicas) for state in states))
+        assert missing <= 1
+        if whole(world):
+            break
+    assert whole(world)
+    assert fewest == 2
+    assert world.kafkas.losses == []
+
+
+def test_where_both_copies_are_corrupt_a_person_decides() -> None:
+    world = cluster(repair=True)
+    corrupt(world, 1)
+    corrupt(world, 2)
+    plans = until(world, lambda: "RepairHeldBack" in reasons(world))
+    for _ in range(10):
+        plans.append(world.reconcile())
+        world.breathe()
+    assert dropped(plans) == []
+    assert "corrupt, too" in waits(world, "RepairHeldBack")[0]["message"]
+
+
+def test_what_was_found_before_the_last_repair_is_not_dropped_again() -> None:
+    world = cluster(repair=True)
+    broker = world.get("KafkaBroker", "demo-broker-1")
+    corrupt(world, 1)
+    note = json.dumps({"orders-0": int(world.now) + 5})
+    broker = world.get("KafkaBroker", "demo-broker-1")
+    broker["metadata"].setdefault("annotations", {})[ANN_REPAIRED] = note
+    world.put(broker)
+    plans = [world.reconcile() for _ in range(3)]
+    assert dropped(plans) == []
+    world.now += 3601
+    plans = until(world, lambda: whole(world), 80)
+    assert len(dropped(plans)) == 1
+
+
+def test_that_it_is_dropped_is_noted_before_it_is_done() -> None:
+    world = cluster(repair=True)
+    corrupt(world, 1)
+    plans = until(world, lambda: whole(world), 80)
+    (made,) = [each for each in plans if dropped([each])]
+    kinds = [type(action).__name__ for action in made.actions]
+    (noted,) = [i for i, a in enumerate(made.actions) if isinstance(a, Patch) and ANN_REPAIRED in str(a.body)]
+    assert noted < kinds.index("Reassign")
+
+
+def test_without_an_agent_that_lives_nothing_is_dropped() -> None:
+    world = cluster(repair=True)
+    corrupt(world, 1)
+    node = world.get("KafkaBroker", "demo-broker-1")["spec"]["node"]
+    world.silent.add(node)
+    world.now += 3600
+    plans = []
+    for _ in range(10):
+        plans.append(world.reconcile())
+        world.breathe()
+    assert dropped(plans) == []
+
+
+# The predicate
+
+
+def view(
+    isr: tuple[int, ...], min_isr: int = 1, room: int = 500, replicas: tuple[int, ...] = (0, 1)
+) -> KafkaView:
+    dirs = {
+        broker: (LogDir("/d0", total_bytes=1000, usable_bytes=room, replicas={("t", 0): 100}),)
+        for broker in replicas
+    }
+    return KafkaView(
+        brokers={b: Broker(b, None, fenced=False, log_dirs=dirs[b]) for b in replicas},
+        partitions=(Partition("t", 0, isr[0], replicas, isr, elr=()),),
+        min_isr={"t": min_isr},
+    )
+
+
+def why(seen: KafkaView, corrupt: dict[tuple[str, int], set[int]] | None = None) -> str:
+    made = repair(Standing(seen), 0, ("t", 0), corrupt or {("t", 0): {0}})
+    assert (made.refusal is None) == bool(made.shrunk)
+    return made.refusal.message if made.refusal is not None else "may"
+
+
+def test_a_replica_may_go_where_the_others_are_in_sync_as_many_as_the_least_and_well() -> None:
+    assert why(view((0, 1))) == "may"
+    assert "too few" in why(view((0,)))
+    assert "too few" in why(view((0, 1), min_isr=2))
+    assert "too few" in why(view((0,), replicas=(0,)))
+    assert "corrupt, too" in why(view((0, 1)), {("t", 0): {0, 1}})
+    assert "no disk" in why(view((0, 1), room=50))
+    (shrunk,) = repair(Standing(view((0, 1))), 0, ("t", 0), {}).shrunk
+    assert (shrunk.reason, shrunk.before, shrunk.bytes) == (REPAIR, (0, 1), 100)
+
+
+def test_a_replica_that_is_not_there_is_no_matter() -> None:
+    assert repair(Standing(view((0, 1))), 0, ("other", 0), {}).shrunk == ()
+    assert repair(Standing(view((0, 1))), 7, ("t", 0), {}).refusal is None
