@@ -76,7 +76,10 @@ def of_batches(batches: Sequence[pa.RecordBatch]) -> Iterator[dict[str, Any]]:
         return
     reads, writes, read_ms, write_ms = (_on(grid, step, at_s, lists(table, name)) for name in LATENCIES)
     brokers = table.column("broker").to_numpy().astype(np.int64)
-    names, kinds = np.unique(np.array(table.column("kind").to_pylist(), np.str_), return_inverse=True)
+    kind = np.array(table.column("kind").to_pylist(), np.str_)
+    _, kinds = np.unique(kind, return_inverse=True)
+    # A disk whose kind nobody knows has no peers.
+    kinds = np.where(kind == "", -1 - np.arange(len(kinds)), kinds)
     verdicts = judge(Fleet(brokers, kinds, reads, writes, read_ms, write_ms))
     disks, dirs = table.column("disk").to_pylist(), table.column("dir").to_pylist()
     for row in np.flatnonzero(verdicts.slow[:, -1]).tolist():
@@ -84,7 +87,7 @@ def of_batches(batches: Sequence[pa.RecordBatch]) -> Iterator[dict[str, Any]]:
         last = int(np.flatnonzero(~np.isnan(verdicts.ratio[row]))[-1])
         since = int(np.flatnonzero(~verdicts.slow[row]).max(initial=-1)) + 1
         finding = _finding(
-            verdicts, row, last, round(float(grid[since]) * _MS), f"{disks[row]} ({names[kinds[row]]})"
+            verdicts, row, last, round(float(grid[since]) * _MS), f"{disks[row]} ({kind[row]})"
         )
         yield {"broker": int(brokers[row]), "dir": dirs[row], **vars(finding)}
 
@@ -95,8 +98,8 @@ def _finding(verdicts: Verdicts, row: int, last: int, since_ms: int, disk: str) 
     )
     peers = int(verdicts.peers[row, last])
     message = (
-        f"{disk}: requests take {own_ms:.1f} ms, where they take {usual_ms:.1f} ms on a usual one of the {peers} other disks "
-        f"of its kind; less what its broker's disks have in common, {times:.1f} times as long"
+        f"{disk}: requests take {own_ms:.1f} ms, less what they wait behind each other, where they take {usual_ms:.1f} ms on a "
+        f"usual one of the {peers} other disks of its kind; less what its broker's disks have in common, {times:.1f} times as long"
     )
     return SlowFinding(since_ms, times, own_ms, usual_ms, peers, message)
 

@@ -12,7 +12,7 @@ from tests.unit.rebalance_samples import CLUSTER, at, disk, record, sample
 BROKERS, EACH, STEPS = 4, 2, 40
 
 
-def fleet(spark: SparkSession, slow: dict[tuple[int, str], int]) -> DataFrame:
+def fleet(spark: SparkSession, slow: dict[tuple[int, str], int], kind: str | None = "ssd-1T") -> DataFrame:
     """Disks that take 4 ms a write, those that are named ten times as long from a step on; brokers sample at times of their own."""
     rng = np.random.default_rng(1)
     rows = []
@@ -22,7 +22,7 @@ def fleet(spark: SparkSession, slow: dict[tuple[int, str], int]) -> DataFrame:
             for name in (f"/d{k}" for k in range(EACH)):
                 ill = step >= slow.get((broker, name), STEPS)
                 ms = 4.0 * float(rng.lognormal(0, 0.1)) * (10 if ill else 1)
-                disks.append(disk(name, reads_per_s=0.0, writes_per_s=20.0, write_ms=ms))
+                disks.append(disk(name, kind=kind, reads_per_s=0.0, writes_per_s=20.0, write_ms=ms))
             rows.append(
                 record(
                     sample(at(step + broker / 10), [], disks, broker=broker),
@@ -46,6 +46,10 @@ def test_a_slow_disk_is_found_and_explained(spark: SparkSession) -> None:
 
 def test_among_well_disks_none_is_slow(spark: SparkSession) -> None:
     assert fleet(spark, {}).transform(slow_disks()).count() == 0
+
+
+def test_disks_of_unknown_kind_have_no_peers(spark: SparkSession) -> None:
+    assert fleet(spark, {(2, "/d1"): 25}, kind=None).transform(slow_disks()).count() == 0
 
 
 def test_only_the_window_counts(spark: SparkSession) -> None:

@@ -59,6 +59,7 @@ def test_the_topic_stands_on_three_racks_with_the_specs_retention_and_then_the_a
     assert settings["retention.bytes"] == str(1 << 30)
     assert settings["cleanup.policy"] == "delete"
     assert settings["compression.type"] == "producer"
+    assert settings["message.timestamp.type"] == "LogAppendTime"
     assert settings["min.insync.replicas"] == "2"
     assert every(world) == {60}
 

@@ -28,6 +28,7 @@ _HOUR: Final = 3_600_000
 # Set once; what is seen of topics in each pass does not hold them.
 _FIXED: Final = {
     "compression.type": "producer",  # the records are compressed
+    "message.timestamp.type": "LogAppendTime",  # Kafka's own time: by it readers see that an agent's clock is off
     "segment.bytes": str(_SEGMENT),
     "segment.ms": str(24 * _HOUR),
 }
