@@ -6,15 +6,16 @@ it was called in a way that makes no sense.
 
 import logging
 import os
+import signal
 import sys
 import threading
 import time
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Any, Final, NoReturn
 
 from spindle.balance.picture import Picture
 from spindle_rebalance import executor, logs, options, outcome
-from spindle_rebalance.errors import ENGINE, SAMPLES, UNEXPECTED, RunError
+from spindle_rebalance.errors import ENGINE, INTERRUPTED, SAMPLES, UNEXPECTED, RunError
 from spindle_rebalance.findings import Findings
 from spindle_rebalance.kube import Kube
 from spindle_rebalance.options import Options, Target
@@ -43,6 +44,8 @@ def run(arguments: Sequence[str]) -> int:
     chosen = options.parse(arguments)
     tail = Tail()
     logs.set_up(as_json=chosen.json_logs, also=tail)
+    # A container's first process does not even receive the signals that it has no handler for.
+    signal.signal(signal.SIGTERM, lambda *_: _interrupted(tail))
     began = time.monotonic()
     engine = Engine(chosen)
     try:
@@ -57,6 +60,13 @@ def run(arguments: Sequence[str]) -> int:
     log.log(level, "run ended after %.1f s: %s: %s", time.monotonic() - began, result.reason, result.message)
     outcome.tell(result, tuple(tail.lines))
     return 1 if result.failed else 0
+
+
+def _interrupted(tail: Tail) -> NoReturn:
+    """The run is ended from outside: its deadline has passed, or its Job was deleted. Executors go with the pod."""
+    text = "The run was ended before it was done: its deadline has passed, or somebody deleted it."
+    outcome.tell(Outcome("", INTERRUPTED, text, failed=True), tuple(tail.lines))
+    os._exit(128 + signal.SIGTERM)
 
 
 class Engine:
