@@ -5,7 +5,6 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from kafka import KafkaProducer
-from kafka.errors import KafkaError
 
 from spindle.cluster import names
 from spindle_agent.broker.wire import Access, BrokerError
@@ -42,9 +41,9 @@ def send(access: Access, broker: int, records: Sequence[tuple[int, bytes]]) -> i
             for future in futures:
                 future.get(timeout=_TIMEOUT)
                 done += 1
-    except (KafkaError, OSError, ValueError, RuntimeError) as error:
+    except Exception as error:  # whatever the library comes up with: the agent has disks to look after
         if done == 0:
-            raise BrokerError(str(error) or type(error).__name__) from error
+            raise BrokerError(f"{names.TOPIC_SAMPLES}: {str(error) or type(error).__name__}") from error
     return done
 
 
