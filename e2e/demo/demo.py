@@ -24,7 +24,7 @@ MESSAGES: Final = 10_000
 OPTIONS: Final = Options(nodes=5, zones=3, disks=2)
 _READY_S: Final = 600
 _WIDTH: Final = 100
-_KINDS: Final = ("clusters", "brokers", "rebalances")
+_KINDS: Final = ("clusters", "brokers", "rebalances", "users")
 
 _IN_YOUR_SHELL: Final = """
 Now it is yours. In your shell, in this folder:

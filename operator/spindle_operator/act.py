@@ -16,6 +16,7 @@ from kafka.errors import KafkaError
 from spindle.cluster import names
 from spindle.reconcile.actions import (
     Action,
+    AlterUser,
     Apply,
     Create,
     CreateTopic,
@@ -26,22 +27,24 @@ from spindle.reconcile.actions import (
     GrantAdmin,
     IssueCa,
     IssueCertificate,
+    KeepPassword,
     MarkDown,
     Patch,
     PlaceReplicas,
     RaiseFeatures,
     Reassign,
     SetConfigs,
+    SetPassword,
     SetPodCondition,
     TrimPartitions,
     Tune,
     TurnCa,
 )
 from spindle_operator import metrics
-from spindle_operator.certificates import Certificates
+from spindle_operator.certificates import Certificates, password_mark
 from spindle_operator.described import describe
 from spindle_operator.gate import KafkaGate
-from spindle_operator.kinds import KAFKA_CLUSTER, KINDS, POD
+from spindle_operator.kinds import KAFKA_CLUSTER, KINDS, POD, SECRET
 from spindle_operator.kube import STRATEGIC, ApiError, Json, Kube
 
 log = logging.getLogger(__name__)
@@ -174,6 +177,12 @@ class Actor:
                 await self._certificates.issue(action)
             case TurnCa():
                 await self._certificates.turn(action)
+            case KeepPassword():
+                await self._certificates.keep_password(action)
+            case SetPassword():
+                await self._set_password(action)
+            case AlterUser():
+                await self._gate.alter_user(action)
             case _:
                 await self._tell_kafka(action)
 
@@ -279,6 +288,14 @@ class Actor:
             KAFKA_CLUSTER, self._namespace, self._name, body, subresource="status"
         )
         self._version[action.resource_version] = answer["metadata"]["resourceVersion"]
+
+    async def _set_password(self, action: SetPassword) -> None:
+        password = await self._certificates.password(action.secret)
+        await self._gate.set_password(action.user, password)
+        notes = {names.ANN_PASSWORD: password_mark(password)}
+        await self._kube.patch(
+            SECRET, self._namespace, action.secret, {"metadata": {"uid": action.uid, "annotations": notes}}
+        )
 
 
 def _outcome(action: Action, error: ApiError) -> str:

@@ -2,11 +2,13 @@
 
 import asyncio
 import base64
+import secrets
 from collections.abc import Mapping
+from hashlib import sha256
 from typing import Any, Final
 
 from spindle.cluster import names
-from spindle.reconcile.actions import IssueCa, IssueCertificate, TurnCa
+from spindle.reconcile.actions import IssueCa, IssueCertificate, KeepPassword, TurnCa
 from spindle.reconcile.certificates import FOLLOWING, FORMER
 from spindle_operator import ca
 from spindle_operator.kinds import SECRET
@@ -14,6 +16,11 @@ from spindle_operator.kube import Json, Kube
 
 _CERT, _KEY, _FOLLOWING_KEY = "ca.crt", "ca.key", "next.key"
 _TRUSTED: Final = (FOLLOWING, FORMER)
+
+
+def password_mark(password: bytes | None) -> str | None:
+    """What stands for a password where it is only to be known whether it is another one."""
+    return sha256(b"spindle " + password).hexdigest()[:16] if password else None
 
 
 class Certificates:
@@ -65,11 +72,7 @@ class Certificates:
         Raises:
             RuntimeError: the authorities are no longer those that the plan knew; the next pass plans anew.
         """
-        stored = await self._stored(names.ca_secret(self._name))
-        also = [stored[key] for key in _TRUSTED if key in stored]
-        now = tuple(mark for pem in (stored[_CERT], *also) for mark in ca.fingerprints(pem))
-        if action.trusted and now != action.trusted:
-            raise RuntimeError("the certificate authority has changed since it was looked at")
+        stored, also = await self._trusted(action.trusted)
         # Making a key takes a while on a small machine: not on the loop.
         data = await asyncio.to_thread(
             ca.issue,
@@ -82,6 +85,42 @@ class Certificates:
         if action.client_properties is not None:
             data = {**data, "client.properties": ca.client_properties(data, action.client_properties)}
         await self._kube.apply(self._secret(action.metadata, data), self._namespace)
+
+    async def keep_password(self, action: KeepPassword) -> None:
+        """Write the Secret of a user with a password, a new one unless there is one.
+
+        Raises:
+            RuntimeError: as for `issue`.
+        """
+        stored, also = await self._trusted(action.trusted)
+        name = str(action.metadata["name"])
+        found = await self._kube.find(SECRET, self._namespace, name)
+        kept = base64.b64decode(((found or {}).get("data") or {}).get("password") or "")
+        password = kept or secrets.token_urlsafe(32).encode()
+        login = (
+            "org.apache.kafka.common.security.scram.ScramLoginModule required "
+            f'username="{action.user}" password="{_quoted(password.decode())}";'
+        )
+        data = {
+            "username": action.user.encode(),
+            "password": password,
+            "sasl.jaas.config": login.encode(),
+            _CERT: b"".join([stored[_CERT], *also]),
+        }
+        await self._kube.apply(self._secret(action.metadata, data), self._namespace)
+
+    async def password(self, secret: str) -> bytes:
+        """The password in a user's Secret."""
+        return (await self._stored(secret))["password"]
+
+    async def _trusted(self, expected: tuple[str, ...]) -> tuple[dict[str, bytes], list[bytes]]:
+        """The authority's Secret, and the certificates that are to be trusted beside its own."""
+        stored = await self._stored(names.ca_secret(self._name))
+        also = [stored[key] for key in _TRUSTED if key in stored]
+        now = tuple(mark for pem in (stored[_CERT], *also) for mark in ca.fingerprints(pem))
+        if expected and now != expected:
+            raise RuntimeError("the certificate authority has changed since it was looked at")
+        return stored, also
 
     async def _new(self, days: int) -> ca.Pem:
         return await asyncio.to_thread(ca.make_ca, f"{self._namespace}/{self._name} CA", days=days)
@@ -102,3 +141,8 @@ class Certificates:
 
 def _encoded(value: bytes) -> str:
     return base64.b64encode(value).decode()
+
+
+def _quoted(password: str) -> str:
+    """A password as it stands between quotes in Kafka's login configuration."""
+    return password.replace("\\", "\\\\").replace('"', '\\"')

@@ -2,6 +2,7 @@
 
 from spindle.reconcile.actions import (
     Action,
+    AlterUser,
     Apply,
     Create,
     CreateTopic,
@@ -12,12 +13,14 @@ from spindle.reconcile.actions import (
     GrantAdmin,
     IssueCa,
     IssueCertificate,
+    KeepPassword,
     MarkDown,
     Patch,
     PlaceReplicas,
     RaiseFeatures,
     Reassign,
     SetConfigs,
+    SetPassword,
     SetPodCondition,
     TrimPartitions,
     Tune,
@@ -46,6 +49,8 @@ def describe(action: Action) -> str:
             return f"issue the certificate {action.metadata['name']}"
         case TurnCa():
             return f"{action.step} the next CA in {action.secret}"
+        case KeepPassword() | SetPassword() | AlterUser():
+            return f"{kind} of user {action.user}"
         case _:
             return _describe_order(action)
 

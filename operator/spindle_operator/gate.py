@@ -13,7 +13,8 @@ from kafka.errors import KafkaError
 
 from spindle.cluster import names
 from spindle.cluster.view import KafkaView
-from spindle_operator import metrics, orders
+from spindle.reconcile.actions import AlterUser
+from spindle_operator import metrics, orders, users
 from spindle_operator.connection import Access, sentence, tls_context
 from spindle_operator.kafka import Link
 
@@ -46,12 +47,15 @@ class KafkaGate:
         self._pool = concurrent.futures.ThreadPoolExecutor(1, f"kafka-{cluster}")
         self._busy: concurrent.futures.Future[Any] | None = None
 
-    async def look(self, access: Access | str, *, ask_rights: bool = False) -> tuple[KafkaView, bool | None]:
+    async def look(
+        self, access: Access | str, *, ask_rights: bool = False, asked: Sequence[str] = ()
+    ) -> tuple[KafkaView, bool | None]:
         """Ask Kafka everything that a pass needs.
 
         Args:
             access: how to reach it, or why not to try.
             ask_rights: also ask whether the admin principal has its ACLs.
+            asked: also ask what these users have.
 
         Returns:
             the view, and the answer about the ACLs: None if it was not asked for or could not be had.
@@ -61,7 +65,7 @@ class KafkaGate:
             return self._blind(access), None
         try:
             link = await self._renewed(access)
-            view, granted, clean = await self._threaded(lambda: link.look(ask_rights=ask_rights))
+            view, granted, clean = await self._threaded(lambda: link.look(ask_rights=ask_rights, users=asked))
         except _GONE as error:
             metrics.KAFKA_FAILURES.labels(self._cluster, type(error).__name__).inc()
             await self.close()
@@ -87,6 +91,14 @@ class KafkaGate:
     async def grant_admin(self) -> None:
         """Give the admin principal its ACLs."""
         await self._order(orders.grant_admin)
+
+    async def alter_user(self, change: AlterUser) -> None:
+        """Give a user rights and quotas, or take them away."""
+        await self._order(lambda link: _alter_user(link, change))
+
+    async def set_password(self, user: str, password: bytes) -> None:
+        """Give a user a password."""
+        await self._order(lambda link: users.set_password(link, user, password))
 
     async def elect(self, partitions: Iterable[tuple[str, int]], *, unclean: bool = False) -> None:
         """Elect leaders of these partitions, the preferred ones unless told otherwise."""
@@ -182,6 +194,14 @@ class KafkaGate:
             raise TimeoutError("an earlier question to Kafka has not been answered yet")
         self._busy = future = self._pool.submit(call)
         return await asyncio.wait_for(asyncio.wrap_future(future), timeout=12 * self._timeout)
+
+
+def _alter_user(link: Link, change: AlterUser) -> None:
+    users.alter(link, change.user, change.give, change.take)
+    if change.quotas:
+        users.set_quotas(link, change.user, change.quotas)
+    if change.drop_password:
+        users.drop_password(link, change.user)
 
 
 async def _apart(call: Callable[[], None]) -> None:

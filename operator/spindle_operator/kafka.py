@@ -43,6 +43,7 @@ from spindle_operator.answers import (
     read_standing,
 )
 from spindle_operator.connection import Connection
+from spindle_operator.users import look as look_at_users
 
 _PARTITIONS_PER_PAGE: Final = 2000  # what brokers allow at most (max.request.partition.size.limit)
 _TOPICS_PER_CALL: Final = 500
@@ -64,14 +65,14 @@ class Link(Connection):
 
     # The look
 
-    def look(self, *, ask_rights: bool) -> tuple[KafkaView, bool | None, bool]:
+    def look(self, *, ask_rights: bool, users: Sequence[str] = ()) -> tuple[KafkaView, bool | None, bool]:
         """Everything at once: the view, whether the admin has its ACLs, and whether every answer came."""
         try:
-            return self._look(ask_rights=ask_rights)
+            return self._look(ask_rights=ask_rights, users=users)
         finally:
             self.tell_unsaid()
 
-    def _look(self, *, ask_rights: bool) -> tuple[KafkaView, bool | None, bool]:
+    def _look(self, *, ask_rights: bool, users: Sequence[str]) -> tuple[KafkaView, bool | None, bool]:
         self._failed = False
         self.silent.clear()
         quorum, node = self._quorum()
@@ -97,6 +98,7 @@ class Link(Connection):
             topics=topics[2] if topics else None,
             quorum=quorum,
             metadata_version=self.attempt(lambda: self._metadata_version(node)),
+            users=self.attempt(lambda: look_at_users(self, users)) if users else None,
         )
         granted = self.attempt(lambda: orders.admin_granted(self)) if ask_rights else None
         return view, granted, not self._failed

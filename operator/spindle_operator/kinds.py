@@ -47,6 +47,7 @@ class Kind:
 KAFKA_CLUSTER: Final = Kind("KafkaCluster", names.GROUP, names.VERSION, "kafkaclusters")
 KAFKA_BROKER: Final = Kind("KafkaBroker", names.GROUP, names.VERSION, "kafkabrokers")
 KAFKA_REBALANCE: Final = Kind("KafkaRebalance", names.GROUP, names.VERSION, "kafkarebalances")
+KAFKA_USER: Final = Kind("KafkaUser", names.GROUP, names.VERSION, "kafkausers")
 POD: Final = Kind("Pod", "", "v1", "pods")
 CLAIM: Final = Kind("PersistentVolumeClaim", "", "v1", "persistentvolumeclaims")
 VOLUME: Final = Kind("PersistentVolume", "", "v1", "persistentvolumes", namespaced=False)
@@ -57,6 +58,7 @@ NODE: Final = Kind("Node", "", "v1", "nodes", namespaced=False)
 EVENT: Final = Kind("Event", "", "v1", "events")
 SERVICE_ACCOUNT: Final = Kind("ServiceAccount", "", "v1", "serviceaccounts")
 BUDGET: Final = Kind("PodDisruptionBudget", "policy", "v1", "poddisruptionbudgets")
+NETWORK_POLICY: Final = Kind("NetworkPolicy", "networking.k8s.io", "v1", "networkpolicies")
 STORAGE_CLASS: Final = Kind("StorageClass", "storage.k8s.io", "v1", "storageclasses", namespaced=False)
 LEASE: Final = Kind("Lease", "coordination.k8s.io", "v1", "leases")
 
@@ -66,6 +68,7 @@ KINDS: Final[Mapping[str, Kind]] = {
         KAFKA_CLUSTER,
         KAFKA_BROKER,
         KAFKA_REBALANCE,
+        KAFKA_USER,
         POD,
         CLAIM,
         VOLUME,
@@ -76,6 +79,7 @@ KINDS: Final[Mapping[str, Kind]] = {
         EVENT,
         SERVICE_ACCOUNT,
         BUDGET,
+        NETWORK_POLICY,
         STORAGE_CLASS,
         LEASE,
     )

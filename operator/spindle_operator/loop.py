@@ -49,6 +49,7 @@ class Setup:
         resync: seconds after which a pass runs without any event.
         kafka_timeout: seconds for one call to one broker.
         agent_namespace: where the agents live; empty for none.
+        namespace: where the operator lives.
         lost: called when a loop finds that the lease is gone.
     """
 
@@ -61,6 +62,7 @@ class Setup:
     resync: float = 60.0
     kafka_timeout: float = 5.0
     agent_namespace: str = ""
+    namespace: str = ""
     decide: Callable[[Any, float], Plan] = plan
 
 
@@ -194,7 +196,12 @@ class ClusterLoop:
         setup = self._setup
         cluster = await self._cluster()
         seen = await observe(
-            setup.kube, cluster, setup.image, self._kafka, agent_namespace=setup.agent_namespace
+            setup.kube,
+            cluster,
+            setup.image,
+            self._kafka,
+            agent_namespace=setup.agent_namespace,
+            operator_namespace=setup.namespace,
         )
         # In a thread: with thousands of partitions it takes a while, and the lease must be renewed meanwhile.
         wanted = await asyncio.to_thread(setup.decide, seen.snapshot, time.time())
@@ -209,7 +216,10 @@ class ClusterLoop:
             **cluster["metadata"],
             "resourceVersion": actor.version(cluster["metadata"]["resourceVersion"]),
         }
-        written = await report(setup.kube, {**cluster, "metadata": marked}, seen.snapshot.brokers, wanted)
+        snapshot = seen.snapshot
+        written = await report(
+            setup.kube, {**cluster, "metadata": marked}, snapshot.brokers, wanted, snapshot.users
+        )
         await setup.events.post(self._namespace, events_of(cluster, results))
         metrics.observe_status(self._label, wanted.status, wanted.broker_statuses)
         if written.done:

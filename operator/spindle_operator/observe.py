@@ -16,6 +16,7 @@ from spindle.reconcile.certificates import FOLLOWING, FORMER
 from spindle.reconcile.snapshot import Certificate, SecretView, Snapshot
 from spindle.reconcile.steps.security import ANN_GRANTED
 from spindle_operator import agents, ca, starts
+from spindle_operator.certificates import password_mark
 from spindle_operator.connection import Access
 from spindle_operator.gate import KafkaGate
 from spindle_operator.kinds import (
@@ -23,6 +24,8 @@ from spindle_operator.kinds import (
     CLAIM,
     CONFIG_MAP,
     KAFKA_BROKER,
+    KAFKA_USER,
+    NETWORK_POLICY,
     NODE,
     POD,
     SECRET,
@@ -51,7 +54,13 @@ class Seen:
 
 
 async def observe(
-    kube: Kube, cluster: Json, image: str, gate: KafkaGate, *, agent_namespace: str = ""
+    kube: Kube,
+    cluster: Json,
+    image: str,
+    gate: KafkaGate,
+    *,
+    agent_namespace: str = "",
+    operator_namespace: str = "",
 ) -> Seen:
     """Look at one KafkaCluster's world.
 
@@ -61,6 +70,7 @@ async def observe(
         image: the operator's own image, which preflight runs from.
         gate: the connection to this cluster's Kafka.
         agent_namespace: where the agents live; empty if there are none.
+        operator_namespace: where the operator lives.
     """
     meta = cluster["metadata"]
     name, namespace = meta["name"], meta["namespace"]
@@ -83,17 +93,34 @@ async def observe(
         read(CONFIG_MAP, namespace, mine),
         read(SECRET, namespace, mine),
         read(BUDGET, namespace, mine),
+        read(NETWORK_POLICY, namespace, mine),
         read(KAFKA_BROKER, namespace, None),
+        read(KAFKA_USER, namespace, None),
         read(NODE, None, None),
         read(VOLUME, None, None),
         read(STORAGE_CLASS, None, None),
     )
     lists, watched = await asyncio.gather(reads, agents.look(kube, agent_namespace, namespace, name))
-    pods, claims, services, config_maps, secrets, budgets, brokers, nodes, volumes, classes = lists
+    (
+        pods,
+        claims,
+        services,
+        config_maps,
+        secrets,
+        budgets,
+        policies,
+        brokers,
+        users,
+        nodes,
+        volumes,
+        classes,
+    ) = lists
     problems |= watched.problems
+    users = [user for user in users if (user.get("spec") or {}).get("cluster") == name]
     kafka, granted = await gate.look(
         access(name, namespace, pods, secrets, known="pods" not in problems),
         ask_rights=_rights_open(name, secrets),
+        asked=[user["metadata"]["name"] for user in users],
     )
     mine_of = [broker for broker in brokers if _of_cluster(broker, name)]
     told = await starts.look(
@@ -112,8 +139,11 @@ async def observe(
         config_maps=tuple(config_maps),
         secrets=tuple(secret_view(secret) for secret in secrets),
         budgets=tuple(budgets),
+        policies=tuple(policies),
+        operator_namespace=operator_namespace,
         brokers=tuple(mine_of),
         starts=told,
+        users=tuple(users),
         kafka=kafka,
         admin_granted=granted,
         agent_namespace=watched.namespace,
@@ -170,6 +200,7 @@ def secret_view(secret: Mapping[str, Any]) -> SecretView:
         keys=tuple(sorted(data)),
         certificate=_certificate(name, _decoded(data, "tls.crt") or bundle, bundle),
         trust=_trust(name, bundle),
+        password=password_mark(_decoded(data, "password")),
         following=_certificate(name, _decoded(data, FOLLOWING), None),
         former=_certificate(name, _decoded(data, FORMER), None),
     )

@@ -74,7 +74,7 @@ def place(link: Connection, broker: int, placements: Iterable[tuple[str, int, st
         for t in answer.results
         for p in t.partitions
     )
-    _settle(f"broker {broker} does not place", failures(results, _NOTED))
+    settle(f"broker {broker} does not place", failures(results, _NOTED))
 
 
 def reassign(link: Connection, assignments: Iterable[tuple[str, int, Sequence[int] | None]]) -> None:
@@ -100,7 +100,7 @@ def reassign(link: Connection, assignments: Iterable[tuple[str, int, Sequence[in
         for topic in answer.responses
         for p in topic.partitions
     )
-    _settle("Kafka does not reassign", failures(results, (_NO_REASSIGNMENT,)))
+    settle("Kafka does not reassign", failures(results, (_NO_REASSIGNMENT,)))
 
 
 def set_configs(
@@ -124,7 +124,7 @@ def set_configs(
         int(name) if kind == "broker" and name else link.any_broker(),
     )
     results = ((f"{kind} {name}", each.error_code, each.error_message) for each in answer.responses)
-    _settle("Kafka does not take the settings of", failures(results))
+    settle("Kafka does not take the settings of", failures(results))
 
 
 def raise_features(link: Connection, levels: Mapping[str, int]) -> None:
@@ -139,7 +139,7 @@ def raise_features(link: Connection, levels: Mapping[str, int]) -> None:
     )
     results = [("features", answer.error_code, answer.error_message)]
     results += [(each.feature, each.error_code, each.error_message) for each in answer.results or ()]
-    _settle("Kafka does not raise", failures(results))
+    settle("Kafka does not raise", failures(results))
 
 
 def set_quota(link: Connection, values: Mapping[str, str | None]) -> None:
@@ -154,7 +154,7 @@ def set_quota(link: Connection, values: Mapping[str, str | None]) -> None:
         request(entries=[entry(entity=[entity], ops=ops)], validate_only=False), link.any_broker()
     )
     results = (("users", each.error_code, each.error_message) for each in answer.entries)
-    _settle("Kafka does not take the quota of", failures(results))
+    settle("Kafka does not take the quota of", failures(results))
 
 
 def create_topic(
@@ -179,7 +179,7 @@ def create_topic(
         request(topics=[wanted], timeout_ms=link.timeout_ms, validate_only=False), link.any_broker()
     )
     results = ((each.name, each.error_code, each.error_message) for each in answer.topics)
-    _settle("Kafka does not make topic", failures(results))
+    settle("Kafka does not make topic", failures(results))
 
 
 def trim(link: Connection, partitions: Iterable[tuple[str, int, int, float]]) -> None:
@@ -195,7 +195,7 @@ def trim(link: Connection, partitions: Iterable[tuple[str, int, int, float]]) ->
             for key in first.keys() & last.keys()
         }
         failed += _delete_before(link, leader, until)
-    _settle("Kafka does not delete records of", failed)
+    settle("Kafka does not delete records of", failed)
 
 
 def _offsets(
@@ -253,10 +253,15 @@ def elect(link: Connection, partitions: Iterable[tuple[str, int]], *, unclean: b
         for topic in answer.replica_election_results
         for p in topic.partition_result
     )
-    _settle("no leader is elected for", failures(results, (_ELECTION_NOT_NEEDED,)))
+    settle("no leader is elected for", failures(results, (_ELECTION_NOT_NEEDED,)))
 
 
-def _settle(what: str, failed: Sequence[str]) -> None:
+def settle(what: str, failed: Sequence[str]) -> None:
+    """Raise what was turned down.
+
+    Raises:
+        TurnedDownError: something was.
+    """
     if failed:
         raise TurnedDownError(f"{what} {some(failed)}")
 

@@ -13,7 +13,7 @@ from spindle.cluster import names
 from spindle.reconcile.plan import Event, Plan
 from spindle_operator.act import DONE, GONE, Result
 from spindle_operator.described import describe
-from spindle_operator.kinds import EVENT, KAFKA_BROKER, KAFKA_CLUSTER, Kind
+from spindle_operator.kinds import EVENT, KAFKA_BROKER, KAFKA_CLUSTER, KAFKA_USER, Kind
 from spindle_operator.kube import ApiError, Json, Kube
 
 log = logging.getLogger(__name__)
@@ -40,7 +40,13 @@ class Written:
     skipped: int = 0
 
 
-async def report(kube: Kube, cluster: Json, brokers: Iterable[Mapping[str, Any]], plan: Plan) -> Written:
+async def report(
+    kube: Kube,
+    cluster: Json,
+    brokers: Iterable[Mapping[str, Any]],
+    plan: Plan,
+    users: Iterable[Mapping[str, Any]] = (),
+) -> Written:
     """Write the statuses that changed.
 
     Args:
@@ -48,6 +54,7 @@ async def report(kube: Kube, cluster: Json, brokers: Iterable[Mapping[str, Any]]
         cluster: the KafkaCluster as the pass saw it.
         brokers: its KafkaBrokers, likewise.
         plan: what the statuses should be.
+        users: its KafkaUsers, as the pass saw them.
 
     Raises:
         ApiError: of any kind but a conflict.
@@ -57,6 +64,10 @@ async def report(kube: Kube, cluster: Json, brokers: Iterable[Mapping[str, Any]]
         wanted = plan.broker_statuses.get(broker["metadata"]["name"])
         if wanted is not None:
             results.append(await _write(kube, KAFKA_BROKER, broker, wanted))
+    for user in users:
+        wanted = plan.user_statuses.get(user["metadata"]["name"])
+        if wanted is not None:
+            results.append(await _write(kube, KAFKA_USER, user, wanted))
     return Written(done=results.count(True), skipped=results.count(False))
 
 

@@ -66,6 +66,7 @@ async def _lead(
             events=Events(kube, options.identity),
             image=options.image,
             agent_namespace=options.agent_namespace,
+            namespace=options.lease_namespace,
             leading=lambda: elector.leading,
             lost=lost.set,
             resync=options.resync,

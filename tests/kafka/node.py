@@ -17,6 +17,7 @@ from typing import Any
 from e2e.cluster.build import ensure_jmx_exporter, ensure_kafka_libs
 from spindle.cluster import config, names
 from spindle.cluster.layout import METADATA_DISK, Layout
+from spindle.cluster.listeners import Door
 from spindle.disks import report
 from spindle.manifests.config_maps import node_config_map
 from spindle.manifests.inputs import ACTIVE, PLACEHOLDER, ClusterInputs, DiskInputs, NodeInputs, VoterInputs
@@ -62,6 +63,7 @@ class Node:
     slots: dict[str, Slot]
     rack: str | None = None
     extra: dict[str, str] = field(default_factory=dict)
+    doors: tuple[Door, ...] = ()
     kafka: "subprocess.Popen[bytes] | None" = None
 
     def __post_init__(self) -> None:
@@ -126,6 +128,7 @@ class Node:
             heap="192m",
             bind=self.address,
             layout=self.layout,
+            doors=self.doors,
         )
         properties = (
             config.controller_properties(node)

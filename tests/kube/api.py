@@ -13,6 +13,7 @@ PLURALS = {
     "KafkaCluster": "kafkaclusters",
     "KafkaBroker": "kafkabrokers",
     "KafkaRebalance": "kafkarebalances",
+    "KafkaUser": "kafkausers",
 }
 
 

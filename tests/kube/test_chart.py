@@ -15,7 +15,12 @@ from tests.kube.conftest import ROOT
 pytestmark = pytest.mark.kube
 
 CHART = str(ROOT / "charts/spindle")
-DEFINITIONS = {"kafkabrokers.spindle.dev", "kafkaclusters.spindle.dev", "kafkarebalances.spindle.dev"}
+DEFINITIONS = {
+    "kafkabrokers.spindle.dev",
+    "kafkaclusters.spindle.dev",
+    "kafkarebalances.spindle.dev",
+    "kafkausers.spindle.dev",
+}
 
 Helm = Callable[..., str]
 

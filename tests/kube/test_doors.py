@@ -4,8 +4,9 @@ from typing import Any
 
 import pytest
 
+from spindle.cluster.names import API_VERSION
 from tests.kube.api import Resources
-from tests.kube.samples import bent, cluster
+from tests.kube.samples import GONE, bent, cluster
 from tests.kube.test_refusals import assert_says, case, refused
 
 pytestmark = pytest.mark.kube
@@ -78,3 +79,35 @@ def test_what_is_well_written_is_taken(shared: Resources) -> None:
         listener(name="cloud", port=9097, type="loadbalancer", auth="none", annotations={"a": "b"}),
     ]
     shared.create(bent(cluster(), {"spec.listeners": listeners, "spec.security": {"rotate": "1"}}), dry=True)
+
+
+def user(**spec: Any) -> dict[str, Any]:
+    return {
+        "apiVersion": API_VERSION,
+        "kind": "KafkaUser",
+        "metadata": {"name": "orders"},
+        "spec": {"cluster": "demo", **spec},
+    }
+
+
+ACL = {"resource": "topic", "name": "orders", "operations": ["Read"]}
+USERS = [
+    case("users-name-admin", {"metadata.name": "admin"}, "<nil>", "Spindle's own"),
+    case("users-name-super", {"metadata.name": "spindle-operator"}, "<nil>", "Spindle's own"),
+    case("users-no-cluster", {"spec.cluster": GONE}, "spec.cluster", "Required value"),
+    case("users-plain", {"spec.authentication": "plain"}, "spec.authentication", '"mtls", "scram"'),
+    case("users-acl-unnamed", {"spec.acls": [{**ACL, "name": None}]}, "spec.acls[0].name", "write it for these"),
+    case("users-acl-named-cluster", {"spec.acls": [{**ACL, "resource": "cluster"}]}, "spec.acls[0].name", "leave it out"),
+    case("users-quota-none", {"spec.quotas": {"producerBytesPerSecond": 0}}, "spec.quotas.producerBytesPerSecond", "no quota"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("changes", "field", "way_out"), USERS)
+def test_of_users(shared: Resources, changes: dict[str, Any], field: str, way_out: str) -> None:
+    assert_says(refused(shared, bent(user(), changes)), field, way_out)
+
+
+def test_users_that_are_well_written_are_taken(shared: Resources) -> None:
+    quotas = {"producerBytesPerSecond": 1, "consumerBytesPerSecond": 1, "requestPercentage": 10}
+    all_of_it = {"resource": "cluster", "operations": ["Alter", "Describe"]}
+    shared.create(user(authentication="scram", acls=[ACL, all_of_it], quotas=quotas), dry=True)

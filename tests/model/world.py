@@ -6,13 +6,15 @@ It serves the unit and property tests of the core. What is real is proven elsewh
 import copy
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
 from spindle.cluster import names
+from spindle.cluster.rights import UserView
 from spindle.cluster.view import Broker, KafkaView, LogDir, Partition, Quorum, Voter
 from spindle.reconcile.actions import (
     Action,
+    AlterUser,
     Apply,
     Create,
     Delete,
@@ -20,8 +22,10 @@ from spindle.reconcile.actions import (
     GrantAdmin,
     IssueCa,
     IssueCertificate,
+    KeepPassword,
     MarkDown,
     Patch,
+    SetPassword,
     SetPodCondition,
     TurnCa,
 )
@@ -70,6 +74,7 @@ class World:
     partitions: tuple[Partition, ...] = ()
     formatted: dict[str, dict[str, Any]] = field(default_factory=dict)  # volume → identity on it
     granted: bool = False
+    users: dict[str, UserView] = field(default_factory=dict)  # what Kafka knows of them
     kafka_up: bool = True
     offline: set[tuple[int, str]] = field(default_factory=set)  # (broker, disk) whose log dir Kafka gave up
     unknown: frozenset[str] = frozenset()
@@ -151,6 +156,9 @@ class World:
             secrets=tuple(_secret_view(secret) for secret in pick["Secret"]),
             budgets=pick["PodDisruptionBudget"],
             brokers=pick["KafkaBroker"],
+            users=pick["KafkaUser"],
+            policies=pick["NetworkPolicy"],
+            operator_namespace="spindle-system",
             kafka=self.kafka(),
             admin_granted=self.granted if self.kafka().brokers else None,
             unknown=self.unknown,
@@ -182,6 +190,11 @@ class World:
             brokers={i: Broker(id=i, rack=None, fenced=False, log_dirs=self._log_dirs(i)) for i in brokers},
             partitions=self.partitions,
             min_isr={partition.topic: 2 for partition in self.partitions},
+            users={
+                name: self.users.get(name, UserView())
+                for user in self.all("KafkaUser")
+                for name in [user["metadata"]["name"]]
+            },
             quorum=Quorum(
                 leader=controllers[0],
                 voters=tuple(Voter(v["id"], v["directoryId"], v["id"] in controllers) for v in voters),
@@ -245,8 +258,32 @@ class World:
                 self._issue(action)
             case TurnCa():
                 self._turn(action)
+            case KeepPassword() | SetPassword() | AlterUser():
+                self._user(action)
             case GrantAdmin():
                 self.granted = True
+
+    def _user(self, action: KeepPassword | SetPassword | AlterUser) -> None:
+        """What users have in Kafka, and their passwords."""
+        if isinstance(action, KeepPassword):
+            name = str(action.metadata["name"])
+            old = self.objects.get(("Secret", name))
+            before = old["metadata"].get("annotations", {}) if old else {}
+            metadata = {**action.metadata, "annotations": {**before, **action.metadata["annotations"]}}
+            mark = old["view"]["password"] if old else f"password-{self._serial}"
+            self._secret(metadata, "ca", "ca", (), trust=action.trusted)
+            self.get("Secret", name)["view"] |= {"fingerprint": action.trusted[0], "password": mark}
+            return
+        has = self.users.get(action.user, UserView())
+        if isinstance(action, SetPassword):
+            secret = self._guarded("Secret", action.secret, action.uid, None)
+            secret["metadata"].setdefault("annotations", {})[names.ANN_PASSWORD] = secret["view"]["password"]
+            self.put(secret)
+            self.users[action.user] = replace(has, scram=True)
+            return
+        quotas = {key: value for key, value in {**has.quotas, **action.quotas}.items() if value is not None}
+        rights = (has.rights | set(action.give)) - set(action.take)
+        self.users[action.user] = UserView(rights, has.scram and not action.drop_password, quotas)
 
     def _in_budget(self, pod: dict[str, Any]) -> None:
         """What the API server asks before an eviction: enough others that are ready."""
@@ -553,11 +590,15 @@ class World:
         # The report is guarded by what the pass has read, so what the pass itself has changed gets its status in the next one.
         changed = {a.object["metadata"]["name"] for a in made.actions if isinstance(a, Apply)}
         changed |= {a.name for a in made.actions if isinstance(a, Patch) and a.kind == "KafkaBroker"}
+        patched = {a.name for a in made.actions if isinstance(a, Patch) and a.kind == "KafkaUser"}
         for name, status in made.broker_statuses.items():
             if ("KafkaBroker", name) in self.objects and name not in changed:
                 broker = self.get("KafkaBroker", name)
                 seen = {k: v for k, v in (broker.get("status") or {}).items() if k == "observed"}
                 broker["status"] = {**copy.deepcopy(dict(status)), **seen}
+        for name, status in made.user_statuses.items():
+            if ("KafkaUser", name) in self.objects and name not in patched:
+                self.get("KafkaUser", name)["status"] = copy.deepcopy(dict(status))
         return made
 
     def settle(self, passes: int = 60) -> Plan:
@@ -584,6 +625,8 @@ _PLURALS = {
     "Secret": "secrets",
     "PodDisruptionBudget": "poddisruptionbudgets",
     "KafkaBroker": "kafkabrokers",
+    "KafkaUser": "kafkausers",
+    "NetworkPolicy": "networkpolicies",
 }
 
 
@@ -683,6 +726,7 @@ def _secret_view(secret: dict[str, Any]) -> SecretView:
         ("ca.crt", "keystore.pem"),
         certificate(view["fingerprint"]),
         tuple(view["trust"]),
+        view.get("password"),
         certificate(view.get("following")),
         certificate(view.get("former")),
     )

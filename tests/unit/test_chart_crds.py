@@ -17,7 +17,12 @@ def test_the_templates_are_up_to_date() -> None:
 
 def test_every_definition_is_there() -> None:
     kinds = {path.name for path in chart_crds.templates()}
-    assert kinds == {"crd-kafkabrokers.yaml", "crd-kafkaclusters.yaml", "crd-kafkarebalances.yaml"}
+    assert kinds == {
+        "crd-kafkabrokers.yaml",
+        "crd-kafkaclusters.yaml",
+        "crd-kafkarebalances.yaml",
+        "crd-kafkausers.yaml",
+    }
 
 
 @pytest.mark.parametrize("text", ["plain", "a {{ in the middle", "{{ .Values.x }} and {{{", "}} alone"])

@@ -210,7 +210,7 @@ class FakeLink:
         FakeLink.made += 1
         self.clean = True
 
-    def look(self, *, ask_rights: bool) -> Any:
+    def look(self, *, ask_rights: bool, users: Any) -> Any:
         return KafkaView(cluster_id="c"), ask_rights, self.clean
 
     def close(self) -> None:

@@ -1,4 +1,5 @@
 import base64
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -86,7 +87,7 @@ class Gate(KafkaGate):
         self.given: Any = None
         self.asked: bool | None = None
 
-    async def look(self, access: Any, *, ask_rights: bool = False) -> Any:
+    async def look(self, access: Any, *, ask_rights: bool = False, asked: Sequence[str] = ()) -> Any:
         self.given, self.asked = access, ask_rights
         return KafkaView(), None
 

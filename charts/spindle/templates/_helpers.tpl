@@ -74,7 +74,7 @@ they write the admission policy narrows to status.observed of the brokers on the
 {{/* What the operator does inside a namespace that it looks after. */}}
 {{- define "spindle.rules" -}}
 - apiGroups: [spindle.dev]
-  resources: [kafkaclusters]
+  resources: [kafkaclusters, kafkausers]
   verbs: [get, list, watch, patch]
 - apiGroups: [spindle.dev]
   resources: [kafkabrokers]
@@ -83,11 +83,11 @@ they write the admission policy narrows to status.observed of the brokers on the
   resources: [kafkarebalances]
   verbs: [get, list, watch]
 - apiGroups: [spindle.dev]
-  resources: [kafkaclusters/status, kafkabrokers/status]
+  resources: [kafkaclusters/status, kafkabrokers/status, kafkausers/status]
   verbs: [patch]
-# Some clusters ask for this right of whoever makes objects that belong to a KafkaCluster.
+# Some clusters ask for this right of whoever makes objects that belong to a KafkaCluster or a KafkaUser.
 - apiGroups: [spindle.dev]
-  resources: [kafkaclusters/finalizers]
+  resources: [kafkaclusters/finalizers, kafkausers/finalizers]
   verbs: [update]
 - apiGroups: [""]
   resources: [pods, persistentvolumeclaims, configmaps]
@@ -108,6 +108,9 @@ they write the admission policy narrows to status.observed of the brokers on the
 - apiGroups: [policy]
   resources: [poddisruptionbudgets]
   verbs: [get, list, watch, create, patch]
+- apiGroups: [networking.k8s.io]
+  resources: [networkpolicies]
+  verbs: [get, list, watch, create, patch, delete]
 - apiGroups: [""]
   resources: [events]
   verbs: [create]

@@ -12,6 +12,7 @@ from spindle.api.broker import KafkaBroker
 from spindle.api.cluster import KafkaCluster
 from spindle.api.common import HINT, INT_OR_STRING, RULES, ApiModel, rule
 from spindle.api.rebalance import KafkaRebalance
+from spindle.api.user import KafkaUser
 from spindle.cluster.names import GROUP, VERSION
 
 Schema = dict[str, Any]
@@ -112,6 +113,22 @@ KINDS: Final = (
             Column(
                 "Expires", ".spec.expires", description="After this time it is not carried out.", wide=True
             ),
+            _AGE,
+        ),
+    ),
+    Kind(
+        KafkaUser,
+        "kafkausers",
+        "ku",
+        (
+            Column("Cluster", ".spec.cluster", description="The KafkaCluster that it is of."),
+            Column("Authentication", ".spec.authentication", description="By certificate or by password."),
+            Column(
+                "Ready",
+                '.status.conditions[?(@.type=="Ready")].status',
+                description="Whether it has all that it is to have.",
+            ),
+            Column("Secret", ".status.secret", description="Where its credentials are."),
             _AGE,
         ),
     ),

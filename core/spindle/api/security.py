@@ -48,6 +48,11 @@ class Security(ApiModel):
             "86400 for a day"
         ),
     )
+    network_policies: bool = Field(
+        False,
+        description="Make NetworkPolicies: the ports between nodes are for the cluster's own pods and for Spindle alone. "
+        "They act where the network of Kubernetes enforces them.",
+    )
     rotate: Annotated[str, Field(json_schema_extra=longest(64))] | None = Field(
         None,
         description="Any text. Whenever it is changed to another one the authority is replaced, without downtime.",

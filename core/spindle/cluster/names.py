@@ -10,6 +10,7 @@ FIELD_MANAGER: Final = "spindle-operator"
 FIELD_MANAGER_AGENT: Final = "spindle-agent"
 FIELD_MANAGER_REBALANCE: Final = "spindle-rebalance"
 FINALIZER: Final = f"{GROUP}/identity"
+FINALIZER_USER: Final = f"{GROUP}/user"
 
 # Labels on everything that belongs to a KafkaCluster.
 LABEL_CLUSTER: Final = f"{GROUP}/cluster"
@@ -19,6 +20,7 @@ LABEL_NODE_ID: Final = f"{GROUP}/node-id"
 LABEL_POOL: Final = f"{GROUP}/pool"
 LABEL_BUDGET: Final = f"{GROUP}/budget"  # the one PodDisruptionBudget that counts this pod
 LABEL_LISTENER: Final = f"{GROUP}/listener"  # of the spec, on the Services that belong to it
+LABEL_USER: Final = f"{GROUP}/user"  # on the Secret of a KafkaUser
 LABEL_MANAGED_BY: Final = "app.kubernetes.io/managed-by"
 MANAGED_BY: Final = "spindle"
 
@@ -43,6 +45,9 @@ ANN_SPEC_PARTS: Final = f"{GROUP}/spec-parts"  # a hash of each part, to say whi
 ANN_CERTIFICATE: Final = f"{GROUP}/certificate"  # fingerprint of the one that Kafka was started with
 # On the Secret of the CA: the spec.security.rotate that it answers.
 ANN_ROTATED: Final = f"{GROUP}/rotated"
+# On the Secret of a KafkaUser: the password that Kafka has, by its hash; and when the Secret was written.
+ANN_PASSWORD: Final = f"{GROUP}/password"
+ANN_WRITTEN: Final = f"{GROUP}/written"
 # On other objects: a hash of what the operator last applied, so that drift is one comparison.
 ANN_APPLIED: Final = f"{GROUP}/applied"
 
@@ -200,6 +205,11 @@ def operator_secret(cluster: str) -> str:
 def admin_secret(cluster: str) -> str:
     """Secret with everything that a first client needs."""
     return f"{cluster}-admin"
+
+
+def user_secret(cluster: str, user: str) -> str:
+    """Secret with the credentials of a KafkaUser; no cluster's name has a dot, so it is nobody else's."""
+    return f"{cluster}.user.{user}"
 
 
 def agent_secret(namespace: str, cluster: str) -> str:

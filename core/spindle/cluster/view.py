@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from spindle.cluster.dynamic import Standing
+from spindle.cluster.rights import UserView
 
 LEADER_REPLICAS: Final = "leader.replication.throttled.replicas"
 FOLLOWER_REPLICAS: Final = "follower.replication.throttled.replicas"
@@ -141,6 +142,7 @@ class KafkaView:
         topics: topic → what holds for it of retention, size of messages and clean-up, wherever it is set; None if unknown.
         standing: broker id → those of the settings that a running broker takes, and where each is set; one that could not be asked
             is missing.
+        users: name → what each of the users has that were asked about, and it alone; None if unknown or nobody asked.
     """
 
     error: str | None = None
@@ -153,3 +155,4 @@ class KafkaView:
     settings: Mapping[tuple[str, str], Mapping[str, str]] | None = None
     topics: Mapping[str, Mapping[str, str]] | None = None
     standing: Mapping[int, Mapping[str, Standing]] = field(default_factory=dict)
+    users: Mapping[str, UserView] | None = None

@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from spindle.cluster.rights import Right
+
 
 @dataclass(frozen=True, kw_only=True)
 class Action:
@@ -144,6 +146,41 @@ class IssueCertificate(Action):
     client_properties: str | None = None
     days: int = 365
     trusted: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class KeepPassword(Action):
+    """Write the Secret of a user who has a password: the one that is there, or else a new one, and whom to trust.
+
+    Attributes:
+        metadata: the Secret's.
+        user: name of the user.
+        trusted: as in `IssueCertificate`.
+    """
+
+    metadata: Mapping[str, Any]
+    user: str
+    trusted: tuple[str, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class SetPassword(Action):
+    """Give Kafka the password in a user's Secret, then note that on the Secret."""
+
+    user: str
+    secret: str
+    uid: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class AlterUser(Action):
+    """Give rights to a user or take them away, set its quotas (None takes one away), take its password away."""
+
+    user: str
+    give: tuple[Right, ...] = ()
+    take: tuple[Right, ...] = ()
+    quotas: Mapping[str, float | None]
+    drop_password: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from spindle.cluster import names
-from spindle.manifests.secrets import agent_secret_metadata, secret_metadata
+from spindle.manifests.secrets import agent_secret_metadata, secret_metadata, user_secret_metadata
 from spindle.reconcile import objects
 from spindle.reconcile.doors import doors_of
 from spindle.reconcile.snapshot import Object, SecretView
@@ -29,6 +29,7 @@ class Seat:
         hosts: names and addresses that it is good for.
         node_id: of a broker or controller; None for a client.
         client_properties: bootstrap address for a ready ``client.properties``, None for none.
+        password: whether it has a password in place of a certificate.
     """
 
     metadata: Mapping[str, Any]
@@ -37,6 +38,7 @@ class Seat:
     hosts: tuple[str, ...] = ()
     node_id: int | None = None
     client_properties: str | None = None
+    password: bool = False
 
     @property
     def name(self) -> str:
@@ -91,7 +93,19 @@ def seats(state: State, node_ids: tuple[int, ...]) -> list[Seat]:
     if state.snap.agent_namespace and "agentsecrets" not in state.snap.unknown:
         metadata = agent_secret_metadata(state.cluster, state.snap.agent_namespace)
         found.append(Seat(metadata, state.snap.agent_secret, names.PRINCIPAL_AGENT))
-    return found
+    return found + [user_seat(state, user) for user in state.snap.users if not objects.deleting(user)]
+
+
+def user_seat(state: State, user: Object) -> Seat:
+    """A KafkaUser's; its Secret goes with it."""
+    name = names.user_secret(state.name, objects.name(user))
+    password = (user.get("spec") or {}).get("authentication") == "scram"
+    return Seat(
+        user_secret_metadata(state.cluster, user, name, stamp(state.now)),
+        state.secrets.get(name),
+        objects.name(user),
+        password=password,
+    )
 
 
 def node_seat(state: State, node_id: int) -> Seat:
@@ -109,6 +123,8 @@ def node_seat(state: State, node_id: int) -> Seat:
 def stale(seat: Seat, authority: Authority, now: float) -> bool:
     """Whether a certificate must be issued (again)."""
     secret = seat.secret
+    if seat.password:
+        return secret is None or secret.password is None or set(secret.trust) != set(authority.trusted)
     if secret is None or secret.certificate is None or "keystore.pem" not in secret.keys:
         return True
     certificate = secret.certificate
@@ -134,6 +150,11 @@ def holder(state: State, seat: Seat) -> Holder:
     started = None if seat.node_id is None else not restarts_for(state, seat.node_id)
     if secret is None or certificate is None:
         return Holder(seat.name, "", frozenset(), 0.0, started)
+    if seat.password:
+        # It shows nobody a certificate; what it trusts is as old as the Secret.
+        written = seconds((secret.metadata.get("annotations") or {}).get(names.ANN_WRITTEN))
+        age = state.now - written if written is not None else 0.0
+        return Holder(seat.name, None, frozenset(secret.trust), age)
     return Holder(
         seat.name, certificate.issuer, frozenset(secret.trust), state.now - certificate.issued, started
     )

@@ -32,6 +32,7 @@ class Plan:
         actions: in the order in which they are to be carried out.
         status: the KafkaCluster's status as it should read now, without ``takingDown``.
         broker_statuses: KafkaBroker name → status.
+        user_statuses: KafkaUser name → status.
         finished: the KafkaCluster is being deleted and nothing is left to do.
         settled: nothing was done and nothing is being waited for.
     """
@@ -39,6 +40,7 @@ class Plan:
     actions: tuple[Action, ...] = ()
     status: Mapping[str, Any] = field(default_factory=dict)
     broker_statuses: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    user_statuses: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     events: tuple[Event, ...] = ()
     finished: bool = False
     settled: bool = False

@@ -30,7 +30,7 @@ from spindle.reconcile.steps.problems import report_nodes, report_problems
 from spindle.reconcile.steps.samples import settle_samples
 from spindle.reconcile.steps.scrubbing import settle_scrubbing
 from spindle.reconcile.steps.security import settle_admin, settle_security
-from spindle.reconcile.steps.services import settle_configuration, settle_services
+from spindle.reconcile.steps.services import settle_configuration, settle_policies, settle_services
 from spindle.reconcile.steps.shrinking import settle_removals
 from spindle.reconcile.steps.sizing import settle_sizes
 from spindle.reconcile.steps.status import cluster_status
@@ -38,6 +38,7 @@ from spindle.reconcile.steps.stranded import settle_stranded
 from spindle.reconcile.steps.takedown import settle_takedowns
 from spindle.reconcile.steps.tuning import settle_tuning
 from spindle.reconcile.steps.upgrade import settle_upgrade
+from spindle.reconcile.steps.users import settle_users, unsettled
 from spindle.reconcile.times import stamp
 from spindle.reconcile.ward import Ward
 
@@ -63,6 +64,7 @@ def plan(snapshot: Snapshot, now: float) -> Plan:
         return _not_understood(snapshot, error, now)
     draft = Draft()
     finished, ward = False, None
+    users: dict[str, dict[str, Any]] = {}
     # Where clients find a listener from outside stands in its Services.
     outside = any(listener.type != "internal" for listener in state.spec.listeners)
     blind = sorted(snapshot.unknown & (_NEEDED | {"services"} if outside else _NEEDED))
@@ -72,6 +74,7 @@ def plan(snapshot: Snapshot, now: float) -> Plan:
         finished = settle_deletion(state, draft)
     elif not state.spec.paused:
         ward = _steps(state, draft)
+        users = settle_users(state, draft) if ward is not None else {}
     if not finished:
         report_nodes(state, draft)
         report_problems(state, draft)
@@ -84,7 +87,8 @@ def plan(snapshot: Snapshot, now: float) -> Plan:
         broker_statuses={} if objects.deleting(snapshot.cluster) else statuses,
         events=(*_untold(draft), *_events(state, draft)),
         finished=finished,
-        settled=not draft.actions and not draft.waits,
+        user_statuses=users,
+        settled=not draft.actions and not draft.waits and not unsettled(users),
     )
 
 
@@ -100,6 +104,7 @@ def _steps(state: State, draft: Draft) -> Ward | None:
         return None
     records = Records()
     settle_services(state, draft)
+    settle_policies(state, draft)
     settle_brokers(state, draft, records)
     nodes = (*state.controller_ids, *state.brokers)
     settle_security(state, draft, nodes)

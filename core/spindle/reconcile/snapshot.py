@@ -34,6 +34,7 @@ class SecretView:
     Attributes:
         certificate: None if the Secret holds no certificate that can be parsed.
         trust: fingerprints of the authorities that it says to trust (``ca.crt``), in their order.
+        password: a hash of the password in it, None if it has none.
         following, former: of an authority's Secret: the one that will sign next, and the one that did before.
     """
 
@@ -41,6 +42,7 @@ class SecretView:
     keys: tuple[str, ...]
     certificate: Certificate | None
     trust: tuple[str, ...] = ()
+    password: str | None = None
     following: Certificate | None = None
     former: Certificate | None = None
 
@@ -54,10 +56,13 @@ class Snapshot:
         nodes, volumes, storage_classes: all of them; the others only those labelled with this cluster.
         claims: PersistentVolumeClaims that carry this cluster's label or are named after it.
         starts: broker id → what it tells of a start that is not over; one that did not answer is missing.
+        users: its KafkaUsers.
         unknown: resource kinds (``"pods"``, ``"nodes"``, …) that could not be read; their lists are empty and
             prove nothing (rule 8).
         entropy: 32 fresh random bytes; the only source of new ids.
         spindle_image: the image that preflight runs from, the operator's own.
+        policies: its NetworkPolicies.
+        operator_namespace: where the operator lives; empty if that is not known.
         agent_namespace: where the agents live; empty if there are none.
         agent_secret: the agents' certificate for this cluster (``"agentsecrets"`` in `unknown` if not readable).
         agents: node → when its agent last renewed its Lease, in seconds since the epoch by that node's clock
@@ -77,6 +82,9 @@ class Snapshot:
     secrets: tuple[SecretView, ...] = ()
     budgets: tuple[Object, ...] = ()
     brokers: tuple[Object, ...] = ()
+    users: tuple[Object, ...] = ()
+    policies: tuple[Object, ...] = ()
+    operator_namespace: str = ""
     agent_namespace: str = ""
     agent_secret: SecretView | None = None
     agents: Mapping[str, float] = field(default_factory=dict)

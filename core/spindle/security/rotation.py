@@ -57,7 +57,7 @@ class Holder:
 
     Attributes:
         name: of its Secret.
-        issuer: who signed the certificate in the Secret, by fingerprint.
+        issuer: who signed the certificate in the Secret, by fingerprint; None for somebody who shows none.
         trust: whom the Secret says to trust, by fingerprint.
         age: seconds since the Secret was written.
         started: for a node: whether its process, if one is there, was started with what is in the Secret; None for a client,
@@ -65,7 +65,7 @@ class Holder:
     """
 
     name: str
-    issuer: str
+    issuer: str | None
     trust: frozenset[str]
     age: float
     started: bool | None = None
@@ -123,4 +123,4 @@ def _pending(authority: Authority, holders: tuple[Holder, ...], grace: float) ->
 
 def _written(authority: Authority, holder: Holder) -> bool:
     """Whether a Secret says all that it has to say in this phase."""
-    return holder.issuer == authority.signer and holder.trust >= set(authority.trusted)
+    return holder.issuer in (None, authority.signer) and holder.trust >= set(authority.trusted)

@@ -15,6 +15,7 @@ from spindle.reconcile.state import State
 from spindle.reconcile.steps.journal import settle_cleanup
 from spindle.reconcile.steps.security import withdraw_agents
 from spindle.reconcile.steps.tuning import put_back
+from spindle.reconcile.steps.users import release_users
 
 
 def settle_deletion(state: State, draft: Draft) -> bool:
@@ -38,7 +39,7 @@ def settle_deletion(state: State, draft: Draft) -> bool:
         for broker in state.brokers.values():
             _release(draft, broker)
         return False
-    if not withdraw_agents(state, draft):
+    if not withdraw_agents(state, draft) or not release_users(state, draft):
         return False
     if state.spec.delete_claims:
         return not _delete_data(state, draft)

@@ -6,7 +6,15 @@ from typing import Any, Final
 from spindle.cluster import names
 from spindle.manifests.secrets import secret_metadata
 from spindle.reconcile import objects
-from spindle.reconcile.actions import Delete, GrantAdmin, IssueCa, IssueCertificate, Patch, TurnCa
+from spindle.reconcile.actions import (
+    Delete,
+    GrantAdmin,
+    IssueCa,
+    IssueCertificate,
+    KeepPassword,
+    Patch,
+    TurnCa,
+)
 from spindle.reconcile.certificates import Seat, authority_of, holder, seats, stale
 from spindle.reconcile.draft import Draft, Wait
 from spindle.reconcile.snapshot import SecretView
@@ -46,7 +54,16 @@ def settle_security(state: State, draft: Draft, node_ids: tuple[int, ...]) -> No
         _turn(state, draft, secret, authority, everybody)
 
 
-def _issue(state: State, seat: Seat, authority: Authority) -> IssueCertificate:
+def _issue(state: State, seat: Seat, authority: Authority) -> IssueCertificate | KeepPassword:
+    if seat.password:
+        message = f"Secret {seat.name} was written: the password of User:{seat.principal}, and whom to trust."
+        return KeepPassword(
+            metadata=seat.metadata,
+            user=seat.principal,
+            trusted=authority.trusted,
+            reason="SecretWritten",
+            message=message,
+        )
     of = seat.principal if seat.node_id is None else names.pod_name(state.name, seat.node_id)
     return IssueCertificate(
         metadata=seat.metadata,

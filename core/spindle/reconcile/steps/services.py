@@ -2,14 +2,16 @@
 
 from collections.abc import Mapping
 
+from spindle.cluster import names
 from spindle.manifests.budgets import broker_budget, controller_budget
 from spindle.manifests.common import drifted, with_applied
 from spindle.manifests.config_maps import node_config_map
 from spindle.manifests.identity import Identity
 from spindle.manifests.inputs import VoterInputs
+from spindle.manifests.network import network_policies
 from spindle.manifests.services import services
 from spindle.reconcile import objects
-from spindle.reconcile.actions import Apply
+from spindle.reconcile.actions import Apply, Delete
 from spindle.reconcile.draft import Draft
 from spindle.reconcile.inputs import broker_inputs, cluster_inputs, controller_inputs
 from spindle.reconcile.snapshot import Object
@@ -29,6 +31,25 @@ def settle_services(state: State, draft: Draft) -> None:
         brokers = max(len(state.brokers), sum(pool.replicas for pool in state.spec.broker_pools))
         _settle(draft, broker_budget(state.cluster, brokers), live)
         _settle(draft, controller_budget(state.cluster, len(state.controller_ids)), live)
+
+
+def settle_policies(state: State, draft: Draft) -> None:
+    """NetworkPolicies, where they are wanted; those that are not wanted any more go, and no others."""
+    if "networkpolicies" in state.snap.unknown:
+        return
+    live = objects.by_name(state.snap.policies)
+    wanted: tuple[Object, ...] = ()
+    if state.spec.security.network_policies:
+        ports = [listener.port for listener in state.spec.listeners]
+        spindle = [name for name in (state.snap.operator_namespace, state.snap.agent_namespace) if name]
+        wanted = network_policies(state.cluster, ports, spindle)
+    for policy in wanted:
+        _settle(draft, policy, live)
+    kept = {objects.name(policy) for policy in wanted}
+    for name, policy in live.items():
+        ours = objects.annotation(policy, names.ANN_APPLIED) is not None
+        if ours and name not in kept and not objects.deleting(policy):
+            draft.do(Delete(kind="NetworkPolicy", name=name, uid=objects.uid(policy)))
 
 
 def settle_configuration(state: State, draft: Draft, identity: Identity) -> None:

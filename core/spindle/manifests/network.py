@@ -1,0 +1,63 @@
+"""NetworkPolicies: who may reach which port of a cluster's pods, where the network enforces them."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from spindle.cluster import names
+from spindle.manifests.common import labels, owner_reference
+
+Rule = dict[str, Any]
+
+
+def network_policies(
+    cluster: Mapping[str, Any], listeners: Iterable[int], namespaces: Iterable[str]
+) -> tuple[dict[str, Any], ...]:
+    """A policy for the brokers and one for the controllers.
+
+    The ports between nodes are for the cluster's own pods, and those of brokers also for the namespaces of Spindle. The ports for
+    clients and the metrics stay open to all: who gets in there, Kafka says. The kubelet's probes are let through by every network.
+
+    Args:
+        cluster: the KafkaCluster object.
+        listeners: ports of the spec's listeners.
+        namespaces: of the operator and of the agents.
+    """
+    name = cluster["metadata"]["name"]
+    own: Rule = {"podSelector": {"matchLabels": {names.LABEL_CLUSTER: name}}}
+    spindle: list[Rule] = [
+        {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": each}}}
+        for each in sorted(set(namespaces))
+    ]
+    brokers = [
+        _rule([names.PORT_REPLICATION], [own, *spindle]),
+        _rule([names.PORT_CLIENT, *listeners, names.PORT_METRICS]),
+    ]
+    controllers = [_rule([names.PORT_CONTROLLER], [own]), _rule([names.PORT_METRICS])]
+    return (
+        _policy(cluster, names.brokers_service(name), names.ROLE_BROKER, brokers),
+        _policy(cluster, names.controllers_service(name), names.ROLE_CONTROLLER, controllers),
+    )
+
+
+def _rule(ports: Iterable[int], sources: list[Rule] | None = None) -> Rule:
+    made: Rule = {"ports": [{"protocol": "TCP", "port": port} for port in ports]}
+    return made | {"from": sources} if sources else made
+
+
+def _policy(cluster: Mapping[str, Any], name: str, role: str, ingress: list[Rule]) -> dict[str, Any]:
+    owner = cluster["metadata"]["name"]
+    return {
+        "apiVersion": "networking.k8s.io/v1",
+        "kind": "NetworkPolicy",
+        "metadata": {
+            "name": name,
+            "namespace": cluster["metadata"]["namespace"],
+            "labels": labels(owner, role=role),
+            "ownerReferences": [owner_reference(cluster)],
+        },
+        "spec": {
+            "podSelector": {"matchLabels": {names.LABEL_CLUSTER: owner, names.LABEL_ROLE: role}},
+            "policyTypes": ["Ingress"],
+            "ingress": ingress,
+        },
+    }

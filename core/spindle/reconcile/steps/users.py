@@ -1,0 +1,200 @@
+"""KafkaUsers: credentials in a Secret, rights and quotas in Kafka; what Spindle gave it takes away again, and nothing else."""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from pydantic import ValidationError
+
+from spindle.api.user import KafkaUserSpec
+from spindle.cluster import names
+from spindle.cluster.rights import UserView
+from spindle.reconcile import objects
+from spindle.reconcile.actions import AlterUser, Patch, SetPassword
+from spindle.reconcile.certificates import authority_of, stale, user_seat
+from spindle.reconcile.draft import Draft
+from spindle.reconcile.snapshot import Object
+from spindle.reconcile.state import State
+from spindle.reconcile.times import stamp
+from spindle.users.rights import (
+    Change,
+    change,
+    read_record,
+    wanted_quotas,
+    wanted_rights,
+    write_record,
+)
+
+Row = tuple[bool, str, str]  # ready, reason, message
+READY: Final = "AsAsked"
+
+
+def settle_users(state: State, draft: Draft) -> dict[str, dict[str, Any]]:
+    """Go on with every user; returns their statuses by name."""
+    if "kafkausers" in state.snap.unknown:
+        return {}
+    statuses = {}
+    for user in state.snap.users:
+        status = _deleting(state, draft, user) if objects.deleting(user) else _settle(state, draft, user)
+        if status is not None:
+            statuses[objects.name(user)] = status
+    return statuses
+
+
+def release_users(state: State, draft: Draft) -> bool:
+    """Let users go of a cluster that is being deleted: nobody could take anything away from them later. True if none is held that is known."""
+    held = [user for user in state.snap.users if names.FINALIZER_USER in _finalizers(user)]
+    for user in held:
+        draft.do(_finalize(user, wanted=False))
+    return not held
+
+
+def unsettled(statuses: Mapping[str, Mapping[str, Any]]) -> bool:
+    """Whether some user does not have yet what it should have, so that the next pass must not be far."""
+    return any(status["conditions"][0]["status"] != "True" for status in statuses.values())
+
+
+def _settle(state: State, draft: Draft, user: Object) -> dict[str, Any]:
+    standing = user.get("status") or {}
+    record = read_record(standing)
+    try:
+        spec = KafkaUserSpec.model_validate(user.get("spec") or {})
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(str(part) for part in first["loc"])
+        return _status(
+            state, user, record_of(standing), (False, "SpecNotUnderstood", f"spec.{where}: {first['msg']}.")
+        )
+    if names.FINALIZER_USER not in _finalizers(user):
+        draft.do(_finalize(user, wanted=True))
+        return _status(state, user, record_of(standing), (False, "Starting", "Its finalizer is set first."))
+    view = _view(state, user)
+    if view is None:
+        why = state.kafka.error or "it did not say what the user has"
+        message = f"Kafka cannot be asked: {why}. Nothing is changed meanwhile."
+        return _status(state, user, record_of(standing), (False, "KafkaUnknown", message))
+    scram = spec.authentication == "scram"
+    todo = change(wanted_rights(spec), wanted_quotas(spec), record, view, password=scram)
+    if scram and view.scram and not record.password:
+        message = (
+            f"Kafka has a password for {objects.name(user)} already that Spindle did not give it; it is left alone. Way "
+            "out: delete it with kafka-configs, or make a KafkaUser of another name."
+        )
+        return _status(state, user, record_of(standing), (False, "NameTaken", message))
+    password = scram and record.password and _set_password(state, draft, user, view)
+    _alter(draft, user, todo)
+    row = _row(state, user, todo, password=password)
+    return _status(state, user, write_record(todo.record), row)
+
+
+def _row(state: State, user: Object, todo: Change, *, password: bool) -> Row:
+    authority = authority_of(state)
+    if authority is None or stale(user_seat(state, user), authority, state.now):
+        return (False, "NoSecretYet", "Its Secret is about to be written.")
+    if not todo.nothing or password:
+        return (False, "Changing", "Its rights, quotas or password are being changed in Kafka.")
+    return (True, READY, "It has its Secret, its rights and its quotas.")
+
+
+def _deleting(state: State, draft: Draft, user: Object) -> dict[str, Any] | None:
+    """Take away what was given, then let it go."""
+    standing = user.get("status") or {}
+    if names.FINALIZER_USER not in _finalizers(user):
+        return None
+    view, record = _view(state, user), read_record(standing)
+    if view is None:
+        message = "Kafka cannot be asked, so what Spindle gave this user cannot be taken away yet."
+        return _status(state, user, record_of(standing), (False, "KafkaUnknown", message))
+    todo = change(frozenset(), {}, record, view, password=False)
+    if todo.take or todo.quotas or (record.password and view.scram):
+        _alter(draft, user, todo, drop_password=record.password and view.scram)
+        return _status(
+            state, user, record_of(standing), (False, "Deleting", "What it was given is taken away.")
+        )
+    draft.do(_finalize(user, wanted=False))
+    return None
+
+
+def _alter(draft: Draft, user: Object, todo: Change, *, drop_password: bool = False) -> None:
+    if not (todo.give or todo.take or todo.quotas or drop_password):
+        return
+    said = [f"{len(todo.give)} rights given"] if todo.give else []
+    said += [f"{len(todo.take)} rights taken"] if todo.take else []
+    said += [f"quotas {', '.join(sorted(todo.quotas))} set or taken away"] if todo.quotas else []
+    said += ["password taken away"] if drop_password else []
+    draft.do(
+        AlterUser(
+            user=objects.name(user),
+            give=todo.give,
+            take=todo.take,
+            quotas=todo.quotas,
+            drop_password=drop_password,
+            reason="UserChanged",
+            message=f"User:{objects.name(user)}: {', '.join(said)}.",
+        )
+    )
+
+
+def _set_password(state: State, draft: Draft, user: Object, view: UserView) -> bool:
+    """Give Kafka the password in the user's Secret, if it does not have that one. True if it did not."""
+    secret = state.secrets.get(names.user_secret(state.name, objects.name(user)))
+    if secret is None or secret.password is None:
+        return True
+    known = (secret.metadata.get("annotations") or {}).get(names.ANN_PASSWORD)
+    if view.scram and known == secret.password:
+        return False
+    draft.do(
+        SetPassword(
+            user=objects.name(user),
+            secret=str(secret.metadata["name"]),
+            uid=str(secret.metadata.get("uid", "")),
+            reason="UserChanged",
+            message=f"User:{objects.name(user)}: Kafka was given the password of its Secret.",
+        )
+    )
+    return True
+
+
+def _view(state: State, user: Object) -> UserView | None:
+    return None if state.kafka.users is None else state.kafka.users.get(objects.name(user))
+
+
+def record_of(standing: Mapping[str, Any]) -> dict[str, Any]:
+    """The record as it stands in a status."""
+    return write_record(read_record(standing))
+
+
+def _finalizers(user: Object) -> list[str]:
+    return list(user["metadata"].get("finalizers") or ())
+
+
+def _finalize(user: Object, *, wanted: bool) -> Patch:
+    """Put our finalizer on, or take it off: Kafka's own state goes with no owner, so the object must outlive it."""
+    others = [name for name in _finalizers(user) if name != names.FINALIZER_USER]
+    return Patch(
+        kind="KafkaUser",
+        name=objects.name(user),
+        uid=objects.uid(user),
+        resource_version=objects.version(user),
+        body={"metadata": {"finalizers": [*others, names.FINALIZER_USER] if wanted else others}},
+    )
+
+
+def _status(state: State, user: Object, record: Mapping[str, Any], row: Row) -> dict[str, Any]:
+    ready, reason, message = row
+    generation = user["metadata"].get("generation", 0)
+    return {
+        "observedGeneration": generation,
+        "principal": f"User:{objects.name(user)}",
+        "secret": names.user_secret(state.name, objects.name(user)),
+        **record,
+        "conditions": [
+            {
+                "type": "Ready",
+                "status": "True" if ready else "False",
+                "reason": reason,
+                "message": message,
+                "lastTransitionTime": stamp(state.now),
+                "observedGeneration": generation,
+            }
+        ],
+    }

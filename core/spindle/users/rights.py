@@ -1,0 +1,125 @@
+"""What a user has in Kafka, and what to change of it. Ours is what is on record as ours; nothing else is taken away."""
+
+from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+from typing import Any
+
+from spindle.api.user import KafkaUserSpec
+from spindle.cluster.rights import Right, UserView
+
+
+@dataclass(frozen=True)
+class Record:
+    """What was written down as given by Spindle, before it was given."""
+
+    rights: frozenset[Right] = frozenset()
+    quotas: frozenset[str] = frozenset()
+    password: bool = False
+
+
+@dataclass(frozen=True)
+class Change:
+    """What is to be done in Kafka, and what is to be on record.
+
+    Attributes:
+        give, take: rights.
+        quotas: by Kafka's names; None takes one away.
+        record: as it should read before anything more is given.
+        written: whether that is what stands there.
+    """
+
+    give: tuple[Right, ...]
+    take: tuple[Right, ...]
+    quotas: Mapping[str, float | None]
+    record: Record
+    written: bool
+
+    @property
+    def nothing(self) -> bool:
+        """Whether all is as it should be."""
+        return self.written and not (self.give or self.take or self.quotas)
+
+
+def wanted_rights(spec: KafkaUserSpec) -> frozenset[Right]:
+    """The rights that a spec asks for, one by one."""
+    return frozenset(
+        Right(acl.resource, acl.name or "kafka-cluster", acl.pattern, operation, acl.host)
+        for acl in spec.acls
+        for operation in acl.operations
+    )
+
+
+def wanted_quotas(spec: KafkaUserSpec) -> dict[str, float]:
+    """The quotas that a spec asks for, by Kafka's names."""
+    quotas = spec.quotas
+    given = {
+        "producer_byte_rate": quotas.producer_bytes_per_second,
+        "consumer_byte_rate": quotas.consumer_bytes_per_second,
+        "request_percentage": quotas.request_percentage,
+    }
+    return {key: float(value) for key, value in given.items() if value is not None}
+
+
+def change(
+    rights: AbstractSet[Right], quotas: Mapping[str, float], record: Record, view: UserView, *, password: bool
+) -> Change:
+    """From what is wanted, what is on record and what is there: what to do.
+
+    A right is given only when it is on record already, so that it is known as ours wherever the giving is interrupted. One that is
+    there and not on record was given by somebody else and stays.
+
+    Args:
+        rights, quotas, password: what is wanted; nothing at all for a user that is being deleted.
+        record: as it stands.
+        view: what Kafka says.
+    """
+    missing = rights - view.rights
+    kept = {right for right in record.rights if right in rights or right in view.rights}
+    ours = frozenset(kept | missing)
+    keys = frozenset({key for key in record.quotas if key in quotas or key in view.quotas} | quotas.keys())
+    after = Record(ours, keys, password or (record.password and view.scram))
+    changed: dict[str, float | None] = {
+        key: value for key, value in quotas.items() if key in record.quotas and view.quotas.get(key) != value
+    }
+    changed |= {key: None for key in record.quotas if key not in quotas and key in view.quotas}
+    return Change(
+        give=tuple(sorted(missing & record.rights)),
+        take=tuple(sorted((record.rights - rights) & view.rights)),
+        quotas=changed,
+        record=after,
+        written=after == record,
+    )
+
+
+def read_record(status: Mapping[str, Any]) -> Record:
+    """The record in a KafkaUser's status."""
+    return Record(
+        frozenset(
+            Right(each["resource"], each["name"], each["pattern"], each["operation"], each["host"])
+            for each in status.get("acls") or ()
+        ),
+        frozenset(status.get("quotas") or ()),
+        bool(status.get("password")),
+    )
+
+
+def write_record(record: Record) -> dict[str, Any]:
+    """A record as the fields of a KafkaUser's status."""
+    written: dict[str, Any] = {}
+    if record.rights:
+        written["acls"] = [
+            {
+                "resource": right.resource,
+                "name": right.name,
+                "pattern": right.pattern,
+                "operation": right.operation,
+                "host": right.host,
+            }
+            for right in sorted(record.rights)
+        ]
+    if record.quotas:
+        written["quotas"] = sorted(record.quotas)
+    if record.password:
+        written["password"] = True
+    return written

@@ -1,0 +1,110 @@
+"""Doors: listeners, users, the account of an agent, and an authority that is replaced while Kafka serves."""
+
+import base64
+import json
+from typing import Any, Final
+
+import pytest
+
+from e2e.scenarios.lab import CLUSTER, Lab
+
+pytestmark = pytest.mark.e2e
+
+_AGENTS: Final = "spindle-agents"
+_INSIDE: Final = {"name": "inside", "port": 9095, "auth": "scram"}
+_NODES: Final = {"name": "nodes", "port": 9096, "type": "nodeport"}
+_TURN: Final = 1500.0  # three rolls of six pods, and twice the clients' time, on a small machine
+
+
+def user(name: str, **spec: Any) -> dict[str, Any]:
+    return {
+        "apiVersion": "spindle.dev/v1alpha1",
+        "kind": "KafkaUser",
+        "metadata": {"name": name},
+        "spec": {"cluster": CLUSTER, **spec},
+    }
+
+
+def is_ready(lab: Lab, name: str) -> bool:
+    conditions = (lab.the("kafkauser", name).get("status") or {}).get("conditions", ())
+    return any(c["type"] == "Ready" and c["status"] == "True" for c in conditions)
+
+
+def secret(lab: Lab, name: str) -> dict[str, str]:
+    data = lab.the("secret", name)["data"]
+    return {key: base64.b64decode(value).decode() for key, value in data.items()}
+
+
+def starts(lab: Lab) -> dict[str, str]:
+    """When each pod of Kafka was made."""
+    return {
+        pod["metadata"]["name"]: pod["metadata"]["creationTimestamp"]
+        for pod in lab.list("pods", "spindle.dev/role")
+    }
+
+
+def test_listeners_are_opened_by_a_roll_of_the_brokers_alone(running: Lab) -> None:
+    lab = running
+    before = starts(lab)
+    lab.patch("kafkacluster", CLUSTER, {"spec": {"listeners": [_INSIDE, _NODES]}})
+    lab.until(
+        "clients are told where the nodes' listener is",
+        lambda: (
+            {each["name"]: each["bootstrap"] for each in lab.status()["listeners"]}["nodes"].count(",") == 2
+        ),
+        600,
+    )
+    lab.until_ready(600)
+    after = starts(lab)
+    assert {name for name in before if before[name] != after[name]} == {
+        f"{CLUSTER}-broker-{number}" for number in range(3)
+    }
+    addresses = {
+        entry["address"]
+        for node in json.loads(lab.kubectl("get", "nodes", "-o", "json"))["items"]
+        for entry in node["status"]["addresses"]
+        if entry["type"] == "InternalIP"
+    }
+    told = {each["name"]: each["bootstrap"] for each in lab.status()["listeners"]}
+    assert {address.rpartition(":")[0] for address in told["nodes"].split(",")} <= addresses
+
+
+def test_a_user_has_its_secret_and_its_rights_and_leaves_nothing_behind(running: Lab) -> None:
+    lab = running
+    acls = [{"resource": "topic", "name": "orders", "operations": ["Read", "Describe"]}]
+    lab.apply(user("orders", acls=acls), user("alice", authentication="scram"))
+    for name in ("orders", "alice"):
+        lab.until(f"{name} has all that it asks for", lambda name=name: is_ready(lab, name))
+    assert secret(lab, f"{CLUSTER}.user.orders")["tls.crt"].startswith("-----BEGIN CERTIFICATE")
+    assert "ScramLoginModule" in secret(lab, f"{CLUSTER}.user.alice")["sasl.jaas.config"]
+    lab.kubectl("delete", "kafkauser", "orders", "alice", timeout=120)
+    for name in ("orders", "alice"):
+        lab.until(
+            f"the Secret of {name} is gone",
+            lambda name=name: lab.get("secret", f"{CLUSTER}.user.{name}") is None,
+        )
+
+
+def test_the_agents_account_reads_no_secret_of_others(running: Lab) -> None:
+    account = f"system:serviceaccount:{_AGENTS}:spindle-agent"
+    for verb in ("get", "list", "watch"):
+        answer = running.kubectl("auth", "can-i", verb, "secrets", "--as", account, check=False)
+        assert answer.strip().startswith("no"), (verb, answer)
+
+
+def test_the_authority_is_replaced_while_the_cluster_serves(running: Lab) -> None:
+    lab = running
+    old = secret(lab, f"{CLUSTER}-ca")["ca.crt"]
+    lab.patch("kafkacluster", CLUSTER, {"spec": {"security": {"rotate": "1", "clientGraceSeconds": 120}}})
+    lab.until_waiting("CaReplaced")
+
+    def replaced() -> bool:
+        authority = secret(lab, f"{CLUSTER}-ca")
+        return authority["ca.crt"] != old and not {"next.crt", "old.crt"} & authority.keys()
+
+    lab.until("the old authority is forgotten", replaced, _TURN)
+    lab.until_ready(600)
+    new = secret(lab, f"{CLUSTER}-ca")["ca.crt"]
+    for name in (f"{CLUSTER}-admin", f"{CLUSTER}-operator", f"{CLUSTER}-broker-0-tls"):
+        assert secret(lab, name)["ca.crt"] == new
+    lab.spindle("verify", "-n", lab.namespace, "-c", CLUSTER, timeout=600)

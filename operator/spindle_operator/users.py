@@ -1,0 +1,165 @@
+"""Users in Kafka: what they have, and what they are given. All of it blocks, and raises KafkaError, OSError or RuntimeError."""
+
+import os
+from collections.abc import Iterable, Mapping
+from hashlib import pbkdf2_hmac
+from typing import Any, Final
+
+from kafka.admin import (
+    ACL,
+    ACLFilter,
+    ACLOperation,
+    ACLPermissionType,
+    ACLResourcePatternType,
+    ResourcePattern,
+    ResourcePatternFilter,
+    ResourceType,
+)
+from kafka.protocol.admin import (
+    AlterClientQuotasRequest,
+    AlterUserScramCredentialsRequest,
+    DescribeClientQuotasRequest,
+    DescribeUserScramCredentialsRequest,
+)
+
+from spindle.cluster.rights import Right, UserView
+from spindle_operator.answers import expect, failures
+from spindle_operator.connection import Connection
+from spindle_operator.orders import settle
+
+ITERATIONS: Final = 8192  # twice what Kafka asks for at least
+_SCRAM_SHA_512: Final = 2  # ScramMechanism
+_NO_CREDENTIALS: Final = 91  # RESOURCE_NOT_FOUND
+_RESOURCES: Final = {
+    "topic": ResourceType.TOPIC,
+    "group": ResourceType.GROUP,
+    "cluster": ResourceType.CLUSTER,
+    "transactionalId": ResourceType.TRANSACTIONAL_ID,
+}
+_PATTERNS: Final = {
+    "literal": ACLResourcePatternType.LITERAL,
+    "prefixed": ACLResourcePatternType.PREFIXED,
+}
+_OPERATIONS: Final = {
+    "All": ACLOperation.ALL,
+    "Read": ACLOperation.READ,
+    "Write": ACLOperation.WRITE,
+    "Create": ACLOperation.CREATE,
+    "Delete": ACLOperation.DELETE,
+    "Alter": ACLOperation.ALTER,
+    "Describe": ACLOperation.DESCRIBE,
+    "ClusterAction": ACLOperation.CLUSTER_ACTION,
+    "DescribeConfigs": ACLOperation.DESCRIBE_CONFIGS,
+    "AlterConfigs": ACLOperation.ALTER_CONFIGS,
+    "IdempotentWrite": ACLOperation.IDEMPOTENT_WRITE,
+}
+
+
+def look(link: Connection, users: Iterable[str]) -> dict[str, UserView]:
+    """What these users have. Every answer must come: a part of one would look like something taken away."""
+    names = sorted(set(users))
+    passwords = _passwords(link, names)
+    return {name: UserView(_rights(link, name), name in passwords, _quotas(link, name)) for name in names}
+
+
+def alter(link: Connection, user: str, give: Iterable[Right], take: Iterable[Right]) -> None:
+    """Give rights to a user and take others away. What is there, or gone, already is no error."""
+    made = [_acl(user, right) for right in give]
+    if made:
+        for error in link.admin.create_acls(made)["failed"]:
+            raise error
+    gone = [_acl(user, right) for right in take]
+    if gone:
+        for _, _, error in link.admin.delete_acls(gone):
+            if getattr(error, "errno", 0):
+                raise error("an ACL was not deleted") if isinstance(error, type) else error
+
+
+def set_quotas(link: Connection, user: str, values: Mapping[str, float | None]) -> None:
+    """Set quotas of a user; None takes one away."""
+    entry = AlterClientQuotasRequest.EntryData
+    entity = entry.EntityData(entity_type="user", entity_name=user)
+    ops = [entry.OpData(key=key, value=value or 0.0, remove=value is None) for key, value in values.items()]
+    request = AlterClientQuotasRequest(entries=[entry(entity=[entity], ops=ops)], validate_only=False)
+    answer = link.send(request, link.any_broker())
+    settle(
+        "Kafka does not take the quotas of",
+        failures((user, each.error_code, each.error_message) for each in answer.entries),
+    )
+
+
+def set_password(link: Connection, user: str, password: bytes) -> None:
+    """Give a user a password for SCRAM-SHA-512. It goes salted and hashed, as RFC 5802 has it, never as it is."""
+    salt = os.urandom(32)
+    upsertion = AlterUserScramCredentialsRequest.ScramCredentialUpsertion(
+        name=user,
+        mechanism=_SCRAM_SHA_512,
+        iterations=ITERATIONS,
+        salt=salt,
+        salted_password=pbkdf2_hmac("sha512", password, salt, ITERATIONS),
+    )
+    _scram(link, AlterUserScramCredentialsRequest(deletions=[], upsertions=[upsertion]))
+
+
+def drop_password(link: Connection, user: str) -> None:
+    """Take a user's password away; that it has none is no error."""
+    deletion = AlterUserScramCredentialsRequest.ScramCredentialDeletion(name=user, mechanism=_SCRAM_SHA_512)
+    _scram(link, AlterUserScramCredentialsRequest(deletions=[deletion], upsertions=[]))
+
+
+def _scram(link: Connection, request: Any) -> None:
+    answer = link.send(request, link.any_broker())
+    results = ((each.user, each.error_code, each.error_message) for each in answer.results)
+    settle("Kafka does not take the password of", failures(results, (_NO_CREDENTIALS,)))
+
+
+def _passwords(link: Connection, users: list[str]) -> set[str]:
+    name = DescribeUserScramCredentialsRequest.UserName
+    request = DescribeUserScramCredentialsRequest(users=[name(name=user) for user in users])
+    answer = link.send(request, link.any_broker())
+    expect(answer.error_code, answer.error_message)
+    for result in answer.results:
+        if result.error_code != _NO_CREDENTIALS:
+            expect(result.error_code, result.error_message)
+    return {
+        result.user
+        for result in answer.results
+        if any(info.mechanism == _SCRAM_SHA_512 for info in result.credential_infos or ())
+    }
+
+
+def _rights(link: Connection, user: str) -> frozenset[Right]:
+    anything = ResourcePatternFilter(ResourceType.ANY, None, ACLResourcePatternType.ANY)
+    asked = ACLFilter(_principal(user), None, ACLOperation.ANY, ACLPermissionType.ALLOW, anything)
+    acls, error = link.admin.describe_acls(asked)
+    if getattr(error, "errno", 0):
+        raise error("ACLs were not told") if isinstance(error, type) else error
+    found = set()
+    for acl in acls:
+        pattern = acl.resource_pattern
+        resource = _named(_RESOURCES, pattern.resource_type)
+        kind, operation = _named(_PATTERNS, pattern.pattern_type), _named(_OPERATIONS, acl.operation)
+        if resource and kind and operation:  # others can only be a person's
+            found.add(Right(resource, pattern.resource_name, kind, operation, acl.host))
+    return frozenset(found)
+
+
+def _quotas(link: Connection, user: str) -> dict[str, float]:
+    component = DescribeClientQuotasRequest.ComponentData(entity_type="user", match_type=0, match=user)
+    request = DescribeClientQuotasRequest(components=[component], strict=True)
+    answer = link.send(request, link.any_broker())
+    expect(answer.error_code, answer.error_message)
+    return {value.key: float(value.value) for entry in answer.entries or () for value in entry.values}
+
+
+def _acl(user: str, right: Right) -> ACL:
+    pattern = ResourcePattern(_RESOURCES[right.resource], right.name, _PATTERNS[right.pattern])
+    return ACL(_principal(user), right.host, _OPERATIONS[right.operation], ACLPermissionType.ALLOW, pattern)
+
+
+def _principal(user: str) -> str:
+    return f"User:{user}"
+
+
+def _named(table: Mapping[str, Any], value: Any) -> str | None:
+    return next((name for name, found in table.items() if found == value), None)

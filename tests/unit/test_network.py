@@ -1,0 +1,48 @@
+"""NetworkPolicies: who may reach which port."""
+
+from typing import Any
+
+from tests.model.world import World
+
+
+def running(**spec: Any) -> World:
+    world = World.of(**spec)
+    world.settle()
+    return world
+
+
+def reached(world: World, name: str) -> dict[int, list[dict[str, Any]] | None]:
+    """Port → who may reach it, None for anybody."""
+    policy = world.get("NetworkPolicy", name)
+    return {port["port"]: rule.get("from") for rule in policy["spec"]["ingress"] for port in rule["ports"]}
+
+
+def test_there_are_none_unless_they_are_asked_for() -> None:
+    assert running().all("NetworkPolicy") == ()
+
+
+def test_ports_between_nodes_are_for_the_cluster_and_for_spindle() -> None:
+    world = running(
+        security={"networkPolicies": True}, listeners=[{"name": "inside", "port": 9095, "auth": "scram"}]
+    )
+    own = {"podSelector": {"matchLabels": {"spindle.dev/cluster": "demo"}}}
+    operator = {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "spindle-system"}}}
+    brokers = reached(world, "demo-brokers")
+    assert brokers == {9091: [own, operator], 9092: None, 9095: None, 9404: None}
+    assert reached(world, "demo-controllers") == {9090: [own], 9404: None}
+    assert not world.reconcile().actions
+
+
+def test_they_go_when_they_are_not_asked_for_any_more_and_others_stay() -> None:
+    world = running(security={"networkPolicies": True})
+    labels = {"spindle.dev/cluster": "demo"}
+    world.put({"kind": "NetworkPolicy", "metadata": {"name": "mine", "labels": labels}, "spec": {}})
+    world.cluster["spec"]["security"] = {}
+    world.settle()
+    assert [policy["metadata"]["name"] for policy in world.all("NetworkPolicy")] == ["mine"]
+
+
+def test_what_cannot_be_read_is_left_alone() -> None:
+    world = running(security={"networkPolicies": True})
+    world.unknown = frozenset({"networkpolicies"})
+    assert not world.reconcile().actions

@@ -1,0 +1,182 @@
+"""KafkaUsers: what they get, what is taken away again, and what is nobody's business."""
+
+from typing import Any
+
+import pytest
+
+from spindle.cluster import names
+from spindle.cluster.rights import Right, UserView
+from spindle.reconcile.actions import AlterUser, SetPassword
+from tests.model.world import World
+
+READ = {"resource": "topic", "name": "orders", "operations": ["Read", "Describe"]}
+BY_HAND = Right("topic", "secrets", "literal", "Read", "*")
+
+
+def user(name: str = "orders", **spec: Any) -> dict[str, Any]:
+    return {
+        "kind": "KafkaUser",
+        "metadata": {"name": name, "namespace": "kafka", "generation": 1},
+        "spec": {"cluster": "demo", **spec},
+    }
+
+
+def running(*users: dict[str, Any]) -> World:
+    world = World.of(security={"clientGraceSeconds": 120})
+    world.settle()
+    for each in users:
+        world.put(each)
+    world.settle()
+    return world
+
+
+def condition(world: World, name: str = "orders") -> tuple[str, str]:
+    (found,) = world.get("KafkaUser", name)["status"]["conditions"]
+    return found["status"], found["reason"]
+
+
+def rights(*operations: str) -> set[Right]:
+    return {Right("topic", "orders", "literal", operation, "*") for operation in operations}
+
+
+def test_one_with_a_certificate_gets_secret_rights_and_quotas() -> None:
+    world = running(user(acls=[READ], quotas={"producerBytesPerSecond": 1000}))
+    assert condition(world) == ("True", "AsAsked")
+    assert world.users["orders"].rights == rights("Read", "Describe")
+    assert world.users["orders"].quotas == {"producer_byte_rate": 1000.0}
+    assert not world.users["orders"].scram
+    secret = world.get("Secret", "demo.user.orders")
+    assert secret["view"]["cn"] == "orders"
+    (owner,) = secret["metadata"]["ownerReferences"]
+    assert owner["kind"] == "KafkaUser"
+    status = world.get("KafkaUser", "orders")["status"]
+    assert (status["principal"], status["secret"]) == ("User:orders", "demo.user.orders")
+    assert not world.reconcile().actions
+
+
+def test_one_with_a_password_gets_that_and_no_certificate() -> None:
+    world = running(user(authentication="scram"))
+    assert condition(world) == ("True", "AsAsked")
+    assert world.users["orders"].scram
+    assert world.get("Secret", "demo.user.orders")["view"]["password"]
+    assert not world.reconcile().actions
+
+
+def test_a_password_that_a_person_changed_in_the_secret_is_given_to_kafka() -> None:
+    world = running(user(authentication="scram"))
+    secret = world.get("Secret", "demo.user.orders")
+    secret["view"] |= {"password": "another"}
+    world.put(secret)
+    made = world.reconcile()
+    assert [type(a) for a in made.actions] == [SetPassword]
+    world.settle()
+    assert condition(world) == ("True", "AsAsked")
+
+
+def test_a_name_that_has_a_password_from_somebody_else_is_left_alone() -> None:
+    world = World.of()
+    world.settle()
+    world.users["orders"] = UserView(scram=True)
+    world.put(user(authentication="scram", acls=[READ]))
+    world.settle()
+    assert condition(world) == ("False", "NameTaken")
+    assert world.users["orders"] == UserView(scram=True)
+
+
+def test_what_is_no_longer_asked_for_is_taken_away_and_what_a_person_gave_stays() -> None:
+    world = running(user(acls=[READ], quotas={"producerBytesPerSecond": 1000}))
+    has = world.users["orders"]
+    world.users["orders"] = UserView(
+        has.rights | {BY_HAND}, has.scram, {**has.quotas, "consumer_byte_rate": 5.0}
+    )
+    world.get("KafkaUser", "orders")["spec"] = {"cluster": "demo", "acls": [{**READ, "operations": ["Read"]}]}
+    world.settle()
+    assert world.users["orders"].rights == rights("Read") | {BY_HAND}
+    assert world.users["orders"].quotas == {"consumer_byte_rate": 5.0}
+
+
+def test_a_right_that_a_person_gave_before_stays_also_when_it_was_asked_for_meanwhile() -> None:
+    world = World.of()
+    world.settle()
+    world.users["orders"] = UserView(frozenset(rights("Read")))
+    world.put(user(acls=[READ]))
+    world.settle()
+    delete(world)
+    world.settle()
+    assert world.users["orders"].rights == rights("Read")
+    assert ("KafkaUser", "orders") not in world.objects
+
+
+def delete(world: World, name: str = "orders") -> None:
+    world.get("KafkaUser", name)["metadata"]["deletionTimestamp"] = "now"
+
+
+def test_a_deleted_user_leaves_nothing_of_ours_and_all_of_others() -> None:
+    world = running(user(authentication="scram", acls=[READ], quotas={"requestPercentage": 50}))
+    has = world.users["orders"]
+    world.users["orders"] = UserView(has.rights | {BY_HAND}, has.scram, has.quotas)
+    delete(world)
+    world.settle()
+    assert ("KafkaUser", "orders") not in world.objects
+    assert world.users["orders"] == UserView(frozenset({BY_HAND}))
+
+
+def test_while_kafka_is_silent_nothing_is_given_taken_or_let_go() -> None:
+    world = running(user(acls=[READ]))
+    world.kafka_up = False
+    world.get("KafkaUser", "orders")["spec"]["acls"] = []
+    made = world.reconcile()
+    assert not [a for a in made.actions if isinstance(a, AlterUser)]
+    assert condition(world) == ("False", "KafkaUnknown")
+    delete(world)
+    world.reconcile()
+    assert names.FINALIZER_USER in world.get("KafkaUser", "orders")["metadata"]["finalizers"]
+    assert world.get("KafkaUser", "orders")["status"]["acls"], "what is ours is still on record"
+
+
+def test_users_that_cannot_be_read_are_not_taken_for_gone() -> None:
+    world = running(user(acls=[READ]))
+    world.unknown = frozenset({"kafkausers"})
+    assert not world.reconcile().actions
+
+
+def test_a_cluster_that_is_deleted_lets_its_users_go() -> None:
+    world = running(user(acls=[READ]))
+    world.cluster["metadata"]["deletionTimestamp"] = "now"
+    for _ in range(10):
+        if world.reconcile().finished:
+            break
+        world.breathe()
+    assert world.get("KafkaUser", "orders")["metadata"]["finalizers"] == []
+
+
+def test_an_authority_is_replaced_under_users_too() -> None:
+    world = running(user(), user("other", authentication="scram"))
+    world.cluster["spec"]["security"]["rotate"] = "1"
+    for _ in range(300):
+        world.reconcile()
+        world.breathe()
+    authority = world.get("Secret", "demo-ca")["view"]
+    assert authority["fingerprint"] != "ca"
+    assert "former" not in authority
+    for name in ("orders", "other"):
+        assert world.get("Secret", f"demo.user.{name}")["view"]["trust"] == [authority["fingerprint"]]
+    assert world.get("Secret", "demo.user.orders")["view"]["issuer"] == authority["fingerprint"]
+    assert condition(world, "other") == ("True", "AsAsked")
+
+
+@pytest.mark.parametrize("stop_after", range(6))
+def test_wherever_it_is_interrupted_all_that_was_given_is_on_record(stop_after: int) -> None:
+    world = World.of()
+    world.settle()
+    world.put(user(authentication="scram", acls=[READ], quotas={"requestPercentage": 50}))
+    for number in range(12):
+        world.reconcile(stop_after if number % 2 else None)
+        on_record = world.get("KafkaUser", "orders").get("status", {})
+        given = world.users.get("orders", UserView())
+        assert len(given.rights) <= len(on_record.get("acls", ()))
+        assert set(given.quotas) <= set(on_record.get("quotas", ()))
+        assert given.scram <= on_record.get("password", False)
+    delete(world)
+    world.settle()
+    assert world.users["orders"] == UserView()
