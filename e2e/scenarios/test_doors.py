@@ -2,6 +2,7 @@
 
 import base64
 import json
+from functools import partial
 from typing import Any, Final
 
 import pytest
@@ -28,6 +29,10 @@ def user(name: str, **spec: Any) -> dict[str, Any]:
 def is_ready(lab: Lab, name: str) -> bool:
     conditions = (lab.the("kafkauser", name).get("status") or {}).get("conditions", ())
     return any(c["type"] == "Ready" and c["status"] == "True" for c in conditions)
+
+
+def has_no_secret(lab: Lab, name: str) -> bool:
+    return lab.get("secret", f"{CLUSTER}.user.{name}") is None
 
 
 def secret(lab: Lab, name: str) -> dict[str, str]:
@@ -74,15 +79,12 @@ def test_a_user_has_its_secret_and_its_rights_and_leaves_nothing_behind(running:
     acls = [{"resource": "topic", "name": "orders", "operations": ["Read", "Describe"]}]
     lab.apply(user("orders", acls=acls), user("alice", authentication="scram"))
     for name in ("orders", "alice"):
-        lab.until(f"{name} has all that it asks for", lambda name=name: is_ready(lab, name))
+        lab.until(f"{name} has all that it asks for", partial(is_ready, lab, name))
     assert secret(lab, f"{CLUSTER}.user.orders")["tls.crt"].startswith("-----BEGIN CERTIFICATE")
     assert "ScramLoginModule" in secret(lab, f"{CLUSTER}.user.alice")["sasl.jaas.config"]
     lab.kubectl("delete", "kafkauser", "orders", "alice", timeout=120)
     for name in ("orders", "alice"):
-        lab.until(
-            f"the Secret of {name} is gone",
-            lambda name=name: lab.get("secret", f"{CLUSTER}.user.{name}") is None,
-        )
+        lab.until(f"the Secret of {name} is gone", partial(has_no_secret, lab, name))
 
 
 def test_the_agents_account_reads_no_secret_of_others(running: Lab) -> None:
