@@ -29,11 +29,13 @@ test-fast: setup ## the stages that need no testbed
 e2e: setup ## every scenario on the testbed
 	@$(STAGES) e2e $(ONLY)
 
-bench: setup ## the benchmarks: planner, moves, forecast, scrub
+bench: setup ## the benchmarks: planner, moves, forecast, scrub, slow disks, the job (HISTORY=x.parquet: that one through it)
 	@$(PYTHON_IN_VENV) -m bench.planner
 	@$(PYTHON_IN_VENV) -m bench.moves
 	@$(PYTHON_IN_VENV) -m bench.forecast
 	@$(PYTHON_IN_VENV) -m bench.scrub
+	@$(PYTHON_IN_VENV) -m bench.slow
+	@$(if $(HISTORY),$(PYTHON_IN_VENV) -m bench.through $(HISTORY))
 
 generate: setup ## crds/, the chart's CRDs and the reference page from the models
 	@$(PYTHON_IN_VENV) -m tools.generate

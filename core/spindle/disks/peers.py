@@ -20,7 +20,7 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 
-AT_LEAST: Final = 4.5  # times what the disk's ratio is at its best, on (geometric) mean of three samples
+AT_LEAST: Final = 5.0  # times what the disk's ratio is at its best, on (geometric) mean of three samples
 ALWAYS: Final = 8.0  # times what is usual, where nobody knows what the disk is at its best
 EACH: Final = 3.0  # times what is usual, in each of the three
 WELL: Final = 2.0  # times the best, on mean of three: below this it is well again
@@ -63,7 +63,7 @@ class Verdicts:
     Attributes:
         slow: whether the disk is called slow.
         ratio: times what is usual for its requests, NaN where nobody can tell.
-        own_ms, peers_ms: mean time of its requests, and of the same requests on a usual disk of its kind; NaN likewise.
+        own_ms, peers_ms: mean time of its requests by themselves, and of the same requests on a usual disk of its kind; NaN likewise.
         peers: disks that it was compared with, itself not counted.
     """
 
