@@ -108,6 +108,8 @@ CLUSTERS = [
     case("share-of-all", {"spec.disks.automaticShare": 101}, "spec.disks.automaticShare", "write for example 10"),
     case("rolling-none", {"spec.rolling.maxUnavailable": 0}, "spec.rolling.maxUnavailable", "write 1 to restart one at a time"),
     case("rolling-per-cent", {"spec.rolling.maxUnavailable": "50%"}, "spec.rolling.maxUnavailable", "must be of type integer"),
+    case("back-at-once", {"spec.rolling.backWithinSeconds": 5}, "spec.rolling.backWithinSeconds", "write for example 600"),
+    case("soak-negative", {"spec.rolling.soakHours": -1}, "spec.rolling.soakHours", "write for example 24"),
     case("approval-unknown", {"spec.rebalance.approval": "always"}, "spec.rebalance.approval", 'supported values: "manual", "auto"'),
     case("schedule-words", {"spec.rebalance.schedule": "every night"}, "spec.rebalance.schedule", "write for example '0 3 * * *'"),
     case("schedule-six-fields", {"spec.rebalance.schedule": "0 0 3 * * *"}, "spec.rebalance.schedule", "five fields of cron"),
