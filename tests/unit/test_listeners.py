@@ -189,3 +189,14 @@ def test_the_way_to_a_load_balancer_is_what_was_asked_for() -> None:
 
 def test_an_ipv6_address_stands_in_brackets() -> None:
     assert Door("x", 1, "none", "fd00::1", 2).address == "[fd00::1]:2"
+
+
+def test_an_address_written_another_way_is_certified_once() -> None:
+    world = running(CLOUD)
+    for service in world.all("Service"):
+        if service["spec"]["type"] == "LoadBalancer":
+            service["status"] = {"loadBalancer": {"ingress": [{"ip": "FD00:0::1"}]}}
+            world.put(service)
+    roll(world)
+    assert "fd00::1" in world.get("Secret", "demo-broker-0-tls")["view"]["dns"]
+    assert not world.reconcile().actions

@@ -1,5 +1,6 @@
 """Who signs, who holds a certificate, and which of them are to be written anew."""
 
+import ipaddress
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
@@ -198,4 +199,12 @@ def _doors(state: State, node_id: int) -> list[str]:
         if listener.type == "internal"
     ]
     inside += [f"{host}.cluster.local" for host in inside]
-    return [*inside, *(door.host for door in doors_of(state, broker))]
+    return [*inside, *(_canonical(door.host) for door in doors_of(state, broker))]
+
+
+def _canonical(host: str) -> str:
+    """An address as the certificate will say it: written another way, it would look like one that is missing for ever."""
+    try:
+        return str(ipaddress.ip_address(host))
+    except ValueError:
+        return host
