@@ -13,15 +13,15 @@ from spindle.moves.intents import Intent, Place, Reassign
 from spindle.moves.journal import REPAIR, Journal, Move, SettingKey, Shrunk
 from spindle.moves.leftovers import Leftovers
 from spindle.moves.limits import Limits
-from spindle.moves.look import Incoming, Look
-from spindle.moves.orders import Leads, settle_orders
+from spindle.moves.look import Incoming, Key, Look
+from spindle.moves.orders import Leads, lead_for_good, settle_orders
 from spindle.moves.outcome import Outcome, Progress, Refused
 from spindle.moves.rates import Rates
 from spindle.moves.rests import Rests
 from spindle.moves.settings import settle, throttles
 from spindle.moves.short import find_short
 from spindle.moves.signals import Signals
-from spindle.moves.verify import Found, State, copied, find, in_doubt, out_of_order, under_way
+from spindle.moves.verify import Found, State, copied, find, in_doubt, out_of_order, under_way, withdraw
 
 _NONE: Final = Signals()
 _SHED: Final = ("ReplicasShed", "their disk is too full, and nothing else helps")
@@ -43,6 +43,8 @@ def execute(
     closed: AbstractSet[tuple[int, str]] = frozenset(),
     leads: Leads | None = None,
     signals: Signals = _NONE,
+    withdrawn: AbstractSet[Key] = frozenset(),
+    leaders: Mapping[Key, int] | None = None,
 ) -> Outcome:
     """Verify what is in motion, begin what may begin, and keep Kafka's settings as both need them.
 
@@ -62,8 +64,10 @@ def execute(
         closed: (broker, path) of dirs that are to take nothing, though Kafka knows nothing of that: bad ones, ones to be emptied.
         leads: who is to lead for as long as it is asked for; see `spindle.moves.orders`.
         signals: the time, what disks feel, what agents gave up.
+        withdrawn: partitions whose moves in the journal nobody wants any more: what is being copied is given up.
+        leaders: who is to be the preferred leader from now on; nothing of it is put back.
     """
-    if journal == Journal() and not (wanted or shrinks or settings or leads):
+    if journal == Journal() and not (wanted or shrinks or settings or leads or leaders):
         return Outcome(journal)
     look = Look(view, closed)
     if look.unknown:
@@ -72,7 +76,8 @@ def execute(
             refusals=tuple(Refused(move, _unknown(look)) for move in wanted[:1]),
             agent_moves=journal.within(),
         )
-    return _Step(look, journal, limits, lost, signals).run(wanted, shrinks, settings or {}, leads or {})
+    step = _Step(look, journal, limits, lost, signals, withdrawn)
+    return step.run(wanted, shrinks, settings or {}, leads or {}, leaders or {})
 
 
 def cleanup(view: KafkaView, journal: Journal) -> Outcome:
@@ -111,9 +116,16 @@ class _Step:
     """One step, while it is being worked out."""
 
     def __init__(
-        self, look: Look, journal: Journal, limits: Limits, lost: AbstractSet[int], signals: Signals
+        self,
+        look: Look,
+        journal: Journal,
+        limits: Limits,
+        lost: AbstractSet[int],
+        signals: Signals,
+        withdrawn: AbstractSet[Key],
     ) -> None:
         self.look, self.journal, self.limits, self.lost = look, journal, limits, lost
+        self.withdrawn = withdrawn
         self.signals = signals
         self.short = find_short(look)
         self.rests = Rests(look, journal.rests, signals.now)
@@ -134,6 +146,7 @@ class _Step:
         shrinks: Sequence[Shrunk],
         settings: Mapping[SettingKey, str],
         leads: Leads,
+        leaders: Mapping[Key, int],
     ) -> Outcome:
         stalled = self.verify()
         removals = self.shrink(shrinks)
@@ -146,7 +159,8 @@ class _Step:
             if isinstance(i, Reassign)
             for topic, index, _ in i.assignments
         }
-        fresh, again = self.begin([move for move in wanted if move.key not in turned], stalled)
+        still = [move for move in stalled if move.key not in self.withdrawn]
+        fresh, again = self.begin([move for move in wanted if move.key not in turned], still)
         reordered = self.reorder(stalled)
         moves = tuple(found.move for found in self.found)
         moving = [*(f.move for f in self.found if f.state is not State.CANCEL)]
@@ -156,6 +170,9 @@ class _Step:
         shrunk = tuple(self.shrunk[key] for key in sorted(self.shrunk))
         steered = rates.steered if standing else 0.0
         left = self.leftovers.standing()
+        for_good = lead_for_good(
+            self.look, leaders, {move.key for move in moves} | busy | turned | {o.key for o in ordered.orders}
+        )
         journal = Journal(moves, shrunk, standing, ordered.orders, self.rests.standing(), steered, left)
         return Outcome(
             journal,
@@ -168,6 +185,7 @@ class _Step:
                 *self.starts(again),
                 *self.placed_again(),
                 *ordered.intents,
+                *for_good,
             ),
             refusals=tuple(self.refusals),
             agent_moves={
@@ -186,6 +204,8 @@ class _Step:
         stalled: list[Move] = []
         for move in self.journal.moves:
             found = find(self.look, move, self.limits, self.incoming, self.lost, self.signals.failed)
+            if move.key in self.withdrawn:
+                found = withdraw(self.look, found)
             if found.in_motion:
                 self.found.append(found)
             elif found.state is State.NOT_BEGUN:

@@ -60,6 +60,32 @@ def settle_orders(
     return found.settled()
 
 
+def lead_for_good(look: Look, leaders: Mapping[Key, int], busy: Collection[Key]) -> tuple[Intent, ...]:
+    """Make others the preferred leaders, for good: nothing of it is on record, and nothing is put back.
+
+    First the order, then, when that is seen, the election. Who is not in sync, or holds no replica, is made nothing.
+
+    Args:
+        look: what Kafka says. Brokers and partitions are known.
+        leaders: partition → who is to be its preferred leader.
+        busy: partitions that are being moved, or that others lead for a while.
+    """
+    orders: dict[Key, tuple[int, ...]] = {}
+    elected: list[Key] = []
+    for key, broker in sorted(leaders.items()):
+        partition = look.partitions.get(key)
+        if partition is None or key in busy or _moving(look, partition) or broker not in partition.isr:
+            continue
+        if partition.replicas[0] != broker:
+            orders[key] = (broker, *(b for b in partition.replicas if b != broker))
+        elif partition.leader not in (None, broker):
+            elected.append(key)
+    named = some([f"{topic}-{index}" for topic, index in elected])
+    message = f"{counted(len(elected), 'partition')} (led by the broker that the plan chose): {named}."
+    elect = Elect(partitions=tuple(elected), reason="LeadershipMoved", message=message)
+    return (*_reorders(orders), *((elect,) if elected else ()))
+
+
 class _Orders:
     """What comes of the partitions, one after the other."""
 

@@ -90,6 +90,18 @@ def find(
     )
 
 
+def withdraw(look: Look, found: Found) -> Found:
+    """A move in motion that nobody wants any more. What is nearly done (only the old replica has to go) is left to end."""
+    move, partition = found.move, look.partitions.get(found.move.key)
+    if partition is None or found.state is State.CANCEL or not found.in_motion:
+        return found
+    if move.within:
+        return Found(move, State.GIVEN_UP, _withdrawn(move))
+    if partition.adding and under_way(move, partition):
+        return Found(move, State.CANCEL, _withdrawn(move))
+    return found
+
+
 def under_way(move: Move, partition: Partition) -> bool:
     """Whether a partition is being reassigned as a move of ours would have it."""
     if not (partition.adding or partition.removing) or move.target not in partition.replicas:
@@ -227,6 +239,17 @@ def _overtaken(move: Move, why: str) -> Refusal:
         reason="MoveOvertaken",
         message=f"The move of {move.name} to {move.to_dir} of broker {move.target} is given up: {why}.",
         unblocked_by="Nothing: what is still needed is planned anew.",
+        objects=(move.name,),
+    )
+
+
+def _withdrawn(move: Move) -> Refusal:
+    return Refusal(
+        rule=None,
+        reason="MoveWithdrawn",
+        message=f"The move of {move.name} to {move.to_dir} of broker {move.target} is given up: the proposal that it belongs to is not "
+        "carried out any more.",
+        unblocked_by="Nothing: what is still needed is planned anew by a later run.",
         objects=(move.name,),
     )
 

@@ -219,4 +219,6 @@ def together(first: Wants, second: Wants) -> Wants:
         lost=frozenset({*first.lost, *second.lost}),
         settings={**first.settings, **second.settings},
         closed=frozenset({*first.closed, *second.closed}),
+        withdrawn=frozenset({*first.withdrawn, *second.withdrawn}),
+        leaders={**first.leaders, **second.leaders},
     )

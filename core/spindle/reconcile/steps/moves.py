@@ -11,6 +11,7 @@ from spindle.disks.signals import DiskVerdict
 from spindle.moves.execute import execute
 from spindle.moves.journal import Journal, JournalError, Move, SettingKey, Shrunk
 from spindle.moves.limits import Limits
+from spindle.moves.look import Key
 from spindle.moves.orders import Leads
 from spindle.moves.outcome import Outcome, Refused
 from spindle.moves.signals import Signals
@@ -37,6 +38,8 @@ class Wants:
     settings: Mapping[SettingKey, str] = field(default_factory=dict)
     closed: AbstractSet[tuple[int, str]] = frozenset()
     leads: Leads = field(default_factory=dict)
+    withdrawn: AbstractSet[Key] = frozenset()
+    leaders: Mapping[Key, int] = field(default_factory=dict)
 
 
 def load_journal(state: State, draft: Draft) -> Journal | None:
@@ -74,6 +77,8 @@ def settle_moves(state: State, draft: Draft, records: Records, journal: Journal,
         closed=wants.closed,
         leads=wants.leads,
         signals=signals_of(state),
+        withdrawn=wants.withdrawn,
+        leaders=wants.leaders,
     )
     try:
         draft.do(*write_journal(state, outcome.journal))
