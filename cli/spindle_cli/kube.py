@@ -12,6 +12,7 @@ from urllib3.exceptions import HTTPError
 
 from spindle.api.broker import KafkaBroker
 from spindle.api.cluster import KafkaCluster
+from spindle.api.rebalance import KafkaRebalance
 from spindle.cluster import names
 
 FIELD_MANAGER: Final = "spindle-cli"
@@ -53,6 +54,7 @@ class Kube:
         self.namespace = namespace
         self._custom = client.CustomObjectsApi(api)
         self._core = client.CoreV1Api(api)
+        self._batch = client.BatchV1Api(api)
 
     @classmethod
     def connect(cls, namespace: str | None = None, context: str | None = None) -> Self:
@@ -124,6 +126,46 @@ class Kube:
         answer = self._ask(f"ConfigMap {name}", call, name, self.namespace, _preload_content=False)
         found: Json = json.loads(answer.data)
         return found
+
+    def rebalances(self, cluster: str | None = None) -> list[KafkaRebalance]:
+        """Proposals, the oldest first.
+
+        Args:
+            cluster: None for those of all clusters of the namespace.
+        """
+        found = [KafkaRebalance.parse(raw) for raw in self._list("kafkarebalances")]
+        mine = [each for each in found if cluster in (None, each.spec.cluster)]
+        return sorted(mine, key=lambda each: (each.metadata.creation_timestamp or "", each.metadata.name))
+
+    def rebalance(self, name: str) -> KafkaRebalance:
+        """One proposal."""
+        return KafkaRebalance.parse(self._get("kafkarebalances", name, f"KafkaRebalance {name}"))
+
+    def change_rebalance(self, name: str, version: str, spec: Json) -> None:
+        """Set a person's fields of a proposal, if it is still the version that was looked at; an empty version is any."""
+        metadata = {"resourceVersion": version} if version else {}
+        call = self._custom.patch_namespaced_custom_object
+        self._ask(
+            f"KafkaRebalance {name}",
+            call,
+            *(names.GROUP, names.VERSION, self.namespace, "kafkarebalances", name),
+            {"metadata": metadata, "spec": spec},
+            field_manager=FIELD_MANAGER,
+            _content_type="application/merge-patch+json",
+        )
+
+    def cron_job(self, name: str) -> Json:
+        """One CronJob."""
+        call = self._batch.read_namespaced_cron_job
+        answer = self._ask(f"CronJob {name}", call, name, self.namespace, _preload_content=False)
+        found: Json = json.loads(answer.data)
+        return found
+
+    def create_job(self, manifest: Json) -> None:
+        """Create a Job."""
+        name = manifest["metadata"]["name"]
+        call = self._batch.create_namespaced_job
+        self._ask(f"Job {name}", call, self.namespace, manifest, _preload_content=False)
 
     def pods(self, selector: str) -> list[Json]:
         """The namespace's pods with these labels."""

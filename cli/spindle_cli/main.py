@@ -17,7 +17,7 @@ from rich.console import Console
 from spindle.api.cluster import KafkaCluster
 from spindle.manifests.preview import preview as what_changes
 from spindle.placement.racks import PlacementError
-from spindle_cli import helper_pod, overview, topics
+from spindle_cli import helper_pod, overview, proposals, topics
 from spindle_cli import preview as changes
 from spindle_cli.kafka_client import Access, ClientError
 from spindle_cli.kube import Kube, KubeError
@@ -30,6 +30,8 @@ app = typer.Typer(
 )
 topic = typer.Typer(no_args_is_help=True, help="Topics whose replicas stand in different racks.")
 app.add_typer(topic, name="topic")
+rebalance = typer.Typer(no_args_is_help=True, help="Proposals to move replicas: look, approve, stop.")
+app.add_typer(rebalance, name="rebalance")
 
 console = Console(highlight=False, soft_wrap=False)
 _POLL_S: Final = 1.0
@@ -232,6 +234,64 @@ def verify(
 ) -> None:
     """Send messages with acks=all, read all of them back, and check the racks of every partition."""
     _at_kafka(lambda access: topics.verify(access, name, messages, size, console), cluster, namespace, image)
+
+
+Proposal = Annotated[str, typer.Argument(help="KafkaRebalance; see: spindle rebalance list.")]
+
+
+@rebalance.command("list")
+def rebalance_list(cluster: OfCluster = None, namespace: Namespace = None) -> None:
+    """List proposals, with their phase and how far they are."""
+    with _sentences():
+        kube = Kube.connect(namespace)
+        found = kube.rebalances(cluster)
+        if found:
+            console.print(proposals.list_of(found))
+        else:
+            typer.echo(f"There is no KafkaRebalance in namespace {kube.namespace}.")
+
+
+@rebalance.command("show")
+def rebalance_show(
+    name: Proposal,
+    namespace: Namespace = None,
+    moves: Annotated[int, typer.Option(min=0, help="How many moves to show, the largest first.")] = 20,
+) -> None:
+    """Show what a proposal costs, what it is good for, its largest moves, and what has become of them."""
+    with _sentences():
+        console.print(proposals.page(Kube.connect(namespace).rebalance(name), moves))
+
+
+@rebalance.command("approve")
+def rebalance_approve(
+    name: Proposal,
+    namespace: Namespace = None,
+    hashed: Annotated[
+        str | None,
+        typer.Option("--hash", help="The inputHash that was looked at; default: the one that stands there."),
+    ] = None,
+) -> None:
+    """Approve a proposal. It is carried out as soon as nothing is in its way."""
+    with _sentences():
+        kube = Kube.connect(namespace)
+        typer.echo(proposals.approve(kube, name, hashed))
+
+
+@rebalance.command("stop")
+def rebalance_stop(name: Proposal, namespace: Namespace = None) -> None:
+    """End a proposal for good. Copies that are under way are given up, what has landed stays."""
+    with _sentences():
+        kube = Kube.connect(namespace)
+        typer.echo(proposals.stop(kube, name))
+
+
+@rebalance.command("run")
+def rebalance_run(cluster: OfCluster = None, namespace: Namespace = None) -> None:
+    """Have a proposal made now, whatever the schedule says."""
+    with _sentences():
+        kube = Kube.connect(namespace)
+        name = kube.one_cluster(cluster)
+        typer.echo(proposals.run(kube, name, datetime.now(UTC)))
 
 
 def _at_kafka(

@@ -1,0 +1,213 @@
+"""KafkaRebalances for a person: a list, a page, and the few things that can be done with one."""
+
+from collections.abc import Iterable
+from datetime import datetime
+from typing import Any, Final
+
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from spindle.api.rebalance import KafkaRebalance
+from spindle.cluster import names
+from spindle_cli.kube import Kube, KubeError, NotFoundError
+
+_OVER: Final = ("Done", "Stopped", "Expired", "Superseded", "Failed")
+_OUTCOMES: Final = {".": "waits", ">": "in motion", "+": "done", "-": "left out"}
+_DROPS_SHOWN: Final = 10
+
+
+def list_of(found: Iterable[KafkaRebalance]) -> Table:
+    """One line a proposal."""
+    table = Table(box=None, pad_edge=False)
+    for head in ("NAME", "CLUSTER", "PHASE", "MOVED", "SIZE", "ETA", "MESSAGE"):
+        table.add_column(head, overflow="fold")
+    for each in found:
+        status = each.status
+        table.add_row(
+            each.metadata.name,
+            each.spec.cluster,
+            phase_of(each),
+            (status.progress if status else None) or f"0/{len(each.spec.moves)}",
+            size(sum(move.bytes for move in each.spec.moves)),
+            (status.eta if status else None) or "",
+            (status.message if status else None) or "",
+        )
+    return table
+
+
+def phase_of(each: KafkaRebalance) -> str:
+    """Its phase; one that nobody has looked at yet is proposed."""
+    return (each.status.phase if each.status else None) or "Proposed"
+
+
+def page(each: KafkaRebalance, most: int) -> RenderableType:
+    """Everything about one proposal that fits a screen."""
+    parts: list[RenderableType] = [_head(each), _worth(each)]
+    if most and each.spec.moves:
+        parts += [Text(), _moves(each, most)]
+    dropped = list(each.status.dropped) if each.status else []
+    if dropped:
+        parts += [Text(f"\nLeft out: {len(dropped)}")]
+        parts += [Text(f"  {drop.reason}: {drop.message}") for drop in dropped[:_DROPS_SHOWN]]
+        if len(dropped) > _DROPS_SHOWN:
+            parts.append(
+                Text(f"  and {len(dropped) - _DROPS_SHOWN} more: kubectl get kr {each.metadata.name} -o yaml")
+            )
+    if phase_of(each) == "Proposed":
+        parts.append(Text(f"\nApprove it with: spindle rebalance approve {each.metadata.name}"))
+    return Group(*parts)
+
+
+def _head(each: KafkaRebalance) -> Text:
+    status = each.status
+    lines = [f"{each.metadata.name}: {phase_of(each)}, for KafkaCluster {each.spec.cluster}"]
+    if status and status.message:
+        lines.append(status.message)
+    lines.append(f"hash {each.spec.input_hash}, to be begun before {each.spec.expires}")
+    if status and status.started_at:
+        eta = f", until {status.eta}" if status.eta else ""
+        lines.append(
+            f"begun {status.started_at}{eta}; {status.progress} moves, {size(status.moved_bytes or 0)} moved"
+        )
+    return Text("\n".join(lines))
+
+
+def _worth(each: KafkaRebalance) -> Text:
+    """Cost and gain."""
+    across = [move for move in each.spec.moves if move.from_broker != move.to_broker]
+    inside = [move for move in each.spec.moves if move.from_broker == move.to_broker]
+    cost = f"cost: {len(across)} moves between brokers, {size(sum(m.bytes for m in across))}; "
+    lines = [f"{cost}{len(inside)} between disks, {size(sum(m.bytes for m in inside))}"]
+    gain = each.spec.gain
+    for what, before, after in (
+        ("fullest disk, %", gain.fullest_percent_before, gain.fullest_percent_after),
+        ("disks out of band", gain.disks_out_of_band_before, gain.disks_out_of_band_after),
+        ("brokers out of band", gain.brokers_out_of_band_before, gain.brokers_out_of_band_after),
+        ("partitions on too few racks", gain.rack_violations_before, gain.rack_violations_after),
+    ):
+        if before is not None and after is not None:
+            lines.append(f"gain: {what}: {before} → {after}")
+    if each.spec.leaders:
+        lines.append(f"leaders: {len(each.spec.leaders)} partitions are led by another broker afterwards")
+    forecast = each.spec.forecast
+    if forecast is not None and forecast.first_full_at:
+        lines.append(
+            f"without it: {forecast.first_full_disk or 'a disk'} is full at {forecast.first_full_at}"
+        )
+    return Text("\n".join(lines))
+
+
+def _moves(each: KafkaRebalance, most: int) -> Table:
+    table = Table(box=None, pad_edge=False)
+    for head in ("MOVE", "FROM", "TO", "SIZE", "STATE", "WHY"):
+        table.add_column(head, overflow="fold")
+    letters = (each.status.outcomes if each.status else None) or ""
+    rows = sorted(enumerate(each.spec.moves), key=lambda row: -row[1].bytes)
+    for index, move in rows[:most]:
+        letter = letters[index] if index < len(letters) else "."
+        table.add_row(
+            f"{move.topic}-{move.partition}",
+            _place(move.from_broker, move.from_dir),
+            _place(move.to_broker, move.to_dir),
+            size(move.bytes),
+            _OUTCOMES.get(letter, letter),
+            move.reason,
+        )
+    if len(rows) > most:
+        table.caption = f"{len(rows) - most} smaller ones are not shown"
+    return table
+
+
+def _place(broker: int, path: str) -> str:
+    """``2:disk1`` for a log dir of ours, else the whole path."""
+    disk = path.removeprefix(f"{names.DISKS_ROOT}/").removesuffix(f"/{names.LOG_SUBDIR}")
+    return f"{broker}:{disk}"
+
+
+def size(count: int) -> str:
+    """Bytes in a unit that a person reads."""
+    value = float(count)
+    for unit in ("B", "kB", "MB", "GB"):
+        if value < 1000:
+            return f"{value:.0f} {unit}" if unit == "B" else f"{value:.1f} {unit}"
+        value /= 1000
+    return f"{value:.1f} TB"
+
+
+def approve(kube: Kube, name: str, looked_at: str | None) -> str:
+    """Approve a proposal; what to tell.
+
+    Raises:
+        KubeError: it is another one than was looked at, or is over.
+    """
+    each = kube.rebalance(name)
+    if looked_at is not None and looked_at != each.spec.input_hash:
+        raise KubeError(f"{name} has the hash {each.spec.input_hash}, not {looked_at}: look at it again")
+    _still_open(each)
+    kube.change_rebalance(name, each.metadata.resource_version, {"approved": each.spec.input_hash})
+    return f"{name} is approved ({each.spec.input_hash}).\nFollow it with: spindle rebalance show {name}"
+
+
+def stop(kube: Kube, name: str) -> str:
+    """End a proposal; what to tell.
+
+    Raises:
+        KubeError: it is over.
+    """
+    each = kube.rebalance(name)
+    _still_open(each)
+    # By no version: to stop one must not fail because its status was written meanwhile.
+    kube.change_rebalance(name, "", {"stop": True})
+    return f"{name} ends: nothing more begins, copies that are under way are given up."
+
+
+def _still_open(each: KafkaRebalance) -> None:
+    if phase_of(each) in _OVER:
+        raise KubeError(
+            f"{each.metadata.name} is over ({phase_of(each)}): have a new one made (spindle rebalance run)"
+        )
+
+
+def run(kube: Kube, cluster: str, now: datetime) -> str:
+    """Start a run of the rebalance job now; what to tell.
+
+    Raises:
+        KubeError: there is no such job.
+    """
+    try:
+        source = kube.cron_job(names.rebalance_job(cluster))
+    except NotFoundError as error:
+        raise KubeError(
+            f"{cluster} has no rebalance job: give the chart its image (rebalance.image), or the KafkaCluster one "
+            "(spec.rebalance.engine.image)"
+        ) from error
+    made = job_from(source, now)
+    kube.create_job(made)
+    name = made["metadata"]["name"]
+    return f"Job {name} runs. Follow it with: kubectl logs -f job/{name}"
+
+
+def job_from(source: dict[str, Any], now: datetime) -> dict[str, Any]:
+    """The Job that ``kubectl create job --from`` would make of a CronJob, owned by it and so counted by its history limits."""
+    template, meta = source["spec"]["jobTemplate"], source["metadata"]
+    return {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {
+            "name": f"{meta['name']}-{now:%m%d%H%M%S}",
+            "namespace": meta["namespace"],
+            "labels": dict((template.get("metadata") or {}).get("labels") or {}),
+            "annotations": {"cronjob.kubernetes.io/instantiate": "manual"},
+            "ownerReferences": [
+                {
+                    "apiVersion": "batch/v1",
+                    "kind": "CronJob",
+                    "name": meta["name"],
+                    "uid": meta["uid"],
+                    "controller": True,
+                }
+            ],
+        },
+        "spec": template["spec"],
+    }
