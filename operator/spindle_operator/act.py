@@ -25,6 +25,7 @@ from spindle.reconcile.actions import (
     ElectUnclean,
     Evict,
     GrantAdmin,
+    GrantRebalance,
     IssueCa,
     IssueCertificate,
     KeepPassword,
@@ -67,6 +68,7 @@ _ENDS_PASS: Final = (
     Reassign,
     SetConfigs,
     ElectUnclean,
+    GrantRebalance,
 )
 
 
@@ -183,13 +185,15 @@ class Actor:
                 await self._set_password(action)
             case AlterUser():
                 await self._gate.alter_user(action)
+            case GrantAdmin():
+                await self._gate.grant_admin()
+            case GrantRebalance():
+                await self._gate.grant_rebalance()
             case _:
                 await self._tell_kafka(action)
 
     async def _tell_kafka(self, action: Action) -> None:
         match action:
-            case GrantAdmin():
-                await self._gate.grant_admin()
             case ElectPreferred():
                 await self._gate.elect(action.partitions)
             case ElectUnclean():

@@ -11,6 +11,7 @@ from spindle.reconcile.actions import (
     ElectUnclean,
     Evict,
     GrantAdmin,
+    GrantRebalance,
     IssueCa,
     IssueCertificate,
     KeepPassword,
@@ -58,8 +59,8 @@ def describe(action: Action) -> str:
 def _describe_order(action: Action) -> str:
     """The same for what is asked of Kafka."""
     match action:
-        case GrantAdmin():
-            return "give the admin its ACLs"
+        case GrantAdmin() | GrantRebalance():
+            return f"give the {'admin' if isinstance(action, GrantAdmin) else 'rebalance job'} its ACLs"
         case ElectPreferred():
             return f"elect preferred leaders of {len(action.partitions)} partitions"
         case ElectUnclean():

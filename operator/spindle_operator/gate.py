@@ -100,6 +100,10 @@ class KafkaGate:
         """Give a user a password."""
         await self._order(lambda link: users.set_password(link, user, password))
 
+    async def grant_rebalance(self) -> None:
+        """Give the rebalance job's principal its ACLs."""
+        await self._order(orders.grant_rebalance)
+
     async def elect(self, partitions: Iterable[tuple[str, int]], *, unclean: bool = False) -> None:
         """Elect leaders of these partitions, the preferred ones unless told otherwise."""
         await self._order(lambda link: orders.elect(link, partitions, unclean=unclean))

@@ -19,6 +19,8 @@ from spindle_operator.kinds import (
     BUDGET,
     CLAIM,
     CONFIG_MAP,
+    CRON_JOB,
+    JOB,
     KAFKA_BROKER,
     KAFKA_CLUSTER,
     KAFKA_REBALANCE,
@@ -42,6 +44,8 @@ LABELLED: Final = (
     CONFIG_MAP,
     SECRET,
     BUDGET,
+    CRON_JOB,
+    JOB,
     NETWORK_POLICY,
 )  # watched by our label only
 OWN: Final = (KAFKA_CLUSTER, KAFKA_BROKER, KAFKA_REBALANCE, KAFKA_USER)
@@ -86,7 +90,7 @@ def essence(kind: Kind, body: Mapping[str, Any]) -> Any:
     """The part of an object whose change matters.
 
     Of a node: where it is, whether pods may run there, and whether it is well; the rest of its status is rewritten every few
-    seconds. Of a KafkaCluster or a KafkaUser: all but its status, which only we write. Of a KafkaBroker likewise, but what the agent on its
+    seconds. Of a KafkaCluster, KafkaRebalance or KafkaUser: all but its status, which only we write. Of a KafkaBroker likewise, but what the agent on its
     node saw; not how far a copy or how full a disk is, which the next pass sees anyway.
     """
     meta = body["metadata"]
@@ -96,7 +100,7 @@ def essence(kind: Kind, body: Mapping[str, Any]) -> Any:
         return [meta.get("labels"), spec.get("taints"), spec.get("unschedulable"), conditions]
     kept = {key: meta.get(key) for key in _META}
     rest = {key: value for key, value in body.items() if key != "metadata"}
-    if kind in (KAFKA_CLUSTER, KAFKA_BROKER, KAFKA_USER):
+    if kind in (KAFKA_CLUSTER, KAFKA_BROKER, KAFKA_REBALANCE, KAFKA_USER):
         rest.pop("status", None)
     return [kept, rest, verdicts(kind, body), _moves(body) if kind is KAFKA_BROKER else None]
 

@@ -60,6 +60,10 @@ SERVICE_ACCOUNT: Final = Kind("ServiceAccount", "", "v1", "serviceaccounts")
 BUDGET: Final = Kind("PodDisruptionBudget", "policy", "v1", "poddisruptionbudgets")
 NETWORK_POLICY: Final = Kind("NetworkPolicy", "networking.k8s.io", "v1", "networkpolicies")
 STORAGE_CLASS: Final = Kind("StorageClass", "storage.k8s.io", "v1", "storageclasses", namespaced=False)
+ROLE: Final = Kind("Role", "rbac.authorization.k8s.io", "v1", "roles")
+ROLE_BINDING: Final = Kind("RoleBinding", "rbac.authorization.k8s.io", "v1", "rolebindings")
+CRON_JOB: Final = Kind("CronJob", "batch", "v1", "cronjobs")
+JOB: Final = Kind("Job", "batch", "v1", "jobs")
 LEASE: Final = Kind("Lease", "coordination.k8s.io", "v1", "leases")
 
 KINDS: Final[Mapping[str, Kind]] = {
@@ -81,6 +85,10 @@ KINDS: Final[Mapping[str, Kind]] = {
         BUDGET,
         NETWORK_POLICY,
         STORAGE_CLASS,
+        ROLE,
+        ROLE_BINDING,
+        CRON_JOB,
+        JOB,
         LEASE,
     )
 }

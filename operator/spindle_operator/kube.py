@@ -129,6 +129,20 @@ class Kube:
             found.extend(page)
         return found
 
+    async def metadata(
+        self, kind: Kind, namespace: str | None = None, *, selector: str | None = None
+    ) -> list[Json]:
+        """Read the metadata alone of all objects of a kind: for those whose specs are large, to see which have changed."""
+        query = {"limit": str(_PAGE)} | ({"labelSelector": selector} if selector else {})
+        found: list[Json] = []
+        while True:
+            answer = await self._retried("GET", kind.path(namespace), query, accept=_METADATA)
+            found.extend(answer.get("items") or [])
+            following = answer.get("metadata", {}).get("continue")
+            if not following:
+                return found
+            query["continue"] = following
+
     async def probe(self, kind: Kind, namespace: str | None) -> bool:
         """Whether objects of this kind may be listed here (and hence watched, with the rights that we ask for)."""
         try:
@@ -220,13 +234,15 @@ class Kube:
         query: Mapping[str, str] | None = None,
         body: Mapping[str, Any] | None = None,
         content_type: str = "application/json",
+        *,
+        accept: str = "application/json",
     ) -> Json:
         """As ``request``, three times if need be: only for what may safely be said twice."""
         async for attempt in stamina.retry_context(
             on=_passing, attempts=3, timeout=20, wait_initial=0.3, wait_max=3
         ):
             with attempt:
-                return await self.request(method, path, query, body, content_type)
+                return await self.request(method, path, query, body, content_type, accept=accept)
         raise AssertionError("unreachable: stamina returns or raises")
 
     async def request(
@@ -238,9 +254,10 @@ class Kube:
         content_type: str = "application/json",
         *,
         timeout: float | None = None,  # noqa: ASYNC109 - of the connection, not of the task
+        accept: str = "application/json",
     ) -> Json:
         """One request, one answer."""
-        headers = {"Accept": "application/json", "User-Agent": names.FIELD_MANAGER}
+        headers = {"Accept": accept, "User-Agent": names.FIELD_MANAGER}
         data = None
         if body is not None:
             data = json.dumps(body, default=_plain)
@@ -268,6 +285,7 @@ class Kube:
         return self._session
 
 
+_METADATA: Final = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
 _MANAGER: Final = {"fieldManager": names.FIELD_MANAGER}
 
 

@@ -24,6 +24,7 @@ from spindle_operator.health import Health
 from spindle_operator.kinds import KAFKA_CLUSTER
 from spindle_operator.kube import ApiError, Json, Kube
 from spindle_operator.observe import observe
+from spindle_operator.proposals import Shelf
 from spindle_operator.report import Events, events_of, report
 
 log = logging.getLogger(__name__)
@@ -63,6 +64,7 @@ class Setup:
     kafka_timeout: float = 5.0
     agent_namespace: str = ""
     namespace: str = ""
+    rebalance_image: str = ""
     decide: Callable[[Any, float], Plan] = plan
 
 
@@ -124,6 +126,7 @@ class ClusterLoop:
         self._wakeup = asyncio.Event()
         self._alarm = asyncio.Event()
         self._kafka = KafkaGate(self._label, setup.kafka_timeout)
+        self._shelf = Shelf()
         self._idle = 0  # passes in a row that got nothing done although something is to be done
         self._streak = 0  # passes in a row that changed something
         self.task = asyncio.create_task(self._run(), name=f"cluster {self._label}")
@@ -202,6 +205,8 @@ class ClusterLoop:
             self._kafka,
             agent_namespace=setup.agent_namespace,
             operator_namespace=setup.namespace,
+            rebalance_image=setup.rebalance_image,
+            shelf=self._shelf,
         )
         # In a thread: with thousands of partitions it takes a while, and the lease must be renewed meanwhile.
         wanted = await asyncio.to_thread(setup.decide, seen.snapshot, time.time())
@@ -218,10 +223,15 @@ class ClusterLoop:
         }
         snapshot = seen.snapshot
         written = await report(
-            setup.kube, {**cluster, "metadata": marked}, snapshot.brokers, wanted, snapshot.users
+            setup.kube,
+            {**cluster, "metadata": marked},
+            snapshot.brokers,
+            wanted,
+            users=snapshot.users,
+            rebalances=snapshot.rebalances,
         )
         await setup.events.post(self._namespace, events_of(cluster, results))
-        metrics.observe_status(self._label, wanted.status, wanted.broker_statuses)
+        metrics.observe_status(self._label, wanted.status, wanted.broker_statuses, wanted.rebalance_statuses)
         if written.done:
             # Something moved, if only in Kafka or on a disk; our own words wake nobody, so look again soon.
             self._idle = 0

@@ -32,6 +32,10 @@ START: Final = Gauge(
 LOADING: Final = Gauge(
     "spindle_broker_logs_to_load", "Logs that a starting broker has still to load.", ["cluster", "broker"]
 )
+REBALANCES: Final = Gauge("spindle_rebalances", "KafkaRebalances that are not over.", ["cluster", "phase"])
+REBALANCED: Final = Gauge(
+    "spindle_rebalance_moved_bytes", "Bytes moved of the KafkaRebalance that is carried out.", ["cluster"]
+)
 KAFKA_FAILURES: Final = Counter(
     "spindle_kafka_call_failures", "Questions to Kafka that were not answered.", ["cluster", "error"]
 )
@@ -61,11 +65,17 @@ def expose_ages(name: str, text: str, label: str, ages: Callable[[], Mapping[str
 
 
 def observe_status(
-    cluster: str, status: Mapping[str, Any], broker_statuses: Mapping[str, Mapping[str, Any]]
+    cluster: str,
+    status: Mapping[str, Any],
+    broker_statuses: Mapping[str, Mapping[str, Any]],
+    rebalance_statuses: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> None:
     """Set the gauges that mirror a cluster's status."""
     _fill(WAITING, cluster, [str(wait.get("reason")) for wait in status.get("waiting") or ()])
     _fill(BROKERS, cluster, [str(broker.get("state")) for broker in broker_statuses.values()])
+    open_ones = (rebalance_statuses or {}).values()
+    _fill(REBALANCES, cluster, [str(each.get("phase")) for each in open_ones])
+    REBALANCED.labels(cluster).set(sum(int(each.get("movedBytes") or 0) for each in open_ones))
     disks = [disk for broker in broker_statuses.values() for disk in broker.get("disks") or ()]
     _fill(DISKS, cluster, [str(disk.get("state")) for disk in disks])
     _starts(cluster, broker_statuses)
@@ -74,7 +84,19 @@ def observe_status(
 
 def forget(cluster: str) -> None:
     """Drop a cluster that is gone."""
-    for metric in (WAITING, BROKERS, DISKS, FILLS, START, LOADING, RECONCILES, DURATION, KAFKA_FAILURES):
+    for metric in (
+        WAITING,
+        BROKERS,
+        DISKS,
+        FILLS,
+        START,
+        LOADING,
+        REBALANCES,
+        REBALANCED,
+        RECONCILES,
+        DURATION,
+        KAFKA_FAILURES,
+    ):
         for labels in _label_sets(metric, cluster):
             metric.remove(*labels)
 

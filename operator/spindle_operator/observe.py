@@ -23,18 +23,25 @@ from spindle_operator.kinds import (
     BUDGET,
     CLAIM,
     CONFIG_MAP,
+    CRON_JOB,
+    JOB,
     KAFKA_BROKER,
+    KAFKA_REBALANCE,
     KAFKA_USER,
     NETWORK_POLICY,
     NODE,
     POD,
+    ROLE,
+    ROLE_BINDING,
     SECRET,
     SERVICE,
+    SERVICE_ACCOUNT,
     STORAGE_CLASS,
     VOLUME,
     Kind,
 )
 from spindle_operator.kube import ApiError, Json, Kube
+from spindle_operator.proposals import Shelf
 
 log = logging.getLogger(__name__)
 
@@ -61,6 +68,8 @@ async def observe(
     *,
     agent_namespace: str = "",
     operator_namespace: str = "",
+    rebalance_image: str = "",
+    shelf: Shelf | None = None,
 ) -> Seen:
     """Look at one KafkaCluster's world.
 
@@ -71,6 +80,8 @@ async def observe(
         gate: the connection to this cluster's Kafka.
         agent_namespace: where the agents live; empty if there are none.
         operator_namespace: where the operator lives.
+        rebalance_image: of the rebalance job; empty if there is none.
+        shelf: the KafkaRebalances that were read before.
     """
     meta = cluster["metadata"]
     name, namespace = meta["name"], meta["namespace"]
@@ -100,7 +111,14 @@ async def observe(
         read(VOLUME, None, None),
         read(STORAGE_CLASS, None, None),
     )
-    lists, watched = await asyncio.gather(reads, agents.look(kube, agent_namespace, namespace, name))
+    job = _job_kinds(cluster, rebalance_image)
+    reads_of_the_job = asyncio.gather(*(read(kind, namespace, mine) for kind in job))
+    lists, watched, runs, rebalances = await asyncio.gather(
+        reads,
+        agents.look(kube, agent_namespace, namespace, name),
+        reads_of_the_job,
+        _rebalances(kube, namespace, name, shelf or Shelf(), problems),
+    )
     (
         pods,
         claims,
@@ -144,6 +162,10 @@ async def observe(
         brokers=tuple(mine_of),
         starts=told,
         users=tuple(users),
+        rebalances=tuple(rebalances),
+        rebalance_image=rebalance_image,
+        rebalance_objects=tuple(obj for objs in runs for obj in objs if obj["kind"] != JOB.kind),
+        jobs=tuple(obj for objs in runs for obj in objs if obj["kind"] == JOB.kind),
         kafka=kafka,
         admin_granted=granted,
         agent_namespace=watched.namespace,
@@ -152,6 +174,24 @@ async def observe(
         unknown=frozenset(problems),
     )
     return Seen(snapshot, problems)
+
+
+def _job_kinds(cluster: Json, image: str) -> tuple[Kind, ...]:
+    """What the rebalance job consists of; nothing where there is none."""
+    engine = ((cluster.get("spec") or {}).get("rebalance") or {}).get("engine") or {}
+    wanted = image or engine.get("image")
+    return (SERVICE_ACCOUNT, ROLE, ROLE_BINDING, CRON_JOB, JOB) if wanted else ()
+
+
+async def _rebalances(
+    kube: Kube, namespace: str, name: str, shelf: Shelf, problems: dict[str, str]
+) -> list[Json]:
+    try:
+        return await shelf.look(kube, namespace, name)
+    except ApiError as error:
+        problems[KAFKA_REBALANCE.plural] = str(error)
+        log.warning("%s cannot be read for %s/%s: %s", KAFKA_REBALANCE.plural, namespace, name, error)
+        return []
 
 
 def belongs(claim: Mapping[str, Any], cluster: str) -> bool:

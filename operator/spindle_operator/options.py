@@ -19,6 +19,7 @@ class Options:
         namespaces: those to serve; empty for all.
         image: the operator's own image.
         agent_namespace: where the agents live; empty for none.
+        rebalance_image: of the rebalance job; empty for no job.
     """
 
     namespaces: list[str]
@@ -26,6 +27,7 @@ class Options:
     identity: str
     image: str
     agent_namespace: str
+    rebalance_image: str
     json_logs: bool
     port: int
     resync: float
@@ -65,6 +67,11 @@ def parse(arguments: list[str]) -> Options:
         help="where the agents live; they get their certificates there (default: there are no agents)",
     )
     parser.add_argument(
+        "--rebalance-image",
+        default=env.get("SPINDLE_REBALANCE_IMAGE", ""),
+        help="image of the rebalance job, where a KafkaCluster names none (default: there is no such job)",
+    )
+    parser.add_argument(
         "--json-logs", action="store_true", default=env.get("SPINDLE_JSON_LOGS", "").lower() in ("1", "true")
     )
     parser.add_argument("--port", type=int, default=int(env.get("SPINDLE_PORT", "8080")))
@@ -88,6 +95,7 @@ def parse(arguments: list[str]) -> Options:
         identity=f"{args.identity}_{secrets.token_hex(4)}",
         image=args.image,
         agent_namespace=args.agent_namespace,
+        rebalance_image=args.rebalance_image,
         json_logs=args.json_logs,
         port=args.port,
         resync=args.resync,

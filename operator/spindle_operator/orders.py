@@ -296,6 +296,26 @@ def grant_admin(link: Connection) -> None:
         raise error
 
 
+def grant_rebalance(link: Connection) -> None:
+    """Create the ACLs of the rebalance job's principal; those that exist stay as they are."""
+    result = link.admin.create_acls(
+        [
+            ACL(_REBALANCE, "*", operation, ACLPermissionType.ALLOW, ResourcePattern(kind, name))
+            for kind, name, operation in _REBALANCE_MAY
+        ]
+    )
+    for error in result["failed"]:
+        raise error
+
+
+_REBALANCE: Final = f"User:{names.PRINCIPAL_REBALANCE}"
+_REBALANCE_MAY: Final = (
+    (ResourceType.CLUSTER, "kafka-cluster", ACLOperation.DESCRIBE),
+    (ResourceType.CLUSTER, "kafka-cluster", ACLOperation.DESCRIBE_CONFIGS),
+    (ResourceType.TOPIC, "*", ACLOperation.DESCRIBE),
+    (ResourceType.TOPIC, "*", ACLOperation.DESCRIBE_CONFIGS),
+    (ResourceType.TOPIC, names.TOPIC_SAMPLES, ACLOperation.READ),
+)
 _ADMIN: Final = f"User:{names.PRINCIPAL_ADMIN}"
 _ADMIN_MAY: Final = (
     (ResourceType.CLUSTER, "kafka-cluster"),

@@ -13,7 +13,14 @@ from spindle.cluster import names
 from spindle.reconcile.plan import Event, Plan
 from spindle_operator.act import DONE, GONE, Result
 from spindle_operator.described import describe
-from spindle_operator.kinds import EVENT, KAFKA_BROKER, KAFKA_CLUSTER, KAFKA_USER, Kind
+from spindle_operator.kinds import (
+    EVENT,
+    KAFKA_BROKER,
+    KAFKA_CLUSTER,
+    KAFKA_REBALANCE,
+    KAFKA_USER,
+    Kind,
+)
 from spindle_operator.kube import ApiError, Json, Kube
 
 log = logging.getLogger(__name__)
@@ -46,6 +53,7 @@ async def report(
     brokers: Iterable[Mapping[str, Any]],
     plan: Plan,
     users: Iterable[Mapping[str, Any]] = (),
+    rebalances: Iterable[Mapping[str, Any]] = (),
 ) -> Written:
     """Write the statuses that changed.
 
@@ -55,6 +63,7 @@ async def report(
         brokers: its KafkaBrokers, likewise.
         plan: what the statuses should be.
         users: its KafkaUsers, as the pass saw them.
+        rebalances: its KafkaRebalances, as the pass saw them.
 
     Raises:
         ApiError: of any kind but a conflict.
@@ -68,6 +77,10 @@ async def report(
         wanted = plan.user_statuses.get(user["metadata"]["name"])
         if wanted is not None:
             results.append(await _write(kube, KAFKA_USER, user, wanted))
+    for rebalance in rebalances:
+        wanted = plan.rebalance_statuses.get(rebalance["metadata"]["name"])
+        if wanted is not None:
+            results.append(await _write(kube, KAFKA_REBALANCE, rebalance, wanted))
     return Written(done=results.count(True), skipped=results.count(False))
 
 

@@ -67,6 +67,7 @@ async def _lead(
             image=options.image,
             agent_namespace=options.agent_namespace,
             namespace=options.lease_namespace,
+            rebalance_image=options.rebalance_image,
             leading=lambda: elector.leading,
             lost=lost.set,
             resync=options.resync,

@@ -182,3 +182,14 @@ def test_the_notes_say_what_comes_next(helm: Helm) -> None:
     assert "rollout status deployment/spindle" in done.stdout
     sample = yaml.safe_load(done.stdout.split("<<'YAML'\n", 1)[1].split("YAML", 1)[0])
     assert sample == yaml.safe_load((CHART.parents[1] / "examples/quickstart.yaml").read_text())
+
+
+def test_the_operator_is_told_the_image_of_the_rebalance_job_if_there_is_one(render: Render) -> None:
+    def told(*values: str) -> list[str]:
+        (container,) = of_kind(render(*values), "Deployment")[0]["spec"]["template"]["spec"]["containers"]
+        return [each for each in container["args"] if each.startswith("--rebalance-image")]
+
+    assert told() == []
+    assert told("rebalance.image.repository=example.org/rebalance") == [
+        "--rebalance-image=example.org/rebalance:dev"
+    ]

@@ -6,9 +6,12 @@ import subprocess
 from collections.abc import Callable, Iterator
 
 import pytest
+import yaml
 
 from e2e.cluster.apiserver import ApiServer, KubectlError
 from e2e.cluster.build import ensure_helm
+from spindle.api.cluster import KafkaClusterSpec
+from spindle.manifests.cronjob import rebalance_objects
 from spindle_cli import helper_pod
 from tests.kube.conftest import ROOT
 
@@ -99,6 +102,19 @@ USED = [
     ("patch", "secrets"),
     ("patch", "poddisruptionbudgets.policy"),
     ("create", "events"),
+    ("watch", "kafkarebalances.spindle.dev"),
+    ("delete", "kafkarebalances.spindle.dev"),
+    ("patch", "kafkarebalances.spindle.dev/status"),
+    ("create", "cronjobs.batch"),
+    ("patch", "cronjobs.batch"),
+    ("delete", "cronjobs.batch"),
+    ("watch", "jobs.batch"),
+    ("create", "serviceaccounts"),
+    ("patch", "serviceaccounts"),
+    ("create", "roles.rbac.authorization.k8s.io"),
+    ("patch", "roles.rbac.authorization.k8s.io"),
+    ("create", "rolebindings.rbac.authorization.k8s.io"),
+    ("patch", "rolebindings.rbac.authorization.k8s.io"),
 ]
 
 
@@ -120,6 +136,11 @@ def test_the_operator_may_do_its_work(installed: ApiServer, verb: str, resource:
         pytest.param("get", "secrets", "kube-system", False, id="no secrets elsewhere"),
         pytest.param("delete", "secrets", "one", False, id="deletes no secret"),
         pytest.param("create", "pods/exec", "one", False, id="enters no pod"),
+        pytest.param(
+            "escalate", "roles.rbac.authorization.k8s.io", "one", False, id="gives nothing it lacks"
+        ),
+        pytest.param("bind", "roles.rbac.authorization.k8s.io", "one", False, id="binds nothing it lacks"),
+        pytest.param("delete", "jobs.batch", "one", False, id="ends no run"),
         pytest.param("create", "leases.coordination.k8s.io", "system", True, id="leads in its namespace"),
         pytest.param("update", "leases.coordination.k8s.io:spindle-operator", "system", True, id="its lease"),
         pytest.param("update", "leases.coordination.k8s.io:other", "system", False, id="nobody else's lease"),
@@ -170,6 +191,44 @@ def test_an_agent_may_do_little(
     installed: ApiServer, verb: str, resource: str, namespace: str | None, *, allowed: bool
 ) -> None:
     assert may(installed, verb, resource, namespace, AGENT) is allowed
+
+
+JOBS = {"metadata": {"name": "demo", "namespace": "one", "uid": "5c9f7d0e-1111-4222-8333-444455556666"}}
+
+
+@pytest.mark.parametrize("engine", [{}, {"executors": {"count": 2}}], ids=["one pod", "executors"])
+def test_the_operator_may_make_the_rebalance_job_with_all_its_rights(
+    installed: ApiServer, engine: dict[str, object]
+) -> None:
+    """Kubernetes lets it hand on only what it has itself."""
+    quickstart = yaml.safe_load((ROOT / "examples/quickstart.yaml").read_text())
+    spec = KafkaClusterSpec.model_validate({**quickstart["spec"], "rebalance": {"engine": engine}})
+    for made in rebalance_objects(JOBS, spec, "example.org/rebalance:1"):
+        installed.kubectl(
+            "apply",
+            "--server-side",
+            "--filename=-",
+            "--as",
+            OPERATOR,
+            "--namespace=one",
+            stdin=json.dumps(made),
+        )
+
+    more = {
+        **rebalance_objects(JOBS, spec, "x")[1],
+        "rules": [{"apiGroups": [""], "resources": ["secrets"], "verbs": ["delete"]}],
+    }
+    with pytest.raises(KubectlError, match="attempting to grant RBAC permissions not currently held"):
+        installed.kubectl(
+            "apply",
+            "--server-side",
+            "--force-conflicts",
+            "--filename=-",
+            "--as",
+            OPERATOR,
+            "--namespace=one",
+            stdin=json.dumps(more),
+        )
 
 
 def test_an_agent_is_let_in_to_its_own_namespace_and_asks_for_nothing_but_the_disks(

@@ -159,6 +159,7 @@ class World:
             users=pick["KafkaUser"],
             policies=pick["NetworkPolicy"],
             operator_namespace="spindle-system",
+            rebalances=pick["KafkaRebalance"],
             kafka=self.kafka(),
             admin_granted=self.granted if self.kafka().brokers else None,
             unknown=self.unknown,
@@ -599,6 +600,9 @@ class World:
         for name, status in made.user_statuses.items():
             if ("KafkaUser", name) in self.objects and name not in patched:
                 self.get("KafkaUser", name)["status"] = copy.deepcopy(dict(status))
+        for name, status in made.rebalance_statuses.items():
+            if ("KafkaRebalance", name) in self.objects:
+                self.get("KafkaRebalance", name)["status"] = copy.deepcopy(dict(status))
         return made
 
     def settle(self, passes: int = 60) -> Plan:
@@ -627,6 +631,7 @@ _PLURALS = {
     "KafkaBroker": "kafkabrokers",
     "KafkaUser": "kafkausers",
     "NetworkPolicy": "networkpolicies",
+    "KafkaRebalance": "kafkarebalances",
 }
 
 

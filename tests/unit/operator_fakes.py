@@ -75,6 +75,11 @@ class FakeKube(Kube):
         prefix = kind.path(namespace) + "/"
         return [obj for path, obj in self.objects.items() if path.startswith(prefix)]
 
+    async def metadata(
+        self, kind: Kind, namespace: str | None = None, *, selector: str | None = None
+    ) -> list[dict[str, Any]]:
+        return [{"metadata": obj["metadata"]} for obj in await self.items(kind, namespace)]
+
     def done(self, verb: str) -> list[str]:
         """Names of what this verb was used on."""
         return [name for used, name, _ in self.calls if used == verb]

@@ -119,7 +119,7 @@ class KafkaClusterSpec(ApiModel):
     disks: DiskPolicy = Field(default_factory=DiskPolicy, description="How disks are watched.")
     rebalance: Rebalance = Field(
         default_factory=Rebalance,
-        description="When and how replicas are moved. Nothing acts on it in this version.",
+        description="When and how replicas are moved for balance.",
     )
     rolling: Rolling = Field(default_factory=Rolling, description="How brokers are restarted.")
     metrics: Metrics = Field(default_factory=Metrics, description="What can be measured.")

@@ -110,10 +110,12 @@ KINDS: Final = (
                 "Approved", ".spec.approved", description="Hash that was approved; empty while it was not."
             ),
             Column("Moved", ".status.progress", description="Finished moves of all moves."),
+            Column("ETA", ".status.eta", description="When it should be done."),
             Column(
-                "Expires", ".spec.expires", description="After this time it is not carried out.", wide=True
+                "Expires", ".spec.expires", description="After this time it is not begun any more.", wide=True
             ),
             _AGE,
+            Column("Message", ".status.message", description="Why it is so.", wide=True),
         ),
     ),
     Kind(

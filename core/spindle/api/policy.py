@@ -303,7 +303,7 @@ class DiskPolicy(ApiModel):
 
 
 class Rebalance(ApiModel):
-    """When and how replicas are moved for balance. In this version only samples are acted on."""
+    """When and how replicas are moved for balance."""
 
     schedule: (
         Annotated[
@@ -322,22 +322,21 @@ class Rebalance(ApiModel):
         | None
     ) = Field(
         None,
-        description="When a plan is made, as cron writes it, in UTC: '0 3 * * *'. Left out, never by itself. "
-        "In this version it only turns on samples.",
+        description="When a plan is made, as cron writes it, in UTC: '0 3 * * *'. Left out, never by itself. A "
+        "schedule also turns on samples.",
     )
     approval: Literal["manual", "auto"] = Field(
         "manual",
         description="manual: a person approves each KafkaRebalance; auto: it is approved by itself if it keeps maxBytes and "
-        "maxDurationMinutes. Nothing acts on it in this version.",
+        "maxDurationMinutes.",
     )
     max_bytes: Size | None = Field(
         None,
-        description="Most bytes that one plan may move, a quantity: 500Gi. Left out, no limit. "
-        "Nothing acts on it in this version.",
+        description="Most bytes that one plan may move, and that is approved by rule, a quantity: 500Gi. Left out, no limit.",
     )
     max_duration_minutes: int | None = Field(
         None,
-        description="Most minutes that one plan may take. Left out, no limit. Nothing acts on it in this version.",
+        description="Most minutes that one plan may take, and that is approved by rule. Left out, no limit.",
         ge=1,
         le=10080,
         json_schema_extra=hint("a plan may take between 1 minute and a week (10080): write for example 240"),
@@ -345,13 +344,12 @@ class Rebalance(ApiModel):
     windows: list[Window] = Field(
         default_factory=list,
         description="When moves may begin, whoever approved them. What is in motion when a window closes goes on to its end. Left "
-        "out, at any time. Nothing acts on it in this version.",
+        "out, at any time.",
         json_schema_extra=atomic(most=16),
     )
     lifetime_minutes: int = Field(
         1440,
-        description="Minutes after which a proposal that was not begun expires: what it was made from is no longer so. "
-        "Nothing acts on it in this version.",
+        description="Minutes after which a proposal that was not begun expires: what it was made from is no longer so.",
         ge=10,
         le=10080,
         json_schema_extra=hint(
@@ -360,7 +358,7 @@ class Rebalance(ApiModel):
     )
     engine: Engine = Field(
         default_factory=Engine,
-        description="Where and with what the job that makes the plans runs. Nothing acts on it in this version.",
+        description="Where and with what the job that makes the plans runs.",
     )
     samples: Samples = Field(
         default_factory=Samples,

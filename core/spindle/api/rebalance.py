@@ -111,7 +111,7 @@ class Forecast(ApiModel):
 
 
 class KafkaRebalanceSpec(ApiModel):
-    """The proposal. Nothing acts on it in this version."""
+    """The proposal."""
 
     model_config = ConfigDict(
         json_schema_extra=rules(
@@ -130,7 +130,8 @@ class KafkaRebalanceSpec(ApiModel):
         description="Hash of the state that the plan was made from.", json_schema_extra=_frozen(_IS_HASH)
     )
     expires: Time = Field(
-        description="After this time the proposal is no longer carried out.", json_schema_extra=_frozen()
+        description="A proposal that was not begun by then is not carried out any more.",
+        json_schema_extra=_frozen(),
     )
     forecast: Forecast | None = Field(
         None, description="What would come without the moves.", json_schema_extra=_frozen()
@@ -187,13 +188,29 @@ class KafkaRebalanceStatus(ApiModel):
         json_schema_extra={"format": "int64"},
     )
     phase: Short | None = Field(
-        None, description="Proposed, Approved, Running, Done, Cancelled, Expired or Failed."
+        None,
+        description="Proposed, Approved, Executing, Done, Stopped, Expired, Superseded or Failed.",
+    )
+    reason: Short | None = Field(None, description="Why it is in this phase, or what it waits for: one word.")
+    message: Sentence | None = Field(None, description="The same as a sentence.")
+    approved_by: Short | None = Field(
+        None, description="Who had approved it when it was begun: person or rule."
     )
     conditions: list[Condition] = conditions_field()
     moved_bytes: Bytes | None = Field(None, description="Bytes moved so far.")
     moved_moves: Count | None = Field(None, description="Moves finished so far.")
     progress: Short | None = Field(None, description="Finished moves of all moves: 12/340.")
-    eta: Time | None = Field(None, description="When it should be done.")
+    eta: Time | None = Field(
+        None, description="When it should be done, at the rate of the moves so far; none while it waits."
+    )
+    started_at: Time | None = Field(None, description="When it was begun.")
+    progressed_at: Time | None = Field(None, description="When a move last began or ended.")
+    updated_at: Time | None = Field(None, description="When this status was last written.")
+    ended_at: Time | None = Field(None, description="When it ended.")
+    outcomes: Annotated[str, Field(json_schema_extra=longest(MAX_MOVES))] | None = Field(
+        None,
+        description="A letter for each move, in order: . waits, > is in motion, + is done, - was left out.",
+    )
     dropped: list[Dropped] = Field(
         default_factory=list,
         description="Moves that were left out when they were checked again, and why.",

@@ -192,6 +192,11 @@ class GrantAdmin(Action):
 
 
 @dataclass(frozen=True, kw_only=True)
+class GrantRebalance(Action):
+    """Give the rebalance job's principal its ACLs: to look at everything, and to read the samples."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class ElectPreferred(Action):
     """Ask Kafka to elect the preferred leaders of these partitions."""
 

@@ -82,6 +82,7 @@ def seats(state: State, node_ids: tuple[int, ...]) -> list[Seat]:
     for name, principal, client in (
         (names.operator_secret(state.name), names.PRINCIPAL_OPERATOR, None),
         (names.admin_secret(state.name), names.PRINCIPAL_ADMIN, bootstrap),
+        *_of_the_job(state),
     ):
         found.append(
             Seat(
@@ -107,6 +108,16 @@ def user_seat(state: State, user: Object) -> Seat:
         objects.name(user),
         password=password,
     )
+
+
+def _of_the_job(state: State) -> tuple[tuple[str, str, None], ...]:
+    """The rebalance job's, where there is such a job."""
+    return ((names.rebalance_secret(state.name), names.PRINCIPAL_REBALANCE, None),) if has_job(state) else ()
+
+
+def has_job(state: State) -> bool:
+    """Whether the cluster has a rebalance job: an image of one is known."""
+    return bool(state.spec.rebalance.engine.image or state.snap.rebalance_image)
 
 
 def node_seat(state: State, node_id: int) -> Seat:

@@ -33,6 +33,7 @@ class Plan:
         status: the KafkaCluster's status as it should read now, without ``takingDown``.
         broker_statuses: KafkaBroker name → status.
         user_statuses: KafkaUser name → status.
+        rebalance_statuses: KafkaRebalance name → status, of those of which something may still become.
         finished: the KafkaCluster is being deleted and nothing is left to do.
         settled: nothing was done and nothing is being waited for.
     """
@@ -41,6 +42,7 @@ class Plan:
     status: Mapping[str, Any] = field(default_factory=dict)
     broker_statuses: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     user_statuses: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    rebalance_statuses: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     events: tuple[Event, ...] = ()
     finished: bool = False
     settled: bool = False

@@ -1,5 +1,7 @@
 """observe → **plan** → act → report: one pure function from what was seen to what to do and say."""
 
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from pydantic import ValidationError
@@ -27,9 +29,11 @@ from spindle.reconcile.steps.losses import at_risk
 from spindle.reconcile.steps.moves import carry_out, load_journal, settle_moves
 from spindle.reconcile.steps.pods import settle_pods
 from spindle.reconcile.steps.problems import report_nodes, report_problems
+from spindle.reconcile.steps.proposals import settle_proposals
+from spindle.reconcile.steps.rebalance_job import settle_job
 from spindle.reconcile.steps.samples import settle_samples
 from spindle.reconcile.steps.scrubbing import settle_scrubbing
-from spindle.reconcile.steps.security import settle_admin, settle_security
+from spindle.reconcile.steps.security import settle_admin, settle_rebalance, settle_security
 from spindle.reconcile.steps.services import settle_configuration, settle_policies, settle_services
 from spindle.reconcile.steps.shrinking import settle_removals
 from spindle.reconcile.steps.sizing import settle_sizes
@@ -63,7 +67,7 @@ def plan(snapshot: Snapshot, now: float) -> Plan:
     except ValidationError as error:
         return _not_understood(snapshot, error, now)
     draft = Draft()
-    finished, ward = False, None
+    finished, done = False, Done()
     users: dict[str, dict[str, Any]] = {}
     # Where clients find a listener from outside stands in its Services.
     outside = any(listener.type != "internal" for listener in state.spec.listeners)
@@ -73,18 +77,18 @@ def plan(snapshot: Snapshot, now: float) -> Plan:
     elif objects.deleting(snapshot.cluster):
         finished = settle_deletion(state, draft)
     elif not state.spec.paused:
-        ward = _steps(state, draft)
-        users = settle_users(state, draft) if ward is not None else {}
+        done = _steps(state, draft)
+        users = settle_users(state, draft) if done.ward is not None else {}
     if not finished:
         report_nodes(state, draft)
         report_problems(state, draft)
-    if ward is None:
-        ward = only_look(state, draft)
+    ward = done.ward or only_look(state, draft)
     statuses = broker_statuses(state, ward.lives, ward.fills)
     return Plan(
         actions=tuple(draft.actions),
         status=cluster_status(state, draft, statuses, at_risk(ward)),
         broker_statuses={} if objects.deleting(snapshot.cluster) else statuses,
+        rebalance_statuses=done.rebalances,
         events=(*_untold(draft), *_events(state, draft)),
         finished=finished,
         user_statuses=users,
@@ -92,22 +96,36 @@ def plan(snapshot: Snapshot, now: float) -> Plan:
     )
 
 
-def _steps(state: State, draft: Draft) -> Ward | None:
-    """All that is done for a cluster that is to run; what was found out about its disks."""
+@dataclass(frozen=True)
+class Done:
+    """What the steps found out, beside what they want done.
+
+    Attributes:
+        ward: about the disks; None if nothing was done.
+        rebalances: KafkaRebalance → its status.
+    """
+
+    ward: Ward | None = None
+    rebalances: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+
+
+def _steps(state: State, draft: Draft) -> Done:
+    """All that is done for a cluster that is to run."""
     why = unsupported(state.spec.version)
     if why is not None:
         draft.wait(Wait.refused("RunVersion", f"KafkaCluster/{state.name}", why))
-        return None
+        return Done()
     settle_upgrade(state, draft)
     identity = settle_identity(state, draft)
     if identity is None:
-        return None
+        return Done()
     records = Records()
     settle_services(state, draft)
     settle_policies(state, draft)
     settle_brokers(state, draft, records)
     nodes = (*state.controller_ids, *state.brokers)
     settle_security(state, draft, nodes)
+    settle_job(state, draft)
     settle_claims(state, draft, identity)
     settle_sizes(state, draft, identity)
     settle_configuration(state, draft, identity)
@@ -123,17 +141,20 @@ def _steps(state: State, draft: Draft) -> Ward | None:
     scrubbing = settle_scrubbing(healed.ward, draft, records)
     wants = together(together(healed.wants, filling.wants), scrubbing)
     topics = settle_samples(state, draft, records)
+    proposed = settle_proposals(healed.ward, draft, wants)
+    wants = together(wants, proposed.wants)
     outcome = settle_moves(state, draft, records, journal, wants) if journal is not None else None
     records.write(state, draft)
     draft.do(*healed.fences)
     settle_takedowns(state, draft, wanted, held=healed.held, refused=healed.refused)
     settle_gates(state, draft)
     settle_admin(state, draft)
+    settle_rebalance(state, draft)
     draft.do(*healed.elections)
     if outcome is not None:
         carry_out(draft, outcome)
     draft.do(*filling.trims, *topics)
-    return healed.ward
+    return Done(healed.ward, proposed.statuses)
 
 
 def _blind(state: State, kinds: list[str]) -> Wait:

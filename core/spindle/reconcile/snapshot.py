@@ -59,6 +59,9 @@ class Snapshot:
         users: its KafkaUsers.
         unknown: resource kinds (``"pods"``, ``"nodes"``, …) that could not be read; their lists are empty and
             prove nothing (rule 8).
+        rebalances: this cluster's KafkaRebalances; of those that are over, the moves may be left out.
+        rebalance_image: of the rebalance job, where the KafkaCluster names none; empty if the operator knows none.
+        rebalance_objects: the job's CronJob, ServiceAccount, Role and RoleBinding; ``jobs`` are its runs.
         entropy: 32 fresh random bytes; the only source of new ids.
         spindle_image: the image that preflight runs from, the operator's own.
         policies: its NetworkPolicies.
@@ -85,6 +88,10 @@ class Snapshot:
     users: tuple[Object, ...] = ()
     policies: tuple[Object, ...] = ()
     operator_namespace: str = ""
+    rebalances: tuple[Object, ...] = ()
+    rebalance_image: str = ""
+    rebalance_objects: tuple[Object, ...] = ()
+    jobs: tuple[Object, ...] = ()
     agent_namespace: str = ""
     agent_secret: SecretView | None = None
     agents: Mapping[str, float] = field(default_factory=dict)

@@ -13,6 +13,7 @@ from spindle.reconcile.keepsakes import keepsakes
 from spindle.reconcile.snapshot import Object
 from spindle.reconcile.state import State
 from spindle.reconcile.steps.journal import settle_cleanup
+from spindle.reconcile.steps.rebalance_job import withdraw_job
 from spindle.reconcile.steps.security import withdraw_agents
 from spindle.reconcile.steps.tuning import put_back
 from spindle.reconcile.steps.users import release_users
@@ -20,6 +21,9 @@ from spindle.reconcile.steps.users import release_users
 
 def settle_deletion(state: State, draft: Draft) -> bool:
     """Take the cluster down. True when nothing is left to do."""
+    # No short cut: whatever is found to be left is taken away in this very pass.
+    if not all((withdraw_job(state, draft), _withdraw_proposals(state, draft))):
+        return False
     if not settle_cleanup(state, draft):
         return False
     if not put_back(state, draft):
@@ -44,6 +48,14 @@ def settle_deletion(state: State, draft: Draft) -> bool:
     if state.spec.delete_claims:
         return not _delete_data(state, draft)
     return True
+
+
+def _withdraw_proposals(state: State, draft: Draft) -> bool:
+    """Before a KafkaCluster goes: its proposals, which are of no use to one of the same name. True when there are none."""
+    left = [raw for raw in state.snap.rebalances if not objects.deleting(raw)]
+    for raw in left:
+        draft.do(Delete(kind="KafkaRebalance", name=objects.name(raw), uid=objects.uid(raw)))
+    return not left
 
 
 def _stop(draft: Draft, pods: list[Object]) -> None:

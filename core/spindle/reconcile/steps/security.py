@@ -9,13 +9,14 @@ from spindle.reconcile import objects
 from spindle.reconcile.actions import (
     Delete,
     GrantAdmin,
+    GrantRebalance,
     IssueCa,
     IssueCertificate,
     KeepPassword,
     Patch,
     TurnCa,
 )
-from spindle.reconcile.certificates import Seat, authority_of, holder, seats, stale
+from spindle.reconcile.certificates import Seat, authority_of, has_job, holder, seats, stale
 from spindle.reconcile.draft import Draft, Wait
 from spindle.reconcile.snapshot import SecretView
 from spindle.reconcile.state import State
@@ -168,6 +169,24 @@ def settle_admin(state: State, draft: Draft) -> None:
     elif state.snap.admin_granted:
         body = {"metadata": {"annotations": {ANN_GRANTED: "granted"}}}
         draft.do(Patch(kind="Secret", name=names.admin_secret(state.name), uid=uid, body=body))
+
+
+def settle_rebalance(state: State, draft: Draft) -> None:
+    """Give the rebalance job its ACLs once, when it has a certificate; then note that on its Secret."""
+    name = names.rebalance_secret(state.name)
+    secret = state.secrets.get(name)
+    if secret is None or not state.kafka.brokers or not has_job(state):
+        return
+    if (secret.metadata.get("annotations") or {}).get(ANN_GRANTED) is not None:
+        return
+    principal = f"User:{names.PRINCIPAL_REBALANCE}"
+    grant = GrantRebalance(
+        reason="RebalanceGranted",
+        message=f"{principal} may describe everything and read {names.TOPIC_SAMPLES}, by ordinary ACLs.",
+    )
+    body = {"metadata": {"annotations": {ANN_GRANTED: "granted"}}}
+    # The patch comes only if the grant was taken.
+    draft.do(grant, Patch(kind="Secret", name=name, uid=str(secret.metadata.get("uid", "")), body=body))
 
 
 def _settle_ca(state: State, draft: Draft, ca: SecretView | None) -> None:

@@ -1,0 +1,179 @@
+"""The life of a proposal: one function from what is known of it to what it is next, and why.
+
+Everything that changes a proposal's phase stands here. Whoever carries it out asks this first, in each pass.
+"""
+
+from dataclasses import dataclass
+from typing import Final
+
+from spindle.cluster.refusal import counted
+from spindle.proposals.proposal import Phase
+from spindle.proposals.windows import ALWAYS, Opening
+
+PERSON: Final = "person"
+RULE: Final = "rule"
+
+
+@dataclass(frozen=True)
+class Trouble:
+    """Why nothing may be balanced now: something else comes first.
+
+    Attributes:
+        reason: CamelCase.
+        message: a sentence.
+        unblocked_by: what ends it.
+    """
+
+    reason: str
+    message: str
+    unblocked_by: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Facts:
+    """What is known of a proposal.
+
+    Attributes:
+        phase: as it is on record.
+        problem: why it cannot be carried out by anybody, as a clause; empty if it can.
+        approved_by: ``person`` or ``rule``; None while nobody has approved it.
+        began_by: who had approved it when it was begun, by its record.
+        not_by_rule: why the rules do not approve it, as a sentence; empty where none were asked.
+        expired: its time is over.
+        stop: a person wants it to end.
+        newer: a proposal that was made later.
+        executing: another proposal that is being carried out.
+        trouble: what comes first.
+        window: how the maintenance windows stand.
+        open_moves: moves that wait or are in motion.
+        done, dropped: moves that have ended.
+    """
+
+    phase: Phase
+    problem: str = ""
+    approved_by: str | None = None
+    began_by: str | None = None
+    not_by_rule: str = ""
+    expired: bool = False
+    stop: bool = False
+    newer: str | None = None
+    executing: str | None = None
+    trouble: Trouble | None = None
+    window: Opening = ALWAYS
+    open_moves: int = 0
+    done: int = 0
+    dropped: int = 0
+
+
+@dataclass(frozen=True)
+class Turn:
+    """What a proposal is next.
+
+    Attributes:
+        reason: CamelCase, for the event of a change and for what is waited for.
+        message: a sentence.
+        unblocked_by: what it waits for; empty if for nothing.
+    """
+
+    phase: Phase
+    reason: str
+    message: str
+    unblocked_by: str = ""
+
+
+def turn(facts: Facts) -> Turn:
+    """What a proposal is next: at most one step from where it was."""
+    if facts.phase.over:
+        return Turn(facts.phase, str(facts.phase), "")
+    if facts.problem:
+        return Turn(Phase.FAILED, "NotUnderstood", f"It cannot be carried out: {facts.problem}.")
+    if facts.phase is Phase.EXECUTING:
+        return _executing(facts)
+    return _before(facts)
+
+
+def _before(facts: Facts) -> Turn:
+    """A proposal that was not begun."""
+    if facts.stop:
+        return Turn(Phase.STOPPED, "StoppedByPerson", "It was stopped before it was begun.")
+    if facts.newer is not None:
+        return Turn(
+            Phase.SUPERSEDED, "Superseded", f"{facts.newer} was made later, from what is so since then."
+        )
+    if facts.expired:
+        late = (
+            "It was approved too late: its time was over."
+            if facts.approved_by
+            else "Nobody approved it in time."
+        )
+        return Turn(Phase.EXPIRED, "Expired", f"{late} What it was made from may be so no more.")
+    if facts.approved_by is None:
+        text = (
+            facts.not_by_rule
+            or "A person approves it by setting spec.approved to the value of spec.inputHash."
+        )
+        return Turn(Phase.PROPOSED, "ApprovalNeeded", text)
+    if facts.phase is Phase.PROPOSED:
+        who = "a person" if facts.approved_by == PERSON else "the rules of spec.rebalance"
+        return Turn(Phase.APPROVED, "Approved", f"It was approved by {who}.")
+    return _approved(facts)
+
+
+def _approved(facts: Facts) -> Turn:
+    """A proposal that may be begun as soon as nothing is in its way."""
+    if facts.executing is not None:
+        return Turn(
+            Phase.APPROVED,
+            "AnotherExecutes",
+            f"{facts.executing} is being carried out, and is finished first.",
+            "It is done, or a person stops it.",
+        )
+    if facts.trouble is not None:
+        return Turn(Phase.APPROVED, facts.trouble.reason, facts.trouble.message, facts.trouble.unblocked_by)
+    if not facts.window.open:
+        return Turn(Phase.APPROVED, "WindowClosed", _closed(facts.window), "A maintenance window opens.")
+    return Turn(Phase.EXECUTING, "Executing", "It is being carried out.")
+
+
+def _executing(facts: Facts) -> Turn:
+    if facts.stop:
+        return Turn(Phase.STOPPED, "StoppedByPerson", f"A person stopped it. {_sum(facts)}")
+    if facts.began_by == PERSON and facts.approved_by is None:
+        return Turn(
+            Phase.STOPPED,
+            "ApprovalWithdrawn",
+            f"spec.approved was taken away while it was carried out. {_sum(facts)}",
+        )
+    if not facts.open_moves:
+        if facts.dropped and not facts.done:
+            return Turn(Phase.FAILED, "NothingLeft", f"None of its moves holds any more. {_sum(facts)}")
+        return Turn(Phase.DONE, "Done", _sum(facts))
+    if facts.trouble is not None:
+        return Turn(
+            Phase.STOPPED,
+            facts.trouble.reason,
+            f"{facts.trouble.message} What is still needed is planned anew by a later run. {_sum(facts)}",
+        )
+    if not facts.window.open:
+        return Turn(
+            Phase.EXECUTING,
+            "WindowClosed",
+            f"{_closed(facts.window)} {_sum(facts)}",
+            "A maintenance window opens.",
+        )
+    return Turn(Phase.EXECUTING, "Executing", _sum(facts))
+
+
+def _closed(window: Opening) -> str:
+    if window.problem:
+        return f"Nothing may begin: {window.problem}"
+    return "No maintenance window is open; what is in motion goes on, nothing more begins."
+
+
+def _sum(facts: Facts) -> str:
+    parts = [f"{counted(facts.done, 'move')} done"]
+    if facts.dropped:
+        parts.append(f"{facts.dropped} left out")
+    if facts.open_moves:
+        parts.append(f"{facts.open_moves} not done")
+    return f"{', '.join(parts)}."

@@ -1,0 +1,165 @@
+"""Which moves of a proposal may begin now, and what has become of all of them.
+
+Nothing is remembered but one letter for each move. What is in motion stands in the executor's journal; what has arrived, Kafka shows.
+"""
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from spindle.cluster.refusal import Refusal
+from spindle.moves.journal import Journal, Move
+from spindle.moves.limits import Limits
+from spindle.moves.look import Incoming, Key, Look, present
+from spindle.proposals.check import Answer, arrived, check
+from spindle.proposals.marks import DONE, DROPPED, MOVING, OVER, WAITING
+from spindle.proposals.proposal import Proposal
+
+AT_ONCE: Final = 200  # moves that are checked and handed over in one pass
+PATIENCE: Final = 1800.0  # seconds without any progress after which what only waits is left out
+
+
+@dataclass
+class Wave:
+    """What one look at a proposal comes to.
+
+    Attributes:
+        marks: one letter a move.
+        go: to be handed to the executor, in order.
+        keep: partitions of its moves in the journal: those go on.
+        drops: what was left out by this look, as ``status.dropped`` has it.
+        waits: moves that wait, with the reason.
+        moved: bytes of what is done and of what has been copied.
+        left: bytes that are still to be copied.
+    """
+
+    marks: list[str]
+    go: list[Move] = field(default_factory=list)
+    keep: set[Key] = field(default_factory=set)
+    drops: list[Mapping[str, Any]] = field(default_factory=list)
+    waits: list[Refusal] = field(default_factory=list)
+    moved: int = 0
+    left: int = 0
+
+
+def look_over(
+    proposal: Proposal,
+    look: Look,
+    journal: Journal,
+    limits: Limits,
+    *,
+    busy: Collection[Key] = (),
+    idle: float = 0.0,
+) -> Wave:
+    """Find what has become of each move, and check those whose turn it is.
+
+    A move's turn comes when all waves before its own have ended, and all earlier moves of its partition: by the record, so that what
+    begins rests on what is written down. Without a known view nothing changes and nothing begins.
+
+    Args:
+        proposal: one that is being carried out.
+        look: what Kafka says now.
+        journal: of the executor.
+        limits: of the executor.
+        busy: partitions that others want to move first (healing, full disks).
+        idle: seconds since anything of it was last done.
+    """
+    wave = Wave(list(proposal.marks))
+    if look.unknown:
+        _count(wave, proposal, look, journal)
+        return wave
+    _find(wave, proposal, look, journal)
+    _choose(wave, proposal, look, journal, limits, busy, idle)
+    _count(wave, proposal, look, journal)
+    return wave
+
+
+def _find(wave: Wave, proposal: Proposal, look: Look, journal: Journal) -> None:
+    """What is in motion, and what has arrived."""
+    moving = {move.key: move for move in journal.moves}
+    for index, move in enumerate(proposal.moves):
+        if wave.marks[index] in OVER:
+            continue
+        under_way = moving.get(move.key)
+        if under_way is not None and (under_way.target, under_way.to_dir) == (move.target, move.to_dir):
+            wave.marks[index] = MOVING
+            wave.keep.add(move.key)
+            continue
+        partition = look.partitions.get(move.key)
+        if partition is None:
+            _drop(wave, index, move, "TopicDeleted", f"{move.name} is not there any more.")
+        elif under_way is None and arrived(look, move, partition):
+            wave.marks[index] = DONE
+        else:
+            wave.marks[index] = WAITING
+
+
+def _choose(
+    wave: Wave,
+    proposal: Proposal,
+    look: Look,
+    journal: Journal,
+    limits: Limits,
+    busy: Collection[Key],
+    idle: float,
+) -> None:
+    """Check the moves whose turn it is."""
+    recorded = proposal.marks
+    pending = [index for index, mark in enumerate(recorded) if mark not in OVER]
+    if not pending:
+        return
+    current = min(proposal.waves[index] for index in pending)
+    incoming = Incoming(look, journal.moves)
+    away = {entry.id for entry in journal.shrunk}
+    moving = {move.key for move in journal.moves}
+    seen: set[Key] = set()
+    stuck = idle > PATIENCE and not wave.keep
+    for index in pending:
+        move = proposal.moves[index]
+        first, mine = move.key not in seen, proposal.waves[index] == current
+        seen.add(move.key)
+        if not first or not mine or wave.marks[index] != WAITING or move.key in moving or move.key in busy:
+            continue
+        if len(wave.go) >= AT_ONCE:
+            break
+        rests = _rests(journal, move)
+        if rests:
+            _drop(wave, index, move, "MoveFailed", rests)
+            continue
+        coming = bool(moving or wave.go or journal.leftovers)
+        found = check(look, move, limits, incoming, away, room_may_come=coming)
+        if found.answer is Answer.GO:
+            wave.go.append(move)
+        elif found.refusal is not None and (found.answer is Answer.DROP or stuck):
+            _drop(wave, index, move, found.refusal.reason, found.refusal.message)
+        elif found.refusal is not None:
+            wave.waits.append(found.refusal)
+
+
+def _rests(journal: Journal, move: Move) -> str:
+    """Why the agent gave up a move between dirs; empty if it did not."""
+    for rest in journal.rests:
+        if move.within and rest.id == (*move.key, move.target, move.to_dir):
+            return f"The agent gave up the move of {move.name} to {move.to_dir} of broker {move.target}."
+    return ""
+
+
+def _drop(wave: Wave, index: int, move: Move, reason: str, message: str) -> None:
+    wave.marks[index] = DROPPED
+    wave.drops.append(
+        {"topic": move.topic, "partition": move.partition, "reason": reason, "message": message}
+    )
+
+
+def _count(wave: Wave, proposal: Proposal, look: Look, journal: Journal) -> None:
+    """Bytes that are done and to be done, as they were planned."""
+    moving = {move.key: move for move in journal.moves}
+    for move, mark in zip(proposal.moves, wave.marks, strict=True):
+        if mark == DONE:
+            wave.moved += move.bytes
+        elif mark == MOVING and move.key in moving and not look.unknown:
+            copied = min(move.bytes, present(look, moving[move.key]))
+            wave.moved += copied
+            wave.left += move.bytes - copied
+        elif mark != DROPPED:
+            wave.left += move.bytes

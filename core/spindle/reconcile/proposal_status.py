@@ -1,0 +1,141 @@
+"""The status of a KafkaRebalance: where it is, how far, and what was left out. Written at most every quarter of a minute."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from spindle.cluster.refusal import counted
+from spindle.proposals.approval import Approval
+from spindle.proposals.life import Turn
+from spindle.proposals.marks import DONE, MOVING, OVER, write_marks
+from spindle.proposals.proposal import Phase, Proposal
+from spindle.proposals.waves import Wave
+from spindle.proposals.windows import Opening
+from spindle.reconcile.times import seconds, stamp
+
+EVERY: Final = 15.0  # seconds between two writes that tell of progress only
+_MEASURED: Final = 60.0  # seconds after which the rate of the moves so far says more than the limits
+
+
+@dataclass(frozen=True)
+class Standing:
+    """What a pass found out about a proposal.
+
+    Attributes:
+        turn: what it is now.
+        by: who approved it.
+        wave: what has become of its moves; None where nobody looked.
+        window: how the maintenance windows stand.
+        bytes_per_second: of one broker; None for no limit.
+    """
+
+    turn: Turn
+    by: Approval
+    wave: Wave | None
+    window: Opening
+    bytes_per_second: int | None
+
+
+def proposal_status(proposal: Proposal, found: Standing, now: float) -> dict[str, Any]:
+    """The status as it should read now; as it stands where only progress differs and the last write was a moment ago."""
+    before = proposal.status
+    wanted = _wanted(proposal, found, now)
+    if {key: value for key, value in before.items() if key != "updatedAt"} == wanted:
+        return dict(before)
+    written = seconds(before.get("updatedAt"))
+    if written is not None and now - written < EVERY and not _pressing(proposal, found, before, wanted):
+        return dict(before)
+    return {**wanted, "updatedAt": stamp(now)}
+
+
+def _pressing(
+    proposal: Proposal, found: Standing, before: Mapping[str, Any], wanted: Mapping[str, Any]
+) -> bool:
+    """Whether a change cannot wait: another phase or reason, or a wave that has ended, on which the next one rests."""
+    if any(before.get(key) != wanted.get(key) for key in ("phase", "reason", "observedGeneration")):
+        return True
+    if found.wave is None:
+        return False
+    was, now = (
+        {wave for wave, mark in zip(proposal.waves, marks, strict=True) if mark not in OVER}
+        for marks in (proposal.marks, found.wave.marks)
+    )
+    return was != now
+
+
+def _wanted(proposal: Proposal, found: Standing, now: float) -> dict[str, Any]:
+    """All of it but when it was written."""
+    before, phase = proposal.status, found.turn.phase
+    marks = tuple(found.wave.marks) if found.wave is not None else proposal.marks
+    done = sum(mark == DONE for mark in marks)
+    status: dict[str, Any] = {
+        "observedGeneration": proposal.raw["metadata"].get("generation", 0),
+        "phase": str(phase),
+        "reason": found.turn.reason,
+        "message": found.turn.message + _when(found),
+        "conditions": [_approved(proposal, found, now)],
+        "movedMoves": done,
+        "progress": f"{done}/{len(marks)}",
+        "outcomes": write_marks(marks),
+        "dropped": [*proposal.dropped, *(found.wave.drops if found.wave is not None else ())],
+    }
+    if not status["dropped"]:
+        del status["dropped"]
+    begun = phase is Phase.EXECUTING or bool(before.get("startedAt"))
+    if begun:
+        status["startedAt"] = before.get("startedAt") or stamp(now)
+        status["approvedBy"] = before.get("approvedBy") or found.by.by
+        moved = found.wave.moved if found.wave is not None else int(before.get("movedBytes") or 0)
+        status["movedBytes"] = moved
+        moving = MOVING in marks
+        changed = marks != proposal.marks or not before.get("progressedAt") or moving
+        status["progressedAt"] = stamp(now) if changed else before["progressedAt"]
+        if phase is Phase.EXECUTING and found.wave is not None and found.turn.reason == "Executing":
+            status["eta"] = stamp(now + _left(found, status, now))
+    if phase.over:
+        status["endedAt"] = before.get("endedAt") or stamp(now)
+    return {key: value for key, value in status.items() if value is not None}
+
+
+def _when(found: Standing) -> str:
+    """When a closed window opens again."""
+    if found.turn.reason != "WindowClosed" or found.window.at is None:
+        return ""
+    return f" It goes on at {stamp(found.window.at)}."
+
+
+def _left(found: Standing, status: Mapping[str, Any], now: float) -> float:
+    """Seconds that it still takes: at the rate so far, or as fast as one broker may where there is none yet. To whole minutes."""
+    wave = found.wave
+    if wave is None:
+        return 0.0
+    ran = now - (seconds(str(status["startedAt"])) or now)
+    rate = float(found.bytes_per_second or 0) or 50e6
+    if ran >= _MEASURED and wave.moved:
+        rate = wave.moved / ran
+    return 60.0 * (1 + int(wave.left / rate / 60))
+
+
+def _approved(proposal: Proposal, found: Standing, now: float) -> dict[str, Any]:
+    """The condition ``Approved``."""
+    by = found.by.by
+    reason = {"person": "ApprovedByPerson", "rule": "ApprovedByRule"}.get(by or "", "ApprovalNeeded")
+    message = (
+        f"{counted(len(proposal.moves), 'move')} of {proposal.bytes / 1e9:.1f} GB, hash {proposal.hash}."
+        if by
+        else found.by.why_not
+        or f"Set spec.approved to {proposal.hash}, or: spindle rebalance approve {proposal.name}."
+    )
+    value = "True" if by else "False"
+    old: Mapping[str, Any] = next(
+        (c for c in proposal.status.get("conditions") or () if c.get("type") == "Approved"), {}
+    )
+    since = old.get("lastTransitionTime") if old.get("status") == value else None
+    return {
+        "type": "Approved",
+        "status": value,
+        "reason": reason,
+        "message": message,
+        "lastTransitionTime": since or stamp(now),
+        "observedGeneration": proposal.raw["metadata"].get("generation", 0),
+    }

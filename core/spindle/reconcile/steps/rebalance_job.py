@@ -1,0 +1,137 @@
+"""The rebalance job: its CronJob and what that runs under, kept as they should be; and what became of its latest run."""
+
+import json
+from collections.abc import Mapping
+from typing import Any, Final
+
+from spindle.cluster import names
+from spindle.manifests.common import drifted, with_applied
+from spindle.manifests.cronjob import rebalance_objects
+from spindle.reconcile import objects
+from spindle.reconcile.actions import Apply, Delete
+from spindle.reconcile.draft import Draft, Wait
+from spindle.reconcile.snapshot import Object
+from spindle.reconcile.state import State
+
+KINDS: Final = ("serviceaccounts", "roles", "rolebindings", "cronjobs")
+_JOB_NAME: Final = "batch.kubernetes.io/job-name"
+_LONGEST: Final = 2000  # characters of what a run says
+
+Row = tuple[str, str, str, str]
+
+
+def settle_job(state: State, draft: Draft) -> None:
+    """Make the job and put it right; without an image there is none."""
+    image = state.spec.rebalance.engine.image or state.snap.rebalance_image
+    if not image:
+        return
+    unknown = sorted(state.snap.unknown & {*KINDS})
+    if unknown:
+        draft.wait(_blind(state, unknown))
+        return
+    live = {(str(obj["kind"]), objects.name(obj)): obj for obj in state.snap.rebalance_objects}
+    for made in rebalance_objects(state.cluster, state.spec, image):
+        wanted = with_applied(made)
+        kind, name = str(wanted["kind"]), objects.name(wanted)
+        found = live.get((kind, name))
+        if found is None:
+            draft.do(Apply(object=wanted))
+        elif drifted(wanted, found):
+            what = f"{kind} {name} was not as it should be and was put right."
+            draft.do(Apply(object=wanted, reason="Restored", message=what))
+
+
+def withdraw_job(state: State, draft: Draft) -> bool:
+    """Before the brokers of a deleted KafkaCluster stop: no run begins any more. True when there is no CronJob."""
+    left = [obj for obj in state.snap.rebalance_objects if obj["kind"] == "CronJob"]
+    for job in left:
+        if not objects.deleting(job):
+            draft.do(Delete(kind="CronJob", name=objects.name(job), uid=objects.uid(job)))
+    return not left
+
+
+def runs_row(state: State) -> Row | None:
+    """The condition ``RebalanceRuns``: how the latest run that has ended went; None if none has, or nobody knows."""
+    ended = [job for job in state.snap.jobs if _ended(job) is not None]
+    if not ended:
+        before = objects.condition(state.cluster, "RebalanceRuns")
+        return _standing(before) if before and "jobs" in state.snap.unknown else None
+    latest = max(ended, key=lambda job: (_ended_at(job), objects.name(job)))
+    name, ok = objects.name(latest), objects.is_true(latest, "Complete")
+    told = _told(state, name)
+    if told is None:
+        before = objects.condition(state.cluster, "RebalanceRuns")
+        if before and str(before.get("message", "")).startswith(f"{name}: "):
+            return _standing(before)  # its pod is gone by now; what it said stands there
+        told = _of_the_job(latest)
+    reason, message = told
+    return (
+        "RebalanceRuns",
+        "True" if ok else "False",
+        reason or ("RunSucceeded" if ok else "RunFailed"),
+        f"{name}: {message}"[:_LONGEST],
+    )
+
+
+def _standing(condition: Object) -> Row:
+    return ("RebalanceRuns", *(str(condition.get(key, "")) for key in ("status", "reason", "message")))  # type: ignore[return-value]
+
+
+def _ended(job: Object) -> Object | None:
+    return next(
+        (
+            condition
+            for kind in ("Complete", "Failed")
+            if (condition := objects.condition(job, kind)) and condition.get("status") == "True"
+        ),
+        None,
+    )
+
+
+def _ended_at(job: Object) -> str:
+    return str(
+        (_ended(job) or {}).get("lastTransitionTime") or job["metadata"].get("creationTimestamp") or ""
+    )
+
+
+def _told(state: State, job: str) -> tuple[str, str] | None:
+    """Reason and message that the run's pod left behind; None if there is none."""
+    for pod in state.snap.pods:
+        if objects.labels(pod).get(_JOB_NAME) != job:
+            continue
+        ended = objects.terminated(pod, names.CONTAINER_REBALANCE)
+        text = str((ended or {}).get("message") or "").strip()
+        if text:
+            return _parsed(text)
+    return None
+
+
+def _parsed(text: str) -> tuple[str, str]:
+    """A message in JSON (reason, message, lines), or the last lines of a log."""
+    try:
+        told: Any = json.loads(text)
+    except ValueError:
+        return "", f"It ended with: {text[-_LONGEST:]}"
+    if not isinstance(told, Mapping):
+        return "", f"It ended with: {text[-_LONGEST:]}"
+    lines = told.get("lines") or ()
+    last = " Last lines: " + " | ".join(str(line) for line in lines) if lines else ""
+    return str(told.get("reason") or "")[:63], f"{told.get('message') or ''}{last}"
+
+
+def _of_the_job(job: Object) -> tuple[str, str]:
+    condition = _ended(job) or {}
+    if condition.get("type") == "Complete":
+        return "RunSucceeded", "It ended well and left no word."
+    why = condition.get("message") or condition.get("reason") or "Kubernetes gives no reason"
+    return "RunFailed", f"It failed and left no word: {why}."
+
+
+def _blind(state: State, kinds: list[str]) -> Wait:
+    return Wait(
+        "MakeRebalanceJob",
+        f"CronJob/{names.rebalance_job(state.name)}",
+        "CannotReadJob",
+        f"{', '.join(kinds)} could not be read, so the rebalance job is left as it is.",
+        "The operator's role allows to list them (chart 0.1.0 or later), and the API server answers.",
+    )

@@ -1,0 +1,58 @@
+"""KafkaRebalances of one cluster: their metadata is listed in each pass, one is read whole only when it has changed.
+
+One may have two thousand moves, a few hundred kilobytes; of those that are over, nobody needs the moves any more.
+"""
+
+from dataclasses import dataclass, field
+from typing import Final
+
+from spindle.cluster import names
+from spindle.proposals.proposal import Phase
+from spindle_operator.kinds import KAFKA_REBALANCE
+from spindle_operator.kube import Json, Kube
+
+_OVER: Final = frozenset(str(phase) for phase in Phase if phase.over)
+
+
+@dataclass
+class Shelf:
+    """What was read. It may be lost at any time: then all is read again."""
+
+    _read: dict[str, Json] = field(default_factory=dict)  # by UID
+    _others: set[str] = field(default_factory=set)  # UIDs of other clusters' ones: whose one is never changes
+
+    async def look(self, kube: Kube, namespace: str, cluster: str) -> list[Json]:
+        """This cluster's KafkaRebalances as they are now.
+
+        Raises:
+            ApiError: they cannot be listed or read.
+        """
+        found: list[Json] = []
+        listed = await kube.metadata(KAFKA_REBALANCE, namespace)
+        uids = {str(each["metadata"]["uid"]) for each in listed}
+        self._others &= uids
+        self._read = {uid: known for uid, known in self._read.items() if uid in uids}
+        for each in listed:
+            uid = str(each["metadata"]["uid"])
+            label = (each["metadata"].get("labels") or {}).get(names.LABEL_CLUSTER)
+            if uid in self._others or label not in (None, cluster):
+                continue
+            known = self._read.get(uid)
+            if known is None or known["metadata"]["resourceVersion"] != each["metadata"]["resourceVersion"]:
+                known = await kube.find(KAFKA_REBALANCE, namespace, str(each["metadata"]["name"]))
+            if known is None:
+                continue
+            if (known.get("spec") or {}).get("cluster") != cluster:
+                self._others.add(uid)
+                continue
+            self._read[uid] = _short(known)
+            found.append(self._read[uid])
+        return found
+
+
+def _short(obj: Json) -> Json:
+    """Without what nobody looks at."""
+    meta = {key: value for key, value in obj["metadata"].items() if key != "managedFields"}
+    if (obj.get("status") or {}).get("phase") not in _OVER:
+        return {**obj, "metadata": meta}
+    return {**obj, "metadata": meta, "spec": {**obj["spec"], "moves": []}}

@@ -1,0 +1,232 @@
+"""Proposals on real brokers, through the operator's own connection: carried out, overtaken by a deleted topic, stopped half-way."""
+
+import os
+import time
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+import pytest
+
+from spindle.cluster import names
+from spindle.cluster.view import KafkaView
+from spindle.moves import Configure, Elect, Intent, Limits, Place, Reassign, execute
+from spindle.moves.journal import parse, render
+from spindle.moves.look import Look
+from spindle.proposals.approval import Approval
+from spindle.proposals.life import Facts, turn
+from spindle.proposals.marks import OVER
+from spindle.proposals.proposal import REASON, Phase, read_proposal
+from spindle.proposals.waves import look_over
+from spindle.proposals.windows import ALWAYS
+from spindle.reconcile.proposal_status import Standing, proposal_status
+from spindle_operator.connection import Access
+from spindle_operator.gate import KafkaGate
+from tests.kafka.cluster import Cluster
+
+MB = 1_000_000
+FAST = Limits(bytes_per_second=200 * MB)
+SLOW = Limits(bytes_per_second=MB // 20)
+HASH = "0123456789abcdef"
+
+
+@pytest.fixture(scope="module")
+def cluster(make_cluster: Callable[..., Cluster]) -> Cluster:
+    made = make_cluster(brokers=4, disks=2)
+    made.up()
+    return made
+
+
+@pytest.fixture
+async def gate() -> AsyncIterator[KafkaGate]:
+    gate = KafkaGate("test/demo", 5.0)
+    yield gate
+    await gate.shutdown()
+
+
+class Passes:
+    """The operator's passes over one proposal. All that is left between two of them is the journal's text and the object."""
+
+    def __init__(self, cluster: Cluster, gate: KafkaGate, moves: list[dict[str, Any]], **spec: Any) -> None:
+        self.cluster, self.gate = cluster, gate
+        self.record = ""
+        self.limits = FAST
+        self.raw: dict[str, Any] = {
+            "metadata": {"name": "demo-1", "uid": "u", "generation": 1},
+            "spec": {
+                "cluster": "demo",
+                "inputHash": HASH,
+                "approved": HASH,
+                "expires": "2099-01-01T00:00:00Z",
+                "moves": moves,
+                **spec,
+            },
+            "status": {"phase": "Executing", "approvedBy": "person"},
+        }
+
+    @property
+    def status(self) -> dict[str, Any]:
+        return dict(self.raw["status"])
+
+    async def look(self) -> KafkaView:
+        running = {node.node_id: node.address for node in self.cluster.brokers if node.kafka is not None}
+        pems = ((self.cluster.operator / name).read_bytes() for name in ("ca.crt", "tls.crt", "tls.key"))
+        view, _ = await self.gate.look(Access(running, *pems))
+        assert view.error is None
+        return view
+
+    async def one(self) -> None:
+        view, journal, proposal = await self.look(), parse(self.record), read_proposal(self.raw)
+        executing = proposal.phase is Phase.EXECUTING
+        wave = look_over(proposal, Look(view), journal, self.limits) if executing else None
+        keep = wave.keep if wave is not None else set()
+        go = wave.go if wave is not None else []
+        if wave is not None:
+            by = Approval("person")
+            facts = Facts(
+                phase=proposal.phase,
+                approved_by=by.by,
+                began_by="person",
+                stop=self.raw["spec"].get("stop", False),
+                open_moves=sum(mark not in OVER for mark in wave.marks),
+                done=wave.marks.count("+"),
+                dropped=wave.marks.count("-"),
+            )
+            now = turn(facts)
+            if now.phase.over:
+                keep, go = set(), []
+            standing = Standing(now, by, wave, ALWAYS, self.limits.bytes_per_second)
+            self.raw["status"] = proposal_status(proposal, standing, time.time())
+        withdrawn = frozenset(m.key for m in journal.moves if m.reason == REASON and m.key not in keep)
+        outcome = execute(view, journal, go, self.limits, withdrawn=withdrawn)
+        self.record = render(outcome.journal)
+        for intent in outcome.actions:
+            await self.tell(intent)
+        for broker, moves in outcome.agent_moves.items():
+            await self.gate.place(broker, [(m.topic, m.partition, m.to_dir) for m in moves])
+
+    async def tell(self, intent: Intent) -> None:
+        match intent:
+            case Place():
+                await self.gate.place(intent.broker, intent.placements)
+            case Reassign():
+                await self.gate.reassign(intent.assignments)
+            case Configure():
+                await self.gate.set_configs(intent.kind, intent.name, intent.values)
+            case Elect():
+                await self.gate.elect(intent.partitions)
+
+    async def until(self, what: str, holds: Callable[[], bool], passes: int = 200) -> None:
+        for _ in range(passes):
+            await self.one()
+            if holds():
+                return
+        raise AssertionError(f"{what}: {self.status}, {self.record}")
+
+    async def until_clean(self) -> None:
+        """Nothing in the journal, no throttle, nothing in motion."""
+        await self.until("an empty journal", lambda: not parse(self.record))
+        view = await self.look()
+        assert not any((view.settings or {}).values())
+        assert not [p.name for p in view.partitions or () if p.adding or p.removing]
+
+
+def path(cluster: Cluster, broker: int, disk: str) -> str:
+    return f"{cluster.nodes[broker].mount(disk)}/{names.LOG_SUBDIR}"
+
+
+async def planned(passes: Passes, topic: str, index: int, target: tuple[int, str]) -> dict[str, Any]:
+    """A move of a partition's first replica from where it stands now."""
+    view = await passes.look()
+    partition = next(p for p in view.partitions or () if (p.topic, p.index) == (topic, index))
+    source = partition.replicas[0]
+    stands = Look(view).standing(source, (topic, index))
+    assert stands is not None
+    return {
+        "topic": topic,
+        "partition": index,
+        "fromBroker": source,
+        "fromDir": stands.path,
+        "toBroker": target[0],
+        "toDir": target[1],
+        "bytes": stands.replicas[topic, index],
+    }
+
+
+def fill(cluster: Cluster, topic: str, megabytes: int) -> None:
+    cluster.produce(topic, 0, (os.urandom(50_000) for _ in range(megabytes * 20)))
+
+
+async def test_a_proposal_is_carried_out_and_what_was_deleted_meanwhile_is_left_out(
+    cluster: Cluster, gate: KafkaGate
+) -> None:
+    for topic in ("stays", "goes"):
+        cluster.make_topic(topic, [[0, 1]])
+        fill(cluster, topic, 2)
+    look = Passes(cluster, gate, [])
+    moves = [
+        {**await planned(look, "stays", 0, (3, path(cluster, 3, "disk1"))), "wave": 0},
+        {**await planned(look, "goes", 0, (3, path(cluster, 3, "disk0"))), "wave": 1},
+    ]
+    passes = Passes(cluster, gate, moves)
+    await passes.one()
+    cluster.admin().delete_topics(["goes"])
+    await passes.until("done", lambda: passes.status["phase"] == "Done")
+    await passes.until_clean()
+
+    assert passes.status["outcomes"] == "+-"
+    assert [drop["reason"] for drop in passes.status["dropped"]] == ["TopicDeleted"]
+    view = await passes.look()
+    stands = Look(view).standing(3, ("stays", 0))
+    assert stands is not None
+    assert stands.path == path(cluster, 3, "disk1")
+
+
+async def test_one_that_is_stopped_half_way_leaves_nothing_behind(cluster: Cluster, gate: KafkaGate) -> None:
+    cluster.make_topic("large", [[0, 1]])
+    fill(cluster, "large", 12)
+    look = Passes(cluster, gate, [])
+    passes = Passes(cluster, gate, [await planned(look, "large", 0, (2, path(cluster, 2, "disk1")))])
+    passes.limits = SLOW
+    await passes.until("it is in motion", lambda: bool(parse(passes.record).moves))
+    during = await passes.look()
+    assert [p.adding for p in during.partitions or () if p.topic == "large"] == [(2,)]
+    assert any((during.settings or {}).values())
+
+    passes.raw["spec"]["stop"] = True
+    await passes.until_clean()
+
+    assert passes.status["phase"] == "Stopped"
+    view = await passes.look()
+    assert [p.replicas for p in view.partitions or () if p.topic == "large"] == [(0, 1)]
+
+
+async def test_the_rebalance_jobs_principal_may_look_and_change_nothing(
+    cluster: Cluster, gate: KafkaGate
+) -> None:
+    from kafka import KafkaConsumer, KafkaProducer, TopicPartition
+    from kafka.admin import KafkaAdminClient
+    from kafka.errors import KafkaError
+
+    folder = cluster.ca.client(cluster.base / "rebalance", names.PRINCIPAL_REBALANCE)
+    cluster.make_topic(names.TOPIC_SAMPLES, [[0, 1]])
+    cluster.make_topic("secret", [[0, 1]])
+    cluster.produce(names.TOPIC_SAMPLES, 0, [b"sample"])
+    await Passes(cluster, gate, []).look()
+    await gate.grant_rebalance()
+    await gate.grant_rebalance()
+    ends = {"bootstrap_servers": cluster.bootstrap(names.PORT_CLIENT), **cluster.ssl(folder)}
+    consumer = KafkaConsumer(
+        auto_offset_reset="earliest", enable_auto_commit=False, consumer_timeout_ms=20_000, **ends
+    )
+    consumer.assign([TopicPartition(names.TOPIC_SAMPLES, 0)])
+    assert next(consumer).value == b"sample"
+    consumer.close()
+    admin = KafkaAdminClient(**ends)
+    assert admin.describe_log_dirs()
+    with pytest.raises(KafkaError):
+        admin.create_topics({"made": {"num_partitions": 1, "replication_factor": 1}})
+    admin.close()
+    producer = KafkaProducer(acks="all", **ends)
+    with pytest.raises(KafkaError):
+        producer.send("secret", b"x").get(timeout=20)
+    producer.close()

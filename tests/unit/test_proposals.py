@@ -1,0 +1,275 @@
+"""The life of a proposal: every state, every refusal, windows and approval."""
+
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from spindle.api.engine import Window
+from spindle.api.policy import Rebalance
+from spindle.proposals.approval import approval, seconds_needed
+from spindle.proposals.life import Facts, Trouble, turn
+from spindle.proposals.marks import read_marks
+from spindle.proposals.proposal import NEXT, Phase, read_proposal
+from spindle.proposals.windows import Opening, opening
+from tests.unit.proposal_samples import D0, D1, HASH, in_journal, move, rebalance
+
+TROUBLE = Trouble("DisksFirst", "1 disk failed.", "It is evacuated.")
+CLOSED = Opening(open=False, at=100.0)
+
+
+def at(text: str) -> float:
+    return datetime.fromisoformat(text).replace(tzinfo=UTC).timestamp()
+
+
+@pytest.mark.parametrize(
+    ("facts", "phase", "reason"),
+    [
+        pytest.param(Facts(phase=Phase.PROPOSED), "Proposed", "ApprovalNeeded", id="nobody approved it"),
+        pytest.param(
+            Facts(phase=Phase.PROPOSED, approved_by="person"), "Approved", "Approved", id="a person approves"
+        ),
+        pytest.param(
+            Facts(phase=Phase.PROPOSED, approved_by="rule"), "Approved", "Approved", id="a rule approves"
+        ),
+        pytest.param(
+            Facts(phase=Phase.PROPOSED, approved_by="person", expired=True),
+            "Expired",
+            "Expired",
+            id="approved late",
+        ),
+        pytest.param(
+            Facts(phase=Phase.APPROVED, approved_by="person", expired=True),
+            "Expired",
+            "Expired",
+            id="never begun",
+        ),
+        pytest.param(
+            Facts(phase=Phase.APPROVED, approved_by="person", newer="other"),
+            "Superseded",
+            "Superseded",
+            id="a newer one",
+        ),
+        pytest.param(Facts(phase=Phase.APPROVED), "Proposed", "ApprovalNeeded", id="approval taken back"),
+        pytest.param(
+            Facts(phase=Phase.APPROVED, approved_by="person", executing="other"),
+            "Approved",
+            "AnotherExecutes",
+            id="another one is finished first",
+        ),
+        pytest.param(
+            Facts(phase=Phase.APPROVED, approved_by="person", trouble=TROUBLE),
+            "Approved",
+            "DisksFirst",
+            id="a disk failed before",
+        ),
+        pytest.param(
+            Facts(phase=Phase.APPROVED, approved_by="person", window=CLOSED),
+            "Approved",
+            "WindowClosed",
+            id="no window",
+        ),
+        pytest.param(
+            Facts(phase=Phase.APPROVED, approved_by="person"),
+            "Executing",
+            "Executing",
+            id="nothing is in its way",
+        ),
+        pytest.param(
+            Facts(phase=Phase.PROPOSED, stop=True), "Stopped", "StoppedByPerson", id="stopped before"
+        ),
+        pytest.param(
+            Facts(phase=Phase.PROPOSED, problem="spec.moves: nonsense"),
+            "Failed",
+            "NotUnderstood",
+            id="nonsense",
+        ),
+        pytest.param(
+            Facts(phase=Phase.EXECUTING, approved_by="person", open_moves=1),
+            "Executing",
+            "Executing",
+            id="goes on",
+        ),
+        pytest.param(
+            Facts(phase=Phase.EXECUTING, approved_by="person", open_moves=1, expired=True, newer="other"),
+            "Executing",
+            "Executing",
+            id="what was begun in time is finished",
+        ),
+        pytest.param(
+            Facts(phase=Phase.EXECUTING, approved_by="person", open_moves=1, stop=True),
+            "Stopped",
+            "StoppedByPerson",
+            id="stopped",
+        ),
+        pytest.param(
+            Facts(phase=Phase.EXECUTING, began_by="person", open_moves=1),
+            "Stopped",
+            "ApprovalWithdrawn",
+            id="approval withdrawn",
+        ),
+        pytest.param(
+            Facts(phase=Phase.EXECUTING, began_by="rule", open_moves=1),
+            "Executing",
+            "Executing",
+            id="approved by a rule that was taken back",
+        ),
+        pytest.param(
+            Facts(phase=Phase.EXECUTING, approved_by="person", open_moves=1, trouble=TROUBLE),
+            "Stopped",
+            "DisksFirst",
+            id="a disk fails",
+        ),
+        pytest.param(
+            Facts(phase=Phase.EXECUTING, approved_by="person", open_moves=1, window=CLOSED),
+            "Executing",
+            "WindowClosed",
+            id="the window closes",
+        ),
+        pytest.param(
+            Facts(phase=Phase.EXECUTING, approved_by="person", done=2, dropped=1), "Done", "Done", id="done"
+        ),
+        pytest.param(
+            Facts(phase=Phase.EXECUTING, approved_by="person", done=2, trouble=TROUBLE),
+            "Done",
+            "Done",
+            id="done in spite of trouble",
+        ),
+        pytest.param(
+            Facts(phase=Phase.EXECUTING, approved_by="person", dropped=3),
+            "Failed",
+            "NothingLeft",
+            id="nothing of it held",
+        ),
+    ],
+)
+def test_each_step_of_the_life(facts: Facts, phase: str, reason: str) -> None:
+    found = turn(facts)
+
+    assert (found.phase, found.reason) == (phase, reason)
+    assert found.message
+    assert found.phase is facts.phase or found.phase in NEXT[facts.phase]
+
+
+@pytest.mark.parametrize("phase", [each for each in Phase if each.over])
+def test_what_is_over_stays_over(phase: Phase) -> None:
+    facts = Facts(phase=phase, approved_by="person", stop=True, expired=True, open_moves=3, problem="x")
+
+    assert turn(facts).phase is phase
+
+
+def window(start: str, minutes: int) -> Window:
+    return Window(start=start, duration_minutes=minutes)
+
+
+@pytest.mark.parametrize(
+    ("windows", "now", "wanted"),
+    [
+        pytest.param([], "2026-09-21T12:00", Opening(open=True), id="none: always"),
+        pytest.param(
+            [window("0 22 * * *", 120)],
+            "2026-09-21T22:00",
+            Opening(open=True, at=at("2026-09-22T00:00")),
+            id="begins",
+        ),
+        pytest.param(
+            [window("0 22 * * *", 120)],
+            "2026-09-21T23:59",
+            Opening(open=True, at=at("2026-09-22T00:00")),
+            id="last minute",
+        ),
+        pytest.param(
+            [window("0 22 * * *", 120)],
+            "2026-09-22T00:00",
+            Opening(open=False, at=at("2026-09-22T22:00")),
+            id="over",
+        ),
+        pytest.param(
+            [window("0 22 * * 1-5", 600)],
+            "2026-09-26T07:00",  # Saturday morning
+            Opening(open=True, at=at("2026-09-26T08:00")),
+            id="over midnight into a day of its own",
+        ),
+        pytest.param(
+            [window("0 1 * * *", 60), window("@daily", 120)],
+            "2026-09-21T01:30",
+            Opening(open=True, at=at("2026-09-21T02:00")),
+            id="the longest that is open",
+        ),
+    ],
+)
+def test_windows(windows: list[Window], now: str, wanted: Opening) -> None:
+    assert opening(windows, at(now)) == wanted
+
+
+@pytest.mark.parametrize("start", ["61 * * * *", "0 22 31 2 *"])
+def test_a_window_that_is_no_time_never_opens_and_says_so(start: str) -> None:
+    found = opening([window(start, 60)], at("2026-09-21T12:00"))
+
+    assert not found.open
+    assert "spec.rebalance.windows[0].start" in found.problem
+    assert start in found.problem
+
+
+MOVES = (
+    move(0, (0, D0), (2, D1), size=600),
+    move(1, (1, D0), (2, D1), size=300),
+    move(2, (1, D0), (1, D1), size=500),
+)
+
+
+@pytest.mark.parametrize(
+    ("rules", "spec", "by", "says"),
+    [
+        pytest.param({}, {}, None, "", id="manual, not approved"),
+        pytest.param({}, {"approved": HASH}, "person", "", id="by its hash"),
+        pytest.param({}, {"approved": "f" * 16}, None, "is not the hash", id="by another hash"),
+        pytest.param({"approval": "auto"}, {}, "rule", "", id="auto without bounds"),
+        pytest.param({"approval": "auto", "maxBytes": "2Mi"}, {}, "rule", "", id="within maxBytes"),
+        pytest.param(
+            {"approval": "auto", "maxDurationMinutes": 1}, {}, None, "takes 2 minutes", id="takes too long"
+        ),
+        pytest.param(
+            {"approval": "auto", "maxDurationMinutes": 1}, {"approved": HASH}, "person", "", id="a person may"
+        ),
+    ],
+)
+def test_who_approves(rules: dict[str, Any], spec: dict[str, Any], by: str | None, says: str) -> None:
+    found = approval(read_proposal(rebalance(*MOVES, **spec)), Rebalance.model_validate(rules), 10)
+
+    assert found.by == by
+    assert says in found.why_not
+    assert bool(found.why_not) == bool(says)
+
+
+def test_what_costs_more_than_the_rules_allow_is_left_to_a_person() -> None:
+    big = rebalance(move(0, (0, D0), (2, D1), size=3 * 2**20), cost={"bytesInter": 1, "moves": 1})
+    found = approval(
+        read_proposal(big), Rebalance.model_validate({"approval": "auto", "maxBytes": "2Mi"}), 10
+    )
+
+    assert found.by is None
+    assert "maxBytes (2Mi)" in found.why_not
+
+
+def test_the_busiest_broker_says_how_long_it_takes() -> None:
+    moves = [in_journal(each) for each in MOVES]
+
+    assert seconds_needed(moves, 10) == 90.0
+    assert seconds_needed([], 10) == 0.0
+
+
+def test_letters_that_are_missing_or_strange_are_looked_at_again() -> None:
+    assert read_marks("+-?", 5) == ("+", "-", ".", ".", ".")
+    assert read_marks("+++++", 2) == ("+", "+")
+
+
+def test_an_object_that_is_not_understood_says_where() -> None:
+    raw = rebalance()
+    raw["spec"]["moves"] = [{"topic": "t"}]
+    found = read_proposal(raw)
+
+    assert found.spec is None
+    assert found.problem.startswith("spec.moves.0.partition")
+    assert turn(replace(Facts(phase=Phase.PROPOSED), problem=found.problem)).phase is Phase.FAILED

@@ -1,0 +1,217 @@
+"""Proposals inside a pass: what is told, what the executor is asked for, what is written and how often."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from spindle.api.cluster import KafkaClusterSpec
+from spindle.cluster.view import KafkaView
+from spindle.moves.journal import Journal
+from spindle.reconcile.actions import Delete
+from spindle.reconcile.draft import Draft
+from spindle.reconcile.state import State, read_state
+from spindle.reconcile.steps.healing import only_look
+from spindle.reconcile.steps.moves import Wants
+from spindle.reconcile.steps.proposals import Proposed, settle_proposals
+from spindle.reconcile.times import stamp
+from tests.model.moving import Dir, Kafka, Node, Part
+from tests.model.world import World
+from tests.unit.proposal_samples import D0, D1, HASH, executing, in_journal, move, rebalance
+
+WITHIN = move(1, (1, D0), (1, D1))
+ACROSS = move(0, (0, D0), (2, D1))
+
+
+@pytest.fixture(scope="module")
+def running() -> World:
+    world = World.of()
+    world.settle()
+    return world
+
+
+def kafka() -> Kafka:
+    nodes = {b: Node("abc"[b], {D0: Dir(1000), D1: Dir(1000)}) for b in range(3)}
+    made = Kafka(nodes, {}, 1, 0.9)
+    for index, replicas in enumerate(([0, 1], [1, 2])):
+        part = Part(replicas, list(replicas), 100, leader=replicas[0])
+        made.parts["t", index] = part
+        for broker in replicas:
+            nodes[broker].dirs[D0].replicas["t", index] = 100
+    made.settings["topic", "t"] = {}
+    return made
+
+
+def state_of(world: World, *rebalances: dict[str, Any], view: KafkaView | None = None, **spec: Any) -> State:
+    snapshot = replace(
+        world.snapshot(), kafka=kafka().view() if view is None else view, rebalances=rebalances
+    )
+    state = read_state(snapshot, world.now)
+    wanted = {**world.cluster["spec"], "rebalance": spec}
+    return replace(state, spec=KafkaClusterSpec.model_validate(wanted))
+
+
+def settle(
+    world: World, *rebalances: dict[str, Any], journal: Journal | None = None, **more: Any
+) -> tuple[Proposed, Draft]:
+    state, draft = state_of(world, *rebalances, **more), Draft()
+    ward = only_look(state, Draft())
+    ward.journal = journal if journal is not None else Journal()
+    return settle_proposals(ward, draft, Wants()), draft
+
+
+def phases(proposed: Proposed) -> dict[str, str]:
+    return {name: str(status["phase"]) for name, status in proposed.statuses.items()}
+
+
+def reasons(draft: Draft) -> list[str]:
+    return [event.reason for event in draft.events]
+
+
+def test_a_new_proposal_waits_for_its_approval_and_says_how(running: World) -> None:
+    proposed, draft = settle(running, rebalance(WITHIN))
+    status = proposed.statuses["demo-1"]
+
+    assert status["phase"] == "Proposed"
+    assert status["conditions"][0]["reason"] == "ApprovalNeeded"
+    assert HASH in status["conditions"][0]["message"]
+    assert reasons(draft) == ["RebalanceProposed"]
+    assert draft.waits == []  # it may wait for days: a cluster at rest is at rest
+
+
+def test_it_goes_one_step_at_a_time_and_moves_nothing_before_that_is_written(running: World) -> None:
+    approved, draft = settle(running, rebalance(WITHIN, status={"phase": "Proposed"}, approved=HASH))
+    begun, _ = settle(running, rebalance(WITHIN, status={"phase": "Approved"}, approved=HASH))
+    going, _ = settle(running, executing(WITHIN))
+
+    assert phases(approved) == {"demo-1": "Approved"}
+    assert [wait.reason for wait in draft.waits] == ["Approved"]  # so that the next pass comes soon
+    assert phases(begun) == {"demo-1": "Executing"}
+    assert begun.statuses["demo-1"]["approvedBy"] == "person"
+    assert approved.wants.moves == begun.wants.moves == ()
+    assert going.wants.moves == (in_journal(WITHIN),)
+
+
+def test_a_newer_one_supersedes_what_was_not_begun_and_waits_for_what_was(running: World) -> None:
+    old = rebalance(WITHIN, name="old", made="2026-08-01T00:00:00Z")
+    new = rebalance(WITHIN, name="new", status={"phase": "Approved"}, approved=HASH)
+    begun = executing(ACROSS, name="begun", made="2026-08-02T00:00:00Z")
+    proposed, draft = settle(running, new, old, begun)
+
+    assert phases(proposed) == {"old": "Superseded", "begun": "Executing", "new": "Approved"}
+    assert proposed.statuses["new"]["reason"] == "AnotherExecutes"
+    assert proposed.wants.moves == (in_journal(ACROSS),)
+    assert {wait.reason for wait in draft.waits} == {"Executing", "AnotherExecutes"}
+
+
+def test_outside_of_its_window_nothing_more_begins_and_it_says_when_it_goes_on(running: World) -> None:
+    windows = [{"start": "0 22 * * *", "durationMinutes": 60}]  # it is a quarter past two in the afternoon
+    journal = Journal(moves=(in_journal(ACROSS),))
+    proposed, draft = settle(running, executing(ACROSS, WITHIN), journal=journal, windows=windows)
+
+    assert proposed.wants.moves == ()
+    assert proposed.wants.withdrawn == frozenset()
+    assert proposed.statuses["demo-1"]["message"].endswith("It goes on at 2026-09-21T22:00:00Z.")
+    assert [wait.reason for wait in draft.waits] == ["WindowClosed"]
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        pytest.param(executing(ACROSS, WITHIN, stop=True), id="stopped"),
+        pytest.param(executing(ACROSS, WITHIN, approved=None), id="approval taken away"),
+        pytest.param(None, id="deleted"),
+    ],
+)
+def test_one_that_ends_gives_up_what_is_in_motion(running: World, raw: dict[str, Any] | None) -> None:
+    journal = Journal(moves=(in_journal(ACROSS), replace(in_journal(WITHIN), reason="drain")))
+    proposed, _ = settle(running, *([raw] if raw else []), journal=journal)
+
+    assert proposed.wants.moves == ()
+    assert proposed.wants.withdrawn == {("t", 0)}  # and of others' moves none
+    assert set(phases(proposed).values()) <= {"Stopped"}
+
+
+def test_under_min_isr_it_stops(running: World) -> None:
+    world = kafka()
+    world.min_isr = 2
+    world.parts["t", 1].replicas, world.parts["t", 1].isr = [1, 2, 0], [1]
+    proposed, draft = settle(running, executing(ACROSS, WITHIN), view=world.view())
+
+    assert phases(proposed) == {"demo-1": "Stopped"}
+    assert proposed.statuses["demo-1"]["reason"] == "UnderMinIsr"
+    assert reasons(draft) == ["RebalanceStopped"]
+
+
+def test_what_is_dropped_is_told_and_counted(running: World) -> None:
+    gone = move(9, (0, D0), (2, D1))
+    proposed, draft = settle(running, executing(gone, WITHIN))
+    status = proposed.statuses["demo-1"]
+
+    assert [each["reason"] for each in status["dropped"]] == ["TopicDeleted"]
+    assert status["outcomes"] == "-."
+    assert reasons(draft) == ["MovesDropped"]
+    assert proposed.wants.moves == (in_journal(WITHIN),)
+
+
+def test_progress_alone_is_written_every_quarter_of_a_minute(running: World) -> None:
+    raw = executing(ACROSS, WITHIN)
+    first = settle(running, raw)[0].statuses["demo-1"]
+    journal = Journal(moves=(in_journal(ACROSS),))
+    soon = {**raw, "status": {**first, "updatedAt": stamp(running.now - 5)}}
+    later = {**raw, "status": {**first, "updatedAt": stamp(running.now - 20)}}
+
+    assert settle(running, soon, journal=journal)[0].statuses["demo-1"] == soon["status"]
+    assert settle(running, later, journal=journal)[0].statuses["demo-1"]["outcomes"] == ">."
+
+
+def test_while_kafka_is_silent_nothing_is_withdrawn(running: World) -> None:
+    journal = Journal(moves=(in_journal(ACROSS),))
+    proposed, _ = settle(running, executing(ACROSS), journal=journal, view=KafkaView(error="away"))
+
+    assert proposed.wants == Wants()
+    assert phases(proposed) == {"demo-1": "Executing"}
+
+
+def test_proposals_that_cannot_be_read_leave_all_as_it_is(running: World) -> None:
+    state = state_of(running)
+    state = replace(state, snap=replace(state.snap, unknown=frozenset({"kafkarebalances"})))
+    ward, draft = only_look(state, Draft()), Draft()
+    ward.journal = Journal(moves=(in_journal(ACROSS),))
+
+    assert settle_proposals(ward, draft, Wants()) == Proposed()
+    assert [wait.reason for wait in draft.waits] == ["ProposalsUnknown"]
+
+
+def test_of_those_that_are_over_the_latest_are_kept(running: World) -> None:
+    over = [
+        rebalance(name=f"p{day:02}", made=f"2026-08-{day:02}T00:00:00Z", status={"phase": "Done"})
+        for day in range(1, 13)
+    ]
+    _, draft = settle(running, *over)
+
+    assert [action.name for action in draft.actions if isinstance(action, Delete)] == ["p01", "p02"]
+
+
+def test_leaders_change_once_their_moves_have_ended(running: World) -> None:
+    leaders = [{"topic": "t", "partition": index, "broker": broker} for index, broker in ((0, 2), (1, 2))]
+    going, _ = settle(running, executing(ACROSS, WITHIN, outcomes=".+", leaders=leaders))
+    left, _ = settle(running, executing(WITHIN, outcomes="+", leaders=leaders[1:]))
+
+    assert going.wants.leaders == {("t", 1): 2}
+    assert phases(left) == {"demo-1": "Executing"}
+
+
+def test_nonsense_fails(running: World) -> None:
+    proposed, _ = settle(running, rebalance(move(1, (1, D0), (1, D0))))
+
+    assert phases(proposed) == {"demo-1": "Failed"}
+    assert "goes where it comes from" in proposed.statuses["demo-1"]["message"]
+
+
+def test_leaders_that_cannot_be_had_are_not_waited_for_for_ever(running: World) -> None:
+    leaders = [{"topic": "t", "partition": 1, "broker": 2}]
+    raw = executing(WITHIN, outcomes="+", leaders=leaders)
+    raw["status"]["progressedAt"] = stamp(running.now - 3600)
+
+    assert phases(settle(running, raw)[0]) == {"demo-1": "Done"}

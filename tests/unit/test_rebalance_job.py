@@ -1,0 +1,148 @@
+"""The rebalance job in a pass: made where there is an image, put right, and what its latest run came to."""
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from spindle.cluster import names
+from spindle.manifests.common import with_applied
+from spindle.manifests.cronjob import rebalance_objects
+from spindle.reconcile.actions import Apply, Delete, GrantRebalance, Patch
+from spindle.reconcile.draft import Draft
+from spindle.reconcile.state import State, read_state
+from spindle.reconcile.steps.rebalance_job import runs_row, settle_job, withdraw_job
+from spindle.reconcile.steps.security import settle_rebalance
+from tests.model.world import World
+
+
+@pytest.fixture(scope="module")
+def running() -> World:
+    world = World.of()
+    world.settle()
+    return world
+
+
+def state_of(world: World, **seen: Any) -> State:
+    seen.setdefault("rebalance_image", "rebalance:1")
+    return read_state(replace(world.snapshot(), **seen), world.now)
+
+
+def objects(world: World) -> tuple[dict[str, Any], ...]:
+    state = state_of(world)
+    return tuple(with_applied(each) for each in rebalance_objects(state.cluster, state.spec, "rebalance:1"))
+
+
+def job(name: str, kind: str, at: str, message: str = "") -> dict[str, Any]:
+    condition = {"type": kind, "status": "True", "lastTransitionTime": at, "message": message}
+    return {"kind": "Job", "metadata": {"name": name}, "status": {"conditions": [condition]}}
+
+
+def pod(of: str, message: str) -> dict[str, Any]:
+    ended = {"name": names.CONTAINER_REBALANCE, "state": {"terminated": {"message": message}}}
+    return {
+        "metadata": {"name": f"{of}-x", "labels": {"batch.kubernetes.io/job-name": of}},
+        "status": {"containerStatuses": [ended]},
+    }
+
+
+def applied(draft: Draft) -> list[str]:
+    return [str(each.object["kind"]) for each in draft.actions if isinstance(each, Apply)]
+
+
+def test_without_an_image_there_is_no_job(running: World) -> None:
+    draft = Draft()
+    settle_job(state_of(running, rebalance_image=""), draft)
+
+    assert draft.actions == []
+
+
+def test_it_is_made_once_and_put_right(running: World) -> None:
+    made, again, mended = Draft(), Draft(), Draft()
+    there = objects(running)
+    changed = tuple({**each, "rules": []} if each["kind"] == "Role" else each for each in there)
+    settle_job(state_of(running), made)
+    settle_job(state_of(running, rebalance_objects=there), again)
+    settle_job(state_of(running, rebalance_objects=changed), mended)
+
+    assert applied(made) == ["ServiceAccount", "Role", "RoleBinding", "CronJob"]
+    assert again.actions == []
+    assert applied(mended) == ["Role"]
+
+
+def test_what_cannot_be_read_is_left_as_it_is(running: World) -> None:
+    draft = Draft()
+    settle_job(state_of(running, unknown=frozenset({"roles"})), draft)
+
+    assert draft.actions == []
+    assert [wait.reason for wait in draft.waits] == ["CannotReadJob"]
+
+
+def test_before_a_cluster_goes_its_cron_job_goes(running: World) -> None:
+    draft = Draft()
+
+    assert withdraw_job(state_of(running), Draft()) is True
+    assert withdraw_job(state_of(running, rebalance_objects=objects(running)), draft) is False
+    assert [each.kind for each in draft.actions if isinstance(each, Delete)] == ["CronJob"]
+
+
+@pytest.mark.parametrize(
+    ("jobs", "pods", "wanted"),
+    [
+        pytest.param((), (), None, id="never ran"),
+        pytest.param(
+            (job("a", "Complete", "2026-09-01T00:00:00Z"),),
+            (pod("a", json.dumps({"reason": "RunSucceeded", "message": "12 moves proposed."})),),
+            ("RebalanceRuns", "True", "RunSucceeded", "a: 12 moves proposed."),
+            id="well",
+        ),
+        pytest.param(
+            (job("a", "Complete", "2026-09-01T00:00:00Z"), job("b", "Failed", "2026-09-02T00:00:00Z")),
+            (
+                pod(
+                    "b",
+                    json.dumps({"reason": "NoSamples", "message": "There is nothing.", "lines": ["x", "y"]}),
+                ),
+            ),
+            ("RebalanceRuns", "False", "NoSamples", "b: There is nothing. Last lines: x | y"),
+            id="the latest failed",
+        ),
+        pytest.param(
+            (job("b", "Failed", "2026-09-02T00:00:00Z"),),
+            (pod("b", "Traceback: boom"),),
+            ("RebalanceRuns", "False", "RunFailed", "b: It ended with: Traceback: boom"),
+            id="a log's end",
+        ),
+        pytest.param(
+            (job("b", "Failed", "2026-09-02T00:00:00Z", "Job was active longer than specified deadline"),),
+            (),
+            (
+                "RebalanceRuns",
+                "False",
+                "RunFailed",
+                "b: It failed and left no word: Job was active longer than specified deadline.",
+            ),
+            id="past its deadline",
+        ),
+    ],
+)
+def test_how_the_latest_run_went(
+    running: World, jobs: tuple[Any, ...], pods: tuple[Any, ...], wanted: tuple[str, ...] | None
+) -> None:
+    assert runs_row(state_of(running, jobs=jobs, pods=(*running.snapshot().pods, *pods))) == wanted
+
+
+def test_its_acls_are_given_once_it_has_a_certificate(running: World) -> None:
+    none, first, then = Draft(), Draft(), Draft()
+    state = state_of(running)
+    settle_rebalance(state, none)
+    secret = replace(
+        next(iter(state.secrets.values())), metadata={"name": "demo-rebalance", "uid": "u", "annotations": {}}
+    )
+    settle_rebalance(replace(state, secrets={"demo-rebalance": secret}), first)
+    noted = replace(secret, metadata={**secret.metadata, "annotations": {"spindle.dev/acls": "granted"}})
+    settle_rebalance(replace(state, secrets={"demo-rebalance": noted}), then)
+
+    assert none.actions == then.actions == []
+    assert [type(each) for each in first.actions] == [GrantRebalance, Patch]
