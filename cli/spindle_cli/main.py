@@ -17,7 +17,7 @@ from rich.console import Console
 from spindle.api.cluster import KafkaCluster
 from spindle.manifests.preview import preview as what_changes
 from spindle.placement.racks import PlacementError
-from spindle_cli import helper_pod, overview, proposals, topics
+from spindle_cli import helper_pod, overview, proposals, rebalance_report, topics
 from spindle_cli import preview as changes
 from spindle_cli.kafka_client import Access, ClientError
 from spindle_cli.kube import Kube, KubeError
@@ -283,6 +283,14 @@ def rebalance_stop(name: Proposal, namespace: Namespace = None) -> None:
     with _sentences():
         kube = Kube.connect(namespace)
         typer.echo(proposals.stop(kube, name))
+
+
+@rebalance.command("report")
+def rebalance_page(cluster: OfCluster = None, namespace: Namespace = None) -> None:
+    """Print the report of the latest run, one HTML file: spindle rebalance report > report.html."""
+    with _sentences():
+        kube = Kube.connect(namespace)
+        typer.echo(rebalance_report.fetch(kube, kube.one_cluster(cluster)))
 
 
 @rebalance.command("run")
