@@ -10,6 +10,8 @@ from pyspark.sql import SparkSession
 LOCAL: Final = "local[*]"
 _BATCH: Final = 65_536  # rows of a batch between the JVM and Python
 _BYTES: Final = 16 * 1024 * 1024  # of such a batch: a row may be a whole record
+_SHUFFLE: Final = "spark.sql.shuffle.partitions"
+_TASKS: Final = 3  # for each core
 _ALWAYS: Final[Mapping[str, str]] = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
@@ -43,4 +45,11 @@ def start(name: str, master: str = LOCAL, conf: Mapping[str, str] | None = None)
         builder = builder.config(key, value)
     spark = builder.getOrCreate()
     spark.sparkContext.setLogLevel("WARN")
+    if _SHUFFLE not in settings:
+        # Spark's 200 are for hundreds of cores: on two of them they cost a minute of starting tasks that have nothing to do.
+        # Executors may not be there yet.
+        asked = int(settings.get("spark.executor.instances", "0")) * int(
+            settings.get("spark.executor.cores", "1")
+        )
+        spark.conf.set(_SHUFFLE, str(_TASKS * max(asked, spark.sparkContext.defaultParallelism)))
     return spark
