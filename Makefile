@@ -35,6 +35,7 @@ bench: setup ## the benchmarks: planner, moves, forecast, scrub, slow disks, the
 	@$(PYTHON_IN_VENV) -m bench.forecast
 	@$(PYTHON_IN_VENV) -m bench.scrub
 	@$(PYTHON_IN_VENV) -m bench.slow
+	@$(PYTHON_IN_VENV) -m bench.pipeline
 	@$(if $(HISTORY),$(PYTHON_IN_VENV) -m bench.through $(HISTORY))
 
 generate: setup ## crds/, the chart's CRDs and the reference page from the models
