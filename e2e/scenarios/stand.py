@@ -24,6 +24,7 @@ class Kind:
         size: of each disk, a quantity; empty for that of the testbed, which is more than can be filled.
         policy: more of ``spec.disks``.
         config: of all brokers.
+        rebalance: ``spec.rebalance``.
     """
 
     brokers: int = 3
@@ -33,13 +34,16 @@ class Kind:
     size: str = ""
     policy: Mapping[str, Any] = field(default_factory=dict)
     config: Mapping[str, str] = field(default_factory=dict)
+    rebalance: Mapping[str, Any] = field(default_factory=dict)
 
     def manifest(self) -> dict[str, Any]:
         """The quickstart's cluster but for that; one scenario follows the other too fast for rule 9's ten minutes."""
         pool = light(self.brokers)
         pool["disks"] = pool["disks"] | {"count": self.disks} | ({"size": self.size} if self.size else {})
         policy = {"automaticShare": 100, "graceSeconds": self.grace, **self.policy}
-        return sample(brokerPools=[pool], disks=policy, config=dict(self.config))
+        return sample(
+            brokerPools=[pool], disks=policy, config=dict(self.config), rebalance=dict(self.rebalance)
+        )
 
 
 THREE: Final = Kind(3)

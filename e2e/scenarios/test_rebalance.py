@@ -1,0 +1,132 @@
+"""A cluster that was skewed on purpose: agents publish samples, a run of the job proposes, a person approves, the operator carries it out."""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import pytest
+
+from e2e.cluster.images import ensure_rebalance_image
+from e2e.cluster.layout import REBALANCE_IMAGE
+from e2e.cluster.target import Target
+from e2e.cluster.testbed import Testbed
+from e2e.scenarios.lab import CLUSTER, Lab
+from e2e.scenarios.load import Load, Topic, load
+from e2e.scenarios.moving import assert_nothing_left
+from e2e.scenarios.slot import assert_spread, conclude
+from e2e.scenarios.stand import Kind, Stand
+from e2e.scenarios.timeline import Timeline
+
+pytestmark = pytest.mark.e2e
+
+_ENGINE: Final = {
+    "image": REBALANCE_IMAGE,
+    "resources": {"requests": {"cpu": "200m", "memory": "1Gi"}, "limits": {"memory": "3Gi"}},
+}
+_EXECUTORS: Final = {"count": 2, "resources": {"requests": {"cpu": "200m", "memory": "1Gi"}}}
+_OVER: Final = ("Done", "Stopped", "Expired", "Superseded", "Failed")
+
+
+def four(**engine: Any) -> Kind:
+    """Four brokers on three racks: two of them can stand in for each other. Small disks, so that real data makes up much of one."""
+    config = {"log.segment.bytes": "8388608", "log.index.size.max.bytes": "1048576"}
+    rebalance = {"samples": {"enabled": True, "intervalSeconds": 10}, "engine": {**_ENGINE, **engine}}
+    return Kind(4, size="1Gi", config=config, rebalance=rebalance)
+
+
+@pytest.fixture(scope="module")
+def job_image(installed: Target) -> None:
+    """The job's image on all nodes; another cluster than the testbed has to have it already."""
+    if isinstance(installed, Testbed):
+        installed.give(ensure_rebalance_image())
+
+
+def skew(lab: Lab, running: Load) -> int:
+    """Take every replica off one broker, each to the other one in its rack; returns the broker that is left empty."""
+    racks: dict[str, list[int]] = {}
+    for broker in lab.list("kafkabrokers"):
+        racks.setdefault(broker["spec"]["rack"], []).append(broker["spec"]["id"])
+    stays, leaves = next(sorted(brokers) for brokers in racks.values() if len(brokers) > 1)
+    for name, (_, _, replicas) in running.partitions().items():
+        topic, _, partition = name.rpartition("-")
+        if leaves in replicas:
+            running.reassign(topic, int(partition), [stays if b == leaves else b for b in replicas])
+    lab.until(
+        "one broker is empty and the copies are in sync",
+        lambda: all(
+            leaves not in replicas and len(isr) == len(replicas) == 3
+            for _, isr, replicas in running.partitions().values()
+        ),
+        300,
+    )
+    return leaves
+
+
+def run_of(lab: Lab) -> Mapping[str, Any]:
+    """Ask for a run of the job as a user does, and wait for its end; returns the condition that tells of it."""
+    before = {job["metadata"]["name"] for job in lab.list("jobs")}
+    print(lab.spindle("rebalance", "run", "-n", lab.namespace, "-c", CLUSTER))
+    lab.until("a Job", lambda: {job["metadata"]["name"] for job in lab.list("jobs")} - before, 60)
+    (name,) = {job["metadata"]["name"] for job in lab.list("jobs")} - before
+
+    def ended() -> bool:
+        status = lab.the("job", name).get("status") or {}
+        return bool(status.get("succeeded") or status.get("failed"))
+
+    took = lab.until("the run has ended", ended, 400)
+    print(f"the run took {took:.0f} s; its log:")
+    print(lab.kubectl("logs", f"job/{name}", check=False))
+    lab.until("the run is told of", lambda: name in lab.condition("RebalanceRuns").get("message", ""), 60)
+    return lab.condition("RebalanceRuns")
+
+
+def phase(lab: Lab, name: str) -> str:
+    """Of a proposal."""
+    return str((lab.the("kafkarebalance", name).get("status") or {}).get("phase", ""))
+
+
+def spread(running: Load) -> dict[int, int]:
+    """Broker → bytes of the load's topics."""
+    found: dict[int, int] = {}
+    for replica in running.placement():
+        found[replica.broker] = found.get(replica.broker, 0) + replica.bytes
+    return found
+
+
+@pytest.mark.usefixtures("job_image")
+@pytest.mark.parametrize("executors", [None, _EXECUTORS], ids=["local", "executors"])
+def test_a_skewed_cluster_is_balanced(
+    stand: Stand, spindle_image: str, executors: Mapping[str, Any] | None
+) -> None:
+    lab = stand.get(four(**({"executors": executors} if executors else {})))
+    topic = Topic("skewed", partitions=12)
+    with Timeline(lab) as timeline, load(lab, spindle_image, topic, fill=600) as running:
+        empty = skew(lab, running)
+        before = spread(running)
+        timeline.mark(f"broker {empty} is empty")
+        told = run_of(lab)
+        assert told["status"] == "True", told
+        (proposal,) = [
+            each
+            for each in lab.list("kafkarebalances")
+            if (each.get("status") or {}).get("phase") not in _OVER
+        ]
+        name = proposal["metadata"]["name"]
+        print(lab.spindle("rebalance", "show", name, "-n", lab.namespace))
+        page = lab.spindle("rebalance", "report", "-n", lab.namespace, "-c", CLUSTER)
+        assert page.startswith("<!doctype html>")
+        assert "://" not in page, "the report asks somebody for something"
+        assert any(move["toBroker"] == empty for move in proposal["spec"]["moves"])
+        lab.until("it is proposed", lambda: phase(lab, name) == "Proposed", 60)
+        began = timeline.mark("approved")
+        lab.spindle("rebalance", "approve", name, "-n", lab.namespace)
+        lab.until("it is over", lambda: phase(lab, name) in _OVER, 400)
+        timeline.mark(f"it is {phase(lab, name)}")
+        assert phase(lab, name) == "Done", lab.the("kafkarebalance", name)["status"]
+        after = spread(running)
+        print(f"bytes by broker: {before}, then {after}")
+        share = sum(after.values()) / len(lab.list("kafkabrokers"))
+        assert max(after.values()) < max(before.values())
+        assert after.get(empty, 0) > share / 2
+        assert_spread(running)
+        assert_nothing_left(running)
+        conclude(running, timeline, began)
