@@ -106,7 +106,7 @@ def test_admin_may_nothing_until_it_is_granted(cluster: Cluster, tmp_path: Path)
 
 def test_kafkas_own_tools_take_the_admins_client_properties(cluster: Cluster, tmp_path: Path) -> None:
     """As the operator's principal, which may list topics."""
-    files = {name: (cluster.operator / name).read_bytes() for name in ("ca.crt", "tls.crt", "tls.key")}
+    files = {name: (cluster.operator / name).read_bytes() for name in ("ca.crt", "tls.key", "keystore.pem")}
     bootstrap = f"{cluster.brokers[0].address}:{names.PORT_CLIENT}"
     properties = tmp_path / "client.properties"
     properties.write_bytes(client_properties(files, bootstrap))
