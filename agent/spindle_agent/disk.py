@@ -32,6 +32,7 @@ class Slot:
         fs_uuid: on record; None if none is.
         mode: Active, Placeholder or Absent.
         scrub: bytes per second at which its segments are checked, and the days within which each is; None for not at all.
+        scrub_first: folders of partitions that are checked before all others.
     """
 
     broker_id: int
@@ -44,6 +45,7 @@ class Slot:
     root: str = ""
     ballast: int = 0
     scrub: tuple[int, int] | None = None
+    scrub_first: tuple[str, ...] = ()
 
     def watch(self, interval: float) -> Watch:
         """What the worker has to know."""
@@ -124,6 +126,7 @@ class Disk:
             directory_id=slot.directory_id,
             rate=slot.scrub[0],
             every_days=slot.scrub[1],
+            first=list(slot.scrub_first),
         )
 
     def assess(self, latency: Latency, now: float, tuning: Tuning) -> bool:
@@ -278,6 +281,12 @@ def pace_of(spec: Mapping[str, Any]) -> tuple[int, int] | None:
     default = ScrubPace()
     rate = int(scrub.get("bytesPerSecond") or default.bytes_per_second)
     return rate, int(scrub.get("everyDays") or default.every_days)
+
+
+def first_of(spec: Mapping[str, Any]) -> tuple[str, ...]:
+    """From a KafkaBroker's spec, the folders of the partitions whose segments are checked before all others."""
+    entries = (spec.get("scrub") or {}).get("first") or ()
+    return tuple(f"{entry['topic']}-{entry['partition']}" for entry in entries)
 
 
 def coarse(milliseconds: float | None) -> int | None:

@@ -15,7 +15,7 @@ from spindle.disks.signals import DiskVerdict, Latency, compare
 from spindle.moves.steer import Pressure
 from spindle_agent.broker.credentials import Credentials
 from spindle_agent.broker.keeper import Keeper
-from spindle_agent.disk import Disk, Slot, pace_of
+from spindle_agent.disk import Disk, Slot, first_of, pace_of
 from spindle_agent.fill.fills import Fills, in_flight, thresholds_of
 from spindle_agent.fill.records import Sample
 from spindle_agent.moves.mover import Mover
@@ -325,6 +325,7 @@ def slots_of(obj: Mapping[str, Any], options: Options) -> list[Slot]:
                     if disk.get("mode", "Active") == "Active"
                     else 0,
                     scrub=pace_of(spec),
+                    scrub_first=first_of(spec),
                 )
             )
     return found

@@ -27,7 +27,7 @@ def gist(observed: Mapping[str, Any]) -> Observed:
     """What must be known at once: everything but figures that change all the time."""
     return {
         **observed,
-        "disks": [_without(disk, _FIGURES) for disk in observed.get("disks") or ()],
+        "disks": [_urgent(disk) for disk in observed.get("disks") or ()],
         "moves": [_without(move, _PROGRESS) for move in observed.get("moves") or ()],
     }
 
@@ -45,6 +45,11 @@ def swung(observed: Mapping[str, Any], written: Mapping[str, Any]) -> bool:
         if None not in (used, was, capacity) and abs(used - was) > _SWING * capacity:
             return True
     return False
+
+
+def _urgent(disk: Mapping[str, Any]) -> Observed:
+    # Whether a replica is sound decides whether another one may be dropped: that is withdrawn at once.
+    return _without(disk, _FIGURES) | {"sound": (disk.get("scrub") or {}).get("sound") or []}
 
 
 def _without(entry: Mapping[str, Any], fields: tuple[str, ...]) -> Observed:

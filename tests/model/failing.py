@@ -37,6 +37,7 @@ class Failing(World):
         lingering: pods (by uid) whose process cannot be killed yet, because a disk does not answer.
         forecasts: (broker, disk) → seconds until the agent expects the disk to be cordoned.
         corrupt: (broker, disk) → replicas on it in which its agent found something, and when.
+        unread: brokers whose agent has not come to check what it was asked about.
     """
 
     kafkas: Kafka = field(default_factory=Kafka)
@@ -44,6 +45,7 @@ class Failing(World):
     silent: set[str] = field(default_factory=set)
     forecasts: dict[tuple[int, str], float] = field(default_factory=dict)
     corrupt: dict[tuple[int, str], list[tuple[tuple[str, int], float]]] = field(default_factory=dict)
+    unread: set[int] = field(default_factory=set)
     renewed: dict[str, float] = field(default_factory=dict)
     processes: dict[str, Process] = field(default_factory=dict)
     _fs: int = 0
@@ -372,6 +374,7 @@ class Failing(World):
             at = stamp(self.now + ahead)
             entry["forecast"] = {"bytesPerSecond": 1, "cordonAt": {"at": at, "low": at}}
         entry["corrupt"] = self._corrupt_on(broker, disk["name"], volume)
+        entry["scrub"] = self._sound_on(broker, disk["name"], volume)
         return {key: value for key, value in entry.items() if value}
 
     def _corrupt_on(self, broker: int, disk: str, volume: Volume) -> list[dict[str, Any]]:
@@ -391,6 +394,15 @@ class Failing(World):
             }
             for key, since in kept
         ]
+
+    def _sound_on(self, broker: int, disk: str, volume: Volume) -> dict[str, Any]:
+        """Of the replicas that it was asked about, those on this disk in which there is nothing."""
+        spec = self.get("KafkaBroker", names.broker_name("demo", broker))["spec"]
+        asked = (spec.get("scrub") or {}).get("first") or ()
+        bad = {key for key, _ in self.corrupt.get((broker, disk), ())}
+        there = volume.logs.keys() - volume.going - bad if broker not in self.unread else set()
+        sound = [entry for entry in asked if (entry["topic"], entry["partition"]) in there]
+        return {"sound": sound} if sound else {}
 
     def _offline(self, broker: int, disk: str, before: dict[str, Any]) -> bool:
         """What the agent last heard of Kafka; one that has only just been started has not answered it yet."""

@@ -699,7 +699,7 @@ def _without_ours(live: Mapping[str, Any], obj: Mapping[str, Any]) -> dict[str, 
     """What we applied before and leave out now goes, as server-side apply has it; a person's fields stay."""
     result = copy.deepcopy(dict(live))
     if obj["kind"] == "KafkaBroker":
-        kept = ("stopped", "wishes", *(key for key in obj["spec"] if key != "thresholds"))
+        kept = ("stopped", "wishes", *(key for key in obj["spec"] if key not in ("thresholds", "scrub")))
         result["spec"] = {key: value for key, value in result["spec"].items() if key in kept}
     return result
 

@@ -17,7 +17,7 @@ from spindle.scrub.catalog import Segment, file_name
 from spindle.scrub.doubts import Place, Trouble
 from spindle.scrub.finds import Find, Kind
 from spindle.scrub.schedule import Run
-from spindle_agent.disk import Disk, Slot, pace_of
+from spindle_agent.disk import Disk, Slot, first_of, pace_of
 from spindle_agent.probing.messages import Looked
 from spindle_agent.probing.nursery import Nursery
 from spindle_agent.publish import gist
@@ -264,6 +264,21 @@ async def test_what_was_found_and_checked_outlives_the_process(
         assert made.told(KEY)["corrupt"][0]["since"] == since
 
 
+async def test_replicas_that_are_asked_about_are_told_to_be_sound_once_all_of_them_was_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    partition(tmp_path / "log", "a-0"), partition(tmp_path / "log", "t-1", segments=1)
+    _, second = partition(tmp_path / "log", "t-0")
+    damage(tmp_path / "log/t-0" / file_name(second.base, "log"), 500)
+    async with scrubs(monkeypatch) as (made, _changed, _nursery):
+        made.sees(KEY, ID, None)
+        made.set({KEY: order(tmp_path, first=["a-0", "t-0", "t-1", "gone-0"])})
+        await until(lambda: bool(made.told(KEY).get("corrupt")))
+        await until(lambda: made.told(KEY)["scrub"]["percent"] == 100)
+        # Of t-1 nothing is at rest, so nothing of it was read.
+        assert made.told(KEY)["scrub"]["sound"] == [{"topic": "a", "partition": 0}]
+
+
 async def test_a_disk_of_another_identity_is_not_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -310,6 +325,8 @@ def test_figures_are_coarse_and_finds_are_told_at_once() -> None:
     assert describe(entry) == "segment 9 of t-0 is corrupt: Crc at byte 3 of its log (m)"
     disk = {"name": "disk0", "verdict": "Healthy"}
     assert gist({"disks": [disk | tell(report)]}) == gist({"disks": [disk]})
+    sound = {"scrub": {"sound": [{"topic": "t", "partition": 0}]}}
+    assert gist({"disks": [disk | sound]}) != gist({"disks": [disk]})
     assert gist({"disks": [disk | {"corrupt": [entry]}]}) != gist({"disks": [disk]})
 
 
@@ -320,6 +337,8 @@ def test_only_a_disk_that_is_well_and_ours_and_in_use_is_read() -> None:
     slot = Slot(0, "disk0", ID, "/mnt/a", "/log", None, "Active", scrub=pace_of({"scrub": {"everyDays": 3}}))
     assert slot.scrub == (10_000_000, 3)
     assert pace_of({}) is None
+    assert first_of({"scrub": {"first": [{"topic": "a-b", "partition": 3}]}}) == ("a-b-3",)
+    assert first_of({}) == ()
 
     def reads(slot: Slot, verdict: str, *, ours: bool = True) -> bool:
         disk = Disk(slot, 0.0)

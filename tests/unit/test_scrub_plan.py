@@ -9,7 +9,18 @@ from spindle.scrub.doubts import AGAIN_AFTER, CONFIRM_AFTER, Doubts, Place
 from spindle.scrub.finds import Find, Kind
 from spindle.scrub.memory import parse, render
 from spindle.scrub.rate import BLOCK, Bucket, piece
-from spindle.scrub.schedule import SETTLED, Figures, Known, Run, due, figures, forget, record, unchecked
+from spindle.scrub.schedule import (
+    SETTLED,
+    Figures,
+    Known,
+    Run,
+    due,
+    figures,
+    forget,
+    record,
+    sound,
+    unchecked,
+)
 
 DAY = 86400.0
 NOW = 1_000 * DAY
@@ -76,12 +87,23 @@ def test_figures_say_how_much_is_checked_and_who_waits_longest() -> None:
     assert figures([], {}, NOW, 30) == Figures()
 
 
+def test_a_replica_is_sound_when_all_of_it_that_is_at_rest_was_checked() -> None:
+    runs = {"t-0": (Run(0, 10, NOW - DAY / 2),)}
+    read, fresh, waiting = known(0), known(10, NOW - SETTLED + 1), known(10, NOW - SETTLED)
+    assert sound("t-0", [read, fresh, known(0, folder="u-0")], runs, NOW, 30)
+    assert not sound("t-0", [read, waiting], runs, NOW, 30)
+    assert not sound("t-0", [fresh], runs, NOW, 30)
+    assert not sound("t-0", [], runs, NOW, 30)
+    assert not sound("t-0", [read], runs, NOW + 31 * DAY, 30)
+
+
 # Believing
 
 
 def test_a_find_is_believed_after_a_second_look_a_while_later() -> None:
     doubts = Doubts()
     assert not doubts.saw(PLACE, FILES, [FIND, OTHER], NOW)
+    assert [doubts.about(folder) for folder in (PLACE.folder, "u-0")] == [True, False]
     assert doubts.due(NOW + 1) == []
     assert doubts.due(NOW + CONFIRM_AFTER) == [PLACE]
     assert not doubts.saw(PLACE, FILES, [FIND], NOW + 1)

@@ -153,6 +153,41 @@ def test_without_an_agent_that_lives_nothing_is_dropped() -> None:
     assert dropped(plans) == []
 
 
+def test_nothing_is_dropped_before_the_other_replicas_are_known_to_be_sound() -> None:
+    world = cluster(repair=True)
+    world.unread.add(2)
+    corrupt(world, 1)
+    plans = until(world, lambda: "RepairHeldBack" in reasons(world))
+    for _ in range(10):
+        plans.append(world.reconcile())
+        world.breathe()
+    assert dropped(plans) == []
+    assert "broker 2 is sound is not known" in waits(world, "RepairHeldBack")[0]["message"]
+    asked = [world.get("KafkaBroker", f"demo-broker-{i}")["spec"]["scrub"].get("first") for i in range(3)]
+    assert asked == [[{"topic": "orders", "partition": 0}], None, [{"topic": "orders", "partition": 0}]]
+    world.unread.clear()
+    plans = until(world, lambda: whole(world), 80)
+    assert len(dropped(plans)) == 1
+    world.settle(60)
+    assert "first" not in world.get("KafkaBroker", "demo-broker-2")["spec"]["scrub"]
+
+
+def test_what_an_agent_said_before_it_fell_silent_is_no_proof_that_a_replica_is_sound() -> None:
+    world = cluster(repair=True)
+    world.unread.add(0)  # so that broker 2's agent has spoken, and nothing is dropped yet
+    corrupt(world, 1)
+    until(world, lambda: "RepairHeldBack" in reasons(world))
+    world.settle(10)
+    world.silent.add(world.get("KafkaBroker", "demo-broker-2")["spec"]["node"])
+    world.now += 3600
+    world.unread.clear()
+    plans = []
+    for _ in range(10):
+        plans.append(world.reconcile())
+        world.breathe()
+    assert dropped(plans) == []
+
+
 # The predicate
 
 
@@ -170,8 +205,12 @@ def view(
     )
 
 
-def why(seen: KafkaView, corrupt: dict[tuple[str, int], set[int]] | None = None) -> str:
-    made = repair(Standing(seen), 0, ("t", 0), corrupt or {("t", 0): {0}})
+def why(
+    seen: KafkaView,
+    corrupt: dict[tuple[str, int], set[int]] | None = None,
+    sound: frozenset[int] = frozenset({1, 2}),
+) -> str:
+    made = repair(Standing(seen), 0, ("t", 0), corrupt or {("t", 0): {0}}, {("t", 0): sound})
     assert (made.refusal is None) == bool(made.shrunk)
     return made.refusal.message if made.refusal is not None else "may"
 
@@ -183,10 +222,12 @@ def test_a_replica_may_go_where_the_others_are_in_sync_as_many_as_the_least_and_
     assert "too few" in why(view((0,), replicas=(0,)))
     assert "corrupt, too" in why(view((0, 1)), {("t", 0): {0, 1}})
     assert "no disk" in why(view((0, 1), room=50))
-    (shrunk,) = repair(Standing(view((0, 1))), 0, ("t", 0), {}).shrunk
+    assert "is sound is not known" in why(view((0, 1)), sound=frozenset())
+    assert "broker 1 is sound is not known" in why(view((0, 1, 2), replicas=(0, 1, 2)), sound=frozenset({2}))
+    (shrunk,) = repair(Standing(view((0, 1))), 0, ("t", 0), {}, {("t", 0): {1}}).shrunk
     assert (shrunk.reason, shrunk.before, shrunk.bytes) == (REPAIR, (0, 1), 100)
 
 
 def test_a_replica_that_is_not_there_is_no_matter() -> None:
-    assert repair(Standing(view((0, 1))), 0, ("other", 0), {}).shrunk == ()
-    assert repair(Standing(view((0, 1))), 7, ("t", 0), {}).refusal is None
+    assert repair(Standing(view((0, 1))), 0, ("other", 0), {}, {}).shrunk == ()
+    assert repair(Standing(view((0, 1))), 7, ("t", 0), {}, {}).refusal is None

@@ -14,6 +14,7 @@ class Scrub:
         path, node_id, disk, directory_id: as in `probing.messages.Watch`.
         rate: bytes per second.
         every_days: within which each segment is to be checked again.
+        first: folders of partitions that are checked before all others, and of which it is told whether they are sound.
     """
 
     path: str
@@ -22,6 +23,7 @@ class Scrub:
     directory_id: str
     rate: int
     every_days: int
+    first: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,6 +36,7 @@ class Scrubbed:
         segments, bytes, checked, oldest: as in `spindle.scrub.schedule.Figures`.
         corrupt: segments in which something was found and confirmed; `troubles` names at most `MOST_TOLD` of them, as the status has
             them.
+        sound: those of `Scrub.first` of which all that is at rest was checked, and nothing was found.
         direct: whether all was surely read from the disk.
     """
 
@@ -46,4 +49,5 @@ class Scrubbed:
     oldest: float | None = None
     corrupt: int = 0
     troubles: list[dict[str, Any]] = field(default_factory=list)
+    sound: list[str] = field(default_factory=list)
     direct: bool = True

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
 
+from spindle.scrub.catalog import partition_of
 from spindle_agent.probing.messages import LARGEST, decode, encode
 from spindle_agent.probing.nursery import Nursery
 from spindle_agent.scrub.messages import Scrub, Scrubbed
@@ -155,6 +156,9 @@ def tell(report: Scrubbed) -> dict[str, Any]:
     if report.oldest is not None:
         hour = report.oldest // _HOUR * _HOUR
         progress["oldest"] = datetime.fromtimestamp(hour, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    named = (partition_of(folder) for folder in sorted(report.sound))
+    if vouched := [{"topic": name[0], "partition": name[1]} for name in named if name is not None]:
+        progress["sound"] = vouched
     corrupt = [
         {name: value for name, value in entry.items() if value is not None} for entry in report.troubles
     ]

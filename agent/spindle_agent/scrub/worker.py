@@ -16,7 +16,7 @@ from spindle.cluster.names import LOG_SUBDIR
 from spindle.scrub.catalog import Segment, inactive, partition_of
 from spindle.scrub.doubts import CONFIRM_AFTER, Doubts, Place, Trouble
 from spindle.scrub.rate import Bucket, piece
-from spindle.scrub.schedule import Known, Run, due, figures, forget, record, unchecked
+from spindle.scrub.schedule import Known, Run, due, figures, forget, record, sound, unchecked
 from spindle_agent.probing.messages import LARGEST, decode, encode
 from spindle_agent.probing.probe import is_ours
 from spindle_agent.scrub import store
@@ -136,7 +136,8 @@ class Scrubber:
         self._known = list(survey(log_dir))
         self._surveyed = time.monotonic()
         self._runs = forget(self._runs, self._known)
-        self._queue = due(self._known, self._runs, time.time(), self._order.every_days)[::-1]
+        waiting = due(self._known, self._runs, time.time(), self._order.every_days)[::-1]
+        self._queue = sorted(waiting, key=lambda each: each.folder in self._order.first)  # the last is next
 
     def _look_after_troubles(self) -> None:
         """What is corrupt may have been deleted or made anew; that is to be known at once."""
@@ -186,9 +187,9 @@ class Scrubber:
         changed = self._doubts.saw(place, found.identity, found.finds, now)
         runs = self._runs.get(place.folder, ())
         self._runs[place.folder] = record(runs, segment, now, self._order.every_days)
-        if changed:
+        if changed or found.finds:
             self._saved = -SURVEY_EVERY
-            self._tell(changed=True)
+            self._tell(changed=True)  # also of a suspicion: what it is about is not sound any more
 
     # Pace and talk
 
@@ -225,6 +226,14 @@ class Scrubber:
         with contextlib.suppress(OSError):
             store.write(root, self._order.directory_id, self._runs, self._doubts.troubles)
 
+    def _sound(self) -> list[str]:
+        now, days = time.time(), self._order.every_days
+        return [
+            folder
+            for folder in self._order.first
+            if not self._doubts.about(folder) and sound(folder, self._known, self._runs, now, days)
+        ]
+
     def _tell(self, *, changed: bool) -> None:
         now = time.monotonic()
         if not changed and now - self._told < _TELL_EVERY:
@@ -242,6 +251,7 @@ class Scrubber:
             oldest=counted.oldest,
             corrupt=len(troubles),
             troubles=[told for trouble in troubles[:MOST_TOLD] if (told := _told(trouble)) is not None],
+            sound=self._sound(),
             direct=self._reader.direct,
         )
         try:

@@ -31,7 +31,7 @@ from spindle.api.common import (
     rules,
 )
 from spindle.api.policy import Thresholds
-from spindle.api.scrub import MOST_CORRUPT, CorruptSegment, ScrubPace, ScrubProgress
+from spindle.api.scrub import MOST_CORRUPT, BrokerScrub, CorruptSegment, ScrubProgress
 from spindle.cluster.names import API_VERSION
 from spindle.cluster.start_kinds import KINDS
 
@@ -193,7 +193,7 @@ class KafkaBrokerSpec(ApiModel):
         ge=1,
         json_schema_extra=hint("write at least 1 second, or leave it out"),
     )
-    scrub: ScrubPace | None = Field(
+    scrub: BrokerScrub | None = Field(
         None,
         description="How fast the agent reads what lies on the disks, to check it. Left out, it does not.",
     )

@@ -4,11 +4,12 @@ from typing import Annotated, Final
 
 from pydantic import Field
 
-from spindle.api.common import ApiModel, Bytes, Count, Sentence, Time, TopicName, hint
+from spindle.api.common import ApiModel, Bytes, Count, Sentence, Time, TopicName, atomic, hint
 
 KINDS: Final = ("Crc", "Magic", "Length", "Zeroed", "Truncated", "Offset", "Epoch", "Index", "Unreadable")
 FILES: Final = ("log", "index", "timeindex")
 MOST_CORRUPT: Final = 20
+MOST_ASKED: Final = 100
 
 
 class ScrubPace(ApiModel):
@@ -29,6 +30,24 @@ class ScrubPace(ApiModel):
         ge=1,
         le=365,
         json_schema_extra=hint("segments are checked every 1 to 365 days: write for example 30"),
+    )
+
+
+class ReplicaName(ApiModel):
+    """One replica of a broker."""
+
+    topic: TopicName = Field(description="Topic of the replica.")
+    partition: Count = Field(description="Partition of the replica.")
+
+
+class BrokerScrub(ScrubPace):
+    """What the agent is to read, and how fast."""
+
+    first: list[ReplicaName] = Field(
+        default_factory=list,
+        description="Replicas that are checked before all others, because another broker's is corrupt: whether they are sound is told in "
+        "status.observed.disks[].scrub.sound.",
+        json_schema_extra=atomic(most=MOST_ASKED),
     )
 
 
@@ -88,3 +107,9 @@ class ScrubProgress(ApiModel):
         description="Since when the segment that waits longest has been unchecked: its last check, or its last write. To the hour.",
     )
     corrupt: Count | None = Field(None, description="How many segments are corrupt.")
+    sound: list[ReplicaName] = Field(
+        default_factory=list,
+        description="Those of spec.scrub.first on this disk of which every segment at rest was checked within everyDays, and in which "
+        "nothing was found, not even once.",
+        json_schema_extra=atomic(most=MOST_ASKED),
+    )

@@ -18,6 +18,7 @@ def repair(
     broker: int,
     key: Key,
     corrupt: Mapping[Key, AbstractSet[int]],
+    sound: Mapping[Key, AbstractSet[int]],
     avoid: Collection[str] = (),
     incoming_limit: float = 0.9,
 ) -> Shrinking:
@@ -28,6 +29,8 @@ def repair(
         broker: whose replica it is.
         key: topic and partition.
         corrupt: brokers with a corrupt replica of each partition, as far as is known.
+        sound: brokers whose replica of each partition was checked, all that is at rest of it, with nothing found. That nothing is told
+            of a replica says nothing of it (rule 8).
         avoid: paths of the broker's dirs that are to take nothing.
         incoming_limit: rule 4.
     """
@@ -41,6 +44,13 @@ def repair(
             key,
             f"the replica on broker {min(bad)} is corrupt, too",
             "See docs/scrubbing.md: which of them has which records has to be looked at by a person.",
+        )
+    if unchecked := others - sound.get(key, frozenset()):
+        return _held_back(
+            broker,
+            key,
+            f"that the replica on broker {min(unchecked)} is sound is not known",
+            "The agents of the other replicas' brokers live, and have checked these replicas; they are read before all else.",
         )
     if (refusal := may_shrink(looked, broker, [key])) is not None:
         return _held_back(

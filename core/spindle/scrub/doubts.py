@@ -91,6 +91,10 @@ class Doubts:
         known = self._troubles.get(place) or self._suspects.get(place)
         return known is not None and known.identity != identity
 
+    def about(self, folder: str) -> bool:
+        """Whether anything in a partition's folder is believed, or suspected."""
+        return any(place.folder == folder for place in (*self._troubles, *self._suspects))
+
     def due(self, now: float) -> list[Place]:
         """What is to be read again now."""
         found = [p for p, t in self._suspects.items() if not 0 <= now - t.looked < self._confirm_after]

@@ -131,6 +131,12 @@ def _checked(runs: Runs, known: Known) -> float | None:
     return None if at is None or at < known.written else at
 
 
+def sound(folder: str, known: Iterable[Known], runs: Runs, now: float, every_days: float) -> bool:
+    """Whether all of a partition that is at rest was checked; not where none of it was, since that says nothing of the rest."""
+    mine = [each for each in known if each.folder == folder]
+    return any(_checked(runs, each) is not None for each in mine) and not due(mine, runs, now, every_days)
+
+
 def figures(known: Iterable[Known], runs: Runs, now: float, every_days: float) -> Figures:
     """Count."""
     count = size = checked = 0

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from spindle.api.scrub import MOST_ASKED
 from spindle.cluster import names
 from spindle.cluster.refusal import counted, some
 from spindle.disks.lifecycle import DiskState
@@ -40,8 +41,8 @@ class _Corrupt:
 
 def settle_scrubbing(ward: Ward, draft: Draft, records: Records) -> Wants:
     """Hand each agent its pace, tell of what is corrupt, and have one replica at a time made anew where that is asked for."""
-    _hand_over(ward, records)
     found = _found(ward)
+    _hand_over(ward, records, found)
     for slot in dict.fromkeys(each.slot.key for each in found):
         _tell(ward, draft, [each for each in found if each.slot.key == slot])
     if ward.journal is None:
@@ -56,13 +57,39 @@ def settle_scrubbing(ward: Ward, draft: Draft, records: Records) -> Wants:
     return Wants(shrinks=_repair(ward, draft, found))
 
 
-def _hand_over(ward: Ward, records: Records) -> None:
+def _hand_over(ward: Ward, records: Records, found: Sequence[_Corrupt]) -> None:
     policy = ward.state.spec.disks.scrub
     pace = {"bytesPerSecond": policy.bytes_per_second, "everyDays": policy.every_days}
-    wanted = pace if policy.enabled else None
     for broker_id, broker in ward.state.brokers.items():
+        first = _asked_of(ward, broker_id, found) if policy.repair else []
+        wanted = (pace | ({"first": first} if first else {})) if policy.enabled else None
         if (broker["spec"].get("scrub") or None) != wanted:
             records.note(broker_id, scrub=wanted)
+
+
+def _asked_of(ward: Ward, broker: int, found: Sequence[_Corrupt]) -> list[dict[str, Any]]:
+    """Replicas of a broker that are to be known to be sound, before a corrupt one elsewhere may be made anew from them."""
+    mine = {each.key for each in found if each.slot.broker == broker}
+    partitions = ward.looked.partitions
+    asked = dict.fromkeys(
+        each.key
+        for each in found
+        if each.key not in mine and each.key in partitions and broker in partitions[each.key].replicas
+    )
+    return [{"topic": topic, "partition": index} for topic, index in list(asked)[:MOST_ASKED]]
+
+
+def _sound(ward: Ward) -> dict[Key, set[int]]:
+    """By partition, the brokers whose replica a living agent has read and found nothing in."""
+    sound: dict[Key, set[int]] = {}
+    for slot in ward.slots:
+        if not slot.watched or not slot.online or slot.health.bad or slot.log_dir is None:
+            continue
+        for entry in (slot.observed.get("scrub") or {}).get("sound") or ():
+            key = str(entry["topic"]), int(entry["partition"])
+            if key in slot.log_dir.replicas:
+                sound.setdefault(key, set()).add(slot.broker)
+    return sound
 
 
 def _found(ward: Ward) -> list[_Corrupt]:
@@ -114,7 +141,7 @@ def _repair(ward: Ward, draft: Draft, found: Sequence[_Corrupt]) -> tuple[Shrunk
     corrupt: dict[Key, set[int]] = {}
     for each in found:
         corrupt.setdefault(each.key, set()).add(each.slot.broker)
-    shut = bad(ward) | closed(ward)
+    shut, sound = bad(ward) | closed(ward), _sound(ward)
     for each in found:
         slot = each.slot
         if not slot.watched or not slot.online or slot.health.bad or ward.now(slot) not in _USABLE:
@@ -122,7 +149,7 @@ def _repair(ward: Ward, draft: Draft, found: Sequence[_Corrupt]) -> tuple[Shrunk
         if _done_already(ward, each) or _in_motion(ward, each.key):
             continue
         avoid = [path for broker, path in shut if broker == slot.broker]
-        made = repair(ward.looked, slot.broker, each.key, corrupt, avoid, ward.limit)
+        made = repair(ward.looked, slot.broker, each.key, corrupt, sound, avoid, ward.limit)
         if made.refusal is not None:
             draft.wait(Wait.refused(_ACTION, ward.thing(slot), made.refusal))
         elif made.shrunk:
