@@ -105,23 +105,25 @@ def test_garbage_in_place_of_a_log_is_found_and_breaks_nothing(garbage: bytes, p
 # What was checked when
 
 
-@given(st.lists(st.tuples(st.integers(0, 30), st.floats(0, 50)), max_size=60))
+@given(st.lists(st.tuples(st.integers(0, 30), st.floats(0, 50), st.floats(0.1, 100)), max_size=60))
 def test_what_is_on_record_as_checked_was_checked_no_later_than_it_says(
-    marks: list[tuple[int, float]],
+    marks: list[tuple[int, float, float]],
 ) -> None:
     runs: tuple[object, ...] = ()
-    last: dict[int, float] = {}
+    last: dict[int, tuple[float, float]] = {}
     now = 1e9
-    for number, hours in marks:
+    for number, hours, at_rest in marks:
         now += hours * 3600
-        runs = record(runs, Segment(10 * number, 10 * number + 10), now, 30)  # type: ignore[arg-type]
-        last[number] = now
+        written = now - at_rest * 3600
+        runs = record(runs, Segment(10 * number, 10 * number + 10), now, 30, written)  # type: ignore[arg-type]
+        last[number] = now, written
     for number in range(31):
         told = checked_at(runs, 10 * number)  # type: ignore[arg-type]
         if number in last:
             assert told is not None
-            assert told <= last[number]
-            assert last[number] - told <= 30 * 86400 / 48 * max(1, len(marks))
+            checked, written = last[number]
+            assert written <= told <= checked
+            assert checked - told <= 30 * 86400 / 48 + 1
         else:
             assert told is None
     assert len(runs) <= len(last)
@@ -169,7 +171,7 @@ def test_nothing_is_believed_that_was_not_seen_twice_in_the_same_files(
 
 @given(st.binary(max_size=300))
 def test_a_memory_that_is_no_more_as_it_was_written_is_forgotten(garbage: bytes) -> None:
-    good = render("dir", {"t-0": record((), Segment(0, 5), 7.0, 30)}, ())
+    good = render("dir", {"t-0": record((), Segment(0, 5), 7.0, 30, 0.0)}, ())
     assert parse(good, "dir").runs
     assert parse(good, "other") == parse(b"", "dir") == parse(garbage, "dir")
     for at in range(0, len(good), 7):

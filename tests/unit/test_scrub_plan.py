@@ -24,6 +24,7 @@ from spindle.scrub.schedule import (
 
 DAY = 86400.0
 NOW = 1_000 * DAY
+LONG_AGO = 0.0
 FIND = Find(Kind.CRC, "log", 61, 9, "checksum")
 OTHER = Find(Kind.CRC, "log", 999, 12, "checksum")
 PLACE = Place("t-0", 0)
@@ -61,14 +62,27 @@ def test_a_clock_that_was_set_back_makes_due_what_was_checked_in_the_future() ->
 def test_neighbours_that_were_checked_together_are_one_entry() -> None:
     runs: tuple[Run, ...] = ()
     for base in (0, 10, 20):
-        runs = record(runs, Segment(base, base + 10), NOW + base, 30)
+        runs = record(runs, Segment(base, base + 10), NOW + base, 30, LONG_AGO)
     assert runs == (Run(0, 30, NOW),)
-    assert record(runs, Segment(40, 50), NOW, 30) == (Run(0, 30, NOW), Run(40, 50, NOW))
-    assert record(runs, Segment(10, 20), NOW + 20 * DAY, 30) == (
+    assert record(runs, Segment(40, 50), NOW, 30, LONG_AGO) == (Run(0, 30, NOW), Run(40, 50, NOW))
+    assert record(runs, Segment(10, 20), NOW + 20 * DAY, 30, LONG_AGO) == (
         Run(0, 10, NOW),
         Run(10, 20, NOW + 20 * DAY),
         Run(20, 30, NOW),
     )
+
+
+def test_a_segment_that_was_rolled_after_its_neighbour_was_checked_is_not_read_again_and_again() -> None:
+    old, rolled = known(0, NOW - DAY), known(10, NOW + 60)
+    runs = record((), old.segment, NOW, 30, old.written)
+    assert due([old, rolled], {"t-0": runs}, NOW + 600, 30) == [rolled]
+    runs = record(runs, rolled.segment, NOW + 600, 30, rolled.written)
+    assert due([old, rolled], {"t-0": runs}, NOW + 601, 30) == []
+    assert figures([old, rolled], {"t-0": runs}, NOW + 601, 30).checked == 200
+    # When both are checked again, they are one entry.
+    for each in (old, rolled):
+        runs = record(runs, each.segment, NOW + 31 * DAY + each.segment.base, 30, each.written)
+    assert runs == (Run(0, 20, NOW + 31 * DAY),)
 
 
 def test_what_has_gone_from_the_disk_is_forgotten() -> None:

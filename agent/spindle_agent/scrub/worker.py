@@ -186,7 +186,9 @@ class Scrubber:
         now = time.time()
         changed = self._doubts.saw(place, found.identity, found.finds, now)
         runs = self._runs.get(place.folder, ())
-        self._runs[place.folder] = record(runs, segment, now, self._order.every_days)
+        self._runs[place.folder] = record(
+            runs, segment, now, self._order.every_days, written=found.identity[0][2] / 1e9
+        )
         if changed or found.finds:
             self._saved = -SURVEY_EVERY
             self._tell(changed=True)  # also of a suspicion: what it is about is not sound any more

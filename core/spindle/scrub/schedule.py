@@ -1,7 +1,7 @@
 """Which segment is next, and how much of a disk is checked: what was checked when, by partition and range of offsets.
 
 Runs of segments that were checked at about the same time are kept as one entry, so that a disk with a hundred thousand segments needs
-a few entries for each partition.
+a few entries for each partition; those that were rolled since all was checked last have one each.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -76,24 +76,40 @@ def unchecked(runs: Iterable[Run], base: int) -> tuple[Run, ...]:
     return tuple(run for run in runs if not run.first <= base < run.end)
 
 
-def record(runs: Iterable[Run], segment: Segment, now: float, every_days: float) -> tuple[Run, ...]:
-    """The runs of a partition after one more of its segments was checked."""
-    kept: list[Run] = [Run(segment.base, segment.end, now)]
+def record(
+    runs: Iterable[Run], segment: Segment, now: float, every_days: float, written: float
+) -> tuple[Run, ...]:
+    """The runs of a partition after one more of its segments was checked.
+
+    It joins a neighbour that was checked a little earlier, and takes that time, but for one that was checked before the segment was
+    written to last: by that time it would be due again at once.
+
+    Args:
+        runs: of the partition.
+        segment: what was checked.
+        now: when.
+        every_days: within which each segment is to be checked again.
+        written: when it was last written to, in seconds since the epoch.
+    """
+    kept: list[Run] = []
     for run in runs:
         if run.first < segment.base:
             kept.append(Run(run.first, min(run.end, segment.base), run.at))
         if run.end > segment.end:
             kept.append(Run(max(run.first, segment.end), run.end, run.at))
-    return _joined(kept, every_days * _DAY * _TOGETHER)
+    earliest = max(written, now - every_days * _DAY * _TOGETHER)
+    beside = [run.at for run in kept if segment.base == run.end or segment.end == run.first]
+    at = next((time for time in beside if earliest <= time <= now), now)
+    return _joined([*kept, Run(segment.base, segment.end, at)])
 
 
-def _joined(runs: Iterable[Run], near: float) -> tuple[Run, ...]:
-    """Neighbours of about the same time become one, of the earlier time."""
+def _joined(runs: Iterable[Run]) -> tuple[Run, ...]:
+    """Neighbours of the same time become one. The others stay: when their segments were written is not known any more."""
     found: list[Run] = []
     for run in sorted(runs, key=lambda r: r.first):
         before = found[-1] if found else None
-        if before is not None and before.end == run.first and abs(before.at - run.at) <= near:
-            found[-1] = Run(before.first, run.end, min(before.at, run.at))
+        if before is not None and before.end == run.first and before.at == run.at:
+            found[-1] = Run(before.first, run.end, run.at)
         else:
             found.append(run)
     return tuple(found)
