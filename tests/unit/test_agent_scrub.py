@@ -16,7 +16,7 @@ from spindle.disks.identity import Identity, MetaProperties, render_identity
 from spindle.scrub.catalog import Segment, file_name
 from spindle.scrub.doubts import Place, Trouble
 from spindle.scrub.finds import Find, Kind
-from spindle.scrub.schedule import Run
+from spindle.scrub.schedule import Run, checked_at
 from spindle_agent.disk import Disk, Slot, first_of, pace_of
 from spindle_agent.probing.messages import Looked
 from spindle_agent.probing.nursery import Nursery
@@ -180,10 +180,12 @@ def test_what_was_checked_is_kept_on_the_disk(tmp_path: Path) -> None:
     root = os.open(tmp_path, os.O_RDONLY)
     trouble = Trouble(Place("t-0", 0), ((1, 2, 3), (), ()), (Find(Kind.CRC, "log", 1, None, "x"),), 5.0, 6.0)
     assert store.read(root, ID).runs == {}
-    store.write(root, ID, {"t-0": (Run(0, 9, 7.0),)}, [trouble])
+    suspect = replace(trouble, place=Place("t-0", 9))
+    store.write(root, ID, {"t-0": (Run(0, 9, 7.0),)}, [trouble], [suspect])
     kept = store.read(root, ID)
     assert kept.runs == {"t-0": (Run(0, 9, 7.0),)}
     assert kept.troubles == (replace(trouble, looked=0.0),)
+    assert kept.suspects == (replace(suspect, looked=0.0),)
     assert store.read(root, "B" * 22).runs == {}
     assert [each.name for each in tmp_path.iterdir()] == [".spindle-scrub"]
     os.close(root)
@@ -200,8 +202,10 @@ def order(tmp_path: Path, **more: Any) -> Scrub:
 
 
 @asynccontextmanager
-async def scrubs(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[tuple[Scrubs, list[Key], Nursery]]:
-    monkeypatch.setattr(worker, "CONFIRM_AFTER", 0.2)
+async def scrubs(
+    monkeypatch: pytest.MonkeyPatch, confirm_after: float = 0.2
+) -> AsyncIterator[tuple[Scrubs, list[Key], Nursery]]:
+    monkeypatch.setattr(worker, "CONFIRM_AFTER", confirm_after)
     monkeypatch.setattr(worker, "_SURVEY_SOON", 0.1)
     monkeypatch.setattr(worker, "_TELL_EVERY", 0.1)
     monkeypatch.setattr(worker, "_TOUCHED_EVERY", 0.1)
@@ -262,6 +266,30 @@ async def test_what_was_found_and_checked_outlives_the_process(
         made.set({KEY: order(tmp_path, rate=65536)})  # too slow to find it twice at once
         await until(lambda: bool(made.told(KEY).get("corrupt")))
         assert made.told(KEY)["corrupt"][0]["since"] == since
+
+
+async def test_a_suspicion_outlives_the_process_and_its_segment_is_not_on_record_as_checked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second = partition(tmp_path / "log")
+    damage(tmp_path / "log/t-0" / file_name(first.base, "log"), 500)
+    root = os.open(tmp_path, os.O_RDONLY)
+    async with scrubs(monkeypatch, confirm_after=3600.0) as (made, _changed, _nursery):
+        made.sees(KEY, ID, None)
+        made.set({KEY: order(tmp_path)})
+        await until(lambda: bool(store.read(root, ID).suspects) and bool(store.read(root, ID).runs))
+        await until(lambda: checked_at(store.read(root, ID).runs["t-0"], second.base) is not None)
+        memory = store.read(root, ID)
+        assert checked_at(memory.runs["t-0"], first.base) is None
+        assert memory.troubles == ()
+    os.close(root)
+    async with scrubs(monkeypatch) as (made, _changed, _nursery):
+        made.sees(KEY, ID, None)
+        made.set({KEY: order(tmp_path)})
+        await until(lambda: bool(made.told(KEY).get("corrupt")))
+        since = made.told(KEY)["corrupt"][0]["since"]
+        (suspect,) = memory.suspects
+        assert since == time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(suspect.since))
 
 
 async def test_replicas_that_are_asked_about_are_told_to_be_sound_once_all_of_them_was_read(

@@ -1,5 +1,6 @@
 """Which segment is next, how far a disk is, and what is believed."""
 
+import zlib
 from collections.abc import Callable
 
 import pytest
@@ -7,7 +8,7 @@ import pytest
 from spindle.scrub.catalog import Segment
 from spindle.scrub.doubts import AGAIN_AFTER, CONFIRM_AFTER, Doubts, Place
 from spindle.scrub.finds import Find, Kind
-from spindle.scrub.memory import parse, render
+from spindle.scrub.memory import Memory, parse, render
 from spindle.scrub.rate import BLOCK, Bucket, piece
 from spindle.scrub.schedule import (
     SETTLED,
@@ -172,6 +173,34 @@ def test_what_is_kept_on_the_disk_comes_back_and_is_looked_for_again() -> None:
     again.recall(memory.troubles)
     assert [(t.place, t.identity, t.finds, t.since) for t in again.troubles] == [(PLACE, FILES, (FIND,), NOW)]
     assert again.due(NOW) == [PLACE]
+
+
+def test_what_was_suspected_before_a_restart_is_believed_after_the_second_look_no_sooner() -> None:
+    doubts = Doubts()
+    doubts.saw(PLACE, FILES, [FIND], NOW)
+    assert not doubts.settled(PLACE)
+    again = Doubts()
+    again.recall((), parse(render("dir", {}, (), doubts.suspects), "dir").suspects)
+    assert again.due(NOW + 1) == []
+    assert not again.saw(PLACE, FILES, [FIND], NOW + 1)
+    assert again.due(NOW + CONFIRM_AFTER) == [PLACE]
+    assert again.saw(PLACE, FILES, [FIND], NOW + CONFIRM_AFTER)
+    assert again.troubles[0].since == NOW
+    assert again.settled(PLACE)
+
+
+def test_a_clock_that_was_set_back_begins_a_suspicion_anew() -> None:
+    doubts = Doubts()
+    doubts.saw(PLACE, FILES, [FIND], NOW)
+    assert not doubts.saw(PLACE, FILES, [FIND], NOW - DAY)
+    assert doubts.due(NOW - DAY + 1) == []
+    assert doubts.saw(PLACE, FILES, [FIND], NOW - DAY + CONFIRM_AFTER)
+
+
+def test_a_memory_from_before_suspicions_were_kept_is_read() -> None:
+    body = b'{"runs":{"t-0":[[0,10,5]]},"troubles":[]}'
+    data = f"spindle-scrub-1 dir {zlib.crc32(body):08x}\n".encode() + body
+    assert parse(data, "dir") == Memory({"t-0": (Run(0, 10, 5.0),)})
 
 
 # The pace

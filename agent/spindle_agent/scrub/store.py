@@ -29,7 +29,9 @@ def read(root: int, directory_id: str) -> Memory:
     return Memory()
 
 
-def write(root: int, directory_id: str, runs: Runs, troubles: Sequence[Trouble]) -> None:
+def write(
+    root: int, directory_id: str, runs: Runs, troubles: Sequence[Trouble], suspects: Sequence[Trouble] = ()
+) -> None:
     """Keep it. Under another name first, so that what stands is whole; on a disk without room the former stays.
 
     Raises:
@@ -39,7 +41,7 @@ def write(root: int, directory_id: str, runs: Runs, troubles: Sequence[Trouble])
     file = os.open(SCRUB_FILE_NEW, flags, 0o600, dir_fd=root)
     try:
         with open(file, "wb") as opened:  # noqa: PTH123 - of a descriptor
-            opened.write(render(directory_id, runs, troubles))
+            opened.write(render(directory_id, runs, troubles, suspects))
     except OSError:
         with contextlib.suppress(OSError):
             os.unlink(SCRUB_FILE_NEW, dir_fd=root)

@@ -16,7 +16,7 @@ from spindle.cluster.names import LOG_SUBDIR
 from spindle.scrub.catalog import Segment, inactive, partition_of
 from spindle.scrub.doubts import CONFIRM_AFTER, Doubts, Place, Trouble
 from spindle.scrub.rate import Bucket, piece
-from spindle.scrub.schedule import Known, Run, due, figures, forget, record, sound, unchecked
+from spindle.scrub.schedule import Known, Run, due, figures, forget, record, sound, unchecked, without
 from spindle_agent.probing.messages import LARGEST, decode, encode
 from spindle_agent.probing.probe import is_ours
 from spindle_agent.scrub import store
@@ -115,7 +115,7 @@ class Scrubber:
         if not self._recalled:
             memory = store.read(root, self._order.directory_id)
             self._runs = dict(memory.runs)
-            self._doubts.recall(memory.troubles)
+            self._doubts.recall(memory.troubles, memory.suspects)
             self._recalled = True
         now = time.monotonic()
         if now - self._surveyed >= (SURVEY_EVERY if self._queue else _SURVEY_SOON):
@@ -186,9 +186,12 @@ class Scrubber:
         now = time.time()
         changed = self._doubts.saw(place, found.identity, found.finds, now)
         runs = self._runs.get(place.folder, ())
-        self._runs[place.folder] = record(
-            runs, segment, now, self._order.every_days, written=found.identity[0][2] / 1e9
-        )
+        if self._doubts.settled(place):
+            written = found.identity[0][2] / 1e9
+            self._runs[place.folder] = record(runs, segment, now, self._order.every_days, written)
+        else:
+            # What is not believed yet has to be read again, by another process if this one ends before.
+            self._runs[place.folder] = without(runs, segment)
         if changed or found.finds:
             self._saved = -SURVEY_EVERY
             self._tell(changed=True)  # also of a suspicion: what it is about is not sound any more
@@ -226,7 +229,9 @@ class Scrubber:
     def _save(self, root: int) -> None:
         self._saved = time.monotonic()
         with contextlib.suppress(OSError):
-            store.write(root, self._order.directory_id, self._runs, self._doubts.troubles)
+            store.write(
+                root, self._order.directory_id, self._runs, self._doubts.troubles, self._doubts.suspects
+            )
 
     def _sound(self) -> list[str]:
         now, days = time.time(), self._order.every_days

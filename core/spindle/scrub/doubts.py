@@ -54,10 +54,22 @@ class Doubts:
         """What is believed, in order."""
         return tuple(self._troubles[place] for place in sorted(self._troubles))
 
-    def recall(self, troubles: Sequence[Trouble]) -> None:
-        """What was believed before a restart; it is looked for again before long."""
+    @property
+    def suspects(self) -> tuple[Trouble, ...]:
+        """What was seen once, in order."""
+        return tuple(self._suspects[place] for place in sorted(self._suspects))
+
+    def recall(self, troubles: Sequence[Trouble], suspects: Sequence[Trouble] = ()) -> None:
+        """What was believed, and suspected, before a restart; it is looked for again before long."""
         for trouble in troubles:
             self._troubles.setdefault(trouble.place, replace(trouble, looked=0.0))
+        for suspect in suspects:
+            if suspect.place not in self._troubles:
+                self._suspects.setdefault(suspect.place, replace(suspect, looked=suspect.since))
+
+    def settled(self, place: Place) -> bool:
+        """Whether nothing is open about a segment that was read: nothing was found, or what was found is believed."""
+        return place not in self._suspects
 
     def saw(self, place: Place, identity: Identity, finds: Sequence[Find], now: float) -> bool:
         """A segment was read, of files that did not change meanwhile; returns whether what is believed has changed."""
@@ -67,7 +79,7 @@ class Doubts:
         before = self._suspects.pop(place, None)
         if not finds:
             return False
-        if before is None or before.identity != identity:
+        if before is None or before.identity != identity or now < before.looked:  # a clock that was set back
             self._suspects[place] = Trouble(place, identity, tuple(finds), now, now)
             return False
         if now - before.looked < self._confirm_after:

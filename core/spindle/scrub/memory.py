@@ -19,18 +19,19 @@ class Memory:
 
     runs: Mapping[str, tuple[Run, ...]] = field(default_factory=dict)
     troubles: tuple[Trouble, ...] = ()
+    suspects: tuple[Trouble, ...] = ()
 
 
-def render(directory_id: str, runs: Runs, troubles: Sequence[Trouble]) -> bytes:
+def render(
+    directory_id: str, runs: Runs, troubles: Sequence[Trouble], suspects: Sequence[Trouble] = ()
+) -> bytes:
     """As it is written to the disk; times in whole seconds."""
     document = {
         "runs": {
             folder: [[run.first, run.end, int(run.at)] for run in mine] for folder, mine in runs.items()
         },
-        "troubles": [
-            [t.place.folder, t.place.base, t.identity, [astuple(find) for find in t.finds], t.since]
-            for t in troubles
-        ],
+        "troubles": [_entry(trouble) for trouble in troubles],
+        "suspects": [_entry(suspect) for suspect in suspects],
     }
     body = json.dumps(document, separators=(",", ":")).encode()
     return f"{_HEAD} {directory_id} {zlib.crc32(body):08x}\n".encode() + body
@@ -48,7 +49,13 @@ def parse(data: bytes, directory_id: str) -> Memory:
             for folder, mine in document["runs"].items()
         },
         tuple(_trouble(entry) for entry in document["troubles"]),
+        tuple(_trouble(entry) for entry in document.get("suspects", ())),  # earlier ones did not keep them
     )
+
+
+def _entry(trouble: Trouble) -> list[Any]:
+    place, finds = trouble.place, [astuple(find) for find in trouble.finds]
+    return [place.folder, place.base, trouble.identity, finds, trouble.since]
 
 
 def _trouble(entry: list[Any]) -> Trouble:

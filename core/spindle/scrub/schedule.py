@@ -76,6 +76,17 @@ def unchecked(runs: Iterable[Run], base: int) -> tuple[Run, ...]:
     return tuple(run for run in runs if not run.first <= base < run.end)
 
 
+def without(runs: Iterable[Run], segment: Segment) -> tuple[Run, ...]:
+    """The runs of a partition without one segment, which is due then; the others stay."""
+    kept: list[Run] = []
+    for run in runs:
+        if run.first < segment.base:
+            kept.append(Run(run.first, min(run.end, segment.base), run.at))
+        if run.end > segment.end:
+            kept.append(Run(max(run.first, segment.end), run.end, run.at))
+    return tuple(kept)
+
+
 def record(
     runs: Iterable[Run], segment: Segment, now: float, every_days: float, written: float
 ) -> tuple[Run, ...]:
@@ -91,12 +102,7 @@ def record(
         every_days: within which each segment is to be checked again.
         written: when it was last written to, in seconds since the epoch.
     """
-    kept: list[Run] = []
-    for run in runs:
-        if run.first < segment.base:
-            kept.append(Run(run.first, min(run.end, segment.base), run.at))
-        if run.end > segment.end:
-            kept.append(Run(max(run.first, segment.end), run.end, run.at))
+    kept = without(runs, segment)
     earliest = max(written, now - every_days * _DAY * _TOGETHER)
     beside = [run.at for run in kept if segment.base == run.end or segment.end == run.first]
     at = next((time for time in beside if earliest <= time <= now), now)
