@@ -170,10 +170,61 @@ def test_a_look_through_a_log_dir_finds_what_is_inactive_and_nothing_else(tmp_pa
     (tmp_path / "meta.properties").write_text("version=1")
     (tmp_path / "file-0").write_text("no folder")
     descriptor = os.open(tmp_path, os.O_RDONLY)
-    found = list(survey(descriptor))
+    found = list(survey(descriptor, never))
     os.close(descriptor)
     assert [(each.folder, each.segment.base) for each in found] == [("t-0", 0), ("t-0", 80)]
     assert all(abs(each.written - OLD) < 1 for each in found)
+
+
+def never(folder: str, error: OSError) -> None:
+    raise AssertionError(folder) from error
+
+
+def hide(monkeypatch: pytest.MonkeyPatch, name: str, *functions: str) -> None:
+    """The disk has lost what is of this name: each of these functions of ``os`` fails for it, others work."""
+    for function in functions:
+        plain = getattr(os, function)
+
+        def refuse(path: Any, *args: Any, _plain: Any = plain, **more: Any) -> Any:
+            if path == name:
+                raise OSError(5, "Input/output error")
+            return _plain(path, *args, **more)
+
+        monkeypatch.setattr(os, function, refuse)
+
+
+def test_a_folder_or_an_inode_that_the_disk_does_not_give_hides_no_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second = partition(tmp_path, "t-0")
+    partition(tmp_path, "a-0"), partition(tmp_path, "u-0")
+    hide(monkeypatch, file_name(second.base, "log"), "stat")
+    hide(monkeypatch, "a-0", "open")
+    hidden: list[str] = []
+    descriptor = os.open(tmp_path, os.O_RDONLY)
+    found = list(survey(descriptor, lambda folder, _: hidden.append(folder)))
+    os.close(descriptor)
+    # Both partitions have a segment of that name.
+    assert [(each.folder, each.segment.base) for each in found] == [
+        (folder, base) for folder in ("t-0", "u-0") for base in (first.base, second.base)
+    ]
+    assert hidden == ["a-0"]
+    for file in ("log", "index"):
+        hide(monkeypatch, file_name(first.base, file), "stat")
+        read = scan(tmp_path / "t-0", first)
+        assert read is not None
+        assert [(find.kind, find.position) for find in read.finds] == [(Kind.UNREADABLE, 0)]
+    read = scan(tmp_path / "t-0", second, first.base)
+    assert read is not None
+    assert read.finds[0].file == "log"
+
+
+def test_a_file_that_cannot_be_opened_is_a_find(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    first, _ = partition(tmp_path)
+    hide(monkeypatch, file_name(first.base, "timeindex"), "open")
+    found = scan(tmp_path / "t-0", first)
+    assert found is not None
+    assert [(find.kind, find.file) for find in found.finds] == [(Kind.UNREADABLE, "timeindex")]
 
 
 def test_what_was_checked_is_kept_on_the_disk(tmp_path: Path) -> None:
@@ -290,6 +341,24 @@ async def test_a_suspicion_outlives_the_process_and_its_segment_is_not_on_record
         since = made.told(KEY)["corrupt"][0]["since"]
         (suspect,) = memory.suspects
         assert since == time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(suspect.since))
+
+
+async def test_a_folder_that_the_disk_does_not_give_is_told_and_the_rest_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    partition(tmp_path / "log", "a-0"), partition(tmp_path / "log", "t-0")
+    partition(tmp_path / "log", "u-0")
+    hide(monkeypatch, "t-0", "open")
+    async with scrubs(monkeypatch) as (made, _changed, _nursery):
+        made.sees(KEY, ID, None)
+        made.set({KEY: order(tmp_path)})
+        await until(lambda: bool(made.told(KEY).get("corrupt")))
+        (entry,) = made.told(KEY)["corrupt"]
+        assert (entry["topic"], entry["kind"]) == ("t", "Unreadable")
+        assert "the folder" in entry["message"]
+        root = os.open(tmp_path, os.O_RDONLY)
+        await until(lambda: store.read(root, ID).runs.keys() == {"a-0", "u-0"})
+        os.close(root)
 
 
 async def test_replicas_that_are_asked_about_are_told_to_be_sound_once_all_of_them_was_read(

@@ -16,11 +16,13 @@ from spindle.scrub.doubts import Identity
 from spindle.scrub.finds import LOG, OFFSETS, TIMES, Find, Kind
 from spindle.scrub.rate import BLOCK
 from spindle.scrub.segment import SegmentCheck
-from spindle_agent.scrub.survey import names_in
+from spindle_agent.scrub.survey import BAD_MEDIUM, names_in
 
 _NO_DIRECT_IO: Final = frozenset({errno.EINVAL, errno.EOPNOTSUPP})
-_BAD_MEDIUM: Final = frozenset({errno.EIO, errno.ENODATA, errno.EBADMSG, errno.EUCLEAN, errno.EREMOTEIO})
 _FILES: Final = (LOG, OFFSETS, TIMES)
+_NOT_GIVEN: Final = (-1,)
+UNKNOWN: Final[Identity] = (_NOT_GIVEN,) * len(_FILES)
+"""In place of the identity of a segment of which the disk gives nothing."""
 
 Pace = Callable[[int], None]
 """Told of each number of bytes that was read; returns when more may be read."""
@@ -78,9 +80,8 @@ class Reader:
         identity = identify(folder, segment.base)
         if not identity[0]:
             return None
-        size = identity[0][1]
         try:
-            finds, read = self._check(folder, segment, before, size)
+            finds, read = self._check(folder, segment, before, _given(identity))
         except FileNotFoundError:
             return None
         except UnreadableError as error:
@@ -126,7 +127,11 @@ class Reader:
 
     def _pieces(self, folder: int, base: int, file: str, size: int) -> Iterator[memoryview]:
         """A file's bytes up to a size, as far as it has them."""
-        opened = self._open(folder, file_name(base, file))
+        try:
+            opened = self._open(folder, file_name(base, file))
+        except OSError as error:
+            _check_medium(error, file, 0)
+            raise
         try:
             at = 0
             while at < size:
@@ -159,10 +164,8 @@ class Reader:
         except OSError as error:
             if error.errno in _NO_DIRECT_IO:
                 self._direct = False  # it was opened so all the same; the next attempt goes without
-            if error.errno not in _BAD_MEDIUM:
-                raise
-            what = f"the disk does not give it: {os.strerror(error.errno)}"
-            raise UnreadableError(Find(Kind.UNREADABLE, file, at, None, what)) from error
+            _check_medium(error, file, at)
+            raise
         if not self._direct:
             os.posix_fadvise(opened, at, len(self._view), os.POSIX_FADV_DONTNEED)
         # A direct read has to begin on a block; short ones occur at the end of a file only.
@@ -177,6 +180,34 @@ class UnreadableError(Exception):
         self.find = find
 
 
+def unreadable(error: OSError, file: str, at: int, what: str = "it") -> Find:
+    """The find that an error of the disk is."""
+    why = os.strerror(error.errno or errno.EIO)
+    return Find(Kind.UNREADABLE, file, at, None, f"the disk does not give {what}: {why}")
+
+
+def _check_medium(error: OSError, file: str, at: int) -> None:
+    """Tell an error that is about the bytes of one file from others.
+
+    Raises:
+        UnreadableError: it is.
+    """
+    if error.errno in BAD_MEDIUM:
+        raise UnreadableError(unreadable(error, file, at)) from error
+
+
+def _given(identity: Identity) -> int:
+    """Size of a segment's log.
+
+    Raises:
+        UnreadableError: the disk does not give the inode of one of the files.
+    """
+    for file, found in zip(_FILES, identity, strict=True):
+        if found == _NOT_GIVEN:
+            raise UnreadableError(unreadable(OSError(errno.EIO, ""), file, 0))
+    return identity[0][1]
+
+
 def _last(opened: int, at: int, count: int) -> int:
     """Bytes of a short read that may be gone on from: all at the file's end, whole blocks before it."""
     return count if at + count >= os.fstat(opened).st_size else count // BLOCK * BLOCK
@@ -184,6 +215,8 @@ def _last(opened: int, at: int, count: int) -> int:
 
 def identify(folder: int, base: int) -> Identity:
     """Inode, size and time of the last write of a segment's files; an empty entry for one that is not there.
+
+    That of a file whose inode the disk does not give is -1 alone.
 
     Raises:
         OSError: the folder cannot be looked at.
@@ -196,4 +229,8 @@ def _identify(folder: int, name: str) -> tuple[int, ...]:
         found = os.stat(name, dir_fd=folder, follow_symlinks=False)
     except FileNotFoundError:
         return ()
+    except OSError as error:
+        if error.errno not in BAD_MEDIUM:
+            raise
+        return _NOT_GIVEN
     return found.st_ino, found.st_size, found.st_mtime_ns

@@ -1,26 +1,40 @@
 """Looks through a log dir for what there is to be checked."""
 
+import errno
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Final
 
 from spindle.scrub.catalog import file_name, inactive, partition_of
 from spindle.scrub.finds import LOG
 from spindle.scrub.schedule import Known
 
+BAD_MEDIUM: Final = frozenset({errno.EIO, errno.ENODATA, errno.EBADMSG, errno.EUCLEAN, errno.EREMOTEIO})
+"""Errors of a disk that does not give some of what is on it, while the rest can be had."""
 
-def survey(log_dir: int) -> Iterator[Known]:
+
+def survey(log_dir: int, unreadable: Callable[[str, OSError], None]) -> Iterator[Known]:
     """All inactive segments below a log dir, one partition after the other; what comes and goes meanwhile is left out.
+
+    A segment whose inode the disk does not give is told as well, empty and of the time of its folder: whoever reads it sees what is wrong.
 
     Args:
         log_dir: descriptor of the folder.
+        unreadable: is told of each partition's folder that the disk does not give.
 
     Raises:
-        OSError: the disk does not answer as one that works.
+        OSError: the disk does not answer as one that works, and not for one folder or file.
     """
     for folder in sorted(names_in(log_dir)):
-        if partition_of(folder) is not None:
+        if partition_of(folder) is None:
+            continue
+        try:
             yield from _partition(log_dir, folder)
+        except OSError as error:
+            if error.errno not in BAD_MEDIUM:
+                raise
+            unreadable(folder, error)
 
 
 def names_in(folder: int) -> list[str]:
@@ -46,6 +60,11 @@ def _partition(log_dir: int, folder: str) -> Iterator[Known]:
             try:
                 found = os.stat(file_name(segment.base, LOG), dir_fd=opened, follow_symlinks=False)
             except FileNotFoundError:
+                continue
+            except OSError as error:
+                if error.errno not in BAD_MEDIUM:
+                    raise
+                yield Known(folder, segment, 0, os.fstat(opened).st_mtime)
                 continue
             if stat.S_ISREG(found.st_mode):
                 yield Known(folder, segment, found.st_size, found.st_mtime)

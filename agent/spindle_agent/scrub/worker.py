@@ -15,14 +15,15 @@ from typing import Final, NoReturn
 from spindle.cluster.names import LOG_SUBDIR
 from spindle.scrub.catalog import Segment, inactive, partition_of
 from spindle.scrub.doubts import CONFIRM_AFTER, Doubts, Place, Trouble
+from spindle.scrub.finds import LOG
 from spindle.scrub.rate import Bucket, piece
 from spindle.scrub.schedule import Known, Run, due, figures, forget, record, sound, unchecked, without
 from spindle_agent.probing.messages import LARGEST, decode, encode
 from spindle_agent.probing.probe import is_ours
 from spindle_agent.scrub import store
 from spindle_agent.scrub.messages import MOST_TOLD, Scrub, Scrubbed
-from spindle_agent.scrub.reader import Reader, identify
-from spindle_agent.scrub.survey import names_in, open_folder, survey
+from spindle_agent.scrub.reader import UNKNOWN, Reader, identify, unreadable
+from spindle_agent.scrub.survey import BAD_MEDIUM, names_in, open_folder, survey
 
 SURVEY_EVERY: Final = 600.0
 _SURVEY_SOON: Final = 30.0  # where nothing is left to be read
@@ -118,9 +119,9 @@ class Scrubber:
             self._doubts.recall(memory.troubles, memory.suspects)
             self._recalled = True
         now = time.monotonic()
+        self._look_after_troubles()
         if now - self._surveyed >= (SURVEY_EVERY if self._queue else _SURVEY_SOON):
             self._look_through(log_dir)
-        self._look_after_troubles()
         place = next(iter(self._doubts.due(time.time())), None)
         if place is not None:
             self._scan(log_dir, place)
@@ -133,11 +134,18 @@ class Scrubber:
         return 0.0 if self._queue or place is not None else _IDLE
 
     def _look_through(self, log_dir: int) -> None:
-        self._known = list(survey(log_dir))
+        self._known = list(survey(log_dir, self._hidden))
         self._surveyed = time.monotonic()
         self._runs = forget(self._runs, self._known)
         waiting = due(self._known, self._runs, time.time(), self._order.every_days)[::-1]
         self._queue = sorted(waiting, key=lambda each: each.folder in self._order.first)  # the last is next
+
+    def _hidden(self, folder: str, error: OSError, base: int = 0) -> None:
+        """The disk does not give a partition's folder, while it gives others: that is a find, and no reason to stop."""
+        find = unreadable(error, LOG, 0, "the folder")
+        if self._doubts.saw(Place(folder, base), UNKNOWN, [find], time.time()):
+            self._saved = -SURVEY_EVERY
+            self._tell(changed=True)
 
     def _look_after_troubles(self) -> None:
         """What is corrupt may have been deleted or made anew; that is to be known at once."""
@@ -146,7 +154,12 @@ class Scrubber:
             return
         self._touched, changed = now, False
         for trouble in self._doubts.troubles:
-            folder = open_folder(self._log_dir, trouble.place.folder)
+            try:
+                folder = open_folder(self._log_dir, trouble.place.folder)
+            except OSError as error:
+                if error.errno not in BAD_MEDIUM:
+                    raise
+                continue  # it is corrupt as before, and worse
             if folder is None:
                 changed |= self._doubts.gone(trouble.place)
                 continue
@@ -162,6 +175,14 @@ class Scrubber:
             self._tell(changed=True)
 
     def _scan(self, log_dir: int, place: Place) -> None:
+        try:
+            self._scan_in(log_dir, place)
+        except OSError as error:
+            if error.errno not in BAD_MEDIUM:
+                raise
+            self._hidden(place.folder, error, place.base)
+
+    def _scan_in(self, log_dir: int, place: Place) -> None:
         folder = open_folder(log_dir, place.folder)
         if folder is None:
             self._doubts.gone(place)
@@ -187,7 +208,8 @@ class Scrubber:
         changed = self._doubts.saw(place, found.identity, found.finds, now)
         runs = self._runs.get(place.folder, ())
         if self._doubts.settled(place):
-            written = found.identity[0][2] / 1e9
+            log = found.identity[0]
+            written = now if log in UNKNOWN else log[2] / 1e9
             self._runs[place.folder] = record(runs, segment, now, self._order.every_days, written)
         else:
             # What is not believed yet has to be read again, by another process if this one ends before.
