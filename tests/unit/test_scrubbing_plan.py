@@ -3,11 +3,15 @@
 import json
 from typing import Any
 
+import pytest
+
 from spindle.cluster.view import Broker, KafkaView, LogDir, Partition
 from spindle.healing.repair import repair
 from spindle.healing.standing import Standing
-from spindle.moves.journal import REPAIR
+from spindle.moves.journal import REPAIR, Journal, Shrunk
 from spindle.reconcile.actions import Patch, Reassign
+from spindle.reconcile.state import read_state
+from spindle.reconcile.steps.journal import read_journal, write_journal
 from spindle.reconcile.steps.scrubbing import ANN_REPAIRED
 from tests.model.failing import Failing
 from tests.unit.test_healing_plan import cluster as plain
@@ -138,6 +142,62 @@ def test_that_it_is_dropped_is_noted_before_it_is_done() -> None:
     kinds = [type(action).__name__ for action in made.actions]
     (noted,) = [i for i, a in enumerate(made.actions) if isinstance(a, Patch) and ANN_REPAIRED in str(a.body)]
     assert noted < kinds.index("Reassign")
+
+
+def noted(world: Failing, broker: int, ago: float = 0.0) -> None:
+    """As if the operator had ended between noting that a replica is to be dropped and dropping it, so long ago."""
+    replicas = tuple(world.kafkas.partitions[KEY].replicas)
+    entry = Shrunk(*KEY, broker=broker, bytes=100, before=replicas, reason=REPAIR)
+    state = read_state(world.snapshot(), world.now)
+    for action in write_journal(state, Journal(shrunk=(entry,))):
+        world.act(action)
+    kafka_broker = world.get("KafkaBroker", f"demo-broker-{broker}")
+    note = json.dumps({"orders-0": int(world.now - ago)})
+    kafka_broker["metadata"].setdefault("annotations", {})[ANN_REPAIRED] = note
+    world.put(kafka_broker)
+
+
+def pending(world: Failing) -> tuple[Shrunk, ...]:
+    return read_journal(read_state(world.snapshot(), world.now)).shrunk
+
+
+def sound_elsewhere(world: Failing) -> None:
+    """The other agents have answered, and nothing was dropped for that yet."""
+    world.unread.add(0)
+    until(world, lambda: "RepairHeldBack" in reasons(world))
+    world.unread.clear()
+    world.breathe()
+
+
+def test_what_was_noted_a_moment_ago_is_gone_on_with() -> None:
+    world = cluster(repair=True)
+    corrupt(world, 1)
+    sound_elsewhere(world)
+    noted(world, 1)
+    assert len(dropped([world.reconcile()])) == 1
+
+
+@pytest.mark.parametrize("why", ["brought back", "not asked for", "long ago", "not sound"])
+def test_what_was_noted_is_not_dropped_where_that_may_not_be_any_more(why: str) -> None:
+    world = cluster(repair=True)
+    if why != "brought back":  # by a person: then nothing is told of the replica that stands there
+        corrupt(world, 1)
+        sound_elsewhere(world)
+    if why == "not asked for":
+        world.cluster["spec"]["disks"] = {"scrub": {"repair": False}}
+    if why == "not sound":
+        corrupt(world, 2)
+    if why == "long ago":  # the agent does not look any more, and tells what it has told before
+        world.corrupt[1, disk_of(world, 1)] = [(KEY, world.now - 900.0)]
+        world.breathe()
+    noted(world, 1, ago=600.0 if why == "long ago" else 0.0)
+    plans = [world.reconcile()]
+    assert dropped(plans) == []
+    for _ in range(5):
+        world.breathe()
+        plans.append(world.reconcile())
+    assert dropped(plans) == []
+    assert pending(world) == ()
 
 
 def test_without_an_agent_that_lives_nothing_is_dropped() -> None:

@@ -27,6 +27,9 @@ ANN_REPAIRED: Final = (
     f"{names.GROUP}/repaired"  # of a KafkaBroker: replica → when it was dropped to be made anew
 )
 _ONCE: Final = 3600.0  # seconds: so long a find that is older than the last repair says nothing new
+_A_MOMENT: Final = (
+    120.0  # seconds: as long as another operator may take to go on with what this one has noted
+)
 _USABLE: Final = (DiskState.ACTIVE, DiskState.CORDONED)
 
 
@@ -47,13 +50,12 @@ def settle_scrubbing(ward: Ward, draft: Draft, records: Records) -> Wants:
         _tell(ward, draft, [each for each in found if each.slot.key == slot])
     if ward.journal is None:
         return Wants()
-    pending = [entry for entry in ward.journal.shrunk if entry.reason == REPAIR]
-    if pending:
-        moving = {move.key for move in ward.journal.moves}
-        return Wants(shrinks=tuple(e for e in pending if e.key not in moving and _stands(ward, e)))
     policy = ward.state.spec.disks.scrub
     if not (policy.enabled and policy.repair) or ward.few_at_once is not None:
         return Wants()
+    pending = {entry.id: entry for entry in ward.journal.shrunk if entry.reason == REPAIR}
+    if pending:
+        return Wants(shrinks=_go_on(ward, draft, found, pending))
     return Wants(shrinks=_repair(ward, draft, found))
 
 
@@ -138,24 +140,47 @@ def names_of_file(entry: Mapping[str, Any]) -> str:
 
 def _repair(ward: Ward, draft: Draft, found: Sequence[_Corrupt]) -> tuple[Shrunk, ...]:
     """The first replica that may be dropped; that it is, is noted before it is done."""
-    corrupt: dict[Key, set[int]] = {}
     for each in found:
-        corrupt.setdefault(each.key, set()).add(each.slot.broker)
-    shut, sound = bad(ward) | closed(ward), _sound(ward)
-    for each in found:
-        slot = each.slot
-        if not slot.watched or not slot.online or slot.health.bad or ward.now(slot) not in _USABLE:
-            continue
         if _done_already(ward, each) or _in_motion(ward, each.key):
             continue
-        avoid = [path for broker, path in shut if broker == slot.broker]
-        made = repair(ward.looked, slot.broker, each.key, corrupt, sound, avoid, ward.limit)
-        if made.refusal is not None:
-            draft.wait(Wait.refused(_ACTION, ward.thing(slot), made.refusal))
-        elif made.shrunk:
+        if shrunk := _may_be_dropped(ward, draft, each, found):
             draft.do(_noted(ward, each, found))
-            return made.shrunk
+            return shrunk
     return ()
+
+
+def _go_on(
+    ward: Ward, draft: Draft, found: Sequence[_Corrupt], pending: Mapping[tuple[str, int, int], Shrunk]
+) -> tuple[Shrunk, ...]:
+    """What was noted a moment ago, and is not seen to have left yet.
+
+    Nothing is older: a replica of these that stands, or stands again, was brought back by somebody, and is forgotten once it is in sync.
+    """
+    return tuple(
+        entry
+        for each in found
+        if (entry := pending.get((*each.key, each.slot.broker))) is not None
+        and _just_noted(ward, each)
+        and not _changing(ward, each.key)
+        and _may_be_dropped(ward, draft, each, found)
+    )
+
+
+def _may_be_dropped(
+    ward: Ward, draft: Draft, each: _Corrupt, found: Sequence[_Corrupt]
+) -> tuple[Shrunk, ...]:
+    """The replica, if it may be made anew by what is known now."""
+    slot = each.slot
+    if not slot.watched or not slot.online or slot.health.bad or ward.now(slot) not in _USABLE:
+        return ()
+    corrupt: dict[Key, set[int]] = {}
+    for other in found:
+        corrupt.setdefault(other.key, set()).add(other.slot.broker)
+    avoid = [path for broker, path in bad(ward) | closed(ward) if broker == slot.broker]
+    made = repair(ward.looked, slot.broker, each.key, corrupt, _sound(ward), avoid, ward.limit)
+    if made.refusal is not None:
+        draft.wait(Wait.refused(_ACTION, ward.thing(slot), made.refusal))
+    return made.shrunk
 
 
 def _in_motion(ward: Ward, key: Key) -> bool:
@@ -163,9 +188,11 @@ def _in_motion(ward: Ward, key: Key) -> bool:
     return journal is None or key in {*(m.key for m in journal.moves), *(s.key for s in journal.shrunk)}
 
 
-def _stands(ward: Ward, entry: Shrunk) -> bool:
-    dirs = ward.looked.dirs(entry.broker) or ()
-    return any(entry.key in each.replicas for each in dirs if not each.error)
+def _changing(ward: Ward, key: Key) -> bool:
+    """Whether a partition's replicas are being changed: then what was asked for is under way, or what brings it back is."""
+    partition = ward.looked.partitions.get(key)
+    moving = ward.journal is not None and any(move.key == key for move in ward.journal.moves)
+    return moving or partition is None or bool(partition.adding or partition.removing)
 
 
 def _repaired(ward: Ward, broker: int) -> dict[str, float]:
@@ -181,6 +208,12 @@ def _done_already(ward: Ward, each: _Corrupt) -> bool:
     at = _repaired(ward, each.slot.broker).get(_name(each.key))
     since = seconds(each.entry.get("since"))
     return at is not None and ward.state.now - at < _ONCE and (since is None or since <= at)
+
+
+def _just_noted(ward: Ward, each: _Corrupt) -> bool:
+    """Whether the replica was to be dropped so lately that it may not have come to it yet."""
+    at = _repaired(ward, each.slot.broker).get(_name(each.key))
+    return at is not None and 0 <= ward.state.now - at < _A_MOMENT
 
 
 def _noted(ward: Ward, each: _Corrupt, found: Sequence[_Corrupt]) -> Patch:
