@@ -118,6 +118,13 @@ def test_the_smallest_replica_that_is_enough_is_shed() -> None:
     assert [s.topic for s in shed(Standing(view_of(THREE)), 0, path(0), 900).shrunk] == ["a"]
 
 
+def test_nothing_is_shed_while_a_broker_of_the_others_is_taken_down() -> None:
+    held = shed(Standing(view_of(THREE)), 0, path(0), 150, down={1})
+    assert not held.shrunk
+    assert held.refusal is not None
+    assert held.refusal.reason == "TooFewInSync"
+
+
 def test_nothing_is_shed_below_the_minimum_or_two_copies() -> None:
     short = shed(Standing(view_of(THREE, min_isr=3)), 0, path(0), 150)
     assert not short.shrunk

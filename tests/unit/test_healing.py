@@ -160,6 +160,13 @@ class TestShrink:
         assert refusal is not None
         assert (refusal.rule, refusal.reason) == (5, why)
 
+    def test_a_broker_that_is_being_taken_down_does_not_count(self) -> None:
+        assert may_shrink(Standing(three()), 0, [(T, 0)], {0}) is None
+        found = shrink(Standing(three()), 0, [(T, 0), (T, 1)], ["b"], down={2})
+        assert not found.shrunk
+        assert found.refusal is not None
+        assert found.refusal.reason == "TooFewInSync"
+
     def test_one_that_cannot_leave_holds_all_of_the_disk(self) -> None:
         v = three()
         odd = view(list((v.brokers or {}).values()), part(0, (0,), ()), part(1, (1, 2, 0), (1, 2)))

@@ -18,7 +18,7 @@ from spindle.moves import (
     cleanup,
     execute,
 )
-from spindle.moves.journal import parse, render
+from spindle.moves.journal import REPAIR, parse, render
 from spindle.moves.outcome import Outcome
 from spindle.moves.rests import FIRST
 from spindle.moves.signals import Signals
@@ -191,6 +191,16 @@ def test_the_way_back_takes_the_old_place_and_ends_the_record() -> None:
     assert k.parts[T].target == [0, 1, 2]
     assert not until_quiet(k, outcome.journal)
     assert k.parts[T].replicas == [0, 1, 2]
+
+
+def test_what_is_given_up_stays_while_another_broker_is_taken_down() -> None:
+    for reason in (REPAIR, "shed"):
+        k = kafka()
+        entry = Shrunk("t", 0, 0, 100, (0, 1, 2), reason)
+        down = execute(k.view(), Journal(), (), Limits(), shrinks=[entry], signals=Signals(down={1}))
+        assert down.journal.shrunk == ()
+        assert down.actions == ()
+        assert execute(k.view(), Journal(), (), Limits(), shrinks=[entry]).journal.shrunk == (entry,)
 
 
 def test_a_second_dead_replica_leaves_with_the_first_and_both_replicas_come_back() -> None:

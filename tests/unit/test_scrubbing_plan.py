@@ -13,6 +13,7 @@ from spindle.reconcile.actions import Patch, Reassign
 from spindle.reconcile.state import read_state
 from spindle.reconcile.steps.journal import read_journal, write_journal
 from spindle.reconcile.steps.scrubbing import ANN_REPAIRED
+from spindle.reconcile.times import stamp
 from tests.model.failing import Failing
 from tests.unit.test_healing_plan import cluster as plain
 from tests.unit.test_healing_plan import reasons, until
@@ -175,6 +176,26 @@ def test_what_was_noted_a_moment_ago_is_gone_on_with() -> None:
     sound_elsewhere(world)
     noted(world, 1)
     assert len(dropped([world.reconcile()])) == 1
+
+
+def test_no_replica_is_dropped_in_the_pass_that_takes_another_broker_down() -> None:
+    world = cluster(repair=True)
+    corrupt(world, 1)
+    sound_elsewhere(world)
+    pod = world.get("Pod", "demo-broker-2")["metadata"]
+    mark = {
+        "pod": pod["name"],
+        "uid": pod["uid"],
+        "nodeId": 2,
+        "since": stamp(world.now),
+        "reason": "SpecChanged",
+    }
+    world.cluster["status"]["takingDown"] = [mark]
+    made = world.reconcile()
+    assert dropped([made]) == []
+    assert "is being taken down" in waits(world, "RepairHeldBack")[0]["message"]
+    plans = until(world, lambda: whole(world), 80)
+    assert len(dropped(plans)) == 1
 
 
 @pytest.mark.parametrize("why", ["brought back", "not asked for", "long ago", "not sound"])

@@ -4,6 +4,7 @@ It is the only way to make a follower stop writing to a full disk. The replica i
 """
 
 from collections.abc import Collection
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import Final
 
@@ -24,7 +25,14 @@ class Shedding:
     refusal: Refusal | None = None
 
 
-def shed(looked: Standing, broker: int, path: str, need: int, moving: Collection[Key] = ()) -> Shedding:
+def shed(
+    looked: Standing,
+    broker: int,
+    path: str,
+    need: int,
+    moving: Collection[Key] = (),
+    down: AbstractSet[int] = frozenset(),
+) -> Shedding:
     """Choose the smallest replica that is large enough, else the largest; one at a time.
 
     Args:
@@ -32,6 +40,7 @@ def shed(looked: Standing, broker: int, path: str, need: int, moving: Collection
         broker, path: the disk.
         need: bytes that are to leave it.
         moving: partitions that are in motion; they are left alone.
+        down: see `spindle.healing.shrink.may_shrink`.
     """
     found = next((d for d in looked.dirs(broker) or () if d.path == path and not d.error), None)
     if found is None or need <= 0:
@@ -48,7 +57,7 @@ def shed(looked: Standing, broker: int, path: str, need: int, moving: Collection
             else True
         ):
             continue
-        refused = may_shrink(looked, broker, [key])
+        refused = may_shrink(looked, broker, [key], down)
         if refused is None:
             partition = looked.partitions[key]
             size = max(looked.size(key), found.replicas[key])

@@ -21,6 +21,7 @@ def repair(
     sound: Mapping[Key, AbstractSet[int]],
     avoid: Collection[str] = (),
     incoming_limit: float = 0.9,
+    down: AbstractSet[int] = frozenset(),
 ) -> Shrinking:
     """Whether a replica may leave its assignment to be made anew.
 
@@ -33,6 +34,7 @@ def repair(
             of a replica says nothing of it (rule 8).
         avoid: paths of the broker's dirs that are to take nothing.
         incoming_limit: rule 4.
+        down: see `spindle.healing.shrink.may_shrink`.
     """
     partition = looked.partitions.get(key)
     if partition is None or broker not in partition.replicas:
@@ -52,11 +54,11 @@ def repair(
             f"that the replica on broker {min(unchecked)} is sound is not known",
             "The agents of the other replicas' brokers live, and have checked these replicas; they are read before all else.",
         )
-    if (refusal := may_shrink(looked, broker, [key])) is not None:
+    if (refusal := may_shrink(looked, broker, [key], down)) is not None:
         return _held_back(
             broker,
             key,
-            "without it too few replicas are in sync, or the partition is being moved, or that is not known",
+            "without it too few replicas are in sync, or one of these is being taken down, or the partition is being moved, or that is not known",
             refusal.unblocked_by,
         )
     size = looked.size(key)

@@ -6,6 +6,7 @@ min.insync.replicas, only if everything on the disk can leave, and only if the w
 """
 
 from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
 from spindle.cluster.refusal import Refusal, counted, some
@@ -30,6 +31,7 @@ def shrink(
     without: Collection[str],
     pending: Sequence[Shrunk] = (),
     incoming_limit: float = 0.9,
+    down: AbstractSet[int] = frozenset(),
 ) -> Shrinking:
     """Decide whether all that stands on a broker's dead disks may leave its assignments.
 
@@ -40,10 +42,11 @@ def shrink(
         without: paths of the dirs that will be gone.
         pending: what has left this broker before and is not back yet; the way back must have room for it, too.
         incoming_limit: rule 4.
+        down: see `may_shrink`.
     """
     if not leaving:
         return Shrinking()
-    if (refusal := may_shrink(looked, broker, leaving)) is not None:
+    if (refusal := may_shrink(looked, broker, leaving, down)) is not None:
         return Shrinking(refusal=refusal)
     sizes = {key: looked.size(key) for key in leaving}
     before = {s.key: s.bytes for s in pending if s.broker == broker}
@@ -58,8 +61,18 @@ def shrink(
     )
 
 
-def may_shrink(looked: Standing, broker: int, leaving: Collection[Key]) -> Refusal | None:
-    """Rule 5 for every replica that is to leave; one that may not holds all of them."""
+def may_shrink(
+    looked: Standing, broker: int, leaving: Collection[Key], down: AbstractSet[int] = frozenset()
+) -> Refusal | None:
+    """Rule 5 for every replica that is to leave; one that may not holds all of them.
+
+    Args:
+        looked: what Kafka says now.
+        broker: whose replicas they are.
+        leaving: which.
+        down: brokers that are down or being taken down. They do not count as in sync, though Kafka may show them so yet: taking a broker
+            down and a replica off another in one pass would leave a partition one less than either question allowed for.
+    """
     min_isr: Mapping[str, int] = looked.view.min_isr or {}
     if not looked.known or looked.view.min_isr is None:
         return _refusal(
@@ -77,12 +90,12 @@ def may_shrink(looked: Standing, broker: int, leaving: Collection[Key]) -> Refus
             "The reassignment completes or is cancelled.",
             moving,
         )
-    short = [k for k in leaving if not _enough(looked, broker, k, min_isr.get(k[0]))]
+    short = [k for k in leaving if not _enough(looked, broker, k, min_isr.get(k[0]), down)]
     if short:
         return _refusal(
             "TooFewInSync",
             f"{counted(len(short), 'partition')} on the dead disk of broker {broker} cannot leave it, because without this "
-            f"broker fewer replicas are in sync than min.insync.replicas asks for, or the others are not all in sync: "
+            f"broker fewer replicas are in sync than min.insync.replicas asks for, or the others are not all in sync, or are being taken down: "
             f"{some(names_of(short))}.",
             "Their other replicas are back in sync; or add a broker that can take the replicas.",
             short,
@@ -94,14 +107,14 @@ def _moving(partition: Partition | None) -> bool:
     return partition is None or bool(partition.adding or partition.removing)
 
 
-def _enough(looked: Standing, broker: int, key: Key, min_isr: int | None) -> bool:
+def _enough(looked: Standing, broker: int, key: Key, min_isr: int | None, down: AbstractSet[int]) -> bool:
     """Whether the rest is wholly in sync, on live dirs, and as large as the minimum; never the last copy."""
     partition = looked.partitions[key]
     rest = set(partition.replicas) - {broker}
     return (
         min_isr is not None
         and len(rest) >= max(1, min_isr)
-        and rest <= set(partition.isr)
+        and rest <= set(partition.isr) - down
         and all(looked.holds(b, key) for b in rest)
     )
 

@@ -337,7 +337,8 @@ class _Step:
         """Whether, by this very look, enough copies in sync stay without these brokers (rule 5), and so many at least."""
         staying = set(partition.replicas) - gone
         least = (self.look.view.min_isr or {}).get(partition.topic)
-        return least is not None and len(staying) >= max(copies, least) and staying <= set(partition.isr)
+        sure = set(partition.isr) - self.signals.down
+        return least is not None and len(staying) >= max(copies, least) and staying <= sure
 
     # What begins
 

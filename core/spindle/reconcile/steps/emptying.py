@@ -18,6 +18,7 @@ from spindle.reconcile.slots import Slot
 from spindle.reconcile.steps.brokers import Records
 from spindle.reconcile.steps.lives import remedy_of
 from spindle.reconcile.steps.moves import Wants
+from spindle.reconcile.steps.takedown import down
 from spindle.reconcile.ward import Ward
 
 _EVACUATE: Final = "EvacuateDisk"
@@ -123,6 +124,7 @@ def _shrink(ward: Ward, draft: Draft, mine: list[Slot], plan: Evacuation) -> tup
         ],
         ward.journal.shrunk,
         ward.limit,
+        down(ward.state),
     )
     if found.refusal is not None:
         draft.wait(Wait.refused(_EVACUATE, ward.thing(slot), found.refusal))

@@ -26,6 +26,7 @@ from spindle.reconcile.slots import Slot
 from spindle.reconcile.steps.brokers import Records
 from spindle.reconcile.steps.emptying import bad, closed, offline_brokers
 from spindle.reconcile.steps.moves import Wants
+from spindle.reconcile.steps.takedown import down
 from spindle.reconcile.ward import Ward
 
 _SEARCHED_EVERY, _SEARCHED_FOR = 600.0, 30.0  # seconds
@@ -212,7 +213,7 @@ def _shed(ward: Ward, draft: Draft, relief: Relief) -> tuple[Shrunk, ...]:
             found += [entry for entry in pending if entry.key not in moving]
         elif (slot.broker, slot.path) in relief.stuck:
             need = _settled(ward, slot, fill) - fill.levels.at(Rung.SHEDDING).leave + 1
-            made = shed(ward.looked, slot.broker, slot.path, need, moving | short)
+            made = shed(ward.looked, slot.broker, slot.path, need, moving | short, down(ward.state))
             found += made.shrunk
             short |= {entry.key for entry in made.shrunk}
             if made.refusal is not None:

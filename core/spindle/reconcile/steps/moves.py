@@ -23,6 +23,7 @@ from spindle.reconcile.fills import ceilings
 from spindle.reconcile.state import State
 from spindle.reconcile.steps.brokers import Records
 from spindle.reconcile.steps.journal import read_journal, to_actions, write_journal
+from spindle.reconcile.steps.takedown import down
 
 _ACTION: Final = "MoveReplicas"
 _WELL: Final = (DiskVerdict.HEALTHY, DiskVerdict.SUSPECT)
@@ -135,7 +136,7 @@ def signals_of(state: State) -> Signals:
             if move.get("state") == "Failed":
                 key = (str(move["topic"]), int(move["partition"]))
                 failed[broker_id, key, str(move["toDir"])] = str(move.get("message") or "")
-    return Signals(now=state.now, felt=felt, failed=failed)
+    return Signals(now=state.now, felt=felt, failed=failed, down=down(state))
 
 
 def _most(limits: Limits, slowed: bool) -> int | None:

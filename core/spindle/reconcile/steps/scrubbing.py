@@ -19,6 +19,7 @@ from spindle.reconcile.slots import Slot
 from spindle.reconcile.steps.brokers import Records
 from spindle.reconcile.steps.emptying import bad, closed
 from spindle.reconcile.steps.moves import Wants
+from spindle.reconcile.steps.takedown import down
 from spindle.reconcile.times import seconds
 from spindle.reconcile.ward import Ward
 
@@ -177,7 +178,9 @@ def _may_be_dropped(
     for other in found:
         corrupt.setdefault(other.key, set()).add(other.slot.broker)
     avoid = [path for broker, path in bad(ward) | closed(ward) if broker == slot.broker]
-    made = repair(ward.looked, slot.broker, each.key, corrupt, _sound(ward), avoid, ward.limit)
+    made = repair(
+        ward.looked, slot.broker, each.key, corrupt, _sound(ward), avoid, ward.limit, down(ward.state)
+    )
     if made.refusal is not None:
         draft.wait(Wait.refused(_ACTION, ward.thing(slot), made.refusal))
     return made.shrunk
