@@ -1,6 +1,7 @@
 """What is found in a segment, and what is not."""
 
 import struct
+import tracemalloc
 import zlib
 from dataclasses import replace
 
@@ -11,6 +12,7 @@ from kafka.record.legacy_records import LegacyRecordBatchBuilder
 from spindle.scrub.batches import epoch_of
 from spindle.scrub.catalog import Segment, file_name, inactive, partition_of
 from spindle.scrub.finds import Kind
+from spindle.scrub.indexes import Indexes
 from tests.unit.scrub_logs import Log, batch, log
 
 LOG = log([[b"a" * 300, b"b"], [b"c" * 9000], [b"d"], [b"e" * 20, b"f", b"g"]], base=500)
@@ -174,6 +176,20 @@ def test_an_index_cut_short_or_with_a_tail_of_zeros_is_found() -> None:
     assert kinds(LOG.check(offsets=LOG.offsets[:-3])) == ["Index"]
     assert kinds(LOG.check(offsets=LOG.offsets + bytes(8))) == ["Index"]
     assert kinds(LOG.check(times=LOG.times + bytes(12))) == ["Index"]
+
+
+def test_indexes_take_no_more_memory_than_they_have_bytes() -> None:
+    count = 200_000
+    offsets = b"".join(struct.pack(">ii", n, 5000 * n) for n in range(count))
+    times = b"".join(struct.pack(">qi", n, n) for n in range(count))
+    tracemalloc.start()
+    try:
+        made = Indexes(0, 5000 * count, offsets, times)
+        _, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert made.finds == []
+    assert most < 64 * 1024  # beside the bytes that it was given
 
 
 def test_an_entry_may_name_the_last_of_several_batches_that_came_together() -> None:

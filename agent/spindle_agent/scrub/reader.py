@@ -111,7 +111,10 @@ class Reader:
     def _whole(self, folder: int, base: int, file: str) -> bytes | None:
         try:
             size = os.stat(file_name(base, file), dir_fd=folder).st_size
-            return b"".join(bytes(piece) for piece in self._pieces(folder, base, file, size))
+            whole = bytearray()
+            for piece in self._pieces(folder, base, file, size):
+                whole += piece
+            return bytes(whole)
         except FileNotFoundError:
             return None
 

@@ -31,8 +31,11 @@ class Indexes:
             offsets, times: what the files hold; None for one that is not there.
         """
         self.finds: list[Find] = []
-        self._offsets = self._read_offsets(base, size, offsets)
-        self._times = self._read_times(base, size, times)
+        # Of a segment of 1 GB they have some hundred thousand entries: they stay as they lie on the disk, 8 and 12 bytes each.
+        self._base = base
+        self._offsets, self._times = offsets or b"", times or b""
+        self._count_offsets = self._check_offsets(base, size, offsets)
+        self._count_times = self._check_times(base, size, times)
         self._next_offset = self._next_time = 0
         self._open: tuple[int, int] | None = (
             None  # number and offset of an entry that a batch is still to answer to
@@ -43,9 +46,12 @@ class Indexes:
 
     def batch(self, position: int, base: int, last: int, max_timestamp: int, *, whole: bool) -> None:
         """A batch of the log, in order."""
-        while self._next_offset < len(self._offsets) and self._offsets[self._next_offset][1] <= position:
+        while (
+            self._next_offset < self._count_offsets
+            and (entry := self._offset_entry(self._next_offset))[1] <= position
+        ):
             self._settle_open()
-            offset, points_to = self._offsets[self._next_offset]
+            offset, points_to = entry
             if points_to < position:
                 self._find(
                     OFFSETS, self._next_offset, offset, f"points to {points_to}, where no batch begins"
@@ -65,8 +71,8 @@ class Indexes:
             if whole and offset != last:
                 self._find(OFFSETS, number, offset, f"offset {offset}, but its batch ends with {last}")
             self._open = None
-        while self._next_time < len(self._times) and self._times[self._next_time][1] <= last:
-            time, offset = self._times[self._next_time]
+        while self._next_time < self._count_times and (entry := self._time_entry(self._next_time))[1] <= last:
+            time, offset = entry
             if offset < base:
                 self._find(TIMES, self._next_time, offset, f"offset {offset}, which the log does not have")
             elif time != max_timestamp:
@@ -79,11 +85,11 @@ class Indexes:
     def finish(self) -> None:
         """The log has ended, and was read to its end: what is left points to nothing."""
         self._settle_open()
-        if self._next_offset < len(self._offsets):
-            offset, position = self._offsets[self._next_offset]
+        if self._next_offset < self._count_offsets:
+            offset, position = self._offset_entry(self._next_offset)
             self._find(OFFSETS, self._next_offset, offset, f"points to {position}, where no batch begins")
-        if self._next_time < len(self._times):
-            offset = self._times[self._next_time][1]
+        if self._next_time < self._count_times:
+            offset = self._time_entry(self._next_time)[1]
             self._find(TIMES, self._next_time, offset, f"offset {offset}, which the log does not have")
 
     def _settle_open(self) -> None:
@@ -93,18 +99,28 @@ class Indexes:
             self._open = None
 
     def _look_out(self) -> None:
-        left, times = self._offsets, self._times
-        self.position = left[self._next_offset][1] if self._next_offset < len(left) else _NEVER
-        time = times[self._next_time][1] if self._next_time < len(times) else _NEVER
+        more, later = self._next_offset < self._count_offsets, self._next_time < self._count_times
+        self.position = self._offset_entry(self._next_offset)[1] if more else _NEVER
+        time = self._time_entry(self._next_time)[1] if later else _NEVER
         self.offset = min(time, self._open[1] if self._open is not None else _NEVER)
+
+    def _offset_entry(self, number: int) -> tuple[int, int]:
+        """Offset and position."""
+        offset, position = _OFFSETS.unpack_from(self._offsets, number * OFFSET_ENTRY)
+        return self._base + offset, position
+
+    def _time_entry(self, number: int) -> tuple[int, int]:
+        """Time and offset."""
+        time, offset = _TIMES.unpack_from(self._times, number * TIME_ENTRY)
+        return time, self._base + offset
 
     # Without the log
 
-    def _read_offsets(self, base: int, size: int, data: bytes | None) -> list[tuple[int, int]]:
+    def _check_offsets(self, base: int, size: int, data: bytes | None) -> int:
+        """How many entries there are before the first that cannot be."""
         if not self._there(OFFSETS, data, OFFSET_ENTRY, size):
-            return []
-        entries: list[tuple[int, int]] = []
-        before = (-1, -1)
+            return 0
+        count, before = 0, (-1, -1)
         for number, entry in enumerate(_OFFSETS.iter_unpack(data or b"")):
             if entry[0] <= before[0] or entry[1] <= before[1] or entry[1] >= size:
                 self._find(
@@ -114,22 +130,19 @@ class Indexes:
                     f"{_pair(entry)} after {_pair(before)}, in a log of {size} bytes",
                 )
                 break
-            entries.append((base + entry[0], entry[1]))
-            before = entry
-        return entries
+            count, before = number + 1, entry
+        return count
 
-    def _read_times(self, base: int, size: int, data: bytes | None) -> list[tuple[int, int]]:
+    def _check_times(self, base: int, size: int, data: bytes | None) -> int:
         if not self._there(TIMES, data, TIME_ENTRY, size):
-            return []
-        entries: list[tuple[int, int]] = []
-        before = (-1, -1)
+            return 0
+        count, before = 0, (-1, -1)
         for number, entry in enumerate(_TIMES.iter_unpack(data or b"")):
             if entry[0] <= before[0] or entry[1] < max(0, before[1]):
                 self._find(TIMES, number, base + entry[1], f"{_pair(entry)} after {_pair(before)}")
                 break
-            entries.append((entry[0], base + entry[1]))
-            before = entry
-        return entries
+            count, before = number + 1, entry
+        return count
 
     def _there(self, file: str, data: bytes | None, entry: int, size: int) -> bool:
         if data is None:
