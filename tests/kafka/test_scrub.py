@@ -262,7 +262,7 @@ async def test_nothing_is_invented_while_kafka_rolls_compacts_and_deletes(cluste
     try:
         with writing(cluster):
             while rounds.scans < SCANS:
-                for known in list(survey(log_dir)):
+                for known in list(survey(log_dir, lambda _folder, error: pytest.fail(str(error)))):
                     if known.folder.rpartition("-")[0] in ("compacted", "deleted", "both"):
                         seen.add((known.folder, known.segment.base))
                         await asyncio.to_thread(rounds.scan, log_dir, known)
@@ -313,7 +313,8 @@ class Repairer(Operator):
                 if entry.key not in moving and looked.holds(entry.broker, entry.key)
             )
             if corrupt and not self.journal:
-                made = repair(looked, broker, key, {key: {broker}})
+                others = set(looked.partitions[key].replicas) - {broker}
+                made = repair(looked, broker, key, {key: {broker}}, {key: others})
                 assert made.refusal is None
                 shrinks = made.shrunk
             wanted = regrow(view, self.journal.shrunk).moves

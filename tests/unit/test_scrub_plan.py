@@ -105,11 +105,13 @@ def test_figures_say_how_much_is_checked_and_who_waits_longest() -> None:
 def test_a_replica_is_sound_when_all_of_it_that_is_at_rest_was_checked() -> None:
     runs = {"t-0": (Run(0, 10, NOW - DAY / 2),)}
     read, fresh, waiting = known(0), known(10, NOW - SETTLED + 1), known(10, NOW - SETTLED)
-    assert sound("t-0", [read, fresh, known(0, folder="u-0")], runs, NOW, 30)
-    assert not sound("t-0", [read, waiting], runs, NOW, 30)
-    assert not sound("t-0", [fresh], runs, NOW, 30)
-    assert not sound("t-0", [], runs, NOW, 30)
-    assert not sound("t-0", [read], runs, NOW + 31 * DAY, 30)
+    assert sound("t-0", [read, fresh, known(0, folder="u-0")], NOW, runs, NOW, 30)
+    assert sound("t-0", [read, fresh], NOW, runs, NOW + 10, 30)  # it came to rest since one looked
+    assert not sound("t-0", [read, fresh], NOW + 10, runs, NOW + 10, 30)
+    assert not sound("t-0", [read, waiting], NOW, runs, NOW, 30)
+    assert not sound("t-0", [fresh], NOW, runs, NOW, 30)
+    assert not sound("t-0", [], NOW, runs, NOW, 30)
+    assert not sound("t-0", [read], NOW, runs, NOW + 31 * DAY, 30)
 
 
 # Believing

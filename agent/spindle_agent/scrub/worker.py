@@ -74,6 +74,7 @@ class Scrubber:
         self._doubts = Doubts(CONFIRM_AFTER)
         self._known: list[Known] = []
         self._queue: list[Known] = []
+        self._seen = 0.0
         self._recalled = False
         self._surveyed = self._saved = self._told = self._touched = -SURVEY_EVERY
         self._read = self._scans = 0
@@ -134,6 +135,7 @@ class Scrubber:
         return 0.0 if self._queue or place is not None else _IDLE
 
     def _look_through(self, log_dir: int) -> None:
+        self._seen = time.time()
         self._known = list(survey(log_dir, self._hidden))
         self._surveyed = time.monotonic()
         self._runs = forget(self._runs, self._known)
@@ -260,7 +262,8 @@ class Scrubber:
         return [
             folder
             for folder in self._order.first
-            if not self._doubts.about(folder) and sound(folder, self._known, self._runs, now, days)
+            if not self._doubts.about(folder)
+            and sound(folder, self._known, self._seen, self._runs, now, days)
         ]
 
     def _tell(self, *, changed: bool) -> None:

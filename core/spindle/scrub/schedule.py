@@ -153,10 +153,23 @@ def _checked(runs: Runs, known: Known) -> float | None:
     return None if at is None or at < known.written else at
 
 
-def sound(folder: str, known: Iterable[Known], runs: Runs, now: float, every_days: float) -> bool:
-    """Whether all of a partition that is at rest was checked; not where none of it was, since that says nothing of the rest."""
-    mine = [each for each in known if each.folder == folder]
-    return any(_checked(runs, each) is not None for each in mine) and not due(mine, runs, now, every_days)
+def sound(
+    folder: str, known: Iterable[Known], seen: float, runs: Runs, now: float, every_days: float
+) -> bool:
+    """Whether all of a partition that was at rest when it was looked for was checked.
+
+    What came to rest since is none of it: where segments are rolled all the time, there always is one that is not read yet. Where none was
+    checked that is said of nothing.
+
+    Args:
+        folder: of the partition.
+        known: the segments.
+        seen: when these were looked for, in seconds since the epoch.
+        runs, now, every_days: as for `due`.
+    """
+    times = [(each, _checked(runs, each)) for each in known if each.folder == folder]
+    at_rest = [at for each, at in times if at is not None or seen - each.written >= SETTLED]
+    return bool(at_rest) and all(at is not None and 0 <= now - at < every_days * _DAY for at in at_rest)
 
 
 def figures(known: Iterable[Known], runs: Runs, now: float, every_days: float) -> Figures:
