@@ -145,7 +145,7 @@ def test_what_the_agent_reports_round_trips() -> None:
         "verdict": "Failed",
         "reason": "Hung",
         "since": "2030-01-01T00:00:00Z",
-        "scrub": {"percent": 99, "corrupt": 1},
+        "scrub": {"percent": 99, "corrupt": 1, "sound": [{"topic": "t", "partition": 1}]},
         "corrupt": [place],
     }
     move = {"topic": "t", "partition": 0, "fromDir": "/a", "toDir": "/b", "state": "Copying", "copied": 7}
