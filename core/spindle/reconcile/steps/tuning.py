@@ -1,11 +1,9 @@
 """The user's settings that Kafka takes while it runs: told to the brokers, recorded before, and taken back when they are not wanted."""
 
-import json
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
-from spindle.cluster import names
-from spindle.cluster.dynamic import Tuning, tune, tune_cluster
+from spindle.cluster.dynamic import Standing, Tuning, tune, tune_cluster
 from spindle.cluster.refusal import some
 from spindle.reconcile import objects
 from spindle.reconcile.actions import Patch, Tune
@@ -14,10 +12,8 @@ from spindle.reconcile.inputs import broker_settings
 from spindle.reconcile.snapshot import Object
 from spindle.reconcile.state import State
 from spindle.reconcile.steps.takedown import Wanted
-from spindle.reconcile.times import seconds, stamp
+from spindle.reconcile.tuned import ANN_TUNED, Tuned, read_tuned, tuned_text
 
-# On a KafkaBroker: {"settings": {key: value}, "since": time} of the dynamic settings that are ours.
-ANN_TUNED: Final = f"{names.GROUP}/tuned"
 _TAKEN_WITHIN: Final = 180.0  # seconds; what a broker has not taken by then it is to take at its start
 
 
@@ -34,18 +30,13 @@ def settle_tuning(state: State, draft: Draft, wanted: dict[int, Wanted]) -> None
             or not objects.kafka_runs(pod)
         ):
             continue
-        record, since = _record(broker)
-        tuning = tune(settings, standing, record)
-        restart = tuning.restart
-        if (
-            tuning.orders
-            and record == dict(tuning.ours)
-            and since is not None
-            and state.now - since > _TAKEN_WITHIN
-        ):
-            restart = (*restart, *(key for key, value in tuning.orders.items() if value is not None))
-        elif tuning.orders or dict(tuning.ours) != record:
-            _tell(state, draft, broker, tuning, record)
+        record = read_tuned(broker)
+        tuning = tune(settings, standing, record.settings)
+        late = _late(state, settings, standing, record, tuning)
+        # Only a start with the new file can help with these, and only after a second telling: the first may never have reached it.
+        refused = late if record.again else frozenset()
+        _tell(state, draft, broker, tuning, record, late, refused)
+        restart = (*tuning.restart, *refused)
         if restart:
             why = f"{some(sorted(restart))} changed, which it does not take while it runs"
             wanted.setdefault(node_id, Wanted("SpecChanged", why))
@@ -54,52 +45,78 @@ def settle_tuning(state: State, draft: Draft, wanted: dict[int, Wanted]) -> None
     _settle_cluster(state, draft)
 
 
+def _late(
+    state: State,
+    settings: Mapping[str, str],
+    standing: Mapping[str, Standing],
+    record: Tuned,
+    tuning: Tuning,
+) -> frozenset[str]:
+    """Which settings a broker has not taken in time.
+
+    Only those count that a start would bring: what is on its way back to the file that the broker was started with is not one of them.
+    """
+    if record.since is None or state.now - record.since <= _TAKEN_WITHIN:
+        return frozenset()
+    return frozenset(
+        key
+        for key, value in tuning.orders.items()
+        if value is not None
+        and key in settings
+        and standing[key].static != settings[key]
+        and record.settings.get(key) == settings[key]
+    )
+
+
 def put_back(state: State, draft: Draft) -> bool:
     """Take away what is ours, before the cluster goes. True when nothing is left that can be taken away."""
     clean = True
     for node_id, broker in state.brokers.items():
-        record, _ = _record(broker)
+        record = read_tuned(broker).settings
         standing = state.kafka.standing.get(node_id)
         if record and standing is not None:
             ours = {k: None for k, v in record.items() if k in standing and standing[k].own == v}
             if ours:
                 draft.do(Tune(broker=node_id, values=ours))
-            draft.do(_note(broker, {}, state.now))
+            draft.do(_note(broker, Tuned(), state.now))
             clean = False
     return clean
 
 
-def _tell(state: State, draft: Draft, broker: Object, tuning: Tuning, record: Mapping[str, str]) -> None:
+def _tell(
+    state: State,
+    draft: Draft,
+    broker: Object,
+    tuning: Tuning,
+    record: Tuned,
+    late: frozenset[str],
+    refused: frozenset[str],
+) -> None:
     """The record first: whatever is set must be known to be ours, whoever goes on from here."""
-    node_id = int(broker["spec"]["id"])
-    both = {**record, **tuning.ours}
-    if both != dict(record):
-        draft.do(_note(broker, both, state.now))
-    if tuning.orders:
-        told = ", ".join(
-            f"{key}={value}" if value is not None else f"{key} as it was started with"
-            for key, value in tuning.orders.items()
-        )
-        message = f"{objects.name(broker)} gets {told}, without a restart."
-        draft.do(Tune(broker=node_id, values=tuning.orders, reason="ConfigApplied", message=message))
-    elif dict(tuning.ours) != dict(record):
-        draft.do(_note(broker, tuning.ours, state.now))
+    ours = {**record.settings, **tuning.ours} if tuning.orders else dict(tuning.ours)
+    unchanged = ours == dict(record.settings)
+    following = Tuned(ours, again=bool(tuning.orders) and unchanged and (record.again or bool(late)))
+    if not following.same(record):
+        draft.do(_note(broker, following, state.now))
+    orders = {key: value for key, value in tuning.orders.items() if key not in refused}
+    # Kafka takes all of what it is told at once or nothing, so the second time each stands for itself.
+    each = [{key: value} for key, value in orders.items()] if following.again else [orders] if orders else []
+    for values in each:
+        draft.do(_order(broker, values))
 
 
-def _note(broker: Object, settings: Mapping[str, str], now: float) -> Patch:
-    text = json.dumps({"settings": dict(settings), "since": stamp(now)}, sort_keys=True) if settings else None
-    body = {"metadata": {"annotations": {ANN_TUNED: text}}}
+def _order(broker: Object, values: Mapping[str, str | None]) -> Tune:
+    told = ", ".join(
+        f"{key}={value}" if value is not None else f"{key} as it was started with"
+        for key, value in values.items()
+    )
+    message = f"{objects.name(broker)} gets {told}, without a restart."
+    return Tune(broker=int(broker["spec"]["id"]), values=values, reason="ConfigApplied", message=message)
+
+
+def _note(broker: Object, record: Tuned, now: float) -> Patch:
+    body = {"metadata": {"annotations": {ANN_TUNED: tuned_text(record, now)}}}
     return Patch(kind="KafkaBroker", name=objects.name(broker), uid=objects.uid(broker), body=body)
-
-
-def _record(broker: Object) -> tuple[dict[str, str], float | None]:
-    """What is ours on a broker, and since when; nothing where the record cannot be read, so that nothing is taken for ours."""
-    try:
-        record: Any = json.loads(objects.annotation(broker, ANN_TUNED) or "{}")
-        settings = {str(k): str(v) for k, v in record.get("settings", {}).items()}
-        return settings, seconds(record.get("since"))
-    except (ValueError, AttributeError):
-        return {}, None
 
 
 def _settle_cluster(state: State, draft: Draft) -> None:

@@ -1,0 +1,55 @@
+"""What of Kafka's dynamic settings is ours: noted on an object of Kubernetes before it is set (rule 10)."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from spindle.cluster import names
+from spindle.reconcile import objects
+from spindle.reconcile.snapshot import Object
+from spindle.reconcile.times import seconds, stamp
+
+ANN_TUNED: Final = f"{names.GROUP}/tuned"
+
+
+@dataclass(frozen=True)
+class Tuned:
+    """The annotation ``spindle.dev/tuned``, as JSON.
+
+    Attributes:
+        settings: key → what it is to be in the end.
+        since: seconds since the epoch; when that was written down.
+        again: it was not taken in time, and is told once more before a restart.
+    """
+
+    settings: Mapping[str, str] = field(default_factory=dict)
+    since: float | None = None
+    again: bool = False
+
+    def same(self, other: "Tuned") -> bool:
+        """Whether both say the same, whenever they were written."""
+        return (dict(self.settings), self.again) == (dict(other.settings), other.again)
+
+
+def read_tuned(obj: Object) -> Tuned:
+    """What is ours by an object's record; nothing where that cannot be read, so that nothing is taken for ours."""
+    try:
+        record: Any = json.loads(objects.annotation(obj, ANN_TUNED) or "{}")
+        return Tuned(
+            {str(k): str(v) for k, v in record.get("settings", {}).items()},
+            seconds(record.get("since")),
+            record.get("again") is True,
+        )
+    except (ValueError, AttributeError, TypeError):
+        return Tuned()
+
+
+def tuned_text(record: Tuned, now: float) -> str | None:
+    """The annotation's text; None where nothing is ours any more."""
+    if not record.settings:
+        return None
+    text: dict[str, Any] = {"settings": dict(record.settings), "since": stamp(now)}
+    if record.again:
+        text["again"] = True
+    return json.dumps(text, sort_keys=True)

@@ -1,0 +1,85 @@
+"""Settings that a broker takes while it runs, over whole passes: told, recorded, put back, and never a reason to restart for ever."""
+
+from typing import Any
+
+from spindle.reconcile.actions import Action, Evict, Tune
+from spindle.reconcile.tuned import ANN_TUNED, read_tuned
+from tests.model.tuned import THREADS, TunedWorld
+
+RETENTION = "log.retention.ms"
+
+
+def running(**config: str) -> TunedWorld:
+    world = TunedWorld.of(config=config)
+    world.settle()
+    return world
+
+
+def passes(world: TunedWorld, count: int) -> list[Action]:
+    made = []
+    for _ in range(count):
+        made += world.reconcile().actions
+        world.breathe()
+    return made
+
+
+def evicted(actions: list[Action]) -> list[str]:
+    return [a.pod for a in actions if isinstance(a, Evict)]
+
+
+def record(world: TunedWorld, broker: int) -> dict[str, str]:
+    return dict(read_tuned(world.get("KafkaBroker", f"demo-broker-{broker}")).settings)
+
+
+def wants(world: TunedWorld, **config: Any) -> None:
+    world.cluster["spec"]["config"] = config
+
+
+def test_threads_that_go_back_long_after_they_were_set_restart_nobody() -> None:
+    world = running(**{THREADS: "8"})
+    wants(world, **{THREADS: "32"})
+    passes(world, 6)
+    assert {world.own[n][THREADS] for n in range(3)} == {"32"}
+    world.now += 1000
+    wants(world, **{THREADS: "8"})
+    made = passes(world, 12)
+    assert evicted(made) == []
+    assert [world.own[n] for n in range(3)] == [{}, {}, {}]
+    assert record(world, 0) == {}
+    assert not world.turned_down
+
+
+def test_a_broker_that_was_never_told_is_told_before_it_is_restarted() -> None:
+    world = running()
+    wants(world, **{RETENTION: "5"})
+    first = next(i for i, a in enumerate(world.reconcile(stop_after=0).actions) if isinstance(a, Tune))
+    world.reconcile(stop_after=first)  # it dies between the note and the order
+    world.now += 1000
+    assert evicted(passes(world, 8)) == []
+    assert {world.own[n][RETENTION] for n in range(3)} == {"5"}
+
+
+def test_what_somebody_took_away_is_told_again_and_not_a_reason_for_a_restart() -> None:
+    world = running()
+    wants(world, **{RETENTION: "5"})
+    passes(world, 4)
+    for _ in range(2):
+        world.now += 1000
+        world.own[1].clear()
+        assert evicted(passes(world, 8)) == []
+        assert world.own[1] == {RETENTION: "5"}
+
+
+def test_a_value_that_kafka_refuses_holds_up_no_other_and_is_taken_by_one_restart() -> None:
+    world = running()
+    world.bad = {("num.network.threads", "5")}
+    wants(world, **{RETENTION: "5", "num.network.threads": "5"})
+    assert evicted(passes(world, 10)) == []
+    assert not any(world.own.values())
+    world.now += 200
+    assert evicted(passes(world, 10)) == []
+    assert {world.own[n][RETENTION] for n in range(3)} == {"5"}
+    world.now += 200
+    assert sorted(evicted(passes(world, 40))) == ["demo-broker-0", "demo-broker-1", "demo-broker-2"]
+    assert passes(world, 6) == []
+    assert ANN_TUNED not in world.get("KafkaBroker", "demo-broker-0")["metadata"]["annotations"]
