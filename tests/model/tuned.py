@@ -8,6 +8,7 @@ from spindle.cluster import names
 from spindle.cluster.dynamic import ON_BROKERS, ON_CLUSTER, Standing
 from spindle.cluster.view import KafkaView
 from spindle.reconcile.actions import Action, Tune
+from spindle.reconcile.times import stamp
 from tests.model.world import World
 
 THREADS = "num.io.threads"
@@ -84,3 +85,20 @@ def _set(there: dict[str, str], values: Mapping[str, str | None]) -> None:
             there.pop(key, None)
         else:
             there[key] = value
+
+
+def crash(world: World, name: str, times: int = 3) -> None:
+    """Kafka in a pod has ended so often, and its container waits for the next try."""
+    pod = world.get("Pod", name)
+    entry = pod["status"]["containerStatuses"][0]
+    ended = {"exitCode": 1, "message": "Invalid value", "finishedAt": stamp(world.now)}
+    entry |= {
+        "restartCount": times,
+        "ready": False,
+        "state": {"waiting": {"reason": "CrashLoopBackOff"}},
+        "lastState": {"terminated": ended},
+    }
+    for condition in pod["status"].get("conditions") or ():
+        if condition["type"] in ("Ready", names.READINESS_GATE):
+            condition["status"] = "False"
+    world.put(pod)

@@ -2,9 +2,11 @@
 
 from typing import Any
 
+import pytest
+
 from spindle.reconcile.actions import Action, Evict, Tune
 from spindle.reconcile.tuned import ANN_TUNED, read_tuned
-from tests.model.tuned import THREADS, TunedWorld
+from tests.model.tuned import THREADS, TunedWorld, crash
 
 RETENTION = "log.retention.ms"
 
@@ -83,3 +85,23 @@ def test_a_value_that_kafka_refuses_holds_up_no_other_and_is_taken_by_one_restar
     assert sorted(evicted(passes(world, 40))) == ["demo-broker-0", "demo-broker-1", "demo-broker-2"]
     assert passes(world, 6) == []
     assert ANN_TUNED not in world.get("KafkaBroker", "demo-broker-0")["metadata"]["annotations"]
+
+
+@pytest.mark.parametrize("pods", [["demo-broker-0"], [f"demo-broker-{n}" for n in range(3)]])
+def test_a_corrected_value_reaches_a_broker_that_does_not_start_with_the_one_before(pods: list[str]) -> None:
+    world = running(**{RETENTION: "-7"})
+    for pod in pods:
+        crash(world, pod)
+    assert evicted(passes(world, 5)) == []
+    wants(world, **{RETENTION: "7"})
+    made = passes(world, 20)
+    assert sorted(evicted(made)) == pods
+    assert {world.files[world.get("Pod", pod)["metadata"]["uid"]][RETENTION] for pod in pods} == {"7"}
+    assert world.running("broker") == [0, 1, 2]
+
+
+def test_a_broker_that_is_down_for_a_moment_comes_back_with_the_file_that_it_had() -> None:
+    world = running()
+    crash(world, "demo-broker-0", times=1)
+    wants(world, **{RETENTION: "-7"})
+    assert evicted(passes(world, 5)) == []

@@ -41,6 +41,7 @@ ANN_DISKS: Final = f"{GROUP}/disks"
 ANN_CLEARANCE: Final = f"{GROUP}/clearance"
 ANN_SPEC_HASH: Final = f"{GROUP}/spec-hash"
 ANN_VERSION: Final = f"{GROUP}/kafka-version"
+ANN_CONFIG: Final = f"{GROUP}/config-hash"  # of the whole server.properties that the pod was made with
 ANN_SPEC_PARTS: Final = f"{GROUP}/spec-parts"  # a hash of each part, to say which one has changed
 ANN_CERTIFICATE: Final = f"{GROUP}/certificate"  # fingerprint of the one that Kafka was started with
 # On the Secret of the CA: the spec.security.rotate that it answers.

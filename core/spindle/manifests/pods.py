@@ -66,6 +66,11 @@ def spec_parts(cluster: ClusterInputs, node: NodeInputs) -> dict[str, str]:
     return {part: _hash(value, 8) for part, value in _matters(cluster, node).items()}
 
 
+def config_hash(node: NodeInputs) -> str:
+    """Hash over all of a node's ``server.properties``, also what a running Kafka takes; only for a pod in which none runs."""
+    return _hash(node.server_properties, 16)
+
+
 def _hash(value: Any, digits: int) -> str:
     return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()[:digits]
 
@@ -167,6 +172,7 @@ def _annotations(cluster: ClusterInputs, node: NodeInputs) -> dict[str, str]:
         names.ANN_CLUSTER_ID: cluster.cluster_id,
         names.ANN_DISKS: disks_annotation(node.disks),
         names.ANN_SPEC_HASH: spec_hash(cluster, node),
+        names.ANN_CONFIG: config_hash(node),
         names.ANN_VERSION: cluster.version,
         names.ANN_SPEC_PARTS: json.dumps(spec_parts(cluster, node), sort_keys=True),
     }

@@ -5,7 +5,7 @@ from typing import Final
 from spindle.cluster import names
 from spindle.manifests.identity import Identity
 from spindle.manifests.inputs import ClusterInputs, NodeInputs
-from spindle.manifests.pods import broker_pod, controller_pod, spec_hash
+from spindle.manifests.pods import broker_pod, config_hash, controller_pod, spec_hash
 from spindle.reconcile import objects
 from spindle.reconcile.actions import Create, Delete, Patch
 from spindle.reconcile.certificates import node_stale, restarts_for
@@ -14,6 +14,7 @@ from spindle.reconcile.inputs import broker_inputs, cluster_inputs, controller_i
 from spindle.reconcile.snapshot import Object
 from spindle.reconcile.state import State
 from spindle.reconcile.steps.changed import what_changed
+from spindle.reconcile.steps.stalls import restarts_again
 from spindle.reconcile.steps.takedown import Wanted
 
 _ACTION: Final = "CreatePod"
@@ -52,11 +53,27 @@ def _settle(
     elif not objects.deleting(pod):
         if objects.annotation(pod, names.ANN_SPEC_HASH) != spec_hash(shared, inputs):
             wanted[node_id] = Wanted("SpecChanged", what_changed(pod, shared, inputs))
+        elif _starts_in_vain(state, pod, inputs):
+            wanted[node_id] = Wanted(
+                "SpecChanged", "its configuration changed, and Kafka does not start with it"
+            )
         elif restarts_for(state, node_id):
             wanted[node_id] = Wanted(
                 "CertificateRenewed", "its certificate, or whom it trusts, is another one now"
             )
         _mend_labels(draft, pod, _build(shared, inputs), leaving=_may_leave_budget(state, pod))
+
+
+def _starts_in_vain(state: State, pod: Object, inputs: NodeInputs) -> bool:
+    """Whether Kafka does not run in a pod, again and again or still, that was made with another file than there would be now.
+
+    The restart of a container reads the file of its pod's beginning, so a value that keeps Kafka from starting stays until the pod is
+    made anew, also one that a running Kafka would take. Who is only down for a moment comes back with the file that it had.
+    """
+    made_with = objects.annotation(pod, names.ANN_CONFIG)
+    if objects.kafka_runs(pod) or made_with in (None, config_hash(inputs)):
+        return False
+    return not objects.kafka_ever_ran(pod) or restarts_again(state, pod)
 
 
 def _build(shared: ClusterInputs, inputs: NodeInputs) -> Object:

@@ -45,7 +45,7 @@ def stalls(
     again = [
         pod
         for node_id, pod in state.pods.items()
-        if node_id not in outdated and not objects.deleting(pod) and _restarts_again(state, pod)
+        if node_id not in outdated and not objects.deleting(pod) and restarts_again(state, pod)
     ]
     for pod in again:
         draft.wait(_again(pod))
@@ -83,7 +83,8 @@ def copies_between_disks(state: State, node_id: int) -> Refusal | None:
     )
 
 
-def _restarts_again(state: State, pod: Object) -> bool:
+def restarts_again(state: State, pod: Object) -> bool:
+    """Whether Kafka in a pod has ended several times, the last time lately or with no success since."""
     status = objects.container_status(pod, names.CONTAINER_KAFKA)
     if int(status.get("restartCount") or 0) < _OFTEN:
         return False
