@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from spindle.moves.journal import Journal, Shrunk
 from spindle.reconcile.actions import Action, Evict, Tune
 from spindle.reconcile.tuned import ANN_TUNED, read_tuned
 from tests.model.tuned import THREADS, TunedWorld, crash
@@ -105,3 +106,16 @@ def test_a_broker_that_is_down_for_a_moment_comes_back_with_the_file_that_it_had
     crash(world, "demo-broker-0", times=1)
     wants(world, **{RETENTION: "-7"})
     assert evicted(passes(world, 5)) == []
+
+
+def test_a_key_that_leaves_the_file_waits_for_what_has_to_grow_back_first(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world = running(**{RETENTION: "5"})
+    gone = Journal(shrunk=(Shrunk("orders", 0, 1, 100, (0, 1, 2)),))
+    monkeypatch.setattr("spindle.reconcile.plan.load_journal", lambda *_: gone)
+    wants(world)
+    assert evicted(passes(world, 6)) == []
+    assert "GrowBackFirst" in {wait["reason"] for wait in world.cluster["status"]["waiting"]}
+    monkeypatch.undo()
+    assert len(evicted(passes(world, 40))) == 3

@@ -24,7 +24,7 @@ from spindle.reconcile.steps.emptying import together
 from spindle.reconcile.steps.filling import settle_filling
 from spindle.reconcile.steps.gates import settle_gates
 from spindle.reconcile.steps.growing import settle_growth
-from spindle.reconcile.steps.healing import only_look, settle_healing
+from spindle.reconcile.steps.healing import grow_back_first, only_look, settle_healing
 from spindle.reconcile.steps.losses import at_risk
 from spindle.reconcile.steps.moves import carry_out, load_journal, settle_moves
 from spindle.reconcile.steps.pods import settle_pods
@@ -146,7 +146,8 @@ def _steps(state: State, draft: Draft) -> Done:
     outcome = settle_moves(state, draft, records, journal, wants) if journal is not None else None
     records.write(state, draft)
     draft.do(*healed.fences)
-    settle_takedowns(state, draft, wanted, held=healed.held, refused=healed.refused)
+    refused = grow_back_first(journal, wanted)
+    settle_takedowns(state, draft, wanted, held=healed.held, refused=refused)
     settle_gates(state, draft)
     settle_admin(state, draft)
     settle_rebalance(state, draft)

@@ -34,7 +34,9 @@ from spindle.reconcile.ward import Ward
 
 _HEAL: Final = "HealDisks"
 _ADDED: Final = "DisksAdded"
-_FOR_A_DISK: Final = frozenset({"DiskBack", "DiskUnusable", "RestartWithDisk", "RestartWithoutDisk"})
+_NEED_NOT_WAIT: Final = frozenset(
+    {"Fenced", "DiskBack", "DiskUnusable", "RestartWithDisk", "RestartWithoutDisk"}
+)
 
 
 @dataclass
@@ -46,7 +48,6 @@ class Healed:
         fences: to be carried out after the records are written.
         elections: to be carried out last.
         held: brokers that are not taken down in this pass; the next one asks again.
-        refused: brokers whose restart has to wait, and why.
     """
 
     ward: Ward
@@ -54,7 +55,6 @@ class Healed:
     fences: list[Delete] = field(default_factory=list)
     elections: list[ElectUnclean] = field(default_factory=list)
     held: frozenset[int] = frozenset()
-    refused: Mapping[int, Refusal] = field(default_factory=dict)
 
 
 def only_look(state: State, draft: Draft) -> Ward:
@@ -97,12 +97,13 @@ def settle_healing(
         fences,
         elections,
         held=still_cordoned(ward),
-        refused=_grow_back_first(journal, wanted),
     )
 
 
-def _grow_back_first(journal: Journal | None, wanted: Mapping[int, Wanted]) -> dict[int, Refusal]:
-    """What left its assignment comes back before anybody restarts for another reason than a disk (rule 5).
+def grow_back_first(journal: Journal | None, wanted: Mapping[int, Wanted]) -> dict[int, Refusal]:
+    """Who has to wait: what left its assignment comes back before anybody restarts for another reason than a disk (rule 5).
+
+    To be asked when all are known who should go down. One that Kafka has shut out is in sync with nothing: its restart costs nobody.
 
     What was given up for want of room may need the very disk that a broker restarts to take up.
     """
@@ -110,7 +111,7 @@ def _grow_back_first(journal: Journal | None, wanted: Mapping[int, Wanted]) -> d
     dead = tuple(entry for entry in shrunk if entry.reason != SHED)
     refused = {}
     for node, why in wanted.items():
-        if node >= names.FIRST_CONTROLLER_ID or why.reason in _FOR_A_DISK:
+        if node >= names.FIRST_CONTROLLER_ID or why.reason in _NEED_NOT_WAIT:
             continue
         holding = dead if why.reason == _ADDED else shrunk
         if holding:
