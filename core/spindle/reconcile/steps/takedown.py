@@ -17,7 +17,14 @@ from spindle.reconcile.actions import Evict, MarkDown, Patch
 from spindle.reconcile.draft import Draft, Wait
 from spindle.reconcile.snapshot import Object
 from spindle.reconcile.state import State
-from spindle.reconcile.steps.stalls import CHANGES, copies_between_disks, overdue, stalls, stopped_by
+from spindle.reconcile.steps.stalls import (
+    CHANGES,
+    copies_between_disks,
+    overdue,
+    restarts_again,
+    stalls,
+    stopped_by,
+)
 from spindle.reconcile.steps.starts import loads
 from spindle.reconcile.times import stamp
 from spindle.rolling.brokers import Rolling
@@ -194,8 +201,8 @@ def _begin(
 ) -> tuple[dict[str, Any], ...]:
     """Mark the next ones, as many as may be down at once."""
     marked = {int(mark["nodeId"]) for mark in state.marks}
-    able = [n for n in wanted if n not in marked and _up(state, draft, n, wanted[n])]
     stuck = stalls(state, draft, _away(state, kept), wanted)
+    able = [n for n in wanted if n not in marked and _up(state, draft, n, wanted[n], stopped=bool(stuck))]
     most = at_once(len(state.brokers), state.spec.rolling.max_unavailable)
 
     def ask(node_id: int, going: frozenset[int]) -> Verdict:
@@ -224,11 +231,21 @@ def _begin(
     return tuple(_mark(state, n, state.pods[n], wanted[n]) for n in (*first.go, *second.go))
 
 
-def _up(state: State, draft: Draft, node_id: int, wanted: Wanted) -> bool:
-    """Whether there is a Kafka to take down. A pod without one is made anew at once."""
+def _up(state: State, draft: Draft, node_id: int, wanted: Wanted, *, stopped: bool) -> bool:
+    """Whether there is a Kafka to take down. A pod without one is made anew at once.
+
+    But a roll that is stopped carries its change no further by that: who is down only for a moment counts as up, and waits.
+    """
     pod = state.pods.get(node_id)
     if pod is None or objects.deleting(pod):
         return False
+    if (
+        stopped
+        and wanted.reason in CHANGES
+        and objects.kafka_ever_ran(pod)
+        and not restarts_again(state, pod)
+    ):
+        return True
     return not remake_now(state, draft, node_id, wanted)
 
 
