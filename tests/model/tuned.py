@@ -4,11 +4,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import pytest
+
 from spindle.cluster import names
 from spindle.cluster.dynamic import ON_BROKERS, ON_CLUSTER, Standing
 from spindle.cluster.view import KafkaView
 from spindle.reconcile.actions import Action, Tune
+from spindle.reconcile.snapshot import Snapshot
 from spindle.reconcile.times import stamp
+from spindle.rolling.starts import Start
 from tests.model.world import World
 
 THREADS = "num.io.threads"
@@ -102,3 +106,15 @@ def crash(world: World, name: str, times: int = 3) -> None:
         if condition["type"] in ("Ready", names.READINESS_GATE):
             condition["status"] = "False"
     world.put(pod)
+
+
+def starting(world: World, monkeypatch: pytest.MonkeyPatch) -> dict[int, Start]:
+    """What brokers of a world tell of their starts, to be filled in."""
+    told: dict[int, Start] = {}
+    seen = World._snapshot
+
+    def look(self: World) -> Snapshot:
+        return replace(seen(self), starts=dict(told))
+
+    monkeypatch.setattr(World, "_snapshot", look)
+    return told

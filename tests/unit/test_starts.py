@@ -1,14 +1,12 @@
 """How a start goes, as far as it can be told, and what waits for it."""
 
-from dataclasses import replace
-
 import pytest
 
 from spindle.reconcile.actions import Evict
-from spindle.reconcile.snapshot import Snapshot
 from spindle.reconcile.steps.starts import unfinished
 from spindle.reconcile.times import stamp
 from spindle.rolling.starts import Start, grace_seconds, read_start, seconds_left
+from tests.model.tuned import starting
 from tests.model.world import World
 
 LOADING = """\
@@ -44,18 +42,6 @@ def test_the_grace_grows_with_what_there_is_to_close() -> None:
     assert grace_seconds(4000, 0) == 540
     assert 480 <= grace_seconds(0, 10**13) <= 510
     assert grace_seconds(10**6, 10**13) == 3600
-
-
-def starting(world: World, monkeypatch: pytest.MonkeyPatch) -> dict[int, Start]:
-    """What brokers of a world tell of their starts, to be filled in."""
-    told: dict[int, Start] = {}
-    seen = World._snapshot
-
-    def look(self: World) -> Snapshot:
-        return replace(seen(self), starts=dict(told))
-
-    monkeypatch.setattr(World, "_snapshot", look)
-    return told
 
 
 def start_of(world: World) -> dict[str, object]:

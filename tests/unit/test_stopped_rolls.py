@@ -1,7 +1,14 @@
 """What a roll that is stopped still does, and what it does not."""
 
+from dataclasses import replace
+
+import pytest
+
+from spindle.cluster import names
+from spindle.cluster.view import KafkaView, Partition
 from spindle.reconcile.actions import Action, Evict
-from tests.model.tuned import crash
+from spindle.rolling.starts import Start
+from tests.model.tuned import crash, starting
 from tests.model.world import World
 
 IMAGE = "mine/kafka:1"
@@ -56,3 +63,71 @@ def test_a_stopped_roll_still_makes_anew_what_ends_again_and_again_or_never_ran(
     gone = passes(world, 1, breathing=False)
     gone += passes(world, 2, breathing=False)  # leaving the budget comes first
     assert sorted(evicted(gone)) == ["demo-broker-1", "demo-broker-2"]
+
+
+BEHIND = Partition("orders", 0, 1, (0, 1, 2), (1, 2), elr=())  # broker 0 is not back in sync
+
+
+def late_successor() -> World:
+    """A broker that is back from its restart with the change, not in sync, and late; the change is corrected."""
+    world = running()
+    world.cluster["spec"]["brokerPools"][0]["config"] = {"num.partitions": "3"}
+    assert evicted(passes(world, 2)) == ["demo-broker-0"]
+    world.partitions = (BEHIND,)
+    passes(world, 6)
+    world.now += 700
+    world.reconcile()
+    assert {"NotBackInTime", "RollStopped"} <= reasons(world)
+    world.cluster["spec"]["brokerPools"][0]["config"] = {"num.partitions": "4"}
+    return world
+
+
+def test_a_late_successor_that_loads_its_logs_is_left_to_it_and_the_roll_stays_stopped(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world = late_successor()
+    before = world.cluster["status"]["takingDown"]
+    told = starting(world, monkeypatch)
+    told[0] = Start("Dirty", 40, 9)
+    assert evicted(passes(world, 4)) == []
+    assert "LoadsItsLogs" in reasons(world)
+    assert world.cluster["status"]["takingDown"] == before
+    told.clear()
+    assert evicted(passes(world, 4))[:1] == ["demo-broker-0"]
+
+
+def test_a_late_successor_that_may_not_go_down_keeps_the_roll_stopped() -> None:
+    world = late_successor()
+    world.partitions = (BEHIND, replace(BEHIND, index=1, isr=(0, 1)))
+    for _ in range(4):
+        assert evicted(passes(world, 1)) == []
+        assert {"BelowMinIsr", "NotBackInTime", "RollStopped"} <= reasons(world)
+    world.partitions = (BEHIND,)
+    assert evicted(passes(world, 4))[:1] == ["demo-broker-0"]
+
+
+def test_copies_between_disks_hold_a_restart_for_half_an_hour_and_not_once_more(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world = running()
+    seen = World.kafka
+
+    def copying(self: World) -> KafkaView:
+        view = seen(self)
+        brokers = dict(view.brokers or {})
+        if 0 in brokers:
+            first, *others = brokers[0].log_dirs or ()
+            moving = replace(first, futures={("orders", 0): 10})
+            brokers[0] = replace(brokers[0], log_dirs=(moving, *others))
+        return replace(view, brokers=brokers)
+
+    monkeypatch.setattr(World, "kafka", copying)
+    world.partitions = (replace(BEHIND, isr=(0, 1)),)  # rule 2 holds broker 0 when half an hour is over
+    world.get("Pod", "demo-broker-0")["metadata"]["annotations"][names.ANN_SPEC_HASH] = "outdated"
+    for _ in range(3):
+        assert evicted(passes(world, 3)) == []
+        world.now += 1000
+    passes(world, 1)
+    assert {"BelowMinIsr", "CopiesBetweenDisks"} <= reasons(world)
+    world.partitions = ()
+    assert evicted(passes(world, 4)) == ["demo-broker-0"]

@@ -64,7 +64,15 @@ def stopped_by(pods: Sequence[str]) -> Refusal:
 
 
 def copies_between_disks(state: State, node_id: int) -> Refusal | None:
-    """Why a restart for a change waits for copies between a broker's own disks; None if none run, or for too long already."""
+    """Why a restart for a change waits for copies between a broker's own disks; None if none run, or it has waited for too long already."""
+    name = names.pod_name(state.name, node_id)
+    if state.waited(("TakeDown", f"Pod/{name}", "CopiesBetweenDisks")) > _LANDS_WITHIN:
+        return None
+    return copying(state, node_id)
+
+
+def copying(state: State, node_id: int) -> Refusal | None:
+    """The copies between a broker's own disks, for however long they run; to be told as long as they do."""
     broker = (state.kafka.brokers or {}).get(node_id)
     copied = sorted(
         f"{topic}-{partition}"
@@ -72,7 +80,7 @@ def copies_between_disks(state: State, node_id: int) -> Refusal | None:
         for topic, partition in log_dir.futures
     )
     name = names.pod_name(state.name, node_id)
-    if not copied or state.waited(("TakeDown", f"Pod/{name}", "CopiesBetweenDisks")) > _LANDS_WITHIN:
+    if not copied:
         return None
     return Refusal(
         rule=None,

@@ -5,7 +5,7 @@ resourceVersion; the mark stays until the successor is in sync. Withdrawing a ma
 leader that lost its lease unawares can no longer evict it with what it had read.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from typing import Any, Final
@@ -17,18 +17,10 @@ from spindle.reconcile.actions import Evict, MarkDown, Patch
 from spindle.reconcile.draft import Draft, Wait
 from spindle.reconcile.snapshot import Object
 from spindle.reconcile.state import State
-from spindle.reconcile.steps.stalls import (
-    CHANGES,
-    copies_between_disks,
-    overdue,
-    restarts_again,
-    stalls,
-    stopped_by,
-)
-from spindle.reconcile.steps.starts import loads
+from spindle.reconcile.steps.judge import Judge
+from spindle.reconcile.steps.stalls import CHANGES, copying, overdue, restarts_again, stalls, stopped_by
 from spindle.reconcile.times import stamp
 from spindle.rolling.brokers import Rolling
-from spindle.rolling.controllers import controller_may_go_down
 from spindle.rolling.turns import Member, Turn, at_once, next_turn
 from spindle.rolling.verdict import Verdict
 
@@ -66,7 +58,7 @@ def settle_takedowns(
         refused: nodes that have to wait for another reason than rule 2.
     """
     kept = [mark for mark in state.marks if not _withdrawn(state, mark)]
-    rolling = _Judge(Rolling(state.kafka), refused or {})
+    rolling = Judge(Rolling(state.kafka), refused or {})
     gone = _down(state, kept)
     _settle(state, draft, wanted, kept, rolling, gone, held)
 
@@ -76,30 +68,20 @@ def down(state: State) -> frozenset[int]:
     return _down(state, [mark for mark in state.marks if not _withdrawn(state, mark)])
 
 
-@dataclass(frozen=True)
-class _Judge:
-    """Who may go down, and who is back."""
-
-    rolling: Rolling
-    refused: Mapping[int, Refusal]
-
-    def verdict(self, state: State, node_id: int, gone: frozenset[int]) -> Verdict:
-        if node_id in self.refused:
-            return Verdict(self.refused[node_id])
-        if node_id >= names.FIRST_CONTROLLER_ID:
-            return controller_may_go_down(state.kafka.quorum, node_id, gone)
-        return self.rolling.may_go_down(node_id, gone)
-
-
 def _settle(
     state: State,
     draft: Draft,
     wanted: Mapping[int, Wanted],
     kept: list[Mapping[str, Any]],
-    judge: _Judge,
+    judge: Judge,
     down: frozenset[int],
     held: AbstractSet[int],
 ) -> None:
+    changes = {node_id for node_id, why in wanted.items() if why.reason in CHANGES}
+
+    def ask(node_id: int, going: frozenset[int] = frozenset()) -> Verdict:
+        return judge.ask(state, node_id, down | going, change=node_id in changes)
+
     for mark in list(kept):
         node_id = int(mark["nodeId"])
         pod = state.pods.get(node_id)
@@ -109,11 +91,18 @@ def _settle(
             elif pod is not None and not objects.deleting(pod) and node_id in wanted:
                 # The successor is outdated itself (an image that can't be pulled was corrected, say): it goes, too.
                 gone = remake_now(state, draft, node_id, wanted[node_id])
-                kept[kept.index(mark)] = mark if gone else _mark(state, node_id, pod, wanted[node_id])
+                kept[kept.index(mark)] = (
+                    mark if gone else _again(state, draft, mark, wanted[node_id], ask(node_id))
+                )
         elif not objects.deleting(pod) and node_id not in held:
-            verdict = judge.verdict(state, node_id, down - {node_id})
-            _go_on(state, draft, mark, pod, wanted.get(node_id), verdict)
-    fresh = _begin(state, draft, wanted, kept, judge, down)
+            _go_on(state, draft, mark, pod, wanted.get(node_id), ask(node_id))
+    fresh = _begin(state, draft, wanted, kept, ask)
+    for node_id in sorted(
+        changes
+    ):  # however its turn comes, so that it is known since when it waits for them
+        if (copies := copying(state, node_id)) is not None:
+            pod_name = names.pod_name(state.name, node_id)
+            draft.wait(replace(Wait.refused(_ACTION, f"Pod/{pod_name}", copies), quiet=True))
     entries = tuple(kept) + fresh
     if list(entries) != list(state.marks):
         draft.do(MarkDown(resource_version=objects.version(state.cluster), entries=entries))
@@ -130,6 +119,20 @@ def remake_now(state: State, draft: Draft, node_id: int, wanted: Wanted) -> bool
     message = f"{objects.name(pod)} is made anew (Kafka does not run in it): {wanted.message}."
     draft.do(_next(state, node_id, wanted.reason, message))
     return True
+
+
+def _again(
+    state: State, draft: Draft, mark: Mapping[str, Any], wanted: Wanted, verdict: Verdict
+) -> Mapping[str, Any]:
+    """The mark of one that is to go down once more before it was back.
+
+    Where it may not, the old mark stays, and with it that the node is late and the roll stopped.
+    """
+    pod = state.pods[int(mark["nodeId"])]
+    if verdict.refusal is None:
+        return _mark(state, int(mark["nodeId"]), pod, wanted)
+    draft.wait(Wait.refused(_ACTION, f"Pod/{objects.name(pod)}", verdict.refusal))
+    return mark
 
 
 def _go_on(
@@ -196,8 +199,7 @@ def _begin(
     draft: Draft,
     wanted: Mapping[int, Wanted],
     kept: list[Mapping[str, Any]],
-    judge: _Judge,
-    down: frozenset[int],
+    ask: Callable[[int, frozenset[int]], Verdict],
 ) -> tuple[dict[str, Any], ...]:
     """Mark the next ones, as many as may be down at once."""
     marked = {int(mark["nodeId"]) for mark in state.marks}
@@ -205,19 +207,11 @@ def _begin(
     able = [n for n in wanted if n not in marked and _up(state, draft, n, wanted[n], stopped=bool(stuck))]
     most = at_once(len(state.brokers), state.spec.rolling.max_unavailable)
 
-    def ask(node_id: int, going: frozenset[int]) -> Verdict:
-        if wanted[node_id].reason in CHANGES:
-            busy = loads(state, node_id) or copies_between_disks(state, node_id)
-            if busy is not None:
-                return Verdict(busy)
-        return judge.verdict(state, node_id, (down | going) - {node_id})
-
     # Who goes for more than a change waits neither for a change that went wrong nor for its turn behind it.
     urgent = [_member(state, n, wanted[n]) for n in able if wanted[n].reason not in CHANGES]
     going = [_going(state, mark) for mark in kept if not overdue(state, mark)]
     first = next_turn(urgent, going, most, ask)
     _tell(state, draft, wanted, kept, first)
-    down |= set(first.go)
     changes = [_member(state, n, wanted[n]) for n in able if wanted[n].reason in CHANGES]
     going = [_going(state, mark) for mark in kept] + [m for m in urgent if m.node_id in first.go]
     if stuck:
@@ -226,7 +220,7 @@ def _begin(
             draft.wait(replace(Wait.refused(_ACTION, pod, stopped_by(stuck)), quiet=True))
         second = Turn()
     else:
-        second = next_turn(changes, going, most, ask)
+        second = next_turn(changes, going, most, lambda n, others: ask(n, others | set(first.go)))
         _tell(state, draft, wanted, kept, second)
     return tuple(_mark(state, n, state.pods[n], wanted[n]) for n in (*first.go, *second.go))
 

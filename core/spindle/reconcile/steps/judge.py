@@ -1,0 +1,37 @@
+"""Whether a node may go down now: rule 2, what else was found to hold it, and for a change what it would disturb."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from spindle.cluster import names
+from spindle.cluster.refusal import Refusal
+from spindle.reconcile.state import State
+from spindle.reconcile.steps.stalls import copies_between_disks
+from spindle.reconcile.steps.starts import loads
+from spindle.rolling.brokers import Rolling
+from spindle.rolling.controllers import controller_may_go_down
+from spindle.rolling.verdict import Verdict
+
+
+@dataclass(frozen=True)
+class Judge:
+    """Who may go down, and who is back.
+
+    Attributes:
+        refused: nodes that have to wait for another reason than rule 2.
+    """
+
+    rolling: Rolling
+    refused: Mapping[int, Refusal]
+
+    def ask(self, state: State, node_id: int, down: frozenset[int], *, change: bool) -> Verdict:
+        """Whether a node may go down besides others; for a change it neither loads its logs nor copies between its disks."""
+        if change:
+            busy = loads(state, node_id) or copies_between_disks(state, node_id)
+            if busy is not None:
+                return Verdict(busy)
+        if node_id in self.refused:
+            return Verdict(self.refused[node_id])
+        if node_id >= names.FIRST_CONTROLLER_ID:
+            return controller_may_go_down(state.kafka.quorum, node_id, down - {node_id})
+        return self.rolling.may_go_down(node_id, down - {node_id})
