@@ -1,8 +1,11 @@
 """Settings that a broker takes while it runs, over whole passes: told, recorded, put back, and never a reason to restart for ever."""
 
+import copy
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from spindle.moves.journal import Journal, Shrunk
 from spindle.reconcile.actions import Action, Evict, Tune
@@ -32,6 +35,10 @@ def evicted(actions: list[Action]) -> list[str]:
 
 def record(world: TunedWorld, broker: int) -> dict[str, str]:
     return dict(read_tuned(world.get("KafkaBroker", f"demo-broker-{broker}")).settings)
+
+
+def reasons(world: TunedWorld) -> set[str]:
+    return {wait["reason"] for wait in world.cluster["status"]["waiting"]}
 
 
 def wants(world: TunedWorld, **config: Any) -> None:
@@ -116,6 +123,62 @@ def test_a_key_that_leaves_the_file_waits_for_what_has_to_grow_back_first(
     monkeypatch.setattr("spindle.reconcile.plan.load_journal", lambda *_: gone)
     wants(world)
     assert evicted(passes(world, 6)) == []
-    assert "GrowBackFirst" in {wait["reason"] for wait in world.cluster["status"]["waiting"]}
+    assert "GrowBackFirst" in reasons(world)
     monkeypatch.undo()
     assert len(evicted(passes(world, 40))) == 3
+
+
+@pytest.mark.parametrize("key", [RETENTION, THREADS])
+def test_a_value_stays_ours_when_the_next_one_never_comes_to_the_broker(key: str) -> None:
+    world = running()
+    wants(world, **{key: "32"})
+    passes(world, 6)
+    wants(world, **{key: "4"})
+    first = next(i for i, a in enumerate(world.reconcile(stop_after=0).actions) if isinstance(a, Tune))
+    world.reconcile(stop_after=first)  # it dies with 4 on record and 32 on the broker
+    wants(world, **{key: "64"})
+    passes(world, 6)
+    assert "SetByHand" not in reasons(world)
+    assert {world.own[n][key] for n in range(3)} == {"64"}
+    assert [dict(read_tuned(b).before) for b in world.all("KafkaBroker")] == [{}, {}, {}]
+
+
+def test_a_value_stays_ours_when_the_next_one_is_turned_down() -> None:
+    world = running()
+    wants(world, **{RETENTION: "5"})
+    passes(world, 4)
+    world.bad = {(RETENTION, "6")}
+    wants(world, **{RETENTION: "6"})
+    passes(world, 4)
+    wants(world)
+    assert evicted(passes(world, 6)) == []
+    assert not any(world.own.values())
+    assert record(world, 0) == {}
+
+
+BORN = running()
+CHANGED = st.lists(
+    st.tuples(
+        st.sampled_from(["1", "4", "8", "30", "200", None]), st.integers(0, 8), st.sampled_from([0, 1000])
+    ),
+    min_size=1,
+    max_size=5,
+)
+
+
+@settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(CHANGED)
+def test_threads_come_to_rest_however_often_they_change_and_whoever_dies(
+    changes: list[tuple[str | None, int, int]],
+) -> None:
+    world = copy.deepcopy(BORN)
+    for number, death, pause in changes:
+        wants(world, **({} if number is None else {THREADS: number}))
+        world.reconcile(stop_after=death)
+        world.now += pause
+    made = passes(world, 20)
+    assert evicted(made) == []
+    assert "SetByHand" not in reasons(world)
+    want = changes[-1][0] or "8"
+    assert {world.standing(n)[THREADS].effective for n in range(3)} == {want}
+    assert passes(world, 2) == []

@@ -4,7 +4,7 @@ The list is `DynamicBrokerConfig.dynamicConfigUpdateModes` of Kafka 4.3.1 withou
 broker whether it is still right.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -130,7 +130,12 @@ class Tuning:
     by_hand: Mapping[str, tuple[str, str]] = field(default_factory=dict)
 
 
-def tune(wanted: Mapping[str, str], standing: Mapping[str, Standing], ours: Mapping[str, str]) -> Tuning:
+def tune(
+    wanted: Mapping[str, str],
+    standing: Mapping[str, Standing],
+    ours: Mapping[str, str],
+    before: Mapping[str, str] | None = None,
+) -> Tuning:
     """What to tell a running broker so that it has what the spec says.
 
     A value that somebody else has set dynamically is left as it is, and told (rule 10); so is one that was ours and is another now.
@@ -139,14 +144,16 @@ def tune(wanted: Mapping[str, str], standing: Mapping[str, Standing], ours: Mapp
         wanted: the broker's settings as the spec has them, the whole file.
         standing: of `ON_BROKERS`, as the broker tells; what is missing is not known and left alone.
         ours: which of its dynamic settings we have set, and to what.
+        before: what we had set before that, where the broker may not have taken the latest yet.
     """
+    known = {key: [value, *_of(before, key)] for key, value in ours.items()}
     orders: dict[str, str | None] = {}
     kept: dict[str, str] = {}
     by_hand: dict[str, tuple[str, str]] = {}
     restart: list[str] = []
     for key in sorted(ON_BROKERS & standing.keys()):
         now, want = standing[key], wanted.get(key)
-        others = _by_others(key, now, ours)
+        others = _by_others(now, key, known.get(key, []))
         if others is not None:
             if want is not None and others != want:
                 by_hand[key] = (others, want)
@@ -166,26 +173,28 @@ def tune(wanted: Mapping[str, str], standing: Mapping[str, Standing], ours: Mapp
     return Tuning(orders, kept, tuple(restart), by_hand)
 
 
-def _by_others(key: str, now: Standing, ours: Mapping[str, str]) -> str | None:
+def _of(values: Mapping[str, str] | None, key: str) -> list[str]:
+    return [values[key]] if values and key in values else []
+
+
+def _by_others(now: Standing, key: str, ours: Sequence[str]) -> str | None:
     """What somebody else has set dynamically; None if nobody has."""
     if now.own is None:
         return now.shared
-    return None if key in ours and _may_be_ours(key, now.own, ours[key], now) else now.own
+    return None if ours and _may_be_ours(key, now.own, ours, now) else now.own
 
 
-def _may_be_ours(key: str, value: str, ours: str, now: Standing) -> bool:
-    """Whether a dynamic value is what we set, or a step of the way there."""
-    if value == ours:
+def _may_be_ours(key: str, value: str, ours: Sequence[str], now: Standing) -> bool:
+    """Whether a dynamic value is one that we set, or a step of the way there."""
+    if value in ours:
         return True
     start = now.shared or now.static or now.default
-    if (
-        key not in _THREADS
-        or start is None
-        or not (value.isdecimal() and ours.isdecimal() and start.isdecimal())
-    ):
+    if key not in _THREADS or start is None:
         return False
-    low, high = sorted((int(start), int(ours)))
-    return low <= int(value) <= high
+    ends = [start, *ours]
+    if not all(text.isdecimal() for text in (value, *ends)):
+        return False
+    return min(map(int, ends)) <= int(value) <= max(map(int, ends))
 
 
 def _back(key: str, now: Standing) -> str | None:

@@ -19,17 +19,20 @@ class Tuned:
 
     Attributes:
         settings: key → what it is to be in the end.
+        before: what stood there of ours when that was written down, for as long as the new value was not seen.
         since: seconds since the epoch; when that was written down.
         again: it was not taken in time, and is told once more before a restart.
     """
 
     settings: Mapping[str, str] = field(default_factory=dict)
+    before: Mapping[str, str] = field(default_factory=dict)
     since: float | None = None
     again: bool = False
 
     def same(self, other: "Tuned") -> bool:
         """Whether both say the same, whenever they were written."""
-        return (dict(self.settings), self.again) == (dict(other.settings), other.again)
+        mine, others = ((dict(r.settings), dict(r.before), r.again) for r in (self, other))
+        return mine == others
 
 
 def read_tuned(obj: Object) -> Tuned:
@@ -38,6 +41,7 @@ def read_tuned(obj: Object) -> Tuned:
         record: Any = json.loads(objects.annotation(obj, ANN_TUNED) or "{}")
         return Tuned(
             {str(k): str(v) for k, v in record.get("settings", {}).items()},
+            {str(k): str(v) for k, v in record.get("before", {}).items()},
             seconds(record.get("since")),
             record.get("again") is True,
         )
@@ -50,6 +54,8 @@ def tuned_text(record: Tuned, now: float) -> str | None:
     if not record.settings:
         return None
     text: dict[str, Any] = {"settings": dict(record.settings), "since": stamp(now)}
+    if record.before:
+        text["before"] = dict(record.before)
     if record.again:
         text["again"] = True
     return json.dumps(text, sort_keys=True)

@@ -31,11 +31,11 @@ def settle_tuning(state: State, draft: Draft, wanted: dict[int, Wanted]) -> None
         ):
             continue
         record = read_tuned(broker)
-        tuning = tune(settings, standing, record.settings)
+        tuning = tune(settings, standing, record.settings, record.before)
         late = _late(state, settings, standing, record, tuning)
         # Only a start with the new file can help with these, and only after a second telling: the first may never have reached it.
         refused = late if record.again else frozenset()
-        _tell(state, draft, broker, tuning, record, late, refused)
+        _tell(state, draft, broker, standing, tuning, late, refused)
         restart = (*tuning.restart, *refused)
         if restart:
             why = f"{some(sorted(restart))} changed, which it does not take while it runs"
@@ -87,15 +87,20 @@ def _tell(
     state: State,
     draft: Draft,
     broker: Object,
+    standing: Mapping[str, Standing],
     tuning: Tuning,
-    record: Tuned,
     late: frozenset[str],
     refused: frozenset[str],
 ) -> None:
     """The record first: whatever is set must be known to be ours, whoever goes on from here."""
+    record = read_tuned(broker)
     ours = {**record.settings, **tuning.ours} if tuning.orders else dict(tuning.ours)
     unchanged = ours == dict(record.settings)
-    following = Tuned(ours, again=bool(tuning.orders) and unchanged and (record.again or bool(late)))
+    following = Tuned(
+        ours,
+        _before(standing, record, ours, tuning),
+        again=bool(tuning.orders) and unchanged and (record.again or bool(late)),
+    )
     if not following.same(record):
         draft.do(_note(broker, following, state.now))
     orders = {key: value for key, value in tuning.orders.items() if key not in refused}
@@ -103,6 +108,22 @@ def _tell(
     each = [{key: value} for key, value in orders.items()] if following.again else [orders] if orders else []
     for values in each:
         draft.do(_order(broker, values))
+
+
+def _before(
+    standing: Mapping[str, Standing], record: Tuned, ours: Mapping[str, str], tuning: Tuning
+) -> dict[str, str]:
+    """What is ours on a broker that is to get another value: it stays ours should the order never come to it, or be turned down."""
+    found = {}
+    for key in ours.keys() & tuning.orders.keys():
+        own = standing[key].own
+        if own is None or own == ours[key]:
+            continue
+        if ours[key] != record.settings.get(key):
+            found[key] = own
+        elif key in record.before:
+            found[key] = record.before[key]
+    return found
 
 
 def _order(broker: Object, values: Mapping[str, str | None]) -> Tune:
