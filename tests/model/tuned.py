@@ -35,7 +35,7 @@ class TunedWorld(World):
     own: dict[int, dict[str, str]] = field(default_factory=dict)
     shared: dict[str, str] = field(default_factory=dict)
     files: dict[str, dict[str, str]] = field(default_factory=dict)
-    bad: set[tuple[str, str]] = field(default_factory=set)
+    bad: set[tuple[str, str | None]] = field(default_factory=set)
     silent: set[int] = field(default_factory=set)
     turned_down: list[Tune] = field(default_factory=list)
 

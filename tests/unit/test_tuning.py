@@ -182,3 +182,74 @@ def test_threads_come_to_rest_however_often_they_change_and_whoever_dies(
     want = changes[-1][0] or "8"
     assert {world.standing(n)[THREADS].effective for n in range(3)} == {want}
     assert passes(world, 2) == []
+
+
+def ends(world: TunedWorld) -> None:
+    """The KafkaCluster is deleted, and its brokers' pods have gone."""
+    world.cluster["metadata"]["deletionTimestamp"] = "now"
+    for _ in range(12):
+        passes(world, 1)
+        if not world.all("KafkaBroker"):
+            return
+    raise AssertionError("not gone")
+
+
+def test_what_is_ours_goes_before_its_cluster_threads_in_steps() -> None:
+    world = running()
+    wants(world, **{THREADS: "64", RETENTION: "5"})
+    passes(world, 8)
+    ends(world)
+    assert not any(world.own.values())
+    assert not world.turned_down
+
+
+def test_an_order_that_is_turned_down_at_the_end_keeps_the_record() -> None:
+    world = running()
+    wants(world, **{RETENTION: "5"})
+    passes(world, 4)
+    world.bad = {(RETENTION, None)}
+    world.cluster["metadata"]["deletionTimestamp"] = "now"
+    passes(world, 3)
+    assert record(world, 0) == {RETENTION: "5"}
+    assert "SettingsLeft" in reasons(world)
+    world.bad = set()
+    ends(world)
+    assert not any(world.own.values())
+
+
+def test_what_a_silent_broker_keeps_is_found_again_with_its_claims() -> None:
+    world = running()
+    wants(world, **{RETENTION: "5"})
+    passes(world, 4)
+    world.silent = {1}
+    world.cluster["metadata"]["deletionTimestamp"] = "now"
+    passes(world, 3)
+    assert len(world.running("broker")) == 3, "it is waited for"
+    world.now += 200
+    ends(world)
+    assert {broker for broker, own in world.own.items() if own} == {1}
+    for kind, name in list(world.objects):
+        if kind in ("Secret", "Service", "PodDisruptionBudget"):
+            del world.objects[kind, name]
+    del world.cluster["metadata"]["deletionTimestamp"]
+    world.cluster["status"] = {}
+    world.silent = set()
+    wants(world)
+    world.settle()
+    assert not any(world.own.values())
+    kept = [c for c in world.all("PersistentVolumeClaim") if ANN_TUNED in c["metadata"]["annotations"]]
+    assert kept == []
+
+
+def test_a_kafkabroker_that_is_deleted_by_hand_hands_its_record_on() -> None:
+    world = running()
+    wants(world, **{RETENTION: "5"})
+    passes(world, 4)
+    world.get("KafkaBroker", "demo-broker-1")["metadata"]["deletionTimestamp"] = "now"
+    uid = world.get("KafkaBroker", "demo-broker-1")["metadata"]["uid"]
+    passes(world, 8)
+    assert world.get("KafkaBroker", "demo-broker-1")["metadata"]["uid"] != uid
+    assert record(world, 1) == {RETENTION: "5"}
+    wants(world)
+    passes(world, 4)
+    assert not any(world.own.values())

@@ -11,6 +11,7 @@ from spindle.reconcile.actions import Patch
 from spindle.reconcile.inputs import disks_of
 from spindle.reconcile.snapshot import Object
 from spindle.reconcile.state import State
+from spindle.reconcile.tuned import ANN_TUNED
 
 _OUT: Final = "out"  # of use: its slot waits for a new disk
 
@@ -18,9 +19,14 @@ _OUT: Final = "out"  # of use: its slot waits for a new disk
 def keepsakes(state: State, broker: Object) -> list[Patch]:
     """What is to be written on the claims of a broker's disks, so that they know what it knows."""
     found = []
+    # Only one that goes leaves it to its claims: as long as it is there it knows better.
+    going = objects.deleting(broker) or objects.deleting(state.cluster)
+    tuned = objects.annotation(broker, ANN_TUNED) if going else None
     for disk in disks_of(broker):
         claim = state.claims.get(disk["claim"])
         changed = _changed(broker, disk, claim) if claim is not None else {}
+        if claim is not None and objects.annotation(claim, ANN_TUNED) != tuned:
+            changed[ANN_TUNED] = tuned
         if claim is not None and changed:
             found.append(
                 Patch(
@@ -42,6 +48,12 @@ def retired_of(claims: Iterable[Object]) -> list[str]:
     """Directory ids that were given up, by the word of a broker's claims; each of them knows all, as far as it was told."""
     told = sorted((_retired(claim) for claim in claims), key=len)
     return list(dict.fromkeys(directory_id for ids in told for directory_id in ids))
+
+
+def tuned_of(claims: Iterable[Object]) -> dict[str, str]:
+    """The annotation about settings that were ours on a broker, by the word of its claims; empty if there were none."""
+    told = (objects.annotation(claim, ANN_TUNED) for claim in claims)
+    return next(({ANN_TUNED: text} for text in told if text is not None), {})
 
 
 def is_out(claim: Object) -> bool:

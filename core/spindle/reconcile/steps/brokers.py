@@ -17,7 +17,7 @@ from spindle.reconcile import objects
 from spindle.reconcile.actions import Apply, Create
 from spindle.reconcile.draft import Draft, Wait
 from spindle.reconcile.inputs import disks_of
-from spindle.reconcile.keepsakes import is_out, keepsakes, retired_of
+from spindle.reconcile.keepsakes import is_out, keepsakes, retired_of, tuned_of
 from spindle.reconcile.sites import site
 from spindle.reconcile.snapshot import Object
 from spindle.reconcile.state import State
@@ -303,6 +303,7 @@ def _adopt(state: State, draft: Draft, broker_id: int, pool: BrokerPool, existin
         disks.append(disk)
         rack = rack or objects.annotation(claim, names.ANN_RACK)
     record = kafka_broker(state.cluster, broker_id, pool.name, disks, rack=rack, retired=retired_of(mine))
+    record["metadata"].setdefault("annotations", {}).update(tuned_of(mine))
     node = node_of_volumes(state, record)
     existing[broker_id] = Placed(rack, node)
     draft.do(

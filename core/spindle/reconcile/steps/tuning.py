@@ -1,6 +1,6 @@
 """The user's settings that Kafka takes while it runs: told to the brokers, recorded before, and taken back when they are not wanted."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from spindle.cluster.dynamic import Standing, Tuning, tune, tune_cluster
@@ -69,18 +69,40 @@ def _late(
 
 
 def put_back(state: State, draft: Draft) -> bool:
-    """Take away what is ours, before the cluster goes. True when nothing is left that can be taken away."""
+    """Take away what is ours, before the cluster goes. True when nothing is left that can be taken away.
+
+    A broker that does not take it, or cannot be asked, is waited for a while; then its record goes with its claims, for whoever comes
+    to these disks next.
+    """
     clean = True
     for node_id, broker in state.brokers.items():
-        record = read_tuned(broker).settings
-        standing = state.kafka.standing.get(node_id)
-        if record and standing is not None:
-            ours = {k: None for k, v in record.items() if k in standing and standing[k].own == v}
-            if ours:
-                draft.do(Tune(broker=node_id, values=ours))
+        record, standing = read_tuned(broker), state.kafka.standing.get(node_id)
+        if not record.settings or node_id not in state.pods:
+            continue
+        orders = tune({}, standing, record.settings, record.before).orders if standing is not None else {}
+        if standing is not None and not orders:
             draft.do(_note(broker, Tuned(), state.now))
             clean = False
+            continue
+        wait = _left(broker, sorted(record.settings))
+        draft.wait(wait)
+        if state.waited(wait.key) <= _TAKEN_WITHIN:
+            clean = False
+            if orders:
+                draft.do(Tune(broker=node_id, values=orders))
     return clean
+
+
+def _left(broker: Object, keys: Sequence[str]) -> Wait:
+    name = objects.name(broker)
+    return Wait(
+        "PutBack",
+        f"KafkaBroker/{name}",
+        "SettingsLeft",
+        f"{some(keys)} of {name} was set while it ran, and is to be taken away before its KafkaCluster goes.",
+        "The broker answers and takes it. After three minutes the cluster goes all the same, and the record stays with the claims.",
+        quiet=True,
+    )
 
 
 def _tell(
