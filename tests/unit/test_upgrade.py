@@ -51,7 +51,10 @@ class Releases:
 
     def go_on(self, passes: int = 90) -> None:
         for _ in range(passes):
-            for action in self.world.reconcile().actions:
+            made = self.world.reconcile()
+            if "versionSince" not in made.status:  # server-side apply takes away what is left out
+                self.world.cluster["status"].pop("versionSince", None)
+            for action in made.actions:
                 if isinstance(action, RaiseFeatures):
                     self.level = action.levels["metadata.version"]
                     self.raised.append(self.level)
@@ -143,3 +146,38 @@ def _step(world: World) -> list[Evict]:
     made = [a for a in world.reconcile().actions if isinstance(a, Evict)]
     world.breathe()
     return made
+
+
+def test_the_time_begins_anew_after_a_downgrade_that_was_broken_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    it = Releases(monkeypatch, "4.3.1", 29, soakHours=2)
+    it.world.now += 7000
+    it.world.cluster["spec"]["version"] = "4.2.0"
+    while len(it.images) == 1:
+        it.go_on(1)
+    it.go_on(2)
+    assert "versionSince" not in it.world.cluster["status"]
+    it.world.cluster["spec"]["version"] = "4.3.1"
+    it.go_on(60)
+    assert it.images == {"apache/kafka:4.3.1"}
+    it.world.now += 3600
+    it.go_on(3)
+    assert it.raised == []
+    assert "Soaking" in it.reasons
+    it.world.now += 3600
+    it.go_on(3)
+    assert it.raised == [30]
+
+
+def test_an_image_that_was_changed_before_the_version_is_as_good(monkeypatch: pytest.MonkeyPatch) -> None:
+    it = Releases(monkeypatch, "4.2.0", 29, soakHours=2)
+    it.world.cluster["spec"]["image"] = "mine/kafka:4.3.1"
+    it.go_on()
+    it.world.cluster["spec"]["version"] = "4.3.1"
+    before = {pod["metadata"]["uid"] for pod in it.world.all("Pod")}
+    it.go_on(4)
+    assert it.world.cluster["status"]["version"] == "4.3.1"
+    assert "Soaking" in it.reasons
+    it.world.now += 2 * 3600
+    it.go_on(3)
+    assert it.raised == [30]
+    assert {pod["metadata"]["uid"] for pod in it.world.all("Pod")} == before

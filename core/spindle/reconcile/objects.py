@@ -79,6 +79,14 @@ def container_status(pod: Object, container: str) -> Object:
     return {}
 
 
+def image(pod: Object, container: str) -> str | None:
+    """The image that a container was made with."""
+    for entry in (pod.get("spec") or {}).get("containers") or ():
+        if entry.get("name") == container:
+            return str(entry.get("image"))
+    return None
+
+
 def terminated(pod: Object, container: str) -> Object | None:
     """How a container ended: the present state if it is over, else the last one before a restart."""
     status = container_status(pod, container)

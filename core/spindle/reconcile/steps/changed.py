@@ -26,7 +26,7 @@ _WORDS: Final = {
 
 def what_changed(pod: objects.Object, cluster: ClusterInputs, node: NodeInputs) -> str:
     """A clause such as "its configuration and its disks changed"; a general one for a pod that does not tell its parts."""
-    before, after = _image(pod), kafka_image(cluster)
+    before, after = objects.image(pod, names.CONTAINER_KAFKA), kafka_image(cluster)
     parts = _parts(pod)
     fresh = spec_parts(cluster, node)
     changed = [
@@ -37,13 +37,6 @@ def what_changed(pod: objects.Object, cluster: ClusterInputs, node: NodeInputs) 
     if before is not None and before != after:
         changed.insert(0, f"Kafka's image (from {before} to {after})")
     return f"{some(changed)} changed" if changed else "what it was made from has changed"
-
-
-def _image(pod: objects.Object) -> str | None:
-    for container in (pod.get("spec") or {}).get("containers") or ():
-        if container.get("name") == names.CONTAINER_KAFKA:
-            return str(container.get("image"))
-    return None
 
 
 def _parts(pod: objects.Object) -> dict[str, Any]:

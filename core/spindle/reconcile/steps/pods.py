@@ -61,6 +61,8 @@ def _settle(
             wanted[node_id] = Wanted(
                 "CertificateRenewed", "its certificate, or whom it trusts, is another one now"
             )
+        else:
+            _name_release(draft, pod, shared)
         _mend_labels(draft, pod, _build(shared, inputs), leaving=_may_leave_budget(state, pod))
 
 
@@ -174,6 +176,13 @@ def _mend_labels(draft: Draft, pod: Object, wanted: Object, *, leaving: bool) ->
                 message=f"Labels of {objects.name(pod)} were put back: {', '.join(sorted(wrong))}.",
             )
         )
+
+
+def _name_release(draft: Draft, pod: Object, shared: ClusterInputs) -> None:
+    """Note the release on a pod that is what it would be made as today: with an image of one's own, spec.version alone remakes nothing."""
+    if objects.annotation(pod, names.ANN_VERSION) != shared.version:
+        body = {"metadata": {"annotations": {names.ANN_VERSION: shared.version}}}
+        draft.do(Patch(kind="Pod", name=objects.name(pod), uid=objects.uid(pod), body=body))
 
 
 def _strangers(state: State, draft: Draft) -> None:

@@ -54,8 +54,9 @@ def version_status(state: State) -> dict[str, Any]:
             "version": version,
             "versionSince": state.status["versionSince"] if same else stamp(state.now),
         }
-    else:  # who is away for a moment does not begin the time anew
-        found = {key: state.status[key] for key in ("version", "versionSince") if state.status.get(key)}
+    else:  # who is away for a moment does not begin the time anew; one that runs something else does
+        kept = ("version",) if _mixed(state) else ("version", "versionSince")
+        found = {key: state.status[key] for key in kept if state.status.get(key)}
     level = state.kafka.metadata_version
     if level is not None:
         found["metadataVersion"] = release_of(level)
@@ -81,6 +82,12 @@ def _latest(state: State) -> str | None:
     if not told and state.known_identity is not None and (before := state.status.get("version")):
         told = {str(before)}
     return max(told, key=lambda version: [int(part) for part in version.split(".")], default=None)
+
+
+def _mixed(state: State) -> bool:
+    """Whether nodes run different releases or images at this moment."""
+    run = {(version_of(pod), objects.image(pod, names.CONTAINER_KAFKA)) for pod in state.pods.values()}
+    return len(run) > 1
 
 
 def _common(state: State) -> str | None:
