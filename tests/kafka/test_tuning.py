@@ -8,7 +8,8 @@ import pytest
 from kafka.protocol.admin import DescribeConfigsRequest
 
 from spindle.cluster import names
-from spindle.cluster.dynamic import AT_START, ON_BROKERS, ON_CLUSTER, Standing, tune, tune_cluster
+from spindle.cluster.defaults import tune_cluster
+from spindle.cluster.dynamic import AT_START, ON_BROKERS, ON_CLUSTER, Standing, tune
 from spindle.cluster.owned import owned
 from spindle_operator import orders
 from spindle_operator.connection import Access, tls_context
@@ -104,7 +105,7 @@ def test_what_was_set_by_hand_is_left(cluster: Cluster, link: Link) -> None:
 
 def test_the_least_in_sync_replicas_are_the_clusters(cluster: Cluster, link: Link) -> None:
     assert (cluster.view().min_isr or {})["t"] == 1
-    values = tune_cluster({"min.insync.replicas": "2"}, standing(cluster))
+    values = tune_cluster({"min.insync.replicas": "2"}, standing(cluster), {}).orders
     orders.set_configs(link, "broker", "", values)
     wait_for("the topic goes by it", lambda: (cluster.view().min_isr or {})["t"] == 2)
-    assert tune_cluster({"min.insync.replicas": "2"}, standing(cluster)) == {}
+    assert not tune_cluster({"min.insync.replicas": "2"}, standing(cluster), {}).orders

@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spindle.cluster.dynamic import ON_BROKERS, Standing, Tuning, fixed, tune, tune_cluster
+from spindle.cluster.defaults import Default, Defaults, tune_cluster
+from spindle.cluster.dynamic import ON_BROKERS, UNCLEAN, Standing, Tuning, fixed, tune
 from spindle.cluster.owned import owned
 
 KEY = "log.retention.ms"
@@ -66,11 +67,31 @@ def test_threads_come_to_any_number_in_steps_that_kafka_takes(start: int, wanted
     assert now == Standing(static=str(start))
 
 
+MIN_ISR = "min.insync.replicas"
+
+
 def test_the_clusters_defaults_are_set_only_where_the_spec_names_them() -> None:
-    standing = {"min.insync.replicas": Standing(shared="1", static="2")}
-    assert tune_cluster({}, standing) == {}
-    assert tune_cluster({"min.insync.replicas": "1"}, standing) == {}
-    assert tune_cluster({"min.insync.replicas": "2"}, standing) == {"min.insync.replicas": "2"}
+    standing = {MIN_ISR: Standing(shared="1", static="2")}
+    assert tune_cluster({}, standing, {}) == Defaults()
+    assert tune_cluster({MIN_ISR: "1"}, standing, {}) == Defaults()
+    assert tune_cluster({MIN_ISR: "2"}, standing, {}) == Defaults(
+        {MIN_ISR: "2"}, {MIN_ISR: Default("2", former="1")}
+    )
+
+
+def test_a_default_that_the_spec_names_no_more_is_what_it_was() -> None:
+    ours = {MIN_ISR: Default("2", former="1")}
+    assert tune_cluster({}, {MIN_ISR: Standing(shared="2")}, ours) == Defaults({MIN_ISR: "1"}, ours)
+    assert tune_cluster({}, {MIN_ISR: Standing(shared="1")}, ours) == Defaults()
+    assert tune_cluster({}, {MIN_ISR: Standing(shared="3")}, ours) == Defaults()
+
+
+def test_a_default_that_somebody_else_has_changed_is_left() -> None:
+    ours = {MIN_ISR: Default("2", former="1")}
+    told = tune_cluster({MIN_ISR: "2"}, {MIN_ISR: Standing(shared="3")}, ours)
+    assert told == Defaults(ours=ours, by_hand={MIN_ISR: ("3", "2")})
+    told = tune_cluster({UNCLEAN: "false"}, {UNCLEAN: Standing(shared="true")}, {})
+    assert told == Defaults(by_hand={UNCLEAN: ("true", "false")})
 
 
 def test_a_restart_is_for_what_kafka_does_not_take_while_it_runs() -> None:

@@ -253,3 +253,32 @@ def test_a_kafkabroker_that_is_deleted_by_hand_hands_its_record_on() -> None:
     wants(world)
     passes(world, 4)
     assert not any(world.own.values())
+
+
+UNCLEAN = "unclean.leader.election.enable"
+
+
+def test_the_clusters_defaults_are_put_back_when_they_leave_the_spec() -> None:
+    world = running()
+    world.shared = {"min.insync.replicas": "2"}  # as Kafka itself has it (KIP-966)
+    wants(world, **{"min.insync.replicas": "1", UNCLEAN: "true"})
+    passes(world, 3)
+    assert world.shared == {"min.insync.replicas": "1", UNCLEAN: "true"}
+    assert "UncleanElections" not in reasons(world)
+    wants(world)
+    passes(world, 3)
+    assert world.shared == {"min.insync.replicas": "2"}
+    assert passes(world, 2) == []
+    assert "UncleanElections" not in reasons(world)
+    world.shared[UNCLEAN] = "true"
+    passes(world, 1)
+    assert "UncleanElections" in reasons(world)
+    assert world.shared[UNCLEAN] == "true"
+
+
+def test_the_clusters_defaults_go_with_the_cluster_that_set_them() -> None:
+    world = running()
+    wants(world, **{UNCLEAN: "true"})
+    passes(world, 3)
+    ends(world)
+    assert world.shared == {}

@@ -72,6 +72,7 @@ ON_BROKERS: Final = frozenset(
 )
 # The controllers go by these, too, so they are set as the cluster's default. With ELR Kafka has the first one nowhere else (KIP-966).
 ON_CLUSTER: Final = frozenset({"min.insync.replicas", "unclean.leader.election.enable"})
+UNCLEAN: Final = "unclean.leader.election.enable"
 # Nothing looks at these but a broker that starts: what runs need not be told.
 AT_START: Final = frozenset({"num.recovery.threads.per.data.dir"})
 
@@ -218,12 +219,3 @@ def fixed(settings: Mapping[str, str], *, own: Mapping[str, str] | None = None) 
     """
     running = ON_BROKERS | AT_START | (ON_CLUSTER - (own or {}).keys())
     return {key: value for key, value in settings.items() if key not in running}
-
-
-def tune_cluster(explicit: Mapping[str, str], shared: Mapping[str, Standing]) -> dict[str, str]:
-    """The cluster's defaults to set: those that the spec names and that are not so yet. What it does not name is left alone."""
-    return {
-        key: explicit[key]
-        for key in sorted(ON_CLUSTER & explicit.keys() & shared.keys())
-        if (shared[key].shared if shared[key].shared is not None else shared[key].static) != explicit[key]
-    }

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from spindle.cluster.dynamic import Standing, Tuning, tune, tune_cluster
+from spindle.cluster.dynamic import ON_CLUSTER, Standing, Tuning, tune
 from spindle.cluster.refusal import some
 from spindle.reconcile import objects
 from spindle.reconcile.actions import Patch, Tune
@@ -11,6 +11,7 @@ from spindle.reconcile.draft import Draft, Wait
 from spindle.reconcile.inputs import broker_settings
 from spindle.reconcile.snapshot import Object
 from spindle.reconcile.state import State
+from spindle.reconcile.steps.defaults import settle_defaults
 from spindle.reconcile.steps.takedown import Wanted
 from spindle.reconcile.tuned import ANN_TUNED, Tuned, read_tuned, tuned_text
 
@@ -42,7 +43,7 @@ def settle_tuning(state: State, draft: Draft, wanted: dict[int, Wanted]) -> None
             wanted.setdefault(node_id, Wanted("SpecChanged", why))
         for key, (found, asked) in tuning.by_hand.items():
             draft.wait(_by_hand(broker, key, found, asked))
-    _settle_cluster(state, draft)
+    settle_defaults(state, draft, state.spec.config)
 
 
 def _late(
@@ -90,17 +91,22 @@ def put_back(state: State, draft: Draft) -> bool:
             clean = False
             if orders:
                 draft.do(Tune(broker=node_id, values=orders))
+    # The record of the cluster's defaults outlives it in any case.
+    if state.kafka.standing and not settle_defaults(state, draft, {}):
+        wait = _left(state.cluster, sorted(ON_CLUSTER))
+        draft.wait(wait)
+        clean = clean and state.waited(wait.key) > _TAKEN_WITHIN
     return clean
 
 
-def _left(broker: Object, keys: Sequence[str]) -> Wait:
-    name = objects.name(broker)
+def _left(owner: Object, keys: Sequence[str]) -> Wait:
+    name = objects.name(owner)
     return Wait(
         "PutBack",
-        f"KafkaBroker/{name}",
+        f"{owner['kind']}/{name}",
         "SettingsLeft",
         f"{some(keys)} of {name} was set while it ran, and is to be taken away before its KafkaCluster goes.",
-        "The broker answers and takes it. After three minutes the cluster goes all the same, and the record stays with the claims.",
+        "The broker answers and takes it. After three minutes the cluster goes all the same, and the record stays with its disks' claims.",
         quiet=True,
     )
 
@@ -160,18 +166,6 @@ def _order(broker: Object, values: Mapping[str, str | None]) -> Tune:
 def _note(broker: Object, record: Tuned, now: float) -> Patch:
     body = {"metadata": {"annotations": {ANN_TUNED: tuned_text(record, now)}}}
     return Patch(kind="KafkaBroker", name=objects.name(broker), uid=objects.uid(broker), body=body)
-
-
-def _settle_cluster(state: State, draft: Draft) -> None:
-    """The cluster's defaults, which any broker can tell."""
-    told = next((state.kafka.standing[node] for node in sorted(state.kafka.standing)), None)
-    if told is None:
-        return
-    values = tune_cluster(state.spec.config, told)
-    if values:
-        text = ", ".join(f"{key}={value}" for key, value in values.items())
-        message = f"The cluster gets {text}, without a restart."
-        draft.do(Tune(broker=None, values=values, reason="ConfigApplied", message=message))
 
 
 def _by_hand(broker: Object, key: str, found: str, asked: str) -> Wait:

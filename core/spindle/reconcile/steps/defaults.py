@@ -1,0 +1,91 @@
+"""The cluster's defaults of the spec: set while Kafka runs, noted on the birth record before, and put back when they leave the spec."""
+
+import json
+from collections.abc import Mapping
+from typing import Any, Final
+
+from spindle.cluster import names
+from spindle.cluster.defaults import Default, tune_cluster
+from spindle.cluster.dynamic import UNCLEAN, Standing
+from spindle.reconcile import objects
+from spindle.reconcile.actions import Patch, Tune
+from spindle.reconcile.draft import Draft, Wait
+from spindle.reconcile.snapshot import Object
+from spindle.reconcile.state import State
+from spindle.reconcile.tuned import ANN_TUNED
+
+_KEYS: Final = ("value", "before", "former")
+
+
+def settle_defaults(state: State, draft: Draft, explicit: Mapping[str, str]) -> bool:
+    """Set what is named, put back what is named no more. True when nothing of ours is left to put back.
+
+    Args:
+        state, draft: of this pass.
+        explicit: what the spec says; nothing when the cluster goes.
+    """
+    record = state.config_maps.get(names.identity_map(state.name))
+    if record is None:
+        return True
+    ours, told = _read(record), _told(state)
+    if told is None:
+        return not ours
+    found = tune_cluster(explicit, told, ours)
+    if dict(found.ours) != ours:
+        draft.do(_note(record, found.ours))
+    if found.orders:
+        text = ", ".join(
+            f"{key}={value}" if value is not None else f"{key} as it was"
+            for key, value in found.orders.items()
+        )
+        message = f"The cluster gets {text}, without a restart."
+        draft.do(Tune(broker=None, values=found.orders, reason="ConfigApplied", message=message))
+    for key, (now, want) in found.by_hand.items():
+        draft.wait(_by_hand(state, key, now, want))
+    if told[UNCLEAN].shared == "true" and UNCLEAN not in explicit and UNCLEAN not in found.orders:
+        draft.wait(_unclean(state))
+    return not found.ours
+
+
+def _told(state: State) -> Mapping[str, Standing] | None:
+    """The defaults, which any broker can tell."""
+    first = next((state.kafka.standing[node] for node in sorted(state.kafka.standing)), None)
+    return first if first is not None and UNCLEAN in first else None
+
+
+def _read(record: Object) -> dict[str, Default]:
+    """What is ours; nothing where that cannot be read, so that nothing is taken for ours."""
+    try:
+        noted: Any = json.loads(objects.annotation(record, ANN_TUNED) or "{}")
+        return {str(key): Default(*(entry.get(name) for name in _KEYS)) for key, entry in noted.items()}
+    except (ValueError, AttributeError):
+        return {}
+
+
+def _note(record: Object, ours: Mapping[str, Default]) -> Patch:
+    noted = {
+        key: {name: value for name in _KEYS if (value := getattr(entry, name)) is not None}
+        for key, entry in ours.items()
+    }
+    body = {"metadata": {"annotations": {ANN_TUNED: json.dumps(noted, sort_keys=True) if noted else None}}}
+    return Patch(kind="ConfigMap", name=objects.name(record), uid=objects.uid(record), body=body)
+
+
+def _by_hand(state: State, key: str, now: str, want: str) -> Wait:
+    return Wait(
+        "Configure",
+        f"KafkaCluster/{state.name}/{key}",
+        "SetByHand",
+        f"{key} was set to {now} for the whole cluster by somebody else; the spec says {want}. It is left as it is.",
+        f"kafka-configs.sh --alter --add-config {key}={want} --entity-type brokers --entity-default, or write {now} into the spec.",
+    )
+
+
+def _unclean(state: State) -> Wait:
+    return Wait(
+        "Configure",
+        f"KafkaCluster/{state.name}/{UNCLEAN}",
+        "UncleanElections",
+        f"{UNCLEAN} is true for the whole cluster, and the spec does not name it: a replica that lacks acknowledged records may be elected.",
+        f"kafka-configs.sh --alter --delete-config {UNCLEAN} --entity-type brokers --entity-default, or write it into the spec.",
+    )
