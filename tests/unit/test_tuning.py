@@ -22,7 +22,7 @@ def running(**config: str) -> TunedWorld:
 
 
 def passes(world: TunedWorld, count: int) -> list[Action]:
-    made = []
+    made: list[Action] = []
     for _ in range(count):
         made += world.reconcile().actions
         world.breathe()

@@ -106,7 +106,7 @@ def _left(owner: Object, keys: Sequence[str]) -> Wait:
         f"{owner['kind']}/{name}",
         "SettingsLeft",
         f"{some(keys)} of {name} was set while it ran, and is to be taken away before its KafkaCluster goes.",
-        "The broker answers and takes it. After three minutes the cluster goes all the same, and the record stays with its disks' claims.",
+        "The broker answers and takes it. After three minutes the cluster goes all the same, and the record stays, on its claims or the birth record.",
         quiet=True,
     )
 
