@@ -150,6 +150,27 @@ def test_a_cluster_that_is_deleted_lets_its_users_go() -> None:
     assert world.get("KafkaUser", "orders")["metadata"]["finalizers"] == []
 
 
+def test_a_cluster_that_was_deleted_comes_back_under_its_users() -> None:
+    world = running(user(acls=[READ]), user("other", authentication="scram"))
+    world.cluster["metadata"]["deletionTimestamp"] = "now"
+    for _ in range(30):
+        if world.reconcile().finished:
+            break
+        world.breathe()
+    for (kind, name), left in list(world.objects.items()):
+        owners = [owner["uid"] for owner in left["metadata"].get("ownerReferences", ())]
+        if world.cluster["metadata"]["uid"] in owners:
+            del world.objects[kind, name]
+    assert {s["metadata"]["name"] for s in world.all("Secret")} == {"demo.user.orders", "demo.user.other"}
+    world.granted = False
+    del world.cluster["metadata"]["deletionTimestamp"]
+    world.cluster["metadata"]["uid"] = "uid-demo-again"
+    world.cluster["status"] = {}
+    world.settle()
+    assert world.running("broker") == [0, 1, 2]
+    assert [condition(world, name) for name in ("orders", "other")] == [("True", "AsAsked")] * 2
+
+
 def test_an_authority_is_replaced_under_users_too() -> None:
     world = running(user(), user("other", authentication="scram"))
     world.cluster["spec"]["security"]["rotate"] = "1"

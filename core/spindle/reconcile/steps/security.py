@@ -191,10 +191,14 @@ def settle_rebalance(state: State, draft: Draft) -> None:
 
 def _settle_ca(state: State, draft: Draft, ca: SecretView | None) -> None:
     secret = names.ca_secret(state.name)
+    # Those of users outlive a deleted KafkaCluster, its authority does not: they say nothing about what brokers trust.
     signed = sorted(
         name
         for name, view in state.secrets.items()
-        if name != secret and view.certificate is not None and view.certificate.issuer
+        if name != secret
+        and names.LABEL_USER not in (view.metadata.get("labels") or {})
+        and view.certificate is not None
+        and view.certificate.issuer
     )
     if ca is None and not signed:
         draft.do(
