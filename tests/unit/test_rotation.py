@@ -1,7 +1,14 @@
 """Replacing the certificate authority: what is waited for, and what is done in which order."""
 
+import copy
+from typing import Any
+
+import pytest
+
 from spindle.cluster import names
 from spindle.reconcile.actions import Evict, IssueCertificate, TurnCa
+from spindle.reconcile.certificates import strangers
+from spindle.reconcile.state import read_state
 from spindle.security.rotation import Authority, Holder, Pending, Phase, Step, next_step
 from tests.model.world import World
 
@@ -129,6 +136,75 @@ def test_it_says_what_it_waits_for() -> None:
     (wait,) = [w for w in world.cluster["status"]["waiting"] if w["reason"] == "CaReplaced"]
     assert "demo-broker-0-tls" in wait["unblockedBy"]
     assert wait["object"] == "Secret/demo-ca"
+
+
+def restored(before: dict[str, Any], world: World) -> None:
+    """The authority's Secret as it was, by a person."""
+    world.put({**before, "metadata": {**world.get("Secret", "demo-ca")["metadata"], "annotations": {}}})
+
+
+def test_an_older_authority_that_is_restored_signs_nothing_that_nobody_would_trust() -> None:
+    world = running()
+    older = copy.deepcopy(world.get("Secret", "demo-ca"))
+    world.cluster["spec"]["security"]["rotate"] = "1"
+    turn(world)
+    latest = copy.deepcopy(world.get("Secret", "demo-ca"))
+    world.cluster["spec"]["security"].pop("rotate")
+    restored(older, world)
+    before = {s["metadata"]["name"]: s["view"] for s in world.all("Secret")}
+    assert not world.reconcile().actions
+    (wait,) = [w for w in world.cluster["status"]["waiting"] if w["reason"] == "CaMismatch"]
+    assert "demo-broker-0-tls" in wait["message"]
+    del world.objects["Pod", "demo-broker-1"]
+    turn(world, 10)
+    assert world.running("broker") == [0, 1, 2], "one that died comes back with what the others trust"
+    assert {s["metadata"]["name"]: s["view"] for s in world.all("Secret")} == before
+    restored(latest, world)
+    assert turn(world, 10) == ([], [])
+    assert not [w for w in world.cluster["status"]["waiting"] if w["reason"] == "CaMismatch"]
+
+
+def test_when_no_node_runs_any_more_an_older_authority_signs_for_all() -> None:
+    world = running()
+    older = copy.deepcopy(world.get("Secret", "demo-ca"))
+    world.cluster["spec"]["security"]["rotate"] = "1"
+    turn(world)
+    world.cluster["spec"]["security"].pop("rotate")
+    restored(older, world)
+    for number, pod in enumerate(world.all("Pod")):
+        if number % 2:
+            del world.objects["Pod", pod["metadata"]["name"]]
+        else:  # it still stops
+            pod["metadata"]["deletionTimestamp"] = "now"
+            world.put(pod)
+    world.settle()
+    assert authorities(world) == {"ca"}
+    assert world.running("broker") == [0, 1, 2]
+
+
+@pytest.mark.parametrize(
+    ("phase", "issuer", "trust", "fits"),
+    [
+        (Phase.STABLE, "new", {"new"}, True),
+        (Phase.STABLE, "old", BOTH, False),
+        (Phase.STABLE, "old", {"old"}, False),
+        (Phase.SPREADING, "old", {"old"}, True),
+        (Phase.SPREADING, "old", BOTH, True),
+        (Phase.SPREADING, "new", {"new"}, False),
+        (Phase.CHANGING, "old", BOTH, True),
+        (Phase.CHANGING, "new", BOTH, True),
+        (Phase.CHANGING, "newest", {"newest"}, False),
+    ],
+)
+def test_who_fits_the_authority(phase: Phase, issuer: str, trust: set[str], *, fits: bool) -> None:
+    world = running()
+    secret = world.get("Secret", "demo-broker-1-tls")
+    secret["view"] |= {"issuer": issuer, "trust": sorted(trust)}
+    for other in world.all("Secret"):
+        if other["metadata"]["name"].endswith("-tls") and other != secret:
+            del world.objects["Secret", other["metadata"]["name"]]
+    found = strangers(read_state(world.snapshot(), world.now), authority(phase))
+    assert found == ([] if fits else ["demo-broker-1-tls"])
 
 
 def test_an_authority_that_cannot_be_read_is_not_replaced() -> None:

@@ -149,10 +149,31 @@ def stale(seat: Seat, authority: Authority, now: float) -> bool:
     )
 
 
+def strangers(state: State, authority: Authority) -> list[str]:
+    """Secrets of nodes with a pod that do not go with the authority: an older one was put into its place.
+
+    It may sign only when every process trusts it, and trust only what leaves nobody out. In a replacement both always hold.
+    """
+    staying = (node_id for node_id, pod in state.pods.items() if not objects.deleting(pod))
+    found = (names.tls_secret(state.name, node_id) for node_id in staying)
+    return [name for name in found if _strange(state.secrets.get(name), authority)]
+
+
+def _strange(secret: SecretView | None, authority: Authority) -> bool:
+    # One without an issuer is broken by itself and says nothing about what its process trusts.
+    if secret is None or secret.certificate is None or not secret.certificate.issuer:
+        return False
+    return authority.signer not in secret.trust or secret.certificate.issuer not in authority.trusted
+
+
 def node_stale(state: State, node_id: int) -> bool:
     """Whether a node's certificate is about to be issued anew, so that no pod should be started with it."""
     authority = authority_of(state)
-    return authority is not None and stale(node_seat(state, node_id), authority, state.now)
+    seat = node_seat(state, node_id)
+    if authority is None or not stale(seat, authority, state.now):
+        return False
+    # Nothing is issued then: a pod that has to start does so with what all others trust.
+    return not (_strange(seat.secret, authority) and strangers(state, authority))
 
 
 def holder(state: State, seat: Seat) -> Holder:

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from spindle.cluster import names
+from spindle.cluster.refusal import some
 from spindle.manifests.secrets import secret_metadata
 from spindle.reconcile import objects
 from spindle.reconcile.actions import (
@@ -16,7 +17,15 @@ from spindle.reconcile.actions import (
     Patch,
     TurnCa,
 )
-from spindle.reconcile.certificates import Seat, authority_of, has_job, holder, seats, stale
+from spindle.reconcile.certificates import (
+    Seat,
+    authority_of,
+    has_job,
+    holder,
+    seats,
+    stale,
+    strangers,
+)
 from spindle.reconcile.draft import Draft, Wait
 from spindle.reconcile.snapshot import SecretView
 from spindle.reconcile.state import State
@@ -45,6 +54,10 @@ def settle_security(state: State, draft: Draft, node_ids: tuple[int, ...]) -> No
     if secret is None or authority is None:
         _settle_ca(state, draft, secret)
         return
+    strange = strangers(state, authority)
+    if strange:
+        draft.wait(_mismatch(state, strange))
+        return
     everybody = seats(state, node_ids)
     for seat in everybody:
         if stale(seat, authority, state.now):
@@ -53,6 +66,18 @@ def settle_security(state: State, draft: Draft, node_ids: tuple[int, ...]) -> No
         draft.wait(_agent_secret_unknown(state))  # nobody is forgotten when the authority is replaced
     else:
         _turn(state, draft, secret, authority, everybody)
+
+
+def _mismatch(state: State, strange: list[str]) -> Wait:
+    return Wait(
+        "IssueCertificates",
+        f"Secret/{names.ca_secret(state.name)}",
+        "CaMismatch",
+        f"The authority in the Secret is not the one that running nodes go by ({some(strange)}): certificates that it signs "
+        "would be refused by them, so none is issued. They go on with those that they have.",
+        "If the Secret was restored from an older backup, restore the latest one. If only the nodes' Secrets are wrong, delete "
+        "those. If the right authority is lost, with a short outage: delete all of the cluster's pods at once.",
+    )
 
 
 def _issue(state: State, seat: Seat, authority: Authority) -> IssueCertificate | KeepPassword:

@@ -89,7 +89,7 @@ def _settle(state: State, draft: Draft, user: Object) -> dict[str, Any]:
 def _row(state: State, user: Object, todo: Change, *, password: bool) -> Row:
     authority = authority_of(state)
     if authority is None or stale(user_seat(state, user), authority, state.now):
-        return (False, "NoSecretYet", "Its Secret is about to be written.")
+        return (False, "NoSecretYet", "Its Secret is to be written.")
     if not todo.nothing or password:
         return (False, "Changing", "Its rights, quotas or password are being changed in Kafka.")
     return (True, READY, "It has its Secret, its rights and its quotas.")
