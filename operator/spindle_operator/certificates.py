@@ -3,6 +3,7 @@
 import asyncio
 import base64
 import secrets
+import time
 from collections.abc import Mapping
 from hashlib import sha256
 from typing import Any, Final
@@ -10,6 +11,7 @@ from typing import Any, Final
 from spindle.cluster import names
 from spindle.reconcile.actions import IssueCa, IssueCertificate, KeepPassword, TurnCa
 from spindle.reconcile.certificates import FOLLOWING, FORMER
+from spindle.reconcile.times import stamp
 from spindle_operator import ca
 from spindle_operator.kinds import SECRET
 from spindle_operator.kube import Json, Kube
@@ -84,7 +86,7 @@ class Certificates:
         )
         if action.client_properties is not None:
             data = {**data, "client.properties": ca.client_properties(data, action.client_properties)}
-        await self._kube.apply(self._secret(action.metadata, data), self._namespace)
+        await self._kube.apply(self._secret(_dated(action), data), self._namespace)
 
     async def keep_password(self, action: KeepPassword) -> None:
         """Write the Secret of a user with a password, a new one unless there is one.
@@ -107,7 +109,7 @@ class Certificates:
             "sasl.jaas.config": login.encode(),
             _CERT: b"".join([stored[_CERT], *also]),
         }
-        await self._kube.apply(self._secret(action.metadata, data), self._namespace)
+        await self._kube.apply(self._secret(_dated(action), data), self._namespace)
 
     async def password(self, secret: str) -> bytes:
         """The password in a user's Secret."""
@@ -137,6 +139,13 @@ class Certificates:
             "type": "Opaque",
             "data": {key: _encoded(value) for key, value in data.items()},
         }
+
+
+def _dated(action: IssueCertificate | KeepPassword) -> dict[str, Any]:
+    """The Secret's metadata with the time since when it names these authorities: now, unless the action says since when."""
+    annotations = action.metadata.get("annotations") or {}
+    written = {names.ANN_WRITTEN: action.since or stamp(time.time())}
+    return {**action.metadata, "annotations": {**annotations, **written}}
 
 
 def _encoded(value: bytes) -> str:

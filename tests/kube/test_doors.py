@@ -62,6 +62,12 @@ LISTENERS = [
         "at most as large as caDays",
     ),
     case(
+        "grace-longer-than-a-replacement-may-take",
+        {"spec.security": {"caDays": 400, "clientGraceSeconds": 2592000}},
+        "spec.security.clientGraceSeconds",
+        "a larger caDays",
+    ),
+    case(
         "no-grace", {"spec.security": {"clientGraceSeconds": 0}}, "spec.security.clientGraceSeconds", "86400"
     ),
 ]
@@ -94,6 +100,7 @@ ACL = {"resource": "topic", "name": "orders", "operations": ["Read"]}
 USERS = [
     case("users-name-admin", {"metadata.name": "admin"}, "<nil>", "Spindle's own"),
     case("users-name-super", {"metadata.name": "spindle-operator"}, "<nil>", "Spindle's own"),
+    case("users-name-longer-than-a-label", {"metadata.name": "o" * 64}, "<nil>", "at most 63 characters"),
     case("users-no-cluster", {"spec.cluster": GONE}, "spec.cluster", "Required value"),
     case("users-plain", {"spec.authentication": "plain"}, "spec.authentication", '"mtls", "scram"'),
     case("users-acl-unnamed", {"spec.acls": [{**ACL, "name": None}]}, "spec.acls[0].name", "write it for these"),

@@ -125,6 +125,10 @@ class World:
         meta = fresh.setdefault("metadata", {})
         meta.setdefault("uid", f"uid-{fresh['kind']}-{meta['name']}-{self._serial}")
         meta["resourceVersion"] = str(self._serial)
+        if fresh["kind"] in ("Secret", "KafkaUser"):
+            old = self.objects.get((fresh["kind"], meta["name"]))
+            created = old["metadata"]["creationTimestamp"] if old else stamp(self.now)
+            meta.setdefault("creationTimestamp", created)
         self.objects[fresh["kind"], meta["name"]] = fresh
         return fresh
 
@@ -270,7 +274,8 @@ class World:
             name = str(action.metadata["name"])
             old = self.objects.get(("Secret", name))
             before = old["metadata"].get("annotations", {}) if old else {}
-            metadata = {**action.metadata, "annotations": {**before, **action.metadata["annotations"]}}
+            written = {names.ANN_WRITTEN: action.since or stamp(self.now)}
+            metadata = {**action.metadata, "annotations": {**before, **written}}
             mark = old["view"]["password"] if old else f"password-{self._serial}"
             self._secret(metadata, "ca", "ca", (), trust=action.trusted)
             self.get("Secret", name)["view"] |= {"fingerprint": action.trusted[0], "password": mark}
@@ -376,7 +381,14 @@ class World:
         )
         if trust != action.trusted:
             raise ConflictError("the authority changed")
-        self._secret(action.metadata, action.common_name, trust[0], action.dns_names, trust=trust)
+        old = self.objects.get(("Secret", str(action.metadata["name"])), {}).get("metadata", {})
+        written = {names.ANN_WRITTEN: action.since or stamp(self.now)}
+        metadata = {
+            **old,
+            **action.metadata,
+            "annotations": {**old.get("annotations", {}), **written},
+        }
+        self._secret(metadata, action.common_name, trust[0], action.dns_names, trust=trust)
 
     def _turn(self, action: TurnCa) -> None:
         secret = self._guarded("Secret", action.secret, action.uid, action.resource_version)

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from spindle.cluster import names
 from spindle.reconcile.actions import TurnCa
 from spindle.reconcile.plan import plan
-from tests.model.world import ConflictError, World
+from tests.model.world import YEARS, ConflictError, World
 
 GRACE = 120
 
@@ -26,6 +26,7 @@ class Watched:
         self.world.settle()
         self.past: dict[str, list[tuple[float, str, frozenset[str]]]] = {}
         self.started: dict[str, float] = {}
+        self.users = 0
         self.look()
 
     def look(self) -> None:
@@ -33,7 +34,7 @@ class Watched:
             view, name = secret["view"], secret["metadata"]["name"]
             if name == names.ca_secret("demo"):
                 continue
-            facts = (view["issuer"], frozenset(view["trust"]))
+            facts = ("" if "password" in view else view["issuer"], frozenset(view["trust"]))
             past = self.past.setdefault(name, [])
             if not past or past[-1][1:] != facts:
                 past.append((self.world.now, *facts))
@@ -54,9 +55,36 @@ class Watched:
 
     def check(self) -> None:
         held = self.held()
-        shown = {issuer for _, issuer, _ in held}
+        shown = {issuer for _, issuer, _ in held if issuer}
         for name, _, trust in held:
             assert shown <= trust, f"{name} does not trust {shown - trust}"
+
+    def comes(self, authentication: str) -> None:
+        """Somebody makes one more KafkaUser."""
+        self.users += 1
+        name = f"user{self.users}"
+        spec = {"cluster": "demo", "authentication": authentication}
+        self.world.put(
+            {
+                "kind": "KafkaUser",
+                "metadata": {"name": name, "namespace": "kafka", "generation": 1},
+                "spec": spec,
+            }
+        )
+
+    def ages(self) -> None:
+        """The certificates of all clients come into the last third of their time."""
+        for secret in self.world.all("Secret"):
+            name = secret["metadata"]["name"]
+            if name != names.ca_secret("demo") and not name.endswith("-tls"):
+                secret["view"]["issued"] = self.world.now - 0.9 * YEARS
+                self.world.put(secret)
+
+    def happens(self, what: str) -> None:
+        if what == "ages":
+            self.ages()
+        elif what:
+            self.comes(what)
 
     def step(self, most: int) -> None:
         """A pass that ends after so many actions, whoever carries them out."""
@@ -79,13 +107,17 @@ class Watched:
 def test_from_every_interrupted_state(data: Any) -> None:
     watched = Watched()
     watched.world.cluster["spec"]["security"]["rotate"] = "1"
-    cuts = data.draw(st.lists(st.integers(0, 9), min_size=20, max_size=60))
-    for most in cuts:
+    events = st.sampled_from(["", "", "", "", "mtls", "scram", "ages"])
+    cuts = data.draw(st.lists(st.tuples(st.integers(0, 9), events), min_size=20, max_size=60))
+    for most, what in cuts:
+        watched.happens(what)
         watched.step(most)
         watched.world.breathe()
         watched.look()
         watched.check()
-    for _ in range(400):
+    for number in range(400):
+        # Sooner than the grace is over: neither may make it begin anew.
+        watched.happens({0: "mtls", 7: "scram", 14: "ages"}.get(number % 20, ""))
         watched.step(1000)
         watched.world.breathe()
         watched.look()

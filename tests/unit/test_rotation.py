@@ -1,17 +1,21 @@
 """Replacing the certificate authority: what is waited for, and what is done in which order."""
 
 import copy
+import math
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from spindle.cluster import names
-from spindle.reconcile.actions import Evict, IssueCertificate, TurnCa
-from spindle.reconcile.certificates import strangers
+from spindle.reconcile.actions import Evict, IssueCertificate, KeepPassword, TurnCa
+from spindle.reconcile.certificates import authority_of, holder, strangers, user_seat
 from spindle.reconcile.state import read_state
+from spindle.reconcile.times import stamp
 from spindle.security.rotation import Authority, Holder, Pending, Phase, Step, next_step
-from tests.model.world import World
+from tests.model.world import YEARS, World
 
+NEW = {"name": "orders", "namespace": "kafka", "uid": "uid-newer"}
 BOTH = frozenset({"new", "old"})
 
 
@@ -91,6 +95,75 @@ def test_by_hand_everybody_has_certificates_of_a_new_authority_and_nobody_trusts
         [f"demo-{role}-{n}" for role in ("broker", "controller") for n in range(3)], 3
     )
     assert turn(world) == ([], [])
+
+
+def test_clients_get_their_time_once_however_often_certificates_are_renewed_or_users_come() -> None:
+    world = running()
+    world.cluster["spec"]["security"]["rotate"] = "1"
+    steps: list[str] = []
+    for number in range(300):
+        if number % 20 == 0:  # every 100 s, with a grace of 120 s
+            admin = world.get("Secret", "demo-admin")
+            admin["view"]["issued"] = world.now - 0.9 * YEARS
+            world.put(admin)
+            kind = ("mtls", "scram")[number // 20 % 2]
+            world.put(
+                {
+                    "kind": "KafkaUser",
+                    "metadata": {"name": f"user{number}", "namespace": "kafka", "generation": 1},
+                    "spec": {"cluster": "demo", "authentication": kind},
+                }
+            )
+        made = world.reconcile()
+        steps += [action.step for action in made.actions if isinstance(action, TurnCa)]
+        world.breathe()
+    assert steps == ["announce", "switch", "retire"]
+
+
+@pytest.mark.parametrize("kind", ["mtls", "scram"])
+def test_a_secret_of_a_user_who_was_there_before_owes_the_grace_though_it_was_made_anew(kind: str) -> None:
+    world = running()
+    world.put(
+        {
+            "kind": "KafkaUser",
+            "metadata": {"name": "orders", "namespace": "kafka", "generation": 1},
+            "spec": {"cluster": "demo", "authentication": kind},
+        }
+    )
+    world.settle()
+    world.cluster["spec"]["security"]["rotate"] = "1"
+    world.reconcile()
+    world.now += 600
+    assert [type(a) for a in world.reconcile().actions] != []
+    del world.objects["Secret", "demo.user.orders"]
+    world.reconcile()
+    state = read_state(world.snapshot(), world.now)
+    ca = authority_of(state)
+    assert ca is not None
+    seat = user_seat(state, world.get("KafkaUser", "orders"))
+    assert holder(state, seat, ca).age == 0.0
+    world.now += 30
+    assert holder(replace(state, now=world.now), seat, ca).age == pytest.approx(30.0)
+    world.put(
+        {**world.get("KafkaUser", "orders"), "metadata": {**NEW, "creationTimestamp": stamp(world.now)}}
+    )
+    newer = user_seat(state, world.get("KafkaUser", "orders"))
+    assert holder(state, newer, ca).age == math.inf, "one who came later owes none"
+
+
+def test_a_password_without_a_note_of_its_time_is_written_once_more() -> None:
+    world = running()
+    world.put(
+        {
+            "kind": "KafkaUser",
+            "metadata": {"name": "orders", "namespace": "kafka", "generation": 1},
+            "spec": {"cluster": "demo", "authentication": "scram"},
+        }
+    )
+    world.settle()
+    del world.get("Secret", "demo.user.orders")["metadata"]["annotations"][names.ANN_WRITTEN]
+    assert [type(a) for a in world.reconcile().actions] == [KeepPassword]
+    assert not world.reconcile().actions
 
 
 def test_the_same_wish_is_answered_once_and_one_that_was_there_at_birth_never() -> None:

@@ -1,10 +1,12 @@
 """Certificates: who signs them, how long they last, when the authority is replaced."""
 
-from typing import Annotated
+from typing import Annotated, Final
 
 from pydantic import ConfigDict, Field
 
 from spindle.api.common import ApiModel, hint, longest, rule, rules
+
+_GRACE: Final = 86400 // 20  # seconds for each day of caDays
 
 
 class Security(ApiModel):
@@ -16,7 +18,13 @@ class Security(ApiModel):
                 "self.certificateDays <= self.caDays",
                 "no certificate outlives the authority that signed it: write certificateDays at most as large as caDays",
                 field=".certificateDays",
-            )
+            ),
+            rule(
+                f"self.clientGraceSeconds <= self.caDays * {_GRACE}",
+                "clients get their time twice while an authority is replaced in its last fifth, so it is at most a twentieth of "
+                "caDays: write a smaller clientGraceSeconds, or a larger caDays",
+                field=".clientGraceSeconds",
+            ),
         )
     )
 

@@ -156,9 +156,9 @@ class KafkaUser(ApiModel):
     model_config = ConfigDict(
         json_schema_extra=rules(
             rule(
-                "self.metadata.name.size() <= 64 && self.metadata.name != 'admin' && "
+                "self.metadata.name.size() <= 63 && self.metadata.name != 'admin' && "
                 "!self.metadata.name.startsWith('spindle-')",
-                "metadata.name is who the user is to Kafka: it has at most 64 characters, and admin and what begins with "
+                "metadata.name is who the user is to Kafka: it has at most 63 characters, and admin and what begins with "
                 "spindle- are Spindle's own: write for example orders",
             ),
         )

@@ -44,10 +44,12 @@ ANN_VERSION: Final = f"{GROUP}/kafka-version"
 ANN_CONFIG: Final = f"{GROUP}/config-hash"  # of the whole server.properties that the pod was made with
 ANN_SPEC_PARTS: Final = f"{GROUP}/spec-parts"  # a hash of each part, to say which one has changed
 ANN_CERTIFICATE: Final = f"{GROUP}/certificate"  # fingerprint of the one that Kafka was started with
-# On the Secret of the CA: the spec.security.rotate that it answers.
+# On the Secret of the CA: the spec.security.rotate that it answers; and when the last step of a replacement was taken.
 ANN_ROTATED: Final = f"{GROUP}/rotated"
-# On the Secret of a KafkaUser: the password that Kafka has, by its hash; and when the Secret was written.
+ANN_TURNED: Final = f"{GROUP}/turned"
+# On the Secret of a KafkaUser: the password that Kafka has, by its hash.
 ANN_PASSWORD: Final = f"{GROUP}/password"
+# On every Secret with credentials: since when it names the authorities that it names. A renewal leaves it as it is.
 ANN_WRITTEN: Final = f"{GROUP}/written"
 # On other objects: a hash of what the operator last applied, so that drift is one comparison.
 ANN_APPLIED: Final = f"{GROUP}/applied"

@@ -40,23 +40,19 @@ def agent_secret_metadata(cluster: Mapping[str, Any], agent_namespace: str) -> d
     }
 
 
-def user_secret_metadata(
-    cluster: Mapping[str, Any], user: Mapping[str, Any], name: str, written: str
-) -> dict[str, Any]:
+def user_secret_metadata(cluster: Mapping[str, Any], user: Mapping[str, Any], name: str) -> dict[str, Any]:
     """Metadata of the Secret of a KafkaUser; it goes with the user.
 
     Args:
         cluster: the KafkaCluster object.
         user: the KafkaUser object.
         name: of the Secret.
-        written: the time, as Kubernetes writes times.
     """
     meta = user["metadata"]
     return {
         "name": name,
         "namespace": meta["namespace"],
         "labels": {**labels(cluster["metadata"]["name"]), names.LABEL_USER: meta["name"]},
-        "annotations": {names.ANN_WRITTEN: written},
         "ownerReferences": [
             {
                 "apiVersion": names.API_VERSION,

@@ -138,6 +138,7 @@ class IssueCertificate(Action):
         days: how long it is valid.
         trusted: fingerprints of the authorities that the Secret is to name, the one that signs first. With another one in
             the CA's Secret by now nothing is written.
+        since: when the Secret began to name them, as Kubernetes writes times; empty if this write is the first that does.
     """
 
     metadata: Mapping[str, Any]
@@ -146,6 +147,7 @@ class IssueCertificate(Action):
     client_properties: str | None = None
     days: int = 365
     trusted: tuple[str, ...] = ()
+    since: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -155,12 +157,13 @@ class KeepPassword(Action):
     Attributes:
         metadata: the Secret's.
         user: name of the user.
-        trusted: as in `IssueCertificate`.
+        trusted, since: as in `IssueCertificate`.
     """
 
     metadata: Mapping[str, Any]
     user: str
     trusted: tuple[str, ...]
+    since: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)

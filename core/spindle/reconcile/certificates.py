@@ -1,6 +1,7 @@
 """Who signs, who holds a certificate, and which of them are to be written anew."""
 
 import ipaddress
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
@@ -17,6 +18,8 @@ from spindle.security.rotation import Authority, Holder, Phase
 DAY: Final = 86400
 FOLLOWING: Final = "next.crt"  # of the authority's Secret, beside ca.crt and ca.key
 FORMER: Final = "old.crt"
+# Seconds that the clocks of the operator and of the API server may be apart, and a write may be on its way.
+_CLOCKS: Final = 120.0
 
 
 @dataclass(frozen=True)
@@ -31,6 +34,7 @@ class Seat:
         node_id: of a broker or controller; None for a client.
         client_properties: bootstrap address for a ready ``client.properties``, None for none.
         password: whether it has a password in place of a certificate.
+        made: of a user: when its KafkaUser was made, in seconds since the epoch.
     """
 
     metadata: Mapping[str, Any]
@@ -40,6 +44,7 @@ class Seat:
     node_id: int | None = None
     client_properties: str | None = None
     password: bool = False
+    made: float | None = None
 
     @property
     def name(self) -> str:
@@ -103,10 +108,11 @@ def user_seat(state: State, user: Object) -> Seat:
     name = names.user_secret(state.name, objects.name(user))
     password = (user.get("spec") or {}).get("authentication") == "scram"
     return Seat(
-        user_secret_metadata(state.cluster, user, name, stamp(state.now)),
+        user_secret_metadata(state.cluster, user, name),
         state.secrets.get(name),
         objects.name(user),
         password=password,
+        made=seconds(user["metadata"].get("creationTimestamp")),
     )
 
 
@@ -136,7 +142,7 @@ def stale(seat: Seat, authority: Authority, now: float) -> bool:
     """Whether a certificate must be issued (again)."""
     secret = seat.secret
     if seat.password:
-        return secret is None or secret.password is None or set(secret.trust) != set(authority.trusted)
+        return secret is None or secret.password is None or since(seat, authority) is None
     if secret is None or secret.certificate is None or "keystore.pem" not in secret.keys:
         return True
     certificate = secret.certificate
@@ -176,21 +182,46 @@ def node_stale(state: State, node_id: int) -> bool:
     return not (_strange(seat.secret, authority) and strangers(state, authority))
 
 
-def holder(state: State, seat: Seat) -> Holder:
+def since(seat: Seat, authority: Authority) -> float | None:
+    """Since when a Secret has named the authorities that it is to name now, in seconds since the epoch; None if it does not.
+
+    This is not when it was last written: a renewal tells nothing new about authorities, so clients need no time for it.
+    """
+    secret = seat.secret
+    if secret is None or set(secret.trust) != set(authority.trusted):
+        return None
+    noted = seconds((secret.metadata.get("annotations") or {}).get(names.ANN_WRITTEN))
+    if seat.password:
+        return noted  # it shows nobody a certificate
+    if secret.certificate is None or secret.certificate.issuer != authority.signer:
+        return None
+    return secret.certificate.issued if noted is None else noted
+
+
+def holder(state: State, seat: Seat, authority: Authority) -> Holder:
     """A seat as the replacement of the authority looks at it."""
     secret = seat.secret
     certificate = secret.certificate if secret else None
     started = None if seat.node_id is None else not restarts_for(state, seat.node_id)
     if secret is None or certificate is None:
         return Holder(seat.name, "", frozenset(), 0.0, started)
-    if seat.password:
-        # It shows nobody a certificate; what it trusts is as old as the Secret.
-        written = seconds((secret.metadata.get("annotations") or {}).get(names.ANN_WRITTEN))
-        age = state.now - written if written is not None else 0.0
-        return Holder(seat.name, None, frozenset(secret.trust), age)
-    return Holder(
-        seat.name, certificate.issuer, frozenset(secret.trust), state.now - certificate.issued, started
-    )
+    told = since(seat, authority)
+    age = math.inf if _newcomer(state, seat) else state.now - told if told is not None else 0.0
+    issuer = None if seat.password else certificate.issuer
+    return Holder(seat.name, issuer, frozenset(secret.trust), age, started)
+
+
+def _newcomer(state: State, seat: Seat) -> bool:
+    """Whether a user came after the last step of the replacement, so that its clients know nothing older.
+
+    A Secret alone that is new is no sign of it: clients may still have what was in one that somebody deleted.
+    """
+    authority = state.secrets.get(names.ca_secret(state.name))
+    if authority is None or seat.secret is None or seat.made is None:
+        return False
+    turned = seconds((authority.metadata.get("annotations") or {}).get(names.ANN_TURNED))
+    written = seconds(seat.secret.metadata.get("creationTimestamp"))
+    return turned is not None and written is not None and min(seat.made, written) >= turned + _CLOCKS
 
 
 def restarts_for(state: State, node_id: int) -> bool:

@@ -59,7 +59,8 @@ class Holder:
         name: of its Secret.
         issuer: who signed the certificate in the Secret, by fingerprint; None for somebody who shows none.
         trust: whom the Secret says to trust, by fingerprint.
-        age: seconds since the Secret was written.
+        age: seconds for which the Secret has named these authorities, whether or not it was renewed since; infinite if nobody
+            can have read anything older in it.
         started: for a node: whether its process, if one is there, was started with what is in the Secret; None for a client,
             which is given time instead.
     """
@@ -101,7 +102,7 @@ def next_step(
     Args:
         authority: as its Secret has it.
         holders: everybody with a certificate of it. One that is missing here is asked nothing, so all must be known.
-        grace: seconds that clients are given after their Secret was written.
+        grace: seconds that clients are given after their Secret named the authorities of this phase.
     """
     if authority.phase is Phase.STABLE:
         return (Step.ANNOUNCE, None) if authority.due else (None, None)

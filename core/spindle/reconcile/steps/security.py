@@ -23,12 +23,14 @@ from spindle.reconcile.certificates import (
     has_job,
     holder,
     seats,
+    since,
     stale,
     strangers,
 )
 from spindle.reconcile.draft import Draft, Wait
 from spindle.reconcile.snapshot import SecretView
 from spindle.reconcile.state import State
+from spindle.reconcile.times import stamp
 from spindle.security.rotation import Authority, Phase, Step, next_step
 
 ANN_GRANTED: Final = f"{names.GROUP}/acls"
@@ -81,12 +83,15 @@ def _mismatch(state: State, strange: list[str]) -> Wait:
 
 
 def _issue(state: State, seat: Seat, authority: Authority) -> IssueCertificate | KeepPassword:
+    told = since(seat, authority)
+    noted = stamp(told) if told is not None else ""
     if seat.password:
         message = f"Secret {seat.name} was written: the password of User:{seat.principal}, and whom to trust."
         return KeepPassword(
             metadata=seat.metadata,
             user=seat.principal,
             trusted=authority.trusted,
+            since=noted,
             reason="SecretWritten",
             message=message,
         )
@@ -98,6 +103,7 @@ def _issue(state: State, seat: Seat, authority: Authority) -> IssueCertificate |
         client_properties=seat.client_properties,
         days=state.spec.security.certificate_days,
         trusted=authority.trusted,
+        since=noted,
         reason="CertificateIssued",
         message=f"Certificate of {of} was issued.",
     )
@@ -107,7 +113,7 @@ def _turn(
     state: State, draft: Draft, secret: SecretView, authority: Authority, everybody: list[Seat]
 ) -> None:
     """One step of the replacement of the authority, or what it waits for."""
-    holders = [holder(state, seat) for seat in everybody]
+    holders = [holder(state, seat, authority) for seat in everybody]
     step, pending = next_step(authority, holders, state.spec.security.client_grace_seconds)
     name = names.ca_secret(state.name)
     if pending is not None:
@@ -129,21 +135,27 @@ def _turn(
         )
     if step is None:
         return
-    rotated = state.spec.security.rotate or (secret.metadata.get("annotations") or {}).get(
-        names.ANN_ROTATED, ""
-    )
+    annotations = {names.ANN_TURNED: stamp(state.now)}
+    if step is Step.ANNOUNCE:
+        annotations[names.ANN_ROTATED] = _rotated(state, secret)
     draft.do(
         TurnCa(
             secret=name,
             uid=str(secret.metadata.get("uid", "")),
             resource_version=str(secret.metadata.get("resourceVersion", "")),
             step=step.value,
-            annotations={names.ANN_ROTATED: rotated} if step is Step.ANNOUNCE else {},
+            annotations=annotations,
             days=state.spec.security.ca_days,
             reason=_TOLD[step][0],
             message=_TOLD[step][1].format(why=authority.due),
         )
     )
+
+
+def _rotated(state: State, secret: SecretView) -> str:
+    """The wish that a replacement answers: the spec's, else the last one that was answered."""
+    answered = (secret.metadata.get("annotations") or {}).get(names.ANN_ROTATED, "")
+    return state.spec.security.rotate or str(answered)
 
 
 def withdraw_agents(state: State, draft: Draft) -> bool:
