@@ -1,6 +1,8 @@
 """The replacement of an authority against a real API server: three guarded writes of one Secret."""
 
+import time
 from collections.abc import AsyncIterator, Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -9,6 +11,7 @@ from e2e.cluster.apiserver import ApiServer
 from spindle.cluster import names
 from spindle.reconcile.actions import Action, IssueCa, IssueCertificate, TurnCa
 from spindle.reconcile.snapshot import SecretView
+from spindle.reconcile.times import seconds
 from spindle_operator.act import CONFLICT, DONE, FAILED, Actor
 from spindle_operator.gate import KafkaGate
 from spindle_operator.kinds import SECRET
@@ -80,6 +83,11 @@ async def test_an_authority_is_replaced_in_three_writes_and_only_from_what_was_l
         metadata={"name": "demo-admin", "labels": LABELS}, common_name="admin", trusted=both
     )
     assert await act(leaf) == [DONE]
+    noted = (await kube.get(SECRET, namespace, "demo-admin"))["metadata"]["annotations"][names.ANN_WRITTEN]
+    assert seconds(noted) == pytest.approx(time.time(), abs=600)
+    assert await act(replace(leaf, since="2026-01-01T00:00:00Z")) == [DONE]
+    kept = (await kube.get(SECRET, namespace, "demo-admin"))["metadata"]["annotations"][names.ANN_WRITTEN]
+    assert kept == "2026-01-01T00:00:00Z", "a renewal says nothing new"
     assert await act(turn(third, "retire")) == [DONE]
     assert await act(leaf) == [FAILED], "the authorities are others than the plan knew"
     assert (await look()).former is None

@@ -6,7 +6,7 @@ import pytest
 
 from spindle.cluster import names
 from spindle.cluster.rights import Right, UserView
-from spindle.reconcile.actions import AlterUser, SetPassword
+from spindle.reconcile.actions import AlterUser, SetPassword, TurnCa
 from tests.model.world import World
 
 READ = {"resource": "topic", "name": "orders", "operations": ["Read", "Describe"]}
@@ -33,6 +33,10 @@ def running(*users: dict[str, Any]) -> World:
 def condition(world: World, name: str = "orders") -> tuple[str, str]:
     (found,) = world.get("KafkaUser", name)["status"]["conditions"]
     return found["status"], found["reason"]
+
+
+def waits(world: World) -> list[tuple[str, str]]:
+    return [(w["reason"], w["object"]) for w in world.cluster["status"]["waiting"]]
 
 
 def rights(*operations: str) -> set[Right]:
@@ -138,6 +142,32 @@ def test_users_that_cannot_be_read_are_not_taken_for_gone() -> None:
     world = running(user(acls=[READ]))
     world.unknown = frozenset({"kafkausers"})
     assert not world.reconcile().actions
+    assert waits(world) == [("UsersUnknown", "KafkaCluster/demo")]
+
+
+def test_an_authority_is_not_replaced_without_users_who_cannot_be_read() -> None:
+    world = running(user())
+    world.cluster["spec"]["security"]["rotate"] = "1"
+    world.unknown = frozenset({"kafkausers"})
+    for _ in range(20):
+        assert not [a for a in world.reconcile().actions if isinstance(a, TurnCa)]
+        world.breathe()
+    world.unknown = frozenset()
+    assert [a.step for a in world.reconcile().actions if isinstance(a, TurnCa)] == ["announce"]
+
+
+def test_a_cluster_that_is_deleted_waits_for_users_who_cannot_be_read() -> None:
+    world = running(user(acls=[READ]))
+    world.cluster["metadata"]["deletionTimestamp"] = "now"
+    world.unknown = frozenset({"kafkausers"})
+    for _ in range(20):
+        assert not world.reconcile().finished
+        world.breathe()
+    assert waits(world) == [("UsersUnknown", "KafkaCluster/demo")]
+    world.unknown = frozenset()
+    world.reconcile()
+    assert world.get("KafkaUser", "orders")["metadata"]["finalizers"] == []
+    assert world.reconcile().finished
 
 
 def test_a_cluster_that_is_deleted_lets_its_users_go() -> None:

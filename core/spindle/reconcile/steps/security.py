@@ -30,6 +30,7 @@ from spindle.reconcile.certificates import (
 from spindle.reconcile.draft import Draft, Wait
 from spindle.reconcile.snapshot import SecretView
 from spindle.reconcile.state import State
+from spindle.reconcile.steps.users import users_unknown
 from spindle.reconcile.times import stamp
 from spindle.security.rotation import Authority, Phase, Step, next_step
 
@@ -66,6 +67,8 @@ def settle_security(state: State, draft: Draft, node_ids: tuple[int, ...]) -> No
             draft.do(_issue(state, seat, authority))
     if state.snap.agent_namespace and "agentsecrets" in state.snap.unknown:
         draft.wait(_agent_secret_unknown(state))  # nobody is forgotten when the authority is replaced
+    elif "kafkausers" in state.snap.unknown:
+        draft.wait(users_unknown(state, "IssueCertificate"))  # nor any of these
     else:
         _turn(state, draft, secret, authority, everybody)
 

@@ -11,7 +11,7 @@ from spindle.cluster.rights import UserView
 from spindle.reconcile import objects
 from spindle.reconcile.actions import AlterUser, Patch, SetPassword
 from spindle.reconcile.certificates import authority_of, stale, user_seat
-from spindle.reconcile.draft import Draft
+from spindle.reconcile.draft import Draft, Wait
 from spindle.reconcile.snapshot import Object
 from spindle.reconcile.state import State
 from spindle.reconcile.times import stamp
@@ -41,11 +41,25 @@ def settle_users(state: State, draft: Draft) -> dict[str, dict[str, Any]]:
 
 
 def release_users(state: State, draft: Draft) -> bool:
-    """Let users go of a cluster that is being deleted: nobody could take anything away from them later. True if none is held that is known."""
+    """Let users go of a cluster that is being deleted: nobody could take anything away from them later. True when none is held."""
+    if "kafkausers" in state.snap.unknown:
+        draft.wait(users_unknown(state, "Withdraw"))
+        return False
     held = [user for user in state.snap.users if names.FINALIZER_USER in _finalizers(user)]
     for user in held:
         draft.do(_finalize(user, wanted=False))
     return not held
+
+
+def users_unknown(state: State, action: str) -> Wait:
+    """Users that cannot be listed are not taken for none (rule 8)."""
+    return Wait(
+        action,
+        f"KafkaCluster/{state.name}",
+        "UsersUnknown",
+        "The cluster's KafkaUsers could not be listed, so nothing is done that could leave one of them behind.",
+        "The API server answers, knows KafkaUsers (the chart's definitions), and the operator's role allows to list them.",
+    )
 
 
 def unsettled(statuses: Mapping[str, Mapping[str, Any]]) -> bool:
