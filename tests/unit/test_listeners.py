@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import pytest
+
 from spindle.api.cluster import KafkaClusterSpec
 from spindle.cluster import names
 from spindle.cluster.listeners import Door
@@ -175,6 +177,121 @@ def test_services_of_a_listener_that_is_gone_go_too_and_no_others() -> None:
         "demo-bootstrap",
     }
     assert "INSIDE" not in properties(world)["listeners"]
+
+
+def ports_of(world: World, name: str) -> dict[str, tuple[int, str]]:
+    ports = world.get("Service", name)["spec"]["ports"]
+    return {port["name"]: (port["port"], port["targetPort"]) for port in ports}
+
+
+def open_to_all(world: World) -> set[int]:
+    """Ports of brokers that the NetworkPolicies leave open."""
+    rules = [rule for policy in world.all("NetworkPolicy") for rule in policy["spec"]["ingress"]]
+    return {port["port"] for rule in rules if "from" not in rule for port in rule["ports"]}
+
+
+def change(world: World, listener: dict[str, Any], **to: Any) -> None:
+    world.cluster["spec"]["listeners"] = [
+        {k: v for k, v in {**listener, **to}.items() if v is not None}
+        if each["name"] == listener["name"]
+        else each
+        for each in world.cluster["spec"]["listeners"]
+    ]
+
+
+def test_with_another_port_clients_are_led_to_both_while_brokers_are_restarted() -> None:
+    world = running(INSIDE)
+    world.cluster["spec"]["security"] = {"networkPolicies": True}
+    assert ports_of(world, "demo-bootstrap-inside") == {"inside": (9095, "inside")}
+    change(world, INSIDE, port=9099)
+    both = {"inside": (9099, "inside"), "inside-9095": (9095, "inside")}
+    seen = []
+    for _ in range(80):
+        world.reconcile()
+        old = any(
+            {"name": "inside", "containerPort": 9095} in p["spec"]["containers"][0]["ports"]
+            for p in world.all("Pod")
+        )
+        if old:
+            assert ports_of(world, "demo-bootstrap-inside") == both
+            assert {9095, 9099} <= open_to_all(world)
+        seen.append(old)
+        world.breathe()
+    assert seen[0]
+    assert not seen[-1]
+    assert ports_of(world, "demo-bootstrap-inside") == {"inside": (9099, "inside")}
+    assert 9095 not in open_to_all(world)
+
+
+def test_with_another_port_of_the_brokers_nodes_keep_theirs() -> None:
+    world = running(NODES)
+    give_ports(world)
+    roll(world)
+    before = listeners_of(world)
+    change(world, NODES, port=9099)
+    assert sorted(roll(world)) == ["demo-broker-0", "demo-broker-1", "demo-broker-2"]
+    assert listeners_of(world) == before
+    assert properties(world)["listeners"].endswith("NODES://:9099")
+    assert ports_of(world, "demo-broker-0-nodes") == {"nodes": (9096, "nodes")}
+
+
+def test_a_load_balancer_has_the_former_port_until_its_broker_is_restarted() -> None:
+    world = running(CLOUD)
+    give_addresses(world, "lb")
+    roll(world)
+    change(world, CLOUD, port=9099)
+    world.reconcile()
+    assert ports_of(world, "demo-broker-0-cloud") == {"cloud": (9099, "cloud"), "cloud-9097": (9097, "cloud")}
+    roll(world)
+    assert ports_of(world, "demo-broker-0-cloud") == {"cloud": (9099, "cloud")}
+
+
+@pytest.mark.parametrize(("before", "after"), [("internal", "nodeport"), ("nodeport", "internal")])
+def test_with_another_type_the_former_services_stay_until_the_brokers_are_restarted(
+    before: str, after: str
+) -> None:
+    listener = {**NODES, "type": before}
+    world = running(listener)
+    give_ports(world)
+    roll(world)
+    change(world, listener, type=after)
+    former = {"internal": "demo-bootstrap-nodes", "nodeport": "demo-broker-2-nodes"}[before]
+    kept = []
+    for _ in range(80):
+        world.reconcile()
+        give_ports(world)
+        brokers = [p for p in world.all("Pod") if "broker" in p["metadata"]["name"]]
+        mine = [p for p in brokers if before == "internal" or p["metadata"]["name"] == "demo-broker-2"]
+        runs_it = any(
+            p["metadata"]["annotations"].get(names.ANN_LISTENERS) == f"nodes={before}" for p in mine
+        )
+        if runs_it:
+            assert ("Service", former) in world.objects
+        kept.append(runs_it)
+        world.breathe()
+    assert kept[0]
+    assert not kept[-1]
+    assert ("Service", former) not in world.objects
+
+
+def test_a_load_balancer_stays_until_its_broker_tells_the_nodes_port() -> None:
+    world = running(CLOUD)
+    give_addresses(world, "lb")
+    roll(world)
+    for service in world.all("Service"):
+        if service["spec"]["type"] == "LoadBalancer":
+            service["spec"]["ports"][0]["nodePort"] = 31000
+            world.put(service)
+    change(world, CLOUD, type="nodeport", annotations=None)
+    for _ in range(80):
+        world.reconcile()
+        for number in range(3):
+            pod = world.objects.get(("Pod", f"demo-broker-{number}"))
+            if pod and pod["metadata"]["annotations"][names.ANN_LISTENERS] == "cloud=loadbalancer":
+                assert world.get("Service", f"demo-broker-{number}-cloud")["spec"]["type"] == "LoadBalancer"
+        world.breathe()
+    assert world.get("Service", "demo-broker-0-cloud")["spec"]["type"] == "NodePort"
+    assert ":31000" in listeners_of(world)["cloud"]
 
 
 def test_the_way_to_a_load_balancer_is_what_was_asked_for() -> None:

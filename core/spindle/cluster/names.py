@@ -51,6 +51,8 @@ ANN_TURNED: Final = f"{GROUP}/turned"
 ANN_PASSWORD: Final = f"{GROUP}/password"
 # On every Secret with credentials: since when it names the authorities that it names. A renewal leaves it as it is.
 ANN_WRITTEN: Final = f"{GROUP}/written"
+# On pods of brokers: what type each of its listeners was of when it was made, name=type with spaces between them.
+ANN_LISTENERS: Final = f"{GROUP}/listeners"
 # On other objects: a hash of what the operator last applied, so that drift is one comparison.
 ANN_APPLIED: Final = f"{GROUP}/applied"
 

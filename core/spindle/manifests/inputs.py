@@ -84,6 +84,7 @@ class NodeInputs:
         fixed_properties: those of them for which a running pod has to restart; None for all.
         certificate: fingerprint of the node's certificate; None if it is not known. For the record only.
         ports: a broker's further ports by the names of its listeners.
+        listener_types: the types of these. For the record only.
     """
 
     node_id: int
@@ -98,6 +99,7 @@ class NodeInputs:
     grace_seconds: int | None = None
     fixed_properties: str | None = None
     ports: Mapping[str, int] = field(default_factory=dict)
+    listener_types: Mapping[str, str] = field(default_factory=dict)
     certificate: str | None = None
 
 

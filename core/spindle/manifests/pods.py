@@ -178,6 +178,8 @@ def _annotations(cluster: ClusterInputs, node: NodeInputs) -> dict[str, str]:
     }
     if node.certificate is not None:
         result[names.ANN_CERTIFICATE] = node.certificate
+    if node.listener_types:
+        result[names.ANN_LISTENERS] = " ".join(f"{k}={v}" for k, v in sorted(node.listener_types.items()))
     if cluster.metrics:
         result |= {
             "prometheus.io/scrape": "true",

@@ -4,7 +4,7 @@ All publish addresses that are not ready: readiness is for disruption budgets, n
 reached to catch up, and Kafka's clients find out for themselves who leads what.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from spindle.api.listeners import Listener
@@ -41,22 +41,46 @@ def bootstrap_service(cluster: Mapping[str, Any]) -> dict[str, Any]:
     return _service(cluster, name, names.ROLE_BROKER, {"client": names.PORT_CLIENT}, headless=False)
 
 
-def listener_service(cluster: Mapping[str, Any], listener: Listener) -> dict[str, Any]:
-    """One address for clients of an internal listener to start from; the brokers' own names lead on."""
+def listener_service(
+    cluster: Mapping[str, Any], listener: Listener, former: Iterable[int] = ()
+) -> dict[str, Any]:
+    """One address for clients of an internal listener to start from; the brokers' own names lead on.
+
+    Args:
+        cluster: the KafkaCluster object.
+        listener: which one.
+        former: ports on which it is to be reached as well, since some brokers have them still.
+    """
     name = names.listener_service(cluster["metadata"]["name"], listener.name)
-    made = _service(cluster, name, names.ROLE_BROKER, {listener.name: listener.port}, headless=False)
+    made = _service(cluster, name, names.ROLE_BROKER, {}, headless=False)
+    made["spec"]["ports"] = _ports(listener, listener.port, former)
     made["metadata"]["labels"][names.LABEL_LISTENER] = listener.name
     return made
 
 
-def broker_listener_service(cluster: Mapping[str, Any], listener: Listener, broker_id: int) -> dict[str, Any]:
+def broker_listener_service(
+    cluster: Mapping[str, Any],
+    listener: Listener,
+    broker_id: int,
+    *,
+    port: int | None = None,
+    former: Iterable[int] = (),
+) -> dict[str, Any]:
     """The way from outside to one broker's listener.
 
     By NodePort only the broker's own node answers: its address is what clients are told, and so none goes over another node.
+
+    Args:
+        cluster: the KafkaCluster object.
+        listener: which one.
+        broker_id: of the broker.
+        port: the Service's own; None for the listener's.
+        former: as for `listener_service`.
     """
     owner = cluster["metadata"]["name"]
     name = names.broker_listener_service(owner, broker_id, listener.name)
-    made = _service(cluster, name, names.ROLE_BROKER, {listener.name: listener.port}, headless=False)
+    made = _service(cluster, name, names.ROLE_BROKER, {}, headless=False)
+    made["spec"]["ports"] = _ports(listener, port or listener.port, former)
     made["metadata"]["labels"] |= {names.LABEL_LISTENER: listener.name, names.LABEL_NODE_ID: str(broker_id)}
     spec = made["spec"]
     spec["selector"] |= {names.LABEL_NODE_ID: str(broker_id)}
@@ -69,6 +93,15 @@ def broker_listener_service(cluster: Mapping[str, Any], listener: Listener, brok
     if listener.annotations:
         made["metadata"]["annotations"] = dict(listener.annotations)
     return made
+
+
+def _ports(listener: Listener, port: int, former: Iterable[int]) -> list[dict[str, Any]]:
+    """A listener's ports. They lead to the port of that name, which differs between pods while brokers are restarted."""
+    found = {listener.name: port} | {f"{listener.name}-{each}": each for each in sorted(set(former) - {port})}
+    return [
+        {"name": name, "port": number, "targetPort": listener.name, "protocol": "TCP"}
+        for name, number in found.items()
+    ]
 
 
 def _service(

@@ -46,10 +46,32 @@ def live_address(state: State, listener: Listener, broker_id: int) -> tuple[str,
         ingress = ((service.get("status") or {}).get("loadBalancer") or {}).get("ingress") or ()
         host = next((each.get("hostname") or each.get("ip") for each in ingress), None)
         return (str(host), listener.port) if host else None
-    ports = (service.get("spec") or {}).get("ports") or ()
-    port = next((each.get("nodePort") for each in ports), None)
+    port = port_of(service, listener.name).get("nodePort")
     host = _node_address(state, listener, broker_id)
     return (host, int(port)) if host and port else None
+
+
+def port_of(service: Object, name: str) -> Object:
+    """The entry of a Service's ports for a listener; empty if there is none."""
+    ports = (service.get("spec") or {}).get("ports") or ()
+    return next((dict(each) for each in ports if each.get("name") == name), {})
+
+
+def runs(pod: Object, name: str) -> tuple[str | None, int] | None:
+    """Type and port of a listener as a broker's pod was made with it; None if it was made without it.
+
+    The type is None for a pod of an earlier version, which does not say it.
+    """
+    types = dict(
+        each.split("=", 1)
+        for each in (objects.annotation(pod, names.ANN_LISTENERS) or "").split()
+        if "=" in each
+    )
+    for container in (pod.get("spec") or {}).get("containers") or ():
+        for port in container.get("ports") or ():
+            if port.get("name") == name:
+                return types.get(name), int(port["containerPort"])
+    return None
 
 
 def told(service: Object) -> tuple[str, int] | None:

@@ -59,6 +59,7 @@ def broker_inputs(state: State, broker: Object) -> NodeInputs | None:
     )
     bound = any(objects.bound_volume(claim) for disk in disks if (claim := state.claims.get(disk.claim)))
     settings = broker_settings(state, broker) or {}
+    doors = doors_of(state, broker)
     return NodeInputs(
         node_id=node_id,
         server_properties=config.render(settings),
@@ -70,7 +71,10 @@ def broker_inputs(state: State, broker: Object) -> NodeInputs | None:
         zone=None if bound or not rack else Zone(topology_key=state.spec.racks.topology_key, value=rack),
         pool=pool.name,
         grace_seconds=_grace(state, broker),
-        ports={door.name: door.port for door in doors_of(state, broker)},
+        ports={door.name: door.port for door in doors},
+        listener_types={
+            each.name: each.type for each in state.spec.listeners if each.name in {d.name for d in doors}
+        },
         certificate=_certificate(state, node_id),
     )
 

@@ -8,7 +8,15 @@ from spindle.cluster.listeners import Door
 from spindle.manifests.services import broker_listener_service, listener_service
 from spindle.reconcile import objects
 from spindle.reconcile.actions import Delete, Patch
-from spindle.reconcile.doors import doors_of, live_address, node_of, service_of, told
+from spindle.reconcile.doors import (
+    doors_of,
+    live_address,
+    node_of,
+    port_of,
+    runs,
+    service_of,
+    told,
+)
 from spindle.reconcile.draft import Draft, Wait
 from spindle.reconcile.snapshot import Object
 from spindle.reconcile.state import State
@@ -17,14 +25,60 @@ _MOST_NAMED: Final = 16  # addresses of brokers that clients start from: any one
 
 
 def listener_services(state: State) -> list[Object]:
-    """The Services that the spec's listeners need."""
+    """The Services that the spec's listeners need, and brokers that run still with what they were before."""
     wanted: list[Object] = []
     for listener in state.spec.listeners:
         if listener.type == "internal":
-            wanted.append(listener_service(state.cluster, listener))
+            wanted.append(listener_service(state.cluster, listener, _former(state, listener, *state.brokers)))
         else:
-            wanted += [broker_listener_service(state.cluster, listener, n) for n in state.brokers]
+            found = (_of_broker(state, listener, broker_id) for broker_id in state.brokers)
+            wanted += [service for service in found if service is not None]
     return wanted
+
+
+def listener_ports(state: State) -> list[int]:
+    """The ports of the spec's listeners, and those that brokers have for them still."""
+    found = {port for each in state.spec.listeners for port in _former(state, each, *state.brokers)}
+    return sorted(found | {each.port for each in state.spec.listeners})
+
+
+def _of_broker(state: State, listener: Listener, broker_id: int) -> Object | None:
+    """The Service of one broker's listener; None for one that is to stay as it is for now."""
+    live, former = service_of(state, listener, broker_id), _former(state, listener, broker_id)
+    entry = port_of(live, listener.name) if live is not None else {}
+    if live is None or not entry:
+        return broker_listener_service(state.cluster, listener, broker_id, former=former)
+    if listener.type == "nodeport":
+        if _is(live, "LoadBalancer") and entry.get("nodePort") and _runs(state, live, "loadbalancer"):
+            return None  # its load balancer would go at once, and the nodes' port is there already
+        # Which port the Service itself has matters to nobody, but with another one the nodes get another one, too.
+        return broker_listener_service(state.cluster, listener, broker_id, port=int(entry["port"]))
+    if _is(live, "NodePort") or _runs(state, live, "nodeport"):
+        former = {*former, int(entry["port"]), *_further(live)}
+    return broker_listener_service(state.cluster, listener, broker_id, former=former)
+
+
+def _further(service: Object) -> set[int]:
+    return {int(each["port"]) for each in (service.get("spec") or {}).get("ports") or ()}
+
+
+def _is(service: Object, kind: str) -> bool:
+    return (service.get("spec") or {}).get("type") == kind
+
+
+def _former(state: State, listener: Listener, *brokers: int) -> set[int]:
+    """Ports of a listener that brokers have still, and were told to clients."""
+    found = (runs(state.pods[number], listener.name) for number in brokers if number in state.pods)
+    return {port for _, port in (each for each in found if each is not None)} - {listener.port}
+
+
+def _runs(state: State, service: Object, *types: str) -> bool:
+    """Whether brokers that a listener's Service leads to were made with the listener of such a type, or do not say of which."""
+    of = objects.labels(service)
+    number, name = of.get(names.LABEL_NODE_ID, ""), of.get(names.LABEL_LISTENER, "")
+    pods = [state.pods.get(int(number))] if number.isdecimal() else [state.pods.get(n) for n in state.brokers]
+    found = (runs(pod, name) for pod in pods if pod is not None)
+    return any(each is not None and each[0] in (None, *types) for each in found)
 
 
 def settle_listeners(state: State, draft: Draft) -> None:
@@ -35,8 +89,11 @@ def settle_listeners(state: State, draft: Draft) -> None:
                 _settle_address(state, draft, listener, broker_id)
     wanted = {objects.name(service) for service in listener_services(state)}
     for service in state.snap.services:
-        if names.LABEL_LISTENER in objects.labels(service) and objects.name(service) not in wanted:
-            _remove(draft, service)
+        if names.LABEL_LISTENER not in objects.labels(service) or objects.name(service) in wanted:
+            continue
+        outside = names.LABEL_NODE_ID in objects.labels(service)
+        if not _runs(state, service, *(("nodeport", "loadbalancer") if outside else ("internal",))):
+            _remove(draft, service)  # nobody is led there any more
 
 
 def listener_status(state: State) -> list[dict[str, Any]]:

@@ -16,7 +16,7 @@ from spindle.reconcile.draft import Draft
 from spindle.reconcile.inputs import broker_inputs, cluster_inputs, controller_inputs
 from spindle.reconcile.snapshot import Object
 from spindle.reconcile.state import State
-from spindle.reconcile.steps.listeners import listener_services, settle_listeners
+from spindle.reconcile.steps.listeners import listener_ports, listener_services, settle_listeners
 
 
 def settle_services(state: State, draft: Draft) -> None:
@@ -40,7 +40,7 @@ def settle_policies(state: State, draft: Draft) -> None:
     live = objects.by_name(state.snap.policies)
     wanted: tuple[Object, ...] = ()
     if state.spec.security.network_policies:
-        ports = [listener.port for listener in state.spec.listeners]
+        ports = listener_ports(state)
         spindle = [name for name in (state.snap.operator_namespace, state.snap.agent_namespace) if name]
         wanted = network_policies(state.cluster, ports, spindle)
     for policy in wanted:
