@@ -111,6 +111,33 @@ def test_a_right_that_a_person_gave_before_stays_also_when_it_was_asked_for_mean
     assert ("KafkaUser", "orders") not in world.objects
 
 
+@pytest.mark.parametrize("gone", [True, False])
+def test_a_quota_that_a_person_set_before_comes_back(*, gone: bool) -> None:
+    world = World.of()
+    world.settle()
+    world.users["orders"] = UserView(quotas={"producer_byte_rate": 77.0})
+    world.put(user(quotas={"producerBytesPerSecond": 1000, "requestPercentage": 50}))
+    world.settle()
+    assert world.users["orders"].quotas == {"producer_byte_rate": 1000.0, "request_percentage": 50.0}
+    assert condition(world) == ("True", "AsAsked")
+    if gone:
+        delete(world)
+    else:
+        world.get("KafkaUser", "orders")["spec"] = {"cluster": "demo"}
+    world.settle()
+    assert world.users["orders"].quotas == {"producer_byte_rate": 77.0}
+
+
+def test_a_quota_that_a_person_changed_meanwhile_is_set_anew_and_then_theirs() -> None:
+    world = running(user(quotas={"producerBytesPerSecond": 1000}))
+    world.users["orders"] = UserView(quotas={"producer_byte_rate": 77.0})
+    world.settle()
+    assert world.users["orders"].quotas == {"producer_byte_rate": 1000.0}
+    world.get("KafkaUser", "orders")["spec"] = {"cluster": "demo"}
+    world.settle()
+    assert world.users["orders"].quotas == {"producer_byte_rate": 77.0}
+
+
 def delete(world: World, name: str = "orders") -> None:
     world.get("KafkaUser", name)["metadata"]["deletionTimestamp"] = "now"
 
@@ -226,7 +253,7 @@ def test_wherever_it_is_interrupted_all_that_was_given_is_on_record(stop_after: 
         on_record = world.get("KafkaUser", "orders").get("status", {})
         given = world.users.get("orders", UserView())
         assert len(given.rights) <= len(on_record.get("acls", ()))
-        assert set(given.quotas) <= set(on_record.get("quotas", ()))
+        assert set(given.quotas) <= {each["name"] for each in on_record.get("quotas", ())}
         assert given.scram <= on_record.get("password", False)
     delete(world)
     world.settle()

@@ -124,6 +124,19 @@ class MadeAcl(ApiModel):
     host: Name = Field(description="From where.")
 
 
+class MadeQuota(ApiModel):
+    """One quota that Spindle set. Kafka keeps quotas as fractions, so the values are text."""
+
+    name: Short = Field(description="Kafka's name of it.")
+    values: list[Short] = Field(
+        description="What Spindle set it to: the latest, and while that is on its way the one before.",
+        json_schema_extra=atomic(most=4),
+    )
+    before: Short | None = Field(
+        None, description="What it was before, and is to be again; left out for none."
+    )
+
+
 class KafkaUserStatus(ApiModel):
     """What the user has."""
 
@@ -140,9 +153,9 @@ class KafkaUserStatus(ApiModel):
         description="Rights that Spindle gave, and takes away again; written down before they are given.",
         json_schema_extra=atomic(most=2048),
     )
-    quotas: list[Short] = Field(
+    quotas: list[MadeQuota] = Field(
         default_factory=list,
-        description="Quotas that Spindle set, and takes away again; written down before they are set.",
+        description="Quotas that Spindle set, and puts back to what they were; written down before they are set.",
         json_schema_extra=atomic(most=8),
     )
     password: bool | None = Field(

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from spindle.api.user import KafkaUserSpec
@@ -10,11 +10,24 @@ from spindle.cluster.rights import Right, UserView
 
 
 @dataclass(frozen=True)
+class Given:
+    """A quota that Spindle set, or is about to set.
+
+    Attributes:
+        ours: values that are ours where they are found: the wanted one, and the one before while that is still in Kafka.
+        before: what stood there by somebody else's hand; None for nothing.
+    """
+
+    ours: frozenset[float]
+    before: float | None = None
+
+
+@dataclass(frozen=True)
 class Record:
     """What was written down as given by Spindle, before it was given."""
 
     rights: frozenset[Right] = frozenset()
-    quotas: frozenset[str] = frozenset()
+    quotas: Mapping[str, Given] = field(default_factory=dict)
     password: bool = False
 
 
@@ -67,7 +80,8 @@ def change(
     """From what is wanted, what is on record and what is there: what to do.
 
     A right is given only when it is on record already, so that it is known as ours wherever the giving is interrupted. One that is
-    there and not on record was given by somebody else and stays.
+    there and not on record was given by somebody else and stays. A quota is set likewise, and put back to what somebody else had
+    set; one that is found at a value that is not ours was set by somebody since, and is left to them when it is asked for no more.
 
     Args:
         rights, quotas, password: what is wanted; nothing at all for a user that is being deleted.
@@ -77,12 +91,21 @@ def change(
     missing = rights - view.rights
     kept = {right for right in record.rights if right in rights or right in view.rights}
     ours = frozenset(kept | missing)
-    keys = frozenset({key for key in record.quotas if key in quotas or key in view.quotas} | quotas.keys())
-    after = Record(ours, keys, password or (record.password and view.scram))
-    changed: dict[str, float | None] = {
-        key: value for key, value in quotas.items() if key in record.quotas and view.quotas.get(key) != value
+    limits = {
+        key: _given(value, record.quotas.get(key), view.quotas.get(key)) for key, value in quotas.items()
     }
-    changed |= {key: None for key in record.quotas if key not in quotas and key in view.quotas}
+    back = {
+        key: given
+        for key, given in record.quotas.items()
+        if key not in quotas and _to_put_back(given, view.quotas.get(key))
+    }
+    after = Record(ours, {**limits, **back}, password or (record.password and view.scram))
+    changed: dict[str, float | None] = {
+        key: value
+        for key, value in quotas.items()
+        if record.quotas.get(key) == limits[key] and view.quotas.get(key) != value
+    }
+    changed |= {key: given.before for key, given in back.items()}
     return Change(
         give=tuple(sorted(missing & record.rights)),
         take=tuple(sorted((record.rights - rights) & view.rights)),
@@ -92,6 +115,20 @@ def change(
     )
 
 
+def _given(value: float, given: Given | None, live: float | None) -> Given:
+    """What is to be on record of a quota that is wanted."""
+    if given is None:
+        return Given(frozenset({value}), live)
+    if live in given.ours:
+        return Given(frozenset({value, live}) if live is not None else frozenset({value}), given.before)
+    # Somebody else changed it, or ours is not there yet: what stands there is what is to come back.
+    return Given(frozenset({value}), live)
+
+
+def _to_put_back(given: Given, live: float | None) -> bool:
+    return live in given.ours and live != given.before
+
+
 def read_record(status: Mapping[str, Any]) -> Record:
     """The record in a KafkaUser's status."""
     return Record(
@@ -99,7 +136,13 @@ def read_record(status: Mapping[str, Any]) -> Record:
             Right(each["resource"], each["name"], each["pattern"], each["operation"], each["host"])
             for each in status.get("acls") or ()
         ),
-        frozenset(status.get("quotas") or ()),
+        {
+            str(each["name"]): Given(
+                frozenset(float(value) for value in each["values"]),
+                float(each["before"]) if each.get("before") is not None else None,
+            )
+            for each in status.get("quotas") or ()
+        },
         bool(status.get("password")),
     )
 
@@ -119,7 +162,14 @@ def write_record(record: Record) -> dict[str, Any]:
             for right in sorted(record.rights)
         ]
     if record.quotas:
-        written["quotas"] = sorted(record.quotas)
+        written["quotas"] = [
+            {
+                "name": key,
+                "values": [repr(value) for value in sorted(given.ours)],
+                **({} if given.before is None else {"before": repr(given.before)}),
+            }
+            for key, given in sorted(record.quotas.items())
+        ]
     if record.password:
         written["password"] = True
     return written

@@ -133,7 +133,7 @@ def _alter(draft: Draft, user: Object, todo: Change, *, drop_password: bool = Fa
         return
     said = [f"{len(todo.give)} rights given"] if todo.give else []
     said += [f"{len(todo.take)} rights taken"] if todo.take else []
-    said += [f"quotas {', '.join(sorted(todo.quotas))} set or taken away"] if todo.quotas else []
+    said += [f"quotas {', '.join(sorted(todo.quotas))} set or put back"] if todo.quotas else []
     said += ["password taken away"] if drop_password else []
     draft.do(
         AlterUser(
