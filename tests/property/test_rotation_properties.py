@@ -1,5 +1,6 @@
 """At no moment of a replacement of the authority, however it is interrupted, does anybody show what another one does not trust."""
 
+import copy
 from typing import Any
 
 from hypothesis import HealthCheck, given, settings
@@ -27,12 +28,15 @@ class Watched:
         self.past: dict[str, list[tuple[float, str, frozenset[str]]]] = {}
         self.started: dict[str, float] = {}
         self.users = 0
+        self.backups: list[dict[str, Any]] = []  # of the authority's Secret, one of each state
         self.look()
 
     def look(self) -> None:
         for secret in self.world.all("Secret"):
             view, name = secret["view"], secret["metadata"]["name"]
             if name == names.ca_secret("demo"):
+                if not self.backups or self.backups[-1]["view"] != view:
+                    self.backups.append(copy.deepcopy(secret))
                 continue
             facts = ("" if "password" in view else view["issuer"], frozenset(view["trust"]))
             past = self.past.setdefault(name, [])
@@ -127,3 +131,16 @@ def test_from_every_interrupted_state(data: Any) -> None:
             break
     shown = {issuer for name, issuer, _ in watched.held() if name.endswith("-tls")}
     assert "ca" not in shown, "it never comes to its end"
+    # And when a backup of the authority is put back afterwards, of whichever step, nobody is shut out either.
+    for _ in range(120):
+        watched.step(1000)
+        watched.world.breathe()
+        watched.look()
+    now = watched.world.get("Secret", "demo-ca")["metadata"]
+    backup = data.draw(st.sampled_from(watched.backups))
+    watched.world.put({**backup, "metadata": {**backup["metadata"], "uid": now["uid"]}})
+    for most in data.draw(st.lists(st.integers(0, 9), min_size=20, max_size=40)):
+        watched.step(most)
+        watched.world.breathe()
+        watched.look()
+        watched.check()
