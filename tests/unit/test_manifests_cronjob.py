@@ -95,7 +95,7 @@ def test_its_pods_are_restricted_and_only_the_driver_has_rights() -> None:
 
     assert driver["serviceAccountName"] == "demo-rebalance"
     assert executor["automountServiceAccountToken"] is False
-    for pod in (driver, executor):
+    for pod, scratch in ((driver, "scratch"), (executor, "spark-local-dir-1")):
         assert pod["securityContext"]["runAsNonRoot"] is True
         assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
         for container in pod["containers"]:
@@ -105,7 +105,20 @@ def test_its_pods_are_restricted_and_only_the_driver_has_rights() -> None:
                 "readOnlyRootFilesystem": True,
             }
         mounted = {mount["name"] for mount in pod["containers"][0]["volumeMounts"]}
-        assert mounted == {volume["name"] for volume in pod["volumes"]} == {"tls", "scratch", "tmp"}
+        assert mounted == {volume["name"] for volume in pod["volumes"]} == {"tls", scratch, "tmp"}
+
+
+def test_an_executors_scratch_is_the_local_dir_that_spark_looks_for() -> None:
+    """Else Spark mounts one of its own at the same path, and no such pod can be made."""
+    executor = executor_pod(CLUSTER, spec(engine={"executors": {}, "localScratch": "5Gi"}))["spec"]
+    (mount,) = (
+        each
+        for each in executor["containers"][0]["volumeMounts"]
+        if each["mountPath"] == names.SCRATCH_DIR  # Spark is told of it as spark.local.dir
+    )
+
+    assert mount["name"].startswith("spark-local-dir-")
+    assert {"name": mount["name"], "emptyDir": {"sizeLimit": "5Gi"}} in executor["volumes"]
 
 
 def test_the_users_image_scratch_and_resources_count() -> None:

@@ -25,6 +25,10 @@ _NO_PRIVILEGES: Final[dict[str, Any]] = {
 _REQUESTS: Final = {"cpu": "500m", "memory": "2Gi"}
 _LIMITS: Final = {"memory": "4Gi"}
 _EXECUTOR: Final = {"cpu": "1", "memory": "2Gi"}
+_SCRATCH: Final = "scratch"
+# Spark looks for its local dirs among an executor's mounts by this name (LocalDirsFeatureStep); where it finds none it adds a volume
+# of its own at spark.local.dir, and no pod may mount two at the same path.
+_SCRATCH_EXECUTOR: Final = "spark-local-dir-1"
 
 
 def rebalance_objects(
@@ -140,10 +144,10 @@ def executor_pod(cluster: Mapping[str, Any], spec: KafkaClusterSpec) -> dict[str
                 {
                     "name": "executor",
                     "securityContext": _NO_PRIVILEGES,
-                    "volumeMounts": _mounts(),
+                    "volumeMounts": _mounts(_SCRATCH_EXECUTOR),
                 }
             ],
-            "volumes": _volumes(meta["name"], spec.rebalance.engine),
+            "volumes": _volumes(meta["name"], spec.rebalance.engine, _SCRATCH_EXECUTOR),
         },
     }
 
@@ -248,19 +252,19 @@ def _field(name: str, path: str) -> dict[str, Any]:
     return {"name": name, "valueFrom": {"fieldRef": {"fieldPath": path}}}
 
 
-def _mounts() -> list[dict[str, Any]]:
+def _mounts(scratch: str = _SCRATCH) -> list[dict[str, Any]]:
     return [
         {"name": "tls", "mountPath": names.TLS_DIR, "readOnly": True},
-        {"name": "scratch", "mountPath": names.SCRATCH_DIR},
+        {"name": scratch, "mountPath": names.SCRATCH_DIR},
         {"name": "tmp", "mountPath": "/tmp"},  # noqa: S108 - a folder of the container, which has no other users
     ]
 
 
-def _volumes(cluster: str, engine: Engine) -> list[dict[str, Any]]:
-    scratch: dict[str, Any] = {"sizeLimit": engine.local_scratch} if engine.local_scratch else {}
+def _volumes(cluster: str, engine: Engine, scratch: str = _SCRATCH) -> list[dict[str, Any]]:
+    limit: dict[str, Any] = {"sizeLimit": engine.local_scratch} if engine.local_scratch else {}
     return [
         {"name": "tls", "secret": {"secretName": names.rebalance_secret(cluster), "defaultMode": 0o440}},
-        {"name": "scratch", "emptyDir": scratch},
+        {"name": scratch, "emptyDir": limit},
         {"name": "tmp", "emptyDir": {}},
     ]
 
