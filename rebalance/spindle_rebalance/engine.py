@@ -52,6 +52,8 @@ def settings(
         env: what the pod was told.
     """
     made = {} if options.scratch is None else {"spark.local.dir": str(options.scratch)}
+    if options.heap_mib is not None:
+        made["spark.driver.memory"] = f"{options.heap_mib}m"  # read before the JVM is started
     if len(options.targets) > 1:
         made["spark.scheduler.mode"] = "FAIR"  # clusters are worked on side by side
     if options.executors is None:

@@ -14,8 +14,9 @@ from spindle_rebalance.kafka_look import Access
 
 _DAYS: Final = 28.0
 _MIB: Final = 1024 * 1024
-_LEAST_MIB: Final = 512  # of a Spark executor
+_LEAST_MIB: Final = 512  # of a heap: Spark starts with no less than 450
 _OVERHEAD: Final = 0.4  # of an executor's memory, for Python beside the JVM (Spark's own factor for that)
+_DRIVER_HEAP: Final = 0.5  # of the pod's memory: the planner is Python, and so are the workers
 
 
 @dataclass(frozen=True)
@@ -63,6 +64,7 @@ class Options:
         targets: at least one.
         master: Spark's, where there are no executors.
         executors: None to work in this process's pod alone.
+        heap_mib: of the JVM in this process's pod; None to let Java choose.
         scratch: folder for what Spark puts aside.
         report, record: folders for the report and the record of each cluster; None for none.
         replay: folder with records to plan from instead of a fresh look.
@@ -74,6 +76,7 @@ class Options:
     targets: tuple[Target, ...]
     master: str
     executors: Executors | None
+    heap_mib: int | None
     scratch: Path | None
     report: Path | None
     record: Path | None
@@ -89,7 +92,12 @@ def parse(arguments: Sequence[str]) -> Options:
     parser = _parser()
     args = parser.parse_args(arguments)
     targets = _targets(parser, args)
-    executors = None
+    executors, heap = None, None
+    try:
+        if args.memory is not None:
+            heap = max(_LEAST_MIB, int(_DRIVER_HEAP * quantity.whole(args.memory)) // _MIB)
+    except ValueError as error:
+        parser.error(f"--memory: {error}")
     if args.executors:
         try:
             memory = quantity.whole(args.executor_memory) // _MIB
@@ -103,6 +111,7 @@ def parse(arguments: Sequence[str]) -> Options:
         targets=targets,
         master=args.master,
         executors=executors,
+        heap_mib=heap,
         scratch=args.scratch,
         report=args.report,
         record=args.record,
@@ -135,6 +144,9 @@ def _parser() -> argparse.ArgumentParser:
         help='JSON: [{"namespace", "cluster", "bootstrap", "tls", "reportConfigmap"}, …]; planned side by side',
     )
     run.add_argument("--master", default="local[*]", help="Spark's master where there are no executors")
+    run.add_argument(
+        "--memory", help="memory of this process and what it starts, a quantity; half of it is Java's heap"
+    )
     run.add_argument("--executors", type=int, default=0, help="pods that share the work (default: none)")
     run.add_argument("--executor-cpu", default="1", help="cores of each, a quantity")
     run.add_argument("--executor-memory", default="2Gi", help="memory of each, a quantity")

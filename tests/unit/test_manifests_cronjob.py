@@ -66,6 +66,8 @@ def test_the_job_is_told_whom_it_works_for_and_where_it_is() -> None:
         "--tls=/etc/spindle/tls",
         "--scratch=/var/lib/spindle/scratch",
         "--report-configmap=demo-rebalance-report",
+        "--memory=4Gi",
+        "--master=local[1]",
     ]
     fields = {
         each["name"]: each["valueFrom"]["fieldRef"]["fieldPath"]
@@ -77,6 +79,22 @@ def test_the_job_is_told_whom_it_works_for_and_where_it_is() -> None:
         "POD_NAMESPACE": "metadata.namespace",
         "POD_IP": "status.podIP",
     }
+
+
+@pytest.mark.parametrize(
+    ("resources", "memory", "master"),
+    [
+        pytest.param({"limits": {"cpu": "2500m", "memory": "8Gi"}}, "8Gi", "local[3]", id="limits"),
+        pytest.param({"requests": {"cpu": "2", "memory": "9Gi"}}, "9Gi", "local[2]", id="requests alone"),
+        pytest.param({"requests": {"cpu": "1"}, "limits": {"cpu": "4"}}, "4Gi", "local[4]", id="both"),
+    ],
+)
+def test_it_works_with_the_cores_and_the_memory_that_its_pod_has(
+    resources: dict[str, Any], memory: str, master: str
+) -> None:
+    told = arguments("demo", "kafka", spec(engine={"resources": resources}).rebalance.engine)
+
+    assert told[-2:] == [f"--memory={memory}", f"--master={master}"]
 
 
 def test_executors_are_asked_for_with_their_size() -> None:

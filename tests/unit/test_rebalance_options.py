@@ -33,8 +33,18 @@ def test_what_the_cron_job_says_is_understood() -> None:
     assert target.access.tls == Path(names.TLS_DIR)
     assert target.report_map == names.rebalance_report("demo")
     assert (found.executors, found.publish, found.replay) == (None, True, None)
-    assert engine.master_of(found, {}) == "local[*]"
-    assert engine.settings(found, None, {}) == {"spark.local.dir": names.SCRATCH_DIR}
+    assert engine.master_of(found, {}) == "local[1]"
+    assert engine.settings(found, None, {}) == {
+        "spark.local.dir": names.SCRATCH_DIR,
+        "spark.driver.memory": "2048m",  # of 4Gi; the other half is for Python
+    }
+
+
+def test_the_heap_is_half_of_the_memory_but_enough_for_spark_to_start() -> None:
+    told = ["run", "--cluster=x", "--bootstrap=h", "--tls=t"]
+    assert options.parse(told).heap_mib is None
+    assert options.parse([*told, "--memory=9Gi"]).heap_mib == 4608
+    assert options.parse([*told, "--memory=600Mi"]).heap_mib == 512
 
 
 def test_executors_on_kubernetes(tmp_path: Path) -> None:
@@ -103,6 +113,10 @@ def test_a_fleet(tmp_path: Path) -> None:
         (
             ["run", "--cluster=x", "--bootstrap=h", "--tls=t", "--executors=1", "--executor-memory=much"],
             "no quantity",
+        ),
+        (
+            ["run", "--cluster=x", "--bootstrap=h", "--tls=t", "--memory=much"],
+            "--memory: 'much' is no quantity",
         ),
     ],
 )

@@ -7,6 +7,7 @@ how long a proposal holds) from the KafkaCluster itself. Its termination message
 from collections.abc import Mapping
 from typing import Any, Final
 
+from spindle.api import quantity
 from spindle.api.cluster import KafkaClusterSpec
 from spindle.api.common import ResourceRequirements
 from spindle.api.engine import Engine
@@ -102,6 +103,7 @@ def cron_job(cluster: Mapping[str, Any], spec: KafkaClusterSpec, image: str) -> 
 def arguments(cluster: str, namespace: str, engine: Engine) -> list[str]:
     """What the job is started with, after ``spindle-rebalance``."""
     bootstrap = f"{names.bootstrap_service(cluster)}.{namespace}.svc:{names.PORT_CLIENT}"
+    resources = _resources(engine.resources, _REQUESTS, _LIMITS)
     told = [
         "run",
         f"--cluster-namespace={namespace}",
@@ -110,16 +112,18 @@ def arguments(cluster: str, namespace: str, engine: Engine) -> list[str]:
         f"--tls={names.TLS_DIR}",
         f"--scratch={names.SCRATCH_DIR}",
         f"--report-configmap={names.rebalance_report(cluster)}",
+        f"--memory={_most(resources)['memory']}",
     ]
     if engine.executors is None:
-        return told
+        # What Java sees is the node's: as many tasks as the node has cores would each get a sliver of the pod's CPU and memory.
+        cores = -(-quantity.millicores(_most(resources)["cpu"]) // 1000)
+        return [*told, f"--master=local[{max(1, cores)}]"]
     resources = executor_resources(engine)
-    most = {**resources["requests"], **resources["limits"]}
     return [
         *told,
         f"--executors={engine.executors.count}",
         f"--executor-cpu={resources['requests']['cpu']}",
-        f"--executor-memory={most['memory']}",
+        f"--executor-memory={_most(resources)['memory']}",
     ]
 
 
@@ -150,6 +154,11 @@ def executor_pod(cluster: Mapping[str, Any], spec: KafkaClusterSpec) -> dict[str
             "volumes": _volumes(meta["name"], spec.rebalance.engine, _SCRATCH_EXECUTOR),
         },
     }
+
+
+def _most(resources: Mapping[str, Mapping[str, str]]) -> dict[str, str]:
+    """The limits; where there is none, what is set aside."""
+    return {**resources["requests"], **resources["limits"]}
 
 
 _RBAC: Final = "rbac.authorization.k8s.io/v1"
