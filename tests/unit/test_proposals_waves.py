@@ -131,6 +131,16 @@ def test_what_holds_no_more_is_left_out_with_its_reason(change: Callable[[Kafka]
     assert wave.go == []
 
 
+def test_that_another_replica_is_larger_is_no_growth() -> None:
+    """Replicas of a partition differ, for years where one was made from scratch of a compacted topic."""
+    world = kafka()
+    for node in (world.nodes[0], world.nodes[1], world.nodes[2]):
+        node.dirs[D0].total = node.dirs[D1].total = 2**40
+    world.nodes[1].dirs[D0].replicas["t", 0] = 600 * 2**20  # that of broker 0, which it leaves, has 100
+
+    assert look(ACROSS, world=world).go == [in_journal(ACROSS)]
+
+
 def others_move_it(world: Kafka) -> None:
     world.begin(("t", 0), [0, 3], foreign=True)
 

@@ -107,7 +107,8 @@ def _stands(look: Look, move: Move, partition: Partition) -> Checked | None:
             move,
             f"{move.name} stands on {stands.path} of broker {source} by now, not on {move.from_dir}.",
         )
-    size = look.size(move.key)
+    # Its own: another replica of the partition may be larger.
+    size = stands.replicas[move.key]
     if size > max(_GROWN * move.bytes, move.bytes + _GROWN_LEAST):
         return _drop(
             "ReplicaGrown",
