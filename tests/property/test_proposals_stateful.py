@@ -200,8 +200,11 @@ class Proposing(Driven):
         for volume in self.world.kafkas.volumes.values():
             volume.state = "well"
         for _ in range(3):
-            self.world.now += 2000  # what waits without any progress is given up, and proposals expire
-            self.world.breathe()
+            # Half an hour and more, looked at all along: what waits without any progress is given up.
+            for _ in range(10):
+                self.world.now += 200
+                self.world.breathe()
+                self.one_pass()
             self.end_quiet(_QUIET, 400)
         self._nothing_is_left()
 

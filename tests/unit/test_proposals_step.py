@@ -209,6 +209,61 @@ def test_nonsense_fails(running: World) -> None:
     assert "goes where it comes from" in proposed.statuses["demo-1"]["message"]
 
 
+def waiting(running: World, **status: Any) -> dict[str, Any]:
+    """One that has waited for an hour for a partition that others move; it was last written a moment ago."""
+    raw = executing(ACROSS)
+    raw["status"] |= {
+        "progressedAt": stamp(running.now - 3600),
+        "updatedAt": stamp(running.now - 20),
+        "reason": "Executing",
+        **status,
+    }
+    return raw
+
+
+def moved_by_others() -> KafkaView:
+    world = kafka()
+    world.begin(("t", 0), [0, 2], foreign=True)
+    return world.view()
+
+
+def test_after_half_an_hour_what_waits_is_left_out(running: World) -> None:
+    proposed, _ = settle(running, waiting(running), view=moved_by_others())
+
+    assert [each["reason"] for each in proposed.statuses["demo-1"]["dropped"]] == ["MovedByOthers"]
+
+
+@pytest.mark.parametrize(
+    "status",
+    [
+        pytest.param({"reason": "WindowClosed"}, id="the window was closed until now"),
+        pytest.param({"updatedAt": "2026-09-21T13:00:00Z"}, id="nobody looked"),
+    ],
+)
+def test_time_in_which_nothing_could_happen_does_not_count(running: World, status: dict[str, Any]) -> None:
+    proposed, _ = settle(running, waiting(running, **status), view=moved_by_others())
+    found = proposed.statuses["demo-1"]
+
+    assert "dropped" not in found
+    assert (found["phase"], found["progressedAt"]) == ("Executing", stamp(running.now))
+
+
+def test_while_the_window_is_closed_nothing_is_left_out_for_waiting(running: World) -> None:
+    windows = [{"start": "0 22 * * *", "durationMinutes": 60}]
+    proposed, _ = settle(running, waiting(running), view=moved_by_others(), windows=windows)
+    found = proposed.statuses["demo-1"]
+
+    assert "dropped" not in found
+    # It begins anew when the window opens; until then nothing has to be written.
+    assert found["progressedAt"] == stamp(running.now - 3600)
+
+
+def test_while_kafka_is_silent_patience_does_not_run_out(running: World) -> None:
+    found = settle(running, waiting(running), view=KafkaView(error="away"))[0].statuses["demo-1"]
+
+    assert found["progressedAt"] == stamp(running.now)
+
+
 def test_leaders_that_cannot_be_had_are_not_waited_for_for_ever(running: World) -> None:
     leaders = [{"topic": "t", "partition": 1, "broker": 2}]
     raw = executing(WITHIN, outcomes="+", leaders=leaders)

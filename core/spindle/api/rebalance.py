@@ -204,7 +204,9 @@ class KafkaRebalanceStatus(ApiModel):
         None, description="When it should be done, at the rate of the moves so far; none while it waits."
     )
     started_at: Time | None = Field(None, description="When it was begun.")
-    progressed_at: Time | None = Field(None, description="When a move last began or ended.")
+    progressed_at: Time | None = Field(
+        None, description="When a move last began or ended, or it went on after a time in which none could."
+    )
     updated_at: Time | None = Field(None, description="When this status was last written.")
     ended_at: Time | None = Field(None, description="When it ended.")
     outcomes: Annotated[str, Field(json_schema_extra=longest(MAX_MOVES))] | None = Field(

@@ -27,6 +27,7 @@ class Standing:
         wave: what has become of its moves; None where nobody looked.
         window: how the maintenance windows stand.
         bytes_per_second: of one broker; None for no limit.
+        idle: seconds in which a move could have begun or ended and none did.
     """
 
     turn: Turn
@@ -34,6 +35,7 @@ class Standing:
     wave: Wave | None
     window: Opening
     bytes_per_second: int | None
+    idle: float = 0.0
 
 
 def proposal_status(proposal: Proposal, found: Standing, now: float) -> dict[str, Any]:
@@ -88,9 +90,12 @@ def _wanted(proposal: Proposal, found: Standing, now: float) -> dict[str, Any]:
         moved = found.wave.moved if found.wave is not None else int(before.get("movedBytes") or 0)
         status["movedBytes"] = moved
         moving = MOVING in marks
+        going = phase is Phase.EXECUTING and found.wave is not None and found.turn.reason == "Executing"
         changed = marks != proposal.marks or not before.get("progressedAt") or moving
-        status["progressedAt"] = stamp(now) if changed else before["progressedAt"]
-        if phase is Phase.EXECUTING and found.wave is not None and found.turn.reason == "Executing":
+        # Patience begins anew where it goes on after a time in which nothing could happen.
+        fresh = changed or (going and not found.idle)
+        status["progressedAt"] = stamp(now) if fresh else before["progressedAt"]
+        if going:
             status["eta"] = stamp(now + _left(found, status, now))
     if phase.over:
         status["endedAt"] = before.get("endedAt") or stamp(now)

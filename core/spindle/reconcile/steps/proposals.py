@@ -24,6 +24,7 @@ from spindle.reconcile.ward import Ward
 
 _ACTION: Final = "Rebalance"
 _KEPT: Final = 10  # proposals that are over
+_AWAY: Final = 300.0  # seconds without a write after which nobody has looked: one that goes on is written every quarter of a minute
 _GOOD: Final = frozenset((Phase.APPROVED, Phase.EXECUTING, Phase.DONE))
 
 
@@ -96,7 +97,9 @@ class _Desk:
             # Nothing in Kubernetes tells when it can go on, so the loop has to go on looking.
             self.waits.append(_wait(proposal, now, wave))
         return proposal_status(
-            proposal, Standing(now, by, wave, self.window, self.limits.bytes_per_second), self.state.now
+            proposal,
+            Standing(now, by, wave, self.window, self.limits.bytes_per_second, self._idle(proposal)),
+            self.state.now,
         )
 
     def _look_over(self, proposal: Proposal) -> Wave | None:
@@ -113,8 +116,13 @@ class _Desk:
         )
 
     def _idle(self, proposal: Proposal) -> float:
-        """Seconds since a move of it last began or ended."""
-        return self.state.now - (seconds(proposal.status.get("progressedAt")) or self.state.now)
+        """Seconds since a move of it last began or ended, of those in which one could have; begins anew when it goes on."""
+        now, status = self.state.now, proposal.status
+        since, written = seconds(status.get("progressedAt")), seconds(status.get("updatedAt"))
+        held = not self.window.open or status.get("reason") == "WindowClosed" or self.look.unknown
+        if since is None or held or (written is not None and now - written > _AWAY):
+            return 0.0
+        return now - since
 
     def _carry_on(self, proposal: Proposal, wave: Wave, *, go: bool) -> None:
         self.wave, self.go = wave, go
