@@ -1,6 +1,7 @@
 """Which moves of a proposal may begin, and what is left out because it holds no more."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -224,6 +225,30 @@ def test_a_second_move_of_a_partition_waits_for_the_first() -> None:
 
 def test_healing_comes_first() -> None:
     assert look(ACROSS, WITHIN, busy={("t", 0)}).go == [in_journal(WITHIN)]
+
+
+def test_what_nobody_takes_is_left_out_in_the_end() -> None:
+    """The executor may refuse for reasons of its own, and what comes first may stay so: no proposal is carried out for ever."""
+    late = PATIENCE + 1
+
+    assert drops(look(ACROSS, WITHIN, busy={("t", 0)}, idle=late)) == ["NotTaken", "NotTaken"]
+    assert look(ACROSS, idle=late).go == []
+    assert look(ACROSS, idle=PATIENCE - 1).go == [in_journal(ACROSS)]
+
+
+def test_what_others_have_in_motion_is_left_out_in_the_end() -> None:
+    journal = Journal(moves=(replace(in_journal({**ACROSS, "toBroker": 3}), reason="drain"),))
+
+    assert drops(look(ACROSS, journal=journal)) == []
+    assert drops(look(ACROSS, journal=journal, idle=PATIENCE + 1)) == ["NotTaken"]
+
+
+def test_while_a_move_of_it_is_in_motion_nothing_is_left_out_for_waiting() -> None:
+    world = kafka()
+    world.begin(("t", 0), [2, 1], foreign=False)
+    wave = look(ACROSS, WITHIN, world=world, journal=Journal(moves=(in_journal(ACROSS),)), idle=PATIENCE + 1)
+
+    assert (wave.go, wave.drops) == ([in_journal(WITHIN)], [])
 
 
 def test_a_full_target_may_have_room_when_what_is_in_motion_has_gone() -> None:

@@ -16,7 +16,7 @@ from spindle.proposals.marks import DONE, DROPPED, MOVING, OVER, WAITING
 from spindle.proposals.proposal import Proposal
 
 AT_ONCE: Final = 200  # moves that are checked and handed over in one pass
-PATIENCE: Final = 1800.0  # seconds without any progress after which what only waits is left out
+PATIENCE: Final = 1800.0  # seconds without any progress after which what has not begun is left out
 
 
 @dataclass
@@ -104,21 +104,15 @@ def _choose(
     idle: float,
 ) -> None:
     """Check the moves whose turn it is."""
-    recorded = proposal.marks
-    pending = [index for index, mark in enumerate(recorded) if mark not in OVER]
-    if not pending:
-        return
-    current = min(proposal.waves[index] for index in pending)
     incoming = Incoming(look, journal.moves)
     away = {entry.id for entry in journal.shrunk}
     moving = {move.key for move in journal.moves}
-    seen: set[Key] = set()
     stuck = idle > PATIENCE and not wave.keep
-    for index in pending:
+    for index in _turns(wave, proposal):
         move = proposal.moves[index]
-        first, mine = move.key not in seen, proposal.waves[index] == current
-        seen.add(move.key)
-        if not first or not mine or wave.marks[index] != WAITING or move.key in moving or move.key in busy:
+        if move.key in moving or move.key in busy:
+            if stuck:
+                _not_taken(wave, index, move, "its partition is moved for another reason, which comes first")
             continue
         if len(wave.go) >= AT_ONCE:
             break
@@ -128,12 +122,32 @@ def _choose(
             continue
         coming = bool(moving or wave.go or journal.leftovers)
         found = check(look, move, limits, incoming, away, room_may_come=coming)
-        if found.answer is Answer.GO:
-            wave.go.append(move)
-        elif found.refusal is not None and (found.answer is Answer.DROP or stuck):
+        if found.refusal is not None and (found.answer is Answer.DROP or stuck):
             _drop(wave, index, move, found.refusal.reason, found.refusal.message)
         elif found.refusal is not None:
             wave.waits.append(found.refusal)
+        elif found.answer is Answer.GO and stuck:
+            # Not for ever: a later run plans on what is so then, and the next proposal gets its turn.
+            why = "copies of other partitions catch up, or its journal of moves is full"
+            _not_taken(wave, index, move, f"the executor did not take it: {why}")
+        elif found.answer is Answer.GO:
+            wave.go.append(move)
+
+
+def _turns(wave: Wave, proposal: Proposal) -> list[int]:
+    """Moves that wait and whose turn it is: of the first wave that has not ended, the first of each partition."""
+    pending = [index for index, mark in enumerate(proposal.marks) if mark not in OVER]
+    current = min((proposal.waves[index] for index in pending), default=0)
+    first: dict[Key, int] = {}
+    for index in pending:
+        first.setdefault(proposal.moves[index].key, index)
+    return [
+        index
+        for index in pending
+        if first[proposal.moves[index].key] == index
+        and proposal.waves[index] == current
+        and wave.marks[index] == WAITING
+    ]
 
 
 def _rests(journal: Journal, move: Move) -> str:
@@ -142,6 +156,11 @@ def _rests(journal: Journal, move: Move) -> str:
         if move.within and rest.id == (*move.key, move.target, move.to_dir):
             return f"The agent gave up the move of {move.name} to {move.to_dir} of broker {move.target}."
     return ""
+
+
+def _not_taken(wave: Wave, index: int, move: Move, why: str) -> None:
+    minutes = round(PATIENCE / 60)
+    _drop(wave, index, move, "NotTaken", f"{move.name} was not begun for {minutes} minutes: {why}.")
 
 
 def _drop(wave: Wave, index: int, move: Move, reason: str, message: str) -> None:
