@@ -1,10 +1,11 @@
 import json
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from spindle.api.rebalance import MAX_MOVES
+from spindle.api.rebalance import MAX_MOVES, Lead, Move
 from spindle.balance import propose as proposing
 from spindle.balance.history import DiskOutlook, History, rounded, with_history
 from spindle.balance.picture import BrokerFact, Picture, RecordError, is_open
@@ -274,6 +275,22 @@ def test_a_proposal_holds_a_beginning_of_a_large_plan(monkeypatch: pytest.Monkey
     gain = result.proposal.spec.gain
     assert (gain.disks_out_of_band_after or 0) > 0
     assert MAX_MOVES == 2000
+
+
+def test_moves_and_leaders_together_fit_where_they_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    def size(kept: Sequence[Move | Lead]) -> int:
+        return len(json.dumps([each.to_dict() for each in kept], separators=(",", ":")))
+
+    whole = made(skewed())
+    assert whole.proposal is not None
+    assert len(whole.proposal.spec.leaders or ()) == 8
+    assert "8 preferred leaders change" in whole.message
+    most = size(whole.proposal.spec.moves) + 10  # for the moves alone
+    monkeypatch.setattr(proposing, "_MOST_BYTES", most)
+    part = made(skewed()).proposal
+    assert part is not None
+    assert 0 < len(part.spec.moves) < len(whole.proposal.spec.moves)
+    assert size([*part.spec.moves, *(part.spec.leaders or ())]) <= most + 2
 
 
 @pytest.mark.parametrize("broken", [{}, None, [], {"format": 2}, {"format": 1, "namespace": "x"}])

@@ -1,5 +1,6 @@
 """Proposals inside a pass: what is told, what the executor is asked for, what is written and how often."""
 
+import json
 from dataclasses import replace
 from typing import Any
 
@@ -152,6 +153,28 @@ def test_what_is_dropped_is_told_and_counted(running: World) -> None:
     assert status["outcomes"] == "-."
     assert reasons(draft) == ["MovesDropped"]
     assert proposed.wants.moves == (in_journal(WITHIN),)
+
+
+def test_what_was_left_out_stays_small_however_much_it_is(running: World) -> None:
+    """Else a status that says it of two thousand moves is refused by etcd, pass after pass."""
+    before = [
+        {"topic": "t" * 249, "partition": n, "reason": "TopicDeleted", "message": "m" * 900}
+        for n in range(1999)
+    ]
+    raw = executing(*(move(n, (0, D0), (2, D1)) for n in range(2000)), outcomes=1999 * "-" + ".")
+    raw["status"]["dropped"] = before[:200] + [{**each, "message": ""} for each in before[200:]]
+    proposed, draft = settle(running, raw)
+    dropped = proposed.statuses["demo-1"]["dropped"]
+
+    assert [len(dropped), dropped[199], dropped[1999]] == [
+        2000,
+        before[199],
+        {"topic": "t", "partition": 1999, "reason": "TopicDeleted"},
+    ]
+    assert len(json.dumps(dropped)) < 900_000
+    assert [event.message for event in draft.events if event.reason == "MovesDropped"] == [
+        "t-1999: TopicDeleted."
+    ]
 
 
 def test_progress_alone_is_written_every_quarter_of_a_minute(running: World) -> None:

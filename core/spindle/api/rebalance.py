@@ -176,7 +176,7 @@ class Dropped(ApiModel):
     topic: TopicName = Field(description="Topic of the replica.")
     partition: Count = Field(description="Partition of the replica.")
     reason: Short = Field("", description="One word in CamelCase.")
-    message: Sentence = Field("", description="Why it was left out, as a sentence.")
+    message: Sentence = Field("", description="Why it was left out, as a sentence; for the first 200.")
 
 
 class KafkaRebalanceStatus(ApiModel):

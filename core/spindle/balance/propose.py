@@ -5,7 +5,7 @@ by then.
 """
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from hashlib import sha256
@@ -30,7 +30,10 @@ NO_PLAN: Final = "NoPlan"
 UNDER_WAY: Final = "ProposalUnderWay"
 
 _HASHED: Final = 1  # what goes into the hash; counts up when that changes
-_MOST_BYTES: Final = 1_000_000  # of a proposal as JSON: etcd takes 1.5 MiB, and the status has to fit too
+_MOST_BYTES: Final = (
+    900_000  # of moves and leaders as JSON: etcd takes 1.5 MiB, and the status has to fit too
+)
+_LEADERS: Final = 0.25  # of that, at most
 _LONGEST: Final = 256  # characters of a reason
 _HORIZON_H: Final = 168
 
@@ -108,7 +111,8 @@ def _planned(reading: Reading, snapshot: Snapshot, history: History, tell: Calla
 
 def _proposal(picture: Picture, reading: Reading, history: History, found: Plan) -> Proposal:
     digest = input_hash(picture, reading, history, found)
-    moves = _moves(found)
+    room = _bytes(_leaders(found, int(_LEADERS * _MOST_BYTES)))
+    moves = _moves(found, _MOST_BYTES - room)
     part = _beginning(found, len(moves))
     seconds = part.seconds(reading.budget)
     lifetime = picture.policy.rebalance.lifetime_minutes
@@ -118,7 +122,7 @@ def _proposal(picture: Picture, reading: Reading, history: History, found: Plan)
         expires=_stamp(picture.at_ms / 1000 + 60 * lifetime),
         forecast=_forecast(picture, history, found.problem.snapshot),
         moves=moves,
-        leaders=_leaders(part) or None,
+        leaders=_leaders(part, room) or None,
         estimated_minutes=int(-(-seconds // 60)),
         cost=Cost(
             bytes_inter=int(part.bytes_inter), bytes_intra=int(part.bytes_intra), moves=len(part.replica)
@@ -150,7 +154,11 @@ def input_hash(picture: Picture, reading: Reading, history: History, found: Plan
     return sha256(json.dumps(document, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
 
 
-def _moves(found: Plan) -> list[Move]:
+def _bytes(made: Sequence[Move | Lead]) -> int:
+    return sum(len(json.dumps(each.to_dict(), separators=(",", ":")).encode()) + 1 for each in made)
+
+
+def _moves(found: Plan, room: int) -> list[Move]:
     """As many moves from the beginning as one proposal holds; every beginning of a plan is legal."""
     s, made, size = found.problem.snapshot, list[Move](), 0
     for k in range(min(len(found.replica), MAX_MOVES)):
@@ -167,8 +175,8 @@ def _moves(found: Plan) -> list[Move]:
             wave=int(found.wave[k]),
             reason=_short(f"{line.reason}: {line.why}"),
         )
-        size += len(json.dumps(move.to_dict(), separators=(",", ":")).encode())
-        if size > _MOST_BYTES:
+        size += _bytes([move])
+        if size > room:
             break
         made.append(move)
     return made
@@ -199,18 +207,19 @@ def _beginning(found: Plan, count: int) -> Plan:
     )
 
 
-def _leaders(part: Plan) -> list[Lead]:
-    s = part.problem.snapshot
+def _leaders(part: Plan, room: int) -> list[Lead]:
+    """As many as fit; the others are chosen by a later run."""
+    s, made, size = part.problem.snapshot, list[Lead](), 0
     where = s.dir.copy()
     where[part.replica] = part.target
-    return [
-        Lead(
-            topic=s.topic_name(r),
-            partition=int(s.partition[r]),
-            broker=int(s.broker[s.dir_broker[where[r]]]),
-        )
-        for r in part.leader[:MAX_MOVES].tolist()
-    ]
+    for r in part.leader[:MAX_MOVES].tolist():
+        broker = int(s.broker[s.dir_broker[where[r]]])
+        lead = Lead(topic=s.topic_name(r), partition=int(s.partition[r]), broker=broker)
+        size += _bytes([lead])
+        if size > room:
+            break
+        made.append(lead)
+    return made
 
 
 def _gain(part: Plan) -> Gain:
@@ -264,8 +273,8 @@ def _sentence(proposal: Proposal) -> str:
         f"the fullest disk goes from {gain.fullest_percent_before} % to {gain.fullest_percent_after} %, disks out of their band "
         f"from {gain.disks_out_of_band_before} to {gain.disks_out_of_band_after}"
     )
-    if len(part.leader):
-        text += f"; {counted(len(part.leader), 'preferred leader')} change"
+    if proposal.spec.leaders:
+        text += f"; {counted(len(proposal.spec.leaders), 'preferred leader')} change"
     if proposal.left:
         text += f"; {counted(proposal.left, 'move')} more are for later proposals"
     return f"{text}."

@@ -1,6 +1,6 @@
 """The status of a KafkaRebalance: where it is, how far, and what was left out. Written at most every quarter of a minute."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -13,6 +13,7 @@ from spindle.proposals.waves import Wave
 from spindle.proposals.windows import Opening
 from spindle.reconcile.times import seconds, stamp
 
+_TOLD: Final = 200  # moves that were left out for which a sentence says why; of the others the reason is kept
 EVERY: Final = 15.0  # seconds between two writes that tell of progress only
 _MEASURED: Final = 60.0  # seconds after which the rate of the moves so far says more than the limits
 
@@ -79,7 +80,7 @@ def _wanted(proposal: Proposal, found: Standing, now: float) -> dict[str, Any]:
         "movedMoves": done,
         "progress": f"{done}/{len(marks)}",
         "outcomes": write_marks(marks),
-        "dropped": [*proposal.dropped, *(found.wave.drops if found.wave is not None else ())],
+        "dropped": _dropped([*proposal.dropped, *(found.wave.drops if found.wave is not None else ())]),
     }
     if not status["dropped"]:
         del status["dropped"]
@@ -100,6 +101,12 @@ def _wanted(proposal: Proposal, found: Standing, now: float) -> dict[str, Any]:
     if phase.over:
         status["endedAt"] = before.get("endedAt") or stamp(now)
     return {key: value for key, value in status.items() if value is not None}
+
+
+def _dropped(drops: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """All of them, the first ones as sentences: thousands of those would not fit into one object besides the moves."""
+    short = ({key: value for key, value in each.items() if key != "message"} for each in drops[_TOLD:])
+    return [*drops[:_TOLD], *short]
 
 
 def _when(found: Standing) -> str:

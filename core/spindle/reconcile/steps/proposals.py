@@ -279,7 +279,9 @@ def _tell(draft: Draft, proposal: Proposal, status: Mapping[str, Any]) -> None:
     fresh = list(status.get("dropped") or ())[len(proposal.dropped) :]
     if fresh:
         more = f" And {len(fresh) - 1} more; status.dropped has all." if len(fresh) > 1 else ""
-        event("Warning", "MovesDropped", f"{fresh[0]['message']}{more}")
+        first = fresh[0]
+        text = first.get("message") or f"{first['topic']}-{first['partition']}: {first['reason']}."
+        event("Warning", "MovesDropped", f"{text}{more}")
 
 
 def _forget(draft: Draft, proposals: Sequence[Proposal]) -> None:
