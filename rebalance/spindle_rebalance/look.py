@@ -34,7 +34,7 @@ def take(kube: Kube, namespace: str, cluster: str, access: Access, timeout: floa
     """
     spec = kube.cluster(namespace, cluster)["spec"]
     brokers = kube.brokers(namespace, cluster)
-    under_way = [str(r["metadata"]["name"]) for r in kube.rebalances(namespace, cluster) if _open(r)]
+    approved = under_way(kube, namespace, cluster)
     view = kafka_look.look(access, timeout)
     try:
         return Picture(
@@ -44,10 +44,16 @@ def take(kube: Kube, namespace: str, cluster: str, access: Access, timeout: floa
             spec=spec,
             brokers=tuple(BrokerFact.parse(raw) for raw in brokers),
             kafka=view,
-            under_way=under_way[0] if under_way else "",
+            under_way=approved,
         )
     except ValidationError as error:
         raise RunError(RECORD, f"objects of {namespace}/{cluster} cannot be read: {error}") from error
+
+
+def under_way(kube: Kube, namespace: str, cluster: str) -> str:
+    """The KafkaRebalance that is about to be carried out, or is being carried out; empty if none is."""
+    found = (str(r["metadata"]["name"]) for r in kube.rebalances(namespace, cluster) if _open(r))
+    return next(found, "")
 
 
 def _open(rebalance: Mapping[str, Any]) -> bool:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from spindle.balance.picture import Picture
-from spindle.balance.propose import Result
+from spindle.balance.propose import Result, held_by
 from spindle.cluster import names
 from spindle_rebalance import look, plan, publish, report
 from spindle_rebalance.errors import UNEXPECTED, RunError
@@ -81,6 +81,10 @@ class Run:
             counts.update(_counts(result))
         for note in reading.notes:
             log.info("%s: %s", target.name, note)
+        if result.proposal is not None and self._publishes:
+            # The look may be as old as reading and planning took; what a person approved since then is to stand.
+            approved = look.under_way(self._api(), target.namespace, target.cluster)
+            result = held_by(approved, result.plan) if approved else result
         page = report.render(picture, reading, result, findings)
         reported = self._report(target, page)
         message = f"{result.message} {why_none}".strip()

@@ -105,6 +105,26 @@ def test_a_newer_one_supersedes_what_was_not_begun_and_waits_for_what_was(runnin
     assert {wait.reason for wait in draft.waits} == {"Executing", "AnotherExecutes"}
 
 
+@pytest.mark.parametrize(
+    ("newer", "phase"),
+    [
+        pytest.param({}, "Approved", id="that nobody approved"),
+        pytest.param({"approved": HASH}, "Superseded", id="that is approved"),
+        pytest.param({"approved": HASH, "status": {"phase": "Stopped"}}, "Approved", id="that is over"),
+    ],
+)
+def test_what_is_approved_gives_way_only_to_a_newer_one(
+    running: World, newer: dict[str, Any], phase: str
+) -> None:
+    old = rebalance(
+        WITHIN, name="old", made="2026-08-01T00:00:00Z", status={"phase": "Approved"}, approved=HASH
+    )
+    windows = [{"start": "0 22 * * *", "durationMinutes": 60}]
+    proposed, _ = settle(running, old, rebalance(WITHIN, name="new", **newer), windows=windows)
+
+    assert phases(proposed)["old"] == phase
+
+
 def test_outside_of_its_window_nothing_more_begins_and_it_says_when_it_goes_on(running: World) -> None:
     windows = [{"start": "0 22 * * *", "durationMinutes": 60}]  # it is a quarter past two in the afternoon
     journal = Journal(moves=(in_journal(ACROSS),))

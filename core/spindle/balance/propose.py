@@ -83,10 +83,7 @@ def propose(
     if reading.snapshot is None:
         return Result(NO_PLAN, f"No plan can be made: {reading.refusal}.")
     if picture.under_way:
-        return Result(
-            UNDER_WAY,
-            f"KafkaRebalance {picture.under_way} is approved and not done yet: what comes after it is planned on what it leaves.",
-        )
+        return held_by(picture.under_way)
     found = _planned(reading, reading.snapshot, history, tell)
     if not len(found.replica) and not len(found.leader):
         if found.unreached:
@@ -96,6 +93,15 @@ def propose(
         )
     proposal = _proposal(picture, reading, history, found)
     return Result(PROPOSED, _sentence(proposal), proposal, found)
+
+
+def held_by(name: str, found: Plan | None = None) -> Result:
+    """Nothing is proposed while this KafkaRebalance is approved and not done; ``found``: what was planned all the same."""
+    return Result(
+        UNDER_WAY,
+        f"KafkaRebalance {name} is approved and not done yet: what comes after it is planned on what it leaves.",
+        plan=found,
+    )
 
 
 def _planned(reading: Reading, snapshot: Snapshot, history: History, tell: Callable[[str], None]) -> Plan:

@@ -88,7 +88,7 @@ class _Desk:
     def settle(self, proposal: Proposal) -> Mapping[str, Any]:
         """One proposal: what it is next, and its status."""
         executing = proposal.phase is Phase.EXECUTING
-        by = approval(proposal, self.rules, self.state.spec.disks.move_bytes_per_second)
+        by = self._approval(proposal)
         wave = self._look_over(proposal) if executing else None
         now = turn(self._facts(proposal, by, wave))
         if wave is not None and now.phase is Phase.EXECUTING:
@@ -148,7 +148,7 @@ class _Desk:
             not_by_rule=by.why_not,
             expired=expires is not None and self.state.now >= expires,
             stop=proposal.spec is not None and proposal.spec.stop,
-            newer=None if executing else self._newer(proposal),
+            newer=None if executing else self._newer(proposal, by),
             executing=self._executing(proposal),
             trouble=self.trouble or (None if executing else self._unknown()),
             window=self.window,
@@ -157,10 +157,19 @@ class _Desk:
             dropped=sum(1 for mark in marks if mark == "-"),
         )
 
-    def _newer(self, proposal: Proposal) -> str | None:
-        """The latest one that was made after this one."""
-        latest = self.proposals[-1]
-        return latest.name if latest.age > proposal.age else None
+    def _newer(self, proposal: Proposal, by: Approval) -> str | None:
+        """The latest one that was made after this one; what somebody approved gives way only to what somebody approved."""
+        later = (
+            other.name
+            for other in reversed(self.proposals)
+            if other.age > proposal.age
+            and not other.phase.over
+            and (by.by is None or self._approval(other).by is not None)
+        )
+        return next(later, None)
+
+    def _approval(self, proposal: Proposal) -> Approval:
+        return approval(proposal, self.rules, self.state.spec.disks.move_bytes_per_second)
 
     def _executing(self, proposal: Proposal) -> str | None:
         """Another one that is being carried out; of two that are about to be, the older one goes first."""
