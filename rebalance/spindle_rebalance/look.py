@@ -80,20 +80,27 @@ def read(folder: Path) -> Picture:
         raise RunError(RECORD, f"{folder / LOOK}: {error}") from error
 
 
-def write_offsets(folder: Path, offsets: Mapping[int, tuple[int, int]]) -> None:
-    """Record which samples were read: partition → first offset and the one after the last."""
-    text = json.dumps({str(p): list(ends) for p, ends in sorted(offsets.items())})
-    (folder / OFFSETS).write_text(text, encoding="utf-8")
+def write_offsets(folder: Path, offsets: Mapping[int, tuple[int, int]], at_ms: int) -> None:
+    """Record which samples were read.
+
+    Args:
+        folder: of the record.
+        offsets: partition → first offset and the one after the last.
+        at_ms: of the look by which they were studied, in ms since 1970; another one may have been taken since.
+    """
+    ranges = {str(p): list(ends) for p, ends in sorted(offsets.items())}
+    (folder / OFFSETS).write_text(json.dumps({"atMs": at_ms, "ranges": ranges}), encoding="utf-8")
 
 
-def read_offsets(folder: Path) -> dict[int, tuple[int, int]]:
-    """Read what `write_offsets` wrote.
+def read_offsets(folder: Path) -> tuple[dict[int, tuple[int, int]], int]:
+    """Read what `write_offsets` wrote: the offsets, and the time of the look by which they were studied.
 
     Raises:
         RunError: it is not there, or not whole.
     """
     try:
         found = json.loads((folder / OFFSETS).read_text(encoding="utf-8"))
-        return {int(p): (int(first), int(end)) for p, (first, end) in found.items()}
-    except (OSError, ValueError, TypeError, AttributeError) as error:
-        raise RunError(RECORD, f"{folder / OFFSETS}: {error}") from error
+        ranges = {int(p): (int(first), int(end)) for p, (first, end) in found["ranges"].items()}
+        return ranges, int(found["atMs"])
+    except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
+        raise RunError(RECORD, f"{folder / OFFSETS}: {error!r}") from error

@@ -5,7 +5,7 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -72,10 +72,10 @@ class Run:
 
     def _one(self, target: Target) -> Outcome:
         picture, taken = self._look(target), self.clock()
-        findings, why_none = self._history(target, picture)
+        findings, why_none, studied_ms = self._history(target, picture)
         if self.options.replay is None and self.clock() - taken > _STALE:
             picture = self._look(target)
-        self._record(target, picture, findings)
+        self._record(target, picture, findings, studied_ms)
         with step(target.name, "plan") as counts:
             reading, result = plan.plan(picture, findings)
             counts.update(_counts(result))
@@ -124,22 +124,29 @@ class Run:
             counts["partitions"] = len(found.kafka.partitions or ())
         return found
 
-    def _history(self, target: Target, picture: Picture) -> tuple[Findings | None, str]:
-        """What the samples tell; else why they tell nothing, as a sentence: then sizes are planned with as they are now."""
+    def _history(self, target: Target, picture: Picture) -> tuple[Findings | None, str, int]:
+        """What the samples tell; else why they tell nothing, as a sentence: then sizes are planned with as they are now.
+
+        And the time of the look by which they were studied, in ms since 1970: that of the record, where there is one.
+        """
         topics = {p.topic for p in picture.kafka.partitions or ()}
         ranges: Ranges
         if self.options.replay is not None:
             folder = _folder(self.options.replay, target)
-            ranges = look.read_offsets(folder) if (folder / look.OFFSETS).exists() else {}
+            ranges = {}
+            if (folder / look.OFFSETS).exists():
+                ranges, at_ms = look.read_offsets(folder)
+                picture = replace(picture, at_ms=at_ms)  # which samples of replicas count goes by that time
         elif names.TOPIC_SAMPLES not in topics:
-            return None, f"There is no topic {names.TOPIC_SAMPLES}, so growth and slow disks are not known."
+            why = f"There is no topic {names.TOPIC_SAMPLES}, so growth and slow disks are not known."
+            return None, why, picture.at_ms
         else:
             ranges = self.spark.ranges(target, self.options.days)
         if not ranges:
-            return (
-                None,
-                f"There are no samples in {names.TOPIC_SAMPLES} yet, so growth and slow disks are not known.",
+            why = (
+                f"There are no samples in {names.TOPIC_SAMPLES} yet, so growth and slow disks are not known."
             )
+            return None, why, picture.at_ms
         with step(target.name, "history") as counts:
             found = self.spark.study(target, ranges, picture)
             counts["records"], counts["rows"] = found.read.records, found.read.rows
@@ -150,14 +157,14 @@ class Run:
                 "%s: partition %d, offset %d: %s", target.name, each.partition, each.offset, each.reason
             )
         if found.read.rows == 0:
-            return found, "No sample could be used, so growth and slow disks are not known."
-        return found, ""
+            return found, "No sample could be used, so growth and slow disks are not known.", picture.at_ms
+        return found, "", picture.at_ms
 
-    def _record(self, target: Target, picture: Picture, findings: Findings | None) -> None:
+    def _record(self, target: Target, picture: Picture, findings: Findings | None, studied_ms: int) -> None:
         if self.options.record is not None:
             folder = _folder(self.options.record, target)
             look.write(folder, picture)
-            look.write_offsets(folder, findings.read.offsets if findings is not None else {})
+            look.write_offsets(folder, findings.read.offsets if findings is not None else {}, studied_ms)
 
     def _report(self, target: Target, page: str) -> bool:
         """Write the report where it is asked for; whether it stands in a ConfigMap then."""

@@ -69,7 +69,7 @@ def test_the_same_offsets_and_the_same_look_give_the_same_proposal(
 ) -> None:
     record = tmp_path / "record"
     look.write(record / "ns.demo", skewed())
-    look.write_offsets(record / "ns.demo", {b: (0, COUNT + (b == 0)) for b in range(3)})
+    look.write_offsets(record / "ns.demo", {b: (0, COUNT + (b == 0)) for b in range(3)}, skewed().at_ms)
     rows = records()
 
     found = [run(spark, part, record, tmp_path / str(n)) for n, part in enumerate((rows, rows[::-1]))]
@@ -98,7 +98,7 @@ def test_samples_that_are_all_poison_leave_a_plan_on_sizes_as_they_are(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     look.write(tmp_path / "ns.demo", skewed())
-    look.write_offsets(tmp_path / "ns.demo", {0: (0, 1)})
+    look.write_offsets(tmp_path / "ns.demo", {0: (0, 1)}, skewed().at_ms)
     outcome, findings = run(spark, [(0, 0, START_MS, 0, b"no sample")], tmp_path, tmp_path / "out")
     assert outcome.reason == "Proposed"
     assert "No sample could be used" in outcome.message

@@ -1,14 +1,19 @@
 """A run over a cluster that is made up: what happens between its look and what it publishes."""
 
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from spindle.balance.picture import Picture
+from spindle.cluster import names
 from spindle_rebalance import look, options
-from spindle_rebalance.run import Run, Spark
-from tests.unit.balance_samples import skewed
+from spindle_rebalance.errors import RunError
+from spindle_rebalance.findings import REPLICAS, Findings, ReadReport
+from spindle_rebalance.options import Target
+from spindle_rebalance.run import Ranges, Run, Spark
+from tests.unit.balance_samples import GB, picture, skewed
 
 TOLD = ["run", "--cluster-namespace=ns", "--cluster=demo", "--bootstrap=h:1", "--tls=/none"]
 
@@ -56,6 +61,46 @@ def test_what_is_approved_while_a_run_plans_stands(
 
     assert (found.reason, len(kube.written)) == (reason, written), found
     assert reason in (tmp_path / "ns.demo.html").read_text()
+
+
+def test_a_run_that_looked_twice_is_made_again_on_the_same_samples(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Which samples of replicas count goes by the time of the first look; on record is the second one, which is planned on."""
+    logs = [("orders", 0, GB), (names.TOPIC_SAMPLES, 0, GB)]
+    base, now, studied = picture({(broker, 0): logs for broker in range(3)}), 1000.0, list[Any]()
+
+    def clock() -> float:
+        nonlocal now
+        now += 100  # reading takes long
+        return now
+
+    def take(*given: Any) -> Picture:
+        return replace(base, at_ms=given[-1])
+
+    def study(_: Target, ranges: Ranges, seen: Picture) -> Findings:
+        studied.append((ranges, seen.at_ms))
+        return Findings((), REPLICAS.empty_table(), ReadReport(0, 0, (), ranges))
+
+    monkeypatch.setattr(look, "take", take)
+    spark, kube = Spark(lambda *_: {0: (3, 9)}, study), lambda: cast("Any", None)
+    Run(options.parse([*TOLD, "--dry-run", f"--record={tmp_path / 'a'}"]), spark, kube, clock).all()
+    again = options.parse([*TOLD, f"--replay={tmp_path / 'a'}", f"--record={tmp_path / 'b'}"])
+    Run(again, spark, kube, clock).all()
+
+    assert len(studied) == 2
+    assert studied[0] == studied[1]
+    folders = [tmp_path / each / "ns.demo" for each in ("a", "b")]
+    assert look.read(folders[0]).at_ms != studied[0][1]  # it did look twice
+    for name in (look.LOOK, look.OFFSETS):
+        assert (folders[0] / name).read_bytes() == (folders[1] / name).read_bytes()
+
+
+@pytest.mark.parametrize("broken", ["[]", "{}", '{"atMs": 1, "ranges": {"0": 7}}', "no JSON"])
+def test_offsets_that_are_not_whole_are_refused(broken: str, tmp_path: Path) -> None:
+    (tmp_path / look.OFFSETS).write_text(broken)
+    with pytest.raises(RunError, match=r"offsets\.json"):
+        look.read_offsets(tmp_path)
 
 
 def _never(*_: Any) -> Any:
