@@ -89,6 +89,7 @@ class Engine:
 
     def study(self, target: Target, ranges: Ranges, picture: Picture) -> Findings:
         """What these samples tell."""
+        from py4j.protocol import Py4JError  # noqa: PLC0415 - with Spark
         from pyspark.errors import PySparkException  # noqa: PLC0415 - it takes a second
 
         from spindle_rebalance import source  # noqa: PLC0415 - it imports Spark
@@ -106,11 +107,19 @@ class Engine:
             )
         except PySparkException as error:
             raise RunError(ENGINE, f"Spark could not read the samples: {_short(error)}") from error
+        except (Py4JError, ConnectionError) as error:
+            # Its JVM does not answer, most likely because it is no more: the kernel ends the largest process of a pod that has no memory left.
+            why = f"Spark's JVM does not answer: {_short(error)}; give the pod more memory (spec.rebalance.engine.resources)"
+            raise RunError(ENGINE, why) from error
 
     def stop(self) -> None:
-        """End Spark, and with it its executors."""
-        if self._session is not None:
+        """End Spark, and with it its executors. One that is dead already must not cost the run its outcome."""
+        if self._session is None:
+            return
+        try:
             self._session.stop()
+        except Exception:
+            log.exception("Spark could not be stopped; it ends with this process")
 
     def _access(self, target: Target) -> Any:
         from spindle_rebalance import source  # noqa: PLC0415 - it imports Spark
