@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from html import escape
 from typing import Final
 
+from spindle.balance.propose import NEVER_S
 from spindle.report.charts import WIDTH, svg, text
 from spindle_rebalance.findings import DiskFinding
 
@@ -15,7 +16,7 @@ _MARKS: Final = (3600.0, 6 * 3600.0, 86400.0, 7 * 86400.0, 28 * 86400.0, 182 * 8
 
 def span(seconds: float) -> str:
     """A time in words: ``40 min``, ``3 h``, ``12 days``; ``never`` for what is beyond two years."""
-    if seconds > 730 * 86400:
+    if seconds > NEVER_S:
         return "never"
     for unit, name in ((86400.0, "days"), (3600.0, "h"), (60.0, "min")):
         if seconds >= 2 * unit:

@@ -264,6 +264,16 @@ def test_forecast_names_the_first_disk_to_be_full() -> None:
     assert forecast.fullest_percent == 78  # 72 GB and a week of 10 kB/s
 
 
+@pytest.mark.parametrize("later", [3 * 365 * 86400.0, 1e12, float("inf")])
+def test_a_disk_that_is_full_after_years_is_not_named(later: float) -> None:
+    """Also where no date can say when: the calendar ends with the year 9999."""
+    result = made(skewed(), History(disks=(DiskOutlook((0, D0), 1e-3, (later / 2, later, float("inf"))),)))
+    assert result.proposal is not None
+    forecast = result.proposal.spec.forecast
+    assert forecast is not None
+    assert (forecast.first_full_at, forecast.first_full_disk) == (None, None)
+
+
 def test_a_proposal_holds_a_beginning_of_a_large_plan(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(proposing, "MAX_MOVES", 5)
     result = made(skewed())

@@ -36,6 +36,9 @@ _MOST_BYTES: Final = (
 _LEADERS: Final = 0.25  # of that, at most
 _LONGEST: Final = 256  # characters of a reason
 _HORIZON_H: Final = 168
+NEVER_S: Final = (
+    730.0 * 86400
+)  # a disk that is full later than that is never full: it will be replaced before
 
 
 @dataclass(frozen=True)
@@ -262,7 +265,7 @@ def _forecast(picture: Picture, history: History, s: Snapshot) -> Forecast | Non
         for each in known
         if (d := row.get(each.place)) is not None
     ]
-    full = [(float(rounded(d.full_in[1])), d.place) for d in known if d.full_in and np.isfinite(d.full_in[1])]
+    full = [(float(rounded(d.full_in[1])), d.place) for d in known if d.full_in and d.full_in[1] <= NEVER_S]
     first = min(full, default=None)
     return Forecast(
         horizon_hours=_HORIZON_H,
