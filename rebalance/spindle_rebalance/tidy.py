@@ -2,7 +2,8 @@
 
 What is left out is counted and named. A sample is *doubled* if one for the same interval has come already: a producer that tried again,
 or two agents that both believed the broker to be theirs. A *clock is off* where samples are dated otherwise than Kafka
-stored them, for all that were sent together: samples that were kept while Kafka was away come late, but the last of them is fresh.
+stored them, for all that were sent together: samples that were kept while Kafka was away come late, but the last of them is fresh. Where
+sending such samples was interrupted, it is not; so several samples that were sent together are dated by the clock of those after them.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -19,6 +20,7 @@ from spindle_rebalance.findings import Poisoned
 NAMED: Final = 20  # unusable records of one broker that are told one by one
 CLOCK_OFF_S: Final = 300.0  # seconds that a date may differ from Kafka's before it is not believed
 _TOGETHER: Final = 0.5  # of an interval: records that Kafka stored closer to each other were sent together
+_FRESH: Final = 2  # intervals that samples span at least if some of them were kept before they were sent
 _DOUBLED: Final = 0.6  # of an interval: samples closer to each other are for the same one
 _MS: Final = 1000
 _NONE: Final = pa.RecordBatch.from_pylist([], schema=REPLICAS)
@@ -138,9 +140,9 @@ def _decoded(value: bytes | None, broker: int, cluster_id: str | None) -> Sample
 
 def _dated(found: Tidy, usable: list[Dated]) -> list[Dated]:
     """The same with times put right where a clock was off."""
+    groups = list(_sent_together(usable))
     right: list[Dated] = []
-    for together in _sent_together(usable):
-        late = min(each.stored_ms - each.at_ms for each in together) / _MS
+    for together, late in zip(groups, _lateness(groups), strict=True):
         if abs(late) <= CLOCK_OFF_S:
             right += together
             continue
@@ -148,6 +150,32 @@ def _dated(found: Tidy, usable: list[Dated]) -> list[Dated]:
         found.clock_s = max(found.clock_s, -late, key=abs)
         right += [replace(each, at_ms=each.at_ms + round(late * _MS)) for each in together]
     return right
+
+
+def _lateness(groups: list[list[Dated]]) -> list[float]:
+    """Seconds by which the dates of each group are behind Kafka's because of the clock; 0 where that is not known.
+
+    Of what was sent together the last is fresh, unless more was kept and sending was interrupted. So the lateness of a group of several
+    samples may be that of a backlog; the next group that cannot be one says what the clock was like.
+    """
+    made: list[float] = []
+    after: float | None = None
+    for together in reversed(groups):
+        late = min(each.stored_ms - each.at_ms for each in together) / _MS
+        if abs(late) <= CLOCK_OFF_S or not _backlog(together):
+            after = late
+            made.append(late)
+        elif after is not None:
+            made.append(after)
+        else:
+            made.append(min(late, 0.0))  # dated later than it was stored: no waiting explains that
+    return made[::-1]
+
+
+def _backlog(together: list[Dated]) -> bool:
+    """Whether these are several samples, some of which must have waited."""
+    dates = [each.at_ms for each in together]
+    return max(dates) - min(dates) >= _FRESH * _MS * together[-1].sample.interval_s
 
 
 def _sent_together(usable: list[Dated]) -> Iterator[list[Dated]]:

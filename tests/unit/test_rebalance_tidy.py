@@ -95,6 +95,36 @@ def test_samples_that_were_kept_while_kafka_was_away_are_late_not_wrong() -> Non
     assert found.clock_records == 0
 
 
+def test_a_backlog_whose_sending_was_interrupted_is_late_not_wrong() -> None:
+    """Twenty of forty samples come in one go, the others an hour later, and then one by one."""
+    first = [record(sample(at(step)), step, stored_ms=at(40) + step) for step in range(20)]
+    second = [record(sample(at(step)), step, stored_ms=at(52) + step) for step in range(20, 53)]
+    fresh = [record(sample(at(step)), step) for step in range(53, 56)]
+    found = clean(*first, *second, *fresh)
+
+    assert times(found) == [at(step) for step in range(56)]
+    assert found.clock_records == 0
+    assert clean(*first).clock_records == 0  # nothing says that the clock was off
+
+
+@pytest.mark.parametrize("hours", [-1, 1])
+def test_an_interrupted_backlog_of_a_wrong_clock_is_dated_by_what_came_after_it(hours: int) -> None:
+    off = hours * 3_600_000
+    kept = [record(sample(at(step) + off), step, stored_ms=at(40) + step) for step in range(10)]
+    fresh = [record(sample(at(step) + off), step, stored_ms=at(step)) for step in range(41, 44)]
+    found = clean(*kept, *fresh)
+
+    assert times(found) == [at(step) for step in (*range(10), *range(41, 44))]
+    assert found.clock_records == 13
+    assert found.clock_s == hours * 3600
+
+
+def test_samples_from_the_future_are_of_a_wrong_clock_whatever_came_after_them() -> None:
+    rows = [record(sample(at(step) + 10 * 3_600_000), step, stored_ms=at(12) + step) for step in range(12)]
+
+    assert clean(*rows).clock_records == 12
+
+
 def test_parts_of_a_sample_come_together() -> None:
     first = sample(at(0), [replica("t", 0, 1)], [disk()], part=0, parts=2)
     second = sample(at(0), [replica("t", 1, 2)], part=1, parts=2)
