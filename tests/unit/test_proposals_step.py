@@ -252,6 +252,29 @@ def test_nonsense_fails(running: World) -> None:
     assert "goes where it comes from" in proposed.statuses["demo-1"]["message"]
 
 
+def test_it_is_done_once_new_leaders_are_elected(running: World) -> None:
+    """Kafka comes to the new order by itself only where that is left on, and only every few minutes."""
+    raw = executing(WITHIN, outcomes="+", leaders=[{"topic": "t", "partition": 1, "broker": 2}])
+    world = kafka()
+    world.parts["t", 1].replicas = [2, 1]
+    ordered, _ = settle(running, raw, view=world.view())
+    world.parts["t", 1].leader = 2
+    elected, _ = settle(running, raw, view=world.view())
+
+    assert phases(ordered) == {"demo-1": "Executing"}
+    assert ordered.wants.leaders == {("t", 1): 2}
+    assert phases(elected) == {"demo-1": "Done"}
+
+
+def test_leaders_are_not_given_up_for_a_window_that_was_closed(running: World) -> None:
+    raw = executing(WITHIN, outcomes="+", leaders=[{"topic": "t", "partition": 1, "broker": 2}])
+    raw["status"] |= {"progressedAt": stamp(running.now - 3600), "reason": "WindowClosed"}
+    found, _ = settle(running, raw)
+
+    assert phases(found) == {"demo-1": "Executing"}
+    assert found.wants.leaders == {("t", 1): 2}
+
+
 def waiting(running: World, **status: Any) -> dict[str, Any]:
     """One that has waited for an hour for a partition that others move; it was last written a moment ago."""
     raw = executing(ACROSS)

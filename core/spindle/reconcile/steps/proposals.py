@@ -189,7 +189,7 @@ class _Desk:
         return Trouble("KafkaUnknown", f"Nothing is begun: {why}.", "Kafka answers again.")
 
     def _leaders_left(self, proposal: Proposal, wave: Wave | None) -> int:
-        """Partitions that another broker is to lead, and could, and that are not in that order yet."""
+        """Partitions that another broker is to lead, and could, and that are not in that order yet, or not led by it."""
         if wave is None or self.look.unknown or self._idle(proposal) > PATIENCE:
             return 0
         left = 0
@@ -199,7 +199,7 @@ class _Desk:
                 partition is not None
                 and lead.broker in partition.isr
                 and lead.broker in partition.replicas
-                and partition.replicas[0] != lead.broker
+                and (partition.replicas[0] != lead.broker or partition.leader != lead.broker)
             )
         return left
 
