@@ -266,6 +266,13 @@ def test_it_is_done_once_new_leaders_are_elected(running: World) -> None:
     assert phases(elected) == {"demo-1": "Done"}
 
 
+def test_while_kafka_is_silent_leaders_are_not_given_up(running: World) -> None:
+    raw = executing(WITHIN, outcomes="+", leaders=[{"topic": "t", "partition": 1, "broker": 2}])
+    raw["status"] |= {"progressedAt": stamp(running.now - 3600)}
+
+    assert phases(settle(running, raw, view=KafkaView(error="away"))[0]) == {"demo-1": "Executing"}
+
+
 def test_leaders_are_not_given_up_for_a_window_that_was_closed(running: World) -> None:
     raw = executing(WITHIN, outcomes="+", leaders=[{"topic": "t", "partition": 1, "broker": 2}])
     raw["status"] |= {"progressedAt": stamp(running.now - 3600), "reason": "WindowClosed"}
@@ -335,4 +342,9 @@ def test_leaders_that_cannot_be_had_are_not_waited_for_for_ever(running: World) 
     raw = executing(WITHIN, outcomes="+", leaders=leaders)
     raw["status"]["progressedAt"] = stamp(running.now - 3600)
 
-    assert phases(settle(running, raw)[0]) == {"demo-1": "Done"}
+    found = settle(running, raw)[0].statuses["demo-1"]
+
+    assert (found["phase"], found["message"]) == (
+        "Done",
+        "1 move done. 1 partition kept another leader than planned.",
+    )

@@ -45,8 +45,9 @@ class Facts:
         executing: another proposal that is being carried out.
         trouble: what comes first.
         window: how the maintenance windows stand.
-        open_moves: moves that wait or are in motion.
+        open_moves: moves that wait or are in motion, and partitions whose new leader is waited for.
         done, dropped: moves that have ended.
+        unled: partitions that another broker is to lead, and could, and does not.
     """
 
     phase: Phase
@@ -63,6 +64,7 @@ class Facts:
     open_moves: int = 0
     done: int = 0
     dropped: int = 0
+    unled: int = 0
 
 
 @dataclass(frozen=True)
@@ -147,7 +149,10 @@ def _executing(facts: Facts) -> Turn:
     if not facts.open_moves:
         if facts.dropped and not facts.done:
             return Turn(Phase.FAILED, "NothingLeft", f"None of its moves holds any more. {_sum(facts)}")
-        return Turn(Phase.DONE, "Done", _sum(facts))
+        kept = (
+            f" {counted(facts.unled, 'partition')} kept another leader than planned." if facts.unled else ""
+        )
+        return Turn(Phase.DONE, "Done", _sum(facts) + kept)
     if facts.trouble is not None:
         return Turn(
             Phase.STOPPED,

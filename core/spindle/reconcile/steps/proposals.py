@@ -119,7 +119,7 @@ class _Desk:
         """Seconds since a move of it last began or ended, of those in which one could have; begins anew when it goes on."""
         now, status = self.state.now, proposal.status
         since, written = seconds(status.get("progressedAt")), seconds(status.get("updatedAt"))
-        held = not self.window.open or status.get("reason") == "WindowClosed" or self.look.unknown
+        held = not self.window.open or status.get("reason") == "WindowClosed" or self._unknown() is not None
         if since is None or held or (written is not None and now - written > _AWAY):
             return 0.0
         return now - since
@@ -139,6 +139,7 @@ class _Desk:
     def _facts(self, proposal: Proposal, by: Approval, wave: Wave | None) -> Facts:
         executing = proposal.phase is Phase.EXECUTING
         marks = wave.marks if wave is not None else proposal.marks
+        unled = self._unled(proposal, wave)
         expires = seconds(proposal.spec.expires) if proposal.spec is not None else None
         return Facts(
             phase=proposal.phase,
@@ -152,9 +153,11 @@ class _Desk:
             executing=self._executing(proposal),
             trouble=self.trouble or (None if executing else self._unknown()),
             window=self.window,
-            open_moves=sum(1 for mark in marks if mark not in OVER) + self._leaders_left(proposal, wave),
+            open_moves=sum(1 for mark in marks if mark not in OVER)
+            + (0 if self._idle(proposal) > PATIENCE else unled),
             done=sum(1 for mark in marks if mark == "+"),
             dropped=sum(1 for mark in marks if mark == "-"),
+            unled=unled,
         )
 
     def _newer(self, proposal: Proposal, by: Approval) -> str | None:
@@ -188,10 +191,10 @@ class _Desk:
         why = self.look.unknown or "the journal of moves cannot be read"
         return Trouble("KafkaUnknown", f"Nothing is begun: {why}.", "Kafka answers again.")
 
-    def _leaders_left(self, proposal: Proposal, wave: Wave | None) -> int:
+    def _unled(self, proposal: Proposal, wave: Wave | None) -> int:
         """Partitions that another broker is to lead, and could, and that are not in that order yet, or not led by it."""
-        if wave is None or self.look.unknown or self._idle(proposal) > PATIENCE:
-            return 0
+        if wave is None or self.look.unknown:
+            return len(proposal.leaders)  # it may be all of them, so it is not done
         left = 0
         for lead in proposal.leaders:
             partition = self.look.partitions.get((lead.topic, lead.partition))
