@@ -92,6 +92,7 @@ def test_a_report_that_is_too_large_is_left_out() -> None:
 @pytest.mark.parametrize(
     "broken",
     ["%%%", base64.b64encode(b"no gzip").decode(), base64.b64encode(gzip.compress(b"x" * 99)[:-9]).decode()],
+    ids=["no base64", "no gzip", "cut off"],
 )
 def test_a_broken_report(broken: str) -> None:
     kube: Any = Kubernetes()
