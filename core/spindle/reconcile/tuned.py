@@ -21,17 +21,17 @@ class Tuned:
         settings: key → what it is to be in the end.
         before: what stood there of ours when that was written down, for as long as the new value was not seen.
         since: seconds since the epoch; when that was written down.
-        again: it was not taken in time, and is told once more before a restart.
+        again: what was not taken in time and was told once more: key → the value told, which may be a step on the way to the last one.
     """
 
     settings: Mapping[str, str] = field(default_factory=dict)
     before: Mapping[str, str] = field(default_factory=dict)
     since: float | None = None
-    again: bool = False
+    again: Mapping[str, str] = field(default_factory=dict)
 
     def same(self, other: "Tuned") -> bool:
         """Whether both say the same, whenever they were written."""
-        mine, others = ((dict(r.settings), dict(r.before), r.again) for r in (self, other))
+        mine, others = ((dict(r.settings), dict(r.before), dict(r.again)) for r in (self, other))
         return mine == others
 
 
@@ -40,10 +40,10 @@ def read_tuned(obj: Object) -> Tuned:
     try:
         record: Any = json.loads(objects.annotation(obj, ANN_TUNED) or "{}")
         return Tuned(
-            {str(k): str(v) for k, v in record.get("settings", {}).items()},
-            {str(k): str(v) for k, v in record.get("before", {}).items()},
+            _texts(record, "settings"),
+            _texts(record, "before"),
             seconds(record.get("since")),
-            record.get("again") is True,
+            _texts(record, "again"),
         )
     except (ValueError, AttributeError, TypeError):
         return Tuned()
@@ -57,5 +57,9 @@ def tuned_text(record: Tuned, now: float) -> str | None:
     if record.before:
         text["before"] = dict(record.before)
     if record.again:
-        text["again"] = True
+        text["again"] = dict(record.again)
     return json.dumps(text, sort_keys=True)
+
+
+def _texts(record: Any, part: str) -> dict[str, str]:
+    return {str(k): str(v) for k, v in record.get(part, {}).items()}

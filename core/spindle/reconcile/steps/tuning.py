@@ -35,7 +35,8 @@ def settle_tuning(state: State, draft: Draft, wanted: dict[int, Wanted]) -> None
         tuning = tune(settings, standing, record.settings, record.before)
         late = _late(state, settings, standing, record, tuning)
         # Only a start with the new file can help with these, and only after a second telling: the first may never have reached it.
-        refused = late if record.again else frozenset()
+        # A number of threads goes in steps: whoever has taken one since is on its way, however long nobody told it the next.
+        refused = frozenset(key for key in late if record.again.get(key) == tuning.orders[key])
         _tell(state, draft, broker, standing, tuning, late, refused)
         restart = (*tuning.restart, *refused)
         if restart:
@@ -124,11 +125,12 @@ def _tell(
     record = read_tuned(broker)
     ours = {**record.settings, **tuning.ours} if tuning.orders else dict(tuning.ours)
     unchanged = ours == dict(record.settings)
-    following = Tuned(
-        ours,
-        _before(standing, record, ours, tuning),
-        again=bool(tuning.orders) and unchanged and (record.again or bool(late)),
-    )
+    again = {
+        key: value
+        for key, value in tuning.orders.items()
+        if value is not None and unchanged and (key in late or record.again.get(key) == value)
+    }
+    following = Tuned(ours, _before(standing, record, ours, tuning), again=again)
     if not following.same(record):
         draft.do(_note(broker, following, state.now))
     orders = {key: value for key, value in tuning.orders.items() if key not in refused}
