@@ -66,6 +66,7 @@ def stages() -> dict[str, Stage]:
                 "unit",
                 "unit and property tests",
                 _pytest("tests/unit", "tests/property", "--numprocesses=logical", "--dist=worksteal"),
+                20,
             ),
             # Built apart from the tests that need it, so that minutes of compiling can be seen and are not counted there.
             Stage("helm", "helm, built once", (sys.executable, "-c", _ENSURE_HELM), 20),
