@@ -219,7 +219,7 @@ def test_no_move_goes_above_what_a_pool_refuses() -> None:
     world = cluster(thresholds={"free": {"refuse": "7000"}})
     for n in range(9):
         topic(world, f"t{n}", "disk0", 960)
-    for _ in range(20):
+    for _ in range(8):
         world.reconcile()
         world.breathe()
     assert all(used(world, broker, "disk1") <= 0.3 * CAPACITY for broker in range(3))
