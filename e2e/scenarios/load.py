@@ -206,20 +206,21 @@ def load(
     fill: int = 0,
     keep: bool = False,
     away_from: Sequence[str] = (),
+    there: bool = False,
 ) -> Iterator[Load]:
     """Make topics and write to them all the while.
 
     Args:
         lab: where.
         image: Spindle's, which has all that the client needs.
-        topics: to be made.
+        topics: to be made; ``there``: they are there already.
         rate: records per partition and second.
         size: bytes of a record.
         fill: MiB that are written to each topic first.
         keep: whether the topics stay when everything is read back.
         away_from: nodes that are going to lose their power.
     """
-    for topic in topics:
+    for topic in () if there else topics:
         make_topic(lab, topic)
     name = f"load-{topics[0].name}"
     settings = {
