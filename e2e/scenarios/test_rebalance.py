@@ -1,6 +1,7 @@
 """A cluster that was skewed on purpose: agents publish samples, a run of the job proposes, a person approves, the operator carries it out."""
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, Final
 
 import pytest
@@ -95,7 +96,7 @@ def spread(running: Load) -> dict[int, int]:
 @pytest.mark.usefixtures("job_image")
 @pytest.mark.parametrize("executors", [None, _EXECUTORS], ids=["local", "executors"])
 def test_a_skewed_cluster_is_balanced(
-    stand: Stand, spindle_image: str, executors: Mapping[str, Any] | None
+    stand: Stand, spindle_image: str, tmp_path: Path, executors: Mapping[str, Any] | None
 ) -> None:
     lab = stand.get(four(**({"executors": executors} if executors else {})))
     topic = Topic("skewed", partitions=12)
@@ -115,6 +116,8 @@ def test_a_skewed_cluster_is_balanced(
         page = lab.spindle("rebalance", "report", "-n", lab.namespace, "-c", CLUSTER)
         assert page.startswith("<!doctype html>")
         assert "://" not in page, "the report asks somebody for something"
+        (tmp_path / "report.html").write_text(page)
+        print(f"the report, to be looked at: {tmp_path / 'report.html'}")
         assert any(move["toBroker"] == empty for move in proposal["spec"]["moves"])
         lab.until("it is proposed", lambda: phase(lab, name) == "Proposed", 60)
         began = timeline.mark("approved")
