@@ -24,13 +24,19 @@ _ENGINE: Final = {
     "resources": {"requests": {"cpu": "200m", "memory": "1Gi"}, "limits": {"memory": "3Gi"}},
 }
 _EXECUTORS: Final = {"count": 2, "resources": {"requests": {"cpu": "200m", "memory": "1Gi"}}}
+_BUDGET: Final = 2**30  # bytes that one plan may move; about half of it makes the cluster even
 _OVER: Final = ("Done", "Stopped", "Expired", "Superseded", "Failed")
 
 
 def four(**engine: Any) -> Kind:
     """Four brokers on three racks: two of them can stand in for each other. Small disks, so that real data makes up much of one."""
     config = {"log.segment.bytes": "8388608", "log.index.size.max.bytes": "1048576"}
-    rebalance = {"samples": {"enabled": True, "intervalSeconds": 10}, "engine": {**_ENGINE, **engine}}
+    rebalance = {
+        "samples": {"enabled": True, "intervalSeconds": 10},
+        "engine": {**_ENGINE, **engine},
+        "maxBytes": str(_BUDGET),
+        "maxDurationMinutes": 30,
+    }
     return Kind(4, size="1Gi", config=config, rebalance=rebalance)
 
 
@@ -119,6 +125,7 @@ def test_a_skewed_cluster_is_balanced(
         (tmp_path / "report.html").write_text(page)
         print(f"the report, to be looked at: {tmp_path / 'report.html'}")
         assert any(move["toBroker"] == empty for move in proposal["spec"]["moves"])
+        assert sum(move["bytes"] for move in proposal["spec"]["moves"]) <= _BUDGET
         lab.until("it is proposed", lambda: phase(lab, name) == "Proposed", 60)
         began = timeline.mark("approved")
         lab.spindle("rebalance", "approve", name, "-n", lab.namespace)
