@@ -6,45 +6,20 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from spindle.balance.picture import Picture
-from spindle.cluster import names
-from spindle.samples.codec import encode
 from spindle_rebalance import look, options, source
 from spindle_rebalance.findings import Findings
 from spindle_rebalance.learn import learn
 from spindle_rebalance.options import Target
 from spindle_rebalance.run import Ranges, Run, Spark
-from tests.unit.balance_samples import DISK, GB, skewed
-from tests.unit.sample_rows import disks, replicas, sample
+from tests.spark.day import COUNT, START_MS, Row, day, row
+from tests.unit.balance_samples import skewed
 
-COUNT = 288  # a day, one in five minutes
-STEP_MS = 300_000
-START_MS = 1_759_913_600_000
 TOLD = ("run", "--cluster-namespace=ns", "--cluster=demo", "--bootstrap=h:1", "--tls=/none")
 
 
-def value(broker: int, k: int) -> bytes:
-    """The k-th sample of a broker: twelve logs that grow by a kilobyte per second, and its second disk idle."""
-    size = 6 * GB - (COUNT - k) * 300_000
-    rows = [("orders", i, names.log_dir("disk0"), size, 1000.0, broker == 0) for i in range(12)]
-    common = {
-        "kind": "ssd", "capacity": DISK, "state": "Active", "reads_per_s": 50.0, "writes_per_s": 50.0,
-        "write_ms": 2.0, "read_ms": 1.0,
-    }  # fmt: skip
-    shown = disks(
-        {"dir": names.log_dir("disk0"), "disk": "disk0", "used": 12 * size, **common},
-        {"dir": names.log_dir("disk1"), "disk": "disk1", "used": 0, **common},
-    )
-    made = sample(
-        cluster_id="c", broker=broker, rack=f"zone-{broker}", at_ms=START_MS + k * STEP_MS,
-        replicas=replicas(rows), disks=shown,
-    )  # fmt: skip
-    return encode(made)
-
-
-def records() -> list[tuple[int, int, int, int, bytes]]:
-    """As `source.RECORDS`; one of them is poison."""
-    found = [(b, k, START_MS + k * STEP_MS, b, value(b, k)) for b in range(3) for k in range(COUNT)]
-    return [*found, (0, COUNT, START_MS + COUNT * STEP_MS, 0, b"no sample")]
+def records() -> list[Row]:
+    """A day; one of the records is poison."""
+    return [*day(), row(0, COUNT, b"no sample")]
 
 
 def run(spark: SparkSession, rows: list[Any], replay: Path, out: Path) -> tuple[Any, Findings]:
