@@ -1,6 +1,7 @@
-"""Proposals on real brokers, through the operator's own connection: carried out, overtaken by a deleted topic, stopped half-way."""
+"""Proposals on real brokers, through the operator's own connection: carried out, overtaken, stopped half-way, and by one that dies."""
 
 import os
+import random
 import time
 from collections.abc import AsyncIterator, Callable
 from typing import Any
@@ -22,6 +23,7 @@ from spindle.reconcile.proposal_status import Standing, proposal_status
 from spindle_operator.connection import Access
 from spindle_operator.gate import KafkaGate
 from tests.kafka.cluster import Cluster
+from tests.kafka.node import wait_for
 
 MB = 1_000_000
 FAST = Limits(bytes_per_second=200 * MB)
@@ -43,13 +45,21 @@ async def gate() -> AsyncIterator[KafkaGate]:
     await gate.shutdown()
 
 
+class DiedError(Exception):
+    """The operator is gone, in the middle of a pass."""
+
+
 class Passes:
-    """The operator's passes over one proposal. All that is left between two of them is the journal's text and the object."""
+    """The operator's passes over one proposal. All that is left between two of them is the journal's text and the object.
+
+    Like the operator's own, a pass writes the journal first, then tells Kafka, and writes the status last.
+    """
 
     def __init__(self, cluster: Cluster, gate: KafkaGate, moves: list[dict[str, Any]], **spec: Any) -> None:
         self.cluster, self.gate = cluster, gate
         self.record = ""
         self.limits = FAST
+        self.dies_in: int | None = None  # so many writes, of whatever kind
         self.raw: dict[str, Any] = {
             "metadata": {"name": "demo-1", "uid": "u", "generation": 1},
             "spec": {
@@ -80,6 +90,7 @@ class Passes:
         wave = look_over(proposal, Look(view), journal, self.limits) if executing else None
         keep = wave.keep if wave is not None else set()
         go = wave.go if wave is not None else []
+        status: dict[str, Any] | None = None
         if wave is not None:
             by = Approval("person")
             facts = Facts(
@@ -95,14 +106,28 @@ class Passes:
             if now.phase.over:
                 keep, go = set(), []
             standing = Standing(now, by, wave, ALWAYS, self.limits.bytes_per_second)
-            self.raw["status"] = proposal_status(proposal, standing, time.time())
+            status = proposal_status(proposal, standing, time.time())
         withdrawn = frozenset(m.key for m in journal.moves if m.reason == REASON and m.key not in keep)
         outcome = execute(view, journal, go, self.limits, withdrawn=withdrawn)
-        self.record = render(outcome.journal)
+        if (record := render(outcome.journal)) != self.record:
+            self.write()
+            self.record = record
         for intent in outcome.actions:
+            self.write()
             await self.tell(intent)
         for broker, moves in outcome.agent_moves.items():
             await self.gate.place(broker, [(m.topic, m.partition, m.to_dir) for m in moves])
+        if status is not None and status != self.raw["status"]:
+            self.write()
+            self.raw["status"] = status
+
+    def write(self) -> None:
+        """About to write something that outlives the process, unless it dies just now."""
+        if self.dies_in is None:
+            return
+        self.dies_in -= 1
+        if self.dies_in < 0:
+            raise DiedError
 
     async def tell(self, intent: Intent) -> None:
         match intent:
@@ -198,6 +223,70 @@ async def test_one_that_is_stopped_half_way_leaves_nothing_behind(cluster: Clust
     assert passes.status["phase"] == "Stopped"
     view = await passes.look()
     assert [p.replicas for p in view.partitions or () if p.topic == "large"] == [(0, 1)]
+
+
+async def test_what_others_did_meanwhile_is_left_out_and_why(cluster: Cluster, gate: KafkaGate) -> None:
+    for topic in ("holds", "moved", "refused"):
+        cluster.make_topic(topic, [[0, 1]])
+        fill(cluster, topic, 1)
+    look = Passes(cluster, gate, [])
+    moves = [
+        await planned(look, "holds", 0, (2, path(cluster, 2, "disk0"))),
+        await planned(look, "moved", 0, (2, path(cluster, 2, "disk1"))),
+        await planned(look, "refused", 0, (3, path(cluster, 3, "disk1"))),
+    ]
+    await gate.reassign([("moved", 0, (3, 1))])
+    cordoned = ",".join(path(cluster, 3, disk) for disk in ("disk0", "disk1"))
+    await gate.set_configs("broker", "3", {"cordoned.log.dirs": cordoned})
+    wait_for("it is moved", lambda: sorted(cluster.partitions("moved")[0].replicas) == [1, 3])
+    passes = Passes(cluster, gate, moves)
+    await passes.until("done", lambda: passes.status["phase"] == "Done")
+    await gate.set_configs("broker", "3", {"cordoned.log.dirs": None})
+    await passes.until_clean()
+
+    assert passes.status["outcomes"] == "+--"
+    assert [(drop["topic"], drop["reason"]) for drop in passes.status["dropped"]] == [
+        ("moved", "ReplicaElsewhere"),
+        ("refused", "TargetUnusable"),
+    ]
+    assert cluster.partitions("refused")[0].replicas == (0, 1)
+
+
+async def test_one_that_dies_at_twenty_moments_is_followed_by_one_that_goes_on(
+    cluster: Cluster, gate: KafkaGate
+) -> None:
+    """Between any two writes of a pass: the journal, each order to Kafka, the status. A proposal moves all to and fro."""
+    seed = 7
+    print(f"seed {seed}")
+    dice = random.Random(seed)
+    cluster.make_topic("often", [[0, 1]] * 4)
+    for partition in range(4):
+        cluster.produce("often", partition, (os.urandom(50_000) for _ in range(10)))
+    deaths = turns = 0
+    while deaths < 20:
+        look = Passes(cluster, gate, [])
+        target = 2 if turns % 2 == 0 else 0
+        moves = [
+            await planned(look, "often", index, (target, path(cluster, target, f"disk{index % 2}")))
+            for index in range(4)
+        ]
+        passes = Passes(cluster, gate, moves)
+        while passes.status["phase"] == "Executing" or parse(passes.record):
+            passes.dies_in = dice.randrange(6) if deaths < 20 else None
+            try:
+                for _ in range(dice.randint(1, 10)):
+                    await passes.one()
+            except DiedError:
+                deaths += 1
+        passes.dies_in = None
+        await passes.until_clean()
+
+        assert (passes.status["phase"], passes.status["outcomes"]) == ("Done", "++++")
+        stand = [Look(await passes.look()).standing(target, ("often", index)) for index in range(4)]
+        assert [each.path for each in stand if each is not None] == [move["toDir"] for move in moves]
+        assert {p.replicas for p in cluster.partitions("often").values()} == {(target, 1)}
+        turns += 1
+    print(f"{deaths} deaths in {turns} proposals")
 
 
 async def test_the_rebalance_jobs_principal_may_look_and_change_nothing(
