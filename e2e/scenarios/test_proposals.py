@@ -124,7 +124,7 @@ def test_one_at_a_time_not_too_late_and_disks_first(
         approve(lab, "first")
         until_moving(lab, "first")
 
-        propose(lab, "late", forth[:1], seconds=40)
+        propose(lab, "late", forth[:1], seconds=30)
         approve(lab, "late")
         assert until_phase(lab, "late", "Approved")["reason"] == "AnotherExecutes"
         assert status(lab, "late")["message"].startswith("first is being carried out")

@@ -32,12 +32,16 @@ def four(**engine: Any) -> Kind:
     """Four brokers on three racks: two of them can stand in for each other. Small disks, so that real data makes up much of one."""
     config = {"log.segment.bytes": "8388608", "log.index.size.max.bytes": "1048576"}
     rebalance = {
-        "samples": {"enabled": True, "intervalSeconds": 10},
+        "samples": {"enabled": True, "intervalSeconds": 30},
         "engine": {**_ENGINE, **engine},
         "maxBytes": str(_BUDGET),
         "maxDurationMinutes": 30,
     }
     return Kind(4, size="1Gi", config=config, rebalance=rebalance)
+
+
+LOCAL: Final = four()
+PODS: Final = four(executors=_EXECUTORS)
 
 
 @pytest.fixture(scope="module")
@@ -100,11 +104,9 @@ def spread(running: Load) -> dict[int, int]:
 
 
 @pytest.mark.usefixtures("job_image")
-@pytest.mark.parametrize("executors", [None, _EXECUTORS], ids=["local", "executors"])
-def test_a_skewed_cluster_is_balanced(
-    stand: Stand, spindle_image: str, tmp_path: Path, executors: Mapping[str, Any] | None
-) -> None:
-    lab = stand.get(four(**({"executors": executors} if executors else {})))
+@pytest.mark.parametrize("kind", [pytest.param(LOCAL, id="local"), pytest.param(PODS, id="executors")])
+def test_a_skewed_cluster_is_balanced(stand: Stand, spindle_image: str, tmp_path: Path, kind: Kind) -> None:
+    lab = stand.get(kind)
     topic = Topic("skewed", partitions=12)
     with Timeline(lab) as timeline, load(lab, spindle_image, topic, fill=600) as running:
         empty = skew(lab, running)
