@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import initialize, rule
 
 from spindle.cluster import names
-from spindle.moves.journal import parse
+from spindle.moves.journal import Journal, parse
 from spindle.proposals.proposal import NEXT, REASON, Phase
 from spindle.reconcile.times import stamp
 from tests.model.checked import Checked
@@ -62,6 +62,7 @@ class Proposing(Driven):
         self.world = _settled().fork()
         self.made = 0
         self.phases: dict[str, str] = {}
+        self.late: tuple[int | None, str, set[tuple[str, int]]] | None = None
 
     @rule(
         moves=st.lists(MOVE, min_size=1, max_size=6),
@@ -173,6 +174,14 @@ class Proposing(Driven):
         windows = [{"start": f"0 {hour} * * *", "durationMinutes": 60}] if shut else []
         self.world.cluster["spec"].setdefault("rebalance", {})["windows"] = windows
 
+    @rule(minutes=st.sampled_from([None, 1, 2]))
+    def limit(self, minutes: int | None) -> None:
+        """How long a proposal may be carried out."""
+        rules = self.world.cluster["spec"].setdefault("rebalance", {})
+        rules.pop("maxDurationMinutes", None)
+        if minutes is not None:
+            rules["maxDurationMinutes"] = minutes
+
     @rule(paused=st.booleans())
     def pause(self, paused: bool) -> None:
         self.world.cluster["spec"]["paused"] = paused
@@ -188,12 +197,27 @@ class Proposing(Driven):
             assert phase == before or _reachable(before, Phase(phase)), f"{name}: {before} → {phase}"
         assert list(found.values()).count("Executing") <= 1
         self.phases = found
+        self._begins_nothing_late()
+
+    def _begins_nothing_late(self) -> None:
+        """Once its time is over by the record, nothing of a proposal is begun any more."""
+        minutes = self.world.cluster["spec"].get("rebalance", {}).get("maxDurationMinutes")
+        now = {move.key for move in self._journal().moves if move.reason == REASON}
+        name = next((name for name, phase in self.phases.items() if phase == "Executing"), None)
+        if self.late is not None and self.late[:2] == (minutes, name):
+            assert now <= self.late[2], f"{name} has had its {minutes} minutes"
+        ran = self.world.get("KafkaRebalance", name)["status"].get("ranSeconds", 0) if name else 0
+        self.late = (minutes, name, now) if name and minutes and ran >= 60 * minutes else None
+
+    def _journal(self) -> Journal:
+        record = self.world.objects.get(("ConfigMap", "demo-moves"))
+        return parse(record["data"]["journal"]) if record else parse(None)
 
     def teardown(self) -> None:
         if not hasattr(self, "world"):
             return
         self.world.cluster["spec"]["paused"] = False
-        self.world.cluster["spec"].get("rebalance", {}).pop("windows", None)
+        self.world.cluster["spec"].pop("rebalance", None)
         self.world.kafkas.sizes["t"] = 100
         for broker in self.world.all("KafkaBroker"):
             broker["spec"].pop("wishes", None)
@@ -211,9 +235,7 @@ class Proposing(Driven):
     def _nothing_is_left(self) -> None:
         for raw in self._open():
             assert (raw.get("status") or {}).get("phase") == "Proposed", raw["status"]
-        record = self.world.objects.get(("ConfigMap", "demo-moves"))
-        journal = parse(record["data"]["journal"]) if record else parse(None)
-        assert [move for move in journal.moves if move.reason == REASON] == []
+        assert [move for move in self._journal().moves if move.reason == REASON] == []
         throttled = {where: values for where, values in self.world.kafkas.settings.items() if values}
         assert throttled == {}, json.dumps({str(k): v for k, v in throttled.items()})
         for key, state in self.world.kafkas.partitions.items():

@@ -9,6 +9,7 @@ import pytest
 from spindle.api.engine import Window
 from spindle.api.policy import Rebalance
 from spindle.proposals.approval import approval, seconds_needed
+from spindle.proposals.duration import allowed, carried_out, too_long
 from spindle.proposals.life import Facts, Trouble, turn
 from spindle.proposals.marks import read_marks
 from spindle.proposals.proposal import NEXT, Phase, read_proposal
@@ -126,6 +127,24 @@ def at(text: str) -> float:
             "Executing",
             "WindowClosed",
             id="the window closes",
+        ),
+        pytest.param(
+            Facts(phase=Phase.EXECUTING, approved_by="rule", open_moves=2, waiting=1, moving=1, too_long="x"),
+            "Executing",
+            "TimeOver",
+            id="its time is over, and something is in motion",
+        ),
+        pytest.param(
+            Facts(phase=Phase.EXECUTING, approved_by="rule", open_moves=1, waiting=1, done=1, too_long="x"),
+            "Stopped",
+            "TimeOver",
+            id="its time is over",
+        ),
+        pytest.param(
+            Facts(phase=Phase.EXECUTING, approved_by="rule", open_moves=2, moving=1, too_long="x"),
+            "Executing",
+            "Executing",
+            id="its time is over when all of it has begun",
         ),
         pytest.param(
             Facts(phase=Phase.EXECUTING, approved_by="person", done=2, dropped=1), "Done", "Done", id="done"
@@ -258,6 +277,41 @@ def test_the_busiest_broker_says_how_long_it_takes() -> None:
 
     assert seconds_needed(moves, 10) == 90.0
     assert seconds_needed([], 10) == 0.0
+
+
+@pytest.mark.parametrize(
+    ("written", "going", "wanted"),
+    [
+        pytest.param(980.0, True, 120.0, id="goes on"),
+        pytest.param(980.0, False, 100.0, id="no window was open"),
+        pytest.param(600.0, True, 100.0, id="nobody looked"),
+        pytest.param(None, True, 100.0, id="never written"),
+        pytest.param(1100.0, True, 100.0, id="by a clock that is ahead"),
+    ],
+)
+def test_only_time_in_which_it_could_go_on_counts(written: float | None, going: bool, wanted: float) -> None:
+    assert carried_out(100.0, written, 1000.0, going=going) == wanted
+
+
+@pytest.mark.parametrize(
+    ("minutes", "rate", "by", "wanted"),
+    [
+        pytest.param(None, 10, "rule", None, id="no limit"),
+        pytest.param(2, 10, "rule", 120.0, id="by rule"),
+        pytest.param(2, 10, "person", 120.0, id="a person expected it to keep the limit"),
+        pytest.param(1, 10, "person", None, id="a person knew that it takes longer"),
+        pytest.param(1, 10, "rule", 60.0, id="the rate fell after the rules approved it"),
+    ],
+)
+def test_how_long_it_may_take(minutes: int | None, rate: int, by: str, wanted: float | None) -> None:
+    rules = Rebalance.model_validate({"maxDurationMinutes": minutes} if minutes else {})
+
+    assert allowed(read_proposal(rebalance(*MOVES)), rules, rate, by) == wanted  # 90 s at this rate
+
+
+def test_time_is_over_when_the_limit_is_reached_and_it_names_the_field() -> None:
+    assert too_long(119.0, 120.0) == too_long(1e9, None) == ""
+    assert "5 minutes, and spec.rebalance.maxDurationMinutes (2)" in too_long(300.0, 120.0)
 
 
 def test_letters_that_are_missing_or_strange_are_looked_at_again() -> None:

@@ -348,3 +348,49 @@ def test_leaders_that_cannot_be_had_are_not_waited_for_for_ever(running: World) 
         "Done",
         "1 move done. 1 partition kept another leader than planned.",
     )
+
+
+def ran(running: World, *moves: dict[str, Any], **status: Any) -> dict[str, Any]:
+    """One that was carried out for ten minutes, and was last written a quarter of a minute ago."""
+    raw = executing(*moves, by="rule", approved=None)
+    raw["status"] |= {
+        "ranSeconds": 600,
+        "updatedAt": stamp(running.now - 15),
+        "reason": "Executing",
+        **status,
+    }
+    return raw
+
+
+def test_the_time_that_it_was_carried_out_is_counted(running: World) -> None:
+    going = settle(running, ran(running, ACROSS))[0].statuses["demo-1"]
+    shut = settle(running, ran(running, ACROSS, reason="WindowClosed"))[0].statuses["demo-1"]
+
+    assert (going["ranSeconds"], shut["ranSeconds"]) == (615, 600)
+
+
+def test_when_its_time_is_over_nothing_more_begins_and_what_is_in_motion_lands(running: World) -> None:
+    journal = Journal(moves=(in_journal(ACROSS),))
+    proposed, draft = settle(
+        running, ran(running, ACROSS, WITHIN), journal=journal, approval="auto", maxDurationMinutes=10
+    )
+    raw = ran(running, ACROSS, WITHIN, outcomes="+.", reason="TimeOver")
+    ended, told = settle(running, raw, approval="auto", maxDurationMinutes=10)
+
+    assert (proposed.wants.moves, proposed.wants.withdrawn) == ((), frozenset())
+    assert phases(proposed) == {"demo-1": "Executing"}
+    assert [wait.reason for wait in draft.waits] == ["TimeOver"]
+    assert phases(ended) == {"demo-1": "Stopped"}
+    assert "maxDurationMinutes (10)" in ended.statuses["demo-1"]["message"]
+    assert reasons(told) == ["RebalanceStopped"]
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        pytest.param({"maxDurationMinutes": 11}, id="it has a minute more"),
+        pytest.param({"maxDurationMinutes": 10, "view": KafkaView(error="away")}, id="Kafka is silent"),
+    ],
+)
+def test_before_its_time_is_over_it_is_not_stopped(running: World, more: dict[str, Any]) -> None:
+    assert phases(settle(running, ran(running, ACROSS), **more)[0]) == {"demo-1": "Executing"}

@@ -336,7 +336,8 @@ class Rebalance(ApiModel):
     )
     max_duration_minutes: int | None = Field(
         None,
-        description="Most minutes that one plan may take, and that is approved by rule. Left out, no limit.",
+        description="Most minutes that one plan may take, and that is approved by rule. What takes longer when it is carried out begins "
+        "nothing more. Left out, no limit.",
         ge=1,
         le=10080,
         json_schema_extra=hint("a plan may take between 1 minute and a week (10080): write for example 240"),

@@ -207,6 +207,10 @@ class KafkaRebalanceStatus(ApiModel):
     progressed_at: Time | None = Field(
         None, description="When a move last began or ended, or it went on after a time in which none could."
     )
+    ran_seconds: Count | None = Field(
+        None,
+        description="Seconds for which it has been carried out, without those in which no window was open or nobody looked.",
+    )
     updated_at: Time | None = Field(None, description="When this status was last written.")
     ended_at: Time | None = Field(None, description="When it ended.")
     outcomes: Annotated[str, Field(json_schema_extra=longest(MAX_MOVES))] | None = Field(

@@ -45,6 +45,8 @@ class Facts:
         executing: another proposal that is being carried out.
         trouble: what comes first.
         window: how the maintenance windows stand.
+        too_long: why its time is over, as a sentence; empty if it is not.
+        waiting, moving: moves that have not begun, and those in motion.
         open_moves: moves that wait or are in motion, and partitions whose new leader is waited for.
         done, dropped: moves that have ended.
         unled: partitions that another broker is to lead, and could, and does not.
@@ -61,6 +63,9 @@ class Facts:
     executing: str | None = None
     trouble: Trouble | None = None
     window: Opening = ALWAYS
+    too_long: str = ""
+    waiting: int = 0
+    moving: int = 0
     open_moves: int = 0
     done: int = 0
     dropped: int = 0
@@ -159,6 +164,8 @@ def _executing(facts: Facts) -> Turn:
             facts.trouble.reason,
             f"{facts.trouble.message} What is still needed is planned anew by a later run. {_sum(facts)}",
         )
+    if facts.too_long and facts.waiting:
+        return _time_over(facts)
     if not facts.window.open:
         return Turn(
             Phase.EXECUTING,
@@ -167,6 +174,22 @@ def _executing(facts: Facts) -> Turn:
             "A maintenance window opens.",
         )
     return Turn(Phase.EXECUTING, "Executing", _sum(facts))
+
+
+def _time_over(facts: Facts) -> Turn:
+    """One that took too long. What is in motion lands, as when a window closes: giving it up would waste what was copied."""
+    if facts.moving:
+        return Turn(
+            Phase.EXECUTING,
+            "TimeOver",
+            f"{facts.too_long} What is in motion goes on, nothing more begins. {_sum(facts)}",
+            "What is in motion lands; then it is stopped. A larger maxDurationMinutes lets it go on.",
+        )
+    return Turn(
+        Phase.STOPPED,
+        "TimeOver",
+        f"{facts.too_long} What is still needed is planned anew by a later run. {_sum(facts)}",
+    )
 
 
 def _closed(window: Opening) -> str:

@@ -29,6 +29,7 @@ class Standing:
         window: how the maintenance windows stand.
         bytes_per_second: of one broker; None for no limit.
         idle: seconds in which a move could have begun or ended and none did.
+        ran: seconds for which it has been carried out.
     """
 
     turn: Turn
@@ -37,6 +38,7 @@ class Standing:
     window: Opening
     bytes_per_second: int | None
     idle: float = 0.0
+    ran: float = 0.0
 
 
 def proposal_status(proposal: Proposal, found: Standing, now: float) -> dict[str, Any]:
@@ -87,6 +89,7 @@ def _wanted(proposal: Proposal, found: Standing, now: float) -> dict[str, Any]:
     begun = phase is Phase.EXECUTING or bool(before.get("startedAt"))
     if begun:
         status["startedAt"] = before.get("startedAt") or stamp(now)
+        status["ranSeconds"] = int(found.ran)
         status["approvedBy"] = before.get("approvedBy") or found.by.by
         moved = found.wave.moved if found.wave is not None else int(before.get("movedBytes") or 0)
         status["movedBytes"] = moved

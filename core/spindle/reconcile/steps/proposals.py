@@ -8,8 +8,9 @@ from spindle.cluster.refusal import counted, some
 from spindle.disks.lifecycle import DiskState
 from spindle.moves.look import Key, Look
 from spindle.proposals.approval import Approval, approval
+from spindle.proposals.duration import AWAY, allowed, carried_out, too_long
 from spindle.proposals.life import Facts, Trouble, Turn, turn
-from spindle.proposals.marks import OVER
+from spindle.proposals.marks import MOVING, OVER, WAITING
 from spindle.proposals.proposal import REASON, Phase, Proposal, read_proposal
 from spindle.proposals.waves import PATIENCE, Wave, look_over
 from spindle.proposals.windows import Opening, opening
@@ -24,7 +25,6 @@ from spindle.reconcile.ward import Ward
 
 _ACTION: Final = "Rebalance"
 _KEPT: Final = 10  # proposals that are over
-_AWAY: Final = 300.0  # seconds without a write after which nobody has looked: one that goes on is written every quarter of a minute
 _GOOD: Final = frozenset((Phase.APPROVED, Phase.EXECUTING, Phase.DONE))
 
 
@@ -98,7 +98,15 @@ class _Desk:
             self.waits.append(_wait(proposal, now, wave))
         return proposal_status(
             proposal,
-            Standing(now, by, wave, self.window, self.limits.bytes_per_second, self._idle(proposal)),
+            Standing(
+                now,
+                by,
+                wave,
+                self.window,
+                self.limits.bytes_per_second,
+                idle=self._idle(proposal),
+                ran=self._ran(proposal),
+            ),
             self.state.now,
         )
 
@@ -120,9 +128,24 @@ class _Desk:
         now, status = self.state.now, proposal.status
         since, written = seconds(status.get("progressedAt")), seconds(status.get("updatedAt"))
         held = not self.window.open or status.get("reason") == "WindowClosed" or self._unknown() is not None
-        if since is None or held or (written is not None and now - written > _AWAY):
+        if since is None or held or (written is not None and now - written > AWAY):
             return 0.0
         return now - since
+
+    def _ran(self, proposal: Proposal) -> float:
+        """Seconds for which it has been carried out."""
+        status = proposal.status
+        going = proposal.phase is Phase.EXECUTING and status.get("reason") == "Executing"
+        before, written = float(status.get("ranSeconds") or 0), seconds(status.get("updatedAt"))
+        return carried_out(before, written, self.state.now, going=going)
+
+    def _too_long(self, proposal: Proposal, by: Approval) -> str:
+        """Why its time is over. Not asked while Kafka is unknown: what is in motion would not be known either."""
+        if proposal.phase is not Phase.EXECUTING or self._unknown() is not None:
+            return ""
+        who = by.by or proposal.status.get("approvedBy")
+        limit = allowed(proposal, self.rules, self.state.spec.disks.move_bytes_per_second, who)
+        return too_long(self._ran(proposal), limit)
 
     def _carry_on(self, proposal: Proposal, wave: Wave, *, go: bool) -> None:
         self.wave, self.go = wave, go
@@ -153,6 +176,9 @@ class _Desk:
             executing=self._executing(proposal),
             trouble=self.trouble or (None if executing else self._unknown()),
             window=self.window,
+            too_long=self._too_long(proposal, by),
+            waiting=marks.count(WAITING),
+            moving=marks.count(MOVING),
             open_moves=sum(1 for mark in marks if mark not in OVER)
             + (0 if self._idle(proposal) > PATIENCE else unled),
             done=sum(1 for mark in marks if mark == "+"),
