@@ -1,11 +1,13 @@
 """A cluster that was skewed on purpose: agents publish samples, a run of the job proposes, a person approves, the operator carries it out."""
 
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
 import pytest
 
+from e2e.browser import browser, shown
 from e2e.cluster.images import ensure_rebalance_image
 from e2e.cluster.layout import REBALANCE_IMAGE
 from e2e.cluster.target import Target
@@ -25,6 +27,7 @@ _ENGINE: Final = {
 }
 _EXECUTORS: Final = {"count": 2, "resources": {"requests": {"cpu": "200m", "memory": "1Gi"}}}
 _BUDGET: Final = 2**30  # bytes that one plan may move; about half of it makes the cluster even
+_REPORTS: Final = "SPINDLE_REPORTS"  # a folder where reports are kept after the run
 _OVER: Final = ("Done", "Stopped", "Expired", "Superseded", "Failed")
 
 
@@ -103,9 +106,25 @@ def spread(running: Load) -> dict[int, int]:
     return found
 
 
+def look_at(page: str, folder: Path, name: str) -> None:
+    """The report asks nobody for anything; it and a picture of it are kept, to be looked at."""
+    assert page.startswith("<!doctype html>")
+    assert "://" not in page, "the report asks somebody for something"
+    kept = Path(os.environ.get(_REPORTS, folder)) / name
+    kept.mkdir(parents=True, exist_ok=True)
+    (kept / "report.html").write_text(page)
+    print(f"the report, to be looked at: {kept}")
+    if program := browser():
+        dom, asked = shown(program, page, kept)
+        assert asked == []
+        assert "<svg" in dom
+
+
 @pytest.mark.usefixtures("job_image")
 @pytest.mark.parametrize("kind", [pytest.param(LOCAL, id="local"), pytest.param(PODS, id="executors")])
-def test_a_skewed_cluster_is_balanced(stand: Stand, spindle_image: str, tmp_path: Path, kind: Kind) -> None:
+def test_a_skewed_cluster_is_balanced(
+    stand: Stand, spindle_image: str, tmp_path: Path, request: pytest.FixtureRequest, kind: Kind
+) -> None:
     lab = stand.get(kind)
     topic = Topic("skewed", partitions=12)
     with Timeline(lab) as timeline, load(lab, spindle_image, topic, fill=600) as running:
@@ -122,10 +141,7 @@ def test_a_skewed_cluster_is_balanced(stand: Stand, spindle_image: str, tmp_path
         name = proposal["metadata"]["name"]
         print(lab.spindle("rebalance", "show", name, "-n", lab.namespace))
         page = lab.spindle("rebalance", "report", "-n", lab.namespace, "-c", CLUSTER)
-        assert page.startswith("<!doctype html>")
-        assert "://" not in page, "the report asks somebody for something"
-        (tmp_path / "report.html").write_text(page)
-        print(f"the report, to be looked at: {tmp_path / 'report.html'}")
+        look_at(page, tmp_path, request.node.callspec.id)
         assert any(move["toBroker"] == empty for move in proposal["spec"]["moves"])
         assert sum(move["bytes"] for move in proposal["spec"]["moves"]) <= _BUDGET
         lab.until("it is proposed", lambda: phase(lab, name) == "Proposed", 60)
