@@ -43,7 +43,8 @@ def shown(program: str, page: str, folder: Path) -> tuple[str, list[str]]:
         _run(*command, f"--screenshot={folder / 'page.png'}", address)
     told = json.loads(log.read_text())
     start = told["constants"]["logEventTypes"]["URL_REQUEST_START_JOB"]
-    begun = [event["params"] for event in told["events"] if event["type"] == start]
+    # An event has no parameters where it tells of an end.
+    begun = [event.get("params", {}) for event in told["events"] if event["type"] == start]
     # What the browser asks for by itself has no page that it comes from; nor has the page, which the user asked for.
     return done, [each["url"] for each in begun if each.get("initiator", "not an origin") != "not an origin"]
 
