@@ -16,6 +16,7 @@ from e2e.cluster.testbed import Testbed
 from e2e.scenarios.lab import CLUSTER, Lab
 from e2e.scenarios.load import Load, Topic, load
 from e2e.scenarios.moving import assert_nothing_left
+from e2e.scenarios.proposing import mates
 from e2e.scenarios.slot import assert_spread, conclude
 from e2e.scenarios.stand import Kind, Stand
 from e2e.scenarios.timeline import Timeline
@@ -33,7 +34,10 @@ _OVER: Final = ("Done", "Stopped", "Expired", "Superseded", "Failed")
 
 
 def four(**engine: Any) -> Kind:
-    """Four brokers on three racks: two of them can stand in for each other. Small disks, so that real data makes up much of one."""
+    """Four brokers on three racks: two of them can stand in for each other. Small disks, so that real data makes up much of one.
+
+    XFS reserves room behind files that grow: on disks this small as much as the data, and for minutes.
+    """
     config = {"log.segment.bytes": "8388608", "log.index.size.max.bytes": "1048576"}
     rebalance = {
         "samples": {"enabled": True, "intervalSeconds": 30},
@@ -41,7 +45,7 @@ def four(**engine: Any) -> Kind:
         "maxBytes": str(_BUDGET),
         "maxDurationMinutes": 30,
     }
-    return Kind(4, size="1Gi", config=config, rebalance=rebalance)
+    return Kind(4, "ext4", size="1Gi", config=config, rebalance=rebalance)
 
 
 LOCAL: Final = four()
@@ -55,12 +59,9 @@ def job_image(installed: Target) -> None:
         installed.give(ensure_rebalance_image())
 
 
-def skew(lab: Lab, running: Load) -> int:
-    """Take every replica off one broker, each to the other one in its rack; returns the broker that is left empty."""
-    racks: dict[str, list[int]] = {}
-    for broker in lab.list("kafkabrokers"):
-        racks.setdefault(broker["spec"]["rack"], []).append(broker["spec"]["id"])
-    stays, leaves = next(sorted(brokers) for brokers in racks.values() if len(brokers) > 1)
+def skew(lab: Lab, running: Load) -> tuple[int, int]:
+    """Take every replica off one broker, each to the other one in its rack; returns who has them, and who is left empty."""
+    stays, leaves = mates(lab)
     for name, (_, _, replicas) in running.partitions().items():
         topic, _, partition = name.rpartition("-")
         if leaves in replicas:
@@ -73,7 +74,7 @@ def skew(lab: Lab, running: Load) -> int:
         ),
         300,
     )
-    return leaves
+    return stays, leaves
 
 
 def run_of(lab: Lab, executors: int) -> Mapping[str, Any]:
@@ -143,7 +144,7 @@ def test_a_skewed_cluster_is_balanced(
     # What leaves a disk is deleted at once, not after a minute: until then it would count as used.
     topic = Topic("skewed", partitions=12, config=("file.delete.delay.ms=1000",))
     with Timeline(lab) as timeline, load(lab, spindle_image, topic, fill=300) as running:
-        empty = skew(lab, running)
+        full, empty = skew(lab, running)
         before = spread(running)
         timeline.mark(f"broker {empty} is empty")
         told = run_of(lab, 2 if kind == PODS else 0)
@@ -167,9 +168,10 @@ def test_a_skewed_cluster_is_balanced(
         assert phase(lab, name) == "Done", lab.the("kafkarebalance", name)["status"]
         after = spread(running)
         print(f"bytes by broker: {before}, then {after}")
-        share = sum(after.values()) / len(lab.list("kafkabrokers"))
-        assert max(after.values()) < max(before.values())
-        assert after.get(empty, 0) > share / 2
+        # The other two are alone in their racks: they have a replica of everything before and after.
+        both = after.get(full, 0) + after.get(empty, 0)
+        assert after.get(full, 0) < before[full]
+        assert max(after.get(full, 0), after.get(empty, 0)) < 0.75 * both
         assert_spread(running)
         assert_nothing_left(running)
         conclude(running, timeline, began)
