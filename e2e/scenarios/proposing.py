@@ -97,6 +97,14 @@ def until_phase(lab: Lab, name: str, *phases: str, seconds: float = 90) -> dict[
     return found
 
 
+def until_held(lab: Lab, name: str, reason: str, seconds: float = 60) -> dict[str, Any]:
+    """Wait until an approved one says what holds it back: the pass that sees the approval says only that; returns its status."""
+    lab.until(f"{name} waits: {reason}", lambda: status(lab, name).get("reason") == reason, seconds)
+    found = status(lab, name)
+    print(f"{name} waits: {found.get('message')}")
+    return found
+
+
 def until_moving(lab: Lab, name: str, seconds: float = 90) -> None:
     """Wait until some of its moves are in motion."""
     lab.until(f"{name} is in motion", lambda: ">" in status(lab, name).get("outcomes", ""), seconds)

@@ -17,6 +17,7 @@ from e2e.scenarios.proposing import (
     status,
     swapped,
     throttles,
+    until_held,
     until_moving,
     until_phase,
 )
@@ -126,8 +127,9 @@ def test_one_at_a_time_not_too_late_and_disks_first(
 
         propose(lab, "late", forth[:1], seconds=30)
         approve(lab, "late")
-        assert until_phase(lab, "late", "Approved")["reason"] == "AnotherExecutes"
-        assert status(lab, "late")["message"].startswith("first is being carried out")
+        held = until_held(lab, "late", "AnotherExecutes")
+        assert held["phase"] == "Approved"
+        assert held["message"].startswith("first is being carried out")
         assert "approved too late" in until_phase(lab, "late", "Expired", seconds=150)["message"]
         assert status(lab, "first")["phase"] == "Executing", "it took too short a time to tell anything"
         propose(lab, "ignored", forth[:1], seconds=1)
@@ -141,7 +143,7 @@ def test_one_at_a_time_not_too_late_and_disks_first(
         ]
         propose(lab, "second", [each for each in back if each["topic"] == topic.name])
         approve(lab, "second")
-        assert until_phase(lab, "second", "Approved")["reason"] == "AnotherExecutes"
+        until_held(lab, "second", "AnotherExecutes")
         first = until_phase(lab, "first", "Done", seconds=400)
         assert first["outcomes"] == "+" * len(forth)
         until_moving(lab, "second", seconds=120)
