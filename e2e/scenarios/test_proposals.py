@@ -1,5 +1,7 @@
 """Proposals that are stale, late, stopped or not alone: nothing is moved that does not hold any more, and each says why."""
 
+from collections import Counter
+
 import pytest
 
 from e2e.scenarios.conftest import Machine
@@ -118,7 +120,9 @@ def test_one_at_a_time_not_too_late_and_disks_first(
     lab = stand.get(FOUR)
     topic = Topic("turns", partitions=12)
     with Timeline(lab) as timeline, load(lab, spindle_image, topic, fill=480) as running:
-        one, other = mates(lab)
+        placed = Counter(replica.broker for replica in running.placement())
+        # The one that has more: what comes between has to come before all of it is moved.
+        one, other = sorted(mates(lab), key=lambda broker: -placed[broker])
         forth = [move(r, other, "disk1") for r in running.placement() if r.broker == one]
         began = timeline.mark("the first one is approved")
         propose(lab, "first", forth)
