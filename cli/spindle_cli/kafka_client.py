@@ -94,6 +94,26 @@ class TopicView:
         return [each.index for each in self.partitions if set(each.isr) != set(each.replicas)]
 
 
+@dataclass(frozen=True)
+class DirView:
+    """One log dir as its broker shows it.
+
+    Attributes:
+        path: the dir.
+        online: whether Kafka can use it; if not, nothing else is known.
+        capacity, usable: bytes of its file system, and those that are left; None from a broker that does not tell.
+        replicas: how many logs lie there.
+        bytes: what they take.
+    """
+
+    path: str
+    online: bool
+    capacity: int | None = None
+    usable: int | None = None
+    replicas: int = 0
+    bytes: int = 0
+
+
 class Client:
     """An admin connection. Every method raises ClientError."""
 
@@ -165,6 +185,12 @@ class Client:
             }
         return found
 
+    def dirs(self, broker: int) -> list[DirView]:
+        """All log dirs of a broker, by path."""
+        with _told(f"log dirs of broker {broker}"):
+            (answer,) = self._admin.describe_log_dirs(brokers=[broker])
+        return sorted(map(_dir, answer["log_dirs"]), key=lambda each: each.path)
+
 
 @contextmanager
 def connect(access: Access) -> Iterator[Client]:
@@ -199,6 +225,21 @@ def _partition(raw: Mapping[str, Any]) -> PartitionView:
         leader if leader >= 0 else None,
         tuple(raw["replica_nodes"]),
         tuple(raw["isr_nodes"]),
+    )
+
+
+def _dir(raw: Mapping[str, Any]) -> DirView:
+    if raw["error_code"]:
+        return DirView(raw["log_dir"], online=False)
+    logs = [part["partition_size"] for topic in raw["topics"] for part in topic["partitions"]]
+    total, usable = raw.get("total_bytes", -1), raw.get("usable_bytes", -1)  # from KIP-827 on; -1: not told
+    return DirView(
+        raw["log_dir"],
+        online=True,
+        capacity=total if total > 0 else None,
+        usable=usable if usable >= 0 else None,
+        replicas=len(logs),
+        bytes=sum(logs),
     )
 
 

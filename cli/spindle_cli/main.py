@@ -4,23 +4,21 @@ import json
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from datetime import UTC, datetime
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any, Final
 
 import typer
-from rich.console import Console
 
 from spindle.api.cluster import KafkaCluster
 from spindle.manifests.preview import preview as what_changes
-from spindle.placement.racks import PlacementError
-from spindle_cli import helper_pod, overview, proposals, rebalance_report, topics
+from spindle_cli import disk_bars, helper_pod, overview, rebalance, topics
 from spindle_cli import preview as changes
-from spindle_cli.kafka_client import Access, ClientError
-from spindle_cli.kube import Kube, KubeError
+from spindle_cli.kafka_client import Access
+from spindle_cli.kube import Kube
+from spindle_cli.terminal import Namespace, OfCluster, console, pause, sentences
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -30,10 +28,8 @@ app = typer.Typer(
 )
 topic = typer.Typer(no_args_is_help=True, help="Topics whose replicas stand in different racks.")
 app.add_typer(topic, name="topic")
-rebalance = typer.Typer(no_args_is_help=True, help="Proposals to move replicas: look, approve, stop.")
-app.add_typer(rebalance, name="rebalance")
+app.add_typer(rebalance.app, name="rebalance")
 
-console = Console(highlight=False, soft_wrap=False)
 _POLL_S: Final = 1.0
 
 
@@ -44,26 +40,10 @@ class Output(StrEnum):
     JSON = "json"
 
 
-Namespace = Annotated[
-    str | None, typer.Option("--namespace", "-n", help="Namespace; default: the kubeconfig's.")
-]
-OfCluster = Annotated[
-    str | None, typer.Option("--cluster", "-c", help="KafkaCluster; default: the only one of the namespace.")
-]
 Image = Annotated[
     str | None,
     typer.Option(help="Spindle's image for the helper pod; default: the one that the cluster uses."),
 ]
-
-
-@contextmanager
-def _sentences() -> Iterator[None]:
-    """End with one sentence instead of a traceback."""
-    try:
-        yield
-    except (KubeError, ClientError, PlacementError) as error:
-        typer.echo(f"spindle: {error}", err=True)
-        raise typer.Exit(1) from error
 
 
 @app.command()
@@ -75,7 +55,7 @@ def status(
     output: Annotated[Output, typer.Option("--output", "-o")] = Output.TABLE,
 ) -> None:
     """Show racks, brokers, disks and log dirs of a cluster, and what is being waited for."""
-    with _sentences():
+    with sentences():
         kube = Kube.connect(namespace)
         clusters = kube.clusters() if cluster is None else []
         if cluster is None and len(clusters) != 1:
@@ -108,7 +88,7 @@ def preview(
     namespace: Namespace = None,
 ) -> None:
     """Show what applying a changed KafkaCluster would do: which settings without a restart, what by a roll."""
-    with _sentences():
+    with sentences():
         wanted = changes.read(file)
         kube = Kube.connect(wanted.metadata.namespace or namespace)
         running = kube.cluster(kube.one_cluster(wanted.metadata.name))
@@ -122,7 +102,7 @@ def wait(
     timeout: Annotated[float, typer.Option(help="Seconds after which to give up.")] = 600.0,
 ) -> None:
     """Wait until a cluster is ready, telling what happens meanwhile."""
-    with _sentences():
+    with sentences():
         kube = Kube.connect(namespace)
         name = kube.one_cluster(cluster)
         if not wait_until_ready(kube, name, timeout, typer.echo):
@@ -142,7 +122,7 @@ def wait_until_ready(kube: Kube, name: str, timeout: float, say: Callable[[str],
     told: frozenset[str] = frozenset()
     while True:
         view = kube.view(name)
-        now = overview.progress(view)
+        now = dict.fromkeys(overview.progress(view))  # several things may wait for the same
         for line in now:
             if line not in told:
                 say(f"{time.monotonic() - began:5.0f} s  {line}")
@@ -151,7 +131,7 @@ def wait_until_ready(kube: Kube, name: str, timeout: float, say: Callable[[str],
             return True
         if time.monotonic() - began > timeout:
             return False
-        time.sleep(_POLL_S)  # noqa: TID251 - a command line has nothing else to do meanwhile
+        pause(_POLL_S)
 
 
 def _is_ready(cluster: KafkaCluster) -> bool:
@@ -180,7 +160,7 @@ def start(broker: Broker, namespace: Namespace = None) -> None:
 
 
 def _set_stopped(broker: str, namespace: str | None, what: str, *, stopped: bool) -> None:
-    with _sentences():
+    with sentences():
         kube = Kube.connect(namespace)
         cluster = kube.broker(broker).spec.cluster
         kube.set_stopped(broker, stopped=stopped)
@@ -236,77 +216,26 @@ def verify(
     _at_kafka(lambda access: topics.verify(access, name, messages, size, console), cluster, namespace, image)
 
 
-Proposal = Annotated[str, typer.Argument(help="KafkaRebalance; see: spindle rebalance list.")]
-
-
-@rebalance.command("list")
-def rebalance_list(cluster: OfCluster = None, namespace: Namespace = None) -> None:
-    """List proposals, with their phase and how far they are."""
-    with _sentences():
-        kube = Kube.connect(namespace)
-        found = kube.rebalances(cluster)
-        if found:
-            console.print(proposals.list_of(found))
-        else:
-            typer.echo(f"There is no KafkaRebalance in namespace {kube.namespace}.")
-
-
-@rebalance.command("show")
-def rebalance_show(
-    name: Proposal,
+@app.command()
+def disks(
+    width: Annotated[int, typer.Option(min=8, max=200, help="Characters of a bar.")] = 40,
+    cluster: OfCluster = None,
     namespace: Namespace = None,
-    moves: Annotated[int, typer.Option(min=0, help="How many moves to show, the largest first.")] = 20,
+    image: Image = None,
+    output: Annotated[Output, typer.Option("--output", "-o")] = Output.TABLE,
 ) -> None:
-    """Show what a proposal costs, what it is good for, its largest moves, and what has become of them."""
-    with _sentences():
-        console.print(proposals.page(Kube.connect(namespace).rebalance(name), moves))
-
-
-@rebalance.command("approve")
-def rebalance_approve(
-    name: Proposal,
-    namespace: Namespace = None,
-    hashed: Annotated[
-        str | None,
-        typer.Option("--hash", help="The inputHash that was looked at; default: the one that stands there."),
-    ] = None,
-) -> None:
-    """Approve a proposal. It is carried out as soon as nothing is in its way."""
-    with _sentences():
-        kube = Kube.connect(namespace)
-        typer.echo(proposals.approve(kube, name, hashed))
-
-
-@rebalance.command("stop")
-def rebalance_stop(name: Proposal, namespace: Namespace = None) -> None:
-    """End a proposal for good. Copies that are under way are given up, what has landed stays."""
-    with _sentences():
-        kube = Kube.connect(namespace)
-        typer.echo(proposals.stop(kube, name))
-
-
-@rebalance.command("report")
-def rebalance_page(cluster: OfCluster = None, namespace: Namespace = None) -> None:
-    """Print the report of the latest run, one HTML file: spindle rebalance report > report.html."""
-    with _sentences():
-        kube = Kube.connect(namespace)
-        typer.echo(rebalance_report.fetch(kube, kube.one_cluster(cluster)))
-
-
-@rebalance.command("run")
-def rebalance_run(cluster: OfCluster = None, namespace: Namespace = None) -> None:
-    """Have a proposal made now, whatever the schedule says."""
-    with _sentences():
-        kube = Kube.connect(namespace)
-        name = kube.one_cluster(cluster)
-        typer.echo(proposals.run(kube, name, datetime.now(UTC)))
+    """Show how full each broker and each disk is, as bars, and what its replicas take; Kafka itself is asked."""
+    as_json = output is Output.JSON
+    _at_kafka(
+        lambda access: disk_bars.show(access, width, console, as_json=as_json), cluster, namespace, image
+    )
 
 
 def _at_kafka(
     work: Callable[[Access], bool], cluster: str | None, namespace: str | None, image: str | None
 ) -> None:
     """Do the work here if this process was given credentials, else run the same command line in a pod that is."""
-    with _sentences():
+    with sentences():
         access = Access.from_environment()
         if access is not None:
             if not work(access):

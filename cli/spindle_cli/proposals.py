@@ -8,7 +8,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from spindle.api.rebalance import KafkaRebalance
+from spindle.api.rebalance import KafkaRebalance, KafkaRebalanceStatus
 from spindle.cluster import names
 from spindle_cli.kube import Kube, KubeError, NotFoundError
 
@@ -41,6 +41,11 @@ def phase_of(each: KafkaRebalance) -> str:
     return (each.status.phase if each.status else None) or "Proposed"
 
 
+def is_over(each: KafkaRebalance) -> bool:
+    """Whether nothing more becomes of it."""
+    return phase_of(each) in _OVER
+
+
 def page(each: KafkaRebalance, most: int) -> RenderableType:
     """Everything about one proposal that fits a screen."""
     parts: list[RenderableType] = [_head(each), _worth(each)]
@@ -66,11 +71,18 @@ def _head(each: KafkaRebalance) -> Text:
         lines.append(status.message)
     lines.append(f"hash {each.spec.input_hash}, to be begun before {each.spec.expires}")
     if status and status.started_at:
-        eta = f", until {status.eta}" if status.eta else ""
         lines.append(
-            f"begun {status.started_at}{eta}; {status.progress} moves, {size(status.moved_bytes or 0)} moved"
+            f"begun {status.started_at}{_end(status)}; {status.progress} moves, {size(status.moved_bytes or 0)} moved"
         )
     return Text("\n".join(lines))
+
+
+def _end(status: KafkaRebalanceStatus) -> str:
+    """When it ended and how long it took; else when it should be done; empty where nobody knows."""
+    if status.started_at and status.ended_at:
+        begun, ended = (datetime.fromisoformat(at) for at in (status.started_at, status.ended_at))
+        return f", ended {status.ended_at} after {(ended - begun).total_seconds():.0f} s"
+    return f", until {status.eta}" if status.eta else ""
 
 
 def _worth(each: KafkaRebalance) -> Text:
@@ -146,7 +158,7 @@ def approve(kube: Kube, name: str, looked_at: str | None) -> str:
         raise KubeError(f"{name} has the hash {each.spec.input_hash}, not {looked_at}: look at it again")
     _still_open(each)
     kube.change_rebalance(name, each.metadata.resource_version, {"approved": each.spec.input_hash})
-    return f"{name} is approved ({each.spec.input_hash}).\nFollow it with: spindle rebalance show {name}"
+    return f"{name} is approved ({each.spec.input_hash}).\nFollow it with: spindle rebalance wait {name}"
 
 
 def stop(kube: Kube, name: str) -> str:
@@ -163,14 +175,14 @@ def stop(kube: Kube, name: str) -> str:
 
 
 def _still_open(each: KafkaRebalance) -> None:
-    if phase_of(each) in _OVER:
+    if is_over(each):
         raise KubeError(
             f"{each.metadata.name} is over ({phase_of(each)}): have a new one made (spindle rebalance run)"
         )
 
 
 def run(kube: Kube, cluster: str, now: datetime) -> str:
-    """Start a run of the rebalance job now; what to tell.
+    """Start a run of the rebalance job now; returns the name of the Job.
 
     Raises:
         KubeError: there is no such job.
@@ -184,8 +196,7 @@ def run(kube: Kube, cluster: str, now: datetime) -> str:
         ) from error
     made = job_from(source, now)
     kube.create_job(made)
-    name = made["metadata"]["name"]
-    return f"Job {name} runs. Follow it with: kubectl logs -f job/{name}"
+    return str(made["metadata"]["name"])
 
 
 def job_from(source: dict[str, Any], now: datetime) -> dict[str, Any]:

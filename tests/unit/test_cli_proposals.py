@@ -8,7 +8,7 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 from spindle.api.rebalance import KafkaRebalance
-from spindle_cli import main, proposals
+from spindle_cli import main, proposals, terminal
 from spindle_cli.kube import Kube, KubeError, NotFoundError
 from tests.unit.proposal_samples import D0, D1, HASH, move, rebalance
 
@@ -57,7 +57,7 @@ class FakeKube:
 def told(monkeypatch: pytest.MonkeyPatch) -> Any:
     def run(kube: FakeKube, *arguments: str) -> tuple[int, str]:
         monkeypatch.setattr(Kube, "connect", lambda namespace=None: kube)
-        monkeypatch.setattr(main, "console", Console(width=160, highlight=False))
+        monkeypatch.setattr(terminal, "console", Console(width=160, highlight=False))
         result = RUNNER.invoke(main.app, ["rebalance", *arguments])
         return result.exit_code, result.output
 
@@ -103,6 +103,20 @@ def test_a_page_says_what_has_become_of_each_move(told: Any) -> None:
     assert "left out" in text
     assert "ReplicaGrown: t-1 has grown." in text
     assert "approve" not in text
+
+
+def test_a_page_says_how_long_it_took(told: Any) -> None:
+    begun = {
+        "phase": "Done",
+        "progress": "2/2",
+        "movedBytes": 3_000_000_500,
+        "startedAt": "2026-09-21T14:00:00Z",
+    }
+    _, text = told(
+        FakeKube(rebalance(*MOVES, status={**begun, "endedAt": "2026-09-21T14:01:15Z"})), "show", "demo-1"
+    )
+
+    assert "ended 2026-09-21T14:01:15Z after 75 s; 2/2 moves, 3.0 GB moved" in text
 
 
 def test_approving_says_the_hash_that_was_looked_at(told: Any) -> None:
