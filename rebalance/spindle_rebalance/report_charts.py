@@ -11,7 +11,8 @@ from spindle_rebalance.findings import DiskFinding
 
 _ROW: Final = 22.0
 _LEFT: Final = 210.0
-_MARKS: Final = (3600.0, 6 * 3600.0, 86400.0, 7 * 86400.0, 28 * 86400.0, 182 * 86400.0)
+_MARKS: Final = (60.0, 600.0, 3600.0, 6 * 3600.0, 86400.0, 7 * 86400.0, 28 * 86400.0, 182 * 86400.0)
+_HOUR: Final = 2  # where the scale begins unless a disk is full before that
 
 
 def span(seconds: float) -> str:
@@ -25,16 +26,21 @@ def span(seconds: float) -> str:
 
 
 def until_full(disks: Sequence[DiskFinding]) -> str:
-    """A row per disk: when it is full, with its range, on a logarithmic scale from an hour to half a year."""
+    """A row per disk: when it is full, with its range, on a logarithmic scale to half a year.
+
+    It begins at an hour, or earlier where a disk is full earlier.
+    """
     height = _ROW * len(disks) + 34
-    low_end, high_end = math.log(_MARKS[0]), math.log(_MARKS[-1])
+    soonest = min((d.full_in_s[1] for d in disks if d.full_in_s is not None), default=_MARKS[_HOUR])
+    marks = _MARKS[max([0, *(k for k in range(_HOUR + 1) if _MARKS[k] <= soonest)]) :]
+    low_end, high_end = math.log(marks[0]), math.log(marks[-1])
 
     def x(seconds: float) -> float:
-        at = math.log(min(max(seconds, _MARKS[0]), _MARKS[-1]))
+        at = math.log(min(max(seconds, marks[0]), marks[-1]))
         return _LEFT + (WIDTH - _LEFT - 40) * (at - low_end) / (high_end - low_end)
 
     body = []
-    for mark in _MARKS:
+    for mark in marks:
         body.append(
             f'<line class="axis" x1="{x(mark):.1f}" y1="0" x2="{x(mark):.1f}" y2="{height - 24:.1f}"/>'
         )

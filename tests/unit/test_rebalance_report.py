@@ -5,7 +5,7 @@ import pyarrow as pa
 
 from spindle.balance.picture import Picture
 from spindle.cluster import names
-from spindle_rebalance import plan, report
+from spindle_rebalance import plan, report, report_charts
 from spindle_rebalance.findings import (
     REPLICAS,
     ClockOff,
@@ -72,6 +72,18 @@ def test_no_request_leaves_the_page() -> None:
     assert "http:" not in made
     assert "https:" not in made
     assert "default-src 'none'" in made
+
+
+def test_the_scale_of_forecasts_begins_before_what_is_full_first() -> None:
+    def scale(seconds: float) -> str:
+        disk = replace(findings().disks[0], full_in_s=(seconds / 2, seconds, 4 * seconds))
+        return report_charts.until_full([disk])
+
+    assert "10 min" in scale(1200.0)
+    assert ">60 s<" not in scale(1200.0)
+    assert ">60 s<" in scale(5.0)
+    assert "10 min" not in scale(86400.0)
+    assert "60 min" in scale(86400.0)
 
 
 def test_without_history_and_without_a_plan_there_is_a_page_all_the_same() -> None:

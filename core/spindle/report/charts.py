@@ -5,12 +5,14 @@ from html import escape
 
 import numpy as np
 
+from spindle.cluster import names
 from spindle.placement.explain import human
 from spindle.placement.planner import Plan
 from spindle.placement.snapshot import Floats
 
 WIDTH = 960
 _STEPS = 4  # shades outside the band, each side
+_WIDEST = 90.0  # of a wave's bar
 
 
 def svg(height: float, body: Sequence[str], label: str) -> str:
@@ -65,6 +67,44 @@ def heat_map(plan: Plan, used: Floats, title: str) -> str:
                 )
         row_height = max(row_height, 18 + len(brokers) * cell + 12)
     return svg(top + row_height, body, title)
+
+
+def bars(plan: Plan) -> str:
+    """A row per dir, for clusters that are small enough for that: how full it is before and after, over its band."""
+    p, s = plan.problem, plan.problem.snapshot
+    row, left, right, bottom = 26.0, 210.0, 130.0, 26.0
+    order = sorted(range(len(s.capacity)), key=lambda d: (int(s.broker[s.dir_broker[d]]), d))
+    most = max(float(np.max(x / s.capacity)) for x in (s.used, plan.after, np.minimum(p.hi, s.capacity)))
+    scale = (WIDTH - left - right) / max(1.05 * most, 1e-9)
+    height = row * len(order) + bottom
+    body = []
+    for k, d in enumerate(order):
+        y, capacity = k * row + 4, float(s.capacity[d])
+        before, after = float(s.used[d]) / capacity, float(plan.after[d]) / capacity
+        name = short(s.dir_label(d))
+        tip = f"{name}: {before:.1%} before, {after:.1%} after, of {human(capacity)}"
+        if p.usable[d]:
+            lo, hi = float(p.lo[d]) / capacity, min(float(p.hi[d]) / capacity, 1.05 * most)
+            body.append(_rect("band", left + scale * lo, y - 3, scale * max(hi - lo, 0.0), row - 2))
+        body.append(text(left - 10, y + 12, name, "end", "small"))
+        body.append(_rect("was", left, y, scale * before, 7, tip))
+        body.append(_rect("now", left, y + 9, scale * after, 7, tip))
+        at = left + scale * max(before, after) + 8
+        body.append(text(at, y + 12, f"{before:.1%} → {after:.1%}", css="small"))
+    body += _axes(
+        height, left, bottom, [(left + scale * most * k / 4, f"{most * k / 4:.0%}") for k in range(5)]
+    )
+    return svg(height, body, "Every dir before and after")
+
+
+def short(label: str) -> str:
+    """``broker 0 disk1`` for the label of a log dir of ours; that of any other one is left as it is."""
+    return label.replace(f"{names.DISKS_ROOT}/", "").removesuffix(f"/{names.LOG_SUBDIR}")
+
+
+def _rect(css: str, x: float, y: float, width: float, height: float, tip: str = "") -> str:
+    title = f"<title>{escape(tip)}</title>" if tip else ""
+    return f'<rect class="{css}" x="{x:.1f}" y="{y:.1f}" width="{width:.1f}" height="{height:.1f}">{title}</rect>'
 
 
 def _axes(height: float, left: float, bottom: float, ticks_x: Sequence[tuple[float, str]]) -> list[str]:
@@ -157,10 +197,8 @@ def waves(plan: Plan) -> str:
     ):
         h = tall * total / max(float(amount.max()), 1.0)
         tip = f"wave {k + 1}: {count} moves, {human(total)}, no dir above {peak:.1%}"
-        body.append(
-            f'<rect class="bar" x="{left + k * step + 1:.1f}" y="{20 + tall - h:.1f}" width="{max(step - 2, 1):.1f}" '
-            f'height="{h:.1f}"><title>{escape(tip)}</title></rect>'
-        )
+        wide = min(max(step - 2, 1), _WIDEST)
+        body.append(_rect("bar", left + (k + 0.5) * step - wide / 2, 20 + tall - h, wide, h, tip))
     peaks = [(left + (k + 0.5) * step, 20 + tall * (1 - peak)) for k, peak in enumerate(plan.peak.tolist())]
     limit = 20 + tall * (1 - plan.problem.goals.incoming_limit)
     body.append(f'<line class="bound" x1="{left}" y1="{limit:.1f}" x2="{left + plot}" y2="{limit:.1f}"/>')

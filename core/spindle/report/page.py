@@ -6,6 +6,7 @@ from typing import Final
 
 import numpy as np
 
+from spindle.cluster.refusal import counted
 from spindle.placement.explain import TITLES, explain, human
 from spindle.placement.planner import Plan
 from spindle.placement.problem import Budget
@@ -14,6 +15,7 @@ from spindle.placement.state import Reason
 from spindle.report import charts
 
 _ROWS: Final = 25  # moves in the table
+_FEW: Final = 60  # dirs; so many have a bar each, more are cells of a map
 
 _STYLE: Final = """
 :root{--ink:#1c2430;--soft:#667085;--line:#d9dee6;--paper:#fbfcfd;--card:#fff;--in:#cfd8dc;--gone:#1c2430;
@@ -31,16 +33,16 @@ h2{font-size:18px;margin:40px 0 4px}p{margin:4px 0 12px;color:var(--soft);max-wi
 .tile b{display:block;font-size:23px;font-variant-numeric:tabular-nums;line-height:1.3}
 .tile span{color:var(--soft);font-size:13px}
 .card{background:var(--card);border:1px solid var(--line);border-radius:8px;padding:16px;overflow-x:auto;margin-bottom:12px}
-svg{display:block;width:100%;height:auto;min-width:560px}svg text{fill:var(--ink);font-size:12px}svg .small{fill:var(--soft);font-size:11px}
+svg{display:block;width:100%;height:auto;min-width:720px}svg text{fill:var(--ink);font-size:12px}svg .small{fill:var(--soft);font-size:11px}
 .in{fill:var(--in)}.gone{fill:var(--gone)}.lo1{fill:var(--lo1)}.lo2{fill:var(--lo2)}.lo3{fill:var(--lo3)}.lo4{fill:var(--lo4)}
 .hi1{fill:var(--hi1)}.hi2{fill:var(--hi2)}.hi3{fill:var(--hi3)}.hi4{fill:var(--hi4)}
 .axis{stroke:var(--line)}.line{fill:none;stroke-width:2}.before{stroke:var(--before)}.after{stroke:var(--accent)}
 .line.peak{stroke:var(--peak)}.dot{fill:var(--accent)}.dot.peak{fill:var(--peak)}.area{fill:var(--area)}.band{fill:var(--band)}
-.bar{fill:var(--bar)}.bound{stroke:var(--soft);stroke-dasharray:4 3}
+.was{fill:var(--before)}.now{fill:var(--accent)}.bar{fill:var(--bar)}.bound{stroke:var(--soft);stroke-dasharray:4 3}
 .legend{display:flex;gap:16px;flex-wrap:wrap;font-size:13px;color:var(--soft);margin:10px 0}
 .legend i{display:inline-block;width:12px;height:12px;border-radius:2px;margin-right:5px;vertical-align:-1px}
 h3{font-size:14px;margin:0 0 8px;color:var(--soft);font-weight:600}
-table{border-collapse:collapse;width:100%;font-size:13px}th{text-align:left;color:var(--soft);font-weight:600}
+table{border-collapse:collapse;width:100%;min-width:720px;font-size:13px}th{text-align:left;color:var(--soft);font-weight:600}
 th,td{padding:7px 10px 7px 0;border-bottom:1px solid var(--line);vertical-align:top}td.n,th.n{text-align:right;white-space:nowrap;
 font-variant-numeric:tabular-nums}td.s{white-space:nowrap}.warn{border-left:4px solid var(--hi3)}.warn li{margin:4px 0}ul{margin:6px 0;padding-left:20px}
 footer{margin-top:44px;color:var(--soft);font-size:13px;overflow-wrap:anywhere}code{font-size:12px}
@@ -62,7 +64,7 @@ def document(title: str, parts: Sequence[str]) -> str:
     return (
         '<!doctype html><html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width,initial-scale=1">'
-        """<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'">"""
+        """<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'">"""
         f"<title>{escape(title)}</title><style>{_STYLE}</style></head><body><main>{''.join(parts)}</main></body></html>"
     )
 
@@ -102,7 +104,6 @@ def head(plan: Plan) -> str:
 def _tiles(plan: Plan, budget: Budget) -> str:
     s = plan.problem.snapshot
     total = float(s.size.sum()) or 1.0
-    hours = plan.seconds(budget) / 3600
     tiles = [
         (f"{float(plan.bytes.sum()) / total:.2%}", "of all bytes are copied"),
         (
@@ -111,7 +112,10 @@ def _tiles(plan: Plan, budget: Budget) -> str:
             else (human(plan.bound), "at least, to reach every band")
         ),
         (human(plan.bytes_inter), f"between brokers, {human(plan.bytes_intra)} inside"),
-        (f"{len(plan.peak)} waves", f"about {hours:.1f} h at {human(budget.bytes_per_second)}/s per broker"),
+        (
+            counted(len(plan.peak), "wave"),
+            f"about {_long(plan.seconds(budget))} at {human(budget.bytes_per_second)}/s per broker",
+        ),
         (f"{plan.peak.max():.1%}" if len(plan.peak) else "-", "highest fill of any dir on the way"),
         (f"{len(plan.leader):,}", "preferred leaders change, at no cost"),
     ]
@@ -119,6 +123,13 @@ def _tiles(plan: Plan, budget: Budget) -> str:
         f'<div class="tile"><b>{escape(big)}</b><span>{escape(text)}</span></div>' for big, text in tiles
     )
     return f'<div class="tiles">{cells}</div>'
+
+
+def _long(seconds: float) -> str:
+    """A duration in words: ``40 s``, ``12 min``, ``3.5 h``."""
+    if seconds < 100:
+        return f"{max(seconds, 1.0):.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 6000 else f"{seconds / 3600:.1f} h"
 
 
 def _unreached(plan: Plan) -> str:
@@ -129,6 +140,15 @@ def _unreached(plan: Plan) -> str:
 
 
 def _maps(plan: Plan) -> str:
+    sides = (
+        '<div class="legend"><span><i style="background:var(--before)"></i>before</span>'
+        '<span><i style="background:var(--accent)"></i>after</span>'
+    )
+    if len(plan.problem.snapshot.capacity) <= _FEW:
+        return (
+            "<h2>Every dir, before and after</h2><p>How full each is, and the band in which it is to be.</p>"
+            f'{sides}<span><i style="background:var(--band)"></i>band</span></div><div class="card">{charts.bars(plan)}</div>'
+        )
     legend = "".join(
         f'<span><i style="background:var(--{css})"></i>{text}</span>'
         for css, text in (
@@ -142,8 +162,7 @@ def _maps(plan: Plan) -> str:
         "<h2>Every dir, before and after</h2><p>A block per rack, a row per broker, a cell per dir. Point at a cell for its numbers.</p>"
         f'<div class="legend">{legend}</div><div class="card"><h3>Before</h3>{before}</div>'
         f'<div class="card"><h3>After</h3>{after}</div>'
-        '<h2>How full dirs are</h2><div class="legend"><span><i style="background:var(--before)"></i>before</span>'
-        f'<span><i style="background:var(--accent)"></i>after</span></div><div class="card">{charts.distribution(plan)}</div>'
+        f'<h2>How full dirs are</h2>{sides}</div><div class="card">{charts.distribution(plan)}</div>'
     )
 
 
@@ -160,7 +179,7 @@ def _moves(plan: Plan) -> str:
         line = explain(plan, k)
         rows.append(
             f'<tr><td class="s">{escape(line.partition)}</td><td class="n">{human(line.size)}</td>'
-            f'<td class="s">{escape(line.source)}<br>→ {escape(line.target)}</td><td class="n">{line.wave + 1}</td>'
+            f'<td class="s">{escape(charts.short(line.source))}<br>→ {escape(charts.short(line.target))}</td><td class="n">{line.wave + 1}</td>'
             f"<td><b>{escape(line.reason)}</b>: {escape(line.why)}</td></tr>"
         )
     reasons: dict[str, list[float]] = {}
