@@ -4,7 +4,7 @@ import hashlib
 import json
 import shutil
 import subprocess
-from collections.abc import Collection
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -19,29 +19,35 @@ from e2e.cluster.paths import cache_dir
 def ensure_template(images: list[Image]) -> Path:
     """The cache's containerd folder that holds these images.
 
-    If there is one that differs in the last image only, that image's new parts are added to a copy of it: this is
-    what happens after every change of Spindle's code, so it must be quick.
+    If there is one that has some of them, only the new parts of the others are added to a copy of it: this is what
+    happens after every change of Spindle's code, so it must be quick.
     """
     wanted = [image.folder.name for image in images]
 
     def make(folder: Path) -> None:
         root = folder / "root"
         (folder / "containerd.toml").write_text(CONTAINERD_CONFIG)
-        like = next((path for path in _templates() if _contents(path)["images"][:-1] == wanted[:-1]), None)
+        like = most_alike(wanted, {path: _contents(path)["images"] for path in _templates()})
+        known = _contents(like) if like else {"images": [], "blobs": []}
+        missing = [image for image in images if image.folder.name not in known["images"]]
+        say(f"importing {', '.join(image.name for image in missing)}")
         if like:
-            say(f"importing image {images[-1].name}")
             clone(like / "root", root)
-            _import(root, folder / "containerd.toml", images[-1:], _contents(like)["blobs"])
         else:
-            say("importing images")
             root.mkdir()
-            _import(root, folder / "containerd.toml", images)
+        _import(root, folder / "containerd.toml", missing, known["blobs"])
         contents = {"images": wanted, "blobs": sorted({blob for image in images for blob in image.blobs()})}
         (folder / "contents.json").write_text(json.dumps(contents))
 
     folder = artefact("template", versions.KAFKA, hashlib.sha256(" ".join(wanted).encode()).hexdigest(), make)
     forget_old("template-*", folder, keep=2)
     return folder / "root"
+
+
+def most_alike(wanted: Sequence[str], there: Mapping[Path, Sequence[str]]) -> Path | None:
+    """The template that has most of these images; None if it lacks one of the first two, which never change with Spindle's code."""
+    usable = [path for path, images in there.items() if set(wanted[:2]) <= set(images)]
+    return max(usable, key=lambda path: len(set(wanted) & set(there[path])), default=None)
 
 
 def _templates() -> list[Path]:

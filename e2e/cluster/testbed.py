@@ -4,7 +4,7 @@ import fcntl
 import json
 import os
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
@@ -68,8 +68,12 @@ class Testbed(Faults):
 
     # Life
 
-    def up(self, options: Options) -> None:
+    def up(self, options: Options, more: Sequence[Callable[[], Image]] = ()) -> None:
         """Make it, or find that it stands already.
+
+        Args:
+            options: how.
+            more: what gives further images that all nodes are to have from the beginning; called only if it is made.
 
         Raises:
             TestbedError: one with other options stands.
@@ -88,6 +92,7 @@ class Testbed(Faults):
             if shortage := inotify_shortage(options.nodes):
                 raise TestbedError(shortage)
             kubernetes, coredns, images = prepare()
+            images += [ensure() for ensure in more]
             template = ensure_template(images)
             os.sync()  # as below: nothing large is left to be written when the disks are looked at
             try:

@@ -24,6 +24,7 @@ from e2e.cluster.procs import identify, spawn
 from e2e.cluster.state import Options, State
 from e2e.cluster.system import CommandError, run
 from e2e.cluster.target import ForeignCluster, Unsupported, foreign_kubeconfig
+from e2e.cluster.template import most_alike
 from e2e.cluster.testbed import ready_nodes
 from e2e.cluster.waiting import OverdueError, wait_for
 
@@ -323,3 +324,17 @@ def test_folders_of_the_dead_are_removed_and_of_the_living_kept(tmp_path: Path) 
 def test_too_many_nodes_for_the_kernels_limits_are_refused_with_the_way_out() -> None:
     assert "sysctl fs.inotify.max_user_instances=" in inotify_shortage(10**6)
     assert inotify_shortage(-(10**6)) == ""
+
+
+def test_a_template_is_made_from_the_one_that_has_most_of_its_images() -> None:
+    bare, older, other = Path("bare"), Path("older"), Path("other")
+    there = {
+        bare: ["pause-1", "kafka-1", "spindle-1"],
+        older: ["pause-1", "kafka-1", "spindle-1", "job-1"],
+        other: ["pause-1", "kafka-0", "spindle-2", "job-1"],
+    }
+
+    assert most_alike(["pause-1", "kafka-1", "spindle-2", "job-1"], there) == older
+    assert most_alike(["pause-1", "kafka-1", "spindle-1"], {bare: there[bare], other: there[other]}) == bare
+    assert most_alike(["pause-2", "kafka-1", "spindle-1"], there) is None
+    assert most_alike(["pause-1", "kafka-1"], {}) is None
