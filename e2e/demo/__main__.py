@@ -9,7 +9,8 @@ from e2e.cluster.build import BuildError
 from e2e.cluster.debian import MissingProgramError
 from e2e.cluster.system import CommandError
 from e2e.cluster.testbed import TestbedError
-from e2e.demo.demo import Demo, DemoError
+from e2e.demo.demo import Demo
+from e2e.demo.show import DemoError
 
 _EXPECTED = (
     BuildError,

@@ -2,28 +2,30 @@
 
 import os
 import shlex
-import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Final
 
 from e2e.cluster.build import ensure_helm
-from e2e.cluster.images import ensure_spindle_image
+from e2e.cluster.disks import parse_size
+from e2e.cluster.images import ensure_rebalance_image, ensure_spindle_image
+from e2e.cluster.layout import REBALANCE_IMAGE
 from e2e.cluster.state import Options
 from e2e.cluster.target import foreign_kubeconfig
 from e2e.cluster.testbed import Testbed
+from e2e.demo.balance import GROWN, Balance
+from e2e.demo.show import DemoError, Show
 
-ROOT: Final = Path(__file__).resolve().parents[2]
+BORN: Final = "e2e/demo/cluster.yaml"
 SAMPLE: Final = "examples/quickstart.yaml"
 CLUSTER: Final = "demo"
 SYSTEM: Final = "spindle-system"
 AGENTS: Final = "spindle-agents"  # as the chart names it
 TOPIC: Final = "orders"
 MESSAGES: Final = 10_000
-OPTIONS: Final = Options(nodes=5, zones=3, disks=2)
+# ext4, since XFS sets aside ahead of files that grow: on disks this small that would be much of what is shown.
+OPTIONS: Final = Options(nodes=5, zones=3, disks=2, disk_size=parse_size("640Mi"), file_system="ext4")
 _READY_S: Final = 600
-_WIDTH: Final = 100
 _KINDS: Final = ("clusters", "brokers", "rebalances", "users")
 
 _IN_YOUR_SHELL: Final = """
@@ -31,22 +33,28 @@ Now it is yours. In your shell, in this folder:
 
   source {env}
 """
-_NEXT: Final = f"""
+_NEXT: Final = """
 Look at it:
 
   kubectl get kc,kb                     what there is, at a glance
   kubectl -n spindle-agents get pods    on each node an agent that probes the disks
   spindle status                        racks, nodes, disks, log dirs, and what is waited for
-  kubectl describe kc {CLUSTER}              conditions and events, each with a reason
+  kubectl describe kc demo              conditions and events, each with a reason
   spindle verify --messages 1000        messages in and out once more
-
+{more}
 See it heal:
 
-  kubectl delete pod {CLUSTER}-broker-1      it comes back with its disks
-  kubectl delete svc {CLUSTER}-bootstrap     so does this
-  spindle stop {CLUSTER}-broker-1            maintenance: it goes down when no partition suffers …
-  spindle start {CLUSTER}-broker-1           … and returns
-  kubectl delete kc {CLUSTER}                the disks' claims stay: apply the sample again, and it finds its data
+  kubectl delete pod demo-broker-1      it comes back with its disks
+  kubectl delete svc demo-bootstrap     so does this
+  spindle stop demo-broker-1            maintenance: it goes down when no partition suffers …
+  spindle start demo-broker-1           … and returns
+  kubectl delete kc demo                the disks' claims stay: apply it again, and it finds its data
+                                        (kubectl apply -f {file})
+"""
+_BALANCE: Final = """
+  spindle disks                         how full each broker and each disk is
+  spindle rebalance list                proposals; `show` and `report` say more
+  spindle rebalance run --wait          have a new one made; `approve` it, `wait` for it
 """
 _FAULTS: Final = """
 Break it (`spindle status` says which node and disk is whose):
@@ -56,10 +64,6 @@ Break it (`spindle status` says which node and disk is whose):
   python -m e2e.cluster disk swap 1 0   a blank one in its slot: it is recognised, formatted and filled
   python -m e2e.cluster --help          slow and hung disks, cut cables, partitions
 """
-
-
-class DemoError(RuntimeError):
-    """A step failed; the message says which and what there is to see."""
 
 
 def _foreign_image(kubeconfig: Path) -> list[str]:
@@ -78,13 +82,19 @@ def _foreign_image(kubeconfig: Path) -> list[str]:
     return ["--set", f"image.repository={repository}", "--set", f"image.tag={tag}"]
 
 
+def _job_image() -> list[str]:
+    """Helm's options for the image of the rebalance job."""
+    repository, _, tag = REBALANCE_IMAGE.rpartition(":")
+    return ["--set", f"rebalance.image.repository={repository}", "--set", f"rebalance.image.tag={tag}"]
+
+
 class Demo:
     """The demo, on a testbed of this machine or, if KUBECONFIG names another cluster, on that one."""
 
     def __init__(self) -> None:
         self._testbed = Testbed()
         self._foreign = foreign_kubeconfig()
-        self._began = time.monotonic()
+        self._show = Show()
 
     def up(self) -> None:
         """Bring it up, from wherever it stands."""
@@ -93,50 +103,84 @@ class Demo:
             values = _foreign_image(self._foreign)
             self._path(Path(sys.executable).parent, ensure_helm().parent)
         else:
-            values = []
+            values = _job_image()
             newer = self._make_testbed()
-        self._step("Spindle, with Helm")
+        self._spindle(values, newer=newer)
+        self._kafka()
+        show = self._show
+        if not self._foreign:
+            Balance(show, CLUSTER, self._testbed.kubeconfig.parent).play()
+        show.step("What there is")
+        show.run("kubectl", "get", "kc,kb")
+        show.run("spindle", "status", CLUSTER)
+        if self._foreign:
+            show.say(_NEXT.format(more="", file=SAMPLE))
+        else:
+            show.say(
+                _IN_YOUR_SHELL.format(env=self._env_file())
+                + _NEXT.format(more=_BALANCE, file=GROWN)
+                + _FAULTS
+            )
+        show.say(f"Take it all down, leaving nothing:  make demo-down\n\n(Up in {show.seconds:.0f} s.)")
+
+    def _spindle(self, values: list[str], *, newer: bool) -> None:
+        """Install it.
+
+        Args:
+            values: more options for Helm.
+            newer: whether its pods have to be made anew, for an image that has changed under the same name.
+        """
+        run = self._show.run
+        self._show.step("Spindle, with Helm")
         chart = ["charts/spindle", "--namespace", SYSTEM, "--create-namespace"]
-        self._run("helm", "upgrade", "--install", "spindle", *chart, *values)
+        run("helm", "upgrade", "--install", "spindle", *chart, "--hide-notes", *values)
         if newer:
-            self._run("kubectl", "-n", SYSTEM, "rollout", "restart", "deployment/spindle")
-            self._run("kubectl", "-n", AGENTS, "rollout", "restart", "daemonset/spindle-agent")
-        self._run("kubectl", "-n", SYSTEM, "rollout", "status", "deployment/spindle", "--timeout=300s")
-        self._run("kubectl", "-n", AGENTS, "rollout", "status", "daemonset/spindle-agent", "--timeout=300s")
-        self._step("A KafkaCluster of twelve lines")
-        self._run("cat", SAMPLE)
-        self._run("kubectl", "apply", "-f", SAMPLE)
+            run("kubectl", "-n", SYSTEM, "rollout", "restart", "deployment/spindle")
+            run("kubectl", "-n", AGENTS, "rollout", "restart", "daemonset/spindle-agent")
+        run("kubectl", "-n", SYSTEM, "rollout", "status", "deployment/spindle", "--timeout=300s")
+        run("kubectl", "-n", AGENTS, "rollout", "status", "daemonset/spindle-agent", "--timeout=300s")
+
+    def _kafka(self) -> None:
+        """The cluster, a topic, and messages through it."""
+        run, file = self._show.run, self._file()
+        self._show.step("A KafkaCluster of a few lines")
+        run("cat", file)
+        run("kubectl", "apply", "-f", file)
         self._wait()
-        self._step(f"A topic over the racks, and {MESSAGES:,} messages in and out")
-        self._run("spindle", "topic", "create", TOPIC, "--partitions", "12", "--replication-factor", "3")
-        self._run("spindle", "verify", "--topic", TOPIC, "--messages", str(MESSAGES))
-        self._step("What there is")
-        self._run("kubectl", "get", "kc,kb")
-        self._run("spindle", "status", CLUSTER)
-        print(_NEXT if self._foreign else _IN_YOUR_SHELL.format(env=self._env_file()) + _NEXT + _FAULTS)
-        print(f"Take it all down, leaving nothing:  make demo-down\n\n(Up in {self._seconds():.0f} s.)")
+        self._show.step(f"A topic over the racks, and {MESSAGES:,} messages in and out")
+        run("spindle", "topic", "create", TOPIC, "--partitions", "12", "--replication-factor", "3")
+        run("spindle", "verify", "--topic", TOPIC, "--messages", str(MESSAGES))
+
+    def _file(self) -> str:
+        """What the cluster is made from; one that an earlier run has grown is not to be shrunk."""
+        if self._foreign:
+            return SAMPLE
+        shown = ("-o", "jsonpath={.spec.brokerPools[0].replicas}", "--ignore-not-found")
+        replicas = self._show.ask("kubectl", "get", "kafkacluster", CLUSTER, *shown).strip()
+        return GROWN if replicas == "5" else BORN
 
     def down(self) -> None:
         """Take it down. What was built stays in the cache, so that the next time is quick."""
         if not self._foreign:
             self._testbed.down()
             return
+        run = self._show.run
         self._path(Path(sys.executable).parent, ensure_helm().parent)
         # Ahead of its deletion the cluster is told to take its claims along: of a demo nothing is to be left.
         wish = '{"spec":{"deleteClaims":true}}'
-        self._run("kubectl", "patch", "-f", SAMPLE, "--type=merge", f"--patch={wish}")
-        self._run("kubectl", "delete", "-f", SAMPLE, "--timeout=300s")
-        self._run("helm", "uninstall", "spindle", "--namespace", SYSTEM)
-        self._run("kubectl", "delete", "namespace", SYSTEM, AGENTS)
-        self._run("kubectl", "delete", "crd", *(f"kafka{kind}.spindle.dev" for kind in _KINDS))
+        run("kubectl", "patch", "-f", SAMPLE, "--type=merge", f"--patch={wish}")
+        run("kubectl", "delete", "-f", SAMPLE, "--timeout=300s")
+        run("helm", "uninstall", "spindle", "--namespace", SYSTEM)
+        run("kubectl", "delete", "namespace", SYSTEM, AGENTS)
+        run("kubectl", "delete", "crd", *(f"kafka{kind}.spindle.dev" for kind in _KINDS))
 
     def _make_testbed(self) -> bool:
         """Make it, or find it; True if it has an image now that is newer than the one that Spindle runs from."""
         if os.geteuid() != 0:
             raise DemoError("it makes network namespaces, mounts and loop devices: run it as root")
-        self._step("A Kubernetes of 5 nodes in 3 zones, each node with 2 disks")
+        self._show.step("A Kubernetes of 5 nodes in 3 zones, each node with 2 disks")
         stood = self._testbed.is_up()
-        self._testbed.up(OPTIONS)
+        self._testbed.up(OPTIONS, more=[ensure_rebalance_image])
         path = self._path(
             Path(sys.executable).parent, ensure_helm().parent, self._testbed.kubectl_program().parent
         )
@@ -157,42 +201,26 @@ class Demo:
         return path
 
     def _load_image(self, *, into_running: bool) -> bool:
-        """See to it that the nodes have Spindle's image as the checkout is now; True if an older one was replaced.
+        """See to it that the nodes have Spindle's images as the checkout is now; True if an older one was replaced.
 
         Args:
             into_running: the testbed stood before, so that it may have the image of an earlier checkout.
         """
-        name = ensure_spindle_image().folder.name
+        images = [ensure_spindle_image(), ensure_rebalance_image()]
+        names = "\n".join(image.folder.name for image in images)
         marker = self._testbed.kubeconfig.with_name("demo-image")
-        if not into_running or (marker.exists() and marker.read_text() == name):
-            marker.write_text(name)
+        if not into_running or (marker.exists() and marker.read_text() == names):
+            marker.write_text(names)
             return False
-        self._testbed.load_images()
-        marker.write_text(name)
+        for image in images:
+            self._testbed.give(image)
+        marker.write_text(names)
         return True
 
     def _wait(self) -> None:
         try:
-            self._run("spindle", "wait", CLUSTER, "--timeout", str(_READY_S))
+            self._show.run("spindle", "wait", CLUSTER, "--timeout", str(_READY_S))
         except DemoError as error:
-            self._run("spindle", "status", CLUSTER)
-            self._run("kubectl", "get", "events", "--sort-by=.lastTimestamp")
+            self._show.run("spindle", "status", CLUSTER)
+            self._show.run("kubectl", "get", "events", "--sort-by=.lastTimestamp")
             raise DemoError(f"{CLUSTER} did not become ready; see above what it waits for") from error
-
-    def _step(self, what: str) -> None:
-        print(f"\n══ {what}  [{self._seconds():.0f} s]", flush=True)
-
-    def _seconds(self) -> float:
-        return time.monotonic() - self._began
-
-    def _run(self, *command: str) -> None:
-        """Show a command as the user would type it, and run it.
-
-        Raises:
-            DemoError: it failed.
-        """
-        print(f"\n$ {shlex.join(command)}", flush=True)
-        width = {} if sys.stdout.isatty() else {"COLUMNS": str(_WIDTH)}
-        done = subprocess.run(command, cwd=ROOT, env={**os.environ, **width}, check=False)
-        if done.returncode != 0:
-            raise DemoError(f"`{shlex.join(command)}` failed")

@@ -2,13 +2,14 @@ from pathlib import Path
 
 import pytest
 
-from e2e.demo.demo import Demo, DemoError
+from e2e.demo.demo import Demo
+from e2e.demo.show import DemoError, Show
 
 
 @pytest.fixture
 def ran(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, ...]]:
     commands: list[tuple[str, ...]] = []
-    monkeypatch.setattr(Demo, "_run", lambda self, *command: commands.append(command))
+    monkeypatch.setattr(Show, "run", lambda self, *command, last=0: commands.append(command))
     monkeypatch.setattr("e2e.demo.demo.ensure_helm", lambda: Path("/tools/helm"))
     return commands
 

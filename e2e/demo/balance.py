@@ -1,0 +1,207 @@
+"""The demo's chapter about balance: a cluster out of balance on purpose, a proposal by the job, and what carrying it out comes to.
+
+Each part finds what an earlier run has done: the topic and what is in it, the brokers, a proposal that is open or done.
+"""
+
+import json
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Final
+
+import yaml
+
+from e2e.cluster.layout import SPINDLE_IMAGE
+from e2e.demo import picture
+from e2e.demo.show import DemoError, Show
+from spindle_cli.proposals import size
+
+TOPIC: Final = "clicks"
+PARTITIONS: Final = 24
+MEGABYTES: Final = 600
+GROWN: Final = "e2e/demo/grown.yaml"
+_FILLER: Final = f"fill-{TOPIC}"
+_PROGRAM: Final = Path(__file__).with_name("filler.py")
+_READY_S: Final = 600
+_MOVES_S: Final = 900
+_DELETED_S: Final = 150
+_SLACK: Final = 20_000_000  # bytes: indexes grow, too
+_SHOWN: Final = 4  # moves of a proposal
+_OPEN: Final = ("Proposed", "Approved", "Executing")
+
+Json = dict[str, Any]
+
+
+class Balance:
+    """The chapter.
+
+    Args:
+        show: where it is shown.
+        cluster: name of the KafkaCluster.
+        folder: where files of it are kept: the picture before and the report.
+    """
+
+    def __init__(self, show: Show, cluster: str, folder: Path) -> None:
+        self._show = show
+        self._cluster = cluster
+        self._before = folder / "before.json"
+        self.report = folder / "rebalance.html"
+
+    def play(self) -> None:
+        """All of it, from wherever it stands."""
+        show = self._show
+        found = self._newest()
+        if not (found and _phase(found) == "Done" and self._before.exists()):
+            self._skew()
+            found = found if found and _phase(found) in _OPEN and self._before.exists() else self._propose()
+            self._carry_out(found)
+        else:
+            show.step(
+                f"Out of balance, and back: {found['metadata']['name']} was carried out by an earlier run"
+            )
+        self._result(self._newest() or found)
+
+    def _skew(self) -> None:
+        show = self._show
+        show.step("Out of balance on purpose: a topic that fills some disks more than others")
+        more = ("--replication-factor", "2", "--config", "min.insync.replicas=1")
+        show.run("spindle", "topic", "create", TOPIC, "--partitions", str(PARTITIONS), *more, last=1)
+        self._fill()
+        show.step("And two more brokers, on which Kafka puts nothing by itself")
+        show.run("kubectl", "apply", "-f", GROWN)
+        show.run("spindle", "wait", self._cluster, "--timeout", str(_READY_S))
+
+    def _fill(self) -> None:
+        show = self._show
+        phase = self._phase_of_filler()
+        if phase == "Succeeded":
+            show.say(f"\n{MEGABYTES} MB were written to it by an earlier run.")
+            return
+        if phase == "Failed":
+            show.run("kubectl", "delete", "pod", _FILLER)
+        address = show.ask("kubectl", "get", "kc", self._cluster, "-o", "jsonpath={.status.bootstrap}")
+        manifest = self.report.with_name("fill.yaml")
+        manifest.write_text(yaml.safe_dump(filler(self._cluster, address), sort_keys=False))
+        if not phase or phase == "Failed":
+            show.run("kubectl", "create", "-f", str(manifest))
+        until = "--for=jsonpath={.status.phase}="
+        show.run("kubectl", "wait", f"{until}Running", f"pod/{_FILLER}", "--timeout=120s")
+        show.run("kubectl", "logs", "--follow", _FILLER)
+        try:
+            show.run("kubectl", "wait", f"{until}Succeeded", f"pod/{_FILLER}", "--timeout=60s")
+        except DemoError as error:
+            raise DemoError(
+                f"pod {_FILLER} could not write everything; above is what it said last"
+            ) from error
+
+    def _phase_of_filler(self) -> str:
+        """Of its pod; empty if there is none."""
+        phase = ("-o", "jsonpath={.status.phase}", "--ignore-not-found")
+        return self._show.ask("kubectl", "get", "pod", _FILLER, *phase).strip()
+
+    def _propose(self) -> Json:
+        show = self._show
+        show.step("A run of the rebalance job, in a pod: what the agents saw, forecasts, a plan")
+        show.keep(self._before, "spindle", "disks", "-o", "json")
+        show.run("spindle", "rebalance", "run", "--wait")
+        found = self._newest()
+        if found is None or _phase(found) not in _OPEN:
+            raise DemoError(
+                "the job proposed nothing, above is why; `spindle rebalance report > report.html` has all that it looked at"
+            )
+        return found
+
+    def _carry_out(self, found: Json) -> None:
+        show, name = self._show, found["metadata"]["name"]
+        show.step("The proposal: what it costs, what it is good for, and why each replica moves")
+        show.run("spindle", "rebalance", "show", name, "--moves", str(_SHOWN))
+        show.step("Approved by the hash of what was looked at; each move is checked again, then made")
+        if not found["spec"].get("approved"):
+            show.run("spindle", "rebalance", "approve", name, "--hash", found["spec"]["inputHash"])
+        try:
+            show.run("spindle", "rebalance", "wait", name, "--timeout", str(_MOVES_S))
+        except DemoError as error:
+            raise DemoError(
+                f"proposal {name} was not carried out; `spindle rebalance show {name}` says what became of each move, and "
+                "nothing is lost: what has landed stays. Another run has a new one made"
+            ) from error
+
+    def _result(self, found: Json) -> None:
+        show = self._show
+        show.step("Before and after")
+        before = self._before.read_text()
+        show.say("\nKafka deletes a copy that has moved away a minute later (log.segment.delete.delay.ms).")
+        self._until_deleted(picture.unused(before) + _SLACK)
+        after = show.keep(self._before.with_name("after.json"), "spindle", "disks", "-o", "json")
+        show.say()
+        for line in picture.lines(before, after):
+            show.say(line.rstrip())
+        show.say()
+        for line in price(found):
+            show.say(line)
+        show.keep(self.report, "spindle", "rebalance", "report")
+        show.say(f"\nThe report of the run, for a browser: file://{self.report}")
+
+    def _until_deleted(self, most: int) -> None:
+        """Wait until disks hold no more than so many bytes besides replicas, telling how many there are."""
+        begun = self._show.seconds
+        while (left := picture.unused(self._show.ask("spindle", "disks", "-o", "json"))) > most:
+            took = self._show.seconds - begun
+            self._show.say(f"{took:5.0f} s  {size(left - most)} of copies that are not used any more")
+            if took > _DELETED_S:
+                return  # the picture says the rest
+
+    def _newest(self) -> Json | None:
+        """The cluster's latest proposal that is open or done; those that came to nothing do not count."""
+        listed = json.loads(self._show.ask("kubectl", "get", "kafkarebalances", "-o", "json"))["items"]
+        mine = [x for x in listed if x["spec"]["cluster"] == self._cluster and _phase(x) in (*_OPEN, "Done")]
+        return max(mine, key=lambda each: str(each["metadata"]["creationTimestamp"]), default=None)
+
+
+def _phase(found: Json) -> str:
+    return str((found.get("status") or {}).get("phase") or "Proposed")
+
+
+def price(found: Json) -> list[str]:
+    """What carrying a proposal out has cost, in lines."""
+    spec, status = found["spec"], found.get("status") or {}
+    cost = spec.get("cost", {})
+    inter, intra = (size(cost.get(each, 0)) for each in ("bytesInter", "bytesIntra"))
+    lines = [
+        f"planned   {cost.get('moves', 0)} replicas: {inter} from broker to broker, {intra} from disk to disk",
+        f"moved     {status.get('progress', '?')} moves, {size(status.get('movedBytes', 0))}",
+    ]
+    if status.get("startedAt") and status.get("endedAt"):
+        took = datetime.fromisoformat(status["endedAt"]) - datetime.fromisoformat(status["startedAt"])
+        lines.append(f"time      {took.total_seconds():.0f} s from its beginning to its end")
+    if status.get("dropped"):
+        lines.append(
+            f"left out  {len(status['dropped'])}: spindle rebalance show {found['metadata']['name']} says why"
+        )
+    return lines
+
+
+def filler(cluster: str, address: str) -> Json:
+    """The pod that fills the topic; it stays when it is done, which tells a later run that the topic is full."""
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": _FILLER},
+        "spec": {
+            "restartPolicy": "Never",
+            "terminationGracePeriodSeconds": 1,
+            "automountServiceAccountToken": False,
+            "securityContext": {"runAsNonRoot": True, "runAsUser": 1000, "runAsGroup": 1000, "fsGroup": 1000},
+            "containers": [
+                {
+                    "name": "filler",
+                    "image": SPINDLE_IMAGE,
+                    "command": ["python3", "-c", _PROGRAM.read_text(), TOPIC, str(MEGABYTES)],
+                    "env": [{"name": "BOOTSTRAP", "value": address}],
+                    "volumeMounts": [{"name": "credentials", "mountPath": "/etc/spindle/credentials"}],
+                }
+            ],
+            "volumes": [
+                {"name": "credentials", "secret": {"secretName": f"{cluster}-admin", "defaultMode": 0o440}}
+            ],
+        },
+    }

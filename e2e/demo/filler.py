@@ -1,0 +1,104 @@
+"""Fills a topic with more in some partitions than in others: the program of the demo's pod that does so.
+
+    python3 filler.py TOPIC MEGABYTES
+
+Kafka spreads a topic's partitions over log dirs by their number, whatever their size. A partition gets the more, the more of its
+replicas stand on a broker's first log dir. What an earlier run has written counts.
+"""
+
+import os
+import sys
+import time
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+from kafka import KafkaConsumer, KafkaProducer, TopicPartition
+from kafka.admin import KafkaAdminClient
+
+_CREDENTIALS: Final = "/etc/spindle/credentials/"
+_RECORD: Final = 100_000  # bytes
+_AT_ONCE: Final = 40  # records that are sent before their acknowledgements are waited for
+_TOLD_EVERY: Final = 3.0  # seconds
+
+Dirs = Mapping[int, Mapping[str, Iterable[int]]]
+
+
+def weights(partitions: Iterable[int], dirs: Dirs) -> dict[int, int]:
+    """How much each partition gets in proportion to the others.
+
+    Args:
+        partitions: of the topic.
+        dirs: broker → log dir → the topic's partitions there.
+    """
+    first = [set(there[min(there)]) for there in dirs.values() if there]
+    return {p: 1 + 2 * sum(p in each for each in first) for p in partitions}
+
+
+def plan(megabytes: int, weight: Mapping[int, int], ends: Mapping[int, int]) -> list[int]:
+    """Partitions in the order in which a record each goes to them, all of them filling side by side.
+
+    Args:
+        megabytes: that all partitions together are to hold.
+        weight: of each partition.
+        ends: records that each holds already.
+    """
+    total = sum(weight.values())
+    wanted = {p: round(megabytes * 1_000_000 / _RECORD * w / total) for p, w in weight.items()}
+    return [
+        p
+        for _, p in sorted(
+            ((n + 0.5) / wanted[p], p) for p in weight for n in range(ends.get(p, 0), wanted[p])
+        )
+    ]
+
+
+def main(topic: str, megabytes: int) -> None:
+    """Fill it, telling how far that is."""
+    access = {
+        "bootstrap_servers": os.environ["BOOTSTRAP"],
+        "security_protocol": "SSL",
+        "ssl_cafile": _CREDENTIALS + "ca.crt",
+        "ssl_certfile": _CREDENTIALS + "tls.crt",
+        "ssl_keyfile": _CREDENTIALS + "tls.key",
+    }
+    consumer = KafkaConsumer(**access)
+    partitions = sorted(consumer.partitions_for_topic(topic))
+    # One by one: asked for several, the client leaves out those whose leader it does not know yet.
+    ends = {p: consumer.end_offsets([TopicPartition(topic, p)])[TopicPartition(topic, p)] for p in partitions}
+    consumer.close()
+    order = plan(megabytes, weights(partitions, _dirs(KafkaAdminClient(**access), topic)), ends)
+    producer = KafkaProducer(
+        **access, acks="all", linger_ms=5, batch_size=4 * _RECORD, max_request_size=8 * _RECORD
+    )
+    value = os.urandom(_RECORD)  # nothing that a file system or a network could make smaller
+    began = told = time.monotonic()
+    before = megabytes - len(order) * _RECORD // 1_000_000
+    for start in range(0, len(order), _AT_ONCE):
+        part = order[start : start + _AT_ONCE]
+        for sent in [producer.send(topic, value, partition=p) for p in part]:
+            sent.get(timeout=60)
+        if time.monotonic() - told >= _TOLD_EVERY or start + _AT_ONCE >= len(order):
+            told = time.monotonic()
+            done = before + (start + len(part)) * _RECORD // 1_000_000
+            print(
+                f"{told - began:5.0f} s  {done} of {megabytes} MB, acknowledged by every replica", flush=True
+            )
+    producer.close()
+    print(f"{megabytes} MB are in topic {topic}.", flush=True)
+
+
+def _dirs(admin: Any, topic: str) -> dict[int, dict[str, list[int]]]:
+    found: dict[int, dict[str, list[int]]] = {}
+    for broker in [each["broker_id"] for each in admin.describe_cluster()["brokers"]]:
+        (answer,) = admin.describe_log_dirs(brokers=[broker])
+        found[broker] = {
+            each["log_dir"]: [
+                p["partition_index"] for t in each["topics"] if t["name"] == topic for p in t["partitions"]
+            ]
+            for each in answer["log_dirs"]
+        }
+    return found
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], int(sys.argv[2]))

@@ -1,0 +1,302 @@
+"""The demo's chapter about balance, without a cluster: which commands it runs from where, and what it draws."""
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from e2e.cluster.layout import DISK_CLASS
+from e2e.demo import balance, filler, picture
+from e2e.demo.balance import GROWN, Balance
+from e2e.demo.demo import BORN, OPTIONS, SAMPLE, Demo
+from e2e.demo.show import ROOT, DemoError, Show
+from spindle.api import quantity
+from spindle.api.cluster import KafkaCluster
+from spindle.cluster import names
+from tests.unit.proposal_samples import D0, D1, HASH, move, rebalance
+
+MOVES = (move(0, (0, D0), (3, D1), size=480_000_000), move(1, (1, D0), (1, D1), size=40_000_000))
+
+
+def spec(path: str) -> dict[str, Any]:
+    found: dict[str, Any] = yaml.safe_load((ROOT / path).read_text())["spec"]
+    return found
+
+
+def test_its_cluster_is_the_quickstarts_but_for_what_its_head_says() -> None:
+    born, sample = spec(BORN), spec(SAMPLE)
+    (pool,), (other,) = born["brokerPools"], sample["brokerPools"]
+
+    assert born.keys() - sample.keys() == {"rebalance"}
+    assert pool.keys() - other.keys() == {"jvm"}
+    assert {k for k in other if pool[k] != other[k]} == {"disks"}
+    assert pool["disks"] | {"size": other["disks"]["size"]} == other["disks"]
+    assert {k: v for k, v in born.items() if k not in ("brokerPools", "rebalance")} == {
+        k: v for k, v in sample.items() if k != "brokerPools"
+    }
+
+
+def test_its_cluster_fits_the_testbed_that_it_makes() -> None:
+    born, grown = spec(BORN), spec(GROWN)
+    (pool,) = KafkaCluster.model_validate(yaml.safe_load((ROOT / GROWN).read_text())).spec.broker_pools
+
+    assert quantity.whole(pool.disks.size) == OPTIONS.disk_size
+    assert pool.disks.count == OPTIONS.disks
+    assert pool.disks.storage_class == DISK_CLASS
+    assert pool.replicas == OPTIONS.nodes
+    grown["brokerPools"][0]["replicas"] = born["brokerPools"][0]["replicas"]
+    assert grown == born
+
+
+def test_a_partition_gets_the_more_the_more_replicas_it_has_on_first_dirs() -> None:
+    dirs = {0: {"/b": [1, 2], "/a": [0]}, 1: {"/a": [0, 1], "/b": []}, 2: {}}
+
+    assert filler.weights([0, 1, 2], dirs) == {0: 5, 1: 3, 2: 1}
+
+
+def test_partitions_fill_side_by_side_and_what_is_there_counts() -> None:
+    order = filler.plan(1, {0: 3, 1: 1}, {})
+
+    assert len(order) == 10
+    assert (order.count(0), order.count(1)) == (8, 2)
+    assert 1 in order[:5]
+    assert filler.plan(1, {0: 3, 1: 1}, {0: 8, 1: 1}) == [1]
+    assert filler.plan(1, {0: 3, 1: 1}, {0: 9, 1: 9}) == []
+
+
+def test_the_fullest_disk_stays_below_the_level_at_which_replicas_are_moved_away_by_themselves() -> None:
+    """All on three brokers, and five sixths of a broker's share on one disk, which no placement exceeds."""
+    stored = 2 * balance.MEGABYTES * 1_000_000 / 3
+
+    assert 5 / 6 * stored / OPTIONS.disk_size < 0.7
+
+
+def told(*shares: tuple[float, ...]) -> str:
+    return json.dumps(
+        [
+            {
+                "broker": number,
+                "rack": "zone-a",
+                "dirs": [
+                    {"path": names.log_dir(f"disk{k}"), "online": True, "capacity": 1000, "usable": 1000 * (1 - x), "bytes": 0}
+                    for k, x in enumerate(disks)
+                ],
+            }
+            for number, disks in enumerate(shares)
+        ]
+    )  # fmt: skip
+
+
+def test_the_picture_has_both_sides_of_every_disk() -> None:
+    shown = list(picture.lines(told((0.5, 0.1)), told((0.3, 0.3), (0.2, 0.0))))
+
+    assert shown[0].split() == ["before", "after"]
+    assert [line.split()[0] for line in shown[1:-2]] == ["broker", "disk0", "disk1"] * 2
+    assert "█████████████▏" not in shown[2]
+    assert "50%" in shown[2]
+    assert "30%" in shown[2]
+    assert "not there" in shown[5]
+    assert shown[-1].endswith(" 0% to 30% full")
+    assert "10% to 50% full" in shown[-1]
+    assert len({len(line) for line in shown[1:-2]}) == 1
+
+
+def test_a_broker_that_did_not_answer_leaves_a_picture_of_the_others() -> None:
+    silent = json.dumps([{"broker": 0, "rack": "", "error": "it does not answer"}])
+
+    assert list(picture.lines(silent, told((0.5,))))[1].count("not there") == 1
+    assert "not known" in list(picture.lines(silent, silent))[-1]
+
+
+def test_what_belongs_to_no_replica_is_told() -> None:
+    dirs = [{"capacity": 100, "usable": 60, "bytes": 30}, {"capacity": None, "usable": None, "bytes": 7}]
+
+    assert picture.unused(json.dumps([{"broker": 0, "dirs": dirs}, {"broker": 1, "error": "no"}])) == 10
+
+
+class Recorder(Show):
+    """Runs nothing: it answers questions from what a cluster would say, and takes a note of each command."""
+
+    def __init__(self, *, filler: str = "", proposals: Any = (), comes: Any = None) -> None:
+        super().__init__()
+        self.filler, self.proposals, self.comes = filler, list(proposals), comes
+        self.ran: list[str] = []
+        self.fails = ""
+
+    def run(self, *command: str, last: int = 0) -> None:
+        line = " ".join(command)
+        self.ran.append(line)
+        if self.fails and line.startswith(self.fails):
+            raise DemoError(f"`{line}` failed")
+        if line.startswith("spindle rebalance run") and self.comes is not None:
+            self.proposals.append(self.comes)
+
+    def ask(self, *command: str) -> str:
+        line = " ".join(command)
+        if line.startswith("kubectl get kafkarebalances"):
+            return json.dumps({"items": self.proposals})
+        if line.startswith("kubectl get pod"):
+            return self.filler
+        if line == "spindle disks -o json":
+            self.ran.append(line)
+            return told((0.5, 0.1))
+        return "<html>" if line == "spindle rebalance report" else "demo-bootstrap:9092"
+
+    def commands(self) -> list[str]:
+        return [" ".join(line.split()[:3]).partition(" -")[0] for line in self.ran]
+
+
+def proposal(phase: str = "Proposed", name: str = "demo-1", **more: Any) -> dict[str, Any]:
+    return rebalance(*MOVES, name=name, status={"phase": phase, **more})
+
+
+CARRIED_OUT = [
+    "spindle rebalance show",
+    "spindle rebalance approve",
+    "spindle rebalance wait",
+    "spindle disks",
+]
+
+
+def test_from_the_beginning_it_is_skewed_proposed_approved_by_hash_and_carried_out(tmp_path: Path) -> None:
+    show = Recorder(comes=proposal())
+
+    Balance(show, "demo", tmp_path).play()
+
+    assert show.commands() == [
+        "spindle topic create", "kubectl create", "kubectl wait", "kubectl logs", "kubectl wait",
+        "kubectl apply", "spindle wait demo", "spindle disks", "spindle rebalance run", *CARRIED_OUT,
+    ]  # fmt: skip
+    assert f"spindle rebalance approve demo-1 --hash {HASH}" in show.ran
+    assert (tmp_path / "rebalance.html").read_text() == "<html>"
+    pod = yaml.safe_load((tmp_path / "fill.yaml").read_text())
+    assert pod["spec"]["containers"][0]["env"] == [{"name": "BOOTSTRAP", "value": "demo-bootstrap:9092"}]
+    compile(pod["spec"]["containers"][0]["command"][2], "filler.py", "exec")
+
+
+def test_what_was_carried_out_is_not_done_again(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "before.json").write_text(told((0.6, 0.2)))
+    times = {"startedAt": "2026-09-21T14:00:00Z", "endedAt": "2026-09-21T14:00:42Z"}
+    show = Recorder(
+        proposals=[proposal("Done", progress="1/2", movedBytes=480_000_000, dropped=[{}], **times)]
+    )
+
+    Balance(show, "demo", tmp_path).play()
+
+    assert show.ran == ["spindle disks -o json"] * 2
+    shown = capsys.readouterr().out
+    assert "demo-1 was carried out by an earlier run" in shown
+    assert "60%" in shown
+    assert "moved     1/2 moves, 480.0 MB" in shown
+    assert "time      42 s" in shown
+    assert "left out  1: spindle rebalance show demo-1" in shown
+    assert f"file://{tmp_path}/rebalance.html" in shown
+
+
+def test_the_picture_waits_until_old_copies_are_deleted(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def disks(usable: int) -> str:
+        one = {"path": "/d", "online": True, "capacity": 10**9, "usable": usable, "bytes": 10**8}
+        return json.dumps([{"broker": 0, "rack": "", "dirs": [one]}])
+
+    left = [300, 100]
+
+    class Slow(Recorder):
+        def ask(self, *command: str) -> str:
+            if command[:2] == ("spindle", "disks"):
+                return disks(9 * 10**8 - 10**6 * (left.pop(0) if left else 0))
+            return super().ask(*command)
+
+    (tmp_path / "before.json").write_text(disks(9 * 10**8))
+
+    Balance(Slow(proposals=[proposal("Done")]), "demo", tmp_path).play()
+
+    shown = capsys.readouterr().out
+    assert "280.0 MB of copies that are not used any more" in shown
+    assert "80.0 MB of copies that are not used any more" in shown
+    assert "10% to 10% full" in shown
+
+
+def test_one_that_was_interrupted_goes_on(tmp_path: Path) -> None:
+    (tmp_path / "before.json").write_text(told((0.6, 0.2)))
+    under_way = rebalance(*MOVES, approved=HASH, status={"phase": "Executing"})
+    show = Recorder(filler="Succeeded", proposals=[under_way])
+
+    Balance(show, "demo", tmp_path).play()
+
+    assert show.commands() == [
+        "spindle topic create", "kubectl apply", "spindle wait demo",
+        "spindle rebalance show", "spindle rebalance wait", "spindle disks", "spindle disks",
+    ]  # fmt: skip
+
+
+def test_one_that_came_to_nothing_is_proposed_anew(tmp_path: Path) -> None:
+    (tmp_path / "before.json").write_text(told((0.6, 0.2)))
+    show = Recorder(filler="Succeeded", proposals=[proposal("Stopped")], comes=proposal(name="demo-2"))
+
+    Balance(show, "demo", tmp_path).play()
+
+    assert "spindle rebalance run --wait" in show.ran
+    assert f"spindle rebalance approve demo-2 --hash {HASH}" in show.ran
+
+
+def test_a_filler_that_failed_is_made_again(tmp_path: Path) -> None:
+    show = Recorder(filler="Failed", comes=proposal())
+
+    Balance(show, "demo", tmp_path).play()
+
+    assert show.commands()[1:3] == ["kubectl delete pod", "kubectl create"]
+
+
+@pytest.mark.parametrize(
+    ("fails", "comes", "says"),
+    [
+        ("kubectl wait --for=jsonpath={.status.phase}=Succeeded", proposal(), "above is what it said last"),
+        ("nothing", None, "the job proposed nothing"),
+        ("spindle rebalance wait", proposal(), "`spindle rebalance show demo-1` says"),
+    ],
+)
+def test_what_fails_says_what_next(tmp_path: Path, fails: str, comes: Any, says: str) -> None:
+    show = Recorder(comes=comes)
+    show.fails = fails
+
+    with pytest.raises(DemoError, match=says):
+        Balance(show, "demo", tmp_path).play()
+
+
+@pytest.mark.parametrize(("replicas", "file"), [("", BORN), ("3", BORN), ("5", GROWN)])
+def test_a_cluster_that_has_grown_is_not_shrunk(
+    monkeypatch: pytest.MonkeyPatch, replicas: str, file: str
+) -> None:
+    monkeypatch.delenv("KUBECONFIG", raising=False)
+    monkeypatch.setattr(Show, "ask", lambda self, *command: replicas)
+
+    assert Demo()._file() == file
+
+
+def test_commands_are_shown_as_they_would_be_typed(capfd: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    show = Show()
+    code = "print('one'); print('two')"
+
+    show.run(sys.executable, "-c", code, last=1)
+    kept = show.keep(tmp_path / "kept", sys.executable, "-c", code)
+
+    shown = capfd.readouterr().out
+    assert f"-c '{code}'" not in shown  # its quotes are escaped
+    assert "| tail -n 1\ntwo\n" in shown
+    assert "one\n" not in shown
+    assert kept == (tmp_path / "kept").read_text() == "one\ntwo\n"
+
+
+def test_a_command_that_fails_shows_everything_that_it_said(capfd: pytest.CaptureFixture[str]) -> None:
+    code = "import sys; print('one'); print('two'); sys.exit('why')"
+
+    with pytest.raises(DemoError, match="failed"):
+        Show().run(sys.executable, "-c", code, last=1)
+    assert "one\ntwo\n" in capfd.readouterr().out
+    with pytest.raises(DemoError, match="failed: why"):
+        Show().ask(sys.executable, "-c", code)
