@@ -1,7 +1,8 @@
 """A sample as the value of a Kafka record, and back.
 
 A record has three sections (`framing`): what it is about as JSON, its replicas, and its disks, each of these an Arrow IPC stream
-of one batch whose buffers are compressed with zstd. What a newer minor version adds (keys, columns, sections) is overlooked;
+of one batch. The buffers of the replicas are compressed with zstd; those of the few disks are not, since taking them apart would cost a reader as
+much as a thousand replicas do. Both can be read either way. What a newer minor version adds (keys, columns, sections) is overlooked;
 what an older one lacks is null. `Poison` is the only thing that `decode` raises, whatever the bytes are.
 """
 
@@ -44,13 +45,13 @@ def encode(sample: Sample) -> bytes:
     """
     check(sample)
     head = _Head(**{name: getattr(sample, name) for name in _Head.model_fields})
-    return seal(VERSION, [head.model_dump_json().encode(), pack(sample.replicas), pack(sample.disks)])
+    return seal(VERSION, [head.model_dump_json().encode(), pack(sample.replicas), pack(sample.disks, None)])
 
 
-def pack(batch: Any) -> bytes:
-    """A batch of rows as one section."""
+def pack(batch: Any, compression: str | None = "zstd") -> bytes:
+    """A batch of rows as one section; ``compression`` is Arrow's name of it."""
     sink = pa.BufferOutputStream()
-    options = ipc.IpcWriteOptions(compression="zstd", use_threads=False)
+    options = ipc.IpcWriteOptions(compression=compression, use_threads=False)
     with ipc.new_stream(sink, batch.schema, options=options) as stream:
         stream.write_batch(batch)
     return bytes(sink.getvalue())
@@ -69,7 +70,8 @@ def decode(value: bytes) -> Sample:
     left = LARGEST_CONTENT
     batches = []
     for (name, schema, most), section in zip(TABLES, sections[1:_SECTIONS], strict=True):
-        stream = pa.py_buffer(section)
+        # Columns that are not compressed are where the stream is: they must not keep the whole record.
+        stream = pa.py_buffer(bytes(section))
         left -= expanded(stream, left)
         batches.append(_rows(name, stream, schema, most))
     sample = Sample(version=version, replicas=batches[0], disks=batches[1], **head.model_dump())
