@@ -145,49 +145,56 @@ def quantiles(values: Floats, shares: tuple[float, ...]) -> tuple[Floats, ...]:
 
 def disks(moments: list[list[Dated]]) -> list[DiskHistory]:
     """The history of each log dir that the latest sample with disks has, in the order of their names."""
-    seen = [(parts[0].at_ms / _MS, _by_dir(parts), parts) for parts in moments]
-    seen = [each for each in seen if each[1]]
-    if not seen:
+    shown = [
+        (k, part.sample.disks)
+        for k, parts in enumerate(moments)
+        for part in parts
+        if part.sample.disks.num_rows
+    ]
+    if not shown:
         return []
+    table = pa.Table.from_batches([batch for _, batch in shown]).combine_chunks()
+    moment = np.repeat([k for k, _ in shown], [batch.num_rows for _, batch in shown])
+    dirs = np.array(table["dir"].to_pylist(), np.object_)
+    capacity, used = (_whole(table[name]) for name in ("capacity", "used"))
+    known = (capacity > 0) & (used >= 0)
     found = []
-    for where in sorted(seen[-1][1]):
-        mine = [(at_s, rows[where], parts) for at_s, rows, parts in seen if where in rows]
-        found.append(_history(where, mine))
-    return [each for each in found if len(each.at_s)]
+    for where in sorted(set(dirs[moment == moment[-1]].tolist())):
+        rows = np.flatnonzero(dirs == where)
+        rows = rows[np.append(np.diff(moment[rows]) > 0, True)]  # the last of those in the same sample
+        rows = rows[known[rows]]
+        rows = rows[_swapped(capacity[rows], used[rows]) :]
+        if len(rows):
+            found.append(_history(where, table, rows, [moments[k] for k in moment[rows].tolist()]))
+    return found
 
 
-def _history(where: str, mine: list[tuple[float, dict[str, Any], list[Dated]]]) -> DiskHistory:
-    mine = [each for each in mine if each[1]["used"] is not None and each[1]["capacity"]]
-    mine = mine[_swapped(mine) :]
-    latest = mine[-1][1] if mine else {}
-    at_s = np.array([at for at, _, _ in mine], np.float64)
-    used = np.array([row["used"] for _, row, _ in mine], np.int64)
-    rates = np.array([_rate(where, parts) for _, _, parts in mine], np.float64)
-    first = mine[0][2][0].sample.interval_s if mine else 0.0
+def _whole(column: Any) -> Ints:
+    """Whole numbers, -1 for null."""
+    values: Ints = column.fill_null(-1).to_numpy()
+    return values
+
+
+def _history(where: str, table: Any, rows: Ints, seen: list[list[Dated]]) -> DiskHistory:
+    mine = table.take(pa.array(rows))
+    at_s = np.array([parts[0].at_ms / _MS for parts in seen], np.float64)
+    rates = np.array([_rate(where, parts) for parts in seen], np.float64)
+    latest = {name: mine[name][-1].as_py() or "" for name in ("disk", "kind", "state")}
     return DiskHistory(
         dir=where,
-        disk=latest.get("disk", ""),
-        kind=latest.get("kind") or "",
-        state=latest.get("state") or "",
+        **latest,
         at_s=at_s,
-        used=used,
-        capacity=np.array([row["capacity"] for _, row, _ in mine], np.int64),
-        appended=_bytes(rates, np.diff(at_s, prepend=at_s[:1] - first)),
-        columns={
-            name: np.array([row[name] for _, row, _ in mine], np.float64)  # None becomes NaN
-            for name in LATENCIES
-        },
+        used=mine["used"].to_numpy(),
+        capacity=mine["capacity"].to_numpy(),
+        appended=_bytes(rates, np.diff(at_s, prepend=at_s[:1] - seen[0][0].sample.interval_s)),
+        columns={name: mine[name].to_numpy() for name in LATENCIES},  # null becomes NaN
     )
 
 
-def _swapped(mine: list[tuple[float, dict[str, Any], list[Dated]]]) -> int:
+def _swapped(capacity: Ints, used: Ints) -> int:
     """Where the history of the disk that is there now begins: another capacity and hardly anything on it is another disk."""
-    start = 0
-    for k in range(1, len(mine)):
-        before, after = mine[k - 1][1], mine[k][1]
-        if after["capacity"] != before["capacity"] and after["used"] < _SWAPPED * before["used"]:
-            start = k
-    return start
+    other = (capacity[1:] != capacity[:-1]) & (used[1:] < _SWAPPED * used[:-1])
+    return int(np.flatnonzero(other).max(initial=-1)) + 1
 
 
 def _rate(where: str, parts: list[Dated]) -> float:
@@ -206,10 +213,6 @@ def _bytes(rates: Floats, seconds: Floats) -> Floats | None:
     filled = np.where(known, rates, np.median(rates[known]))
     whole: Floats = np.rint(filled * seconds)
     return whole
-
-
-def _by_dir(parts: list[Dated]) -> dict[str, dict[str, Any]]:
-    return {row["dir"]: row for each in parts for row in each.sample.disks.to_pylist()}
 
 
 @dataclass(frozen=True)
