@@ -54,6 +54,7 @@ def settings(
     made = {} if options.scratch is None else {"spark.local.dir": str(options.scratch)}
     if options.heap_mib is not None:
         made["spark.driver.memory"] = f"{options.heap_mib}m"  # read before the JVM is started
+    made |= {f"spark.hadoop.{key}": value for key, value in options.hadoop.items()}
     if len(options.targets) > 1:
         made["spark.scheduler.mode"] = "FAIR"  # clusters are worked on side by side
     if options.executors is None:

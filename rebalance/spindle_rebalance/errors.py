@@ -10,6 +10,7 @@ NO_CLUSTER: Final = "NoSuchCluster"
 RECORD: Final = "RecordUnreadable"
 SAMPLES: Final = "SamplesUnreadable"
 ENGINE: Final = "EngineFailed"
+ROLLUP: Final = "RollupFailed"
 INTERRUPTED: Final = "Interrupted"
 UNEXPECTED: Final = "RunFailed"
 

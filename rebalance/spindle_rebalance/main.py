@@ -15,7 +15,7 @@ from typing import Any, Final, NoReturn
 
 from spindle.balance.picture import Picture
 from spindle_rebalance import executor, logs, options, outcome
-from spindle_rebalance.errors import ENGINE, INTERRUPTED, SAMPLES, UNEXPECTED, RunError
+from spindle_rebalance.errors import ENGINE, INTERRUPTED, ROLLUP, SAMPLES, UNEXPECTED, RunError
 from spindle_rebalance.findings import Findings
 from spindle_rebalance.kube import Kube
 from spindle_rebalance.options import Options, Target
@@ -49,7 +49,7 @@ def run(arguments: Sequence[str]) -> int:
     began = time.monotonic()
     engine = Engine(chosen)
     try:
-        found = Run(chosen, Spark(engine.ranges, engine.study), Kube.connect).all()
+        found = Run(chosen, Spark(engine.ranges, engine.study, engine.roll_up), Kube.connect).all()
         result = outcome.together(found)
     except Exception as error:
         log.exception("the run failed")
@@ -112,6 +112,24 @@ class Engine:
             why = f"Spark's JVM does not answer: {_short(error)}; give the pod more memory (spec.rebalance.engine.resources)"
             raise RunError(ENGINE, why) from error
 
+    def roll_up(self, target: Target, place: str, picture: Picture) -> Sequence[str]:
+        """Keep the hours of features that are not kept yet."""
+        from py4j.protocol import Py4JError  # noqa: PLC0415 - with Spark
+        from pyspark.errors import PySparkException  # noqa: PLC0415 - it takes a second
+
+        from spindle_rebalance import source  # noqa: PLC0415 - it imports Spark
+        from spindle_rebalance.rollup import catch_up  # noqa: PLC0415 - likewise
+
+        try:
+            return catch_up(
+                self._spark(), self._access(target), place, picture.at_ms, picture.kafka.cluster_id
+            )
+        except source.SourceError as error:
+            raise RunError(SAMPLES, str(error)) from error
+        except (PySparkException, Py4JError, ConnectionError, OSError) as error:
+            why = f"Hours could not be kept at {place}: {_short(error)} (spec.rebalance.rollup)."
+            raise RunError(ROLLUP, why) from error
+
     def stop(self) -> None:
         """End Spark, and with it its executors. One that is dead already must not cost the run its outcome."""
         if self._session is None:
@@ -152,7 +170,10 @@ class Engine:
 
 
 def _short(error: BaseException) -> str:
-    """The first line of Spark's message that says something of ours, or the first one."""
+    """The first line of Spark's message that says something of ours, or the first one; of an error of Java's the error."""
+    java = getattr(error, "java_exception", None)
+    if java is not None:
+        return str(java.toString()).splitlines()[0][:500]
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     telling = [line for line in lines if "Error:" in line and "Traceback" not in line]
     return (telling or lines or [type(error).__name__])[-1][:500]

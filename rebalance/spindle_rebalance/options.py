@@ -3,8 +3,8 @@
 import argparse
 import json
 import os
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
@@ -71,6 +71,8 @@ class Options:
         days: of history that are read.
         publish: whether a proposal is written to Kubernetes.
         kafka_timeout: seconds that one answer may take.
+        rollup: URL of the folder below which hours of features are kept; None for no roll-up.
+        hadoop: Hadoop's settings.
     """
 
     targets: tuple[Target, ...]
@@ -85,6 +87,8 @@ class Options:
     publish: bool
     kafka_timeout: float
     json_logs: bool
+    rollup: str | None = None
+    hadoop: Mapping[str, str] = field(default_factory=dict)
 
 
 def parse(arguments: Sequence[str]) -> Options:
@@ -120,7 +124,19 @@ def parse(arguments: Sequence[str]) -> Options:
         publish=not args.dry_run,
         kafka_timeout=args.kafka_timeout,
         json_logs=not args.plain_logs,
+        rollup=args.rollup,
+        hadoop=_settings(parser, args.hadoop),
     )
+
+
+def _settings(parser: argparse.ArgumentParser, told: Sequence[str]) -> dict[str, str]:
+    found = {}
+    for each in told:
+        key, equals, value = each.partition("=")
+        if not key or not equals:
+            parser.error(f"--hadoop {each}: it must be KEY=VALUE")
+        found[key] = value
+    return found
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -158,6 +174,14 @@ def _parser() -> argparse.ArgumentParser:
         type=Path,
         metavar="FOLDER",
         help="plan from a record instead of a fresh look, and publish nothing",
+    )
+    run.add_argument("--rollup", metavar="URL", help="keep hours of features as Parquet below this folder")
+    run.add_argument(
+        "--hadoop",
+        action="append",
+        default=[],
+        metavar="KEY=VALUE",
+        help="a setting of Hadoop's file systems",
     )
     run.add_argument("--days", type=float, default=_DAYS, help="of history that are read (default: 28)")
     run.add_argument("--dry-run", action="store_true", help="publish nothing")

@@ -6,7 +6,8 @@
 
 An hour is written when it can no longer grow: samples that agents kept while Kafka was away come late. What a run that died left of
 an hour is overwritten by the next one, and an hour that counts is never written again: so none is lost and none is there twice.
-PATH is anything that Hadoop can write to.
+PATH is anything that Hadoop can write to. `catch_up` goes on where the last run ended, a day of samples at a time: what it holds in memory does not
+grow with how long ago that was.
 """
 
 import json
@@ -20,12 +21,15 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from spindle_rebalance import features
+from spindle_rebalance import features, source
 from spindle_rebalance.summary import LATENCIES
-from spindle_rebalance.tidy import Dated, Tidy, tidy
+from spindle_rebalance.tidy import CLOCK_OFF_S, Dated, Tidy, tidy
 
 HOUR_MS: Final = 3_600_000
 LATE_MS: Final = 2 * HOUR_MS
+_EARLY_MS: Final = 2 * int(CLOCK_OFF_S * 1000)  # a clock that is ahead by less is believed
+_STRETCH_MS: Final = 24 * HOUR_MS  # of samples that are read at once
+_SUFFIX: Final = ".json"
 _FORMAT: Final = "%Y-%m-%dT%H"
 _OFFSETS: Final = pa.struct([("partition", pa.int32()), ("first", pa.int64()), ("last", pa.int64())])
 _HOURS: Final = pa.schema(
@@ -48,6 +52,45 @@ class Rolled:
 
     hours: tuple[str, ...]
     already: tuple[str, ...]
+
+
+def catch_up(
+    spark: SparkSession, access: source.Access, path: str, until_ms: int, cluster_id: str | None = None
+) -> tuple[str, ...]:
+    """Write the hours that the topic has, that are complete, and that come after the last one that counts.
+
+    Args:
+        spark: the session.
+        access: of the topic.
+        path: of the roll-up; one for each cluster.
+        until_ms: now (ms since 1970).
+        cluster_id: see `features.summaries`.
+
+    Returns:
+        The hours that were written.
+
+    Raises:
+        SourceError: Kafka could not be read.
+        PySparkException, Py4JError: nothing can be written there, or Spark failed; hours that were written by then count.
+    """
+    files = _Files(spark, path)
+    files.prepare()
+    kept = source.kept_since(access)
+    if kept is None:
+        return ()
+    begins, whole = kept
+    # The first hour that the topic has from its beginning, and none before one that counts: hours are written in order.
+    start = max(begins // HOUR_MS, -(-whole // HOUR_MS), files.latest() + 1) * HOUR_MS
+    last = (until_ms - LATE_MS) // HOUR_MS * HOUR_MS
+    written: list[str] = []
+    while start < last:
+        end = min(start + _STRETCH_MS, last)
+        ranges = source.find_ranges(access, start - _EARLY_MS, end + LATE_MS)
+        if ranges:
+            records = source.read(spark, access, ranges)
+            written += roll(spark, records, path, start, end + LATE_MS, cluster_id).hours
+        start = end
+    return tuple(written)
 
 
 def roll(
@@ -191,6 +234,26 @@ class _Files:
         self._conf = context._jsc.hadoopConfiguration()  # noqa: SLF001
         self._path = path
 
+    def prepare(self) -> None:
+        """Make the folder, and see that files can be written there: else it is known before anything is read."""
+        place, system = self._at(".writable")
+        system.mkdirs(place.getParent())
+        system.create(place, True).close()
+        system.delete(place, False)
+
+    def latest(self) -> int:
+        """The last hour that counts, in hours since 1970; 0 if none does."""
+        place, system = self._at("any")
+        found = [
+            status.getPath().getName().removesuffix(_SUFFIX)
+            for status in system.listStatus(place.getParent())
+            if status.getLen() > 0 and status.getPath().getName().endswith(_SUFFIX)
+        ]
+        if not found:
+            return 0
+        began = datetime.strptime(max(found), _FORMAT).replace(tzinfo=UTC)
+        return int(began.timestamp()) * 1000 // HOUR_MS
+
     def counts(self, hour: str) -> bool:
         """Whether an hour was written completely."""
         place, system = self._at(hour)
@@ -210,5 +273,5 @@ class _Files:
             raise OSError(f"{new} cannot be renamed to {place}")
 
     def _at(self, hour: str) -> tuple[Any, Any]:
-        place = self._jvm.org.apache.hadoop.fs.Path(f"{self._path}/hours/{hour}.json")
+        place = self._jvm.org.apache.hadoop.fs.Path(f"{self._path}/hours/{hour}{_SUFFIX}")
         return place, place.getFileSystem(self._conf)

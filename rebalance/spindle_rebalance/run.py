@@ -3,7 +3,7 @@
 import logging
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -28,6 +28,10 @@ _STALE: Final = 60.0  # seconds after which a look is taken again before it is p
 Ranges = dict[int, tuple[int, int]]
 
 
+def _unasked(*_: object) -> Sequence[str]:
+    return ()
+
+
 @dataclass(frozen=True)
 class Spark:
     """What is done in Spark, which is started when it is needed first.
@@ -35,10 +39,12 @@ class Spark:
     Attributes:
         ranges: offsets of what there is to read of a cluster's samples, of the last so many days; empty if there is nothing.
         study: what these samples tell; the look says of which cluster they should be, and when it is.
+        roll_up: keeps hours of features below this URL, and says which are new.
     """
 
     ranges: Callable[[Target, float], Ranges]
     study: Callable[[Target, Ranges, Picture], Findings]
+    roll_up: Callable[[Target, str, Picture], Sequence[str]] = _unasked
 
 
 @dataclass
@@ -62,7 +68,8 @@ class Run:
     def one(self, target: Target) -> Outcome:
         """What became of one cluster; whatever goes wrong with it is told and goes no further."""
         try:
-            return self._one(target)
+            picture, found = self._one(target)
+            return self._keep(target, picture, found)
         except RunError as error:
             log.error("%s: %s: %s", target.name, error.reason, error)  # noqa: TRY400 - the sentence says it all
             return Outcome(target.name, error.reason, str(error), failed=True)
@@ -70,7 +77,7 @@ class Run:
             log.exception("%s: the run failed", target.name)
             return Outcome(target.name, UNEXPECTED, f"{type(error).__name__}: {error}", failed=True)
 
-    def _one(self, target: Target) -> Outcome:
+    def _one(self, target: Target) -> tuple[Picture, Outcome]:
         picture, taken = self._look(target), self.clock()
         findings, why_none, studied_ms = self._history(target, picture)
         if self.options.replay is None and self.clock() - taken > _STALE:
@@ -89,17 +96,35 @@ class Run:
         reported = self._report(target, page)
         message = f"{result.message} {why_none}".strip()
         if result.proposal is None:
-            return Outcome(target.name, result.reason, message)
+            return picture, Outcome(target.name, result.reason, message)
         if not self._publishes:
-            return Outcome(
-                target.name, result.reason, f"{message} Nothing was published.", proposal=result.proposal.name
-            )
+            told = f"{message} Nothing was published."
+            return picture, Outcome(target.name, result.reason, told, proposal=result.proposal.name)
         with step(target.name, "publish") as counts:
             did = publish.publish(
                 self._api(), target.namespace, result.proposal, target.report_map if reported else ""
             )
             counts["proposal"] = result.proposal.name
-        return Outcome(target.name, result.reason, f"{did}: {message}", proposal=result.proposal.name)
+        return picture, Outcome(
+            target.name, result.reason, f"{did}: {message}", proposal=result.proposal.name
+        )
+
+    def _keep(self, target: Target, picture: Picture, found: Outcome) -> Outcome:
+        """The roll-up, where one is asked for, after all else: a proposal must not have to wait for a store, nor fail with it."""
+        url, topics = self.options.rollup, {p.topic for p in picture.kafka.partitions or ()}
+        if url is None or not self._publishes or names.TOPIC_SAMPLES not in topics:
+            return found
+        place = f"{url.rstrip('/')}/{target.namespace}/{target.cluster}/{picture.kafka.cluster_id}"
+        try:
+            with step(target.name, "roll-up") as counts:
+                hours = self.spark.roll_up(target, place, picture)
+                counts["hours"] = len(hours)
+        except RunError as error:
+            log.error("%s: %s: %s", target.name, error.reason, error)  # noqa: TRY400 - the sentence says it all
+            return replace(
+                found, reason=error.reason, message=f"{error} The plan was made: {found.message}", failed=True
+            )
+        return found
 
     @property
     def _publishes(self) -> bool:

@@ -75,12 +75,15 @@ class Access:
         return found if self.tls is None else {**found, "tls": str(self.tls)}
 
 
-def find_ranges(access: Access, since_ms: int | None = None) -> dict[int, tuple[int, int]]:
+def find_ranges(
+    access: Access, since_ms: int | None = None, until_ms: int | None = None
+) -> dict[int, tuple[int, int]]:
     """What the topic has now.
 
     Args:
         access: of the topic.
         since_ms: records that Kafka has an earlier time for are left out (ms since 1970); None for all.
+        until_ms: and so are those from the first one on that has this time or a later one; None for none.
 
     Returns:
         Ranges, empty ones left out. All empty: there is no history yet.
@@ -89,12 +92,7 @@ def find_ranges(access: Access, since_ms: int | None = None) -> dict[int, tuple[
         SourceError: Kafka could not be asked, or has no such topic.
     """
     with _Asked(access) as consumer:
-        partitions = consumer.partitions_for_topic(access.topic)
-        if not partitions:
-            raise SourceError(
-                f"Kafka has no topic {access.topic}: are samples enabled, and do agents publish?"
-            )
-        places = [TopicPartition(access.topic, number) for number in sorted(partitions)]
+        places = _places(consumer, access)
         first, end = consumer.beginning_offsets(places), consumer.end_offsets(places)
         if since_ms is not None:
             later = consumer.offsets_for_times(dict.fromkeys(places, since_ms))
@@ -102,7 +100,40 @@ def find_ranges(access: Access, since_ms: int | None = None) -> dict[int, tuple[
                 place: end[place] if later.get(place) is None else max(first[place], later[place].offset)
                 for place in places
             }
+        if until_ms is not None:
+            later = consumer.offsets_for_times(dict.fromkeys(places, until_ms))
+            end = {
+                place: end[place] if later.get(place) is None else min(end[place], later[place].offset)
+                for place in places
+            }
         return {place.partition: (first[place], end[place]) for place in places if end[place] > first[place]}
+
+
+def kept_since(access: Access) -> tuple[int, int] | None:
+    """How far the topic goes back, in ms since 1970.
+
+    Returns:
+        The time of its first record, and the time from which on every partition has all that it was given (0 if nothing was deleted yet);
+        None for an empty topic.
+
+    Raises:
+        SourceError: Kafka could not be asked, or has no such topic.
+    """
+    with _Asked(access) as consumer:
+        places = _places(consumer, access)
+        first = consumer.beginning_offsets(places)
+        found = consumer.offsets_for_times(dict.fromkeys(places, 0))
+        times = {place: found[place].timestamp for place in places if found.get(place) is not None}
+        if not times:
+            return None
+        return min(times.values()), max((at for place, at in times.items() if first[place]), default=0)
+
+
+def _places(consumer: Any, access: Access) -> list[TopicPartition]:
+    partitions = consumer.partitions_for_topic(access.topic)
+    if not partitions:
+        raise SourceError(f"Kafka has no topic {access.topic}: are samples enabled, and do agents publish?")
+    return [TopicPartition(access.topic, number) for number in sorted(partitions)]
 
 
 def read(spark: SparkSession, access: Access, ranges: Ranges, splits: int | None = None) -> DataFrame:

@@ -92,7 +92,7 @@ def test_the_job_is_told_whom_it_works_for_and_where_it_is() -> None:
 def test_it_works_with_the_cores_and_the_memory_that_its_pod_has(
     resources: dict[str, Any], memory: str, master: str
 ) -> None:
-    told = arguments("demo", "kafka", spec(engine={"resources": resources}).rebalance.engine)
+    told = arguments("demo", "kafka", spec(engine={"resources": resources}).rebalance)
 
     assert told[-2:] == [f"--memory={memory}", f"--master={master}"]
 
@@ -100,7 +100,7 @@ def test_it_works_with_the_cores_and_the_memory_that_its_pod_has(
 def test_executors_are_asked_for_with_their_size() -> None:
     engine = spec(engine={"executors": {"count": 3, "resources": {"limits": {"memory": "3Gi"}}}})
 
-    assert arguments("demo", "kafka", engine.rebalance.engine)[-3:] == [
+    assert arguments("demo", "kafka", engine.rebalance)[-3:] == [
         "--executors=3",
         "--executor-cpu=1",
         "--executor-memory=3Gi",
@@ -137,6 +137,22 @@ def test_an_executors_scratch_is_the_local_dir_that_spark_looks_for() -> None:
 
     assert mount["name"].startswith("spark-local-dir-")
     assert {"name": mount["name"], "emptyDir": {"sizeLimit": "5Gi"}} in executor["volumes"]
+
+
+def test_a_claim_and_credentials_for_the_roll_up_reach_driver_and_executors() -> None:
+    wanted = spec(
+        engine={"executors": {}},
+        rollup={"path": f"file://{names.ROLLUP_DIR}/a", "claimName": "history", "secretName": "store"},
+    )
+    driver = pod_of(cron_job(CLUSTER, wanted, "image"))
+    executor = executor_pod(CLUSTER, wanted)["spec"]
+
+    assert f"--rollup=file://{names.ROLLUP_DIR}/a" in driver["containers"][0]["args"]
+    for pod in (driver, executor):
+        container = pod["containers"][0]
+        assert container["envFrom"] == [{"secretRef": {"name": "store"}}]
+        (mount,) = (each for each in container["volumeMounts"] if each["mountPath"] == names.ROLLUP_DIR)
+        assert {"name": mount["name"], "persistentVolumeClaim": {"claimName": "history"}} in pod["volumes"]
 
 
 def test_the_users_image_scratch_and_resources_count() -> None:

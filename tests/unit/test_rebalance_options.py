@@ -26,7 +26,7 @@ def spec(**engine_: object) -> KafkaClusterSpec:
 
 
 def test_what_the_cron_job_says_is_understood() -> None:
-    found = options.parse(arguments("demo", "ns", spec().rebalance.engine))
+    found = options.parse(arguments("demo", "ns", spec().rebalance))
     (target,) = found.targets
     assert target.name == "ns/demo"
     assert target.access.bootstrap == "demo-bootstrap.ns.svc:9092"
@@ -47,13 +47,36 @@ def test_the_heap_is_half_of_the_memory_but_enough_for_spark_to_start() -> None:
     assert options.parse([*told, "--memory=600Mi"]).heap_mib == 512
 
 
+def test_where_hours_are_kept_reaches_the_job() -> None:
+    asked = KafkaClusterSpec.parse(
+        {
+            **SPEC,
+            "rebalance": {
+                "rollup": {"path": "s3a://bucket/x", "settings": {"fs.s3a.endpoint": "http://s3:9000/?a=b"}}
+            },
+        }
+    )
+    found = options.parse(arguments("demo", "ns", asked.rebalance))
+
+    assert found.rollup == "s3a://bucket/x"
+    made = engine.settings(found, None, {})
+    assert made["spark.hadoop.fs.s3a.endpoint"] == "http://s3:9000/?a=b"
+    assert options.parse(arguments("demo", "ns", spec().rebalance)).rollup is None
+
+
+def test_a_setting_without_a_value_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        options.parse(["run", "--cluster=x", "--bootstrap=h", "--tls=t", "--hadoop=fs.s3a.endpoint"])
+    assert "--hadoop fs.s3a.endpoint: it must be KEY=VALUE" in capsys.readouterr().err
+
+
 def test_executors_on_kubernetes(tmp_path: Path) -> None:
     asked = spec(
         executors={"count": 2, "resources": {"requests": {"cpu": "500m"}, "limits": {"memory": "3Gi"}}}
     )
     told = [
         f"--scratch={tmp_path}" if x.startswith("--scratch") else x
-        for x in arguments("demo", "ns", asked.rebalance.engine)
+        for x in arguments("demo", "ns", asked.rebalance)
     ]
     found = options.parse(told)
     assert found.executors is not None
@@ -72,7 +95,7 @@ def test_executors_on_kubernetes(tmp_path: Path) -> None:
 
 
 def test_executors_outside_of_a_pod_are_refused() -> None:
-    found = options.parse(arguments("demo", "ns", spec(executors={"count": 1}).rebalance.engine))
+    found = options.parse(arguments("demo", "ns", spec(executors={"count": 1}).rebalance))
     with pytest.raises(RunError, match="KUBERNETES_SERVICE_HOST is not set"):
         engine.master_of(found, {})
 

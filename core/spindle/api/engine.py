@@ -1,11 +1,12 @@
-"""Where and with what the rebalance job runs, and when what it proposes may be carried out."""
+"""Where and with what the rebalance job runs, what it keeps, and when what it proposes may be carried out."""
 
 from typing import Annotated
 
-from pydantic import Field
+from pydantic import ConfigDict, Field
 
 from spindle.api import quantity
-from spindle.api.common import ApiModel, ResourceRequirements, Size, hint, longest, rule, rules
+from spindle.api.common import ApiModel, Name, ResourceRequirements, Size, hint, longest, rule, rules
+from spindle.cluster import names
 
 _FIELD = "[-0-9A-Za-z*/,]+"
 CRON = f"^(@(hourly|daily|weekly|monthly)|{_FIELD}( {_FIELD}){{4}})$"
@@ -84,3 +85,63 @@ class Engine(ApiModel):
     def scratch_bytes(self) -> int | None:
         """What may be put aside, in bytes; None for no limit."""
         return quantity.whole(self.local_scratch) if self.local_scratch else None
+
+
+_FILES = f"file://{names.ROLLUP_DIR}"
+_SETTING = "^[A-Za-z][-A-Za-z0-9_.]*$"
+
+
+class Rollup(ApiModel):
+    """Where hours of features are kept for longer than samples are."""
+
+    model_config = ConfigDict(
+        json_schema_extra=rules(
+            rule(
+                f"!has(self.path) || (self.path.matches('^{_FILES}(/|$)') == has(self.claimName))",
+                f"a claim is mounted at {names.ROLLUP_DIR}: write path: {_FILES} together with claimName, and no claimName with "
+                "any other file system",
+            )
+        )
+    )
+
+    path: Annotated[
+        str,
+        Field(
+            json_schema_extra=rules(
+                rule(
+                    f"self.matches('^[a-z][a-z0-9+.-]*://.+$') && (!self.startsWith('file:') || self.matches('^{_FILES}(/|$)'))",
+                    "path is a URL that Hadoop can write to: write for example s3a://bucket/spindle, or "
+                    f"{_FILES} together with claimName",
+                ),
+                maxLength=1024,
+            )
+        ),
+    ] = Field(
+        description="Folder that the hours are written below, in folders of their own for namespace, cluster and Kafka's cluster id: "
+        f"any URL that Hadoop can write to and the job's image has the classes for, or {_FILES} on a claim."
+    )
+    claim_name: Name | None = Field(
+        None,
+        description=f"A PersistentVolumeClaim of the same namespace that is mounted at {names.ROLLUP_DIR}. With executors it has to be one "
+        "that several nodes can write to.",
+    )
+    secret_name: Name | None = Field(
+        None,
+        description="A Secret of the same namespace whose keys become environment variables of the job and its executors: credentials "
+        "for the file system, for example AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY.",
+    )
+    settings: Annotated[
+        dict[str, Annotated[str, Field(json_schema_extra=longest(1024))]],
+        Field(
+            json_schema_extra=rules(
+                rule(
+                    f"self.all(k, k.matches('{_SETTING}'))",
+                    "keys are names of Hadoop's settings: write for example fs.s3a.endpoint",
+                ),
+                maxProperties=32,
+            )
+        ),
+    ] = Field(
+        default_factory=dict,
+        description="Hadoop's settings for the file system. They can be read in the job's pod: credentials belong into secretName.",
+    )

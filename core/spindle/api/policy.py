@@ -19,7 +19,7 @@ from spindle.api.common import (
     rule,
     rules,
 )
-from spindle.api.engine import CRON, Engine, Window
+from spindle.api.engine import CRON, Engine, Rollup, Window
 from spindle.api.samples import Samples
 from spindle.api.scrub import Scrub
 
@@ -364,6 +364,10 @@ class Rebalance(ApiModel):
     samples: Samples = Field(
         default_factory=Samples,
         description="What the agents publish of brokers and disks, from which plans are made.",
+    )
+    rollup: Rollup | None = Field(
+        None,
+        description="Hours of what samples showed, kept as Parquet for longer than the topic keeps samples. Left out, none are.",
     )
 
     @property

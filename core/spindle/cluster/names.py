@@ -117,6 +117,7 @@ ENV_REBALANCE_IMAGE: Final = "SPINDLE_REBALANCE_IMAGE"  # which its executors ru
 SCRATCH_DIR: Final = (
     "/var/lib/spindle/scratch"  # an emptyDir: Spark's local dir, and the run's working directory
 )
+ROLLUP_DIR: Final = "/var/lib/spindle/rollup"  # a claim, if hours of features are kept on one
 REPORT_KEY: Final = "report.html.gz"  # in the report's ConfigMap, under binaryData
 
 

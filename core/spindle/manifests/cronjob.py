@@ -10,7 +10,8 @@ from typing import Any, Final
 from spindle.api import quantity
 from spindle.api.cluster import KafkaClusterSpec
 from spindle.api.common import ResourceRequirements
-from spindle.api.engine import Engine
+from spindle.api.engine import Engine, Rollup
+from spindle.api.policy import Rebalance
 from spindle.cluster import names
 from spindle.manifests.common import labels, owner_reference
 
@@ -27,6 +28,7 @@ _REQUESTS: Final = {"cpu": "500m", "memory": "2Gi"}
 _LIMITS: Final = {"memory": "4Gi"}
 _EXECUTOR: Final = {"cpu": "1", "memory": "2Gi"}
 _SCRATCH: Final = "scratch"
+_ROLLUP: Final = "rollup"
 # Spark looks for its local dirs among an executor's mounts by this name (LocalDirsFeatureStep); where it finds none it adds a volume
 # of its own at spark.local.dir, and no pod may mount two at the same path.
 _SCRATCH_EXECUTOR: Final = "spark-local-dir-1"
@@ -100,8 +102,9 @@ def cron_job(cluster: Mapping[str, Any], spec: KafkaClusterSpec, image: str) -> 
     }
 
 
-def arguments(cluster: str, namespace: str, engine: Engine) -> list[str]:
+def arguments(cluster: str, namespace: str, rebalance: Rebalance) -> list[str]:
     """What the job is started with, after ``spindle-rebalance``."""
+    engine = rebalance.engine
     bootstrap = f"{names.bootstrap_service(cluster)}.{namespace}.svc:{names.PORT_CLIENT}"
     resources = _resources(engine.resources, _REQUESTS, _LIMITS)
     told = [
@@ -113,6 +116,7 @@ def arguments(cluster: str, namespace: str, engine: Engine) -> list[str]:
         f"--scratch={names.SCRATCH_DIR}",
         f"--report-configmap={names.rebalance_report(cluster)}",
         f"--memory={_most(resources)['memory']}",
+        *_kept(rebalance.rollup),
     ]
     if engine.executors is None:
         # What Java sees is the node's: as many tasks as the node has cores would each get a sliver of the pod's CPU and memory.
@@ -125,6 +129,12 @@ def arguments(cluster: str, namespace: str, engine: Engine) -> list[str]:
         f"--executor-cpu={resources['requests']['cpu']}",
         f"--executor-memory={_most(resources)['memory']}",
     ]
+
+
+def _kept(rollup: Rollup | None) -> list[str]:
+    if rollup is None:
+        return []
+    return [f"--rollup={rollup.path}", *(f"--hadoop={k}={v}" for k, v in sorted(rollup.settings.items()))]
 
 
 def executor_resources(engine: Engine) -> dict[str, dict[str, str]]:
@@ -147,11 +157,12 @@ def executor_pod(cluster: Mapping[str, Any], spec: KafkaClusterSpec) -> dict[str
             "containers": [
                 {
                     "name": "executor",
+                    **_credentials(spec.rebalance.rollup),
                     "securityContext": _NO_PRIVILEGES,
-                    "volumeMounts": _mounts(_SCRATCH_EXECUTOR),
+                    "volumeMounts": _mounts(spec.rebalance, _SCRATCH_EXECUTOR),
                 }
             ],
-            "volumes": _volumes(meta["name"], spec.rebalance.engine, _SCRATCH_EXECUTOR),
+            "volumes": _volumes(meta["name"], spec.rebalance, _SCRATCH_EXECUTOR),
         },
     }
 
@@ -213,7 +224,7 @@ def _pod(cluster: Mapping[str, Any], spec: KafkaClusterSpec, image: str) -> dict
                 "image": image,
                 "imagePullPolicy": "IfNotPresent",
                 "command": ["spindle-rebalance"],
-                "args": arguments(meta["name"], meta["namespace"], engine),
+                "args": arguments(meta["name"], meta["namespace"], spec.rebalance),
                 "workingDir": names.SCRATCH_DIR,
                 "env": [
                     _field(names.ENV_POD_NAME, "metadata.name"),
@@ -222,6 +233,7 @@ def _pod(cluster: Mapping[str, Any], spec: KafkaClusterSpec, image: str) -> dict
                     {"name": names.ENV_REBALANCE_IMAGE, "value": image},
                     {"name": "HOME", "value": names.SCRATCH_DIR},
                 ],
+                **_credentials(spec.rebalance.rollup),
                 "ports": [
                     {"name": "driver", "containerPort": names.PORT_SPARK_DRIVER},
                     {"name": "blocks", "containerPort": names.PORT_SPARK_BLOCKS},
@@ -229,10 +241,10 @@ def _pod(cluster: Mapping[str, Any], spec: KafkaClusterSpec, image: str) -> dict
                 "resources": _resources(engine.resources, _REQUESTS, _LIMITS),
                 "securityContext": _NO_PRIVILEGES,
                 "terminationMessagePolicy": "FallbackToLogsOnError",
-                "volumeMounts": _mounts(),
+                "volumeMounts": _mounts(spec.rebalance),
             }
         ],
-        "volumes": _volumes(meta["name"], engine),
+        "volumes": _volumes(meta["name"], spec.rebalance),
     }
 
 
@@ -261,20 +273,35 @@ def _field(name: str, path: str) -> dict[str, Any]:
     return {"name": name, "valueFrom": {"fieldRef": {"fieldPath": path}}}
 
 
-def _mounts(scratch: str = _SCRATCH) -> list[dict[str, Any]]:
+def _credentials(rollup: Rollup | None) -> dict[str, Any]:
+    if rollup is None or rollup.secret_name is None:
+        return {}
+    return {"envFrom": [{"secretRef": {"name": rollup.secret_name}}]}
+
+
+def _claim(rebalance: Rebalance) -> str | None:
+    """The claim on which hours of features are kept."""
+    return rebalance.rollup.claim_name if rebalance.rollup else None
+
+
+def _mounts(rebalance: Rebalance, scratch: str = _SCRATCH) -> list[dict[str, Any]]:
+    claim = [{"name": _ROLLUP, "mountPath": names.ROLLUP_DIR}] if _claim(rebalance) else []
     return [
         {"name": "tls", "mountPath": names.TLS_DIR, "readOnly": True},
         {"name": scratch, "mountPath": names.SCRATCH_DIR},
         {"name": "tmp", "mountPath": "/tmp"},  # noqa: S108 - a folder of the container, which has no other users
+        *claim,
     ]
 
 
-def _volumes(cluster: str, engine: Engine, scratch: str = _SCRATCH) -> list[dict[str, Any]]:
-    limit: dict[str, Any] = {"sizeLimit": engine.local_scratch} if engine.local_scratch else {}
+def _volumes(cluster: str, rebalance: Rebalance, scratch: str = _SCRATCH) -> list[dict[str, Any]]:
+    size, claim = rebalance.engine.local_scratch, _claim(rebalance)
+    limit: dict[str, Any] = {"sizeLimit": size} if size else {}
     return [
         {"name": "tls", "secret": {"secretName": names.rebalance_secret(cluster), "defaultMode": 0o440}},
         {"name": scratch, "emptyDir": limit},
         {"name": "tmp", "emptyDir": {}},
+        *([{"name": _ROLLUP, "persistentVolumeClaim": {"claimName": claim}}] if claim else []),
     ]
 
 
