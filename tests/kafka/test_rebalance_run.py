@@ -17,36 +17,11 @@ from spindle_rebalance.kafka_look import Access
 from spindle_rebalance.options import Target
 from spindle_rebalance.run import Run, Spark
 from tests.kafka.cluster import Cluster
+from tests.kafka.job import Kubernetes, access
 from tests.kafka.node import wait_for
-from tests.unit.balance_samples import SPEC
 
 MB = 2**20
 TIMEOUT = 5.0
-
-
-class Kubernetes:
-    """The objects of one cluster, and what the run wrote. There is no API server in these tests."""
-
-    def __init__(self) -> None:
-        self.written: dict[str, dict[str, Any]] = {}
-
-    def cluster(self, namespace: str, name: str) -> dict[str, Any]:
-        return {"metadata": {"name": name, "namespace": namespace, "uid": "u"}, "spec": SPEC}
-
-    def brokers(self, namespace: str, cluster: str) -> list[dict[str, Any]]:
-        return []
-
-    def rebalances(self, namespace: str, cluster: str) -> list[dict[str, Any]]:
-        return []
-
-    def rebalance(self, namespace: str, name: str) -> dict[str, Any] | None:
-        return self.written.get(name)
-
-    def apply_rebalance(self, namespace: str, body: dict[str, Any]) -> None:
-        self.written[body["metadata"]["name"]] = body
-
-    def apply_config_map(self, namespace: str, body: dict[str, Any]) -> None:
-        self.written[body["metadata"]["name"]] = body
 
 
 @pytest.fixture(scope="module")
@@ -58,10 +33,6 @@ def cluster(make_cluster: Callable[..., Cluster]) -> Cluster:
     for partition in range(6):
         made.produce("skewed", partition, (bytes(900_000) for _ in range(14)), compression_type=None)
     return made
-
-
-def access(cluster: Cluster, first: int = 0) -> Access:
-    return Access(f"{cluster.nodes[first].address}:{names.PORT_REPLICATION}", cluster.operator)
 
 
 def nothing(*_: object) -> Any:
