@@ -80,7 +80,7 @@ def rows_of(made: Case) -> int:
 def write(folder: Path, made: Case, processes: int = 2) -> None:
     """Its day of records as Parquet: a file for each few brokers."""
     folder.mkdir(parents=True, exist_ok=True)
-    order = np.argsort(made.broker, kind="stable")
+    order = np.argsort(made.broker, kind="stable").astype(np.int64)
     cuts = np.searchsorted(made.broker[order], np.arange(made.brokers + 1))
     tasks = [
         (

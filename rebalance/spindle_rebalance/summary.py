@@ -160,7 +160,7 @@ def disks(moments: list[list[Dated]]) -> list[DiskHistory]:
     known = (capacity > 0) & (used >= 0)
     found = []
     for where in sorted(set(dirs[moment == moment[-1]].tolist())):
-        rows = np.flatnonzero(dirs == where)
+        rows = np.flatnonzero(dirs == where).astype(np.int64)
         rows = rows[np.append(np.diff(moment[rows]) > 0, True)]  # the last of those in the same sample
         rows = rows[known[rows]]
         rows = rows[_swapped(capacity[rows], used[rows]) :]

@@ -44,7 +44,7 @@ def samples(cluster: Cluster, steps: range) -> Iterator[Sample]:
     for broker in (cluster.view().brokers or {}).values():
         for step in steps:
             grown = int(GROWTH * INTERVAL * step)
-            replicas, disks = [], []
+            replicas, disks = list[dict[str, Any]](), list[dict[str, Any]]()
             for d in broker.log_dirs or ():
                 assert d.total_bytes is not None
                 assert d.usable_bytes is not None
