@@ -13,7 +13,7 @@ from typing import Final
 from cryptography import x509
 from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from spindle.reconcile.snapshot import Certificate
@@ -22,6 +22,7 @@ CA_DAYS: Final = 3650
 LEAF_DAYS: Final = 365
 
 _BACKDATED: Final = dt.timedelta(hours=1)  # nodes whose clock is behind must take a new certificate, too
+_LEAST_RSA: Final = 2048
 _LONGEST_NAME: Final = 64  # ub-common-name of RFC 5280
 # What the library raises, beside ValueError, for certificates that nobody should have made.
 _MALFORMED: Final = (
@@ -144,6 +145,32 @@ def client_properties(data: Mapping[str, bytes], bootstrap: str) -> bytes:
     return "".join(f"{key}={_escaped(value)}\n" for key, value in properties.items()).encode("ascii")
 
 
+def authority_problem(authority: Pem, now: dt.datetime | None = None) -> str:
+    """Why a cluster cannot sign with an authority that somebody else made, as a sentence; empty if it can.
+
+    One that signs itself is asked for: names are rights here, so whoever else an authority above it signs could be a super user.
+    """
+    now = now or dt.datetime.now(dt.UTC)
+    try:
+        certificate, key = _load_ca(authority)
+        constraints = certificate.extensions.get_extension_for_class(x509.BasicConstraints).value
+    except x509.ExtensionNotFound:
+        return "Its certificate is not one of an authority (no basic constraints)."
+    except _MALFORMED as error:
+        return f"Its certificate cannot be understood: {error}."
+    except (ValueError, UnsupportedAlgorithm) as error:
+        return f"It cannot be read: {error}."
+    if not constraints.ca:
+        return "Its certificate is not one of an authority (CA is false)."
+    if not _signed(certificate, certificate):
+        return "Its certificate was signed by another authority."
+    if isinstance(key, rsa.RSAPrivateKey) and key.key_size < _LEAST_RSA:
+        return f"Its key has {key.key_size} bits, and {_LEAST_RSA} are the least for RSA."
+    if certificate.not_valid_after_utc <= now:
+        return f"Its certificate ended on {certificate.not_valid_after_utc:%Y-%m-%d}."
+    return ""
+
+
 def describe(cert_pem: bytes, ca_pem: bytes | None = None) -> Certificate:
     """The public facts of a certificate.
 
@@ -237,14 +264,14 @@ def _usage(*, signs_certificates: bool) -> x509.KeyUsage:
     )
 
 
-def _load_ca(ca: Pem) -> tuple[x509.Certificate, ec.EllipticCurvePrivateKey]:
+def _load_ca(ca: Pem) -> tuple[x509.Certificate, ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey]:
     certificate = x509.load_pem_x509_certificate(ca.cert)
     try:
         key = serialization.load_pem_private_key(ca.key, password=None)
     except TypeError as error:
         raise ValueError("the authority's key is encrypted") from error
-    if not isinstance(key, ec.EllipticCurvePrivateKey):
-        raise ValueError("the authority's key is no elliptic-curve key")  # noqa: TRY004 - it is the data that is wrong
+    if not isinstance(key, ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey):
+        raise ValueError("the authority's key is neither an elliptic-curve nor an RSA key")  # noqa: TRY004 - it is the data that is wrong
     if certificate.public_key() != key.public_key():
         raise ValueError("the authority's key does not belong to its certificate")
     return certificate, key

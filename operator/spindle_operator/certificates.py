@@ -17,12 +17,21 @@ from spindle_operator.kinds import SECRET
 from spindle_operator.kube import Json, Kube
 
 _CERT, _KEY, _FOLLOWING_KEY = "ca.crt", "ca.key", "next.key"
+_END: Final = b"-----END CERTIFICATE-----"
 _TRUSTED: Final = (FOLLOWING, FORMER)
 
 
 def password_mark(password: bytes | None) -> str | None:
     """What stands for a password where it is only to be known whether it is another one."""
     return sha256(b"spindle " + password).hexdigest()[:16] if password else None
+
+
+def authority_in(secret: Mapping[str, Any]) -> ca.Pem:
+    """The authority in a Secret as cert-manager writes it; empty texts where it has none. Further certificates of a chain are left out."""
+    data = secret.get("data") or {}
+    cert, key = (base64.b64decode(data.get(name) or "") for name in ("tls.crt", "tls.key"))
+    end = cert.find(_END)
+    return ca.Pem(cert[: end + len(_END)] + b"\n" if end >= 0 else cert, key)
 
 
 class Certificates:
@@ -34,8 +43,8 @@ class Certificates:
         self._namespace: str = cluster["metadata"]["namespace"]
 
     async def make(self, action: IssueCa) -> None:
-        """Make the authority. One that is there already is an error, never overwritten."""
-        pem = await self._new(action.days)
+        """Make the authority, or take it from the user's Secret. One that is there already is an error, never overwritten."""
+        pem = await self._new(action.days, action.source)
         data = {_CERT: pem.cert, _KEY: pem.key}
         await self._kube.create(
             self._secret({**action.metadata, "name": action.secret}, data), self._namespace
@@ -46,7 +55,7 @@ class Certificates:
         stored = await self._stored(action.secret)
         changes: dict[str, bytes | None]
         if action.step == "announce":
-            pem = await self._new(action.days)
+            pem = await self._new(action.days, action.source)
             changes = {FOLLOWING: pem.cert, _FOLLOWING_KEY: pem.key}
         elif action.step == "switch":
             changes = {
@@ -124,7 +133,13 @@ class Certificates:
             raise RuntimeError("the certificate authority has changed since it was looked at")
         return stored, also
 
-    async def _new(self, days: int) -> ca.Pem:
+    async def _new(self, days: int, source: tuple[str, str] | None) -> ca.Pem:
+        if source is not None:
+            name, expected = source
+            pem = authority_in(await self._kube.get(SECRET, self._namespace, name))
+            if ca.fingerprints(pem.cert)[0] != expected:
+                raise RuntimeError(f"Secret {name} has changed since it was looked at")
+            return pem
         return await asyncio.to_thread(ca.make_ca, f"{self._namespace}/{self._name} CA", days=days)
 
     async def _stored(self, secret: str) -> dict[str, bytes]:

@@ -15,7 +15,7 @@ from spindle.reconcile import objects
 from spindle.reconcile.certificates import FOLLOWING, FORMER
 from spindle.reconcile.snapshot import Certificate, SecretView, Snapshot
 from spindle.reconcile.steps.security import ANN_GRANTED
-from spindle_operator import agents, ca, starts
+from spindle_operator import agents, ca, ca_source, starts
 from spindle_operator.certificates import password_mark
 from spindle_operator.connection import Access
 from spindle_operator.gate import KafkaGate
@@ -168,6 +168,7 @@ async def observe(
         jobs=tuple(obj for objs in runs for obj in objs if obj["kind"] == JOB.kind),
         kafka=kafka,
         admin_granted=granted,
+        ca_source=await ca_source.look(kube, cluster),
         agent_namespace=watched.namespace,
         agent_secret=secret_view(watched.secret) if watched.secret else None,
         agents=watched.renewed,

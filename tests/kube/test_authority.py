@@ -1,5 +1,6 @@
 """The replacement of an authority against a real API server: three guarded writes of one Secret."""
 
+import base64
 import time
 from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
@@ -10,11 +11,12 @@ import pytest
 from e2e.cluster.apiserver import ApiServer
 from spindle.cluster import names
 from spindle.reconcile.actions import Action, IssueCa, IssueCertificate, TurnCa
-from spindle.reconcile.snapshot import SecretView
+from spindle.reconcile.snapshot import CaSource, SecretView
 from spindle.reconcile.times import seconds
+from spindle_operator import ca
 from spindle_operator.act import CONFLICT, DONE, FAILED, Actor
 from spindle_operator.gate import KafkaGate
-from spindle_operator.kinds import SECRET
+from spindle_operator.kinds import KAFKA_CLUSTER, SECRET
 from spindle_operator.kube import Kube, connect
 from spindle_operator.observe import observe
 from tests.kube.samples import cluster as sample_cluster
@@ -94,3 +96,57 @@ async def test_an_authority_is_replaced_in_three_writes_and_only_from_what_was_l
     stored = await kube.get(SECRET, namespace, "demo-ca")
     assert set(stored["data"]) == {"ca.crt", "ca.key"}
     assert stored["metadata"]["annotations"][names.ANN_ROTATED] == "1"
+
+
+async def test_an_authority_comes_from_a_secret_and_another_one_in_it_follows(
+    kube: Kube, namespace: str, cluster: dict[str, Any], act: Any
+) -> None:
+    spec = {"spec": {"security": {"caSecret": "kafka-ca"}}}
+    named = await kube.patch(KAFKA_CLUSTER, namespace, "demo", spec)
+
+    async def look() -> CaSource:
+        source = (await observe(kube, named, "image", KafkaGate("test", 1))).snapshot.ca_source
+        assert source is not None
+        return source
+
+    async def write(pem: ca.Pem) -> None:
+        texts = {"tls.crt": pem.cert, "tls.key": pem.key, "ca.crt": pem.cert}
+        data = {key: base64.b64encode(text).decode() for key, text in texts.items()}
+        meta = {"name": "kafka-ca", "namespace": namespace}
+        secret = {"apiVersion": "v1", "kind": "Secret", "type": "kubernetes.io/tls", "metadata": meta}
+        await kube.apply({**secret, "data": data}, namespace)
+
+    assert (await look()).problem == "There is no such Secret."
+    first, second = ca.make_ca("first"), ca.make_ca("second")
+    await write(first)
+    held = (await look()).certificate
+    assert held is not None
+    source = ("kafka-ca", held.fingerprint)
+    birth = IssueCa(
+        secret="demo-ca",  # noqa: S106 - a name
+        metadata={"name": "demo-ca", "labels": LABELS},
+        source=source,
+    )
+    assert await act(birth) == [DONE]
+    stored = (await kube.get(SECRET, namespace, "demo-ca"))["data"]
+    assert base64.b64decode(stored["ca.crt"]) == first.cert
+    assert base64.b64decode(stored["ca.key"]) == first.key
+
+    await write(second)
+    seen = await observe(kube, named, "image", KafkaGate("test", 1))
+    ours = next(view for view in seen.snapshot.secrets if view.metadata["name"] == "demo-ca")
+    turn = TurnCa(
+        secret="demo-ca",  # noqa: S106 - a name
+        uid=ours.metadata["uid"],
+        resource_version=ours.metadata["resourceVersion"],
+        step="announce",
+        annotations={},
+        source=source,
+    )
+    assert await act(turn) == [FAILED], "the Secret holds another one than was looked at"
+    held = (await look()).certificate
+    assert held is not None
+    assert await act(replace(turn, source=("kafka-ca", held.fingerprint))) == [DONE]
+    stored = (await kube.get(SECRET, namespace, "demo-ca"))["data"]
+    assert base64.b64decode(stored["next.crt"]) == second.cert
+    assert base64.b64decode(stored["ca.crt"]) == first.cert, "the one before still signs"

@@ -68,6 +68,18 @@ LISTENERS = [
         "a larger caDays",
     ),
     case(
+        "a-path-for-a-secret",
+        {"spec.security": {"caSecret": "../secrets/x"}},
+        "spec.security.caSecret",
+        "write for example kafka-ca",
+    ),
+    case(
+        "rotate-what-others-make",
+        {"spec.security": {"caSecret": "kafka-ca", "rotate": "1"}},
+        "spec.security.rotate",
+        "take rotate out",
+    ),
+    case(
         "no-grace", {"spec.security": {"clientGraceSeconds": 0}}, "spec.security.clientGraceSeconds", "86400"
     ),
 ]
@@ -85,6 +97,7 @@ def test_what_is_well_written_is_taken(shared: Resources) -> None:
         listener(name="cloud", port=9097, type="loadbalancer", auth="none", annotations={"a": "b"}),
     ]
     shared.create(bent(cluster(), {"spec.listeners": listeners, "spec.security": {"rotate": "1"}}), dry=True)
+    shared.create(bent(cluster(), {"spec.security": {"caSecret": "kafka.ca-1"}}), dry=True)
 
 
 def user(**spec: Any) -> dict[str, Any]:

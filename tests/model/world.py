@@ -30,7 +30,7 @@ from spindle.reconcile.actions import (
     TurnCa,
 )
 from spindle.reconcile.plan import Plan, plan
-from spindle.reconcile.snapshot import Certificate, SecretView, Snapshot
+from spindle.reconcile.snapshot import CaSource, Certificate, SecretView, Snapshot
 from spindle.reconcile.times import stamp
 
 NAMESPACE = "kafka"
@@ -74,6 +74,7 @@ class World:
     partitions: tuple[Partition, ...] = ()
     formatted: dict[str, dict[str, Any]] = field(default_factory=dict)  # volume → identity on it
     granted: bool = False
+    ca_source: CaSource | None = None
     users: dict[str, UserView] = field(default_factory=dict)  # what Kafka knows of them
     kafka_up: bool = True
     offline: set[tuple[int, str]] = field(default_factory=set)  # (broker, disk) whose log dir Kafka gave up
@@ -147,6 +148,7 @@ class World:
         self.cluster["metadata"]["resourceVersion"] = str(self._serial)
         pick = {kind: () if plural in self.unknown else self.all(kind) for kind, plural in _PLURALS.items()}
         return Snapshot(
+            ca_source=self.ca_source,
             cluster=self.cluster,
             spindle_image="spindle:test",
             entropy=f"entropy-{self._serial}".encode().ljust(32, b"."),
@@ -258,7 +260,8 @@ class World:
                     raise ConflictError("takingDown")
                 self.cluster["status"]["takingDown"] = [dict(entry) for entry in action.entries]
             case IssueCa():
-                self._secret(action.metadata, "ca", "ca", (), trust=("ca",))
+                made = action.source[1] if action.source else "ca"
+                self._secret(action.metadata, "ca", made, (), trust=(made,))
             case IssueCertificate():
                 self._issue(action)
             case TurnCa():
@@ -366,7 +369,7 @@ class World:
         view = {
             "cn": name,
             "issuer": issuer,
-            "fingerprint": "ca" if name == "ca" else f"{name}-{self._serial}",
+            "fingerprint": issuer if name == "ca" else f"{name}-{self._serial}",
             "dns": list(hosts),
             "trust": list(trust),
             "issued": self.now,
@@ -394,7 +397,7 @@ class World:
         secret = self._guarded("Secret", action.secret, action.uid, action.resource_version)
         view = secret["view"]
         if action.step == "announce":
-            view["following"] = f"ca-{self._serial}"
+            view["following"] = action.source[1] if action.source else f"ca-{self._serial}"
         elif action.step == "switch":
             made = view.pop("following")
             view |= {"former": view["fingerprint"], "fingerprint": made, "issuer": made, "issued": self.now}

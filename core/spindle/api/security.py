@@ -4,7 +4,7 @@ from typing import Annotated, Final
 
 from pydantic import ConfigDict, Field
 
-from spindle.api.common import ApiModel, hint, longest, rule, rules
+from spindle.api.common import ApiModel, Name, hint, longest, rule, rules
 
 _GRACE: Final = 86400 // 20  # seconds for each day of caDays
 
@@ -25,6 +25,17 @@ class Security(ApiModel):
                 "caDays: write a smaller clientGraceSeconds, or a larger caDays",
                 field=".clientGraceSeconds",
             ),
+            rule(
+                "!has(self.caSecret) || self.caSecret.matches('^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$')",
+                "caSecret is the name of a Secret in the KafkaCluster's namespace: write for example kafka-ca",
+                field=".caSecret",
+            ),
+            rule(
+                "!(has(self.caSecret) && has(self.rotate))",
+                "an authority that comes from a Secret is replaced when that Secret holds another one: take rotate out, and renew "
+                "it where it is made (cmctl renew)",
+                field=".rotate",
+            ),
         )
     )
 
@@ -44,6 +55,11 @@ class Security(ApiModel):
         json_schema_extra=hint(
             "certificateDays is between 7 and 3650 days: write for example 365 for a year"
         ),
+    )
+    ca_secret: Name | None = Field(
+        None,
+        description="Sign with the authority in this Secret of the same namespace (tls.crt and tls.key, as cert-manager writes them), in "
+        "place of one that Spindle makes. Whenever it holds another one the authority is replaced, without downtime.",
     )
     client_grace_seconds: int = Field(
         86400,

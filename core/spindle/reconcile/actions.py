@@ -103,11 +103,13 @@ class IssueCa(Action):
 
     Attributes:
         days: how long it is valid.
+        source: of another Secret to take it from, and the fingerprint that it has there; None to make one.
     """
 
     secret: str
     metadata: Mapping[str, Any]
     days: int = 3650
+    source: tuple[str, str] | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -115,9 +117,10 @@ class TurnCa(Action):
     """One step of the replacement of the cluster's CA: one write of its Secret, guarded by its resourceVersion.
 
     Attributes:
-        step: ``announce`` makes the new one beside it, ``switch`` puts it into its place, ``retire`` forgets the old one.
+        step: ``announce`` puts the new one beside it, ``switch`` puts it into its place, ``retire`` forgets the old one.
         annotations: of the Secret, written with it.
         days: how long a new one is valid.
+        source: where a new one comes from, as for `IssueCa`.
     """
 
     secret: str
@@ -126,6 +129,7 @@ class TurnCa(Action):
     step: Literal["announce", "switch", "retire"]
     annotations: Mapping[str, str]
     days: int = 3650
+    source: tuple[str, str] | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -71,6 +71,8 @@ def unreadable(authority: SecretView) -> bool:
 
 
 def _due(state: State, authority: SecretView) -> str | None:
+    if state.spec.security.ca_secret is not None:
+        return _due_by_source(state, authority)
     wish = state.spec.security.rotate
     if wish and wish != (authority.metadata.get("annotations") or {}).get(names.ANN_ROTATED):
         return f"spec.security.rotate asks for it ({wish})"
@@ -78,6 +80,16 @@ def _due(state: State, authority: SecretView) -> str | None:
     if certificate is None or certificate.not_after - state.now >= state.spec.security.ca_days * DAY / 5:
         return None
     return f"its certificate ends on {stamp(certificate.not_after)[:10]}"
+
+
+def _due_by_source(state: State, authority: SecretView) -> str | None:
+    """An authority that comes from a Secret is replaced when that holds another one, and never of itself."""
+    source, certificate = state.snap.ca_source, authority.certificate
+    if source is None or source.certificate is None or certificate is None:
+        return None
+    if source.certificate.fingerprint == certificate.fingerprint:
+        return None
+    return f"Secret {state.spec.security.ca_secret} holds another one"
 
 
 def seats(state: State, node_ids: tuple[int, ...]) -> list[Seat]:

@@ -48,6 +48,19 @@ class SecretView:
 
 
 @dataclass(frozen=True)
+class CaSource:
+    """The Secret that ``spec.security.caSecret`` names.
+
+    Attributes:
+        certificate: of the authority in it; None if it cannot be used.
+        problem: why it cannot, as a sentence; empty if it can.
+    """
+
+    certificate: Certificate | None = None
+    problem: str = ""
+
+
+@dataclass(frozen=True)
 class Snapshot:
     """Everything that `plan` may look at.
 
@@ -66,6 +79,7 @@ class Snapshot:
         spindle_image: the image that preflight runs from, the operator's own.
         policies: its NetworkPolicies.
         operator_namespace: where the operator lives; empty if that is not known.
+        ca_source: where the authority comes from, if the spec names a Secret for it.
         agent_namespace: where the agents live; empty if there are none.
         agent_secret: the agents' certificate for this cluster (``"agentsecrets"`` in `unknown` if not readable).
         agents: node → when its agent last renewed its Lease, in seconds since the epoch by that node's clock
@@ -92,6 +106,7 @@ class Snapshot:
     rebalance_image: str = ""
     rebalance_objects: tuple[Object, ...] = ()
     jobs: tuple[Object, ...] = ()
+    ca_source: CaSource | None = None
     agent_namespace: str = ""
     agent_secret: SecretView | None = None
     agents: Mapping[str, float] = field(default_factory=dict)

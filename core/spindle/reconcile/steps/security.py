@@ -61,6 +61,8 @@ def settle_security(state: State, draft: Draft, node_ids: tuple[int, ...]) -> No
     if strange:
         draft.wait(_mismatch(state, strange))
         return
+    if (source := _source_trouble(state)) is not None:
+        draft.wait(source)
     everybody = seats(state, node_ids)
     for seat in everybody:
         if stale(seat, authority, state.now):
@@ -71,6 +73,31 @@ def settle_security(state: State, draft: Draft, node_ids: tuple[int, ...]) -> No
         draft.wait(users_unknown(state, "IssueCertificate"))  # nor any of these
     else:
         _turn(state, draft, secret, authority, everybody)
+
+
+def _source_trouble(state: State) -> Wait | None:
+    """Why the authority of the user's own Secret cannot be had; meanwhile the one that is in use goes on."""
+    name, source = state.spec.security.ca_secret, state.snap.ca_source
+    if name is None or (source is not None and not source.problem):
+        return None
+    problem = source.problem if source is not None else "It was not read."
+    return Wait(
+        "TakeCa",
+        f"Secret/{name}",
+        "CaSourceUnusable",
+        f"The certificate authority in the Secret that spec.security.caSecret names cannot be used. {problem} An authority that is in "
+        "use goes on; without one nothing is started.",
+        "The Secret holds tls.crt and tls.key of an authority that signs itself and is for this cluster alone, as a cert-manager "
+        "Certificate with isCA makes it. Or take caSecret out, and Spindle makes one.",
+    )
+
+
+def _source(state: State) -> tuple[str, str] | None:
+    """Where a new authority comes from."""
+    name, source = state.spec.security.ca_secret, state.snap.ca_source
+    if name is None or source is None or source.certificate is None:
+        return None
+    return name, source.certificate.fingerprint
 
 
 def _mismatch(state: State, strange: list[str]) -> Wait:
@@ -149,6 +176,7 @@ def _turn(
             step=step.value,
             annotations=annotations,
             days=state.spec.security.ca_days,
+            source=_source(state),
             reason=_TOLD[step][0],
             message=_TOLD[step][1].format(why=authority.due),
         )
@@ -241,13 +269,20 @@ def _settle_ca(state: State, draft: Draft, ca: SecretView | None) -> None:
         and view.certificate.issuer
     )
     if ca is None and not signed:
+        if (trouble := _source_trouble(state)) is not None:
+            draft.wait(trouble)
+            return
+        source = _source(state)
         draft.do(
             IssueCa(
                 secret=secret,
                 metadata=_ca_metadata(state, secret),
                 days=state.spec.security.ca_days,
+                source=source,
                 reason="CaCreated",
-                message="The cluster's own certificate authority was made.",
+                message=f"The certificate authority was taken from Secret {source[0]}."
+                if source
+                else "The cluster's own certificate authority was made.",
             )
         )
         return

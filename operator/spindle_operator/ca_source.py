@@ -1,0 +1,32 @@
+"""The Secret of the user's own that a cluster's authority comes from: cert-manager's, or one of the same shape."""
+
+from spindle.cluster import names
+from spindle.reconcile.snapshot import CaSource
+from spindle_operator import ca
+from spindle_operator.certificates import authority_in
+from spindle_operator.kinds import SECRET
+from spindle_operator.kube import ApiError, Json, Kube
+
+
+async def look(kube: Kube, cluster: Json) -> CaSource | None:
+    """What is in it; None if the spec names none. Its key goes no further."""
+    name = ((cluster.get("spec") or {}).get("security") or {}).get("caSecret")
+    if not name:
+        return None
+    if name == names.ca_secret(cluster["metadata"]["name"]):
+        return CaSource(problem="That is the name of Spindle's own copy: give the Secret another one.")
+    try:
+        secret = await kube.find(SECRET, cluster["metadata"]["namespace"], name)
+    except ApiError as error:
+        return CaSource(problem=f"It could not be read: {error}.")
+    return CaSource(problem="There is no such Secret.") if secret is None else read(secret)
+
+
+def read(secret: Json) -> CaSource:
+    """The authority in a Secret, or why it cannot be used."""
+    authority = authority_in(secret)
+    missing = [key for key, pem in (("tls.crt", authority.cert), ("tls.key", authority.key)) if not pem]
+    if missing:
+        return CaSource(problem=f"It has no {' and no '.join(missing)} (yet).")
+    problem = ca.authority_problem(authority)
+    return CaSource(problem=problem) if problem else CaSource(ca.describe(authority.cert))
