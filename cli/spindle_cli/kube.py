@@ -52,6 +52,7 @@ class Kube:
 
     def __init__(self, api: client.ApiClient, namespace: str) -> None:
         self.namespace = namespace
+        self.api = api
         self._custom = client.CustomObjectsApi(api)
         self._core = client.CoreV1Api(api)
         self._batch = client.BatchV1Api(api)
@@ -111,7 +112,7 @@ class Kube:
     def set_stopped(self, broker: str, *, stopped: bool) -> None:
         """Set a person's field of a KafkaBroker."""
         call = self._custom.patch_namespaced_custom_object
-        self._ask(
+        self.ask(
             f"KafkaBroker {broker}",
             call,
             *(names.GROUP, names.VERSION, self.namespace, "kafkabrokers", broker),
@@ -123,7 +124,7 @@ class Kube:
     def config_map(self, name: str) -> Json:
         """One ConfigMap."""
         call = self._core.read_namespaced_config_map
-        answer = self._ask(f"ConfigMap {name}", call, name, self.namespace, _preload_content=False)
+        answer = self.ask(f"ConfigMap {name}", call, name, self.namespace, _preload_content=False)
         found: Json = json.loads(answer.data)
         return found
 
@@ -145,7 +146,7 @@ class Kube:
         """Set a person's fields of a proposal, if it is still the version that was looked at; an empty version is any."""
         metadata = {"resourceVersion": version} if version else {}
         call = self._custom.patch_namespaced_custom_object
-        self._ask(
+        self.ask(
             f"KafkaRebalance {name}",
             call,
             *(names.GROUP, names.VERSION, self.namespace, "kafkarebalances", name),
@@ -157,7 +158,7 @@ class Kube:
     def cron_job(self, name: str) -> Json:
         """One CronJob."""
         call = self._batch.read_namespaced_cron_job
-        answer = self._ask(f"CronJob {name}", call, name, self.namespace, _preload_content=False)
+        answer = self.ask(f"CronJob {name}", call, name, self.namespace, _preload_content=False)
         found: Json = json.loads(answer.data)
         return found
 
@@ -165,18 +166,18 @@ class Kube:
         """Create a Job."""
         name = manifest["metadata"]["name"]
         call = self._batch.create_namespaced_job
-        self._ask(f"Job {name}", call, self.namespace, manifest, _preload_content=False)
+        self.ask(f"Job {name}", call, self.namespace, manifest, _preload_content=False)
 
     def pods(self, selector: str) -> list[Json]:
         """The namespace's pods with these labels."""
         call = self._core.list_namespaced_pod
-        answer = self._ask("pods", call, self.namespace, label_selector=selector, _preload_content=False)
+        answer = self.ask("pods", call, self.namespace, label_selector=selector, _preload_content=False)
         return list(json.loads(answer.data)["items"])
 
     def pod(self, name: str) -> Json:
         """One pod."""
         call = self._core.read_namespaced_pod
-        answer = self._ask(f"pod {name}", call, name, self.namespace, _preload_content=False)
+        answer = self.ask(f"pod {name}", call, name, self.namespace, _preload_content=False)
         found: Json = json.loads(answer.data)
         return found
 
@@ -184,13 +185,13 @@ class Kube:
         """Create a pod."""
         name = manifest["metadata"]["name"]
         call = self._core.create_namespaced_pod
-        self._ask(f"pod {name}", call, self.namespace, manifest, _preload_content=False)
+        self.ask(f"pod {name}", call, self.namespace, manifest, _preload_content=False)
 
     def delete_pod(self, name: str) -> None:
         """Delete a pod; it may be gone already."""
         call = self._core.delete_namespaced_pod
         try:
-            self._ask(
+            self.ask(
                 f"pod {name}", call, name, self.namespace, grace_period_seconds=0, _preload_content=False
             )
         except NotFoundError:
@@ -199,7 +200,7 @@ class Kube:
     def log(self, pod: str) -> Iterator[str]:
         """Lines of a pod's log, from its beginning, until its container ends or the connection does."""
         call = self._core.read_namespaced_pod_log
-        answer = self._ask(
+        answer = self.ask(
             f"log of pod {pod}",
             call,
             *(pod, self.namespace),
@@ -221,15 +222,16 @@ class Kube:
 
     def _list(self, plural: str) -> list[Json]:
         call = self._custom.list_namespaced_custom_object
-        answer = self._ask(plural, call, names.GROUP, names.VERSION, self.namespace, plural)
+        answer = self.ask(plural, call, names.GROUP, names.VERSION, self.namespace, plural)
         return list(answer["items"])
 
     def _get(self, plural: str, name: str, what: str) -> Json:
         call = self._custom.get_namespaced_custom_object
-        found: Json = self._ask(what, call, names.GROUP, names.VERSION, self.namespace, plural, name)
+        found: Json = self.ask(what, call, names.GROUP, names.VERSION, self.namespace, plural, name)
         return found
 
-    def _ask(self, what: str, call: Any, *args: Any, **kwargs: Any) -> Any:
+    def ask(self, what: str, call: Any, *args: Any, **kwargs: Any) -> Any:
+        """Make a call of the client, bounded in time; what it raises is said in words, with what was asked for."""
         kwargs.setdefault("_request_timeout", _TIMEOUT)
         try:
             return call(*args, **kwargs)

@@ -1,17 +1,20 @@
 """One birth: a cluster finds its data again, and is not born over what was lost (rules 7, 11 and 13)."""
 
+from pathlib import Path
+
 import pytest
 
 from e2e.scenarios.conftest import Machine
-from e2e.scenarios.lab import CLUSTER, Lab, sample
+from e2e.scenarios.lab import CLUSTER, Lab, LabError, sample
+from e2e.scenarios.records import RECORDS, read, write
 
 pytestmark = pytest.mark.e2e
 
 
 @pytest.mark.capability
-def test_a_deleted_cluster_is_found_again_with_its_data(running: Lab) -> None:
+def test_a_deleted_cluster_is_found_again_with_its_data(running: Lab, spindle_image: str) -> None:
     lab = running
-    lab.spindle("topic", "create", "kept", "-n", lab.namespace, "-c", CLUSTER, "--partitions", "3")
+    write(lab, spindle_image, "kept")
     cluster_id = lab.status()["clusterId"]
     racks = lab.status()["racks"]
     lab.kubectl("delete", "kafkacluster", CLUSTER, timeout=180)
@@ -23,7 +26,57 @@ def test_a_deleted_cluster_is_found_again_with_its_data(running: Lab) -> None:
     lab.until_ready()
     assert lab.status()["clusterId"] == cluster_id
     assert lab.status()["racks"] == racks
-    assert "kept" in lab.spindle("topic", "list", "-n", lab.namespace, "-c", CLUSTER)
+    assert read(lab, spindle_image, "kept") == RECORDS
+
+
+def identities(lab: Lab) -> dict[str, str]:
+    """Which directory id each volume has."""
+    return {
+        claim["spec"]["volumeName"]: claim["metadata"]["annotations"]["spindle.dev/directory-id"]
+        for claim in lab.list("pvc")
+    }
+
+
+def secrets(lab: Lab) -> dict[str, str]:
+    """The authority, and a user's password."""
+    found = {name: lab.the("secret", name)["data"] for name in (f"{CLUSTER}-ca", f"{CLUSTER}.user.alice")}
+    return {
+        f"{name}/{key}": found[name][key]
+        for name in found
+        for key in ("ca.crt", "password")
+        if key in found[name]
+    }
+
+
+def test_a_namespace_that_is_lost_is_put_back_from_a_backup_onto_its_disks(
+    running: Lab, spindle_image: str, tmp_path: Path
+) -> None:
+    lab = running
+    write(lab, spindle_image, "saved")
+    alice = {"cluster": CLUSTER, "authentication": "scram"}
+    kind = {"apiVersion": "spindle.dev/v1alpha1", "kind": "KafkaUser", "metadata": {"name": "alice"}}
+    lab.apply({**kind, "spec": alice})
+    lab.until("alice has a password", lambda: lab.get("secret", f"{CLUSTER}.user.alice"))
+    cluster_id, disks, known = lab.status()["clusterId"], identities(lab), secrets(lab)
+    file = tmp_path / "backup.yaml"
+    file.write_text(lab.spindle("backup", CLUSTER, "-n", lab.namespace, "--secrets"))
+
+    # In this order: a namespace that goes takes controllers and brokers at once, and these wait for those for their whole grace.
+    lab.kubectl("delete", "kafkacluster", CLUSTER, timeout=180)
+    lab.kubectl("delete", "namespace", lab.namespace, timeout=300)
+    lab.kubectl("create", "namespace", lab.namespace)
+    assert not lab.list("pvc")
+    print(lab.spindle("restore", str(file), "-n", lab.namespace))
+    lab.until_ready()
+    assert lab.status()["clusterId"] == cluster_id
+    assert identities(lab) == disks
+    assert secrets(lab) == known
+    assert read(lab, spindle_image, "saved") == RECORDS
+    reasons = {event["reason"] for event in lab.list("events")}
+    assert "BrokerFound" in reasons
+    assert "DiskCleared" not in reasons, "nothing may be formatted"
+    with pytest.raises(LabError, match="delete it first"):
+        lab.spindle("restore", str(file), "-n", lab.namespace)
 
 
 def test_all_controller_disks_but_one_blank_is_told_and_nothing_is_formatted(

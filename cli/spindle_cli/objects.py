@@ -1,0 +1,161 @@
+"""Any object of Kubernetes as a raw dict: what taking over, backing up and restoring need beyond Spindle's own kinds."""
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from kubernetes import client
+
+from spindle.cluster import names
+from spindle_cli.kube import FIELD_MANAGER, Json, Kube, KubeError, NotFoundError
+
+_MERGE: Final = "application/merge-patch+json"
+_APPLY: Final = "application/apply-patch+yaml"
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind of object.
+
+    Attributes:
+        name: for people.
+        stem: of the client's methods, for kinds of the core group; else the plural.
+        group: None for the core group.
+        versions: of a group, the newest first; the first one that is served is used.
+    """
+
+    name: str
+    stem: str
+    group: str | None = None
+    versions: tuple[str, ...] = ()
+    namespaced: bool = True
+
+
+CLAIM: Final = Kind("PersistentVolumeClaim", "persistent_volume_claim")
+VOLUME: Final = Kind("PersistentVolume", "persistent_volume", namespaced=False)
+NODE: Final = Kind("Node", "node", namespaced=False)
+POD: Final = Kind("Pod", "pod")
+CONFIG_MAP: Final = Kind("ConfigMap", "config_map")
+SECRET: Final = Kind("Secret", "secret")
+CLUSTER: Final = Kind("KafkaCluster", "kafkaclusters", names.GROUP, (names.VERSION,))
+USER: Final = Kind("KafkaUser", "kafkausers", names.GROUP, (names.VERSION,))
+KINDS: Final = {kind.name: kind for kind in (CLAIM, VOLUME, NODE, POD, CONFIG_MAP, SECRET, CLUSTER, USER)}
+
+
+class Objects:
+    """Objects of one namespace, and those that have none. Every method raises KubeError."""
+
+    def __init__(self, kube: Kube) -> None:
+        self.namespace = kube.namespace
+        self._kube = kube
+        self._core = client.CoreV1Api(kube.api)
+        self._custom: Any = client.CustomObjectsApi(kube.api)
+        self._served: dict[Kind, str] = {}
+
+    def every(self, kind: Kind, selector: str | None = None) -> list[Json]:
+        """All of a kind, in the namespace if the kind has one."""
+        chosen = {"label_selector": selector} if selector else {}
+        if kind.group is not None:
+            version = self._version(kind)
+            return _typed(self._list_custom(kind, version, **chosen), kind, f"{kind.group}/{version}")
+        suffix = f"namespaced_{kind.stem}" if kind.namespaced else kind.stem
+        call = getattr(self._core, f"list_{suffix}")
+        where = (self.namespace,) if kind.namespaced else ()
+        answer = self._kube.ask(f"{kind.name}s", call, *where, _preload_content=False, **chosen)
+        return _typed(json.loads(answer.data)["items"], kind, "v1")
+
+    def find(self, kind: Kind, name: str) -> Json | None:
+        """One object; None if there is none."""
+        try:
+            return self._call("read", kind, name)
+        except NotFoundError:
+            return None
+
+    def get(self, kind: Kind, name: str) -> Json:
+        """One object."""
+        found = self.find(kind, name)
+        if found is None:
+            raise NotFoundError(f"there is no {kind.name} {name} in namespace {self.namespace}")
+        return found
+
+    def apply(self, obj: Mapping[str, Any]) -> None:
+        """Server-side apply, overruling what others wrote of these fields."""
+        kind, name = KINDS[obj["kind"]], str(obj["metadata"]["name"])
+        self._call(
+            "patch", kind, name, dict(obj), field_manager=FIELD_MANAGER, force=True, _content_type=_APPLY
+        )
+
+    def patch(self, kind: Kind, name: str, body: Mapping[str, Any]) -> None:
+        """Merge-patch one object."""
+        self._call("patch", kind, name, dict(body), field_manager=FIELD_MANAGER, _content_type=_MERGE)
+
+    def create(self, kind: Kind, obj: Mapping[str, Any]) -> None:
+        """Create an object of the core group; one that is there already is an error."""
+        call = getattr(self._core, f"create_namespaced_{kind.stem}")
+        name = obj["metadata"]["name"]
+        self._kube.ask(
+            f"{kind.name} {name}",
+            call,
+            self.namespace,
+            dict(obj),
+            field_manager=FIELD_MANAGER,
+            _preload_content=False,
+        )
+
+    def delete(self, kind: Kind, name: str, uid: str | None = None) -> None:
+        """Delete one object, which may be gone already; with a uid that very one and no namesake."""
+        body: Json = {"preconditions": {"uid": uid}} if uid else {}
+        try:
+            self._call("delete", kind, name, body=body)
+        except NotFoundError:
+            return
+
+    def serves(self, kind: Kind) -> bool:
+        """Whether this Kubernetes knows the kind at all."""
+        try:
+            self._version(kind)
+        except NotFoundError:
+            return False
+        return True
+
+    def _call(self, verb: str, kind: Kind, name: str, *args: Any, **kwargs: Any) -> Json:
+        what = f"{kind.name} {name}"
+        where: tuple[str, ...] = (self.namespace,) if kind.namespaced else ()
+        if kind.group is None:
+            scope = "namespaced_" if kind.namespaced else ""
+            call = getattr(self._core, f"{verb}_{scope}{kind.stem}")
+            answer = self._kube.ask(what, call, name, *where, *args, _preload_content=False, **kwargs)
+            return dict(json.loads(answer.data))
+        call = getattr(self._custom, f"{'get' if verb == 'read' else verb}_namespaced_custom_object")
+        place = (kind.group, self._version(kind), *where, kind.stem, name)
+        return dict(self._kube.ask(what, call, *place, *args, **kwargs) or {})
+
+    def _list_custom(self, kind: Kind, version: str, **chosen: str) -> list[Json]:
+        call = self._custom.list_namespaced_custom_object
+        answer = self._kube.ask(
+            f"{kind.name}s", call, kind.group, version, self.namespace, kind.stem, **chosen
+        )
+        return list(answer["items"])
+
+    def _version(self, kind: Kind) -> str:
+        """The newest version of the kind that is served."""
+        if kind not in self._served:
+            for version in kind.versions:
+                try:
+                    self._list_custom(kind, version)
+                except NotFoundError:
+                    continue
+                self._served[kind] = version
+                break
+            else:
+                raise NotFoundError(f"this Kubernetes knows no {kind.name} of {kind.group}")
+        return self._served[kind]
+
+
+def _typed(items: Iterable[Json], kind: Kind, version: str) -> list[Json]:
+    """Items of a list, which come without what the list says once for all of them."""
+    return [{**each, "apiVersion": version, "kind": kind.name} for each in items]
+
+
+__all__ = ["Kind", "KubeError", "Objects"]

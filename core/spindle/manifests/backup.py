@@ -1,0 +1,198 @@
+"""What of a cluster's resources is kept in a backup, and what stands against putting it back onto the disks.
+
+The disks themselves are no part of it: they are retained. Claims are, since they carry whose disk is whose (rule 13).
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from spindle.cluster import names
+
+Object = Mapping[str, Any]
+
+_ORDER: Final = ("PersistentVolumeClaim", "ConfigMap", "Secret", "KafkaCluster", "KafkaUser")
+# Of annotations: what Kubernetes wrote for itself.
+_NOT_KEPT: Final = (
+    "kubectl.kubernetes.io/",
+    "pv.kubernetes.io/",
+    "volume.kubernetes.io/",
+    "volume.beta.kubernetes.io/",
+)
+_RETAIN: Final = "Retain"
+
+
+@dataclass(frozen=True)
+class Backup:
+    """A cluster's resources, in the order in which they are put back."""
+
+    cluster: str
+    objects: tuple[Object, ...]
+
+    @property
+    def claims(self) -> tuple[Object, ...]:
+        """The claims of its disks."""
+        return tuple(obj for obj in self.objects if obj["kind"] == "PersistentVolumeClaim")
+
+
+def backup(objects: Iterable[Object]) -> list[dict[str, Any]]:
+    """Objects as they are written into a backup: without what belongs to the Kubernetes that they were read from."""
+    made = [_stripped(obj) for obj in objects]
+    return sorted(made, key=lambda obj: (_ORDER.index(obj["kind"]), obj["metadata"]["name"]))
+
+
+def parse_backup(documents: Iterable[Any]) -> Backup:
+    """A backup that was read.
+
+    Args:
+        documents: of its YAML.
+
+    Raises:
+        ValueError: it is none, with what is wrong.
+    """
+    objects = [document for document in documents if document]
+    for obj in objects:
+        if (
+            not isinstance(obj, dict)
+            or obj.get("kind") not in _ORDER
+            or not (obj.get("metadata") or {}).get("name")
+        ):
+            raise ValueError(
+                f"it holds something else than {', '.join(_ORDER)}: write it with spindle backup"
+            )
+    clusters = [str(obj["metadata"]["name"]) for obj in objects if obj["kind"] == "KafkaCluster"]
+    if len(clusters) != 1:
+        raise ValueError(f"it holds {len(clusters)} KafkaClusters, and is to hold one")
+    strangers = [
+        str(obj["metadata"]["name"])
+        for obj in objects
+        if obj["kind"] == "PersistentVolumeClaim" and _cluster(obj) != clusters[0]
+    ]
+    if strangers:
+        raise ValueError(
+            f"claim {strangers[0]} is not of cluster {clusters[0]}: its label {names.LABEL_CLUSTER} says so"
+        )
+    return Backup(
+        clusters[0], tuple(sorted(objects, key=lambda obj: (_ORDER.index(obj["kind"]), _name(obj))))
+    )
+
+
+def unkept(claims: Iterable[Object], volumes: Mapping[str, Object]) -> list[str]:
+    """Volumes that would be deleted with their claims, and a backup of the claims with them."""
+    found = (volumes.get(_volume(claim)) for claim in claims)
+    return sorted(
+        _name(volume)
+        for volume in found
+        if volume is not None and volume["spec"].get("persistentVolumeReclaimPolicy") != _RETAIN
+    )
+
+
+def obstacles(
+    kept: Backup, namespace: str, volumes: Mapping[str, Object], there: Mapping[str, Object], *, lives: bool
+) -> list[str]:
+    """What stands against a restore, as sentences; nothing is changed while there is any.
+
+    Args:
+        namespace: into which.
+        volumes: every PersistentVolume by name.
+        there: the namespace's claims by name.
+        lives: whether the namespace has a KafkaCluster of that name.
+    """
+    found = []
+    if lives:
+        found.append(f"There is a KafkaCluster {kept.cluster} in namespace {namespace}: delete it first.")
+    for claim in kept.claims:
+        name, wanted = _name(claim), _volume(claim)
+        existing, volume = there.get(name), volumes.get(wanted)
+        if existing is not None and _volume(existing) not in ("", wanted):
+            found.append(
+                f"Claim {name} is there and has volume {_volume(existing)}, not {wanted}: delete it first."
+            )
+        elif not wanted:
+            continue  # it had none yet: whichever fits is as good
+        elif volume is None:
+            found.append(
+                f"Volume {wanted} of claim {name} is gone. If its disk still is there, make a PersistentVolume {wanted} for it; "
+                "if not, take the claim out of the file, and the disk counts as a new one."
+            )
+        elif (volume.get("status") or {}).get("phase") == "Bound" and not _holds(volume, namespace, name):
+            ref = volume["spec"].get("claimRef") or {}
+            found.append(
+                f"Volume {wanted} of claim {name} is bound to claim {ref.get('namespace')}/{ref.get('name')}: delete that one first."
+            )
+    return found
+
+
+def hold(namespace: str, claim: str) -> dict[str, Any]:
+    """A merge patch by which a volume is kept for one claim, whatever claim it had before."""
+    reference = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "namespace": namespace, "name": claim}
+    return {
+        "spec": {
+            "claimRef": {**reference, "uid": None, "resourceVersion": None},
+            "persistentVolumeReclaimPolicy": _RETAIN,
+        }
+    }
+
+
+def restored(obj: Object, namespace: str, owners: Mapping[tuple[str, str], Object]) -> dict[str, Any]:
+    """An object as it is put back.
+
+    Args:
+        owners: KafkaClusters and KafkaUsers as they were put back, by kind and name: their Secrets go with them.
+    """
+    metadata = {**obj["metadata"], "namespace": namespace}
+    labels = metadata.get("labels") or {}
+    user = str(labels.get(names.LABEL_USER, ""))
+    kind, name = ("KafkaUser", user) if user else ("KafkaCluster", _cluster(obj))
+    owner = owners.get((kind, name))
+    if obj["kind"] == "Secret" and owner is not None:
+        metadata["ownerReferences"] = [
+            {
+                "apiVersion": names.API_VERSION,
+                "kind": kind,
+                "name": name,
+                "uid": owner["metadata"]["uid"],
+                "controller": True,
+                "blockOwnerDeletion": True,
+            }
+        ]
+    return {**obj, "metadata": metadata}
+
+
+def claim_volumes(kept: Backup) -> Sequence[tuple[str, str]]:
+    """Claim and volume of each disk that has one."""
+    return [(_name(claim), _volume(claim)) for claim in kept.claims if _volume(claim)]
+
+
+def _stripped(obj: Object) -> dict[str, Any]:
+    metadata = obj["metadata"]
+    annotations = {
+        key: value
+        for key, value in (metadata.get("annotations") or {}).items()
+        if not key.startswith(_NOT_KEPT)
+    }
+    kept = {
+        "name": metadata["name"],
+        "labels": dict(metadata.get("labels") or {}),
+        "annotations": annotations,
+    }
+    made = {"apiVersion": obj["apiVersion"], "kind": obj["kind"]}
+    made["metadata"] = {key: value for key, value in kept.items() if value}
+    return made | {part: obj[part] for part in ("spec", "data", "type") if obj.get(part)}
+
+
+def _holds(volume: Object, namespace: str, claim: str) -> bool:
+    reference = volume["spec"].get("claimRef") or {}
+    return (reference.get("namespace"), reference.get("name")) == (namespace, claim)
+
+
+def _cluster(obj: Object) -> str:
+    return str((obj["metadata"].get("labels") or {}).get(names.LABEL_CLUSTER, ""))
+
+
+def _volume(claim: Object) -> str:
+    return str((claim.get("spec") or {}).get("volumeName") or "")
+
+
+def _name(obj: Object) -> str:
+    return str(obj["metadata"]["name"])
