@@ -14,7 +14,7 @@ import typer
 
 from spindle.api.cluster import KafkaCluster
 from spindle.manifests.preview import preview as what_changes
-from spindle_cli import backup_commands, disk_bars, helper_pod, overview, rebalance, topics
+from spindle_cli import backup_commands, disk_bars, helper_pod, overview, rebalance, takeover_commands, topics
 from spindle_cli import preview as changes
 from spindle_cli.kafka_client import Access
 from spindle_cli.kube import Kube
@@ -29,6 +29,7 @@ app = typer.Typer(
 topic = typer.Typer(no_args_is_help=True, help="Topics whose replicas stand in different racks.")
 app.add_typer(topic, name="topic")
 app.add_typer(rebalance.app, name="rebalance")
+app.add_typer(takeover_commands.app, name="takeover")
 app.command("backup")(backup_commands.backup)
 app.command("restore")(backup_commands.restore)
 

@@ -98,6 +98,11 @@ class Lab:
         """Merge-patch an object."""
         self.kubectl("patch", kind, name, "--type=merge", "-p", json.dumps(body))
 
+    def apply_status(self, kind: str, name: str, status: Mapping[str, Any]) -> None:
+        """Merge-patch an object's status, in place of a program that would write it."""
+        body = json.dumps({"status": status})
+        self.kubectl("patch", kind, name, "--subresource=status", "--type=merge", "-p", body)
+
     def until(self, what: str, holds: Callable[[], Any], seconds: float = 120) -> float:
         """Wait until something holds; returns how many seconds it took.
 
@@ -216,11 +221,16 @@ def pause(seconds: float) -> None:
 
 
 def client_pod(
-    lab: Lab, name: str, image: str, program: str, environment: Mapping[str, str], *arguments: str
+    lab: Lab,
+    name: str,
+    image: str,
+    program: str,
+    environment: Mapping[str, str],
+    *arguments: str,
+    plain: bool = False,
 ) -> dict[str, Any]:
-    """A pod that runs a Python program beside Kafka with the admin's credentials."""
-    bootstrap = lab.status()["bootstrap"]
-    env = {"BOOTSTRAP": bootstrap, **environment}
+    """A pod that runs a Python program beside Kafka with the admin's credentials; if plain, beside a Kafka that is not ours."""
+    env = {"BOOTSTRAP": "" if plain else lab.status()["bootstrap"], **environment}
     return {
         "apiVersion": "v1",
         "kind": "Pod",
@@ -239,15 +249,20 @@ def client_pod(
                 }
             ],
             "volumes": [
-                {"name": "credentials", "secret": {"secretName": f"{CLUSTER}-admin", "defaultMode": 288}}
+                {
+                    "name": "credentials",
+                    "secret": {"secretName": f"{CLUSTER}-admin", "defaultMode": 288, "optional": plain},
+                }
             ],
         },
     }
 
 
-def run_client(lab: Lab, name: str, image: str, program: str, seconds: float = 120) -> str:
+def run_client(
+    lab: Lab, name: str, image: str, program: str, seconds: float = 120, *, plain: bool = False
+) -> str:
     """Run a Python program beside Kafka with the admin's credentials; returns what it prints."""
-    lab.apply(client_pod(lab, name, image, program, {}))
+    lab.apply(client_pod(lab, name, image, program, {}, plain=plain))
     try:
         lab.until(
             f"{name} ends",

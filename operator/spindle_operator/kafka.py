@@ -84,6 +84,7 @@ class Link(Connection):
         brokers = self._with_log_dirs(cluster[1]) if cluster else None
         told = self._broker_configs(brokers) if brokers else {}
         topics = None if partitions is None else self.attempt(lambda: self._topic_configs(node, partitions))
+        features = self.attempt(lambda: self._features(node))
         view = KafkaView(
             cluster_id=cluster[0] if cluster else None,
             brokers=brokers,
@@ -97,7 +98,8 @@ class Link(Connection):
             standing={node: standing for node, (_, standing) in told.items()},
             topics=topics[2] if topics else None,
             quorum=quorum,
-            metadata_version=self.attempt(lambda: self._metadata_version(node)),
+            metadata_version=None if features is None else features.get("metadata.version"),
+            features=features,
             users=self.attempt(lambda: look_at_users(self, users)) if users else None,
         )
         granted = self.attempt(lambda: orders.admin_granted(self)) if ask_rights else None
@@ -231,11 +233,10 @@ class Link(Connection):
         expect(result.error_code, result.error_message)
         return read_settings(result, BROKER_SETTINGS), read_standing(result, _TUNABLE)
 
-    def _metadata_version(self, node: int) -> int | None:
+    def _features(self, node: int) -> dict[str, int]:
         answer = self.send(
             ApiVersionsRequest(client_software_name="spindle", client_software_version="1", min_version=3),
             node,
         )
         expect(answer.error_code, "ApiVersions")
-        levels = {feature.name: feature.max_version_level for feature in answer.finalized_features or []}
-        return levels.get("metadata.version")
+        return {feature.name: feature.max_version_level for feature in answer.finalized_features or []}

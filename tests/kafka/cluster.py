@@ -94,6 +94,10 @@ class Cluster:
         return disk
 
     def add(self, node_id: int, disks: Iterable[str]) -> Node:
+        slots = {name: Slot(self.directory_id(node_id, name), self.new_disk()) for name in disks}
+        return self.add_with(node_id, slots)
+
+    def add_with(self, node_id: int, slots: dict[str, Slot]) -> Node:
         address = self.controllers.get(node_id, f"{self.subnet}.{node_id + 1}")
         node = Node(
             base=self.base / str(node_id),
@@ -103,7 +107,7 @@ class Cluster:
             controllers=self.controllers,
             voters=self.voters,
             brokers=len(self.broker_ids),
-            slots={name: Slot(self.directory_id(node_id, name), self.new_disk()) for name in disks},
+            slots=slots,
             rack=None if node_id in self.controllers else f"zone-{node_id}",
             extra=self.config,
         )

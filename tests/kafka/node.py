@@ -64,6 +64,7 @@ class Node:
     rack: str | None = None
     extra: dict[str, str] = field(default_factory=dict)
     doors: tuple[Door, ...] = ()
+    static_quorum: bool = False
     kafka: "subprocess.Popen[bytes] | None" = None
 
     def __post_init__(self) -> None:
@@ -129,6 +130,7 @@ class Node:
             bind=self.address,
             layout=self.layout,
             doors=self.doors,
+            static_quorum=self.static_quorum,
         )
         properties = (
             config.controller_properties(node)

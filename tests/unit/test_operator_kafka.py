@@ -62,6 +62,13 @@ def test_voters_are_caught_up_by_the_leaders_clock() -> None:
     assert quorum.voters[0] == Voter(9000, directory_text(DIRECTORY), True)
 
 
+def test_voters_of_a_static_quorum_have_no_directory_id() -> None:
+    voter = replica(9000)
+    voter.replica_directory_id = None
+    quorum = read_quorum(state([voter]))
+    assert quorum.voters[0].directory_id == "A" * 22
+
+
 def test_without_the_leaders_clock_nothing_is_known_of_followers() -> None:
     quorum = read_quorum(state([replica(9000, None), replica(9001)]))
     assert [voter.caught_up for voter in quorum.voters] == [True, None]

@@ -1,5 +1,6 @@
-"""``spindle-preflight inspect`` and ``spindle-preflight run``: the two init containers of a Kafka pod."""
+"""``spindle-preflight inspect`` and ``spindle-preflight run``: the two init containers of a Kafka pod; and ``takeover``."""
 
+import json
 import os
 import signal
 import sys
@@ -13,7 +14,8 @@ from spindle.cluster.layout import Layout
 from spindle.disks import report
 from spindle.disks.facts import Expected, Found
 from spindle.disks.judge import Judgement, Verdict, judge, may_write_identity, unused
-from spindle_agent.preflight import handover, inputs, look, prepare
+from spindle.takeover import volumes
+from spindle_agent.preflight import handover, inputs, look, prepare, takeover
 from spindle_agent.preflight.inputs import Node
 
 _POLL_SECONDS: Final = 0.5
@@ -129,8 +131,10 @@ def main() -> None:
         status = inspect(layout)
     elif command == "run":
         status = run(layout)
+    elif command == "takeover":
+        status = take_over(os.environ.get(volumes.ENV_ORDER, ""))
     else:
-        _say("usage: spindle-preflight inspect|run")
+        _say("usage: spindle-preflight inspect|run|takeover")
         status = 2
     sys.stdout.flush()
     os._exit(status)
@@ -169,6 +173,19 @@ def run(layout: Layout) -> int:
     _say(text)
     _terminate(text)
     return 1
+
+
+def take_over(order: str) -> int:
+    """Carry out an order about another operator's volumes; 1 and why as the termination message if one is refused."""
+    try:
+        findings = takeover.carry_out(volumes.parse_order(order))
+        text = volumes.report(findings)
+        refused = any(finding.refusal for finding in findings)
+    except (OSError, ValueError) as error:
+        text, refused = json.dumps({"refused": f"the volumes could not be handled: {error}"}), True
+    _say(text)
+    _terminate(text)
+    return 1 if refused else 0
 
 
 def _read(layout: Layout) -> _Preflight:

@@ -41,6 +41,7 @@ class NodeConfig:
             made to fit a small one.
         bind: address to listen on; empty for all.
         doors: a broker's listeners of the user's choice.
+        static_quorum: whether the voters stand in the configuration, as they do until kraft.version is 1 (KIP-853).
     """
 
     node_id: int
@@ -53,6 +54,7 @@ class NodeConfig:
     bind: str = ""
     layout: Layout = field(default_factory=Layout)
     doors: tuple[Door, ...] = ()
+    static_quorum: bool = False
 
 
 def node_config(
@@ -65,6 +67,7 @@ def node_config(
     config: Mapping[str, str] | None = None,
     pool_config: Mapping[str, str] | None = None,
     heap: str | None = None,
+    static_quorum: bool = False,
 ) -> NodeConfig:
     """The inputs of a node that runs in Kubernetes, its hosts named as its Services name them.
 
@@ -78,6 +81,7 @@ def node_config(
         config=config or {},
         pool_config=pool_config or {},
         heap=heap,
+        static_quorum=static_quorum,
     )
 
 
@@ -146,7 +150,16 @@ def _common(node: NodeConfig, doors: Mapping[str, str] | None = None) -> dict[st
     own = (names.LISTENER_CONTROLLER, names.LISTENER_REPLICATION, names.LISTENER_CLIENT)
     protocol = dict.fromkeys(own, "SSL") | dict(doors or {})
     tls = node.layout.tls_dir
-    return {
+    quorum = (
+        {
+            "controller.quorum.voters": ",".join(
+                f"{voter}@{host}:{names.PORT_CONTROLLER}" for voter, host in sorted(node.controllers.items())
+            )
+        }
+        if node.static_quorum
+        else {}
+    )
+    return quorum | {
         "node.id": str(node.node_id),
         "controller.listener.names": names.LISTENER_CONTROLLER,
         "controller.quorum.bootstrap.servers": ",".join(

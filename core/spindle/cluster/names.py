@@ -36,6 +36,7 @@ ANN_REFUSED: Final = f"{GROUP}/refused"  # why preflight would not have the disk
 ANN_RETIRED: Final = f"{GROUP}/retired"  # directory ids that were given up on this broker, with commas
 ANN_SLOT: Final = f"{GROUP}/slot"  # "out" while the slot waits for a new disk
 ANN_VOTERS: Final = f"{GROUP}/voters"  # the controllers at birth, as in the identity ConfigMap
+ANN_QUORUM: Final = f"{GROUP}/quorum"  # "static" on those of controllers that were taken over
 # On pods: what preflight is to find, what it may format, and what the pod was made from.
 ANN_DISKS: Final = f"{GROUP}/disks"
 ANN_CLEARANCE: Final = f"{GROUP}/clearance"

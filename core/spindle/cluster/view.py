@@ -108,6 +108,7 @@ class Voter:
     """One member of the controller quorum (DescribeQuorum).
 
     Attributes:
+        directory_id: as Kafka writes it; of voters of a static quorum 22 times ``A``.
         caught_up: whether its log end is near the leader's; None where not known.
     """
 
@@ -135,6 +136,7 @@ class KafkaView:
         partitions: every partition of every topic, internal ones too; None if unknown.
         min_isr: topic → its effective min.insync.replicas; None if unknown.
         metadata_version: the finalized metadata.version level, None if unknown.
+        features: every finalized feature and its level (one at level 0 is missing), metadata.version too; None if unknown.
         settings: (``"topic"`` or ``"broker"``, its name or id in digits) → the keys of `TOPIC_SETTINGS` or
             `BROKER_SETTINGS` that are set dynamically on that very topic or broker, with their values. One that could
             not be asked is missing; one that has none of them set is there and empty. None if none could be asked.
@@ -152,6 +154,7 @@ class KafkaView:
     min_isr: Mapping[str, int] | None = None
     quorum: Quorum | None = None
     metadata_version: int | None = None
+    features: Mapping[str, int] | None = None
     settings: Mapping[tuple[str, str], Mapping[str, str]] | None = None
     topics: Mapping[str, Mapping[str, str]] | None = None
     standing: Mapping[int, Mapping[str, Standing]] = field(default_factory=dict)

@@ -3,13 +3,15 @@
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 from spindle.cluster import names
 from spindle.cluster.ids import is_uuid
 from spindle.manifests.common import labels
 
-_CLUSTER_ID, _VOTERS, _CLEARANCES = "clusterId", "voters", "clearances"
+_CLUSTER_ID, _VOTERS, _CLEARANCES, _QUORUM = "clusterId", "voters", "clearances", "quorum"
+STATIC: Final = "static"
+DYNAMIC: Final = "dynamic"
 
 
 @dataclass(frozen=True)
@@ -29,11 +31,19 @@ class Identity:
         voters: the controllers, by node id.
         clearances: directory id of a controller's disk → ``{"claim", "pvUid", "fsUuid"}`` of the one file system
             that it was given to; an entry is never changed and never removed (rule 1).
+        quorum: `STATIC` while Kafka knows its voters from the configuration alone (kraft.version 0, in a cluster that was taken
+            over), `DYNAMIC` when it no longer does; None for a cluster that was born here.
     """
 
     cluster_id: str
     voters: tuple[Voter, ...]
     clearances: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    quorum: str | None = None
+
+    @property
+    def static(self) -> bool:
+        """Whether the voters have to stand in the configuration."""
+        return self.quorum == STATIC
 
 
 @dataclass(frozen=True)
@@ -58,6 +68,7 @@ def identity_map(cluster: str, namespace: str, identity: Identity) -> dict[str, 
             _CLEARANCES: json.dumps(
                 {key: dict(entry) for key, entry in identity.clearances.items()}, sort_keys=True
             ),
+            **({_QUORUM: identity.quorum} if identity.quorum else {}),
         },
     }
 
@@ -119,7 +130,9 @@ def parse_identity(config_map: Mapping[str, Any]) -> Identity | IdentityError:
         problems.append(f"{_CLEARANCES} {error}")
     if problems:
         return IdentityError(tuple(problems))
-    return Identity(cluster_id=str(cluster_id), voters=voters, clearances=clearances)
+    return Identity(
+        cluster_id=str(cluster_id), voters=voters, clearances=clearances, quorum=data.get(_QUORUM) or None
+    )
 
 
 def _text(data: Mapping[str, Any], key: str) -> str:

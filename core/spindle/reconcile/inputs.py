@@ -154,4 +154,5 @@ def _node_config(
         config=state.spec.config,
         pool_config=pool_config,
         heap=heap,
+        static_quorum=state.known_identity is not None and state.known_identity.static,
     )

@@ -37,6 +37,7 @@ from spindle.reconcile.steps.security import settle_admin, settle_rebalance, set
 from spindle.reconcile.steps.services import settle_configuration, settle_policies, settle_services
 from spindle.reconcile.steps.shrinking import settle_removals
 from spindle.reconcile.steps.sizing import settle_sizes
+from spindle.reconcile.steps.static_quorum import settle_static_quorum
 from spindle.reconcile.steps.status import cluster_status
 from spindle.reconcile.steps.stranded import settle_stranded
 from spindle.reconcile.steps.takedown import settle_takedowns
@@ -119,6 +120,7 @@ def _steps(state: State, draft: Draft) -> Done:
     identity = settle_identity(state, draft)
     if identity is None:
         return Done()
+    settle_static_quorum(state, draft, identity)
     records = Records()
     settle_services(state, draft)
     settle_policies(state, draft)

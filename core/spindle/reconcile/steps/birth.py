@@ -1,7 +1,7 @@
 """One birth (rule 13): who the cluster is, decided once, written down before the first format."""
 
 import contextlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from spindle.cluster import names
 from spindle.cluster.ids import uuid_from_entropy
@@ -11,6 +11,7 @@ from spindle.manifests.identity import Identity, IdentityError, Voter, identity_
 from spindle.reconcile import objects
 from spindle.reconcile.actions import Create
 from spindle.reconcile.draft import Draft, Wait
+from spindle.reconcile.snapshot import Object
 from spindle.reconcile.state import State
 
 _ACTION = "Birth"
@@ -86,7 +87,10 @@ def _from_claims(state: State, draft: Draft) -> Identity | _Untold | None:
     if len(cluster_ids) == 1 and len(voters) == 1:
         with contextlib.suppress(ValueError):
             return Identity(
-                cluster_id=cluster_ids[0], voters=parse_voters(voters[0]), clearances=_cleared(state)
+                cluster_id=cluster_ids[0],
+                voters=parse_voters(voters[0]),
+                clearances=_cleared(state),
+                quorum=_quorum(carrying.values()),
             )
     said = f"cluster ids {some(cluster_ids)}" if cluster_ids else "no cluster id"
     draft.wait(
@@ -102,6 +106,11 @@ def _from_claims(state: State, draft: Draft) -> Identity | _Untold | None:
         )
     )
     return _UNTOLD
+
+
+def _quorum(claims: Iterable[Object]) -> str | None:
+    """Whether the cluster was taken over, and its voters have to stand in the configuration until Kafka has them on record."""
+    return next((told for claim in claims if (told := objects.annotation(claim, names.ANN_QUORUM))), None)
 
 
 def _cleared(state: State) -> dict[str, Mapping[str, str]]:

@@ -1,0 +1,264 @@
+"""Takes a cluster over from Strimzi, step by step. Each step finds by itself what of it is done, so that all may be run again."""
+
+import json
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+
+from kubernetes import client
+
+from spindle.cluster import names
+from spindle.manifests.backup import hold
+from spindle.takeover import manifests, strimzi
+from spindle.takeover.plan import DiskPlan, Memory, NodePlan, Plan, memory_map, parse_memory
+from spindle_cli import objects
+from spindle_cli.kube import Json, Kube, KubeError
+from spindle_cli.objects import Kind, Objects
+
+_VERSIONS: Final = ("v1", "v1beta2")
+KAFKA: Final = Kind("Kafka", "kafkas", strimzi.GROUP, _VERSIONS)
+POOL: Final = Kind("KafkaNodePool", "kafkanodepools", strimzi.GROUP, _VERSIONS)
+THEIR_USER: Final = Kind("KafkaUser", "kafkausers", strimzi.GROUP, _VERSIONS)
+POD_SET: Final = Kind("StrimziPodSet", "strimzipodsets", strimzi.CORE_GROUP, _VERSIONS)
+
+_POLL_S: Final = 1.0
+_PAUSED_S: Final = 300.0  # Strimzi looks every two minutes
+_STOPPED_S: Final = 1800.0  # a broker may take long to close its logs
+_GONE_S: Final = 120.0
+_LAID_OUT_S: Final = 1800.0  # the kubelet gives each file to the group first
+
+Say = Callable[[str], None]
+
+
+def read(found: Objects, name: str) -> strimzi.Theirs:
+    """The cluster as Kubernetes knows it."""
+    mine = f"{strimzi.LABEL_CLUSTER}={name}"
+
+    def by_name(kind: Kind) -> dict[str, Json]:
+        return {each["metadata"]["name"]: each for each in found.every(kind)}
+
+    return strimzi.Theirs(
+        kafka=found.get(KAFKA, name),
+        pools=found.every(POOL, mine),
+        claims=by_name(objects.CLAIM),
+        volumes=by_name(objects.VOLUME),
+        nodes=by_name(objects.NODE),
+        pods=by_name(objects.POD),
+        users=len(found.every(THEIR_USER, mine)) if found.serves(THEIR_USER) else 0,
+        taken=frozenset(by_name(objects.CLUSTER)),
+    )
+
+
+def image_of(kube: Kube) -> str:
+    """Spindle's image as its operator runs it."""
+    call = client.CoreV1Api(kube.api).list_pod_for_all_namespaces
+    answer = kube.ask(
+        "pods", call, label_selector="app.kubernetes.io/name=spindle", limit=1, _preload_content=False
+    )
+    pods = json.loads(answer.data)["items"]
+    if not pods:
+        raise KubeError("Spindle's operator was not found: install it first, or give --image")
+    return str(pods[0]["spec"]["containers"][0]["image"])
+
+
+def recall(found: Objects, name: str) -> Memory | None:
+    """What an earlier run wrote down; None if there was none."""
+    kept = found.find(objects.CONFIG_MAP, memory_map(name))
+    if kept is None:
+        return None
+    try:
+        return parse_memory((kept.get("data") or {}).get(manifests.MEMORY_KEY, ""))
+    except ValueError as error:
+        raise KubeError(f"ConfigMap {memory_map(name)} {error}") from error
+
+
+def take(found: Objects, name: str, image: str, say: Say) -> None:
+    """All of it, from where it is.
+
+    Raises:
+        KubeError: something stands against it; what was done is on record, and can be gone on with or undone.
+    """
+    kept = recall(found, name)
+    if kept is None:
+        theirs = read(found, name)
+        plan = strimzi.plan(theirs)
+        if plan.problems:
+            raise KubeError("nothing was changed.\n" + "\n".join(f"- {each}" for each in plan.problems))
+        policies = {key: _policy(volume) for key, volume in theirs.volumes.items()}
+        kept = manifests.memory(plan, theirs.claims, policies)
+        found.create(objects.CONFIG_MAP, manifests.memory_object(kept))
+    plan = kept.plan
+    if found.find(objects.CLUSTER, name) is not None:
+        raise KubeError(f"KafkaCluster {name} is there: it was taken over. See: spindle status {name}")
+    _pause(found, plan, say)
+    for volume in kept.policies:
+        found.patch(objects.VOLUME, volume, {"spec": {"persistentVolumeReclaimPolicy": "Retain"}})
+    _stop(found, plan, plan.brokers, say)
+    _stop(found, plan, plan.controllers, say)
+    for node in plan.nodes:
+        for disk in node.disks:
+            _rename(found, disk.claim, disk, manifests.new_claim(plan, node, disk))
+    say(f"{len(kept.policies)} volumes have claims with Spindle's names")
+    directories = _lay_out(found, plan, image, say)
+    for claim in manifests.told_claims(plan, directories):
+        found.apply(claim)
+    found.apply(plan.manifest)
+    say(f"KafkaCluster {name} was applied; follow it with: spindle wait {name} -n {plan.namespace}")
+
+
+def undo(found: Objects, name: str, image: str, say: Say) -> None:
+    """Give it back, which can be done until Spindle has started on the disks.
+
+    Raises:
+        KubeError: something stands against it.
+    """
+    kept = recall(found, name)
+    if kept is None:
+        raise KubeError(
+            f"there is no ConfigMap {memory_map(name)}: nothing was taken over, or all was undone"
+        )
+    if found.find(objects.CLUSTER, name) is not None:
+        raise KubeError(f"KafkaCluster {name} is there: delete it first; its claims stay")
+    plan = kept.plan
+    moved = [
+        node
+        for node in plan.nodes
+        if all(found.find(objects.CLAIM, disk.becomes) is not None for disk in node.disks)
+    ]
+    _lay_out(found, plan, image, say, nodes=moved, undone=True)
+    for node in plan.nodes:
+        for disk in node.disks:
+            theirs = kept.claims[disk.claim]
+            back = {**theirs, "metadata": {**theirs["metadata"], "namespace": plan.namespace}}
+            _rename(found, disk.becomes, disk, back)
+    for volume, policy in kept.policies.items():
+        found.patch(objects.VOLUME, volume, {"spec": {"persistentVolumeReclaimPolicy": policy}})
+    found.delete(objects.CONFIG_MAP, names.identity_map(name))
+    found.patch(KAFKA, name, {"metadata": {"annotations": {strimzi.PAUSE: None}}})
+    found.delete(objects.CONFIG_MAP, memory_map(name))
+    say(f"Kafka {name} is Strimzi's again, which starts it at its next look (two minutes at most)")
+
+
+def _pause(found: Objects, plan: Plan, say: Say) -> None:
+    found.patch(KAFKA, plan.name, {"metadata": {"annotations": {strimzi.PAUSE: "true"}}})
+
+    def paused() -> bool:
+        conditions = (found.get(KAFKA, plan.name).get("status") or {}).get("conditions") or ()
+        return any(c.get("type") == "ReconciliationPaused" and c.get("status") == "True" for c in conditions)
+
+    _until(
+        "Strimzi says that it leaves the cluster alone (condition ReconciliationPaused)", paused, _PAUSED_S
+    )
+    say("Strimzi leaves the cluster alone")
+
+
+def _stop(found: Objects, plan: Plan, nodes: Sequence[NodePlan], say: Say) -> None:
+    """Their pods' sets go, and the pods with these, in their own time."""
+    pods = {node.pod for node in nodes}
+    owners: set[str] = set()
+    for pod in found.every(objects.POD, f"{strimzi.LABEL_CLUSTER}={plan.name}"):
+        if pod["metadata"]["name"] in pods:
+            owners |= {
+                str(owner["name"])
+                for owner in pod["metadata"].get("ownerReferences") or ()
+                if owner["kind"] == POD_SET.name
+            }
+    for owner in sorted(owners):
+        found.delete(POD_SET, owner)
+
+    def stopped() -> bool:
+        there = {each["metadata"]["name"] for each in found.every(objects.POD)}
+        return not pods & there
+
+    _until(f"the pods {', '.join(sorted(pods))} are gone", stopped, _STOPPED_S)
+    say(f"{len(pods)} {'controllers' if nodes and nodes[0].controller else 'brokers'} are stopped")
+
+
+def _rename(found: Objects, old: str, disk: DiskPlan, new: Json) -> None:
+    """Another claim for a volume, which stays with what its old claim left (Released) until it is kept for the new one."""
+    namespace, name = new["metadata"]["namespace"], new["metadata"]["name"]
+    if found.find(objects.CLAIM, name) is not None:
+        return
+    existing = found.find(objects.CLAIM, old)
+    if existing is not None:
+        found.delete(objects.CLAIM, old, existing["metadata"]["uid"])
+        _until_gone(found, objects.CLAIM, old)
+    found.patch(objects.VOLUME, disk.volume, hold(namespace, name))
+    found.apply(new)
+
+
+def _lay_out(
+    found: Objects,
+    plan: Plan,
+    image: str,
+    say: Say,
+    *,
+    nodes: Sequence[NodePlan] | None = None,
+    undone: bool = False,
+) -> dict[int, list[str]]:
+    """Run a pod for each node and collect what they say; nothing of a node is changed if one of its disks is not as expected."""
+    chosen = plan.nodes if nodes is None else nodes
+    for node in chosen:
+        name = manifests.pod_name(plan, node)
+        found.delete(objects.POD, name)
+        _until_gone(found, objects.POD, name)
+        found.create(objects.POD, manifests.pod(plan, node, image, undo=undone))
+    told: dict[int, list[str]] = {}
+    refused = []
+    for node in chosen:
+        answer = _answer(found, manifests.pod_name(plan, node))
+        if "refused" in answer:
+            refused.append(f"- node {node.node_id}: {answer['refused']}")
+        told[node.node_id] = list(answer.get("directories") or ())
+    for node in chosen:
+        found.delete(objects.POD, manifests.pod_name(plan, node))
+    if refused:
+        way = (
+            ""
+            if undone
+            else f"\nMend it and run this again, or go back with: spindle takeover undo {plan.name}"
+        )
+        raise KubeError(
+            "volumes are not as expected, and were left as they are.\n" + "\n".join(refused) + way
+        )
+    if chosen:
+        say(
+            f"the volumes of {len(chosen)} nodes are laid out as {'Strimzi' if undone else 'Spindle'} has them"
+        )
+    return told
+
+
+def _answer(found: Objects, pod: str) -> dict[str, Any]:
+    """What a pod says at its end."""
+
+    def ended() -> bool:
+        return (found.get(objects.POD, pod).get("status") or {}).get("phase") in ("Succeeded", "Failed")
+
+    _until(f"pod {pod} has ended", ended, _LAID_OUT_S)
+    status = found.get(objects.POD, pod)["status"]
+    for container in status.get("containerStatuses") or ():
+        message = ((container.get("state") or {}).get("terminated") or {}).get("message")
+        if message:
+            try:
+                return dict(json.loads(message))
+            except ValueError:
+                return {"refused": message}
+    return {"refused": f"pod {pod} ended without a word: {status.get('message') or status.get('reason')}"}
+
+
+def _until_gone(found: Objects, kind: Kind, name: str) -> None:
+    _until(f"{kind.name} {name} is gone", lambda: found.find(kind, name) is None, _GONE_S)
+
+
+def _until(what: str, holds: Callable[[], bool], seconds: float) -> None:
+    deadline = time.monotonic() + seconds
+    while not holds():
+        if time.monotonic() > deadline:
+            raise KubeError(
+                f"it did not come within {seconds:.0f} s that {what}. Run the command again to go on."
+            )
+        time.sleep(_POLL_S)  # noqa: TID251 - a command line has nothing else to do meanwhile
+
+
+def _policy(volume: Mapping[str, Any]) -> str:
+    return str(volume["spec"].get("persistentVolumeReclaimPolicy") or "Retain")

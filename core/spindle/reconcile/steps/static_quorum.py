@@ -1,0 +1,56 @@
+"""The quorum of a cluster that was taken over: its voters stand in the configuration until Kafka has them on record (KIP-853)."""
+
+from dataclasses import replace
+from typing import Final
+
+from spindle.manifests.identity import DYNAMIC, Identity, identity_map
+from spindle.reconcile import objects
+from spindle.reconcile.actions import Apply, RaiseFeatures
+from spindle.reconcile.draft import Draft, Wait
+from spindle.reconcile.state import State
+
+KRAFT: Final = "kraft.version"
+
+
+def settle_static_quorum(state: State, draft: Draft, identity: Identity) -> None:
+    """Raise kraft.version once every controller runs; when it is raised, note that the configuration need not name the voters.
+
+    The nodes then restart one after the other, as for any other change of their configuration.
+    """
+    features = state.kafka.features
+    if not identity.static or features is None:
+        return
+    if features.get(KRAFT, 0) >= 1:
+        draft.do(
+            Apply(
+                object=identity_map(state.name, state.namespace, replace(identity, quorum=DYNAMIC)),
+                reason="QuorumDynamic",
+                message="Kafka has its voters on record; its nodes are restarted without them in their configuration.",
+            )
+        )
+        return
+    away = [
+        node
+        for node in state.controller_ids
+        if (pod := state.pods.get(node)) is None or not objects.is_true(pod, "Ready")
+    ]
+    if away or state.marks:
+        draft.wait(
+            Wait(
+                "RaiseKraftVersion",
+                f"KafkaCluster/{state.name}",
+                "QuorumStatic",
+                "The cluster was taken over with voters that stand in its configuration. They are put on record (kraft.version 1) "
+                "when all controllers run and nobody restarts.",
+                "All controllers are ready.",
+                quiet=True,
+            )
+        )
+        return
+    draft.do(
+        RaiseFeatures(
+            levels={KRAFT: 1},
+            reason="KraftVersionRaised",
+            message="kraft.version is raised to 1: Kafka puts its voters on record.",
+        )
+    )

@@ -1,0 +1,143 @@
+"""The objects of a take-over: claims under their new names, and the pods that lay volumes out anew."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from spindle.cluster import names
+from spindle.manifests.backup import backup
+from spindle.manifests.claims import claim
+from spindle.manifests.common import labels
+from spindle.manifests.identity import STATIC, Voter
+from spindle.takeover import volumes
+from spindle.takeover.plan import DISKS_ROOT, DiskPlan, Memory, NodePlan, Plan, memory_map
+
+APP: Final = "spindle-takeover"
+MEMORY_KEY: Final = "memory"
+_UID: Final = 1000  # Kafka's own, in its stock image
+
+
+def memory(plan: Plan, claims: Mapping[str, Mapping[str, Any]], policies: Mapping[str, str]) -> Memory:
+    """What has to be known to go on, and to go back.
+
+    Args:
+        claims: the namespace's, by name.
+        policies: PersistentVolume → its reclaim policy.
+    """
+    disks = [disk for node in plan.nodes for disk in node.disks]
+    kept = backup(claims[disk.claim] for disk in disks)
+    return Memory(
+        plan,
+        {obj["metadata"]["name"]: obj for obj in kept},
+        {disk.volume: policies[disk.volume] for disk in disks},
+    )
+
+
+def memory_object(kept: Memory) -> dict[str, Any]:
+    """The ConfigMap that it is written down in."""
+    return {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {
+            "name": memory_map(kept.plan.name),
+            "namespace": kept.plan.namespace,
+            "labels": labels(kept.plan.name),
+        },
+        "data": {MEMORY_KEY: kept.text()},
+    }
+
+
+def new_claim(plan: Plan, node: NodePlan, disk: DiskPlan) -> dict[str, Any]:
+    """A claim before it is known what is on its disk: nobody takes it for a disk of a cluster yet."""
+    made = _claim(plan, node, disk, (), "")
+    del made["metadata"]["annotations"]
+    return made
+
+
+def told_claims(plan: Plan, found: Mapping[int, Sequence[str]]) -> list[dict[str, Any]]:
+    """The claims, saying whose disks they are.
+
+    Args:
+        found: for each node, by the id that it had, the directory ids of its disks.
+    """
+    voters = tuple(Voter(node.as_node, found[node.node_id][0]) for node in plan.controllers)
+    made = []
+    for node in plan.nodes:
+        for disk, directory_id in zip(node.disks, found[node.node_id], strict=True):
+            each = _claim(plan, node, disk, voters, directory_id)
+            if node.controller:
+                each["metadata"]["annotations"][names.ANN_QUORUM] = STATIC
+            made.append(each)
+    return made
+
+
+def pod_name(plan: Plan, node: NodePlan) -> str:
+    """Name of the pod that lays a node's volumes out."""
+    return f"{plan.name}-takeover-{node.node_id}"
+
+
+def pod(plan: Plan, node: NodePlan, image: str, *, undo: bool = False) -> dict[str, Any]:
+    """The pod that lays a node's volumes out anew; it mounts nothing else, and what it finds is its termination message."""
+    order = node.order(plan.cluster_id, undo=undo).text()
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {
+            "name": pod_name(plan, node),
+            "namespace": plan.namespace,
+            "labels": {"app.kubernetes.io/name": APP},
+        },
+        "spec": {
+            "restartPolicy": "Never",
+            "automountServiceAccountToken": False,
+            "terminationGracePeriodSeconds": 30,
+            "tolerations": [{"operator": "Exists"}],  # it goes where the disks are
+            "securityContext": {
+                "runAsNonRoot": True,
+                "runAsUser": _UID,
+                "runAsGroup": _UID,
+                "fsGroup": _UID,
+                # The files are another user's; Kafka is to reach them by their group from now on.
+                "fsGroupChangePolicy": "Always",
+                "seccompProfile": {"type": "RuntimeDefault"},
+            },
+            "containers": [
+                {
+                    "name": "takeover",
+                    "image": image,
+                    "command": ["spindle-preflight", "takeover"],
+                    "env": [{"name": volumes.ENV_ORDER, "value": order}],
+                    "securityContext": {
+                        "allowPrivilegeEscalation": False,
+                        "readOnlyRootFilesystem": True,
+                        "capabilities": {"drop": ["ALL"]},
+                    },
+                    "volumeMounts": [
+                        {"name": disk.disk, "mountPath": f"{DISKS_ROOT}/{disk.disk}"} for disk in node.disks
+                    ],
+                }
+            ],
+            "volumes": [
+                {"name": disk.disk, "persistentVolumeClaim": {"claimName": disk.becomes}}
+                for disk in node.disks
+            ],
+        },
+    }
+
+
+def _claim(
+    plan: Plan, node: NodePlan, disk: DiskPlan, voters: Sequence[Voter], directory_id: str
+) -> dict[str, Any]:
+    return claim(
+        cluster=plan.name,
+        namespace=plan.namespace,
+        cluster_id=plan.cluster_id,
+        voters=voters,
+        node_id=node.as_node,
+        disk=disk.disk,
+        directory_id=directory_id,
+        size=disk.size,
+        storage_class=disk.storage_class,
+        pool=node.pool,
+        rack=node.rack,
+        volume=disk.volume,
+    )

@@ -1,0 +1,79 @@
+"""A cluster that Strimzi made becomes Spindle's, disks and all; what is not as expected stops that, and it goes back."""
+
+from collections.abc import Iterator
+
+import pytest
+import yaml
+
+from e2e.scenarios.conftest import Machine
+from e2e.scenarios.lab import CLUSTER, Lab, LabError
+from e2e.scenarios.records import read
+from e2e.scenarios.theirs import BROKERS, CLUSTER_ID, CONTROLLERS, RECORDS, Theirs, definitions
+
+pytestmark = pytest.mark.e2e
+
+
+@pytest.fixture
+def theirs(lab: Lab, spindle_image: str) -> Iterator[Theirs]:
+    """The cluster, up, with records in it: in each zone a broker and a controller."""
+    zones: dict[str, list[str]] = {}
+    for node in lab.list("nodes"):
+        zone = node["metadata"]["labels"]["topology.kubernetes.io/zone"]
+        zones.setdefault(zone, []).append(node["metadata"]["name"])
+    pairs = [sorted(names)[:2] for _, names in sorted(zones.items())]
+    hosts = {node: pair[0] for node, pair in zip(BROKERS, pairs, strict=True)}
+    hosts |= {node: pair[1] for node, pair in zip(CONTROLLERS, pairs, strict=True)}
+    made = Theirs(lab, spindle_image, hosts)
+    made.make()
+    made.write()
+    try:
+        yield made
+    finally:
+        for definition in definitions():
+            lab.kubectl("delete", "crd", definition["metadata"]["name"], "--wait=false")
+
+
+def test_a_cluster_of_strimzis_is_taken_over_with_every_record(
+    lab: Lab, theirs: Theirs, machine: Machine, spindle_image: str
+) -> None:
+    here = ("-n", lab.namespace)
+    page = lab.spindle("takeover", "plan", CLUSTER, *here)
+    print(page)
+    manifest = yaml.safe_load(page.split("This will be applied:\n", 1)[1])
+    assert [pool["name"] for pool in manifest["spec"]["brokerPools"]] == ["broker"]
+    before = {claim["metadata"]["name"]: claim["spec"]["volumeName"] for claim in lab.list("pvc")}
+
+    # A folder where the log dir is to be: nothing of that node is touched, and all of it goes back.
+    odd = before[theirs.claim(1, 1)]
+    path = lab.the("persistentvolume", odd)["spec"]["local"]["path"]
+    machine.run(theirs.hosts[1], "mkdir", f"{path}/log")
+    with pytest.raises(LabError, match="folder log already"):
+        lab.spindle("takeover", "run", CLUSTER, "--yes", *here, timeout=600)
+    assert lab.get("kafkacluster", CLUSTER) is None
+    print(lab.spindle("takeover", "undo", CLUSTER, *here, timeout=600))
+    assert {claim["metadata"]["name"]: claim["spec"]["volumeName"] for claim in lab.list("pvc")} == before
+    assert "strimzi.io/pause-reconciliation" not in lab.the("kafka", CLUSTER)["metadata"].get(
+        "annotations", {}
+    )
+    machine.run(theirs.hosts[1], "rmdir", f"{path}/log")
+    theirs.start()
+    assert theirs.read() == RECORDS
+
+    print(lab.spindle("takeover", "run", CLUSTER, "--yes", *here, timeout=900))
+    lab.until_ready(600)
+    assert lab.status()["clusterId"] == CLUSTER_ID
+    lab.until(
+        "the quorum is dynamic",
+        lambda: lab.the("configmap", f"{CLUSTER}-identity")["data"].get("quorum") == "dynamic",
+        300,
+    )
+    lab.until_ready(600)
+    lab.until("nothing is waited for", lambda: not lab.waits(), 300)
+    volumes = {claim["spec"]["volumeName"] for claim in lab.list("pvc")}
+    assert volumes == set(before.values())
+    assert "DiskCleared" not in {event["reason"] for event in lab.list("events")}, "nothing is formatted"
+    assert read(lab, spindle_image, "orders", 6, RECORDS) == RECORDS
+    lab.spindle("verify", *here, "-c", CLUSTER, "--messages", "2000")
+    lab.kubectl("delete", "kafka", CLUSTER)
+    with pytest.raises(LabError, match="KafkaCluster"):
+        lab.spindle("takeover", "undo", CLUSTER, *here)
