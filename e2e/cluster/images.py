@@ -26,7 +26,7 @@ from e2e.cluster.paths import CHECKOUT, cache_dir, remove_orphans
 
 _RELEASE: Final = "bookworm"  # the Debian whose Python is 3.11
 _DOCKERFILES: Final = CHECKOUT / "e2e" / "images"
-_SPINDLE_DOCKERFILE: Final = CHECKOUT / "operator" / "Dockerfile"
+_SPINDLE_DOCKERFILE: Final = Path("operator") / "Dockerfile"  # relative to the checkout
 # What Spindle's image is made from, relative to the checkout.
 _SPINDLE_SOURCES: Final = (
     *("pyproject.toml", "requirements.lock", "README.md", "LICENSE"),
@@ -109,10 +109,11 @@ def ensure_kafka_image(version: str = versions.KAFKA) -> Image:
     return Image(name, artefact("image-kafka", version, key, make))
 
 
-def ensure_spindle_image() -> Image:
-    """The image of operator, agent and command line, from the checkout as it is now."""
-    sources = [CHECKOUT / name for name in _SPINDLE_SOURCES]
+def ensure_spindle_image(checkout: Path = CHECKOUT, name: str = SPINDLE_IMAGE) -> Image:
+    """The image of operator, agent and command line, from a checkout as it is now."""
+    sources = [checkout / each for each in _SPINDLE_SOURCES]
     key = _digest(*sources, _DOCKERFILES / "python", text=_RELEASE)
+    tag = name.rpartition(":")[2]
 
     def make(folder: Path) -> None:
         _prune()
@@ -121,12 +122,12 @@ def ensure_spindle_image() -> Image:
         jmx.mkdir(exist_ok=True)
         shutil.copy2(ensure_jmx_exporter(), jmx / "jmx.jar")
         more = (f"--build-arg=BASE={python}", f"--build-context=jmx={jmx}")
-        known = [path for path in cache_dir().glob("image-spindle-dev-*") if path.suffix != ".part"]
-        _build(SPINDLE_IMAGE, _SPINDLE_DOCKERFILE, CHECKOUT, folder, *more, known=known)
+        known = [path for path in cache_dir().glob(f"image-spindle-{tag}-*") if path.suffix != ".part"]
+        _build(name, checkout / _SPINDLE_DOCKERFILE, checkout, folder, *more, known=known)
 
-    folder = artefact("image-spindle", "dev", key, make)
-    forget_old("image-spindle-dev-*", folder, keep=2)
-    return Image(SPINDLE_IMAGE, folder)
+    folder = artefact("image-spindle", tag, key, make)
+    forget_old(f"image-spindle-{tag}-*", folder, keep=2)
+    return Image(name, folder)
 
 
 def ensure_rebalance_image() -> Image:

@@ -20,6 +20,7 @@ DISKS_FOLDER: Final = Path("/mnt/disks")  # on a node: disks are mounted below i
 
 KAFKA_IMAGE: Final = "docker.io/apache/kafka:{version}"
 SPINDLE_IMAGE: Final = "localhost/spindle:dev"
+SPINDLE_BEFORE_IMAGE: Final = "localhost/spindle:before"
 REBALANCE_IMAGE: Final = "localhost/spindle-rebalance:dev"
 PAUSE_IMAGE: Final = "localhost/spindle-testbed/pause:1"
 

@@ -1,0 +1,91 @@
+"""A newer operator is installed over the one before, while a cluster serves: nothing of Kafka restarts."""
+
+import os
+import subprocess
+import tarfile
+from collections.abc import Iterator
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from e2e.cluster import versions
+from e2e.cluster.build import ensure_helm
+from e2e.cluster.images import ensure_spindle_image
+from e2e.cluster.layout import SPINDLE_BEFORE_IMAGE
+from e2e.cluster.target import Target
+from e2e.cluster.testbed import Testbed
+from e2e.scenarios.lab import CLUSTER, ROOT, SYSTEM, Lab
+from e2e.scenarios.load import Topic, load
+
+pytestmark = pytest.mark.e2e
+
+
+def helm(target: Target, chart: Path, *settings: str) -> None:
+    """Install or upgrade Spindle from a chart's folder, and wait until it runs."""
+    command = ("upgrade", "--install", "spindle", str(chart), "--namespace", SYSTEM, "--wait", "--timeout=4m")
+    environment = {**os.environ, "KUBECONFIG": str(target.kubeconfig)}
+    subprocess.run([str(ensure_helm()), *command, *settings], cwd=ROOT, env=environment, check=True)
+
+
+@pytest.fixture(scope="module")
+def before(installed: Target, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """The version before, installed; its checkout."""
+    if not isinstance(installed, Testbed):
+        pytest.skip("needs the testbed")
+    commit = versions.SPINDLE_BEFORE
+    done = subprocess.run(["git", "archive", commit], cwd=ROOT, capture_output=True, check=False)
+    if done.returncode:
+        pytest.skip(f"the checkout has no commit {commit}")
+    folder = tmp_path_factory.mktemp("before")
+    with tarfile.open(fileobj=BytesIO(done.stdout)) as archive:
+        archive.extractall(folder, filter="data")
+    installed.give(ensure_spindle_image(folder, SPINDLE_BEFORE_IMAGE))
+    repository, _, tag = SPINDLE_BEFORE_IMAGE.rpartition(":")
+    helm(
+        installed, folder / "charts/spindle", f"--set=image.repository={repository}", f"--set=image.tag={tag}"
+    )
+    yield folder
+    helm(installed, ROOT / "charts/spindle", "--reset-values")
+
+
+def processes(lab: Lab) -> dict[str, Any]:
+    """Of each pod of Kafka: which one it is, and how often its containers were started anew."""
+    return {
+        pod["metadata"]["name"]: (
+            pod["metadata"]["uid"],
+            [(each["name"], each["restartCount"]) for each in pod["status"]["containerStatuses"]],
+        )
+        for pod in lab.list("pods", "spindle.dev/role")
+    }
+
+
+def images(target: Target) -> set[str]:
+    """What the operators run."""
+    system = Lab((str(target.kubectl_program()),), target.kubeconfig, SYSTEM)
+    pods = system.list("pods", "app.kubernetes.io/name=spindle")
+    return {container["image"] for pod in pods for container in pod["spec"]["containers"]}
+
+
+@pytest.mark.usefixtures("before")
+def test_nothing_of_kafka_restarts_when_the_operator_is_upgraded(
+    running: Lab, installed: Target, spindle_image: str
+) -> None:
+    lab = running
+    assert images(installed) == {SPINDLE_BEFORE_IMAGE}
+    found = processes(lab)
+    assert len(found) == 6
+    with load(lab, spindle_image, Topic("kept", partitions=6)) as writing:
+        helm(installed, ROOT / "charts/spindle", "--reset-values")
+        lab.until("only the new version runs", lambda: images(installed) == {spindle_image}, 180)
+        # It looks at everything and finds nothing to do.
+        lab.patch("kafkacluster", CLUSTER, {"spec": {"paused": True}})
+        lab.until("the new one looks", lambda: lab.condition("Progressing").get("reason") == "Paused")
+        lab.patch("kafkacluster", CLUSTER, {"spec": {"paused": False}})
+        lab.until_ready(300)
+        lab.until("nothing is waited for", lambda: not lab.waits(), 180)
+        report = writing.finish()
+    assert processes(lab) == found
+    assert not report.lost
+    print(report.summary())
