@@ -1,10 +1,12 @@
 """The benchmark of the scrubber: how near it keeps to its pace, what it costs, and how fast checksums are made.
 
-    python -m bench.scrub [--mb 1500] [--rates 2 10 30] [--seconds 20]
+    python -m bench.scrub [--mb 1500] [--rates 2 10 30] [--seconds 20] [--segment-mb 32] [--batch 16000]
 
 Segments of batches as a broker writes them lie on a loop-mounted XFS of this machine; the agent's own process for a disk reads them, past
 the page cache, at each rate that is given (MB/s). Checksums: the CRC-32C that the agent uses and google-crc32c alone, one after the other
-over the same bytes in the same process, in batches of 16 KB and of 1 MB.
+over the same bytes in the same process, in batches of 16 KB and of 1 MB. Memory: what that process has alone at its highest, beside what it
+shares with the agent that it was forked from; it grows with the index of a segment (``--segment-mb 1000 --batch 4000`` is the largest
+that Kafka's defaults make).
 """
 
 import argparse
@@ -35,8 +37,6 @@ from tests.kafka.disks import Disk, unmount_all_below
 _Sum = Callable[[bytes], int]
 
 _MB: Final = 1_000_000
-_SEGMENT: Final = 32 * _MB
-_BATCH: Final = 16_000
 _ID: Final = "A" * 22
 _ROUNDS: Final = 5
 _WARM: Final = 3.0  # seconds before the pace is taken
@@ -44,11 +44,12 @@ _WARM: Final = 3.0  # seconds before the pace is taken
 
 @dataclass(frozen=True)
 class Pace:
-    """Bytes per second: set, and read; and the share of one core that it took."""
+    """Bytes per second: set, and read; the share of one core that it took; and bytes of memory that are its own, at the most."""
 
     set: float
     read: float
     core: float
+    memory: int
 
     @property
     def off(self) -> float:
@@ -56,17 +57,17 @@ class Pace:
         return self.read / self.set - 1
 
 
-def write_segments(folder: Path, size: int) -> None:
+def write_segments(folder: Path, size: int, segment: int, batch_size: int) -> None:
     """A partition with contiguous segments of random batches, indexed every few batches, and an empty active one."""
     folder.mkdir(parents=True)
     offset = 0
-    for _ in range(max(1, size // _SEGMENT)):
+    for _ in range(max(1, size // segment)):
         base = offset
         data, index, times = bytearray(), bytearray(), bytearray()
-        while len(data) < _SEGMENT:
+        while len(data) < segment:
             index += struct.pack(">ii", offset - base, len(data))
             times += struct.pack(">qi", 1000 + offset, offset - base)
-            data += batch(offset)
+            data += batch(offset, batch_size)
             offset += 1
         for extension, content in (("log", data), ("index", index), ("timeindex", times)):
             (folder / file_name(base, extension)).write_bytes(bytes(content))
@@ -76,9 +77,9 @@ def write_segments(folder: Path, size: int) -> None:
         os.utime(file, (time.time() - 3600,) * 2)
 
 
-def batch(offset: int) -> bytes:
+def batch(offset: int, size: int) -> bytes:
     """One batch of one record, of random bytes."""
-    body = struct.pack(">hiqqqhii", 0, 0, 1000 + offset, 1000 + offset, -1, -1, -1, 1) + os.urandom(_BATCH)
+    body = struct.pack(">hiqqqhii", 0, 0, 1000 + offset, 1000 + offset, -1, -1, -1, 1) + os.urandom(size)
     return struct.pack(">qiibI", offset, len(body) + 9, 0, 2, crc32c.crc32c(body)) + body
 
 
@@ -92,10 +93,12 @@ def measure(nursery: Nursery, volume: Path, rate: int, seconds: float) -> Pace:
     try:
         first = _said(channel, _WARM)
         (pid,) = children(nursery.pid) - before
-        began, used = time.monotonic(), cpu(pid)
-        last = _said(channel, seconds)
+        began, used, memory = time.monotonic(), cpu(pid), own_memory(pid)
+        while time.monotonic() - began < seconds:
+            last = _said(channel, 0)
+            memory = max(memory, own_memory(pid))
         took = time.monotonic() - began
-        return Pace(rate, (last.read - first.read) / took, (cpu(pid) - used) / took)
+        return Pace(rate, (last.read - first.read) / took, (cpu(pid) - used) / took, memory)
     finally:
         channel.close()
 
@@ -113,6 +116,12 @@ def _said(channel: socket.socket, after: float) -> Scrubbed:
 def children(pid: int) -> set[int]:
     """Processes that a process has started."""
     return {int(each) for each in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()}
+
+
+def own_memory(pid: int) -> int:
+    """Bytes of memory that a process shares with no other."""
+    lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
+    return sum(int(line.split()[1]) for line in lines if line.startswith("Private_")) * 1024
 
 
 def cpu(pid: int) -> float:
@@ -142,6 +151,10 @@ def main() -> int:
     parser.add_argument("--mb", type=int, default=1500, help="what there is to be read")
     parser.add_argument("--rates", type=float, nargs="+", default=[2, 10, 30], help="MB/s")
     parser.add_argument("--seconds", type=float, default=20, help="of each measurement")
+    parser.add_argument("--segment-mb", type=int, default=32, help="size of a segment")
+    parser.add_argument(
+        "--batch", type=int, default=16_000, help="bytes of a batch, each with an entry in the index"
+    )
     args = parser.parse_args()
     nursery = Nursery.start()
     console = Console()
@@ -151,17 +164,18 @@ def main() -> int:
         try:
             disk.mount(volume)
             (volume / "spindle.json").write_text(render_identity(Identity("bench", 0, "disk0", _ID), None))
-            write_segments(volume / "log" / "bench-0", args.mb * _MB)
+            write_segments(volume / "log" / "bench-0", args.mb * _MB, args.segment_mb * _MB, args.batch)
             paces = [measure(nursery, volume, int(rate * _MB), args.seconds) for rate in args.rates]
         finally:
             unmount_all_below(Path(folder))
-    table = Table("set", "read", "off", "of a core", title="Pace of one disk's process")
+    table = Table("set", "read", "off", "of a core", "memory of its own", title="Pace of one disk's process")
     for pace in paces:
         table.add_row(
             f"{pace.set / _MB:.1f} MB/s",
             f"{pace.read / _MB:.2f} MB/s",
             f"{pace.off:+.1%}",
             f"{pace.core:.1%}",
+            f"{pace.memory / _MB:.0f} MB",
         )
     console.print(table)
     table = Table("library", "16 KB", "1 MB", title="CRC-32C, GB/s, one core")
