@@ -18,6 +18,7 @@ from spindle.reconcile.actions import (
     Apply,
     Create,
     Delete,
+    ElectPreferred,
     Evict,
     GrantAdmin,
     IssueCa,
@@ -25,6 +26,7 @@ from spindle.reconcile.actions import (
     KeepPassword,
     MarkDown,
     Patch,
+    Reassign,
     SetPassword,
     SetPodCondition,
     TurnCa,
@@ -270,6 +272,23 @@ class World:
                 self._user(action)
             case GrantAdmin():
                 self.granted = True
+            case Reassign() | ElectPreferred():
+                self._order(action)
+
+    def _order(self, action: Reassign | ElectPreferred) -> None:
+        """What Kafka does with another order of a partition's replicas, and with an election."""
+        if isinstance(action, Reassign):
+            orders = {(topic, index): order for topic, index, order in action.assignments if order}
+            self.partitions = tuple(
+                replace(p, replicas=orders.get((p.topic, p.index), p.replicas)) for p in self.partitions
+            )
+            return
+        self.partitions = tuple(
+            replace(p, leader=p.replicas[0])
+            if (p.topic, p.index) in action.partitions and p.replicas[0] in p.isr
+            else p
+            for p in self.partitions
+        )
 
     def _user(self, action: KeepPassword | SetPassword | AlterUser) -> None:
         """What users have in Kafka, and their passwords."""
@@ -714,7 +733,12 @@ def _without_ours(live: Mapping[str, Any], obj: Mapping[str, Any]) -> dict[str, 
     """What we applied before and leave out now goes, as server-side apply has it; a person's fields stay."""
     result = copy.deepcopy(dict(live))
     if obj["kind"] == "KafkaBroker":
-        kept = ("stopped", "wishes", *(key for key in obj["spec"] if key not in ("thresholds", "scrub")))
+        kept = (
+            "stopped",
+            "nodeGone",
+            "wishes",
+            *(key for key in obj["spec"] if key not in ("thresholds", "scrub")),
+        )
         result["spec"] = {key: value for key, value in result["spec"].items() if key in kept}
     return result
 

@@ -5,16 +5,18 @@ from typing import Any
 
 import pytest
 
-from spindle.cluster.view import KafkaView
+from spindle.cluster.view import KafkaView, Partition
 from spindle.healing.lead import lead_elsewhere
 from spindle.healing.standing import Key, Standing
 from spindle.moves import Elect, Journal, Move, Order, Reassign, Shrunk
 from spindle.moves.look import Look
 from spindle.moves.orders import settle_orders
-from spindle.reconcile.actions import ElectPreferred
+from spindle.reconcile.actions import Action, ElectPreferred, Evict
 from spindle.reconcile.actions import Reassign as ReassignAction
+from spindle.reconcile.plan import Plan
 from tests.model.failing import Failing
 from tests.model.moving import Kafka, Part
+from tests.model.world import World
 from tests.unit.test_healing import T, broker, log_dir, part, view
 from tests.unit.test_healing_plan import cluster, reasons, until, whole
 from tests.unit.test_moves_execute import D1, kafka, step
@@ -213,3 +215,93 @@ class TestOnTheModelCluster:
             world.reconcile()
             world.breathe()
         assert bool(self.on(world, 0, "disk1")) is not moves
+
+
+class TestGoingDown:
+    """A broker that goes down leads nothing any more before it does."""
+
+    def test_another_one_leads_what_a_leaving_broker_led(self) -> None:
+        looked = TestWho().look()
+        assert lead_elsewhere(looked, [], frozenset(), frozenset({0})) == {(T, 0): 1}
+        assert lead_elsewhere(looked, [], frozenset({1}), frozenset({0})) == {(T, 0): 2}
+
+    def test_who_only_follows_there_changes_nothing(self) -> None:
+        assert lead_elsewhere(TestWho().look(), [], frozenset(), frozenset({2})) == {(T, 0): None}
+
+    def test_where_all_leave_it_stays_as_it_is(self) -> None:
+        assert lead_elsewhere(TestWho().look(), [], frozenset(), frozenset({0, 1, 2})) == {(T, 0): None}
+
+    def test_a_broker_is_evicted_when_it_leads_nothing(self) -> None:
+        world = led()
+        world.get("KafkaBroker", "demo-broker-0")["spec"]["stopped"] = True
+        world.reconcile()
+        assert [mark["nodeId"] for mark in world.cluster["status"]["takingDown"]] == [0]
+        assert not evicted(world.reconcile())
+        assert "LeadersLeave" in waits(world)
+        assert [p.leader for p in world.partitions] == [1, 1, 1]
+        assert evicted(world.reconcile())
+
+    def test_its_patience_is_bounded(self) -> None:
+        world = led()
+        world.stubborn = True
+        world.get("KafkaBroker", "demo-broker-0")["spec"]["stopped"] = True
+        world.reconcile()
+        for _ in range(5):
+            assert not evicted(world.reconcile())
+            world.now += 5
+        world.now += 10
+        assert evicted(world.reconcile())
+        assert world.partitions[0].leader == 0
+
+    def test_it_leads_again_when_it_is_back(self) -> None:
+        world = led()
+        before = world.partitions
+        world.get("KafkaBroker", "demo-broker-0")["spec"]["stopped"] = True
+        world.settle()
+        assert ("Pod", "demo-broker-0") not in world.objects
+        world.get("KafkaBroker", "demo-broker-0")["spec"]["stopped"] = False
+        world.settle()
+        assert world.partitions == before
+
+    def test_a_broker_on_a_closed_node_leads_nothing(self) -> None:
+        world = led()
+        before = world.partitions
+        node = world.get("Node", world.get("KafkaBroker", "demo-broker-0")["spec"]["node"])
+        node["spec"]["unschedulable"] = True
+        world.settle()
+        assert {p.leader for p in world.partitions} == {1}
+        world.unknown = frozenset({"nodes"})
+        world.settle()
+        assert {p.leader for p in world.partitions} == {1}, "who is on a closed node is not known"
+        world.unknown = frozenset()
+        world.get("Node", node["metadata"]["name"])["spec"]["unschedulable"] = False
+        world.settle()
+        assert world.partitions == before
+
+
+class Stubborn(World):
+    """Kafka may not take elections."""
+
+    stubborn = False
+
+    def act(self, action: Action) -> None:
+        if not (self.stubborn and isinstance(action, ElectPreferred)):
+            super().act(action)
+
+
+def led() -> Stubborn:
+    """Three brokers; broker 0 leads two partitions of three."""
+    world = Stubborn.of()
+    world.settle()
+    order = ((0, 1, 2), (1, 0, 2), (0, 1, 2))
+    world.partitions = tuple(Partition("t", i, r[0], r, (0, 1, 2)) for i, r in enumerate(order))
+    world.settle()
+    return world
+
+
+def evicted(made: Plan) -> bool:
+    return any(isinstance(action, Evict) for action in made.actions)
+
+
+def waits(world: World) -> set[str]:
+    return {wait["reason"] for wait in world.cluster["status"]["waiting"]}

@@ -234,6 +234,11 @@ def broker_budget(cluster: str) -> str:
     return f"{cluster}-brokers"
 
 
+def drain_budget(cluster: str) -> str:
+    """PodDisruptionBudget over brokers that a drain of their zone may take together."""
+    return f"{cluster}-brokers-draining"
+
+
 def controller_budget(cluster: str) -> str:
     """PodDisruptionBudget over the controllers."""
     return f"{cluster}-controllers"

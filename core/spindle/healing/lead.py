@@ -1,7 +1,7 @@
-"""Who is to lead what stands on a disk that serves, but badly: another replica that is in sync, on a disk that is well.
+"""Who is to lead what stands on a disk that serves, but badly, or on a broker that is to go down: another replica that is in sync.
 
 A slow disk makes every producer wait that writes to a leader there; as a follower it only has to keep up. And what may fail at
-any moment fails more gently without leaders on it.
+any moment, or is about to end, does so more gently without leaders on it.
 """
 
 from collections.abc import Collection
@@ -12,17 +12,21 @@ from spindle.healing.standing import Key, Standing
 
 
 def lead_elsewhere(
-    looked: Standing, unwell: Collection[tuple[int, str]], unfit: AbstractSet[int]
+    looked: Standing,
+    unwell: Collection[tuple[int, str]],
+    unfit: AbstractSet[int],
+    leaving: AbstractSet[int] = frozenset(),
 ) -> dict[Key, int | None]:
-    """Who is to be the preferred leader of each partition on unwell disks; None where it is to stay who it is.
+    """Who is to be the preferred leader of each partition on unwell disks and leaving brokers; None where it is to stay who it is.
 
-    Whoever leads now goes on, if that is not the unwell disk's broker; else the first one in the order of the replicas that is
+    Whoever leads now goes on, if that is neither the unwell disk's broker nor a leaving one; else the first one in the order of the replicas that is
     in sync, stands on a live dir of a broker that is there, and is not unfit. Where there is no such replica nothing changes.
 
     Args:
         looked: what Kafka says now.
         unwell: (broker, path) of dirs that work, and are to lead nothing.
         unfit: brokers that take over nothing: those with any disk that is not well, and those that are going down.
+        leaving: brokers that are to lead nothing at all, because they go down soon or are down.
     """
     if not looked.known:
         return {}
@@ -30,8 +34,11 @@ def lead_elsewhere(
     for broker, path in unwell:
         for key in looked.on(broker, path) or ():
             on.setdefault(key, set()).add(broker)
+    for broker in leaving:
+        for held in looked.assigned.get(broker, ()):
+            on.setdefault((held.topic, held.index), set()).add(broker)
     return {
-        key: _leader(looked, partition, brokers, unfit)
+        key: _leader(looked, partition, brokers, unfit | leaving)
         for key, brokers in on.items()
         if (partition := looked.partitions.get(key)) is not None
     }

@@ -7,7 +7,9 @@ from spindle.cluster import names
 from spindle.manifests.common import labels, owner_reference
 
 
-def budget(cluster: Mapping[str, Any], name: str, role: str, min_available: int) -> dict[str, Any]:
+def budget(
+    cluster: Mapping[str, Any], name: str, role: str, min_available: int, unready: str = "IfHealthyBudget"
+) -> dict[str, Any]:
     """A budget over the pods whose budget label names it.
 
     Membership is a label with one value, so that no pod is ever counted by two budgets (eviction would fail). The
@@ -19,6 +21,7 @@ def budget(cluster: Mapping[str, Any], name: str, role: str, min_available: int)
         name: of the budget, and the value of its members' label.
         role: ``broker`` or ``controller``.
         min_available: how many of its members must stay ready.
+        unready: whether members that are not ready may be evicted (``unhealthyPodEvictionPolicy``).
     """
     owner = cluster["metadata"]["name"]
     return {
@@ -33,7 +36,7 @@ def budget(cluster: Mapping[str, Any], name: str, role: str, min_available: int)
         "spec": {
             "minAvailable": max(0, min_available),
             "selector": {"matchLabels": {names.LABEL_CLUSTER: owner, names.LABEL_BUDGET: name}},
-            "unhealthyPodEvictionPolicy": "IfHealthyBudget",
+            "unhealthyPodEvictionPolicy": unready,
         },
     }
 
@@ -48,6 +51,12 @@ def broker_budget(cluster: Mapping[str, Any], brokers: int, max_unavailable: int
     """
     name = names.broker_budget(cluster["metadata"]["name"])
     return budget(cluster, name, names.ROLE_BROKER, brokers - max(1, max_unavailable))
+
+
+def drain_budget(cluster: Mapping[str, Any]) -> dict[str, Any]:
+    """The budget of brokers that the drain of their zone may take together: rule 2 has chosen them, so it forbids nothing."""
+    name = names.drain_budget(cluster["metadata"]["name"])
+    return budget(cluster, name, names.ROLE_BROKER, 0, "AlwaysAllow")
 
 
 def controller_budget(cluster: Mapping[str, Any], controllers: int) -> dict[str, Any]:

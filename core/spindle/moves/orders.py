@@ -134,7 +134,11 @@ def _reorders(orders: Mapping[Key, tuple[int, ...]]) -> tuple[Reassign, ...]:
 def _elections(away: list[Key], back: list[Key]) -> tuple[Elect, ...]:
     found = []
     for keys, reason, words in (
-        (away, "LeadershipMoved", "led from a disk that is not well; another replica takes over"),
+        (
+            away,
+            "LeadershipMoved",
+            "led from a disk that is not well, or by a broker that goes down; another replica takes over",
+        ),
         (back, "LeadershipBack", "led again by whom it was"),
     ):
         if keys:

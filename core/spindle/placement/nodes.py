@@ -65,6 +65,11 @@ def admits(node: Object, tolerations: Iterable[Mapping[str, Any]]) -> bool:
     return not any(not tolerated(taint, tolerations) for taint in _taints(node))
 
 
+def closed(node: Object, tolerations: Iterable[Mapping[str, Any]]) -> bool:
+    """Whether somebody closed a node to such pods: cordoned, or with a taint that is not of Kubernetes' own making."""
+    return section(node, "spec").get("unschedulable") is True or not belongs(node, {}, tolerations)
+
+
 def belongs(node: Object, selector: Mapping[str, str], tolerations: Iterable[Mapping[str, Any]]) -> bool:
     """Whether a node is meant for such pods, though it may be cordoned or unready just now."""
     lasting = (taint for taint in _taints(node) if not str(taint.get("key") or "").startswith(_PASSING))

@@ -20,11 +20,13 @@ from spindle.reconcile.steps.brokers import Records, settle_brokers
 from spindle.reconcile.steps.claims import settle_claims
 from spindle.reconcile.steps.deletion import settle_deletion
 from spindle.reconcile.steps.disks import settle_disks
+from spindle.reconcile.steps.drains import settle_drains
 from spindle.reconcile.steps.emptying import together
 from spindle.reconcile.steps.filling import settle_filling
 from spindle.reconcile.steps.gates import settle_gates
 from spindle.reconcile.steps.growing import settle_growth
 from spindle.reconcile.steps.healing import grow_back_first, only_look, settle_healing
+from spindle.reconcile.steps.leading import still_leading
 from spindle.reconcile.steps.losses import at_risk
 from spindle.reconcile.steps.moves import carry_out, load_journal, settle_moves
 from spindle.reconcile.steps.pods import settle_pods
@@ -149,7 +151,9 @@ def _steps(state: State, draft: Draft) -> Done:
     records.write(state, draft)
     draft.do(*healed.fences)
     refused = grow_back_first(journal, wanted)
-    settle_takedowns(state, draft, wanted, held=healed.held, refused=refused)
+    given = settle_drains(state, draft)
+    held = healed.held | still_leading(healed.ward, draft, healed.wants.leads)
+    settle_takedowns(state, draft, wanted, held=held, refused=refused, given=given)
     settle_gates(state, draft)
     settle_admin(state, draft)
     settle_rebalance(state, draft)

@@ -1,11 +1,17 @@
 """What there is to place brokers and controllers on."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from spindle.manifests.pods import STANDING_TOLERATIONS
 from spindle.placement.room import DiskWant, room
 from spindle.placement.spread import Site
 from spindle.reconcile.state import State
+
+
+def tolerations(state: State) -> list[Mapping[str, Any]]:
+    """What the pods put up with."""
+    return [*STANDING_TOLERATIONS, *(t.to_dict() for t in state.spec.scheduling.tolerations)]
 
 
 def site(state: State, disks: Sequence[DiskWant], what: str, reserve: Sequence[DiskWant] = ()) -> Site:
@@ -21,7 +27,7 @@ def site(state: State, disks: Sequence[DiskWant], what: str, reserve: Sequence[D
     return Site(
         nodes=snap.nodes,
         topology_key=state.spec.racks.topology_key,
-        tolerations=[*STANDING_TOLERATIONS, *(t.to_dict() for t in scheduling.tolerations)],
+        tolerations=tolerations(state),
         node_selector=scheduling.node_selector,
         room=room(snap.nodes, snap.volumes, snap.storage_classes, disks, reserve),
         shared_nodes=scheduling.shared_nodes,

@@ -15,10 +15,10 @@ from spindle.healing.standing import Key, names_of
 from spindle.moves.journal import SettingKey, Shrunk
 from spindle.reconcile.draft import Draft, Wait
 from spindle.reconcile.slots import Slot
+from spindle.reconcile.steps.away import down
 from spindle.reconcile.steps.brokers import Records
 from spindle.reconcile.steps.lives import remedy_of
 from spindle.reconcile.steps.moves import Wants
-from spindle.reconcile.steps.takedown import down
 from spindle.reconcile.ward import Ward
 
 _EVACUATE: Final = "EvacuateDisk"

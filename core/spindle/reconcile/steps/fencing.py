@@ -11,8 +11,9 @@ from spindle.reconcile import objects
 from spindle.reconcile.actions import Delete
 from spindle.reconcile.draft import Draft, Wait
 from spindle.reconcile.slots import HUNG, Slot
+from spindle.reconcile.steps.away import down
 from spindle.reconcile.steps.brokers import Records
-from spindle.reconcile.steps.takedown import Wanted, down
+from spindle.reconcile.steps.takedown import Wanted
 from spindle.reconcile.times import seconds
 from spindle.reconcile.ward import Ward
 

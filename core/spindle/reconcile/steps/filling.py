@@ -23,10 +23,10 @@ from spindle.reconcile.draft import Draft, Wait
 from spindle.reconcile.events import Event
 from spindle.reconcile.fills import Fill, thresholds_of
 from spindle.reconcile.slots import Slot
+from spindle.reconcile.steps.away import down
 from spindle.reconcile.steps.brokers import Records
 from spindle.reconcile.steps.emptying import bad, closed, offline_brokers
 from spindle.reconcile.steps.moves import Wants
-from spindle.reconcile.steps.takedown import down
 from spindle.reconcile.ward import Ward
 
 _SEARCHED_EVERY, _SEARCHED_FOR = 600.0, 30.0  # seconds

@@ -21,9 +21,9 @@ from spindle.reconcile.draft import Draft, Wait
 from spindle.reconcile.events import Event
 from spindle.reconcile.fills import ceilings
 from spindle.reconcile.state import State
+from spindle.reconcile.steps.away import down
 from spindle.reconcile.steps.brokers import Records
 from spindle.reconcile.steps.journal import read_journal, to_actions, write_journal
-from spindle.reconcile.steps.takedown import down
 
 _ACTION: Final = "MoveReplicas"
 _WELL: Final = (DiskVerdict.HEALTHY, DiskVerdict.SUSPECT)

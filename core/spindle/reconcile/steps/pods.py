@@ -13,6 +13,7 @@ from spindle.reconcile.draft import Draft, Wait
 from spindle.reconcile.inputs import broker_inputs, cluster_inputs, controller_inputs
 from spindle.reconcile.snapshot import Object
 from spindle.reconcile.state import State
+from spindle.reconcile.steps.away import given_to_drain
 from spindle.reconcile.steps.changed import what_changed
 from spindle.reconcile.steps.stalls import restarts_again
 from spindle.reconcile.steps.takedown import Wanted
@@ -63,7 +64,8 @@ def _settle(
             )
         else:
             _name_release(draft, pod, shared)
-        _mend_labels(draft, pod, _build(shared, inputs), leaving=_may_leave_budget(state, pod))
+        free = _may_leave_budget(state, pod) or given_to_drain(state, node_id)
+        _mend_labels(draft, pod, _build(shared, inputs), free=free)
 
 
 def _starts_in_vain(state: State, pod: Object, inputs: NodeInputs) -> bool:
@@ -156,14 +158,14 @@ def _may_leave_budget(state: State, pod: Object) -> bool:
     return not objects.kafka_runs(pod) or any(mark["uid"] == objects.uid(pod) for mark in state.marks)
 
 
-def _mend_labels(draft: Draft, pod: Object, wanted: Object, *, leaving: bool) -> None:
+def _mend_labels(draft: Draft, pod: Object, wanted: Object, *, free: bool) -> None:
     """Put back labels that were edited by hand: services and budgets find the pod by them.
 
-    ``leaving``: it may have left its budget, so that it can be evicted.
+    ``free``: it may have left its budget, so that it can be evicted.
     """
     right = objects.labels(wanted)
     wrong = {key: value for key, value in right.items() if objects.labels(pod).get(key) != value}
-    if leaving:
+    if free:
         wrong.pop(names.LABEL_BUDGET, None)
     if wrong:
         draft.do(

@@ -16,10 +16,10 @@ from spindle.reconcile import objects
 from spindle.reconcile.actions import Patch
 from spindle.reconcile.draft import Draft, Wait
 from spindle.reconcile.slots import Slot
+from spindle.reconcile.steps.away import down
 from spindle.reconcile.steps.brokers import Records
 from spindle.reconcile.steps.emptying import bad, closed
 from spindle.reconcile.steps.moves import Wants
-from spindle.reconcile.steps.takedown import down
 from spindle.reconcile.times import seconds
 from spindle.reconcile.ward import Ward
 

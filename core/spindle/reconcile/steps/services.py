@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from spindle.cluster import names
-from spindle.manifests.budgets import broker_budget, controller_budget
+from spindle.manifests.budgets import broker_budget, controller_budget, drain_budget
 from spindle.manifests.common import drifted, with_applied
 from spindle.manifests.config_maps import node_config_map
 from spindle.manifests.identity import Identity
@@ -30,6 +30,7 @@ def settle_services(state: State, draft: Draft) -> None:
         live = objects.by_name(state.snap.budgets)
         brokers = max(len(state.brokers), sum(pool.replicas for pool in state.spec.broker_pools))
         _settle(draft, broker_budget(state.cluster, brokers), live)
+        _settle(draft, drain_budget(state.cluster), live)
         _settle(draft, controller_budget(state.cluster, len(state.controller_ids)), live)
 
 

@@ -17,6 +17,7 @@ from spindle.reconcile.actions import Evict, MarkDown, Patch
 from spindle.reconcile.draft import Draft, Wait
 from spindle.reconcile.snapshot import Object
 from spindle.reconcile.state import State
+from spindle.reconcile.steps.away import ANN_WITHDRAWN, down_with, standing_marks, token
 from spindle.reconcile.steps.judge import Judge
 from spindle.reconcile.steps.stalls import CHANGES, copying, overdue, restarts_again, stalls, stopped_by
 from spindle.reconcile.times import stamp
@@ -24,7 +25,6 @@ from spindle.rolling.brokers import Rolling
 from spindle.rolling.turns import Member, Turn, at_once, next_turn
 from spindle.rolling.verdict import Verdict
 
-ANN_WITHDRAWN: Final = f"{names.GROUP}/withdrawn"
 _ACTION: Final = "TakeDown"
 
 
@@ -48,6 +48,7 @@ def settle_takedowns(
     *,
     held: AbstractSet[int] = frozenset(),
     refused: Mapping[int, Refusal] | None = None,
+    given: AbstractSet[int] = frozenset(),
 ) -> None:
     """Go on with what is going down, then begin with the next if rule 2 allows.
 
@@ -56,16 +57,12 @@ def settle_takedowns(
         wanted: who should go down, and why.
         held: nodes that are not taken down in this pass, though they may stay marked.
         refused: nodes that have to wait for another reason than rule 2.
+        given: brokers that a drain may evict from this pass on.
     """
-    kept = [mark for mark in state.marks if not _withdrawn(state, mark)]
+    kept = standing_marks(state)
     rolling = Judge(Rolling(state.kafka), refused or {})
-    gone = _down(state, kept)
+    gone = down_with(state, kept) | given
     _settle(state, draft, wanted, kept, rolling, gone, held)
-
-
-def down(state: State) -> frozenset[int]:
-    """Everyone who is down or going down, the marked ones included."""
-    return _down(state, [mark for mark in state.marks if not _withdrawn(state, mark)])
 
 
 def _settle(
@@ -158,7 +155,7 @@ def _go_on(
             uid=objects.uid(pod),
             body={
                 "metadata": {
-                    "annotations": {ANN_WITHDRAWN: _token(mark)},
+                    "annotations": {ANN_WITHDRAWN: token(mark)},
                     "labels": {names.LABEL_BUDGET: _budget(state, int(mark["nodeId"]))},
                 }
             },
@@ -300,17 +297,6 @@ def _mark(state: State, node_id: int, pod: Object, wanted: Wanted) -> dict[str, 
     }
 
 
-def _down(state: State, marks: list[Mapping[str, Any]]) -> frozenset[int]:
-    """Everyone who is down or going down: marked, without a pod, on its way out, or not running Kafka."""
-    everyone = {*state.brokers, *state.controller_ids}
-    away = {
-        node_id
-        for node_id in everyone
-        if (pod := state.pods.get(node_id)) is None or objects.deleting(pod) or not objects.kafka_runs(pod)
-    }
-    return frozenset(away | {int(mark["nodeId"]) for mark in marks})
-
-
 def _is_back(state: State, rolling: Rolling, node_id: int) -> bool:
     """Whether nothing needs to wait any longer for a pod that went down.
 
@@ -329,17 +315,3 @@ def _is_back(state: State, rolling: Rolling, node_id: int) -> bool:
     # Kafka's own probe has passed, so it is this process that Kafka's answers are about.
     ready = bool(objects.container_status(pod, names.CONTAINER_KAFKA).get("ready"))
     return ready and broker is not None and rolling.as_in_sync_as_it_can_be(node_id) is True
-
-
-def _withdrawn(state: State, mark: Mapping[str, Any]) -> bool:
-    pod = state.pods.get(int(mark["nodeId"]))
-    return (
-        pod is not None
-        and objects.uid(pod) == mark["uid"]
-        and not objects.deleting(pod)
-        and objects.annotation(pod, ANN_WITHDRAWN) == _token(mark)
-    )
-
-
-def _token(mark: Mapping[str, Any]) -> str:
-    return f"{mark['uid']} {mark['since']}"

@@ -1,0 +1,109 @@
+"""Drains of a zone: while one rack is drained, its brokers have a budget of their own, and the others may lose none.
+
+The usual budget lets anybody evict one broker while all are in sync. Who may go besides leaves that budget for one that forbids nothing; the
+rest then has too few for the usual one to allow anything. So each pod is counted by one budget, and the two never allow at once.
+"""
+
+from typing import Final
+
+from spindle.cluster import names
+from spindle.cluster.refusal import some
+from spindle.reconcile import objects
+from spindle.reconcile.actions import Patch
+from spindle.reconcile.draft import Draft, Wait
+from spindle.reconcile.snapshot import Object
+from spindle.reconcile.state import State
+from spindle.reconcile.steps.away import down, given_to_drain, on_closed_node
+from spindle.rolling.brokers import Rolling
+from spindle.rolling.drains import Drain, Resident, next_drained
+from spindle.rolling.verdict import Verdict
+
+_ACTION: Final = "Drain"
+
+
+def settle_drains(state: State, draft: Draft) -> frozenset[int]:
+    """Move pods between the two budgets; returns who may be evicted by a drain from this pass on.
+
+    When the nodes could not be read nothing is given to a drain that was not before, and what was stays known as going down.
+    """
+    drain = _drain(state)
+    given = {i for i in state.brokers if given_to_drain(state, i)}
+    usual, own = names.broker_budget(state.name), names.drain_budget(state.name)
+    for node_id in sorted(given - set(drain.go)):
+        draft.do(_move(state.pods[node_id], usual))
+    # Those of another rack come back first: nobody is given to a drain before that is seen.
+    fresh = set(drain.go) - given if given <= set(drain.go) else set()
+    for node_id in sorted(fresh):
+        pod = state.pods[node_id]
+        if objects.labels(pod).get(names.LABEL_BUDGET) == usual:
+            others = some([names.broker_name(state.name, i) for i in drain.away])
+            draft.do(
+                _move(
+                    pod,
+                    own,
+                    "DrainAllowed",
+                    f"{objects.name(pod)} may be evicted together with {others}: its node is closed, and no partition falls below "
+                    "min.insync.replicas by that.",
+                )
+            )
+    _tell(state, draft, drain)
+    return frozenset(given | fresh)
+
+
+def _drain(state: State) -> Drain:
+    if "nodes" in state.snap.unknown:
+        return Drain()
+    residents = [_resident(state, i, broker) for i, broker in state.brokers.items()]
+    if not any(each.closed for each in residents):
+        return Drain()
+    rolling, gone = Rolling(state.kafka), down(state)
+
+    def ask(node_id: int, going: frozenset[int]) -> Verdict:
+        return rolling.may_go_down(node_id, (gone | going) - {node_id})
+
+    return next_drained(residents, ask)
+
+
+def _resident(state: State, node_id: int, broker: Object) -> Resident:
+    pod = state.pods.get(node_id)
+    there = pod is not None and not objects.deleting(pod) and state.node_of(node_id) is not None
+    return Resident(
+        node_id=node_id,
+        rack=broker["spec"].get("rack") or None,
+        closed=on_closed_node(state, node_id),
+        whole=there and pod is not None and objects.is_true(pod, "Ready"),
+        there=there,
+        taken=any(int(mark["nodeId"]) == node_id for mark in state.marks),
+        open=given_to_drain(state, node_id),
+    )
+
+
+def _move(pod: Object, budget: str, reason: str = "", message: str = "") -> Patch:
+    return Patch(
+        kind="Pod",
+        name=objects.name(pod),
+        uid=objects.uid(pod),
+        body={"metadata": {"labels": {names.LABEL_BUDGET: budget}}},
+        resource_version=objects.version(pod),
+        reason=reason,
+        message=message,
+    )
+
+
+def _tell(state: State, draft: Draft, drain: Drain) -> None:
+    """Say why the others on closed nodes stay."""
+    for node_id, refusal in drain.refused.items():
+        draft.wait(Wait.refused(_ACTION, f"Pod/{objects.name(state.pods[node_id])}", refusal))
+    away = some([names.broker_name(state.name, i) for i in drain.away])
+    for node_id in drain.later:
+        name = objects.name(state.pods[node_id])
+        rack = f"zone {drain.rack} is drained" if drain.rack else "brokers are down already"
+        draft.wait(
+            Wait(
+                _ACTION,
+                f"Pod/{name}",
+                "DrainLater",
+                f"The node of {name} is closed to new pods, and {rack}{f' ({away})' if away else ''}: its eviction is refused meanwhile.",
+                "Those brokers are back in sync: uncordon their nodes. Brokers of one zone can be drained together.",
+            )
+        )
