@@ -104,6 +104,12 @@ CLUSTERS = [
     case("probe-never", {"spec.disks.probeIntervalSeconds": 0}, "spec.disks.probeIntervalSeconds", "every 1 to 60 seconds"),
     case("hung-before-probe", {"spec.disks.probeIntervalSeconds": 30}, "spec.disks.hungAfterSeconds", "at least twice the interval"),
     case("hung-never", {"spec.disks.hungAfterSeconds": 601}, "spec.disks.hungAfterSeconds", "write for example 10"),
+    case(
+        "node-gone-negative",
+        {"spec.disks.nodeGoneAfterSeconds": -1},
+        "spec.disks.nodeGoneAfterSeconds",
+        "write for example 3600",
+    ),
     case("grace-negative", {"spec.disks.graceSeconds": -1}, "spec.disks.graceSeconds", "write for example 600"),
     case("share-of-all", {"spec.disks.automaticShare": 101}, "spec.disks.automaticShare", "write for example 10"),
     case("rolling-none", {"spec.rolling.maxUnavailable": 0}, "spec.rolling.maxUnavailable", "write 1 to restart one at a time"),

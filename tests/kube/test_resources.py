@@ -89,10 +89,11 @@ def test_operator_and_person_share_a_broker(resources: Resources) -> None:
     theirs = {key: mine[key] for key in ("apiVersion", "kind", "metadata")}
     wishes = [{"disk": "disk1", "cordoned": True, "acceptLoss": f"{DIRECTORY_ID}:0123456789abcdef"}]
     resources.apply(mine, FIELD_MANAGER, force=True)
-    resources.apply({**theirs, "spec": {"stopped": True, "wishes": wishes}}, PERSON)
+    resources.apply({**theirs, "spec": {"stopped": True, "nodeGone": "node1", "wishes": wishes}}, PERSON)
 
     after = resources.apply(bent(mine, {"spec.disks[1].mode": "Placeholder"}), FIELD_MANAGER, force=True)
     assert after["spec"]["stopped"] is True
+    assert after["spec"]["nodeGone"] == "node1"
     assert KafkaBroker.parse(after).spec.wishes[0].accept_loss == f"{DIRECTORY_ID}:0123456789abcdef"
     assert after["spec"]["disks"][1]["mode"] == "Placeholder"
 

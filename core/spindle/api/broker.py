@@ -1,6 +1,6 @@
 """KafkaBroker: one per broker, made by the operator; the record of the broker's identity and of its disks.
 
-Each part has one owner. In the spec ``stopped`` and ``wishes`` are a person's, everything else is the operator's. In
+Each part has one owner. In the spec ``stopped``, ``nodeGone`` and ``wishes`` are a person's, everything else is the operator's. In
 the status ``observed`` is what the agent on the broker's node sees, everything else is the operator's. Nobody writes
 what is another's.
 """
@@ -207,6 +207,11 @@ class KafkaBrokerSpec(ApiModel):
         False,
         description="Set by a person: take this broker down for maintenance and keep it down until this is false "
         "again. It goes down only when no partition falls below its minimum of in-sync replicas.",
+    )
+    node_gone: Name | None = Field(
+        None,
+        description="Set by a person: the node of that name, and this broker's disks in it, are gone for good. It counts only for the "
+        "broker's node, and only when the Node object is deleted or tainted node.kubernetes.io/out-of-service.",
     )
     wishes: list[Wish] = Field(
         default_factory=list,

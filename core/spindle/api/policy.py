@@ -258,6 +258,17 @@ class DiskPolicy(ApiModel):
             "the grace time is between 0 seconds and a day (86400): write for example 600"
         ),
     )
+    node_gone_after_seconds: int | None = Field(
+        None,
+        description="Seconds after which the disks of a node that is gone for good (its Node object is deleted, or tainted "
+        "node.kubernetes.io/out-of-service) are given up by themselves: replicas are made anew elsewhere, claims go, volumes are "
+        "kept. Left out, a person has to agree, by spec.nodeGone of the KafkaBroker.",
+        ge=0,
+        le=604800,
+        json_schema_extra=hint(
+            "between 0 seconds and a week (604800), or left out so that a person has to agree: write for example 3600"
+        ),
+    )
     automatic_share: int = Field(
         10,
         description="How many of the cluster's disks, in per cent, may go bad within ten minutes (each broker counted "

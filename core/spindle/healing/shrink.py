@@ -10,7 +10,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
 from spindle.cluster.refusal import Refusal, counted, some
-from spindle.cluster.view import Partition
+from spindle.cluster.view import LogDir, Partition
 from spindle.healing.regrow import place
 from spindle.healing.standing import Key, Standing, names_of
 from spindle.moves.journal import Shrunk
@@ -32,6 +32,7 @@ def shrink(
     pending: Sequence[Shrunk] = (),
     incoming_limit: float = 0.9,
     down: AbstractSet[int] = frozenset(),
+    instead: Sequence[LogDir] | None = None,
 ) -> Shrinking:
     """Decide whether all that stands on a broker's dead disks may leave its assignments.
 
@@ -43,6 +44,7 @@ def shrink(
         pending: what has left this broker before and is not back yet; the way back must have room for it, too.
         incoming_limit: rule 4.
         down: see `may_shrink`.
+        instead: the dirs that the broker will have, where it comes back with others; None if it goes on with the rest of its own.
     """
     if not leaving:
         return Shrinking()
@@ -50,7 +52,7 @@ def shrink(
         return Shrinking(refusal=refusal)
     sizes = {key: looked.size(key) for key in leaving}
     before = {s.key: s.bytes for s in pending if s.broker == broker}
-    kept = [d for d in looked.dirs(broker) or () if d.path not in without]
+    kept = instead if instead is not None else [d for d in looked.dirs(broker) or () if d.path not in without]
     if place(kept, {**before, **sizes}, incoming_limit) is None:
         return Shrinking(refusal=_no_way_back(broker, leaving))
     return Shrinking(

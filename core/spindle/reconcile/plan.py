@@ -19,6 +19,7 @@ from spindle.reconcile.steps.broker_status import broker_statuses
 from spindle.reconcile.steps.brokers import Records, settle_brokers
 from spindle.reconcile.steps.claims import settle_claims
 from spindle.reconcile.steps.deletion import settle_deletion
+from spindle.reconcile.steps.departed import settle_departed
 from spindle.reconcile.steps.disks import settle_disks
 from spindle.reconcile.steps.drains import settle_drains
 from spindle.reconcile.steps.emptying import together
@@ -141,6 +142,7 @@ def _steps(state: State, draft: Draft) -> Done:
     settle_tuning(state, draft, wanted)
     settle_growth(healed.ward, draft, records, identity)
     settle_removals(healed.ward, draft, records, identity)
+    settle_departed(healed.ward, draft, records, identity)
     filling = settle_filling(healed.ward, draft, records)
     scrubbing = settle_scrubbing(healed.ward, draft, records)
     wants = together(together(healed.wants, filling.wants), scrubbing)

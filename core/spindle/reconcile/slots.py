@@ -9,11 +9,13 @@ from typing import Any, Final
 from spindle.cluster import names
 from spindle.cluster.view import LogDir
 from spindle.disks import facts
-from spindle.disks.health import FULL, KAFKA_OFFLINE, OFFLINE_FULL, PREFLIGHT, Health, Said, health
+from spindle.disks.health import FULL, KAFKA_OFFLINE, NOBODY, OFFLINE_FULL, PREFLIGHT, Health, Said, health
 from spindle.disks.lifecycle import DiskState
 from spindle.disks.signals import DiskVerdict
+from spindle.healing.gone import Claimed
 from spindle.healing.wishes import NOTHING, Wish, wishes
 from spindle.reconcile import objects
+from spindle.reconcile.gone import claimed_gone
 from spindle.reconcile.inputs import disks_of
 from spindle.reconcile.reports import inspected
 from spindle.reconcile.snapshot import Object
@@ -24,6 +26,7 @@ SET_ASIDE: Final = (
     "SetAside"  # the health of a disk that was left out of its broker and that no agent looks at
 )
 HUNG: Final = "Hung"
+NODE_GONE: Final = "NodeGone"
 _STATES: Final = frozenset(state.value for state in DiskState)
 
 
@@ -39,6 +42,7 @@ class Slot:
         watched: whether an agent looks at the disk and lives.
         before: its entry in ``status.disks``.
         observed: its entry in ``status.observed.disks``, however old.
+        given_up: whether a person said that the node is gone for good, and the disk with it.
     """
 
     broker: int
@@ -51,6 +55,7 @@ class Slot:
     before: Mapping[str, Any]
     observed: Mapping[str, Any]
     wish: Wish
+    given_up: bool = False
 
     @property
     def name(self) -> str:
@@ -127,6 +132,7 @@ def _of(state: State, broker_id: int, broker: Object) -> list[Slot]:
     pod, wanted = state.pods.get(broker_id), wishes(broker)
     report = {} if pod is None or objects.kafka_ever_ran(pod) else inspected(pod)
     found = []
+    gone = claimed_gone(state, broker_id)
     for disk in disks_of(broker):
         name = disk["name"]
         word = _said(said.get(name), heard, state.now)
@@ -155,7 +161,10 @@ def _of(state: State, broker_id: int, broker: Object) -> list[Slot]:
             observed=said.get(name) or {},
             wish=wanted.get(name, NOTHING),
         )
-        found.append(_set_aside(slot, state.now) if word is None else slot)
+        if gone is not None and gone.agreed:
+            found.append(_left_behind(slot, state.now, gone))
+        else:
+            found.append(_set_aside(slot, state.now) if word is None else slot)
     return found
 
 
@@ -193,6 +202,20 @@ def _bad_since(before: Mapping[str, Any]) -> float | None:
     if before.get("state") not in (DiskState.FAILED, DiskState.EVACUATING):
         return None
     return seconds(before.get("since"))
+
+
+def _left_behind(slot: Slot, now: float, gone: Claimed) -> Slot:
+    """A disk of a node that is gone for good, whatever was said of it before."""
+    since = _bad_since(slot.before)
+    health = Health(
+        verdict=DiskVerdict.FAILED,
+        reason=NODE_GONE,
+        message=f"It was in node {gone.node}, which is gone for good.",
+        since=now if since is None else since,
+        source=NOBODY,
+        fresh=True,
+    )
+    return replace(slot, health=health, given_up=gone.by_person)
 
 
 def _set_aside(slot: Slot, now: float) -> Slot:

@@ -128,8 +128,8 @@ class Ward:
         return flock.may_act(self.bad_since, len(self.slots), self.state.now, share)
 
     def may_act(self, slot: Slot) -> bool:
-        """Whether something may be done about a bad disk: by itself, or because a person wishes it to be emptied."""
-        return self.few_at_once is None or slot.wish.drained
+        """Whether something may be done about a bad disk: by itself, or because a person wishes it to be emptied, or gives it up."""
+        return self.few_at_once is None or slot.wish.drained or slot.given_up
 
     @property
     def limit(self) -> float:

@@ -231,6 +231,38 @@ def _place_new(
     return {broker_id: Placed(zone) for broker_id, zone in found.assignments.items()}
 
 
+@dataclass(frozen=True)
+class Home:
+    """Where a broker could start anew.
+
+    Attributes:
+        found: whether there is a place.
+        zone: None where there are no zones.
+        way_out: how there could be one.
+    """
+
+    found: bool
+    zone: str | None = None
+    way_out: str = ""
+
+
+def find_home(state: State, broker_id: int) -> Home:
+    """A place for a broker that has none any more, chosen as for a new one."""
+    pool = state.pool_of(state.brokers[broker_id])
+    if pool is None or state.snap.unknown & {"nodes", "persistentvolumes", "storageclasses"}:
+        return Home(
+            found=False, way_out="It is known which nodes and volumes there are, and the spec has its pool."
+        )
+    wanted = [DiskWant(pool.disks.size, pool.disks.storage_class)] * pool.disks.count
+    others = {i: _placed(state, broker) for i, broker in state.brokers.items() if i != broker_id}
+    found = spread(site(state, wanted, "broker", _promised(state)), others, [broker_id])
+    if broker_id in found.assignments:
+        return Home(found=True, zone=found.assignments[broker_id])
+    return Home(
+        found=False, way_out=" ".join(p.unblocked_by for p in found.problems if p.reason == "TooFewNodes")
+    )
+
+
 def _promised(state: State) -> list[DiskWant]:
     """What a controller may still take of a node's volumes: the choice of a zone is for good, so room is left for it."""
     storage = state.spec.controllers.storage

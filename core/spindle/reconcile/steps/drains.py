@@ -2,6 +2,9 @@
 
 The usual budget lets anybody evict one broker while all are in sync. Who may go besides leaves that budget for one that forbids nothing; the
 rest then has too few for the usual one to allow anything. So each pod is counted by one budget, and the two never allow at once.
+
+Kubernetes counts a budget anew when one of its pods changes, and one that leaves it by its label is none of them any more (the
+disruption controller's updatePod). So pods leave only while the usual budget allows nothing anyway, because another one is away.
 """
 
 from typing import Final

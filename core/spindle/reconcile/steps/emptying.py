@@ -3,8 +3,9 @@
 from dataclasses import replace
 from typing import Final
 
+from spindle.api import quantity
 from spindle.cluster.refusal import counted, some
-from spindle.cluster.view import CORDON_LEVEL, CORDONED
+from spindle.cluster.view import CORDON_LEVEL, CORDONED, LogDir
 from spindle.disks import facts
 from spindle.disks.lifecycle import DiskState
 from spindle.disks.remedy import Remedy
@@ -14,9 +15,9 @@ from spindle.healing.shrink import shrink
 from spindle.healing.standing import Key, names_of
 from spindle.moves.journal import SettingKey, Shrunk
 from spindle.reconcile.draft import Draft, Wait
-from spindle.reconcile.slots import Slot
+from spindle.reconcile.slots import NODE_GONE, Slot
 from spindle.reconcile.steps.away import down
-from spindle.reconcile.steps.brokers import Records
+from spindle.reconcile.steps.brokers import Records, find_home
 from spindle.reconcile.steps.lives import remedy_of
 from spindle.reconcile.steps.moves import Wants
 from spindle.reconcile.ward import Ward
@@ -113,6 +114,9 @@ def _shrink(ward: Ward, draft: Draft, mine: list[Slot], plan: Evacuation) -> tup
     slot, shut = mine[0], bad(ward) | closed(ward)
     if left & moving or _someone_may_come_back(ward, slot):
         return ()  # first what can go elsewhere
+    new = _new_dirs(ward, mine) if slot.health.reason == NODE_GONE else None
+    if new is not None and not find_home(ward.state, slot.broker).found:
+        return ()  # nothing is won by a smaller assignment before the broker can come back elsewhere
     found = shrink(
         ward.looked,
         slot.broker,
@@ -125,10 +129,18 @@ def _shrink(ward: Ward, draft: Draft, mine: list[Slot], plan: Evacuation) -> tup
         ward.journal.shrunk,
         ward.limit,
         down(ward.state),
+        new,
     )
     if found.refusal is not None:
         draft.wait(Wait.refused(_EVACUATE, ward.thing(slot), found.refusal))
     return found.shrunk
+
+
+def _new_dirs(ward: Ward, mine: list[Slot]) -> list[LogDir]:
+    """The dirs that a broker will have when it starts anew on another node."""
+    pool = ward.state.pool_of(ward.state.brokers[mine[0].broker])
+    size = quantity.whole(pool.disks.size) if pool is not None else 0
+    return [LogDir(slot.path, total_bytes=size, usable_bytes=size) for slot in ward.by_broker[mine[0].broker]]
 
 
 def _someone_may_come_back(ward: Ward, slot: Slot) -> bool:
@@ -159,7 +171,7 @@ def _stuck_drain(ward: Ward, draft: Draft, slot: Slot, plan: Evacuation) -> None
 
 def _leave(ward: Ward, draft: Draft, records: Records, slot: Slot) -> None:
     """Rule 5: an empty disk is left out of its broker, if the broker has another one to run with."""
-    if slot.mode == facts.ABSENT or ward.journal is None:
+    if slot.mode == facts.ABSENT or ward.journal is None or slot.health.reason == NODE_GONE:
         return
     refusal = may_leave(ward.looked, slot.broker, slot.path, ward.gone_on(slot.broker), ward.owed(slot))
     if refusal is not None:

@@ -4,6 +4,7 @@ from typing import Any, Final
 
 from spindle.cluster import names
 from spindle.cluster.refusal import some
+from spindle.healing.gone import OUT_OF_SERVICE
 from spindle.reconcile import objects
 from spindle.reconcile.draft import Draft, Wait
 from spindle.reconcile.snapshot import Object
@@ -155,7 +156,7 @@ def _terminating(state: State, draft: Draft, pod: Object) -> None:
             f"{objects.name(pod)} is being deleted, but its node {objects.name(node)} does not answer, so nobody knows "
             "whether Kafka still runs there. It is not replaced before that is certain.",
             f"Node {objects.name(node)} comes back; or, if it is gone for good, delete the Node or taint it "
-            "node.kubernetes.io/out-of-service.",
+            f"{OUT_OF_SERVICE}.",
         )
     )
 
@@ -175,6 +176,7 @@ def report_nodes(state: State, draft: Draft) -> None:
                     f"Pod/{objects.name(pod)}",
                     "NodeNotReady",
                     f"Node {node_name}, where {objects.name(pod)} runs and its disks are, {what}.",
-                    f"Node {node_name} comes back: the pod starts there again by itself, with its disks and data.",
+                    f"Node {node_name} comes back: the pod starts there again by itself, with its disks and data. If it is gone for good, "
+                    f"delete the Node or taint it {OUT_OF_SERVICE}; no time alone counts as that.",
                 )
             )

@@ -156,7 +156,7 @@ def settle_removals(ward: Ward, draft: Draft, records: Records, identity: Identi
         if slot.never_used:
             _undo(ward, draft, records, identity, slot)
         elif now in (DiskState.DRAINED, DiskState.EVACUATED) and slot.mode == facts.ABSENT:
-            _release(ward.state, draft, identity, slot, ward.thing(slot))
+            _release(ward, draft, identity, slot)
         # The step to Removed is told in the pass before: one that changes a KafkaBroker does not write its status.
         elif now is DiskState.REMOVED and slot.recorded is DiskState.REMOVED:
             retire(ward, records, slot)
@@ -170,7 +170,7 @@ def _undo(ward: Ward, draft: Draft, records: Records, identity: Identity, slot: 
     if pod is not None:
         end_claim_pod(draft, pod)
     elif slot.disk["claim"] in state.claims:
-        _release(state, draft, identity, slot, ward.thing(slot))
+        _release(ward, draft, identity, slot)
     elif "persistentvolumes" not in state.snap.unknown:
         kept = [*kept_volumes(state, slot.disk["claim"]), *_blank(state, slot)]
         for volume in kept:
@@ -188,9 +188,19 @@ def _blank(state: State, slot: Slot) -> list[Object]:
     ]
 
 
-def _release(state: State, draft: Draft, identity: Identity, slot: Slot, thing: str) -> None:
-    """Rule 5: the volume is set to Retain, then the claim goes. A claim that is not ours stays (rule 11)."""
-    there = state.claims.get(slot.disk["claim"])
+def _release(ward: Ward, draft: Draft, identity: Identity, slot: Slot) -> None:
+    there = ward.state.claims.get(slot.disk["claim"])
+    why = f"nothing stands on {slot.name}, and the spec has it no more"
+    release(ward.state, draft, identity, there, ward.thing(slot), why)
+
+
+def release(
+    state: State, draft: Draft, identity: Identity, there: Object | None, thing: str, why: str
+) -> None:
+    """Rule 5: the volume is set to Retain, then the claim goes. A claim that is not ours stays (rule 11).
+
+    ``why`` is a clause for the event: "nothing stands on disk1".
+    """
     if there is None:
         return
     if objects.deleting(there):
@@ -199,7 +209,7 @@ def _release(state: State, draft: Draft, identity: Identity, slot: Slot, thing: 
                 _REMOVE,
                 thing,
                 "ClaimBeingDeleted",
-                f"Claim {objects.name(there)} of {slot.name} is being deleted.",
+                f"Claim {objects.name(there)} is being deleted.",
                 "Nothing uses it any more, and Kubernetes lets it go.",
                 quiet=True,
             )
@@ -232,7 +242,7 @@ def _release(state: State, draft: Draft, identity: Identity, slot: Slot, thing: 
             name=objects.name(there),
             uid=objects.uid(there),
             reason="ClaimDeleted",
-            message=f"{objects.name(there)} is deleted: nothing stands on {slot.name}, and the spec has it no more.{kept}",
+            message=f"{objects.name(there)} is deleted: {why}.{kept}",
         )
     )
 
