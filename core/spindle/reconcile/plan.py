@@ -31,7 +31,7 @@ from spindle.reconcile.steps.leading import still_leading
 from spindle.reconcile.steps.losses import at_risk
 from spindle.reconcile.steps.moves import carry_out, load_journal, settle_moves
 from spindle.reconcile.steps.pods import settle_pods
-from spindle.reconcile.steps.problems import report_nodes, report_problems
+from spindle.reconcile.steps.problems import report_nodes, report_problems, report_racks
 from spindle.reconcile.steps.proposals import settle_proposals
 from spindle.reconcile.steps.rebalance_job import settle_job
 from spindle.reconcile.steps.samples import settle_samples
@@ -85,6 +85,7 @@ def plan(snapshot: Snapshot, now: float) -> Plan:
         users = settle_users(state, draft) if done.ward is not None else {}
     if not finished:
         report_nodes(state, draft)
+        report_racks(state, draft)
         report_problems(state, draft)
     ward = done.ward or only_look(state, draft)
     statuses = broker_statuses(state, ward.lives, ward.fills)

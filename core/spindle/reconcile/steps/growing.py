@@ -21,6 +21,7 @@ from spindle.reconcile import objects
 from spindle.reconcile.actions import Create, Delete, Patch
 from spindle.reconcile.draft import Draft, Wait
 from spindle.reconcile.events import Event
+from spindle.reconcile.gone import departed
 from spindle.reconcile.inputs import cluster_inputs, disks_of
 from spindle.reconcile.slots import Slot
 from spindle.reconcile.snapshot import Object
@@ -52,7 +53,7 @@ def settle_growth(ward: Ward, draft: Draft, records: Records, identity: Identity
         return  # said already
     for broker_id, broker in state.brokers.items():
         pool = state.pool_of(broker)
-        if pool is None or objects.deleting(broker):
+        if pool is None or objects.deleting(broker) or departed(state, broker_id):
             continue
         _add(state, draft, records, pool, broker)
         mine = [slot for slot in ward.by_broker.get(broker_id, ()) if slot.key not in ward.leaving]

@@ -5,6 +5,7 @@ from typing import Any, Final
 from spindle.cluster import names
 from spindle.cluster.refusal import some
 from spindle.healing.gone import OUT_OF_SERVICE
+from spindle.placement.crowded import crowded
 from spindle.reconcile import objects
 from spindle.reconcile.draft import Draft, Wait
 from spindle.reconcile.snapshot import Object
@@ -159,6 +160,13 @@ def _terminating(state: State, draft: Draft, pod: Object) -> None:
             f"{OUT_OF_SERVICE}.",
         )
     )
+
+
+def report_racks(state: State, draft: Draft) -> None:
+    """Replicas that could stand on more racks."""
+    refusal = crowded(state.kafka)
+    if refusal is not None:
+        draft.wait(Wait.refused("SpreadReplicas", f"KafkaCluster/{state.name}", refusal))
 
 
 def report_nodes(state: State, draft: Draft) -> None:

@@ -27,6 +27,7 @@ _RACK_REASONS: Final = frozenset(
         "TooFewNodes",
         "UnlabelledNodes",
         "ZoneChanged",
+        "ReplicasCrowded",
         "ZonesAppeared",
     }
 )
