@@ -40,6 +40,7 @@ from spindle.reconcile.actions import (
     TrimPartitions,
     Tune,
     TurnCa,
+    UnregisterBroker,
 )
 from spindle_operator import metrics
 from spindle_operator.certificates import Certificates, password_mark
@@ -218,6 +219,8 @@ class Actor:
                 await self._gate.set_configs("broker", broker, action.values)
             case RaiseFeatures():
                 await self._gate.raise_features(action.levels)
+            case UnregisterBroker():
+                await self._gate.unregister(action.broker)
             case _:
                 raise ValueError(f"no way to carry out {type(action).__name__}")
 

@@ -26,6 +26,7 @@ from spindle.reconcile.actions import (
     TrimPartitions,
     Tune,
     TurnCa,
+    UnregisterBroker,
 )
 
 
@@ -85,6 +86,8 @@ def _describe_setting(action: Action) -> str:
         case Tune():
             whom = "all brokers" if action.broker is None else f"broker {action.broker}"
             return f"set {', '.join(sorted(action.values))} of {whom}"
+        case UnregisterBroker():
+            return f"have Kafka forget broker {action.broker}"
         case RaiseFeatures():
             return f"raise {', '.join(f'{name} to {level}' for name, level in action.levels.items())}"
         case _:

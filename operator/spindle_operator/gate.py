@@ -129,6 +129,10 @@ class KafkaGate:
         """Raise finalized feature levels."""
         await self._order(lambda link: orders.raise_features(link, levels))
 
+    async def unregister(self, broker: int) -> None:
+        """Have Kafka forget a broker that is stopped."""
+        await self._order(lambda link: orders.unregister(link, broker))
+
     async def trim(self, partitions: Sequence[tuple[str, int, int, float]]) -> None:
         """Delete the oldest records of partitions: (topic, index, leader, share of its records)."""
         await self._order(lambda link: orders.trim(link, partitions))

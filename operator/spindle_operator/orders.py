@@ -33,12 +33,14 @@ from spindle.cluster import names
 from spindle.cluster.refusal import some
 from spindle_operator.answers import expect, failures
 from spindle_operator.connection import Connection
+from spindle_operator.messages import UnregisterBrokerRequest
 
 _RESOURCES: Final = {"topic": 2, "broker": 4}  # ConfigResource.Type
 _UPGRADE: Final = 1  # FeatureUpdate.UpgradeType
 _SET, _DELETE = 0, 1  # AlterConfigOp.OpType
 _EARLIEST, _LATEST = -2, -1  # as ListOffsets has them in place of a time
 _ELECTION_NOT_NEEDED: Final = 84
+_NOT_REGISTERED: Final = 102
 _NO_REASSIGNMENT: Final = 85
 # The broker does not hold the replica (or does not know the partition yet): it has noted the dir all the same.
 _NOTED: Final = (3, 9)
@@ -140,6 +142,13 @@ def raise_features(link: Connection, levels: Mapping[str, int]) -> None:
     results = [("features", answer.error_code, answer.error_message)]
     results += [(each.feature, each.error_code, each.error_message) for each in answer.results or ()]
     settle("Kafka does not raise", failures(results))
+
+
+def unregister(link: Connection, broker: int) -> None:
+    """Have the controllers forget a broker that is stopped; that it is not known is no error."""
+    answer = link.send(UnregisterBrokerRequest(broker_id=broker), link.any_broker())
+    results = [(f"broker {broker}", answer.error_code, answer.error_message)]
+    settle("Kafka does not forget", failures(results, (_NOT_REGISTERED,)))
 
 
 def set_quota(link: Connection, values: Mapping[str, str | None]) -> None:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from spindle.cluster import names
-from spindle.reconcile.actions import Action, Delete, Evict, Reassign
+from spindle.reconcile.actions import Action, Delete, Evict, Reassign, UnregisterBroker
 from tests.model.failing import Failing
 from tests.model.kafka import CAPACITY, SIZE, Key, State, Volume
 
@@ -30,6 +30,8 @@ class Checked(Failing):
                 self._before_down(action.name, fence=action.grace_seconds is not None)
             case Delete(kind="PersistentVolumeClaim"):
                 self._before_claim_goes(action.name)
+            case UnregisterBroker():
+                self._before_forgotten(action.broker)
             case Reassign():
                 for topic, index, replicas in action.assignments:
                     self._before_reassign((topic, index), replicas)
@@ -71,6 +73,14 @@ class Checked(Failing):
         for key in self._standing(broker, self.disk_on(bound)):
             if key not in self.given_up:
                 self.broken.append(f"rule 5: {key} stands on the disk of {name}, which is deleted")
+
+    def _before_forgotten(self, broker: int) -> None:
+        """Rule 5: nothing stands on it, and it does not run."""
+        if broker in self.kafkas.running:
+            self.broken.append(f"rule 5: broker {broker} is unregistered while it runs")
+        for key, state in self.kafkas.partitions.items():
+            if broker in {*state.replicas, *state.isr, *state.elr}:
+                self.broken.append(f"rule 5: {key} stands on broker {broker}, which is unregistered")
 
     def _before_reassign(self, key: Key, replicas: tuple[int, ...] | None) -> None:
         state = self.kafkas.partitions.get(key)

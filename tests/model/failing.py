@@ -18,6 +18,7 @@ from spindle.reconcile.actions import (
     Reassign,
     SetConfigs,
     TrimPartitions,
+    UnregisterBroker,
 )
 from spindle.reconcile.snapshot import Snapshot
 from spindle.reconcile.times import seconds, stamp
@@ -117,6 +118,9 @@ class Failing(World):
             case TrimPartitions():
                 self.writes += 1
                 self.kafkas.trim(action.partitions)
+            case UnregisterBroker():
+                self.writes += 1
+                self.registered.discard(action.broker)
             case ElectUnclean():
                 self.writes += 1
                 self.kafkas.elect_unclean(action.partitions)

@@ -341,6 +341,9 @@ class World:
                 return
             self._let_go(self.get(kind, name))
         del self.objects[kind, name]
+        for key, obj in list(self.objects.items()):  # what belonged to it alone goes with it
+            if [owner.get("uid") for owner in obj["metadata"].get("ownerReferences") or ()] == [meta["uid"]]:
+                del self.objects[key]
 
     def _used(self, claim: str) -> bool:
         """Whether a pod has it; then Kubernetes does not let it go."""
@@ -737,6 +740,7 @@ def _without_ours(live: Mapping[str, Any], obj: Mapping[str, Any]) -> dict[str, 
             "stopped",
             "nodeGone",
             "wishes",
+            "goesFirst",
             *(key for key in obj["spec"] if key not in ("thresholds", "scrub")),
         )
         result["spec"] = {key: value for key, value in result["spec"].items() if key in kept}

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from spindle.cluster import names
-from spindle.reconcile.actions import Evict, Patch
+from spindle.reconcile.actions import Apply, Evict, Patch
 from tests.model.checked import Checked
 from tests.model.kafka import CAPACITY, SIZE, path_of
 from tests.unit.test_healing_plan import events, reasons, until
@@ -355,7 +355,8 @@ class TestSize:
         world = cluster(partitions=0)
         world.cluster["spec"]["brokerPools"][0]["disks"]["size"] = "200Gi"
         made = world.reconcile()
-        assert not made.actions
+        assert [a.object["metadata"]["name"] for a in made.actions if isinstance(a, Apply)] == ["demo-pools"]
+        assert len(made.actions) == 1
         waits = [w for w in world.cluster["status"]["waiting"] if w["reason"] == "CannotGrow"]
         assert [w["object"] for w in waits] == ["Pool/main"]
         assert "6 claims of 100Gi should have 200Gi" in waits[0]["message"]

@@ -374,14 +374,6 @@ def test_a_changed_zone_label_is_told_and_changes_nothing() -> None:
     assert condition(world, "RacksSatisfied")["reason"] == "ZoneChanged"
 
 
-def test_fewer_replicas_take_no_broker_away() -> None:
-    world = running()
-    world.cluster["spec"]["brokerPools"][0]["replicas"] = 2
-    world.settle()
-    assert world.running("broker") == [0, 1, 2]
-    assert "ScaleInNotSupported" in reasons(world)
-
-
 # -- disks -------------------------------------------------------------------------------------------------------
 
 

@@ -1,6 +1,6 @@
 """KafkaBroker: one per broker, made by the operator; the record of the broker's identity and of its disks.
 
-Each part has one owner. In the spec ``stopped``, ``nodeGone`` and ``wishes`` are a person's, everything else is the operator's. In
+Each part has one owner. In the spec ``stopped``, ``nodeGone``, ``goesFirst`` and ``wishes`` are a person's, everything else is the operator's. In
 the status ``observed`` is what the agent on the broker's node sees, everything else is the operator's. Nobody writes
 what is another's.
 """
@@ -202,6 +202,20 @@ class KafkaBrokerSpec(ApiModel):
         description="Directory ids of disks that were evacuated and given up. Put back, such a disk is foreign until "
         "its owner wipes it. The latest come last; of more than 256 the oldest are forgotten.",
         json_schema_extra=atomic(most=MOST_RETIRED),
+    )
+    leaving: bool | None = Field(
+        None,
+        description="Nothing stands on this broker any more, and its pool is to have fewer: it is stopped for good, unregistered "
+        "from Kafka, and then forgotten. Gone if it is wanted again before that.",
+    )
+    joining: bool | None = Field(
+        None,
+        description="The broker is new to a cluster that ran before: its disks are filled by planned moves once Kafka uses them.",
+    )
+    goes_first: bool = Field(
+        False,
+        description="Set by a person: when the pool is to have fewer brokers, this one leaves before others. Otherwise the "
+        "highest ids go.",
     )
     stopped: bool = Field(
         False,
@@ -426,7 +440,8 @@ class KafkaBrokerStatus(ApiModel):
     )
     state: Short | None = Field(
         None,
-        description="State of the broker: Pending, Starting, Running, Degraded (without a disk), Stopping, Stopped, Unreachable.",
+        description="State of the broker: Pending, Starting, Running, Degraded (without a disk), Stopping, Stopped, "
+        "Leaving (stopped for good), Unreachable.",
     )
     message: Sentence | None = Field(None, description="Why it is so, as a sentence.")
     conditions: list[Condition] = conditions_field()

@@ -129,8 +129,8 @@ class KafkaClusterSpec(ApiModel):
     )
     delete_claims: bool = Field(
         False,
-        description="Delete the claims, and so the data, when the KafkaCluster is deleted. Otherwise they stay, and a "
-        "KafkaCluster of the same name finds its data again.",
+        description="Delete the claims, and so the data, when the KafkaCluster is deleted; and those of a broker when it has left, "
+        "which is empty by then. Otherwise they stay, and a KafkaCluster of the same name finds its data again.",
     )
 
 

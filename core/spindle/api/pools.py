@@ -215,7 +215,8 @@ class BrokerPool(ApiModel):
         ),
     ] = Field(description="Name of the pool, unique in the cluster, at most 30 characters.")
     replicas: int = Field(
-        description="How many brokers the pool has. They are spread over the racks.",
+        description="How many brokers the pool has. They are spread over the racks. New ones are filled by planned moves; of fewer, the "
+        "highest ids are emptied, if the rest has room, and leave.",
         ge=1,
         le=1000,
         json_schema_extra=hint(

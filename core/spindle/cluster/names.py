@@ -32,6 +32,8 @@ ANN_DISK: Final = f"{GROUP}/disk"
 ANN_DIRECTORY_ID: Final = f"{GROUP}/directory-id"
 ANN_FS_UUID: Final = f"{GROUP}/fs-uuid"
 ANN_RACK: Final = f"{GROUP}/rack"
+ANN_BORN: Final = f"{GROUP}/born"  # of the birth record, once Kafka was up
+ANN_LEFT: Final = f"{GROUP}/left"  # of a claim: "true" once its broker was stopped for good
 ANN_REFUSED: Final = f"{GROUP}/refused"  # why preflight would not have the disk that was to be added
 ANN_RETIRED: Final = f"{GROUP}/retired"  # directory ids that were given up on this broker, with commas
 ANN_SLOT: Final = f"{GROUP}/slot"  # "out" while the slot waits for a new disk
@@ -187,6 +189,11 @@ def identity_map(cluster: str) -> str:
 def moves_map(cluster: str) -> str:
     """ConfigMap with what is in motion and what has to be put back (rule 10)."""
     return f"{cluster}-moves"
+
+
+def pools_map(cluster: str) -> str:
+    """ConfigMap with the pools as the spec last had them: brokers of a pool that was removed run by it until they are empty."""
+    return f"{cluster}-pools"
 
 
 def config_map(cluster: str, node_id: int) -> str:

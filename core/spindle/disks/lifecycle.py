@@ -61,8 +61,10 @@ class Facts:
         cordon_wished, drain_wished: by a person.
         filling: whether it is fuller than the level at which disks are cordoned.
         leaving: whether the spec has this disk no more.
+        departing: whether the spec has no more of its whole broker.
         released: whether its claim is gone, so that the slot itself can go.
         added: whether it is new to a broker that ran before, and nothing was ever on it.
+        joining: whether its broker is new to a cluster that ran before.
     """
 
     health: Health
@@ -77,8 +79,10 @@ class Facts:
     drain_wished: bool = False
     filling: bool = False
     leaving: bool = False
+    departing: bool = False
     released: bool = False
     added: bool = False
+    joining: bool = False
 
     @property
     def slow(self) -> bool:
@@ -96,7 +100,7 @@ Test = Callable[[Facts], bool]
 # What makes a transition happen, by the name that the diagram shows.
 TRIGGERS: Final[Mapping[str, Test]] = {
     "in use": lambda f: f.in_use and not f.health.surely_bad,
-    "joined": lambda f: f.added and f.in_use and not f.health.surely_bad,
+    "joined": lambda f: (f.added or f.joining) and f.in_use and not f.health.surely_bad,
     "cordon wished": lambda f: f.cordon_wished,
     "filling": lambda f: f.filling,
     "slow": lambda f: f.slow,
@@ -115,6 +119,7 @@ TRIGGERS: Final[Mapping[str, Test]] = {
     "filled": lambda f: f.filled and f.in_use and f.health.well,
     "drain wished": lambda f: f.drain_wished,
     "leaving": lambda f: f.leaving,
+    "broker leaves": lambda f: f.departing,
     "wanted again": lambda f: f.in_use and f.health.well and not f.drain_wished and not f.leaving,
     "released": lambda f: f.leaving and f.released,
 }
@@ -155,6 +160,7 @@ TRANSITIONS: Final[tuple[Transition, ...]] = (
         "cannot serve its replicas.",
     ),
     *_rows((_S.PROVISIONING,), "unusable", _S.FAILED, "DiskFailed", "cannot be used."),
+    *_rows((_S.PROVISIONING,), "broker leaves", _S.DRAINING, "BrokerLeaves", "goes with its broker."),
     *_rows((_S.PROVISIONING,), "leaving", _S.DRAINING, "DiskLeaves", "is wanted no more."),
     *_rows(
         (_S.PROVISIONING,),
@@ -204,6 +210,13 @@ TRANSITIONS: Final[tuple[Transition, ...]] = (
     ),
     *_rows(
         (*_IN_USE, _S.REJOINING),
+        "broker leaves",
+        _S.DRAINING,
+        "BrokerLeaves",
+        "is being emptied: its broker leaves.",
+    ),
+    *_rows(
+        (*_IN_USE, _S.REJOINING),
         "leaving",
         _S.DRAINING,
         "DiskLeaves",
@@ -241,7 +254,8 @@ def step(state: DiskState, facts: Facts) -> Transition | None:
 
 def initial(facts: Facts) -> DiskState:
     """The state of a disk of which none is on record, or which this version does not know."""
-    if facts.added and facts.mode != known.PLACEHOLDER:
+    new = facts.added or (facts.joining and facts.mode == known.ACTIVE)
+    if new and facts.mode != known.PLACEHOLDER:
         return DiskState.PROVISIONING
     if facts.mode == known.ABSENT:
         return DiskState.DRAINED if facts.drain_wished or facts.leaving else DiskState.EVACUATED

@@ -23,8 +23,10 @@ def kafka_broker(
     ballast: int | None = None,
     samples_every: int | None = None,
     scrub: Mapping[str, Any] | None = None,
+    leaving: bool = False,
+    joining: bool = False,
 ) -> dict[str, Any]:
-    """A KafkaBroker with the fields that the operator owns; ``stopped`` and ``wishes`` are a person's.
+    """A KafkaBroker with the fields that the operator owns; ``stopped``, ``goesFirst`` and ``wishes`` are a person's.
 
     It has a finalizer, because it knows which disk is whose.
 
@@ -42,6 +44,8 @@ def kafka_broker(
         ballast: bytes of the file that the agent keeps on each disk; None for none.
         samples_every: seconds between two samples that the agent publishes; None for none.
         scrub: how fast the agent checks what lies on the disks; None for not at all.
+        leaving: it is stopped for good.
+        joining: it is new to a cluster that ran before.
     """
     name = cluster["metadata"]["name"]
     optional = {
@@ -55,6 +59,8 @@ def kafka_broker(
         "ballastBytes": ballast,
         "samplesEverySeconds": samples_every,
         "scrub": dict(scrub) if scrub else None,
+        "leaving": leaving or None,
+        "joining": joining or None,
     }
     return {
         "apiVersion": names.API_VERSION,

@@ -258,6 +258,13 @@ class RaiseFeatures(Action):
 
 
 @dataclass(frozen=True, kw_only=True)
+class UnregisterBroker(Action):
+    """Have Kafka forget a broker that is stopped (UnregisterBroker, KIP-500). Kafka does so even if replicas are assigned to it."""
+
+    broker: int
+
+
+@dataclass(frozen=True, kw_only=True)
 class Tune(Action):
     """Set (or, with None, delete) dynamic configs for the user's sake. What Kafka turns down ends no pass.
 

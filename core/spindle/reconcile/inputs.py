@@ -150,7 +150,7 @@ def _node_config(
         state.namespace,
         node_id,
         controllers=state.controller_ids,
-        brokers=sum(pool.replicas for pool in state.spec.broker_pools),
+        brokers=state.broker_count,
         config=state.spec.config,
         pool_config=pool_config,
         heap=heap,

@@ -63,6 +63,11 @@ def is_out(claim: Object) -> bool:
     ) in _retired(claim)
 
 
+def has_left(claim: Object) -> bool:
+    """Whether a claim is of a broker that left its cluster, so that nothing is on its disk."""
+    return objects.annotation(claim, names.ANN_LEFT) == "true"
+
+
 def _retired(claim: Object) -> list[str]:
     return [entry for entry in (objects.annotation(claim, names.ANN_RETIRED) or "").split(",") if entry]
 
@@ -71,7 +76,11 @@ def _past(broker: Object, disk: Mapping[str, Any]) -> dict[str, str | None]:
     # What a person had drained is as good as before; such a wish does not outlive the KafkaBroker.
     out = disk.get("mode") == facts.ABSENT and not wishes(broker).get(disk["name"], NOTHING).drained
     retired = broker["spec"].get("retired") or ()
-    return {names.ANN_RETIRED: ",".join(retired) or None, names.ANN_SLOT: _OUT if out else None}
+    return {
+        names.ANN_RETIRED: ",".join(retired) or None,
+        names.ANN_SLOT: _OUT if out else None,
+        names.ANN_LEFT: "true" if broker["spec"].get("leaving") else None,
+    }
 
 
 def _changed(broker: Object, disk: Mapping[str, Any], claim: Object) -> dict[str, str | None]:

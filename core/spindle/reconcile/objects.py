@@ -121,6 +121,12 @@ def kafka_started(pod: Object) -> str | None:
     return running.get("startedAt") or None
 
 
+def kept_down(broker: Object) -> bool:
+    """Whether a KafkaBroker is to have no pod: stopped by a person, or for good."""
+    spec = broker.get("spec") or {}
+    return bool(spec.get("stopped") or spec.get("leaving"))
+
+
 def is_over(pod: Object) -> bool:
     """Whether all containers have ended for good; such a pod only occupies its name."""
     return (pod.get("status") or {}).get("phase") in ("Failed", "Succeeded")

@@ -37,7 +37,12 @@ from spindle.reconcile.steps.rebalance_job import settle_job
 from spindle.reconcile.steps.samples import settle_samples
 from spindle.reconcile.steps.scrubbing import settle_scrubbing
 from spindle.reconcile.steps.security import settle_admin, settle_rebalance, settle_security
-from spindle.reconcile.steps.services import settle_configuration, settle_policies, settle_services
+from spindle.reconcile.steps.services import (
+    settle_configuration,
+    settle_policies,
+    settle_pools,
+    settle_services,
+)
 from spindle.reconcile.steps.shrinking import settle_removals
 from spindle.reconcile.steps.sizing import settle_sizes
 from spindle.reconcile.steps.static_quorum import settle_static_quorum
@@ -128,8 +133,9 @@ def _steps(state: State, draft: Draft) -> Done:
     records = Records()
     settle_services(state, draft)
     settle_policies(state, draft)
+    settle_pools(state, draft)
     settle_brokers(state, draft, records)
-    nodes = (*state.controller_ids, *state.brokers)
+    nodes = (*state.controller_ids, *state.staying)
     settle_security(state, draft, nodes)
     settle_job(state, draft)
     settle_claims(state, draft, identity)
@@ -138,7 +144,7 @@ def _steps(state: State, draft: Draft) -> Done:
     wanted = settle_pods(state, draft, identity)
     settle_disks(state, draft, identity, records, wanted)
     journal = load_journal(state, draft)
-    healed = settle_healing(state, draft, records, wanted, journal)
+    healed = settle_healing(state, draft, records, identity, wanted, journal)
     settle_stranded(state, wanted)
     settle_tuning(state, draft, wanted)
     settle_growth(healed.ward, draft, records, identity)

@@ -1,7 +1,7 @@
 """A snapshot, indexed: what belongs to which broker, controller and disk."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from spindle.api.cluster import BrokerPool, KafkaClusterSpec
@@ -9,6 +9,7 @@ from spindle.cluster import names
 from spindle.cluster.view import KafkaView
 from spindle.manifests.identity import Identity, IdentityError, parse_identity
 from spindle.reconcile import objects
+from spindle.reconcile.pools import recorded_pools
 from spindle.reconcile.snapshot import Object, SecretView, Snapshot
 from spindle.reconcile.times import seconds
 
@@ -22,6 +23,7 @@ class State:
         pods: by node id, brokers and controllers.
         claims: by name.
         brokers: KafkaBroker objects by broker id.
+        former: pools that the spec has no more, as it had them last.
     """
 
     snap: Snapshot
@@ -37,6 +39,7 @@ class State:
     secrets: Mapping[str, SecretView]
     config_maps: Mapping[str, Object]
     brokers: Mapping[int, Object]
+    former: Mapping[str, BrokerPool] = field(default_factory=dict)
 
     @property
     def cluster(self) -> Object:
@@ -79,13 +82,30 @@ class State:
         return 0.0
 
     def pool_of(self, broker: Object) -> BrokerPool | None:
-        """The pool of a KafkaBroker; None if the spec has it no more."""
-        return self.pools.get((broker.get("spec") or {}).get("pool", ""))
+        """The pool of a KafkaBroker, as the spec has it or had it last; None if nobody knows it."""
+        name = (broker.get("spec") or {}).get("pool", "")
+        return self.pools.get(name) or self.former.get(name)
 
     @property
     def pools(self) -> Mapping[str, BrokerPool]:
         """The spec's pools by name."""
         return {pool.name: pool for pool in self.spec.broker_pools}
+
+    @property
+    def staying(self) -> Mapping[int, Object]:
+        """KafkaBrokers but for those that were stopped for good."""
+        return {i: broker for i, broker in self.brokers.items() if not broker["spec"].get("leaving")}
+
+    @property
+    def broker_count(self) -> int:
+        """How many brokers the cluster has or is to have; those that leave count until they are empty."""
+        return max(len(self.staying), sum(pool.replicas for pool in self.spec.broker_pools))
+
+    @property
+    def born(self) -> bool:
+        """Whether the cluster ever was up."""
+        record = self.config_maps.get(names.identity_map(self.name))
+        return record is not None and objects.annotation(record, names.ANN_BORN) == "true"
 
     def claim(self, node_id: int, disk: str) -> Object | None:
         """The claim behind a disk."""
@@ -119,12 +139,15 @@ def read_state(snap: Snapshot, now: float) -> State:
     record = maps.get(names.identity_map(cluster))
     pods = {objects.node_id_of(cluster, objects.name(pod)): pod for pod in snap.pods}
     brokers = {(b.get("spec") or {}).get("id"): b for b in snap.brokers}
+    spec = KafkaClusterSpec.model_validate(snap.cluster.get("spec") or {})
+    there = {pool.name for pool in spec.broker_pools}
+    former = recorded_pools(maps.get(names.pools_map(cluster)))
     return State(
         snap=snap,
         now=now,
         name=cluster,
         namespace=str(meta["namespace"]),
-        spec=KafkaClusterSpec.model_validate(snap.cluster.get("spec") or {}),
+        spec=spec,
         identity=parse_identity(record) if record else None,
         pods={
             node_id: pod
@@ -137,4 +160,5 @@ def read_state(snap: Snapshot, now: float) -> State:
         secrets={str(secret.metadata["name"]): secret for secret in snap.secrets},
         config_maps=maps,
         brokers={i: b for i, b in sorted(brokers.items(), key=lambda e: e[0] or 0) if isinstance(i, int)},
+        former={name: pool for name, pool in former.items() if name not in there},
     )

@@ -43,7 +43,8 @@ class Ward:
         journal: None if it could not be read: then nothing is moved, and nothing counts as empty.
         given_up: (broker, partition) that a person gave up, with no copy left anywhere.
         losses: what is lost with which disk at the moment.
-        leaving: disks that the spec has no more and that may go.
+        departing: brokers that their pool has no more room for, and that may go.
+        leaving: disks that the spec has no more and that may go, all of those brokers' included.
         lives: where each disk is, worked out in the course of the pass.
     """
 
@@ -51,6 +52,7 @@ class Ward:
     journal: Journal | None
     given_up: frozenset[tuple[int, Key]] = frozenset()
     losses: tuple[Loss, ...] = ()
+    departing: frozenset[int] = frozenset()
     leaving: frozenset[tuple[int, str]] = frozenset()
     lives: dict[tuple[int, str], Life] = field(default_factory=dict)
 

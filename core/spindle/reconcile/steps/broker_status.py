@@ -86,6 +86,8 @@ def _state(
     """One word and one sentence."""
     pod = state.pods.get(node_id)
     if pod is None:
+        if broker["spec"].get("leaving"):
+            return "Leaving", "Stopped for good: nothing stands on it, and its pool is to have fewer brokers."
         if broker["spec"].get("stopped"):
             return "Stopped", "Down for maintenance until spec.stopped is false."
         return "Pending", "Its pod is not there yet."

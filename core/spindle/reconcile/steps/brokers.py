@@ -17,7 +17,7 @@ from spindle.reconcile import objects
 from spindle.reconcile.actions import Apply, Create
 from spindle.reconcile.draft import Draft, Wait
 from spindle.reconcile.inputs import disks_of
-from spindle.reconcile.keepsakes import is_out, keepsakes, retired_of, tuned_of
+from spindle.reconcile.keepsakes import has_left, is_out, keepsakes, retired_of, tuned_of
 from spindle.reconcile.sites import site
 from spindle.reconcile.snapshot import Object
 from spindle.reconcile.state import State
@@ -36,6 +36,8 @@ _OWNED = {
     "ballastBytes": "ballast",
     "samplesEverySeconds": "samples_every",
     "scrub": "scrub",
+    "leaving": "leaving",
+    "joining": "joining",
 }
 
 
@@ -107,8 +109,11 @@ def settle_brokers(state: State, draft: Draft, records: Records) -> None:
     existing = {i: _placed(state, broker) for i, broker in state.brokers.items()}
     _where_they_are(state, records)
     for pool in state.spec.broker_pools:
-        mine = [i for i, broker in state.brokers.items() if broker["spec"].get("pool") == pool.name]
-        _too_many(draft, pool, mine)
+        mine = [
+            i
+            for i, broker in state.brokers.items()
+            if broker["spec"].get("pool") == pool.name and not past_return(state, broker)
+        ]
         missing = max(0, pool.replicas - len(mine))
         returning = _returning(state, pool.name)[:missing]
         for broker_id in returning:
@@ -118,13 +123,22 @@ def settle_brokers(state: State, draft: Draft, records: Records) -> None:
     _deleted_by_hand(state, draft)
 
 
+def past_return(state: State, broker: Object) -> bool:
+    """Whether a broker that was stopped for good cannot come back any more: its record or one of its claims is gone, or going."""
+    if not broker["spec"].get("leaving"):
+        return False
+    claims = [state.claims.get(disk["claim"]) for disk in disks_of(broker)]
+    return objects.deleting(broker) or any(claim is None or objects.deleting(claim) for claim in claims)
+
+
 def _deleted_by_hand(state: State, draft: Draft) -> None:
     """Let a deleted KafkaBroker go only if its claims know all that it knew; it is made again from them.
 
-    One that is stopped is kept: that a person wants it down is written nowhere else.
+    One that is stopped is kept: that a person wants it down is written nowhere else. So is one of a pool that has too many: nobody
+    would make it again, and its pod would run on.
     """
     for broker in state.brokers.values():
-        if not objects.deleting(broker):
+        if not objects.deleting(broker) or broker["spec"].get("leaving"):
             continue
         complete = all(
             (claim := state.claims.get(disk["claim"])) is not None
@@ -133,7 +147,7 @@ def _deleted_by_hand(state: State, draft: Draft) -> None:
             for disk in disks_of(broker)
         )
         complete = complete and not keepsakes(state, broker)
-        if complete and not broker["spec"].get("stopped"):
+        if complete and not broker["spec"].get("stopped") and not _too_many(state, broker):
             drop_finalizer(draft, broker)
         else:
             draft.wait(
@@ -144,9 +158,16 @@ def _deleted_by_hand(state: State, draft: Draft) -> None:
                     f"{objects.name(broker)} was deleted by hand, but it is the record of whose its disks are; it stays, and "
                     "its broker runs on.",
                     "Start the broker (spec.stopped: false) and wait until all its disks are in use; the record is then made "
-                    "anew from its claims.",
+                    "anew from its claims. If its pool has more brokers than replicas says, it stays until one has left.",
                 )
             )
+
+
+def _too_many(state: State, broker: Object) -> bool:
+    """Whether the pool of a broker has more of them than the spec asks for."""
+    name = broker["spec"].get("pool")
+    mine = [b for b in state.brokers.values() if b["spec"].get("pool") == name]
+    return name not in state.pools or len(mine) > state.pools[name].replicas
 
 
 def _placed(state: State, broker: Object) -> Placed:
@@ -223,7 +244,9 @@ def _place_new(
         zone_text = f"zone {zone}" if zone else "no zone"
         draft.do(
             Create(
-                object=kafka_broker(state.cluster, broker_id, pool.name, disks, rack=zone),
+                object=kafka_broker(
+                    state.cluster, broker_id, pool.name, disks, rack=zone, joining=state.born
+                ),
                 reason="BrokerPlaced",
                 message=f"Broker {broker_id} of pool {pool.name} goes to {zone_text}, with {counted(len(disks), 'disk')}.",
             )
@@ -303,7 +326,7 @@ def new_disk(state: State, broker_id: int, disk: str) -> dict[str, Any]:
 
 
 def _returning(state: State, pool: str) -> list[int]:
-    """Brokers of this pool whose claims are there, of a KafkaCluster that was deleted."""
+    """Brokers of this pool whose claims are there, of a KafkaCluster that was deleted; last those that had left it before that."""
     found = {
         broker_id
         for claim in state.claims.values()
@@ -312,7 +335,12 @@ def _returning(state: State, pool: str) -> list[int]:
         and objects.annotation(claim, names.ANN_DISK) != METADATA_DISK
         and (broker_id := _claimed_by(claim)) is not None
     }
-    return sorted(found - set(state.brokers))
+    return sorted(found - set(state.brokers), key=lambda i: (_had_left(state, i), i))
+
+
+def _had_left(state: State, broker_id: int) -> bool:
+    """Whether all claims of a broker say that it had left its cluster, so that nothing is on its disks."""
+    return all(has_left(claim) for claim in state.claims.values() if _claimed_by(claim) == broker_id)
 
 
 def _adopt(state: State, draft: Draft, broker_id: int, pool: BrokerPool, existing: dict[int, Placed]) -> None:
@@ -334,7 +362,10 @@ def _adopt(state: State, draft: Draft, broker_id: int, pool: BrokerPool, existin
             disk |= {"pv": objects.name(volume), "pvUid": objects.uid(volume)}
         disks.append(disk)
         rack = rack or objects.annotation(claim, names.ANN_RACK)
-    record = kafka_broker(state.cluster, broker_id, pool.name, disks, rack=rack, retired=retired_of(mine))
+    new = state.born and _had_left(state, broker_id)
+    record = kafka_broker(
+        state.cluster, broker_id, pool.name, disks, rack=rack, retired=retired_of(mine), joining=new
+    )
     record["metadata"].setdefault("annotations", {}).update(tuned_of(mine))
     node = node_of_volumes(state, record)
     existing[broker_id] = Placed(rack, node)
@@ -347,22 +378,8 @@ def _adopt(state: State, draft: Draft, broker_id: int, pool: BrokerPool, existin
     )
 
 
-def _too_many(draft: Draft, pool: BrokerPool, mine: list[int]) -> None:
-    if len(mine) > pool.replicas:
-        draft.wait(
-            Wait(
-                "ScaleIn",
-                f"Pool/{pool.name}",
-                "ScaleInNotSupported",
-                f"Pool {pool.name} asks for {counted(pool.replicas, 'broker')} and has {len(mine)} "
-                f"({some([str(i) for i in mine])}). This version of Spindle takes no broker away.",
-                f"Set replicas of pool {pool.name} back to {len(mine)}.",
-            )
-        )
-
-
 def _orphans(state: State, draft: Draft) -> None:
-    """Brokers of pools that the spec no longer has."""
+    """Brokers of pools that the spec no longer has, and that nobody knows any more."""
     gone = sorted(i for i, broker in state.brokers.items() if state.pool_of(broker) is None)
     if gone:
         pools = sorted({str(state.brokers[i]["spec"].get("pool")) for i in gone})
@@ -371,9 +388,9 @@ def _orphans(state: State, draft: Draft) -> None:
                 "RemovePool",
                 f"KafkaCluster/{state.name}",
                 "PoolGone",
-                f"Pool {some(pools)} is no longer in the spec, but brokers {some([str(i) for i in gone])} belong to it. "
-                "They are left as they are; this version of Spindle takes no broker away.",
-                f"Put pool {some(pools)} back into spec.brokerPools.",
+                f"Pool {some(pools)} is not in the spec, and what it was is not on record, but brokers {some([str(i) for i in gone])} "
+                "belong to it. They are left as they are.",
+                f"Put pool {some(pools)} back into spec.brokerPools; it may be removed after that.",
             )
         )
 

@@ -34,7 +34,12 @@ def settle_claims(state: State, draft: Draft, identity: Identity) -> None:
             if disk["claim"] in state.claims:
                 retired = broker["spec"].get("retired") or ()
                 _check(draft, identity, state.claims[disk["claim"]], disk["directoryId"], retired)
-            elif pool is not None and disk.get("mode") == facts.ACTIVE and not gone:
+            elif (
+                pool is not None
+                and disk.get("mode") == facts.ACTIVE
+                and not gone
+                and not broker["spec"].get("leaving")
+            ):
                 draft.do(Create(object=claim_of(state, identity, broker, pool, disk)))
 
 

@@ -23,7 +23,6 @@ from spindle.reconcile.steps.brokers import Records
 from spindle.reconcile.steps.growing import refuse
 from spindle.reconcile.steps.takedown import Wanted
 
-ANN_BORN: Final = f"{names.GROUP}/born"
 NO_UUID: Final = "none"  # recorded for a file system that has no UUID
 _VALID: Final = 600  # seconds that a clearance is good for
 _RENEW: Final = 60
@@ -52,21 +51,15 @@ def settle_disks(
         _record_voters(state, draft, identity, fresh)
 
 
-def born(state: State) -> bool:
-    """Whether the cluster ever was up; from then on nothing is formatted without asking Kafka."""
-    record = state.config_maps.get(names.identity_map(state.name))
-    return record is not None and objects.annotation(record, ANN_BORN) == "true"
-
-
 def _note_birth(state: State, draft: Draft) -> None:
     record = state.config_maps.get(names.identity_map(state.name))
-    if record is not None and not born(state) and state.kafka.brokers and state.kafka.partitions is not None:
+    if record is not None and not state.born and state.kafka.brokers and state.kafka.partitions is not None:
         draft.do(
             Patch(
                 kind="ConfigMap",
                 name=objects.name(record),
                 uid=objects.uid(record),
-                body={"metadata": {"annotations": {ANN_BORN: "true"}}},
+                body={"metadata": {"annotations": {names.ANN_BORN: "true"}}},
                 reason="ClusterBorn",
                 message="Kafka is up for the first time; from now on no disk is formatted without asking it.",
             )
@@ -130,7 +123,7 @@ def _clear_broker_disk(
         return True
     # Before the first birth there is nothing to ask and nothing to lose, nor is there where a disk was added or an emptied one
     # replaced (rule 5 saw to that, and the directory id is new); else Kafka must say what the broker holds.
-    fresh = state.kafka.partitions is None and not born(state)
+    fresh = state.kafka.partitions is None and not state.born
     if fresh and (wait := _until_the_quorum_stands(state, f"{thing}/{disk['name']}")) is not None:
         draft.wait(wait)
         return False

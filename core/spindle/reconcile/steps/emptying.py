@@ -164,14 +164,16 @@ def _stuck_drain(ward: Ward, draft: Draft, slot: Slot, plan: Evacuation) -> None
                 f"{counted(len(stuck), 'replica')} on {slot.name} of broker {slot.broker} can go nowhere else: "
                 f"{some(names_of(stuck))}.",
                 "Add a broker or a disk that can take them, free space, or take back what was asked for (the wish, or the lower "
-                "disks.count).",
+                "disks.count or replicas).",
             )
         )
 
 
 def _leave(ward: Ward, draft: Draft, records: Records, slot: Slot) -> None:
     """Rule 5: an empty disk is left out of its broker, if the broker has another one to run with."""
-    if slot.mode == facts.ABSENT or ward.journal is None or slot.health.reason == NODE_GONE:
+    # A broker that leaves goes with all its disks, and needs no restart for that.
+    goes = slot.health.reason == NODE_GONE or slot.broker in ward.departing
+    if slot.mode == facts.ABSENT or ward.journal is None or goes:
         return
     refusal = may_leave(ward.looked, slot.broker, slot.path, ward.gone_on(slot.broker), ward.owed(slot))
     if refusal is not None:
@@ -200,7 +202,8 @@ def _keep(ward: Ward, records: Records, slot: Slot) -> None:
 def _cordons(ward: Ward) -> dict[SettingKey, str]:
     """``cordoned.log.dirs`` of each broker: what still answers and is to take nothing new.
 
-    Before a broker restarts without a disk its cordon is taken back: a broker that comes up does not know the dir any more.
+    Before a broker restarts without a disk, or leaves, its cordon is taken back: a broker that comes up does not know the dir any more,
+    and of one that is gone nobody can take it back.
     """
     if (ward.view.metadata_version or 0) < CORDON_LEVEL:
         return {}
@@ -208,19 +211,22 @@ def _cordons(ward: Ward) -> dict[SettingKey, str]:
     paths: dict[int, list[str]] = {}
     for slot in ward.slots:
         wanted = slot.wish.cordoned or ward.now(slot) in _CLOSED
-        if wanted and slot.online and not (slot.mode == facts.ABSENT and slot.broker in going):
+        out = slot.mode == facts.ABSENT or slot.broker in ward.departing
+        if wanted and slot.online and not (out and slot.broker in going):
             paths.setdefault(slot.broker, []).append(slot.path)
     return {("broker", str(broker), CORDONED): ",".join(sorted(dirs)) for broker, dirs in paths.items()}
 
 
 def still_cordoned(ward: Ward) -> frozenset[int]:
-    """Brokers that must not go down in this pass, because a dir that they restart without is still cordoned."""
+    """Brokers that must not go down in this pass, because a dir that they restart without, or leave with, is still cordoned."""
     settings = ward.journal.settings if ward.journal is not None else ()
     found = {(s.name, path) for s in settings if s.key == CORDONED for path in (s.ours or "").split(",")}
     return frozenset(
         slot.broker
         for slot in ward.slots
-        if slot.mode == facts.ABSENT and slot.online and (str(slot.broker), slot.path) in found
+        if (slot.mode == facts.ABSENT or slot.broker in ward.departing)
+        and slot.online
+        and (str(slot.broker), slot.path) in found
     )
 
 

@@ -83,7 +83,7 @@ def settle_starts(ward: Ward, records: Records, wanted: dict[int, Wanted]) -> No
     """A broker in whose pod Kafka does not run starts without its bad disks, emptied or not: nothing depends on it now."""
     for slot in ward.slots:
         broker = ward.state.brokers[slot.broker]
-        if broker["spec"].get("stopped") or slot.mode != facts.ACTIVE or slot.running:
+        if objects.kept_down(broker) or slot.mode != facts.ACTIVE or slot.running:
             continue
         pod = slot.pod
         if pod is not None and objects.deleting(pod):

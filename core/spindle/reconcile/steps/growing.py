@@ -53,7 +53,8 @@ def settle_growth(ward: Ward, draft: Draft, records: Records, identity: Identity
         return  # said already
     for broker_id, broker in state.brokers.items():
         pool = state.pool_of(broker)
-        if pool is None or objects.deleting(broker) or departed(state, broker_id):
+        going = broker_id in ward.departing or departed(state, broker_id)
+        if pool is None or objects.deleting(broker) or going:
             continue
         _add(state, draft, records, pool, broker)
         mine = [slot for slot in ward.by_broker.get(broker_id, ()) if slot.key not in ward.leaving]
@@ -63,6 +64,8 @@ def settle_growth(ward: Ward, draft: Draft, records: Records, identity: Identity
             for slot in coming:
                 if how[slot.name] is _How.READY:
                     _take_up(state, records, slot)
+        if broker["spec"].get("joining") and mine and all(slot.recorded in _JOINED for slot in mine):
+            records.note(broker_id, joining=None)
         for slot in mine:
             # From now on it is a disk like all others.
             if slot.added and slot.disk.get("fsUuid") and slot.recorded in _JOINED:

@@ -13,6 +13,7 @@ from spindle.disks import facts
 from spindle.disks.lifecycle import DiskState
 from spindle.disks.remedy import Remedy
 from spindle.filling.shedding import SHED
+from spindle.manifests.identity import Identity
 from spindle.moves.journal import Journal, Shrunk
 from spindle.reconcile import objects
 from spindle.reconcile.actions import Delete, ElectUnclean
@@ -20,12 +21,14 @@ from spindle.reconcile.draft import Draft, Wait
 from spindle.reconcile.slots import HUNG, Slot
 from spindle.reconcile.state import State
 from spindle.reconcile.steps.brokers import Records
+from spindle.reconcile.steps.departing import find_departing, settle_departing
 from spindle.reconcile.steps.emptying import bad, closed, settle_emptying, still_cordoned, together
 from spindle.reconcile.steps.fencing import lost_brokers, settle_fences, settle_starts
 from spindle.reconcile.steps.leading import settle_leaders
 from spindle.reconcile.steps.lives import live_on, remedy_of
 from spindle.reconcile.steps.losses import find_losses, settle_losses
 from spindle.reconcile.steps.moves import Wants
+from spindle.reconcile.steps.pods import SCALED_IN
 from spindle.reconcile.steps.refilling import fill_new, grow_back, settle_replacements
 from spindle.reconcile.steps.shrinking import find_leaving
 from spindle.reconcile.steps.stalls import CHANGES
@@ -35,7 +38,7 @@ from spindle.reconcile.ward import Ward
 _HEAL: Final = "HealDisks"
 _ADDED: Final = "DisksAdded"
 _NEED_NOT_WAIT: Final = frozenset(
-    {"Fenced", "DiskBack", "DiskUnusable", "RestartWithDisk", "RestartWithoutDisk"}
+    {"Fenced", "DiskBack", "DiskUnusable", "RestartWithDisk", "RestartWithoutDisk", SCALED_IN}
 )
 
 
@@ -61,18 +64,25 @@ def only_look(state: State, draft: Draft) -> Ward:
     """Disks' lives where nothing is to be done: paused, or without what has to be known."""
     ward = Ward(state, None)
     ward.losses = find_losses(ward)
+    ward.departing = find_departing(ward, draft, acting=False)
     ward.leaving = find_leaving(ward, draft, acting=False)
     live_on(ward, draft, acting=False)
     return ward
 
 
 def settle_healing(
-    state: State, draft: Draft, records: Records, wanted: dict[int, Wanted], journal: Journal | None
+    state: State,
+    draft: Draft,
+    records: Records,
+    identity: Identity,
+    wanted: dict[int, Wanted],
+    journal: Journal | None,
 ) -> Healed:
     """Decide about every disk."""
     ward = Ward(state, journal)
     ward.losses = find_losses(ward)
     elections = settle_losses(ward, draft)
+    ward.departing = find_departing(ward, draft, acting=True)
     ward.leaving = find_leaving(ward, draft, acting=True)
     fills, filled = fill_new(ward)
     live_on(ward, draft, acting=True, filled=filled)
@@ -86,6 +96,7 @@ def settle_healing(
     settle_replacements(ward, draft, records)
     for slot in ward.slots:
         _bring_back(ward, draft, slot, wanted)
+    held = settle_departing(ward, draft, records, identity, wanted)
     _name_reasons(ward, wanted)
     return Healed(
         ward,
@@ -96,7 +107,7 @@ def settle_healing(
         ),
         fences,
         elections,
-        held=still_cordoned(ward),
+        held=still_cordoned(ward) | held,
     )
 
 

@@ -31,7 +31,7 @@ def listener_services(state: State) -> list[Object]:
         if listener.type == "internal":
             wanted.append(listener_service(state.cluster, listener, _former(state, listener, *state.brokers)))
         else:
-            found = (_of_broker(state, listener, broker_id) for broker_id in state.brokers)
+            found = (_of_broker(state, listener, broker_id) for broker_id in state.staying)
             wanted += [service for service in found if service is not None]
     return wanted
 
@@ -85,7 +85,7 @@ def settle_listeners(state: State, draft: Draft) -> None:
     """Write down the addresses that clients are told, say which are not known, and take away Services of listeners that are gone."""
     for listener in state.spec.listeners:
         if listener.type != "internal":
-            for broker_id in state.brokers:
+            for broker_id in state.staying:
                 _settle_address(state, draft, listener, broker_id)
     wanted = {objects.name(service) for service in listener_services(state)}
     for service in state.snap.services:

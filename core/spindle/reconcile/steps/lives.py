@@ -176,8 +176,10 @@ def _facts(ward: Ward, slot: Slot, *, acting: bool, filled: bool) -> Facts:
         filling=ward.rung(slot) >= Rung.CORDONED,
         drain_wished=slot.wish.drained,
         leaving=slot.key in ward.leaving,
+        departing=slot.broker in ward.departing,
         released=slot.mode == facts.ABSENT and slot.disk["claim"] not in ward.state.claims,
         added=slot.added,
+        joining=bool(ward.state.brokers[slot.broker]["spec"].get("joining")),
     )
 
 

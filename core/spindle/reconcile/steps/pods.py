@@ -19,6 +19,7 @@ from spindle.reconcile.steps.changed import what_changed
 from spindle.reconcile.steps.stalls import restarts_again
 from spindle.reconcile.steps.takedown import Wanted
 
+SCALED_IN: Final = "ScaledIn"
 _ACTION: Final = "CreatePod"
 
 
@@ -29,8 +30,11 @@ def settle_pods(state: State, draft: Draft, identity: Identity) -> dict[int, Wan
     for node_id in state.controller_ids:
         _settle(state, draft, shared, controller_inputs(state, node_id), node_id, wanted)
     for node_id, broker in state.brokers.items():
-        if broker["spec"].get("stopped"):
-            _settle_stopped(state, draft, node_id, wanted)
+        if broker["spec"].get("leaving"):
+            _settle_stopped(state, draft, node_id, wanted, leaves(broker))
+        elif broker["spec"].get("stopped"):
+            by_hand = Wanted("Stopped", "spec.stopped of its KafkaBroker is true")
+            _settle_stopped(state, draft, node_id, wanted, by_hand)
         elif not departed(state, node_id):  # nothing is left for it to start with
             _settle(state, draft, shared, broker_inputs(state, broker), node_id, wanted)
     _strangers(state, draft)
@@ -129,14 +133,20 @@ def _make(state: State, draft: Draft, shared: ClusterInputs, inputs: NodeInputs)
         draft.do(Create(object=_build(shared, inputs), reason="PodCreated", message=f"{name} was made."))
 
 
-def _settle_stopped(state: State, draft: Draft, node_id: int, wanted: dict[int, Wanted]) -> None:
+def leaves(broker: Object) -> Wanted:
+    """Why a broker is stopped for good."""
+    pool = broker["spec"].get("pool")
+    return Wanted(SCALED_IN, f"nothing stands on it any more, and pool {pool} is to have fewer brokers")
+
+
+def _settle_stopped(state: State, draft: Draft, node_id: int, wanted: dict[int, Wanted], why: Wanted) -> None:
     pod = state.pods.get(node_id)
     if pod is None:
         return
     if objects.is_over(pod):
         _clear_away(draft, pod)
     elif not objects.deleting(pod):
-        wanted[node_id] = Wanted("Stopped", "spec.stopped of its KafkaBroker is true")
+        wanted[node_id] = why
 
 
 def _clear_away(draft: Draft, pod: Object) -> None:

@@ -14,6 +14,7 @@ from spindle.reconcile import objects
 from spindle.reconcile.actions import Apply, Delete
 from spindle.reconcile.draft import Draft
 from spindle.reconcile.inputs import broker_inputs, cluster_inputs, controller_inputs
+from spindle.reconcile.pools import pools_map
 from spindle.reconcile.snapshot import Object
 from spindle.reconcile.state import State
 from spindle.reconcile.steps.listeners import listener_ports, listener_services, settle_listeners
@@ -28,8 +29,7 @@ def settle_services(state: State, draft: Draft) -> None:
         settle_listeners(state, draft)
     if "poddisruptionbudgets" not in state.snap.unknown:
         live = objects.by_name(state.snap.budgets)
-        brokers = max(len(state.brokers), sum(pool.replicas for pool in state.spec.broker_pools))
-        _settle(draft, broker_budget(state.cluster, brokers), live)
+        _settle(draft, broker_budget(state.cluster, state.broker_count), live)
         _settle(draft, drain_budget(state.cluster), live)
         _settle(draft, controller_budget(state.cluster, len(state.controller_ids)), live)
 
@@ -53,12 +53,22 @@ def settle_policies(state: State, draft: Draft) -> None:
             draft.do(Delete(kind="NetworkPolicy", name=name, uid=objects.uid(policy)))
 
 
+def settle_pools(state: State, draft: Draft) -> None:
+    """What the pools are, for the time when one is removed from the spec and its brokers are not empty yet."""
+    known = {str(broker["spec"].get("pool")) for broker in state.brokers.values()}
+    kept = {name: pool for name, pool in state.former.items() if name in known}
+    wanted = with_applied(pools_map(state.cluster, {**state.pools, **kept}))
+    live = state.config_maps.get(objects.name(wanted))
+    if live is None or drifted(wanted, live):
+        draft.do(Apply(object=wanted))
+
+
 def settle_configuration(state: State, draft: Draft, identity: Identity) -> None:
     """The ConfigMap of every controller and broker."""
     shared = cluster_inputs(state, identity)
     voters = tuple(VoterInputs(node_id=v.id, directory_id=v.directory_id) for v in identity.voters)
     inputs = [controller_inputs(state, node_id) for node_id in state.controller_ids]
-    inputs += [broker_inputs(state, broker) for broker in state.brokers.values()]
+    inputs += [broker_inputs(state, broker) for broker in state.staying.values()]
     for node in inputs:
         if node is not None:
             _settle(draft, node_config_map(shared, node, voters), state.config_maps)

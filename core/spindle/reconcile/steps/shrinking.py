@@ -14,6 +14,7 @@ from spindle.disks.lifecycle import DiskState
 from spindle.healing.evacuate import evacuate
 from spindle.healing.standing import Key, names_of
 from spindle.manifests.identity import Identity
+from spindle.moves.journal import Journal
 from spindle.reconcile import objects
 from spindle.reconcile.actions import Delete, Patch
 from spindle.reconcile.draft import Draft, Wait
@@ -29,7 +30,7 @@ from spindle.reconcile.ward import OUT, Ward
 _REMOVE: Final = "RemoveDisk"
 _RETAIN: Final = "Retain"
 # Whoever is here has begun to leave, or has nothing left to find a place for.
-_BEGUN: Final = frozenset({DiskState.DRAINING, DiskState.FAILED, DiskState.EVACUATING, *OUT})
+BEGUN: Final = frozenset({DiskState.DRAINING, DiskState.FAILED, DiskState.EVACUATING, *OUT})
 _SHUT: Final = frozenset({DiskState.CORDONED, DiskState.FAILED, DiskState.EVACUATING, DiskState.DRAINING})
 _GB: Final = 1e9
 
@@ -37,8 +38,9 @@ _GB: Final = 1e9
 def find_leaving(ward: Ward, draft: Draft, *, acting: bool) -> frozenset[tuple[int, str]]:
     """The disks that are on their way out; says of those that may not begin why not."""
     leaving = {slot.key for slot in ward.slots if _past_return(ward.state, slot)}
-    unwanted = [slot for slot in ward.slots if _unwanted(ward.state, slot)]
-    leaving |= {slot.key for slot in unwanted if slot.never_used or slot.recorded in _BEGUN}
+    leaving |= {slot.key for slot in ward.slots if slot.broker in ward.departing}
+    unwanted = [slot for slot in ward.slots if _unwanted(ward.state, slot) and slot.key not in leaving]
+    leaving |= {slot.key for slot in unwanted if slot.never_used or slot.recorded in BEGUN}
     asking = [slot for slot in unwanted if slot.key not in leaving]
     if acting and asking:
         leaving |= _admitted(ward, draft, asking, frozenset(leaving))
@@ -76,6 +78,23 @@ def _admitted(
     if ward.journal is None or not known:
         return set()
     out = frozenset((slot.broker, slot.path) for slot in going)
+    stuck = find_stuck(ward, ward.journal, known, going)
+    if stuck is None:
+        draft.wait(*(_not_known(ward, slot) for slot in known))
+        return set()
+    refused = {broker for (broker, _), keys in stuck.items() if keys}
+    for slot in known:
+        if stuck[slot.key]:
+            # A broker that restarts is no target, and will be one in a moment.
+            draft.wait(_not_known(ward, slot) if silent else _no_room(ward, slot, stuck[slot.key], out))
+    return {slot.key for slot in known if slot.broker not in refused}
+
+
+def find_stuck(
+    ward: Ward, journal: Journal, asking: list[Slot], going: list[Slot]
+) -> dict[tuple[int, str], set[Key]] | None:
+    """What on each of these disks would find no place elsewhere, if all of ``going`` were emptied; None if that cannot be told."""
+    out = frozenset((slot.broker, slot.path) for slot in going)
     shut = frozenset((slot.broker, slot.path) for slot in ward.slots if slot.recorded in _SHUT)
     dirs = [(slot.broker, slot.path) for slot in going if ward.standing(slot) and not slot.health.bad]
     plan = evacuate(
@@ -87,19 +106,12 @@ def _admitted(
         incoming_limit=ward.limit,
     )
     if plan.problem is not None:
-        draft.wait(*(_not_known(ward, slot) for slot in known))
-        return set()
-    moving = {(move.source, move.key) for move in (*plan.moves, *ward.journal.moves)}
-    stuck = {
+        return None
+    moving = {(move.source, move.key) for move in (*plan.moves, *journal.moves)}
+    return {
         slot.key: {key for key in ward.standing(slot) or () if (slot.broker, key) not in moving}
-        for slot in known
+        for slot in asking
     }
-    refused = {broker for (broker, _), keys in stuck.items() if keys}
-    for slot in known:
-        if stuck[slot.key]:
-            # A broker that restarts is no target, and will be one in a moment.
-            draft.wait(_not_known(ward, slot) if silent else _no_room(ward, slot, stuck[slot.key], out))
-    return {slot.key for slot in known if slot.broker not in refused}
 
 
 def _not_known(ward: Ward, slot: Slot) -> Wait:
@@ -118,8 +130,8 @@ def _no_room(ward: Ward, slot: Slot, stuck: set[Key], out: frozenset[tuple[int, 
     """The refusal, with the numbers behind it."""
     state, standing = ward.state, ward.standing(slot) or frozenset()
     size, left = (sum(map(ward.looked.size, keys)) / _GB for keys in (standing, stuck))
-    own = _room(ward, [slot.broker], out) / _GB
-    others = _room(ward, [b for b in state.brokers if b != slot.broker], out) / _GB
+    own = room_of(ward, [slot.broker], out) / _GB
+    others = room_of(ward, [b for b in state.brokers if b != slot.broker], out) / _GB
     pool = state.pool_of(state.brokers[slot.broker])
     count = sum(1 for s in ward.by_broker[slot.broker] if not s.never_used)
     return Wait(
@@ -134,7 +146,7 @@ def _no_room(ward: Ward, slot: Slot, stuck: set[Key], out: frozenset[tuple[int, 
     )
 
 
-def _room(ward: Ward, brokers: Iterable[int], out: frozenset[tuple[int, str]]) -> float:
+def room_of(ward: Ward, brokers: Iterable[int], out: frozenset[tuple[int, str]]) -> float:
     """Bytes that dirs could take up to the incoming limit; those that leave do not count."""
     return sum(
         max(0.0, ward.limit * d.total_bytes - (d.total_bytes - d.usable_bytes))
@@ -150,7 +162,7 @@ def _room(ward: Ward, brokers: Iterable[int], out: frozenset[tuple[int, str]]) -
 def settle_removals(ward: Ward, draft: Draft, records: Records, identity: Identity) -> None:
     """Release the disks that are out, and forget those whose claim is gone."""
     for slot in ward.slots:
-        if slot.key not in ward.leaving:
+        if slot.key not in ward.leaving or slot.broker in ward.departing:
             continue
         now = ward.now(slot)
         if slot.never_used:

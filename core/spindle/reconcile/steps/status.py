@@ -49,8 +49,7 @@ def cluster_status(
         broker_statuses: of all KafkaBrokers.
         lost: what is lost with bad disks as things are, and the way out; None for nothing.
     """
-    wanted = sum(pool.replicas for pool in state.spec.broker_pools)
-    brokers = _tally(state, [n for n in state.pods if n < names.FIRST_CONTROLLER_ID], wanted)
+    brokers = _tally(state, [n for n in state.pods if n in state.staying], state.broker_count)
     controllers = _tally(
         state, [n for n in state.pods if n >= names.FIRST_CONTROLLER_ID], state.spec.controllers.replicas
     )

@@ -282,7 +282,7 @@ def _going(state: State, mark: Mapping[str, Any]) -> Member:
 
 def _away(state: State, kept: list[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     """Marks of those that went down and are to come back."""
-    stopped = {i for i, broker in state.brokers.items() if broker["spec"].get("stopped")}
+    stopped = {i for i, broker in state.brokers.items() if objects.kept_down(broker)}
     return [mark for mark in kept if int(mark["nodeId"]) not in stopped]
 
 
@@ -303,7 +303,7 @@ def _is_back(state: State, rolling: Rolling, node_id: int) -> bool:
     A broker with a dead disk never gets its readiness gate; it is back when all that it can hold is in sync.
     """
     broker = state.brokers.get(node_id)
-    if broker is not None and (broker.get("spec") or {}).get("stopped"):
+    if broker is not None and objects.kept_down(broker):
         return node_id not in state.pods
     if broker is None and node_id not in state.controller_ids:
         return True

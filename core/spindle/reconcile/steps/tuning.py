@@ -26,6 +26,7 @@ def settle_tuning(state: State, draft: Draft, wanted: dict[int, Wanted]) -> None
         if (
             pod is None
             or settings is None
+            or broker["spec"].get("leaving")  # what is ours there is being taken back
             or standing is None
             or objects.deleting(pod)
             or not objects.kafka_runs(pod)
@@ -76,22 +77,8 @@ def put_back(state: State, draft: Draft) -> bool:
     A broker that does not take it, or cannot be asked, is waited for a while; then its record goes with its claims, for whoever comes
     to these disks next.
     """
-    clean = True
-    for node_id, broker in state.brokers.items():
-        record, standing = read_tuned(broker), state.kafka.standing.get(node_id)
-        if not record.settings or node_id not in state.pods:
-            continue
-        orders = tune({}, standing, record.settings, record.before).orders if standing is not None else {}
-        if standing is not None and not orders:
-            draft.do(_note(broker, Tuned(), state.now))
-            clean = False
-            continue
-        wait = _left(broker, sorted(record.settings))
-        draft.wait(wait)
-        if state.waited(wait.key) <= _TAKEN_WITHIN:
-            clean = False
-            if orders:
-                draft.do(Tune(broker=node_id, values=orders))
+    each = [put_back_on(state, draft, node_id, broker) for node_id, broker in state.brokers.items()]
+    clean = all(each)
     # The record of the cluster's defaults outlives it in any case.
     if state.kafka.standing and not settle_defaults(state, draft, {}):
         wait = _left(state.cluster, sorted(ON_CLUSTER))
@@ -100,14 +87,32 @@ def put_back(state: State, draft: Draft) -> bool:
     return clean
 
 
+def put_back_on(state: State, draft: Draft, node_id: int, broker: Object) -> bool:
+    """The same for one broker, which is about to go."""
+    record, standing = read_tuned(broker), state.kafka.standing.get(node_id)
+    if not record.settings or node_id not in state.pods:
+        return True
+    orders = tune({}, standing, record.settings, record.before).orders if standing is not None else {}
+    if standing is not None and not orders:
+        draft.do(_note(broker, Tuned(), state.now))
+        return False
+    wait = _left(broker, sorted(record.settings))
+    draft.wait(wait)
+    if state.waited(wait.key) > _TAKEN_WITHIN:
+        return True
+    if orders:
+        draft.do(Tune(broker=node_id, values=orders))
+    return False
+
+
 def _left(owner: Object, keys: Sequence[str]) -> Wait:
     name = objects.name(owner)
     return Wait(
         "PutBack",
         f"{owner['kind']}/{name}",
         "SettingsLeft",
-        f"{some(keys)} of {name} was set while it ran, and is to be taken away before its KafkaCluster goes.",
-        "The broker answers and takes it. After three minutes the cluster goes all the same, and the record stays, on its claims or the birth record.",
+        f"{some(keys)} of {name} was set while it ran, and is to be taken away before it goes.",
+        "The broker answers and takes it. After three minutes it goes all the same, and the record stays, on its claims or the birth record.",
         quiet=True,
     )
 

@@ -93,7 +93,7 @@ def _mixed(state: State) -> bool:
 def _common(state: State) -> str | None:
     """The release that every broker and controller runs; None while they differ, or one is not ready."""
     nodes = [*state.controller_ids, *state.brokers]
-    stopped = {i for i, broker in state.brokers.items() if broker["spec"].get("stopped")}
+    stopped = {i for i, broker in state.brokers.items() if objects.kept_down(broker)}
     pods = [state.pods.get(node) for node in nodes if node not in stopped]
     told = {version_of(pod) if pod is not None and objects.is_true(pod, "Ready") else None for pod in pods}
     return told.pop() if len(told) == 1 else None
