@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from spindle.api.cluster import KafkaClusterSpec
-from spindle.manifests.preview import NEXT_START, ROLL, RUNNING, STAYS, preview
+from spindle.manifests.preview import EMPTIED, FILLED, NEXT_START, ROLL, RUNNING, STAYS, preview
 from spindle_cli.kafka_client import ClientError
 from spindle_cli.preview import read, table
 from tests.model.world import quickstart
@@ -47,6 +47,13 @@ MAIN = "brokers of pool main"
         ({}, {"version": "4.3.0"}, {("version", "all nodes", ROLL)}),
         ({}, pooled(resources={"limits": {"memory": "4Gi"}}), {("resources", MAIN, ROLL)}),
         ({}, {"paused": True}, set()),
+        ({}, pooled(replicas=5), {("replicas: 3 to 5", "pool main", FILLED)}),
+        (pooled(replicas=5), {}, {("replicas: 5 to 3", "pool main", EMPTIED)}),
+        (
+            {},
+            pooled(name="other"),
+            {("replicas: 3 to 0", "pool main", EMPTIED), ("replicas: 0 to 3", "pool other", FILLED)},
+        ),
     ],
 )
 def test_how_each_change_is_made(

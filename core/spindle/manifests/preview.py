@@ -1,4 +1,4 @@
-"""What a changed KafkaCluster would bring about, before it is applied: which settings without a restart, what by a roll."""
+"""What a changed KafkaCluster would bring about, before it is applied: what without a restart, what by a roll, who comes and goes."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -12,6 +12,8 @@ RUNNING: Final = "without a restart"
 NEXT_START: Final = "when a broker next starts"
 ROLL: Final = "by a roll"
 STAYS: Final = "not taken back: Kafka keeps the value"
+FILLED: Final = "new brokers are filled by planned moves"
+EMPTIED: Final = "brokers that go are emptied by planned moves first, if the rest has room"
 
 # Fields of the spec that all pods are made from.
 _SHARED: Final = ("version", "image", "scheduling", "metrics")
@@ -33,7 +35,7 @@ class Change:
 
 
 def preview(old: KafkaClusterSpec, new: KafkaClusterSpec) -> list[Change]:
-    """What changes between two specs of a cluster, for its nodes that are there; pools that come or go are left out."""
+    """What changes between two specs of a cluster: for its nodes that are there, and which brokers come and go."""
     changes = [
         Change(name, "all nodes", ROLL) for name in _SHARED if getattr(old, name) != getattr(new, name)
     ]
@@ -44,7 +46,21 @@ def preview(old: KafkaClusterSpec, new: KafkaClusterSpec) -> list[Change]:
     for pool in new.broker_pools:
         if pool.name in before:
             changes += _of_pool(old, new, before[pool.name], pool)
+    changes += _coming_and_going(old, new)
     return list(dict.fromkeys(changes))
+
+
+def _coming_and_going(old: KafkaClusterSpec, new: KafkaClusterSpec) -> list[Change]:
+    before, after = ({pool.name: pool.replicas for pool in spec.broker_pools} for spec in (old, new))
+    return [
+        Change(
+            f"replicas: {before.get(name, 0)} to {after.get(name, 0)}",
+            f"pool {name}",
+            FILLED if after.get(name, 0) > before.get(name, 0) else EMPTIED,
+        )
+        for name in sorted(before.keys() | after.keys())
+        if before.get(name) != after.get(name)
+    ]
 
 
 def _of_controllers(old: KafkaClusterSpec, new: KafkaClusterSpec) -> list[Change]:
