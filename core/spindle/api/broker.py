@@ -1,8 +1,8 @@
 """KafkaBroker: one per broker, made by the operator; the record of the broker's identity and of its disks.
 
-Each part has one owner. In the spec ``stopped``, ``nodeGone``, ``goesFirst`` and ``wishes`` are a person's, everything else is the operator's. In
-the status ``observed`` is what the agent on the broker's node sees, everything else is the operator's. Nobody writes
-what is another's.
+Each part has one owner. In the spec ``stopped``, ``nodeGone``, ``goesFirst`` and ``wishes`` are a person's, everything else is
+the operator's. In the status ``observed`` is what the agent on the broker's node sees, everything else is the operator's. Nobody
+writes what is another's.
 """
 
 from typing import Annotated, Any, Final, Literal
