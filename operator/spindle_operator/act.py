@@ -16,6 +16,7 @@ from kafka.errors import KafkaError
 from spindle.cluster import names
 from spindle.reconcile.actions import (
     Action,
+    AddVoter,
     AlterUser,
     Apply,
     Create,
@@ -34,6 +35,7 @@ from spindle.reconcile.actions import (
     PlaceReplicas,
     RaiseFeatures,
     Reassign,
+    RemoveVoter,
     SetConfigs,
     SetPassword,
     SetPodCondition,
@@ -70,6 +72,8 @@ _ENDS_PASS: Final = (
     SetConfigs,
     ElectUnclean,
     GrantRebalance,
+    AddVoter,
+    RemoveVoter,
 )
 
 
@@ -221,6 +225,8 @@ class Actor:
                 await self._gate.raise_features(action.levels)
             case UnregisterBroker():
                 await self._gate.unregister(action.broker)
+            case AddVoter() | RemoveVoter():
+                await self._gate.change_voters(action)
             case _:
                 raise ValueError(f"no way to carry out {type(action).__name__}")
 

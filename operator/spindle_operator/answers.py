@@ -36,9 +36,8 @@ def leading_state(answer: Any) -> Any | None:
 
 def read_quorum(state: Any) -> Quorum:
     """DescribeQuorum's partition state as a Quorum."""
-    now = next(
-        (v.last_caught_up_timestamp for v in state.current_voters if v.replica_id == state.leader_id), -1
-    )
+    leader = next((v for v in state.current_voters if v.replica_id == state.leader_id), None)
+    now = leader.last_caught_up_timestamp if leader is not None else -1
 
     def caught_up(voter: Any) -> bool | None:
         if voter.replica_id == state.leader_id:
@@ -49,13 +48,17 @@ def read_quorum(state: Any) -> Quorum:
             voter.last_caught_up_timestamp >= 0 and now - voter.last_caught_up_timestamp <= _CAUGHT_UP_MS
         )
 
+    def read(replica: Any) -> Voter:
+        told = leader is not None and min(leader.log_end_offset, replica.log_end_offset) >= 0
+        lag = max(0, leader.log_end_offset - replica.log_end_offset) if leader is not None and told else None
+        return Voter(
+            replica.replica_id, directory_text(replica.replica_directory_id), caught_up(replica), lag
+        )
+
     return Quorum(
         leader=state.leader_id,
-        voters=tuple(
-            Voter(voter.replica_id, directory_text(voter.replica_directory_id), caught_up(voter))
-            for voter in state.current_voters
-        ),
-        observers=tuple(observer.replica_id for observer in state.observers),
+        voters=tuple(read(voter) for voter in state.current_voters),
+        observers=tuple(read(observer) for observer in state.observers),
     )
 
 

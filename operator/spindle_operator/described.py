@@ -2,6 +2,7 @@
 
 from spindle.reconcile.actions import (
     Action,
+    AddVoter,
     AlterUser,
     Apply,
     Create,
@@ -20,6 +21,7 @@ from spindle.reconcile.actions import (
     PlaceReplicas,
     RaiseFeatures,
     Reassign,
+    RemoveVoter,
     SetConfigs,
     SetPassword,
     SetPodCondition,
@@ -88,6 +90,10 @@ def _describe_setting(action: Action) -> str:
             return f"set {', '.join(sorted(action.values))} of {whom}"
         case UnregisterBroker():
             return f"have Kafka forget broker {action.broker}"
+        case AddVoter():
+            return f"make controller {action.controller} a voter"
+        case RemoveVoter():
+            return f"take controller {action.controller} out of the quorum"
         case RaiseFeatures():
             return f"raise {', '.join(f'{name} to {level}' for name, level in action.levels.items())}"
         case _:

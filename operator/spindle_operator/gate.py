@@ -13,8 +13,8 @@ from kafka.errors import KafkaError
 
 from spindle.cluster import names
 from spindle.cluster.view import KafkaView
-from spindle.reconcile.actions import AlterUser
-from spindle_operator import metrics, orders, users
+from spindle.reconcile.actions import AddVoter, AlterUser, RemoveVoter
+from spindle_operator import metrics, orders, quorum, users
 from spindle_operator.connection import Access, sentence, tls_context
 from spindle_operator.kafka import Link
 
@@ -133,6 +133,10 @@ class KafkaGate:
         """Have Kafka forget a broker that is stopped."""
         await self._order(lambda link: orders.unregister(link, broker))
 
+    async def change_voters(self, change: AddVoter | RemoveVoter) -> None:
+        """Make a controller a voter, or take one out of the quorum."""
+        await self._order(lambda link: _change_voters(link, change))
+
     async def trim(self, partitions: Sequence[tuple[str, int, int, float]]) -> None:
         """Delete the oldest records of partitions: (topic, index, leader, share of its records)."""
         await self._order(lambda link: orders.trim(link, partitions))
@@ -210,6 +214,14 @@ def _alter_user(link: Link, change: AlterUser) -> None:
         users.set_quotas(link, change.user, change.quotas)
     if change.drop_password:
         users.drop_password(link, change.user)
+
+
+def _change_voters(link: Link, change: AddVoter | RemoveVoter) -> None:
+    who = (change.cluster_id, change.controller, change.directory_id)
+    if isinstance(change, AddVoter):
+        quorum.add_voter(link, *who, change.host)
+    else:
+        quorum.remove_voter(link, *who)
 
 
 async def _apart(call: Callable[[], None]) -> None:

@@ -166,15 +166,19 @@ class Cluster:
             self._admin.close()
             self._admin = None
 
-    def view(self) -> KafkaView:
-        """Kafka as the operator sees it."""
+    def link(self) -> Link:
+        """The operator's own connection; to be closed."""
         hosts = {node.node_id: node.address for node in self.brokers if node.kafka is not None}
         folder = self.operator
         access = Access(
             hosts,
             *((folder / name).read_bytes() for name in ("ca.crt", "tls.crt", "tls.key")),
         )
-        link = Link("test/demo", hosts, names.PORT_REPLICATION, tls_context(access), 10)
+        return Link("test/demo", hosts, names.PORT_REPLICATION, tls_context(access), 10)
+
+    def view(self) -> KafkaView:
+        """Kafka as the operator sees it."""
+        link = self.link()
         try:
             return link.look(ask_rights=False)[0]
         finally:

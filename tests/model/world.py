@@ -188,11 +188,22 @@ class World:
             entry["ready"] = True
         self.put(pod)
 
-    def kafka(self) -> KafkaView:
-        brokers, controllers = self.running("broker"), self.running("controller")
+    def quorum(self) -> Quorum | None:
+        """What the controllers' leader says; None without a majority."""
+        controllers = self.running("controller")
         identity = self.objects.get(("ConfigMap", "demo-identity"))
         voters = json.loads(identity["data"]["voters"]) if identity else []
-        if not brokers or 2 * len(controllers) <= len(voters) or not self.kafka_up:
+        if 2 * len(controllers) <= len(voters):
+            return None
+        return Quorum(
+            leader=controllers[0],
+            voters=tuple(Voter(v["id"], v["directoryId"], v["id"] in controllers) for v in voters),
+        )
+
+    def kafka(self) -> KafkaView:
+        brokers, quorum = self.running("broker"), self.quorum()
+        identity = self.objects.get(("ConfigMap", "demo-identity"))
+        if not brokers or quorum is None or not self.kafka_up:
             return KafkaView(error="no broker runs yet")
         return KafkaView(
             cluster_id=identity["data"]["clusterId"] if identity else None,
@@ -204,10 +215,7 @@ class World:
                 for user in self.all("KafkaUser")
                 for name in [user["metadata"]["name"]]
             },
-            quorum=Quorum(
-                leader=controllers[0],
-                voters=tuple(Voter(v["id"], v["directoryId"], v["id"] in controllers) for v in voters),
-            ),
+            quorum=quorum,
         )
 
     def _log_dirs(self, broker_id: int) -> tuple[LogDir, ...]:

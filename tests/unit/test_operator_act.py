@@ -3,6 +3,7 @@ from typing import Any
 import pytest
 
 from spindle.reconcile.actions import (
+    AddVoter,
     Apply,
     Create,
     Delete,
@@ -15,6 +16,7 @@ from spindle.reconcile.actions import (
     PlaceReplicas,
     RaiseFeatures,
     Reassign,
+    RemoveVoter,
     SetConfigs,
     SetPodCondition,
     Tune,
@@ -50,6 +52,9 @@ class Gate(KafkaGate):
 
     async def raise_features(self, levels: Any) -> None:
         self._asked("raise", dict(levels))
+
+    async def change_voters(self, change: Any) -> None:
+        self._asked("voters", change)
 
     async def set_configs(self, kind: Any, name: str, values: Any) -> None:
         self._asked("set", kind, name, dict(values))
@@ -259,6 +264,27 @@ async def test_what_kafka_turns_down_of_the_users_settings_ends_no_pass() -> Non
         "set min.insync.replicas of all brokers",
         "raise metadata.version to 30",
     ]
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (
+            AddVoter(cluster_id="k", controller=9001, directory_id="d", host="h"),
+            "make controller 9001 a voter",
+        ),
+        (
+            RemoveVoter(cluster_id="k", controller=9001, directory_id="d"),
+            "take controller 9001 out of the quorum",
+        ),
+    ],
+)
+async def test_a_change_of_the_quorum_that_fails_ends_the_pass(change: Any, said: str) -> None:
+    gate = Gate(RuntimeError("turned down"))
+    (result,) = await actor(FakeKube(), gate).run([change, ElectPreferred(partitions=())])
+    assert (result.outcome, result.detail) == (FAILED, "RuntimeError: turned down")
+    assert gate.asked == [("voters", change)]
+    assert describe(change) == said
 
 
 async def test_a_pod_may_be_given_less_grace_but_not_none() -> None:

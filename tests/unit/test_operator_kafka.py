@@ -59,7 +59,18 @@ def test_voters_are_caught_up_by_the_leaders_clock() -> None:
         (9002, False),
         (9003, False),
     ]
-    assert quorum.voters[0] == Voter(9000, directory_text(DIRECTORY), True)
+    assert quorum.voters[0] == Voter(9000, directory_text(DIRECTORY), caught_up=True, lag=0)
+
+
+def test_what_a_replica_of_the_metadata_log_lacks_is_told_as_far_as_it_is_known() -> None:
+    observers = [replica(0, 0, 60), replica(1, None, -1)]
+    quorum = read_quorum(state([replica(9000, end=100), replica(9001, end=101)], observers))
+    assert [(each.id, each.lag) for each in (*quorum.voters, *quorum.observers)] == [
+        (9000, 0),
+        (9001, 0),
+        (0, 40),
+        (1, None),
+    ]
 
 
 def test_voters_of_a_static_quorum_have_no_directory_id() -> None:

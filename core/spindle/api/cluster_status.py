@@ -64,6 +64,36 @@ class RackStatus(ApiModel):
     )
 
 
+class QuorumMember(ApiModel):
+    """A controller as the quorum's leader knows it."""
+
+    id: NodeId = Field(description="Kafka's node id.")
+    directory_id: KafkaId = Field(description="Directory id of the disk that it takes part with.")
+    caught_up: bool | None = Field(
+        None, description="Whether it has kept up with the leader in the last three seconds."
+    )
+    lag: Count | None = Field(
+        None,
+        description="Records of the metadata log that it lacks, to one digit; 0 as long as it keeps up.",
+    )
+
+
+class QuorumStatus(ApiModel):
+    """The controllers' quorum as its leader describes it."""
+
+    leader: NodeId = Field(description="The active controller.")
+    voters: list[QuorumMember] = Field(
+        default_factory=list,
+        description="Controllers whose majority decides.",
+        json_schema_extra=list_map("id", most=16),
+    )
+    observers: list[QuorumMember] = Field(
+        default_factory=list,
+        description="Controllers that only read along: about to join, or no voters any more. Brokers do so, too, and are not named.",
+        json_schema_extra=list_map("id", most=16),
+    )
+
+
 class Waiting(ApiModel):
     """An action that is held back."""
 
@@ -116,6 +146,9 @@ class KafkaClusterStatus(ApiModel):
     brokers: Tally | None = Field(None, description="Brokers: how many there should be, how many are ready.")
     controllers: Tally | None = Field(
         None, description="Controllers: how many there should be, how many are ready."
+    )
+    quorum: QuorumStatus | None = Field(
+        None, description="The controllers' quorum; missing while Kafka does not tell."
     )
     disks: DiskTally | None = Field(
         None, description="Disks of the brokers: how many there should be, how many are healthy."

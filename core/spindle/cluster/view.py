@@ -105,25 +105,31 @@ class Broker:
 
 @dataclass(frozen=True)
 class Voter:
-    """One member of the controller quorum (DescribeQuorum).
+    """A replica of the metadata log as the quorum's leader describes it (DescribeQuorum): a voter, or one that only reads along.
 
     Attributes:
         directory_id: as Kafka writes it; of voters of a static quorum 22 times ``A``.
         caught_up: whether its log end is near the leader's; None where not known.
+        lag: records of the leader's log that it lacks; None where not known.
     """
 
     id: int
     directory_id: str
     caught_up: bool | None = None
+    lag: int | None = None
 
 
 @dataclass(frozen=True)
 class Quorum:
-    """The controller quorum (KIP-853)."""
+    """The controller quorum (KIP-853).
+
+    Attributes:
+        observers: brokers, and controllers that are no voters; who has not read for five minutes is not among them.
+    """
 
     leader: int
     voters: tuple[Voter, ...]
-    observers: tuple[int, ...] = ()
+    observers: tuple[Voter, ...] = ()
 
 
 @dataclass(frozen=True)

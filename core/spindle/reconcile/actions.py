@@ -265,6 +265,30 @@ class UnregisterBroker(Action):
 
 
 @dataclass(frozen=True, kw_only=True)
+class AddVoter(Action):
+    """Make a controller a voter (AddRaftVoter, KIP-853).
+
+    Attributes:
+        cluster_id: Kafka's; another cluster turns it down.
+        host: where its listener for controllers is.
+    """
+
+    cluster_id: str
+    controller: int
+    directory_id: str
+    host: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class RemoveVoter(Action):
+    """Take a controller out of the quorum (RemoveRaftVoter), if it votes with that very disk."""
+
+    cluster_id: str
+    controller: int
+    directory_id: str
+
+
+@dataclass(frozen=True, kw_only=True)
 class Tune(Action):
     """Set (or, with None, delete) dynamic configs for the user's sake. What Kafka turns down ends no pass.
 

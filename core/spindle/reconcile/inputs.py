@@ -149,7 +149,7 @@ def _node_config(
         state.name,
         state.namespace,
         node_id,
-        controllers=state.controller_ids,
+        controllers=state.controllers_for(node_id),
         brokers=state.broker_count,
         config=state.spec.config,
         pool_config=pool_config,

@@ -127,6 +127,12 @@ def kept_down(broker: Object) -> bool:
     return bool(spec.get("stopped") or spec.get("leaving"))
 
 
+def owned_by(obj: Object, owner: Object) -> bool:
+    """Whether an object names another one as its owner."""
+    owners = (obj.get("metadata") or {}).get("ownerReferences") or ()
+    return any(reference.get("uid") == uid(owner) for reference in owners)
+
+
 def is_over(pod: Object) -> bool:
     """Whether all containers have ended for good; such a pod only occupies its name."""
     return (pod.get("status") or {}).get("phase") in ("Failed", "Succeeded")

@@ -18,6 +18,7 @@ from spindle.reconcile.steps.birth import settle_identity
 from spindle.reconcile.steps.broker_status import broker_statuses
 from spindle.reconcile.steps.brokers import Records, settle_brokers
 from spindle.reconcile.steps.claims import settle_claims
+from spindle.reconcile.steps.controllers import settle_controllers
 from spindle.reconcile.steps.deletion import settle_deletion
 from spindle.reconcile.steps.departed import settle_departed
 from spindle.reconcile.steps.disks import settle_disks
@@ -143,6 +144,7 @@ def _steps(state: State, draft: Draft) -> Done:
     settle_configuration(state, draft, identity)
     wanted = settle_pods(state, draft, identity)
     settle_disks(state, draft, identity, records, wanted)
+    staying = settle_controllers(state, draft, identity, wanted)
     journal = load_journal(state, draft)
     healed = settle_healing(state, draft, records, identity, wanted, journal)
     settle_stranded(state, wanted)
@@ -159,7 +161,7 @@ def _steps(state: State, draft: Draft) -> Done:
     outcome = settle_moves(state, draft, records, journal, wants) if journal is not None else None
     records.write(state, draft)
     draft.do(*healed.fences)
-    refused = grow_back_first(journal, wanted)
+    refused = {**grow_back_first(journal, wanted), **staying}
     given = settle_drains(state, draft)
     held = healed.held | still_leading(healed.ward, draft, healed.wants.leads)
     settle_takedowns(state, draft, wanted, held=held, refused=refused, given=given)

@@ -63,10 +63,21 @@ class State:
 
     @property
     def controller_ids(self) -> tuple[int, ...]:
-        """Node ids of the controllers that were born, else of those that the spec asks for."""
+        """Node ids of the controllers on record, before the birth of those that the spec asks for."""
         if self.known_identity:
-            return tuple(voter.id for voter in self.known_identity.voters)
+            return tuple(voter.id for voter in self.known_identity.members)
         return tuple(names.controller_id(i) for i in range(self.spec.controllers.replicas))
+
+    def controllers_for(self, node_id: int) -> tuple[int, ...]:
+        """The controllers that a node's configuration names.
+
+        It changes once when the quorum has become another one, since it takes a restart; a controller that is to join names all from
+        its beginning.
+        """
+        identity = self.known_identity
+        if identity is None or (node_id in self.controller_ids and node_id not in identity.named_ids):
+            return self.controller_ids
+        return identity.named_ids
 
     @property
     def marks(self) -> tuple[Mapping[str, Any], ...]:

@@ -2,6 +2,7 @@
 
 import contextlib
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 
 from spindle.cluster import names
 from spindle.cluster.ids import uuid_from_entropy
@@ -86,12 +87,8 @@ def _from_claims(state: State, draft: Draft) -> Identity | _Untold | None:
     )
     if len(cluster_ids) == 1 and len(voters) == 1:
         with contextlib.suppress(ValueError):
-            return Identity(
-                cluster_id=cluster_ids[0],
-                voters=parse_voters(voters[0]),
-                clearances=_cleared(state),
-                quorum=_quorum(carrying.values()),
-            )
+            rebuilt = _rebuilt(state, cluster_ids[0], parse_voters(voters[0]))
+            return replace(rebuilt, quorum=_quorum(carrying.values()))
     said = f"cluster ids {some(cluster_ids)}" if cluster_ids else "no cluster id"
     draft.wait(
         Wait(
@@ -111,6 +108,31 @@ def _from_claims(state: State, draft: Draft) -> Identity | _Untold | None:
 def _quorum(claims: Iterable[Object]) -> str | None:
     """Whether the cluster was taken over, and its voters have to stand in the configuration until Kafka has them on record."""
     return next((told for claim in claims if (told := objects.annotation(claim, names.ANN_QUORUM))), None)
+
+
+def _rebuilt(state: State, cluster_id: str, voters: tuple[Voter, ...]) -> Identity:
+    """The record from the claims: who was a controller at birth, and under which directory ids there are controllers now.
+
+    A controller of the birth without a claim may have left, or have lost its disk. It counts as cleared for a disk that nobody has, since
+    a blank one under its first directory id could found the cluster a second time.
+    """
+    now = {
+        int(node_id): Voter(int(node_id), directory_id)
+        for claim in state.claims.values()
+        if objects.annotation(claim, names.ANN_DISK) == METADATA_DISK
+        and (node_id := objects.annotation(claim, names.ANN_NODE_ID)) is not None
+        and (directory_id := objects.annotation(claim, names.ANN_DIRECTORY_ID)) is not None
+    }
+    cleared = _cleared(state)
+    if cleared:
+        carried = {voter.directory_id for voter in now.values()}
+        gone = [voter for voter in voters if voter.directory_id not in carried]
+        cleared |= {voter.directory_id: {"claim": "", "pvUid": "", "fsUuid": ""} for voter in gone}
+    members = {voter.id: voter for voter in voters} | now
+    controllers = tuple(members[i] for i in sorted(members))
+    if controllers == voters:
+        return Identity(cluster_id, voters, cleared)
+    return Identity(cluster_id, voters, cleared, controllers, tuple(members))
 
 
 def _cleared(state: State) -> dict[str, Mapping[str, str]]:

@@ -72,22 +72,11 @@ def claim_of(
 
 def _controllers(state: State, draft: Draft, identity: Identity) -> None:
     spec = state.spec.controllers
-    if spec.replicas != len(identity.voters):
-        draft.wait(
-            Wait(
-                "ChangeControllers",
-                f"KafkaCluster/{state.name}",
-                "ControllerCountNotSupported",
-                f"The cluster was born with {len(identity.voters)} controllers and the spec asks for {spec.replicas}. "
-                "This version of Spindle does not change their number.",
-                f"Set controllers.replicas back to {len(identity.voters)}.",
-            )
-        )
-    missing = [voter for voter in identity.voters if state.claim(voter.id, METADATA_DISK) is None]
-    for voter in identity.voters:
+    missing = [voter for voter in identity.members if state.claim(voter.id, METADATA_DISK) is None]
+    for voter in identity.members:
         found = state.claim(voter.id, METADATA_DISK)
         if found is not None:
-            _check(draft, identity, found, voter.directory_id)
+            _check(draft, identity, found, voter.directory_id, identity.clearances)
     if not missing or state.snap.unknown & {"nodes", "persistentvolumes", "storageclasses"}:
         return
     zones = _zones(state, draft, identity, missing)
@@ -119,7 +108,7 @@ def _zones(state: State, draft: Draft, identity: Identity, missing: list[Voter])
             zone=objects.annotation(found, names.ANN_RACK),
             node=state.node_of(voter.id) or node_of_volume(state, state.volume(found)),
         )
-        for voter in identity.voters
+        for voter in identity.members
         if (found := state.claim(voter.id, METADATA_DISK)) is not None
     }
     where = site(state, [DiskWant(storage.size, storage.storage_class)], "controller")

@@ -82,10 +82,10 @@ def _settle_broker(
         if disk.get("mode", facts.ACTIVE) != facts.ACTIVE:
             continue
         # What inspect saw at the pod's start is no news where a container can't be made again any more.
-        gone = not objects.kafka_runs(pod) and _volume_unreadable(state, disk, pod)
+        gone = not objects.kafka_runs(pod) and volume_unreadable(state, disk, pod)
         bad = gone or (what in _UNUSABLE and not objects.kafka_runs(pod))
         if bad:
-            seen, running = ({}, False) if gone else (found, _prepared(pod))
+            seen, running = ({}, False) if gone else (found, prepared(pod))
             alone = not usable - {disk["name"]}
             _unusable(draft, records, wanted, broker, disk, seen, alone=alone, running=running)
             if not running:
@@ -95,11 +95,11 @@ def _settle_broker(
                 records.note_disk(broker_id, disk["name"], fsUuid=found.get("fsUuid") or NO_UUID)
         elif (
             what == facts.BLANK
-            and not _prepared(pod)
+            and not prepared(pod)
             and _clear_broker_disk(state, draft, records, broker_id, disk, found)
         ):
             cleared.append(_clearance(disk["name"], disk["pvUid"], disk["fsUuid"], disk["directoryId"]))
-        if _prepared(pod) and what in (facts.OURS, facts.BLANK):
+        if prepared(pod) and what in (facts.OURS, facts.BLANK):
             _remember(state, draft, disk["claim"], found)
     _give(state, draft, pod, cleared)
 
@@ -166,14 +166,16 @@ def _replaces(state: State, broker_id: int, disk: Found) -> bool:
 def _settle_controller(
     state: State, draft: Draft, identity: Identity, node_id: int, pod: Object, found: Found
 ) -> dict[str, dict[str, str]]:
-    """Clear a voter's blank disk at the birth; returns what has to be written down before that."""
+    """Clear a controller's blank disk; returns what has to be written down before that."""
     claim = state.claim(node_id, METADATA_DISK)
     volume = state.volume(claim)
-    voter = next((v for v in identity.voters if v.id == node_id), None)
+    voter = next((v for v in identity.members if v.id == node_id), None)
     if claim is None or volume is None or voter is None:
         return {}
+    if objects.annotation(claim, names.ANN_DIRECTORY_ID) != voter.directory_id:
+        return {}  # which disk it is to have is being written down
     thing = f"Pod/{objects.name(pod)}"
-    if _prepared(pod):
+    if prepared(pod):
         if objects.kafka_ever_ran(pod):
             _remember(state, draft, objects.name(claim), found)
         return {}
@@ -280,7 +282,7 @@ def _emptied(disk: str) -> Refusal:
     )
 
 
-def _prepared(pod: Object) -> bool:
+def prepared(pod: Object) -> bool:
     """Whether preflight came to its good end in this pod."""
     ended = (objects.container_status(pod, names.CONTAINER_PREFLIGHT).get("state") or {}).get(
         "terminated"
@@ -288,7 +290,7 @@ def _prepared(pod: Object) -> bool:
     return ended.get("exitCode") == 0
 
 
-def _volume_unreadable(state: State, disk: Found, pod: Object) -> bool:
+def volume_unreadable(state: State, disk: Found, pod: Object) -> bool:
     """Whether the runtime can't make a container because it cannot read this disk's path on the node."""
     volume = state.volume(state.claims.get(disk["claim"]))
     path = (((volume or {}).get("spec") or {}).get("local") or {}).get("path")

@@ -199,8 +199,10 @@ def _name_release(draft: Draft, pod: Object, shared: ClusterInputs) -> None:
 
 
 def _strangers(state: State, draft: Draft) -> None:
-    """Pods with one of our names that no KafkaBroker stands behind."""
+    """Pods with one of our names that no KafkaBroker stands behind; of controllers that left, others take care."""
     for node_id, pod in state.pods.items():
+        if node_id >= names.FIRST_CONTROLLER_ID and objects.owned_by(pod, state.cluster):
+            continue
         if node_id not in state.brokers and node_id not in state.controller_ids:
             draft.wait(
                 Wait(

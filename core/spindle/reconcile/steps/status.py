@@ -12,6 +12,7 @@ from spindle.reconcile.draft import Draft, Wait
 from spindle.reconcile.state import State
 from spindle.reconcile.steps.broker_status import healthy
 from spindle.reconcile.steps.listeners import listener_status
+from spindle.reconcile.steps.quorum_status import quorum_status
 from spindle.reconcile.steps.rebalance_job import runs_row
 from spindle.reconcile.steps.upgrade import version_status
 from spindle.reconcile.steps.watchers import unwatched
@@ -71,6 +72,8 @@ def cluster_status(
         status["listeners"] = listener_status(state)
     if identity is not None:
         status["clusterId"] = identity.cluster_id
+    if (quorum := quorum_status(state.kafka.quorum)) is not None:
+        status["quorum"] = quorum
     status["phase"] = _phase(state, draft, status)
     room = _have_room(broker_statuses)
     status["conditions"] = _conditions(state, draft, status, _bad_disks(broker_statuses), lost, room)

@@ -1,0 +1,157 @@
+"""The disks of controllers: whether what was on one is gone for good, and what its claim is told then."""
+
+from collections.abc import Mapping
+from typing import Final
+
+from spindle.cluster import names
+from spindle.cluster.layout import METADATA_DISK
+from spindle.disks import facts
+from spindle.disks.rules import Cleared, may_format_voter
+from spindle.manifests.identity import Identity, Voter
+from spindle.placement.nodes import items
+from spindle.reconcile import objects
+from spindle.reconcile.actions import Delete, Patch
+from spindle.reconcile.draft import Draft
+from spindle.reconcile.reports import inspected
+from spindle.reconcile.snapshot import Object
+from spindle.reconcile.state import State
+from spindle.reconcile.steps.brokers import pinned_to
+from spindle.reconcile.steps.disks import NO_UUID, prepared, volume_unreadable
+from spindle.reconcile.steps.takedown import Wanted
+
+_OUT_OF_SERVICE: Final = "node.kubernetes.io/out-of-service"
+_RETAIN: Final = "Retain"
+_PUT_OFF: Final = (
+    "delete the pod"  # so ends what the script that starts Kafka says of a disk that does not belong there
+)
+
+
+def lost(state: State, identity: Identity, voter: Voter) -> str:
+    """Why what a controller had on its disk is gone for good, as a clause; empty while that is not known.
+
+    Either its disk is out of reach for good, or in its place stands a blank one, and the controller was on another one, or on this one,
+    before.
+    """
+    claim, pod = state.claim(voter.id, METADATA_DISK), state.pods.get(voter.id)
+    if claim is None or objects.annotation(claim, names.ANN_DIRECTORY_ID) != voter.directory_id:
+        return ""  # it is about to be made, or told the id on record
+    if why := _out_of_reach(state, claim):
+        return why
+    volume, found = state.volume(claim), blank(state, voter.id)
+    if volume is None or pod is None or found is None:
+        return ""
+    refusal = may_format_voter(
+        voter.directory_id,
+        objects.uid(volume),
+        str(found.get("fsUuid") or NO_UUID),
+        [Cleared(d, c.get("pvUid", ""), c.get("fsUuid")) for d, c in identity.clearances.items()],
+        seen_running=objects.annotation(claim, names.ANN_FS_UUID) is not None,
+    )
+    return "" if refusal is None else "the disk in its place is blank"
+
+
+def blank(state: State, node_id: int) -> Mapping[str, object] | None:
+    """What was found of a controller's disk in the pod that stands, if the disk is blank and waits for its format."""
+    pod = state.pods.get(node_id)
+    if pod is None or objects.deleting(pod) or prepared(pod):
+        return None
+    found = inspected(pod).get(METADATA_DISK)
+    return found if found is not None and found.get("state") == facts.BLANK else None
+
+
+def look_anew(state: State, wanted: dict[int, Wanted]) -> None:
+    """Have pods of controllers made anew in which Kafka ran and its disk is not there any more: only a new pod gets, and looks at, another one.
+
+    In the new one Kafka never ran, so this happens once.
+    """
+    for node_id in state.controller_ids:
+        pod, claim = state.pods.get(node_id), state.claim(node_id, METADATA_DISK)
+        if pod is None or claim is None or objects.deleting(pod) or node_id in wanted:
+            continue
+        if objects.kafka_runs(pod) or not objects.kafka_ever_ran(pod):
+            continue
+        said = str((objects.terminated(pod, names.CONTAINER_KAFKA) or {}).get("message"))
+        if volume_unreadable(state, {"claim": objects.name(claim)}, pod) or _PUT_OFF in said:
+            wanted[node_id] = Wanted("DiskUnusable", "its disk cannot be read, or is another one")
+
+
+def settle_controller_claims(state: State, draft: Draft, identity: Identity) -> None:
+    """Let claims follow the record where a controller begins anew under another directory id.
+
+    A claim whose disk is known to hold nothing is told the new id, and its pod, which waits for the format, is made anew for that. One whose
+    disk is out of reach for good goes, and another one is made. The id before stays on record among the clearances, so it is never given to
+    a file system again.
+    """
+    for voter in identity.members:
+        claim = state.claim(voter.id, METADATA_DISK)
+        if claim is None or objects.annotation(claim, names.ANN_CLUSTER_ID) != identity.cluster_id:
+            continue
+        if objects.annotation(claim, names.ANN_DIRECTORY_ID) == voter.directory_id or objects.deleting(claim):
+            continue
+        unused = objects.annotation(claim, names.ANN_FS_UUID) is None and voter.id not in state.pods
+        if why := _out_of_reach(state, claim):
+            _release(state, draft, claim, why)
+        elif unused or blank(state, voter.id) is not None:
+            annotations = {names.ANN_DIRECTORY_ID: voter.directory_id, names.ANN_FS_UUID: None}
+            draft.do(
+                Patch(
+                    kind="PersistentVolumeClaim",
+                    name=objects.name(claim),
+                    uid=objects.uid(claim),
+                    body={"metadata": {"annotations": annotations}},
+                )
+            )
+
+
+def _out_of_reach(state: State, claim: Object) -> str:
+    """Why nobody will reach a claim's disk any more (rule 14), as a clause; empty while it may be reached again."""
+    if state.snap.unknown & {"nodes", "persistentvolumes"} or not state.nodes:
+        return ""
+    volume = state.volume(claim)
+    if volume is None:
+        gone = (claim.get("status") or {}).get("phase") == "Lost"
+        return "the volume of its claim no longer exists" if gone else ""
+    host = pinned_to(volume)
+    if host is None:
+        return ""
+    there = [
+        node
+        for name, node in state.nodes.items()
+        if objects.labels(node).get("kubernetes.io/hostname", name) == host
+    ]
+    if not there:
+        return f"node {host}, where its disk is, was deleted"
+    if all(any(t.get("key") == _OUT_OF_SERVICE for t in _taints(node)) for node in there):
+        return f"node {host}, where its disk is, is out of service"
+    return ""
+
+
+def _taints(node: Object) -> list[Mapping[str, object]]:
+    return list(items((node.get("spec") or {}).get("taints")))
+
+
+def _release(state: State, draft: Draft, claim: Object, why: str) -> None:
+    """Give up a disk that nobody reaches: its volume is set to Retain, then the claim goes (rule 5)."""
+    volume = state.volume(claim)
+    if volume is not None and (volume.get("spec") or {}).get("persistentVolumeReclaimPolicy") != _RETAIN:
+        draft.do(
+            Patch(
+                kind="PersistentVolume",
+                name=objects.name(volume),
+                uid=objects.uid(volume),
+                body={"spec": {"persistentVolumeReclaimPolicy": _RETAIN}},
+                reason="VolumeRetained",
+                message=f"{objects.name(volume)} is set to Retain: its claim goes, what is on it is kept for its owner.",
+            )
+        )
+        return
+    kept = f" {objects.name(volume)} is kept." if volume is not None else ""
+    draft.do(
+        Delete(
+            kind="PersistentVolumeClaim",
+            name=objects.name(claim),
+            uid=objects.uid(claim),
+            reason="ClaimDeleted",
+            message=f"{objects.name(claim)} is deleted: {why}, and its controller begins anew on another one.{kept}",
+        )
+    )

@@ -1,0 +1,224 @@
+"""More controllers, fewer, or another disk for one: what `next_step` decides, carried out on the record, the claims and the quorum.
+
+The identity ConfigMap says who is to be a controller; what a controller is made of (claim, certificate, configuration, pod) follows from it
+in the other steps. Decisions: docs/adr/0037 and 0038.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Final
+
+from spindle.cluster import names
+from spindle.cluster.ids import uuid_from_entropy
+from spindle.cluster.layout import METADATA_DISK
+from spindle.cluster.refusal import Refusal, counted, some
+from spindle.manifests.identity import Identity, Voter, identity_map
+from spindle.quorum.decide import SIZES, Member, next_step
+from spindle.quorum.steps import Admit, Dismiss, Join, Leave, Recall, Renew, Settle, Step
+from spindle.reconcile import objects
+from spindle.reconcile.actions import Action, AddVoter, Delete, Patch, RemoveVoter
+from spindle.reconcile.draft import Draft, Wait
+from spindle.reconcile.state import State
+from spindle.reconcile.steps.controller_disks import look_anew, lost, settle_controller_claims
+from spindle.reconcile.steps.takedown import Wanted
+
+_ACTION: Final = "ChangeControllers"
+
+
+def settle_controllers(
+    state: State, draft: Draft, identity: Identity, wanted: dict[int, Wanted]
+) -> Mapping[int, Refusal]:
+    """Take the next step towards the controllers that are wanted.
+
+    Args:
+        state, draft, identity: of this pass.
+        wanted: who should go down; a controller that needs another pod is added.
+
+    Returns:
+        controllers that must not be taken down in this pass, and why: what is decided about the quorum rests on their staying up.
+    """
+    _clear_away(state, draft, identity)
+    look_anew(state, wanted)
+    settle_controller_claims(state, draft, identity)
+    decision = next_step(
+        state.kafka.quorum,
+        [_member(state, identity, voter) for voter in identity.members],
+        state.spec.controllers.replicas,
+        carried=_carried(state, identity),
+        named=identity.named_ids,
+    )
+    if decision is None:
+        return {}
+    if isinstance(decision, Refusal):
+        quiet = decision.reason == "ControllersJoining"
+        draft.wait(replace(Wait.refused(_ACTION, f"KafkaCluster/{state.name}", decision), quiet=quiet))
+        return {}
+    if isinstance(decision, Join | Leave):
+        draft.do(_order(state, identity, decision))
+        return dict.fromkeys(state.controller_ids, _changing(decision.id))
+    if not _writes(state, draft):
+        _record(state, draft, identity, decision)
+    return {}
+
+
+def _order(state: State, identity: Identity, step: Join | Leave) -> Action:
+    if isinstance(step, Join):
+        return AddVoter(
+            cluster_id=identity.cluster_id,
+            controller=step.id,
+            directory_id=step.directory_id,
+            host=names.node_host(state.name, state.namespace, step.id),
+            reason="ControllerJoins",
+            message=f"Controller {step.id} has caught up and joins the quorum.",
+        )
+    return RemoveVoter(
+        cluster_id=identity.cluster_id,
+        controller=step.id,
+        directory_id=step.directory_id,
+        reason="ControllerLeaves",
+        message=f"Controller {step.id} is taken out of the quorum: {step.why}.",
+    )
+
+
+@dataclass(frozen=True)
+class _Change:
+    """What becomes of the record."""
+
+    identity: Identity
+    reason: str
+    message: str
+
+
+def _record(state: State, draft: Draft, identity: Identity, step: Step) -> None:
+    """Write a step down, guarded by the version of the record that was read."""
+    change = _changed(state, identity, step)
+    record = state.config_maps[names.identity_map(state.name)]
+    draft.do(
+        Patch(
+            kind="ConfigMap",
+            name=objects.name(record),
+            uid=objects.uid(record),
+            body={"data": identity_map(state.name, state.namespace, change.identity)["data"]},
+            resource_version=objects.version(record),
+            reason=change.reason,
+            message=change.message,
+        )
+    )
+
+
+def _changed(state: State, identity: Identity, step: Step) -> _Change:
+    members = {voter.id: voter for voter in identity.members}
+    match step:
+        case Admit():
+            members |= {i: Voter(i, _directory_for(state, identity, i)) for i in step.ids}
+            ids = some([str(node_id) for node_id in step.ids])
+            reason, message = (
+                "ControllersAdmitted",
+                f"Controllers {ids} are made: they join once they know all.",
+            )
+        case Dismiss():
+            del members[step.id]
+            reason = "ControllerDismissed"
+            message = f"Controller {step.id} is no voter any more and is stopped. Its claim stays."
+        case Renew():
+            members[step.id] = Voter(step.id, _fresh(state, step.id))
+            reason = "ControllerRenewed"
+            message = f"Controller {step.id} lost its disk and begins anew on a blank one, under a new directory id."
+        case Recall():
+            members[step.id] = Voter(step.id, step.directory_id)
+            reason = "ControllerRecalled"
+            message = (
+                f"Controller {step.id} is on record with the disk again that it has, {step.directory_id}."
+            )
+        case _:
+            named = step.ids if isinstance(step, Settle) else identity.named
+            text = f"All nodes are to look for the quorum at its {counted(len(named), 'controller')} from now on."
+            return _Change(replace(identity, named=named), "ControllersNamed", text)
+    changed = replace(
+        identity, controllers=tuple(members[i] for i in sorted(members)), named=identity.named_ids
+    )
+    return _Change(changed, reason, message)
+
+
+def _directory_for(state: State, identity: Identity, node_id: int) -> str:
+    """The directory id of a controller that comes: of the disk that it left with, if that is still kept for it."""
+    claim = state.claim(node_id, METADATA_DISK)
+    carried = objects.annotation(claim, names.ANN_DIRECTORY_ID) if claim is not None else None
+    if claim is not None and carried in identity.clearances:
+        ours = objects.annotation(claim, names.ANN_CLUSTER_ID) == identity.cluster_id
+        if ours and objects.annotation(claim, names.ANN_FS_UUID) is not None:
+            return str(carried)
+    return _fresh(state, node_id)
+
+
+def _fresh(state: State, node_id: int) -> str:
+    return uuid_from_entropy(state.snap.entropy, "controller", str(node_id))
+
+
+def _member(state: State, identity: Identity, voter: Voter) -> Member:
+    pod = state.pods.get(voter.id)
+    # The mark of one that went down stays until its successor is in sync, which one that is no voter any more never is.
+    going = pod is not None and any(mark["uid"] == objects.uid(pod) for mark in state.marks)
+    up = pod is not None and not objects.deleting(pod) and objects.kafka_runs(pod) and not going
+    return Member(voter.id, voter.directory_id, up, lost(state, identity, voter))
+
+
+def _carried(state: State, identity: Identity) -> dict[int, str]:
+    """Directory ids that claims of controllers of this cluster carry."""
+    found = {}
+    for node_id in {*state.controller_ids, *_possible()}:
+        claim = state.claim(node_id, METADATA_DISK)
+        if claim is None or objects.annotation(claim, names.ANN_CLUSTER_ID) != identity.cluster_id:
+            continue
+        if directory_id := objects.annotation(claim, names.ANN_DIRECTORY_ID):
+            found[node_id] = directory_id
+    return found
+
+
+def _possible() -> list[int]:
+    return [names.controller_id(index) for index in range(max(SIZES))]
+
+
+def _clear_away(state: State, draft: Draft, identity: Identity) -> None:
+    """Stop the pods of controllers that left, then take away what only they needed; never one that the quorum still knows."""
+    quorum = state.kafka.quorum
+    if quorum is None or quorum.leader < 0:
+        return
+    staying = {voter.id for voter in quorum.voters} | {voter.id for voter in identity.members}
+    for node_id in _possible():
+        if node_id in staying:
+            continue
+        pod = state.pods.get(node_id)
+        if pod is not None:
+            if objects.owned_by(pod, state.cluster) and not objects.deleting(pod):
+                message = f"{objects.name(pod)} is stopped: it is no controller any more."
+                draft.do(_delete("Pod", objects.name(pod), objects.uid(pod), message))
+            continue
+        config = state.config_maps.get(names.config_map(state.name, node_id))
+        if config is not None and objects.owned_by(config, state.cluster):
+            draft.do(_delete("ConfigMap", objects.name(config), objects.uid(config)))
+        secret = state.secrets.get(names.tls_secret(state.name, node_id))
+        if secret is not None and objects.owned_by({"metadata": secret.metadata}, state.cluster):
+            draft.do(_delete("Secret", str(secret.metadata["name"]), str(secret.metadata["uid"])))
+
+
+def _delete(kind: str, name: str, uid: str, message: str = "") -> Delete:
+    return Delete(
+        kind=kind, name=name, uid=uid, reason="ControllerStopped" if message else "", message=message
+    )
+
+
+def _writes(state: State, draft: Draft) -> bool:
+    """Whether this pass changes the record already: a second change would be made from what is no longer so."""
+    record = names.identity_map(state.name)
+    return any(isinstance(a, Patch) and (a.kind, a.name) == ("ConfigMap", record) for a in draft.actions)
+
+
+def _changing(node_id: int) -> Refusal:
+    return Refusal(
+        rule=2,
+        reason="QuorumChanges",
+        message=f"Controller {node_id} joins or leaves the quorum at this moment; no controller restarts meanwhile.",
+        unblocked_by="It is done in a moment.",
+        objects=(str(node_id),),
+    )

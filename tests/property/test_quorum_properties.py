@@ -1,0 +1,156 @@
+"""From whatever state an interruption has left, no step takes the majority of live voters away, and the wanted quorum comes out."""
+
+from collections.abc import Collection
+from typing import Any
+
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from spindle.cluster.refusal import Refusal
+from spindle.cluster.view import Quorum, Voter
+from spindle.quorum.decide import SIZES, Member, next_step
+from spindle.quorum.steps import Admit, Dismiss, Join, Leave, Recall, Renew, Settle, Step
+from tests.model.quorate import QuorateWorld
+
+IDS = range(9000, 9005)
+
+
+def directory(node_id: int, generation: int) -> str:
+    return f"{node_id}-{generation}"
+
+
+GENERATIONS = st.integers(0, 1)
+
+
+@st.composite
+def quorums(draw: st.DrawFn) -> Quorum:
+    """Voters under either of two directory ids, some of them behind; observers that may be the same ones under the other."""
+    voting = draw(st.lists(st.sampled_from(IDS), min_size=1, unique=True))
+    reading = draw(st.lists(st.tuples(st.sampled_from(IDS), GENERATIONS), unique=True))
+    leader = draw(st.sampled_from(voting))
+    caught_up = st.sampled_from([True, True, False, None])
+    voters = tuple(Voter(i, directory(i, draw(GENERATIONS)), i == leader or draw(caught_up)) for i in voting)
+    having = {(voter.id, voter.directory_id) for voter in voters}
+    others = [(i, directory(i, g)) for i, g in reading if (i, directory(i, g)) not in having]
+    return Quorum(leader, voters, tuple(Voter(i, d, draw(caught_up)) for i, d in others))
+
+
+@st.composite
+def records(draw: st.DrawFn) -> list[Member]:
+    ids = sorted(draw(st.sets(st.sampled_from(IDS), min_size=1)))
+    lost = st.sampled_from(["", "", "its disk is blank"])
+    return [Member(i, directory(i, draw(GENERATIONS)), draw(st.booleans()), draw(lost)) for i in ids]
+
+
+def majority(some: Collection[int], of: Collection[int]) -> bool:
+    return 2 * len(set(some) & set(of)) > len(of)
+
+
+@settings(max_examples=600, deadline=None)
+@given(
+    quorum=quorums(),
+    members=records(),
+    wanted=st.sampled_from(SIZES),
+    carried=st.dictionaries(st.sampled_from(IDS), GENERATIONS),
+    named=st.sets(st.sampled_from(IDS)),
+)
+def test_no_step_from_any_state_endangers_the_majority(
+    quorum: Quorum, members: list[Member], wanted: int, carried: dict[int, int], named: set[int]
+) -> None:
+    claims = {i: directory(i, generation) for i, generation in carried.items()}
+    found = next_step(quorum, members, wanted, carried=claims, named=named)
+    if isinstance(found, Refusal):
+        assert found.message
+        assert found.unblocked_by
+    elif found is not None:
+        check(found, quorum, {member.id: member for member in members}, wanted)
+
+
+def check(step: Step, quorum: Quorum, members: dict[int, Member], wanted: int) -> None:
+    voters = {voter.id: voter for voter in quorum.voters}
+    well = {i for i, v in voters.items() if v.caught_up and i in members and members[i].up}
+    match step:
+        case Leave():
+            check_leave(step, quorum, members, wanted, well)
+        case Join():
+            assert step.id not in voters
+            assert members[step.id] == Member(step.id, step.directory_id, True, members[step.id].lost)
+            assert Voter(step.id, step.directory_id, True) in quorum.observers
+            assert majority(well | {step.id}, voters.keys() | {step.id})
+            assert voters.keys() <= well or len(voters) % 2 == 0
+        case Dismiss() | Renew():
+            assert step.id not in voters
+        case Recall():
+            assert step.id not in members or members[step.id].directory_id != step.directory_id
+        case Admit():
+            assert not set(step.ids) & members.keys()
+            assert len(members) + len(step.ids) <= wanted
+        case Settle():
+            assert set(step.ids) == voters.keys() == members.keys()
+            assert len(step.ids) == wanted
+
+
+def check_leave(step: Leave, quorum: Quorum, members: dict[int, Member], wanted: int, well: set[int]) -> None:
+    voters = {voter.id: voter for voter in quorum.voters}
+    rest = voters.keys() - {step.id}
+    assert voters[step.id].directory_id == step.directory_id
+    assert majority(well - {step.id}, voters.keys())
+    assert majority(well - {step.id}, rest)
+    member = members.get(step.id)
+    if member is not None and (member.lost or member.directory_id != step.directory_id):
+        assert voters[step.id].caught_up is not True
+        return
+    assert len(rest) >= wanted
+    assert rest <= well
+    surplus = set(sorted(members)[wanted:])
+    assert step.id in surplus
+    if step.id == quorum.leader:
+        assert surplus & voters.keys() == {step.id}
+
+
+EVENTS = st.lists(
+    st.one_of(
+        st.tuples(st.just("want"), st.sampled_from(SIZES)),
+        st.tuples(st.just("end"), st.sampled_from(IDS)),
+        st.tuples(st.just("blank"), st.sampled_from(IDS)),
+        st.tuples(st.just("die"), st.integers(0, 12)),
+        st.tuples(st.just("pass"), st.integers(1, 8)),
+    ),
+    max_size=14,
+)
+
+
+@settings(max_examples=10, deadline=None)
+@given(born=st.sampled_from([1, 3]), events=EVENTS)
+def test_the_wanted_quorum_comes_out_of_every_interruption(born: int, events: list[tuple[str, int]]) -> None:
+    assume(events)
+    spec: dict[str, Any] = {"controllers": {"replicas": born, "storage": {"size": "1Gi"}}}
+    world = QuorateWorld.of("abcabcabc", disks=6, **spec)
+    world.settle()
+    for what, value in events:
+        if what == "want":
+            world.cluster["spec"]["controllers"]["replicas"] = value
+        elif what == "end":
+            world.end(value)
+        elif what == "blank" and may_lose(world, value):
+            world.blank(value)
+        world.reconcile(stop_after=value if what == "die" else None)
+        for _ in range(value if what == "pass" else 1):
+            world.breathe()
+    wanted = world.cluster["spec"]["controllers"]["replicas"]
+    world.settle(400)
+    assert world.healthy(*IDS[:wanted])
+    assert world.running("controller") == list(IDS[:wanted])
+    assert not world.cluster["status"]["waiting"]
+    directories = [directory_id for _, directory_id in world.formats]
+    assert len(directories) == len(set(directories))
+
+
+def may_lose(world: QuorateWorld, node_id: int) -> bool:
+    """Whether the cluster can bear the loss of a disk: the others that run are a majority, and it has one."""
+    claim = world.objects.get(("PersistentVolumeClaim", f"data-metadata-demo-{node_id}"))
+    if claim is None or not claim["spec"].get("volumeName"):
+        return False
+    live = world.live()
+    rest = [i for i, directory_id in world.voters.items() if i != node_id and live.get(i) == directory_id]
+    return 2 * len(rest) > len(world.voters)

@@ -1,0 +1,262 @@
+"""Whole passes over a model cluster whose controllers become more, fewer, or others."""
+
+import json
+from typing import Any
+
+import pytest
+
+from spindle.cluster import names
+from spindle.reconcile.actions import Delete, RemoveVoter
+from tests.model.quorate import QuorateWorld
+
+A, B, C, D, E = 9000, 9001, 9002, 9003, 9004
+
+
+def running(controllers: int = 3, zones: str = "abcab") -> QuorateWorld:
+    storage = {"size": "1Gi", "storageClass": "local-disks"}
+    spec: dict[str, Any] = {"controllers": {"replicas": controllers, "storage": storage}}
+    world = QuorateWorld.of(zones, disks=6, **spec)
+    world.settle()
+    return world
+
+
+def want(world: QuorateWorld, controllers: int) -> None:
+    world.cluster["spec"]["controllers"]["replicas"] = controllers
+
+
+def reasons(world: QuorateWorld) -> set[str]:
+    return {wait["reason"] for wait in world.cluster["status"]["waiting"]}
+
+
+def record(world: QuorateWorld) -> dict[str, Any]:
+    data: dict[str, Any] = world.get("ConfigMap", "demo-identity")["data"]
+    return data
+
+
+def bootstrap(world: QuorateWorld, node_id: int) -> str:
+    properties = world.get("ConfigMap", names.config_map("demo", node_id))["data"]["server.properties"]
+    (line,) = [x for x in properties.splitlines() if x.startswith("controller.quorum.bootstrap.servers=")]
+    return str(line.partition("=")[2])
+
+
+def hosts(*indexes: int) -> str:
+    return ",".join(f"demo-controller-{i}.demo-controllers.kafka.svc\\:9090" for i in indexes)
+
+
+def test_one_controller_becomes_three() -> None:
+    world = running(1)
+    formats = len(world.formats)
+    want(world, 3)
+    world.settle(120)
+    assert world.changes == [f"+{B}", f"+{C}"]
+    assert world.healthy(A, B, C)
+    assert len(world.formats) == formats + 2
+    assert not world.cluster["status"]["waiting"]
+    # Every node looks for the quorum at all three in the end.
+    for node in (0, 1, 2, A, B, C):
+        assert bootstrap(world, node).count("demo-controller-") == 3
+    assert world.cluster["status"]["quorum"] == {
+        "leader": world.leader,
+        "voters": [{"id": i, "directoryId": world.voters[i], "caughtUp": True, "lag": 0} for i in (A, B, C)],
+        "observers": [],
+    }
+
+
+def test_nobody_restarts_before_the_quorum_is_whole() -> None:
+    world = running(1)
+    uids = {pod["metadata"]["name"]: pod["metadata"]["uid"] for pod in world.all("Pod")}
+    want(world, 3)
+    while len(world.voters) < 3:
+        world.reconcile()
+        assert all(world.get("Pod", name)["metadata"]["uid"] == uid for name, uid in uids.items())
+        world.breathe()
+
+
+def test_three_become_five_and_one_again_and_the_claims_of_those_that_left_stay() -> None:
+    world = running(3)
+    want(world, 5)
+    world.settle(150)
+    assert world.healthy(A, B, C, D, E)
+    world.leader = E
+    want(world, 1)
+    world.settle(200)
+    assert world.changes == [f"+{D}", f"+{E}", f"-{D}", f"-{C}", f"-{B}", f"-{E}"]
+    assert world.healthy(A)
+    assert world.running("controller") == [A]
+    claims = [c["metadata"]["name"] for c in world.all("PersistentVolumeClaim")]
+    assert len([name for name in claims if name.startswith("data-metadata-")]) == 5
+    left = [n for k, n in world.objects if k in ("ConfigMap", "Secret") and n.startswith("demo-controller-")]
+    assert sorted(left) == ["demo-controller-0-config", "demo-controller-0-tls"]
+    assert bootstrap(world, 0) == hosts(0) or bootstrap(world, 0).count("demo-controller-") == 1
+
+
+def test_who_left_comes_back_with_its_own_disk() -> None:
+    world = running(3)
+    before = dict(world.voters)
+    want(world, 1)
+    world.settle(120)
+    formats = list(world.formats)
+    want(world, 3)
+    world.settle(120)
+    assert world.voters == before
+    assert world.formats == formats
+
+
+def test_a_controller_with_a_blank_disk_is_replaced() -> None:
+    world = running(3)
+    old = world.voters[C]
+    born = record(world)["voters"]
+    world.blank(C)
+    world.settle(80)
+    assert world.changes == [f"-{C}", f"+{C}"]
+    assert world.healthy(A, B, C)
+    assert world.voters[C] != old
+    # The list of the birth stays, so nobody founds the cluster a second time; and nobody restarts for it.
+    assert record(world)["voters"] == born
+    assert json.loads(record(world)["clearances"]).keys() >= {old, world.voters[C]}
+    assert not world.cluster["status"]["waiting"]
+
+
+def test_a_controller_whose_node_was_deleted_is_made_on_another_one() -> None:
+    world = running(3)
+    old, volume = world.voters[C], world.volume_of(C)
+    world.lose_node(C)
+    for _ in range(80):
+        world.reconcile()
+        world.breathe()
+    assert set(world.voters) == {A, B, C}
+    assert world.voters[C] != old
+    assert world.volume_of(C) != volume
+    assert world.get("PersistentVolume", volume)["status"]["phase"] == "Released"
+
+
+def test_a_node_that_is_only_away_costs_nobody_the_vote() -> None:
+    world = running(3)
+    node = world.get("Pod", "demo-controller-2")["spec"]["nodeName"]
+    world.get("Node", node)["status"]["conditions"][0]["status"] = "Unknown"
+    world.end(C)
+    for _ in range(20):
+        made = world.reconcile()
+        assert not any(isinstance(action, RemoveVoter) for action in made.actions)
+        world.breathe()
+    assert set(world.voters) == {A, B, C}
+    world.get("Node", node)["spec"]["taints"] = [
+        {"key": "node.kubernetes.io/out-of-service", "effect": "NoExecute"}
+    ]
+    for _ in range(60):
+        world.reconcile()
+        world.breathe()
+    assert f"-{C}" in world.changes
+
+
+@pytest.mark.parametrize(
+    "state",
+    [
+        {
+            "waiting": {
+                "reason": "CreateContainerError",
+                "message": "",
+            }
+        },
+        {
+            "terminated": {
+                "exitCode": 1,
+                "message": "/d is another disk. Way out: put the right disk back, then delete the pod.",
+            }
+        },
+    ],
+    ids=["dead", "another one"],
+)
+def test_a_controller_whose_disk_was_pulled_gets_a_new_pod_that_finds_the_blank_one(
+    state: dict[str, Any],
+) -> None:
+    world = running(3)
+    old, volume = world.voters[C], world.volume_of(C)
+    path = world.get("PersistentVolume", volume)["spec"]["local"]["path"]
+    if "waiting" in state:
+        state["waiting"]["message"] = f"failed to stat {path}: input/output error"
+    pod = world.get("Pod", "demo-controller-2")
+    pod["status"]["containerStatuses"][0] |= {"state": state, "restartCount": 1, "ready": False}
+    world.formatted[volume] = {"fs": "fs-new"}
+    world.settle(80)
+    assert world.healthy(A, B, C)
+    assert world.voters[C] != old
+
+
+def test_one_that_lost_its_disk_while_it_was_being_restarted_joins_all_the_same() -> None:
+    world = running(3)
+    world.cluster["spec"]["config"] = {"queued.max.requests": "400"}
+    while not any(mark["nodeId"] == C for mark in world.cluster["status"].get("takingDown", ())):
+        world.reconcile()
+        world.breathe()
+    for _ in range(3):
+        world.reconcile()
+    assert C not in world.live()
+    world.blank(C)
+    world.settle(150)
+    assert world.healthy(A, B, C)
+    assert not world.cluster["status"]["takingDown"]
+
+
+def test_without_a_majority_nothing_is_formatted_and_it_is_said() -> None:
+    world = running(3)
+    formats = list(world.formats)
+    world.blank(B)
+    world.blank(C)
+    for _ in range(30):
+        world.reconcile()
+        world.breathe()
+    assert world.changes == []
+    assert world.formats == formats
+    assert {"QuorumUnknown", "VoterLostItsLog"} & reasons(world)
+
+
+def test_the_only_controller_is_not_replaced() -> None:
+    world = running(1)
+    formats = list(world.formats)
+    world.blank(A)
+    for _ in range(30):
+        world.reconcile()
+        world.breathe()
+    assert world.formats == formats
+    assert reasons(world) & {"QuorumUnknown"}
+
+
+def test_a_controller_that_left_is_stopped_only_when_the_quorum_has_forgotten_it() -> None:
+    world = running(3)
+    want(world, 1)
+    for _ in range(40):
+        voters = set(world.voters)
+        stopped = [a.name for a in world.reconcile().actions if isinstance(a, Delete) and a.kind == "Pod"]
+        assert not {names.pod_name("demo", i) for i in voters} & set(stopped)
+        world.breathe()
+    assert world.running("controller") == [A]
+
+
+def test_the_record_is_made_again_from_the_claims_of_those_that_are_controllers_now() -> None:
+    world = running(3)
+    world.blank(A)
+    world.settle(80)
+    want(world, 5)
+    world.settle(150)
+    voters = dict(world.voters)
+    formats = list(world.formats)
+    del world.objects["ConfigMap", "demo-identity"]
+    world.settle(120)
+    assert world.voters == voters
+    assert world.formats == formats
+    # A blank disk under the first controller's id of the birth would found the cluster again: that id counts as given away.
+    born = {voter["id"]: voter["directoryId"] for voter in json.loads(record(world)["voters"])}
+    assert born[A] in json.loads(record(world)["clearances"])
+
+
+@pytest.mark.parametrize("wanted", [1, 5])
+def test_a_stopped_quorum_changes_nothing(wanted: int) -> None:
+    world = running(3)
+    want(world, wanted)
+    world.kafka_up = False
+    for _ in range(10):
+        world.reconcile()
+        world.breathe()
+    assert world.changes == []
+    assert "QuorumUnknown" in reasons(world)
