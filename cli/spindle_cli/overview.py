@@ -1,6 +1,6 @@
 """Draws a cluster for a person: its racks, brokers, disks and log dirs, and what is being waited for."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Final
 
@@ -31,9 +31,9 @@ def overview(view: ClusterView, now: datetime) -> RenderableType:
         for disk in _disks(broker):
             parts += [_trouble(broker, disk)] if _remarkable(disk) else []
             parts += [_filling(broker, disk, disk.fill, now)] if disk.fill and disk.fill.rung != _FINE else []
-    parts.append(_controllers(view.controllers))
-    parts += [_condition(each) for each in _notable(view.cluster)]
     status = view.cluster.status
+    parts.append(_controllers(view.controllers, _parts(view.cluster)))
+    parts += [_condition(each) for each in _notable(view.cluster)]
     parts += [_waiting(each, now) for each in (status.waiting if status else ())]
     return Group(*parts)
 
@@ -167,7 +167,7 @@ def _filling(broker: KafkaBroker, disk: BrokerDiskStatus, fill: DiskFill, now: d
     return text.append(f": {fill.message or fill.reason or ''}" + (f" (for {since})" if since else ""))
 
 
-def _controllers(pods: Sequence[Json]) -> Text:
+def _controllers(pods: Sequence[Json], parts: Mapping[str, Sequence[str]]) -> Text:
     text = Text("Controllers: ")
     if not pods:
         return text.append("none yet", style="yellow")
@@ -176,8 +176,23 @@ def _controllers(pods: Sequence[Json]) -> Text:
         text.append(", " if number else "")
         text.append(pod["metadata"]["name"], style="green" if ready else "yellow")
         text.append(f" on {pod['spec'].get('nodeName') or 'no node yet'}")
-        text.append("" if ready else " (not ready)")
+        said = (*parts.get(pod["metadata"]["name"], ()), *(() if ready else ("not ready",)))
+        text.append(f" ({', '.join(said)})" if said else "")
     return text
+
+
+def _parts(cluster: KafkaCluster) -> dict[str, tuple[str, ...]]:
+    """What is remarkable of each controller's part in the quorum, by the name of its pod."""
+    quorum = cluster.status.quorum if cluster.status else None
+    if quorum is None:
+        return {}
+    parts: dict[str, tuple[str, ...]] = {}
+    for member in (*quorum.observers, *quorum.voters):
+        lag = () if member.caught_up or member.lag is None else (f"{member.lag} records behind",)
+        voter = member in quorum.voters
+        role = ("active",) if voter and member.id == quorum.leader else () if voter else ("no voter",)
+        parts[names.controller_pod(cluster.metadata.name, member.id)] = (*role, *lag)
+    return parts
 
 
 def _pod_ready(pod: Json) -> bool:

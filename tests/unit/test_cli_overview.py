@@ -153,6 +153,24 @@ def test_controllers_say_where_they_run_and_whether_they_are_ready() -> None:
     assert "demo-controller-2 on no node yet (not ready)" in text
 
 
+def test_controllers_have_their_part_in_the_quorum() -> None:
+    pods = tuple(samples.pod(f"demo-controller-{number}") for number in range(4))
+    keeps_up = {"caughtUp": True, "lag": 0}
+    quorum = {
+        "leader": 9001,
+        "voters": [
+            {"id": 9000, "directoryId": "a", **keeps_up},
+            {"id": 9001, "directoryId": "b", **keeps_up},
+            {"id": 9002, "directoryId": "c", "caughtUp": False, "lag": 400},
+        ],
+        "observers": [{"id": 9003, "directoryId": "d", **keeps_up}],
+    }
+    text = " ".join(drawn(samples.cluster(quorum=quorum), controllers=pods).split())
+
+    assert "demo-controller-0 on node1, demo-controller-1 on node1 (active)" in text
+    assert "demo-controller-2 on node1 (400 records behind), demo-controller-3 on node1 (no voter)" in text
+
+
 def test_progress_has_a_line_for_everything_that_can_change() -> None:
     waiting = {"action": "StartPod", "object": "Pod/x", "reason": "NoVolume", "message": "No node has room."}
     view = ClusterView(
