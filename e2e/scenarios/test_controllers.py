@@ -1,0 +1,61 @@
+"""Controllers become three of one, and one of them loses its disk and is replaced, while producers write with acks=all."""
+
+import time
+from typing import Any
+
+import pytest
+
+from e2e.scenarios.conftest import Killer, Machine
+from e2e.scenarios.lab import CLUSTER, Lab, light, sample
+from e2e.scenarios.load import Topic, load
+from e2e.scenarios.slot import conclude
+from e2e.scenarios.timeline import Timeline
+
+pytestmark = pytest.mark.e2e
+
+
+def voters(lab: Lab) -> dict[int, str]:
+    """Directory ids of those voters that keep up, by node id."""
+    quorum: dict[str, Any] = lab.status().get("quorum") or {}
+    return {v["id"]: v["directoryId"] for v in quorum.get("voters", ()) if v.get("caughtUp")}
+
+
+def uids(lab: Lab) -> dict[str, str]:
+    return {pod["metadata"]["name"]: pod["metadata"]["uid"] for pod in lab.list("pods", "spindle.dev/role")}
+
+
+def test_one_becomes_three_and_a_lost_one_is_replaced(
+    lab: Lab, machine: Machine, killer: Killer, spindle_image: str
+) -> None:
+    one = {"replicas": 1, "storage": {"size": "1Gi"}}
+    lab.apply(sample(controllers=one, brokerPools=[light(3)]))
+    lab.until_ready(600)
+    with Timeline(lab) as timeline, load(lab, spindle_image, Topic("quorate", 12), rate=20) as running:
+        began = timeline.mark("three controllers are wanted")
+        lab.patch("kafkacluster", CLUSTER, {"spec": {"controllers": {"replicas": 3}}})
+        lab.until("they are on record", lambda: len(lab.list("pods", "spindle.dev/role=controller")) == 3)
+        killer.kill()
+        took = lab.until("three vote", lambda: voters(lab).keys() == {9000, 9001, 9002}, 300)
+        print(f"three voted {took:.0f} s after the operator was killed")
+        took = lab.until_ready(900)
+        print(f"all nodes were told of them {took:.0f} s later")
+
+        before, pods = voters(lab), uids(lab)
+        leader = lab.status()["quorum"]["leader"]
+        lost = next(node_id for node_id in sorted(before) if node_id != leader)
+        volume = lab.the("pvc", f"data-metadata-{CLUSTER}-{lost}")["spec"]["volumeName"]
+        timeline.mark(f"controller {lost}: its disk dies")
+        machine.disk("fail", volume)
+        lab.until("it votes no more", lambda: lost not in voters(lab), 120)
+        died = time.time()
+        machine.new_disk(volume)
+        lab.until(
+            "it votes with another disk", lambda: voters(lab).get(lost) not in (None, before[lost]), 400
+        )
+        print(f"controller {lost} voted again {time.time() - died:.0f} s after a blank disk was put in")
+        lab.until_ready()
+        after = voters(lab)
+        assert {node_id for node_id in after if after[node_id] != before[node_id]} == {lost}
+        changed = {name for name, uid in uids(lab).items() if pods[name] != uid}
+        assert changed == {f"{CLUSTER}-controller-{lost - 9000}"}
+        conclude(running, timeline, began)
