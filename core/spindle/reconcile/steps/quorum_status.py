@@ -40,5 +40,5 @@ def _to_one_digit(lag: int | None) -> int | None:
     """The size of a lag: the log grows all the time, and what is behind it is not written down anew with each record."""
     if lag is None:
         return None
-    digits = 10 ** (len(str(lag)) - 1)
+    digits: int = 10 ** (len(str(lag)) - 1)
     return lag // digits * digits
