@@ -61,7 +61,6 @@ def until_told(lab: Lab, reason: str, seconds: float = 60) -> None:
     lab.until(f"the event {reason}", lambda: any(e["reason"] == reason for e in lab.list("events")), seconds)
 
 
-@pytest.mark.capability
 def test_three_brokers_five_and_three_again(stand: Stand, spindle_image: str, killer: Killer) -> None:
     lab = stand.get(_KIND)
     with (

@@ -46,9 +46,11 @@ def test_a_cluster_that_was_put_back_is_the_same_one_and_nothing_is_formatted() 
     new.formatted = copy.deepcopy(old.formatted)
     new.partitions = old.partitions
     new.cluster["spec"] = copy.deepcopy(old.cluster["spec"])
-    for volume in new.all("PersistentVolume"):
-        volume["metadata"]["uid"] = old.get("PersistentVolume", volume["metadata"]["name"])["metadata"]["uid"]
-        new.put(volume)
+    for volume in old.all("PersistentVolume"):
+        free = copy.deepcopy(volume)
+        free["spec"].pop("claimRef", None)
+        free["status"] = {"phase": "Available"}
+        new.put(free)
     for obj in kept.objects:
         if obj["kind"] == "PersistentVolumeClaim":
             new.put({**restored(obj, "kafka", {}), "status": {"phase": "Pending"}})
