@@ -136,7 +136,7 @@ def test_many_dirs_are_cells_of_a_map(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_next_to_nothing_has_bars_of_next_to_no_length() -> None:
     drawn = charts.bars(planned(picture({(0, 0): [("t", 0, 1)]})))
 
-    assert all(0 <= float(x) <= charts.WIDTH for x in re.findall(r'(?:width|x)="([^"]+)"', drawn))
+    assert all(0 <= float(x) <= charts.WIDTH for x in re.findall(r'\b(?:width|x)="([^"]+)"', drawn))
 
 
 @pytest.mark.parametrize(
