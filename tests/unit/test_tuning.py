@@ -170,6 +170,8 @@ CHANGED = st.lists(
 @given(CHANGED)
 # A step that was told twice and taken at last is no refusal of the next one, however long the operator was away in between.
 @example([("1", 8, 0), ("1", 0, 0), ("30", 8, 1000), ("1", 0, 0), ("30", 3, 1000)])
+# Nor was it told twice if the operator died just before it told it again.
+@example([("1", 8, 0), ("1", 8, 1000), ("1", 3, 1000)])
 def test_threads_come_to_rest_however_often_they_change_and_whoever_dies(
     changes: list[tuple[str | None, int, int]],
 ) -> None:

@@ -136,13 +136,14 @@ def _tell(
         if value is not None and unchanged and (key in late or record.again.get(key) == value)
     }
     following = Tuned(ours, _before(standing, record, ours, tuning), again=again)
-    if not following.same(record):
-        draft.do(_note(broker, following, state.now))
+    noted = [] if following.same(record) else [_note(broker, following, state.now)]
     orders = {key: value for key, value in tuning.orders.items() if key not in refused}
     # Kafka takes all of what it is told at once or nothing, so the second time each stands for itself.
     each = [{key: value} for key, value in orders.items()] if following.again else [orders] if orders else []
-    for values in each:
-        draft.do(_order(broker, values))
+    told = [_order(broker, values) for values in each]
+    # That something was told a second time is noted once it was: it is what a restart rests on.
+    anew = following.again.items() - record.again.items()
+    draft.do(*told, *noted) if anew else draft.do(*noted, *told)
 
 
 def _before(
