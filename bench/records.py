@@ -162,7 +162,7 @@ def _day(own: _Own) -> Iterator[tuple[int, int, int, int, bytes]]:
             at_ms=_START_MS + step * _INTERVAL_MS,
             interval_s=_INTERVAL_MS / 1000,
             replicas=replicas,
-            disks=_disks(rng, own, np.bincount(own.disk, size, _DISKS_EACH)),
+            disks=_disks(rng, own, np.bincount(own.disk, size, _DISKS_EACH).astype(np.float64)),
         )
         yield own.broker, step, sample.at_ms, own.broker, encode(sample)
 

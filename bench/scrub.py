@@ -91,7 +91,7 @@ def measure(nursery: Nursery, volume: Path, rate: int, seconds: float) -> Pace:
     channel = nursery.spawn(order)
     channel.setblocking(True)
     try:
-        first = _said(channel, _WARM)
+        first = last = _said(channel, _WARM)
         (pid,) = children(nursery.pid) - before
         began, used, memory = time.monotonic(), cpu(pid), own_memory(pid)
         while time.monotonic() - began < seconds:

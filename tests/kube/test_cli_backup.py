@@ -60,7 +60,7 @@ def there(api_client: client.ApiClient, namespace: str) -> Objects:
         pool="main",
         volume=pv,
     )
-    core = client.CoreV1Api(api_client)
+    core: Any = client.CoreV1Api(api_client)
     core.create_persistent_volume(volume(pv))
     found.apply(made)
     found.apply({**identity_map("demo", namespace, Identity("3Db5QLSqSZieL3rJBUUegA", VOTERS))})
@@ -95,7 +95,7 @@ def test_what_is_backed_up_is_put_back_into_another_namespace_onto_the_same_volu
     plain, _ = backup.collect(there, "demo", secrets=False)
     assert "Secret" not in plain
 
-    core = client.CoreV1Api(api_client)
+    core: Any = client.CoreV1Api(api_client)
     other = f"{there.namespace}-again"
     core.create_namespace({"metadata": {"name": other}})
     into = Objects(Kube(api_client, other))
@@ -174,7 +174,7 @@ def theirs(api_server: ApiServer, api_client: client.ApiClient, namespace: str) 
     well = [{"type": kind, "status": "True"} for kind in ("Ready", "ReconciliationPaused")]
     status = {"clusterId": ID, "kafkaVersion": "4.3.1", "conditions": well}
     put(strimzi.GROUP, "kafkas", "demo", "Kafka", spec={"kafka": {"version": "4.3.1"}}, status=status)
-    core = client.CoreV1Api(api_client)
+    core: Any = client.CoreV1Api(api_client)
     for pool in ("broker", "controller"):
         ids = [node for node, its in NODES.items() if its == pool]
         storage = [
@@ -194,21 +194,21 @@ def theirs(api_server: ApiServer, api_client: client.ApiClient, namespace: str) 
                 made = volume(f"{namespace}-{name}")
                 made["spec"]["claimRef"] = {"namespace": namespace, "name": name}
                 core.create_persistent_volume(made)
-                spec = {
+                asked = {
                     "accessModes": ["ReadWriteOnce"],
                     "storageClassName": "",
                     "volumeName": f"{namespace}-{name}",
                     "resources": {"requests": {"storage": "1Gi"}},
                 }
                 meta = {"name": name, "namespace": namespace}
-                core.create_namespaced_persistent_volume_claim(namespace, {"metadata": meta, "spec": spec})
+                core.create_namespaced_persistent_volume_claim(namespace, {"metadata": meta, "spec": asked})
                 core.patch_namespaced_persistent_volume_claim_status(
                     name, namespace, {"status": {"phase": "Bound"}}
                 )
             labels = {strimzi.LABEL_CLUSTER: "demo"}
-            meta = {"name": f"demo-{pool}-{node}", "labels": labels, "ownerReferences": [reference]}
+            pod = {"name": f"demo-{pool}-{node}", "labels": labels, "ownerReferences": [reference]}
             containers = [{"name": "kafka", "image": "kafka"}]
-            core.create_namespaced_pod(namespace, {"metadata": meta, "spec": {"containers": containers}})
+            core.create_namespaced_pod(namespace, {"metadata": pod, "spec": {"containers": containers}})
     return Objects(Kube(api_client, namespace))
 
 
@@ -220,7 +220,7 @@ def kubernetes(found: Objects, core: client.CoreV1Api, refused: set[int]) -> Ite
     def end(pod: dict[str, Any]) -> None:
         order = volumes.parse_order(pod["spec"]["containers"][0]["env"][0]["value"])
         node = order.places[0].node_id
-        told = {"directories": [directory(node, n) for n in range(len(order.places))]}
+        told: dict[str, Any] = {"directories": [directory(node, n) for n in range(len(order.places))]}
         if node in refused:
             told = {"refused": "it is not the volume that it should be"}
         ended = {"exitCode": int(node in refused), "message": json.dumps(told)}
@@ -267,7 +267,7 @@ def kubernetes(found: Objects, core: client.CoreV1Api, refused: set[int]) -> Ite
 def test_a_cluster_is_taken_over_refused_given_back_and_taken_again(
     theirs: Objects, api_client: client.ApiClient
 ) -> None:
-    core = client.CoreV1Api(api_client)
+    core: Any = client.CoreV1Api(api_client)
     refused: set[int] = {1}
     said: list[str] = []
     before = {each["metadata"]["name"]: each["spec"]["volumeName"] for each in theirs.every(objects.CLAIM)}

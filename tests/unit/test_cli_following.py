@@ -12,7 +12,7 @@ from spindle_cli.kube import KubeError, NotFoundError
 from tests.unit.proposal_samples import D0, D1, move, rebalance
 
 MOVES = (move(0, (0, D0), (2, D1), size=3_000), move(1, (1, D0), (1, D1), size=1_000))
-RUNNING = {"running": {}}
+RUNNING: dict[str, Any] = {"running": {}}
 
 
 def pod(state: dict[str, Any], **status: Any) -> dict[str, Any]:

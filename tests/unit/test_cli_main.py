@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 
 from spindle.api.broker import KafkaBroker
 from spindle.api.cluster import KafkaCluster
-from spindle_cli import helper_pod, main, topics
+from spindle_cli import helper_pod, main, terminal, topics
 from spindle_cli.kafka_client import ENV_BOOTSTRAP, ENV_CREDENTIALS, ClientError
 from spindle_cli.kube import ClusterView, Kube, KubeError, NotFoundError
 from tests.unit import cli_samples as samples
@@ -49,7 +49,7 @@ class FakeKube:
 def connected(monkeypatch: pytest.MonkeyPatch) -> Callable[..., FakeKube]:
     monkeypatch.delenv(ENV_CREDENTIALS, raising=False)
     monkeypatch.setattr(main, "_POLL_S", 0.0)
-    monkeypatch.setattr(main.console, "_width", 100)
+    monkeypatch.setattr(terminal.console, "_width", 100)
 
     def connect(*clusters: dict[str, Any]) -> FakeKube:
         kube = FakeKube(*clusters)

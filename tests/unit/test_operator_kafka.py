@@ -75,7 +75,7 @@ def test_what_a_replica_of_the_metadata_log_lacks_is_told_as_far_as_it_is_known(
 
 def test_voters_of_a_static_quorum_have_no_directory_id() -> None:
     voter = replica(9000)
-    voter.replica_directory_id = None
+    voter.replica_directory_id = None  # type: ignore[assignment]  # which the library's stubs do not know
     quorum = read_quorum(state([voter]))
     assert quorum.voters[0].directory_id == "A" * 22
 
