@@ -50,10 +50,13 @@ def forecast(
     free = np.broadcast_to(np.asarray(leaving, np.float64), b.used.shape)[:, None]
     least = goal - (b.used + np.asarray(arriving, np.float64))[:, None]
     gap = least + free
-    # A burst goes on for about as long as it has lasted; what it will have brought then is there.
+    # A burst goes on for about as long as it has lasted; what it will have brought then is there, and more comes after that:
+    # a level beyond is not reached before one that the burst itself reaches.
     within = (gap > 0) & (gap <= t.burst[:, None])
     speed = np.divide(t.burst, t.age, out=np.ones_like(t.age), where=t.age > 0)[:, None]
-    eta = np.where(within, gap / speed, _reached(gap - t.burst[:, None], t.flow))
+    age = t.age[:, None]
+    after = np.where(gap > 0, np.maximum(_reached(gap - t.burst[:, None], t.flow), age), 0.0)
+    eta = np.where(within, np.minimum(gap / speed, age), after)
     low, high = _range(t, (least, gap), eta, history.seconds)
     return Forecast(t.flow.mean(axis=1), eta, low, high)
 
