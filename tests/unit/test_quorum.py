@@ -92,6 +92,12 @@ def test_those_that_are_dead_leave_first() -> None:
     )
 
 
+@pytest.mark.parametrize("down", [(), (B,)])
+def test_one_of_two_leaves_by_the_word_of_the_one_that_stays(down: tuple[int, ...]) -> None:
+    left = Leave(B, directory(B), "1 controllers are wanted")
+    assert step(seen(A, B, lagging=down), on_record(A, B, down=down), 1) == left
+
+
 def test_nobody_leaves_of_his_own_will_while_one_that_stays_is_not_well() -> None:
     quorum = seen(A, B, C, lagging=(A,), leader=B)
     assert reason(step(quorum, on_record(A, B, C, down=(A,)), 1)) == "ControllersNotWell"
@@ -113,6 +119,14 @@ def test_a_lost_one_leaves_begins_anew_and_joins() -> None:
 def test_a_lost_one_stays_a_voter_while_the_others_are_no_majority(lagging: tuple[int, ...]) -> None:
     members = on_record(A, B, C, down=(C,), lost={C: "its disk is blank"})
     assert reason(step(seen(A, B, C, lagging=lagging), members, 3)) == "NoMajorityToReplace"
+
+
+def test_a_lost_one_of_two_stays_a_voter() -> None:
+    members = on_record(A, B, C, down=(B,), lost={B: "its disk is blank"})
+    found = step(seen(A, B, lagging=(B,)), members, 3)
+    assert reason(found) == "NoMajorityToReplace"
+    assert isinstance(found, Refusal)
+    assert found.message.endswith("no majority: 1 of 2 voters.")
 
 
 def test_the_only_controller_is_not_replaced() -> None:

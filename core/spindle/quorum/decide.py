@@ -45,9 +45,10 @@ def next_step(
 ) -> Step | Refusal | None:
     """What to do next; a refusal where something ought to be done and must wait; None where all is as it should be.
 
-    No step takes away the majority of voters that run and have caught up, be it of the voters before it or after. A voter is
-    taken out against its will only when its disk is lost. From an odd number of voters to an even one it goes only when all of
-    them are well and the next one is ready, too: two voters bear no failure, as one does, and there are twice as many to fail.
+    After each change of the voters a majority of those that there are then runs and has caught up. It is they who commit it (KIP-853,
+    RemoveVoterHandler): one of two leaves by the word of the other. A voter is taken out against its will only when its disk is
+    lost, and the others are a majority with it as without it. From an odd number of voters to an even one it goes only when all
+    of them are well and the next one is ready, too: two voters bear no failure, as one does, and there are twice as many to fail.
 
     Args:
         quorum: None if it could not be asked.
@@ -202,8 +203,8 @@ class _Look:
         return Refusal(
             rule=_RULE,
             reason="NoMajorityToReplace",
-            message=f"Controller {voter.id} is to be replaced ({why}), and of the others too few run and have caught up: "
-            f"{some(missing) or 'there is no other'} {'do' if len(missing) > 1 else 'does'} not.",
+            message=f"Controller {voter.id} is to be replaced ({why}), and the others that run and have caught up are no majority: "
+            f"{len(well)} of {len(self.voters)} voters{f' ({some(missing)} missing)' if missing else ''}.",
             unblocked_by="The other controllers run again, or its own disk comes back. Nothing is formatted before.",
             objects=tuple(missing),
         )
