@@ -23,6 +23,8 @@ def fill(
 ) -> tuple[Move, ...] | None:
     """Moves onto new disks, those from other disks of the same broker first; None while nothing can be planned.
 
+    A partition that is in motion may be among them: it comes when its other replica has landed, and until then the disk is not full.
+
     Args:
         view: what Kafka says now.
         new: (broker, path) of the dirs that are to be filled.
@@ -45,13 +47,12 @@ def fill(
     goals = Goals(leader_band=None, incoming_limit=incoming_limit, mark=incoming_limit, search=search)
     found = plan(snapshot, goals)
     s, moves = snapshot, []
-    moving = {move.key for move in under_way}
     for replica, source, target in zip(
         found.replica.tolist(), found.source.tolist(), found.target.tolist(), strict=True
     ):
         at, to = int(s.broker[s.dir_broker[source]]), int(s.broker[s.dir_broker[target]])
         move = Move(s.topic_name(replica), int(s.partition[replica]), at, s.dir_name[source], to,
                     s.dir_name[target], int(s.size[replica]), "fill")  # fmt: skip
-        if (to, move.to_dir) in new and (at, move.from_dir) not in avoid and move.key not in moving:
+        if (to, move.to_dir) in new and (at, move.from_dir) not in avoid:
             moves.append(move)
     return tuple(sorted(moves, key=lambda move: not move.within))

@@ -75,7 +75,10 @@ def fill_new(ward: Ward) -> tuple[tuple[Move, ...], frozenset[tuple[int, str]]]:
     watched = {s.broker for s in ward.slots if s.watched}
     moves = tuple(move for move in moves if not move.within or move.target in watched)
     coming = {(move.target, move.to_dir) for move in (*moves, *under_way)}
-    return moves, frozenset(s.key for s in joining if (s.broker, s.path) not in coming)
+    # Of several new brokers that are to get replicas of one partition, one has to wait for the other (rule 6).
+    moving = {move.key for move in under_way}
+    begin = tuple(move for move in moves if move.key not in moving)
+    return begin, frozenset(s.key for s in joining if (s.broker, s.path) not in coming)
 
 
 def settle_replacements(ward: Ward, draft: Draft, records: Records) -> None:
