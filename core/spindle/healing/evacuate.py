@@ -57,13 +57,31 @@ def evacuate(
         return Evacuation(problem=view.error or "brokers or partitions could not be read")
     try:
         shown = for_planning(view, frozenset({*bad, *avoid}), frozenset(closed), frozenset(lost))
-        snapshot = from_view(shown, dead=lost, draining=frozenset(draining))
+        snapshot = from_view(
+            shown, dead=lost, draining=frozenset(draining), reserved=_others(shown, frozenset(draining))
+        )
     except SnapshotError as error:
         return Evacuation(problem=str(error))
     goals = Goals(balance=False, leader_band=None, incoming_limit=incoming_limit, mark=incoming_limit)
     made = _moves(plan(snapshot, goals), frozenset(bad), frozenset(draining), frozenset(lost))
     made.sort(key=lambda move: looked.copies(move.key, -1 if move.source is None else move.source))
     return Evacuation(tuple(made))
+
+
+def _others(view: KafkaView, draining: frozenset[tuple[int, str]]) -> dict[tuple[int, str], int]:
+    """Bytes on dirs that are no replica's: rule 4 counts them when a move is to begin, so the plan has to count them, too.
+
+    What is still to be deleted after a move is among them. A dir that is to be emptied takes nothing, and they may stay there.
+    """
+    found = {}
+    for broker in (view.brokers or {}).values():
+        for d in broker.log_dirs or ():
+            if d.error or d.total_bytes is None or d.usable_bytes is None or (broker.id, d.path) in draining:
+                continue
+            size = d.total_bytes - d.usable_bytes - sum(d.replicas.values())
+            if size > 0:
+                found[broker.id, d.path] = size
+    return found
 
 
 def _moves(
