@@ -121,6 +121,11 @@ class TestEvacuate:
             (0, 0, "b", "a", "drain")
         ]
 
+    @pytest.mark.parametrize(("others", "moved"), [(8_800, 1), (8_950, 0)])
+    def test_files_that_are_no_replicas_take_room_as_well(self, others: int, moved: int) -> None:
+        v = view([broker(0, log_dir("a", used=others), log_dir("b", 0))], part(0, (0,)))
+        assert len(evacuate(v, [], [(0, "b")], incoming_limit=0.9).moves) == moved
+
     def test_what_kafka_has_not_noticed_yet_is_copied_from_others(self) -> None:
         v = view([broker(0, log_dir("a", 0), log_dir("b", 1))], part(0, (0,)), part(1, (0,)))
         assert evacuate(v, [(0, "b")]).moves == ()

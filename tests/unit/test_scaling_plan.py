@@ -183,9 +183,8 @@ class TestIn:
         world.cluster["spec"]["brokerPools"][0]["jvm"] = {"heap": "2g"}
         world.kafkas.traffic = False
         evicted: list[str] = []
-        for _ in range(
-            50
-        ):  # about eight for each: what it leads is led elsewhere first, and comes back after it
+        # About eight passes for each: what it leads is led elsewhere first, and comes back after it.
+        for _ in range(50):
             with contextlib.suppress(ConflictError):
                 evicted += [a.pod for a in world.reconcile().actions if isinstance(a, Evict)]
             world.breathe()
