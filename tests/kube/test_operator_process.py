@@ -162,7 +162,7 @@ def test_killed_at_any_moment_it_ends_in_the_same(
         one.stop(signal.SIGKILL)
     api_server.kubectl("-n", namespace, "delete", "lease", "spindle-operator")
     with start("--resync=1", name="two") as two:
-        until("objects", lambda: len(versions(api_server, namespace)) == 13, detail=lambda: two.log)
+        until("objects", lambda: len(versions(api_server, namespace)) == 15, detail=lambda: two.log)
         until("three passes", lambda: two.passes() >= 3, detail=lambda: two.log)
         identity = read(api_server, namespace, "configmap", "demo-identity")
         assert (
