@@ -98,6 +98,12 @@ def test_one_of_two_leaves_by_the_word_of_the_one_that_stays(down: tuple[int, ..
     assert step(seen(A, B, lagging=down), on_record(A, B, down=down), 1) == left
 
 
+@pytest.mark.parametrize("voters", [(A, B), (A, B, C)])
+def test_the_leader_does_not_leave_while_it_is_about_to_restart(voters: tuple[int, ...]) -> None:
+    members = on_record(*voters, down=(B,))
+    assert reason(step(seen(*voters, leader=B), members, 1)) == "ControllersNotWell"
+
+
 def test_nobody_leaves_of_his_own_will_while_one_that_stays_is_not_well() -> None:
     quorum = seen(A, B, C, lagging=(A,), leader=B)
     assert reason(step(quorum, on_record(A, B, C, down=(A,)), 1)) == "ControllersNotWell"

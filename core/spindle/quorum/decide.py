@@ -154,7 +154,9 @@ class _Look:
             return None
         well, leader = self.well, self.quorum.leader
         for member in sorted(too_many, key=lambda m: (m.id == leader, m.id in well)):
-            if self.voters.keys() - {member.id} <= well:
+            # A leader that goes down with its own removal in no log but its own would leave nobody behind who can be elected.
+            needed = self.voters.keys() if member.id == leader else self.voters.keys() - {member.id}
+            if needed <= well:
                 return Leave(member.id, member.directory_id, f"{self.wanted} controllers are wanted")
         return self._unwell(too_many)
 
