@@ -146,7 +146,10 @@ def _directory_for(state: State, identity: Identity, node_id: int) -> str:
     carried = objects.annotation(claim, names.ANN_DIRECTORY_ID) if claim is not None else None
     if claim is not None and carried in identity.clearances:
         ours = objects.annotation(claim, names.ANN_CLUSTER_ID) == identity.cluster_id
-        if ours and objects.annotation(claim, names.ANN_FS_UUID) is not None:
+        seen = objects.annotation(claim, names.ANN_FS_UUID) is not None
+        # It may have left while its disk was being formatted: no other disk is ever formatted under that id.
+        given = identity.clearances[carried].get("claim") == objects.name(claim)
+        if ours and (seen or given):
             return str(carried)
     return _fresh(state, node_id)
 
