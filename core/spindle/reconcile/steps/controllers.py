@@ -144,13 +144,13 @@ def _directory_for(state: State, identity: Identity, node_id: int) -> str:
     """The directory id of a controller that comes: of the disk that it left with, if that is still kept for it."""
     claim = state.claim(node_id, METADATA_DISK)
     carried = objects.annotation(claim, names.ANN_DIRECTORY_ID) if claim is not None else None
-    if claim is not None and carried in identity.clearances:
+    if claim is not None and carried is not None and carried in identity.clearances:
         ours = objects.annotation(claim, names.ANN_CLUSTER_ID) == identity.cluster_id
         seen = objects.annotation(claim, names.ANN_FS_UUID) is not None
         # It may have left while its disk was being formatted: no other disk is ever formatted under that id.
         given = identity.clearances[carried].get("claim") == objects.name(claim)
         if ours and (seen or given):
-            return str(carried)
+            return carried
     return _fresh(state, node_id)
 
 
