@@ -25,7 +25,7 @@ from e2e.scenarios.proposing import (
     until_phase,
 )
 from e2e.scenarios.slot import assert_spread, conclude
-from e2e.scenarios.stand import Stand
+from e2e.scenarios.stand import Stand, until_well
 from e2e.scenarios.timeline import Timeline
 
 pytestmark = pytest.mark.e2e
@@ -76,14 +76,25 @@ def test_kills_at_twenty_moments_of_an_execution(stand: Stand, killer: Killer, s
             killer.kill()
         timeline.mark(f"no more kills: {dict(done)}")
         finished(lab, running, name, moves)
+        assert_spread(running)
+        conclude(running, timeline, began)
 
-        name, moves = begin(lab, running, _KILLS)
+
+def test_killed_while_a_proposal_is_stopped(stand: Stand, killer: Killer, spindle_image: str) -> None:
+    lab = stand.get(FOUR)
+    with (
+        Timeline(lab) as timeline,
+        load(lab, spindle_image, Topic("ended", partitions=12), fill=480) as running,
+    ):
+        began = timeline.mark("a proposal")
+        name, _ = begin(lab, running, _KILLS)
         timeline.mark(f"{name} is stopped, and the operator killed")
         lab.spindle("rebalance", "stop", name, "-n", lab.namespace)
         killer.kill()
         stopped = until_phase(lab, name, "Stopped", seconds=120)
         assert stopped["reason"] == "StoppedByPerson"
         assert ">" not in stopped["outcomes"]
+        until_well(lab)
         assert_nothing_left(running)
         assert not throttles(running)
         assert_spread(running)

@@ -151,6 +151,9 @@ def test_one_that_ends_gives_up_what_is_in_motion(running: World, raw: dict[str,
     assert proposed.wants.moves == ()
     assert proposed.wants.withdrawn == {("t", 0)}  # and of others' moves none
     assert set(phases(proposed).values()) <= {"Stopped"}
+    assert {status["outcomes"] for status in proposed.statuses.values()} <= {".."}, (
+        "nothing of it is in motion"
+    )
 
 
 def test_under_min_isr_it_stops(running: World) -> None:

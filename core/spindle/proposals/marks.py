@@ -24,6 +24,11 @@ def read_marks(text: str | None, moves: int) -> tuple[str, ...]:
     return (*found, *(WAITING,) * (moves - len(found)))
 
 
+def given_up(marks: tuple[str, ...]) -> tuple[str, ...]:
+    """Marks of a proposal that is over: what was in motion is withdrawn, so it was not done."""
+    return tuple(WAITING if mark == MOVING else mark for mark in marks)
+
+
 def write_marks(marks: tuple[str, ...] | list[str]) -> str:
     """For ``status.outcomes``."""
     return "".join(marks)

@@ -7,7 +7,7 @@ from typing import Any, Final
 from spindle.cluster.refusal import counted
 from spindle.proposals.approval import Approval
 from spindle.proposals.life import Turn
-from spindle.proposals.marks import DONE, MOVING, OVER, write_marks
+from spindle.proposals.marks import DONE, MOVING, OVER, given_up, write_marks
 from spindle.proposals.proposal import Phase, Proposal
 from spindle.proposals.waves import Wave
 from spindle.proposals.windows import Opening
@@ -72,6 +72,8 @@ def _wanted(proposal: Proposal, found: Standing, now: float) -> dict[str, Any]:
     """All of it but when it was written."""
     before, phase = proposal.status, found.turn.phase
     marks = tuple(found.wave.marks) if found.wave is not None else proposal.marks
+    if phase.over:
+        marks = given_up(marks)
     done = sum(mark == DONE for mark in marks)
     status: dict[str, Any] = {
         "observedGeneration": proposal.raw["metadata"].get("generation", 0),
