@@ -119,5 +119,22 @@ def test_a_field_that_we_no_longer_want_goes_by_applying(api_server: ApiServer, 
     assert "former" not in apply(api_server, desired)["metadata"]["labels"]
 
 
+def test_a_mark_that_a_broker_was_created_with_goes_once_it_is_applied_as_false(
+    api_server: ApiServer, namespace: str
+) -> None:
+    cluster = {"metadata": {"name": "demo", "namespace": namespace, "uid": "u"}}
+
+    def broker(*, joining: bool | None) -> dict[str, Any]:
+        disks = [{"name": "disk0", "claim": "c", "directoryId": DIR}]
+        return kafka_broker(cluster, 0, "main", disks, rack="a", joining=joining)
+
+    created = ("create", f"--field-manager={FIELD_MANAGER}", "-f", "-")
+    api_server.kubectl(*created, stdin=json.dumps(broker(joining=True)))
+    # Creation counts as an owner of its own, so leaving the field out changes nothing.
+    assert apply(api_server, broker(joining=None))["spec"]["joining"] is True
+    assert apply(api_server, broker(joining=False))["spec"]["joining"] is False
+    assert "joining" not in apply(api_server, broker(joining=None))["spec"]
+
+
 def test_the_record_comes_back_as_it_was_written(api_server: ApiServer, namespace: str) -> None:
     assert parse_identity(apply(api_server, identity_map("demo", namespace, IDENTITY))) == IDENTITY

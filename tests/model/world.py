@@ -87,6 +87,7 @@ class World:
     formats: list[tuple[str, str]] = field(default_factory=list)
     destroyed: list[str] = field(default_factory=list)  # volumes that went with their claim
     _serial: int = 0
+    _as_made: dict[tuple[str, str], dict[str, Any]] = field(default_factory=dict)
 
     # -- building ------------------------------------------------------------------------------------------------
 
@@ -244,9 +245,13 @@ class World:
                 if (obj["kind"], obj["metadata"]["name"]) in self.objects:
                     raise ConflictError(obj["metadata"]["name"])
                 self._created(self.put(obj))
+                self._as_made[obj["kind"], obj["metadata"]["name"]] = dict(obj.get("spec") or {})
             case Apply(object=obj):
-                live = self.objects.get((obj["kind"], obj["metadata"]["name"]))
-                self.put(_merge(_without_ours(live, obj), obj) if live else obj)
+                key = (obj["kind"], obj["metadata"]["name"])
+                live, made = self.objects.get(key), self._as_made.get(key, {})
+                for field in [f for f, value in made.items() if obj["spec"].get(f, value) != value]:
+                    del made[field]
+                self.put(_merge(_without_ours(live, obj, made), obj) if live else obj)
             case Patch():
                 self._guarded(action.kind, action.name, action.uid, action.resource_version)
                 self.put(_merge(self.get(action.kind, action.name), action.body))
@@ -740,8 +745,11 @@ def _set_ready(pod: dict[str, Any]) -> None:
     _set_condition(pod, "Ready", gate and bool(_kafka_state(pod).get("running")))
 
 
-def _without_ours(live: Mapping[str, Any], obj: Mapping[str, Any]) -> dict[str, Any]:
-    """What we applied before and leave out now goes, as server-side apply has it; a person's fields stay."""
+def _without_ours(live: Mapping[str, Any], obj: Mapping[str, Any], made: Mapping[str, Any]) -> dict[str, Any]:
+    """What we applied before and leave out now goes, as server-side apply has it; a person's fields stay.
+
+    So do those that it was created with (``made``) and that no apply has given another value since: creation is another owner.
+    """
     result = copy.deepcopy(dict(live))
     if obj["kind"] == "KafkaBroker":
         kept = (
@@ -749,6 +757,7 @@ def _without_ours(live: Mapping[str, Any], obj: Mapping[str, Any]) -> dict[str, 
             "nodeGone",
             "wishes",
             "goesFirst",
+            *made,
             *(key for key in obj["spec"] if key not in ("thresholds", "scrub")),
         )
         result["spec"] = {key: value for key, value in result["spec"].items() if key in kept}

@@ -24,7 +24,7 @@ def kafka_broker(
     samples_every: int | None = None,
     scrub: Mapping[str, Any] | None = None,
     leaving: bool = False,
-    joining: bool = False,
+    joining: bool | None = None,
 ) -> dict[str, Any]:
     """A KafkaBroker with the fields that the operator owns; ``stopped``, ``goesFirst`` and ``wishes`` are a person's.
 
@@ -45,7 +45,7 @@ def kafka_broker(
         samples_every: seconds between two samples that the agent publishes; None for none.
         scrub: how fast the agent checks what lies on the disks; None for not at all.
         leaving: it is stopped for good.
-        joining: it is new to a cluster that ran before.
+        joining: it is new to a cluster that ran before; None to leave it out.
     """
     name = cluster["metadata"]["name"]
     optional = {
@@ -60,7 +60,7 @@ def kafka_broker(
         "samplesEverySeconds": samples_every,
         "scrub": dict(scrub) if scrub else None,
         "leaving": leaving or None,
-        "joining": joining or None,
+        "joining": joining,
     }
     return {
         "apiVersion": names.API_VERSION,

@@ -86,7 +86,7 @@ class Records:
             spec = broker["spec"]
             fresh = {key: spec[key] for key in _OWNED if spec.get(key)} | self.fields.get(broker_id, {})
             disks = self._disks(broker_id, broker)
-            arguments = {_OWNED[key]: value for key, value in fresh.items() if value}
+            arguments = {_OWNED[key]: value for key, value in fresh.items() if value or value is False}
             wanted = kafka_broker(state.cluster, broker_id, spec["pool"], disks, **arguments)
             changed = any((spec.get(key) or None) != (value or None) for key, value in fresh.items())
             if changed or disks != disks_of(broker) or not _has_finalizer(broker):
@@ -245,7 +245,7 @@ def _place_new(
         draft.do(
             Create(
                 object=kafka_broker(
-                    state.cluster, broker_id, pool.name, disks, rack=zone, joining=state.born
+                    state.cluster, broker_id, pool.name, disks, rack=zone, joining=state.born or None
                 ),
                 reason="BrokerPlaced",
                 message=f"Broker {broker_id} of pool {pool.name} goes to {zone_text}, with {counted(len(disks), 'disk')}.",
@@ -364,7 +364,7 @@ def _adopt(state: State, draft: Draft, broker_id: int, pool: BrokerPool, existin
         rack = rack or objects.annotation(claim, names.ANN_RACK)
     new = state.born and _had_left(state, broker_id)
     record = kafka_broker(
-        state.cluster, broker_id, pool.name, disks, rack=rack, retired=retired_of(mine), joining=new
+        state.cluster, broker_id, pool.name, disks, rack=rack, retired=retired_of(mine), joining=new or None
     )
     record["metadata"].setdefault("annotations", {}).update(tuned_of(mine))
     node = node_of_volumes(state, record)

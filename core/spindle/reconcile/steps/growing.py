@@ -65,7 +65,8 @@ def settle_growth(ward: Ward, draft: Draft, records: Records, identity: Identity
                 if how[slot.name] is _How.READY:
                     _take_up(state, records, slot)
         if broker["spec"].get("joining") and mine and all(slot.recorded in _JOINED for slot in mine):
-            records.note(broker_id, joining=None)
+            # It was created with this: leaving it out of an apply would leave it as it is, saying the opposite does not.
+            records.note(broker_id, joining=False)
         for slot in mine:
             # From now on it is a disk like all others.
             if slot.added and slot.disk.get("fsUuid") and slot.recorded in _JOINED:
