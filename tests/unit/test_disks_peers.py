@@ -5,15 +5,15 @@ import pytest
 
 from bench.latencies import make
 from bench.slow import score
-from spindle.disks.peers import FEWEST_PEERS, SAMPLES, Fleet, judge
+from spindle.disks.peers import FEWEST_PEERS, HOURS, SAMPLES, Fleet, judge
 
 BROKERS, EACH, STEPS = 4, 3, 60
 
 
-def fleet(seed: int = 1, brokers: int = BROKERS, each: int = EACH) -> Fleet:
+def fleet(seed: int = 1, brokers: int = BROKERS, each: int = EACH, steps: int = STEPS) -> Fleet:
     """Well disks of one kind, with some noise."""
     rng = np.random.default_rng(seed)
-    shape = (brokers * each, STEPS)
+    shape = (brokers * each, steps)
     return Fleet(
         broker=np.repeat(np.arange(brokers), each),
         kind=np.zeros(shape[0], np.int64),
@@ -92,6 +92,45 @@ def test_disks_are_compared_with_their_kind_only() -> None:
     slower(seen, slice(12, None), 0, 20)
 
     assert not judge(seen).slow.any()
+
+
+def test_next_to_one_hour_that_was_low_by_chance_an_ordinary_bad_one_is_not_slow() -> None:
+    seen = fleet(steps=180)
+    slower(seen, 4, 0, 3)
+    slower(seen, 4, 24, 1 / 3)
+    slower(seen, 4, 36, 3)
+    slower(seen, 4, 160, 2)  # six times what is usual, and what it was in its best hour
+
+    assert not judge(seen).slow[4].any()
+
+
+def test_a_disk_that_has_been_slow_for_longer_than_the_past_counts_is_slow_still() -> None:
+    seen = fleet(steps=12 * (HOURS + 12))
+    slower(seen, 4, 40, 10)
+
+    slow = judge(seen).slow[4]
+    assert slow[42:].all()
+
+
+def test_a_disk_that_was_slow_for_longer_than_the_past_counts_is_found_when_it_is_slow_again() -> None:
+    seen = fleet(steps=12 * 3 * HOURS)
+    slower(seen, 4, 40, 10)
+    slower(seen, 4, 12 * (HOURS + 6), 0.1)
+    slower(seen, 4, 12 * (2 * HOURS + 6), 10)
+
+    slow = judge(seen).slow[4]
+    assert not slow[12 * (HOURS + 6) + SAMPLES : 12 * (2 * HOURS + 6)].any()
+    assert slow[12 * (2 * HOURS + 6) + SAMPLES - 1 :].all()
+
+
+def test_a_model_that_is_slower_and_had_a_bad_start_is_well_again_soon() -> None:
+    seen = fleet(steps=120)
+    slower(seen, 4, 0, 12)
+    slower(seen, 4, 6, 2.6 / 12)
+
+    slow = judge(seen).slow[4]
+    assert slow[SAMPLES]
+    assert not slow[12:].any()
 
 
 def test_a_model_that_always_was_slower_is_not_slow_but_one_that_always_was_far_slower_is() -> None:

@@ -4,7 +4,7 @@ A disk's *ratio* at one step of time is what its requests took, against what the
 sum over reads and writes of number x mean time, with the disk's own times and with the median times of its kind. The mix of reads
 and writes, the hour of the day and a load that all share so fall out. Times are those of a request by itself: what it waited behind
 others is taken off by Little's law, so that a busy disk is not a slow one. What all disks of a broker have in common is not a
-disk's fault and is taken off too. And a disk is compared with what it was at its best: kinds are told by class and size, and some
+disk's fault and is taken off too. And a disk is compared with its own better hours: kinds are told by class and size, and some
 models are slower than others.
 """
 
@@ -20,11 +20,11 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 
-AT_LEAST: Final = 5.0  # times what the disk's ratio is at its best, on (geometric) mean of three samples
-ALWAYS: Final = 8.0  # times what is usual, where nobody knows what the disk is at its best
+AT_LEAST: Final = 5.0  # times its better hours, on (geometric) mean of three samples
+UNKNOWN: Final = 1.6  # times what is usual: taken for a disk's better hours while none was seen
 EACH: Final = 3.0  # times what is usual, in each of the three
-WELL: Final = 2.0  # times the best, on mean of three: below this it is well again
-BEST: Final = 3.5  # times what is usual: no disk that is slower than this is believed to be at its best
+WELL: Final = 2.0  # times what its better hours were before it became slow, likewise: below this it is well
+BETTER: Final = 3.5  # times what is usual: in its better hours no disk is believed to be slower than this
 SAMPLES: Final = 3
 FEWEST_PEERS: Final = (
     4  # disks of a kind with requests at a step, the disk itself among them; with fewer nothing is told
@@ -33,7 +33,9 @@ MOST: Final = 0.2  # of a kind: with more of them over EACH at once, beyond one,
 _FEWEST_ON_BROKER: Final = 2  # other disks, to tell what a broker's disks have in common
 _IN_FLIGHT: Final = 2.0  # requests that a disk works on at once without much delay to any
 _REQUESTS: Final = 0.1  # per second: fewer tell nothing
-_PAST: Final = 12  # steps over which the past is looked at together
+_PAST: Final = 12  # steps over which the past is looked at together: an hour
+HOURS: Final = 24  # of the past that count: what the job looks at, and whoever looks at more judges alike
+_QUARTER: Final = 0.25  # of them are better: the very best is chance, and everything seems slow next to it
 _FORGET: Final = 6  # steps without requests after which the samples before tell nothing
 
 
@@ -158,37 +160,40 @@ def _crowded(ratio: Floats, kind: Ints) -> Bools:
 def _told(log: Floats, crowded: Bools) -> Bools:
     """The verdict at each step: what three samples in a row say, which holds until three others say otherwise."""
     disks, steps = log.shape
-    best, known_best = _best(log)
-    need = np.where(known_best, best + np.log(AT_LEAST), np.log(ALWAYS))
-    well = best + np.log(WELL)
+    better = _better(log)
     slow = np.zeros(log.shape, np.bool_)
     last, idle = np.full((disks, SAMPLES), np.nan), np.zeros(disks, np.int64)
     now = np.zeros(disks, np.bool_)
+    before = np.zeros(disks)  # its better hours when it became slow: soon, slow ones are among the better
     for step in range(steps):
         known = ~np.isnan(log[:, step])
         idle = np.where(known, 0, idle + 1)
         last[known] = np.column_stack([last[known, 1:], log[known, step]])
         last[idle >= _FORGET] = np.nan
         mean = last.mean(axis=1)  # NaN until there are three
-        begins = (mean >= need[:, step]) & (last.min(axis=1) >= np.log(EACH)) & ~crowded[:, step]
-        now = np.where(known, (now | begins) & ~(mean < well[:, step]), now)
+        far = (mean >= better[:, step] + np.log(AT_LEAST)) & (last.min(axis=1) >= np.log(EACH))
+        begins = known & ~now & far & ~crowded[:, step]
+        before = np.where(begins, better[:, step], before)
+        now = (now | begins) & ~(known & (mean < before + np.log(WELL)))
         slow[:, step] = now
     return slow
 
 
-def _best(log: Floats) -> tuple[Floats, Bools]:
-    """The logarithm of the ratio at its best before each step, over an hour or so, and whether that was seen at all."""
+def _better(log: Floats) -> Floats:
+    """The logarithm of the ratio in a disk's better hours of the last day before each step, `UNKNOWN` where there were none."""
     disks, steps = log.shape
     blocks = -(-steps // _PAST)
     padded = np.full((disks, blocks * _PAST), np.nan)
     padded[:, :steps] = log
     middle, count = _median(padded.reshape(disks * blocks, _PAST).T)
-    middle = np.where(count >= _PAST // 2, middle, np.inf).reshape(disks, blocks)
-    best = np.full((disks, blocks), np.inf)
-    best[:, 1:] = np.minimum.accumulate(middle, axis=1)[:, :-1]
-    whole = np.repeat(best, _PAST, axis=1)[:, :steps]
-    known: Bools = np.isfinite(whole)
-    return np.where(known, np.clip(whole, 0.0, np.log(BEST)), 0.0), known
+    hours = np.where(count >= _PAST // 2, middle, np.nan).reshape(disks, blocks)
+    better = np.full((disks, blocks), np.nan)
+    for block in range(1, blocks):
+        past = np.sort(hours[:, max(0, block - HOURS) : block], axis=1)  # NaN last
+        place = _QUARTER * np.maximum((~np.isnan(past)).sum(axis=1) - 1, 0)
+        better[:, block] = past[np.arange(disks), place.astype(np.int64)]
+    better = np.where(np.isnan(better), np.log(UNKNOWN), np.clip(better, 0.0, np.log(BETTER)))
+    return np.repeat(better, _PAST, axis=1)[:, :steps]
 
 
 def _groups(labels: Ints) -> Iterator[Ints]:
