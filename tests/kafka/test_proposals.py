@@ -15,7 +15,7 @@ from spindle.moves.journal import parse, render
 from spindle.moves.look import Look
 from spindle.proposals.approval import Approval
 from spindle.proposals.life import Facts, turn
-from spindle.proposals.marks import OVER
+from spindle.proposals.marks import DONE, DROPPED, MOVING, WAITING
 from spindle.proposals.proposal import REASON, Phase, read_proposal
 from spindle.proposals.waves import look_over
 from spindle.proposals.windows import ALWAYS
@@ -98,9 +98,10 @@ class Passes:
                 approved_by=by.by,
                 began_by="person",
                 stop=self.raw["spec"].get("stop", False),
-                open_moves=sum(mark not in OVER for mark in wave.marks),
-                done=wave.marks.count("+"),
-                dropped=wave.marks.count("-"),
+                waiting=wave.marks.count(WAITING),
+                moving=wave.marks.count(MOVING),
+                done=wave.marks.count(DONE),
+                dropped=wave.marks.count(DROPPED),
             )
             now = turn(facts)
             if now.phase.over:

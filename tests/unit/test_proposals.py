@@ -1,10 +1,13 @@
 """The life of a proposal: every state, every refusal, windows and approval."""
 
+import re
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from spindle.api.engine import Window
 from spindle.api.policy import Rebalance
@@ -87,61 +90,61 @@ def at(text: str) -> float:
             id="nonsense",
         ),
         pytest.param(
-            Facts(phase=Phase.EXECUTING, approved_by="person", open_moves=1),
+            Facts(phase=Phase.EXECUTING, approved_by="person", waiting=1),
             "Executing",
             "Executing",
             id="goes on",
         ),
         pytest.param(
-            Facts(phase=Phase.EXECUTING, approved_by="person", open_moves=1, expired=True, newer="other"),
+            Facts(phase=Phase.EXECUTING, approved_by="person", waiting=1, expired=True, newer="other"),
             "Executing",
             "Executing",
             id="what was begun in time is finished",
         ),
         pytest.param(
-            Facts(phase=Phase.EXECUTING, approved_by="person", open_moves=1, stop=True),
+            Facts(phase=Phase.EXECUTING, approved_by="person", waiting=1, stop=True),
             "Stopped",
             "StoppedByPerson",
             id="stopped",
         ),
         pytest.param(
-            Facts(phase=Phase.EXECUTING, began_by="person", open_moves=1),
+            Facts(phase=Phase.EXECUTING, began_by="person", waiting=1),
             "Stopped",
             "ApprovalWithdrawn",
             id="approval withdrawn",
         ),
         pytest.param(
-            Facts(phase=Phase.EXECUTING, began_by="rule", open_moves=1),
+            Facts(phase=Phase.EXECUTING, began_by="rule", waiting=1),
             "Executing",
             "Executing",
             id="approved by a rule that was taken back",
         ),
         pytest.param(
-            Facts(phase=Phase.EXECUTING, approved_by="person", open_moves=1, trouble=TROUBLE),
+            Facts(phase=Phase.EXECUTING, approved_by="person", waiting=1, trouble=TROUBLE),
             "Stopped",
             "DisksFirst",
             id="a disk fails",
         ),
         pytest.param(
-            Facts(phase=Phase.EXECUTING, approved_by="person", open_moves=1, window=CLOSED),
+            Facts(phase=Phase.EXECUTING, approved_by="person", waiting=1, window=CLOSED),
             "Executing",
             "WindowClosed",
             id="the window closes",
         ),
         pytest.param(
-            Facts(phase=Phase.EXECUTING, approved_by="rule", open_moves=2, waiting=1, moving=1, too_long="x"),
+            Facts(phase=Phase.EXECUTING, approved_by="rule", waiting=1, moving=1, too_long="x"),
             "Executing",
             "TimeOver",
             id="its time is over, and something is in motion",
         ),
         pytest.param(
-            Facts(phase=Phase.EXECUTING, approved_by="rule", open_moves=1, waiting=1, done=1, too_long="x"),
+            Facts(phase=Phase.EXECUTING, approved_by="rule", waiting=1, done=1, too_long="x"),
             "Stopped",
             "TimeOver",
             id="its time is over",
         ),
         pytest.param(
-            Facts(phase=Phase.EXECUTING, approved_by="rule", open_moves=2, moving=1, too_long="x"),
+            Facts(phase=Phase.EXECUTING, approved_by="rule", leading=1, moving=1, too_long="x"),
             "Executing",
             "Executing",
             id="its time is over when all of it has begun",
@@ -173,9 +176,38 @@ def test_each_step_of_the_life(facts: Facts, phase: str, reason: str) -> None:
 
 @pytest.mark.parametrize("phase", [each for each in Phase if each.over])
 def test_what_is_over_stays_over(phase: Phase) -> None:
-    facts = Facts(phase=phase, approved_by="person", stop=True, expired=True, open_moves=3, problem="x")
+    facts = Facts(phase=phase, approved_by="person", stop=True, expired=True, waiting=3, problem="x")
 
     assert turn(facts).phase is phase
+
+
+@given(st.lists(st.sampled_from(".>+-"), max_size=30), st.integers(0, 20), st.booleans())
+def test_what_is_told_of_moves_adds_up_to_all_of_them(marks: list[str], leading: int, stop: bool) -> None:
+    facts = Facts(
+        phase=Phase.EXECUTING,
+        approved_by="person",
+        stop=stop,
+        waiting=marks.count(".") + 1,  # one at least, so that it is not over
+        moving=marks.count(">"),
+        done=marks.count("+"),
+        dropped=marks.count("-"),
+        leading=leading,
+    )
+    said = turn(facts).message
+
+    told = {what: int(n) for n, what in re.findall(r"(\d+)(?: moves?)? (done|left out|not done)", said)}
+    assert sum(told.values()) == len(marks) + 1, said
+    assert ("not yet led" in said) == bool(leading)
+
+
+def test_leaders_that_are_waited_for_are_no_moves() -> None:
+    facts = Facts(phase=Phase.EXECUTING, approved_by="person", waiting=8, done=10, leading=4)
+
+    assert turn(facts).message == "10 moves done, 8 not done, 4 partitions not yet led as planned."
+    assert (
+        turn(replace(facts, waiting=0, done=18)).message
+        == "18 moves done, 4 partitions not yet led as planned."
+    )
 
 
 def window(start: str, minutes: int) -> Window:

@@ -47,8 +47,8 @@ class Facts:
         window: how the maintenance windows stand.
         too_long: why its time is over, as a sentence; empty if it is not.
         waiting, moving: moves that have not begun, and those in motion.
-        open_moves: moves that wait or are in motion, and partitions whose new leader is waited for.
         done, dropped: moves that have ended.
+        leading: partitions whose new leader is waited for.
         unled: partitions that another broker is to lead, and could, and does not.
     """
 
@@ -66,10 +66,15 @@ class Facts:
     too_long: str = ""
     waiting: int = 0
     moving: int = 0
-    open_moves: int = 0
     done: int = 0
     dropped: int = 0
+    leading: int = 0
     unled: int = 0
+
+    @property
+    def left(self) -> int:
+        """Moves that have not ended: with ``done`` and ``dropped`` these are all."""
+        return self.waiting + self.moving
 
 
 @dataclass(frozen=True)
@@ -151,7 +156,7 @@ def _executing(facts: Facts) -> Turn:
             "ApprovalWithdrawn",
             f"spec.approved was taken away while it was carried out. {_sum(facts)}",
         )
-    if not facts.open_moves:
+    if not facts.left and not facts.leading:
         if facts.dropped and not facts.done:
             return Turn(Phase.FAILED, "NothingLeft", f"None of its moves holds any more. {_sum(facts)}")
         kept = (
@@ -202,6 +207,8 @@ def _sum(facts: Facts) -> str:
     parts = [f"{counted(facts.done, 'move')} done"]
     if facts.dropped:
         parts.append(f"{facts.dropped} left out")
-    if facts.open_moves:
-        parts.append(f"{facts.open_moves} not done")
+    if facts.left:
+        parts.append(f"{facts.left} not done")
+    if facts.leading:
+        parts.append(f"{counted(facts.leading, 'partition')} not yet led as planned")
     return f"{', '.join(parts)}."

@@ -10,7 +10,7 @@ from spindle.moves.look import Key, Look
 from spindle.proposals.approval import Approval, approval
 from spindle.proposals.duration import AWAY, allowed, carried_out, too_long
 from spindle.proposals.life import Facts, Trouble, Turn, turn
-from spindle.proposals.marks import MOVING, OVER, WAITING
+from spindle.proposals.marks import DONE, DROPPED, MOVING, OVER, WAITING
 from spindle.proposals.proposal import REASON, Phase, Proposal, read_proposal
 from spindle.proposals.waves import PATIENCE, Wave, look_over
 from spindle.proposals.windows import Opening, opening
@@ -179,10 +179,9 @@ class _Desk:
             too_long=self._too_long(proposal, by),
             waiting=marks.count(WAITING),
             moving=marks.count(MOVING),
-            open_moves=sum(1 for mark in marks if mark not in OVER)
-            + (0 if self._idle(proposal) > PATIENCE else unled),
-            done=sum(1 for mark in marks if mark == "+"),
-            dropped=sum(1 for mark in marks if mark == "-"),
+            done=marks.count(DONE),
+            dropped=marks.count(DROPPED),
+            leading=0 if self._idle(proposal) > PATIENCE else unled,
             unled=unled,
         )
 
