@@ -1,11 +1,16 @@
 """What the history told: the data side of a run hands this to the side that plans."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
 import pyarrow as pa
 
+from spindle.forecast.history import HOUR
+
+LEAST_TOLD_S: Final = (
+    3 * HOUR
+)  # the shortest time whose rate the forecaster compares with that of longer ones
 REPLICAS: Final = pa.schema(
     [
         pa.field("topic", pa.string(), nullable=False),
@@ -100,6 +105,7 @@ class DiskFinding:
         disk: its name in the cluster's spec.
         kind: what it may be compared with.
         capacity, used: bytes, in the latest sample.
+        history_s: seconds from its first sample to its latest one.
         level_per_s: bytes per second by which it fills, on average of day and week; negative while it empties, None if unknown.
         full_in_s: seconds from the latest sample until it reaches the level that was asked for: at the earliest, expected, at the
             latest (an 80 % range, infinite for never); None where there is too little history to tell.
@@ -114,10 +120,16 @@ class DiskFinding:
     kind: str
     capacity: int
     used: int
+    history_s: float
     level_per_s: float | None
     full_in_s: tuple[float, float, float] | None
     slow: SlowFinding | None
     backtest_error_h: float | None
+
+    @property
+    def told(self) -> bool:
+        """Whether there is enough history to tell people when it is full: a line through some minutes says nothing of days."""
+        return self.full_in_s is not None and self.history_s >= LEAST_TOLD_S
 
 
 @dataclass(frozen=True)
@@ -131,3 +143,8 @@ class Findings:
     disks: tuple[DiskFinding, ...]
     replicas: pa.Table = field(repr=False)
     read: ReadReport
+
+
+def too_little_history(disks: Sequence[DiskFinding]) -> str:
+    """Why nothing is told of when these disks are full, with how much history the best known of them has, as a clause."""
+    return f"too little history yet ({max(d.history_s for d in disks) / 60:.0f} min)"

@@ -35,6 +35,7 @@ _COLUMNS: Final = pa.schema(
         ("capacity", pa.int64()),
         ("used", pa.int64()),
         ("samples", pa.int64()),
+        ("history_s", pa.float64()),
         ("rate", pa.float64()),
         ("eta", pa.float64()),
         ("low", pa.float64()),
@@ -119,6 +120,7 @@ def of_batch(batch: pa.RecordBatch, level: float) -> pa.RecordBatch:
             pa.array([each[-1] for each in capacity], pa.int64()),
             pa.array([each[-1] for each in used], pa.int64()),
             pa.array([len(each) for each in at_s], pa.int64()),
+            pa.array([each[-1] - each[0] for each in at_s], pa.float64()),
             *(
                 pa.array(values, pa.float64(), from_pandas=True)  # NaN becomes null
                 for values in (outlook.rate, outlook.eta, outlook.low, outlook.high, tested.error_h)

@@ -96,6 +96,7 @@ def _disk(row: Any, slow: SlowFinding | None) -> DiskFinding:
         kind=row.kind,
         capacity=row.capacity,
         used=row.used,
+        history_s=row.history_s,
         level_per_s=row.rate,
         full_in_s=None if row.eta is None else (row.low, row.eta, row.high),
         slow=slow,

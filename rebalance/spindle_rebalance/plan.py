@@ -27,6 +27,8 @@ def history_of(findings: Findings | None) -> History:
         rate=_floats(table["append_p95"]),
         disks=tuple(
             DiskOutlook((d.broker, d.dir), d.level_per_s, d.full_in_s)
+            if d.told
+            else DiskOutlook((d.broker, d.dir))
             for d in sorted(findings.disks, key=lambda d: (d.broker, d.dir))
         ),
         slow=frozenset((d.broker, d.dir) for d in findings.disks if d.slow is not None),

@@ -11,7 +11,13 @@ from spindle.balance.reading import Reading
 from spindle.placement.explain import human
 from spindle.report import page
 from spindle_rebalance import report_charts as charts
-from spindle_rebalance.findings import DiskFinding, Findings, ReadReport
+from spindle_rebalance.findings import (
+    LEAST_TOLD_S,
+    DiskFinding,
+    Findings,
+    ReadReport,
+    too_little_history,
+)
 
 _ROWS: Final = 40  # disks in a table or chart; those that are full first
 _NAMED: Final = 20  # poison records
@@ -63,31 +69,33 @@ def _notes(reading: Reading) -> str:
 
 
 def _forecast(disks: Sequence[DiskFinding]) -> str:
-    known = [d for d in disks if d.full_in_s is not None]
+    told, young = [d for d in disks if d.told], [d for d in disks if not d.told]
     text = (
         "When each disk would be full if nothing were moved: the point is what is expected, the bar holds four times in five. "
-        f"{len(disks) - len(known)} of {len(disks)} disks have too little history to tell."
+        f"{len(young)} of {len(disks)} disks have too little history yet: a forecast is told from {charts.span(LEAST_TOLD_S)} on."
     )
-    first = sorted(known, key=lambda d: (d.full_in_s or (0, 0, 0))[1])[:_ROWS]
-    rows = "".join(_forecast_row(d) for d in first)
+    first = sorted(told, key=lambda d: (d.full_in_s or (0, 0, 0))[1])[:_ROWS]
+    rows = "".join(_forecast_row(d) for d in [*first, *young][:_ROWS])
     table = (
         '<table><thead><tr><th>Disk</th><th class="n">Used</th><th class="n">Growth per day</th><th class="n">Full in, expected</th>'
         '<th class="n">Range</th><th class="n">Off in back-test</th></tr></thead><tbody>'
         + rows
         + "</tbody></table>"
     )
-    body = (
-        f'<div class="card">{charts.until_full(first)}</div><div class="card">{table}</div>' if first else ""
-    )
+    chart = f'<div class="card">{charts.until_full(first)}</div>' if first else ""
+    body = f'{chart}<div class="card">{table}</div>' if disks else ""
     return f"<h2>Forecast per disk</h2><p>{text}</p>{body}"
 
 
 def _forecast_row(d: DiskFinding) -> str:
+    used = f'<td class="s">{escape(_label(d))}</td><td class="n">{d.used / max(d.capacity, 1):.1%}</td>'
+    if not d.told:
+        return f'<tr>{used}<td class="n">?</td><td class="n" colspan="3">{too_little_history([d])}</td></tr>'
     low, mid, high = d.full_in_s or (0.0, 0.0, 0.0)
     growth = "?" if d.level_per_s is None else f"{human(d.level_per_s * 86400)}"
     off = "-" if d.backtest_error_h is None else f"{d.backtest_error_h:.1f} h"
     return (
-        f'<tr><td class="s">{escape(_label(d))}</td><td class="n">{d.used / max(d.capacity, 1):.1%}</td><td class="n">{growth}</td>'
+        f'<tr>{used}<td class="n">{growth}</td>'
         f'<td class="n">{charts.span(mid)}</td><td class="n">{charts.span(low)} to {charts.span(high)}</td><td class="n">{off}</td></tr>'
     )
 

@@ -14,7 +14,7 @@ from spindle.balance.propose import Result, held_by
 from spindle.cluster import names
 from spindle_rebalance import look, plan, publish, report
 from spindle_rebalance.errors import UNEXPECTED, RunError
-from spindle_rebalance.findings import Findings
+from spindle_rebalance.findings import Findings, too_little_history
 from spindle_rebalance.kube import Kube
 from spindle_rebalance.logs import step
 from spindle_rebalance.options import Options, Target
@@ -183,7 +183,10 @@ class Run:
             )
         if found.read.rows == 0:
             return found, "No sample could be used, so growth and slow disks are not known.", picture.at_ms
-        return found, "", picture.at_ms
+        why = ""
+        if found.disks and not any(d.told for d in found.disks):
+            why = f"When disks will be full is not told: {too_little_history(found.disks)}."
+        return found, why, picture.at_ms
 
     def _record(self, target: Target, picture: Picture, findings: Findings | None, studied_ms: int) -> None:
         if self.options.record is not None:

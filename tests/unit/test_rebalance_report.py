@@ -29,6 +29,7 @@ def findings() -> Findings:
             kind="ssd",
             capacity=DISK,
             used=72 * GB,
+            history_s=86400.0 if d == 0 else 0.0,
             level_per_s=1e5,
             full_in_s=(2e5, 2.8e5, float("inf")) if d == 0 else None,
             slow=SLOW if (b, d) == (1, 1) else None,
@@ -63,7 +64,7 @@ def test_it_says_what_is_proposed_and_why_and_what_was_left_alone() -> None:
     assert "disk1: requests take 50.0 ms, &lt;peers&gt; 4.0 ms" in made
     assert "partition 0, offset 7: it is &lt;no&gt; sample" in made
     assert "the clock of broker 2 was 3600 s ahead" in made
-    assert "3 of 6 disks have too little history" in made
+    assert "3 of 6 disks have too little history yet" in made
 
 
 def test_no_request_leaves_the_page() -> None:
@@ -72,6 +73,28 @@ def test_no_request_leaves_the_page() -> None:
     assert "http:" not in made
     assert "https:" not in made
     assert "default-src 'none'" in made
+
+
+def test_a_forecast_from_some_minutes_is_told_as_too_little_history_and_not_as_a_time() -> None:
+    found = findings()
+    young = replace(
+        found,
+        disks=tuple(replace(d, history_s=720.0, full_in_s=(20.0, 56.0, 90.0)) for d in found.disks),
+    )
+    made = page(skewed(), young)
+
+    assert "6 of 6 disks have too little history yet: a forecast is told from 3 h on" in made
+    assert made.count("too little history yet (12 min)") == 6
+    assert "56 s" not in made
+    assert report_charts.until_full([]) not in made
+    _, result = plan.plan(skewed(), young)
+    assert result.proposal is not None
+    assert result.proposal.spec.forecast is None
+    old = replace(
+        young, disks=tuple(replace(d, history_s=3 * 3600.0) if d.broker else d for d in young.disks)
+    )
+    assert "56 s" in page(skewed(), old)
+    assert page(skewed(), old).count("too little history yet (12 min)") == 2
 
 
 def test_the_scale_of_forecasts_begins_before_what_is_full_first() -> None:

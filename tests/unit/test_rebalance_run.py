@@ -10,7 +10,7 @@ from spindle.balance.picture import Picture
 from spindle.cluster import names
 from spindle_rebalance import look, options
 from spindle_rebalance.errors import RunError
-from spindle_rebalance.findings import REPLICAS, Findings, ReadReport
+from spindle_rebalance.findings import REPLICAS, DiskFinding, Findings, ReadReport
 from spindle_rebalance.options import Target
 from spindle_rebalance.run import Ranges, Run, Spark
 from tests.unit.balance_samples import GB, picture, skewed
@@ -94,6 +94,33 @@ def test_a_run_that_looked_twice_is_made_again_on_the_same_samples(
     assert look.read(folders[0]).at_ms != studied[0][1]  # it did look twice
     for name in (look.LOOK, look.OFFSETS):
         assert (folders[0] / name).read_bytes() == (folders[1] / name).read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("seconds", "told"),
+    [
+        ((0.0, 660.0), "When disks will be full is not told: too little history yet (11 min)."),
+        ((660.0, 1e5), ""),
+    ],
+)
+def test_a_run_says_that_there_is_too_little_history_for_any_forecast(
+    seconds: tuple[float, ...], told: str, tmp_path: Path
+) -> None:
+    logs = [("orders", 0, GB), (names.TOPIC_SAMPLES, 0, GB)]
+    look.write(tmp_path / "ns.demo", picture({(broker, 0): logs for broker in range(3)}))
+    look.write_offsets(tmp_path / "ns.demo", {0: (0, 9)}, 0)
+    disks = tuple(
+        DiskFinding(0, f"/d{k}", f"disk{k}", "ssd", GB, 1, each, 1.0, (1.0, 2.0, 3.0), None, None)
+        for k, each in enumerate(seconds)
+    )
+    found = Findings(disks, REPLICAS.empty_table(), ReadReport(9, 9, (), {0: (0, 9)}))
+    chosen = options.parse([*TOLD, f"--replay={tmp_path}"])
+    kube = cast("Any", None)
+    (outcome,) = Run(chosen, Spark(lambda *_: {0: (0, 9)}, lambda *_: found), lambda: kube).all()
+
+    assert not outcome.failed, outcome.message
+    assert ("too little history" in outcome.message) == bool(told)
+    assert told in outcome.message
 
 
 @pytest.mark.parametrize("broken", ["[]", "{}", '{"atMs": 1, "ranges": {"0": 7}}', "no JSON"])
