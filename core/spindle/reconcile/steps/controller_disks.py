@@ -7,20 +7,19 @@ from spindle.cluster import names
 from spindle.cluster.layout import METADATA_DISK
 from spindle.disks import facts
 from spindle.disks.rules import Cleared, may_format_voter
+from spindle.healing.gone import Evidence, find_evidence
 from spindle.manifests.identity import Identity, Voter
-from spindle.placement.nodes import items
 from spindle.reconcile import objects
-from spindle.reconcile.actions import Delete, Patch
+from spindle.reconcile.actions import Patch
 from spindle.reconcile.draft import Draft
 from spindle.reconcile.reports import inspected
 from spindle.reconcile.snapshot import Object
 from spindle.reconcile.state import State
 from spindle.reconcile.steps.brokers import pinned_to
 from spindle.reconcile.steps.disks import NO_UUID, prepared, volume_unreadable
+from spindle.reconcile.steps.shrinking import release
 from spindle.reconcile.steps.takedown import Wanted
 
-_OUT_OF_SERVICE: Final = "node.kubernetes.io/out-of-service"
-_RETAIN: Final = "Retain"
 _PUT_OFF: Final = (
     "delete the pod"  # so ends what the script that starts Kafka says of a disk that does not belong there
 )
@@ -90,7 +89,8 @@ def settle_controller_claims(state: State, draft: Draft, identity: Identity) -> 
             continue
         unused = objects.annotation(claim, names.ANN_FS_UUID) is None and voter.id not in state.pods
         if why := _out_of_reach(state, claim):
-            _release(state, draft, claim, why)
+            why = f"{why}, and its controller begins anew on another one"
+            release(state, draft, identity, claim, f"PersistentVolumeClaim/{objects.name(claim)}", why)
         elif unused or blank(state, voter.id) is not None:
             annotations = {names.ANN_DIRECTORY_ID: voter.directory_id, names.ANN_FS_UUID: None}
             draft.do(
@@ -115,43 +115,12 @@ def _out_of_reach(state: State, claim: Object) -> str:
     if host is None:
         return ""
     there = [
-        node
+        name
         for name, node in state.nodes.items()
         if objects.labels(node).get("kubernetes.io/hostname", name) == host
     ]
     if not there:
         return f"node {host}, where its disk is, was deleted"
-    if all(any(t.get("key") == _OUT_OF_SERVICE for t in _taints(node)) for node in there):
+    if all(find_evidence(name, state.nodes) is Evidence.OUT_OF_SERVICE for name in there):
         return f"node {host}, where its disk is, is out of service"
     return ""
-
-
-def _taints(node: Object) -> list[Mapping[str, object]]:
-    return list(items((node.get("spec") or {}).get("taints")))
-
-
-def _release(state: State, draft: Draft, claim: Object, why: str) -> None:
-    """Give up a disk that nobody reaches: its volume is set to Retain, then the claim goes (rule 5)."""
-    volume = state.volume(claim)
-    if volume is not None and (volume.get("spec") or {}).get("persistentVolumeReclaimPolicy") != _RETAIN:
-        draft.do(
-            Patch(
-                kind="PersistentVolume",
-                name=objects.name(volume),
-                uid=objects.uid(volume),
-                body={"spec": {"persistentVolumeReclaimPolicy": _RETAIN}},
-                reason="VolumeRetained",
-                message=f"{objects.name(volume)} is set to Retain: its claim goes, what is on it is kept for its owner.",
-            )
-        )
-        return
-    kept = f" {objects.name(volume)} is kept." if volume is not None else ""
-    draft.do(
-        Delete(
-            kind="PersistentVolumeClaim",
-            name=objects.name(claim),
-            uid=objects.uid(claim),
-            reason="ClaimDeleted",
-            message=f"{objects.name(claim)} is deleted: {why}, and its controller begins anew on another one.{kept}",
-        )
-    )
