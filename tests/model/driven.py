@@ -4,7 +4,8 @@ from collections.abc import Callable
 from functools import partial
 
 from hypothesis import HealthCheck, settings
-from hypothesis.stateful import RuleBasedStateMachine, invariant
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from tests.model.checked import Checked
 from tests.model.failing import ConflictError
@@ -21,6 +22,19 @@ class Driven(RuleBasedStateMachine):
             return len(self.world.reconcile(stop_after=death).actions)
         except (ConflictError, RuntimeError):
             return 1  # a guard did not hold, or Kafka turned something down: the next pass looks again
+
+    @rule(deaths=st.lists(st.one_of(st.none(), st.integers(0, 12)), min_size=1, max_size=8))
+    def passes(self, deaths: list[int | None]) -> None:
+        """Passes of the operator, some of which it does not live to finish."""
+        for death in deaths:
+            self.one_pass(death)
+            self.world.breathe()
+
+    @rule(deaths=st.lists(st.one_of(st.none(), st.integers(0, 6)), min_size=1, max_size=4))
+    def hasty_passes(self, deaths: list[int | None]) -> None:
+        """Several passes before anything else moves."""
+        for death in deaths:
+            self.one_pass(death)
 
     @invariant()
     def no_rule_is_broken(self) -> None:

@@ -67,13 +67,6 @@ class Filling(Driven):
         self.mine[topic] = value
         self.world.kafkas.configure("topic", topic, {MAX_MESSAGE_BYTES: value})
 
-    @rule(deaths=st.lists(st.one_of(st.none(), st.integers(0, 8)), min_size=1, max_size=6))
-    def passes(self, deaths: list[int | None]) -> None:
-        """Passes of the operator, some of which it does not live to finish."""
-        for death in deaths:
-            self.one_pass(death)
-            self.world.breathe()
-
     def holds_besides(self) -> None:
         assert all(len(state.replicas) >= 2 for state in self.world.kafkas.partitions.values())
 

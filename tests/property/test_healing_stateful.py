@@ -94,19 +94,6 @@ class Healing(Driven):
         spec = self.world.get("KafkaBroker", f"demo-broker-{broker % self.brokers}")["spec"]
         spec["wishes"] = [{"disk": f"disk{disk}", "drained": drained, "cordoned": cordoned}]
 
-    @rule(deaths=st.lists(st.one_of(st.none(), st.integers(0, 12)), min_size=1, max_size=8))
-    def passes(self, deaths: list[int | None]) -> None:
-        """Passes of the operator, some of which it does not live to finish."""
-        for death in deaths:
-            self.one_pass(death)
-            self.world.breathe()
-
-    @rule(deaths=st.lists(st.integers(0, 6), min_size=1, max_size=3))
-    def hasty_passes(self, deaths: list[int]) -> None:
-        """Several passes before anything else moves."""
-        for death in deaths:
-            self.one_pass(death)
-
     @rule(beats=st.integers(1, 12))
     def time_goes_by(self, beats: int) -> None:
         for _ in range(beats):

@@ -129,19 +129,6 @@ class Proposing(Driven):
         else:
             del self.world.objects["KafkaRebalance", raw["metadata"]["name"]]
 
-    @rule(deaths=st.lists(st.one_of(st.none(), st.integers(0, 6)), min_size=1, max_size=8))
-    def passes(self, deaths: list[int | None]) -> None:
-        """Passes of the operator, some of which it does not live to finish."""
-        for death in deaths:
-            self.one_pass(death)
-            self.world.breathe()
-
-    @rule(deaths=st.lists(st.one_of(st.none(), st.integers(0, 4)), min_size=1, max_size=4))
-    def hasty_passes(self, deaths: list[int | None]) -> None:
-        """Several passes before anything else moves."""
-        for death in deaths:
-            self.one_pass(death)
-
     @rule(broker=BROKER)
     def crash(self, broker: int) -> None:
         if broker in self.world.kafkas.running:

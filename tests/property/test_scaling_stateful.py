@@ -67,19 +67,6 @@ class Scaling(Driven):
             _pool(name, brokers, counts[name]) for name, brokers in sorted(wanted.items())
         ]
 
-    @rule(deaths=st.lists(st.one_of(st.none(), st.integers(0, 6)), min_size=1, max_size=8))
-    def passes(self, deaths: list[int | None]) -> None:
-        """Passes of the operator, some of which it does not live to finish."""
-        for death in deaths:
-            self.one_pass(death)
-            self.world.breathe()
-
-    @rule(deaths=st.lists(st.integers(0, 4), min_size=1, max_size=3))
-    def hasty_passes(self, deaths: list[int]) -> None:
-        """Several passes before anything else moves."""
-        for death in deaths:
-            self.one_pass(death)
-
     @rule(broker=st.integers(0, 6))
     def crash(self, broker: int) -> None:
         if broker in self.world.kafkas.running:
