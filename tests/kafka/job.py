@@ -38,6 +38,15 @@ class Kubernetes:
         self.written[body["metadata"]["name"]] = body
 
 
+def skewed(made: Cluster) -> Cluster:
+    """Everything stands on the first broker of a cluster that was just made."""
+    made.up()
+    made.make_topic("skewed", [[0]] * 6)
+    for partition in range(6):
+        made.produce("skewed", partition, (bytes(900_000) for _ in range(14)), compression_type=None)
+    return made
+
+
 def access(cluster: Cluster, first: int = 0) -> Access:
     return Access(f"{cluster.nodes[first].address}:{names.PORT_REPLICATION}", cluster.operator)
 

@@ -17,7 +17,7 @@ from spindle_rebalance.main import Engine
 from spindle_rebalance.outcome import Outcome
 from spindle_rebalance.run import Run, Spark
 from tests.kafka.cluster import Cluster
-from tests.kafka.job import Kubernetes, access, publish
+from tests.kafka.job import Kubernetes, access, publish, skewed
 from tests.unit.rebalance_samples import INTERVAL, disk, replica, sample
 
 PARTITIONS = 2
@@ -28,11 +28,7 @@ GROWTH = 50.0  # bytes per second
 @pytest.fixture(scope="module")
 def cluster(make_cluster: Callable[..., Cluster]) -> Cluster:
     """Everything stands on the first of three brokers, and has grown for some hours."""
-    made = make_cluster(brokers=3, disks=2)
-    made.up()
-    made.make_topic("skewed", [[0]] * 6)
-    for partition in range(6):
-        made.produce("skewed", partition, (bytes(900_000) for _ in range(14)), compression_type=None)
+    made = skewed(make_cluster(brokers=3, disks=2))
     made.make_topic(names.TOPIC_SAMPLES, [[0], [1]], **{"retention.ms": "-1"})
     publish(made, samples(made, range(-STEPS, 0)), PARTITIONS)
     return made

@@ -17,7 +17,7 @@ from spindle_rebalance.kafka_look import Access
 from spindle_rebalance.options import Target
 from spindle_rebalance.run import Run, Spark
 from tests.kafka.cluster import Cluster
-from tests.kafka.job import Kubernetes, access
+from tests.kafka.job import Kubernetes, access, skewed
 from tests.kafka.node import wait_for
 
 MB = 2**20
@@ -27,12 +27,7 @@ TIMEOUT = 5.0
 @pytest.fixture(scope="module")
 def cluster(make_cluster: Callable[..., Cluster]) -> Cluster:
     """Three brokers with two disks each; everything stands on the first broker."""
-    made = make_cluster(brokers=3, disks=2)
-    made.up()
-    made.make_topic("skewed", [[0]] * 6)
-    for partition in range(6):
-        made.produce("skewed", partition, (bytes(900_000) for _ in range(14)), compression_type=None)
-    return made
+    return skewed(make_cluster(brokers=3, disks=2))
 
 
 def nothing(*_: object) -> Any:
