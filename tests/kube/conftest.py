@@ -2,14 +2,20 @@
 
 import itertools
 import os
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from kubernetes import client, config
 
 from e2e.cluster.apiserver import ApiServer
+from spindle.reconcile.actions import Action
+from spindle_operator.act import Actor
+from spindle_operator.gate import KafkaGate
+from spindle_operator.kube import Kube, connect
 from tests.kube.api import Resources
+from tests.kube.samples import cluster as sample_cluster
 
 ROOT = Path(__file__).resolve().parents[2]
 _numbers = itertools.count()
@@ -49,3 +55,30 @@ def shared(api_client: client.ApiClient) -> Resources:
 def resources(api_client: client.ApiClient, namespace: str) -> Resources:
     """Spindle's resources in the test's own namespace."""
     return Resources(api_client, namespace)
+
+
+@pytest.fixture
+async def kube(api_server: ApiServer, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Kube]:
+    """The operator's own client of that server."""
+    monkeypatch.setenv("KUBECONFIG", str(api_server.kubeconfig))
+    async with connect() as kube:
+        yield kube
+
+
+@pytest.fixture
+async def cluster(kube: Kube, namespace: str) -> dict[str, Any]:
+    """The sample's KafkaCluster as it stands in the test's own namespace."""
+    return await kube.create(sample_cluster(), namespace)
+
+
+@pytest.fixture
+def act(kube: Kube, cluster: dict[str, Any]) -> Callable[..., Any]:
+    """Has actions of the plan carried out as the operator does it; what became of each."""
+
+    async def act(*actions: Action) -> list[str]:
+        gate = KafkaGate("test", 1)
+        results = await Actor(kube, cluster, gate, lambda: True).run(actions)
+        await gate.shutdown()
+        return [result.outcome for result in results]
+
+    return act

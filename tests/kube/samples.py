@@ -42,6 +42,17 @@ def broker() -> dict[str, Any]:
     }
 
 
+def volume(name: str, **spec: Any) -> dict[str, Any]:
+    """A volume that nobody claimed yet; ``spec`` says where it is."""
+    kept = {"accessModes": ["ReadWriteOnce"], "persistentVolumeReclaimPolicy": "Delete"}
+    return {
+        "apiVersion": "v1",
+        "kind": "PersistentVolume",
+        "metadata": {"name": name},
+        "spec": {"capacity": {"storage": "1Gi"}, **kept, **spec},
+    }
+
+
 def rebalance() -> dict[str, Any]:
     """A proposal with one move."""
     return {

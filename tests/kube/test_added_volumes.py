@@ -1,48 +1,32 @@
 """A volume is kept for one claim, set to Retain and given free, on a real API server."""
 
-from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
 
-from e2e.cluster.apiserver import ApiServer
 from spindle.reconcile.actions import Patch
 from spindle_operator.act import CONFLICT, DONE, Actor
 from spindle_operator.gate import KafkaGate
 from spindle_operator.kinds import KAFKA_BROKER, VOLUME
-from spindle_operator.kube import Kube, connect
-from tests.kube.samples import broker, cluster
+from spindle_operator.kube import Kube
+from tests.kube.samples import broker, cluster, volume
 
 pytestmark = pytest.mark.kube
 
 
-@pytest.fixture
-async def kube(api_server: ApiServer, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Kube]:
-    monkeypatch.setenv("KUBECONFIG", str(api_server.kubeconfig))
-    async with connect() as kube:
-        yield kube
-
-
-def volume(name: str) -> dict[str, Any]:
+def local(name: str) -> dict[str, Any]:
     here = {"key": "kubernetes.io/hostname", "operator": "In", "values": ["node1"]}
-    return {
-        "apiVersion": "v1",
-        "kind": "PersistentVolume",
-        "metadata": {"name": name},
-        "spec": {
-            "capacity": {"storage": "1Gi"},
-            "accessModes": ["ReadWriteOnce"],
-            "storageClassName": "local-disks",
-            "persistentVolumeReclaimPolicy": "Delete",
-            "local": {"path": "/mnt/disks/disk0"},
-            "nodeAffinity": {"required": {"nodeSelectorTerms": [{"matchExpressions": [here]}]}},
-        },
-    }
+    return volume(
+        name,
+        storageClassName="local-disks",
+        local={"path": "/mnt/disks/disk0"},
+        nodeAffinity={"required": {"nodeSelectorTerms": [{"matchExpressions": [here]}]}},
+    )
 
 
 async def test_it_is_kept_for_whoever_comes_first(kube: Kube, namespace: str) -> None:
     owner = await kube.create(cluster(), namespace)
-    made = await kube.create(volume(f"{namespace}-disk0"), None)
+    made = await kube.create(local(f"{namespace}-disk0"), None)
     name, uid = made["metadata"]["name"], made["metadata"]["uid"]
     gate = KafkaGate("test", 1)
     actor = Actor(kube, owner, gate, lambda: True)

@@ -2,51 +2,25 @@
 
 import base64
 import time
-from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from e2e.cluster.apiserver import ApiServer
 from spindle.cluster import names
-from spindle.reconcile.actions import Action, IssueCa, IssueCertificate, TurnCa
+from spindle.reconcile.actions import IssueCa, IssueCertificate, TurnCa
 from spindle.reconcile.snapshot import CaSource, SecretView
 from spindle.reconcile.times import seconds
 from spindle_operator import ca
-from spindle_operator.act import CONFLICT, DONE, FAILED, Actor
+from spindle_operator.act import CONFLICT, DONE, FAILED
 from spindle_operator.gate import KafkaGate
 from spindle_operator.kinds import KAFKA_CLUSTER, SECRET
-from spindle_operator.kube import Kube, connect
+from spindle_operator.kube import Kube
 from spindle_operator.observe import observe
-from tests.kube.samples import cluster as sample_cluster
 
 pytestmark = pytest.mark.kube
 
 LABELS = {names.LABEL_CLUSTER: "demo"}
-
-
-@pytest.fixture
-async def kube(api_server: ApiServer, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Kube]:
-    monkeypatch.setenv("KUBECONFIG", str(api_server.kubeconfig))
-    async with connect() as kube:
-        yield kube
-
-
-@pytest.fixture
-async def cluster(kube: Kube, namespace: str) -> dict[str, Any]:
-    return await kube.create(sample_cluster(), namespace)
-
-
-@pytest.fixture
-def act(kube: Kube, cluster: dict[str, Any]) -> Callable[..., Any]:
-    async def act(*actions: Action) -> list[str]:
-        gate = KafkaGate("test", 1)
-        results = await Actor(kube, cluster, gate, lambda: True).run(actions)
-        await gate.shutdown()
-        return [result.outcome for result in results]
-
-    return act
 
 
 async def test_an_authority_is_replaced_in_three_writes_and_only_from_what_was_looked_at(

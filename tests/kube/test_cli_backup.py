@@ -21,25 +21,12 @@ from spindle_cli import backup, objects, takeover
 from spindle_cli.kube import Kube, KubeError
 from spindle_cli.objects import Objects
 from tests.kube.samples import cluster as sample_cluster
+from tests.kube.samples import volume
 
 pytestmark = pytest.mark.kube
 
 DIRECTORY = "wBVR3XvTT5OFw4iBGZ2g1A"
 VOTERS = (Voter(9000, DIRECTORY),)
-
-
-def volume(name: str) -> dict[str, Any]:
-    return {
-        "apiVersion": "v1",
-        "kind": "PersistentVolume",
-        "metadata": {"name": name},
-        "spec": {
-            "capacity": {"storage": "1Gi"},
-            "accessModes": ["ReadWriteOnce"],
-            "hostPath": {"path": "/nowhere"},
-            "persistentVolumeReclaimPolicy": "Delete",
-        },
-    }
 
 
 @pytest.fixture
@@ -61,7 +48,7 @@ def there(api_client: client.ApiClient, namespace: str) -> Objects:
         volume=pv,
     )
     core: Any = client.CoreV1Api(api_client)
-    core.create_persistent_volume(volume(pv))
+    core.create_persistent_volume(volume(pv, hostPath={"path": "/nowhere"}))
     found.apply(made)
     found.apply({**identity_map("demo", namespace, Identity("3Db5QLSqSZieL3rJBUUegA", VOTERS))})
     labels = {names.LABEL_CLUSTER: "demo"}
@@ -191,7 +178,7 @@ def theirs(api_server: ApiServer, api_client: client.ApiClient, namespace: str) 
         }
         for node in ids:
             for name in claims_of(node):
-                made = volume(f"{namespace}-{name}")
+                made = volume(f"{namespace}-{name}", hostPath={"path": "/nowhere"})
                 made["spec"]["claimRef"] = {"namespace": namespace, "name": name}
                 core.create_persistent_volume(made)
                 asked = {

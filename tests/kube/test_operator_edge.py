@@ -4,7 +4,7 @@ import base64
 import dataclasses
 import json
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,6 @@ import pytest
 from e2e.cluster.apiserver import ApiServer
 from spindle.cluster import names
 from spindle.reconcile.actions import (
-    Action,
     Apply,
     Create,
     Delete,
@@ -48,29 +47,6 @@ from tests.kube.samples import cluster as sample_cluster
 pytestmark = pytest.mark.kube
 
 LABELS = {names.LABEL_CLUSTER: "demo"}
-
-
-@pytest.fixture
-async def kube(api_server: ApiServer, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Kube]:
-    monkeypatch.setenv("KUBECONFIG", str(api_server.kubeconfig))
-    async with connect() as kube:
-        yield kube
-
-
-@pytest.fixture
-async def cluster(kube: Kube, namespace: str) -> dict[str, Any]:
-    return await kube.create(sample_cluster(), namespace)
-
-
-@pytest.fixture
-def act(kube: Kube, cluster: dict[str, Any]) -> Callable[..., Any]:
-    async def act(*actions: Action) -> list[str]:
-        gate = KafkaGate("test", 1)
-        results = await Actor(kube, cluster, gate, lambda: True).run(actions)
-        await gate.shutdown()
-        return [result.outcome for result in results]
-
-    return act
 
 
 def config_map(name: str, **data: str) -> dict[str, Any]:
