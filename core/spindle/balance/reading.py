@@ -174,8 +174,7 @@ def _reserved(picture: Picture, goals: Goals, silent: Collection[int]) -> Mappin
             if d.error or not d.total_bytes:
                 continue
             held = sum(d.replicas.values())
-            used = max(held, d.total_bytes - d.usable_bytes) if d.usable_bytes is not None else held
-            size = used - held + max(0, incoming.to(b, d.path))
+            size = d.other_bytes + max(0, incoming.to(b, d.path))
             if marks is not None:
                 refuse = levels(d.total_bytes, marks).at(Rung.REFUSING).enter
                 size += max(0, int(goals.incoming_limit * d.total_bytes) - refuse)

@@ -87,6 +87,13 @@ class LogDir:
     replicas: Mapping[tuple[str, int], int] = field(default_factory=dict)
     futures: Mapping[tuple[str, int], int] = field(default_factory=dict)
 
+    @property
+    def other_bytes(self) -> int:
+        """Bytes that are in use and no replica's, what is still to be deleted among them; 0 where nobody knows."""
+        if self.total_bytes is None or self.usable_bytes is None:
+            return 0
+        return max(0, self.total_bytes - self.usable_bytes - sum(self.replicas.values()))
+
 
 @dataclass(frozen=True)
 class Broker:

@@ -71,17 +71,14 @@ def evacuate(
 def _others(view: KafkaView, draining: frozenset[tuple[int, str]]) -> dict[tuple[int, str], int]:
     """Bytes on dirs that are no replica's: rule 4 counts them when a move is to begin, so the plan has to count them, too.
 
-    What is still to be deleted after a move is among them. A dir that is to be emptied takes nothing, and they may stay there.
+    A dir that is to be emptied takes nothing, and they may stay there.
     """
-    found = {}
-    for broker in (view.brokers or {}).values():
-        for d in broker.log_dirs or ():
-            if d.error or d.total_bytes is None or d.usable_bytes is None or (broker.id, d.path) in draining:
-                continue
-            size = d.total_bytes - d.usable_bytes - sum(d.replicas.values())
-            if size > 0:
-                found[broker.id, d.path] = size
-    return found
+    return {
+        (broker.id, d.path): d.other_bytes
+        for broker in (view.brokers or {}).values()
+        for d in broker.log_dirs or ()
+        if d.other_bytes and not d.error and (broker.id, d.path) not in draining
+    }
 
 
 def _moves(
