@@ -36,7 +36,7 @@ def claimed_gone(state: State, node_id: int) -> Claimed | None:
     )
 
 
-def departed(state: State, node_id: int) -> bool:
+def gone_for_good(state: State, node_id: int) -> bool:
     """Whether a broker's node is gone for good, with its disks, and that is agreed on."""
     said = claimed_gone(state, node_id)
     return said is not None and said.agreed

@@ -20,12 +20,12 @@ from spindle.reconcile.steps.brokers import Records, settle_brokers
 from spindle.reconcile.steps.claims import settle_claims
 from spindle.reconcile.steps.controllers import settle_controllers
 from spindle.reconcile.steps.deletion import settle_deletion
-from spindle.reconcile.steps.departed import settle_departed
 from spindle.reconcile.steps.disks import settle_disks
 from spindle.reconcile.steps.drains import settle_drains
 from spindle.reconcile.steps.emptying import together
 from spindle.reconcile.steps.filling import settle_filling
 from spindle.reconcile.steps.gates import settle_gates
+from spindle.reconcile.steps.gone_for_good import settle_gone_for_good
 from spindle.reconcile.steps.growing import settle_growth
 from spindle.reconcile.steps.healing import grow_back_first, only_look, settle_healing
 from spindle.reconcile.steps.leading import still_leading
@@ -151,7 +151,7 @@ def _steps(state: State, draft: Draft) -> Done:
     settle_tuning(state, draft, wanted)
     settle_growth(healed.ward, draft, records, identity)
     settle_removals(healed.ward, draft, records, identity)
-    settle_departed(healed.ward, draft, records, identity)
+    settle_gone_for_good(healed.ward, draft, records, identity)
     filling = settle_filling(healed.ward, draft, records)
     scrubbing = settle_scrubbing(healed.ward, draft, records)
     wants = together(together(healed.wants, filling.wants), scrubbing)

@@ -14,7 +14,7 @@ from spindle.placement.spread import Placed, spread
 from spindle.reconcile import objects
 from spindle.reconcile.actions import Create
 from spindle.reconcile.draft import Draft, Wait
-from spindle.reconcile.gone import departed
+from spindle.reconcile.gone import gone_for_good
 from spindle.reconcile.inputs import disks_of
 from spindle.reconcile.keepsakes import noted
 from spindle.reconcile.sites import site
@@ -29,7 +29,7 @@ def settle_claims(state: State, draft: Draft, identity: Identity) -> None:
     """Make the claims that are missing."""
     _controllers(state, draft, identity)
     for broker in state.brokers.values():
-        pool, gone = state.pool_of(broker), departed(state, int(broker["spec"]["id"]))
+        pool, gone = state.pool_of(broker), gone_for_good(state, int(broker["spec"]["id"]))
         for disk in disks_of(broker):
             if disk["claim"] in state.claims:
                 retired = broker["spec"].get("retired") or ()

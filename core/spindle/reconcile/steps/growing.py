@@ -21,7 +21,7 @@ from spindle.reconcile import objects
 from spindle.reconcile.actions import Create, Delete, Patch
 from spindle.reconcile.draft import Draft, Wait
 from spindle.reconcile.events import Event
-from spindle.reconcile.gone import departed
+from spindle.reconcile.gone import gone_for_good
 from spindle.reconcile.inputs import cluster_inputs, disks_of
 from spindle.reconcile.slots import Slot
 from spindle.reconcile.snapshot import Object
@@ -53,7 +53,7 @@ def settle_growth(ward: Ward, draft: Draft, records: Records, identity: Identity
         return  # said already
     for broker_id, broker in state.brokers.items():
         pool = state.pool_of(broker)
-        going = broker_id in ward.departing or departed(state, broker_id)
+        going = broker_id in ward.departing or gone_for_good(state, broker_id)
         if pool is None or objects.deleting(broker) or going:
             continue
         _add(state, draft, records, pool, broker)

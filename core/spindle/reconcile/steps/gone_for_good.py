@@ -29,7 +29,7 @@ from spindle.reconcile.ward import Ward
 _GRACE: Final = 1  # seconds; on a node that is gone nothing is left to end
 
 
-def settle_departed(ward: Ward, draft: Draft, records: Records, identity: Identity) -> None:
+def settle_gone_for_good(ward: Ward, draft: Draft, records: Records, identity: Identity) -> None:
     """Say of each node that seems to be gone what is waited for, and go on with those that are."""
     leaving = False
     for node_id in ward.state.brokers:
