@@ -11,11 +11,12 @@ from hypothesis import strategies as st
 from hypothesis.stateful import initialize, rule
 
 from spindle.cluster import names
+from tests.examples import examples
 from tests.model.checked import Checked
 from tests.model.driven import Driven, all_in, bounds
 from tests.model.kafka import path_of
 
-_RUNS = int(os.environ.get("SPINDLE_CHANGE_RUNS", "6"))
+_RUNS = int(os.environ.get("SPINDLE_CHANGE_RUNS", examples(4)))
 _STEPS = int(os.environ.get("SPINDLE_CHANGE_STEPS", "12"))
 _SLOTS = 3  # disks of each node
 _QUIET = 10

@@ -11,11 +11,12 @@ from hypothesis import strategies as st
 from hypothesis.stateful import initialize, rule
 
 from spindle.cluster.view import MAX_MESSAGE_BYTES
+from tests.examples import examples
 from tests.model.checked import Checked
 from tests.model.driven import Driven, all_in, bounds
 from tests.model.kafka import CAPACITY, path_of
 
-_RUNS = int(os.environ.get("SPINDLE_FILLING_RUNS", "6"))
+_RUNS = int(os.environ.get("SPINDLE_FILLING_RUNS", examples(4)))
 _STEPS = int(os.environ.get("SPINDLE_FILLING_STEPS", "15"))
 _QUIET = 4  # passes without an action
 _TOPICS = ("a", "b", "c", "d")

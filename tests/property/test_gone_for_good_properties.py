@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from spindle.cluster import names
 from spindle.healing.gone import OUT_OF_SERVICE
 from spindle.reconcile.actions import Action, Delete
+from tests.examples import examples
 from tests.model.checked import Checked
 from tests.model.driven import all_in
 from tests.model.kafka import path_of
@@ -116,7 +117,7 @@ def _passes(world: Nodes, deaths: list[int | None]) -> None:
         world.off = {b for b in world.off if world.node(b) in ("", *world.silent)}
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(10), deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.sampled_from([3, 6]), _STEPS)
 def test_nothing_is_given_up_but_by_evidence_and_word(
     brokers: int, steps: list[tuple[str, int, list[int | None]]]

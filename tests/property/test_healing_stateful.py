@@ -11,11 +11,12 @@ from hypothesis import strategies as st
 from hypothesis.stateful import initialize, precondition, rule
 
 from spindle.moves.journal import parse
+from tests.examples import examples
 from tests.model.checked import Checked
 from tests.model.driven import Driven, all_in, bounds
 from tests.model.kafka import State, Volume, path_of
 
-_RUNS = int(os.environ.get("SPINDLE_HEALING_RUNS", "12"))
+_RUNS = int(os.environ.get("SPINDLE_HEALING_RUNS", examples(6)))
 _STEPS = int(os.environ.get("SPINDLE_HEALING_STEPS", "25"))
 _QUIET = 14  # passes without an action; longer than any dwell time
 

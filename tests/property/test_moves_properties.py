@@ -13,6 +13,7 @@ from spindle.moves.journal import parse, render
 from spindle.moves.outcome import Outcome
 from spindle.moves.signals import Signals
 from spindle.moves.steer import Pressure
+from tests.examples import examples
 from tests.model.moving import Dir, Kafka, Key, Node, Part
 
 LIMITS = Limits(
@@ -261,7 +262,7 @@ class Farewell(Executor):
         assert not any(p.adding and not p.foreign for p in self.kafka.parts.values())
 
 
-_RUNS = int(os.environ.get("SPINDLE_MOVES_RUNS", "60"))
+_RUNS = int(os.environ.get("SPINDLE_MOVES_RUNS", examples(30)))
 # Shrinking a run of 40 steps takes minutes; the run as it was found says enough.
 _SETTINGS = settings(
     phases=[Phase.explicit, Phase.reuse, Phase.generate],

@@ -5,6 +5,7 @@ from hypothesis import strategies as st
 
 from spindle.cluster import names
 from spindle.cluster.view import Partition
+from tests.examples import examples
 from tests.model.world import World
 
 DEATHS = st.lists(st.integers(0, 12), max_size=25)
@@ -29,7 +30,7 @@ def shape(world: World) -> set[tuple[str, str]]:
     return {key for key in world.objects if key[0] not in ("Node", "StorageClass")}
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(10), deadline=None)
 @given(deaths=DEATHS, zones=ZONES)
 def test_dying_anywhere_leads_to_the_same_cluster(deaths: list[int], zones: str) -> None:
     straight = World.of(zones)
@@ -50,7 +51,7 @@ def test_dying_anywhere_leads_to_the_same_cluster(deaths: list[int], zones: str)
     assert len(directories) == len(set(directories)) == len(straight.formats)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(10), deadline=None)
 @given(zones=ZONES, victims=VICTIMS)
 def test_planning_on_what_a_plan_reached_does_nothing(zones: str, victims: list[tuple[str, str]]) -> None:
     world = World.of(zones)
@@ -69,7 +70,7 @@ def test_planning_on_what_a_plan_reached_does_nothing(zones: str, victims: list[
     assert world.cluster["status"] == status
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(10), deadline=None)
 @given(
     asked=st.lists(st.tuples(st.integers(0, 2), st.booleans()), min_size=1, max_size=6),
     deaths=DEATHS,

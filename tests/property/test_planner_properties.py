@@ -20,6 +20,7 @@ from spindle.placement.rounding import short_partitions
 from spindle.placement.search import LARGEST
 from spindle.placement.snapshot import Snapshot
 from spindle.placement.state import State
+from tests.examples import examples
 from tests.unit.test_planner_snapshot import shuffled
 
 
@@ -30,7 +31,7 @@ def rounding_only(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 BANDS = (Goals(), Goals(broker_band=0.20, dir_band=0.40), Goals(broker_band=0.35, dir_band=0.60))
-EXAMPLES = int(os.environ.get("SPINDLE_EXAMPLES", "40"))
+EXAMPLES = int(os.environ.get("SPINDLE_EXAMPLES", examples(20)))
 seeds = st.integers(0, 10**9)
 
 

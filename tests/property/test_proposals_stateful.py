@@ -17,11 +17,12 @@ from spindle.cluster import names
 from spindle.moves.journal import Journal, parse
 from spindle.proposals.proposal import NEXT, REASON, Phase
 from spindle.reconcile.times import stamp
+from tests.examples import examples
 from tests.model.checked import Checked
 from tests.model.driven import Driven, bounds
 from tests.model.kafka import path_of
 
-_RUNS = int(os.environ.get("SPINDLE_PROPOSAL_RUNS", "8"))
+_RUNS = int(os.environ.get("SPINDLE_PROPOSAL_RUNS", examples(4)))
 _STEPS = int(os.environ.get("SPINDLE_PROPOSAL_STEPS", "16"))
 _BROKERS, _DISKS, _PARTITIONS = 5, 2, 6
 _HASH = "0123456789abcdef"

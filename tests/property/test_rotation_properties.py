@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from spindle.cluster import names
 from spindle.reconcile.actions import TurnCa
 from spindle.reconcile.plan import plan
+from tests.examples import examples
 from tests.model.world import YEARS, ConflictError, World
 
 GRACE = 120
@@ -105,7 +106,9 @@ class Watched:
 
 
 @settings(
-    max_examples=12, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
+    max_examples=examples(6),
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
 @given(st.data())
 def test_from_every_interrupted_state(data: Any) -> None:

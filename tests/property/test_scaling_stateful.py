@@ -11,11 +11,12 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import initialize, rule
 
+from tests.examples import examples
 from tests.model.checked import Checked
 from tests.model.driven import Driven, all_in, bounds
 from tests.model.kafka import path_of
 
-_RUNS = int(os.environ.get("SPINDLE_SCALE_RUNS", "6"))
+_RUNS = int(os.environ.get("SPINDLE_SCALE_RUNS", examples(4)))
 _STEPS = int(os.environ.get("SPINDLE_SCALE_STEPS", "12"))
 _QUIET = 10
 _COPIES = 3
