@@ -17,6 +17,9 @@ ROOT = Path(__file__).resolve().parent.parent
 CODE = ("core", "operator", "agent", "rebalance", "cli", "tools", "tests", "e2e", "bench")
 
 
+LAST_WORDS = 60.0  # seconds that an interrupted stage has to take down what it put up
+
+
 @dataclass(frozen=True)
 class Stage:
     """One step of a run.
@@ -68,17 +71,37 @@ def stages() -> dict[str, Stage]:
                 _pytest("tests/unit", "tests/property", "--numprocesses=logical", "--dist=worksteal"),
                 20,
             ),
+            Stage(
+                "properties",
+                "property tests with many examples",
+                _pytest(
+                    "tests/property",
+                    "--hypothesis-profile=thorough",
+                    "--numprocesses=logical",
+                    "--dist=worksteal",
+                ),
+                60,
+            ),
             # Built apart from the tests that need it, so that minutes of compiling can be seen and are not counted there.
             Stage("helm", "helm, built once", (sys.executable, "-c", _ENSURE_HELM), 20),
             Stage("build", "the testbed's parts, built once", _python("e2e.cluster", "build"), 40),
             Stage("chart", "helm lint and the rendered chart", _pytest("tests/chart"), 15),
-            Stage("kube", "on a real API server", _pytest("tests/kube", "-m", "kube"), 20),
+            Stage("kube", "on a real API server", _pytest("tests/kube", "-m", "kube and not slow"), 20),
+            Stage(
+                "kube-slow", "the same, what takes longest", _pytest("tests/kube", "-m", "kube and slow"), 20
+            ),
             Stage("spark", "on a real Spark", _pytest("tests/spark", "-m", "spark"), 15),
             # Mostly waiting: for a broker to be fenced, a move to end. Two files at a time do it in little more than half the time.
             Stage(
                 "kafka",
                 "on real Kafka processes and disks",
-                _pytest("tests/kafka", "-m", "kafka", "--numprocesses=2", "--dist=loadfile"),
+                _pytest("tests/kafka", "-m", "kafka and not slow", "--numprocesses=2", "--dist=loadfile"),
+                45,
+            ),
+            Stage(
+                "kafka-slow",
+                "the same, what takes longest",
+                _pytest("tests/kafka", "-m", "kafka and slow"),
                 45,
             ),
             Stage("testbed", "the testbed itself", _pytest("tests/testbed", "-m", "capability"), 15),
@@ -105,7 +128,7 @@ RUNS: dict[str, tuple[str, ...]] = {
         "testbed",
         "e2e",
     ),
-    "e2e": ("build", "faults", "scenarios"),
+    "e2e": ("properties", "build", "kube-slow", "kafka-slow", "faults", "scenarios"),
 }
 
 
@@ -132,7 +155,7 @@ def _stop(process: "subprocess.Popen[bytes]", *, send: bool = True) -> None:
     if send:
         process.send_signal(signal.SIGINT)
     try:
-        process.wait(timeout=60)
+        process.wait(timeout=LAST_WORDS)
     except subprocess.TimeoutExpired:
         process.kill()
         process.wait()

@@ -1,11 +1,13 @@
 import contextlib
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from e2e.cluster.debian import ensure_programs
+from spindle.disks.findings import RULES
 from tests.kafka.cluster import Cluster
 from tests.kafka.disks import loop_devices, remove_loop_devices
 
@@ -36,3 +38,16 @@ def make_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[
             return cluster
 
         yield make
+
+
+@pytest.fixture
+def brief_dwells(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Verdicts come and go after a fifth of their time.
+
+    How long each has to hold is proven without a disk (tests/property); here, that what a real disk does makes it come and go.
+    """
+    for reason, rule in list(RULES.items()):
+        brief = replace(
+            rule, after=rule.after / 5, suspect_after=rule.suspect_after / 5, leave=rule.leave / 5
+        )
+        monkeypatch.setitem(RULES, reason, brief)

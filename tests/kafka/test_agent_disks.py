@@ -46,6 +46,7 @@ async def test_a_disk_that_dies_is_seen_within_two_seconds(tmp_path: Path, kind:
     assert statistics.median(took) < BOUND
 
 
+@pytest.mark.usefixtures("brief_dwells")
 async def test_a_readonly_remount_is_a_failure_and_its_end_is_seen(tmp_path: Path) -> None:
     async with stand(tmp_path) as on:
         disk = on.insert("disk0", "ext4")
@@ -56,6 +57,7 @@ async def test_a_readonly_remount_is_a_failure_and_its_end_is_seen(tmp_path: Pat
         await on.until_verdict("disk0", "Healthy", seconds=90)
 
 
+@pytest.mark.usefixtures("brief_dwells")
 async def test_a_hung_disk_holds_up_no_other_and_is_well_after_the_thaw(tmp_path: Path) -> None:
     tuning = Tuning(hung_after=3.0)
     async with stand(tmp_path, tuning) as on:
@@ -110,6 +112,7 @@ async def test_somebody_elses_disk_is_foreign_and_left_alone(tmp_path: Path) -> 
         assert not (on.path("disk0") / ".spindle-probe").exists()
 
 
+@pytest.mark.usefixtures("brief_dwells")
 async def test_a_new_disk_is_seen_while_a_write_to_the_former_one_still_hangs(tmp_path: Path) -> None:
     async with stand(tmp_path, Tuning(hung_after=3.0)) as on:
         hung = on.insert("disk0")

@@ -69,6 +69,7 @@ async def test_a_device_that_answers_with_errors_has_failed(tmp_path: Path, encl
         assert on.entry("disk1")["verdict"] == "Healthy"
 
 
+@pytest.mark.usefixtures("brief_dwells")
 async def test_a_device_that_falls_silent_hangs_reads_too_and_holds_up_no_other(
     tmp_path: Path, enclosure: Enclosure
 ) -> None:
@@ -83,6 +84,7 @@ async def test_a_device_that_falls_silent_hangs_reads_too_and_holds_up_no_other(
         await on.until_verdict("disk0", "Healthy", seconds=90)
 
 
+@pytest.mark.usefixtures("brief_dwells")
 async def test_a_slow_device_is_seen_next_to_its_peers(tmp_path: Path, enclosure: Enclosure) -> None:
     async with stand(tmp_path / "disks") as on:
         await with_disks(on, enclosure, "disk0", "disk1", "disk2", "disk3")

@@ -12,7 +12,10 @@ from tests.kafka.cluster import Cluster
 from tests.kafka.node import wait_for
 
 
-@pytest.fixture(scope="module", params=[True, False], ids=["elr", "no-elr"])
+@pytest.fixture(
+    scope="module",
+    params=[pytest.param(True, id="elr"), pytest.param(False, id="no-elr", marks=pytest.mark.slow)],
+)
 def cluster(request: pytest.FixtureRequest, make_cluster: Callable[..., Cluster]) -> Cluster:
     made = make_cluster(brokers=2, disks=2)
     made.up()

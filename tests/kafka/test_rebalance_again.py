@@ -76,6 +76,7 @@ def run(cluster: Cluster, kube: Kubernetes, *more: str) -> Outcome:
     return found
 
 
+@pytest.mark.slow
 def test_two_runs_on_the_same_record_propose_the_same_whatever_has_come_since(
     cluster: Cluster, tmp_path: Path
 ) -> None:
@@ -111,6 +112,7 @@ def test_two_runs_on_the_same_record_propose_the_same_whatever_has_come_since(
     assert run(cluster, Kubernetes(), "--dry-run").proposal != first.proposal
 
 
+@pytest.mark.slow
 def test_a_roll_up_that_cannot_be_written_fails_the_run_and_not_its_proposal(
     cluster: Cluster, tmp_path: Path
 ) -> None:

@@ -96,7 +96,10 @@ def test_each_run_goes_on_where_the_last_one_ended(
 
 @pytest.mark.parametrize(
     "moment",
-    [pytest.param("replicas/hour=*", id="when it writes"), pytest.param("hours/*.json", id="when it counts")],
+    [
+        pytest.param("replicas/hour=*", id="when it writes", marks=pytest.mark.slow),
+        pytest.param("hours/*.json", id="when it counts"),
+    ],
 )
 def test_a_run_that_is_killed_is_made_up_for_by_the_next_one(
     spark: SparkSession, access: Access, tmp_path: Path, moment: str

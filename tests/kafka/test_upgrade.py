@@ -20,7 +20,9 @@ METADATA = "metadata.version"
 
 @pytest.fixture(scope="module")
 def cluster(make_cluster: Callable[..., Cluster]) -> Cluster:
-    made = make_cluster(brokers=1, disks=1, version=FORMER)
+    # How long a broker asks to be let in before it ends; a minute by default.
+    brief = {"initial.broker.registration.timeout.ms": "10000"}
+    made = make_cluster(brokers=1, disks=1, version=FORMER, config=brief)
     made.up()
     made.make_topic("t", [[0]])
     made.produce("t", 0, [b"before"])
@@ -85,9 +87,7 @@ def test_there_is_no_way_back_after_it(cluster: Cluster) -> None:
     assert may_change(LATEST, FORMER, cluster.view().metadata_version) is not None
     broker = cluster.nodes[0]
     restart(cluster, broker, FORMER)
-    assert (
-        broker.wait_end(240) != 0
-    )  # it asks to be let in for a minute (initial.broker.registration.timeout.ms)
+    assert broker.wait_end(240) != 0
     restart(cluster, broker, LATEST)
     broker.wait_ready()
     assert cluster.end_offset("t", 0) == 2

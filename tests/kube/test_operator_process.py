@@ -89,6 +89,7 @@ def test_after_an_orderly_end_the_other_replica_takes_over_at_once(start: Start)
             assert took < 2 * RETRY
 
 
+@pytest.mark.slow  # that a frozen one is followed shows the same
 def test_after_a_kill_the_other_replica_takes_over_when_the_lease_has_run_out(start: Start) -> None:
     with start(name="one") as one:
         until("the first leads", lambda: one.leads, detail=lambda: one.log)
@@ -150,7 +151,10 @@ def test_a_cluster_deleted_while_no_operator_runs_gets_its_last_passes(
         assert "nothing is left to do" in two.log
 
 
-@pytest.mark.parametrize("seconds", [0.7, 1.2, 1.7, 2.3])
+@pytest.mark.parametrize(
+    "seconds",
+    [0.7, pytest.param(1.2, marks=pytest.mark.slow), 1.7, pytest.param(2.3, marks=pytest.mark.slow)],
+)
 def test_killed_at_any_moment_it_ends_in_the_same(
     api_server: ApiServer, namespace: str, start: Start, seconds: float
 ) -> None:

@@ -37,6 +37,9 @@ def test_a_good_run_says_so() -> None:
 
 
 def test_a_stage_that_hangs_is_interrupted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(
+        stages, "LAST_WORDS", 2.0
+    )  # below a program that ignores interrupts, they are ignored
     hanging = Stage("hang", "hangs", (sys.executable, "-c", "import time; time.sleep(600)"), minutes=0)
 
     assert stages.run(hanging) == 124
