@@ -11,20 +11,35 @@ import pytest
 
 from e2e.cluster.build import ensure_helm
 from e2e.cluster.disks import Rack
+from e2e.cluster.images import ensure_rebalance_image
 from e2e.cluster.layout import SPINDLE_IMAGE, Layout
 from e2e.cluster.state import Options
 from e2e.cluster.target import ForeignCluster, Target, foreign_kubeconfig
 from e2e.cluster.testbed import Testbed
-from e2e.scenarios.lab import CLUSTER, ROOT, SYSTEM, Lab, sample
-from e2e.scenarios.stand import Stand
+from e2e.scenarios.lab import CLUSTER, ROOT, SYSTEM, Lab
+from e2e.scenarios.stand import SHOWN, Stand
 
 AGENTS: Final = "spindle-agents"
 _OPTIONS: Final = Options(nodes=6, zones=3, disks=3)
 _KEEP: Final = "SPINDLE_KEEP"  # leave the testbed up after the run, for a look around
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Scenarios on clusters of the same kind together, and those that spend theirs last: so it is made once for all of them."""
+
+    def turn(item: pytest.Item) -> tuple[bool, bool, bool]:
+        fixtures = getattr(item, "fixturenames", ())
+        return (
+            "running" not in fixtures,
+            "job_image" in fixtures,
+            item.get_closest_marker("spends") is not None,
+        )
+
+    items.sort(key=turn)
+
+
 @pytest.fixture(scope="session")
-def target() -> Iterator[Target]:
+def target(request: pytest.FixtureRequest) -> Iterator[Target]:
     """The cluster."""
     named = foreign_kubeconfig()
     if named is not None:
@@ -32,7 +47,9 @@ def target() -> Iterator[Target]:
         return
     os.environ.setdefault("SPINDLE_TESTBED", "scenarios")
     testbed = Testbed(Layout.default())
-    testbed.up(_OPTIONS)
+    # Nodes begin as copies of one template: what is imported there need not be imported into each of them.
+    asks = any("job_image" in getattr(item, "fixturenames", ()) for item in request.session.items)
+    testbed.up(_OPTIONS, more=[ensure_rebalance_image] if asks else [])
     try:
         yield testbed
     finally:
@@ -49,6 +66,12 @@ def spindle_image() -> str:
 @pytest.fixture(scope="session")
 def installed(target: Target) -> Target:
     """The cluster with Spindle installed by its chart."""
+    programs = ((SYSTEM, "deployment", "spindle"), (AGENTS, "daemonset", "spindle-agent"))
+    labs = {
+        namespace: Lab((str(target.kubectl_program()),), target.kubeconfig, namespace)
+        for namespace, _, _ in programs
+    }
+    was_there = [each for each in programs if labs[each[0]].get(*each[1:]) is not None]
     if isinstance(target, Testbed):
         target.load_images()
     command = (
@@ -66,10 +89,9 @@ def installed(target: Target) -> Target:
     )
     if isinstance(target, Testbed):
         # The tag stays the same; pods of an earlier run would go on with the image that they were made from.
-        for namespace, program in ((SYSTEM, "deployment/spindle"), (AGENTS, "daemonset/spindle-agent")):
-            lab = Lab((str(target.kubectl_program()),), target.kubeconfig, namespace)
-            lab.kubectl("rollout", "restart", program)
-            lab.kubectl("rollout", "status", program, "--timeout=180s", timeout=200)
+        for namespace, kind, name in was_there:
+            labs[namespace].kubectl("rollout", "restart", f"{kind}/{name}")
+            labs[namespace].kubectl("rollout", "status", f"{kind}/{name}", "--timeout=180s", timeout=200)
     return target
 
 
@@ -82,15 +104,9 @@ def lab(installed: Target, stands: Stand, request: pytest.FixtureRequest) -> Ite
 
 
 @pytest.fixture(scope="module")
-def running(installed: Target, stands: Stand, request: pytest.FixtureRequest) -> Iterator[Lab]:
-    """The twelve-line sample, up and settled; shared by a file's scenarios, each of which leaves it well."""
-    stands.close()
-    with _namespace(installed, request.module.__name__.rsplit(".", 1)[-1]) as lab:
-        # All disks of a testbed are files of one real disk: what else is written there may keep them waiting for seconds.
-        lab.apply(sample(disks={"hungAfterSeconds": 30}))
-        took = lab.until_ready()
-        print(f"the sample was ready after {took:.1f} s")
-        yield lab
+def running(stands: Stand) -> Lab:
+    """The twelve-line sample, up and settled; shared by all scenarios that leave it well, and made anew after one that does not."""
+    return stands.get(SHOWN)
 
 
 @pytest.fixture(scope="session")

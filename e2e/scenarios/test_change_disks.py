@@ -61,6 +61,7 @@ def used(load: Load) -> set[tuple[int, str]]:
 
 
 @pytest.mark.capability
+@pytest.mark.spends
 def test_a_disk_is_added_and_removed(stand: Stand, spindle_image: str) -> None:
     lab = stand.get(TWO)
     with Timeline(lab) as timeline, load(lab, spindle_image, Topic("changed", 12), fill=64) as running:
@@ -140,6 +141,7 @@ def test_a_disk_stays_when_the_rest_has_no_room(stand: Stand, spindle_image: str
         conclude(running, timeline, began)
 
 
+@pytest.mark.spends
 def test_a_size_that_local_volumes_cannot_have_is_told(stand: Stand, spindle_image: str) -> None:
     lab = stand.get(TWO)
     with Timeline(lab) as timeline, load(lab, spindle_image, Topic("sized", 3)) as running:

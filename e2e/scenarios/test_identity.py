@@ -5,8 +5,9 @@ from pathlib import Path
 import pytest
 
 from e2e.scenarios.conftest import Machine
-from e2e.scenarios.lab import CLUSTER, Lab, LabError, sample
+from e2e.scenarios.lab import CLUSTER, Lab, LabError
 from e2e.scenarios.records import RECORDS, read, write
+from e2e.scenarios.stand import SHOWN
 
 pytestmark = pytest.mark.e2e
 
@@ -22,7 +23,7 @@ def test_a_deleted_cluster_is_found_again_with_its_data(running: Lab, spindle_im
     assert len(lab.list("pvc")) == 9
     assert not lab.list("kafkabrokers")
     lab.kubectl("delete", "configmap", f"{CLUSTER}-identity")  # the claims must do
-    lab.apply(sample())
+    lab.apply(SHOWN.manifest())
     lab.until_ready()
     assert lab.status()["clusterId"] == cluster_id
     assert lab.status()["racks"] == racks

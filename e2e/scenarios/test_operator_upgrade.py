@@ -18,6 +18,7 @@ from e2e.cluster.target import Target
 from e2e.cluster.testbed import Testbed
 from e2e.scenarios.lab import CLUSTER, ROOT, SYSTEM, Lab
 from e2e.scenarios.load import Topic, load
+from e2e.scenarios.stand import Stand
 
 pytestmark = pytest.mark.e2e
 
@@ -30,7 +31,7 @@ def helm(target: Target, chart: Path, *settings: str) -> None:
 
 
 @pytest.fixture(scope="module")
-def before(installed: Target, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+def before(installed: Target, stands: Stand, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """The version before, installed; its checkout."""
     if not isinstance(installed, Testbed):
         pytest.skip("needs the testbed")
@@ -41,6 +42,7 @@ def before(installed: Target, tmp_path_factory: pytest.TempPathFactory) -> Itera
     folder = tmp_path_factory.mktemp("before")
     with tarfile.open(fileobj=BytesIO(done.stdout)) as archive:
         archive.extractall(folder, filter="data")
+    stands.close()  # the cluster has to be born under the version before
     installed.give(ensure_spindle_image(folder, SPINDLE_BEFORE_IMAGE))
     repository, _, tag = SPINDLE_BEFORE_IMAGE.rpartition(":")
     helm(
