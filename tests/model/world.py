@@ -248,10 +248,10 @@ class World:
                 self._as_made[obj["kind"], obj["metadata"]["name"]] = dict(obj.get("spec") or {})
             case Apply(object=obj):
                 key = (obj["kind"], obj["metadata"]["name"])
-                live, made = self.objects.get(key), self._as_made.get(key, {})
-                for field in [f for f, value in made.items() if obj["spec"].get(f, value) != value]:
-                    del made[field]
-                self.put(_merge(_without_ours(live, obj, made), obj) if live else obj)
+                live, before = self.objects.get(key), self._as_made.get(key, {})
+                for name in [f for f, value in before.items() if obj["spec"].get(f, value) != value]:
+                    del before[name]
+                self.put(_merge(_without_ours(live, obj, before), obj) if live else obj)
             case Patch():
                 self._guarded(action.kind, action.name, action.uid, action.resource_version)
                 self.put(_merge(self.get(action.kind, action.name), action.body))

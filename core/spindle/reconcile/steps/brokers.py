@@ -86,7 +86,9 @@ class Records:
             spec = broker["spec"]
             fresh = {key: spec[key] for key in _OWNED if spec.get(key)} | self.fields.get(broker_id, {})
             disks = self._disks(broker_id, broker)
-            arguments = {_OWNED[key]: value for key, value in fresh.items() if value or value is False}
+            arguments: dict[str, Any] = {
+                _OWNED[key]: value for key, value in fresh.items() if value or value is False
+            }
             wanted = kafka_broker(state.cluster, broker_id, spec["pool"], disks, **arguments)
             changed = any((spec.get(key) or None) != (value or None) for key, value in fresh.items())
             if changed or disks != disks_of(broker) or not _has_finalizer(broker):
