@@ -16,6 +16,7 @@ from spindle.cluster.ids import uuid_from_entropy
 from spindle.cluster.layout import METADATA_DISK
 from spindle.cluster.view import KafkaView, Partition
 from spindle.manifests.inputs import ClusterInputs, VoterInputs
+from spindle.quorum.decide import SIZES
 from spindle_operator.connection import Access, tls_context
 from spindle_operator.kafka import Link
 from tests.kafka.certs import Ca
@@ -68,18 +69,19 @@ class Cluster:
             spindle_image="none",
         )
         self.config = {**SMALL, **(config or {})}
+        # Of all that there may be: every node's configuration names them.
         self.controllers = {
-            names.controller_id(index): f"{self.subnet}.{100 + index}" for index in range(controllers)
+            names.controller_id(index): f"{self.subnet}.{100 + index}" for index in range(max(SIZES))
         }
         self.voters = tuple(
             VoterInputs(node_id=controller, directory_id=self.directory_id(controller, METADATA_DISK))
-            for controller in self.controllers
+            for controller in list(self.controllers)[:controllers]
         )
         self.disks: list[Disk] = []
         self.nodes: dict[int, Node] = {}
         self.broker_ids = list(range(brokers))
-        for controller in self.controllers:
-            self.add(controller, [METADATA_DISK])
+        for voter in self.voters:
+            self.add(voter.node_id, [METADATA_DISK])
         for broker in self.broker_ids:
             self.add(broker, [names.disk_name(index) for index in range(disks)])
         self.operator = self.ca.client(base / "operator", names.PRINCIPAL_OPERATOR)

@@ -8,10 +8,10 @@ from spindle.cluster.layout import METADATA_DISK
 from spindle.cluster.refusal import Refusal
 from spindle.cluster.view import Quorum
 from spindle.quorum.decide import Member, next_step
-from spindle.quorum.steps import Admit, Dismiss, Join, Leave, Recall, Renew, Settle, Step
+from spindle.quorum.steps import Admit, Dismiss, Join, Leave, Recall, Renew, Step
 from spindle_operator import quorum as orders
 from tests.kafka.cluster import Cluster
-from tests.kafka.node import Node, wait_for
+from tests.kafka.node import wait_for
 
 
 class Conductor:
@@ -19,7 +19,6 @@ class Conductor:
 
     Attributes:
         record: node id → directory id, of the controllers that there are to be.
-        named: the controllers that nodes are told to look for the quorum at.
         done: what was done, in order, each with the leader at that time.
         impatient: whether orders are given up a millisecond after they were sent, as by an operator that is killed then.
     """
@@ -27,7 +26,6 @@ class Conductor:
     def __init__(self, cluster: Cluster) -> None:
         self.cluster = cluster
         self.record = {voter.node_id: voter.directory_id for voter in cluster.voters}
-        self.named = tuple(self.record)
         self.done: list[tuple[Step, int]] = []
         self.impatient = False
         self._generation = 0
@@ -48,7 +46,7 @@ class Conductor:
             for node in self.cluster.nodes.values()
             if node.controller
         }
-        found = next_step(quorum, members, wanted, carried=carried, named=self.named)
+        found = next_step(quorum, members, wanted, carried=carried)
         if found is None or isinstance(found, Refusal) or quorum is None:
             return found is None and self._whole(quorum) and not any(member.lost for member in members)
         self.done.append((found, quorum.leader))
@@ -87,17 +85,11 @@ class Conductor:
                 node.up()
             case Recall():
                 self.record[step.id] = step.directory_id
-            case Settle():
-                self.named = step.ids
 
     def _admit(self, node_id: int) -> None:
-        node = self.cluster.nodes.get(node_id) or self._make(node_id)
+        node = self.cluster.nodes.get(node_id) or self.cluster.add(node_id, [METADATA_DISK])
         self.record[node_id] = node.slots[METADATA_DISK].directory_id
         node.up()
-
-    def _make(self, node_id: int) -> Node:
-        self.cluster.controllers[node_id] = f"{self.cluster.subnet}.{100 + node_id % 1000}"
-        return self.cluster.add(node_id, [METADATA_DISK])
 
     def _order(self, step: Join | Leave) -> None:
         cluster_id, node = self.cluster.cluster_id, self.cluster.nodes[step.id]

@@ -25,6 +25,7 @@ from spindle.manifests.pods import disks_annotation
 from tests.kafka.disks import Disk
 
 DEADLINE = 60.0
+START = 180.0  # several JVMs at once, on a machine that has other work as well
 
 
 def wait_for(what: str, question: Callable[[], Any], seconds: float = DEADLINE, pause: float = 0.1) -> Any:
@@ -285,7 +286,7 @@ class Node:
         )
         return done.returncode == 0, done.stdout + done.stderr
 
-    def wait_ready(self, seconds: float = DEADLINE) -> None:
+    def wait_ready(self, seconds: float = START) -> None:
         def ask() -> bool:
             if self.kafka is not None and self.kafka.poll() is not None:
                 raise AssertionError(f"Kafka ended with {self.kafka.returncode}:\n{self.tail()}")

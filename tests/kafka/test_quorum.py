@@ -16,12 +16,6 @@ from tests.kafka.node import wait_for
 A, B, C, D, E = 9000, 9001, 9002, 9003, 9004
 
 
-# Seen once: after the active one lost its disk, brokers did not say within three minutes what the quorum is; the tests after it share its cluster.
-_OPEN = pytest.mark.xfail(
-    reason="the quorum is not told any more once the active controller lost its disk", run=False
-)
-
-
 @pytest.fixture(scope="module")
 def cluster(make_cluster: Callable[..., Cluster]) -> Cluster:
     made = make_cluster(controllers=3, brokers=1, disks=1)
@@ -110,13 +104,7 @@ def test_orders_that_are_given_twice_are_fine_and_others_are_turned_down(single:
     assert voters(cluster).keys() == {A, B, C}
 
 
-@pytest.mark.parametrize(
-    "active",
-    [
-        pytest.param(False, id="a follower"),
-        pytest.param(True, id="the active one", marks=_OPEN),
-    ],
-)
+@pytest.mark.parametrize("active", [False, True], ids=["a follower", "the active one"])
 def test_one_that_lost_its_disk_is_replaced(single: Conductor, active: bool) -> None:
     cluster = single.cluster
     leader = quorum(cluster).leader
@@ -131,7 +119,6 @@ def test_one_that_lost_its_disk_is_replaced(single: Conductor, active: bool) -> 
     cluster.make_topic(f"without-{lost}-{active}", [[0]])
 
 
-@_OPEN
 def test_three_become_five_and_three_again_the_active_one_not_first(single: Conductor) -> None:
     assert order_of(single.reach(5)) == [f"+{D}", f"+{E}"]
     assert voters(single.cluster).keys() == {A, B, C, D, E}
@@ -148,7 +135,6 @@ def test_three_become_five_and_three_again_the_active_one_not_first(single: Cond
     single.cluster.make_topic("three-again", [[0]])
 
 
-@_OPEN
 def test_three_become_one_and_those_that_left_come_back_with_their_disks(single: Conductor) -> None:
     before = voters(single.cluster)
     single.reach(1)

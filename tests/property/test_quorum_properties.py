@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from spindle.cluster.refusal import Refusal
 from spindle.cluster.view import Quorum, Voter
 from spindle.quorum.decide import SIZES, Member, next_step
-from spindle.quorum.steps import Admit, Dismiss, Join, Leave, Recall, Renew, Settle, Step
+from spindle.quorum.steps import Admit, Dismiss, Join, Leave, Recall, Renew, Step
 from tests.model.quorate import QuorateWorld
 
 IDS = range(9000, 9005)
@@ -55,7 +55,6 @@ def two_voters(up: bool, lost: str = "") -> dict[str, Any]:
         "members": members,
         "wanted": 1,
         "carried": {},
-        "named": set(),
     }
 
 
@@ -65,16 +64,15 @@ def two_voters(up: bool, lost: str = "") -> dict[str, Any]:
     members=records(),
     wanted=st.sampled_from(SIZES),
     carried=st.dictionaries(st.sampled_from(IDS), GENERATIONS),
-    named=st.sets(st.sampled_from(IDS)),
 )
 @example(**two_voters(up=True))
 @example(**two_voters(up=False))
 @example(**two_voters(up=True, lost="its disk is blank"))
 def test_no_step_from_any_state_endangers_the_majority(
-    quorum: Quorum, members: list[Member], wanted: int, carried: dict[int, int], named: set[int]
+    quorum: Quorum, members: list[Member], wanted: int, carried: dict[int, int]
 ) -> None:
     claims = {i: directory(i, generation) for i, generation in carried.items()}
-    found = next_step(quorum, members, wanted, carried=claims, named=named)
+    found = next_step(quorum, members, wanted, carried=claims)
     if isinstance(found, Refusal):
         assert found.message
         assert found.unblocked_by
@@ -101,9 +99,6 @@ def check(step: Step, quorum: Quorum, members: dict[int, Member], wanted: int) -
         case Admit():
             assert not set(step.ids) & members.keys()
             assert len(members) + len(step.ids) <= wanted
-        case Settle():
-            assert set(step.ids) == voters.keys() == members.keys()
-            assert len(step.ids) == wanted
 
 
 def check_leave(step: Leave, quorum: Quorum, members: dict[int, Member], wanted: int, well: set[int]) -> None:

@@ -45,6 +45,11 @@ MAIN = "brokers of pool main"
             {("num.recovery.threads.per.data.dir", MAIN, NEXT_START)},
         ),
         ({}, {"version": "4.3.0"}, {("version", "all nodes", ROLL)}),
+        (
+            {"controllers": {"replicas": 1, "storage": {"size": "1Gi"}}},
+            {},
+            {("controllers.replicas", "controllers", RUNNING)},
+        ),
         ({}, pooled(resources={"limits": {"memory": "4Gi"}}), {("resources", MAIN, ROLL)}),
         ({}, {"paused": True}, set()),
         ({}, pooled(replicas=5), {("replicas: 3 to 5", "pool main", FILLED)}),

@@ -7,7 +7,7 @@ import pytest
 from spindle.cluster.refusal import Refusal
 from spindle.cluster.view import Quorum, Voter
 from spindle.quorum.decide import NO_DIRECTORY, Member, next_step
-from spindle.quorum.steps import Admit, Dismiss, Join, Leave, Recall, Renew, Settle, Step
+from spindle.quorum.steps import Admit, Dismiss, Join, Leave, Recall, Renew, Step
 
 A, B, C, D, E = 9000, 9001, 9002, 9003, 9004
 
@@ -36,7 +36,6 @@ def step(
     wanted: int,
     *,
     carried: Mapping[int, str] | None = None,
-    named: tuple[int, ...] | None = None,
 ) -> Step | Refusal | None:
     ids = tuple(member.id for member in members)
     return next_step(
@@ -44,7 +43,6 @@ def step(
         members,
         wanted,
         carried={i: directory(i) for i in ids} if carried is None else carried,
-        named=ids if named is None else named,
     )
 
 
@@ -69,7 +67,6 @@ def test_one_becomes_three() -> None:
     assert reason(step(seen(A, reading=(B,)), grown, 3)) == "ControllersJoining"
     assert step(seen(A, reading=(B, C)), grown, 3) == Join(B, directory(B))
     assert step(seen(A, B, reading=(C,)), grown, 3) == Join(C, directory(C))
-    assert step(seen(A, B, C), grown, 3, named=(A,)) == Settle((A, B, C))
     assert step(seen(A, B, C), grown, 3) is None
 
 
@@ -82,7 +79,7 @@ def test_five_become_three_and_the_leader_leaves_last() -> None:
     found = step(seen(A, B, C, E, leader=E), on_record(A, B, C, E), 3)
     assert found == Leave(E, directory(E), "3 controllers are wanted")
     assert step(seen(A, B, C), on_record(A, B, C, E), 3) == Dismiss(E)
-    assert step(seen(A, B, C), on_record(A, B, C), 3, named=(A, B, C, D, E)) == Settle((A, B, C))
+    assert step(seen(A, B, C), on_record(A, B, C), 3) is None
 
 
 def test_those_that_are_dead_leave_first() -> None:

@@ -33,7 +33,7 @@ class NodeConfig:
 
     Attributes:
         host: name or address under which the others reach the node.
-        controllers: node id → host of every controller.
+        controllers: node id → host of every controller that there may be; of a static quorum, of its voters.
         brokers: how many brokers the cluster is meant to have; replication factors follow from it.
         config: the user's, of the whole cluster.
         pool_config: the user's, of the broker's pool; wins over `config`.

@@ -10,7 +10,7 @@ from spindle.cluster.ids import is_uuid
 from spindle.manifests.common import labels
 
 _CLUSTER_ID, _VOTERS, _CLEARANCES, _QUORUM = "clusterId", "voters", "clearances", "quorum"
-_CONTROLLERS, _NAMED = "controllers", "named"
+_CONTROLLERS = "controllers"
 STATIC: Final = "static"
 DYNAMIC: Final = "dynamic"
 
@@ -31,7 +31,6 @@ class Identity:
         cluster_id: Kafka's.
         voters: the controllers at birth, by node id.
         controllers: those that there are to be by now, by node id; empty as long as they are those of the birth.
-        named: node ids of the controllers that every node's configuration names; empty likewise.
         clearances: directory id of a controller's disk → ``{"claim", "pvUid", "fsUuid"}`` of the one file system
             that it was given to; an entry is never changed and never removed (rule 1).
         quorum: `STATIC` while Kafka knows its voters from the configuration alone (kraft.version 0, in a cluster that was taken
@@ -42,18 +41,12 @@ class Identity:
     voters: tuple[Voter, ...]
     clearances: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     controllers: tuple[Voter, ...] = ()
-    named: tuple[int, ...] = ()
     quorum: str | None = None
 
     @property
     def members(self) -> tuple[Voter, ...]:
         """The controllers that there are to be."""
         return self.controllers or self.voters
-
-    @property
-    def named_ids(self) -> tuple[int, ...]:
-        """The controllers that a node's configuration names, unless the node is a controller that is not among them yet."""
-        return self.named or tuple(voter.id for voter in self.voters)
 
     @property
     def static(self) -> bool:
@@ -75,7 +68,6 @@ def identity_map(cluster: str, namespace: str, identity: Identity) -> dict[str, 
     """The ConfigMap."""
     changed = {
         _CONTROLLERS: voters_text(identity.controllers) if identity.controllers else "",
-        _NAMED: json.dumps(sorted(identity.named)) if identity.named else "",
         _QUORUM: identity.quorum or "",
     }
     return {
@@ -149,18 +141,13 @@ def parse_identity(config_map: Mapping[str, Any]) -> Identity | IdentityError:
     except ValueError as error:
         problems.append(f"{_CLEARANCES} {error}")
     controllers: tuple[Voter, ...] = ()
-    named: tuple[int, ...] = ()
     try:
         controllers = parse_voters(data[_CONTROLLERS]) if _CONTROLLERS in data else ()
     except ValueError as error:
         problems.append(f"{_CONTROLLERS} {error}")
-    try:
-        named = _parse_ids(data[_NAMED]) if _NAMED in data else ()
-    except ValueError as error:
-        problems.append(f"{_NAMED} {error}")
     if problems:
         return IdentityError(tuple(problems))
-    return Identity(str(cluster_id), voters, clearances, controllers, named, quorum=data.get(_QUORUM) or None)
+    return Identity(str(cluster_id), voters, clearances, controllers, quorum=data.get(_QUORUM) or None)
 
 
 def _text(data: Mapping[str, Any], key: str) -> str:
@@ -174,13 +161,6 @@ def _whole(value: object) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or value < 0:
         raise ValueError(value)
     return value
-
-
-def _parse_ids(text: str) -> tuple[int, ...]:
-    try:
-        return tuple(sorted({_whole(entry) for entry in json.loads(text)}))
-    except (ValueError, TypeError, RecursionError) as error:
-        raise ValueError("is no list of node ids") from error
 
 
 def _parse_clearances(text: str) -> dict[str, Mapping[str, str]]:

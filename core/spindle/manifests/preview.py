@@ -42,7 +42,7 @@ def preview(old: KafkaClusterSpec, new: KafkaClusterSpec) -> list[Change]:
     if old.disks.shared_filesystem != new.disks.shared_filesystem:
         changes.append(Change("disks.sharedFilesystem", "all nodes", ROLL))
     if old.controllers.replicas != new.controllers.replicas:
-        changes.append(Change("controllers.replicas", "all nodes", ROLL))
+        changes.append(Change("controllers.replicas", "controllers", RUNNING))
     changes += _of_controllers(old, new)
     before = {pool.name: pool for pool in old.broker_pools}
     for pool in new.broker_pools:

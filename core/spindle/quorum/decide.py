@@ -11,7 +11,7 @@ from typing import Final
 from spindle.cluster import names
 from spindle.cluster.refusal import Refusal, some
 from spindle.cluster.view import Quorum, Voter
-from spindle.quorum.steps import Admit, Dismiss, Join, Leave, Recall, Renew, Settle, Step
+from spindle.quorum.steps import Admit, Dismiss, Join, Leave, Recall, Renew, Step
 
 SIZES: Final = (1, 3, 5)
 NO_DIRECTORY: Final = (
@@ -41,7 +41,6 @@ def next_step(
     wanted: int,
     *,
     carried: Mapping[int, str],
-    named: Collection[int],
 ) -> Step | Refusal | None:
     """What to do next; a refusal where something ought to be done and must wait; None where all is as it should be.
 
@@ -55,7 +54,6 @@ def next_step(
         members: the controllers on record.
         wanted: how many there are to be.
         carried: node id → directory id that the claim of a controller carries, whether or not it is on record.
-        named: ids of the controllers that nodes are told to look for the quorum at.
     """
     if wanted not in SIZES:
         return _uneven(wanted)
@@ -71,11 +69,7 @@ def next_step(
         look.missing,
         look.joining,
     )
-    for ask in questions:
-        if (found := ask()) is not None:
-            return found
-    ids = tuple(sorted(look.members))
-    return Settle(ids) if set(named) != set(ids) else None
+    return next((found for ask in questions if (found := ask()) is not None), None)
 
 
 @dataclass(frozen=True)

@@ -53,11 +53,4 @@ class Recall:
     directory_id: str
 
 
-@dataclass(frozen=True)
-class Settle:
-    """Have the configuration of all nodes name these controllers (``controller.quorum.bootstrap.servers``)."""
-
-    ids: tuple[int, ...]
-
-
-Step = Admit | Join | Leave | Dismiss | Renew | Recall | Settle
+Step = Admit | Join | Leave | Dismiss | Renew | Recall

@@ -149,7 +149,7 @@ def _node_config(
         state.name,
         state.namespace,
         node_id,
-        controllers=state.controllers_for(node_id),
+        controllers=state.named_controllers,
         brokers=state.broker_count,
         config=state.spec.config,
         pool_config=pool_config,

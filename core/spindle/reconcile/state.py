@@ -8,6 +8,7 @@ from spindle.api.cluster import BrokerPool, KafkaClusterSpec
 from spindle.cluster import names
 from spindle.cluster.view import KafkaView
 from spindle.manifests.identity import Identity, IdentityError, parse_identity
+from spindle.quorum.decide import SIZES
 from spindle.reconcile import objects
 from spindle.reconcile.pools import recorded_pools
 from spindle.reconcile.snapshot import Object, SecretView, Snapshot
@@ -68,16 +69,23 @@ class State:
             return tuple(voter.id for voter in self.known_identity.members)
         return tuple(names.controller_id(i) for i in range(self.spec.controllers.replicas))
 
-    def controllers_for(self, node_id: int) -> tuple[int, ...]:
-        """The controllers that a node's configuration names.
+    @property
+    def possible_controllers(self) -> tuple[int, ...]:
+        """Node ids of all controllers that there are or may come to be."""
+        possible = {names.controller_id(index) for index in range(max(SIZES))}
+        return tuple(sorted({*self.controller_ids, *possible}))
 
-        It changes once when the quorum has become another one, since it takes a restart; a controller that is to join names all from
-        its beginning.
+    @property
+    def named_controllers(self) -> tuple[int, ...]:
+        """The controllers that every node's configuration names, whether or not they are there.
+
+        A broker that has lost the leader asks for the next one at these names and nowhere else, also when it knows of other voters (Kafka's
+        KafkaRaftClient). Were only those named that there are, a broker would have to restart before it may lose them. Those of a
+        static quorum are its voters.
         """
-        identity = self.known_identity
-        if identity is None or (node_id in self.controller_ids and node_id not in identity.named_ids):
+        if self.known_identity is not None and self.known_identity.static:
             return self.controller_ids
-        return identity.named_ids
+        return self.possible_controllers
 
     @property
     def marks(self) -> tuple[Mapping[str, Any], ...]:

@@ -130,9 +130,7 @@ def _rebuilt(state: State, cluster_id: str, voters: tuple[Voter, ...]) -> Identi
         cleared |= {voter.directory_id: {"claim": "", "pvUid": "", "fsUuid": ""} for voter in gone}
     members = {voter.id: voter for voter in voters} | now
     controllers = tuple(members[i] for i in sorted(members))
-    if controllers == voters:
-        return Identity(cluster_id, voters, cleared)
-    return Identity(cluster_id, voters, cleared, controllers, tuple(members))
+    return Identity(cluster_id, voters, cleared, () if controllers == voters else controllers)
 
 
 def _cleared(state: State) -> dict[str, Mapping[str, str]]:

@@ -11,10 +11,10 @@ from typing import Final
 from spindle.cluster import names
 from spindle.cluster.ids import uuid_from_entropy
 from spindle.cluster.layout import METADATA_DISK
-from spindle.cluster.refusal import Refusal, counted, some
+from spindle.cluster.refusal import Refusal, some
 from spindle.manifests.identity import Identity, Voter, identity_map
-from spindle.quorum.decide import SIZES, Member, next_step
-from spindle.quorum.steps import Admit, Dismiss, Join, Leave, Recall, Renew, Settle, Step
+from spindle.quorum.decide import Member, next_step
+from spindle.quorum.steps import Admit, Dismiss, Join, Leave, Recall, Renew
 from spindle.reconcile import objects
 from spindle.reconcile.actions import Action, AddVoter, Delete, Patch, RemoveVoter
 from spindle.reconcile.draft import Draft, Wait
@@ -23,6 +23,8 @@ from spindle.reconcile.steps.controller_disks import look_anew, lost, settle_con
 from spindle.reconcile.steps.takedown import Wanted
 
 _ACTION: Final = "ChangeControllers"
+
+_Recorded = Admit | Dismiss | Renew | Recall
 
 
 def settle_controllers(
@@ -45,7 +47,6 @@ def settle_controllers(
         [_member(state, identity, voter) for voter in identity.members],
         state.spec.controllers.replicas,
         carried=_carried(state, identity),
-        named=identity.named_ids,
     )
     if decision is None:
         return {}
@@ -89,7 +90,7 @@ class _Change:
     message: str
 
 
-def _record(state: State, draft: Draft, identity: Identity, step: Step) -> None:
+def _record(state: State, draft: Draft, identity: Identity, step: _Recorded) -> None:
     """Write a step down, guarded by the version of the record that was read."""
     change = _changed(state, identity, step)
     record = state.config_maps[names.identity_map(state.name)]
@@ -106,7 +107,7 @@ def _record(state: State, draft: Draft, identity: Identity, step: Step) -> None:
     )
 
 
-def _changed(state: State, identity: Identity, step: Step) -> _Change:
+def _changed(state: State, identity: Identity, step: _Recorded) -> _Change:
     members = {voter.id: voter for voter in identity.members}
     match step:
         case Admit():
@@ -124,19 +125,13 @@ def _changed(state: State, identity: Identity, step: Step) -> _Change:
             members[step.id] = Voter(step.id, _fresh(state, step.id))
             reason = "ControllerRenewed"
             message = f"Controller {step.id} lost its disk and begins anew on a blank one, under a new directory id."
-        case Recall():
+        case _:
             members[step.id] = Voter(step.id, step.directory_id)
             reason = "ControllerRecalled"
             message = (
                 f"Controller {step.id} is on record with the disk again that it has, {step.directory_id}."
             )
-        case _:
-            named = step.ids if isinstance(step, Settle) else identity.named
-            text = f"All nodes are to look for the quorum at its {counted(len(named), 'controller')} from now on."
-            return _Change(replace(identity, named=named), "ControllersNamed", text)
-    changed = replace(
-        identity, controllers=tuple(members[i] for i in sorted(members)), named=identity.named_ids
-    )
+    changed = replace(identity, controllers=tuple(members[i] for i in sorted(members)))
     return _Change(changed, reason, message)
 
 
@@ -169,7 +164,7 @@ def _member(state: State, identity: Identity, voter: Voter) -> Member:
 def _carried(state: State, identity: Identity) -> dict[int, str]:
     """Directory ids that claims of controllers of this cluster carry."""
     found = {}
-    for node_id in {*state.controller_ids, *_possible()}:
+    for node_id in state.possible_controllers:
         claim = state.claim(node_id, METADATA_DISK)
         if claim is None or objects.annotation(claim, names.ANN_CLUSTER_ID) != identity.cluster_id:
             continue
@@ -178,17 +173,13 @@ def _carried(state: State, identity: Identity) -> dict[int, str]:
     return found
 
 
-def _possible() -> list[int]:
-    return [names.controller_id(index) for index in range(max(SIZES))]
-
-
 def _clear_away(state: State, draft: Draft, identity: Identity) -> None:
     """Stop the pods of controllers that left, then take away what only they needed; never one that the quorum still knows."""
     quorum = state.kafka.quorum
     if quorum is None or quorum.leader < 0:
         return
     staying = {voter.id for voter in quorum.voters} | {voter.id for voter in identity.members}
-    for node_id in _possible():
+    for node_id in state.possible_controllers:
         if node_id in staying:
             continue
         pod = state.pods.get(node_id)
