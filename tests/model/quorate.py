@@ -112,6 +112,15 @@ class QuorateWorld(World):
         if all(("PersistentVolumeClaim", claim) in self.objects for claim in claims):
             super()._schedule(pod)
 
+    def _fits(self, pod: dict[str, Any], node: dict[str, Any], claims: list[dict[str, Any]]) -> bool:
+        required = (pod["spec"].get("affinity", {}).get("nodeAffinity") or {}).get(
+            "requiredDuringSchedulingIgnoredDuringExecution", {"nodeSelectorTerms": []}
+        )
+        parts = [part for term in required["nodeSelectorTerms"] for part in term.get("matchExpressions", ())]
+        avoided = [part["values"] for part in parts if part["operator"] == "NotIn"]
+        host = node["metadata"]["labels"]["kubernetes.io/hostname"]
+        return not any(host in hosts for hosts in avoided) and super()._fits(pod, node, claims)
+
     # -- what happens to controllers -----------------------------------------------------------------------------
 
     def volume_of(self, node_id: int) -> str:
@@ -127,10 +136,20 @@ class QuorateWorld(World):
         self.end(node_id)
         self.formatted[self.volume_of(node_id)] = {"fs": f"fs-{node_id}-{self._serial}"}
 
+    def node_of(self, node_id: int) -> str:
+        """The node where its disk is."""
+        affinity: Any = self.get("PersistentVolume", self.volume_of(node_id))["spec"]["nodeAffinity"]
+        return str(affinity["required"]["nodeSelectorTerms"][0]["matchExpressions"][0]["values"][0])
+
+    def move_disk(self, node_id: int, node: str) -> None:
+        """Its disk is on another node from now on, as if it had come there while nobody held that node."""
+        self.end(node_id)
+        affinity: Any = self.get("PersistentVolume", self.volume_of(node_id))["spec"]["nodeAffinity"]
+        affinity["required"]["nodeSelectorTerms"][0]["matchExpressions"][0]["values"] = [node]
+
     def lose_node(self, node_id: int) -> str:
         """The node where its disk is was deleted; Kubernetes takes the pods with it. Returns its name."""
-        affinity: Any = self.get("PersistentVolume", self.volume_of(node_id))["spec"]["nodeAffinity"]
-        node = str(affinity["required"]["nodeSelectorTerms"][0]["matchExpressions"][0]["values"][0])
+        node = self.node_of(node_id)
         del self.objects["Node", node]
         for pod in self.all("Pod"):
             if pod["spec"].get("nodeName") == node:

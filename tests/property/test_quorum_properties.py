@@ -130,11 +130,13 @@ EVENTS = st.lists(
 )
 
 
-# Each is a cluster's life of hundreds of passes, so the same few every time; look for others with more examples and a seed.
-@settings(max_examples=10, deadline=None, derandomize=True)
+# Each is a cluster's life of hundreds of passes, so they are few.
+@settings(max_examples=10, deadline=None)
 @given(born=st.sampled_from([1, 3]), events=EVENTS)
 # Sent away while its disk is being formatted, and wanted again: it is the same controller.
 @example(born=1, events=[("want", 3), ("end", 9000), *[("want", 1)] * 5, ("want", 5)])
+# The node of a disk that stayed behind has another controller by the time that it is wanted again.
+@example(born=1, events=[("want", n) for n in (1, 5, 1, 1, 1, 3, 5)])
 def test_the_wanted_quorum_comes_out_of_every_interruption(born: int, events: list[tuple[str, int]]) -> None:
     assume(events)
     spec: dict[str, Any] = {"controllers": {"replicas": born, "storage": {"size": "1Gi"}}}

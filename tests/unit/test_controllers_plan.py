@@ -135,6 +135,45 @@ def test_a_controller_whose_node_was_deleted_is_made_on_another_one() -> None:
     assert world.get("PersistentVolume", volume)["status"]["phase"] == "Released"
 
 
+def test_whose_node_another_controller_has_by_now_begins_anew_on_another_one() -> None:
+    world = running(5)
+    want(world, 3)
+    world.settle(150)
+    volume, old = world.volume_of(D), world.formatted[world.volume_of(D)]["id"]
+    host = world.node_of(D)
+    world.move_disk(C, host)
+    want(world, 5)
+    world.settle(250)
+    assert world.healthy(A, B, C, D, E)
+    assert world.volume_of(D) != volume
+    assert world.node_of(D) != host
+    assert world.voters[D] != old
+    # Nothing of what was on it is destroyed.
+    assert world.get("PersistentVolume", volume)["status"]["phase"] == "Released"
+    assert not world.cluster["status"]["waiting"]
+
+
+def test_nobody_is_put_where_the_disk_of_another_controller_is() -> None:
+    """It may be down only for a moment, and can go nowhere else."""
+    world = running(3)
+    taken = {world.node_of(i) for i in (A, B, C)}
+    want(world, 5)
+    for _ in range(10):
+        world.end(C)
+        world.reconcile()
+    assert set(avoided_by(world, D)) == set(avoided_by(world, E)) == taken
+    world.settle(150)
+    assert world.node_of(C) in taken
+    assert world.healthy(A, B, C, D, E)
+
+
+def avoided_by(world: QuorateWorld, node_id: int) -> list[str]:
+    pod = world.get("Pod", names.pod_name("demo", node_id))
+    required = pod["spec"]["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
+    (term,) = required["nodeSelectorTerms"]
+    return [v for part in term["matchExpressions"] if part["operator"] == "NotIn" for v in part["values"]]
+
+
 def test_a_node_that_is_only_away_costs_nobody_the_vote() -> None:
     world = running(3)
     node = world.get("Pod", "demo-controller-2")["spec"]["nodeName"]

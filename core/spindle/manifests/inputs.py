@@ -78,6 +78,7 @@ class NodeInputs:
         heap: the JVM's heap in its own notation (``1g``), None for the default.
         jvm_options: further options of the JVM.
         zone: None once a claim is bound (the volume pins the pod then), or where there are no zones.
+        avoid: host names of nodes where the disks of other controllers are.
         pool: a broker's pool; None for controllers.
         budget: the PodDisruptionBudget that counts the pod; None for the usual one of its role.
         grace_seconds: how long it may take to stop; None for what suits a node with little on it.
@@ -94,6 +95,7 @@ class NodeInputs:
     heap: str | None = None
     jvm_options: tuple[str, ...] = ()
     zone: Zone | None = None
+    avoid: tuple[str, ...] = ()
     pool: str | None = None
     budget: str | None = None
     grace_seconds: int | None = None

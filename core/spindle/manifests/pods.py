@@ -308,15 +308,15 @@ def _volumes(cluster: ClusterInputs, node: NodeInputs) -> list[dict[str, Any]]:
 
 def _affinity(cluster: ClusterInputs, node: NodeInputs) -> dict[str, Any]:
     result: dict[str, Any] = {}
+    where: list[dict[str, Any]] = []
     if node.zone is not None:
-        expression: dict[str, Any] = {
-            "key": node.zone.topology_key,
-            "operator": "In",
-            "values": [node.zone.value],
-        }
+        where.append({"key": node.zone.topology_key, "operator": "In", "values": [node.zone.value]})
+    if node.avoid:
+        where.append({"key": HOSTNAME_KEY, "operator": "NotIn", "values": list(node.avoid)})
+    if where:
         result["nodeAffinity"] = {
             "requiredDuringSchedulingIgnoredDuringExecution": {
-                "nodeSelectorTerms": [{"matchExpressions": [expression]}]
+                "nodeSelectorTerms": [{"matchExpressions": where}]
             }
         }
     if not cluster.shared_nodes:

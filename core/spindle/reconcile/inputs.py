@@ -12,6 +12,7 @@ from spindle.manifests.identity import Identity
 from spindle.manifests.inputs import ClusterInputs, DiskInputs, NodeInputs, Zone
 from spindle.reconcile import objects
 from spindle.reconcile.doors import doors_of
+from spindle.reconcile.seats import avoided
 from spindle.reconcile.snapshot import Object
 from spindle.reconcile.state import State
 from spindle.reconcile.steps.upgrade import version_to_run
@@ -116,6 +117,7 @@ def controller_inputs(state: State, node_id: int) -> NodeInputs | None:
         heap=controllers.jvm.heap,
         jvm_options=tuple(controllers.jvm.options),
         zone=Zone(topology_key=state.spec.racks.topology_key, value=zone) if zone and unbound else None,
+        avoid=avoided(state, node_id),
         certificate=_certificate(state, node_id),
     )
 

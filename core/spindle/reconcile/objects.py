@@ -143,3 +143,13 @@ def bound_volume(claim: Object) -> str | None:
     if (claim.get("status") or {}).get("phase") != "Bound":
         return None
     return (claim.get("spec") or {}).get("volumeName") or None
+
+
+def pinned_to(volume: Object) -> str | None:
+    """The host name that a volume's node affinity requires, if it is the usual one-host affinity."""
+    required = ((volume.get("spec") or {}).get("nodeAffinity") or {}).get("required") or {}
+    for term in required.get("nodeSelectorTerms") or ():
+        for part in term.get("matchExpressions") or ():
+            if part.get("key") == "kubernetes.io/hostname" and len(part.get("values") or ()) == 1:
+                return str(part["values"][0])
+    return None

@@ -191,21 +191,11 @@ def node_of_volumes(state: State, broker: Object) -> str | None:
 
 def node_of_volume(state: State, volume: Object | None) -> str | None:
     """The node that a volume is pinned to; None if it is bound to none, or to several."""
-    host = pinned_to(volume) if volume is not None else None
+    host = objects.pinned_to(volume) if volume is not None else None
     hosts = {
         objects.labels(node).get("kubernetes.io/hostname", name): name for name, node in state.nodes.items()
     }
     return hosts.get(host or "")
-
-
-def pinned_to(volume: Object) -> str | None:
-    """The host name that a volume's node affinity requires, if it is the usual one-host affinity."""
-    required = ((volume.get("spec") or {}).get("nodeAffinity") or {}).get("required") or {}
-    for term in required.get("nodeSelectorTerms") or ():
-        for part in term.get("matchExpressions") or ():
-            if part.get("key") == "kubernetes.io/hostname" and len(part.get("values") or ()) == 1:
-                return str(part["values"][0])
-    return None
 
 
 def _where_they_are(state: State, records: Records) -> None:

@@ -13,9 +13,9 @@ from spindle.reconcile import objects
 from spindle.reconcile.actions import Patch
 from spindle.reconcile.draft import Draft
 from spindle.reconcile.reports import inspected
+from spindle.reconcile.seats import displaced
 from spindle.reconcile.snapshot import Object
 from spindle.reconcile.state import State
-from spindle.reconcile.steps.brokers import pinned_to
 from spindle.reconcile.steps.disks import NO_UUID, prepared, volume_unreadable
 from spindle.reconcile.steps.shrinking import release
 from spindle.reconcile.steps.takedown import Wanted
@@ -79,18 +79,21 @@ def settle_controller_claims(state: State, draft: Draft, identity: Identity) -> 
 
     A claim whose disk is known to hold nothing is told the new id, and its pod, which waits for the format, is made anew for that. One whose
     disk is out of reach for good goes, and another one is made. The id before stays on record among the clearances, so it is never given to
-    a file system again.
+    a file system again. So goes the claim of one that only reads along and whose node another controller has by now.
     """
     for voter in identity.members:
         claim = state.claim(voter.id, METADATA_DISK)
         if claim is None or objects.annotation(claim, names.ANN_CLUSTER_ID) != identity.cluster_id:
             continue
-        if objects.annotation(claim, names.ANN_DIRECTORY_ID) == voter.directory_id or objects.deleting(claim):
+        if objects.deleting(claim):
+            continue
+        if objects.annotation(claim, names.ANN_DIRECTORY_ID) == voter.directory_id:
+            if why := displaced(state, voter.id):
+                _begin_anew(state, draft, identity, claim, why)
             continue
         unused = objects.annotation(claim, names.ANN_FS_UUID) is None and voter.id not in state.pods
-        if why := _out_of_reach(state, claim):
-            why = f"{why}, and its controller begins anew on another one"
-            release(state, draft, identity, claim, f"PersistentVolumeClaim/{objects.name(claim)}", why)
+        if why := _out_of_reach(state, claim) or displaced(state, voter.id):
+            _begin_anew(state, draft, identity, claim, why)
         elif unused or blank(state, voter.id) is not None:
             annotations = {names.ANN_DIRECTORY_ID: voter.directory_id, names.ANN_FS_UUID: None}
             draft.do(
@@ -111,7 +114,7 @@ def _out_of_reach(state: State, claim: Object) -> str:
     if volume is None:
         gone = (claim.get("status") or {}).get("phase") == "Lost"
         return "the volume of its claim no longer exists" if gone else ""
-    host = pinned_to(volume)
+    host = objects.pinned_to(volume)
     if host is None:
         return ""
     there = [
@@ -124,3 +127,9 @@ def _out_of_reach(state: State, claim: Object) -> str:
     if all(find_evidence(name, state.nodes) is Evidence.OUT_OF_SERVICE for name in there):
         return f"node {host}, where its disk is, is out of service"
     return ""
+
+
+def _begin_anew(state: State, draft: Draft, identity: Identity, claim: Object, why: str) -> None:
+    """Give up a disk that nobody reaches, or needs; its volume is kept (rule 5)."""
+    thing = f"PersistentVolumeClaim/{objects.name(claim)}"
+    release(state, draft, identity, claim, thing, f"{why}, and its controller begins anew on another one")
