@@ -2,7 +2,7 @@
 
 import contextlib
 
-from kafka.errors import KafkaError
+from kafka.errors import KafkaError, KafkaTimeoutError, RequestTimedOutError
 
 from spindle.cluster.layout import METADATA_DISK
 from spindle.cluster.refusal import Refusal
@@ -93,12 +93,16 @@ class Conductor:
 
     def _order(self, step: Join | Leave) -> None:
         cluster_id, node = self.cluster.cluster_id, self.cluster.nodes[step.id]
+        # What is not committed in time is left open, as the operator leaves it.
+        left_open: tuple[type[KafkaError], ...] = (
+            (KafkaError,) if self.impatient else (KafkaTimeoutError, RequestTimedOutError)
+        )
         link = self.cluster.link()
         try:
             if self.impatient:
                 link.timeout_ms = 1
             # The next look shows what came of an order that was given up.
-            with contextlib.suppress(*([KafkaError] if self.impatient else [])):
+            with contextlib.suppress(*left_open):
                 if isinstance(step, Join):
                     orders.add_voter(link, cluster_id, step.id, step.directory_id, node.address)
                 else:
