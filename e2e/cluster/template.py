@@ -35,7 +35,8 @@ def ensure_template(images: list[Image]) -> Path:
             clone(like / "root", root)
         else:
             root.mkdir()
-        _import(root, folder / "containerd.toml", missing, known["blobs"])
+        if missing:  # none where another template has these images and more
+            _import(root, folder / "containerd.toml", missing, known["blobs"])
         contents = {"images": wanted, "blobs": sorted({blob for image in images for blob in image.blobs()})}
         (folder / "contents.json").write_text(json.dumps(contents))
 
