@@ -24,7 +24,7 @@ from e2e.cluster.procs import identify, spawn
 from e2e.cluster.state import Options, State
 from e2e.cluster.system import CommandError, run
 from e2e.cluster.target import ForeignCluster, Unsupported, foreign_kubeconfig
-from e2e.cluster.template import most_alike
+from e2e.cluster.template import ensure_template, most_alike
 from e2e.cluster.testbed import ready_nodes
 from e2e.cluster.waiting import OverdueError, wait_for
 
@@ -338,3 +338,25 @@ def test_a_template_is_made_from_the_one_that_has_most_of_its_images() -> None:
     assert most_alike(["pause-1", "kafka-1", "spindle-1"], {bare: there[bare], other: there[other]}) == bare
     assert most_alike(["pause-2", "kafka-1", "spindle-1"], there) is None
     assert most_alike(["pause-1", "kafka-1"], {}) is None
+
+
+def test_a_template_for_fewer_images_than_another_one_has_needs_no_import(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    names = ["pause-1", "kafka-1", "spindle-1", "job-1"]
+    older = tmp_path / "spindle" / "template-4-older"
+    (older / "root").mkdir(parents=True)
+    (older / "root" / "layer").write_text("of all")
+    (older / "contents.json").write_text(json.dumps({"images": names, "blobs": []}))
+    images = [Image(name, tmp_path / name) for name in names[:3]]
+    for image in images:
+        image.folder.mkdir()
+        (image.folder / "manifest.json").write_text(
+            json.dumps({"config": {"digest": "sha256:0"}, "layers": []})
+        )
+
+    root = ensure_template(images)  # an import would need a containerd
+
+    assert root.parent != older
+    assert (root / "layer").read_text() == "of all"
