@@ -114,17 +114,20 @@ def _published(cluster: Cluster, place: Place) -> Place:
     producer = KafkaProducer(
         bootstrap_servers=cluster.bootstrap(), **cluster.ssl(), acks="all", linger_ms=50, batch_size=1_000_000
     )
+    sent = []
     try:
         for path in sorted(place.folder.glob("*.parquet")):
             table = pq.read_table(path)
             columns = (table.column(name).to_pylist() for name in ("broker", "stored_ms", "value"))
             for broker, stored_ms, value in zip(*columns, strict=True):
-                producer.send(
-                    topic, value, str(broker).encode(), partition=broker % _PARTITIONS, timestamp_ms=stored_ms
-                )
+                key, partition = str(broker).encode(), broker % _PARTITIONS
+                sent.append(producer.send(topic, value, key, partition=partition, timestamp_ms=stored_ms))
         producer.flush(timeout=600)
     finally:
         producer.close(timeout=30)
+    lost = [each.exception for each in sent if not each.succeeded()]
+    if lost:
+        raise RuntimeError(f"{len(lost)} of {len(sent)} records were not stored: {lost[0]}")
     access = source.Access(tuple(cluster.bootstrap()), Path(cluster.operator), topic)
     return Place(place.folder, place.brokers, access)
 
@@ -216,8 +219,8 @@ def _one(cores: str, brokers: str, folder: str, told: str) -> dict[str, Any]:
     plan_s = time.perf_counter() - started
     peak = _peak_mb()
     spark.stop()
-    assert findings.read.rows == rows_of(made)  # noqa: S101 - what was measured is what is meant
-    assert findings.read.poisoned == 0  # noqa: S101 - likewise
+    if (findings.read.rows, findings.read.poisoned) != (rows_of(made), 0):  # else something else was measured
+        raise RuntimeError(f"not {rows_of(made)} rows, all good, were read: {findings.read}")
     return {
         "rows": findings.read.rows,
         "history_s": read_s,
