@@ -8,9 +8,8 @@ import pyarrow as pa
 
 from spindle.forecast.history import HOUR
 
-LEAST_TOLD_S: Final = (
-    3 * HOUR
-)  # the shortest time whose rate the forecaster compares with that of longer ones
+# The shortest time whose rate the forecaster compares with that of longer ones.
+LEAST_TOLD_S: Final = 3 * HOUR
 REPLICAS: Final = pa.schema(
     [
         pa.field("topic", pa.string(), nullable=False),

@@ -46,7 +46,8 @@ class Records:
     """Changes to KafkaBrokers, collected over the steps and applied at the end: one write for each broker at most.
 
     Attributes:
-        fields: broker id → operator-owned fields of its spec, by their names there; an empty one is taken away.
+        fields: broker id → operator-owned fields of its spec, by their names there; an empty one is left out of what is applied, so it
+            goes, but for what the record was created with (another owner to the API server): that is taken back by False.
         disks: (broker id, disk) → fields of that disk.
         fresh: broker id → entries of disks that it gets.
         dropped: (broker id, disk) of those that it no longer has.

@@ -65,8 +65,7 @@ def settle_growth(ward: Ward, draft: Draft, records: Records, identity: Identity
                 if how[slot.name] is _How.READY:
                     _take_up(state, records, slot)
         if broker["spec"].get("joining") and mine and all(slot.recorded in _JOINED for slot in mine):
-            # It was created with this: leaving it out of an apply would leave it as it is, saying the opposite does not.
-            records.note(broker_id, joining=False)
+            records.note(broker_id, joining=False)  # not None: the record was created with it
         for slot in mine:
             # From now on it is a disk like all others.
             if slot.added and slot.disk.get("fsUuid") and slot.recorded in _JOINED:
