@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from tests.model.checked import Checked
-from tests.model.failing import ConflictError
+from tests.model.store import ConflictError
 
 
 class Driven(RuleBasedStateMachine):

@@ -23,7 +23,8 @@ from spindle.reconcile.actions import (
 from spindle.reconcile.snapshot import Snapshot
 from spindle.reconcile.times import seconds, stamp
 from tests.model.kafka import CAPACITY, Kafka, Process, Volume, path_of
-from tests.model.world import ConflictError, World, _ended, _host, _kafka_state
+from tests.model.nodes import ended
+from tests.model.world import World, kafka_state
 
 _UNREADABLE = ("dead", "missing")
 _SPEAKS_AFTER = 10.0  # seconds until a Kafka that was started answers its agent
@@ -208,20 +209,20 @@ class Failing(World):
         if role != names.ROLE_BROKER:
             super()._start(pod)
             return
-        if _kafka_state(pod).get("running"):
+        if kafka_state(pod).get("running"):
             return
         unreadable = [v for _, v in self._disks(pod) if self.disk_on(v).state in ("dead", "hung")]
         where = "inspect" if "inspect" not in init else "preflight" if "preflight" not in init else "kafka"
         if unreadable:
             self._cannot_create(pod, where, unreadable[0])
         elif where == "inspect":
-            status["initContainerStatuses"] = [_ended("inspect", {"disks": self._inspect(pod)})]
+            status["initContainerStatuses"] = [ended("inspect", {"disks": self._inspect(pod)})]
         elif where == "preflight":
             if not self._preflight(pod):
                 # A new look at what is there, as the kubelet would have with a new pod only.
                 return
             done = [e for e in status["initContainerStatuses"] if e["name"] == "inspect"]
-            status["initContainerStatuses"] = [*done, _ended("preflight", {})]
+            status["initContainerStatuses"] = [*done, ended("preflight", {})]
         elif any(self._wrong(disk, volume) for disk, volume in self._disks(pod)):
             self._cannot_start(pod)
         else:
@@ -412,7 +413,7 @@ class Failing(World):
         """What the agent last heard of Kafka; one that has only just been started has not answered it yet."""
         process = self.kafkas.running.get(broker)
         pod = self.objects.get(("Pod", names.broker_name("demo", broker)))
-        started = (_kafka_state(pod).get("running") or {}).get("startedAt") if pod else None
+        started = (kafka_state(pod).get("running") or {}).get("startedAt") if pod else None
         if process is None or started is None or self.now - (seconds(started) or 0.0) < _SPEAKS_AFTER:
             return before.get("reason") == "KafkaOffline"
         return path_of(disk) in process.offline
@@ -457,6 +458,3 @@ def _observed(broker: dict[str, Any]) -> dict[str, Any]:
 
 def _fs_uuid(number: int) -> str:
     return f"00000000-0000-0000-0000-{number:012d}"
-
-
-__all__ = ["ConflictError", "Failing", "Volume", "_host"]

@@ -9,7 +9,8 @@ from spindle.cluster.layout import METADATA_DISK
 from spindle.cluster.view import Quorum, Voter
 from spindle.reconcile.actions import Action, AddVoter, Create, MarkDown, Patch, RemoveVoter
 from spindle.reconcile.plan import Plan
-from tests.model.world import ConflictError, World
+from tests.model.store import ConflictError
+from tests.model.world import World
 
 
 @dataclass

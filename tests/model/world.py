@@ -34,9 +34,9 @@ from spindle.reconcile.actions import (
 from spindle.reconcile.plan import Plan, plan
 from spindle.reconcile.snapshot import CaSource, Certificate, SecretView, Snapshot
 from spindle.reconcile.times import stamp
+from tests.model.nodes import Nodes
+from tests.model.store import NAMESPACE, ConflictError, merge, without_ours
 
-NAMESPACE = "kafka"
-START = 1_790_000_000.0
 YEARS = 1e8  # seconds that certificates last
 
 
@@ -63,30 +63,19 @@ def quickstart(**spec: Any) -> dict[str, Any]:
     }
 
 
-class ConflictError(Exception):
-    """An action whose guard did not hold."""
-
-
 @dataclass
-class World:
-    """Objects by (kind, name); Kafka's replicas by topic."""
+class World(Nodes):
+    """Nodes, Kafka on them, and the operator's passes."""
 
     cluster: dict[str, Any] = field(default_factory=quickstart)
-    objects: dict[tuple[str, str], dict[str, Any]] = field(default_factory=dict)
     partitions: tuple[Partition, ...] = ()
-    formatted: dict[str, dict[str, Any]] = field(default_factory=dict)  # volume → identity on it
     granted: bool = False
     ca_source: CaSource | None = None
     users: dict[str, UserView] = field(default_factory=dict)  # what Kafka knows of them
     kafka_up: bool = True
     offline: set[tuple[int, str]] = field(default_factory=set)  # (broker, disk) whose log dir Kafka gave up
     unknown: frozenset[str] = frozenset()
-    unready: set[str] = field(default_factory=set)  # pods whose Kafka will run and not be ready
-    now: float = START
     writes: int = 0
-    formats: list[tuple[str, str]] = field(default_factory=list)
-    destroyed: list[str] = field(default_factory=list)  # volumes that went with their claim
-    _serial: int = 0
     _as_made: dict[tuple[str, str], dict[str, Any]] = field(default_factory=dict)
 
     # -- building ------------------------------------------------------------------------------------------------
@@ -112,35 +101,6 @@ class World:
         for index, zone in enumerate(zones, 1):
             world.add_node(f"node{index}", None if zone == "-" else f"zone-{zone}", disks)
         return world
-
-    def add_node(self, name: str, zone: str | None, disks: int) -> None:
-        labels = {"kubernetes.io/hostname": name}
-        if zone:
-            labels["topology.kubernetes.io/zone"] = zone
-        ready = {"conditions": [{"type": "Ready", "status": "True"}]}
-        self.put({"kind": "Node", "metadata": {"name": name, "labels": labels}, "spec": {}, "status": ready})
-        for disk in range(disks):
-            self.put(_volume(f"{name}-disk{disk}", name, "local-disks", f"/mnt/disk{disk}"))
-
-    def put(self, obj: Mapping[str, Any]) -> dict[str, Any]:
-        """Store an object as the API server would: uid, resourceVersion."""
-        self._serial += 1
-        fresh = copy.deepcopy(dict(obj))
-        meta = fresh.setdefault("metadata", {})
-        meta.setdefault("uid", f"uid-{fresh['kind']}-{meta['name']}-{self._serial}")
-        meta["resourceVersion"] = str(self._serial)
-        if fresh["kind"] in ("Secret", "KafkaUser"):
-            old = self.objects.get((fresh["kind"], meta["name"]))
-            created = old["metadata"]["creationTimestamp"] if old else stamp(self.now)
-            meta.setdefault("creationTimestamp", created)
-        self.objects[fresh["kind"], meta["name"]] = fresh
-        return fresh
-
-    def get(self, kind: str, name: str) -> dict[str, Any]:
-        return self.objects[kind, name]
-
-    def all(self, kind: str) -> tuple[dict[str, Any], ...]:
-        return tuple(obj for (k, _), obj in sorted(self.objects.items()) if k == kind)
 
     # -- observing -----------------------------------------------------------------------------------------------
 
@@ -179,7 +139,7 @@ class World:
         return sorted(
             int(pod["metadata"]["labels"][names.LABEL_NODE_ID])
             for pod in self.all("Pod")
-            if pod["metadata"]["labels"].get(names.LABEL_ROLE) == role and _kafka_state(pod).get("running")
+            if pod["metadata"]["labels"].get(names.LABEL_ROLE) == role and kafka_state(pod).get("running")
         )
 
     def is_ready(self, name: str) -> None:
@@ -251,10 +211,10 @@ class World:
                 live, before = self.objects.get(key), self._as_made.get(key, {})
                 for name in [f for f, value in before.items() if obj["spec"].get(f, value) != value]:
                     del before[name]
-                self.put(_merge(_without_ours(live, obj, before), obj) if live else obj)
+                self.put(merge(without_ours(live, obj, before), obj) if live else obj)
             case Patch():
                 self._guarded(action.kind, action.name, action.uid, action.resource_version)
-                self.put(_merge(self.get(action.kind, action.name), action.body))
+                self.put(merge(self.get(action.kind, action.name), action.body))
                 self._collect(action.kind, action.name)
                 if action.kind == "PersistentVolume":
                     self._freed(action.name)
@@ -326,72 +286,6 @@ class World:
         rights = (has.rights | set(action.give)) - set(action.take)
         self.users[action.user] = UserView(rights, has.scram and not action.drop_password, quotas)
 
-    def _in_budget(self, pod: dict[str, Any]) -> None:
-        """What the API server asks before an eviction: enough others that are ready."""
-        name = pod["metadata"]["labels"].get(names.LABEL_BUDGET)
-        budget = self.objects.get(("PodDisruptionBudget", name)) if name else None
-        if budget is None or pod.get("status", {}).get("phase") != "Running":
-            return
-        members = [p for p in self.all("Pod") if p["metadata"]["labels"].get(names.LABEL_BUDGET) == name]
-        ready = sum(_is_ready(p) for p in members)
-        if ready - _is_ready(pod) < budget["spec"]["minAvailable"]:
-            raise ConflictError(f"{name}: it would violate the disruption budget")
-
-    def _guarded(self, kind: str, name: str, uid: str, version: str | None) -> dict[str, Any]:
-        obj = self.objects.get((kind, name))
-        if obj is None or obj["metadata"]["uid"] != uid:
-            raise ConflictError(name)
-        if version is not None and obj["metadata"]["resourceVersion"] != version:
-            raise ConflictError(name)
-        return obj
-
-    def _collect(self, kind: str, name: str) -> None:
-        meta = self.get(kind, name)["metadata"]
-        if not meta.get("deletionTimestamp") or meta.get("finalizers"):
-            return
-        if kind == "PersistentVolumeClaim":
-            if self._used(name):
-                return
-            self._let_go(self.get(kind, name))
-        del self.objects[kind, name]
-        for key, obj in list(self.objects.items()):  # what belonged to it alone goes with it
-            if [owner.get("uid") for owner in obj["metadata"].get("ownerReferences") or ()] == [meta["uid"]]:
-                del self.objects[key]
-
-    def _used(self, claim: str) -> bool:
-        """Whether a pod has it; then Kubernetes does not let it go."""
-        return any(
-            (v.get("persistentVolumeClaim") or {}).get("claimName") == claim
-            for pod in self.all("Pod")
-            for v in pod["spec"]["volumes"]
-            if pod.get("status", {}).get("phase") != "Succeeded"
-        )
-
-    def _let_go(self, claim: dict[str, Any]) -> None:
-        """What becomes of the volume of a claim that is gone."""
-        volume = self.objects.get(("PersistentVolume", claim["spec"].get("volumeName", "")))
-        if volume is None or volume["status"]["phase"] != "Bound":
-            return
-        if volume["spec"]["persistentVolumeReclaimPolicy"] == "Retain":
-            volume["status"]["phase"] = "Released"
-            self.put(volume)
-        else:
-            self.destroyed.append(volume["metadata"]["name"])
-            del self.objects["PersistentVolume", volume["metadata"]["name"]]
-
-    def _freed(self, name: str) -> None:
-        volume = self.get("PersistentVolume", name)
-        if volume["status"]["phase"] == "Released" and not volume["spec"].get("claimRef"):
-            volume["status"]["phase"] = "Available"
-
-    def _created(self, obj: dict[str, Any]) -> None:
-        if obj["kind"] == "PersistentVolumeClaim":
-            obj["spec"].setdefault("storageClassName", "standard")
-            obj["status"] = {"phase": "Pending"}
-            if obj["spec"].get("volumeName"):  # is bound to that one, whether or not a pod asks for it
-                self.get("PersistentVolume", obj["spec"]["volumeName"])["status"]["phase"] = "Bound"
-                obj["status"] = {"phase": "Bound"}
-
     def _secret(
         self,
         metadata: Mapping[str, Any],
@@ -440,193 +334,6 @@ class World:
             view.pop("former")
         secret["metadata"].setdefault("annotations", {}).update(action.annotations)
         self.put(secret)
-
-    # -- what Kubernetes and preflight do by themselves -------------------------------------------------------------
-
-    def breathe(self) -> None:
-        """Let the scheduler, the volume binder, the kubelet, preflight and Kafka do their next step everywhere."""
-        self.now += 5
-        self._volumes()
-        for pod in self.all("Pod"):
-            if pod["metadata"].get("deletionTimestamp"):
-                del self.objects["Pod", pod["metadata"]["name"]]
-            elif not pod["spec"].get("nodeName"):
-                self._schedule(pod)
-            else:
-                self._start(pod)
-
-    def _volumes(self) -> None:
-        """The volume controller: claims for which a volume is kept are bound, and those that nobody uses any more go."""
-        for claim in self.all("PersistentVolumeClaim"):
-            if claim["metadata"].get("deletionTimestamp"):
-                self._collect("PersistentVolumeClaim", claim["metadata"]["name"])
-            elif claim["status"]["phase"] == "Pending":
-                kept = [v for v in self.all("PersistentVolume") if _kept_for(v, claim)]
-                if kept:
-                    self._tie(claim, kept[0])
-
-    def _schedule(self, pod: dict[str, Any]) -> None:
-        claims = [
-            self.get("PersistentVolumeClaim", v["persistentVolumeClaim"]["claimName"])
-            for v in pod["spec"]["volumes"]
-            if "persistentVolumeClaim" in v
-        ]
-        for node in self.all("Node"):
-            if self._fits(pod, node, claims):
-                for claim in claims:
-                    self._bind(claim, node)
-                pod["spec"]["nodeName"] = node["metadata"]["name"]
-                pod["status"] = {"phase": "Pending", "initContainerStatuses": [], "containerStatuses": []}
-                self.put(pod)
-                return
-        pod["status"] = {
-            "phase": "Pending",
-            "conditions": [
-                {"type": "PodScheduled", "status": "False", "message": "0 nodes: no persistent volume"}
-            ],
-        }
-        self.put(pod)
-
-    def _fits(self, pod: dict[str, Any], node: dict[str, Any], claims: list[dict[str, Any]]) -> bool:
-        name, labels = node["metadata"]["name"], node["metadata"]["labels"]
-        role = pod["metadata"]["labels"].get(names.LABEL_ROLE)
-        taken = [p for p in self.all("Pod") if p["spec"].get("nodeName") == name]
-        if role and any(p["metadata"]["labels"].get(names.LABEL_ROLE) == role for p in taken):
-            return False
-        if node["spec"].get("unschedulable") or node["status"]["conditions"][0]["status"] != "True":
-            return False
-        wanted = json.dumps(pod["spec"].get("affinity", {}).get("nodeAffinity", {}))
-        zone = labels.get("topology.kubernetes.io/zone", "")
-        if "topology.kubernetes.io/zone" in wanted and f'"{zone}"' not in wanted:
-            return False
-        if "metadata.name" in wanted and f'"{name}"' not in wanted:
-            return False
-        bound = [
-            self.get("PersistentVolume", c["spec"]["volumeName"])
-            for c in claims
-            if c["spec"].get("volumeName")
-        ]
-        if any(_host(volume) not in (None, name) for volume in bound):
-            return False
-        local = [
-            c
-            for c in claims
-            if not c["spec"].get("volumeName") and c["spec"]["storageClassName"] == "local-disks"
-        ]
-        return len(self._free(name)) >= len(local)
-
-    def _free(self, node: str) -> list[dict[str, Any]]:
-        return [
-            v
-            for v in self.all("PersistentVolume")
-            if _host(v) == node
-            and v["status"]["phase"] == "Available"
-            and not v["spec"].get("claimRef")
-            and v["spec"]["storageClassName"] == "local-disks"
-        ]
-
-    def _bind(self, claim: dict[str, Any], node: dict[str, Any]) -> None:
-        if claim["spec"].get("volumeName"):
-            return
-        if claim["spec"]["storageClassName"] == "local-disks":
-            volume = self._free(node["metadata"]["name"])[0]
-        else:
-            volume = self.put(
-                _volume(f"pv-{claim['metadata']['name']}", node["metadata"]["name"], "standard", "/dyn")
-            )
-        self._tie(claim, volume)
-
-    def _tie(self, claim: dict[str, Any], volume: dict[str, Any]) -> None:
-        volume["status"]["phase"] = "Bound"
-        volume["spec"]["claimRef"] = {
-            "namespace": NAMESPACE,
-            "name": claim["metadata"]["name"],
-            "uid": claim["metadata"]["uid"],
-        }
-        claim["spec"]["volumeName"] = volume["metadata"]["name"]
-        claim["status"] = {"phase": "Bound", "capacity": dict(volume["spec"]["capacity"])}
-        self.put(volume)
-        self.put(claim)
-
-    def _start(self, pod: dict[str, Any]) -> None:
-        """inspect, then preflight, then Kafka: one step at a time."""
-        status = pod["status"]
-        if names.LABEL_ROLE not in pod["metadata"]["labels"]:
-            status["phase"] = "Succeeded"  # a pod that only asks for a volume
-            self.put(pod)
-            return
-        init = {entry["name"]: entry for entry in status["initContainerStatuses"]}
-        if "inspect" not in init:
-            status["initContainerStatuses"].append(_ended("inspect", {"disks": self._inspect(pod)}))
-        elif "preflight" not in init:
-            if not self._preflight(pod):
-                return
-            status["initContainerStatuses"].append(_ended("preflight", {}))
-        elif not status["containerStatuses"]:
-            status["containerStatuses"].append(
-                {
-                    "name": "kafka",
-                    "state": {"running": {"startedAt": stamp(self.now)}},
-                    "restartCount": 0,
-                    "ready": pod["metadata"]["name"] not in self.unready,
-                }
-            )
-            status["phase"] = "Running"
-        else:
-            return
-        self.put(pod)
-
-    def _disks(self, pod: dict[str, Any]) -> list[tuple[dict[str, Any], str]]:
-        claims = {
-            v["persistentVolumeClaim"]["claimName"]
-            for v in pod["spec"]["volumes"]
-            if "persistentVolumeClaim" in v
-        }
-        found = []
-        for disk in json.loads(pod["metadata"]["annotations"][names.ANN_DISKS]):
-            node_id = pod["metadata"]["labels"][names.LABEL_NODE_ID]
-            claim = names.claim_name("demo", int(node_id), disk["name"])
-            if claim in claims:
-                found.append((disk, self.get("PersistentVolumeClaim", claim)["spec"]["volumeName"]))
-        return found
-
-    def _inspect(self, pod: dict[str, Any]) -> list[dict[str, Any]]:
-        report = []
-        for disk, volume in self._disks(pod):
-            on_it = self.formatted.get(volume, {})
-            state = on_it.get("state") or (
-                "blank"
-                if not on_it.get("id")
-                else "ours"
-                if on_it["id"] == disk["directoryId"]
-                else "foreign"
-            )
-            report.append(
-                {
-                    "name": disk["name"],
-                    "state": state,
-                    "fsUuid": on_it.get("fs", f"fs-{volume}"),
-                    "mount": f"/dev/{volume}",
-                }
-            )
-        return report
-
-    def _preflight(self, pod: dict[str, Any]) -> bool:
-        """Format what is cleared; True when every disk is ours."""
-        clearances = json.loads(pod["metadata"]["annotations"].get(names.ANN_CLEARANCE, "[]"))
-        ready = True
-        for disk, volume in self._disks(pod):
-            on_it = self.formatted.setdefault(volume, {})
-            if on_it.get("id") == disk["directoryId"] and not on_it.get("state"):
-                continue
-            fs = on_it.get("fs", f"fs-{volume}")
-            good = [c for c in clearances if c["directoryId"] == disk["directoryId"] and c["fsUuid"] == fs]
-            if on_it.get("id") or on_it.get("state") or not good or good[0]["expires"] < self.now:
-                ready = False
-                continue
-            on_it["id"] = disk["directoryId"]
-            self.formats.append((volume, disk["directoryId"]))
-        return ready
 
     # -- running -------------------------------------------------------------------------------------------------
 
@@ -685,42 +392,7 @@ _PLURALS = {
 }
 
 
-def _volume(name: str, node: str, storage_class: str, path: str) -> dict[str, Any]:
-    affinity = {"matchExpressions": [{"key": "kubernetes.io/hostname", "operator": "In", "values": [node]}]}
-    return {
-        "kind": "PersistentVolume",
-        "metadata": {"name": name},
-        "spec": {
-            "capacity": {"storage": "100Gi"},
-            "accessModes": ["ReadWriteOnce"],
-            "storageClassName": storage_class,
-            "persistentVolumeReclaimPolicy": "Delete",
-            "local": {"path": path},
-            "nodeAffinity": {"required": {"nodeSelectorTerms": [affinity]}},
-        },
-        "status": {"phase": "Available"},
-    }
-
-
-def _kept_for(volume: dict[str, Any], claim: dict[str, Any]) -> bool:
-    ref = volume["spec"].get("claimRef") or {}
-    return (
-        ref.get("name") == claim["metadata"]["name"]
-        and not ref.get("uid")
-        and claim["spec"].get("volumeName") in (None, volume["metadata"]["name"])
-    )
-
-
-def _host(volume: dict[str, Any]) -> str | None:
-    terms = volume["spec"]["nodeAffinity"]["required"]["nodeSelectorTerms"]
-    return str(terms[0]["matchExpressions"][0]["values"][0])
-
-
-def _ended(name: str, message: dict[str, Any]) -> dict[str, Any]:
-    return {"name": name, "state": {"terminated": {"exitCode": 0, "message": json.dumps(message)}}}
-
-
-def _kafka_state(pod: dict[str, Any]) -> dict[str, Any]:
+def kafka_state(pod: dict[str, Any]) -> dict[str, Any]:
     for entry in (pod.get("status") or {}).get("containerStatuses") or ():
         if entry["name"] == "kafka":
             return dict(entry["state"])
@@ -732,49 +404,11 @@ def _set_condition(pod: dict[str, Any], kind: str, value: bool) -> None:
     pod["status"]["conditions"] = [*rows, {"type": kind, "status": str(value)}]
 
 
-def _is_ready(pod: dict[str, Any]) -> bool:
-    return any(
-        c["type"] == "Ready" and c["status"] == "True" for c in pod.get("status", {}).get("conditions") or ()
-    )
-
-
 def _set_ready(pod: dict[str, Any]) -> None:
     gate = any(
         c["type"] == names.READINESS_GATE and c["status"] == "True" for c in pod["status"]["conditions"]
     )
-    _set_condition(pod, "Ready", gate and bool(_kafka_state(pod).get("running")))
-
-
-def _without_ours(live: Mapping[str, Any], obj: Mapping[str, Any], made: Mapping[str, Any]) -> dict[str, Any]:
-    """What we applied before and leave out now goes, as server-side apply has it; a person's fields stay.
-
-    So do those that it was created with (``made``) and that no apply has given another value since: creation is another owner.
-    """
-    result = copy.deepcopy(dict(live))
-    if obj["kind"] == "KafkaBroker":
-        kept = (
-            "stopped",
-            "nodeGone",
-            "wishes",
-            "goesFirst",
-            *made,
-            *(key for key in obj["spec"] if key not in ("thresholds", "scrub")),
-        )
-        result["spec"] = {key: value for key, value in result["spec"].items() if key in kept}
-    return result
-
-
-def _merge(live: Mapping[str, Any], change: Mapping[str, Any]) -> dict[str, Any]:
-    """JSON merge patch."""
-    result = copy.deepcopy(dict(live))
-    for key, value in change.items():
-        if value is None:
-            result.pop(key, None)
-        elif isinstance(value, Mapping) and isinstance(result.get(key), Mapping):
-            result[key] = _merge(result[key], value)
-        else:
-            result[key] = copy.deepcopy(value)
-    return result
+    _set_condition(pod, "Ready", gate and bool(kafka_state(pod).get("running")))
 
 
 def _secret_view(secret: dict[str, Any]) -> SecretView:

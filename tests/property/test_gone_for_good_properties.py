@@ -14,7 +14,7 @@ from tests.examples import examples
 from tests.model.checked import Checked
 from tests.model.driven import all_in
 from tests.model.kafka import path_of
-from tests.model.world import ConflictError
+from tests.model.store import ConflictError
 
 
 @dataclass

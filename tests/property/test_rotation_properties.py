@@ -10,7 +10,8 @@ from spindle.cluster import names
 from spindle.reconcile.actions import TurnCa
 from spindle.reconcile.plan import plan
 from tests.examples import examples
-from tests.model.world import YEARS, ConflictError, World
+from tests.model.store import ConflictError
+from tests.model.world import YEARS, World
 
 GRACE = 120
 

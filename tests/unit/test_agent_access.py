@@ -7,7 +7,8 @@ from spindle.cluster import names
 from spindle.reconcile.actions import Delete, IssueCertificate
 from spindle.reconcile.plan import Plan, plan
 from spindle.reconcile.snapshot import Certificate, SecretView
-from tests.model.world import START, World
+from tests.model.store import START
+from tests.model.world import World
 
 NAME = "ns.demo.spindle-agent"
 

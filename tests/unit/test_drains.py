@@ -9,7 +9,8 @@ from spindle.cluster.refusal import Refusal
 from spindle.cluster.view import Partition
 from spindle.rolling.drains import Drain, Resident, next_drained
 from spindle.rolling.verdict import Verdict
-from tests.model.world import ConflictError, World
+from tests.model.store import ConflictError
+from tests.model.world import World
 
 _NO = Verdict(Refusal(rule=2, reason="BelowMinIsr", message="no", unblocked_by="time"))
 

@@ -6,7 +6,8 @@ import pytest
 
 from spindle.cluster import names
 from spindle.healing.gone import OUT_OF_SERVICE
-from tests.model.failing import ConflictError, Failing
+from tests.model.failing import Failing
+from tests.model.store import ConflictError
 from tests.unit.test_healing_plan import cluster, condition, reasons, state_of, until, whole
 
 

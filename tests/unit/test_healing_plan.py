@@ -8,9 +8,10 @@ import pytest
 
 from spindle.reconcile.actions import Delete, Evict, Reassign
 from spindle.reconcile.plan import Plan
-from tests.model.failing import ConflictError, Failing
+from tests.model.failing import Failing
 from tests.model.kafka import path_of
-from tests.model.world import _volume
+from tests.model.nodes import new_volume
+from tests.model.store import ConflictError
 
 
 def cluster(brokers: int = 3, partitions: int = 6, rf: int = 3, **spec: Any) -> Failing:
@@ -236,7 +237,7 @@ class TestClaimDeleted:
         )
         node = world.get("KafkaBroker", "demo-broker-0")["spec"]["node"]
         for name, at in (("elsewhere", "node9"), ("fresh", node)):
-            world.put(_volume(name, at, "local-disks", f"/mnt/{name}"))
+            world.put(new_volume(name, at, "local-disks", f"/mnt/{name}"))
         until(world, lambda: ("PersistentVolumeClaim", claim) in world.objects)
         assert world.volume_of(0, "disk1") == "fresh"
         whole(world)

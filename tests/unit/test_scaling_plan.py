@@ -10,8 +10,8 @@ from spindle.cluster import names
 from spindle.reconcile.actions import Action, Apply, Delete, Evict, PlaceReplicas, UnregisterBroker
 from spindle.reconcile.plan import Plan
 from tests.model.checked import Checked
-from tests.model.failing import ConflictError
 from tests.model.kafka import CAPACITY, path_of
+from tests.model.store import ConflictError
 from tests.unit.test_healing_plan import reasons, until
 
 TOPIC = "orders"

@@ -1,0 +1,150 @@
+"""The API server of the model: objects with their guards, what goes when its owner goes, volumes and their claims, budgets."""
+
+import copy
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from spindle.cluster import names
+from spindle.reconcile.times import stamp
+
+NAMESPACE = "kafka"
+START = 1_790_000_000.0
+
+
+class ConflictError(Exception):
+    """An action whose guard did not hold."""
+
+
+@dataclass
+class Store:
+    """Objects by (kind, name)."""
+
+    objects: dict[tuple[str, str], dict[str, Any]] = field(default_factory=dict)
+    now: float = START
+    destroyed: list[str] = field(default_factory=list)  # volumes that went with their claim
+    _serial: int = 0
+
+    def put(self, obj: Mapping[str, Any]) -> dict[str, Any]:
+        """Store an object as the API server would: uid, resourceVersion."""
+        self._serial += 1
+        fresh = copy.deepcopy(dict(obj))
+        meta = fresh.setdefault("metadata", {})
+        meta.setdefault("uid", f"uid-{fresh['kind']}-{meta['name']}-{self._serial}")
+        meta["resourceVersion"] = str(self._serial)
+        if fresh["kind"] in ("Secret", "KafkaUser"):
+            old = self.objects.get((fresh["kind"], meta["name"]))
+            created = old["metadata"]["creationTimestamp"] if old else stamp(self.now)
+            meta.setdefault("creationTimestamp", created)
+        self.objects[fresh["kind"], meta["name"]] = fresh
+        return fresh
+
+    def get(self, kind: str, name: str) -> dict[str, Any]:
+        return self.objects[kind, name]
+
+    def all(self, kind: str) -> tuple[dict[str, Any], ...]:
+        return tuple(obj for (k, _), obj in sorted(self.objects.items()) if k == kind)
+
+    def _guarded(self, kind: str, name: str, uid: str, version: str | None) -> dict[str, Any]:
+        obj = self.objects.get((kind, name))
+        if obj is None or obj["metadata"]["uid"] != uid:
+            raise ConflictError(name)
+        if version is not None and obj["metadata"]["resourceVersion"] != version:
+            raise ConflictError(name)
+        return obj
+
+    def _collect(self, kind: str, name: str) -> None:
+        meta = self.get(kind, name)["metadata"]
+        if not meta.get("deletionTimestamp") or meta.get("finalizers"):
+            return
+        if kind == "PersistentVolumeClaim":
+            if self._used(name):
+                return
+            self._let_go(self.get(kind, name))
+        del self.objects[kind, name]
+        for key, obj in list(self.objects.items()):  # what belonged to it alone goes with it
+            if [owner.get("uid") for owner in obj["metadata"].get("ownerReferences") or ()] == [meta["uid"]]:
+                del self.objects[key]
+
+    def _used(self, claim: str) -> bool:
+        """Whether a pod has it; then Kubernetes does not let it go."""
+        return any(
+            (v.get("persistentVolumeClaim") or {}).get("claimName") == claim
+            for pod in self.all("Pod")
+            for v in pod["spec"]["volumes"]
+            if pod.get("status", {}).get("phase") != "Succeeded"
+        )
+
+    def _let_go(self, claim: dict[str, Any]) -> None:
+        """What becomes of the volume of a claim that is gone."""
+        volume = self.objects.get(("PersistentVolume", claim["spec"].get("volumeName", "")))
+        if volume is None or volume["status"]["phase"] != "Bound":
+            return
+        if volume["spec"]["persistentVolumeReclaimPolicy"] == "Retain":
+            volume["status"]["phase"] = "Released"
+            self.put(volume)
+        else:
+            self.destroyed.append(volume["metadata"]["name"])
+            del self.objects["PersistentVolume", volume["metadata"]["name"]]
+
+    def _freed(self, name: str) -> None:
+        volume = self.get("PersistentVolume", name)
+        if volume["status"]["phase"] == "Released" and not volume["spec"].get("claimRef"):
+            volume["status"]["phase"] = "Available"
+
+    def _created(self, obj: dict[str, Any]) -> None:
+        if obj["kind"] == "PersistentVolumeClaim":
+            obj["spec"].setdefault("storageClassName", "standard")
+            obj["status"] = {"phase": "Pending"}
+            if obj["spec"].get("volumeName"):  # is bound to that one, whether or not a pod asks for it
+                self.get("PersistentVolume", obj["spec"]["volumeName"])["status"]["phase"] = "Bound"
+                obj["status"] = {"phase": "Bound"}
+
+    def _in_budget(self, pod: dict[str, Any]) -> None:
+        """What the API server asks before an eviction: enough others that are ready."""
+        name = pod["metadata"]["labels"].get(names.LABEL_BUDGET)
+        budget = self.objects.get(("PodDisruptionBudget", name)) if name else None
+        if budget is None or pod.get("status", {}).get("phase") != "Running":
+            return
+        members = [p for p in self.all("Pod") if p["metadata"]["labels"].get(names.LABEL_BUDGET) == name]
+        ready = sum(_ready(p) for p in members)
+        if ready - _ready(pod) < budget["spec"]["minAvailable"]:
+            raise ConflictError(f"{name}: it would violate the disruption budget")
+
+
+def _ready(pod: dict[str, Any]) -> bool:
+    return any(
+        c["type"] == "Ready" and c["status"] == "True" for c in pod.get("status", {}).get("conditions") or ()
+    )
+
+
+def without_ours(live: Mapping[str, Any], obj: Mapping[str, Any], made: Mapping[str, Any]) -> dict[str, Any]:
+    """What we applied before and leave out now goes, as server-side apply has it; a person's fields stay.
+
+    So do those that it was created with (``made``) and that no apply has given another value since: creation is another owner.
+    """
+    result = copy.deepcopy(dict(live))
+    if obj["kind"] == "KafkaBroker":
+        kept = (
+            "stopped",
+            "nodeGone",
+            "wishes",
+            "goesFirst",
+            *made,
+            *(key for key in obj["spec"] if key not in ("thresholds", "scrub")),
+        )
+        result["spec"] = {key: value for key, value in result["spec"].items() if key in kept}
+    return result
+
+
+def merge(live: Mapping[str, Any], change: Mapping[str, Any]) -> dict[str, Any]:
+    """JSON merge patch."""
+    result = copy.deepcopy(dict(live))
+    for key, value in change.items():
+        if value is None:
+            result.pop(key, None)
+        elif isinstance(value, Mapping) and isinstance(result.get(key), Mapping):
+            result[key] = merge(result[key], value)
+        else:
+            result[key] = copy.deepcopy(value)
+    return result
