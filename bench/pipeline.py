@@ -114,20 +114,20 @@ def _published(cluster: Cluster, place: Place) -> Place:
     producer = KafkaProducer(
         bootstrap_servers=cluster.bootstrap(), **cluster.ssl(), acks="all", linger_ms=50, batch_size=1_000_000
     )
-    sent = []
     try:
         for path in sorted(place.folder.glob("*.parquet")):
+            sent = []
             table = pq.read_table(path)
             columns = (table.column(name).to_pylist() for name in ("broker", "stored_ms", "value"))
             for broker, stored_ms, value in zip(*columns, strict=True):
                 key, partition = str(broker).encode(), broker % _PARTITIONS
                 sent.append(producer.send(topic, value, key, partition=partition, timestamp_ms=stored_ms))
-        producer.flush(timeout=600)
+            producer.flush(timeout=120)  # file by file: what waits for longer is given up by the client
+            lost = [each.exception for each in sent if not each.succeeded()]
+            if lost:
+                raise RuntimeError(f"{len(lost)} of {len(sent)} records of {path} were not stored: {lost[0]}")
     finally:
         producer.close(timeout=30)
-    lost = [each.exception for each in sent if not each.succeeded()]
-    if lost:
-        raise RuntimeError(f"{len(lost)} of {len(sent)} records were not stored: {lost[0]}")
     access = source.Access(tuple(cluster.bootstrap()), Path(cluster.operator), topic)
     return Place(place.folder, place.brokers, access)
 
