@@ -7,6 +7,7 @@ import pytest
 
 from spindle.cluster import names
 from spindle.reconcile.actions import Delete, RemoveVoter
+from spindle.reconcile.times import stamp
 from tests.model.quorate import QuorateWorld
 
 A, B, C, D, E = 9000, 9001, 9002, 9003, 9004
@@ -193,35 +194,71 @@ def test_a_node_that_is_only_away_costs_nobody_the_vote() -> None:
     assert f"-{C}" in world.changes
 
 
-@pytest.mark.parametrize(
-    "state",
-    [
-        {
-            "waiting": {
-                "reason": "CreateContainerError",
-                "message": "",
-            }
-        },
-        {
-            "terminated": {
-                "exitCode": 1,
-                "message": "/d is another disk. Way out: put the right disk back, then delete the pod.",
-            }
-        },
-    ],
-    ids=["dead", "another one"],
-)
-def test_a_controller_whose_disk_was_pulled_gets_a_new_pod_that_finds_the_blank_one(
-    state: dict[str, Any],
-) -> None:
-    world = running(3)
-    old, volume = world.voters[C], world.volume_of(C)
-    path = world.get("PersistentVolume", volume)["spec"]["local"]["path"]
-    if "waiting" in state:
-        state["waiting"]["message"] = f"failed to stat {path}: input/output error"
+def _cannot_be_made(place: str) -> dict[str, Any]:
+    """The state of a container as containerd has it for a volume that cannot be read."""
+    text = f'failed to generate container "8eba" spec: failed to generate spec: failed to stat "{place}": stat {place}: input/output error'
+    return {"waiting": {"reason": "CreateContainerError", "message": text}}
+
+
+def _hurt(world: QuorateWorld, state: dict[str, Any]) -> str:
+    """Controller 2 ended, its container is in this state, and a blank disk stands in the place of its own; its directory id before."""
     pod = world.get("Pod", "demo-controller-2")
     pod["status"]["containerStatuses"][0] |= {"state": state, "restartCount": 1, "ready": False}
+    world.formatted[world.volume_of(C)] = {"fs": "fs-new"}
+    return world.voters[C]
+
+
+@pytest.mark.parametrize(
+    "place", ["{path}", "/var/lib/kubelet/pods/d489/volumes/kubernetes.io~local-volume/{volume}"]
+)
+def test_a_controller_whose_disk_died_gets_a_new_pod_that_finds_the_blank_one(place: str) -> None:
+    world = running(3)
+    volume = world.volume_of(C)
+    path = world.get("PersistentVolume", volume)["spec"]["local"]["path"]
+    old = _hurt(world, _cannot_be_made(place.format(path=path, volume=volume)))
+    world.settle(80)
+    assert world.healthy(A, B, C)
+    assert world.voters[C] != old
+
+
+def test_a_controller_that_finds_another_disk_gets_a_new_pod() -> None:
+    world = running(3)
+    said = "/d is another disk. Way out: put the right disk back, then delete the pod."
+    old = _hurt(world, {"terminated": {"exitCode": 1, "message": said}})
+    world.settle(80)
+    assert world.healthy(A, B, C)
+    assert world.voters[C] != old
+
+
+@pytest.mark.parametrize("other", ["{path}0", "/var/lib/kubelet/pods/d489/volumes/kubernetes.io~secret/tls"])
+def test_what_is_wrong_with_another_path_is_no_word_about_the_disk(other: str) -> None:
+    world = running(3)
+    path = world.get("PersistentVolume", world.volume_of(C))["spec"]["local"]["path"]
+    old = _hurt(world, _cannot_be_made(other.format(path=path)))
+    for _ in range(30):
+        world.reconcile()
+        world.breathe()
+    assert world.voters[C] == old
+
+
+def test_a_pod_that_was_made_before_the_blank_disk_was_there_is_made_again_a_while_later() -> None:
+    world = running(3)
+    volume, old = world.volume_of(C), world.voters[C]
+    world.end(C)
     world.formatted[volume] = {"fs": "fs-new"}
+    world.reconcile()
+    pod = world.get("Pod", "demo-controller-2")
+    pod["metadata"]["creationTimestamp"] = stamp(world.now)
+    place = f"/var/lib/kubelet/pods/d489/volumes/kubernetes.io~local-volume/{volume}"
+    unreadable = {"name": "inspect", "state": _cannot_be_made(place), "restartCount": 0}
+    pod["spec"]["nodeName"] = world.node_of(C)
+    pod["status"] = {"phase": "Pending", "initContainerStatuses": [unreadable], "containerStatuses": []}
+    world.put(pod)
+    for _ in range(10):  # the model's kubelet does not look at this one, as its disk is the dead one
+        world.now += 5
+        world.reconcile()
+    assert world.get("Pod", "demo-controller-2")["metadata"]["uid"] == pod["metadata"]["uid"]
+    world.now += 15
     world.settle(80)
     assert world.healthy(A, B, C)
     assert world.voters[C] != old

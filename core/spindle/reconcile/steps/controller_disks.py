@@ -19,7 +19,9 @@ from spindle.reconcile.state import State
 from spindle.reconcile.steps.disks import NO_UUID, prepared, volume_unreadable
 from spindle.reconcile.steps.shrinking import release
 from spindle.reconcile.steps.takedown import Wanted
+from spindle.reconcile.times import seconds
 
+_AGAIN: Final = 60.0  # seconds between two looks at a disk that cannot be read
 _PUT_OFF: Final = (
     "delete the pod"  # so ends what the script that starts Kafka says of a disk that does not belong there
 )
@@ -59,18 +61,22 @@ def blank(state: State, node_id: int) -> Mapping[str, object] | None:
 
 
 def look_anew(state: State, wanted: dict[int, Wanted]) -> None:
-    """Have pods of controllers made anew in which Kafka ran and its disk is not there any more: only a new pod gets, and looks at, another one.
+    """Have pods of controllers made anew that do not get at their disk any more: only a new pod gets, and looks at, another one.
 
-    In the new one Kafka never ran, so this happens once.
+    At once where Kafka ran before, so where the disk was there; where it never ran, a while after the pod was made.
     """
     for node_id in state.controller_ids:
         pod, claim = state.pods.get(node_id), state.claim(node_id, METADATA_DISK)
         if pod is None or claim is None or objects.deleting(pod) or node_id in wanted:
             continue
-        if objects.kafka_runs(pod) or not objects.kafka_ever_ran(pod):
+        if objects.kafka_runs(pod):
+            continue
+        ran = objects.kafka_ever_ran(pod)
+        made = seconds(pod["metadata"].get("creationTimestamp"))
+        if not ran and (made is None or state.now - made < _AGAIN):
             continue
         said = str((objects.terminated(pod, names.CONTAINER_KAFKA) or {}).get("message"))
-        if volume_unreadable(state, {"claim": objects.name(claim)}, pod) or _PUT_OFF in said:
+        if volume_unreadable(state, {"claim": objects.name(claim)}, pod) or (ran and _PUT_OFF in said):
             wanted[node_id] = Wanted("DiskUnusable", "its disk cannot be read, or is another one")
 
 

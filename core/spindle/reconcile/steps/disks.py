@@ -1,6 +1,7 @@
 """What preflight found on the disks, and what follows: clearances (rules 1 and 13), placeholders, and a word to the owner."""
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Final
@@ -27,6 +28,7 @@ NO_UUID: Final = "none"  # recorded for a file system that has no UUID
 _VALID: Final = 600  # seconds that a clearance is good for
 _RENEW: Final = 60
 _ACTION: Final = "Format"
+_CONTAINERS: Final = (names.CONTAINER_INSPECT, names.CONTAINER_PREFLIGHT, names.CONTAINER_KAFKA)
 _UNUSABLE: Final = frozenset({facts.FOREIGN, facts.NOT_MOUNTED, facts.DEAD, facts.READONLY})
 
 Found = Mapping[str, Any]
@@ -291,14 +293,22 @@ def prepared(pod: Object) -> bool:
 
 
 def volume_unreadable(state: State, disk: Found, pod: Object) -> bool:
-    """Whether the runtime can't make a container because it cannot read this disk's path on the node."""
+    """Whether the runtime can't make a container because it cannot read this disk on the node.
+
+    It names the path that the volume has there or, in a pod that has mounted it, the kubelet's own: ``…/volumes/<plugin>/<volume>``.
+    """
     volume = state.volume(state.claims.get(disk["claim"]))
-    path = (((volume or {}).get("spec") or {}).get("local") or {}).get("path")
-    for container in (names.CONTAINER_INSPECT, names.CONTAINER_PREFLIGHT, names.CONTAINER_KAFKA):
-        waiting = objects.waiting(pod, container) or {}
-        if waiting.get("reason") == "CreateContainerError" and path and path in str(waiting.get("message")):
-            return True
-    return False
+    if volume is None:
+        return False
+    local = ((volume.get("spec") or {}).get("local") or {}).get("path")
+    places = [re.escape(local)] if local else []
+    places.append(rf"/volumes/[^/\s]+/{re.escape(objects.name(volume))}")
+    named = re.compile(rf"(?:{'|'.join(places)})(?![\w.-])")
+    waiting = [objects.waiting(pod, container) or {} for container in _CONTAINERS]
+    return any(
+        each.get("reason") == "CreateContainerError" and named.search(str(each.get("message")))
+        for each in waiting
+    )
 
 
 def _unusable(
