@@ -107,6 +107,19 @@ def ensure_enclosure() -> Path:
     return artefact("enclosure", "1", key, make) / "enclosure"
 
 
+def ensure_cert_manager() -> Path:
+    """Folder with the controllers of cert-manager as one program, ``cert-manager``, and its definitions in ``crds``."""
+    source = PACKAGE / "go-cert-manager"
+
+    def make(folder: Path) -> None:
+        _go_build("cert-manager", ".", folder / "cert-manager", source=source)
+        listed = ("go", "list", "-m", "-f", "{{.Dir}}", "github.com/cert-manager/cert-manager")
+        module = Path(run("cert-manager's definitions", *listed, cwd=source).strip())
+        shutil.copytree(module / "deploy" / "crds", folder / "crds")
+
+    return artefact("cert-manager", "1", _digest(source), make)
+
+
 def ensure_kafka_libs(version: str = versions.KAFKA) -> Path:
     """Folder with the jars of a Kafka release: ``java -cp <folder>/* kafka.Kafka`` is the broker."""
     return _ensure_jars(version) / "libs"

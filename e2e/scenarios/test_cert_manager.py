@@ -1,0 +1,109 @@
+"""cert-manager makes a cluster's authority, and renews it while Kafka serves. Its own controllers run, beside the cluster."""
+
+import base64
+import subprocess
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import Any, Final
+
+import pytest
+
+from e2e.cluster.build import ensure_cert_manager
+from e2e.cluster.target import Target
+from e2e.cluster.testbed import Testbed
+from e2e.scenarios.lab import CLUSTER, Lab, sample
+
+pytestmark = pytest.mark.e2e
+
+_TURN: Final = 1500.0  # three rolls of six pods, and twice the clients' time, on a small machine
+_ISSUER: Final = {
+    "apiVersion": "cert-manager.io/v1",
+    "kind": "Issuer",
+    "metadata": {"name": "selfsigned"},
+    "spec": {"selfSigned": {}},
+}
+_CERTIFICATE: Final = {
+    "apiVersion": "cert-manager.io/v1",
+    "kind": "Certificate",
+    "metadata": {"name": "kafka-ca"},
+    "spec": {
+        "isCA": True,
+        "commonName": "kafka/demo",
+        "secretName": "kafka-ca",
+        "duration": "8760h",
+        "renewBefore": "720h",
+        "privateKey": {"algorithm": "RSA", "size": 2048, "rotationPolicy": "Always"},
+        "issuerRef": {"name": "selfsigned"},
+    },
+}
+
+
+@pytest.fixture
+def cert_manager(installed: Target, lab: Lab) -> Iterator[None]:
+    """cert-manager with its definitions."""
+    if not isinstance(installed, Testbed):
+        pytest.skip("needs the testbed")
+    folder = ensure_cert_manager()
+    lab.kubectl("apply", "--server-side", "-f", str(folder / "crds"))
+    lab.kubectl("wait", "--for=condition=Established", "--timeout=60s", "-f", str(folder / "crds"))
+    command = (
+        "setpriv",
+        "--pdeathsig",
+        "KILL",
+        "--",
+        str(folder / "cert-manager"),
+        str(installed.kubeconfig),
+    )
+    process = subprocess.Popen(command)
+    try:
+        yield
+    finally:
+        process.terminate()
+        process.wait(30)
+        lab.kubectl("delete", "--wait=false", "-f", str(folder / "crds"))
+
+
+def held(lab: Lab, secret: str, key: str) -> str:
+    """A certificate in a Secret; empty if there is none."""
+    data = (lab.get("secret", secret) or {}).get("data") or {}
+    return base64.b64decode(data.get(key, "")).decode().strip()
+
+
+def renew(lab: Lab) -> None:
+    """As ``cmctl renew`` does."""
+    status: dict[str, Any] = lab.the("certificates.cert-manager.io", "kafka-ca")["status"]
+    now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    wanted = {
+        "type": "Issuing",
+        "status": "True",
+        "reason": "ManuallyTriggered",
+        "message": "by hand",
+        "lastTransitionTime": now,
+    }
+    others = [each for each in status.get("conditions", ()) if each["type"] != "Issuing"]
+    lab.apply_status("certificates.cert-manager.io", "kafka-ca", {"conditions": [*others, wanted]})
+
+
+@pytest.mark.usefixtures("cert_manager")
+def test_an_authority_of_cert_managers_signs_and_its_renewal_is_followed(lab: Lab) -> None:
+    security = {"caSecret": "kafka-ca", "clientGraceSeconds": 120}
+    lab.apply(sample(security=security))
+    lab.until_waiting("CaSourceUnusable")
+    assert not lab.list("pods", "spindle.dev/role")
+    lab.apply(_ISSUER, _CERTIFICATE)
+    lab.until("cert-manager has issued it", lambda: held(lab, "kafka-ca", "tls.crt"), 90)
+    lab.until_ready()
+    first = held(lab, "kafka-ca", "tls.crt")
+    assert first
+    for name in (f"{CLUSTER}-ca", f"{CLUSTER}-admin", f"{CLUSTER}-broker-0-tls"):
+        assert held(lab, name, "ca.crt") == first
+
+    renew(lab)
+    lab.until("cert-manager has renewed it", lambda: held(lab, "kafka-ca", "tls.crt") != first, 90)
+    second = held(lab, "kafka-ca", "tls.crt")
+    lab.until_waiting("CaReplaced", 150)
+    lab.until("it signs alone", lambda: held(lab, f"{CLUSTER}-broker-0-tls", "ca.crt") == second, _TURN)
+    lab.until_ready(600)
+    assert held(lab, f"{CLUSTER}-ca", "ca.crt") == second
+    assert held(lab, f"{CLUSTER}-admin", "ca.crt") == second
+    lab.spindle("verify", "-n", lab.namespace, "-c", CLUSTER, timeout=600)
