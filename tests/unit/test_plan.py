@@ -9,7 +9,7 @@ import pytest
 from spindle.cluster import names
 from spindle.cluster.dynamic import Standing
 from spindle.cluster.view import Partition
-from spindle.reconcile.actions import Action, Create, Delete, Evict, MarkDown, Tune
+from spindle.reconcile.actions import Action, Apply, Create, Delete, Evict, MarkDown, Tune
 from spindle.reconcile.times import stamp
 from spindle.reconcile.tuned import ANN_TUNED
 from tests.model.world import World
@@ -284,6 +284,22 @@ def test_hand_edited_and_deleted_things_are_put_right() -> None:
     assert world.get("Pod", "demo-broker-0")["metadata"]["labels"][names.LABEL_BUDGET] == "demo-brokers"
     assert "log.dirs=/tmp" not in world.get("ConfigMap", "demo-broker-2-config")["data"]["server.properties"]
     assert world.running("broker") == [0, 1, 2]
+
+
+def _restored(world: World) -> list[str]:
+    actions = world.reconcile().actions
+    return [a.message for a in actions if isinstance(a, Apply) and a.reason == "Restored"]
+
+
+def test_what_somebody_else_changed_is_told_and_what_follows_the_spec_is_not_called_that() -> None:
+    world = running()
+    world.cluster["spec"]["controllers"]["replicas"] = 5
+    world.cluster["spec"]["config"] = {"num.io.threads": "5"}
+    assert all(not _restored(world) for _ in range(3))
+    assert world.get("PodDisruptionBudget", "demo-controllers")["spec"]["minAvailable"] == 4
+    world.get("PodDisruptionBudget", "demo-controllers")["spec"]["minAvailable"] = 0
+    said = "PodDisruptionBudget demo-controllers was changed by somebody else and was put right."
+    assert _restored(world) == [said]
 
 
 def test_a_lost_ca_is_told_and_not_replaced_behind_the_brokers_backs() -> None:

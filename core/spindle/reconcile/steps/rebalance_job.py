@@ -5,11 +5,11 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from spindle.cluster import names
-from spindle.manifests.common import drifted, with_applied
 from spindle.manifests.cronjob import rebalance_objects
 from spindle.reconcile import objects
-from spindle.reconcile.actions import Apply, Delete
+from spindle.reconcile.actions import Delete
 from spindle.reconcile.draft import Draft, Wait
+from spindle.reconcile.kept import keep
 from spindle.reconcile.snapshot import Object
 from spindle.reconcile.state import State
 
@@ -31,14 +31,7 @@ def settle_job(state: State, draft: Draft) -> None:
         return
     live = {(str(obj["kind"]), objects.name(obj)): obj for obj in state.snap.rebalance_objects}
     for made in rebalance_objects(state.cluster, state.spec, image):
-        wanted = with_applied(made)
-        kind, name = str(wanted["kind"]), objects.name(wanted)
-        found = live.get((kind, name))
-        if found is None:
-            draft.do(Apply(object=wanted))
-        elif drifted(wanted, found):
-            what = f"{kind} {name} was not as it should be and was put right."
-            draft.do(Apply(object=wanted, reason="Restored", message=what))
+        keep(draft, made, live.get((str(made["kind"]), objects.name(made))))
 
 
 def withdraw_job(state: State, draft: Draft) -> bool:

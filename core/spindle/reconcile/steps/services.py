@@ -1,19 +1,17 @@
 """What surrounds the pods: Services, disruption budgets, and each node's configuration."""
 
-from collections.abc import Mapping
-
 from spindle.cluster import names
 from spindle.manifests.budgets import broker_budget, controller_budget, drain_budget
-from spindle.manifests.common import drifted, with_applied
 from spindle.manifests.config_maps import node_config_map
 from spindle.manifests.identity import Identity
 from spindle.manifests.inputs import VoterInputs
 from spindle.manifests.network import network_policies
 from spindle.manifests.services import services
 from spindle.reconcile import objects
-from spindle.reconcile.actions import Apply, Delete
+from spindle.reconcile.actions import Delete
 from spindle.reconcile.draft import Draft
 from spindle.reconcile.inputs import broker_inputs, cluster_inputs, controller_inputs
+from spindle.reconcile.kept import keep
 from spindle.reconcile.pools import pools_map
 from spindle.reconcile.snapshot import Object
 from spindle.reconcile.state import State
@@ -25,13 +23,16 @@ def settle_services(state: State, draft: Draft) -> None:
     if "services" not in state.snap.unknown:
         live = objects.by_name(state.snap.services)
         for wanted in (*services(state.cluster), *listener_services(state)):
-            _settle(draft, wanted, live)
+            keep(draft, wanted, live.get(objects.name(wanted)))
         settle_listeners(state, draft)
     if "poddisruptionbudgets" not in state.snap.unknown:
         live = objects.by_name(state.snap.budgets)
-        _settle(draft, broker_budget(state.cluster, state.broker_count), live)
-        _settle(draft, drain_budget(state.cluster), live)
-        _settle(draft, controller_budget(state.cluster, len(state.controller_ids)), live)
+        for wanted in (
+            broker_budget(state.cluster, state.broker_count),
+            drain_budget(state.cluster),
+            controller_budget(state.cluster, len(state.controller_ids)),
+        ):
+            keep(draft, wanted, live.get(objects.name(wanted)))
 
 
 def settle_policies(state: State, draft: Draft) -> None:
@@ -39,13 +40,9 @@ def settle_policies(state: State, draft: Draft) -> None:
     if "networkpolicies" in state.snap.unknown:
         return
     live = objects.by_name(state.snap.policies)
-    wanted: tuple[Object, ...] = ()
-    if state.spec.security.network_policies:
-        ports = listener_ports(state)
-        spindle = [name for name in (state.snap.operator_namespace, state.snap.agent_namespace) if name]
-        wanted = network_policies(state.cluster, ports, spindle)
+    wanted = _policies(state) if state.spec.security.network_policies else ()
     for policy in wanted:
-        _settle(draft, policy, live)
+        keep(draft, policy, live.get(objects.name(policy)))
     kept = {objects.name(policy) for policy in wanted}
     for name, policy in live.items():
         ours = objects.annotation(policy, names.ANN_APPLIED) is not None
@@ -53,14 +50,17 @@ def settle_policies(state: State, draft: Draft) -> None:
             draft.do(Delete(kind="NetworkPolicy", name=name, uid=objects.uid(policy)))
 
 
+def _policies(state: State) -> tuple[Object, ...]:
+    spindle = [name for name in (state.snap.operator_namespace, state.snap.agent_namespace) if name]
+    return network_policies(state.cluster, listener_ports(state), spindle)
+
+
 def settle_pools(state: State, draft: Draft) -> None:
     """What the pools are, for the time when one is removed from the spec and its brokers are not empty yet."""
     known = {str(broker["spec"].get("pool")) for broker in state.brokers.values()}
     kept = {name: pool for name, pool in state.former.items() if name in known}
-    wanted = with_applied(pools_map(state.cluster, {**state.pools, **kept}))
-    live = state.config_maps.get(objects.name(wanted))
-    if live is None or drifted(wanted, live):
-        draft.do(Apply(object=wanted))
+    wanted = pools_map(state.cluster, {**state.pools, **kept})
+    keep(draft, wanted, state.config_maps.get(objects.name(wanted)))
 
 
 def settle_configuration(state: State, draft: Draft, identity: Identity) -> None:
@@ -71,23 +71,5 @@ def settle_configuration(state: State, draft: Draft, identity: Identity) -> None
     inputs += [broker_inputs(state, broker) for broker in state.staying.values()]
     for node in inputs:
         if node is not None:
-            _settle(draft, node_config_map(shared, node, voters), state.config_maps)
-
-
-def _settle(draft: Draft, wanted: Object, live: Mapping[str, Object]) -> None:
-    """Apply an object unless it says already what it should."""
-    wanted = with_applied(wanted)
-    found = live.get(objects.name(wanted))
-    if found is not None and not drifted(wanted, found):
-        return
-    kind, name = wanted["kind"], objects.name(wanted)
-    if found is None:
-        draft.do(Apply(object=wanted))
-    else:
-        draft.do(
-            Apply(
-                object=wanted,
-                reason="Restored",
-                message=f"{kind} {name} was not as it should be and was put right.",
-            )
-        )
+            wanted = node_config_map(shared, node, voters)
+            keep(draft, wanted, state.config_maps.get(objects.name(wanted)))

@@ -1,0 +1,29 @@
+"""Objects that are kept as they should be: made, brought up to date, and put right where somebody else changed them."""
+
+from spindle.cluster import names
+from spindle.manifests.common import drifted, with_applied
+from spindle.reconcile import objects
+from spindle.reconcile.actions import Apply
+from spindle.reconcile.draft import Draft
+from spindle.reconcile.snapshot import Object
+
+
+def keep(draft: Draft, made: Object, live: Object | None) -> None:
+    """Apply an object unless it says already what it should.
+
+    Args:
+        draft: of this pass.
+        made: as it should be.
+        live: as it is; None if it is not there.
+    """
+    wanted = with_applied(made)
+    if live is None:
+        draft.do(Apply(object=wanted))
+        return
+    if not drifted(wanted, live):
+        return
+    if objects.annotation(live, names.ANN_APPLIED) != objects.annotation(wanted, names.ANN_APPLIED):
+        draft.do(Apply(object=wanted))  # what is wanted changed; whatever changed it has told so
+        return
+    what = f"{wanted['kind']} {objects.name(wanted)} was changed by somebody else and was put right."
+    draft.do(Apply(object=wanted, reason="Restored", message=what))
