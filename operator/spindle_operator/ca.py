@@ -105,9 +105,7 @@ def issue(
         .add_extension(_usage(signs_certificates=False), critical=True)
         .add_extension(usage, critical=False)
         .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
-        .add_extension(
-            x509.AuthorityKeyIdentifier.from_issuer_public_key(signing_key.public_key()), critical=False
-        )
+        .add_extension(_authority_key(authority, signing_key.public_key()), critical=False)
     )
     if dns_names:
         builder = builder.add_extension(
@@ -121,6 +119,17 @@ def issue(
         "tls.key": private,
         "keystore.pem": private + certificate + issuer,
     }
+
+
+def _authority_key(
+    authority: x509.Certificate, key: ec.EllipticCurvePublicKey | rsa.RSAPublicKey
+) -> x509.AuthorityKeyIdentifier:
+    """How the certificate itself calls its key: Java compares the two, and not everyone makes this of the key as RFC 5280 suggests."""
+    try:
+        own = authority.extensions.get_extension_for_class(x509.SubjectKeyIdentifier)
+    except x509.ExtensionNotFound:
+        return x509.AuthorityKeyIdentifier.from_issuer_public_key(key)
+    return x509.AuthorityKeyIdentifier.from_issuer_subject_key_identifier(own.value)
 
 
 def client_properties(data: Mapping[str, bytes], bootstrap: str) -> bytes:

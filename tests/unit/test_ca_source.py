@@ -2,6 +2,7 @@
 
 import base64
 import datetime as dt
+import hashlib
 from collections.abc import Callable
 from typing import Any
 
@@ -126,7 +127,7 @@ def secret(cert: bytes, key: bytes, **more: bytes) -> dict[str, Any]:
 
 
 def made(
-    key: Any, *, authority: bool | None = True, days: int = 90, signer: Any = None
+    key: Any, *, authority: bool | None = True, days: int = 90, signer: Any = None, key_id: bytes = b""
 ) -> tuple[bytes, bytes]:
     """A certificate and its key, PKCS 1 where there is such a thing, as cert-manager writes them by default."""
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "kafka")])
@@ -142,6 +143,8 @@ def made(
     )
     if authority is not None:
         builder = builder.add_extension(x509.BasicConstraints(ca=authority, path_length=None), critical=True)
+    if key_id:
+        builder = builder.add_extension(x509.SubjectKeyIdentifier(key_id), critical=False)
     algorithm = None if isinstance(key, ed25519.Ed25519PrivateKey) else hashes.SHA256()
     certificate = builder.sign(signer or key, algorithm)
     kind = (
@@ -169,6 +172,18 @@ def test_an_authority_of_either_kind_of_key_signs(new_key: Callable[[], Any]) ->
     assert source.certificate is not None
     leaf = ca.issue(ca.Pem(cert, key), "orders")
     assert ca.describe(leaf["tls.crt"], leaf["ca.crt"]).issuer == source.certificate.fingerprint
+
+
+def test_what_an_authority_calls_its_key_is_what_its_certificates_call_it() -> None:
+    """Else Java finds no way from one to the other; cert-manager's is the start of a SHA-256, and RFC 5280 suggests a SHA-1."""
+    own = ec_key()
+    for key_id in (hashlib.sha256(b"key").digest()[:20], b"any name", b""):
+        leaf = ca.issue(ca.Pem(*made(own, key_id=key_id)), "orders")["tls.crt"]
+        said = x509.load_pem_x509_certificate(leaf).extensions.get_extension_for_class(
+            x509.AuthorityKeyIdentifier
+        )
+        by_default = x509.SubjectKeyIdentifier.from_public_key(own.public_key()).digest
+        assert said.value.key_identifier == (key_id or by_default)
 
 
 @pytest.mark.parametrize(
