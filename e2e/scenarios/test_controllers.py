@@ -1,4 +1,4 @@
-"""Controllers become three of one, and one of them loses its disk and is replaced, while producers write with acks=all."""
+"""Controllers become three of one, and those that lose their disk or node are replaced, while producers write with acks=all."""
 
 import time
 from typing import Any
@@ -9,6 +9,7 @@ from e2e.scenarios.conftest import Killer, Machine
 from e2e.scenarios.lab import CLUSTER, Lab, light, sample
 from e2e.scenarios.load import Topic, load
 from e2e.scenarios.slot import conclude
+from e2e.scenarios.test_nodes import GONE
 from e2e.scenarios.timeline import Timeline
 
 pytestmark = pytest.mark.e2e
@@ -22,6 +23,17 @@ def voters(lab: Lab) -> dict[int, str]:
 
 def uids(lab: Lab) -> dict[str, str]:
     return {pod["metadata"]["name"]: pod["metadata"]["uid"] for pod in lab.list("pods", "spindle.dev/role")}
+
+
+def node_of(lab: Lab, controller: int) -> str:
+    pod = lab.the("pod", f"{CLUSTER}-controller-{controller - 9000}")
+    return str(pod["spec"].get("nodeName", ""))
+
+
+def active(lab: Lab) -> int | None:
+    """The node id of the active controller."""
+    leader: int | None = (lab.status().get("quorum") or {}).get("leader")
+    return leader
 
 
 def test_one_becomes_three_and_a_lost_one_is_replaced(
@@ -43,8 +55,7 @@ def test_one_becomes_three_and_a_lost_one_is_replaced(
         assert {name for name, uid in pods.items() if now.get(name) != uid} == set()  # nobody restarts for it
 
         before, pods = voters(lab), now
-        leader = lab.status()["quorum"]["leader"]
-        lost = next(node_id for node_id in sorted(before) if node_id != leader)
+        lost = next(node_id for node_id in sorted(before) if node_id != active(lab))
         volume = lab.the("pvc", f"data-metadata-{CLUSTER}-{lost}")["spec"]["volumeName"]
         timeline.mark(f"controller {lost}: its disk dies")
         machine.disk("fail", volume)
@@ -60,4 +71,44 @@ def test_one_becomes_three_and_a_lost_one_is_replaced(
         assert {node_id for node_id in after if after[node_id] != before[node_id]} == {lost}
         changed = {name for name, uid in uids(lab).items() if pods[name] != uid}
         assert changed == {f"{CLUSTER}-controller-{lost - 9000}"}
+        conclude(running, timeline, began)
+
+
+def test_the_active_one_whose_node_is_gone_for_good_begins_anew_on_another_node(
+    lab: Lab, machine: Machine, spindle_image: str
+) -> None:
+    lab.apply(sample(brokerPools=[light(3)]))
+    lab.until_ready(600)
+    brokers = {broker["spec"]["node"] for broker in lab.list("kafkabrokers")}
+    before, pods = voters(lab), uids(lab)
+    lost = max(before, key=lambda each: (node_of(lab, each) not in brokers, each == active(lab)))
+    node, claim = node_of(lab, lost), f"data-metadata-{CLUSTER}-{lost}"
+    volume = lab.the("pvc", claim)["spec"]["volumeName"]
+    with (
+        Timeline(lab) as timeline,
+        load(lab, spindle_image, Topic("headless", 12), rate=20, away_from=(node,)) as running,
+    ):
+        running.until_more(500)
+        began = timeline.mark(f"{node} with controller {lost} loses its power; active is {active(lab)}")
+        machine.node_off(node)
+        try:
+            lab.until("another one is active", lambda: active(lab) not in (None, lost), 120)
+            lab.until("it does not keep up", lambda: lost not in voters(lab), 120)
+            lab.until_waiting("NodeNotReady")
+            assert lost in {voter["id"] for voter in lab.status()["quorum"]["voters"]}  # it is only away
+            lab.kubectl("taint", "node", node, f"{GONE}=off:NoExecute")
+            gone = timeline.mark("the node counts as gone for good")
+            lab.until(
+                "it votes from another node", lambda: voters(lab).get(lost) not in (None, before[lost]), 400
+            )
+            print(f"controller {lost} voted again {time.time() - gone:.0f} s after its node was given up")
+            lab.until_ready()
+            assert node_of(lab, lost) != node
+            assert lab.the("pv", volume)["status"]["phase"] == "Released"
+            assert {name for name, uid in uids(lab).items() if pods[name] != uid} == {
+                f"{CLUSTER}-controller-{lost - 9000}"
+            }
+        finally:
+            lab.kubectl("taint", "node", node, f"{GONE}-", check=False)
+            machine.node_on(node)
         conclude(running, timeline, began)

@@ -17,7 +17,7 @@ from e2e.scenarios.timeline import Timeline
 
 pytestmark = pytest.mark.e2e
 
-_GONE = "node.kubernetes.io/out-of-service"
+GONE = "node.kubernetes.io/out-of-service"
 _NOT_THE_LOAD = "!load"  # what is measured with is not to be measured
 
 
@@ -137,7 +137,7 @@ def test_a_node_is_gone_for_good(stand: Stand, spindle_image: str, machine: Mach
         machine.node_off(node)
         try:
             lab.until_waiting("NodeNotReady")
-            lab.kubectl("taint", "node", node, f"{_GONE}=off:NoExecute")
+            lab.kubectl("taint", "node", node, f"{GONE}=off:NoExecute")
             lab.until_waiting("NodeGone")
             assert claims_of(lab, broker) == claims
             agreed = timeline.mark("a person agrees")
@@ -150,7 +150,7 @@ def test_a_node_is_gone_for_good(stand: Stand, spindle_image: str, machine: Mach
                 assert claims_of(lab, broker) == claims, "there is no room elsewhere"
             assert_spread(running)
         finally:
-            lab.kubectl("taint", "node", node, f"{_GONE}-", check=False)
+            lab.kubectl("taint", "node", node, f"{GONE}-", check=False)
             machine.node_on(node)
     if kind is SIX:
         until_well(lab)
