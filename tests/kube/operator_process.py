@@ -95,7 +95,7 @@ class OperatorProcess:
 
 
 def until(
-    what: str, condition: Callable[[], object], seconds: float = 30, detail: Callable[[], str] = str
+    what: str, condition: Callable[[], object], seconds: float = 60, detail: Callable[[], str] = str
 ) -> float:
     """Wait until a condition holds; returns the seconds it took."""
     started = time.monotonic()
