@@ -53,6 +53,7 @@ def _pytest(*args: str) -> tuple[str, ...]:
 
 
 _ENSURE_HELM = "from e2e.cluster.build import ensure_helm; print(ensure_helm())"
+_ENSURE_CERT_MANAGER = "from e2e.cluster.build import ensure_cert_manager; print(ensure_cert_manager())"
 
 
 def stages() -> dict[str, Stage]:
@@ -85,6 +86,12 @@ def stages() -> dict[str, Stage]:
             # Built apart from the tests that need it, so that minutes of compiling can be seen and are not counted there.
             Stage("helm", "helm, built once", (sys.executable, "-c", _ENSURE_HELM), 20),
             Stage("build", "the testbed's parts, built once", _python("e2e.cluster", "build"), 40),
+            Stage(
+                "cert-manager",
+                "cert-manager's controllers, built once",
+                (sys.executable, "-c", _ENSURE_CERT_MANAGER),
+                40,
+            ),
             Stage("chart", "helm lint and the rendered chart", _pytest("tests/chart"), 15),
             Stage("kube", "on a real API server", _pytest("tests/kube", "-m", "kube and not slow"), 20),
             Stage(
@@ -128,7 +135,7 @@ RUNS: dict[str, tuple[str, ...]] = {
         "testbed",
         "e2e",
     ),
-    "e2e": ("properties", "build", "kube-slow", "kafka-slow", "faults", "scenarios"),
+    "e2e": ("properties", "build", "cert-manager", "kube-slow", "kafka-slow", "faults", "scenarios"),
 }
 
 
