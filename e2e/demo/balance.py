@@ -66,7 +66,7 @@ class Balance:
         more = ("--replication-factor", "2", "--config", "min.insync.replicas=1")
         show.run("spindle", "topic", "create", TOPIC, "--partitions", str(PARTITIONS), *more, last=1)
         self._fill()
-        show.step("And two more brokers, on which Kafka puts nothing by itself")
+        show.step("And two more brokers: Kafka would leave them empty, Spindle fills them")
         show.run("kubectl", "apply", "-f", GROWN)
         show.run("spindle", "wait", self._cluster, "--timeout", str(_READY_S))
 
