@@ -114,9 +114,8 @@ class Nodes(Store):
         if claim["spec"]["storageClassName"] == "local-disks":
             volume = self._free(node["metadata"]["name"])[0]
         else:
-            volume = self.put(
-                new_volume(f"pv-{claim['metadata']['name']}", node["metadata"]["name"], "standard", "/dyn")
-            )
+            name = f"pv-{claim['metadata']['uid']}"  # never that of another one
+            volume = self.put(new_volume(name, node["metadata"]["name"], "standard", "/dyn"))
         self._tie(claim, volume)
 
     def _tie(self, claim: dict[str, Any], volume: dict[str, Any]) -> None:

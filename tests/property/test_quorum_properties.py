@@ -123,6 +123,7 @@ EVENTS = st.lists(
         st.tuples(st.just("want"), st.sampled_from(SIZES)),
         st.tuples(st.just("end"), st.sampled_from(IDS)),
         st.tuples(st.just("blank"), st.sampled_from(IDS)),
+        st.tuples(st.just("lose"), st.sampled_from(IDS)),
         st.tuples(st.just("die"), st.integers(0, 12)),
         st.tuples(st.just("pass"), st.integers(1, 8)),
     ),
@@ -149,6 +150,8 @@ def test_the_wanted_quorum_comes_out_of_every_interruption(born: int, events: li
             world.end(value)
         elif what == "blank" and may_lose(world, value):
             world.blank(value)
+        elif what == "lose" and may_lose(world, value) and may_go(world, value):
+            world.lose_node(value)
         world.reconcile(stop_after=value if what == "die" else None)
         for _ in range(value if what == "pass" else 1):
             world.breathe()
@@ -169,3 +172,10 @@ def may_lose(world: QuorateWorld, node_id: int) -> bool:
     live = world.live()
     rest = [i for i, directory_id in world.voters.items() if i != node_id and live.get(i) == directory_id]
     return 2 * len(rest) > len(world.voters)
+
+
+def may_go(world: QuorateWorld, node_id: int) -> bool:
+    """Whether the node of a controller's disk may be lost: no broker is there, and every controller still finds a node of its own."""
+    node = world.node_of(node_id)
+    taken = {pod["spec"].get("nodeName") for pod in world.all("Pod") if "-broker-" in pod["metadata"]["name"]}
+    return ("Node", node) in world.objects and node not in taken and len(world.all("Node")) > len(IDS)
