@@ -157,8 +157,10 @@ def test_the_wanted_quorum_comes_out_of_every_interruption(born: int, events: li
             world.breathe()
     wanted = world.cluster["spec"]["controllers"]["replicas"]
     world.settle(400)
-    assert world.healthy(*IDS[:wanted])
-    assert world.running("controller") == list(IDS[:wanted])
+    # Not always the lowest ids: one that is a voter still when three are wanted again stays, whoever left before it.
+    ids = world.running("controller")
+    assert len(ids) == wanted
+    assert world.healthy(*ids)
     assert not world.cluster["status"]["waiting"]
     directories = [directory_id for _, directory_id in world.formats]
     assert len(directories) == len(set(directories))
