@@ -1,17 +1,18 @@
 """cert-manager makes a cluster's authority, and renews it while Kafka serves. Its own controllers run, beside the cluster."""
 
-import base64
-import subprocess
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any, Final
 
 import pytest
 
 from e2e.cluster.build import ensure_cert_manager
+from e2e.cluster.procs import spawn
 from e2e.cluster.target import Target
 from e2e.cluster.testbed import Testbed
 from e2e.scenarios.lab import CLUSTER, Lab, sample
+from e2e.scenarios.test_doors import secret
 
 pytestmark = pytest.mark.e2e
 
@@ -39,34 +40,26 @@ _CERTIFICATE: Final = {
 
 
 @pytest.fixture
-def cert_manager(installed: Target, lab: Lab) -> Iterator[None]:
+def cert_manager(installed: Target, lab: Lab, tmp_path: Path) -> Iterator[None]:
     """cert-manager with its definitions."""
     if not isinstance(installed, Testbed):
         pytest.skip("needs the testbed")
     folder = ensure_cert_manager()
     lab.kubectl("apply", "--server-side", "-f", str(folder / "crds"))
     lab.kubectl("wait", "--for=condition=Established", "--timeout=60s", "-f", str(folder / "crds"))
-    command = (
-        "setpriv",
-        "--pdeathsig",
-        "KILL",
-        "--",
-        str(folder / "cert-manager"),
-        str(installed.kubeconfig),
+    process = spawn(
+        [folder / "cert-manager", installed.kubeconfig], tmp_path / "cert-manager.log", dies_with_us=True
     )
-    process = subprocess.Popen(command)
     try:
         yield
     finally:
-        process.terminate()
-        process.wait(30)
+        process.stop(grace=30)
         lab.kubectl("delete", "--wait=false", "-f", str(folder / "crds"))
 
 
-def held(lab: Lab, secret: str, key: str) -> str:
-    """A certificate in a Secret; empty if there is none."""
-    data = (lab.get("secret", secret) or {}).get("data") or {}
-    return base64.b64decode(data.get(key, "")).decode().strip()
+def held(lab: Lab, name: str, key: str) -> str:
+    """A certificate in a Secret."""
+    return secret(lab, name)[key].strip()
 
 
 def renew(lab: Lab) -> None:

@@ -10,6 +10,7 @@ from e2e.scenarios.lab import CLUSTER, Lab, light, sample
 from e2e.scenarios.load import Topic, load
 from e2e.scenarios.slot import conclude
 from e2e.scenarios.test_nodes import GONE
+from e2e.scenarios.test_rolls import pods
 from e2e.scenarios.timeline import Timeline
 
 pytestmark = pytest.mark.e2e
@@ -19,10 +20,6 @@ def voters(lab: Lab) -> dict[int, str]:
     """Directory ids of those voters that keep up, by node id."""
     quorum: dict[str, Any] = lab.status().get("quorum") or {}
     return {v["id"]: v["directoryId"] for v in quorum.get("voters", ()) if v.get("caughtUp")}
-
-
-def uids(lab: Lab) -> dict[str, str]:
-    return {pod["metadata"]["name"]: pod["metadata"]["uid"] for pod in lab.list("pods", "spindle.dev/role")}
 
 
 def node_of(lab: Lab, controller: int) -> str:
@@ -42,7 +39,7 @@ def test_one_becomes_three_and_a_lost_one_is_replaced(
     one = {"replicas": 1, "storage": {"size": "1Gi"}}
     lab.apply(sample(controllers=one, brokerPools=[light(3)]))
     lab.until_ready(600)
-    pods = uids(lab)
+    made = pods(lab)
     with Timeline(lab) as timeline, load(lab, spindle_image, Topic("quorate", 12), rate=20) as running:
         began = timeline.mark("three controllers are wanted")
         lab.patch("kafkacluster", CLUSTER, {"spec": {"controllers": {"replicas": 3}}})
@@ -51,10 +48,10 @@ def test_one_becomes_three_and_a_lost_one_is_replaced(
         took = lab.until("three vote", lambda: voters(lab).keys() == {9000, 9001, 9002}, 300)
         print(f"three voted {took:.0f} s after the operator was killed")
         lab.until_ready()
-        now = uids(lab)
-        assert {name for name, uid in pods.items() if now.get(name) != uid} == set()  # nobody restarts for it
+        now = pods(lab)
+        assert {name for name, uid in made.items() if now.get(name) != uid} == set()  # nobody restarts for it
 
-        before, pods = voters(lab), now
+        before, made = voters(lab), now
         lost = next(node_id for node_id in sorted(before) if node_id != active(lab))
         volume = lab.the("pvc", f"data-metadata-{CLUSTER}-{lost}")["spec"]["volumeName"]
         timeline.mark(f"controller {lost}: its disk dies")
@@ -69,7 +66,7 @@ def test_one_becomes_three_and_a_lost_one_is_replaced(
         lab.until_ready()
         after = voters(lab)
         assert {node_id for node_id in after if after[node_id] != before[node_id]} == {lost}
-        changed = {name for name, uid in uids(lab).items() if pods[name] != uid}
+        changed = {name for name, uid in pods(lab).items() if made[name] != uid}
         assert changed == {f"{CLUSTER}-controller-{lost - 9000}"}
         conclude(running, timeline, began)
 
@@ -80,7 +77,7 @@ def test_the_active_one_whose_node_is_gone_for_good_begins_anew_on_another_node(
     lab.apply(sample(brokerPools=[light(3)]))
     lab.until_ready(600)
     brokers = {broker["spec"]["node"] for broker in lab.list("kafkabrokers")}
-    before, pods = voters(lab), uids(lab)
+    before, made = voters(lab), pods(lab)
     lost = max(before, key=lambda each: (node_of(lab, each) not in brokers, each == active(lab)))
     node, claim = node_of(lab, lost), f"data-metadata-{CLUSTER}-{lost}"
     volume = lab.the("pvc", claim)["spec"]["volumeName"]
@@ -105,7 +102,7 @@ def test_the_active_one_whose_node_is_gone_for_good_begins_anew_on_another_node(
             lab.until_ready()
             assert node_of(lab, lost) != node
             assert lab.the("pv", volume)["status"]["phase"] == "Released"
-            assert {name for name, uid in uids(lab).items() if pods[name] != uid} == {
+            assert {name for name, uid in pods(lab).items() if made[name] != uid} == {
                 f"{CLUSTER}-controller-{lost - 9000}"
             }
         finally:
