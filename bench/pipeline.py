@@ -26,11 +26,11 @@ from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from kafka import KafkaProducer
 from rich.console import Console
 from rich.table import Table
 
 from bench import plain
+from bench.publish import Record, publish
 from bench.records import CLUSTER, INTERVAL_S, case, picture, rows_of, write
 from spindle.samples.codec import decode
 from spindle_rebalance import plan, session, source
@@ -111,25 +111,16 @@ def _served(places: list[Place], scratch: Path, console: Console) -> Iterator[li
 def _published(cluster: Cluster, place: Place) -> Place:
     topic = f"samples-{place.brokers}"
     cluster.make_topic(topic, [[0]] * _PARTITIONS, **{"retention.ms": "-1"})
-    producer = KafkaProducer(
-        bootstrap_servers=cluster.bootstrap(), **cluster.ssl(), acks="all", linger_ms=50, batch_size=1_000_000
-    )
-    try:
-        for path in sorted(place.folder.glob("*.parquet")):
-            sent = []
-            table = pq.read_table(path)
-            columns = (table.column(name).to_pylist() for name in ("broker", "stored_ms", "value"))
-            for broker, stored_ms, value in zip(*columns, strict=True):
-                key, partition = str(broker).encode(), broker % _PARTITIONS
-                sent.append(producer.send(topic, value, key, partition=partition, timestamp_ms=stored_ms))
-            producer.flush(timeout=120)  # file by file: what waits for longer is given up by the client
-            lost = [each.exception for each in sent if not each.succeeded()]
-            if lost:
-                raise RuntimeError(f"{len(lost)} of {len(sent)} records of {path} were not stored: {lost[0]}")
-    finally:
-        producer.close(timeout=30)
+    publish(cluster, topic, _PARTITIONS, _records(place.folder))
     access = source.Access(tuple(cluster.bootstrap()), Path(cluster.operator), topic)
     return Place(place.folder, place.brokers, access)
+
+
+def _records(folder: Path) -> Iterator[Record]:
+    for path in sorted(folder.glob("*.parquet")):
+        table = pq.read_table(path)
+        columns = (table.column(name).to_pylist() for name in ("broker", "stored_ms", "value"))
+        yield from zip(*columns, strict=True)
 
 
 def _compare(places: list[Place], cores: list[int], console: Console) -> bool:

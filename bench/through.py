@@ -19,9 +19,9 @@ from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
-from kafka import KafkaProducer
 from rich.console import Console
 
+from bench.publish import publish
 from spindle.cluster import names
 from spindle.forecast.history import Columns
 from spindle.samples.codec import encode
@@ -82,7 +82,8 @@ def _through(columns: Columns, level: float, brokers: int, scratch: Path, consol
         cluster.up()
         cluster.make_topic(names.TOPIC_SAMPLES, [[0]] * _PARTITIONS, **{"retention.ms": "-1"})
         started = time.perf_counter()
-        sent = _publish(cluster, columns, brokers)
+        samples = ((broker, each.at_ms, encode(each)) for broker, each in _samples(columns, brokers))
+        sent = publish(cluster, names.TOPIC_SAMPLES, _PARTITIONS, samples)
         console.print(f"{sent:,} records published in {time.perf_counter() - started:.0f} s")
         spark = session.start("bench", conf={"spark.driver.memory": "2g"})
         access = source.Access(tuple(cluster.bootstrap()), Path(cluster.operator))
@@ -99,25 +100,6 @@ def _through(columns: Columns, level: float, brokers: int, scratch: Path, consol
     known = [disk for disk in np.unique(columns.disk).tolist() if times.get(disk) is not None]
     low, eta, high = np.array([times[disk] for disk in known], np.float64).T
     return Answer(np.array(known), eta, low, high)
-
-
-def _publish(cluster: Cluster, columns: Columns, brokers: int) -> int:
-    producer = KafkaProducer(
-        bootstrap_servers=cluster.bootstrap(), **cluster.ssl(), acks="all", linger_ms=50, batch_size=1_000_000
-    )
-    count = 0
-    for broker, sample in _samples(columns, brokers):
-        producer.send(
-            names.TOPIC_SAMPLES,
-            value=encode(sample),
-            key=str(broker).encode(),
-            partition=broker % _PARTITIONS,
-            timestamp_ms=sample.at_ms,
-        )
-        count += 1
-    producer.flush(timeout=300)
-    producer.close(timeout=30)
-    return count
 
 
 def _samples(columns: Columns, brokers: int) -> Iterator[tuple[int, Sample]]:
