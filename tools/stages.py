@@ -52,8 +52,9 @@ def _pytest(*args: str) -> tuple[str, ...]:
     return _python("pytest", *args)
 
 
-_ENSURE_HELM = "from e2e.cluster.build import ensure_helm; print(ensure_helm())"
-_ENSURE_CERT_MANAGER = "from e2e.cluster.build import ensure_cert_manager; print(ensure_cert_manager())"
+def _ensure(part: str) -> tuple[str, ...]:
+    """A command that builds one part of `e2e.cluster.build`, and says where it is."""
+    return (sys.executable, "-c", f"from e2e.cluster.build import {part}; print({part}())")
 
 
 def stages() -> dict[str, Stage]:
@@ -84,13 +85,10 @@ def stages() -> dict[str, Stage]:
                 60,
             ),
             # Built apart from the tests that need it, so that minutes of compiling can be seen and are not counted there.
-            Stage("helm", "helm, built once", (sys.executable, "-c", _ENSURE_HELM), 20),
+            Stage("helm", "helm, built once", _ensure("ensure_helm"), 20),
             Stage("build", "the testbed's parts, built once", _python("e2e.cluster", "build"), 40),
             Stage(
-                "cert-manager",
-                "cert-manager's controllers, built once",
-                (sys.executable, "-c", _ENSURE_CERT_MANAGER),
-                40,
+                "cert-manager", "cert-manager's controllers, built once", _ensure("ensure_cert_manager"), 40
             ),
             Stage("chart", "helm lint and the rendered chart", _pytest("tests/chart"), 15),
             Stage("kube", "on a real API server", _pytest("tests/kube", "-m", "kube and not slow"), 20),

@@ -110,6 +110,8 @@ LOG_SUBDIR: Final = "log"
 CONTAINER_INSPECT: Final = "inspect"
 CONTAINER_PREFLIGHT: Final = "preflight"
 CONTAINER_KAFKA: Final = "kafka"
+# Those of a broker or controller, in the order in which they run.
+NODE_CONTAINERS: Final = (CONTAINER_INSPECT, CONTAINER_PREFLIGHT, CONTAINER_KAFKA)
 CONTAINER_REBALANCE: Final = "rebalance"
 
 # What the rebalance job's pod is told by its environment; the rest stands in its arguments.

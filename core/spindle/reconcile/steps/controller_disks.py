@@ -71,12 +71,11 @@ def look_anew(state: State, wanted: dict[int, Wanted]) -> None:
             continue
         if objects.kafka_runs(pod):
             continue
-        ran = objects.kafka_ever_ran(pod)
         made = seconds(pod["metadata"].get("creationTimestamp"))
-        if not ran and (made is None or state.now - made < _AGAIN):
+        if not objects.kafka_ever_ran(pod) and (made is None or state.now - made < _AGAIN):
             continue
         said = str((objects.terminated(pod, names.CONTAINER_KAFKA) or {}).get("message"))
-        if volume_unreadable(state, {"claim": objects.name(claim)}, pod) or (ran and _PUT_OFF in said):
+        if volume_unreadable(state, {"claim": objects.name(claim)}, pod) or _PUT_OFF in said:
             wanted[node_id] = Wanted("DiskUnusable", "its disk cannot be read, or is another one")
 
 

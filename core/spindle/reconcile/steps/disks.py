@@ -28,7 +28,6 @@ NO_UUID: Final = "none"  # recorded for a file system that has no UUID
 _VALID: Final = 600  # seconds that a clearance is good for
 _RENEW: Final = 60
 _ACTION: Final = "Format"
-_CONTAINERS: Final = (names.CONTAINER_INSPECT, names.CONTAINER_PREFLIGHT, names.CONTAINER_KAFKA)
 _UNUSABLE: Final = frozenset({facts.FOREIGN, facts.NOT_MOUNTED, facts.DEAD, facts.READONLY})
 
 Found = Mapping[str, Any]
@@ -304,7 +303,7 @@ def volume_unreadable(state: State, disk: Found, pod: Object) -> bool:
     places = [re.escape(local)] if local else []
     places.append(rf"/volumes/[^/\s]+/{re.escape(objects.name(volume))}")
     named = re.compile(rf"(?:{'|'.join(places)})(?![\w.-])")
-    waiting = [objects.waiting(pod, container) or {} for container in _CONTAINERS]
+    waiting = [objects.waiting(pod, container) or {} for container in names.NODE_CONTAINERS]
     return any(
         each.get("reason") == "CreateContainerError" and named.search(str(each.get("message")))
         for each in waiting

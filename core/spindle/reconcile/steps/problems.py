@@ -12,7 +12,6 @@ from spindle.reconcile.snapshot import Object
 from spindle.reconcile.state import State
 
 _IMAGE: Final = frozenset({"ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull"})
-_CONTAINERS: Final = (names.CONTAINER_INSPECT, names.CONTAINER_PREFLIGHT, names.CONTAINER_KAFKA)
 _STARTING: Final = frozenset({"PodInitializing", "ContainerCreating", ""})
 _ACTION: Final = "StartPod"
 
@@ -96,7 +95,7 @@ def _what_they_ask(claims: list[Object]) -> str:
 def _containers(draft: Draft, pod: Object) -> None:
     """The first container that does not get on."""
     thing = f"Pod/{objects.name(pod)}"
-    for container in _CONTAINERS:
+    for container in names.NODE_CONTAINERS:
         waiting = objects.waiting(pod, container)
         if waiting is None or waiting.get("reason", "") in _STARTING:
             continue
