@@ -114,7 +114,9 @@ class Nodes(Store):
         if claim["spec"]["storageClassName"] == "local-disks":
             volume = self._free(node["metadata"]["name"])[0]
         else:
-            name = f"pv-{claim['metadata']['uid']}"  # never that of another one
+            name = f"pv-{claim['metadata']['name']}"
+            while ("PersistentVolume", name) in self.objects or name in self.formatted:
+                name += "-next"  # never that of another one
             volume = self.put(new_volume(name, node["metadata"]["name"], "standard", "/dyn"))
         self._tie(claim, volume)
 
