@@ -4,6 +4,7 @@ import os
 from collections.abc import Iterator, Sequence
 
 from spindle.cluster.names import HISTORY_FILE
+from spindle_agent import volume
 from spindle_agent.fill.records import FILE_SIZE, SIZE, Sample, head, offset, pack
 
 _AT_ONCE = SIZE * 1000  # as much as one message to the agent holds
@@ -20,7 +21,7 @@ def write(root: int, directory_id: str, samples: Sequence[Sample]) -> None:
     Raises:
         OSError: the disk has no room for the file, or something is wrong with it.
     """
-    file = os.open(HISTORY_FILE, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600, dir_fd=root)
+    file = volume.open_file(root, HISTORY_FILE, os.O_RDWR | os.O_CREAT)
     try:
         if os.pread(file, SIZE, 0) != head(directory_id):
             os.ftruncate(file, 0)
@@ -39,7 +40,7 @@ def read(root: int, directory_id: str) -> Iterator[bytes]:
         OSError: the disk cannot be read.
     """
     try:
-        file = os.open(HISTORY_FILE, os.O_RDONLY | os.O_CLOEXEC, dir_fd=root)
+        file = volume.open_file(root, HISTORY_FILE)
     except FileNotFoundError:
         return
     try:

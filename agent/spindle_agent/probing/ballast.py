@@ -8,6 +8,7 @@ import os
 from typing import Final
 
 from spindle.cluster import names
+from spindle_agent import volume
 from spindle_agent.probing.messages import Watch
 
 _AGAIN: Final = 4  # times its size must be free before it is made
@@ -52,9 +53,7 @@ def _size(root: int) -> int:
 
 def _make(root: int, size: int) -> None:
     """Under another name first: what stands under its own is whole."""
-    file = os.open(
-        _NEW, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600, dir_fd=root
-    )
+    file = volume.open_file(root, _NEW, os.O_RDWR | os.O_CREAT | os.O_TRUNC)
     try:
         os.posix_fallocate(file, 0, size)
     except OSError:

@@ -12,6 +12,7 @@ from typing import Final
 
 from spindle.cluster import names
 from spindle.disks.identity import META_PROPERTIES
+from spindle_agent import volume
 from spindle_agent.preflight.look import look_at
 from spindle_agent.probing.messages import LARGEST, Glanced, Looked, Watch, encode
 
@@ -30,14 +31,15 @@ class Seen:
 def glance(watch: Watch, now: float) -> Seen:
     """Look at a disk in passing; blocks only if the disk must be read for it and does not answer."""
     try:
-        about = os.stat(watch.path)  # noqa: PTH116 - os names the errors that matter here
-        identity = _head(f"{watch.path}/{names.IDENTITY_FILE}")
-        # A folder of a file system that several disks share is a disk if it says so.
-        if not _own_filesystem(watch, about) and not _says_ours(watch, identity):
-            return Seen(Glanced(at=now, mounted=False), (about.st_dev, about.st_ino, None))
-        meta = _head(f"{watch.path}/{names.LOG_SUBDIR}/{META_PROPERTIES}")
-        names_there = _some_names(watch.path), _some_names(f"{watch.path}/{names.LOG_SUBDIR}")
-        sizes = os.statvfs(watch.path)
+        with volume.opened_root(watch.path) as root:
+            about = os.fstat(root)
+            identity = _head(root, names.IDENTITY_FILE)
+            # A folder of a file system that several disks share is a disk if it says so.
+            if not _own_filesystem(watch, about) and not _says_ours(watch, identity):
+                return Seen(Glanced(at=now, mounted=False), (about.st_dev, about.st_ino, None))
+            meta = _head(root, f"{names.LOG_SUBDIR}/{META_PROPERTIES}")
+            names_there = _some_names(root, ""), _some_names(root, names.LOG_SUBDIR)
+            sizes = os.fstatvfs(root)
     except (FileNotFoundError, NotADirectoryError):
         return Seen(Glanced(at=now, mounted=False), (None,))
     except PermissionError:
@@ -62,8 +64,9 @@ def whole_look(watch: Watch, now: float) -> Looked:
     """Everything that can be seen without writing."""
     unlike = -1  # no device: the volume counts as mounted
     try:
-        about = os.stat(watch.path)  # noqa: PTH116 - os names the errors
-        own, identity = _own_filesystem(watch, about), _head(f"{watch.path}/{names.IDENTITY_FILE}")
+        with volume.opened_root(watch.path) as root:
+            about = os.fstat(root)
+            own, identity = _own_filesystem(watch, about), _head(root, names.IDENTITY_FILE)
     except OSError:
         return Looked(at=now, found=look_at(watch.path, unlike, shared=False, probe=False))
     reference = unlike if own else about.st_dev
@@ -100,25 +103,27 @@ def _says_ours(watch: Watch, identity: bytes | None) -> bool:
     return identity is not None and watch.directory_id.encode() in identity
 
 
-def _head(path: str) -> bytes | None:
-    """A small file's content; None if there is none."""
+def _head(root: int, path: str) -> bytes | None:
+    """A small file's content; None if there is none. What is no plain file is told as such, and changes the fingerprint."""
     try:
-        file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    except (FileNotFoundError, NotADirectoryError):
-        return None
-    try:
-        return os.read(file, _HEAD)
-    finally:
-        os.close(file)
+        return volume.read_bytes(root, path, _HEAD)
+    except volume.ForeignFileError as error:
+        return str(error).encode()
 
 
-def _some_names(folder: str) -> bool | None:
+def _some_names(root: int, path: str) -> bool | None:
     """Whether anything is in a folder; None if there is no such folder.
 
     One name is asked for, which makes the kernel read the folder's first block, however many there are.
     """
     try:
-        with os.scandir(folder) as entries:
-            return next(entries, None) is not None
+        folder = volume.open_folder(root, path)
     except (FileNotFoundError, NotADirectoryError):
         return None
+    except volume.ForeignFileError:
+        return True
+    try:
+        with os.scandir(folder) as entries:
+            return next(entries, None) is not None
+    finally:
+        os.close(folder)

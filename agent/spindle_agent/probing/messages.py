@@ -7,6 +7,7 @@ import json
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
+from spindle.disks.dir_list import DirList
 from spindle.disks.facts import Found
 from spindle.disks.identity import Identity, MetaProperties
 from spindle_agent.scrub.messages import Scrub, Scrubbed
@@ -159,5 +160,6 @@ def _found(fields: dict[str, Any]) -> Found:
             fields[key] = Identity(**fields[key])
     if fields["meta"] is not None:
         fields["meta"] = MetaProperties(**fields["meta"])
+    fields["log_dirs"] = DirList(**fields["log_dirs"])
     fields["strangers"] = tuple(fields["strangers"])
     return Found(**fields)

@@ -12,6 +12,7 @@ from typing import Final
 
 from spindle.cluster import names
 from spindle.disks.identity import parse_identity
+from spindle_agent import volume
 from spindle_agent.preflight.look import PROBE_FILE
 from spindle_agent.probing.messages import Order, Probed, Watch
 
@@ -61,7 +62,7 @@ def probe(watch: Watch, block: mmap.mmap, back: mmap.mmap) -> Probed:
 
 def is_ours(root: int, watch: Order) -> bool:
     """Whether the volume behind a descriptor of its root carries the identity on record; raises OSError."""
-    file = os.open(names.IDENTITY_FILE, os.O_RDONLY | os.O_CLOEXEC, dir_fd=root)
+    file = volume.open_file(root, names.IDENTITY_FILE)
     try:
         identity = parse_identity(os.read(file, _IDENTITY_BYTES).decode(errors="replace"))
     except ValueError:
@@ -103,7 +104,7 @@ class _Attempt:
 
     def _through(self, flags: int) -> None:
         self.doing = "open"
-        file = os.open(PROBE_FILE, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | flags, 0o600, dir_fd=self._root)
+        file = volume.open_file(self._root, PROBE_FILE, os.O_RDWR | os.O_CREAT | flags)
         try:
             self.doing = "write"
             os.pwritev(file, [self._block], 0)

@@ -16,6 +16,7 @@ from spindle.scrub.doubts import Identity
 from spindle.scrub.finds import LOG, OFFSETS, TIMES, Find, Kind
 from spindle.scrub.rate import BLOCK
 from spindle.scrub.segment import SegmentCheck
+from spindle_agent import volume
 from spindle_agent.scrub.survey import BAD_MEDIUM, names_in
 
 _NO_DIRECT_IO: Final = frozenset({errno.EINVAL, errno.EOPNOTSUPP})
@@ -110,7 +111,7 @@ class Reader:
 
     def _whole(self, folder: int, base: int, file: str) -> bytes | None:
         try:
-            size = os.stat(file_name(base, file), dir_fd=folder).st_size
+            size = os.stat(file_name(base, file), dir_fd=folder, follow_symlinks=False).st_size
             whole = bytearray()
             for piece in self._pieces(folder, base, file, size):
                 whole += piece
@@ -121,7 +122,7 @@ class Reader:
     def _epoch(self, folder: int, base: int) -> int | None:
         """Of a neighbour's first batch: from memory, if it is there, since the neighbour has its own turn."""
         with contextlib.suppress(OSError):
-            file = os.open(file_name(base, LOG), os.O_RDONLY | os.O_CLOEXEC, dir_fd=folder)
+            file = volume.open_file(folder, file_name(base, LOG))
             try:
                 return epoch_of(os.pread(file, SHORT, 0))
             finally:
@@ -148,15 +149,14 @@ class Reader:
             os.close(opened)
 
     def _open(self, folder: int, name: str) -> int:
-        flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW
         if self._direct:
             try:
-                return os.open(name, flags | os.O_DIRECT, dir_fd=folder)
+                return volume.open_file(folder, name, os.O_RDONLY | os.O_DIRECT)
             except OSError as error:
                 if error.errno not in _NO_DIRECT_IO:
                     raise
                 self._direct = False
-        return os.open(name, flags, dir_fd=folder)
+        return volume.open_file(folder, name)
 
     def _read(self, opened: int, file: str, at: int) -> int:
         # Without direct I/O what is in memory would be read: it is dropped first, and again so as to push nothing else out.

@@ -9,6 +9,7 @@ from spindle.cluster.names import SCRUB_FILE, SCRUB_FILE_NEW
 from spindle.scrub.doubts import Trouble
 from spindle.scrub.memory import Memory, parse, render
 from spindle.scrub.schedule import Runs
+from spindle_agent import volume
 
 _MOST: Final = 256 << 20  # bytes: more than that is no file of ours
 
@@ -21,7 +22,7 @@ def read(root: int, directory_id: str) -> Memory:
         directory_id: of the log dir on it.
     """
     try:
-        file = os.open(SCRUB_FILE, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW, dir_fd=root)
+        file = volume.open_file(root, SCRUB_FILE)
     except OSError:
         return Memory()
     with open(file, "rb") as opened, contextlib.suppress(OSError):  # noqa: PTH123 - of a descriptor
@@ -37,8 +38,7 @@ def write(
     Raises:
         OSError: it could not be written. What is checked twice for that costs time, no more.
     """
-    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW
-    file = os.open(SCRUB_FILE_NEW, flags, 0o600, dir_fd=root)
+    file = volume.open_file(root, SCRUB_FILE_NEW, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
     try:
         with open(file, "wb") as opened:  # noqa: PTH123 - of a descriptor
             opened.write(render(directory_id, runs, troubles, suspects))

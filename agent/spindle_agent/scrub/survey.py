@@ -9,6 +9,7 @@ from typing import Final
 from spindle.scrub.catalog import file_name, inactive, partition_of
 from spindle.scrub.finds import LOG
 from spindle.scrub.schedule import Known
+from spindle_agent import volume
 
 BAD_MEDIUM: Final = frozenset({errno.EIO, errno.ENODATA, errno.EBADMSG, errno.EUCLEAN, errno.EREMOTEIO})
 """Errors of a disk that does not give some of what is on it, while the rest can be had."""
@@ -44,10 +45,10 @@ def names_in(folder: int) -> list[str]:
 
 
 def open_folder(log_dir: int, folder: str) -> int | None:
-    """A descriptor of a partition's folder; None if it is gone."""
+    """A descriptor of a partition's folder; None if it is gone, or is no folder of this disk."""
     try:
-        return os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC | os.O_NOFOLLOW, dir_fd=log_dir)
-    except (FileNotFoundError, NotADirectoryError):
+        return volume.open_folder(log_dir, folder)
+    except (FileNotFoundError, NotADirectoryError, volume.ForeignFileError):
         return None
 
 

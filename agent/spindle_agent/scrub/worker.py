@@ -18,6 +18,7 @@ from spindle.scrub.doubts import CONFIRM_AFTER, Doubts, Place, Trouble
 from spindle.scrub.finds import LOG
 from spindle.scrub.rate import Bucket, piece
 from spindle.scrub.schedule import Known, Run, due, figures, forget, record, sound, unchecked, without
+from spindle_agent import volume
 from spindle_agent.probing.messages import LARGEST, decode, encode
 from spindle_agent.probing.probe import is_ours
 from spindle_agent.scrub import store
@@ -105,7 +106,7 @@ class Scrubber:
         try:
             if not is_ours(root, self._order):
                 return _AFTER_TROUBLE
-            self._log_dir = os.open(LOG_SUBDIR, _ROOT_FLAGS, dir_fd=root)
+            self._log_dir = volume.open_folder(root, LOG_SUBDIR)
             try:
                 return self._one(root, self._log_dir)
             finally:
