@@ -69,6 +69,9 @@ def _add_faults(commands: "argparse._SubParsersAction[argparse.ArgumentParser]")
     partition.add_argument("nodes", type=int, nargs=2)
     partition.add_argument("--one-way", action="store_true", help="only from the first to the second")
     commands.add_parser("heal", help="undo all partitions")
+    clock = commands.add_parser("clock", help="shift the clock of containers that a node starts from now on")
+    clock.add_argument("node", type=int)
+    clock.add_argument("seconds", type=int, help="ahead of the machine's clock; 0 for none")
 
 
 def run(testbed: Testbed, asked: argparse.Namespace) -> None:
@@ -108,6 +111,8 @@ def _hurt(testbed: Testbed, asked: argparse.Namespace) -> None:
             testbed.link_up(asked.node)
         case "partition", _:
             testbed.partition(*asked.nodes, both=not asked.one_way)
+        case "clock", _:
+            testbed.clock(asked.node, asked.seconds)
         case _:
             testbed.heal_partitions()
 

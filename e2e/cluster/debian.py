@@ -3,6 +3,7 @@
 import os
 import shutil
 import subprocess
+from pathlib import Path
 from typing import Final
 
 from e2e.cluster.console import say
@@ -28,7 +29,10 @@ _PACKAGES: Final = {
     "runc": "runc",
 }
 # Packages without a program on the path: a file that shows that they are there.
-_FILES: Final = {"/usr/lib/cni/bridge": "containernetworking-plugins"}
+_FILES: Final = {
+    "/usr/lib/cni/bridge": "containernetworking-plugins",
+    "/usr/lib/x86_64-linux-gnu/faketime/libfaketimeMT.so.1": "libfaketime",
+}
 
 
 class MissingProgramError(RuntimeError):
@@ -56,8 +60,19 @@ def ensure_programs(*programs: str) -> None:
 
 
 def ensure_cni_plugins() -> None:
-    """Install the packages that bring no program on the PATH."""
-    _install([package for file, package in _FILES.items() if not os.path.exists(file)])  # noqa: PTH110
+    """Install the network plugins of containers."""
+    _ensure_packages("containernetworking-plugins")
+
+
+def ensure_faketime() -> Path:
+    """Install the library that shifts a program's clock; returns its file."""
+    _ensure_packages("libfaketime")
+    return next(Path(file) for file, package in _FILES.items() if package == "libfaketime")
+
+
+def _ensure_packages(*packages: str) -> None:
+    """Install those packages whose file is missing."""
+    _install([package for file, package in _FILES.items() if package in packages and not Path(file).exists()])
 
 
 def _install(packages: list[str]) -> None:

@@ -15,13 +15,14 @@ import yaml
 from e2e.cluster import cgroups, cleanup, net, versions
 from e2e.cluster.apiserver import free_ports
 from e2e.cluster.build import ensure_coredns, ensure_enclosure, ensure_kubernetes
+from e2e.cluster.clocks import shifted
 from e2e.cluster.console import say
 from e2e.cluster.controlplane import ControlPlane
 from e2e.cluster.debian import ensure_cni_plugins, ensure_programs
 from e2e.cluster.disks import Disk, Rack, parse_size, storage_classes
 from e2e.cluster.enclosure import Enclosure
 from e2e.cluster.faults import Faults
-from e2e.cluster.images import Image, ensure_images, ensure_spindle_image
+from e2e.cluster.images import Image, ensure_images, ensure_kafka_image, ensure_spindle_image
 from e2e.cluster.layout import MOST_NODES, STANDARD_DISK, Layout, zone_of
 from e2e.cluster.limits import inotify_shortage
 from e2e.cluster.nodes import Node
@@ -202,6 +203,21 @@ class Testbed(Faults):
             list(pool.map(load, on))
         # Else all disks, which are files of one real disk, stand still when the kernel writes the images out later.
         os.sync()
+
+    def clock(self, index: int, seconds: int) -> None:
+        """Shift the clock of what is started on a node from now on, in Kafka's and Spindle's containers.
+
+        What runs already keeps its time; so do the kubelet and containerd, which are no containers.
+
+        Args:
+            index: the node.
+            seconds: how far ahead of the machine's clock; 0 for none.
+        """
+        node = self.node(index)
+        known = set(self.state.blobs)
+        for image in (ensure_kafka_image(), ensure_spindle_image()):
+            chosen = shifted(image, seconds) if seconds else image
+            import_running(node.command("ctr", "--namespace=k8s.io", "images", "import", "-"), chosen, known)
 
     # Inner parts
 

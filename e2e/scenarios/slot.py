@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from e2e.scenarios.conftest import Machine
 from e2e.scenarios.lab import CLUSTER, Lab
 from e2e.scenarios.load import Load, Replica, Report
+from e2e.scenarios.machine import Machine
 from e2e.scenarios.stand import until_well
 from e2e.scenarios.timeline import Timeline
 

@@ -5,9 +5,10 @@ from contextlib import AbstractContextManager, contextmanager
 
 import pytest
 
-from e2e.scenarios.conftest import AGENTS, Machine
+from e2e.scenarios.install import AGENTS
 from e2e.scenarios.lab import CLUSTER, SYSTEM, Lab, pause
 from e2e.scenarios.load import FLUSHED, Load, Replica, Topic, load
+from e2e.scenarios.machine import Machine
 from e2e.scenarios.slot import (
     Slot,
     assert_spread,

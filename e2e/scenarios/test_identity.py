@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from e2e.scenarios.conftest import Machine
 from e2e.scenarios.lab import CLUSTER, Lab, LabError
+from e2e.scenarios.machine import Machine
 from e2e.scenarios.records import RECORDS, read, write
 from e2e.scenarios.stand import SHOWN
 

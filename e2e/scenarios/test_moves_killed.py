@@ -5,9 +5,10 @@ from collections import Counter
 
 import pytest
 
-from e2e.scenarios.conftest import AGENTS, Killer, Machine
+from e2e.scenarios.install import AGENTS
 from e2e.scenarios.lab import Lab, pause
 from e2e.scenarios.load import Topic, load, make_topic
+from e2e.scenarios.machine import Killer, Machine
 from e2e.scenarios.moving import assert_nothing_left, moves, until_drained, use_again
 from e2e.scenarios.slot import assert_spread, conclude, slots
 from e2e.scenarios.stand import Kind, Stand

@@ -2,8 +2,8 @@
 
 import pytest
 
-from e2e.scenarios.conftest import Machine
 from e2e.scenarios.load import Topic, load
+from e2e.scenarios.machine import Machine
 from e2e.scenarios.moving import assert_nothing_left, drain, moves, target, until_drained, use_again
 from e2e.scenarios.slot import (
     assert_spread,

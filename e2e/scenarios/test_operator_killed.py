@@ -4,8 +4,8 @@ import random
 
 import pytest
 
-from e2e.scenarios.conftest import Killer
 from e2e.scenarios.lab import CLUSTER, Lab, LabError, names_of, pause, sample
+from e2e.scenarios.machine import Killer
 
 pytestmark = pytest.mark.e2e
 _KILLS = 20

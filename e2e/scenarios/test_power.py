@@ -2,9 +2,9 @@
 
 import pytest
 
-from e2e.scenarios.conftest import Machine
 from e2e.scenarios.lab import Lab
 from e2e.scenarios.load import Topic, load
+from e2e.scenarios.machine import Machine
 
 pytestmark = pytest.mark.e2e
 

@@ -4,9 +4,9 @@ from collections import Counter
 
 import pytest
 
-from e2e.scenarios.conftest import Machine
 from e2e.scenarios.lab import CLUSTER, Lab, LabError
 from e2e.scenarios.load import Load, Topic, load, make_topic
+from e2e.scenarios.machine import Machine
 from e2e.scenarios.moving import assert_nothing_left
 from e2e.scenarios.proposing import (
     FOUR,

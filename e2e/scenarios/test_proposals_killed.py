@@ -7,9 +7,9 @@ from typing import Any, Final
 
 import pytest
 
-from e2e.scenarios.conftest import Killer
 from e2e.scenarios.lab import Lab, pause
 from e2e.scenarios.load import Load, Topic, load
+from e2e.scenarios.machine import Killer
 from e2e.scenarios.moving import assert_nothing_left
 from e2e.scenarios.proposing import (
     FOUR,

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 import pytest
 import yaml
 
-from e2e.scenarios.conftest import Machine
 from e2e.scenarios.lab import CLUSTER, Lab, LabError
+from e2e.scenarios.machine import Machine
 from e2e.scenarios.records import read
 from e2e.scenarios.theirs import BROKERS, CLUSTER_ID, CONTROLLERS, RECORDS, Theirs, definitions
 

@@ -1,0 +1,78 @@
+"""Images whose programs live at another time: the same image with one more layer, libfaketime, and an environment that loads it.
+
+What shifts is the time of day. Clocks that only measure how long something takes go on as they are, as on a machine whose clock was set.
+The kubelet and containerd are no containers: theirs is always the machine's own.
+"""
+
+import hashlib
+import io
+import json
+import tarfile
+from pathlib import Path
+from typing import Any, Final
+
+from e2e.cluster.build import artefact
+from e2e.cluster.debian import ensure_faketime
+from e2e.cluster.images import Image, forget_old
+
+_INSIDE: Final = "usr/lib/faketime/libfaketimeMT.so.1"
+_LAYER: Final = "application/vnd.oci.image.layer.v1.tar"
+
+
+def shifted(image: Image, seconds: int) -> Image:
+    """The image whose programs see the time so many seconds later (or earlier), under the same name."""
+    key = hashlib.sha256(f"{image.folder.name} {seconds}".encode()).hexdigest()
+
+    def make(folder: Path) -> None:
+        manifest: dict[str, Any] = json.loads((image.folder / "manifest.json").read_text())
+        config: dict[str, Any] = json.loads((image.folder / _hash(manifest["config"])).read_text())
+        layer = _layer(ensure_faketime())
+        _put(folder, layer)
+        for blob in manifest["layers"]:
+            (folder / _hash(blob)).hardlink_to(image.folder / _hash(blob))
+        inner = config.setdefault("config", {})
+        inner["Env"] = [*(inner.get("Env") or ()), *_environment(seconds)]
+        config["rootfs"]["diff_ids"].append(_digest(layer))
+        config.setdefault("history", []).append({"created_by": f"clock {seconds:+d} s"})
+        text = json.dumps(config).encode()
+        _put(folder, text)
+        manifest["config"] |= {"digest": _digest(text), "size": len(text)}
+        manifest["layers"].append({"mediaType": _LAYER, "digest": _digest(layer), "size": len(layer)})
+        (folder / "manifest.json").write_text(json.dumps(manifest))
+
+    folder = artefact("image-shifted", "1", key, make)
+    forget_old("image-shifted-*", folder, keep=4)
+    return Image(image.name, folder)
+
+
+def _environment(seconds: int) -> list[str]:
+    """What has libfaketime loaded: a fixed distance to the real time, and no shared memory for it."""
+    return [
+        f"LD_PRELOAD=/{_INSIDE}",
+        f"FAKETIME={seconds:+d}s",
+        "FAKETIME_DONT_FAKE_MONOTONIC=1",  # else timed waits of a JVM never end
+        "FAKETIME_DISABLE_SHM=1",
+    ]
+
+
+def _layer(library: Path) -> bytes:
+    """A layer with nothing but the library; the same bytes each time."""
+    body = library.read_bytes()
+    target = io.BytesIO()
+    with tarfile.open(fileobj=target, mode="w") as archive:
+        entry = tarfile.TarInfo(_INSIDE)
+        entry.size, entry.mode = len(body), 0o755
+        archive.addfile(entry, io.BytesIO(body))
+    return target.getvalue()
+
+
+def _put(folder: Path, body: bytes) -> None:
+    (folder / hashlib.sha256(body).hexdigest()).write_bytes(body)
+
+
+def _digest(body: bytes) -> str:
+    return f"sha256:{hashlib.sha256(body).hexdigest()}"
+
+
+def _hash(blob: dict[str, Any]) -> str:
+    return str(blob["digest"]).removeprefix("sha256:")

@@ -1,0 +1,69 @@
+"""Spindle on a cluster by its chart, and a namespace for one KafkaCluster."""
+
+import os
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final
+
+from e2e.cluster.build import ensure_helm
+from e2e.cluster.target import Target
+from e2e.cluster.testbed import Testbed
+from e2e.scenarios.lab import CLUSTER, ROOT, SYSTEM, Lab
+
+AGENTS: Final = "spindle-agents"
+
+
+def install(target: Target) -> None:
+    """Install Spindle by its chart; on a testbed with the image of the checkout as it is now."""
+    programs = ((SYSTEM, "deployment", "spindle"), (AGENTS, "daemonset", "spindle-agent"))
+    labs = {
+        namespace: Lab((str(target.kubectl_program()),), target.kubeconfig, namespace)
+        for namespace, _, _ in programs
+    }
+    was_there = [each for each in programs if labs[each[0]].get(*each[1:]) is not None]
+    if isinstance(target, Testbed):
+        target.load_images()
+    command = (
+        "upgrade",
+        "--install",
+        "spindle",
+        "charts/spindle",
+        "--create-namespace",
+        "--wait",
+        "--timeout=3m",
+    )
+    environment = {**os.environ, "KUBECONFIG": str(target.kubeconfig)}
+    subprocess.run(
+        [str(ensure_helm()), *command, "--namespace", SYSTEM], cwd=ROOT, env=environment, check=True
+    )
+    if isinstance(target, Testbed):
+        # The tag stays the same; pods of an earlier run would go on with the image that they were made from.
+        for namespace, kind, name in was_there:
+            labs[namespace].kubectl("rollout", "restart", f"{kind}/{name}")
+            labs[namespace].kubectl("rollout", "status", f"{kind}/{name}", "--timeout=180s", timeout=200)
+
+
+@contextmanager
+def namespace(target: Target, title: str, file_system: str = "xfs", size: int | None = None) -> Iterator[Lab]:
+    if isinstance(target, Testbed):
+        for index, node in enumerate(target.nodes(), start=1):
+            if not node.is_on():  # a scenario that failed in the middle of an outage
+                target.node_on(index)
+        target.disks_reset(file_system, size or target.state.options.disk_size)
+    name = "".join(c if c.isalnum() else "-" for c in title.lower()).strip("-")[:40].strip("-")
+    lab = Lab((str(target.kubectl_program()),), target.kubeconfig, name)
+    lab.kubectl("create", "namespace", name)
+    try:
+        yield lab
+    finally:
+        if lab.get("kafkacluster", CLUSTER) is not None:
+            # Nobody needs the data any more: brokers whose quorum a scenario broke would try to hand over for minutes.
+            # They are ended before the operator ends them with patience, which nobody could take back.
+            lab.patch("kafkacluster", CLUSTER, {"spec": {"deleteClaims": True, "paused": True}})
+            lab.kubectl("delete", "pods", "-l", "spindle.dev/role", "--grace-period=1", "--wait=false")
+            lab.kubectl("delete", "kafkacluster", CLUSTER, "--wait=false")
+            lab.patch("kafkacluster", CLUSTER, {"spec": {"paused": False}})
+            lab.until("the KafkaCluster is gone", lambda: lab.get("kafkacluster", CLUSTER) is None, 240)
+        lab.kubectl("delete", "namespace", name, "--wait=false")
+        lab.until("its pods are gone", lambda: not lab.list("pods"), 120)
