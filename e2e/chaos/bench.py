@@ -1,0 +1,75 @@
+"""What a fault has in its hands: the cluster, the machine below it, the load, and chance."""
+
+import random
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from e2e.cluster.testbed import Testbed
+from e2e.scenarios.install import AGENTS
+from e2e.scenarios.lab import CLUSTER, Lab
+from e2e.scenarios.load import Load
+from e2e.scenarios.machine import Killer, Machine
+from e2e.scenarios.slot import Slot, slots
+
+BROKERS: Final = 5
+
+
+@dataclass
+class Bench:
+    """One cluster under test.
+
+    Attributes:
+        rng: decides everything that is left to chance.
+        undo: what ends the faults of this round, in the order of their beginning.
+        busy: nodes, disks and brokers that a fault of this round has taken, so that two faults don't undo each other.
+    """
+
+    testbed: Testbed
+    lab: Lab
+    machine: Machine
+    killer: Killer
+    load: Load
+    rng: random.Random
+    undo: list[Callable[[], None]] = field(default_factory=list)
+    busy: set[str] = field(default_factory=set)
+
+    @property
+    def agents(self) -> Lab:
+        """The namespace of the agents."""
+        return Lab(self.lab.kubectl_command, self.lab.kubeconfig, AGENTS)
+
+    def node(self) -> str:
+        """A node with a broker that no fault of this round has taken yet."""
+        nodes = sorted({str(broker["spec"]["node"]) for broker in self.lab.list("kafkabrokers")})
+        return self.take([node for node in nodes if node not in self.busy])
+
+    def broker(self) -> str:
+        """Name of a KafkaBroker (and its pod)."""
+        return self.rng.choice(sorted(str(b["metadata"]["name"]) for b in self.lab.list("kafkabrokers")))
+
+    def slot(self) -> Slot:
+        """A disk that no fault of this round has taken yet."""
+        known = {slot.subject: slot for slot in slots(self.lab).values()}
+        return known[self.take([name for name in sorted(known) if name not in self.busy])]
+
+    def take(self, names: list[str]) -> str:
+        """Choose one of them; no other fault of this round gets it."""
+        chosen = self.rng.choice(names)
+        self.busy.add(chosen)
+        return chosen
+
+    def pod(self, name: str) -> dict[str, Any]:
+        """A pod of the cluster; empty if there is none just now."""
+        return self.lab.get("pod", name) or {}
+
+    def agent_of(self, node: str) -> str:
+        """The agent's pod on a node; empty if there is none."""
+        pods = self.agents.list("pods")
+        return next((str(p["metadata"]["name"]) for p in pods if p["spec"].get("nodeName") == node), "")
+
+    def labelled(self, kind: str) -> list[str]:
+        """Names of the cluster's objects of a kind."""
+        return sorted(
+            obj["metadata"]["name"] for obj in self.lab.list(kind, f"spindle.dev/cluster={CLUSTER}")
+        )
