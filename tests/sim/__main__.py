@@ -1,0 +1,210 @@
+"""``python -m tests.sim``: one life told, or many run on all cores.
+
+The hash seed derives from the life's seed, so a life is run in a process that was started with it; what all lives of one hash seed need is
+imported once, and each life is a fork of that.
+"""
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+HASH_SEEDS = 4
+
+
+def hash_seed(seed: int) -> str:
+    """PYTHONHASHSEED of a life."""
+    return str(1 + seed % HASH_SEEDS)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Entry point."""
+    parser = argparse.ArgumentParser(
+        prog="tests.sim", description="Simulated lives of a cluster with Spindle."
+    )
+    parser.add_argument("--seed", type=int, help="tell this life")
+    parser.add_argument("--kept", type=Path, help="tell a kept life")
+    parser.add_argument("--lives", type=int, default=0, help="run so many")
+    parser.add_argument(
+        "--minutes", type=float, default=0.0, help="run as many as this allows, and at least --lives"
+    )
+    parser.add_argument("--start", type=int, default=1, help="first seed")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
+    parser.add_argument("--shrink", action="store_true", help="make the failing life small first")
+    parser.add_argument("--brief", action="store_true", help="cut long lines")
+    parser.add_argument("--mark", action="store_true", help="print the story to the last bit, to be compared")
+    parser.add_argument("--serve", action="store_true", help=argparse.SUPPRESS)
+    options = parser.parse_args(arguments)
+    if options.serve:
+        return serve()
+    if options.seed is not None or options.kept is not None:
+        return tell(options, sys.argv[1:] if arguments is None else list(arguments))
+    return run_many(options)
+
+
+def tell(options: argparse.Namespace, arguments: list[str]) -> int:
+    """One life."""
+    seed = options.seed if options.seed is not None else json.loads(options.kept.read_text())["seed"]
+    if os.environ.get("PYTHONHASHSEED") != hash_seed(seed):
+        environment = {**os.environ, "PYTHONHASHSEED": hash_seed(seed)}
+        return subprocess.call([sys.executable, "-m", "tests.sim", *arguments], env=environment)
+    from tests.sim import life, plots, shrink, story
+
+    plot = plots.parse(options.kept.read_text()) if options.kept is not None else life.plot(seed)
+    outcome = life.live(plot)
+    if options.shrink and outcome.broken:
+        rule = outcome.broken[0][:4]
+        plot = shrink.shrunk(plot, lambda p: any(b.startswith(rule) for b in life.live(p).broken))
+        outcome = life.live(plot)
+        print(plots.render(plot, why=outcome.broken[:1]))
+    print(story.mark(outcome) if options.mark else story.tell(outcome, long=not options.brief))
+    sys.stdout.flush()
+    os._exit(1 if outcome.broken else 0)  # what was killed in the life is not worth finalising
+
+
+def serve() -> int:
+    """In a process of one hash seed: run the lives whose seeds come in, each in a fork."""
+    from tests.sim import life
+
+    for word in sys.stdin:
+        reading, writing = os.pipe()
+        child = os.fork()
+        if child == 0:
+            os.close(reading)
+            _one(life, int(word), writing)
+        os.close(writing)
+        with os.fdopen(reading) as pipe:
+            text = pipe.read()
+        os.waitpid(child, 0)
+        print(
+            text
+            or json.dumps(
+                {"seed": int(word), "broken": ["the process of the life ended"], "cpu": 0.0, "reasons": []}
+            ),
+            flush=True,
+        )
+    return 0
+
+
+def _one(life: Any, seed: int, writing: int) -> None:
+    """In the fork: one life, and what became of it."""
+    began = time.process_time()
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # answers alone go to whoever reads our output
+    try:
+        outcome = life.live(life.plot(seed))
+        told = {
+            "seed": seed,
+            "broken": outcome.broken,
+            "passes": outcome.passes,
+            "ended": outcome.ended_at,
+            "reasons": sorted(outcome.seen_reasons),
+        }
+    except BaseException as error:  # noqa: BLE001 - whatever it is, it is told
+        import traceback
+
+        where = traceback.extract_tb(error.__traceback__)[-1]
+        text = f"error of the simulation: {type(error).__name__}: {error} ({Path(where.filename).name}:{where.lineno})"
+        told = {"seed": seed, "broken": [text], "reasons": []}
+    told["cpu"] = time.process_time() - began
+    os.write(writing, json.dumps(told).encode())
+    os._exit(0)
+
+
+class Workers:
+    """So many processes, each with a hash seed."""
+
+    def __init__(self, jobs: int) -> None:
+        self._jobs = jobs
+
+    def run(self, seeds: Iterable[int], until: float, least: int) -> Iterable[dict[str, Any]]:
+        """Run lives; each one's outcome as it comes.
+
+        Args:
+            seeds: in order.
+            until: seconds of the monotonic clock after which none is begun, once ``least`` were.
+        """
+        import select
+
+        queue, begun = iter(seeds), 0
+        idle: dict[str, list[subprocess.Popen[str]]] = {}
+        busy: dict[int, tuple[str, subprocess.Popen[str]]] = {}
+        count = 0
+
+        def begin() -> bool:
+            nonlocal begun, count
+            if begun >= least and time.monotonic() > until:
+                return False
+            seed = next(queue, None)
+            if seed is None:
+                return False
+            begun += 1
+            wanted = hash_seed(seed)
+            if idle.get(wanted):
+                process = idle[wanted].pop()
+            else:
+                process = subprocess.Popen(
+                    [sys.executable, "-m", "tests.sim", "--serve"],
+                    env={**os.environ, "PYTHONHASHSEED": wanted}, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+                )  # fmt: skip
+                count += 1
+            assert process.stdin is not None
+            assert process.stdout is not None
+            process.stdin.write(f"{seed}\n")
+            process.stdin.flush()
+            busy[process.stdout.fileno()] = wanted, process
+            return True
+
+        going = all(begin() for _ in range(self._jobs))
+        while busy:
+            ready, _, _ = select.select(list(busy), [], [])
+            for descriptor in ready:
+                wanted, process = busy.pop(descriptor)
+                assert process.stdout is not None
+                answer = process.stdout.readline()
+                if answer:
+                    idle.setdefault(wanted, []).append(process)
+                    yield json.loads(answer)
+                else:
+                    yield {"seed": -1, "broken": ["a worker ended"], "cpu": 0.0, "reasons": []}
+                if going:
+                    going = begin()
+        for processes in idle.values():
+            for process in processes:
+                assert process.stdin is not None
+                process.stdin.close()
+                process.wait()
+
+
+def run_many(options: argparse.Namespace) -> int:
+    """Many lives: lives per second, and the seeds that failed."""
+    began = time.monotonic()
+    last = options.start + options.lives if not options.minutes else options.start + 10_000_000
+    until = began + 60.0 * options.minutes
+    failed: dict[int, list[str]] = {}
+    done, cpu = 0, 0.0
+    reasons: set[str] = set()
+    for told in Workers(options.jobs).run(range(options.start, last), until, options.lives):
+        done += 1
+        cpu += told["cpu"]
+        reasons |= set(told["reasons"])
+        if told["broken"]:
+            failed[told["seed"]] = told["broken"]
+            print(f"life {told['seed']} failed: {told['broken'][0][:220]}", flush=True)
+    took = time.monotonic() - began
+    print(
+        f"{done} lives in {took:.0f} s ({done / max(took, 0.001):.2f} lives per second, {cpu / max(done, 1):.2f} CPU seconds each); "
+        f"{len(reasons)} reasons to wait were seen; {len(failed)} failed"
+        + (f": seeds {', '.join(map(str, sorted(failed)))}" if failed else "")
+    )
+    if failed:
+        print("tell one with: python -m tests.sim --seed SEED [--shrink]")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

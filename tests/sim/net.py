@@ -1,0 +1,116 @@
+"""What lies between processes: links that may be cut, and requests that may be late, refused, or lost after the deed."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal
+
+from tests.sim.api import Api, Refused, Request
+from tests.sim.kernel import Kernel
+from tests.sim.loop import Fiber, Process
+
+if TYPE_CHECKING:
+    import asyncio
+
+Mishap = Literal["", "lost", "unanswered", "late", "refused"]
+
+
+@dataclass
+class Net:
+    """Links and mishaps.
+
+    Attributes:
+        cuts: pairs of names between which nothing goes. ``api`` is the API server, ``kafka`` all brokers, an operator has its own name, a node
+            its name.
+        mishaps: share of requests, by mishap, while requests are troubled.
+        api_mishaps, kafka_mishaps: whether requests to the one or the other are troubled now.
+    """
+
+    kernel: Kernel
+    api: Api
+    cuts: set[frozenset[str]] = field(default_factory=set)
+    api_mishaps: float = 0.0
+    kafka_mishaps: float = 0.0
+    requests: int = 0
+
+    def linked(self, one: str, other: str) -> bool:
+        """Whether two reach each other."""
+        return one == other or frozenset((one, other)) not in self.cuts
+
+    def mishap(self, rate: float) -> Mishap:
+        """What becomes of a request."""
+        if not rate or self.kernel.rng.random() >= rate:
+            return ""
+        return self.kernel.rng.choice(("lost", "unanswered", "late", "refused"))
+
+    def ask_api(self, process: Process, request: Request, limit: float, where: str) -> "asyncio.Future[Any]":
+        """One request to the API server; the future gets its answer, or `Refused` (status 0: none came)."""
+        self.requests += 1
+        future: asyncio.Future[Any] = process.create_future()
+        rng = self.kernel.rng
+        mishap = self.mishap(self.api_mishaps)
+        silent = Refused(0, "TimeoutError", "no answer from the API server")
+
+        def answer(value: Any, error: Exception | None) -> None:
+            if process.alive and not future.done():
+                if error is not None:
+                    future.set_exception(error)
+                else:
+                    future.set_result(value)
+
+        def perform() -> None:
+            if self.api.away or not self.linked(where, "api"):
+                quick = self.api.away and rng.random() < 0.7
+                self.kernel.call_later(0.01 if quick else limit, lambda: answer(None, silent))
+                return
+            if mishap == "lost":
+                self.kernel.call_later(limit, lambda: answer(None, silent))
+                return
+            if mishap == "refused":
+                status, reason = rng.choice(_REFUSALS)
+                answer(None, Refused(status, reason, f"{reason}, for now"))
+                return
+            value, error = None, None
+            try:
+                value = self.api.handle(request)
+            except Refused as refused:
+                error = refused
+            if mishap == "unanswered":
+                self.kernel.call_later(limit, lambda: answer(None, silent))
+            elif mishap == "late":
+                self.kernel.call_later(limit * 0.9 * rng.random(), lambda: answer(value, error))
+            else:
+                answer(value, error)
+
+        self.kernel.call_later(0.002 + 0.02 * rng.random(), perform)
+        return future
+
+    def ask_kafka(self, where: str, node: str, limit: float, perform: Callable[[], Any]) -> Any:
+        """One blocking request to a broker, from inside of a fiber.
+
+        Raises:
+            TimeoutError: no answer came.
+        """
+        fiber, rng = Fiber.running, self.kernel.rng
+        assert fiber is not None
+        self.requests += 1
+        fiber.sleep(0.001 + 0.01 * rng.random())
+        mishap = self.mishap(self.kafka_mishaps)
+        if mishap == "lost" or not self.linked(where, node) or not self.linked(where, "kafka"):
+            fiber.sleep(limit)
+            raise TimeoutError
+        value = perform()
+        if mishap == "unanswered":
+            fiber.sleep(limit)
+            raise TimeoutError
+        if mishap == "late":
+            fiber.sleep(limit * 0.9 * rng.random())
+        return value
+
+
+_REFUSALS = (
+    (500, "InternalError"),
+    (503, "ServiceUnavailable"),
+    (504, "Timeout"),
+    (429, "TooManyRequests"),
+    (409, "Conflict"),
+)

@@ -1,0 +1,556 @@
+"""The simulated person: reads `status.waiting` now and then, and does what `unblockedBy` says."""
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from spindle.cluster import names
+from tests.sim.api import Json
+from tests.sim.variety import SAMPLE, cluster
+
+EVERY = 45.0  # seconds between two looks at the status
+PATIENCE = 90.0  # seconds for which something has waited before a person does something about it
+_LOSS = re.compile(r'spec\.wishes of KafkaBroker (\S+): \{"disk": "([^"]+)", "acceptLoss": "([^"]+)"\}')
+
+
+@dataclass(frozen=True)
+class Wait:
+    """One entry of ``status.waiting``."""
+
+    action: str
+    object: str
+    reason: str
+    message: str
+    unblocked_by: str
+
+    @property
+    def parts(self) -> list[str]:
+        """Of ``Kind/name/disk``."""
+        return self.object.split("/")
+
+    @property
+    def broker(self) -> int | None:
+        """The broker that it regards."""
+        found = re.search(rf"{SAMPLE}-broker-(\d+)", self.object) or re.search(
+            rf"data-disk\d+-{SAMPLE}-(\d+)", self.object
+        )
+        return int(found[1]) if found else None
+
+    @property
+    def disk(self) -> str | None:
+        """The disk that it regards."""
+        found = re.search(r"(disk\d+|metadata)", self.object)
+        return found[1] if found else None
+
+
+class Person:
+    """One person with patience."""
+
+    def __init__(self, world: Any) -> None:
+        self.world = world
+        self.done: dict[tuple[str, ...], float] = {}
+        self.acted_at = 0.0
+
+    def begin(self) -> None:
+        """Start looking."""
+        self.world.kernel.call_later(EVERY * (0.5 + self.world.rng.random()), self._look)
+
+    def _look(self) -> None:
+        self.world.kernel.call_later(EVERY * (0.5 + self.world.rng.random()), self._look)
+        live = self.world.cluster()
+        if live is None or self.world.api.away:
+            return
+        for entry in (live.get("status") or {}).get("waiting") or ():
+            wait = Wait(
+                entry["action"], entry["object"], entry["reason"], entry["message"], entry["unblockedBy"]
+            )
+            key = (wait.action, wait.object, wait.reason)
+            since = self.world.told.get(key, self.world.kernel.now)
+            if self.world.kernel.now - max(since, self.done.get(key, 0.0)) < PATIENCE:
+                continue
+            way = WAYS.get(wait.reason)
+            if way is None:
+                self.world.judge.breaks("d", f"nobody knows what to do about {wait.reason}")
+                continue
+            self.done[key] = self.world.kernel.now
+            way(self, wait)
+        self._at_risk(live)
+        self._node_gone()
+
+    def say(self, what: str, wait: Wait | None = None) -> None:
+        """Tell what is done, and why."""
+        self.acted_at = self.world.kernel.now
+        self.world.kernel.say("person", what, f"{wait.reason}: {wait.unblocked_by}" if wait else "")
+
+    # -- what a person can do
+
+    def nothing(self, wait: Wait) -> None:
+        """Spindle, or Kafka, or time, sees to it."""
+
+    def slot(self, wait: Wait) -> Any:
+        """The slot of the disk that a wait regards."""
+        if wait.broker is None and wait.disk != "metadata":
+            return None
+        found = re.search(rf"{SAMPLE}-controller-(\d+)", wait.object)
+        node = names.controller_id(int(found[1])) if found else wait.broker
+        return self.world.kubelets.slot_of(names.claim_name(SAMPLE, node or 0, wait.disk or "metadata"))
+
+    def replace_disk(self, wait: Wait) -> None:
+        """Put a new disk into the slot, if the one in it is not well, or is not to be used any more."""
+        slot = self.slot(wait)
+        if slot is None:
+            return
+        if (
+            slot.fs is not None
+            and slot.fs.state == "well"
+            and slot.fs.meta is None
+            and not slot.fs.files.get("somebody")
+        ):
+            return  # a new one is in it already
+        old = slot.fs
+        if old is not None:
+            self.world.pulled.append(old)
+        slot.fs = self.world.kubelets.new_disk(
+            old.capacity if old is not None else self.world.variety.capacity
+        )
+        self.say(
+            f"puts a new disk {slot.fs.disk} into {slot.node}{slot.path} for {old.disk if old else 'none'}",
+            wait,
+        )
+        if old is not None and old.state == "well":
+            self.world.kafka_disk_changed(old)
+
+    def put_back(self, wait: Wait) -> None:
+        """Bring the disk back that belongs into the slot; only if it is lost, a new one."""
+        slot = self.slot(wait)
+        broker = (
+            self.world.api.get("KafkaBroker", names.broker_name(SAMPLE, wait.broker))
+            if wait.broker is not None
+            else None
+        )
+        wanted = next(
+            (
+                d["directoryId"]
+                for d in (broker or {}).get("spec", {}).get("disks") or ()
+                if d["name"] == wait.disk
+            ),
+            None,
+        )
+        if slot is None or wanted is None:
+            self.replace_disk(wait)
+            return
+        if slot.fs is not None and (slot.fs.meta or {}).get("directory.id") == wanted:
+            if slot.fs.state != "well":
+                self.replace_disk(wait)
+            return
+        for fs in self.world.pulled:
+            if (fs.meta or {}).get("directory.id") == wanted and fs.state == "well":
+                self.world.pulled.remove(fs)
+                if slot.fs is not None:
+                    self.world.pulled.append(slot.fs)
+                slot.fs = fs
+                self.say(f"puts {fs.disk} back into {slot.node}{slot.path}", wait)
+                self.delete_pod(wait)
+                return
+        for node in self.world.kubelets.nodes.values():
+            for other in node.slots.values():
+                if (
+                    other is not slot
+                    and other.fs is not None
+                    and (other.fs.meta or {}).get("directory.id") == wanted
+                ):
+                    slot.fs, other.fs = other.fs, slot.fs
+                    self.say(f"exchanges {slot.node}{slot.path} and {other.node}{other.path}", wait)
+                    return
+        self.replace_disk(wait)
+
+    def delete_pod(self, wait: Wait) -> None:
+        """Stop and start the broker."""
+        name = next((p for p in wait.parts if p.startswith(SAMPLE)), "")
+        pod = self.world.api.get("Pod", name)
+        if pod is not None and not pod["metadata"].get("deletionTimestamp"):
+            self.say(f"deletes pod {name}", wait)
+            self.world.api.remove(pod)
+
+    def disk_or_pod(self, wait: Wait) -> None:
+        """As the message says: a disk is put right, or the pod made anew."""
+        text = wait.message + wait.unblocked_by
+        if "delete the pod" in text:
+            self.put_back(wait)
+            self.delete_pod(wait)
+        elif wait.disk:
+            self.put_back(wait)
+
+    def node_back(self, wait: Wait) -> None:
+        """Switch nodes on that are off."""
+        for node in self.world.kubelets.nodes.values():
+            if not node.up and not node.gone and self.world.trouble_over:
+                self.say(f"switches {node.name} on", wait)
+                self.world.power_on(node)
+
+    def start_broker(self, wait: Wait) -> None:
+        """Take `spec.stopped` back."""
+        for broker in self.world.api.all("KafkaBroker"):
+            if broker["spec"].get("stopped") and self.world.trouble_over:
+                self.say(f"takes spec.stopped of {broker['metadata']['name']} back", wait)
+                self.world.api.change(broker, {"spec": {"stopped": False}}, manager="person")
+        self.node_back(wait)
+
+    def add_room(self, wait: Wait) -> None:
+        """Free space, or a further disk for every broker, or a further broker."""
+        freed = False
+        for node in self.world.kubelets.nodes.values():
+            for slot in node.slots.values():
+                if slot.fs is not None and slot.fs.other_bytes:
+                    slot.fs.other_bytes, freed = 0, True
+        if freed:
+            self.say("removes other files from all disks", wait)
+            return
+        live = self.world.cluster()
+        if live is not None and self.world.added == 0:
+            self.world.added += 1
+            self.world.more_slots(1)
+            count = live["spec"]["brokerPools"][0]["disks"]["count"] + 1
+
+            def change(spec: Json) -> None:
+                spec["brokerPools"][0]["disks"] = {**spec["brokerPools"][0]["disks"], "count": count}
+
+            self._edit(wait, "one disk more for each broker", change)
+            return
+        self._more_brokers(wait)
+
+    def _more_brokers(self, wait: Wait) -> None:
+        live = self.world.cluster()
+        if live is None or self.world.added >= 3:
+            return
+        self.world.added += 1
+        self.world.more_nodes(1)
+        self._edit(
+            wait,
+            "one broker more",
+            lambda spec: spec["brokerPools"][0].update(replicas=spec["brokerPools"][0]["replicas"] + 1),
+        )
+
+    def put_right(self, wait: Wait) -> None:
+        """Put right what the message names: a disk that cannot be looked at is replaced, and the pod made anew."""
+        found = re.search(r"disks/(disk\d+)|/(metadata)'", wait.message)
+        if found and self.world.trouble_over:
+            disk = found[1] or found[2]
+            self.put_back(
+                Wait(wait.action, f"{wait.object}/{disk}", wait.reason, wait.message, wait.unblocked_by)
+            )
+            self.delete_pod(wait)
+
+    def claim_back(self, wait: Wait) -> None:
+        """Put the claim back for the volume that the message names."""
+        for volume in self.world.api.all("PersistentVolume"):
+            name = volume["metadata"]["name"]
+            found = re.search(rf"data-disk\d+-{SAMPLE}-\d+", wait.message)
+            if not found or not re.search(rf"\b{re.escape(name)}\b", wait.message):
+                continue
+            before = self.world.claims.get(found[0])
+            if before is None or self.world.api.get("PersistentVolumeClaim", found[0]) is not None:
+                continue
+            self.say(f"puts claim {found[0]} back for volume {name}", wait)
+            meta = {
+                k: before["metadata"][k]
+                for k in ("name", "namespace", "labels", "annotations")
+                if k in before["metadata"]
+            }
+            self.world.api.change(
+                volume,
+                {"spec": {"claimRef": {"name": found[0], "namespace": "kafka", "uid": None}}},
+                manager="person",
+            )
+            spec = {**before["spec"], "volumeName": name}
+            self.world.api.put(
+                {
+                    "apiVersion": "v1",
+                    "kind": "PersistentVolumeClaim",
+                    "metadata": meta,
+                    "spec": spec,
+                    "status": {"phase": "Pending"},
+                }
+            )
+
+    def restart_named(self, wait: Wait) -> None:
+        """Restart the broker that the entry names."""
+        found = re.search(rf"delete (?:the )?pod ({SAMPLE}-broker-\d+)", wait.unblocked_by, re.IGNORECASE)
+        name = found[1] if found else wait.parts[1]
+        pod = self.world.api.get("Pod", name)
+        if pod is not None and self.world.trouble_over:
+            self.say(f"deletes pod {name}", wait)
+            self.world.api.remove(pod)
+
+    def in_sync_or_broker(self, wait: Wait) -> None:
+        """The other replicas are back in sync; or, if that does not help, a further broker."""
+        self.node_back(wait)
+        since = self.world.told.get((wait.action, wait.object, wait.reason), self.world.kernel.now)
+        if self.world.trouble_over and self.world.kernel.now - since > 600.0:
+            self._more_brokers(wait)
+
+    def add_nodes(self, wait: Wait) -> None:
+        """Nodes with free volumes, one in each zone."""
+        self.say("adds a node", wait)
+        self.world.more_nodes(1, zone_of=wait.message)
+
+    def add_volumes(self, wait: Wait) -> None:
+        """A volume more on each node."""
+        self.say("adds a disk to each node", wait)
+        self.world.more_slots(1)
+
+    def _edit(self, wait: Wait, what: str, change: Callable[[Json], None]) -> None:
+        live = self.world.cluster()
+        if live is None:
+            return
+        spec = {
+            **live["spec"],
+            "brokerPools": [dict(p) for p in live["spec"]["brokerPools"]],
+            "config": dict(live["spec"].get("config") or {}),
+        }
+        change(spec)
+        if not spec["config"]:
+            spec.pop("config")
+        self.say(f"changes the spec: {what}", wait)
+        self.world.api.put({**live, "spec": spec}, manager="person")
+        self.world.asked = spec
+
+    def keep_more(self, wait: Wait) -> None:
+        """Set the number of brokers, or of disks, back."""
+        before = cluster(self.world.variety)["spec"]["brokerPools"][0]
+
+        def change(spec: Json) -> None:
+            pool = spec["brokerPools"][0]
+            pool["replicas"] = max(
+                pool["replicas"], before["replicas"], len(self.world.api.all("KafkaBroker"))
+            )
+            pool["disks"] = {**pool["disks"], "count": max(pool["disks"]["count"], before["disks"]["count"])}
+
+        self._edit(wait, "as many brokers and disks as before", change)
+
+    def pool_back(self, wait: Wait) -> None:
+        """Put the pool back by its name."""
+        held = [b["spec"]["pool"] for b in self.world.api.all("KafkaBroker")]
+        claimed = [
+            (c["metadata"].get("annotations") or {}).get(names.ANN_POOL)
+            for c in self.world.api.all("PersistentVolumeClaim")
+        ]
+        name = next((p for p in [*held, *claimed] if p), "main")
+        self._edit(wait, f"pool {name} again", lambda spec: spec["brokerPools"][0].update(name=name))
+
+    def config_back(self, wait: Wait) -> None:
+        """Correct the setting that is refused."""
+        self._edit(wait, "without config", lambda spec: spec.update(config={}))
+
+    def accept_again(self, wait: Wait) -> None:
+        """Copy the acceptance anew, from the message."""
+        found = re.search(r"write ([A-Za-z0-9_-]{22}:[0-9a-f]+)", wait.unblocked_by)
+        if found and wait.broker is not None and wait.disk:
+            self.accept(names.broker_name(SAMPLE, wait.broker), wait.disk, found[1])
+
+    def accept(self, name: str, disk: str, word: str) -> None:
+        """Give up exactly what is named, if its disk is truly lost; a disk that is not is brought back."""
+        broker = self.world.api.get("KafkaBroker", name)
+        if broker is None:
+            return
+        number = int(broker["spec"]["id"])
+        directory = word.split(":", maxsplit=1)[0]
+        if self.world.disk_alive(directory):
+            self.put_back(
+                Wait("Accept", f"KafkaBroker/{name}/{disk}", "DataAtRisk", "", "bring the disk back as it is")
+            )
+            return
+        wishes = [w for w in broker["spec"].get("wishes") or () if w["disk"] != disk]
+        old = next((w for w in broker["spec"].get("wishes") or () if w["disk"] == disk), {"disk": disk})
+        if old.get("acceptLoss") == word:
+            return
+        self.say(f"accepts the loss of {disk} of {name}: {word}")
+        self.world.accept(number, directory, word)
+        self.world.api.change(
+            broker, {"spec": {"wishes": [*wishes, {**old, "acceptLoss": word}]}}, manager="person"
+        )
+
+    def _at_risk(self, live: Json) -> None:
+        """The way out of the condition DataAtRisk."""
+        found = next(
+            (c for c in (live.get("status") or {}).get("conditions") or () if c["type"] == "DataAtRisk"), None
+        )
+        if found is None or found["status"] != "True":
+            self.world.risk_since = None
+            return
+        since = self.world.risk_since = self.world.risk_since or self.world.kernel.now
+        if self.world.kernel.now - since > 300.0 and self.world.trouble_over:
+            for name, disk, word in _LOSS.findall(found.get("message", "")):
+                self.accept(name, disk, word)
+
+    def _node_gone(self) -> None:
+        """Switch on what is off, once the troubles are over, whoever complains."""
+        if self.world.trouble_over:
+            for node in self.world.kubelets.nodes.values():
+                if not node.up and not node.gone:
+                    self.world.power_on(node)
+
+    def node_is_gone(self, wait: Wait) -> None:
+        """Agree that the node is gone, if it is."""
+        broker = (
+            self.world.api.get("KafkaBroker", names.broker_name(SAMPLE, wait.broker))
+            if wait.broker is not None
+            else None
+        )
+        if broker is None:
+            return
+        node = self.world.kubelets.nodes.get(broker["spec"].get("node") or "")
+        if node is not None and node.gone and not broker["spec"].get("nodeGone"):
+            self.say(f"agrees that {node.name} is gone", wait)
+            self.world.api.change(broker, {"spec": {"nodeGone": node.name}}, manager="person")
+
+    def untaint(self, wait: Wait) -> None:
+        """Take the taint off a node that answers."""
+        for node in self.world.api.all("Node"):
+            self.world.api.change(node, {"spec": {"taints": None}}, manager="person")
+
+    def claim_away(self, wait: Wait) -> None:
+        """Delete a claim that stands in the way and whose data nobody needs."""
+        claim = self.world.api.get("PersistentVolumeClaim", wait.parts[-1])
+        if claim is not None:
+            self.say(f"deletes claim {wait.parts[-1]}", wait)
+            self.world.deleted_by_people.add(wait.parts[-1])
+            self.world.api.remove(claim)
+
+    def claim_annotation(self, wait: Wait) -> None:
+        """Restore the directory id on a claim: as it is on record."""
+        name = wait.parts[1]
+        claim = self.world.api.get("PersistentVolumeClaim", name)
+        found = re.search(r"on record for this disk is (\S+)\.", wait.message)
+        if claim is not None and found:
+            self.say(f"restores the annotation of claim {name}", wait)
+            self.world.api.change(
+                claim, {"metadata": {"annotations": {names.ANN_DIRECTORY_ID: found[1]}}}, manager="person"
+            )
+
+    def identity_back(self, wait: Wait) -> None:
+        """Restore the identity record, from a backup or from the claims."""
+        found = self.world.api.get("ConfigMap", names.identity_map(SAMPLE))
+        if found is not None and "Unreadable" in wait.reason:
+            self.say("deletes the identity record: it is made again from the claims", wait)
+            self.world.api.remove(found)
+
+    def journal_away(self, wait: Wait) -> None:
+        """Cancel reassignments, remove throttles, delete the journal."""
+        self.say("cancels reassignments, removes throttles and deletes the journal", wait)
+        self.world.clear_moves()
+        found = self.world.api.get("ConfigMap", names.moves_map(SAMPLE))
+        if found is not None:
+            self.world.api.remove(found)
+
+    def all_pods_again(self, wait: Wait) -> None:
+        """Delete all pods at once: they come back with certificates of one authority."""
+        self.say("deletes all pods", wait)
+        for pod in self.world.api.all("Pod"):
+            if pod["metadata"]["name"].startswith(f"{SAMPLE}-"):
+                self.world.api.remove(pod)
+
+    def ca_back(self, wait: Wait) -> None:
+        """Restore the authority's Secret from a backup; without one, renew everything."""
+        secret = self.world.secrets.get(names.ca_secret(SAMPLE))
+        if secret is not None and self.world.api.get("Secret", names.ca_secret(SAMPLE)) is None:
+            self.say("restores the Secret of the authority", wait)
+            meta = {
+                k: v
+                for k, v in secret["metadata"].items()
+                if k not in ("uid", "resourceVersion", "deletionTimestamp")
+            }
+            owner = self.world.cluster()
+            if owner is not None and meta.get("ownerReferences"):
+                meta["ownerReferences"] = [{**meta["ownerReferences"][0], "uid": owner["metadata"]["uid"]}]
+            self.world.api.put({**secret, "metadata": meta})
+
+    def rebalance(self, wait: Wait) -> None:
+        """`spindle rebalance run`, and approve it: the job is no part of this world, so its outcome is brought about."""
+        self.say("runs a rebalance and approves it", wait)
+        self.world.rebalance()
+
+    def unmark(self, wait: Wait) -> None:
+        """Delete a setting that somebody made by hand."""
+        self.world.clear_settings()
+
+    def topic_settings(self, wait: Wait) -> None:
+        """Nothing here: topics' own troubles are Kafka's to mend."""
+
+    def relabel(self, wait: Wait) -> None:
+        """Put the nodes' zone labels back."""
+        for node in self.world.kubelets.nodes.values():
+            live = self.world.api.get("Node", node.name)
+            if live is not None:
+                labels = {"topology.kubernetes.io/zone": node.zone or None}
+                self.world.api.change(live, {"metadata": {"labels": labels}}, manager="person")
+
+    def as_it_should_be(self, wait: Wait) -> None:
+        """Say of what Kafka shows that it is as it should be."""
+        found = self.world.api.get("ConfigMap", wait.parts[1])
+        if found is not None:
+            self.say("takes the note off the record of moves", wait)
+            self.world.api.change(
+                found, {"metadata": {"annotations": {names.ANN_LOST: None}}}, manager="person"
+            )
+
+    def delete_object(self, wait: Wait) -> None:
+        """Delete what nobody needs."""
+        kind, name = wait.parts[0], wait.parts[1]
+        found = self.world.api.get(kind, name)
+        if found is not None:
+            self.say(f"deletes {wait.object}", wait)
+            self.world.api.remove(found)
+
+
+_P = Person
+WAYS: dict[str, Callable[[Person, Wait], None]] = {
+    reason: way
+    for way, reasons in (
+        (_P.nothing, """PartsMissing ClaimBeingDeleted QuorumForming NoPlanYet GrowBackFirst BrokerNotWhole LeadersLeave CaReplaced
+            QuorumStatic SettingsLeft Soaking ReplicasOnBroker StillEligible StillRegistered ReplicasMoving LandedElsewhere MoveOvertaken
+            MoveFailed FailedLately MoveWithdrawn TargetLost SettingsPutBack PodsStopping CopiesBetweenDisks LoadsItsLogs OneAtATime
+            QuorumChanges ControllersJoining LookingAtDisk VolumeGrowing TooFewBrokersYet VolumeNotBound ReassignmentInProgress ComesBack
+            MovedByOthers NearMinIsr OthersCatchUp JournalFull ReplicasOnDisk DrainLater KafkaUnknown QuorumUnknown NoQuorumLeader
+            MinIsrUnknown ElrUnknown SettingsUnknown QuorumMajority ManyDisksStall ManyDisksBad CannotRead CannotReadJob NodesUnknown
+            UsersUnknown ProposalsUnknown AgentSecretUnknown NewZone OneZone SpreadUneven NoCordon EvenControllers NoAddressYet
+            RetentionHalved ProducersSlowed ProducersStopped RackLost MayStillLead TargetDown TargetUnusable TargetFills Approved Executing
+            WindowClosed TopicDeleted ReplicaElsewhere NotTaken ReplicaGrown TargetGone NothingLeft Expired Superseded StoppedByPerson
+            ApprovalWithdrawn TimeOver DirNotChosen TopicNameTooLong RunFailed RunSucceeded DisksFirst UnderMinIsr AnotherExecutes DiskOffline OfflineDir
+            JournalNotFound JournalDeleted"""),
+        (_P.replace_disk, "DiskToReplace LastDisk OldDiskAgain ProcessHangs VoterLostItsLog DiskEmptied"),
+        (_P.put_back, "WrongDisk LastCopy ClearedForAnotherDisk OtherDiskMayHoldIt"),
+        (_P.disk_or_pod, "DiskUnusable PreflightRefuses InspectFails NoMajorityToReplace"),
+        (_P.delete_pod, "DiskSetAside KafkaExits RestartsAgain"),
+        (_P.node_back, """NodeNotReady NodeAway NodeUnknown SurvivorsAway AnotherBrokerDown BelowMinIsr NotBackInTime RollStopped
+            ControllersNotWell NoLeader SourceDown"""),
+        (_P.put_right, "CreateContainerError CreateContainerConfigError RunContainerError"),
+        (_P.claim_back, "ClaimMissing ReplicasNotFound"),
+        (_P.restart_named, "BrokersWaitForEachOther OnlyInSync"),
+        (_P.in_sync_or_broker, "TooFewInSync"),
+        (_P.start_broker, "BrokerNotAsked IdentityHeld"),
+        (_P.node_is_gone, "NodeGone"),
+        (_P.untaint, "NodeAnswers"),
+        (_P.add_room, "NoTarget NoRoomToGrowBack NoWayBack NoRoomElsewhere NoneToSpare NoRoomForRemoval NoRoomToScaleIn TargetFull RepairHeldBack"),
+        (_P.add_nodes, "TooFewNodes Unschedulable"),
+        (_P.add_volumes, "NoVolume NoVolumeOnNode VolumeElsewhere"),
+        (_P.keep_more, "TooFewBrokers ConfigNeedsMore TooFewRacks CannotGrow"),
+        (_P.pool_back, "PoolGone ClaimsOfUnknownPool"),
+        (_P.accept_again, "AcceptanceOfAnotherLoss"),
+        (_P.claim_annotation, "ClaimNotOurs"),
+        (_P.claim_away, "ClaimInTheWay ClaimOfAnotherCluster"),
+        (_P.identity_back, "IdentityLost IdentityUnreadable"),
+        (_P.journal_away, "JournalUnreadable"),
+        (_P.as_it_should_be, "JournalLost"),
+        (_P.ca_back, "CaMissing CaSourceUnusable"),
+        (_P.all_pods_again, "CaMismatch"),
+        (_P.rebalance, "ReplicasCrowded ApprovalNeeded"),
+        (_P.unmark, "SetByHand UncleanElections"),
+        (_P.relabel, "ZoneChanged NoZoneLabels UnlabelledNodes MixedRacks ZonesAppeared"),
+        (_P.delete_object, "PodWithoutBroker NotUnderstood TopicNotOurs VoterNotOnRecord"),
+        (_P.config_back, "ImageNotPulled NoStorageClass DowngradeRefused StaticQuorum VersionNotSupported"),
+        (_P.topic_settings, "CorruptSegment"),
+    )
+    for reason in reasons.split()
+}  # fmt: skip

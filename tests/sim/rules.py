@@ -1,0 +1,285 @@
+"""What must hold, judged from Kafka's ledger, the disks and the API server's contents. Nothing here asks `spindle` what is safe."""
+
+from typing import Any
+
+from tests.sim.api import Json, is_ready
+from tests.sim.controllers import claims_of
+from tests.sim.kernel import START
+from tests.sim.variety import SAMPLE
+
+_BROKER_ROLE = "broker"
+_NODE_ID = "spindle.dev/node-id"
+_ROLE = "spindle.dev/role"
+_DIRECTORY = "spindle.dev/directory-id"
+SILENT = 420.0  # seconds for which something may be amiss without a word or an action
+# Remarks about how a cluster stands that nobody has to do anything about.
+STANDING = frozenset(
+    {
+        "OneZone",
+        "SpreadUneven",
+        "NewZone",
+        "EvenControllers",
+        "TooFewBrokersYet",
+        "NoCordon",
+        "UncleanElections",
+        "Soaking",
+    }
+)
+_THROTTLES = (
+    "leader.replication.throttled.replicas", "follower.replication.throttled.replicas", "leader.replication.throttled.rate",
+    "follower.replication.throttled.rate", "replica.alter.log.dirs.io.max.bytes.per.second", "cordoned.log.dirs",
+)  # fmt: skip
+
+
+class Judge:
+    """Looks on, and collects what broke a rule."""
+
+    def __init__(self, world: Any) -> None:
+        self.world = world
+        self.acted_at = START
+        self._amiss_since: float | None = None
+        self._told: set[str] = set()
+        self.losses: set[Any] = set()
+        world.api.watchers.append(self._changed)
+        world.api.on_down = self._going_down
+        world.kernel.call_later(30.0, self._look)
+
+    def breaks(self, rule: str, what: str) -> None:
+        """Something broke a rule."""
+        text = f"({rule}) {what}"
+        if text not in self._told:
+            self._told.add(text)
+            self.world.broken.append(text)
+            self.world.kernel.say("judge", text)
+
+    # -- each pass and each minute
+
+    def planned(self, snapshot: Any, made: Any) -> None:
+        """A pass was decided."""
+        if made.actions:
+            self.acted_at = self.world.kernel.now
+
+    def _look(self) -> None:
+        world = self.world
+        world.kernel.call_later(30.0, self._look)
+        self._losses()
+        amiss = self.amiss()
+        if not amiss:
+            self._amiss_since = None
+            return
+        now = world.kernel.now
+        self._amiss_since = self._amiss_since or now
+        if any(o.leading for o in world.operators) and not world.api.away and not self._waits():
+            quiet = min(now - self._amiss_since, now - self.acted_at, now - world.disturbed_at)
+            if quiet > SILENT and not self._moving():
+                self.breaks("c", f"for {SILENT:.0f} s nobody acts and nothing waits, although {amiss[0]}")
+
+    def _losses(self) -> None:
+        for loss in self.world.kafka.ledger.lost():
+            if loss not in self.losses:
+                self.losses.add(loss)
+                self.breaks("a", f"acknowledged records are lost: {loss}")
+
+    def _waits(self) -> list[Json]:
+        status = (self.world.cluster() or {}).get("status") or {}
+        return [w for w in status.get("waiting") or () if w["reason"] not in STANDING]
+
+    def _moving(self) -> bool:
+        return bool(self.world.truth("reassignments"))
+
+    # -- single deeds
+
+    def _changed(self, event: str, kind: str, obj: Json) -> None:
+        if kind == "PersistentVolumeClaim" and event == "DELETED":
+            self._claim_gone(obj)
+
+    def _claim_gone(self, claim: Json) -> None:
+        """Rule 5: no claim goes by our hand with replicas on its disk."""
+        name = claim["metadata"]["name"]
+        if name in self.world.deleted_by_people or not (claim["metadata"].get("labels") or {}).get(
+            "spindle.dev/cluster"
+        ):
+            return
+        broker = int(claim["metadata"]["annotations"].get(_NODE_ID, -1))
+        directory = claim["metadata"]["annotations"].get(_DIRECTORY)
+        for p in self.world.truth("partitions"):
+            if broker in p["replicas"] and (p.get("dirs") or {}).get(broker) == directory:
+                key = (p["topic"], p["partition"])
+                if not self.world.is_given_up(broker, directory, key):
+                    self.breaks(
+                        "f5",
+                        f"claim {name} goes while {p['topic'][:20]}-{p['partition']} is assigned to its disk",
+                    )
+
+    def _going_down(self, pod: Json, who: str, how: str) -> None:
+        """Rule 2, and (b): nobody is taken down by our hand below the minimum."""
+        labels = pod["metadata"].get("labels") or {}
+        if (
+            who != "spindle-operator"
+            or labels.get(_ROLE) != _BROKER_ROLE
+            or pod["metadata"].get("deletionTimestamp")
+        ):
+            return
+        run = self.world.kubelets.runs.get(pod["metadata"]["uid"])
+        if run is None or not run.kafka:
+            return
+        broker = int(labels[_NODE_ID])
+        leading = [o for o in self.world.operators if o.leading]
+        if leading and not any(self.world.net.linked(o.name, "kafka") for o in leading):
+            self.breaks(
+                "f8",
+                f"{how} of broker {broker}, whose Kafka runs, while the operator cannot ask Kafka at all",
+            )
+        self._alone(run, broker, how)
+        sick = [fs for fs in run.files.disks.values() if fs is not None and fs.state in ("hung", "slow")]
+        for p in self.world.truth("partitions"):
+            self._stays_writable(p, broker, how, hung=bool(sick))
+
+    def _alone(self, run: Any, broker: int, how: str) -> None:
+        """Nobody stops the only in-sync replica of a partition that is being served."""
+        for p in self.world.truth("partitions"):
+            if p["isr"] != [broker] or p["leader"] != broker or p["rf"] < 2:
+                continue
+            held = next(
+                (
+                    fs
+                    for fs in run.files.disks.values()
+                    if fs is not None and ((p["topic"], p["partition"]), "") in fs.logs
+                ),
+                None,
+            )
+            if held is not None and held.state == "slow" and p["min_isr"] < 2:
+                text = f"{how} of broker {broker}, the only one in sync of {p['topic'][:20]}-{p['partition']}, whose disk is slow and answers"
+                self.breaks("b", text)
+
+    def _stays_writable(self, p: Any, broker: int, how: str, *, hung: bool) -> None:
+        if broker not in p["isr"] or p["leader"] in (None, -1):
+            return
+        live = [b for b in p["isr"] if self.world.answers(b) and not self.world.is_stopping(b)]
+        least, replicas = p["min_isr"], p["rf"]
+        left = [b for b in live if b != broker]
+        if hung or len(live) < least or replicas <= least:
+            return
+        if len(left) < least:
+            text = f"{how} of broker {broker} leaves {p['topic'][:20]}-{p['partition']} with {len(left)} in sync of at least {least} ({p['isr']})"
+            self.breaks("b", text)
+
+    def started(self, run: Any, broker: int, dirs: dict[str, Any]) -> None:
+        """Rules 7 and 15: no two processes on one disk, and no start without a disk that holds replicas of the broker."""
+        mine = [fs for fs in dirs.values() if fs is not None]
+        for other in self.world.kubelets.runs.values():
+            if (
+                other is not run
+                and other.kafka
+                and any(fs is mine_fs for fs in other.files.disks.values() for mine_fs in mine)
+            ):
+                self.breaks("f7", f"two processes on a log dir of broker {broker}")
+        ids = {(fs.meta or {}).get("directory.id") for fs in mine}
+        placeholders = any(fs is None or fs.state in ("dead", "hung") for fs in dirs.values())
+        if placeholders:
+            return
+        for p in self.world.truth("partitions"):
+            if broker not in p["replicas"]:
+                continue
+            at = (p.get("dirs") or {}).get(broker)
+            key = (p["topic"], p["partition"])
+            if (
+                at is not None
+                and at not in ids
+                and self.world.intact(broker, key, at)
+                and not self.world.is_given_up(broker, at, key)
+            ):
+                self.breaks(
+                    "f15",
+                    f"broker {broker} starts without the disk {at} that holds {p['topic'][:20]}-{p['partition']}",
+                )
+
+    # -- how it stands
+
+    def amiss(self) -> list[str]:
+        """What is not as asked for."""
+        world = self.world
+        live = world.cluster()
+        if live is None:
+            return ["the KafkaCluster is not there"]
+        found = []
+        pool = live["spec"]["brokerPools"][0]
+        pods = {
+            p["metadata"]["labels"][_NODE_ID]: p
+            for p in world.api.all("Pod")
+            if (p["metadata"].get("labels") or {}).get(_ROLE) == _BROKER_ROLE
+        }
+        well = [i for i, p in pods.items() if is_ready(p)]
+        stopped = [b for b in world.api.all("KafkaBroker") if b["spec"].get("stopped")]
+        if len(well) != pool["replicas"] - len(stopped):
+            found.append(f"{len(well)} of {pool['replicas']} brokers are ready")
+        for number, pod in sorted(pods.items()):
+            held = [c for c in claims_of(pod) if "metadata" not in c]
+            if len(held) != pool["disks"]["count"]:
+                found.append(f"broker {number} has {len(held)} of {pool['disks']['count']} disks")
+        for broker, errors in sorted(dict(world.truth("offline")).items()):
+            found.append(f"broker {broker} has offline log dirs: {', '.join(errors)}")
+        for key, value in sorted((live["spec"].get("config") or {}).items()):
+            other = [b for b, held in sorted(world.kafka.truth_effective(key).items()) if held != value]
+            if other:
+                found.append(f"broker {other[0]} runs without {key}={value}")
+        found += self._partitions()
+        return found
+
+    def _partitions(self) -> list[str]:
+        found = []
+        racks = self.world.racks()
+        for p in self.world.truth("partitions"):
+            name = f"{p['topic'][:20]}-{p['partition']}"
+            if p["leader"] in (None, -1):
+                found.append(f"{name} has no leader")
+            elif set(p["isr"]) != set(p["replicas"]):
+                found.append(f"{name} has {sorted(p['isr'])} in sync of {sorted(p['replicas'])}")
+            if len(p["replicas"]) != p["rf"] and not p.get("reassigned"):
+                found.append(f"{name} has {len(p['replicas'])} replicas, not {p['rf']}")
+            on = {racks.get(b) for b in p["replicas"]}
+            if len(on) < min(len(p["replicas"]), len(set(racks.values()))) and not p.get("reassigned"):
+                found.append(f"{name} stands on {len(on)} racks")
+        return found
+
+    def unwell(self) -> list[str]:
+        """What is amiss, or still waits, or is in flight."""
+        found = self.amiss()
+        live = self.world.cluster()
+        if live is None:
+            return found
+        found += [f"waits: {w['action']} {w['object']} {w['reason']}" for w in self._waits()]
+        conditions = {c["type"]: c for c in (live.get("status") or {}).get("conditions") or ()}
+        for what in ("Ready", "DisksHealthy", "DataAtRisk"):
+            wanted = "False" if what == "DataAtRisk" else "True"
+            if conditions.get(what, {}).get("status") != wanted:
+                found.append(
+                    f"{what} is {conditions.get(what, {}).get('status')}: {conditions.get(what, {}).get('message', '')[:200]}"
+                )
+        if self._moving():
+            found.append("replicas are moving")
+        return found
+
+    def end(self) -> None:
+        """(d), (e) and rule 10: nothing is left that should not be."""
+        self._losses()
+        status = (self.world.cluster() or {}).get("status") or {}
+        for entry in (
+            c for c in status.get("conditions") or () if c["type"] in ("Ready", "DataAtRisk", "DisksHealthy")
+        ):
+            self.world.kernel.say(
+                "status", f"{entry['type']} {entry['status']} {entry['reason']}", entry.get("message", "")
+            )
+        for what in self.unwell():
+            self.breaks("e", f"long after the last trouble: {what}")
+        for where, key, value in self.world.truth("settings"):
+            if key in _THROTTLES and value:
+                self.breaks("f10", f"{key} of {where} is still set: {value[:60]}")
+
+
+def text_of(obj: Json) -> str:
+    """``Kind/name``."""
+    return f"{obj['kind']}/{obj['metadata']['name']}"
+
+
+_ = SAMPLE

@@ -1,0 +1,297 @@
+"""The parts of the simulated world that are not Kafka, each by itself."""
+
+import ast
+import asyncio
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from spindle.cluster import names
+from tests.sim import fields
+from tests.sim.api import NAMESPACE, Api, Refused, Request
+from tests.sim.controllers import Controllers
+from tests.sim.kernel import Kernel
+from tests.sim.loop import Clock, Process, simulated_time
+from tests.sim.people import WAYS
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def _reasons(tree: ast.AST) -> Iterator[str]:
+    """Reasons that are written out in calls of Wait and Refusal."""
+    for call in ast.walk(tree):
+        if isinstance(call, ast.Call) and isinstance(call.func, ast.Name):
+            found: list[ast.expr] = []
+            if call.func.id == "Wait":
+                found = call.args[2:3]
+            elif call.func.id == "Refusal":
+                found = [each.value for each in call.keywords if each.arg == "reason"]
+            yield from (
+                each.value for each in found if isinstance(each, ast.Constant) and isinstance(each.value, str)
+            )
+
+
+def test_the_simulated_person_knows_what_to_do_about_every_reason() -> None:
+    code = {
+        reason for path in (ROOT / "core").rglob("*.py") for reason in _reasons(ast.parse(path.read_text()))
+    }
+    manual = (ROOT / "docs/operations.md").read_text().split("## Reasons", 1)[1]
+    named = {
+        reason
+        for line in manual.splitlines()
+        if line.startswith("| `")
+        for reason in re.findall(r"`([A-Z][A-Za-z]+)`", line.split("|")[1])
+    }
+
+    assert len(code) > 100
+    assert sorted((code | named) - WAYS.keys()) == []
+
+
+@pytest.fixture
+def api() -> Api:
+    return Api(Kernel(1))
+
+
+def _apply(api: Api, body: dict[str, Any], who: str, *, status: bool = False) -> dict[str, Any]:
+    meta = body["metadata"]
+    path = f"/apis/spindle.dev/v1alpha1/namespaces/{NAMESPACE}/kafkabrokers/{meta['name']}" + (
+        "/status" if status else ""
+    )
+    return api.handle(
+        Request(who, "PATCH", path, {"fieldManager": who}, body, "application/apply-patch+yaml")
+    )
+
+
+def _broker(**spec: Any) -> dict[str, Any]:
+    return {
+        "apiVersion": names.API_VERSION,
+        "kind": "KafkaBroker",
+        "metadata": {"name": "b", "namespace": NAMESPACE},
+        "spec": spec,
+    }
+
+
+def test_an_apply_takes_back_what_it_no_longer_names_and_nothing_of_others(api: Api) -> None:
+    _apply(
+        api,
+        _broker(id=1, rack="a", disks=[{"name": "disk0", "mode": "Active"}, {"name": "disk1"}]),
+        "operator",
+    )
+    _apply(api, _broker(wishes=[{"disk": "disk0", "drained": True}]), "person")
+
+    after = _apply(api, _broker(id=1, disks=[{"name": "disk1", "mode": "Absent"}]), "operator")
+
+    assert after["spec"] == {
+        "id": 1,
+        "disks": [{"name": "disk1", "mode": "Absent"}],
+        "wishes": [{"disk": "disk0", "drained": True}],
+    }
+
+
+def test_what_was_created_stays_until_an_apply_gives_it_another_value(api: Api) -> None:
+    api.handle(
+        Request(
+            "operator",
+            "POST",
+            f"/apis/spindle.dev/v1alpha1/namespaces/{NAMESPACE}/kafkabrokers",
+            {},
+            _broker(id=1, rack="a", node="n"),
+        )
+    )
+    _apply(api, _broker(id=1, rack="b"), "operator")
+
+    after = _apply(api, _broker(id=1), "operator")
+
+    assert after["spec"] == {"id": 1, "node": "n"}
+
+
+def test_statuses_of_two_managers_do_not_meet(api: Api) -> None:
+    api.put(_broker(id=1))
+    status = {
+        **_broker(),
+        "status": {"observed": {"node": "n", "disks": [{"name": "disk0", "verdict": "Healthy"}]}},
+    }
+    _apply(api, status, "agent", status=True)
+    _apply(api, {**_broker(), "status": {"phase": "x"}}, "operator", status=True)
+
+    after = _apply(
+        api, {**_broker(), "status": {"observed": {"node": "n", "disks": []}}}, "agent", status=True
+    )
+
+    assert after["status"] == {"observed": {"node": "n", "disks": []}, "phase": "x"}
+
+
+def test_a_write_for_another_version_or_uid_is_refused(api: Api) -> None:
+    live = api.put(_broker(id=1))
+    path = f"/apis/spindle.dev/v1alpha1/namespaces/{NAMESPACE}/kafkabrokers/b"
+    for meta, status in (({"resourceVersion": "1"}, 409), ({"uid": "other"}, 422)):
+        with pytest.raises(Refused) as refused:
+            api.handle(
+                Request("operator", "PATCH", path, {}, {"metadata": meta}, "application/merge-patch+json")
+            )
+        assert refused.value.status == status
+    assert api.get("KafkaBroker", "b") == live
+
+
+def _pod(name: str, *, ready: bool) -> dict[str, Any]:
+    condition = {"type": "Ready", "status": "True" if ready else "False"}
+    return {
+        "apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "namespace": NAMESPACE, "labels": {"a": "b"}},
+        "spec": {"nodeName": "n", "volumes": []}, "status": {"phase": "Running", "conditions": [condition]},
+    }  # fmt: skip
+
+
+def test_an_eviction_needs_the_budget_the_uid_and_the_version(api: Api) -> None:
+    pods = [api.put(_pod(name, ready=True)) for name in ("p0", "p1")]
+    budget = {"minAvailable": 1, "selector": {"matchLabels": {"a": "b"}}}
+    api.put(
+        {
+            "apiVersion": "policy/v1",
+            "kind": "PodDisruptionBudget",
+            "metadata": {"name": "x", "namespace": NAMESPACE},
+            "spec": budget,
+        }
+    )
+
+    def evict(pod: dict[str, Any], **wanted: str) -> int:
+        meta = pod["metadata"]
+        body = {
+            "metadata": {"name": meta["name"]},
+            "deleteOptions": {"preconditions": {"uid": meta["uid"], **wanted}},
+        }
+        try:
+            api.handle(
+                Request(
+                    "operator",
+                    "POST",
+                    f"/api/v1/namespaces/{NAMESPACE}/pods/{meta['name']}/eviction",
+                    {},
+                    body,
+                )
+            )
+        except Refused as refused:
+            return refused.status
+        return 201
+
+    assert evict(pods[0], resourceVersion="1") == 409
+    assert evict(pods[0], uid="other") == 409
+    assert evict(pods[0]) == 201
+    assert evict(pods[1]) == 429
+
+
+def test_a_claim_in_use_stays_until_its_pod_is_gone() -> None:
+    kernel = Kernel(1)
+    api = Api(kernel)
+    Controllers(kernel, api)
+    claim = api.put(
+        {
+            "apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": "c", "namespace": NAMESPACE},
+            "spec": {"storageClassName": "local-disks"}, "status": {"phase": "Pending"},
+        }
+    )  # fmt: skip
+    pod = _pod("p", ready=True)
+    pod["spec"]["volumes"] = [{"name": "v", "persistentVolumeClaim": {"claimName": "c"}}]
+    pod = api.put(pod)
+    api.remove(claim)
+    kernel.run_until(kernel.now + 5)
+    assert api.get("PersistentVolumeClaim", "c") is not None
+
+    api.remove(pod, grace=0)
+    kernel.run_until(kernel.now + 5)
+
+    assert api.get("PersistentVolumeClaim", "c") is None
+
+
+def test_what_loses_its_owner_goes_with_it() -> None:
+    kernel = Kernel(1)
+    api = Api(kernel)
+    Controllers(kernel, api)
+    owner = api.put(_broker(id=1))
+    owned = {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {
+            "name": "m",
+            "namespace": NAMESPACE,
+            "ownerReferences": [{"uid": owner["metadata"]["uid"]}],
+        },
+    }
+    api.put(owned)
+    api.remove(owner)
+    kernel.run_until(kernel.now + 5)
+
+    assert api.get("ConfigMap", "m") is None
+
+
+def test_a_list_comes_in_pages(api: Api) -> None:
+    for index in range(5):
+        api.put(
+            {
+                "apiVersion": "v1",
+                "kind": "ConfigMap",
+                "metadata": {"name": f"m{index}", "namespace": NAMESPACE},
+            }
+        )
+    path = f"/api/v1/namespaces/{NAMESPACE}/configmaps"
+    first = api.handle(Request("operator", "GET", path, {"limit": "3"}))
+    second = api.handle(
+        Request("operator", "GET", path, {"limit": "3", "continue": first["metadata"]["continue"]})
+    )
+
+    assert [len(page["items"]) for page in (first, second)] == [3, 2]
+
+
+def test_processes_have_clocks_of_their_own_and_die_at_once() -> None:
+    kernel, seen = Kernel(1), list[tuple[str, float]]()
+
+    async def work(name: str) -> None:
+        import time
+
+        for _ in range(3):
+            await asyncio.sleep(1.0)
+            seen.append((name, time.time() - kernel.now))
+
+    with simulated_time(kernel):
+        ahead, behind = Process(kernel, "a", lambda: 60.0), Process(kernel, "b", lambda: -60.0)
+        ahead.start(work("a"))
+        behind.start(work("b"))
+        kernel.run_until(kernel.now + 1.5)
+        behind.kill()
+        kernel.run_until(kernel.now + 5.0)
+        assert Clock.skew == 0.0
+
+    assert sorted(seen) == [("a", 60.0)] * 3 + [("b", -60.0)]
+
+
+def test_blocking_calls_wait_for_events_and_end_with_their_process() -> None:
+    from tests.sim.loop import Fiber
+
+    kernel, seen = Kernel(1), list[str]()
+
+    def call() -> str:
+        assert Fiber.running is not None
+        Fiber.running.sleep(2.0)
+        seen.append("woke")
+        return "done"
+
+    with simulated_time(kernel):
+        process = Process(kernel, "a")
+        with process.current():
+            first = process.fiber(call)
+        kernel.run_until(kernel.now + 3.0)
+        with process.current():
+            process.fiber(call)
+        kernel.run_until(kernel.now + 1.0)
+        process.kill()
+        kernel.run_until(kernel.now + 5.0)
+
+    assert first.result() == "done"
+    assert seen == ["woke"]
+
+
+def test_fields_of_lists_that_are_maps_go_by_their_keys() -> None:
+    assert fields.list_maps("KafkaBroker")["spec", "disks"] == ("name",)
+    assert ("spec", "moves") not in fields.list_maps("KafkaBroker")
