@@ -5,7 +5,7 @@ PYTHON_IN_VENV := .venv/bin/python
 STAGES := $(PYTHON_IN_VENV) -m tools.stages
 ONLY := $(if $(STAGE),--only $(STAGE))
 
-.PHONY: help setup demo demo-down test test-fast e2e bench generate lock fmt
+.PHONY: help setup demo demo-down test test-fast e2e chaos soak bench generate lock fmt
 .NOTPARALLEL:
 
 help: ## this list
@@ -29,7 +29,14 @@ test-fast: setup ## the stages that need no testbed
 e2e: setup ## every scenario on the testbed
 	@$(STAGES) e2e $(ONLY)
 
-bench: setup ## the benchmarks: planner, moves, forecast, scrub, slow disks, the job (HISTORY=x.parquet: that one through it)
+chaos: setup ## random faults on the testbed, with everything read back (SEED=1 MINUTES=30)
+	@$(PYTHON_IN_VENV) -m e2e.chaos $(if $(SEED),--seed $(SEED)) $(if $(MINUTES),--minutes $(MINUTES))
+
+soak: setup ## LIVES=1000 simulated lives on all cores; prints lives per second and the seeds that failed (START=1)
+	@$(PYTHON_IN_VENV) -m tests.sim --lives $(or $(LIVES),1000) --start $(or $(START),1)
+
+bench: setup ## the benchmarks: passes, planner, moves, forecast, scrub, slow disks, the job (HISTORY=x.parquet: that one through it)
+	@$(PYTHON_IN_VENV) -m bench.passes
 	@$(PYTHON_IN_VENV) -m bench.planner
 	@$(PYTHON_IN_VENV) -m bench.moves
 	@$(PYTHON_IN_VENV) -m bench.forecast

@@ -74,6 +74,19 @@ def stages() -> dict[str, Stage]:
                 20,
             ),
             Stage(
+                "sim",
+                "the simulation's own parts, and kept lives",
+                _pytest("tests/sim", "--numprocesses=logical", "--dist=worksteal"),
+                20,
+            ),
+            Stage(
+                "lives",
+                "as many simulated lives as four minutes allow, at least 100",
+                _python("tests.sim", "--minutes", "4", "--lives", "100"),
+                40,
+            ),
+            Stage("many-lives", "thousands of simulated lives", _python("tests.sim", "--lives", "3000"), 300),
+            Stage(
                 "properties",
                 "property tests with many examples",
                 _pytest(
@@ -125,6 +138,7 @@ RUNS: dict[str, tuple[str, ...]] = {
         "types",
         "imports",
         "unit",
+        "sim",
         "build",
         "chart",
         "kube",
@@ -133,7 +147,16 @@ RUNS: dict[str, tuple[str, ...]] = {
         "testbed",
         "e2e",
     ),
-    "e2e": ("properties", "build", "cert-manager", "kube-slow", "kafka-slow", "faults", "scenarios"),
+    "e2e": (
+        "properties",
+        "many-lives",
+        "build",
+        "cert-manager",
+        "kube-slow",
+        "kafka-slow",
+        "faults",
+        "scenarios",
+    ),
 }
 
 

@@ -1,8 +1,9 @@
 """Carry out a plan's actions, in order. Each one is guarded, so that whoever else writes at the same time is respected.
 
-A failed ``MarkDown``, ``Create``, ``Patch`` or ``IssueCa`` ends the pass's actions: what follows may rest on it (an
+A failed ``MarkDown``, ``Create``, ``Patch``, ``IssueCa``, or ``Apply`` of what was seen, ends the pass's actions: what follows may rest on it (an
 eviction on its mark, a withdrawn mark on the changed pod). So do failed orders about replicas: a reassignment rests on its
-throttle and on the dir that was chosen before. Other failures are noted and the rest goes on.
+throttle and on the dir that was chosen before. Other failures are noted and the rest goes on; so does the rest of a batch of which a broker did not
+note the dirs of a few.
 """
 
 import logging
@@ -50,6 +51,7 @@ from spindle_operator.described import describe
 from spindle_operator.gate import KafkaGate
 from spindle_operator.kinds import KAFKA_CLUSTER, KINDS, POD, SECRET
 from spindle_operator.kube import STRATEGIC, ApiError, Json, Kube
+from spindle_operator.orders import NotPlacedError
 
 log = logging.getLogger(__name__)
 
@@ -60,6 +62,9 @@ CONFLICT: Final = (
 )
 REFUSED: Final = "refused"  # a disruption budget, a quota or the API server's rules forbid it
 FAILED: Final = "failed"
+PARTLY: Final = (
+    "partly"  # Kafka turned down a part of an order; what rests on that part is left out of this pass
+)
 
 _ENDS_PASS: Final = (
     Create,
@@ -119,6 +124,7 @@ class Actor:
         self._name: str = cluster["metadata"]["name"]
         self._namespace: str = cluster["metadata"]["namespace"]
         self._uid: str = cluster["metadata"]["uid"]
+        self._not_placed: set[tuple[str, int]] = set()
         # The plan knows one resourceVersion; a second mark of the same pass must follow on the first one's.
         self._version: dict[str, str] = {}
 
@@ -138,7 +144,8 @@ class Actor:
             results.append(result)
             if result.outcome not in (DONE, GONE):
                 log.warning("%s: %s", describe(action), result.detail)
-                if isinstance(action, _ENDS_PASS):
+                guarded = isinstance(action, Apply) and action.seen is not None
+                if (guarded or isinstance(action, _ENDS_PASS)) and result.outcome != PARTLY:
                     break
         return results
 
@@ -153,6 +160,9 @@ class Actor:
             if error.status == 0:
                 raise  # no API server: the rest of the pass would only wait for it, action by action
             return Result(action, _outcome(action, error), error.message)
+        except NotPlacedError as error:
+            self._not_placed |= error.partitions
+            return Result(action, PARTLY, str(error))
         except (KafkaError, OSError, TimeoutError, RuntimeError, ValueError, KeyError) as error:
             return Result(action, FAILED, f"{type(error).__name__}: {error}")
         return Result(action, DONE)
@@ -162,7 +172,7 @@ class Actor:
             case Create():
                 await self._create(action.object)
             case Apply():
-                await self._kube.apply(action.object, self._namespace)
+                await self._apply(action)
             case Patch():
                 await self._patch(action)
             case SetPodCondition():
@@ -206,7 +216,10 @@ class Actor:
             case PlaceReplicas():
                 await self._gate.place(action.broker, action.placements)
             case Reassign():
-                await self._gate.reassign(action.assignments)
+                # A replica whose dir was not noted would be made anywhere on its broker.
+                placed = [each for each in action.assignments if each[:2] not in self._not_placed]
+                if placed:
+                    await self._gate.reassign(placed)
             case TrimPartitions():
                 await self._gate.trim(action.partitions)
             case CreateTopic():
@@ -241,6 +254,29 @@ class Actor:
             grace_seconds=action.grace_seconds,
         )
 
+    async def _apply(self, action: Apply) -> None:
+        """Apply; where the object was seen, only over what was seen then. What its agent tells in its status changes nothing of that."""
+        seen = action.seen
+        if seen is None:
+            await self._kube.apply(action.object, self._namespace)
+            return
+        version = seen["metadata"]["resourceVersion"]
+        for last in (False, False, True):
+            guard = {"uid": seen["metadata"]["uid"], "resourceVersion": version}
+            guarded = {**action.object, "metadata": {**action.object["metadata"], **guard}}
+            try:
+                await self._kube.apply(guarded, self._namespace)
+            except ApiError as error:
+                if last or not error.conflict:
+                    raise
+                kind = KINDS[action.object["kind"]]
+                live = await self._kube.find(kind, self._namespace, seen["metadata"]["name"])
+                if live is None or not _same_spec(seen, live):
+                    raise
+                version = live["metadata"]["resourceVersion"]
+            else:
+                return
+
     async def _create(self, obj: Mapping[str, Any]) -> None:
         try:
             await self._kube.create(obj, self._namespace)
@@ -258,9 +294,12 @@ class Actor:
         if live is None:
             return False
         owners = {owner["uid"] for owner in live["metadata"].get("ownerReferences") or ()}
-        if self._uid not in owners and not (
-            kind.kind == "ConfigMap" and name == names.identity_map(self._name)
-        ):
+        outlive = (
+            names.identity_map(self._name),
+            names.moves_map(self._name),
+            names.pools_map(self._name),
+        )
+        if self._uid not in owners and not (kind.kind == "ConfigMap" and name in outlive and not owners):
             return False
         wanted = obj["metadata"].get("labels") or {}
         there = live["metadata"].get("labels") or {}
@@ -309,6 +348,12 @@ class Actor:
         await self._kube.patch(
             SECRET, self._namespace, action.secret, {"metadata": {"uid": action.uid, "annotations": notes}}
         )
+
+
+def _same_spec(seen: Mapping[str, Any], live: Mapping[str, Any]) -> bool:
+    """Whether an object is the one that was seen, and its spec, too."""
+    kept = ("uid", "generation", "deletionTimestamp")
+    return all(seen["metadata"].get(key) == live["metadata"].get(key) for key in kept)
 
 
 def _outcome(action: Action, error: ApiError) -> str:

@@ -50,8 +50,24 @@ class TurnedDownError(RuntimeError):
     """Kafka turned down an order, or a part of it; the message names what and why."""
 
 
+class NotPlacedError(TurnedDownError):
+    """A broker notes no dir for some partitions; it has noted it for the others.
+
+    Attributes:
+        partitions: (topic, partition) of those that were turned down.
+    """
+
+    def __init__(self, message: str, partitions: Iterable[tuple[str, int]]) -> None:
+        super().__init__(message)
+        self.partitions = frozenset(partitions)
+
+
 def place(link: Connection, broker: int, placements: Iterable[tuple[str, int, str]]) -> None:
-    """Have a broker make (or move) replicas in these dirs: (topic, partition, path)."""
+    """Have a broker make (or move) replicas in these dirs: (topic, partition, path).
+
+    Raises:
+        NotPlacedError: it does not for some of them.
+    """
     request = AlterReplicaLogDirsRequest
     dirs: dict[str, dict[str, list[int]]] = {}
     for topic, index, path in placements:
@@ -71,12 +87,10 @@ def place(link: Connection, broker: int, placements: Iterable[tuple[str, int, st
         ),
         broker,
     )
-    results = (
-        (f"{t.topic_name}-{p.partition_index}", p.error_code, None)
-        for t in answer.results
-        for p in t.partitions
-    )
-    settle(f"broker {broker} does not place", failures(results, _NOTED))
+    results = [(t.topic_name, p.partition_index, p.error_code) for t in answer.results for p in t.partitions]
+    if failed := failures(((f"{topic}-{index}", code, None) for topic, index, code in results), _NOTED):
+        refused = [(topic, index) for topic, index, code in results if code and code not in _NOTED]
+        raise NotPlacedError(f"broker {broker} does not place {some(failed)}", refused)
 
 
 def reassign(link: Connection, assignments: Iterable[tuple[str, int, Sequence[int] | None]]) -> None:

@@ -58,6 +58,7 @@ class Checked(Failing):
             factor = len(
                 set(state.replicas) - set(state.adding)
             )  # what is on its way is not what it is meant to have
+            factor = max(factor, self.factors.get(key, 0))  # nor is what Spindle left of it for a while
             if len(left) < least <= len(before) and factor > least:
                 self.broken.append(f"rule 2: {key} has {len(left)} in sync without broker {broker}")
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from spindle.cluster import names
 from spindle.cluster.view import KafkaView, Quorum, Voter
+from spindle.disks.dir_list import newest, parse_list
 from spindle.reconcile.actions import (
     Action,
     CreateTopic,
@@ -79,6 +80,15 @@ class Failing(World):
                     process.dirs[path] = copy.copy(old)
                     process.dirs[path].state = "dead"  # type: ignore[union-attr]
         assert old is not None
+        return old
+
+    def swap_under(self, broker: int, disk: str) -> Volume:
+        """Mount a blank disk where another one was, while Kafka holds the old file system open and goes on with it."""
+        name = self.volume_of(broker, disk)
+        old = self.kafkas.volumes.pop(name)
+        self._fs += 1
+        self.kafkas.volumes[f"{name}-unmounted-{self._fs}"] = old
+        self.kafkas.volumes[name] = Volume(name, _fs_uuid(self._fs))
         return old
 
     # -- observing -------------------------------------------------------------------------------------------------------
@@ -216,7 +226,7 @@ class Failing(World):
         if unreadable:
             self._cannot_create(pod, where, unreadable[0])
         elif where == "inspect":
-            status["initContainerStatuses"] = [ended("inspect", {"disks": self._inspect(pod)})]
+            status["initContainerStatuses"] = [ended("inspect", self._report(pod))]
         elif where == "preflight":
             if not self._preflight(pod):
                 # A new look at what is there, as the kubelet would have with a new pod only.
@@ -260,6 +270,10 @@ class Failing(World):
             {path_of(d["name"]): volumes.get(d["name"]) for d in named},
         )
         self._strays(process)
+        given = parse_list(pod["metadata"]["annotations"].get(names.ANN_LOG_DIRS))
+        for volume in volumes.values():
+            if given.generation >= parse_list(volume.log_dirs).generation and given:
+                volume.log_dirs = given.text()
         self.processes[pod["metadata"]["uid"]] = process
         self.registered.add(broker)
         self.kafkas.racks[broker] = self.get("KafkaBroker", names.broker_name("demo", broker))["spec"].get(
@@ -291,6 +305,13 @@ class Failing(World):
                     seen[key] = seen[key] if loser is volume else volume
                 else:
                     seen[key] = volume
+
+    def _report(self, pod: dict[str, Any]) -> dict[str, Any]:
+        """What inspect says: the disks, and the newest list of log dirs on those of this broker if the pod's own is older."""
+        given = parse_list(pod["metadata"]["annotations"].get(names.ANN_LOG_DIRS))
+        found = newest(parse_list(self.disk_on(name).log_dirs) for _, name in self._disks(pod))
+        newer = {"logDirs": found.document()} if found.generation > given.generation else {}
+        return {"disks": self._inspect(pod), **newer}
 
     def _inspect(self, pod: dict[str, Any]) -> list[dict[str, Any]]:
         if pod["metadata"]["labels"][names.LABEL_ROLE] != names.ROLE_BROKER:

@@ -42,6 +42,7 @@ class Volume:
     logs: dict[Key, int] = field(default_factory=dict)
     others: int = 0
     going: dict[Key, int] = field(default_factory=dict)
+    log_dirs: str = ""  # the list of its broker's log dirs, in its identity file
 
     def give_up(self, key: Key) -> None:
         """Kafka renames the folder, and deletes it later."""

@@ -75,6 +75,11 @@ class BreachError(AssertionError):
     """A safety rule was broken."""
 
 
+def long(topic: str, index: int) -> bool:
+    """Whether AlterReplicaLogDirs answers INVALID_TOPIC: the folder of its future replica would have more than 255 characters."""
+    return len(f"{topic}-{index}.{'0' * 32}-future") > 255
+
+
 class Kafka:
     def __init__(self, nodes: dict[int, Node], parts: dict[Key, Part], min_isr: int, refuse: float) -> None:
         self.nodes, self.parts, self.min_isr, self.refuse = nodes, parts, min_isr, refuse
@@ -147,6 +152,8 @@ class Kafka:
         if not node.up:
             raise ConnectionError(f"broker {intent.broker} is down")
         for topic, index, path in intent.placements:
+            if long(topic, index):
+                raise ConnectionError(f"INVALID_TOPIC: {topic}")
             if node.dirs[path].error or node.dirs[path].cordoned:
                 raise ConnectionError(f"{path} takes nothing")
             if node.stands((topic, index)) is None:
@@ -195,8 +202,9 @@ class Kafka:
             raise BreachError(f"rule 3: {key} loses a rack")
         for broker in adding:
             node, path = self.nodes[broker], self.nodes[broker].chosen.get(key)
-            if path is None:
+            if path is None and not long(*key):
                 raise BreachError(f"{key} is sent to broker {broker} without a chosen dir")
+            path = path or max(node.dirs, key=lambda p: node.dirs[p].used + self._to_come(broker, p))
             chosen = node.dirs[path]
             if chosen.used + self._to_come(broker, path) + part.size > self.refuse * chosen.total:
                 raise BreachError(f"rule 4: {key} overfills {path} of broker {broker}")

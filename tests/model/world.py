@@ -121,7 +121,7 @@ class World(Nodes):
             volumes=pick["PersistentVolume"],
             storage_classes=pick["StorageClass"],
             services=pick["Service"],
-            config_maps=pick["ConfigMap"],
+            config_maps=tuple(m for m in pick["ConfigMap"] if _labelled(m)),
             secrets=tuple(_secret_view(secret) for secret in pick["Secret"]),
             budgets=pick["PodDisruptionBudget"],
             brokers=pick["KafkaBroker"],
@@ -202,16 +202,16 @@ class World(Nodes):
         self._serial += 1
         match action:
             case Create(object=obj):
-                if (obj["kind"], obj["metadata"]["name"]) in self.objects:
+                there = self.objects.get((obj["kind"], obj["metadata"]["name"]))
+                if there is not None and there["kind"] == "ConfigMap" and not _labelled(there):
+                    there["metadata"]["labels"] = dict(obj["metadata"]["labels"])
+                    return
+                if there is not None:
                     raise ConflictError(obj["metadata"]["name"])
                 self._created(self.put(obj))
                 self._as_made[obj["kind"], obj["metadata"]["name"]] = dict(obj.get("spec") or {})
-            case Apply(object=obj):
-                key = (obj["kind"], obj["metadata"]["name"])
-                live, before = self.objects.get(key), self._as_made.get(key, {})
-                for name in [f for f, value in before.items() if obj["spec"].get(f, value) != value]:
-                    del before[name]
-                self.put(merge(without_ours(live, obj, before), obj) if live else obj)
+            case Apply():
+                self._apply(action)
             case Patch():
                 self._guarded(action.kind, action.name, action.uid, action.resource_version)
                 self.put(merge(self.get(action.kind, action.name), action.body))
@@ -247,6 +247,17 @@ class World(Nodes):
                 self.granted = True
             case Reassign() | ElectPreferred():
                 self._order(action)
+
+    def _apply(self, action: Apply) -> None:
+        """Server-side apply; over what was seen, if that is said."""
+        obj = action.object
+        key = (obj["kind"], obj["metadata"]["name"])
+        if action.seen and self.objects.get(key, {}).get("spec") != action.seen["spec"]:
+            raise ConflictError(obj["metadata"]["name"])
+        live, before = self.objects.get(key), self._as_made.get(key, {})
+        for name in [f for f, value in before.items() if obj["spec"].get(f, value) != value]:
+            del before[name]
+        self.put(merge(without_ours(live, obj, before), obj) if live else obj)
 
     def _order(self, action: Reassign | ElectPreferred) -> None:
         """What Kafka does with another order of a partition's replicas, and with an election."""
@@ -397,6 +408,11 @@ def kafka_state(pod: dict[str, Any]) -> dict[str, Any]:
         if entry["name"] == "kafka":
             return dict(entry["state"])
     return {}
+
+
+def _labelled(obj: dict[str, Any]) -> bool:
+    """Whether an object is listed: the operator lists by label."""
+    return names.LABEL_CLUSTER in (obj["metadata"].get("labels") or {})
 
 
 def _set_condition(pod: dict[str, Any], kind: str, value: bool) -> None:

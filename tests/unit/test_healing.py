@@ -13,7 +13,7 @@ from spindle.healing.retire import may_leave
 from spindle.healing.shrink import may_shrink, shrink
 from spindle.healing.standing import Standing
 from spindle.healing.wishes import wishes
-from spindle.moves.journal import Shrunk
+from spindle.moves.journal import Shrunk, meant
 
 T = "orders"
 
@@ -287,6 +287,20 @@ class TestFence:
         assert refusal is not None
         assert refusal.objects == ("orders-0",)
 
+    def test_not_while_nobody_can_say_what_depends_on_it(self) -> None:
+        """It may be only the operator's own way to Kafka that is cut."""
+        for looked in (KafkaView(error="no answer"), KafkaView(brokers={}, partitions=())):
+            refusal = may_fence(Standing(looked), 0, ["b"], frozenset())
+            assert refusal is not None
+            assert refusal.reason == "KafkaUnknown"
+
+    def test_not_where_it_is_the_only_one_in_sync(self) -> None:
+        for asked in (True, False):
+            looked = self.hung(part(0, (1, 0, 2), (1, 2), leader=1), part(1, (0, 1, 2), (0,)), asked=asked)
+            refusal = may_fence(looked, 0, ["b"], frozenset())
+            assert refusal is not None
+            assert (refusal.reason, refusal.objects) == ("OnlyInSync", ("orders-1",))
+
     def test_what_stands_on_the_hung_disk_is_unwritable_already(self) -> None:
         looked = self.hung(part(0, (0, 1, 2)), part(1, (0, 1, 2), (0, 1)), asked=True)
         assert may_fence(looked, 0, ["b"], frozenset()) is None
@@ -300,6 +314,7 @@ class TestFence:
             pytest.param([(0, "a"), (1, "a")], [0, 1], 0, False, id="a-neighbour-on-the-node"),
             pytest.param([(0, "a"), (1, "a"), (2, "a")], [0], 59, False, id="many-brokers"),
             pytest.param([(0, "a"), (0, "b")], [0], 60, True, id="lasting"),
+            pytest.param([(0, "a"), (1, "a"), (2, "a")], [0], 6000, False, id="many-brokers-lasting"),
         ],
     )
     def test_where_many_stall_it_is_the_machine(
@@ -335,6 +350,12 @@ class TestReplace:
             refusal = wrong_disk(0, "disk1", slot, "another cluster's")
             assert refusal is not None
             assert refusal.rule == 7
+
+
+def test_a_partition_that_was_shrunk_twice_is_meant_to_be_as_large_as_at_first() -> None:
+    first = Shrunk("p", 0, broker=1, bytes=1, before=(0, 1, 2, 3))
+    then = Shrunk("p", 0, broker=3, bytes=1, before=(0, 2, 3))
+    assert meant([first, then]) == meant([then, first]) == {("p", 0): 4}
 
 
 class TestAcceptance:
@@ -379,6 +400,21 @@ class TestAcceptance:
         both = settle(looked, losses, {f"D{i}": Accepted("", frozenset({(T, 0)})) for i in (0, 1)})
         assert both.empty == {(0, (T, 0)), (1, (T, 0))}
 
+    def test_of_two_disks_of_a_broker_both_are_named(self) -> None:
+        """Which of them a replica stands on nobody can tell: one may only have lost its cable."""
+        looked = Standing(
+            view([broker(0, log_dir("a", error=56), log_dir("b", error=56))], part(0, (0,), ()), min_isr=1)
+        )
+        losses = [Loss(0, f"disk{i}", f"D{i}", frozenset({(T, 0)})) for i in (0, 1)]
+        one = settle(looked, losses, {"D0": Accepted("", frozenset({(T, 0)}))})
+        assert not one.empty
+        assert not one.elect
+        ((loss, refusal),) = one.refusals
+        assert (loss.disk, refusal.reason) == ("disk0", "OtherDiskMayHoldIt")
+        assert losses[1].text in refusal.unblocked_by
+        both = settle(looked, losses, {f"D{i}": Accepted("", frozenset({(T, 0)})) for i in (0, 1)})
+        assert both.empty == {(0, (T, 0))}
+
     def test_an_acceptance_does_not_outlive_its_loss(self) -> None:
         loss = Loss(0, "disk1", "D", frozenset({(T, 0)}))
         taken = accept(loss.text, loss, None)
@@ -392,6 +428,15 @@ class TestAcceptance:
         assert again.done
         assert accept(None, loss, over) is None
         assert accept("another:0123456789abcdef", loss, None) is None
+
+    def test_an_acceptance_is_not_used_up_by_a_moment_in_which_no_loss_is_seen(self) -> None:
+        loss = Loss(0, "disk1", "D", frozenset({(T, 0)}))
+        taken = accept(loss.text, loss, None)
+        blink = accept(loss.text, None, taken, leaderless=[(T, 0), (T, 5)])
+        assert blink == taken
+        served = accept(loss.text, None, taken, leaderless=[(T, 5)])
+        assert served is not None
+        assert served.done
 
     def test_more_lost_than_was_named_is_not_given_up(self) -> None:
         named = Loss(0, "disk1", "D", frozenset({(T, 0)}))

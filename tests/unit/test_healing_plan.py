@@ -9,7 +9,7 @@ import pytest
 from spindle.reconcile.actions import Delete, Evict, Reassign
 from spindle.reconcile.plan import Plan
 from tests.model.failing import Failing
-from tests.model.kafka import path_of
+from tests.model.kafka import CAPACITY, path_of
 from tests.model.nodes import new_volume
 from tests.model.store import ConflictError
 
@@ -480,6 +480,152 @@ class TestLastCopy:
         assert world.kafkas.partitions["pay", 0].leader is None
 
 
+def accept_text(world: Failing, disk: str) -> str:
+    """What the condition DataAtRisk says to write for a disk."""
+    risk = condition(world, "DataAtRisk")["message"]
+    return str(risk.split(f'"disk": "{disk}", "acceptLoss": "')[1].split('"')[0])
+
+
+class TestAcceptedByName:
+    def two_bad(self) -> Failing:
+        """A single copy on disk0, which is dead for good, and one on disk1, of which only the cable is out."""
+        world = cluster(3, partitions=0)
+        world.kafkas.min_isr = 1
+        for index, disk in enumerate(("disk0", "disk1")):
+            world.kafkas.create("pay", index, (0,), _always(path_of(disk)))
+        world.settle()
+        world.disk(0, "disk0").state = "dead"
+        world.disk(0, "disk1").state = "missing"
+        for _ in range(20):
+            world.reconcile()
+            world.breathe()
+        return world
+
+    def test_accepting_one_disk_does_not_give_up_what_may_be_on_another(self) -> None:
+        world = self.two_bad()
+        text = accept_text(world, "disk0")
+        world.get("KafkaBroker", "demo-broker-0")["spec"]["wishes"] = [{"disk": "disk0", "acceptLoss": text}]
+        for _ in range(20):
+            world.reconcile()
+            world.breathe()
+        assert "OtherDiskMayHoldIt" in reasons(world)
+        assert mode_of(world, 0, "disk1") != "Absent"
+        assert not world.get("KafkaBroker", "demo-broker-0")["spec"].get("retired")
+
+
+class TestCeilings:
+    def test_a_pools_own_limit_holds_for_whoever_plans(self) -> None:
+        """The disk with the most room by the cluster's limit is too full by that of its pool: others are chosen, and what is planned begins."""
+        pool = {
+            "name": "main",
+            "replicas": 6,
+            "disks": {
+                "count": 2,
+                "size": "100Gi",
+                "storageClass": "local-disks",
+                "thresholds": {"warn": 30, "move": 40, "cordon": 45, "refuse": 50, "hardStop": 95},
+            },
+        }
+        world = Failing.of("abcabc", brokerPools=[pool])
+        world.settle(80)
+        for p in range(4):
+            world.kafkas.create("orders", p, (0, 1, 2), _always(path_of("disk1")))
+        world.settle()
+        world.kafkas.sizes["orders"] = CAPACITY // 10
+        for broker in (3, 4):
+            for disk in ("disk0", "disk1"):
+                world.disk(broker, disk).others = int(0.42 * CAPACITY)
+        world.disk(0, "disk1").state = "dead"
+        seen: set[str] = set()
+        for _ in range(40):
+            with contextlib.suppress(ConflictError):
+                world.reconcile()
+            seen |= reasons(world)
+            world.breathe()
+        assert "TargetFull" not in seen
+        assert state_of(world, 0, "disk1") == "Evacuated"
+
+
+class TestShrunk:
+    def test_another_broker_does_not_restart_for_its_disk_before_the_replicas_are_back(self) -> None:
+        """A partition with two of three replicas left of it can spare neither of them."""
+        world = cluster(3)
+        world.disk(0, "disk1").state = "dead"
+        until(world, lambda: any(len(s.replicas) == 2 for s in world.kafkas.partitions.values()))
+        shrunk = {key for key, s in world.kafkas.partitions.items() if len(s.replicas) == 2}
+        process = world.kafkas.running[1]
+        process.offline.add(path_of("disk0"))  # Kafka gave it up, and it answers again
+        for _ in range(120):
+            with contextlib.suppress(ConflictError):
+                for action in world.reconcile().actions:
+                    if isinstance(action, Evict) and action.pod == "demo-broker-1":
+                        left = [k for k in shrunk if len(world.kafkas.partitions[k].replicas) == 2]
+                        assert not left, f"broker 1 goes down while {left} have two replicas"
+            world.breathe()
+        # Broker 0 is needed by what broker 1 gave up, and the other way round: that is for a person to decide.
+        (told,) = [w for w in world.cluster["status"]["waiting"] if w["reason"] == "BrokersWaitForEachOther"]
+        name = told["unblockedBy"].split("kubectl delete pod ")[1].split("`")[0]
+        pod = world.get("Pod", name)
+        world.act(Delete(kind="Pod", name=name, uid=pod["metadata"]["uid"]))
+        until(world, lambda: all(len(s.isr) == 3 for s in world.kafkas.partitions.values()), 80)
+        assert world.kafkas.losses == []
+
+    def test_two_brokers_do_not_shrink_at_once(self) -> None:
+        world = cluster(3)
+        world.cluster["spec"]["disks"] = {"automaticShare": 100}
+        for broker in (0, 1):
+            world.disk(broker, "disk1").state = "dead"
+        for _ in range(60):
+            with contextlib.suppress(ConflictError):
+                world.reconcile()
+            gone = {
+                broker
+                for state in world.kafkas.partitions.values()
+                for broker in {0, 1, 2} - set(state.replicas)
+            }
+            assert len(gone) <= 1, f"replicas of brokers {gone} left their assignments at once"
+            world.breathe()
+
+
+class TestOneDisk:
+    """Brokers that have no other disk to run with."""
+
+    def lost(self) -> Failing:
+        pool = {
+            "name": "main",
+            "replicas": 3,
+            "disks": {"count": 1, "size": "100Gi", "storageClass": "local-disks"},
+        }
+        world = Failing.of("abc", brokerPools=[pool])
+        world.settle(80)
+        world.kafkas.min_isr = 1
+        world.kafkas.create("single", 0, (0,), _always(path_of("disk0")))
+        world.kafkas.create("orders", 0, (0, 1, 2), _always(path_of("disk0")))
+        world.settle()
+        world.disk(0, "disk0").state = "dead"
+        for _ in range(20):
+            world.reconcile()
+            world.breathe()
+        world.swap(0, "disk0")
+        for _ in range(10):
+            world.reconcile()
+            world.breathe()
+        return world
+
+    def test_a_new_disk_waits_for_the_word_of_a_person(self) -> None:
+        world = self.lost()
+        assert "LastCopy" in reasons(world)
+        assert 0 not in world.running("broker")
+
+    def test_an_accepted_loss_is_honoured(self) -> None:
+        world = self.lost()
+        text = accept_text(world, "disk0")
+        world.get("KafkaBroker", "demo-broker-0")["spec"]["wishes"] = [{"disk": "disk0", "acceptLoss": text}]
+        until(world, lambda: 0 in world.running("broker"), 80)
+        until(world, lambda: world.kafkas.partitions["single", 0].leader == 0, 40)
+        until(world, lambda: set(world.kafkas.partitions["orders", 0].isr) == {0, 1, 2}, 40)
+
+
 class TestWishes:
     def test_drained_is_empty_and_safe_to_pull_and_comes_back_when_the_wish_is_gone(self) -> None:
         world = cluster(6)
@@ -605,3 +751,44 @@ class TestAllDisksOfABroker:
         until(world, lambda: state_of(world, 0, "disk0") == "Rejoining")
         world.swap(0, "disk1")
         whole(world)
+
+
+class TestLoneRack:
+    """Five brokers in racks of 2, 2 and 1: each partition has a replica on the lone rack's broker."""
+
+    def _cluster(self) -> Failing:
+        pool = {
+            "name": "main",
+            "replicas": 5,
+            "disks": {"count": 2, "size": "100Gi", "storageClass": "local-disks"},
+        }
+        world = Failing.of("abcab", brokerPools=[pool])
+        world.settle(80)
+        racks = {b["spec"]["id"]: b["spec"]["rack"] for b in world.all("KafkaBroker")}
+        alone = next(b for b, rack in racks.items() if list(racks.values()).count(rack) == 1)
+        a, b = (
+            [i for i, r in racks.items() if r == rack]
+            for rack in sorted({r for i, r in racks.items() if i != alone})
+        )
+        self.lone = alone
+        for p in range(6):
+            world.kafkas.create(
+                "orders", p, (a[p % 2], b[p // 2 % 2], alone), _always(path_of(f"disk{(p + 1) % 2}"))
+            )
+        world.settle()
+        return world
+
+    def test_a_disk_that_is_swapped_under_its_running_broker_is_evacuated_and_joins(self) -> None:
+        world = self._cluster()
+        world.swap_under(self.lone, "disk1")
+        until(
+            world,
+            lambda: (
+                state_of(world, self.lone, "disk1") == "Active"
+                and world.disk(self.lone, "disk1").id is not None
+            ),
+            80,
+        )
+        assert world.kafkas.losses == []
+        for state in world.kafkas.partitions.values():
+            assert len(state.isr) == len(state.replicas) == 3

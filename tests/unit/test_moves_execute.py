@@ -697,3 +697,44 @@ def test_the_cure_of_a_partition_is_not_held_up() -> None:
     k.parts[T].isr = [1, 2]
 
     assert len(step(k, Journal(), MOVE).journal.moves) == 1
+
+
+# --- topics whose names are too long for AlterReplicaLogDirs
+
+LONG = "n" * 240
+LONG_MOVE = Move(LONG, 0, 0, D0, 3, D1, 100, "evacuate")
+
+
+def test_the_longest_name_that_alter_replica_log_dirs_takes() -> None:
+    assert Move("n" * 213, 0, 0, D0, 3, D1, 1).placeable
+    assert not Move("n" * 214, 0, 0, D0, 3, D1, 1).placeable
+    assert not Move("n" * 213, 10, 0, D0, 3, D1, 1).placeable
+
+
+def test_a_long_name_is_moved_without_a_chosen_dir_and_holds_up_no_other() -> None:
+    k = kafka((T, [0, 1, 2]), ((LONG, 0), [0, 1, 2]))
+    outcome = step(k, Journal(), LONG_MOVE, MOVE)
+    assert [i.placements for i in outcome.actions if isinstance(i, Place)] == [(("t", 0, D1),)]
+    until_quiet(k, outcome.journal)
+    assert k.parts[LONG, 0].replicas == [3, 1, 2]
+    assert k.parts[T].replicas == [3, 1, 2]
+    assert k.nodes[3].stands(T) == D1
+    assert k.nodes[3].stands((LONG, 0)) == D0  # Kafka chose it
+
+
+def test_a_long_name_goes_only_where_every_dir_has_room() -> None:
+    k = kafka((T, [0, 1, 2]), ((LONG, 0), [0, 1, 2]))
+    k.nodes[3].dirs[D0].deleting.append(850)
+    outcome = execute(k.view(), Journal(), [LONG_MOVE], LIMITS)
+    assert reasons(outcome) == ["DirNotChosen"]
+    assert "not every one of them can take it" in outcome.refusals[0].refusal.message
+
+
+def test_a_long_name_is_not_moved_between_dirs() -> None:
+    k = kafka(((LONG, 0), [0, 1, 2]))
+    within = Move(LONG, 0, 0, D0, 0, D1, 100, "drain")
+    assert reasons(execute(k.view(), Journal(), [within], LIMITS)) == ["TopicNameTooLong"]
+    # One that is on record from before is given up instead of waiting for ever.
+    outcome = execute(k.view(), Journal((within,)), [], LIMITS)
+    assert reasons(outcome) == ["TopicNameTooLong"]
+    assert outcome.journal.moves == ()

@@ -41,6 +41,7 @@ def running() -> World:
 @pytest.fixture
 def world(running: World) -> World:
     running.objects.pop(("ConfigMap", "demo-moves"), None)
+    running.get("ConfigMap", "demo-identity")["metadata"].get("annotations", {}).pop(names.ANN_JOURNAL, None)
     return running
 
 
@@ -98,7 +99,7 @@ def test_the_journal_is_written_first_then_agents_are_told_then_kafka(world: Wor
 
 
 def test_a_standing_journal_is_guarded_by_the_version_it_was_read_with(world: World) -> None:
-    record = put(world, "")
+    record = put(world, render(Journal()))
     draft, _ = step(state_of(world), WITHIN)
     (patch,) = draft.actions
     assert isinstance(patch, Patch)
@@ -106,7 +107,7 @@ def test_a_standing_journal_is_guarded_by_the_version_it_was_read_with(world: Wo
         record["metadata"]["uid"],
         record["metadata"]["resourceVersion"],
     )
-    put(world, render(Journal()))
+    put(world, render(Journal()), finalizers=[names.FINALIZER_JOURNAL])
     assert step(state_of(world))[0].actions == []
 
 

@@ -21,10 +21,12 @@ from spindle.reconcile.actions import (
     SetPodCondition,
     Tune,
 )
-from spindle_operator.act import CONFLICT, DONE, FAILED, GONE, REFUSED, Actor, LeadershipLostError
+from spindle_operator.act import CONFLICT, DONE, FAILED, GONE, PARTLY, REFUSED, Actor, LeadershipLostError
 from spindle_operator.described import describe
 from spindle_operator.gate import KafkaGate
+from spindle_operator.kinds import KINDS
 from spindle_operator.kube import ApiError
+from spindle_operator.orders import NotPlacedError
 from tests.unit.operator_fakes import FakeKube, cluster, conflict
 
 POD = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "demo-broker-0"}}
@@ -245,6 +247,17 @@ async def test_an_order_that_kafka_turns_down_ends_the_pass(action: Any) -> None
     assert len(gate.asked) == 1
 
 
+async def test_what_a_broker_does_not_place_is_left_out_and_the_rest_goes_on() -> None:
+    class Picky(Gate):
+        async def place(self, broker: int, placements: Any) -> None:
+            raise NotPlacedError("broker 2 does not place t-0: InvalidTopicError", [("t", 0)])
+
+    gate = Picky()
+    results = await actor(FakeKube(), gate).run([PLACE, REASSIGN, Reassign(assignments=(("t", 0, (1, 2)),))])
+    assert [result.outcome for result in results] == [PARTLY, DONE, DONE]
+    assert gate.asked == [("reassign", (("t", 1, None),))]
+
+
 async def test_what_kafka_turns_down_of_the_users_settings_ends_no_pass() -> None:
     gate = Gate(RuntimeError("turned down"))
     settings = [
@@ -297,3 +310,50 @@ async def test_a_pod_may_be_given_less_grace_but_not_none() -> None:
     )
     assert [result.outcome for result in results] == [DONE, FAILED]
     assert kube.calls == [("delete", "p", {"uid": "u", "grace": 1})]
+
+
+RECORD = {
+    "apiVersion": "spindle.dev/v1alpha1",
+    "kind": "KafkaBroker",
+    "metadata": {"name": "demo-broker-0", "uid": "u", "resourceVersion": "7", "generation": 3},
+}
+
+
+def recorded(kube: FakeKube, **metadata: Any) -> None:
+    path = KINDS["KafkaBroker"].path(cluster()["metadata"]["namespace"], "demo-broker-0")
+    kube.objects[path] = {**RECORD, "metadata": {**RECORD["metadata"], **metadata}}  # type: ignore[dict-item]
+
+
+async def test_what_was_seen_is_applied_over_that_alone() -> None:
+    kube = FakeKube()
+    await actor(kube).run([Apply(object=RECORD, seen=RECORD)])
+    (_, _, body) = kube.calls[0]
+    assert (body["metadata"]["uid"], body["metadata"]["resourceVersion"]) == ("u", "7")
+
+
+async def test_an_apply_over_a_record_that_changed_ends_the_pass() -> None:
+    kube = FakeKube()
+    kube.failures[("apply", "demo-broker-0")] = conflict()
+    recorded(kube, resourceVersion="9", generation=4)
+    results = await actor(kube).run(
+        [Apply(object=RECORD, seen=RECORD), Delete(kind="Pod", name="p", uid="x")]
+    )
+    assert [r.outcome for r in results] == [CONFLICT]
+
+
+async def test_a_status_that_changed_does_not_hold_it_up() -> None:
+    kube = FakeKube()
+    recorded(kube, resourceVersion="9")
+    tried: list[str] = []
+    apply = kube.apply
+
+    async def once_late(obj: Any, *args: Any, **kwargs: Any) -> Any:
+        tried.append(obj["metadata"]["resourceVersion"])
+        if len(tried) == 1:
+            raise conflict()
+        return await apply(obj, *args, **kwargs)
+
+    kube.apply = once_late  # type: ignore[method-assign]
+    results = await actor(kube).run([Apply(object=RECORD, seen=RECORD)])
+    assert [r.outcome for r in results] == [DONE]
+    assert tried == ["7", "9"]

@@ -121,9 +121,23 @@ def at(text: str) -> float:
         ),
         pytest.param(
             Facts(phase=Phase.EXECUTING, approved_by="person", waiting=1, trouble=TROUBLE),
+            "Executing",
+            "DisksFirst",
+            id="a disk fails, and may be well again",
+        ),
+        pytest.param(
+            Facts(
+                phase=Phase.EXECUTING, approved_by="person", waiting=1, trouble=replace(TROUBLE, lasts=True)
+            ),
             "Stopped",
             "DisksFirst",
-            id="a disk fails",
+            id="a disk is being emptied",
+        ),
+        pytest.param(
+            Facts(phase=Phase.EXECUTING, approved_by="person", waiting=1, trouble=TROUBLE, troubled=1800.0),
+            "Stopped",
+            "DisksFirst",
+            id="a trouble that lasts",
         ),
         pytest.param(
             Facts(phase=Phase.EXECUTING, approved_by="person", waiting=1, window=CLOSED),

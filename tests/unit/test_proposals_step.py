@@ -156,15 +156,20 @@ def test_one_that_ends_gives_up_what_is_in_motion(running: World, raw: dict[str,
     )
 
 
-def test_under_min_isr_it_stops(running: World) -> None:
+def test_under_min_isr_it_pauses_and_goes_on(running: World) -> None:
     world = kafka()
     world.min_isr = 2
     world.parts["t", 1].replicas, world.parts["t", 1].isr = [1, 2, 0], [1]
     proposed, draft = settle(running, executing(ACROSS, WITHIN), view=world.view())
 
-    assert phases(proposed) == {"demo-1": "Stopped"}
+    assert phases(proposed) == {"demo-1": "Executing"}
     assert proposed.statuses["demo-1"]["reason"] == "UnderMinIsr"
-    assert reasons(draft) == ["RebalanceStopped"]
+    assert proposed.wants.moves == ()
+    assert reasons(draft) == []
+
+    proposed, _ = settle(running, executing(ACROSS, WITHIN))
+    assert proposed.statuses["demo-1"]["reason"] == "Executing"
+    assert proposed.wants.moves
 
 
 def test_what_is_dropped_is_told_and_counted(running: World) -> None:

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from spindle.cluster import names
 from spindle.cluster.layout import Layout
+from spindle.disks.dir_list import DirList, parse_list
 from spindle.disks.facts import Clearance, Expected
 
 _LINE: Final = re.compile(r'^([^=\s]+)="(.*)"$')
@@ -101,6 +102,11 @@ def read_clearances(layout: Layout) -> list[Clearance]:
     except (OSError, ValueError, KeyError, TypeError) as error:
         print(f"the clearances can't be read: {error!r}", flush=True)  # noqa: T201 - an init container's log is its output
         return []
+
+
+def read_log_dirs(layout: Layout) -> DirList:
+    """The list of the broker's log dirs as the operator has it; `NO_LIST` if it gave none."""
+    return parse_list(annotations(layout).get(names.ANN_LOG_DIRS))
 
 
 def annotations(layout: Layout) -> dict[str, str]:

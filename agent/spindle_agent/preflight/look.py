@@ -6,14 +6,15 @@ import stat
 import threading
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 from typing import Final, TypeVar
 
 from spindle.cluster import names
 from spindle.cluster.layout import Layout
 from spindle.disks import facts
+from spindle.disks.dir_list import NO_LIST
 from spindle.disks.facts import Expected, Found
-from spindle.disks.identity import META_PROPERTIES, parse_identity, parse_meta_properties
+from spindle.disks.identity import META_PROPERTIES, parse_identity, parse_log_dirs, parse_meta_properties
+from spindle_agent import volume
 from spindle_agent.preflight import filesystem
 
 PENDING_FILE: Final = f"{names.IDENTITY_FILE}.pending"
@@ -94,9 +95,10 @@ def look_at(mount: str, reference: int, *, shared: bool, probe: bool) -> Found:
         if not found.mounted and not shared:
             return found
         found = _about_filesystem(found, mount, about.st_dev)
-        found = _about_contents(found, mount)
-        if probe and (found.identity or found.meta) and not found.readonly:
-            found = replace(found, writable=_probe(mount))
+        with volume.opened_root(mount) as root:
+            found = _about_contents(found, root)
+            if probe and (found.identity or found.meta) and not found.readonly:
+                found = replace(found, writable=_probe(root))
     except FileNotFoundError:
         return found
     except PermissionError:
@@ -140,57 +142,51 @@ def _source(mounted: filesystem.Mount | None) -> str | None:
     return mounted.source if mounted.root == "/" else f"{mounted.source}[{mounted.root}]"
 
 
-def _about_contents(found: Found, mount: str) -> Found:
-    root, log = Path(mount), Path(mount) / names.LOG_SUBDIR
+def _about_contents(found: Found, root: int) -> Found:
     garbled: list[str] = []
 
-    def parsed(path: Path, parse: Callable[[str], _T]) -> _T | None:
-        text = _read(path)
+    def parsed(path: str, parse: Callable[[str], _T]) -> _T | None:
         try:
+            text = volume.read_text(root, path, _LARGEST_FILE)
             return None if text is None else parse(text)
+        except volume.ForeignFileError as error:
+            garbled.append(str(error.strerror))
         except ValueError as error:
-            garbled.append(f"{path.name} can't be understood: {error}")
-            return None
+            garbled.append(f"{path.rpartition('/')[2]} can't be understood: {error}")
+        return None
 
     return replace(
         found,
-        identity=parsed(root / names.IDENTITY_FILE, parse_identity),
-        pending=parsed(root / PENDING_FILE, parse_identity),
-        meta=parsed(log / META_PROPERTIES, parse_meta_properties),
+        identity=parsed(names.IDENTITY_FILE, parse_identity),
+        pending=parsed(PENDING_FILE, parse_identity),
+        log_dirs=parsed(names.IDENTITY_FILE, parse_log_dirs) or NO_LIST,
+        meta=parsed(f"{names.LOG_SUBDIR}/{META_PROPERTIES}", parse_meta_properties),
         garbled=garbled[0] if garbled else None,
-        strangers=tuple(sorted(_names(root) - _NOT_STRANGERS)),
-        partitions=bool(_names(log) - _NO_PARTITIONS),
+        strangers=tuple(sorted(volume.names_in(root, "") - _NOT_STRANGERS)),
+        partitions=bool(_in_log_dir(root) - _NO_PARTITIONS),
     )
 
 
-def _read(path: Path) -> str | None:
-    """A small file's text, None if there is none."""
+def _in_log_dir(root: int) -> set[str]:
+    """What stands in the log dir; a link in its place counts as something, so that the disk is not taken for a blank one."""
     try:
-        with path.open("rb") as file:
-            return file.read(_LARGEST_FILE).decode(errors="replace")
-    except (FileNotFoundError, NotADirectoryError):
-        return None
+        return volume.names_in(root, names.LOG_SUBDIR)
+    except volume.ForeignFileError as error:
+        return {str(error)}
 
 
-def _names(folder: Path) -> set[str]:
-    try:
-        return {entry.name for entry in folder.iterdir()}
-    except (FileNotFoundError, NotADirectoryError):
-        return set()
-
-
-def _probe(mount: str) -> bool:
+def _probe(root: int) -> bool:
     """Write, flush and remove a small file. A full disk counts as writable: that is not for preflight to judge."""
-    path = Path(mount) / _OWN_PROBE_FILE
     try:
-        with path.open("wb") as file:
-            file.write(b"probe\n")
-            file.flush()
-            os.fsync(file.fileno())
-        path.unlink()
+        file = volume.open_file(root, _OWN_PROBE_FILE, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+        try:
+            os.write(file, b"probe\n")
+            os.fsync(file)
+        finally:
+            os.close(file)
+            os.unlink(_OWN_PROBE_FILE, dir_fd=root)
     except OSError as error:
         if error.errno in {errno.ENOSPC, errno.EDQUOT}:
-            path.unlink(missing_ok=True)
             return True
         if error.errno in {errno.EACCES, errno.EPERM, errno.EROFS}:
             return False

@@ -12,8 +12,10 @@ from typing import Any, Final
 
 from spindle.cluster.layout import Layout
 from spindle.disks import report
+from spindle.disks.dir_list import NO_LIST, DirList, newest
 from spindle.disks.facts import Expected, Found
-from spindle.disks.judge import Judgement, Verdict, judge, may_write_identity, unused
+from spindle.disks.identity import Identity
+from spindle.disks.judge import Judgement, Verdict, judge, left_out, may_write_identity, unused
 from spindle.takeover import volumes
 from spindle_agent.preflight import handover, inputs, look, prepare, takeover
 from spindle_agent.preflight.inputs import Node
@@ -60,8 +62,7 @@ class _Preflight:
         reminded = 0.0
         while True:
             disks = self.look(probe=True)
-            if refused := [disk for disk in disks if disk.judgement.verdict is Verdict.REFUSE]:
-                raise RefusedError("; ".join(_sentence(disk.judgement) for disk in refused))
+            self.check(disks)
             clearances = unused(inputs.read_clearances(self.layout), prepare.used_clearances(self.layout))
             waiting = []
             for disk in disks:
@@ -84,6 +85,28 @@ class _Preflight:
         self.finish(disks)
         return disks
 
+    def check(self, disks: list[_Disk]) -> None:
+        """Whether Kafka may be started with these disks, once all are formatted.
+
+        Raises:
+            RefusedError: a disk must not be used, or one is missing.
+        """
+        if refused := [disk for disk in disks if disk.judgement.verdict is Verdict.REFUSE]:
+            raise RefusedError("; ".join(_sentence(disk.judgement) for disk in refused))
+        if missing := left_out(self.expected, self.newer(disks)):
+            raise RefusedError(_without(missing))
+
+    def newer(self, disks: list[_Disk]) -> DirList:
+        """The newest list of log dirs on the disks that are ours, if it is newer than the operator's."""
+        ours = (disk for disk in disks if (on := disk.found.identity) is not None and self.mine(on))
+        found = newest(disk.found.log_dirs for disk in ours)
+        given = inputs.read_log_dirs(self.layout)
+        return found if found.generation > given.generation else NO_LIST
+
+    def mine(self, on: Identity) -> bool:
+        """Whether a disk is of this very broker."""
+        return (on.cluster_id, on.node_id) == (self.node.cluster_id, self.node.node_id)
+
     def format(self, disk: _Disk) -> None:
         """Make a blank disk ours."""
         _say(
@@ -105,12 +128,12 @@ class _Preflight:
 
     def finish(self, disks: list[_Disk]) -> None:
         """Everything that needs no clearance."""
-        usable = []
+        usable, given = [], inputs.read_log_dirs(self.layout)
         for disk in disks:
             if disk.judgement.verdict is Verdict.PLACEHOLDER:
                 prepare.place_placeholder(self.layout, disk.expected)
             elif disk.judgement.verdict is Verdict.USE:
-                prepare.adopt(self.layout, disk.expected, disk.found)
+                prepare.adopt(self.layout, disk.expected, disk.found, given)
                 usable.append(disk.expected)
             elif disk.judgement.verdict is Verdict.OFFLINE:
                 _say(f"{disk.judgement.reason}; {disk.judgement.way_out}")
@@ -144,7 +167,8 @@ def inspect(layout: Layout) -> int:
     """Report what is there. Changes nothing and never fails: what is wrong stands in the report."""
     try:
         preflight = _read(layout)
-        text = report.render([_entry(disk) for disk in preflight.look(probe=False)])
+        disks = preflight.look(probe=False)
+        text = report.render([_entry(disk) for disk in disks], preflight.newer(disks))
     except (OSError, ValueError, KeyError, TypeError) as error:
         text = report.render([])
         _say(f"the disks could not be looked at: {error!r}")
@@ -232,6 +256,14 @@ def _entry(disk: _Disk, *, formatted: bool = False) -> Mapping[str, Any]:
 
 def _sentence(judgement: Judgement) -> str:
     return f"{judgement.reason}. Way out: {judgement.way_out}." if judgement.reason else ""
+
+
+def _without(missing: Mapping[str, str]) -> str:
+    named = ", ".join(f"{name} (directory id {directory})" for name, directory in sorted(missing.items()))
+    return (
+        f"this broker's disks name {named} among its log dirs, and it would start without: Kafka would make empty replicas of what is there. "
+        "Way out: delete the KafkaBroker's pod when its record names them; restore a newer backup of the claims."
+    )
 
 
 def _say(text: str) -> None:

@@ -1,15 +1,18 @@
 """What preflight writes on disks: the format of a cleared one, placeholders, and folders set aside."""
 
+import contextlib
 import os
+import stat
 import uuid
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Final
 
 from spindle.cluster import names
 from spindle.cluster.ids import uuid_from_entropy
 from spindle.cluster.layout import Layout
+from spindle.disks.dir_list import NO_LIST, DirList
 from spindle.disks.facts import Expected, Found
 from spindle.disks.identity import (
     META_PROPERTIES,
@@ -19,6 +22,7 @@ from spindle.disks.identity import (
     render_meta_properties,
 )
 from spindle.disks.strays import STRAY_SUFFIX, Copy, is_partition_folder, strays
+from spindle_agent import volume
 from spindle_agent.preflight.look import PENDING_FILE
 
 # Written again and again while Kafka runs, and so telling when a dir was in use last.
@@ -29,6 +33,7 @@ _CHECKPOINTS: Final = (
     ".kafka_cleanshutdown",
 )
 _USED_FILE: Final = "used-clearances"
+_LARGEST_META: Final = 64 * 1024
 _LONGEST_NAME: Final = 255  # bytes of a file name, as Kafka has it
 
 
@@ -37,9 +42,10 @@ def format_log_dir(layout: Layout, disk: Expected, found: Found) -> None:
 
     That file comes first: with it the disk has its identity, without it it is still blank, and nothing lies between.
     """
-    log = Path(layout.log_dir(disk.disk))
-    log.mkdir(exist_ok=True)
-    write_durably(log / META_PROPERTIES, render_meta_properties(disk.identity))
+    with volume.opened_root(layout.mount(disk.disk)) as root:
+        volume.make_folder(root, names.LOG_SUBDIR)
+        meta = render_meta_properties(disk.identity)
+        volume.write_durably(root, f"{names.LOG_SUBDIR}/{META_PROPERTIES}", meta)
     adopt(layout, disk, found)
 
 
@@ -48,15 +54,22 @@ def begin_controller_format(layout: Layout, disk: Expected, found: Found) -> Non
 
     The mark is not yet the identity, so that a disk whose tool never ran can be told from one that lost its log.
     """
-    write_durably(Path(layout.mount(disk.disk)) / PENDING_FILE, render_identity(disk.identity, found.fs_uuid))
+    with volume.opened_root(layout.mount(disk.disk)) as root:
+        volume.write_durably(root, PENDING_FILE, render_identity(disk.identity, found.fs_uuid))
 
 
-def adopt(layout: Layout, disk: Expected, found: Found) -> None:
-    """Write our identity file on a disk whose ``meta.properties`` is ours already, if it isn't there."""
-    if found.identity is None:
-        root = Path(layout.mount(disk.disk))
-        write_durably(root / names.IDENTITY_FILE, render_identity(disk.identity, found.fs_uuid))
-        (root / PENDING_FILE).unlink(missing_ok=True)
+def adopt(layout: Layout, disk: Expected, found: Found, log_dirs: DirList = NO_LIST) -> None:
+    """Write our identity file on a disk whose ``meta.properties`` is ours already, if it isn't there.
+
+    It is written anew where the list of the broker's log dirs in it is older than ``log_dirs``.
+    """
+    newer = log_dirs.generation >= found.log_dirs.generation and log_dirs != found.log_dirs
+    if found.identity is None or newer:
+        text = render_identity(disk.identity, found.fs_uuid, log_dirs if newer else found.log_dirs)
+        with volume.opened_root(layout.mount(disk.disk)) as root:
+            volume.write_durably(root, names.IDENTITY_FILE, text)
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(PENDING_FILE, dir_fd=root)
 
 
 def place_placeholder(layout: Layout, disk: Expected) -> None:
@@ -73,14 +86,18 @@ def prepare_metadata_dir(layout: Layout, cluster_id: str, node_id: int) -> None:
     """A broker's metadata log lies on an emptyDir that is new with each pod."""
     log = Path(layout.metadata_log_dir)
     log.mkdir(exist_ok=True)
-    path = log / META_PROPERTIES
-    if path.exists():
-        there = parse_meta_properties(path.read_text())
-        if (there.cluster_id, there.node_id) == (cluster_id, node_id):
-            return
-        raise ValueError(f"{path} belongs to node {there.node_id} of cluster {there.cluster_id}")
-    directory = uuid_from_entropy(os.urandom(32), "metadata", str(node_id))
-    write_durably(path, render_meta_properties(Identity(cluster_id, node_id, "metadata", directory)))
+    with volume.opened_root(str(log)) as root:
+        text = volume.read_text(root, META_PROPERTIES, _LARGEST_META)
+        if text is not None:
+            there = parse_meta_properties(text)
+            if (there.cluster_id, there.node_id) == (cluster_id, node_id):
+                return
+            raise ValueError(
+                f"{log / META_PROPERTIES} belongs to node {there.node_id} of cluster {there.cluster_id}"
+            )
+        directory = uuid_from_entropy(os.urandom(32), "metadata", str(node_id))
+        meta = render_meta_properties(Identity(cluster_id, node_id, "metadata", directory))
+        volume.write_durably(root, META_PROPERTIES, meta)
 
 
 def set_strays_aside(layout: Layout, disks: Iterable[Expected]) -> list[str]:
@@ -99,10 +116,11 @@ def set_strays_aside(layout: Layout, disks: Iterable[Expected]) -> list[str]:
     ]
     moved = []
     for copy in strays(copies):
-        path = Path(layout.log_dir(copy.disk)) / copy.folder
         unique = f".{uuid.uuid4().hex}{STRAY_SUFFIX}"
-        path.rename(path.with_name(path.name[: _LONGEST_NAME - len(unique)] + unique))
-        moved.append(str(path))
+        aside = copy.folder[: _LONGEST_NAME - len(unique)] + unique
+        with _opened_log_dir(layout, copy.disk) as log:
+            os.rename(copy.folder, aside, src_dir_fd=log, dst_dir_fd=log)
+        moved.append(f"{layout.log_dir(copy.disk)}/{copy.folder}")
     return moved
 
 
@@ -118,41 +136,47 @@ def used_clearances(layout: Layout) -> set[str]:
     return set(path.read_text().split()) if path.exists() else set()
 
 
-def write_durably(path: Path, text: str) -> None:
-    """Write a file so that after a power cut it is there whole or not at all."""
-    temporary = path.with_name(f"{path.name}.tmp")
-    with temporary.open("w") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-    temporary.replace(path)
-    folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
+@contextlib.contextmanager
+def _opened_log_dir(layout: Layout, disk: str) -> Iterator[int]:
+    """A descriptor of a disk's log dir. Raises OSError."""
+    with volume.opened_root(layout.mount(disk)) as root:
+        log = volume.open_folder(root, names.LOG_SUBDIR)
+        try:
+            yield log
+        finally:
+            os.close(log)
 
 
 def _partition_folders(layout: Layout, disk: str) -> list[str]:
-    with os.scandir(layout.log_dir(disk)) as entries:
-        return [entry.name for entry in entries if is_partition_folder(entry.name) and entry.is_dir()]
+    with _opened_log_dir(layout, disk) as log, os.scandir(log) as entries:
+        return [
+            entry.name
+            for entry in entries
+            if is_partition_folder(entry.name) and entry.is_dir(follow_symlinks=False)
+        ]
 
 
 def _copy(layout: Layout, disk: str, folder: str) -> Copy:
-    log = Path(layout.log_dir(disk))
-    with os.scandir(log / folder) as files:
-        stats = [file.stat() for file in files if file.is_file()]
+    with _opened_log_dir(layout, disk) as log:
+        opened = volume.open_folder(log, folder)
+        try:
+            with os.scandir(opened) as files:
+                stats = [file.stat(follow_symlinks=False) for file in files]
+        finally:
+            os.close(opened)
+        used = [_modified(log, name) for name in _CHECKPOINTS]
+    plain = [s for s in stats if stat.S_ISREG(s.st_mode)]
     return Copy(
         folder=folder,
         disk=disk,
-        dir_used=max((_modified(log / name) for name in _CHECKPOINTS), default=0.0),
-        written=max((s.st_mtime for s in stats), default=0.0),
-        size=sum(s.st_size for s in stats),
+        dir_used=max(used, default=0.0),
+        written=max((s.st_mtime for s in plain), default=0.0),
+        size=sum(s.st_size for s in plain),
     )
 
 
-def _modified(path: Path) -> float:
+def _modified(folder: int, name: str) -> float:
     try:
-        return path.stat().st_mtime
+        return os.stat(name, dir_fd=folder, follow_symlinks=False).st_mtime
     except FileNotFoundError:
         return 0.0

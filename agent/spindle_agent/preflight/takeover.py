@@ -4,6 +4,7 @@ A log dir is renamed in its place, so nothing is copied. All volumes are looked 
 before the next one, and a run that was cut off is taken up where it was.
 """
 
+import errno
 import fcntl
 import os
 from dataclasses import dataclass
@@ -14,10 +15,11 @@ from spindle.cluster import names
 from spindle.disks.identity import META_PROPERTIES
 from spindle.takeover import volumes
 from spindle.takeover.volumes import Finding, Order, Place, Seen
-from spindle_agent.preflight.prepare import write_durably
+from spindle_agent import volume
 
 _LOCK: Final = ".lock"  # Kafka's, held as long as it runs
 _LARGEST: Final = 64 * 1024
+_OUR_META: Final = f"{names.LOG_SUBDIR}/{META_PROPERTIES}"
 
 
 def carry_out(order: Order) -> list[Finding]:
@@ -34,17 +36,27 @@ def carry_out(order: Order) -> list[Finding]:
 
 def look(place: Place) -> Seen:
     """What stands on a volume."""
-    root = Path(place.path)
-    entries = frozenset(entry.name for entry in root.iterdir())
-    theirs, ours = root / place.folder, root / names.LOG_SUBDIR
+    path = Path(place.path)
+    theirs, ours = path / place.folder, path / names.LOG_SUBDIR
+    with volume.opened_root(place.path) as root:
+        entries = frozenset(volume.names_in(root, ""))
+        meta, mine, record = (
+            volume.read_text(root, name, _LARGEST)
+            for name in (
+                f"{place.folder}/{META_PROPERTIES}",
+                f"{names.LOG_SUBDIR}/{META_PROPERTIES}",
+                volumes.RECORD,
+            )
+        )
+        locked = any(_is_locked(root, f"{folder}/{_LOCK}") for folder in (place.folder, names.LOG_SUBDIR))
     return Seen(
         entries=entries,
-        meta=_text(theirs / META_PROPERTIES),
-        ours=_text(ours / META_PROPERTIES),
-        record=_text(root / volumes.RECORD),
+        meta=meta,
+        ours=mine,
+        record=record,
         identity=names.IDENTITY_FILE in entries,
-        locked=_is_locked(theirs / _LOCK) or _is_locked(ours / _LOCK),
-        writable=os.access(root, os.W_OK | os.X_OK)
+        locked=locked,
+        writable=os.access(path, os.W_OK | os.X_OK)
         and all(os.access(f, os.W_OK) for f in (theirs, ours) if f.exists()),
     )
 
@@ -80,21 +92,22 @@ def _take(place: Place) -> None:
     record = paths.root / volumes.RECORD
     if paths.theirs.exists():
         if not record.exists():
-            write_durably(record, volumes.note(place, (paths.theirs / META_PROPERTIES).read_text()))
+            meta = _text(paths.root, f"{place.folder}/{META_PROPERTIES}")
+            _write(paths.root, volumes.RECORD, volumes.note(place, meta))
         away, kept = paths.aside(place, paths.theirs)
         if away.exists() and not kept.exists():
             away.rename(kept)
         paths.theirs.rename(paths.ours)
         _settle(paths.root, paths.ours)
     if place.as_node != place.node_id:
-        text = volumes.restore(record.read_text()).text
-        write_durably(paths.ours / META_PROPERTIES, volumes.renumbered(text, place.as_node))
+        text = volumes.restore(_text(paths.root, volumes.RECORD)).text
+        _write(paths.root, _OUR_META, volumes.renumbered(text, place.as_node))
 
 
 def _put_back(place: Place) -> None:
     paths = _Paths.of(place)
-    before = volumes.restore((paths.root / volumes.RECORD).read_text())
-    write_durably(paths.ours / META_PROPERTIES, before.text)
+    before = volumes.restore(_text(paths.root, volumes.RECORD))
+    _write(paths.root, _OUR_META, before.text)
     away, kept = paths.aside(place, paths.ours)
     if kept.exists() and not away.exists():
         kept.rename(away)
@@ -113,21 +126,30 @@ def _settle(*folders: Path) -> None:
             os.close(descriptor)
 
 
-def _text(path: Path) -> str | None:
-    try:
-        with path.open("rb") as file:
-            return file.read(_LARGEST).decode(errors="replace")
-    except (FileNotFoundError, NotADirectoryError):
-        return None
+def _text(root: Path, path: str) -> str:
+    """A file that has to be there. Raises OSError."""
+    with volume.opened_root(str(root)) as opened:
+        text = volume.read_text(opened, path, _LARGEST)
+    if text is None:
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
+    return text
 
 
-def _is_locked(path: Path) -> bool:
+def _write(root: Path, path: str, text: str) -> None:
+    with volume.opened_root(str(root)) as opened:
+        volume.write_durably(opened, path, text)
+
+
+def _is_locked(root: int, path: str) -> bool:
     """Whether a process on this machine holds a lock on a file, as Kafka does on its log dirs."""
     try:
-        with path.open("r+b") as file:
-            fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        file = volume.open_file(root, path, os.O_RDWR)
     except (FileNotFoundError, NotADirectoryError, PermissionError):
         return False
+    try:
+        fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         return True
+    finally:
+        os.close(file)
     return False

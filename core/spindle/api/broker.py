@@ -88,6 +88,24 @@ class BrokerDisk(ApiModel):
     )
 
 
+class LogDirEntry(ApiModel):
+    """One log dir that may hold replicas."""
+
+    name: Short = Field(description="Name of the disk: disk0, disk1, …")
+    directory_id: KafkaId = Field(description="Kafka's id of the log dir.")
+
+
+class LogDirList(ApiModel):
+    """The log dirs of a broker that may hold replicas."""
+
+    generation: Count = Field(description="Grows by one with each change: the highest one counts.")
+    dirs: list[LogDirEntry] = Field(
+        default_factory=list,
+        description="Disks that were formatted and not removed since.",
+        json_schema_extra=atomic(most=MOST_DISKS),
+    )
+
+
 class ReplicaMove(ApiModel):
     """A replica that is to go from one disk of this broker to another."""
 
@@ -211,6 +229,15 @@ class KafkaBrokerSpec(ApiModel):
     joining: bool | None = Field(
         None,
         description="The broker is new to a cluster that ran before: its disks are filled by planned moves once Kafka uses them.",
+    )
+    returning: bool | None = Field(
+        None,
+        description="The broker was found again by its claims. It runs with a placeholder dir besides its disks, so that Kafka makes "
+        "no replica anew, until all that is assigned to it was seen on its disks.",
+    )
+    log_dirs: LogDirList | None = Field(
+        None,
+        description="The broker's log dirs that may hold replicas, as its claims and disks have the list, too.",
     )
     goes_first: bool = Field(
         False,

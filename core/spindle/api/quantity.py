@@ -2,6 +2,7 @@
 
 import re
 from decimal import ROUND_CEILING, Decimal
+from functools import lru_cache
 from typing import Final
 
 _FACTORS: Final = {
@@ -17,6 +18,7 @@ _NUMBER: Final = re.compile(
 )
 
 
+@lru_cache(maxsize=4096, typed=True)
 def parse(text: str | int) -> Decimal:
     """The exact value of a quantity.
 

@@ -8,6 +8,7 @@ preflight adds it, since only it sees the disks.
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Final
 
 from spindle.cluster import names
@@ -25,6 +26,11 @@ _LEAST_DEDUPE_BUFFER: Final = 2 * 2**20
 _PACE: Final = {"replica.fetch.backoff.ms": "200"}
 _PRINCIPAL_RULE: Final = "RULE:^CN=([A-Za-z0-9._-]+)(,.*)?$/$1/,DEFAULT"
 _VERSION: Final = re.compile(r"(\d+)\.(\d+)\.\d+")
+# Texts that `java.util.Properties` reads as they stand: printable ASCII without a backslash, no blank at the start of a value.
+_PLAIN_KEY: Final = re.compile(r'["$-9;<>-\[\]-~]*')
+_PLAIN_VALUE: Final = re.compile(r"(?:[!-\[\]-~][ -\[\]-~]*)?")
+# A pass renders each node's configuration several times, and the next pass mostly the same again.
+_RENDERED: Final = 4096
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -129,9 +135,12 @@ def controller_settings(node: NodeConfig) -> dict[str, str]:
 
 def render(properties: Mapping[str, str]) -> str:
     """Properties as ``java.util.Properties`` reads them back, sorted by key."""
-    return "".join(
-        f"{_escape(key, key=True)}={_escape(value, key=False)}\n" for key, value in sorted(properties.items())
-    )
+    return _render(tuple(sorted(properties.items())))
+
+
+@lru_cache(maxsize=_RENDERED)
+def _render(properties: tuple[tuple[str, str], ...]) -> str:
+    return "".join(f"{_escape(key, key=True)}={_escape(value, key=False)}\n" for key, value in properties)
 
 
 def release_version(version: str) -> str:
@@ -212,6 +221,8 @@ def heap_bytes(heap: str | None) -> int | None:
 
 
 def _escape(text: str, *, key: bool) -> str:
+    if (_PLAIN_KEY if key else _PLAIN_VALUE).fullmatch(text):
+        return text
     result = []
     for position, character in enumerate(text):
         if character in "\\\t\n\r\f":

@@ -10,6 +10,7 @@ FIELD_MANAGER: Final = "spindle-operator"
 FIELD_MANAGER_AGENT: Final = "spindle-agent"
 FIELD_MANAGER_REBALANCE: Final = "spindle-rebalance"
 FINALIZER: Final = f"{GROUP}/identity"
+FINALIZER_JOURNAL: Final = f"{GROUP}/journal"
 FINALIZER_USER: Final = f"{GROUP}/user"
 
 # Labels on everything that belongs to a KafkaCluster.
@@ -33,11 +34,14 @@ ANN_DIRECTORY_ID: Final = f"{GROUP}/directory-id"
 ANN_FS_UUID: Final = f"{GROUP}/fs-uuid"
 ANN_RACK: Final = f"{GROUP}/rack"
 ANN_BORN: Final = f"{GROUP}/born"  # of the birth record, once Kafka was up
+ANN_JOURNAL: Final = f"{GROUP}/journal"  # of the birth record: "kept" once there was a journal of moves
 ANN_LEFT: Final = f"{GROUP}/left"  # of a claim: "true" once its broker was stopped for good
 ANN_REFUSED: Final = f"{GROUP}/refused"  # why preflight would not have the disk that was to be added
 ANN_RETIRED: Final = f"{GROUP}/retired"  # directory ids that were given up on this broker, with commas
 ANN_SLOT: Final = f"{GROUP}/slot"  # "out" while the slot waits for a new disk
 ANN_VOTERS: Final = f"{GROUP}/voters"  # the controllers at birth, as in the identity ConfigMap
+ANN_LOST: Final = f"{GROUP}/lost"  # of a journal that was made because the one before is gone
+ANN_LOG_DIRS: Final = f"{GROUP}/log-dirs"  # the list of its broker's log dirs; on brokers' pods, too
 ANN_QUORUM: Final = f"{GROUP}/quorum"  # "static" on those of controllers that were taken over
 # On pods: what preflight is to find, what it may format, and what the pod was made from.
 ANN_DISKS: Final = f"{GROUP}/disks"
@@ -105,6 +109,7 @@ HISTORY_FILE: Final = ".spindle-history"  # likewise: how full the disk was
 SCRUB_FILE: Final = ".spindle-scrub"  # likewise: which segments were checked when, and what was found
 SCRUB_FILE_NEW: Final = f"{SCRUB_FILE}.new"  # the next one while it is being written
 LOG_SUBDIR: Final = "log"
+PLACEHOLDER_DIR: Final = "placeholder"  # beside the disks of a broker that was found again by its claims
 
 # Names of init containers and of Kafka's container.
 CONTAINER_INSPECT: Final = "inspect"

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Final
 
+from spindle.disks.dir_list import NO_LIST, DirList
 from spindle.disks.identity import Identity, MetaProperties
 
 ACTIVE: Final = "Active"
@@ -65,6 +66,7 @@ class Found:
         garbled: which file can't be understood, and why; None if none.
         partitions: whether the log dir holds anything but ``meta.properties``.
         strangers: names at the volume's root that are neither ours nor the file system's own.
+        log_dirs: the list of its broker's log dirs, from our identity file.
     """
 
     mounted: bool
@@ -83,6 +85,7 @@ class Found:
     garbled: str | None = None
     partitions: bool = False
     strangers: tuple[str, ...] = ()
+    log_dirs: DirList = NO_LIST
 
 
 @dataclass(frozen=True, kw_only=True)

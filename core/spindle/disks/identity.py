@@ -4,8 +4,11 @@ import json
 from dataclasses import asdict, dataclass
 from typing import Final
 
+from spindle.disks.dir_list import NO_LIST, DirList, read_list
+
 META_PROPERTIES: Final = "meta.properties"
 _META_VERSION: Final = "1"
+_LOG_DIRS: Final = "logDirs"
 
 
 @dataclass(frozen=True)
@@ -31,8 +34,11 @@ class MetaProperties:
     directory_id: str | None
 
 
-def render_identity(identity: Identity, fs_uuid: str | None) -> str:
-    """The identity file; the file system's UUID stands in it for people, the file system itself is asked for it."""
+def render_identity(identity: Identity, fs_uuid: str | None, log_dirs: DirList = NO_LIST) -> str:
+    """The identity file; the file system's UUID stands in it for people, the file system itself is asked for it.
+
+    ``log_dirs`` is the list of all log dirs of the broker, so that none of them is forgotten when only this disk is found again.
+    """
     fields = asdict(identity)
     document = {
         "clusterId": fields["cluster_id"],
@@ -40,6 +46,7 @@ def render_identity(identity: Identity, fs_uuid: str | None) -> str:
         "disk": fields["disk"],
         "directoryId": fields["directory_id"],
         "fsUuid": fs_uuid,
+        **({_LOG_DIRS: log_dirs.document()} if log_dirs else {}),
     }
     return json.dumps(document, indent=2) + "\n"
 
@@ -60,6 +67,14 @@ def parse_identity(text: str) -> Identity:
         )
     except (KeyError, TypeError) as error:
         raise ValueError(f"it lacks {error}") from error
+
+
+def parse_log_dirs(text: str) -> DirList:
+    """The list of log dirs in an identity file; `NO_LIST` if it has none."""
+    try:
+        return read_list(json.loads(text).get(_LOG_DIRS))
+    except (ValueError, AttributeError):
+        return NO_LIST
 
 
 def render_meta_properties(identity: Identity) -> str:

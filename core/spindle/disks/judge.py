@@ -7,6 +7,7 @@ from enum import StrEnum
 from typing import Final
 
 from spindle.disks import facts
+from spindle.disks.dir_list import DirList
 from spindle.disks.facts import Clearance, Expected, Found
 from spindle.disks.identity import Identity, MetaProperties
 
@@ -94,6 +95,18 @@ def may_write_identity(expected: Expected, found: Found, clearances: Iterable[Cl
 def unused(clearances: Iterable[Clearance], used: Collection[str]) -> list[Clearance]:
     """Clearances whose directory id was not written by this pod already: each is used once."""
     return [clearance for clearance in clearances if clearance.directory_id not in used]
+
+
+def left_out(expected: Iterable[Expected], newer: DirList) -> dict[str, str]:
+    """Rule 15: dirs on the newest list that a broker would start without; disk → directory id.
+
+    None where it has a placeholder besides: with a dir offline Kafka makes no replica anew whose directory id it does not know.
+    """
+    disks = list(expected)
+    if any(disk.mode == facts.PLACEHOLDER for disk in disks):
+        return {}
+    there = {(disk.disk, disk.directory_id) for disk in disks}
+    return {name: directory for name, directory in newer.dirs.items() if (name, directory) not in there}
 
 
 def _dead(expected: Expected, error: str) -> Judgement:

@@ -10,7 +10,7 @@ from enum import StrEnum
 from typing import Final
 
 from spindle.disks import facts as known
-from spindle.disks.health import Health
+from spindle.disks.health import UNKNOWN, Health
 from spindle.disks.signals import DiskVerdict
 
 
@@ -115,7 +115,10 @@ TRIGGERS: Final[Mapping[str, Test]] = {
     "well again": lambda f: f.in_use and f.health.well,
     "may be emptied": lambda f: f.health.surely_bad and f.may_empty,
     "empty and out": lambda f: f.empty is True and f.out is True and f.mode == known.ABSENT,
-    "new disk": lambda f: f.new_disk and f.health.well and not f.drain_wished and not f.leaving,
+    # Where nobody looks, another volume is one: preflight sees to it that it is blank.
+    "new disk": lambda f: (
+        f.new_disk and (f.health.well or f.health.verdict == UNKNOWN) and not f.drain_wished and not f.leaving
+    ),
     "filled": lambda f: f.filled and f.in_use and f.health.well,
     "drain wished": lambda f: f.drain_wished,
     "leaving": lambda f: f.leaving,

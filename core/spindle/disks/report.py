@@ -6,20 +6,27 @@ import zlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
+from spindle.disks.dir_list import NO_LIST, DirList, read_list
+
 LIMIT: Final = 4096
 _PROBLEM_CHARACTERS: Final = 100
 _COMPRESSED: Final = "zip"
+_LOG_DIRS: Final = "logDirs"
 _MINIMAL: Final = ("name", "state", "fsUuid")
 _USEFUL: Final = (*_MINIMAL, "device", "mount", "problem")
 
 Entry = Mapping[str, Any]
 
 
-def render(entries: Sequence[Entry]) -> str:
-    """All entries as JSON; with many disks details go first, then it is compressed, but no disk is left out."""
-    text = ""
+def render(entries: Sequence[Entry], log_dirs: DirList = NO_LIST) -> str:
+    """All entries as JSON; with many disks details go first, then it is compressed, but no disk is left out.
+
+    Args:
+        log_dirs: the list of log dirs on the disks, where it is newer than the pod's.
+    """
+    text, listed = "", {_LOG_DIRS: log_dirs.document()} if log_dirs else {}
     for detail in (_everything, _brief, _useful, _minimal):
-        plain = _dump({"disks": [detail(entry) for entry in entries]})
+        plain = _dump({"disks": [detail(entry) for entry in entries], **listed})
         for text in (
             plain,
             _dump({_COMPRESSED: base64.b64encode(zlib.compress(plain.encode(), 9)).decode()}),
@@ -36,12 +43,25 @@ def parse(text: str) -> dict[str, dict[str, Any]]:
         ValueError: the text is no report.
     """
     try:
-        document = json.loads(text)
-        if _COMPRESSED in document:
-            document = json.loads(zlib.decompress(base64.b64decode(document[_COMPRESSED])))
+        document = _document(text)
         return {str(entry["name"]): dict(entry) for entry in document["disks"]}
     except (TypeError, KeyError, zlib.error) as error:
         raise ValueError(f"no report of disks: {error!r}") from error
+
+
+def parse_log_dirs(text: str) -> DirList:
+    """The list of log dirs in a report; `NO_LIST` if there is none."""
+    try:
+        return read_list(_document(text).get(_LOG_DIRS))
+    except (ValueError, TypeError, AttributeError, zlib.error):
+        return NO_LIST
+
+
+def _document(text: str) -> Any:
+    document = json.loads(text)
+    if _COMPRESSED in document:
+        return json.loads(zlib.decompress(base64.b64decode(document[_COMPRESSED])))
+    return document
 
 
 def _dump(document: object) -> str:

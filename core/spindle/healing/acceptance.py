@@ -91,18 +91,26 @@ def _elsewhere(looked: Standing, broker: int, key: Key) -> bool:
     )
 
 
-def accept(wish: str | None, loss: Loss | None, before: Accepted | None) -> Accepted | None:
+def accept(
+    wish: str | None, loss: Loss | None, before: Accepted | None, leaderless: Collection[Key] = ()
+) -> Accepted | None:
     """What stands on record about a disk's acceptance now.
+
+    It is used up when its partitions are served again. That no loss is seen for a moment (while the broker restarts, nobody calls its
+    disk bad) does not use it up.
 
     Args:
         wish: ``acceptLoss`` as it is written now.
-        loss: what is lost with the disk now; None if nothing is.
+        loss: what is lost with the disk now; None if nothing is seen to be.
         before: what stood on record.
+        leaderless: partitions that have no leader now.
     """
     if wish is None:
         return None
     if before is not None and before.text == wish:
-        over = loss is None or not loss.partitions & before.partitions
+        over = (loss is None or not loss.partitions & before.partitions) and not (
+            before.partitions & frozenset(leaderless)
+        )
         return Accepted(wish, before.partitions, done=before.done or over)
     return Accepted(wish, loss.partitions) if loss is not None and loss.text == wish else None
 
@@ -112,15 +120,10 @@ def settle(looked: Standing, losses: Sequence[Loss], accepted: Mapping[str, Acce
 
     Args:
         looked: what Kafka says now.
-        losses: all losses at the moment, of all brokers.
+        losses: all losses at the moment, of all brokers: one for each dir that cannot be read.
         accepted: directory id → its acceptance on record.
     """
-    given = {
-        (loss.broker, key): loss
-        for loss in losses
-        if (word := accepted.get(loss.directory_id)) is not None and not word.done
-        for key in loss.partitions & word.partitions
-    }
+    given, refusals = _given_up(losses, accepted)
     elect: set[Key] = set()
     empty: set[tuple[int, Key]] = set()
     waiting: dict[str, tuple[Loss, set[Key]]] = {}
@@ -132,8 +135,41 @@ def settle(looked: Standing, losses: Sequence[Loss], accepted: Mapping[str, Acce
             elect.add(key)
         else:
             empty.add((broker, key))
-    refusals = tuple((loss, _survivors_away(looked, loss, keys)) for loss, keys in waiting.values())
-    return Verdict(frozenset(elect), frozenset(empty), refusals)
+    refusals += [(loss, _survivors_away(looked, loss, keys)) for loss, keys in waiting.values()]
+    return Verdict(frozenset(elect), frozenset(empty), tuple(refusals))
+
+
+def _given_up(
+    losses: Sequence[Loss], accepted: Mapping[str, Accepted]
+) -> tuple[dict[tuple[int, Key], Loss], list[tuple[Loss, Refusal]]]:
+    """Replicas that are given up, each with one loss that names it, and why others are not.
+
+    Which of a broker's bad dirs a replica stands on nobody can tell. So it is given up only when each bad dir that may hold it is accepted by
+    its own directory id: one of them may only have lost its cable.
+    """
+    may_hold: dict[tuple[int, Key], list[Loss]] = {}
+    for loss in losses:
+        for key in loss.partitions:
+            may_hold.setdefault((loss.broker, key), []).append(loss)
+    given: dict[tuple[int, Key], Loss] = {}
+    held_back: dict[str, tuple[Loss, set[Loss], set[Key]]] = {}
+    for (broker, key), where in may_hold.items():
+        words = [_word(loss, accepted) for loss in where]
+        named = [loss for loss, word in zip(where, words, strict=True) if word and key in word.partitions]
+        others = [loss for loss in where if loss not in named]
+        if named and not others:
+            given[broker, key] = named[0]
+        elif named:
+            _, others_of, keys = held_back.setdefault(named[0].directory_id, (named[0], set(), set()))
+            others_of.update(others)
+            keys.add(key)
+    return given, [(loss, _also_on(loss, others, keys)) for loss, others, keys in held_back.values()]
+
+
+def _word(loss: Loss, accepted: Mapping[str, Accepted]) -> Accepted | None:
+    """The acceptance of a loss that counts now."""
+    word = accepted.get(loss.directory_id)
+    return word if word is not None and not word.done else None
 
 
 def render(accepted: Mapping[str, Accepted]) -> str:
@@ -160,6 +196,19 @@ def parse(text: str | None) -> dict[str, Accepted]:
         }
     except (ValueError, KeyError, TypeError, AttributeError):
         return {}
+
+
+def _also_on(loss: Loss, others: Collection[Loss], keys: Collection[Key]) -> Refusal:
+    disks = sorted(other.disk for other in others)
+    return Refusal(
+        rule=1,
+        reason="OtherDiskMayHoldIt",
+        message=f"The loss of {loss.disk} of broker {loss.broker} is accepted, but {counted(len(keys), 'partition')} may as well stand on "
+        f"{some(disks)} of the same broker, which cannot be read either: {some(names_of(keys))}.",
+        unblocked_by=f"{some(disks)} is back; or, if it is lost as well, its loss is accepted, too: "
+        + "; ".join(f"{other.disk} {other.text}" for other in sorted(others, key=lambda o: o.disk)),
+        objects=tuple(names_of(keys)),
+    )
 
 
 def _survivors_away(looked: Standing, loss: Loss, keys: Collection[Key]) -> Refusal:

@@ -3,20 +3,26 @@
 Fencing is exempt from eviction and from rule 2 only where its partitions are unwritable already, one broker at a time.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from collections.abc import Set as AbstractSet
 from typing import Final
 
 from spindle.cluster.refusal import Refusal, counted, some
 from spindle.cluster.view import Partition
-from spindle.healing.standing import Standing
+from spindle.healing.standing import Key, Standing
 
 SHARED_FOR_SECONDS: Final = (
     60.0  # for which several disks that stall together are taken for a starved machine
 )
 
 
-def may_fence(looked: Standing, broker: int, hung: Collection[str], down: AbstractSet[int]) -> Refusal | None:
+def may_fence(
+    looked: Standing,
+    broker: int,
+    hung: Collection[str],
+    down: AbstractSet[int],
+    factors: Mapping[Key, int] | None = None,
+) -> Refusal | None:
     """Whether a broker with hung disks may be stopped now: None for yes.
 
     Exempt are partitions that stand on a hung dir, and those that the broker leads while it does not even answer for its
@@ -29,6 +35,7 @@ def may_fence(looked: Standing, broker: int, hung: Collection[str], down: Abstra
         broker: the broker in question.
         hung: paths of its dirs that do not answer.
         down: other brokers that are down or going down.
+        factors: see `rolling.brokers.Rolling`.
     """
     others = sorted(set(down) - {broker})
     if others:
@@ -40,17 +47,19 @@ def may_fence(looked: Standing, broker: int, hung: Collection[str], down: Abstra
             unblocked_by="The other broker is back, or the disk answers again.",
         )
     if not looked.known or looked.view.min_isr is None:
-        return None  # nobody can say what depends on it, and nobody can write there: fenced it is noticed at least
+        return _unknown(looked, broker)
     on_hung = [looked.on(broker, path) for path in hung]
     silent = looked.dirs(broker) is None
     stuck = frozenset().union(*(keys for keys in on_hung if keys is not None))
+    if alone := _only_alone(looked, broker, stuck, silent=silent):
+        return _nobody_takes_over(broker, alone)
     short = sorted(
         p.name
         for p in looked.assigned.get(broker, ())
         if broker in p.isr
         and (p.topic, p.index) not in stuck
         and not (silent and p.leader == broker)
-        and not _keeps(looked, p, broker)
+        and not _keeps(looked, p, broker, factors or {})
     )
     if not short:
         return None
@@ -64,6 +73,43 @@ def may_fence(looked: Standing, broker: int, hung: Collection[str], down: Abstra
     )
 
 
+def _only_alone(looked: Standing, broker: int, stuck: AbstractSet[Key], *, silent: bool) -> list[str]:
+    """Names of the partitions that the hang is about, if this broker is the only in-sync replica of each that it is in sync with.
+
+    Whoever else had to take over could not, so stopping the broker wins nothing; and if it does not hang after all (a machine so loaded that
+    each write takes seconds), it takes away the one leader that they have.
+    """
+    mine = [
+        p
+        for p in looked.assigned.get(broker, ())
+        if ((p.topic, p.index) in stuck or (silent and p.leader == broker)) and broker in p.isr
+    ]
+    return [] if any(set(p.isr) != {broker} for p in mine) else sorted(p.name for p in mine)
+
+
+def _unknown(looked: Standing, broker: int) -> Refusal:
+    return Refusal(
+        rule=8,
+        reason="KafkaUnknown",
+        message=f"Broker {broker} has a hung disk and is to be stopped, but what depends on it is not known: "
+        f"{looked.view.error or 'not everything could be read'}. It may be only the operator that cannot reach Kafka.",
+        unblocked_by="Kafka can be asked again, or the disk answers. If it is sure that the broker hangs, delete its pod with "
+        "`kubectl delete pod --grace-period=1`: it then starts without the disk.",
+    )
+
+
+def _nobody_takes_over(broker: int, named: list[str]) -> Refusal:
+    return Refusal(
+        rule=2,
+        reason="OnlyInSync",
+        message=f"A disk of broker {broker} does not answer, but this broker is the only in-sync replica of {counted(len(named), 'partition')} on "
+        f"it, so nobody could take over: {some(named)}. The broker is not stopped for it.",
+        unblocked_by="Another replica is in sync, or the disk answers. If the disk is lost, delete the broker's pod with "
+        "`kubectl delete pod --grace-period=1`: it then starts without the disk.",
+        objects=tuple(named),
+    )
+
+
 def stalls_alone(
     broker: int,
     stalled: Collection[tuple[int, str]],
@@ -74,8 +120,9 @@ def stalls_alone(
     """Whether a disk hangs by itself, so that its broker is to be stopped for it: None for yes.
 
     Where other disks of the same node stall as well, or disks of many brokers do, it is the machine that is starved, or what
-    they hang on; a broker that is stopped for that is missing when it is over. Starvation passes, so what has lasted for a
-    minute counts as a hang all the same (a controller with all of its disks, say), one broker at a time.
+    they hang on; a broker that is stopped for that is missing when it is over. On one node what has lasted for a minute counts as
+    a hang all the same (a controller with all of its disks, say). Disks of many brokers do not hang by themselves at the same
+    time, however long it lasts: stopping brokers for it would load the others more.
 
     Args:
         broker: whose disk hangs.
@@ -86,26 +133,29 @@ def stalls_alone(
     """
     here = {disk for disk in stalled if disk[0] in neighbours}
     brokers = {b for b, _ in stalled}
-    if lasting >= SHARED_FOR_SECONDS or (len(here) <= 1 and len(brokers) <= most):
+    many = len(brokers) > most
+    if not many and (lasting >= SHARED_FOR_SECONDS or len(here) <= 1):
         return None
-    named = sorted(f"{b}/{disk}" for b, disk in (stalled if len(brokers) > most else here))
+    named = sorted(f"{b}/{disk}" for b, disk in (stalled if many else here))
     return Refusal(
         rule=9,
         reason="ManyDisksStall",
         message=f"Writes to {counted(len(named), 'disk')} are stalled at the same time ({some(named)}), so it is hardly a disk of "
         f"broker {broker} that hangs, but the machine. The broker is not stopped for it.",
-        unblocked_by=f"The disks answer. What still hangs after {SHARED_FOR_SECONDS:g} s counts as a hang all the same.",
+        unblocked_by="The disks answer: look for what keeps the machines or their storage busy."
+        if many
+        else f"The disks answer. What still hangs after {SHARED_FOR_SECONDS:g} s counts as a hang all the same.",
         objects=tuple(named),
     )
 
 
-def _keeps(looked: Standing, partition: Partition, broker: int) -> bool:
+def _keeps(looked: Standing, partition: Partition, broker: int, factors: Mapping[Key, int]) -> bool:
     least = (looked.view.min_isr or {}).get(partition.topic)
     if least is None:
         return False
     key = (partition.topic, partition.index)
     staying = sum(looked.holds(b, key) or _silent(looked, b) for b in partition.isr if b != broker)
-    return partition.recorded_rf <= least or staying >= least
+    return max(partition.recorded_rf, factors.get(key, 0)) <= least or staying >= least
 
 
 def _silent(looked: Standing, broker: int) -> bool:

@@ -113,7 +113,7 @@ def obstacles(
         elif volume is None:
             found.append(
                 f"Volume {wanted} of claim {name} is gone. If its disk still is there, make a PersistentVolume {wanted} for it; "
-                "if not, take the claim out of the file, and the disk counts as a new one."
+                "if not, take the claim out of the file: its broker runs without the disk, and what was on it is made anew from other replicas."
             )
         elif (volume.get("status") or {}).get("phase") == "Bound" and not _holds(volume, namespace, name):
             ref = volume["spec"].get("claimRef") or {}

@@ -25,6 +25,8 @@ def kafka_broker(
     scrub: Mapping[str, Any] | None = None,
     leaving: bool = False,
     joining: bool | None = None,
+    returning: bool | None = None,
+    log_dirs: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     """A KafkaBroker with the fields that the operator owns; ``stopped``, ``goesFirst`` and ``wishes`` are a person's.
 
@@ -46,6 +48,8 @@ def kafka_broker(
         scrub: how fast the agent checks what lies on the disks; None for not at all.
         leaving: it is stopped for good.
         joining: it is new to a cluster that ran before; None to leave it out.
+        returning: it was found again by its claims; None to leave it out.
+        log_dirs: the list of its log dirs, as the API has it.
     """
     name = cluster["metadata"]["name"]
     optional = {
@@ -61,6 +65,8 @@ def kafka_broker(
         "scrub": dict(scrub) if scrub else None,
         "leaving": leaving or None,
         "joining": joining,
+        "returning": returning,
+        "logDirs": dict(log_dirs) if log_dirs else None,
     }
     return {
         "apiVersion": names.API_VERSION,

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from spindle.api import quantity
 from spindle.cluster import names
+from spindle.manifests.memo import by_content
 
 # Lists of objects are matched by the first of these keys that every entry has and that is unique among them.
 _MERGE_KEYS: Final = (
@@ -23,6 +24,8 @@ _MERGE_KEYS: Final = (
 # Below these, and in these, values are quantities, which the API server writes in its own way.
 _QUANTITY_MAPS: Final = frozenset({"requests", "limits", "capacity", "allocatedResources"})
 _QUANTITIES: Final = frozenset({"size", "sizeLimit", "storage"})
+# What most objects say is the same in each pass.
+_REMEMBERED: Final = 16384
 # Lists of text to which others may add.
 _SETS: Final = frozenset({"finalizers"})
 
@@ -67,6 +70,11 @@ def owner_reference(cluster: Mapping[str, Any]) -> dict[str, Any]:
 
 def applied_hash(obj: Mapping[str, Any]) -> str:
     """A hash over all that an object says, the annotation that carries the hash left out."""
+    return _applied_hash(obj)
+
+
+@by_content(_REMEMBERED)
+def _applied_hash(obj: Mapping[str, Any]) -> str:
     metadata = dict(obj.get("metadata") or {})
     notes = {k: v for k, v in (metadata.get("annotations") or {}).items() if k != names.ANN_APPLIED}
     metadata.pop("annotations", None)
@@ -91,7 +99,12 @@ def drifted(desired: Mapping[str, Any], live: Mapping[str, Any]) -> bool:
     Values count as equal when the API server would have written one for the other: quantities by their amount,
     numbers and their text, and an empty value that is absent.
     """
-    return not _says(live, desired, "", quantities=False)
+    return not _says_all(live, desired)
+
+
+@by_content(_REMEMBERED)
+def _says_all(live: Mapping[str, Any], desired: Mapping[str, Any]) -> bool:
+    return _says(live, desired, "", quantities=False)
 
 
 def _says(live: object, desired: object, key: str, *, quantities: bool) -> bool:

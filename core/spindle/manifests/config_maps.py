@@ -5,6 +5,7 @@ from typing import Any
 
 from spindle.cluster import config, names
 from spindle.manifests.inputs import ClusterInputs, NodeInputs, VoterInputs
+from spindle.manifests.memo import by_content
 from spindle.manifests.metadata import labels, owner, role_of
 
 
@@ -47,6 +48,11 @@ def node_config_map(
         },
         "data": {
             "server.properties": node.server_properties,
-            "node.json": json.dumps(document, indent=2, sort_keys=True) + "\n",
+            "node.json": _text(document),
         },
     }
+
+
+@by_content(4096)
+def _text(document: dict[str, Any]) -> str:
+    return json.dumps(document, indent=2, sort_keys=True) + "\n"

@@ -86,6 +86,7 @@ class NodeInputs:
         certificate: fingerprint of the node's certificate; None if it is not known. For the record only.
         ports: a broker's further ports by the names of its listeners.
         listener_types: the types of these. For the record only.
+        log_dirs: a broker's list of log dirs as text, for its disks; empty for none. For the record only.
     """
 
     node_id: int
@@ -103,6 +104,7 @@ class NodeInputs:
     ports: Mapping[str, int] = field(default_factory=dict)
     listener_types: Mapping[str, str] = field(default_factory=dict)
     certificate: str | None = None
+    log_dirs: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -13,6 +13,7 @@ from spindle.cluster import names
 from spindle.cluster.layout import METADATA_DISK, Layout
 from spindle.manifests import jvm
 from spindle.manifests.inputs import PLACEHOLDER, ClusterInputs, DiskInputs, NodeInputs
+from spindle.manifests.memo import by_content
 from spindle.manifests.metadata import labels, owner, role_of
 
 # Raise it when a change of this module must reach pods that run already.
@@ -71,6 +72,7 @@ def config_hash(node: NodeInputs) -> str:
     return _hash(node.server_properties, 16)
 
 
+@by_content(16384)
 def _hash(value: Any, digits: int) -> str:
     return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()[:digits]
 
@@ -113,6 +115,11 @@ def disks_annotation(disks: tuple[DiskInputs, ...]) -> str:
     )
 
 
+def pod_labels(cluster: ClusterInputs, node: NodeInputs) -> dict[str, str]:
+    """The labels of a broker's or controller's pod."""
+    return labels(cluster, node) | {names.LABEL_BUDGET: node.budget or _budget(cluster, node)}
+
+
 def _pod(cluster: ClusterInputs, node: NodeInputs) -> dict[str, Any]:
     name = names.pod_name(cluster.name, node.node_id)
     return {
@@ -121,7 +128,7 @@ def _pod(cluster: ClusterInputs, node: NodeInputs) -> dict[str, Any]:
         "metadata": {
             "name": name,
             "namespace": cluster.namespace,
-            "labels": labels(cluster, node) | {names.LABEL_BUDGET: node.budget or _budget(cluster, node)},
+            "labels": pod_labels(cluster, node),
             "annotations": _annotations(cluster, node),
             "ownerReferences": [owner(cluster)],
         },
@@ -178,6 +185,8 @@ def _annotations(cluster: ClusterInputs, node: NodeInputs) -> dict[str, str]:
     }
     if node.certificate is not None:
         result[names.ANN_CERTIFICATE] = node.certificate
+    if node.log_dirs:
+        result[names.ANN_LOG_DIRS] = node.log_dirs
     if node.listener_types:
         result[names.ANN_LISTENERS] = " ".join(f"{k}={v}" for k, v in sorted(node.listener_types.items()))
     if cluster.metrics:

@@ -41,6 +41,7 @@ def execute(
     lost: AbstractSet[int] = frozenset(),
     settings: Mapping[SettingKey, str] | None = None,
     closed: AbstractSet[tuple[int, str]] = frozenset(),
+    bad: AbstractSet[tuple[int, str]] = frozenset(),
     leads: Leads | None = None,
     signals: Signals = _NONE,
     withdrawn: AbstractSet[Key] = frozenset(),
@@ -62,6 +63,7 @@ def execute(
         settings: other dynamic configs that are to stand for as long as they are asked for ((kind, name, key) → value; a list such as
             ``cordoned.log.dirs`` is joined with the user's own), recorded and put back like the throttles.
         closed: (broker, path) of dirs that are to take nothing, though Kafka knows nothing of that: bad ones, ones to be emptied.
+        bad: those of `closed` whose disk is bad, so that what stands there counts as no live replica (rule 3).
         leads: who is to lead for as long as it is asked for; see `spindle.moves.orders`.
         signals: the time, what disks feel, what agents gave up.
         withdrawn: partitions whose moves in the journal nobody wants any more: what is being copied is given up.
@@ -69,7 +71,7 @@ def execute(
     """
     if journal == Journal() and not (wanted or shrinks or settings or leads or leaders):
         return Outcome(journal)
-    look = Look(view, closed)
+    look = Look(view, closed, bad)
     if look.unknown:
         return Outcome(
             journal,
@@ -409,6 +411,7 @@ class _Step:
             or self.short.refuses(move, partition)
             or (rules.throttle_known(look, move) if self.limits.bytes_per_second is not None else None)
             or rules.has_room(look, move, self.limits, self.incoming)
+            or (None if move.placeable else rules.wherever_it_lands(look, move, self.limits, self.incoming))
             or rules.keeps_racks(look, move, partition, self.limits, self.incoming)
         )
         if refusal is not None:
@@ -425,6 +428,7 @@ class _Step:
             return None, None
         refusal = (
             self.rests.refuses(move)
+            or rules.may_choose_dir(move)
             or rules.undisturbed(look, move, partition)
             or rules.takes(look, move)
             or rules.moves_within(look, move)
@@ -467,6 +471,8 @@ def replicas_after(partition: Partition, move: Move, shrunk: Shrunk | None = Non
 def _places(moves: Sequence[Move]) -> tuple[Place, ...]:
     by_broker: dict[int, list[tuple[str, int, str]]] = {}
     for move in moves:
+        if not move.placeable:
+            continue  # Kafka chooses the dir, and where the replica then stands is where it was to go
         by_broker.setdefault(move.target, []).append((*move.key, move.to_dir))
     return tuple(Place(broker=broker, placements=tuple(where)) for broker, where in by_broker.items())
 

@@ -16,8 +16,22 @@ Kind = Literal["topic", "broker", "quota"]
 SettingKey = tuple[Kind, str, str]  # kind, name, key
 
 
+def meant(shrunk: "Iterable[Shrunk]") -> dict[tuple[str, int], int]:
+    """How many replicas each partition is meant to have that lacks some by our own hand: (topic, partition) → count."""
+    found: dict[tuple[str, int], int] = {}
+    for entry in (
+        shrunk
+    ):  # several replicas of a partition may have left one after the other, each from a smaller assignment
+        found[entry.key] = max(found.get(entry.key, 0), len(entry.before))
+    return found
+
+
 class JournalError(ValueError):
     """The journal cannot be read. Nothing may be begun, and nothing in it counts as gone."""
+
+
+_LONGEST_FOLDER: Final = 255  # characters
+_FUTURE_SUFFIX: Final = len(".") + 32 + len("-future")
 
 
 @dataclass(frozen=True)
@@ -61,6 +75,15 @@ class Move:
     def within(self) -> bool:
         """Whether it goes between dirs of one broker."""
         return self.source == self.target
+
+    @property
+    def placeable(self) -> bool:
+        """Whether AlterReplicaLogDirs takes its partition.
+
+        It answers INVALID_TOPIC where the folder of a future replica would have a name of more than 255 characters
+        (``UnifiedLog.logFutureDirName``: ``<topic>-<partition>.<32 hex digits>-future``; KAFKA-4893).
+        """
+        return len(self.name) + _FUTURE_SUFFIX <= _LONGEST_FOLDER
 
 
 @dataclass(frozen=True)

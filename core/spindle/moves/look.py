@@ -19,13 +19,20 @@ class Look:
         topics: names of all topics that have partitions.
     """
 
-    def __init__(self, view: KafkaView, closed: AbstractSet[tuple[int, str]] = frozenset()) -> None:
+    def __init__(
+        self,
+        view: KafkaView,
+        closed: AbstractSet[tuple[int, str]] = frozenset(),
+        bad: AbstractSet[tuple[int, str]] = frozenset(),
+    ) -> None:
         """Index a view; takes time linear in its partitions.
 
         Args:
             view: what Kafka says.
             closed: (broker, path) of dirs that are to take nothing, whatever Kafka says of them.
+            bad: those that are to be emptied because their disk is bad: what stands there is no live replica, as for the planner.
         """
+        self.bad = bad
         self.view = view
         self.closed = closed
         self.unknown = _unknown(view)
@@ -74,7 +81,8 @@ class Look:
             return False
         if found.log_dirs is None:
             return broker in partition.isr
-        return self.standing(broker, (partition.topic, partition.index)) is not None
+        stands = self.standing(broker, (partition.topic, partition.index))
+        return stands is not None and (broker, stands.path) not in self.bad
 
     def size(self, key: Key, planned: int = 0) -> int:
         """Bytes of a partition: of its largest replica, at least as many as were planned with."""

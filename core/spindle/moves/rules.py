@@ -4,6 +4,7 @@ Each predicate answers None for yes, or a refusal that says what would unblock i
 """
 
 from collections.abc import Collection
+from dataclasses import replace
 from typing import Final
 
 from spindle.cluster.refusal import Refusal, some
@@ -187,6 +188,40 @@ def has_room(
         reason="TargetFull",
         message=message,
         unblocked_by="Space is freed on the target, or another one is chosen.",
+        objects=(move.name,),
+    )
+
+
+def wherever_it_lands(look: Look, move: Move, limits: Limits, incoming: Incoming) -> Refusal | None:
+    """Rule 4 for a replica whose dir cannot be chosen: every dir that Kafka may choose on the target has to be able to take it.
+
+    For moves that are not `Move.placeable`. Kafka chooses the uncordoned online dir with the fewest logs.
+    """
+    for log_dir in look.dirs(move.target):
+        if log_dir.error or log_dir.cordoned:
+            continue
+        there = replace(move, to_dir=log_dir.path)
+        if refusal := takes(look, there) or has_room(look, there, limits, incoming):
+            return Refusal(
+                rule=_ROOM,
+                reason="DirNotChosen",
+                message=f"The name of topic {move.topic} is too long for AlterReplicaLogDirs, so broker {move.target} itself chooses a log dir "
+                f"for partition {move.partition}, and not every one of them can take it. {refusal.message}",
+                unblocked_by="Every log dir of that broker that is not cordoned takes replicas and has room, or another broker is chosen.",
+                objects=(move.name,),
+            )
+    return None
+
+
+def may_choose_dir(move: Move) -> Refusal | None:
+    """Rule 6: a move between dirs of one broker needs AlterReplicaLogDirs, which refuses very long topic names."""
+    if move.placeable:
+        return None
+    return Refusal(
+        rule=_HELPS,
+        reason="TopicNameTooLong",
+        message=f"Kafka moves no replica of {move.name} between the log dirs of a broker: the name of its topic is too long for AlterReplicaLogDirs.",
+        unblocked_by="Reassign the partition to another broker (kafka-reassign-partitions), or copy the topic to one with a shorter name.",
         objects=(move.name,),
     )
 

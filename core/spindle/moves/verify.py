@@ -69,6 +69,8 @@ def find(
     partition = look.partitions.get(move.key)
     if partition is None:
         return Found(move, State.GONE, _overtaken(move, "its topic was deleted"))
+    if not (move.placeable or move.within) and (stands := look.standing(move.target, move.key)) is not None:
+        move = replace(move, to_dir=stands.path)  # Kafka chose the dir
     if move.within:
         found = _within(look, move, partition, limits, incoming, lost)
         why = failed.get((move.target, move.key, move.to_dir))
@@ -220,7 +222,8 @@ def _within(
     if future is not None:
         return Found(move, State.GIVEN_UP, _overtaken(move, f"somebody else moves it to {future.path}"))
     refusal = (
-        rules.undisturbed(look, move, partition)
+        rules.may_choose_dir(move)
+        or rules.undisturbed(look, move, partition)
         or rules.moves_within(look, move)
         or rules.takes(look, move)
         or rules.has_room(look, move, limits, incoming, counted=True)

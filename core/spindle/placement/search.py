@@ -318,8 +318,7 @@ def _children(nodes: _Nodes, f: Floats, size: Floats, width: int) -> _Nodes | No
     where = nodes.where[n]
     k = np.arange(len(rows))
     where[k, r] = d
-    _, first = np.unique(where, axis=0, return_index=True)
-    keep = np.sort(first)[:width]
+    keep = _first_of_each(where, width)
     n, r, d, where = n[keep], r[keep], d[keep], where[keep]
     moved = nodes.moved[n]
     moved[np.arange(len(keep)), r] = True
@@ -327,3 +326,17 @@ def _children(nodes: _Nodes, f: Floats, size: Floats, width: int) -> _Nodes | No
         (*nodes.trail[a], (b, c)) for a, b, c in zip(n.tolist(), r.tolist(), d.tolist(), strict=True)
     )
     return _Nodes(where, moved, nodes.cost[n] + size[r], trail)
+
+
+def _first_of_each(rows: Ints, most: int) -> Ints:
+    """Where each distinct row stands first, in their order, for at most so many of them."""
+    seen: set[bytes] = set()
+    first: list[int] = []
+    for k in range(len(rows)):
+        if len(first) == most:
+            break
+        row = rows[k].tobytes()
+        if row not in seen:
+            seen.add(row)
+            first.append(k)
+    return np.array(first, np.int64)

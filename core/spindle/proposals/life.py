@@ -10,6 +10,7 @@ from spindle.cluster.refusal import counted
 from spindle.proposals.proposal import Phase
 from spindle.proposals.windows import ALWAYS, Opening
 
+TRANSIENT_SECONDS: Final = 1800.0  # for which a trouble may last before what is being carried out ends for it
 PERSON: Final = "person"
 RULE: Final = "rule"
 
@@ -22,11 +23,13 @@ class Trouble:
         reason: CamelCase.
         message: a sentence.
         unblocked_by: what ends it.
+        lasts: whether it will not pass by itself: replicas are being made anew elsewhere, so what was planned on is no more.
     """
 
     reason: str
     message: str
     unblocked_by: str
+    lasts: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,6 +47,7 @@ class Facts:
         newer: a proposal that was made later.
         executing: another proposal that is being carried out.
         trouble: what comes first.
+        troubled: seconds for which it has been in the way.
         window: how the maintenance windows stand.
         too_long: why its time is over, as a sentence; empty if it is not.
         waiting, moving: moves that have not begun, and those in motion.
@@ -62,6 +66,7 @@ class Facts:
     newer: str | None = None
     executing: str | None = None
     trouble: Trouble | None = None
+    troubled: float = 0.0
     window: Opening = ALWAYS
     too_long: str = ""
     waiting: int = 0
@@ -163,6 +168,13 @@ def _executing(facts: Facts) -> Turn:
             f" {counted(facts.unled, 'partition')} kept another leader than planned." if facts.unled else ""
         )
         return Turn(Phase.DONE, "Done", _sum(facts) + kept)
+    if facts.trouble is not None and not facts.trouble.lasts and facts.troubled < TRANSIENT_SECONDS:
+        return Turn(
+            Phase.EXECUTING,
+            facts.trouble.reason,
+            f"{facts.trouble.message} What is in motion goes on, nothing more begins. {_sum(facts)}",
+            f"{facts.trouble.unblocked_by} After half an hour it is stopped.",
+        )
     if facts.trouble is not None:
         return Turn(
             Phase.STOPPED,

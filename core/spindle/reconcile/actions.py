@@ -33,9 +33,15 @@ class Create(Action):
 
 @dataclass(frozen=True, kw_only=True)
 class Apply(Action):
-    """Server-side apply with force, as the operator's field manager."""
+    """Server-side apply with force, as the operator's field manager.
+
+    Attributes:
+        seen: the object as this pass saw it, for what may be written over only if nobody else has changed it since; None where what is
+            there does not matter. A status that changed does no harm.
+    """
 
     object: Mapping[str, Any]
+    seen: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

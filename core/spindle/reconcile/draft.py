@@ -48,6 +48,7 @@ class Draft:
     actions: list[Action] = field(default_factory=list)
     waits: list[Wait] = field(default_factory=list)
     events: list[Event] = field(default_factory=list)
+    _known: set[tuple[str, str, str]] = field(default_factory=set, init=False, repr=False, compare=False)
 
     def do(self, *actions: Action) -> None:
         """Add actions, in order."""
@@ -55,10 +56,9 @@ class Draft:
 
     def wait(self, *waits: Wait) -> None:
         """Add waits; a second one with the same key is dropped."""
-        known = {wait.key for wait in self.waits}
         for wait in waits:
-            if wait.key not in known:
-                known.add(wait.key)
+            if wait.key not in self._known:
+                self._known.add(wait.key)
                 self.waits.append(wait)
 
     def waiting_status(self, before: Iterable[dict[str, Any]], now: float) -> list[dict[str, Any]]:

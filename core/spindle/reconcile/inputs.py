@@ -1,5 +1,6 @@
 """From a state to the inputs of the pod builders."""
 
+import json
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -7,7 +8,8 @@ from typing import Any
 from spindle.cluster import config, names
 from spindle.cluster.dynamic import fixed
 from spindle.cluster.layout import METADATA_DISK
-from spindle.disks.facts import ABSENT
+from spindle.disks.dir_list import NO_LIST, DirList, read_list
+from spindle.disks.facts import ABSENT, ACTIVE, PLACEHOLDER
 from spindle.manifests.identity import Identity
 from spindle.manifests.inputs import ClusterInputs, DiskInputs, NodeInputs, Zone
 from spindle.reconcile import objects
@@ -42,6 +44,15 @@ def cluster_inputs(state: State, identity: Identity) -> ClusterInputs:
 
 def broker_inputs(state: State, broker: Object) -> NodeInputs | None:
     """What one broker's pod is made from; None if its pool is no longer in the spec."""
+    node_id = int(broker["spec"]["id"])
+    if state.brokers.get(node_id) is not broker:
+        return _broker_inputs(state, broker)
+    if node_id not in state.inputs:
+        state.inputs[node_id] = _broker_inputs(state, broker)
+    return state.inputs[node_id]
+
+
+def _broker_inputs(state: State, broker: Object) -> NodeInputs | None:
     pool = state.pool_of(broker)
     if pool is None:
         return None
@@ -58,6 +69,9 @@ def broker_inputs(state: State, broker: Object) -> NodeInputs | None:
         for disk in disks_of(broker)
         if disk.get("mode") != ABSENT
     )
+    if spec.get("returning"):
+        beside = DiskInputs(name=names.PLACEHOLDER_DIR, claim="", directory_id="", mode=PLACEHOLDER)
+        disks = (*disks, beside)
     bound = any(objects.bound_volume(claim) for disk in disks if (claim := state.claims.get(disk.claim)))
     settings = broker_settings(state, broker) or {}
     doors = doors_of(state, broker)
@@ -77,7 +91,37 @@ def broker_inputs(state: State, broker: Object) -> NodeInputs | None:
             each.name: each.type for each in state.spec.listeners if each.name in {d.name for d in doors}
         },
         certificate=_certificate(state, node_id),
+        log_dirs=found.text() if (found := list_of(state, broker)) else "",
     )
+
+
+def list_of(state: State, broker: Object) -> DirList:
+    """The list of a broker's log dirs as it is to be now: the one on record, or its successor.
+
+    A dir that leaves is on it as long as the broker's pod has it. Of a broker that was found again it is not known yet whether the record
+    is complete, so its list stays as it is.
+    """
+    spec = broker["spec"]
+    before = read_list(spec.get("logDirs"))
+    if spec.get("returning"):
+        return before
+    there = _in_pod(state.pods.get(int(spec["id"])))
+    dirs = {
+        disk["name"]: disk["directoryId"]
+        for disk in disks_of(broker)
+        if (disk.get("fsUuid") or before.dirs.get(disk["name"]) == disk["directoryId"])
+        and (disk.get("mode") != ABSENT or disk["name"] in there)
+    }
+    return before.changed_to(dirs) if dirs or before else NO_LIST
+
+
+def _in_pod(pod: Object | None) -> frozenset[str]:
+    """Disks that a pod has, as far as it says."""
+    try:
+        named = json.loads(objects.annotation(pod, names.ANN_DISKS) or "[]") if pod is not None else []
+        return frozenset(str(disk["name"]) for disk in named if disk.get("mode") == ACTIVE)
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return frozenset()
 
 
 def broker_settings(state: State, broker: Object) -> dict[str, str] | None:
@@ -93,6 +137,12 @@ def broker_settings(state: State, broker: Object) -> dict[str, str] | None:
 
 def controller_inputs(state: State, node_id: int) -> NodeInputs | None:
     """What one controller's pod is made from; None while its claim is not there to say which disk it has."""
+    if node_id not in state.inputs:
+        state.inputs[node_id] = _controller_inputs(state, node_id)
+    return state.inputs[node_id]
+
+
+def _controller_inputs(state: State, node_id: int) -> NodeInputs | None:
     claim = state.claim(node_id, METADATA_DISK)
     directory_id = objects.annotation(claim, names.ANN_DIRECTORY_ID) if claim else None
     if claim is None or directory_id is None:
@@ -127,8 +177,8 @@ def _grace(state: State, broker: Object) -> int:
     node_id = int(broker["spec"]["id"])
     disks = (broker.get("status") or {}).get("disks") or ()
     replicas = sum(int(disk.get("replicas") or 0) for disk in disks)
-    if state.kafka.partitions is not None:
-        replicas = max(replicas, sum(node_id in partition.replicas for partition in state.kafka.partitions))
+    if state.replica_counts is not None:
+        replicas = max(replicas, state.replica_counts.get(node_id, 0))
     return grace_seconds(replicas, max((int(disk.get("usedBytes") or 0) for disk in disks), default=0))
 
 

@@ -5,6 +5,7 @@ from typing import Any, Final
 
 from spindle.cluster import names
 from spindle.disks import facts
+from spindle.disks.dir_list import DirList, newest, parse_list, read_list
 from spindle.healing.wishes import NOTHING, wishes
 from spindle.reconcile import objects
 from spindle.reconcile.actions import Patch
@@ -63,6 +64,11 @@ def is_out(claim: Object) -> bool:
     ) in _retired(claim)
 
 
+def list_on(claims: Iterable[Object]) -> DirList:
+    """The newest list of log dirs that claims of a broker carry; an empty one if none does."""
+    return newest(parse_list(objects.annotation(claim, names.ANN_LOG_DIRS)) for claim in claims)
+
+
 def has_left(claim: Object) -> bool:
     """Whether a claim is of a broker that left its cluster, so that nothing is on its disk."""
     return objects.annotation(claim, names.ANN_LEFT) == "true"
@@ -80,11 +86,14 @@ def _past(broker: Object, disk: Mapping[str, Any]) -> dict[str, str | None]:
         names.ANN_RETIRED: ",".join(retired) or None,
         names.ANN_SLOT: _OUT if out else None,
         names.ANN_LEFT: "true" if broker["spec"].get("leaving") else None,
+        names.ANN_LOG_DIRS: known.text() if (known := read_list(broker["spec"].get("logDirs"))) else None,
     }
 
 
 def _changed(broker: Object, disk: Mapping[str, Any], claim: Object) -> dict[str, str | None]:
     wanted = _past(broker, disk)
+    if wanted[names.ANN_LOG_DIRS] is None:  # nothing is known: what the claim carries may be all that is left
+        del wanted[names.ANN_LOG_DIRS]
     carried = objects.annotation(claim, names.ANN_DIRECTORY_ID)
     if carried != disk["directoryId"] and carried in (broker["spec"].get("retired") or ()):
         wanted |= {names.ANN_DIRECTORY_ID: disk["directoryId"], names.ANN_FS_UUID: None}

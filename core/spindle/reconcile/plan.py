@@ -27,7 +27,7 @@ from spindle.reconcile.steps.filling import settle_filling
 from spindle.reconcile.steps.gates import settle_gates
 from spindle.reconcile.steps.gone_for_good import settle_gone_for_good
 from spindle.reconcile.steps.growing import settle_growth
-from spindle.reconcile.steps.healing import grow_back_first, only_look, settle_healing
+from spindle.reconcile.steps.healing import grow_back_first, only_look, replicas_meant, settle_healing
 from spindle.reconcile.steps.leading import still_leading
 from spindle.reconcile.steps.losses import at_risk
 from spindle.reconcile.steps.moves import carry_out, load_journal, settle_moves
@@ -35,6 +35,7 @@ from spindle.reconcile.steps.pods import settle_pods
 from spindle.reconcile.steps.problems import report_nodes, report_problems, report_racks
 from spindle.reconcile.steps.proposals import settle_proposals
 from spindle.reconcile.steps.rebalance_job import settle_job
+from spindle.reconcile.steps.returning import settle_returning
 from spindle.reconcile.steps.samples import settle_samples
 from spindle.reconcile.steps.scrubbing import settle_scrubbing
 from spindle.reconcile.steps.security import settle_admin, settle_rebalance, settle_security
@@ -144,6 +145,7 @@ def _steps(state: State, draft: Draft) -> Done:
     settle_configuration(state, draft, identity)
     wanted = settle_pods(state, draft, identity)
     settle_disks(state, draft, identity, records, wanted)
+    settle_returning(state, draft, records)
     staying = settle_controllers(state, draft, identity, wanted)
     journal = load_journal(state, draft)
     healed = settle_healing(state, draft, records, identity, wanted, journal)
@@ -160,11 +162,13 @@ def _steps(state: State, draft: Draft) -> Done:
     wants = together(wants, proposed.wants)
     outcome = settle_moves(state, draft, records, journal, wants) if journal is not None else None
     records.write(state, draft)
-    draft.do(*healed.fences)
     refused = {**grow_back_first(journal, wanted), **staying}
-    given = settle_drains(state, draft)
+    factors = replicas_meant(outcome.journal if outcome is not None else journal, wanted)
+    given = settle_drains(state, draft, factors)
     held = healed.held | still_leading(healed.ward, draft, healed.wants.leads)
-    settle_takedowns(state, draft, wanted, held=held, refused=refused, given=given)
+    settle_takedowns(
+        state, draft, wanted, held=held, refused=refused, given=given, factors=factors, fences=healed.fences
+    )
     settle_gates(state, draft)
     settle_admin(state, draft)
     settle_rebalance(state, draft)

@@ -7,7 +7,7 @@ from pydantic import ValidationError
 
 from spindle.api.cluster import BrokerPool
 from spindle.cluster import names
-from spindle.manifests.common import labels, owner_reference
+from spindle.manifests.common import labels
 from spindle.reconcile.snapshot import Object
 
 
@@ -23,7 +23,7 @@ def recorded_pools(record: Object | None) -> dict[str, BrokerPool]:
 
 
 def pools_map(cluster: Object, pools: dict[str, BrokerPool]) -> dict[str, Any]:
-    """The ConfigMap ``<cluster>-pools``: one entry for each pool, as JSON."""
+    """The ConfigMap ``<cluster>-pools``: one entry for each pool, as JSON. It has no owner: a cluster that is applied again needs it."""
     name = str(cluster["metadata"]["name"])
     return {
         "apiVersion": "v1",
@@ -32,7 +32,6 @@ def pools_map(cluster: Object, pools: dict[str, BrokerPool]) -> dict[str, Any]:
             "name": names.pools_map(name),
             "namespace": cluster["metadata"]["namespace"],
             "labels": labels(name),
-            "ownerReferences": [owner_reference(cluster)],
         },
         "data": {key: json.dumps(pool.to_dict(), sort_keys=True) for key, pool in sorted(pools.items())},
     }

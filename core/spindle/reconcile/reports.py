@@ -5,16 +5,24 @@ from typing import Any
 
 from spindle.cluster import names
 from spindle.disks import report
+from spindle.disks.dir_list import DirList
 from spindle.reconcile import objects
 from spindle.reconcile.snapshot import Object
 
 
 def inspected(pod: Object | None) -> Mapping[str, Mapping[str, Any]]:
     """Disk name → what was found there; empty while nothing was reported or where it can't be read."""
-    if pod is None:
-        return {}
-    ended = objects.terminated(pod, names.CONTAINER_INSPECT)
     try:
-        return report.parse((ended or {}).get("message") or "")
+        return report.parse(_said(pod))
     except ValueError:
         return {}
+
+
+def listed_on_disks(pod: Object | None) -> DirList:
+    """The newest list of log dirs on the broker's disks; `NO_LIST` where none is newer than the pod's own."""
+    return report.parse_log_dirs(_said(pod))
+
+
+def _said(pod: Object | None) -> str:
+    ended = objects.terminated(pod, names.CONTAINER_INSPECT) if pod is not None else None
+    return str((ended or {}).get("message") or "")

@@ -161,6 +161,8 @@ def _of(state: State, broker_id: int, broker: Object) -> list[Slot]:
             observed=said.get(name) or {},
             wish=wanted.get(name, NOTHING),
         )
+        if word is None or not word.fresh(state.now):
+            slot = _another(slot, report.get(name) or {}, state.now)
         if gone is not None and gone.agreed:
             found.append(_left_behind(slot, state.now, gone))
         else:
@@ -216,6 +218,25 @@ def _left_behind(slot: Slot, now: float, gone: Claimed) -> Slot:
         fresh=True,
     )
     return replace(slot, health=health, given_up=gone.by_person)
+
+
+def _another(slot: Slot, found: Mapping[str, Any], now: float) -> Slot:
+    """A blank disk in the place of one that was formatted: the one on record is gone, and no agent says so."""
+    before, here = slot.disk.get("fsUuid"), found.get("fsUuid") or "none"
+    if slot.mode != facts.ACTIVE or found.get("state") != facts.BLANK or not before or here == before:
+        return slot
+    since = _bad_since(slot.before)
+    health = Health(
+        verdict=DiskVerdict.SWAPPED,
+        reason="OtherFileSystem",
+        message=f"A blank disk, file system {here}, is in its place.",
+        since=now if since is None else since,
+        source=PREFLIGHT,
+        fresh=True,
+        content=facts.BLANK,
+        fs_uuid=found.get("fsUuid") or None,
+    )
+    return replace(slot, health=health)
 
 
 def _set_aside(slot: Slot, now: float) -> Slot:

@@ -1,13 +1,16 @@
 """A snapshot, indexed: what belongs to which broker, controller and disk."""
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 from spindle.api.cluster import BrokerPool, KafkaClusterSpec
 from spindle.cluster import names
 from spindle.cluster.view import KafkaView
 from spindle.manifests.identity import Identity, IdentityError, parse_identity
+from spindle.manifests.inputs import NodeInputs
 from spindle.quorum.decide import SIZES
 from spindle.reconcile import objects
 from spindle.reconcile.pools import recorded_pools
@@ -25,6 +28,7 @@ class State:
         claims: by name.
         brokers: KafkaBroker objects by broker id.
         former: pools that the spec has no more, as it had them last.
+        inputs: what pods are made from, by node id, as far as this pass has worked it out.
     """
 
     snap: Snapshot
@@ -41,6 +45,7 @@ class State:
     config_maps: Mapping[str, Object]
     brokers: Mapping[int, Object]
     former: Mapping[str, BrokerPool] = field(default_factory=dict)
+    inputs: dict[int, NodeInputs | None] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     @property
     def cluster(self) -> Object:
@@ -62,20 +67,20 @@ class State:
         """The birth record, None if absent or unreadable."""
         return self.identity if isinstance(self.identity, Identity) else None
 
-    @property
+    @cached_property
     def controller_ids(self) -> tuple[int, ...]:
         """Node ids of the controllers on record, before the birth of those that the spec asks for."""
         if self.known_identity:
             return tuple(voter.id for voter in self.known_identity.members)
         return tuple(names.controller_id(i) for i in range(self.spec.controllers.replicas))
 
-    @property
+    @cached_property
     def possible_controllers(self) -> tuple[int, ...]:
         """Node ids of all controllers that there are or may come to be."""
         possible = {names.controller_id(index) for index in range(max(SIZES))}
         return tuple(sorted({*self.controller_ids, *possible}))
 
-    @property
+    @cached_property
     def named_controllers(self) -> tuple[int, ...]:
         """The controllers that every node's configuration names, whether or not they are there.
 
@@ -87,7 +92,7 @@ class State:
             return self.controller_ids
         return self.possible_controllers
 
-    @property
+    @cached_property
     def marks(self) -> tuple[Mapping[str, Any], ...]:
         """``status.takingDown``."""
         return tuple(self.status.get("takingDown") or ())
@@ -105,22 +110,30 @@ class State:
         name = (broker.get("spec") or {}).get("pool", "")
         return self.pools.get(name) or self.former.get(name)
 
-    @property
+    @cached_property
     def pools(self) -> Mapping[str, BrokerPool]:
         """The spec's pools by name."""
         return {pool.name: pool for pool in self.spec.broker_pools}
 
-    @property
+    @cached_property
     def staying(self) -> Mapping[int, Object]:
         """KafkaBrokers but for those that were stopped for good."""
         return {i: broker for i, broker in self.brokers.items() if not broker["spec"].get("leaving")}
 
-    @property
+    @cached_property
     def broker_count(self) -> int:
         """How many brokers the cluster has or is to have; those that leave count until they are empty."""
         return max(len(self.staying), sum(pool.replicas for pool in self.spec.broker_pools))
 
-    @property
+    @cached_property
+    def replica_counts(self) -> Mapping[int, int] | None:
+        """Broker id → how many partitions have a replica there by Kafka's metadata; None if that is not known."""
+        partitions = self.kafka.partitions
+        if partitions is None:
+            return None
+        return Counter(broker for partition in partitions for broker in set(partition.replicas))
+
+    @cached_property
     def born(self) -> bool:
         """Whether the cluster ever was up."""
         record = self.config_maps.get(names.identity_map(self.name))

@@ -14,7 +14,7 @@ from spindle.healing.acceptance import Loss
 from spindle.healing.standing import Key, Standing
 from spindle.moves.journal import Journal
 from spindle.reconcile import objects
-from spindle.reconcile.fills import Fill, find_fill, rung_on_record
+from spindle.reconcile.fills import Fill, ceilings, find_fill, rung_on_record
 from spindle.reconcile.slots import Slot, slots
 from spindle.reconcile.state import State
 
@@ -101,6 +101,30 @@ class Ward:
             brokers[broker] = self._dead_broker(brokers[broker])
         return replace(self.state.kafka, brokers=brokers) if brokers else self.state.kafka
 
+    @cached_property
+    def for_planning(self) -> KafkaView:
+        """`view` for whoever plans with `limit`: each dir counts as so much fuller as its own ceiling is below that."""
+        if not self._ceilings or not self.view.brokers:
+            return self.view
+        brokers = {i: self._levelled(broker) for i, broker in self.view.brokers.items()}
+        return replace(self.view, brokers=brokers)
+
+    @cached_property
+    def room(self) -> Standing:
+        """`for_planning`, indexed."""
+        return self.looked if self.for_planning is self.view else Standing(self.for_planning)
+
+    def _levelled(self, broker: Broker) -> Broker:
+        if broker.log_dirs is None:
+            return broker
+        return replace(broker, log_dirs=tuple(self._lowered(broker.id, d) for d in broker.log_dirs))
+
+    def _lowered(self, broker: int, log_dir: LogDir) -> LogDir:
+        if log_dir.total_bytes is None or log_dir.usable_bytes is None:
+            return log_dir
+        less = self.limit - self.ceiling(broker, log_dir.path)
+        return replace(log_dir, usable_bytes=max(0, int(log_dir.usable_bytes - less * log_dir.total_bytes)))
+
     def _dead_broker(self, broker: Broker) -> Broker:
         dirs = tuple(
             LogDir(slot.path, error=STORAGE_ERROR)
@@ -133,10 +157,18 @@ class Ward:
         """Whether something may be done about a bad disk: by itself, or because a person wishes it to be emptied, or gives it up."""
         return self.few_at_once is None or slot.wish.drained or slot.given_up
 
-    @property
+    @cached_property
+    def _ceilings(self) -> Mapping[tuple[int, str], float]:
+        return ceilings(self.state)
+
+    def ceiling(self, broker: int, path: str) -> float:
+        """Rule 4: the share of a dir above which nothing may be moved in, by its pool's own thresholds if it has some."""
+        return self._ceilings.get((broker, path), self.state.spec.disks.thresholds.refuse / 100)
+
+    @cached_property
     def limit(self) -> float:
-        """Rule 4: the share of a dir above which nothing may be moved in."""
-        return self.state.spec.disks.thresholds.refuse / 100
+        """Rule 4 for the dirs as `for_planning` shows them: the highest of all ceilings."""
+        return max((self.state.spec.disks.thresholds.refuse / 100, *self._ceilings.values()))
 
     def unwanted(self, slot: Slot) -> bool:
         """Whether a disk is to be emptied though it works: a person wishes so, or the spec has it no more."""

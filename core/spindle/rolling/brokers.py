@@ -26,9 +26,15 @@ class Rolling:
       a live dir. One that can't be asked keeps nothing up: it may be hung, and stays in the ISR while it is.
     """
 
-    def __init__(self, view: KafkaView) -> None:
-        """Index a view; takes time linear in its replicas."""
+    def __init__(self, view: KafkaView, factors: Mapping[tuple[str, int], int] | None = None) -> None:
+        """Index a view; takes time linear in its replicas.
+
+        Args:
+            view: what Kafka says.
+            factors: (topic, partition) → how many replicas it is meant to have, where Spindle itself took some off its assignment for a while.
+        """
         self._view = view
+        self._factors: Mapping[tuple[str, int], int] = factors or {}
         self._unknown = _what_is_unknown(view)
         self._brokers: Mapping[int, Broker] = view.brokers or {}
         self._in_isr: dict[int, list[Partition]] = defaultdict(list)
@@ -122,7 +128,7 @@ class Rolling:
             min_isr = (self._view.min_isr or {}).get(partition.topic)
             if min_isr is None:
                 unknown.append(partition.name)
-            elif partition.recorded_rf <= min_isr:
+            elif self._meant(partition) <= min_isr:
                 named.append(partition.name)
             elif not self._keeps(partition, min_isr, down):
                 short.append(partition.name)
@@ -132,6 +138,10 @@ class Rolling:
         if short:
             return Verdict(_below_min_isr(broker_id, sorted(short), sorted(unasked)), tuple(sorted(named)))
         return Verdict(named=tuple(sorted(named)))
+
+    def _meant(self, partition: Partition) -> int:
+        """How many replicas a partition is meant to have: more than its assignment, while some of them have left it for a while."""
+        return max(partition.recorded_rf, self._factors.get((partition.topic, partition.index), 0))
 
     def _keeps(self, partition: Partition, min_isr: int, down: AbstractSet[int]) -> bool:
         """Whether the partition keeps its minimum ISR without these brokers, however its reassignment ends."""

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from spindle.cluster import names
+from spindle.disks.dir_list import NO_LIST
 from spindle.manifests.backup import backup
 from spindle.manifests.claims import claim
 from spindle.manifests.common import labels
@@ -62,10 +63,14 @@ def told_claims(plan: Plan, found: Mapping[int, Sequence[str]]) -> list[dict[str
     voters = tuple(Voter(node.as_node, found[node.node_id][0]) for node in plan.controllers)
     made = []
     for node in plan.nodes:
-        for disk, directory_id in zip(node.disks, found[node.node_id], strict=True):
+        ids = found[node.node_id]
+        listed = NO_LIST.changed_to({d.disk: each for d, each in zip(node.disks, ids, strict=True)})
+        for disk, directory_id in zip(node.disks, ids, strict=True):
             each = _claim(plan, node, disk, voters, directory_id)
             if node.controller:
                 each["metadata"]["annotations"][names.ANN_QUORUM] = STATIC
+            else:  # so that a claim that goes missing before the first start is missed
+                each["metadata"]["annotations"][names.ANN_LOG_DIRS] = listed.text()
             made.append(each)
     return made
 

@@ -1,5 +1,6 @@
 """Which brokers there are: a KafkaBroker each, with its rack and its disks' identities, before anything else of it is made."""
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -9,7 +10,8 @@ from spindle.cluster import names
 from spindle.cluster.ids import uuid_from_entropy
 from spindle.cluster.layout import METADATA_DISK
 from spindle.cluster.refusal import counted, some
-from spindle.disks.facts import ABSENT
+from spindle.disks.dir_list import DirList
+from spindle.disks.facts import ABSENT, ACTIVE, PLACEHOLDER
 from spindle.manifests.brokers import kafka_broker
 from spindle.placement.room import DiskWant
 from spindle.placement.spread import Placed, spread
@@ -17,7 +19,7 @@ from spindle.reconcile import objects
 from spindle.reconcile.actions import Apply, Create
 from spindle.reconcile.draft import Draft, Wait
 from spindle.reconcile.inputs import disks_of
-from spindle.reconcile.keepsakes import has_left, is_out, keepsakes, retired_of, tuned_of
+from spindle.reconcile.keepsakes import has_left, is_out, keepsakes, list_on, retired_of, tuned_of
 from spindle.reconcile.sites import site
 from spindle.reconcile.snapshot import Object
 from spindle.reconcile.state import State
@@ -38,6 +40,8 @@ _OWNED = {
     "scrub": "scrub",
     "leaving": "leaving",
     "joining": "joining",
+    "returning": "returning",
+    "logDirs": "log_dirs",
 }
 
 
@@ -93,7 +97,7 @@ class Records:
             wanted = kafka_broker(state.cluster, broker_id, spec["pool"], disks, **arguments)
             changed = any((spec.get(key) or None) != (value or None) for key, value in fresh.items())
             if changed or disks != disks_of(broker) or not _has_finalizer(broker):
-                draft.do(Apply(object=wanted))
+                draft.do(Apply(object=wanted, seen=broker))
 
 
 def settle_brokers(state: State, draft: Draft, records: Records) -> None:
@@ -111,17 +115,21 @@ def settle_brokers(state: State, draft: Draft, records: Records) -> None:
         return
     existing = {i: _placed(state, broker) for i, broker in state.brokers.items()}
     _where_they_are(state, records)
-    for pool in state.spec.broker_pools:
+    lost = _pools_lost(state, draft)
+    for pool in (*state.spec.broker_pools, *state.former.values()):
         mine = [
             i
             for i, broker in state.brokers.items()
             if broker["spec"].get("pool") == pool.name and not past_return(state, broker)
         ]
-        missing = max(0, pool.replicas - len(mine))
-        returning = _returning(state, pool.name)[:missing]
-        for broker_id in returning:
+        missing = max(0, pool.replicas - len(mine)) if pool.name in state.pools else 0
+        returning = _returning(state, pool.name)
+        # Who has data is taken up even if the pool is to have fewer brokers: it leaves as any other, when it is empty.
+        taken = [i for n, i in enumerate(returning) if n < missing or not _had_left(state, i)]
+        for broker_id in taken:
             _adopt(state, draft, broker_id, pool, existing)
-        existing |= _place_new(state, draft, pool, missing - len(returning), existing)
+        if not lost:
+            existing |= _place_new(state, draft, pool, max(0, missing - len(taken)), existing)
     _orphans(state, draft)
     _deleted_by_hand(state, draft)
 
@@ -336,39 +344,106 @@ def _had_left(state: State, broker_id: int) -> bool:
     return all(has_left(claim) for claim in state.claims.values() if _claimed_by(claim) == broker_id)
 
 
-def _adopt(state: State, draft: Draft, broker_id: int, pool: BrokerPool, existing: dict[int, Placed]) -> None:
-    """Make the KafkaBroker again that the claims tell of."""
-    disks, rack, node = [], None, None
-    mine = [claim for claim in state.claims.values() if _claimed_by(claim) == broker_id]
-    for claim in mine:
-        name, directory_id = (
-            objects.annotation(claim, key) for key in (names.ANN_DISK, names.ANN_DIRECTORY_ID)
+def _pools_lost(state: State, draft: Draft) -> bool:
+    """Whether there are disks with data of brokers whose pool nobody knows; no new broker is placed beside them."""
+    known = state.pools.keys() | state.former.keys()
+    found: dict[str, set[int]] = {}
+    for claim in state.claims.values():
+        broker_id, pool = _claimed_by(claim), objects.annotation(claim, names.ANN_POOL) or ""
+        data = objects.annotation(claim, names.ANN_DIRECTORY_ID) and objects.annotation(
+            claim, names.ANN_FS_UUID
         )
-        if not name or not directory_id or name == METADATA_DISK:
+        disk = objects.annotation(claim, names.ANN_DISK)
+        if broker_id is None or broker_id in state.brokers or not data or disk in (None, METADATA_DISK):
             continue
-        volume = state.volume(claim)
-        mode = ABSENT if is_out(claim) else "Active"
-        disk = {"name": name, "claim": objects.name(claim), "directoryId": directory_id, "mode": mode}
-        if fs_uuid := objects.annotation(claim, names.ANN_FS_UUID):
-            disk["fsUuid"] = fs_uuid
-        if volume is not None:
-            disk |= {"pv": objects.name(volume), "pvUid": objects.uid(volume)}
-        disks.append(disk)
-        rack = rack or objects.annotation(claim, names.ANN_RACK)
+        if pool not in known and not _had_left(state, broker_id):
+            found.setdefault(pool, set()).add(broker_id)
+    for pool, ids in sorted(found.items()):
+        brokers = some([str(i) for i in sorted(ids)])
+        draft.wait(
+            Wait(
+                _ACTION,
+                f"KafkaCluster/{state.name}",
+                "ClaimsOfUnknownPool",
+                f"There are disks with data of brokers {brokers}, and their pool {pool or '(none)'} is not in the spec. They are not "
+                "started, and no new broker is made meanwhile.",
+                f"Put pool {pool or 'of these brokers'} back into spec.brokerPools with {len(ids)} replicas: it may be removed when they "
+                "run, and they are emptied then. Or, if nobody needs what is on these disks, delete their claims.",
+            )
+        )
+    return bool(found)
+
+
+def _adopt(state: State, draft: Draft, broker_id: int, pool: BrokerPool, existing: dict[int, Placed]) -> None:
+    """Make the KafkaBroker again that the claims tell of.
+
+    The claims may be those of an old backup, or not all of them, so it starts with a placeholder dir besides its disks (rule 15).
+    """
+    mine = [claim for claim in state.claims.values() if _claimed_by(claim) == broker_id]
+    known = list_on(mine)
+    disks = [disk for claim in mine if (disk := _adopted(state, claim, known)) is not None]
+    there = {disk["name"] for disk in disks}
+    disks += [missing_disk(state, broker_id, n, known.dirs[n]) for n in sorted(known.dirs.keys() - there)]
+    rack = next((rack for claim in mine if (rack := objects.annotation(claim, names.ANN_RACK))), None)
     new = state.born and _had_left(state, broker_id)
     record = kafka_broker(
-        state.cluster, broker_id, pool.name, disks, rack=rack, retired=retired_of(mine), joining=new or None
+        state.cluster,
+        broker_id,
+        pool.name,
+        disks,
+        rack=rack,
+        retired=retired_of(mine),
+        joining=new or None,
+        returning=True if _unseen(state, broker_id, disks) else None,
+        log_dirs=known.document() if known else None,
     )
     record["metadata"].setdefault("annotations", {}).update(tuned_of(mine))
-    node = node_of_volumes(state, record)
-    existing[broker_id] = Placed(rack, node)
+    existing[broker_id] = Placed(rack, node_of_volumes(state, record))
     draft.do(
         Create(
             object=record,
             reason="BrokerFound",
-            message=f"Broker {broker_id} was found again by its {counted(len(disks), 'claim')}.",
+            message=f"Broker {broker_id} was found again by its {counted(len(there), 'claim')}.",
         )
     )
+
+
+def _adopted(state: State, claim: Object, known: DirList) -> dict[str, Any] | None:
+    """The entry of a disk as its claim tells it, unless a newer list says otherwise."""
+    name, carried = (objects.annotation(claim, key) for key in (names.ANN_DISK, names.ANN_DIRECTORY_ID))
+    if not name or not carried or name == METADATA_DISK:
+        return None
+    directory_id = known.dirs.get(name, carried)
+    out = is_out(claim) and name not in known.dirs
+    disk = {
+        "name": name,
+        "claim": objects.name(claim),
+        "directoryId": directory_id,
+        "mode": ABSENT if out else "Active",
+    }
+    if directory_id == carried and (fs_uuid := objects.annotation(claim, names.ANN_FS_UUID)):
+        disk["fsUuid"] = fs_uuid
+    volume = state.volume(claim)
+    if volume is not None:
+        disk |= {"pv": objects.name(volume), "pvUid": objects.uid(volume)}
+    return disk
+
+
+def missing_disk(state: State, broker_id: int, name: str, directory_id: str) -> dict[str, Any]:
+    """The entry of a disk whose claim is not there: its broker must not start without it."""
+    claim = names.claim_name(state.name, broker_id, name)
+    return {"name": name, "claim": claim, "directoryId": directory_id, "mode": PLACEHOLDER}
+
+
+def _unseen(state: State, broker_id: int, disks: list[dict[str, Any]]) -> bool:
+    """Whether a broker has to be started; a pod that runs with all these disks is what the record was made of."""
+    pod = state.pods.get(broker_id)
+    try:
+        named = json.loads(objects.annotation(pod, names.ANN_DISKS) or "[]") if pod is not None else []
+        used = {(disk["name"], disk["directoryId"]) for disk in named if disk["mode"] == ACTIVE}
+    except (ValueError, KeyError, TypeError):
+        return True
+    return pod is None or not used <= {(d["name"], d["directoryId"]) for d in disks if d["mode"] == ACTIVE}
 
 
 def _orphans(state: State, draft: Draft) -> None:

@@ -125,7 +125,8 @@ def _delete_data(state: State, draft: Draft) -> bool:
                     message=f"{objects.name(claim)} is deleted: spec.deleteClaims is true.",
                 )
             )
-    record = state.config_maps.get(names.identity_map(state.name))
-    if not claims and record is not None:
-        draft.do(Delete(kind="ConfigMap", name=objects.name(record), uid=objects.uid(record)))
-    return bool(claims) or record is not None
+    kept = (names.pools_map(state.name), names.identity_map(state.name))
+    records = [record for name in kept if (record := state.config_maps.get(name)) is not None]
+    if not claims:
+        draft.do(*(Delete(kind="ConfigMap", name=objects.name(r), uid=objects.uid(r)) for r in records))
+    return bool(claims or records)

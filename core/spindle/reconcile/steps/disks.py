@@ -22,8 +22,13 @@ from spindle.reconcile.snapshot import Object
 from spindle.reconcile.state import State
 from spindle.reconcile.steps.brokers import Records
 from spindle.reconcile.steps.growing import refuse
+from spindle.reconcile.steps.journal import note_journal
 from spindle.reconcile.steps.takedown import Wanted
 
+_REPLACED: Final = (
+    "The original disk comes back, bound to this claim. Else nothing is to be done: the broker starts without it, what was on it is made anew "
+    "from other replicas, and the blank disk is then taken in under a new directory id."
+)
 NO_UUID: Final = "none"  # recorded for a file system that has no UUID
 _VALID: Final = 600  # seconds that a clearance is good for
 _RENEW: Final = 60
@@ -38,6 +43,7 @@ def settle_disks(
 ) -> None:
     """Clear blank disks for formatting, write down what was formatted, set dead ones aside."""
     _note_birth(state, draft)
+    note_journal(state, draft)
     for broker_id, broker in state.brokers.items():
         pod = state.pods.get(broker_id)
         if pod is not None and not objects.deleting(pod):
@@ -118,6 +124,8 @@ def _clear_broker_disk(
         refusal = may_clear(disk["directoryId"], disk["pvUid"], fs_uuid, recorded)
         if refusal is None and _was_formatted(state, disk["claim"], fs_uuid):
             refusal = _emptied(disk["name"])
+        elif refusal is not None:
+            refusal = replace(refusal, unblocked_by=_REPLACED)
         if refusal is not None:
             draft.wait(Wait.refused(_ACTION, f"{thing}/{disk['name']}", refusal))
             return False

@@ -7,6 +7,7 @@ Kubernetes counts a budget anew when one of its pods changes, and one that leave
 disruption controller's updatePod). So pods leave only while the usual budget allows nothing anyway, because another one is away.
 """
 
+from collections.abc import Mapping
 from typing import Final
 
 from spindle.cluster import names
@@ -24,12 +25,14 @@ from spindle.rolling.verdict import Verdict
 _ACTION: Final = "Drain"
 
 
-def settle_drains(state: State, draft: Draft) -> frozenset[int]:
+def settle_drains(
+    state: State, draft: Draft, factors: Mapping[tuple[str, int], int] | None = None
+) -> frozenset[int]:
     """Move pods between the two budgets; returns who may be evicted by a drain from this pass on.
 
-    When the nodes could not be read nothing is given to a drain that was not before, and what was stays known as going down.
+    ``factors``: see `Rolling`. When the nodes could not be read nothing is given to a drain that was not before, and what was stays known as going down.
     """
-    drain = _drain(state)
+    drain = _drain(state, factors)
     given = {i for i in state.brokers if given_to_drain(state, i)}
     usual, own = names.broker_budget(state.name), names.drain_budget(state.name)
     for node_id in sorted(given - set(drain.go)):
@@ -53,13 +56,13 @@ def settle_drains(state: State, draft: Draft) -> frozenset[int]:
     return frozenset(given | fresh)
 
 
-def _drain(state: State) -> Drain:
+def _drain(state: State, factors: Mapping[tuple[str, int], int] | None) -> Drain:
     if "nodes" in state.snap.unknown:
         return Drain()
     residents = [_resident(state, i, broker) for i, broker in state.brokers.items()]
     if not any(each.closed for each in residents):
         return Drain()
-    rolling, gone = Rolling(state.kafka), down(state)
+    rolling, gone = Rolling(state.kafka, factors), down(state)
 
     def ask(node_id: int, going: frozenset[int]) -> Verdict:
         return rolling.may_go_down(node_id, (gone | going) - {node_id})

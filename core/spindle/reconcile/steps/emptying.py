@@ -45,7 +45,8 @@ def settle_emptying(ward: Ward, draft: Draft, records: Records, lost: frozenset[
         draft.wait(_cannot_plan(ward, [*leaving, *draining], plan.problem))
     shrinks: list[Shrunk] = []
     for broker in sorted({slot.broker for slot in leaving}):
-        shrinks += _shrink(ward, draft, [slot for slot in leaving if slot.broker == broker], plan)
+        mine = [slot for slot in leaving if slot.broker == broker]
+        shrinks += _shrink(ward, draft, mine, plan, _to_restart(ward, shrinks) - {broker})
     for slot in draining:
         _stuck_drain(ward, draft, slot, plan)
     for slot in [*leaving, *draining]:
@@ -53,6 +54,15 @@ def settle_emptying(ward: Ward, draft: Draft, records: Records, lost: frozenset[
     for slot in ward.slots:
         _keep(ward, records, slot)
     return Wants(moves=plan.moves, shrinks=tuple(shrinks), lost=lost, settings=_cordons(ward))
+
+
+def _to_restart(ward: Ward, shrinks: list[Shrunk]) -> frozenset[int]:
+    """Brokers of which replicas leave, or have left, their assignments because of a dead disk: each of them is to restart next.
+
+    Were two of them at it, each could be in sync with what the other gave up, and neither could be spared.
+    """
+    standing = ward.journal.shrunk if ward.journal is not None else ()
+    return frozenset(entry.broker for entry in (*standing, *shrinks) if not entry.reason)
 
 
 def closed(ward: Ward) -> frozenset[tuple[int, str]]:
@@ -79,7 +89,7 @@ def _plan(ward: Ward, leaving: list[Slot], draining: list[Slot], lost: frozenset
     if ward.journal is None or not (gone or emptied or held):
         return Evacuation()
     return evacuate(
-        ward.view,
+        ward.for_planning,
         gone,
         emptied,
         held,
@@ -100,8 +110,10 @@ def _cannot_plan(ward: Ward, slots: list[Slot], problem: str) -> Wait:
     )
 
 
-def _shrink(ward: Ward, draft: Draft, mine: list[Slot], plan: Evacuation) -> tuple[Shrunk, ...]:
-    """What no other broker can take leaves its assignment, if all of it may."""
+def _shrink(
+    ward: Ward, draft: Draft, mine: list[Slot], plan: Evacuation, restarting: frozenset[int]
+) -> tuple[Shrunk, ...]:
+    """What no other broker can take leaves its assignment, if all of it may; ``restarting`` are brokers that count as down for that."""
     left: set[Key] = set()
     for slot in mine:
         standing = ward.standing(slot)
@@ -118,7 +130,7 @@ def _shrink(ward: Ward, draft: Draft, mine: list[Slot], plan: Evacuation) -> tup
     if new is not None and not find_home(ward.state, slot.broker).found:
         return ()  # nothing is won by a smaller assignment before the broker can come back elsewhere
     found = shrink(
-        ward.looked,
+        ward.room,
         slot.broker,
         left,
         [
@@ -128,7 +140,7 @@ def _shrink(ward: Ward, draft: Draft, mine: list[Slot], plan: Evacuation) -> tup
         ],
         ward.journal.shrunk,
         ward.limit,
-        down(ward.state),
+        down(ward.state) | restarting,
         new,
     )
     if found.refusal is not None:
@@ -140,7 +152,14 @@ def _new_dirs(ward: Ward, mine: list[Slot]) -> list[LogDir]:
     """The dirs that a broker will have when it starts anew on another node."""
     pool = ward.state.pool_of(ward.state.brokers[mine[0].broker])
     size = quantity.whole(pool.disks.size) if pool is not None else 0
-    return [LogDir(slot.path, total_bytes=size, usable_bytes=size) for slot in ward.by_broker[mine[0].broker]]
+    return [
+        LogDir(
+            slot.path,
+            total_bytes=size,
+            usable_bytes=int(size * (1 - ward.limit + ward.ceiling(slot.broker, slot.path))),
+        )
+        for slot in ward.by_broker[mine[0].broker]
+    ]
 
 
 def _someone_may_come_back(ward: Ward, slot: Slot) -> bool:
@@ -239,6 +258,7 @@ def together(first: Wants, second: Wants) -> Wants:
         lost=frozenset({*first.lost, *second.lost}),
         settings={**first.settings, **second.settings},
         closed=frozenset({*first.closed, *second.closed}),
+        bad=first.bad | second.bad,
         withdrawn=frozenset({*first.withdrawn, *second.withdrawn}),
         leaders={**first.leaders, **second.leaders},
     )

@@ -14,7 +14,7 @@ from spindle.disks.lifecycle import DiskState
 from spindle.disks.remedy import Remedy
 from spindle.filling.shedding import SHED
 from spindle.manifests.identity import Identity
-from spindle.moves.journal import Journal, Shrunk
+from spindle.moves.journal import Journal, Shrunk, meant
 from spindle.reconcile import objects
 from spindle.reconcile.actions import Delete, ElectUnclean
 from spindle.reconcile.draft import Draft, Wait
@@ -103,6 +103,7 @@ def settle_healing(
         replace(
             together(wants, Wants(moves=fills)),
             closed=bad(ward) | closed(ward),
+            bad=bad(ward),
             leads=settle_leaders(ward, draft),
         ),
         fences,
@@ -128,6 +129,20 @@ def grow_back_first(journal: Journal | None, wanted: Mapping[int, Wanted]) -> di
         if holding:
             refused[node] = _one_less(holding)
     return refused
+
+
+def replicas_meant(journal: Journal | None, wanted: Mapping[int, Wanted]) -> dict[tuple[str, int], int]:
+    """How many replicas partitions are meant to have that lack some by Spindle's own hand: rule 2 counts these, not those that are left.
+
+    What was given up for want of room is left out while a broker is to restart with a disk that was added: that restart is what brings it back.
+
+    Args:
+        journal: as it will stand after this pass; None if it cannot be read.
+        wanted: who should go down, and why.
+    """
+    adds = any(why.reason == _ADDED for why in wanted.values())
+    shrunk = journal.shrunk if journal is not None else ()
+    return meant(entry for entry in shrunk if not (adds and entry.reason == SHED))
 
 
 def _one_less(shrunk: Sequence[Shrunk]) -> Refusal:

@@ -8,6 +8,15 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from spindle.cluster import names
+from spindle.cluster.refusal import some
+from spindle.cluster.view import (
+    CORDONED,
+    FOLLOWER_RATE,
+    FOLLOWER_REPLICAS,
+    LEADER_RATE,
+    LEADER_REPLICAS,
+    KafkaView,
+)
 from spindle.manifests.common import labels, owner_reference
 from spindle.moves import intents
 from spindle.moves.execute import cleanup
@@ -25,9 +34,16 @@ from spindle.reconcile.actions import (
 from spindle.reconcile.draft import Draft, Wait
 from spindle.reconcile.snapshot import Object
 from spindle.reconcile.state import State
-from spindle.reconcile.times import seconds
+from spindle.reconcile.times import seconds, stamp
 
 _KEY: Final = "journal"
+_MOVES: Final = "MoveReplicas"
+_NOT_FOUND: Final = (
+    "The record of moves is not listed: it is gone, or has lost its label. No replica is moved meanwhile."
+)
+_DELETED: Final = "The record of moves was deleted by hand. It is kept, and moves go on, until all that it records is put back."
+_UNTIL_EMPTY: Final = "What is in motion lands, settings are put back, and replicas grow back; then it goes, and a new one is made."
+_OURS: Final = frozenset({LEADER_REPLICAS, FOLLOWER_REPLICAS, LEADER_RATE, FOLLOWER_RATE, CORDONED})
 _PATIENCE: Final = 120.0  # seconds that a deleted cluster waits for Kafka to take its settings back
 
 
@@ -43,7 +59,10 @@ def read_journal(state: State) -> Journal:
     identity, theirs = state.known_identity, objects.annotation(record, names.ANN_CLUSTER_ID)
     if identity is not None and theirs is not None and theirs != identity.cluster_id:
         return Journal()
-    return parse((record.get("data") or {}).get(_KEY))
+    text = (record.get("data") or {}).get(_KEY)
+    if not text:
+        raise JournalError(f"the ConfigMap has no entry {_KEY}")
+    return parse(text)
 
 
 def write_journal(state: State, journal: Journal) -> tuple[Action, ...]:
@@ -58,6 +77,7 @@ def write_journal(state: State, journal: Journal) -> tuple[Action, ...]:
         "labels": labels(state.name),
         "annotations": {names.ANN_CLUSTER_ID: identity.cluster_id} if identity else {},
         "ownerReferences": [owner_reference(state.cluster)],
+        "finalizers": [names.FINALIZER_JOURNAL],  # deleted by hand it stays until all in it is put back
     }
     data = {_KEY: render(journal)}
     if record is None:
@@ -65,10 +85,130 @@ def write_journal(state: State, journal: Journal) -> tuple[Action, ...]:
             return ()
         obj = {"metadata": {"name": names.moves_map(state.name), "namespace": state.namespace, **metadata}}
         return (Create(object={"apiVersion": "v1", "kind": "ConfigMap", **obj, "data": data}),)
+    if objects.deleting(record):
+        if not journal:
+            return (_patch(record, {"metadata": {"finalizers": _other_finalizers(record)}}),)
+        return () if record.get("data") == data else (_patch(record, {"data": data}),)
+    metadata["finalizers"] = [*_other_finalizers(record), names.FINALIZER_JOURNAL]
+    held = names.FINALIZER_JOURNAL in (record["metadata"].get("finalizers") or ())
     owners = [owner.get("uid") for owner in record["metadata"].get("ownerReferences") or ()]
-    if record.get("data") == data and owners == [objects.uid(state.cluster)]:
+    if held and record.get("data") == data and owners == [objects.uid(state.cluster)]:
         return ()
     return (_patch(record, {"metadata": metadata, "data": data}),)
+
+
+def find_journal(state: State, draft: Draft) -> bool:
+    """Whether the journal is where it should be, or never was; sees to it that one that is gone is noticed.
+
+    One that lost its label is not listed: to create it anew puts the label back, and the next pass reads it.
+    """
+    record, identity = state.config_maps.get(names.moves_map(state.name)), _identity_record(state)
+    kept = identity is not None and objects.annotation(identity, names.ANN_JOURNAL) is not None
+    thing = f"ConfigMap/{names.moves_map(state.name)}"
+    if record is None:
+        if kept:
+            draft.do(_begun_anew(state))
+            draft.wait(
+                Wait(
+                    _MOVES,
+                    thing,
+                    "JournalNotFound",
+                    _NOT_FOUND,
+                    "It is listed again, or a new one is made.",
+                    quiet=True,
+                )
+            )
+        return not kept
+    if objects.deleting(record):
+        draft.wait(Wait(_MOVES, thing, "JournalDeleted", _DELETED, _UNTIL_EMPTY))
+    if objects.annotation(record, names.ANN_LOST) is not None:
+        _tell_what_is_left(state, draft, record)
+    return True
+
+
+def note_journal(state: State, draft: Draft) -> None:
+    """Write down, where it outlives the journal, that there is one."""
+    identity = _identity_record(state)
+    if identity is None or names.moves_map(state.name) not in state.config_maps:
+        return
+    if objects.annotation(identity, names.ANN_JOURNAL) is None:
+        body = {"metadata": {"annotations": {names.ANN_JOURNAL: "kept"}}}
+        name, uid = objects.name(identity), objects.uid(identity)
+        draft.do(Patch(kind="ConfigMap", name=name, uid=uid, body=body))
+
+
+def _identity_record(state: State) -> Object | None:
+    return state.config_maps.get(names.identity_map(state.name))
+
+
+def _begun_anew(state: State) -> Create:
+    metadata = {
+        "name": names.moves_map(state.name),
+        "namespace": state.namespace,
+        "labels": labels(state.name),
+        "annotations": {
+            names.ANN_LOST: stamp(state.now),
+            **({names.ANN_CLUSTER_ID: state.known_identity.cluster_id} if state.known_identity else {}),
+        },
+        "ownerReferences": [owner_reference(state.cluster)],
+        "finalizers": [names.FINALIZER_JOURNAL],
+    }
+    data = {_KEY: render(Journal())}
+    return Create(object={"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data})
+
+
+def _tell_what_is_left(state: State, draft: Draft, record: Object) -> None:
+    """After a journal was lost: what Kafka shows that may have been in it, until there is no such thing any more."""
+    try:
+        left = leftovers(state.kafka, read_journal(state))
+    except JournalError:
+        return
+    if left is None:
+        return
+    if not left:
+        draft.do(_patch(record, {"metadata": {"annotations": {names.ANN_LOST: None}}}))
+        return
+    name = objects.name(record)
+    draft.wait(
+        Wait(
+            _MOVES,
+            f"ConfigMap/{name}",
+            "JournalLost",
+            f"The record of what Spindle moved and set is gone, and these may be Spindle's: {some(left)}.",
+            "Delete these settings with kafka-configs.sh, and give the partitions their replicas back with kafka-reassign-partitions.sh. If "
+            f"they are as they should be: kubectl annotate configmap {name} {names.ANN_LOST}-",
+        )
+    )
+
+
+def leftovers(view: KafkaView, journal: Journal) -> list[str] | None:
+    """What Kafka shows of the kind that a journal records and this one does not: settings, and partitions that lack replicas.
+
+    None where Kafka could not be asked.
+    """
+    if view.partitions is None or view.settings is None:
+        return None
+    known = {entry.id for entry in journal.settings}
+    found = [
+        f"{key} of {kind} {name}"
+        for (kind, name), values in sorted(view.settings.items())
+        for key in sorted(values)
+        if key in _OURS and (kind, name, key) not in known
+    ]
+    most: dict[str, int] = {}
+    for partition in view.partitions:
+        most[partition.topic] = max(most.get(partition.topic, 0), partition.recorded_rf)
+    shrunk = {entry.key for entry in journal.shrunk}
+    short = [
+        p
+        for p in view.partitions
+        if p.recorded_rf < most[p.topic] and (p.topic, p.index) not in shrunk and not p.adding
+    ]
+    return [*found, *(f"{p.recorded_rf} of {most[p.topic]} replicas of {p.name}" for p in short)]
+
+
+def _other_finalizers(record: Object) -> list[str]:
+    return [f for f in record["metadata"].get("finalizers") or () if f != names.FINALIZER_JOURNAL]
 
 
 def _patch(record: Mapping[str, Any], body: Mapping[str, Any]) -> Patch:
@@ -109,8 +249,12 @@ def settle_cleanup(state: State, draft: Draft) -> bool:
             return False
     record = state.config_maps.get(names.moves_map(state.name))
     owned = record is not None and record["metadata"].get("ownerReferences")
-    if record is not None and owned and not state.spec.delete_claims and _stays(_left(state)):
-        draft.do(_patch(record, {"metadata": {"ownerReferences": None}}))
+    held = record is not None and names.FINALIZER_JOURNAL in (record["metadata"].get("finalizers") or ())
+    change: dict[str, Any] = {"finalizers": _other_finalizers(record)} if record is not None and held else {}
+    if owned and not state.spec.delete_claims and _stays(_left(state)):
+        change["ownerReferences"] = None
+    if record is not None and change:
+        draft.do(_patch(record, {"metadata": change}))
     return True
 
 

@@ -198,6 +198,8 @@ def _is_new(ward: Ward, slot: Slot) -> bool:
 
     A status is not written in a pass that changes the spec, so that one is the rule.
     """
+    if ward.state.brokers[slot.broker]["spec"].get("returning"):
+        return False  # what is on record of it may be old
     if slot.mode == facts.ABSENT:
         return place_of(ward, slot) is Place.NEW
     return slot.mode == facts.ACTIVE and (slot.recorded is DiskState.EVACUATED or _exchanged(slot))

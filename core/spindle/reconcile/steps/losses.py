@@ -10,6 +10,7 @@ from spindle.healing.standing import names_of
 from spindle.reconcile import objects
 from spindle.reconcile.actions import ElectUnclean, Patch
 from spindle.reconcile.draft import Draft, Wait
+from spindle.reconcile.slots import Slot
 from spindle.reconcile.ward import Ward
 
 ANN_ACCEPTED: Final = f"{names.GROUP}/accepted-loss"
@@ -20,12 +21,17 @@ def find_losses(ward: Ward) -> tuple[Loss, ...]:
     """What is lost at the moment with each bad disk, as far as is known."""
     found = []
     for slot in ward.slots:
-        if not (slot.health.bad or slot.recorded in _BAD) or not ward.looked.known:
+        if not ward.looked.known or not (slot.health.bad or slot.recorded in _BAD or _offline(ward, slot)):
             continue
         keys = lost_with(ward.looked, slot.broker, slot.path)
         if keys:
             found.append(Loss(slot.broker, slot.name, slot.disk["directoryId"], keys))
     return tuple(found)
+
+
+def _offline(ward: Ward, slot: Slot) -> bool:
+    """Whether Kafka has given the dir up, whoever else has noticed."""
+    return any(d.path == slot.path and d.error for d in ward.looked.dirs(slot.broker) or ())
 
 
 def settle_losses(ward: Ward, draft: Draft) -> list[ElectUnclean]:
@@ -34,6 +40,7 @@ def settle_losses(ward: Ward, draft: Draft) -> list[ElectUnclean]:
     The elections are to come last in the pass.
     """
     accepted: dict[str, Accepted] = {}
+    leaderless = [key for key, p in ward.looked.partitions.items() if p.leader is None]
     for broker_id, broker in ward.state.brokers.items():
         before = parse(objects.annotation(broker, ANN_ACCEPTED))
         now: dict[str, Accepted] = {}
@@ -42,7 +49,7 @@ def settle_losses(ward: Ward, draft: Draft) -> list[ElectUnclean]:
             known = before.get(slot.name)
             if loss is None and not ward.looked.known and known is not None:
                 now[slot.name] = known  # nobody can say whether it is over
-            elif (word := accept(slot.wish.accept_loss, loss, known)) is not None:
+            elif (word := accept(slot.wish.accept_loss, loss, known, leaderless)) is not None:
                 now[slot.name] = word
                 if known is not None and known == word:
                     accepted[slot.disk["directoryId"]] = word  # on record, so it counts

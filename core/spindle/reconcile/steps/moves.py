@@ -23,7 +23,7 @@ from spindle.reconcile.fills import ceilings
 from spindle.reconcile.state import State
 from spindle.reconcile.steps.away import down
 from spindle.reconcile.steps.brokers import Records
-from spindle.reconcile.steps.journal import read_journal, to_actions, write_journal
+from spindle.reconcile.steps.journal import find_journal, read_journal, to_actions, write_journal
 
 _ACTION: Final = "MoveReplicas"
 _WELL: Final = (DiskVerdict.HEALTHY, DiskVerdict.SUSPECT)
@@ -38,6 +38,7 @@ class Wants:
     lost: AbstractSet[int] = frozenset()
     settings: Mapping[SettingKey, str] = field(default_factory=dict)
     closed: AbstractSet[tuple[int, str]] = frozenset()
+    bad: AbstractSet[tuple[int, str]] = frozenset()
     leads: Leads = field(default_factory=dict)
     withdrawn: AbstractSet[Key] = frozenset()
     leaders: Mapping[Key, int] = field(default_factory=dict)
@@ -45,6 +46,8 @@ class Wants:
 
 def load_journal(state: State, draft: Draft) -> Journal | None:
     """The journal as it stands; None, with a wait, if it cannot be read: then nothing may be moved."""
+    if not find_journal(state, draft):
+        return None
     try:
         return read_journal(state)
     except JournalError as error:
@@ -76,6 +79,7 @@ def settle_moves(state: State, draft: Draft, records: Records, journal: Journal,
         lost=wants.lost,
         settings=wants.settings,
         closed=wants.closed,
+        bad=wants.bad,
         leads=wants.leads,
         signals=signals_of(state),
         withdrawn=wants.withdrawn,

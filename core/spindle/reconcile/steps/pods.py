@@ -1,11 +1,12 @@
 """The pods: made when all that they need is there, and said to be outdated when they no longer are what the spec says."""
 
+from collections.abc import Mapping
 from typing import Final
 
 from spindle.cluster import names
 from spindle.manifests.identity import Identity
 from spindle.manifests.inputs import ClusterInputs, NodeInputs
-from spindle.manifests.pods import broker_pod, config_hash, controller_pod, spec_hash
+from spindle.manifests.pods import broker_pod, config_hash, controller_pod, pod_labels, spec_hash
 from spindle.reconcile import objects
 from spindle.reconcile.actions import Create, Delete, Patch
 from spindle.reconcile.certificates import node_stale, restarts_for
@@ -70,7 +71,7 @@ def _settle(
         else:
             _name_release(draft, pod, shared)
         free = _may_leave_budget(state, pod) or given_to_drain(state, node_id)
-        _mend_labels(draft, pod, _build(shared, inputs), free=free)
+        _mend_labels(draft, pod, pod_labels(shared, inputs), free=free)
 
 
 def _starts_in_vain(state: State, pod: Object, inputs: NodeInputs) -> bool:
@@ -169,12 +170,11 @@ def _may_leave_budget(state: State, pod: Object) -> bool:
     return not objects.kafka_runs(pod) or any(mark["uid"] == objects.uid(pod) for mark in state.marks)
 
 
-def _mend_labels(draft: Draft, pod: Object, wanted: Object, *, free: bool) -> None:
+def _mend_labels(draft: Draft, pod: Object, right: Mapping[str, str], *, free: bool) -> None:
     """Put back labels that were edited by hand: services and budgets find the pod by them.
 
     ``free``: it may have left its budget, so that it can be evicted.
     """
-    right = objects.labels(wanted)
     wrong = {key: value for key, value in right.items() if objects.labels(pod).get(key) != value}
     if free:
         wrong.pop(names.LABEL_BUDGET, None)

@@ -24,6 +24,7 @@ from spindle.reconcile.times import seconds
 from spindle.reconcile.ward import Ward
 
 _ACTION: Final = "Rebalance"
+_TROUBLES: Final = ("DisksFirst", "UnderMinIsr")
 _KEPT: Final = 10  # proposals that are over
 _GOOD: Final = frozenset((Phase.APPROVED, Phase.EXECUTING, Phase.DONE))
 
@@ -127,7 +128,8 @@ class _Desk:
         """Seconds since a move of it last began or ended, of those in which one could have; begins anew when it goes on."""
         now, status = self.state.now, proposal.status
         since, written = seconds(status.get("progressedAt")), seconds(status.get("updatedAt"))
-        held = not self.window.open or status.get("reason") == "WindowClosed" or self._unknown() is not None
+        paused = status.get("reason") in ("WindowClosed", *_TROUBLES)
+        held = not self.window.open or paused or self.trouble is not None or self._unknown() is not None
         if since is None or held or (written is not None and now - written > AWAY):
             return 0.0
         return now - since
@@ -138,6 +140,11 @@ class _Desk:
         going = proposal.phase is Phase.EXECUTING and status.get("reason") == "Executing"
         before, written = float(status.get("ranSeconds") or 0), seconds(status.get("updatedAt"))
         return carried_out(before, written, self.state.now, going=going)
+
+    def _troubled(self, proposal: Proposal) -> float:
+        """Seconds for which a trouble has been in its way, whichever it is now."""
+        thing = f"KafkaRebalance/{proposal.name}"
+        return max(self.state.waited((_ACTION, thing, reason)) for reason in _TROUBLES)
 
     def _too_long(self, proposal: Proposal, by: Approval) -> str:
         """Why its time is over. Not asked while Kafka is unknown: what is in motion would not be known either."""
@@ -175,6 +182,7 @@ class _Desk:
             newer=None if executing else self._newer(proposal, by),
             executing=self._executing(proposal),
             trouble=self.trouble or (None if executing else self._unknown()),
+            troubled=self._troubled(proposal),
             window=self.window,
             too_long=self._too_long(proposal, by),
             waiting=marks.count(WAITING),
@@ -257,6 +265,7 @@ def _trouble(ward: Ward) -> Trouble | None:
             "DisksFirst",
             f"{counted(len(bad), 'disk')} failed, and what stands on it comes first: {some(sorted(bad))}.",
             "The disk is evacuated, or well again.",
+            lasts=bool(ward.within(DiskState.EVACUATING)),
         )
     view = ward.state.kafka
     short = sorted(

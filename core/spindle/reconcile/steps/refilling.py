@@ -14,6 +14,7 @@ from spindle.healing.fill import fill
 from spindle.healing.regrow import regrow
 from spindle.healing.replace import NO_UUID, wrong_disk
 from spindle.healing.replace import Slot as Place
+from spindle.healing.standing import Key
 from spindle.moves.journal import REPAIR, Move
 from spindle.reconcile import objects
 from spindle.reconcile.draft import Draft, Wait
@@ -46,7 +47,7 @@ def grow_back(ward: Ward, draft: Draft) -> tuple[Move, ...]:
             for entry in ward.journal.shrunk
             if entry.reason == reason
         ]
-        found = regrow(ward.view, entries, limit, bad(ward) | closed(ward))
+        found = regrow(ward.for_planning, entries, limit, bad(ward) | closed(ward))
         moves += found.moves
         for broker, refusal in found.refusals:
             thing = f"KafkaBroker/{names.broker_name(ward.state.name, broker)}"
@@ -68,7 +69,7 @@ def fill_new(ward: Ward) -> tuple[tuple[Move, ...], frozenset[tuple[int, str]]]:
         (s.broker, s.path) for s in ward.slots if s.recorded in (DiskState.CORDONED, DiskState.DRAINING)
     )
     under_way = ward.journal.moves
-    moves = fill(ward.view, new, under_way, avoid=bad(ward), closed=shut, incoming_limit=ward.limit)
+    moves = fill(ward.for_planning, new, under_way, avoid=bad(ward), closed=shut, incoming_limit=ward.limit)
     if moves is None:
         return (), frozenset()
     # Between the dirs of a broker only its agent can move.
@@ -87,7 +88,7 @@ def settle_replacements(ward: Ward, draft: Draft, records: Records) -> None:
         now = ward.now(slot)
         if now is DiskState.EVACUATED and slot.mode == facts.ABSENT:
             retire(ward, records, slot)
-            if slot.key not in ward.leaving:
+            if slot.key not in ward.leaving and not ward.state.brokers[slot.broker]["spec"].get("returning"):
                 _say(ward, draft, slot)
         elif now is DiskState.REPLACING and slot.mode == facts.ABSENT:
             _take_in(ward, records, slot)
@@ -155,14 +156,26 @@ def _replace_in_place(ward: Ward, draft: Draft, records: Records, slot: Slot) ->
     if slot.health.content != facts.BLANK or not slot.health.fresh or place_of(ward, slot) is not Place.NEW:
         return
     at_once = not ward.others(slot) and (not slot.running or stands_empty(ward, slot) is True)
-    lost = next(
-        (loss.partitions for loss in ward.losses if (loss.broker, loss.disk) == slot.key), frozenset()
-    )
-    refusal = may_format(ward.view, slot.broker, None if at_once else lost)
+    refusal = may_format(ward.view, slot.broker, _was_on(ward, slot, everything=at_once))
     if refusal is not None:
         draft.wait(Wait.refused("Format", ward.thing(slot), refusal))
     elif at_once:
         _take_in(ward, records, slot)
+
+
+def _was_on(ward: Ward, slot: Slot, *, everything: bool) -> frozenset[Key] | None:
+    """What rule 1 has to be asked about, without what a person gave up; None for all that there is.
+
+    Args:
+        ward: the pass.
+        slot: whose disk is replaced.
+        everything: whether the disk may have held all that its broker has.
+    """
+    given = ward.gone_on(slot.broker)
+    if everything:
+        return frozenset(ward.looked.partitions) - given if given else None
+    lost = (loss.partitions for loss in ward.losses if (loss.broker, loss.disk) == slot.key)
+    return next(lost, frozenset()) - given
 
 
 def _say(ward: Ward, draft: Draft, slot: Slot) -> None:

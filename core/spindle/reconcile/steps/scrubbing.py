@@ -179,7 +179,7 @@ def _may_be_dropped(
         corrupt.setdefault(other.key, set()).add(other.slot.broker)
     avoid = [path for broker, path in bad(ward) | closed(ward) if broker == slot.broker]
     made = repair(
-        ward.looked, slot.broker, each.key, corrupt, _sound(ward), avoid, ward.limit, down(ward.state)
+        ward.room, slot.broker, each.key, corrupt, _sound(ward), avoid, ward.limit, down(ward.state)
     )
     if made.refusal is not None:
         draft.wait(Wait.refused(_ACTION, ward.thing(slot), made.refusal))

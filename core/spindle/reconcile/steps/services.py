@@ -11,6 +11,7 @@ from spindle.reconcile import objects
 from spindle.reconcile.actions import Delete
 from spindle.reconcile.draft import Draft
 from spindle.reconcile.inputs import broker_inputs, cluster_inputs, controller_inputs
+from spindle.reconcile.keepsakes import has_left
 from spindle.reconcile.kept import keep
 from spindle.reconcile.pools import pools_map
 from spindle.reconcile.snapshot import Object
@@ -58,6 +59,7 @@ def _policies(state: State) -> tuple[Object, ...]:
 def settle_pools(state: State, draft: Draft) -> None:
     """What the pools are, for the time when one is removed from the spec and its brokers are not empty yet."""
     known = {str(broker["spec"].get("pool")) for broker in state.brokers.values()}
+    known |= {str(objects.annotation(c, names.ANN_POOL)) for c in state.claims.values() if not has_left(c)}
     kept = {name: pool for name, pool in state.former.items() if name in known}
     wanted = pools_map(state.cluster, {**state.pools, **kept})
     keep(draft, wanted, state.config_maps.get(objects.name(wanted)))

@@ -18,6 +18,7 @@ from spindle.moves.journal import Journal
 from spindle.reconcile import objects
 from spindle.reconcile.actions import Delete, Patch
 from spindle.reconcile.draft import Draft, Wait
+from spindle.reconcile.keepsakes import list_on
 from spindle.reconcile.slots import Slot
 from spindle.reconcile.snapshot import Object
 from spindle.reconcile.state import State
@@ -98,7 +99,7 @@ def find_stuck(
     shut = frozenset((slot.broker, slot.path) for slot in ward.slots if slot.recorded in _SHUT)
     dirs = [(slot.broker, slot.path) for slot in going if ward.standing(slot) and not slot.health.bad]
     plan = evacuate(
-        ward.view,
+        ward.for_planning,
         (),
         dirs,
         avoid=bad(ward),
@@ -151,7 +152,7 @@ def room_of(ward: Ward, brokers: Iterable[int], out: frozenset[tuple[int, str]])
     return sum(
         max(0.0, ward.limit * d.total_bytes - (d.total_bytes - d.usable_bytes))
         for broker in brokers
-        for d in ward.looked.dirs(broker) or ()
+        for d in ward.room.dirs(broker) or ()
         if (broker, d.path) not in out
         and not d.error
         and d.total_bytes is not None
@@ -201,6 +202,9 @@ def _blank(state: State, slot: Slot) -> list[Object]:
 
 
 def _release(ward: Ward, draft: Draft, identity: Identity, slot: Slot) -> None:
+    mine = (ward.state.claims.get(other.disk["claim"]) for other in ward.by_broker[slot.broker])
+    if slot.name in list_on(claim for claim in mine if claim is not None).dirs:
+        return  # first the other claims are told that this dir is no more
     there = ward.state.claims.get(slot.disk["claim"])
     why = f"nothing stands on {slot.name}, and the spec has it no more"
     release(ward.state, draft, identity, there, ward.thing(slot), why)

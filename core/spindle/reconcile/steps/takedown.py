@@ -5,15 +5,15 @@ resourceVersion; the mark stays until the successor is in sync. Withdrawing a ma
 leader that lost its lease unawares can no longer evict it with what it had read.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from spindle.cluster import names
-from spindle.cluster.refusal import Refusal, some
+from spindle.cluster.refusal import Refusal, counted, some
 from spindle.reconcile import objects
-from spindle.reconcile.actions import Evict, MarkDown, Patch
+from spindle.reconcile.actions import Delete, Evict, MarkDown, Patch
 from spindle.reconcile.draft import Draft, Wait
 from spindle.reconcile.snapshot import Object
 from spindle.reconcile.state import State
@@ -49,6 +49,8 @@ def settle_takedowns(
     held: AbstractSet[int] = frozenset(),
     refused: Mapping[int, Refusal] | None = None,
     given: AbstractSet[int] = frozenset(),
+    factors: Mapping[tuple[str, int], int] | None = None,
+    fences: Sequence[Delete] = (),
 ) -> None:
     """Go on with what is going down, then begin with the next if rule 2 allows.
 
@@ -58,11 +60,32 @@ def settle_takedowns(
         held: nodes that are not taken down in this pass, though they may stay marked.
         refused: nodes that have to wait for another reason than rule 2.
         given: brokers that a drain may evict from this pass on.
+        factors: see `Rolling`.
+        fences: brokers that are stopped at once. They are marked, too: a leader that lost its lease unawares cannot do that.
     """
     kept = standing_marks(state)
-    rolling = Judge(Rolling(state.kafka), refused or {})
+    rolling = Judge(Rolling(state.kafka, factors), refused or {})
     gone = down_with(state, kept) | given
-    _settle(state, draft, wanted, kept, rolling, gone, held)
+    fenced = _fenced(state, kept, fences)
+    now = {int(mark["nodeId"]) for mark in fenced} | {
+        n for n, pod in state.pods.items() if objects.uid(pod) in {fence.uid for fence in fences}
+    }
+    others = {node_id: why for node_id, why in wanted.items() if node_id not in now}
+    _settle(state, draft, others, kept, rolling, gone | now, held | now, fenced)
+    draft.do(*fences)
+
+
+def _fenced(
+    state: State, kept: list[Mapping[str, Any]], fences: Sequence[Delete]
+) -> tuple[dict[str, Any], ...]:
+    """Marks for brokers that are stopped at once and have none yet."""
+    marked = {str(mark["uid"]) for mark in kept}
+    going = {fence.uid: fence.reason for fence in fences if fence.uid not in marked}
+    return tuple(
+        _mark(state, node_id, pod, Wanted(going[uid], ""))
+        for node_id, pod in state.pods.items()
+        if (uid := objects.uid(pod)) in going
+    )
 
 
 def _settle(
@@ -73,6 +96,7 @@ def _settle(
     judge: Judge,
     down: frozenset[int],
     held: AbstractSet[int],
+    fenced: tuple[dict[str, Any], ...] = (),
 ) -> None:
     changes = {node_id for node_id, why in wanted.items() if why.reason in CHANGES}
 
@@ -93,14 +117,14 @@ def _settle(
                 )
         elif not objects.deleting(pod) and node_id not in held:
             _go_on(state, draft, mark, pod, wanted.get(node_id), ask(node_id))
-    fresh = _begin(state, draft, wanted, kept, ask)
+    fresh = _begin(state, draft, wanted, kept, ask, down)
     for node_id in sorted(
         changes
     ):  # however its turn comes, so that it is known since when it waits for them
         if (copies := copying(state, node_id)) is not None:
             pod_name = names.pod_name(state.name, node_id)
             draft.wait(replace(Wait.refused(_ACTION, f"Pod/{pod_name}", copies), quiet=True))
-    entries = tuple(kept) + fresh
+    entries = tuple(kept) + fenced + fresh
     if list(entries) != list(state.marks):
         draft.do(MarkDown(resource_version=objects.version(state.cluster), entries=entries))
 
@@ -197,8 +221,9 @@ def _begin(
     wanted: Mapping[int, Wanted],
     kept: list[Mapping[str, Any]],
     ask: Callable[[int, frozenset[int]], Verdict],
+    gone: frozenset[int],
 ) -> tuple[dict[str, Any], ...]:
-    """Mark the next ones, as many as may be down at once."""
+    """Mark the next ones, as many as may be down at once; ``gone`` are down already."""
     marked = {int(mark["nodeId"]) for mark in state.marks}
     stuck = stalls(state, draft, _away(state, kept), wanted)
     able = [n for n in wanted if n not in marked and _up(state, draft, n, wanted[n], stopped=bool(stuck))]
@@ -209,6 +234,9 @@ def _begin(
     going = [_going(state, mark) for mark in kept if not overdue(state, mark)]
     first = next_turn(urgent, going, most, ask)
     _tell(state, draft, wanted, kept, first)
+    # While somebody else is down, the copies that are missing may come back with him.
+    if not (kept or first.go or gone - wanted.keys()):
+        _name_deadlock(state, draft, first)
     changes = [_member(state, n, wanted[n]) for n in able if wanted[n].reason in CHANGES]
     going = [_going(state, mark) for mark in kept] + [m for m in urgent if m.node_id in first.go]
     if stuck:
@@ -259,6 +287,29 @@ def _tell(
                 quiet=True,
             )
         )
+
+
+def _name_deadlock(state: State, draft: Draft, turn: Turn) -> None:
+    """Say it where brokers that have to restart for their disks need each other: none of them can ever be spared.
+
+    One of them has to go all the same, and which topics may refuse writes for that is for a person to decide.
+    """
+    short = {node_id: r.objects for node_id, r in turn.refused.items() if r.reason == "BelowMinIsr"}
+    if len(short) <= 1:
+        return
+    first = min(short, key=lambda node_id: (len(short[node_id]), node_id))
+    pods = {node_id: objects.name(state.pods[node_id]) for node_id in short}
+    draft.wait(
+        Wait(
+            _ACTION,
+            f"KafkaCluster/{state.name}",
+            "BrokersWaitForEachOther",
+            f"{some(sorted(pods.values()))} have to restart for their disks, and each is needed by a partition that lacks a copy because of "
+            "another one. None of them is restarted by itself.",
+            f"Choose one and restart it: `kubectl delete pod {pods[first]}`. Until it is back, about half a minute, writes with acks=all are "
+            f"refused to {counted(len(short[first]), 'partition')}: {some(short[first])}.",
+        )
+    )
 
 
 def _how_many(state: State) -> int:

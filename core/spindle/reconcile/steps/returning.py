@@ -1,0 +1,183 @@
+"""Brokers that were found again by their claims, and the lists of log dirs that keep them from starting without one (rule 15).
+
+Claims may be those of an old backup, or some may be missing. A broker without one of its dirs would make empty replicas of what is on it;
+with any dir offline Kafka makes none anew whose directory id it does not know. So such a broker runs with a placeholder dir besides its
+disks until all that is assigned to it was seen on them.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from spindle.cluster import names
+from spindle.cluster.ids import uuid_from_entropy
+from spindle.cluster.refusal import counted, some
+from spindle.disks import facts
+from spindle.disks.dir_list import DirList, newest, read_list
+from spindle.healing.standing import Key, Standing, names_of
+from spindle.reconcile import objects
+from spindle.reconcile.actions import Patch
+from spindle.reconcile.draft import Draft, Wait
+from spindle.reconcile.inputs import disks_of, list_of
+from spindle.reconcile.keepsakes import list_on
+from spindle.reconcile.reports import listed_on_disks
+from spindle.reconcile.snapshot import Object
+from spindle.reconcile.state import State
+from spindle.reconcile.steps.brokers import Records, missing_disk
+
+_ACTION: Final = "FindDisks"
+_PATIENCE: Final = (
+    60.0  # seconds until a replica that no disk shows is taken for one on a disk that is missing
+)
+
+
+def settle_returning(state: State, draft: Draft, records: Records) -> None:
+    """Complete the records of brokers that were found again; keep everybody's list of log dirs up to date."""
+    looked = Standing(state.kafka)
+    for broker_id, broker in state.brokers.items():
+        if objects.deleting(broker):
+            continue
+        if broker["spec"].get("returning"):
+            _complete(state, draft, records, looked, broker_id, broker)
+            continue
+        wanted = list_of(state, broker)
+        if wanted and wanted.document() != broker["spec"].get("logDirs"):
+            records.note(broker_id, logDirs=wanted.document())
+        _tell_pod(state, draft, broker_id, wanted)
+
+
+def _tell_pod(state: State, draft: Draft, broker_id: int, wanted: DirList) -> None:
+    """The pod's preflight writes the list on the disks."""
+    pod = state.pods.get(broker_id)
+    if pod is None or objects.deleting(pod) or not wanted or objects.kafka_runs(pod):
+        return  # a pod whose preflight is over needs none
+    if objects.annotation(pod, names.ANN_LOG_DIRS) != wanted.text():
+        body = {"metadata": {"annotations": {names.ANN_LOG_DIRS: wanted.text()}}}
+        draft.do(Patch(kind="Pod", name=objects.name(pod), uid=objects.uid(pod), body=body))
+
+
+def _complete(
+    state: State, draft: Draft, records: Records, looked: Standing, broker_id: int, broker: Object
+) -> None:
+    """The next step of one that was found again: what its disks and claims know goes on record, then it is seen whether all is there."""
+    disks = {disk["name"]: disk for disk in disks_of(broker)}
+    mine = {
+        name: claim for name, disk in disks.items() if (claim := state.claims.get(disk["claim"])) is not None
+    }
+    pod = state.pods.get(broker_id)
+    before = read_list(broker["spec"].get("logDirs"))
+    known = newest([before, list_on(mine.values()), listed_on_disks(pod)])
+    if known.generation > before.generation:
+        records.note(broker_id, logDirs=known.document())
+    changed = _follow(state, records, broker, disks, known) | _follow_claims(
+        records, broker, disks, mine, known
+    )
+    for name, disk in disks.items():
+        if disk.get("mode") == facts.PLACEHOLDER and name not in mine:
+            draft.wait(_missing(broker, disk))
+    lost = looked.lost(broker_id)
+    there = looked.brokers.get(broker_id)
+    if changed or lost is None or there is None or there.fenced or not _has_placeholder(looked, broker_id):
+        return
+    if not lost:
+        records.note(broker_id, returning=False)  # not None: the record was created with it
+        return
+    draft.wait(wait := _incomplete(broker, lost))
+    explained = any(disk.get("mode") == facts.PLACEHOLDER for disk in disks.values())
+    if state.waited(wait.key) > _PATIENCE and not explained and not _may_hold(looked, broker_id, disks):
+        _make_room(state, records, broker_id, disks)
+
+
+def _follow(
+    state: State, records: Records, broker: Object, disks: Mapping[str, Mapping[str, Any]], known: DirList
+) -> bool:
+    """Put on record what the newest list says; whether that changed anything."""
+    broker_id = int(broker["spec"]["id"])
+    retired = list(broker["spec"].get("retired") or ())
+    changed = False
+    for name, directory_id in known.dirs.items():
+        disk = disks.get(name)
+        if disk is None:
+            records.add_disk(broker_id, missing_disk(state, broker_id, name, directory_id))
+            changed = True
+        elif disk["directoryId"] != directory_id:
+            if disk["directoryId"] not in retired:
+                retired.append(disk["directoryId"])
+                records.note(broker_id, retired=retired)
+            mode = facts.ACTIVE if disk["claim"] in state.claims else facts.PLACEHOLDER
+            records.note_disk(broker_id, name, directoryId=directory_id, fsUuid=None, mode=mode)
+            changed = True
+        elif (
+            disk.get("mode") == facts.ABSENT
+            and disk["claim"] in state.claims
+            and known != read_list(broker["spec"].get("logDirs"))
+        ):
+            records.note_disk(broker_id, name, mode=facts.ACTIVE)
+            changed = True
+    return changed
+
+
+def _follow_claims(
+    records: Records,
+    broker: Object,
+    disks: Mapping[str, Mapping[str, Any]],
+    mine: Mapping[str, Object],
+    known: DirList,
+) -> bool:
+    """Where no list knows a disk its claim is believed, also one that a person corrected or put back since."""
+    changed = False
+    for name, claim in mine.items():
+        carried = objects.annotation(claim, names.ANN_DIRECTORY_ID)
+        if name in known.dirs or not carried or carried in (broker["spec"].get("retired") or ()):
+            continue
+        if carried != disks[name]["directoryId"]:
+            fresh: dict[str, Any] = {"directoryId": carried, "mode": facts.ACTIVE, "fsUuid": None}
+            records.note_disk(int(broker["spec"]["id"]), name, **fresh)
+            changed = True
+    return changed
+
+
+def _has_placeholder(looked: Standing, broker_id: int) -> bool:
+    """Whether it is the process with the placeholder that answers."""
+    path = names.log_dir(names.PLACEHOLDER_DIR)
+    return any(log_dir.path == path for log_dir in looked.dirs(broker_id) or ())
+
+
+def _may_hold(looked: Standing, broker_id: int, disks: Mapping[str, Mapping[str, Any]]) -> bool:
+    """Whether one of the broker's own disks is offline and may hold what is missing."""
+    offline = {log_dir.path for log_dir in looked.dirs(broker_id) or () if log_dir.error}
+    return any(names.log_dir(name) in offline for name in disks)
+
+
+def _make_room(
+    state: State, records: Records, broker_id: int, disks: Mapping[str, Mapping[str, Any]]
+) -> None:
+    """A slot for the disk that must have held what is missing, so that it is healed as a dead one."""
+    name = next(name for i in range(len(disks) + 1) if (name := names.disk_name(i)) not in disks)
+    directory_id = uuid_from_entropy(state.snap.entropy, "missing", str(broker_id), name)
+    records.add_disk(broker_id, missing_disk(state, broker_id, name, directory_id))
+
+
+def _missing(broker: Object, disk: Mapping[str, Any]) -> Wait:
+    name = objects.name(broker)
+    return Wait(
+        _ACTION,
+        f"KafkaBroker/{name}/{disk['name']}",
+        "ClaimMissing",
+        f"{name} was found again without claim {disk['claim']}. It belongs to the volume whose spindle.json names broker "
+        f"{broker['spec']['id']}, {disk['name']}, directory id {disk['directoryId']}. {name} runs without it, and makes no empty replicas.",
+        f"Put claim {disk['claim']} back (from a backup, with spec.volumeName of that volume): the disk is used again. Else its "
+        "replicas are made anew from the others, and the disk counts as dead.",
+    )
+
+
+def _incomplete(broker: Object, lost: frozenset[Key]) -> Wait:
+    name = objects.name(broker)
+    return Wait(
+        _ACTION,
+        f"KafkaBroker/{name}",
+        "ReplicasNotFound",
+        f"{name} was found again, and {counted(len(lost), 'replica')} that Kafka has on it is on none of its disks: "
+        f"{some(names_of(lost))}. It keeps a placeholder dir, so that none is made anew empty.",
+        "The disk that holds them is used again: put its claim back. If a claim's annotation spindle.dev/directory-id is older than its "
+        "disk, set it to the id in the disk's log/meta.properties. Else they are made anew from the other replicas.",
+    )

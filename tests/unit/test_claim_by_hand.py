@@ -1,0 +1,39 @@
+"""A claim and its pod deleted by hand: the blank volume that the new claim gets is taken in, also where no agent looks."""
+
+import pytest
+
+from tests.model.failing import Failing
+from tests.model.nodes import new_volume
+from tests.unit.test_healing_plan import cluster, state_of, until, whole
+
+
+@pytest.mark.parametrize("watched", [True, False])
+def test_the_blank_volume_is_taken_in(watched: bool) -> None:
+    world = cluster(3)
+    node = world.get("KafkaBroker", "demo-broker-0")["spec"]["node"]
+    old = world.disk(0, "disk1").id
+    if not watched:
+        world.silent.add(node)
+        for broker in world.all("KafkaBroker"):
+            if broker["spec"]["node"] == node:
+                broker["status"].pop("observed", None)
+    _by_hand(world, node)
+    until(world, lambda: _taken_in(world, old), 200)
+    world.silent.clear()
+    whole(world)
+
+
+def _taken_in(world: Failing, old: str | None) -> bool:
+    disk = world.get("KafkaBroker", "demo-broker-0")["spec"]["disks"][1]
+    return disk["directoryId"] != old and state_of(world, 0, "disk1") in ("Rejoining", "Active")
+
+
+def _by_hand(world: Failing, node: str) -> None:
+    """Both are deleted; the volume is lost with the claim, and another one is free on the node."""
+    world.put(new_volume("spare", node, "local-disks", "/mnt/spare"))
+    claim = world.get("PersistentVolumeClaim", "data-disk1-demo-0")
+    volume = claim["spec"]["volumeName"]
+    for obj in (claim, world.get("Pod", "demo-broker-0")):
+        obj["metadata"]["deletionTimestamp"] = "now"
+    until(world, lambda: world.objects.get(("PersistentVolumeClaim", "data-disk1-demo-0")) is not claim, 20)
+    world.kafkas.volumes.pop(volume, None)

@@ -1,0 +1,206 @@
+"""Brokers that are found again by their claims never start without a disk that may hold replicas (rule 15)."""
+
+import contextlib
+import copy
+from collections.abc import Callable
+from typing import Any
+
+from spindle.cluster import names
+from spindle.manifests.backup import backup, restored
+from tests.model.failing import Failing
+from tests.unit.test_healing_plan import cluster, mode_of, reasons, state_of, until, whole
+
+Objects = list[dict[str, Any]]
+
+
+def saved(world: Failing) -> Objects:
+    """A backup of the claims."""
+    return backup([{**claim, "apiVersion": "v1"} for claim in world.all("PersistentVolumeClaim")])
+
+
+def delete(world: Failing) -> None:
+    """Delete the KafkaCluster and wait until it is gone."""
+    world.cluster["metadata"]["deletionTimestamp"] = "now"
+    for _ in range(80):
+        if world.reconcile().finished:
+            break
+        world.breathe()
+    assert not world.all("KafkaBroker")
+    del world.cluster["metadata"]["deletionTimestamp"]
+    world.cluster["metadata"]["uid"] = "another"
+    world.cluster["status"] = {}
+
+
+def drop_claims(world: Failing, *chosen: str) -> None:
+    """Claims go, their volumes are kept."""
+    for claim in world.all("PersistentVolumeClaim"):
+        if not chosen or claim["metadata"]["name"] in chosen:
+            world.get("PersistentVolume", claim["spec"]["volumeName"])["status"]["phase"] = "Released"
+            del world.objects["PersistentVolumeClaim", claim["metadata"]["name"]]
+
+
+def restore(world: Failing, kept: Objects) -> None:
+    """What ``spindle restore`` does: volumes are kept for the claims, and the claims are applied."""
+    for obj in kept:
+        volume = world.get("PersistentVolume", obj["spec"]["volumeName"])
+        volume["status"]["phase"] = "Available"
+        volume["spec"]["claimRef"] = {"namespace": "kafka", "name": obj["metadata"]["name"]}
+        world.put({**copy.deepcopy(restored(obj, "kafka", {})), "status": {"phase": "Pending"}})
+
+
+def lost_namespace(world: Failing, kept: Objects) -> None:
+    """All objects of the cluster go; an older backup is put back."""
+    delete(world)
+    drop_claims(world)
+    for name in ("demo-identity", "demo-moves", "demo-pools"):
+        world.objects.pop(("ConfigMap", name), None)
+    restore(world, kept)
+
+
+def run(world: Failing, passes: int = 40) -> None:
+    for _ in range(passes):
+        with contextlib.suppress(Exception):
+            world.reconcile()
+        world.breathe()
+        assert world.kafkas.losses == []
+
+
+def nothing_lost(world: Failing, done: Callable[[], bool], passes: int = 120) -> None:
+    until(world, lambda: done() or bool(world.kafkas.losses), passes)
+    assert world.kafkas.losses == []
+
+
+def claim_of(broker: int, disk: str) -> str:
+    return names.claim_name("demo", broker, disk)
+
+
+class TestAnOldBackup:
+    """1a: the backup was taken while a disk was out; the disk was replaced and filled since."""
+
+    def test_the_disk_that_was_filled_since_is_used_again(self) -> None:
+        world = cluster(3)
+        for broker in range(3):
+            world.disk(broker, "disk1").state = "dead"
+            until(world, lambda broker=broker: state_of(world, broker, "disk1") == "Evacuated", 80)  # type: ignore[misc]
+            if broker < 2:
+                world.swap(broker, "disk1")
+                whole(world)
+        kept = saved(world)
+        world.swap(2, "disk1")
+        whole(world)
+        ids = {
+            b["spec"]["id"]: [d["directoryId"] for d in b["spec"]["disks"]] for b in world.all("KafkaBroker")
+        }
+        assert world.disk(2, "disk1").logs
+        lost_namespace(world, kept)
+        nothing_lost(world, lambda: _at_rest(world))
+        whole(world)
+        assert ids == {
+            b["spec"]["id"]: [d["directoryId"] for d in b["spec"]["disks"]] for b in world.all("KafkaBroker")
+        }
+
+    def test_a_disk_that_was_replaced_since_is_used_again(self) -> None:
+        world = cluster(3)
+        kept = saved(world)
+        world.disk(2, "disk1").state = "dead"
+        until(world, lambda: state_of(world, 2, "disk1") == "Evacuated", 80)
+        world.swap(2, "disk1")
+        whole(world)
+        found = world.disk(2, "disk1").id
+        lost_namespace(world, kept)
+        nothing_lost(world, lambda: _at_rest(world))
+        whole(world)
+        assert world.disk(2, "disk1").id == found
+
+
+class TestAMissingClaim:
+    """1b: one claim is not there when the KafkaCluster is applied again."""
+
+    def test_nothing_is_lost_and_the_wait_names_the_claim(self) -> None:
+        world = cluster(3)
+        found = world.disk(0, "disk1").id
+        delete(world)
+        drop_claims(world, claim_of(0, "disk1"))
+        nothing_lost(world, lambda: "ClaimMissing" in reasons(world))
+        wait = next(w for w in world.cluster["status"]["waiting"] if w["reason"] == "ClaimMissing")
+        assert claim_of(0, "disk1") in wait["message"] + wait["unblockedBy"]
+        assert str(found) in wait["message"]
+        run(world)
+
+    def test_the_claim_put_back_in_time_brings_the_disk_back(self) -> None:
+        world = cluster(3)
+        kept = [obj for obj in saved(world) if obj["metadata"]["name"] == claim_of(0, "disk1")]
+        delete(world)
+        drop_claims(world, claim_of(0, "disk1"))
+        nothing_lost(world, lambda: "ClaimMissing" in reasons(world))
+        restore(world, kept)
+        nothing_lost(world, lambda: _at_rest(world))
+        whole(world)
+
+    def test_without_lists_the_missing_disk_is_noticed_by_what_kafka_lacks(self) -> None:
+        world = cluster(3)
+        delete(world)
+        for claim in world.all("PersistentVolumeClaim"):
+            claim["metadata"]["annotations"].pop(names.ANN_LOG_DIRS, None)
+        for volume in world.kafkas.volumes.values():
+            volume.log_dirs = ""
+        drop_claims(world, claim_of(0, "disk1"))
+        nothing_lost(world, lambda: "ClaimMissing" in reasons(world))
+        run(world)
+
+
+class TestThePlaceholder:
+    def test_a_broker_that_is_found_again_loses_it_when_all_is_seen(self) -> None:
+        world = cluster(3)
+        delete(world)
+        until(world, lambda: bool(world.kafkas.running), 40)
+        assert all(None in process.dirs.values() for process in world.kafkas.running.values())
+        nothing_lost(world, lambda: _at_rest(world))
+        assert not any(None in process.dirs.values() for process in world.kafkas.running.values())
+        whole(world)
+        assert mode_of(world, 0, "disk1") == "Active"
+
+
+def _at_rest(world: Failing) -> bool:
+    brokers = world.all("KafkaBroker")
+    return (
+        len(world.kafkas.running) == 3
+        and all(not b["spec"].get("returning") for b in brokers)
+        and not any(None in process.dirs.values() for process in world.kafkas.running.values())
+        and all(len(s.isr) == 3 for s in world.kafkas.partitions.values())
+    )
+
+
+def pool(name: str, replicas: int) -> dict[str, Any]:
+    disks = {"count": 2, "size": "100Gi", "storageClass": "local-disks"}
+    return {"name": name, "replicas": replicas, "disks": disks}
+
+
+class TestAnotherSpec:
+    """9: applied again with fewer replicas, or with a renamed pool."""
+
+    def test_brokers_that_are_too_many_run_until_they_are_empty(self) -> None:
+        world = cluster(5)
+        delete(world)
+        world.cluster["spec"]["brokerPools"] = [pool("main", 3)]
+        nothing_lost(world, lambda: len(world.kafkas.running) == 5, 60)
+        nothing_lost(world, lambda: len(world.all("KafkaBroker")) == 3, 200)
+        whole(world)
+
+    def test_brokers_of_a_renamed_pool_run(self) -> None:
+        world = cluster(3)
+        delete(world)
+        world.cluster["spec"]["brokerPools"] = [pool("other", 3)]
+        nothing_lost(world, lambda: set(world.kafkas.running) >= {0, 1, 2}, 60)
+        nothing_lost(world, lambda: all(len(s.isr) == 3 for s in world.kafkas.partitions.values()))
+
+    def test_without_a_record_of_the_pool_it_is_told_and_nothing_is_made_beside_them(self) -> None:
+        world = cluster(3)
+        delete(world)
+        del world.objects["ConfigMap", "demo-pools"]
+        world.cluster["spec"]["brokerPools"] = [pool("other", 3)]
+        until(world, lambda: "ClaimsOfUnknownPool" in reasons(world))
+        run(world, 10)
+        assert not world.all("KafkaBroker")
+        world.cluster["spec"]["brokerPools"] = [pool("other", 3), pool("main", 3)]
+        nothing_lost(world, lambda: set(world.kafkas.running) >= {0, 1, 2}, 60)
