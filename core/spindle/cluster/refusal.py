@@ -11,7 +11,7 @@ class Refusal:
     """Why something may not be done, for ``status.waiting`` and events.
 
     Attributes:
-        rule: number of the safety rule; None where it is no safety rule but plain impossibility (no room, no zones).
+        rule: number of the safety rule (``docs/safety.md``); None where it is no safety rule but plain impossibility (no room, no zones).
         reason: CamelCase, stable, documented.
         message: one sentence for a person, with a few of the objects by name and the count of all.
         unblocked_by: what a person can do about it, or what Spindle waits for.

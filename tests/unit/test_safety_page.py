@@ -1,0 +1,104 @@
+"""``docs/safety.md`` names functions, files and tests that exist, and every number that code and pages quote."""
+
+import ast
+import importlib
+import inspect
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGE = ROOT / "docs/safety.md"
+RULES = range(1, 18)
+_LINK = re.compile(r"\[([^\]]+)\]\(([^)#]+)\)")
+
+
+def _sections() -> dict[int, str]:
+    """Each rule's part of the page."""
+    parts = re.split(r"^## Rule (\d+)$", PAGE.read_text(), flags=re.MULTILINE)
+    return dict(zip(map(int, parts[1::2]), parts[2::2], strict=True))
+
+
+def _functions(text: str) -> Iterator[tuple[str, Path]]:
+    """Functions that a text names, with the files that it links them to."""
+    for shown, target in _LINK.findall(text):
+        if shown.startswith("`spindle"):
+            yield shown.strip("`"), (PAGE.parent / target).resolve()
+
+
+def _found(name: str) -> Any:
+    """What a dotted name stands for."""
+    parts = name.split(".")
+    for length in range(len(parts), 0, -1):
+        try:
+            found: Any = importlib.import_module(".".join(parts[:length]))
+        except ModuleNotFoundError:
+            continue
+        for part in parts[length:]:
+            found = getattr(found, part)
+        return found
+    raise ModuleNotFoundError(name)
+
+
+def _defined(file: Path) -> set[str]:
+    """Tests in a file, those in classes included."""
+    nodes = ast.walk(ast.parse(file.read_text()))
+    return {n.name for n in nodes if isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef)}
+
+
+def test_every_rule_has_a_part_and_a_line_in_the_table() -> None:
+    table = {int(n) for n in re.findall(r"\[(\d+)\]\(#rule-\1\)", PAGE.read_text())}
+    assert list(_sections()) == list(RULES)
+    assert table == set(RULES)
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_its_functions_are_where_the_page_says(rule: int) -> None:
+    named = list(_functions(_sections()[rule]))
+    assert named
+    for name, file in named:
+        found = inspect.unwrap(_function(name))
+        assert Path(inspect.getsourcefile(found) or "") == file, name
+
+
+def _function(name: str) -> Any:
+    found = _found(name)
+    return found.fget if isinstance(found, property) else found
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_its_proofs_exist(rule: int) -> None:
+    proofs = [line for line in _sections()[rule].splitlines() if line.startswith("| ") and "](" in line]
+    assert proofs
+    for line in proofs:
+        files = [(PAGE.parent / target).resolve() for _, target in _LINK.findall(line)]
+        assert [file for file in files if not file.exists()] == []
+        there = {name for file in files if file.suffix == ".py" for name in _defined(file)}
+        assert set(re.findall(r"`(test_\w+)`", line)) - there == set()
+
+
+def test_refusals_quote_rules_of_the_page() -> None:
+    quoted = {
+        keyword.value.value
+        for path in (ROOT / "core").rglob("*.py")
+        for call in ast.walk(ast.parse(path.read_text()))
+        if isinstance(call, ast.Call) and getattr(call.func, "id", "") == "Refusal"
+        for keyword in call.keywords
+        if keyword.arg == "rule" and isinstance(keyword.value, ast.Constant)
+    } - {None}
+    assert quoted
+    assert quoted <= set(RULES)
+
+
+def test_pages_that_quote_a_rule_link_to_it() -> None:
+    pages = [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]
+    bare = [
+        f"{page.relative_to(ROOT)}: {quoted[0]}"
+        for page in pages
+        if page != PAGE
+        for quoted in re.finditer(r"(?<!\[)\b[Rr]ules? \d+\b|\[[Rr]ule (\d+)\]\((?!\S*safety\.md#rule-\1\))", page.read_text())
+    ]  # fmt: skip
+    assert bare == []
