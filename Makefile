@@ -5,7 +5,7 @@ PYTHON_IN_VENV := .venv/bin/python
 STAGES := $(PYTHON_IN_VENV) -m tools.stages
 ONLY := $(if $(STAGE),--only $(STAGE))
 
-.PHONY: help setup demo demo-down test test-fast e2e chaos soak bench generate lock fmt
+.PHONY: help setup demo demo-down test test-fast e2e chaos soak mutants bench generate lock fmt
 .NOTPARALLEL:
 
 help: ## this list
@@ -34,6 +34,9 @@ chaos: setup ## random faults on the testbed, with everything read back (SEED=1 
 
 soak: setup ## LIVES=1000 simulated lives on all cores; prints lives per second and the seeds that failed (START=1)
 	@$(PYTHON_IN_VENV) -m tests.sim --lives $(or $(LIVES),1000) --start $(or $(START),1)
+
+mutants: setup ## each safety rule made to say yes: which test notices? (LIVES=200 for what no other test does; NAME=shrink; WORLD=1)
+	@$(PYTHON_IN_VENV) -m tests.mutants --lives $(or $(LIVES),200) $(if $(WORLD),--world) $(NAME)
 
 bench: setup ## the benchmarks: passes, planner, moves, forecast, scrub, slow disks, the job (HISTORY=x.parquet: that one through it)
 	@$(PYTHON_IN_VENV) -m bench.passes

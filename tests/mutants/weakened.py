@@ -1,0 +1,284 @@
+"""The predicates of the safety rules (``docs/safety.md``), each with what it says once it is made to say yes, and how that is put in its place.
+
+Nothing of this is known to the code: a name is replaced in a process that was started for it.
+"""
+
+import importlib
+import inspect
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property, wraps
+from typing import Any, Final
+
+from spindle.disks.dir_list import NO_LIST
+from spindle.healing.acceptance import Accepted
+from spindle.healing.gone import Evidence, is_ready
+from spindle.healing.replace import Slot
+from spindle.rolling.verdict import Verdict
+
+Weaken = Callable[[Any], Any]
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """One function, or constant, made to permit more.
+
+    Attributes:
+        target: ``module:name`` or ``module:Class.name``.
+        weaken: what takes its place, made from what stood there.
+        tests: test files that ask it, of ``tests``, the quickest first.
+        rule: of ``docs/safety.md``.
+        mend: whether it takes out what was added for a defect, rather than what a rule asks.
+    """
+
+    rule: int
+    target: str
+    weaken: Weaken
+    tests: tuple[str, ...]
+    mend: bool = False
+
+    @property
+    def name(self) -> str:
+        """How it is called on the command line: ``disks.rules:may_format``."""
+        return self.target.removeprefix("spindle.")
+
+
+def install(mutant: Mutant) -> None:
+    """Put it in its place, in this process, wherever the original is known by a name of its own already."""
+    module_name, _, path = mutant.target.partition(":")
+    owner: Any = importlib.import_module(module_name)
+    *parts, last = path.split(".")
+    for part in parts:
+        owner = getattr(owner, part)
+    original = inspect.getattr_static(owner, last)
+    if isinstance(original, property):
+        made: Any = property(mutant.weaken(original.fget))
+    elif isinstance(original, cached_property):
+        made = cached_property(mutant.weaken(original.func))
+        made.__set_name__(owner, last)
+    else:
+        made = mutant.weaken(original)
+    setattr(owner, last, made)
+    if parts:
+        return
+    for module in list(sys.modules.values()):
+        for key, value in list(vars(module).items()) if module is not None else ():
+            if value is original:
+                setattr(module, key, made)
+
+
+def always(value: Any) -> Weaken:
+    """A function that answers this, whatever it is asked."""
+
+    def weaken(original: Any) -> Any:
+        @wraps(original)
+        def weakened(*_: Any, **__: Any) -> Any:
+            return value() if isinstance(value, type) else value
+
+        return weakened
+
+    return weaken
+
+
+def around(change: Callable[..., Any]) -> Weaken:
+    """A function that is given the original as its first argument."""
+
+    def weaken(original: Any) -> Any:
+        @wraps(original)
+        def weakened(*args: Any, **kwargs: Any) -> Any:
+            return change(original, *args, **kwargs)
+
+        return weakened
+
+    return weaken
+
+
+def constant(value: Any) -> Weaken:
+    """A constant in the place of another one."""
+    return lambda _: value
+
+
+_NO: Final = always(None)  # of what answers a refusal, or None for yes
+_YES: Final = always(value=True)
+_FALSE: Final = always(value=False)
+_NOBODY: Final = always(frozenset)
+
+
+def _allowed(_: Any) -> Any:
+    return always(Verdict)(_)
+
+
+def _all_accepted(original: Any, looked: Any, losses: Any, _: Any) -> Any:
+    """As if a person had accepted every loss."""
+    return original(
+        looked, losses, {loss.directory_id: Accepted(loss.text, loss.partitions) for loss in losses}
+    )
+
+
+def _one_word_suffices(_: Any, losses: Any, accepted: Any) -> Any:
+    """One accepted disk of a broker gives up what may as well stand on another one."""
+    words = ((loss, accepted.get(loss.directory_id)) for loss in losses)
+    given = {
+        (loss.broker, key): loss
+        for loss, word in words
+        if word is not None and not word.done
+        for key in loss.partitions & word.partitions
+    }
+    return given, []
+
+
+def _silence_is_evidence(original: Any, node: Any, nodes: Any) -> Any:
+    found = original(node, nodes)
+    silent = bool(node) and node in (nodes or {}) and not is_ready(nodes[node])
+    return Evidence.DELETED if found is None and silent else found
+
+
+def _without_limit(original: Any, dirs: Any, sizes: Any, _: float = 0.9) -> Any:
+    return original(dirs, sizes, 1000.0)
+
+
+def _oldest(_: Any) -> Any:
+    return lambda lists: min(
+        (each for each in lists if each), key=lambda each: each.generation, default=NO_LIST
+    )
+
+
+def _new_slot(original: Any, seen: Any, *args: Any) -> Any:
+    """Whatever is blank counts as a new disk."""
+    return Slot.NEW if seen.content == "blank" else original(seen, *args)
+
+
+def _claims_asked_for(original: Any, state: Any, draft: Any) -> Any:
+    """As if the spec asked for the claims to be deleted."""
+    return original(replace(state, spec=state.spec.model_copy(update={"delete_claims": True})), draft)
+
+
+def _as_many_as_asked_for(original: Any, state: Any, pool: str) -> Any:
+    """Brokers with data beyond the pool's replicas are left out."""
+    known = state.pools.get(pool)
+    have = sum(broker["spec"].get("pool") == pool for broker in state.brokers.values())
+    return original(state, pool)[: max(0, known.replicas - have)] if known is not None else []
+
+
+def _without_finalizer(original: Any, state: Any, journal: Any) -> Any:
+    """The journal goes when somebody deletes it."""
+
+    def bare(made: Mapping[str, Any]) -> dict[str, Any]:
+        metadata = {k: v for k, v in (made.get("metadata") or {}).items() if k != "finalizers"}
+        return {**made, "metadata": metadata} if "metadata" in made else dict(made)
+
+    return tuple(
+        replace(
+            action,
+            **{part: bare(getattr(action, part)) for part in ("object", "body") if hasattr(action, part)},
+        )
+        for action in original(state, journal)
+    )
+
+
+def _live_wherever(original: Any, look: Any, broker: int, partition: Any) -> Any:
+    """What stands on a bad disk counts as a live replica as long as Kafka shows it."""
+    before, look.bad = look.bad, frozenset()
+    try:
+        return original(look, broker, partition)
+    finally:
+        look.bad = before
+
+
+_U: Final = "unit/"
+
+MUTANTS: Final = (
+    # 1: no format over a last copy
+    Mutant(1, "spindle.disks.rules:may_format", _NO, (_U + "test_disks_rules.py",)),
+    Mutant(1, "spindle.disks.rules:may_clear", _NO, (_U + "test_disks_rules.py",)),
+    Mutant(1, "spindle.disks.judge:may_write_identity", _YES, (_U + "test_disks_judge.py",)),
+    Mutant(1, "spindle.disks.judge:unused", around(lambda _, given, __: list(given)), (_U + "test_disks_judge.py",)),
+    Mutant(1, "spindle.moves.rules:may_add", _NO, (_U + "test_moves_execute.py",)),
+    Mutant(1, "spindle.healing.regrow:may_add", _YES, (_U + "test_healing.py",)),
+    Mutant(1, "spindle.healing.acceptance:settle", around(_all_accepted), (_U + "test_healing.py", _U + "test_healing_plan.py")),
+    Mutant(1, "spindle.healing.acceptance:_given_up", around(_one_word_suffices), (_U + "test_healing.py",), mend=True),
+    Mutant(1, "spindle.reconcile.steps.disks:_was_formatted", _FALSE, (_U + "test_plan.py",)),
+    # 2: no restart below the minimum
+    Mutant(2, "spindle.rolling.brokers:Rolling.may_go_down", _allowed, (_U + "test_rolling.py",)),
+    Mutant(2, "spindle.rolling.brokers:Rolling._meant", around(lambda _, __, p: p.recorded_rf), (_U + "test_rolling.py",), mend=True),
+    Mutant(2, "spindle.rolling.controllers:controller_may_go_down", _allowed, (_U + "test_rolling.py",)),
+    Mutant(2, "spindle.healing.fence:may_fence", _NO, (_U + "test_healing.py",)),
+    Mutant(2, "spindle.healing.fence:_only_alone", always(()), (_U + "test_healing.py",), mend=True),
+    Mutant(2, "spindle.quorum.decide:_majority", _YES, (_U + "test_quorum.py",)),
+    Mutant(2, "spindle.reconcile.steps.away:down_with", _NOBODY, (_U + "test_plan.py", _U + "test_healing_plan.py")),
+    Mutant(2, "spindle.reconcile.steps.healing:replicas_meant", always(dict), (_U + "test_healing_plan.py",), mend=True),
+    # 3: no rack lost
+    Mutant(3, "spindle.placement.racks:move_keeps_racks", _YES, (_U + "test_moves_execute.py",)),
+    Mutant(3, "spindle.moves.rules:keeps_racks", _NO, (_U + "test_moves_execute.py",)),
+    Mutant(3, "spindle.scaling.rules:may_begin", _NO, (_U + "test_scaling_rules.py",)),
+    Mutant(3, "spindle.moves.look:Look.live", around(_live_wherever), (_U + "test_moves_execute.py", _U + "test_healing_plan.py"), mend=True),
+    # 4: no overfull target
+    Mutant(4, "spindle.moves.rules:has_room", _NO, (_U + "test_moves_execute.py",)),
+    Mutant(4, "spindle.moves.rules:fits", _YES, (_U + "test_moves_execute.py",)),
+    Mutant(4, "spindle.moves.rules:wherever_it_lands", _NO, (_U + "test_moves_execute.py",)),
+    Mutant(4, "spindle.moves.rules:fills", _NO, (_U + "test_moves_execute.py",)),
+    Mutant(4, "spindle.moves.limits:Limits.ceiling", always(10.0), (_U + "test_moves_execute.py", _U + "test_healing_plan.py")),
+    Mutant(4, "spindle.healing.regrow:place", around(_without_limit), (_U + "test_healing.py",)),
+    # 5: no dir removed with replicas on it
+    Mutant(5, "spindle.healing.retire:may_leave", _NO, (_U + "test_healing.py",)),
+    Mutant(5, "spindle.healing.shrink:may_shrink", _NO, (_U + "test_healing.py",)),
+    Mutant(5, "spindle.healing.shrink:_enough", _YES, (_U + "test_healing.py",)),
+    Mutant(5, "spindle.moves.rules:comes_back", _NO, (_U + "test_moves_execute.py",)),
+    Mutant(5, "spindle.scaling.rules:may_go", _NO, (_U + "test_scaling_rules.py",)),
+    Mutant(5, "spindle.reconcile.steps.shrinking:_retained", _YES, (_U + "test_change_disks.py",)),
+    Mutant(5, "spindle.reconcile.steps.healing:grow_back_first", always(dict), (_U + "test_healing_plan.py", _U + "test_scrubbing_plan.py")),
+    Mutant(5, "spindle.reconcile.steps.emptying:_to_restart", _NOBODY, (_U + "test_healing_plan.py",), mend=True),
+    Mutant(5, "spindle.reconcile.steps.emptying:_keep", _NO, (_U + "test_healing_plan.py", _U + "test_change_disks.py")),
+    # 6: no move that Kafka refuses or another one disturbs
+    Mutant(6, "spindle.moves.rules:undisturbed", _NO, (_U + "test_moves_execute.py",)),
+    Mutant(6, "spindle.moves.rules:moves_within", _NO, (_U + "test_moves_execute.py",)),
+    Mutant(6, "spindle.moves.rules:has_leader", _NO, (_U + "test_moves_execute.py",)),
+    Mutant(6, "spindle.moves.rules:takes", _NO, (_U + "test_moves_execute.py",)),
+    Mutant(6, "spindle.moves.rules:may_choose_dir", _NO, (_U + "test_moves_execute.py",)),
+    Mutant(6, "spindle.moves.journal:Move.placeable", _YES, (_U + "test_moves_execute.py",), mend=True),
+    Mutant(6, "spindle.healing.shrink:_moving", _FALSE, (_U + "test_healing.py",)),
+    Mutant(6, "spindle.healing.regrow:_cannot_take", _NO, (_U + "test_healing.py",)),
+    # 7: no disk taken for another
+    Mutant(7, "spindle.disks.judge:_mix_up", _NO, (_U + "test_disks_judge.py",)),
+    Mutant(7, "spindle.disks.judge:_retired", _NO, (_U + "test_disks_judge.py",)),
+    Mutant(7, "spindle.disks.judge:another_filesystem", _FALSE, (_U + "test_disks_judge.py",)),
+    Mutant(7, "spindle.healing.replace:in_slot", around(_new_slot), (_U + "test_healing.py",)),
+    # 8: unknown is not gone
+    Mutant(8, "spindle.healing.standing:Standing.known", _YES, (_U + "test_healing.py",)),
+    Mutant(8, "spindle.disks.rules:_unknown", _NO, (_U + "test_disks_rules.py",)),
+    Mutant(8, "spindle.rolling.brokers:_what_is_unknown", always(""), (_U + "test_rolling.py",)),
+    Mutant(8, "spindle.healing.fence:_unknown", _NO, (_U + "test_healing.py",), mend=True),
+    Mutant(8, "spindle.disks.health:Said.fresh", _YES, (_U + "test_disks_health.py",)),
+    Mutant(8, "spindle.reconcile.plan:_NEEDED", constant(frozenset()), (_U + "test_plan.py",)),
+    # 9: few disks at once
+    Mutant(9, "spindle.disks.flock:may_act", _NO, (_U + "test_disks_health.py",)),
+    Mutant(9, "spindle.healing.fence:stalls_alone", _NO, (_U + "test_healing.py",)),
+    # 10: what is changed can be put back
+    Mutant(10, "spindle.moves.rules:throttle_known", _NO, (_U + "test_moves_execute.py",)),
+    Mutant(10, "spindle.moves.settings:_is_ours", _YES, (_U + "test_moves_execute.py",)),
+    Mutant(10, "spindle.reconcile.steps.journal:settle_cleanup", _YES, (_U + "test_moves_step.py",)),
+    Mutant(10, "spindle.reconcile.steps.tuning:put_back", _YES, (_U + "test_tuning.py",)),
+    Mutant(10, "spindle.reconcile.steps.journal:find_journal", _YES, (_U + "test_journal_lost.py",), mend=True),
+    Mutant(10, "spindle.reconcile.steps.journal:write_journal", around(_without_finalizer), (_U + "test_journal_lost.py",), mend=True),
+    # 11: data is deleted only when asked for
+    Mutant(11, "spindle.reconcile.steps.deletion:settle_deletion", around(_claims_asked_for), (_U + "test_plan.py",)),
+    # 12: nobody gets in uninvited
+    Mutant(12, "spindle.cluster.owned:owned", _NO, (_U + "test_api_crd.py",)),
+    # 13: one birth
+    Mutant(13, "spindle.disks.rules:may_format_voter", _NO, (_U + "test_disks_rules.py",)),
+    Mutant(13, "spindle.reconcile.steps.birth:_from_claims", _NO, (_U + "test_plan.py",)),
+    Mutant(13, "spindle.reconcile.steps.disks:_until_the_quorum_stands", _NO, (_U + "test_plan.py",)),
+    # 14: a node is gone only when somebody said so
+    Mutant(14, "spindle.healing.gone:Claimed.agreed", around(lambda _, said: said.evidence is not None), (_U + "test_gone.py",)),
+    Mutant(14, "spindle.healing.gone:find_evidence", around(_silence_is_evidence), (_U + "test_gone.py", _U + "test_gone_for_good.py")),
+    # 15: no start without a dir
+    Mutant(15, "spindle.disks.judge:left_out", always(dict), (_U + "test_dir_list.py",)),
+    Mutant(15, "spindle.disks.dir_list:newest", _oldest, (_U + "test_dir_list.py",)),
+    Mutant(15, "spindle.reconcile.steps.brokers:_unseen", _FALSE, (_U + "test_readoption.py",), mend=True),
+    Mutant(15, "spindle.reconcile.steps.brokers:_returning", around(_as_many_as_asked_for), (_U + "test_readoption.py",), mend=True),
+    Mutant(15, "spindle.reconcile.steps.returning:_has_placeholder", _YES, (_U + "test_readoption.py",)),
+    # 16: only what is ours
+    Mutant(16, "spindle.reconcile.objects:owned_by", _YES, (_U + "test_controllers_plan.py", _U + "test_plan.py")),
+    Mutant(16, "spindle_agent.volume:_check_folder", _NO, (_U + "test_agent_volume.py",)),
+)  # fmt: skip
