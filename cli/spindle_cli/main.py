@@ -14,6 +14,7 @@ import typer
 
 from spindle.api.cluster import KafkaCluster
 from spindle.manifests.preview import preview as what_changes
+from spindle.manifests.spec_settings import refused_settings
 from spindle_cli import backup_commands, disk_bars, helper_pod, overview, rebalance, takeover_commands, topics
 from spindle_cli import preview as changes
 from spindle_cli.kafka_client import Access
@@ -90,9 +91,13 @@ def preview(
     file: Annotated[Path, typer.Argument(help="File with the KafkaCluster as it is to be.")],
     namespace: Namespace = None,
 ) -> None:
-    """Show what applying a changed KafkaCluster would do: which settings without a restart, what by a roll."""
+    """Show what applying a changed KafkaCluster would do: which settings Kafka refuses, which it takes without a restart, what by a roll."""
     with sentences():
         wanted = changes.read(file)
+        refused = refused_settings(wanted.spec, wanted.spec.version)
+        if refused:  # seen without the cluster, too
+            typer.echo(changes.refusals(refused))
+            raise typer.Exit(1)
         kube = Kube.connect(wanted.metadata.namespace or namespace)
         running = kube.cluster(kube.one_cluster(wanted.metadata.name))
         console.print(changes.table(what_changes(running.spec, wanted.spec)))

@@ -8,6 +8,7 @@ from rich.table import Table
 
 from spindle.api.cluster import KafkaCluster
 from spindle.manifests.preview import Change
+from spindle.manifests.spec_settings import Refused
 from spindle_cli.kafka_client import ClientError
 
 
@@ -40,3 +41,9 @@ def table(changes: list[Change]) -> Table | str:
     for change in changes:
         result.add_row(change.what, change.where, change.how)
     return result
+
+
+def refusals(refused: tuple[Refused, ...]) -> str:
+    """What Kafka would not take, a line for each setting, for a person."""
+    lines = [f"{each.field}: {each.message}.\n  Way out: {each.way_out}." for each in refused]
+    return "\n".join(lines)

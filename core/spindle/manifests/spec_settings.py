@@ -1,0 +1,81 @@
+"""The settings of Kafka that a KafkaCluster's spec carries, checked against the release that they are meant for, with the field that each stands in."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+
+from spindle.api.cluster import KafkaClusterSpec
+from spindle.cluster import config
+from spindle.cluster.settings_check import problems
+
+
+@dataclass(frozen=True, order=True)
+class Refused:
+    """One setting that Kafka would ignore or not start with.
+
+    Attributes:
+        field: where it stands: ``spec.config``, or ``spec.brokerPools[main].config``.
+        key: the setting.
+        message: what is wrong, a clause that begins with the key.
+        way_out: what to write instead, a clause in the imperative.
+    """
+
+    field: str
+    key: str
+    message: str
+    way_out: str
+
+
+def refused_settings(spec: KafkaClusterSpec, version: str) -> tuple[Refused, ...]:
+    """What of a spec's settings a Kafka release would not take, of every place where a spec has such; by field and key.
+
+    The release is given, since a cluster may have to stay with the one that it runs. Of one that is not supported nothing is said.
+    """
+    pools = tuple((pool.name, pool.jvm.heap, _items(pool.config)) for pool in spec.broker_pools)
+    brokers = sum(pool.replicas for pool in spec.broker_pools)
+    return _refused(_items(spec.config), pools, spec.controllers.jvm.heap, brokers, version)
+
+
+def _items(settings: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
+    return tuple(sorted(settings.items()))
+
+
+@lru_cache(maxsize=128)
+def _refused(
+    shared: tuple[tuple[str, str], ...],
+    pools: tuple[tuple[str, str | None, tuple[tuple[str, str], ...]], ...],
+    heap: str | None,
+    brokers: int,
+    version: str,
+) -> tuple[Refused, ...]:
+    cluster = dict(shared)
+    found = dict.fromkeys(_of_controllers(cluster, heap, brokers, version))
+    for name, its_heap, own in pools:
+        found |= dict.fromkeys(_of_pool(cluster, name, its_heap, dict(own), brokers, version))
+    return tuple(sorted(found))
+
+
+def _of_controllers(
+    cluster: dict[str, str], heap: str | None, brokers: int, version: str
+) -> Iterator[Refused]:
+    """The settings of the cluster as the controllers have them; they concern every broker, too."""
+    around = config.controller_settings(_node(cluster, heap, {}, brokers))
+    for problem in problems(cluster, version, around):
+        yield Refused("spec.config", problem.key, problem.message, problem.way_out)
+
+
+def _of_pool(
+    cluster: dict[str, str], name: str, heap: str | None, own: dict[str, str], brokers: int, version: str
+) -> Iterator[Refused]:
+    """The pool's own over those of the cluster, and those of the cluster with what the pool's heap makes of Spindle's defaults."""
+    for field, asked, pool in (("spec.config", cluster, {}), (f"spec.brokerPools[{name}].config", own, own)):
+        around = config.broker_settings(_node(cluster, heap, pool, brokers), rack=None)
+        for problem in problems(asked, version, around):
+            yield Refused(field, problem.key, problem.message, problem.way_out)
+
+
+def _node(cluster: dict[str, str], heap: str | None, own: dict[str, str], brokers: int) -> config.NodeConfig:
+    """A node like any other: what tells one from another is Spindle's own."""
+    return config.node_config(
+        "cluster", "namespace", 0, controllers=(), brokers=brokers, config=cluster, pool_config=own, heap=heap
+    )
