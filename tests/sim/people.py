@@ -515,7 +515,7 @@ WAYS: dict[str, Callable[[Person, Wait], None]] = {
             MovedByOthers NearMinIsr OthersCatchUp JournalFull ReplicasOnDisk DrainLater KafkaUnknown QuorumUnknown NoQuorumLeader
             MinIsrUnknown ElrUnknown SettingsUnknown QuorumMajority ManyDisksStall ManyDisksBad CannotRead CannotReadJob NodesUnknown
             UsersUnknown ProposalsUnknown AgentSecretUnknown NewZone OneZone SpreadUneven NoCordon EvenControllers NoAddressYet
-            RetentionHalved ProducersSlowed ProducersStopped RackLost MayStillLead TargetDown TargetUnusable TargetFills Approved Executing
+            RetentionHalved ProducersSlowed ProducersStopped RackLost MayStillLead TargetDown TargetUnusable TargetFills Executing
             WindowClosed TopicDeleted ReplicaElsewhere NotTaken ReplicaGrown TargetGone NothingLeft Expired Superseded StoppedByPerson
             ApprovalWithdrawn TimeOver DirNotChosen TopicNameTooLong RunFailed RunSucceeded DisksFirst UnderMinIsr AnotherExecutes DiskOffline OfflineDir
             JournalNotFound JournalDeleted"""),

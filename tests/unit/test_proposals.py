@@ -32,10 +32,19 @@ def at(text: str) -> float:
     [
         pytest.param(Facts(phase=Phase.PROPOSED), "Proposed", "ApprovalNeeded", id="nobody approved it"),
         pytest.param(
-            Facts(phase=Phase.PROPOSED, approved_by="person"), "Approved", "Approved", id="a person approves"
+            Facts(phase=Phase.PROPOSED, approved_by="person"),
+            "Executing",
+            "Executing",
+            id="a person approves",
         ),
         pytest.param(
-            Facts(phase=Phase.PROPOSED, approved_by="rule"), "Approved", "Approved", id="a rule approves"
+            Facts(phase=Phase.PROPOSED, approved_by="rule"), "Executing", "Executing", id="a rule approves"
+        ),
+        pytest.param(
+            Facts(phase=Phase.PROPOSED, approved_by="person", window=CLOSED),
+            "Approved",
+            "WindowClosed",
+            id="approved, and not yet begun",
         ),
         pytest.param(
             Facts(phase=Phase.PROPOSED, approved_by="person", expired=True),

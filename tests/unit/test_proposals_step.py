@@ -81,15 +81,14 @@ def test_a_new_proposal_waits_for_its_approval_and_says_how(running: World) -> N
 
 
 def test_it_goes_one_step_at_a_time_and_moves_nothing_before_that_is_written(running: World) -> None:
-    approved, draft = settle(running, rebalance(WITHIN, status={"phase": "Proposed"}, approved=HASH))
-    begun, _ = settle(running, rebalance(WITHIN, status={"phase": "Approved"}, approved=HASH))
+    begun, draft = settle(running, rebalance(WITHIN, status={"phase": "Proposed"}, approved=HASH))
+    later, _ = settle(running, rebalance(WITHIN, status={"phase": "Approved"}, approved=HASH))
     going, _ = settle(running, executing(WITHIN))
 
-    assert phases(approved) == {"demo-1": "Approved"}
-    assert [wait.reason for wait in draft.waits] == ["Approved"]  # so that the next pass comes soon
-    assert phases(begun) == {"demo-1": "Executing"}
+    assert phases(begun) == phases(later) == {"demo-1": "Executing"}
+    assert [wait.reason for wait in draft.waits] == ["Executing"]  # so that the next pass comes soon
     assert begun.statuses["demo-1"]["approvedBy"] == "person"
-    assert approved.wants.moves == begun.wants.moves == ()
+    assert begun.wants.moves == later.wants.moves == ()
     assert going.wants.moves == (in_journal(WITHIN),)
 
 

@@ -63,7 +63,8 @@ def settle_orders(
 def lead_for_good(look: Look, leaders: Mapping[Key, int], busy: Collection[Key]) -> tuple[Intent, ...]:
     """Make others the preferred leaders, for good: nothing of it is on record, and nothing is put back.
 
-    First the order, then, when that is seen, the election. Who is not in sync, or holds no replica, is made nothing.
+    First the order, then the election: the controller that is asked to elect has taken the order before, and one that it turns down ends
+    the pass. Who is not in sync, or holds no replica, is made nothing.
 
     Args:
         look: what Kafka says. Brokers and partitions are known.
@@ -78,7 +79,7 @@ def lead_for_good(look: Look, leaders: Mapping[Key, int], busy: Collection[Key])
             continue
         if partition.replicas[0] != broker:
             orders[key] = (broker, *(b for b in partition.replicas if b != broker))
-        elif partition.leader not in (None, broker):
+        if partition.leader not in (None, broker):
             elected.append(key)
     named = some([f"{topic}-{index}" for topic, index in elected])
     message = f"{counted(len(elected), 'partition')} (led by the broker that the plan chose): {named}."

@@ -130,14 +130,11 @@ def _before(facts: Facts) -> Turn:
             or "A person approves it by setting spec.approved to the value of spec.inputHash."
         )
         return Turn(Phase.PROPOSED, "ApprovalNeeded", text)
-    if facts.phase is Phase.PROPOSED:
-        who = "a person" if facts.approved_by == PERSON else "the rules of spec.rebalance"
-        return Turn(Phase.APPROVED, "Approved", f"It was approved by {who}.")
     return _approved(facts)
 
 
 def _approved(facts: Facts) -> Turn:
-    """A proposal that may be begun as soon as nothing is in its way."""
+    """One that is begun now, or waits for what is in its way. Its moves follow when it is on record that it was begun."""
     if facts.executing is not None:
         return Turn(
             Phase.APPROVED,

@@ -35,7 +35,9 @@ class Phase(StrEnum):
 
 # What may follow on what; everything else never happens.
 NEXT: Final[Mapping[Phase, frozenset[Phase]]] = {
-    Phase.PROPOSED: frozenset((Phase.APPROVED, Phase.STOPPED, Phase.EXPIRED, Phase.SUPERSEDED, Phase.FAILED)),
+    Phase.PROPOSED: frozenset(
+        (Phase.APPROVED, Phase.EXECUTING, Phase.STOPPED, Phase.EXPIRED, Phase.SUPERSEDED, Phase.FAILED)
+    ),
     Phase.APPROVED: frozenset(
         (Phase.PROPOSED, Phase.EXECUTING, Phase.STOPPED, Phase.EXPIRED, Phase.SUPERSEDED, Phase.FAILED)
     ),

@@ -304,7 +304,7 @@ def _wait(proposal: Proposal, now: Turn, wave: Wave | None) -> Wait:
         now.reason,
         message,
         now.unblocked_by or "It is done. To end it: spec.stop.",
-        quiet=now.reason in ("Approved", "Executing"),
+        quiet=now.reason == "Executing",
     )
 
 
