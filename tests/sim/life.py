@@ -22,11 +22,11 @@ from tests.sim.api import NAMESPACE, SYSTEM, Api, Json
 from tests.sim.controllers import Controllers
 from tests.sim.disks import FileSystem
 from tests.sim.faults import Fault
+from tests.sim.kafka import KafkaSim
 from tests.sim.kernel import START, Kernel, Line
 from tests.sim.kubelet import Kubelets, SimNode
 from tests.sim.loop import SimDatetime, simulated_time
 from tests.sim.net import Net
-from tests.sim.smallkafka import KafkaSim
 from tests.sim.variety import SAMPLE, Variety, choose, cluster
 
 BIRTH = 1500.0  # seconds within which a cluster is up

@@ -262,6 +262,7 @@ class Judge:
 
     def end(self) -> None:
         """(d), (e) and rule 10: nothing is left that should not be."""
+        self.world.kafka.settle()
         self._losses()
         status = (self.world.cluster() or {}).get("status") or {}
         for entry in (

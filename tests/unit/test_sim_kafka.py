@@ -5,8 +5,9 @@ from dataclasses import dataclass, field
 import pytest
 
 from tests.sim.disks import RECORD, FileSystem, Log
+from tests.sim.kafka import KafkaSim, Timeout
+from tests.sim.kafka.ledger import Ledger
 from tests.sim.kernel import Kernel
-from tests.sim.smallkafka import KafkaSim
 
 KEY = ("t", 0)
 
@@ -120,6 +121,9 @@ def test_a_broker_whose_disk_hangs_goes_on_to_lead_and_nobody_can_write() -> Non
     world.wait(200)
     assert world.kafka.parts[KEY].leader == leader
     assert world.log(leader).end == end
+    with pytest.raises(Timeout):
+        world.kafka.request(leader, "describe_cluster")
+    assert world.kafka.request(next(b for b in world.dirs if b != leader), "describe_cluster")
     world.stop(leader, clean=False)
     assert world.kafka.parts[KEY].leader not in (leader, None)
 
@@ -131,3 +135,132 @@ def test_a_broker_writes_to_the_disk_that_it_opened_whatever_stands_at_its_path_
     world.wait(120)
     assert old.logs[KEY, ""].end > end
     assert blank.logs == {}
+
+
+def test_a_replica_that_leaves_by_a_shrink_stays_eligible() -> None:
+    world = World(elr=True, brokers=3, min_isr=2)
+    world.stop(2)
+    world.stop(1)
+    part = world.kafka.parts[KEY]
+    assert (part.isr, part.elr) == ([0], [1])
+    world.kafka.request(0, "alter_partition_reassignments", assignments={KEY: [0]})
+    assert (part.replicas, part.isr, part.elr) == ([0], [0], [1])
+
+
+@pytest.mark.parametrize("how", ["placeholder", "blank"])
+def test_a_start_is_clean_only_if_every_dir_tells_of_the_same_stop(how: str) -> None:
+    world = World(elr=True, brokers=2, min_isr=2)
+    world.stop(1)
+    world.stop(0)
+    part = world.kafka.parts[KEY]
+    assert (part.isr, part.elr, part.last_known) == ([], [0, 1], 0)
+    other = next(path for path in world.dirs[1] if path != world.at(1))
+    world.dirs[1][other] = None if how == "placeholder" else disk(1, "blank")
+    world.start(1)
+    world.wait(40)
+    assert (part.isr, part.elr, part.leader) == ([], [0], None)
+
+
+def test_who_led_last_stays_on_record_until_there_is_a_leader() -> None:
+    world = World(elr=True, brokers=2, min_isr=2)
+    world.stop(1)
+    world.stop(0)
+    part = world.kafka.parts[KEY]
+    for broker in (0, 1):
+        world.fs(broker).clean = None
+    world.start(0)
+    world.kernel.call_later(0.5, lambda: setattr(world.fs(0), "state", "dead"))
+    world.wait(25)
+    world.start(1)
+    world.wait(40)
+    assert (part.isr, part.elr, part.last_known, part.leader) == ([], [], 0, None)
+
+
+def test_without_a_quorum_a_broker_that_lost_a_dir_ends_after_half_a_minute() -> None:
+    world = World(elr=True, brokers=3, min_isr=2)
+    ended: list[str] = []
+    world.kafka.on_exit = lambda uid, _: ended.append(uid)
+    leader = world.kafka.parts[KEY].leader
+    assert leader is not None
+    world.kafka.stop("c", clean=False)
+    world.fs(leader).state = "dead"
+    world.wait(20)
+    assert (world.kafka.parts[KEY].leader, ended) == (leader, [])
+    world.wait(20)
+    assert ended == [world.uids[leader]]
+
+
+def test_the_controllers_hear_of_a_dir_once_there_is_a_quorum_again() -> None:
+    world = World(elr=True, brokers=3, min_isr=2)
+    leader = world.kafka.parts[KEY].leader
+    assert leader is not None
+    world.kafka.stop("c", clean=False)
+    world.fs(leader).state = "dead"
+    world.wait(8)
+    metadata = FileSystem("metadata", "metadata", 10**12, meta={"cluster.id": "c"})
+    world.kafka.start_controller("c", 1000, "C", "c", fs=metadata)
+    world.wait(5)
+    assert world.kafka.parts[KEY].leader not in (leader, None)
+
+
+def test_what_is_nobodys_any_more_is_set_aside_at_the_next_start() -> None:
+    world = World(elr=True, brokers=3, min_isr=2)
+    world.stop(2)
+    fs, end = world.fs(2), world.log(2).end
+    world.kafka.request(0, "alter_partition_reassignments", assignments={KEY: [0, 1]})
+    world.start(2)
+    world.wait(120)
+    ((key, suffix),) = fs.logs
+    assert key == KEY
+    assert suffix.startswith("stray")
+    assert fs.logs[key, suffix].end == end
+
+
+def test_a_crashed_broker_comes_back_only_once_its_session_is_over() -> None:
+    world = World(elr=False, brokers=2, min_isr=1)
+    world.kafka.stop(world.uids[1], clean=False)
+    before = world.kafka.brokers[1].incarnation
+    world.start(1)
+    world.wait(6)
+    assert world.kafka.brokers[1].incarnation == before
+    world.wait(30)
+    assert world.kafka.brokers[1].incarnation != before
+
+
+def test_a_reassignment_is_undone_by_a_cancel_and_not_by_naming_the_replicas_from_before() -> None:
+    world = World(elr=True, brokers=3, min_isr=1)
+    world.kafka.request(0, "alter_partition_reassignments", assignments={KEY: [0, 1]})
+    world.stop(2)
+    world.kafka.request(0, "alter_partition_reassignments", assignments={KEY: [0, 2]})
+    part = world.kafka.parts[KEY]
+    assert (part.adding, part.removing) == ([2], [1])
+    world.kafka.request(0, "alter_partition_reassignments", assignments={KEY: [0, 1]})
+    world.wait(60)
+    assert (part.adding, part.removing) == ([2], [2])
+    world.kafka.request(0, "alter_partition_reassignments", assignments={KEY: None})
+    assert (part.replicas, part.adding, part.removing) == ([0, 1], [], [])
+
+
+def test_the_ledger_notices_that_the_last_copy_goes() -> None:
+    ledger, one, other = Ledger(), disk(0, "0"), disk(1, "1")
+    for fs in (one, other):
+        fs.logs[KEY, ""] = Log("id", [(1, 7)])
+        ledger.knows(fs)
+    ledger.acknowledge(("id", 0), [7])
+    for fs in (one, other):
+        log = fs.logs[KEY, ""]
+        ledger.destroys(fs, KEY, log, log.entries, "deleted")
+        assert bool(ledger.lost()) == (fs is other)
+        del fs.logs[KEY, ""]
+
+
+def test_the_ledger_remembers_what_only_a_sick_disk_has() -> None:
+    ledger, sick = Ledger(), disk(0, "0")
+    sick.logs[KEY, ""] = Log("id", [(1, 7)])
+    sick.state = "dead"
+    ledger.knows(sick)
+    ledger.acknowledge(("id", 0), [7])
+    ledger.serves(KEY, ("id", 0), Log("id"), "led by broker 1 now")
+    assert not ledger.lost()
+    sick.state = "well"
+    assert [loss.records for loss in ledger.lost()] == [1]

@@ -1,4 +1,9 @@
-"""What the simulated Kafka (`tests.sim.smallkafka`) states about Kafka, and where `tests/kafka` tries it on real processes.
+"""Kafka in small: controllers, registrations, leaders, ISR and ELR, logs on file systems, reassignments, copies between dirs.
+
+Once a second each broker does what it would do in that second. Records are numbers; what was acknowledged to producers that asked for all is in
+the ledger, with every file system that ever held a copy.
+
+What it states about Kafka, and where `tests/kafka` tries it on real processes:
 
 - A blank disk formatted under the last ISR member loses everything; an unclean election first saves the survivor's part:
   `test_last_copy.test_disk_of_the_last_in_sync_replica_is_not_formatted`.
@@ -15,3 +20,85 @@
 - Kafka forgets a broker that holds replicas: `test_scaling.test_kafka_forgets_one_that_holds_replicas_so_rule_5_must_not`.
 - Without a quorum a broker's metadata is old: `test_operator_kafka.test_without_a_quorum_brokers_metadata_is_not_believed`.
 """
+
+from typing import Any
+
+from tests.sim.disks import FileSystem, Key
+from tests.sim.kafka.requests import Requests
+from tests.sim.kafka.state import KafkaFault, StartError, Timeout
+from tests.sim.kernel import Kernel
+
+
+class KafkaSim(Requests):
+    """All of one cluster's Kafka, and the truth about it for who judges."""
+
+    def __init__(self, kernel: Kernel, *, elr: bool, metadata_version: int) -> None:
+        super().__init__(kernel, elr=elr, metadata_version=metadata_version)
+        kernel.call_later(1.0, self._tick)
+
+    def _tick(self) -> None:
+        self.kernel.call_later(1.0, self._tick)
+        for process in list(self.processes.values()):
+            self.run_second(process)
+        self.oversee()
+        for part in list(self.parts.values()):
+            self.run_partition(part)
+        if self.loading:
+            self.produce()
+        self.acknowledge()
+
+    def disk_changed(self, fs: FileSystem) -> None:
+        """A disk's state is another one."""
+        self.ledger.knows(fs)
+
+    def settle(self) -> None:
+        """The end: what leaders hold is all that there is."""
+        for part in self.parts.values():
+            process = self.process_of(part.leader)
+            held = process.where(part.key) if process is not None else None
+            if held is not None:
+                how = f"led by broker {part.leader} at the end"
+                self.ledger.serves(part.key, part.ident, held[1].logs[part.key, ""], how)
+
+    # -- the truth
+
+    def truth_partitions(self) -> list[dict[str, Any]]:
+        """Each partition as the controllers have it."""
+        return [
+            {
+                "topic": p.topic, "partition": p.index, "leader": p.leader, "replicas": list(p.replicas), "isr": list(p.isr), "elr": list(p.elr),
+                "dirs": dict(p.dirs), "rf": p.rf, "min_isr": self.min_isr(p.topic), "reassigned": p.reassigned,
+            }
+            for p in self.parts.values()
+        ]  # fmt: skip
+
+    def truth_reassignments(self) -> dict[Key, Any]:
+        """Replicas that come and go, by partition."""
+        return {p.key: (p.adding, p.removing) for p in self.parts.values() if p.adding or p.removing}
+
+    def truth_offline(self) -> dict[int, list[str]]:
+        """Broker → log dirs that it takes for offline."""
+        return {p.broker: sorted(p.offline) for p in self.processes.values() if p.offline}
+
+    def truth_effective(self, key: str) -> dict[int, str | None]:
+        """What holds on each running broker, wherever it is set."""
+        default = self.configs.get(("broker", ""), {})
+        return {
+            p.broker: self.configs.get(("broker", str(p.broker)), {}).get(
+                key, default.get(key, p.props.get(key))
+            )
+            for p in self.processes.values()
+            if p.registered
+        }
+
+    def truth_settings(self) -> list[tuple[str, str, str]]:
+        """Dynamic settings, but for the topics' own."""
+        return [
+            (f"{kind} {name}", key, value)
+            for (kind, name), held in sorted(self.configs.items())
+            for key, value in held.items()
+            if key != "min.insync.replicas"
+        ]
+
+
+__all__ = ["KafkaFault", "KafkaSim", "StartError", "Timeout"]

@@ -1,0 +1,265 @@
+"""What the controllers decide: registrations, fences, leaders, ISR and ELR, reassignments.
+
+After `ReplicationControlManager` and `ClusterControlManager` of Kafka 4.3.1. Leaders change when something happens: a broker goes, comes, tells of
+a dir, or a leader tells of who is in sync. Nobody looks at leaderless partitions in between, but for the election of preferred leaders now and then.
+"""
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from tests.sim.disks import FileSystem, Key
+from tests.sim.kafka import partitions
+from tests.sim.kafka.partitions import Election
+from tests.sim.kafka.state import (
+    PREFERRED_EVERY,
+    SESSION,
+    Broker,
+    Controller,
+    KafkaFault,
+    Part,
+    Process,
+    StartError,
+    State,
+)
+
+Answer = tuple[int, str]
+
+
+class Quorum(State):
+    """The controllers."""
+
+    _balanced_at = 0.0
+
+    def start_controller(
+        self,
+        uid: str,
+        node_id: int,
+        directory_id: str,
+        node: str,
+        *,
+        fs: FileSystem,
+        voters: Any = None,
+        props: Any = None,
+    ) -> None:
+        """Begin a controller's process.
+
+        Raises:
+            StartError: it ends at once.
+        """
+        if fs.state in ("dead", "readonly"):
+            raise StartError("its metadata log cannot be written")
+        self.controllers[uid] = Controller(uid, node_id, directory_id, node, fs, self.kernel.now)
+        if voters and not self.voters:
+            self.voters = list(voters)
+        if fs.meta:
+            self.cluster_id = self.cluster_id or fs.meta["cluster.id"]
+
+    # -- one partition
+
+    def change(self, part: Part, *, but: int | None = None, **wanted: Any) -> bool:
+        """Change a partition; ``but`` is a broker that may not lead. Returns whether anything is different."""
+        replicas, epoch = list(part.replicas), part.epoch
+        changed = partitions.change(
+            part,
+            elr=self.elr,
+            min_isr=self.effective_min_isr(part.topic),
+            able=lambda broker: broker != but and self.able(part, broker),
+            default_dir=self.default_dir,
+            **wanted,
+        )
+        if part.epoch != epoch:
+            part.caught = dict.fromkeys(part.replicas, self.kernel.now)
+        if part.replicas != replicas:
+            self.version += 1
+            part.caught = {b: part.caught.get(b, -1e12) for b in part.replicas}
+        return changed
+
+    def _without(self, parts: Iterable[Part], broker: int) -> None:
+        for part in list(parts):
+            self.change(part, but=broker, isr=[b for b in part.isr if b != broker])
+
+    def _in_sync(self, broker: int) -> list[Part]:
+        return [part for part in self.parts.values() if broker in part.isr]
+
+    def alter_isr(self, part: Part, isr: list[int]) -> bool:
+        """A leader tells who is in sync; whether that is believed."""
+        found = [self.brokers.get(b) for b in isr]
+        if any(b is None or b.fenced or b.leaving for b in found):
+            return False
+        self.change(part, isr=isr)
+        return True
+
+    # -- brokers that come and go
+
+    def register(self, process: Process) -> bool:
+        """A new process of a broker; whether it was let in."""
+        before = self.brokers.get(process.broker)
+        if before is not None and not before.fenced and self.kernel.now - before.heard < SESSION:
+            return False  # DUPLICATE_BROKER_REGISTRATION until the session of the one before is over
+        ids = {fs.meta["directory.id"] for fs in process.live().values() if fs.meta}
+        clean = before is not None and process.previous == before.epoch
+        if before is not None:
+            self._shut_down(process.broker, clean=clean)
+        self.brokers[process.broker] = Broker(
+            process.broker, process.rack, self.next_serial(), process.incarnation, ids, heard=self.kernel.now
+        )
+        return True
+
+    def _shut_down(self, broker: int, *, clean: bool) -> None:
+        """The process before this one is over: one that did not stop in order is eligible nowhere."""
+        if clean or not self.elr:
+            self._without(self._in_sync(broker), broker)
+            return
+        for part in list(self.parts.values()):
+            if broker in part.isr or broker in part.elr:
+                isr = [b for b in part.isr if b != broker]
+                self.change(part, but=broker, isr=isr, unclean_shutdown=broker)
+
+    def unfence(self, found: Broker) -> None:
+        """A broker has all metadata: it may lead."""
+        found.fenced = False
+        for part in list(self.parts.values()):
+            if part.leader is None:
+                self.change(part)
+
+    def fence(self, found: Broker) -> None:
+        """A broker is not heard of any more."""
+        if not found.fenced:
+            self._without(self._in_sync(found.id), found.id)
+        found.fenced, found.leaving = True, False
+
+    def grant_shutdown(self, found: Broker) -> None:
+        """A broker wants to stop: it leads nothing from now on."""
+        found.leaving = True
+        self._without(self._in_sync(found.id), found.id)
+
+    def dirs_offline(self, found: Broker, directories: set[str]) -> None:
+        """A broker tells which dirs it lost."""
+        lost = found.dirs & directories
+        if lost:
+            self._without((p for p in self.parts.values() if p.dirs.get(found.id) in lost), found.id)
+            found.dirs -= lost
+
+    def assign_dir(self, found: Broker, key: Key, directory: str) -> None:
+        """A broker tells on which dir a replica stands (AssignReplicasToDirs)."""
+        part = self.parts.get(key)
+        if part is None or found.id not in part.replicas:
+            return
+        self.change(part, dirs={found.id: directory})
+        if directory not in found.dirs:
+            self._without([part], found.id)
+
+    def unregister(self, broker: int) -> Answer:
+        """Forget a broker, replicas or not."""
+        if broker not in self.brokers:
+            return 102, "BROKER_ID_NOT_REGISTERED"
+        self._without([p for p in self.parts.values() if broker in p.isr or broker in p.elr], broker)
+        del self.brokers[broker]
+        return 0, ""
+
+    def oversee(self) -> None:
+        """Each second: sessions that are over, and now and then the leaders that are preferred."""
+        if not self.majority():
+            return
+        now = self.kernel.now
+        for found in list(self.brokers.values()):
+            if not found.fenced and now - found.heard > SESSION:
+                self.fence(found)
+        if now - self._balanced_at >= PREFERRED_EVERY:
+            self._balanced_at = now
+            for part in list(self.parts.values()):
+                if part.leader != part.replicas[0]:
+                    self.change(part, election="preferred")
+
+    # -- what is asked for
+
+    def elect(self, part: Part, kind: Election) -> Answer:
+        """ElectLeaders."""
+        if (kind == "preferred" and part.leader == part.replicas[0]) or (
+            kind == "unclean" and part.leader is not None
+        ):
+            return 84, "ELECTION_NOT_NEEDED"
+        if self.change(part, election=kind):
+            return 0, ""
+        return (
+            (80, "PREFERRED_LEADER_NOT_AVAILABLE")
+            if kind == "preferred"
+            else (83, "ELIGIBLE_LEADERS_NOT_AVAILABLE")
+        )
+
+    def reassign(self, part: Part, target: list[int], *, by_spindle: bool) -> Answer:
+        """AlterPartitionReassignments: all that are not in the target go, all that are new come first."""
+        if any(b not in self.brokers for b in target) or not target or len(set(target)) != len(target):
+            return 39, "INVALID_REPLICA_ASSIGNMENT"
+        if not by_spindle:
+            part.reassigned, part.rf = True, len(target)
+        coming = sorted(b for b in target if b not in part.replicas)
+        going = sorted(b for b in part.replicas if b not in target)
+        self.change(part, replicas=[*target, *going], adding=coming or None, removing=going or None)
+        return 0, ""
+
+    def cancel(self, part: Part) -> Answer:
+        """The replicas from before, unless none of them is in sync."""
+        if not part.adding and not part.removing:
+            return 85, "NO_REASSIGNMENT_IN_PROGRESS"
+        isr = [b for b in part.isr if b not in part.adding]
+        if not isr:
+            return 39, "INVALID_REPLICA_ASSIGNMENT"
+        back = [b for b in part.replicas if b not in part.adding]
+        self.change(part, isr=isr, replicas=back, adding=[], removing=[])
+        return 0, ""
+
+    def make_topic(self, name: str, assignments: list[list[int]], configs: dict[str, str]) -> list[Part]:
+        """A topic with these replicas, led where it can be."""
+        ident = self.new_uuid()
+        self.configs["topic", name] = dict(configs)
+        made = []
+        for index, replicas in enumerate(assignments):
+            dirs = {b: self.default_dir(b) for b in replicas}
+            # Who is fenced or leaving is not in the first ISR.
+            active = [b for b in replicas if not self.brokers[b].fenced and not self.brokers[b].leaving]
+            isr = active or list(replicas)
+            part = Part(name, index, ident, list(replicas), isr, None, dirs=dirs, rf=len(replicas))
+            self.parts[part.key] = part
+            made.append(part)
+        for part in made:
+            self.change(part)
+        self.version += 1
+        return made
+
+    def placement(self, partitions_: int, rf: int) -> list[list[int]]:
+        """Where the replicas of a new topic go: spread over racks, brokers all of whose dirs are cordoned left out.
+
+        Raises:
+            KafkaFault: there are too few brokers.
+        """
+        open_to = [b for b in sorted(self.brokers) if not self.brokers[b].fenced and self._takes_replicas(b)]
+        if len(open_to) < rf:
+            raise KafkaFault(38, "INVALID_REPLICATION_FACTOR")
+        racks = {b: self.brokers[b].rack for b in open_to}
+        return [_spread(open_to, racks, rf, index) for index in range(partitions_)]
+
+    def _takes_replicas(self, broker: int) -> bool:
+        process = self.process_of(broker)
+        cordoned = self.cordoned(broker)
+        return process is None or ("*" not in cordoned and bool(set(process.live()) - cordoned))
+
+    def delete_topic(self, topic: str) -> None:
+        """It is gone, and what was promised about it."""
+        for key in [k for k in self.parts if k[0] == topic]:
+            self.ledger.forget(self.parts.pop(key).ident)
+        self.configs.pop(("topic", topic), None)
+        self.version += 1
+
+
+def _spread(able: list[int], racks: dict[int, str | None], rf: int, index: int) -> list[int]:
+    order = able[index % len(able) :] + able[: index % len(able)]
+    chosen: list[int] = []
+
+    def crowding(used: list[str | None]) -> Callable[[int], tuple[int, int]]:
+        return lambda broker: (used.count(racks[broker]), order.index(broker))
+
+    while len(chosen) < rf:
+        used = [racks[b] for b in chosen]
+        chosen.append(min((b for b in order if b not in chosen), key=crowding(used)))
+    return chosen
