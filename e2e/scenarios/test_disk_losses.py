@@ -1,0 +1,109 @@
+"""What an accepted loss gives up and what it does not; and a topic whose name leaves no room for a move between log dirs."""
+
+import re
+
+import pytest
+
+from e2e.scenarios.lab import Lab
+from e2e.scenarios.load import FLUSHED, Topic, load
+from e2e.scenarios.machine import Machine
+from e2e.scenarios.slot import assert_spread, choose, conclude, dies, replace, slots, until_evacuated
+from e2e.scenarios.stand import THREE, Kind, Stand, until_well
+from e2e.scenarios.timeline import Timeline
+
+pytestmark = pytest.mark.e2e
+
+_LONGEST = 249
+_DISKS = Kind(3, disks=3)
+
+
+def _token(lab: Lab, directory_id: str) -> str:
+    """What accepts the loss of one disk, from the condition that names it."""
+    message = lab.condition("DataAtRisk")["message"]
+    found = re.search(rf"{re.escape(directory_id)}:[0-9a-f]{{8,64}}", message)
+    assert found, message
+    return found[0]
+
+
+def test_one_disk_given_up_gives_up_no_other(stand: Stand, machine: Machine, spindle_image: str) -> None:
+    """Two disks of a broker are bad, one for good and one for its cable: only the first is accepted as lost."""
+    lab = stand.get(_DISKS)
+    with (
+        Timeline(lab) as timeline,
+        load(lab, spindle_image, Topic("pair", 18, replicas=1, min_isr=1, config=FLUSHED)) as running,
+    ):
+        dead = choose(lab, running)
+        standing = {replica.name: (replica.broker, replica.disk) for replica in running.placement()}
+        unplugged = next(
+            slots(lab)[key]
+            for key in sorted(set(standing.values()))
+            if key[0] == dead.broker and key[1] != dead.disk
+        )
+        running.until_more(100)
+        pulled = dies(timeline, machine, unplugged, "pull")
+        timeline.until("verdict", "^(Missing|Failed)", unplugged.subject, since=pulled)
+        died = dies(timeline, machine, dead)
+        timeline.until("verdict", "^Failed", dead.subject, since=died)
+        lab.until(
+            "its loss can be accepted", lambda: dead.directory_id in lab.condition("DataAtRisk")["message"]
+        )
+        token = _token(lab, dead.directory_id)
+        timeline.mark(f"acceptLoss: {token}")
+        dead.wish(acceptLoss=token)
+        entry = lab.until_waiting("OtherDiskMayHoldIt", 180)
+        assert unplugged.disk in f"{entry['message']} {entry['unblockedBy']}"
+        timeline.mark("the cable is plugged in again")
+        machine.disk("put", unplugged.volume)
+        running.until_all_writable(400)
+        assert unplugged.spec()["directoryId"] == unplugged.directory_id
+        dead.wish()
+        timeline.mark("a blank disk for the dead one")
+        machine.new_disk(dead.volume)
+        until_well(lab)
+        report = running.finish()
+        timeline.add_kafka(running.lines())
+        print(timeline.table(), report.summary(died))
+        given_up = {name for name, where in standing.items() if where == (dead.broker, dead.disk)}
+        assert given_up >= set(report.lost)
+
+
+def test_a_broker_with_one_disk_starts_again_once_its_loss_is_accepted(
+    stand: Stand, machine: Machine, spindle_image: str
+) -> None:
+    lab = stand.get(Kind(3, disks=1))
+    with (
+        Timeline(lab) as timeline,
+        load(lab, spindle_image, Topic("single", 6, replicas=1, min_isr=1, config=FLUSHED)) as running,
+    ):
+        slot = choose(lab, running)
+        standing = {replica.name: replica.broker for replica in running.placement()}
+        running.until_more(100)
+        died = dies(timeline, machine, slot)
+        timeline.until("condition", "^True.*single", "DataAtRisk", since=died)
+        token = _token(lab, slot.directory_id)
+        timeline.mark("a blank disk for the dead one")
+        machine.new_disk(slot.volume)
+        lab.until_waiting("LastCopy", 180)
+        timeline.mark(f"acceptLoss: {token}")
+        slot.wish(acceptLoss=token)
+        running.until_all_writable(300)
+        slot.wish()
+        until_well(lab)
+        report = running.finish()
+        timeline.add_kafka(running.lines())
+        print(timeline.table(), report.summary(died))
+        assert {name for name, broker in standing.items() if broker == slot.broker} >= set(report.lost)
+
+
+def test_the_longest_name_of_a_topic_is_evacuated_too(
+    stand: Stand, machine: Machine, spindle_image: str
+) -> None:
+    lab = stand.get(THREE)
+    longest = Topic("n" * _LONGEST, 12)
+    with Timeline(lab) as timeline, load(lab, spindle_image, Topic("short", 6), longest) as running:
+        slot = choose(lab, running, lambda replicas: any(r.topic == longest.name for r in replicas))
+        died = dies(timeline, machine, slot)
+        until_evacuated(timeline, died, slot)
+        replace(timeline, machine, slot)
+        assert_spread(running)
+        conclude(running, timeline, died)
