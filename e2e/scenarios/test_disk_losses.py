@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from e2e.scenarios.lab import Lab
+from e2e.scenarios.lab import CLUSTER, Lab
 from e2e.scenarios.load import FLUSHED, Topic, load
 from e2e.scenarios.machine import Machine
 from e2e.scenarios.slot import assert_spread, choose, conclude, dies, replace, slots, until_evacuated
@@ -107,3 +107,34 @@ def test_the_longest_name_of_a_topic_is_evacuated_too(
         replace(timeline, machine, slot)
         assert_spread(running)
         conclude(running, timeline, died)
+
+
+def test_nobody_is_stopped_while_partitions_are_a_replica_short(
+    stand: Stand, machine: Machine, spindle_image: str
+) -> None:
+    """Spindle itself took the dead disk's replicas off their partitions; two of three are left, and two must be in sync."""
+    lab = stand.get(Kind(3, policy={"moveBytesPerSecond": 1_000_000}))
+    with (
+        Timeline(lab) as timeline,
+        load(lab, spindle_image, Topic("twoofthree", 12), fill=96) as running,
+    ):
+        slot = choose(lab, running)
+        other = next(s for s in slots(lab).values() if s.broker != slot.broker)
+        died = dies(timeline, machine, slot)
+        lab.until(
+            "replicas were taken off",
+            lambda: '"shrunk":[[' in lab.the("configmap", f"{CLUSTER}-moves")["data"]["journal"],
+            180,
+        )
+        asked = timeline.mark(f"{other.owner} is to stop")
+        lab.spindle("stop", other.owner, "-n", lab.namespace)
+        lab.until("it is stopped", lambda: lab.get("pod", other.owner) is None, 600)
+        timeline.mark("it is stopped")
+        running.until_more(100)
+        short = {name: isr for name, (_, isr, _) in running.partitions().items() if len(isr) < 2}
+        assert not short, f"fewer than two are in sync: {short}"
+        lab.spindle("start", other.owner, "-n", lab.namespace)
+        replace(timeline, machine, slot)
+        assert_spread(running)
+        report = conclude(running, timeline, died)
+        assert max(report.gaps(asked).values(), default=0) < 30, report.gaps(asked)
