@@ -753,6 +753,23 @@ class TestAllDisksOfABroker:
         whole(world)
 
 
+class TestLongNames:
+    """Kafka moves no replica between the log dirs of a broker if its topic has more than 213 characters."""
+
+    def test_a_new_disk_does_not_wait_for_what_cannot_be_moved_onto_it(self) -> None:
+        world = cluster(3)
+        for p in range(6):
+            world.kafkas.create("n" * 249, p, (0, 1, 2), _always(path_of(f"disk{p % 2}")))
+        world.settle()
+        world.disk(0, "disk1").state = "dead"
+        until(world, lambda: state_of(world, 0, "disk1") == "Evacuated")
+        world.swap(0, "disk1")
+        until(world, lambda: state_of(world, 0, "disk1") == "Rejoining")
+        until(world, lambda: state_of(world, 0, "disk1") == "Active")
+        whole(world)
+        assert "TopicNameTooLong" not in reasons(world)
+
+
 class TestLoneRack:
     """Five brokers in racks of 2, 2 and 1: each partition has a replica on the lone rack's broker."""
 

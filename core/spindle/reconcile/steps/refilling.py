@@ -72,9 +72,10 @@ def fill_new(ward: Ward) -> tuple[tuple[Move, ...], frozenset[tuple[int, str]]]:
     moves = fill(ward.for_planning, new, under_way, avoid=bad(ward), closed=shut, incoming_limit=ward.limit)
     if moves is None:
         return (), frozenset()
-    # Between the dirs of a broker only its agent can move.
+    # Between the dirs of a broker only its agent can move, and not what Kafka takes for a name that is too long: a disk
+    # does not wait for what never comes.
     watched = {s.broker for s in ward.slots if s.watched}
-    moves = tuple(move for move in moves if not move.within or move.target in watched)
+    moves = tuple(move for move in moves if not move.within or (move.target in watched and move.placeable))
     coming = {(move.target, move.to_dir) for move in (*moves, *under_way)}
     # Of several new brokers that are to get replicas of one partition, one has to wait for the other (rule 6).
     moving = {move.key for move in under_way}
