@@ -296,7 +296,7 @@ class Api:
             "deletionTimestamp"
         ):
             for budget in self.budgets(pod):
-                if self.allowed(budget) <= 0:
+                if not self.allows(budget, pod):
                     text = f"Cannot evict pod as it would violate the pod's disruption budget {budget['metadata']['name']}."
                     raise Refused(429, "TooManyRequests", text)
         self.on_down(pod, who, "eviction")
@@ -311,8 +311,11 @@ class Api:
             if wanted and all(labels.get(k) == v for k, v in wanted.items()):
                 yield budget
 
-    def allowed(self, budget: Json) -> int:
-        """How many more evictions a budget allows; never for a pod that is not ready already (the policy IfHealthyBudget)."""
+    def allows(self, budget: Json, pod: Json) -> bool:
+        """Whether a budget lets a pod be evicted.
+
+        One that is not ready counts for nothing: it may go while enough others are ready (``IfHealthyBudget``), or always (``AlwaysAllow``).
+        """
         wanted = budget["spec"]["selector"].get("matchLabels") or {}
         members = [
             pod
@@ -320,7 +323,12 @@ class Api:
             if all((pod["metadata"].get("labels") or {}).get(k) == v for k, v in wanted.items())
         ]
         well = sum(is_ready(pod) and not pod["metadata"].get("deletionTimestamp") for pod in members)
-        return well - int(budget["spec"].get("minAvailable", 0))
+        least = int(budget["spec"].get("minAvailable", 0))
+        if not is_ready(pod):
+            always = budget["spec"].get("unhealthyPodEvictionPolicy") == "AlwaysAllow"
+            if always or well >= least > 0:
+                return True
+        return well > least
 
 
 def parse(path: str) -> tuple[Kind | None, str | None, str | None, str | None]:

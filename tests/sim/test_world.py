@@ -144,42 +144,48 @@ def _pod(name: str, *, ready: bool) -> dict[str, Any]:
     }  # fmt: skip
 
 
+def _evict(api: Api, pod: dict[str, Any], **wanted: str) -> int:
+    """Status of the answer to an eviction."""
+    meta = pod["metadata"]
+    body = {
+        "metadata": {"name": meta["name"]},
+        "deleteOptions": {"preconditions": {"uid": meta["uid"], **wanted}},
+    }
+    path = f"/api/v1/namespaces/{NAMESPACE}/pods/{meta['name']}/eviction"
+    try:
+        api.handle(Request("operator", "POST", path, {}, body))
+    except Refused as refused:
+        return refused.status
+    return 201
+
+
+def _budget(api: Api, least: int, **spec: str) -> None:
+    spec_ = {"minAvailable": least, "selector": {"matchLabels": {"a": "b"}}, **spec}
+    meta = {"name": "x", "namespace": NAMESPACE}
+    api.put({"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": meta, "spec": spec_})
+
+
 def test_an_eviction_needs_the_budget_the_uid_and_the_version(api: Api) -> None:
     pods = [api.put(_pod(name, ready=True)) for name in ("p0", "p1")]
-    budget = {"minAvailable": 1, "selector": {"matchLabels": {"a": "b"}}}
-    api.put(
-        {
-            "apiVersion": "policy/v1",
-            "kind": "PodDisruptionBudget",
-            "metadata": {"name": "x", "namespace": NAMESPACE},
-            "spec": budget,
-        }
-    )
+    _budget(api, 1)
 
-    def evict(pod: dict[str, Any], **wanted: str) -> int:
-        meta = pod["metadata"]
-        body = {
-            "metadata": {"name": meta["name"]},
-            "deleteOptions": {"preconditions": {"uid": meta["uid"], **wanted}},
-        }
-        try:
-            api.handle(
-                Request(
-                    "operator",
-                    "POST",
-                    f"/api/v1/namespaces/{NAMESPACE}/pods/{meta['name']}/eviction",
-                    {},
-                    body,
-                )
-            )
-        except Refused as refused:
-            return refused.status
-        return 201
+    assert _evict(api, pods[0], resourceVersion="1") == 409
+    assert _evict(api, pods[0], uid="other") == 409
+    assert _evict(api, pods[0]) == 201
+    assert _evict(api, pods[1]) == 429
 
-    assert evict(pods[0], resourceVersion="1") == 409
-    assert evict(pods[0], uid="other") == 409
-    assert evict(pods[0]) == 201
-    assert evict(pods[1]) == 429
+
+@pytest.mark.parametrize(
+    ("least", "policy", "status"),
+    [(2, "IfHealthyBudget", 201), (3, "IfHealthyBudget", 429), (3, "AlwaysAllow", 201)],
+)
+def test_a_pod_that_is_not_ready_goes_while_enough_others_are(
+    api: Api, least: int, policy: str, status: int
+) -> None:
+    sick, *_ = [api.put(_pod(name, ready=name != "p0")) for name in ("p0", "p1", "p2")]
+    _budget(api, least, unhealthyPodEvictionPolicy=policy)
+
+    assert _evict(api, sick) == status
 
 
 def test_a_claim_in_use_stays_until_its_pod_is_gone() -> None:

@@ -176,7 +176,7 @@ def test_who_led_last_stays_on_record_until_there_is_a_leader() -> None:
     assert (part.isr, part.elr, part.last_known, part.leader) == ([], [], 0, None)
 
 
-def test_without_a_quorum_a_broker_that_lost_a_dir_ends_after_half_a_minute() -> None:
+def test_without_a_quorum_a_broker_that_lost_a_dir_stops_after_half_a_minute() -> None:
     world = World(elr=True, brokers=3, min_isr=2)
     ended: list[str] = []
     world.kafka.on_exit = lambda uid, _: ended.append(uid)
@@ -185,8 +185,12 @@ def test_without_a_quorum_a_broker_that_lost_a_dir_ends_after_half_a_minute() ->
     world.kafka.stop("c", clean=False)
     world.fs(leader).state = "dead"
     world.wait(20)
-    assert (world.kafka.parts[KEY].leader, ended) == (leader, [])
+    process = world.kafka.processes[world.uids[leader]]
+    assert (world.kafka.parts[KEY].leader, process.stopping) == (leader, False)
     world.wait(20)
+    assert process.stopping
+    assert not ended, "it waits for the controllers to let it go"
+    world.wait(320)
     assert ended == [world.uids[leader]]
 
 

@@ -2,7 +2,7 @@
 
 from tests.sim.disks import RECORD, FileSystem, Key, Log
 from tests.sim.kafka.quorum import Quorum
-from tests.sim.kafka.state import DIR_FAILURE, LAG, LATE, Part, Process, StartError
+from tests.sim.kafka.state import DIR_FAILURE, LAG, LATE, SHUTDOWN, Part, Process, StartError
 
 FETCHED = 4  # records that a follower takes in a second where nothing slows it down
 Place = tuple[str, FileSystem]
@@ -75,7 +75,11 @@ class Brokers(Quorum):
         elif uid in self.controllers:
             self.kernel.call_later(1.0, lambda: self._controller_ended(uid))
         elif process is not None:
-            process.stopping = True
+            self._begin_stop(process)
+
+    def _begin_stop(self, process: Process) -> None:
+        if not process.stopping:
+            process.stopping, process.stopping_since = True, self.kernel.now
 
     def _controller_ended(self, uid: str) -> None:
         if self.controllers.pop(uid, None) is not None:
@@ -87,9 +91,10 @@ class Brokers(Quorum):
         mine = found is not None and found.incarnation == process.incarnation
         if process.down_at is None:
             if found is not None and mine:
-                if not self.hears(process):
-                    return  # it tries for five minutes, longer than it is given
-                self.grant_shutdown(found)
+                if self.hears(process):
+                    self.grant_shutdown(found)
+                elif self.kernel.now - process.stopping_since < SHUTDOWN:
+                    return
             process.down_at = self.kernel.now + self.rng.uniform(1.0, 6.0)
             return
         if self.kernel.now < process.down_at or process.hangs():
@@ -166,15 +171,13 @@ class Brokers(Quorum):
             full = fs.free <= 0 and any(not suffix for _, suffix in fs.logs)
             if fs.state == "dead" or full or (fs.state == "readonly" and self.rng.random() < 0.3):
                 process.offline[path] = self.kernel.now
-        why = ""
         if not process.live():
-            why = "all log dirs have failed"
-        elif any(self._unheard(process, path) for path in process.offline):
-            why = "the controllers did not hear of a failed dir in time"
-        if why:
             self.processes.pop(process.uid)
-            self.on_exit(process.uid, why)
-        return not why
+            self.on_exit(process.uid, "all log dirs have failed")
+            return False
+        if any(self._unheard(process, path) for path in process.offline):
+            self._begin_stop(process)
+        return True
 
     def _unheard(self, process: Process, path: str) -> bool:
         found = self.brokers.get(process.broker)

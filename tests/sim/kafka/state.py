@@ -16,6 +16,7 @@ LAG = 30.0  # replica.lag.time.max.ms
 SESSION = 9.0  # broker.session.timeout.ms
 LATE = 60.0  # file.delete.delay.ms
 DIR_FAILURE = 30.0  # log.dir.failure.timeout.ms
+SHUTDOWN = 300.0  # for which a broker that stops waits for the controllers
 PREFERRED_EVERY = 300.0  # leader.imbalance.check.interval.seconds
 CORDONS_FROM = 30  # metadata.version 4.3-IV0
 
@@ -130,6 +131,7 @@ class Process:
     registered: bool = False
     loaded: bool = False
     stopping: bool = False
+    stopping_since: float = 0.0
     stuck: bool = False
     seen: int = -1
     down_at: float | None = None
