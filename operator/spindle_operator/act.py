@@ -49,9 +49,10 @@ from spindle_operator import metrics
 from spindle_operator.certificates import Certificates, password_mark
 from spindle_operator.described import describe
 from spindle_operator.gate import KafkaGate
-from spindle_operator.kinds import KAFKA_CLUSTER, KINDS, POD, SECRET
+from spindle_operator.kinds import KAFKA_BROKER, KAFKA_CLUSTER, KINDS, POD, SECRET
 from spindle_operator.kube import STRATEGIC, ApiError, Json, Kube
 from spindle_operator.orders import NotPlacedError
+from spindle_operator.ownership import taken_over
 
 log = logging.getLogger(__name__)
 
@@ -260,29 +261,54 @@ class Actor:
         if seen is None:
             await self._kube.apply(action.object, self._namespace)
             return
+        # From a Create whose process died before it could do this.
+        if await self._take_over(live := await self._applied_over(action.object, seen)):
+            await self._applied_over(action.object, live)
+
+    async def _applied_over(self, obj: Mapping[str, Any], seen: Mapping[str, Any]) -> Json:
         version = seen["metadata"]["resourceVersion"]
         for last in (False, False, True):
             guard = {"uid": seen["metadata"]["uid"], "resourceVersion": version}
-            guarded = {**action.object, "metadata": {**action.object["metadata"], **guard}}
+            guarded = {**obj, "metadata": {**obj["metadata"], **guard}}
             try:
-                await self._kube.apply(guarded, self._namespace)
+                return await self._kube.apply(guarded, self._namespace)
             except ApiError as error:
                 if last or not error.conflict:
                     raise
-                kind = KINDS[action.object["kind"]]
-                live = await self._kube.find(kind, self._namespace, seen["metadata"]["name"])
+                live = await self._kube.find(KINDS[obj["kind"]], self._namespace, seen["metadata"]["name"])
                 if live is None or not _same_spec(seen, live):
                     raise
                 version = live["metadata"]["resourceVersion"]
-            else:
-                return
+        raise AssertionError("the last try returns or raises")
 
     async def _create(self, obj: Mapping[str, Any]) -> None:
         try:
-            await self._kube.create(obj, self._namespace)
+            made = await self._kube.create(obj, self._namespace)
         except ApiError as error:
             if not error.conflict or not await self._reclaimed(obj):
                 raise
+            return
+        await self._take_over(made)
+
+    async def _take_over(self, live: Json) -> bool:
+        """See to it that an apply can take away what a Create set; whether that was needed.
+
+        Only KafkaBrokers are both created and applied. One that changed meanwhile is left to its next apply.
+        """
+        meta = live["metadata"]
+        if (
+            live["kind"] != KAFKA_BROKER.kind
+            or (fields := taken_over(meta.get("managedFields") or ())) is None
+        ):
+            return False
+        body = {"metadata": {"managedFields": fields, "resourceVersion": meta["resourceVersion"]}}
+        try:
+            await self._kube.patch(KAFKA_BROKER, self._namespace, meta["name"], body)
+        except ApiError as error:
+            if not error.conflict:
+                raise
+            return False
+        return True
 
     async def _reclaimed(self, obj: Mapping[str, Any]) -> bool:
         """Put back the labels of an object of ours that was there all along: lists go by label, so it was not seen.

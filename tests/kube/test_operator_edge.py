@@ -30,6 +30,7 @@ from spindle_operator.handlers import registry
 from spindle_operator.kinds import (
     CONFIG_MAP,
     EVENT,
+    KAFKA_BROKER,
     KAFKA_CLUSTER,
     KAFKA_REBALANCE,
     NODE,
@@ -341,3 +342,29 @@ async def test_an_api_server_that_is_away_is_an_api_error(
         with pytest.raises(ApiError) as caught:
             await kube.create(config_map("m"), "default")
     assert caught.value.status == 0
+
+
+@pytest.mark.parametrize("killed", [False, True], ids=["made", "killed-in-between"])
+async def test_an_apply_takes_away_what_a_creation_set(
+    kube: Kube, namespace: str, act: Any, killed: bool
+) -> None:
+    """A field and an entry of a list; the operator may have been killed right after the creation."""
+    made = sample_broker()
+    made["metadata"]["labels"] = LABELS
+    made["spec"]["disks"][0]["fsUuid"] = "before"
+    if killed:
+        await kube.create(made, namespace)
+    else:
+        assert await act(Create(object=made)) == [DONE]
+    live = await kube.get(KAFKA_BROKER, namespace, "demo-broker-0")
+    await kube.patch(KAFKA_BROKER, namespace, "demo-broker-0", {"metadata": {"annotations": {"noted": "1"}}})
+    wanted = sample_broker()
+    wanted["metadata"]["labels"] = LABELS
+    del wanted["spec"]["disks"][1]
+    assert await act(Apply(object=wanted, seen=live)) == [DONE]
+    after = await kube.get(KAFKA_BROKER, namespace, "demo-broker-0")
+    assert [(disk["name"], disk.get("fsUuid")) for disk in after["spec"]["disks"]] == [("disk0", None)]
+    assert after["metadata"]["annotations"] == {"noted": "1"}
+    assert await act(Apply(object=wanted, seen=after)) == [DONE]
+    again = await kube.get(KAFKA_BROKER, namespace, "demo-broker-0")
+    assert again["metadata"]["resourceVersion"] == after["metadata"]["resourceVersion"]
