@@ -371,6 +371,16 @@ def test_rule_6_dirs_and_strangers() -> None:
     ]
 
 
+def test_rule_6_without_a_leader_there_is_nobody_to_copy_from() -> None:
+    view = kafka().view()
+    (partition,) = view.partitions or ()
+    leaderless = replace(view, partitions=(replace(partition, leader=None, isr=()),))
+    for move in (MOVE, replace(MOVE, source=None)):
+        outcome = execute(leaderless, Journal(), [move], LIMITS)
+        assert reasons(outcome) == ["NoLeader"]
+        assert outcome.actions == ()
+
+
 def test_a_partition_short_of_copies_waits_unless_the_move_is_the_cure() -> None:
     k = kafka()
     k.stop(2)

@@ -224,6 +224,16 @@ def test_a_second_broker_is_not_stopped_while_the_first_is_down() -> None:
     assert "BelowMinIsr" in reasons(world)
 
 
+def test_a_broker_that_is_on_its_way_down_counts_before_kafka_has_noticed() -> None:
+    world = with_topic(running(), (0, 1, 2))
+    world.get("KafkaBroker", "demo-broker-1")["spec"]["stopped"] = True
+    assert [type(a) for a in world.reconcile().actions] == [MarkDown]
+    world.get("KafkaBroker", "demo-broker-2")["spec"]["stopped"] = True
+    world.reconcile()
+    assert [mark["nodeId"] for mark in world.cluster["status"]["takingDown"]] == [1]
+    assert "BelowMinIsr" in reasons(world)
+
+
 def test_a_mark_is_withdrawn_by_changing_the_pod_first() -> None:
     world = with_topic(running(), (0, 1, 2))
     world.get("KafkaBroker", "demo-broker-1")["spec"]["stopped"] = True
@@ -409,6 +419,21 @@ def test_a_disk_replaced_by_a_blank_one_is_not_formatted() -> None:
     assert len(world.formats) == formats
     (disk, *_) = world.get("KafkaBroker", "demo-broker-0")["spec"]["disks"]
     assert disk["mode"] == "Placeholder"  # the broker runs without it, and it is healed as a dead one
+
+
+def test_a_disk_that_was_emptied_is_not_formatted() -> None:
+    world = with_topic(running(), (0, 1, 2))
+    volume = world.get("PersistentVolumeClaim", "data-disk0-demo-0")["spec"]["volumeName"]
+    world.formatted[volume] = {}  # the same file system
+    formats = len(world.formats)
+    lose_pod(world, "demo-broker-0")
+    told = set()
+    for _ in range(20):
+        world.reconcile()
+        world.breathe()
+        told |= {wait["reason"] for wait in world.cluster["status"].get("waiting") or ()}
+    assert len(world.formats) == formats
+    assert "DiskEmptied" in told
 
 
 def test_controllers_that_lost_their_disks_are_not_born_again() -> None:
