@@ -1,5 +1,7 @@
 """What each bad disk needs: where replicas stand, where they can go, what may leave, what comes back, what is given up."""
 
+from dataclasses import replace
+
 import pytest
 
 from spindle.cluster.view import Broker, KafkaView, LogDir, Partition
@@ -13,7 +15,9 @@ from spindle.healing.retire import may_leave
 from spindle.healing.shrink import may_shrink, shrink
 from spindle.healing.standing import Standing
 from spindle.healing.wishes import wishes
-from spindle.moves.journal import Shrunk, meant
+from spindle.moves.journal import Journal, Shrunk, meant
+from spindle.reconcile.steps.healing import grow_back_first
+from spindle.reconcile.steps.takedown import Wanted
 
 T = "orders"
 
@@ -74,6 +78,21 @@ class TestStanding:
         assert looked.on(0, "a") is None
         assert looked.lost(0) is None
         assert not looked.holds(0, (T, 0))
+
+    @pytest.mark.parametrize(
+        "partly",
+        [{"error": "the brokers went away meanwhile"}, {"partitions": None}, {"brokers": None}],
+        ids=str,
+    )
+    def test_a_look_that_failed_half_way_permits_nothing(self, partly: dict[str, object]) -> None:
+        looked = Standing(replace(three(), **partly))  # type: ignore[arg-type]
+        assert (looked.lost(0), looked.on(0, "b")) == (None, None)
+        shrinking, leaving = may_shrink(looked, 0, [(T, 0)]), may_leave(looked, 0, "b")
+        assert shrinking is not None
+        assert shrinking.reason == "KafkaUnknown"
+        assert leaving is not None
+        assert leaving.reason == "BrokerNotAsked"
+        assert regrow(looked.view, [Shrunk(T, 0, broker=0, bytes=1, before=(0, 1, 2))]).moves == ()
 
     def test_with_two_dead_dirs_a_lost_replica_counts_for_both(self) -> None:
         v = view([broker(0, log_dir("a"), log_dir("b", error=56), log_dir("c", error=56))], part(0, (0,), ()))
@@ -356,6 +375,26 @@ def test_a_partition_that_was_shrunk_twice_is_meant_to_be_as_large_as_at_first()
     first = Shrunk("p", 0, broker=1, bytes=1, before=(0, 1, 2, 3))
     then = Shrunk("p", 0, broker=3, bytes=1, before=(0, 2, 3))
     assert meant([first, then]) == meant([then, first]) == {("p", 0): 4}
+
+
+@pytest.mark.parametrize(
+    ("reason", "shrunk_for", "waits"),
+    [
+        ("SpecChanged", "", True),
+        ("RestartWithoutDisk", "", False),
+        ("DiskBack", "", False),
+        ("DisksAdded", "", True),
+        ("DisksAdded", "shed", False),
+        ("SpecChanged", "shed", True),
+    ],
+)
+def test_what_left_comes_back_before_a_restart_for_another_reason_than_a_disk(
+    reason: str, shrunk_for: str, waits: bool
+) -> None:
+    journal = Journal(shrunk=(Shrunk("p", 0, broker=1, bytes=1, before=(0, 1, 2), reason=shrunk_for),))
+    refused = grow_back_first(journal, {0: Wanted(reason, ""), 9000: Wanted(reason, "")})
+    assert {node: refusal.objects for node, refusal in refused.items()} == ({0: ("p-0",)} if waits else {})
+    assert grow_back_first(None, {0: Wanted(reason, "")}) == {}
 
 
 class TestAcceptance:

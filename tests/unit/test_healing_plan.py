@@ -570,11 +570,11 @@ class TestShrunk:
         until(world, lambda: all(len(s.isr) == 3 for s in world.kafkas.partitions.values()), 80)
         assert world.kafkas.losses == []
 
-    def test_two_brokers_do_not_shrink_at_once(self) -> None:
+    @pytest.mark.parametrize("other", ["disk1", "disk0"], ids=["the same partitions", "other partitions"])
+    def test_two_brokers_do_not_shrink_at_once(self, other: str) -> None:
         world = cluster(3)
         world.cluster["spec"]["disks"] = {"automaticShare": 100}
-        for broker in (0, 1):
-            world.disk(broker, "disk1").state = "dead"
+        world.disk(0, "disk1").state = world.disk(1, other).state = "dead"
         for _ in range(60):
             with contextlib.suppress(ConflictError):
                 world.reconcile()
