@@ -314,6 +314,22 @@ def test_a_controller_that_left_is_stopped_only_when_the_quorum_has_forgotten_it
     assert world.running("controller") == [A]
 
 
+def test_what_only_has_the_name_of_a_controllers_object_is_left_alone() -> None:
+    world = running(3)
+    labels = {"spindle.dev/cluster": "demo"}
+    for kind, name in (("Pod", names.pod_name("demo", 9003)), ("ConfigMap", names.config_map("demo", 9004))):
+        world.put(
+            {
+                "apiVersion": "v1",
+                "kind": kind,
+                "metadata": {"name": name, "namespace": "kafka", "labels": labels},
+            }
+        )
+    for _ in range(3):
+        assert not [action for action in world.reconcile().actions if isinstance(action, Delete)]
+    assert "PodWithoutBroker" in reasons(world)
+
+
 def test_the_record_is_made_again_from_the_claims_of_those_that_are_controllers_now() -> None:
     world = running(3)
     world.blank(A)
