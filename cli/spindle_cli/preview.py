@@ -46,4 +46,6 @@ def table(changes: list[Change]) -> Table | str:
 def refusals(refused: tuple[Refused, ...]) -> str:
     """What Kafka would not take, a line for each setting, for a person."""
     lines = [f"{each.field}: {each.message}.\n  Way out: {each.way_out}." for each in refused]
-    return "\n".join(lines)
+    return "\n".join(
+        [*lines, "Applied as it is, nothing of this spec is carried out until that is corrected."]
+    )

@@ -343,6 +343,16 @@ class Person:
         """Correct the setting that is refused."""
         self._edit(wait, "without config", lambda spec: spec.update(config={}))
 
+    def settings_back(self, wait: Wait) -> None:
+        """Take out the setting that Kafka would not take, wherever it stands."""
+        key = wait.object.rsplit("/", 1)[-1]
+
+        def change(spec: Json) -> None:
+            for place in (spec, *spec["brokerPools"]):
+                place["config"] = {k: v for k, v in (place.get("config") or {}).items() if k != key}
+
+        self._edit(wait, f"without {key}", change)
+
     def accept_again(self, wait: Wait) -> None:
         """Copy the acceptance anew, from the message."""
         found = re.search(r"write ([A-Za-z0-9_-]{22}:[0-9a-f]+)", wait.unblocked_by)
@@ -550,6 +560,7 @@ WAYS: dict[str, Callable[[Person, Wait], None]] = {
         (_P.relabel, "ZoneChanged NoZoneLabels UnlabelledNodes MixedRacks ZonesAppeared"),
         (_P.delete_object, "PodWithoutBroker NotUnderstood TopicNotOurs VoterNotOnRecord"),
         (_P.config_back, "ImageNotPulled NoStorageClass DowngradeRefused StaticQuorum VersionNotSupported"),
+        (_P.settings_back, "ConfigRefused SettingNotTaken"),
         (_P.topic_settings, "CorruptSegment"),
     )
     for reason in reasons.split()

@@ -553,7 +553,7 @@ def test_a_restart_says_what_has_changed() -> None:
 
 def test_a_broker_that_does_not_come_back_stops_the_roll() -> None:
     world = running()
-    world.cluster["spec"]["brokerPools"][0]["config"] = {"log.dirs.x": "1"}
+    world.cluster["spec"]["brokerPools"][0]["config"] = {"num.partitions": "3"}
     for _ in range(6):  # nothing breathes: the successor never starts
         world.reconcile()
     assert "NotBackInTime" not in reasons(world)
@@ -576,7 +576,7 @@ def test_a_broker_that_ends_again_and_again_stops_the_roll_though_it_was_back() 
         "terminated": {"exitCode": 1, "message": "out of memory", "finishedAt": stamp(world.now)}
     }
     world.put(pod)
-    world.cluster["spec"]["brokerPools"][0]["config"] = {"log.dirs.x": "1"}
+    world.cluster["spec"]["brokerPools"][0]["config"] = {"num.partitions": "3"}
     pod["metadata"]["annotations"][names.ANN_SPEC_HASH] = "outdated"
     made = rolled(world, 3)
     assert made, "one that is outdated itself is no verdict on the change"

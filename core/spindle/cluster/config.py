@@ -29,6 +29,7 @@ _VERSION: Final = re.compile(r"(\d+)\.(\d+)\.\d+")
 # Texts that `java.util.Properties` reads as they stand: printable ASCII without a backslash, no blank at the start of a value.
 _PLAIN_KEY: Final = re.compile(r'["$-9;<>-\[\]-~]*')
 _PLAIN_VALUE: Final = re.compile(r"(?:[!-\[\]-~][ -\[\]-~]*)?")
+_ESCAPED: Final = re.compile(r"((?:\\u[0-9a-f]{4})+)|\\(.)")
 # A pass renders each node's configuration several times, and the next pass mostly the same again.
 _RENDERED: Final = 4096
 
@@ -143,6 +144,12 @@ def _render(properties: tuple[tuple[str, str], ...]) -> str:
     return "".join(f"{_escape(key, key=True)}={_escape(value, key=False)}\n" for key, value in properties)
 
 
+def parsed(text: str) -> dict[str, str]:
+    """Properties from the text that `render` made of them."""
+    lines = (line.partition("=") for line in text.replace("\\=", "\\u003d").splitlines())
+    return {_unescape(key): _unescape(value) for key, equals, value in lines if equals}
+
+
 def release_version(version: str) -> str:
     """What ``kafka-storage format --release-version`` takes for a Kafka version.
 
@@ -235,3 +242,15 @@ def _escape(text: str, *, key: bool) -> str:
             units = character.encode("utf-16-be")
             result += [f"\\u{units[i]:02x}{units[i + 1]:02x}" for i in range(0, len(units), 2)]
     return "".join(result)
+
+
+def _unescape(text: str) -> str:
+    """What `_escape` was given; letters outside of the basic plane come as two units of UTF-16."""
+
+    def plain(found: re.Match[str]) -> str:
+        if found[1]:
+            units = found[0].replace("\\u", "")
+            return bytes.fromhex(units).decode("utf-16-be")
+        return {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}.get(found[2], found[2])
+
+    return _ESCAPED.sub(plain, text)

@@ -9,6 +9,7 @@ from spindle.cluster.settings import Problem, Setting
 _WHOLE: Final = re.compile(r"[+-]?[0-9]+")
 _DECIMAL: Final = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?[dDfF]?")
 _CLASS: Final = re.compile(r"[\w$]+(\.[\w$]+)*")
+_SHOWN: Final = 80  # letters of a value
 _BITS: Final = {"short": 15, "int": 31, "long": 63}
 _COMPRESSIONS: Final = 4  # Kafka's CompressionType: none, gzip, snappy, lz4, zstd as 0 to 4
 _UPDATES: Final = 500  # ShareCoordinatorConfig; 4.3 has it in its table
@@ -57,7 +58,8 @@ def wrong_value(key: str, value: str, setting: Setting) -> Iterator[Problem]:
     if wanted is None and key in _MORE:
         wanted = _MORE[key](value.strip())
     if wanted is not None:
-        said = "the value that it has" if setting.sensitive else f'"{value}"'
+        shown = value if len(value) <= _SHOWN else f"{value[:_SHOWN]}…"
+        said = "the value that it has" if setting.sensitive else f'"{shown}"'
         yield Problem(key, f"{key} cannot be {said}: Kafka takes {wanted}", f"set {key} to {wanted}")
 
 

@@ -13,6 +13,7 @@ from spindle.cluster.setting_values import wrong_value
 from spindle.cluster.settings import Problem, known
 from spindle.cluster.settings_together import impossible
 
+_LONGEST: Final = 128  # letters of a key that are compared: nobody bounds a key's length
 _NEAR: Final = 0.6  # of difflib's ratio: worth naming as what may have been meant
 # So near to one that Kafka knows that it is taken for a slip even where a class of the user's may read settings of its own.
 _SLIP: Final = 0.9
@@ -82,7 +83,7 @@ def _unknown(key: str, whole: Mapping[str, str], version: str) -> Iterator[Probl
         return
     loaded = any(whole.get(loader, "").strip() for loader in _LOADERS)
     near = difflib.get_close_matches(
-        key, (name for name, of in table.items() if not of.internal), 1, _SLIP if loaded else _NEAR
+        key[:_LONGEST], (name for name, of in table.items() if not of.internal), 1, _SLIP if loaded else _NEAR
     )
     if loaded and not near:
         return

@@ -10,6 +10,7 @@ from spindle.cluster.refusal import some
 from spindle.cluster.versions import unsupported
 from spindle.reconcile import objects
 from spindle.reconcile.actions import Apply, Patch
+from spindle.reconcile.asked import as_accepted, nothing_accepted, tell_refused
 from spindle.reconcile.draft import Draft, Wait
 from spindle.reconcile.events import Event, Plan
 from spindle.reconcile.snapshot import Snapshot
@@ -74,7 +75,7 @@ def plan(snapshot: Snapshot, now: float) -> Plan:
         now: seconds since the epoch.
     """
     try:
-        state = read_state(snapshot, now)
+        state = as_accepted(read_state(snapshot, now))
     except ValidationError as error:
         return _not_understood(snapshot, error, now)
     draft = Draft()
@@ -123,9 +124,7 @@ class Done:
 
 def _steps(state: State, draft: Draft) -> Done:
     """All that is done for a cluster that is to run."""
-    why = unsupported(state.spec.version)
-    if why is not None:
-        draft.wait(Wait.refused("RunVersion", f"KafkaCluster/{state.name}", why))
+    if not _may_begin(state, draft):
         return Done()
     settle_upgrade(state, draft)
     identity = settle_identity(state, draft)
@@ -177,6 +176,16 @@ def _steps(state: State, draft: Draft) -> Done:
         carry_out(draft, outcome)
     draft.do(*filling.trims, *topics)
     return Done(healed.ward, proposed.statuses)
+
+
+def _may_begin(state: State, draft: Draft) -> bool:
+    """Whether there is a spec that can be carried out: of a release that is run here, with settings that it takes."""
+    why = unsupported(state.spec.version)
+    if why is not None:
+        draft.wait(Wait.refused("RunVersion", f"KafkaCluster/{state.name}", why))
+        return False
+    tell_refused(state, draft)
+    return not nothing_accepted(state)
 
 
 def _blind(state: State, kinds: list[str]) -> Wait:

@@ -11,6 +11,7 @@ from spindle.cluster import names
 from spindle.cluster.view import KafkaView
 from spindle.manifests.identity import Identity, IdentityError, parse_identity
 from spindle.manifests.inputs import NodeInputs
+from spindle.manifests.spec_settings import Refused
 from spindle.quorum.decide import SIZES
 from spindle.reconcile import objects
 from spindle.reconcile.pools import recorded_pools
@@ -27,7 +28,10 @@ class State:
         pods: by node id, brokers and controllers.
         claims: by name.
         brokers: KafkaBroker objects by broker id.
+        spec: the spec that is carried out.
         former: pools that the spec has no more, as it had them last.
+        asked: the spec that is asked for, where it is another one because settings of it are refused.
+        refused: those settings.
         inputs: what pods are made from, by node id, as far as this pass has worked it out.
     """
 
@@ -45,6 +49,8 @@ class State:
     config_maps: Mapping[str, Object]
     brokers: Mapping[int, Object]
     former: Mapping[str, BrokerPool] = field(default_factory=dict)
+    asked: KafkaClusterSpec | None = None
+    refused: tuple[Refused, ...] = ()
     inputs: dict[int, NodeInputs | None] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     @property

@@ -61,7 +61,7 @@ def settle_pools(state: State, draft: Draft) -> None:
     known = {str(broker["spec"].get("pool")) for broker in state.brokers.values()}
     known |= {str(objects.annotation(c, names.ANN_POOL)) for c in state.claims.values() if not has_left(c)}
     kept = {name: pool for name, pool in state.former.items() if name in known}
-    wanted = pools_map(state.cluster, {**state.pools, **kept})
+    wanted = pools_map(state.cluster, {**state.pools, **kept}, state.spec)
     keep(draft, wanted, state.config_maps.get(objects.name(wanted)))
 
 

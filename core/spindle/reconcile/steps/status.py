@@ -185,6 +185,11 @@ def _conditions(
 
 def _ready(state: State, status: Mapping[str, Any]) -> Row:
     brokers, controllers = status["brokers"], status["controllers"]
+    if state.refused:
+        first = state.refused[0]
+        counts = f"{brokers['summary']} brokers and {controllers['summary']} controllers are in sync"
+        message = f"The spec is not carried out: {first.field}: {first.message}. {counts}."
+        return ("Ready", "False", "ConfigRefused", message)
     if (
         brokers["ready"] == brokers["total"]
         and controllers["ready"] == controllers["total"]

@@ -15,6 +15,9 @@ from spindle.reconcile.steps.defaults import settle_defaults
 from spindle.reconcile.steps.takedown import Wanted
 from spindle.reconcile.tuned import ANN_TUNED, Tuned, read_tuned, tuned_text
 
+_TAKEN_SOON: Final = (
+    30.0  # seconds; most take it at once, so a broker that has not by then has turned it down
+)
 _TAKEN_WITHIN: Final = 180.0  # seconds; what a broker has not taken by then it is to take at its start
 
 
@@ -43,6 +46,8 @@ def settle_tuning(state: State, draft: Draft, wanted: dict[int, Wanted]) -> None
         if restart:
             why = f"{some(sorted(restart))} changed, which it does not take while it runs"
             wanted.setdefault(node_id, Wanted("SpecChanged", why))
+        for key in _not_taken(state, standing, record, tuning):
+            draft.wait(_turned_down(broker, key, tuning.ours[key]))
         for key, (found, asked) in tuning.by_hand.items():
             draft.wait(_by_hand(broker, key, found, asked))
     settle_defaults(state, draft, state.spec.config)
@@ -69,6 +74,19 @@ def _late(
         and standing[key].static != settings[key]
         and record.settings.get(key) == settings[key]
     )
+
+
+def _not_taken(state: State, standing: Mapping[str, Standing], record: Tuned, tuning: Tuning) -> list[str]:
+    """Settings that a broker was told a while ago and has taken no step towards."""
+    if record.since is None or state.now - record.since <= _TAKEN_SOON:
+        return []
+    return [
+        key
+        for key, value in tuning.orders.items()
+        if value is not None
+        and record.settings.get(key) == tuning.ours.get(key)
+        and standing[key].own in (None, record.before.get(key))
+    ]
 
 
 def put_back(state: State, draft: Draft) -> bool:
@@ -174,6 +192,17 @@ def _order(broker: Object, values: Mapping[str, str | None]) -> Tune:
 def _note(broker: Object, record: Tuned, now: float) -> Patch:
     body = {"metadata": {"annotations": {ANN_TUNED: tuned_text(record, now)}}}
     return Patch(kind="KafkaBroker", name=objects.name(broker), uid=objects.uid(broker), body=body)
+
+
+def _turned_down(broker: Object, key: str, value: str) -> Wait:
+    name = objects.name(broker)
+    return Wait(
+        "Configure",
+        f"KafkaBroker/{name}/{key}",
+        "SettingNotTaken",
+        f"{name} was told {key}={value} and has not taken it, nor what it was told with it. The event TuneFailed has Kafka's words.",
+        f"Correct {key} in the spec, or take it out. Left as it is, {name} is restarted with it after some minutes.",
+    )
 
 
 def _by_hand(broker: Object, key: str, found: str, asked: str) -> Wait:
