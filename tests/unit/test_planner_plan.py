@@ -9,6 +9,7 @@ import pytest
 
 from bench.cases import Shape, aged, small
 from bench.check import broken_rules, stranded
+from spindle.placement import planner
 from spindle.placement.bound import bound, solve
 from spindle.placement.explain import explain, explain_partition, human
 from spindle.placement.planner import Plan, plan
@@ -276,6 +277,26 @@ def test_concurrency_is_kept() -> None:
         a, b = s.dir_broker[found.source[at]], s.dir_broker[found.target[at]]
         assert np.bincount(np.concatenate([a, b[a != b]])).max() <= 2
         assert np.bincount(s.rack[b[a != b]], minlength=1).max() <= 3
+
+
+def test_a_small_cluster_is_searched_once_for_the_same_snapshot_and_goals(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    logs = [(p, [(0, 0)], 97.0 + p) for p in range(5)]
+    first = plan(cluster(["a", "b"], 2, logs))
+    assert len(first.replica)
+    searched: list[Any] = []
+
+    def search(problem: Any, *_: Any) -> list[tuple[int, int]]:
+        searched.append(problem)
+        return []
+
+    monkeypatch.setattr(planner, "search", search)
+    again = plan(cluster(["a", "b"], 2, logs))
+    assert not searched
+    assert (again.replica.tolist(), again.target.tolist()) == (first.replica.tolist(), first.target.tolist())
+    plan(cluster(["a", "b"], 2, logs), Goals(broker_band=0.1))
+    assert searched
 
 
 def test_human_sizes() -> None:

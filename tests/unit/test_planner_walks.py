@@ -1,5 +1,7 @@
 """Walks over placements: what they find, that moves lead there, and that there is no chance in them."""
 
+from itertools import product
+
 import numpy as np
 import pytest
 
@@ -7,7 +9,7 @@ from bench.cases import small
 from spindle.placement.problem import Goals, Problem, pose
 from spindle.placement.rounding import short_partitions
 from spindle.placement.state import Reason, State
-from spindle.placement.walks import Walks, in_order
+from spindle.placement.walks import Walks, in_order, may_fit
 from tests.unit.test_planner_plan import cluster
 
 WIDE = Goals(broker_band=0.35, dir_band=0.60)
@@ -57,3 +59,27 @@ def test_moves_lead_from_the_start_into_all_bands_at_the_cost_that_is_told(seed:
     assert state.unrest <= state.floor
     assert not len(short_partitions(state))
     assert sum(float(state.size[r]) for r, _ in found.trail) == pytest.approx(found.least)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_counting_logs_never_denies_a_placement_inside_all_bands(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    sizes = rng.choice([0.0, 50.0, 90.0, 100.0, 120.0, 300.0], int(rng.integers(1, 6))).tolist()
+    s = cluster(["a", "b"], int(rng.integers(1, 3)), [(p, [(0, 0)], size) for p, size in enumerate(sizes)])
+    problem = pose(s, Goals(dir_band=float(rng.uniform(0.1, 0.9)), broker_band=float(rng.uniform(0.05, 0.9))))
+    dirs = len(s.capacity)
+    some = any(
+        (used >= problem.lo).all()
+        and (used <= problem.hi).all()
+        and (problem.per_broker(used) >= problem.broker_lo).all()
+        and (problem.per_broker(used) <= problem.broker_hi).all()
+        for where in product(range(dirs), repeat=len(sizes))
+        for used in [np.bincount(where, s.planned, dirs).astype(np.float64)]
+    )
+    assert may_fit(problem) or not some
+
+
+def test_counting_logs_shows_that_there_are_more_dirs_than_logs() -> None:
+    few = [(p, [(0, 0)], 100.0) for p in range(3)]
+    assert not may_fit(pose(cluster(["a", "b"], 2, few), Goals()))
+    assert may_fit(pose(cluster(["a", "b"], 2, [*few, (3, [(0, 1)], 100.0)]), Goals()))

@@ -27,6 +27,7 @@ _BEGINNINGS = 8  # how often planning begins anew; once, nearly always
 _FLOOR = 1.0  # bytes; less is nothing
 _MOSTLY = 0.9  # of all partitions
 _NAMED = 5  # findings of one kind that are spelled out
+_REMEMBERED = 64  # plans of small clusters that are kept
 
 
 @dataclass(frozen=True, eq=False)
@@ -136,7 +137,7 @@ def plan(
     goals, budget = goals or Goals(), budget or Budget()
     problem = pose(snapshot, goals)
     tell(f"finding moves for {len(snapshot.topic):,} replicas on {len(snapshot.capacity):,} dirs")
-    steps = _steps(problem)
+    steps = _known_steps(problem)
     tell(f"packing {len(steps):,} moves into waves")
     timetable = schedule(problem, steps, budget)
     chosen = within(problem, steps, timetable, budget)
@@ -159,6 +160,23 @@ def plan(
         points=curve(problem, chosen.steps, chosen.schedule), dropped=len(steps) - len(chosen.steps),
         leader=leader, unreached=_unreached(problem, where, len(steps) - len(chosen.steps)),
     )  # fmt: skip
+
+
+_known: dict[tuple[str, Goals], tuple[Step, ...]] = {}
+
+
+def _known_steps(problem: Problem) -> list[Step]:
+    """:func:`_steps`, which in a small cluster takes up to a second: found once for the same snapshot and goals, pass after pass."""
+    snapshot, goals = problem.snapshot, problem.goals
+    if not goals.search or len(snapshot.topic) * len(snapshot.capacity) > LARGEST:
+        return _steps(problem)
+    found = _known.get((snapshot.digest, goals))
+    if found is None:
+        found = tuple(_steps(problem))
+        if len(_known) >= _REMEMBERED:
+            _known.clear()
+        _known[snapshot.digest, goals] = found
+    return list(found)
 
 
 def _steps(problem: Problem) -> list[Step]:

@@ -25,7 +25,7 @@ import numpy as np
 from spindle.placement.problem import Problem
 from spindle.placement.snapshot import Bools, Floats, Ints
 from spindle.placement.state import Reason, State
-from spindle.placement.walks import Walks
+from spindle.placement.walks import Walks, may_fit
 
 LARGEST = 6_000  # replicas times dirs, up to which searching pays
 _NARROW, _WIDE = 64, 160  # nodes kept per round; wide only where nothing was found that is inside all bands
@@ -80,6 +80,7 @@ class _Search:
         self.part_size = np.maximum.reduceat(self.size, s.start[:-1])
         self.start = start
         self.width, self.work = _NARROW, 0
+        self._beams: dict[tuple[bytes, bytes, bytes, float, int], int] = {}  # beginning, weight, width → work
         root = self.root()
         t = self.terms(root.where)
         self.bound = float(np.maximum(t.into.sum(), t.out_of.sum()))
@@ -121,7 +122,7 @@ class _Search:
 
     def walk(self) -> None:
         """Look for a better end by :mod:`spindle.placement.walks`."""
-        if self.proven:
+        if self.proven or not may_fit(self.problem):
             return
         end = self.made_of([self.trail]).where[0]
         walks = Walks(self.problem, self.start, (end, self.start), self.best[3] if self.complete else np.inf)
@@ -161,7 +162,22 @@ class _Search:
         return kept
 
     def beam(self, nodes: _Nodes, weight: float) -> None:
-        """Search from these nodes, children ranked by ``f + weight · rest``; a better end is kept as the best."""
+        """Search from these nodes, children ranked by ``f + weight · rest``; a better end is kept as the best.
+
+        As long as no complete placement is known, a beam does not depend on the best one: from where it was begun before it finds nothing new.
+        """
+        if self.complete:
+            self._beam(nodes, weight)
+            return
+        key = (nodes.where.tobytes(), nodes.moved.tobytes(), nodes.cost.tobytes(), weight, self.width)
+        if key in self._beams:
+            self.work += self._beams[key]
+            return
+        before = self.work
+        self._beam(nodes, weight)
+        self._beams[key] = self.work - before
+
+    def _beam(self, nodes: _Nodes, weight: float) -> None:
         lowest, patience = np.inf, _PATIENCE
         for _ in range(_DEPTH):
             if not len(nodes.cost) or self.work > _WORK or not patience:

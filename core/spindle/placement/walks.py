@@ -61,6 +61,24 @@ def _moved(state: State, r: int, j: int, *, lenient: bool) -> bool:
     return True
 
 
+def may_fit(problem: Problem) -> bool:
+    """Whether there may be a placement inside all bands; False where counting alone shows that there is none.
+
+    A band that nothing but logs of at least some size can fill takes so many of them at most, and needs so many of the largest at least;
+    what all dirs, or all brokers, need together cannot be more than there are logs, nor what they take fewer.
+    """
+    size = np.sort(problem.snapshot.planned)
+    least = np.concatenate([[0.0], np.cumsum(size)])  # bytes of the k smallest
+    most = np.concatenate([[0.0], np.cumsum(size[::-1])])  # of the k largest
+    slack = 2 * _FLOOR + 1e-9 * float(least[-1])
+    for lo, hi in ((problem.lo, problem.hi), (problem.broker_lo, problem.broker_hi)):
+        needs = np.searchsorted(most, lo - slack, "left")
+        takes = np.searchsorted(least, hi + slack, "right") - 1
+        if (needs > takes).any() or needs.sum() > len(size) or takes.sum() < len(size):
+            return False
+    return True
+
+
 class Walks:
     """Walks side by side, and the best end that they came by.
 
