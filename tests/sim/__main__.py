@@ -1,12 +1,15 @@
 """``python -m tests.sim``: one life told, or many run on all cores.
 
-The hash seed derives from the life's seed, so a life is run in a process that was started with it; what all lives of one hash seed need is
-imported once, and each life is a fork of that.
+The hash seed derives from the life's seed, so a life is run in a process that was started with it. There are few hash seeds
+(`HASH_SEEDS`): a process is started once for each and imports what all lives need, and each life is a fork of that. A life that does not end is
+ended by its number of events (`tests.sim.kernel.MOST_EVENTS`), or, within one event, by its processor time, and has failed.
 """
 
 import argparse
+import gc
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -15,6 +18,9 @@ from pathlib import Path
 from typing import Any
 
 HASH_SEEDS = 4
+MOST_CPU = 600.0  # seconds of processor time that a life may take
+PROGRESS = 30.0  # seconds between lines that say how far it is
+KINDS = ("KafkaBroker", "KafkaCluster", "KafkaRebalance", "KafkaUser")
 
 
 def hash_seed(seed: int) -> str:
@@ -69,8 +75,12 @@ def tell(options: argparse.Namespace, arguments: list[str]) -> int:
 
 def serve() -> int:
     """In a process of one hash seed: run the lives whose seeds come in, each in a fork."""
-    from tests.sim import life
+    from tests.sim import fields, life
 
+    for kind in KINDS:
+        fields.list_maps(kind)  # reading the definitions takes longer than many a life's Kafka
+    gc.collect()
+    gc.freeze()  # forks share what is never looked at again
     for word in sys.stdin:
         reading, writing = os.pipe()
         child = os.fork()
@@ -80,21 +90,24 @@ def serve() -> int:
         os.close(writing)
         with os.fdopen(reading) as pipe:
             text = pipe.read()
-        os.waitpid(child, 0)
-        print(
-            text
-            or json.dumps(
-                {"seed": int(word), "broken": ["the process of the life ended"], "cpu": 0.0, "reasons": []}
-            ),
-            flush=True,
-        )
+        _, status = os.waitpid(child, 0)
+        print(text or _ended(int(word), status), flush=True)
     return 0
+
+
+def _ended(seed: int, status: int) -> str:
+    """What is told of a life whose process said nothing."""
+    endless = os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGVTALRM
+    text = f"endless: not over after {MOST_CPU:.0f} s of processor time" if endless else "its process ended"
+    cpu = MOST_CPU if endless else 0.0
+    return json.dumps({"seed": seed, "broken": [text], "cpu": cpu, "reasons": []})
 
 
 def _one(life: Any, seed: int, writing: int) -> None:
     """In the fork: one life, and what became of it."""
     began = time.process_time()
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # answers alone go to whoever reads our output
+    signal.setitimer(signal.ITIMER_VIRTUAL, MOST_CPU)  # ends it, in whichever thread it goes round
     try:
         outcome = life.live(life.plot(seed))
         told = {
@@ -188,6 +201,7 @@ def run_many(options: argparse.Namespace) -> int:
     failed: dict[int, list[str]] = {}
     done, cpu = 0, 0.0
     reasons: set[str] = set()
+    told_at = began
     for told in Workers(options.jobs).run(range(options.start, last), until, options.lives):
         done += 1
         cpu += told["cpu"]
@@ -195,6 +209,12 @@ def run_many(options: argparse.Namespace) -> int:
         if told["broken"]:
             failed[told["seed"]] = told["broken"]
             print(f"life {told['seed']} failed: {told['broken'][0][:220]}", flush=True)
+        if (now := time.monotonic()) - told_at >= PROGRESS:
+            told_at = now
+            print(
+                f"… {done} lives in {now - began:.0f} s, {done / (now - began):.2f} per second, {len(failed)} failed",
+                flush=True,
+            )
     took = time.monotonic() - began
     print(
         f"{done} lives in {took:.0f} s ({done / max(took, 0.001):.2f} lives per second, {cpu / max(done, 1):.2f} CPU seconds each); "

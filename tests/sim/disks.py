@@ -67,7 +67,7 @@ class FileSystem:
     @property
     def used(self) -> int:
         """Bytes in use."""
-        return self.other_bytes + sum(log.bytes for log in self.logs.values())
+        return self.other_bytes + RECORD * sum([len(log.entries) for log in self.logs.values()])
 
     @property
     def free(self) -> int:

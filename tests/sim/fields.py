@@ -29,12 +29,18 @@ def list_maps(kind: str) -> Mapping[Path, tuple[str, ...]]:
     """Path of a list → the keys that tell its entries apart, as the kind's definition has it."""
     found: dict[Path, tuple[str, ...]] = dict(_CORE)
     root = FilePath(next(iter(spindle.__path__))).parents[1] / "crds"
-    for file in sorted(root.glob("*.yaml")) if kind.startswith("Kafka") else ():
-        definition = yaml.load(file.read_text(), Loader=yaml.CSafeLoader)
-        if definition["spec"]["names"]["kind"] == kind:
-            schema = definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
-            found.update(_walk(schema, ()))
+    if kind.startswith("Kafka"):
+        found.update(_walk(_definitions(root).get(kind, {}), ()))
     return found
+
+
+@cache
+def _definitions(root: FilePath) -> Mapping[str, Mapping[str, Any]]:
+    """Kind → its schema, of all definitions."""
+    all_of_them = [
+        yaml.load(file.read_text(), Loader=yaml.CSafeLoader)["spec"] for file in sorted(root.glob("*.yaml"))
+    ]
+    return {spec["names"]["kind"]: spec["versions"][0]["schema"]["openAPIV3Schema"] for spec in all_of_them}
 
 
 def _walk(schema: Mapping[str, Any], at: Path) -> Iterator[tuple[Path, tuple[str, ...]]]:

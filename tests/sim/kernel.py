@@ -6,6 +6,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 START = 1_760_000_000.0  # seconds since the epoch at which every life begins
+MOST_EVENTS = 3_000_000  # of one life; 40,000 are usual
+
+
+class EndlessError(Exception):
+    """A life has had so many events that something in it goes round in a circle."""
 
 
 @dataclass(frozen=True)
@@ -67,6 +72,8 @@ class Kernel:
                 continue
             self.now = max(self.now, when)
             self.events += 1
+            if self.events > MOST_EVENTS:
+                raise EndlessError(f"not over after {MOST_EVENTS:,} events and {self.now - START:.0f} s")
             timer.what()
             return True
         return False
@@ -78,7 +85,7 @@ class Kernel:
         self.now = max(self.now, when)
 
 
-@dataclass
+@dataclass(slots=True)
 class Timer:
     """An event to come."""
 

@@ -23,7 +23,7 @@ from tests.sim.controllers import Controllers
 from tests.sim.disks import FileSystem
 from tests.sim.faults import Fault
 from tests.sim.kafka import KafkaSim
-from tests.sim.kernel import START, Kernel, Line
+from tests.sim.kernel import START, EndlessError, Kernel, Line
 from tests.sim.kubelet import Kubelets, SimNode
 from tests.sim.loop import SimDatetime, simulated_time
 from tests.sim.net import Net
@@ -422,7 +422,10 @@ def live(what: Plot, *, watch: Callable[[World], None] | None = None) -> Outcome
     with simulated_time(world.kernel), patched(((kubes, "_PAGE", what.variety.page),)):
         if watch is not None:
             watch(world)
-        _live(world)
+        try:
+            _live(world)
+        except EndlessError as error:
+            world.broken.append(f"endless: {error}")
     for operator in world.operators:
         if operator.process is not None:
             operator.process.kill()

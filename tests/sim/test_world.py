@@ -13,7 +13,7 @@ from spindle.cluster import names
 from tests.sim import fields
 from tests.sim.api import NAMESPACE, Api, Refused, Request
 from tests.sim.controllers import Controllers
-from tests.sim.kernel import Kernel
+from tests.sim.kernel import MOST_EVENTS, EndlessError, Kernel
 from tests.sim.loop import Clock, Process, simulated_time
 from tests.sim.people import WAYS
 
@@ -301,3 +301,14 @@ def test_blocking_calls_wait_for_events_and_end_with_their_process() -> None:
 def test_fields_of_lists_that_are_maps_go_by_their_keys() -> None:
     assert fields.list_maps("KafkaBroker")["spec", "disks"] == ("name",)
     assert ("spec", "moves") not in fields.list_maps("KafkaBroker")
+
+
+def test_what_goes_round_in_a_circle_is_ended() -> None:
+    kernel = Kernel(1, events=MOST_EVENTS - 50)
+
+    def again() -> None:
+        kernel.call_later(0.0, again)
+
+    again()
+    with pytest.raises(EndlessError, match="3,000,000 events"):
+        kernel.run_until(kernel.now + 1.0)

@@ -321,11 +321,7 @@ class Brokers(Quorum):
         if held is None or self.slow(held[1]) or not held[1].writable:
             return
         fs, log = held[1], held[1].logs[part.key, ""]
-        same = 0
-        for mine, theirs in zip(log.entries, source.entries, strict=False):
-            if mine != theirs:
-                break
-            same += 1
+        same = _alike(log.entries, source.entries)
         if log.start != source.start and not log.entries:
             log.start = source.start
         if len(log.entries) > same:
@@ -386,6 +382,14 @@ class Brokers(Quorum):
             )  # the controllers know it before the copy counts
             fs.logs[part.key, ""] = fs.logs.pop((part.key, "future"))
             self._delete(process, old, part.key, "")
+
+
+def _alike(one: list[tuple[int, int]], other: list[tuple[int, int]]) -> int:
+    """How many entries two logs have alike from the beginning."""
+    most = min(len(one), len(other))
+    if one[:most] == other[:most]:
+        return most
+    return next(i for i in range(most) if one[i] != other[i])
 
 
 def _directory(fs: FileSystem | None) -> str | None:

@@ -142,11 +142,18 @@ class Process:
 
     def where(self, key: Key, suffix: str = "") -> tuple[str, FileSystem] | None:
         """The log dir on which a replica, or a copy that is to become one, stands."""
-        return next(((path, fs) for path, fs in self.live().items() if (key, suffix) in fs.logs), None)
+        wanted = (key, suffix)
+        for path, fs in self.dirs.items():  # asked more often than anything else
+            if fs is not None and wanted in fs.logs and path not in self.offline:
+                return path, fs
+        return None
 
     def hangs(self) -> bool:
         """Whether one of its disks answers nothing."""
-        return any(fs.state == "hung" for fs in self.live().values())
+        for path, fs in self.dirs.items():
+            if fs is not None and fs.state == "hung" and path not in self.offline:
+                return True
+        return False
 
 
 @dataclass
@@ -200,11 +207,15 @@ class State:
 
     def majority(self) -> bool:
         """Whether the controllers can decide anything."""
-        return bool(self.voters) and 2 * len({c.id for c in self._well()}) > len(self.voters)
+        return self._are_majority(self._well())
+
+    def _are_majority(self, well: list[Controller]) -> bool:
+        return bool(self.voters) and 2 * len({c.id for c in well}) > len(self.voters)
 
     def leading(self) -> Controller | None:
         """The controller that decides."""
-        return min(self._well(), key=lambda c: (c.began, c.id)) if self.majority() else None
+        well = self._well()
+        return min(well, key=lambda c: (c.began, c.id)) if self._are_majority(well) else None
 
     def hears(self, process: Process) -> bool:
         """Whether a broker reaches the controller that decides."""
@@ -216,11 +227,11 @@ class State:
     def process_of(self, broker: int | None) -> Process | None:
         """The process that is registered as a broker, None if it has ended."""
         found = self.brokers.get(broker) if broker is not None else None
-        return (
-            next((p for p in self.processes.values() if p.incarnation == found.incarnation), None)
-            if found
-            else None
-        )
+        if found is not None:
+            for process in self.processes.values():
+                if process.incarnation == found.incarnation:
+                    return process
+        return None
 
     def able(self, part: Part, broker: int) -> bool:
         """Whether the controllers would have a broker lead a partition, as `LeaderAcceptor` has it."""
