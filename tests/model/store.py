@@ -130,6 +130,7 @@ def without_ours(live: Mapping[str, Any], obj: Mapping[str, Any], made: Mapping[
             "nodeGone",
             "wishes",
             "goesFirst",
+            "acceptUnavailable",
             *made,
             *(key for key in obj["spec"] if key not in ("thresholds", "scrub")),
         )

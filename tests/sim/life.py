@@ -81,6 +81,9 @@ class World:
         self.broken: list[str] = []
         self.reasons: set[str] = set()
         self.told: dict[tuple[str, ...], float] = {}
+        self.let_go: set[str] = (
+            set()
+        )  # pods that a person lets go down although partitions refuse writes meanwhile
         self.rng = random.Random(plot.seed ^ 0xC0FFEE)
         self.accepted: list[Any] = []
         self.trouble_over = False

@@ -1,5 +1,6 @@
 """The simulated person: reads `status.waiting` now and then, and does what `unblockedBy` says."""
 
+import json
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -283,6 +284,18 @@ class Person:
             self.say(f"deletes pod {name}", wait)
             self.world.api.remove(pod)
 
+    def let_go(self, wait: Wait) -> None:
+        """Give one of the brokers that wait for each other the word that the entry has; or restart it, where that is what it says."""
+        found = re.search(r"patch kafkabroker (\S+) --type merge -p '([^']+)'", wait.unblocked_by)
+        broker = self.world.api.get("KafkaBroker", found[1]) if found else None
+        if found is None or broker is None:
+            self.restart_named(wait)
+        elif self.world.trouble_over:
+            self.say(f"lets {found[1]} go: {found[2]}", wait)
+            pod = self.world.api.get("Pod", found[1])
+            self.world.let_go.add(pod["metadata"]["uid"] if pod is not None else "")
+            self.world.api.change(broker, json.loads(found[2]), manager="person")
+
     def in_sync_or_broker(self, wait: Wait) -> None:
         """The other replicas are back in sync; or, if that does not help, a further broker."""
         self.node_back(wait)
@@ -537,7 +550,8 @@ WAYS: dict[str, Callable[[Person, Wait], None]] = {
             ControllersNotWell NoLeader SourceDown"""),
         (_P.put_right, "CreateContainerError CreateContainerConfigError RunContainerError"),
         (_P.claim_back, "ClaimMissing ReplicasNotFound"),
-        (_P.restart_named, "BrokersWaitForEachOther OnlyInSync"),
+        (_P.restart_named, "OnlyInSync"),
+        (_P.let_go, "BrokersWaitForEachOther"),
         (_P.in_sync_or_broker, "TooFewInSync"),
         (_P.start_broker, "BrokerNotAsked IdentityHeld"),
         (_P.node_is_gone, "NodeGone"),

@@ -133,7 +133,19 @@ class Judge:
         self._alone(run, broker, how)
         sick = [fs for fs in run.files.disks.values() if fs is not None and fs.state in ("hung", "slow")]
         for p in self.world.truth("partitions"):
-            self._stays_writable(p, broker, how, hung=bool(sick))
+            if pod["metadata"]["uid"] in self.world.let_go:
+                self._stays_led(p, broker, how)
+            else:
+                self._stays_writable(p, broker, how, hung=bool(sick))
+
+    def _stays_led(self, p: Any, broker: int, how: str) -> None:
+        """Where a person lets a broker go, writes may be refused for a while; what only it has in sync is another matter."""
+        others = [b for b in p["isr"] if b != broker and self.world.answers(b)]
+        if p["leader"] == broker and p["rf"] > 1 and not others:
+            self.breaks(
+                "b",
+                f"{how} of broker {broker}, the only one in sync of {p['topic'][:20]}-{p['partition']}, by a person's word",
+            )
 
     def _alone(self, run: Any, broker: int, how: str) -> None:
         """Nobody stops the only in-sync replica of a partition that is being served."""

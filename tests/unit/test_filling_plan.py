@@ -255,6 +255,6 @@ def test_a_disk_that_is_added_makes_room_for_what_was_shed() -> None:
 def test_only_a_disk_that_is_added_goes_before_what_was_shed() -> None:
     dead, shed = Shrunk("d", 0, 1, 10, (1, 2)), Shrunk("s", 0, 1, 10, (1, 2), "shed")
     wanted = {0: Wanted("DisksAdded", ""), 1: Wanted("SpecChanged", ""), 2: Wanted("DiskBack", "")}
-    assert set(grow_back_first(Journal(shrunk=(shed,)), wanted)) == {1}
-    assert set(grow_back_first(Journal(shrunk=(shed, dead)), wanted)) == {0, 1}
-    assert not grow_back_first(Journal(), wanted)
+    assert set(grow_back_first(Journal(shrunk=(shed,)), None, wanted)) == {1}
+    assert set(grow_back_first(Journal(shrunk=(shed, dead)), None, wanted)) == {0, 1}
+    assert not grow_back_first(Journal(), None, wanted)

@@ -15,7 +15,8 @@ from spindle.healing.retire import may_leave
 from spindle.healing.shrink import may_shrink, shrink
 from spindle.healing.standing import Standing
 from spindle.healing.wishes import wishes
-from spindle.moves.journal import Journal, Shrunk, meant
+from spindle.moves.journal import Journal, Shrunk
+from spindle.moves.lacking import meant
 from spindle.reconcile.steps.healing import grow_back_first
 from spindle.reconcile.steps.takedown import Wanted
 
@@ -374,7 +375,11 @@ class TestReplace:
 def test_a_partition_that_was_shrunk_twice_is_meant_to_be_as_large_as_at_first() -> None:
     first = Shrunk("p", 0, broker=1, bytes=1, before=(0, 1, 2, 3))
     then = Shrunk("p", 0, broker=3, bytes=1, before=(0, 2, 3))
-    assert meant([first, then]) == meant([then, first]) == {("p", 0): 4}
+    assert (
+        meant(Journal(shrunk=(first, then)), None)
+        == meant(Journal(shrunk=(then, first)), None)
+        == {("p", 0): (0, 1, 2, 3)}
+    )
 
 
 @pytest.mark.parametrize(
@@ -392,9 +397,9 @@ def test_what_left_comes_back_before_a_restart_for_another_reason_than_a_disk(
     reason: str, shrunk_for: str, waits: bool
 ) -> None:
     journal = Journal(shrunk=(Shrunk("p", 0, broker=1, bytes=1, before=(0, 1, 2), reason=shrunk_for),))
-    refused = grow_back_first(journal, {0: Wanted(reason, ""), 9000: Wanted(reason, "")})
+    refused = grow_back_first(journal, None, {0: Wanted(reason, ""), 9000: Wanted(reason, "")})
     assert {node: refusal.objects for node, refusal in refused.items()} == ({0: ("p-0",)} if waits else {})
-    assert grow_back_first(None, {0: Wanted(reason, "")}) == {}
+    assert grow_back_first(None, None, {0: Wanted(reason, "")}) == {}
 
 
 class TestAcceptance:

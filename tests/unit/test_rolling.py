@@ -118,7 +118,7 @@ def test_a_partition_that_spindle_shrank_counts_as_large_as_it_is_meant_to_be() 
     """With two of three replicas left of it, it looks like one that could never stay up."""
     shrunk = view(partition(isr=(0, 1), replicas=(0, 1)))
     assert Rolling(shrunk).may_go_down(0).named == ("t-0",)
-    verdict = Rolling(shrunk, {("t", 0): 3}).may_go_down(0)
+    verdict = Rolling(shrunk, {("t", 0): (0, 1, 2)}).may_go_down(0)
     assert verdict.refusal is not None
     assert verdict.refusal.reason == "BelowMinIsr"
 

@@ -1,7 +1,7 @@
 """KafkaBroker: one per broker, made by the operator; the record of the broker's identity and of its disks.
 
-Each part has one owner. In the spec ``stopped``, ``nodeGone``, ``goesFirst`` and ``wishes`` are a person's, everything else is
-the operator's. In the status ``observed`` is what the agent on the broker's node sees, everything else is the operator's. Nobody
+Each part has one owner. In the spec ``stopped``, ``nodeGone``, ``goesFirst``, ``acceptUnavailable`` and ``wishes`` are a person's, everything
+else is the operator's. In the status ``observed`` is what the agent on the broker's node sees, everything else is the operator's. Nobody
 writes what is another's.
 """
 
@@ -253,6 +253,26 @@ class KafkaBrokerSpec(ApiModel):
         None,
         description="Set by a person: the node of that name, and this broker's disks in it, are gone for good. It counts only for the "
         "broker's node, and only when the Node object is deleted or tainted node.kubernetes.io/out-of-service.",
+    )
+    accept_unavailable: (
+        Annotated[
+            str,
+            Field(
+                json_schema_extra=rules(
+                    rule(
+                        "self.matches('^[0-9a-f]{16}$')",
+                        "acceptUnavailable is the hash that the entry BrokersWaitForEachOther of status.waiting gives: copy it from there",
+                    ),
+                    maxLength=16,
+                )
+            ),
+        ]
+        | None
+    ) = Field(
+        None,
+        description="Set by a person: where brokers wait for each other, this one may restart although partitions refuse writes until it is "
+        "back. It is the hash that the entry BrokersWaitForEachOther of the KafkaCluster's status.waiting gives; it counts for this one restart "
+        "and for the partitions that were named, and only while another broker has a copy of each in sync.",
     )
     wishes: list[Wish] = Field(
         default_factory=list,

@@ -21,7 +21,7 @@ def may_fence(
     broker: int,
     hung: Collection[str],
     down: AbstractSet[int],
-    factors: Mapping[Key, int] | None = None,
+    before: Mapping[Key, tuple[int, ...]] | None = None,
 ) -> Refusal | None:
     """Whether a broker with hung disks may be stopped now: None for yes.
 
@@ -35,7 +35,7 @@ def may_fence(
         broker: the broker in question.
         hung: paths of its dirs that do not answer.
         down: other brokers that are down or going down.
-        factors: see `rolling.brokers.Rolling`.
+        before: see `rolling.brokers.Rolling`.
     """
     others = sorted(set(down) - {broker})
     if others:
@@ -59,7 +59,7 @@ def may_fence(
         if broker in p.isr
         and (p.topic, p.index) not in stuck
         and not (silent and p.leader == broker)
-        and not _keeps(looked, p, broker, factors or {})
+        and not _keeps(looked, p, broker, before or {})
     )
     if not short:
         return None
@@ -149,13 +149,15 @@ def stalls_alone(
     )
 
 
-def _keeps(looked: Standing, partition: Partition, broker: int, factors: Mapping[Key, int]) -> bool:
+def _keeps(
+    looked: Standing, partition: Partition, broker: int, before: Mapping[Key, tuple[int, ...]]
+) -> bool:
     least = (looked.view.min_isr or {}).get(partition.topic)
     if least is None:
         return False
     key = (partition.topic, partition.index)
     staying = sum(looked.holds(b, key) or _silent(looked, b) for b in partition.isr if b != broker)
-    return max(partition.recorded_rf, factors.get(key, 0)) <= least or staying >= least
+    return max(partition.recorded_rf, len(before.get(key, ()))) <= least or staying >= least
 
 
 def _silent(looked: Standing, broker: int) -> bool:

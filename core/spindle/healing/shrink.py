@@ -7,13 +7,16 @@ min.insync.replicas, only if everything on the disk can leave, and only if the w
 
 from collections.abc import Collection, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Final
 
 from spindle.cluster.refusal import Refusal, counted, some
-from spindle.cluster.view import LogDir, Partition
+from spindle.cluster.view import KafkaView, LogDir, Partition
 from spindle.healing.regrow import place
 from spindle.healing.standing import Key, Standing, names_of
 from spindle.moves.journal import Shrunk
+
+TOO_FEW_IN_SYNC: Final = "TooFewInSync"
 
 
 @dataclass(frozen=True)
@@ -95,7 +98,7 @@ def may_shrink(
     short = [k for k in leaving if not _enough(looked, broker, k, min_isr.get(k[0]), down)]
     if short:
         return _refusal(
-            "TooFewInSync",
+            TOO_FEW_IN_SYNC,
             f"{counted(len(short), 'partition')} on the dead disk of broker {broker} cannot leave it, because without this "
             f"broker fewer replicas are in sync than min.insync.replicas asks for, or the others are not all in sync, or are being taken down: "
             f"{some(names_of(short))}.",
@@ -103,6 +106,36 @@ def may_shrink(
             short,
         )
     return None
+
+
+def after(view: KafkaView, shrunk: Collection[Shrunk]) -> KafkaView:
+    """What Kafka will say when these replicas have left their assignments."""
+    left: dict[Key, set[int]] = {}
+    for entry in shrunk:
+        left.setdefault(entry.key, set()).add(entry.broker)
+    return replace(
+        view,
+        partitions=tuple(
+            replace(
+                p,
+                replicas=tuple(b for b in p.replicas if b not in gone),
+                isr=tuple(b for b in p.isr if b not in gone),
+            )
+            if (gone := left.get((p.topic, p.index)))
+            else p
+            for p in view.partitions or ()
+        ),
+    )
+
+
+def not_spared(broker: int, refusal: Refusal) -> Refusal:
+    """Rule 5: replicas leave a dead disk only where their broker can restart without it right after that."""
+    return replace(
+        refusal,
+        rule=5,
+        message=f"The replicas on the dead disk of broker {broker} leave their assignments only when the broker can restart right after that, "
+        f"to have them on its other disks. {refusal.message}",
+    )
 
 
 def _moving(partition: Partition | None) -> bool:

@@ -11,6 +11,7 @@ from spindle.moves import rules
 from spindle.moves.budget import Budget
 from spindle.moves.intents import Intent, Place, Reassign
 from spindle.moves.journal import REPAIR, Journal, Move, SettingKey, Shrunk
+from spindle.moves.lacking import put_right, taken_over
 from spindle.moves.leftovers import Leftovers
 from spindle.moves.limits import Limits
 from spindle.moves.look import Incoming, Key, Look
@@ -216,8 +217,7 @@ class _Step:
                 self.landed.append(move)
                 self.rests.landed(move)
                 self.leftovers.landed(move)
-                if move.source is None:
-                    self.shrunk.pop((*move.key, move.target), None)
+                self.note_landed(move)
             if found.state is State.FAILED:
                 self.rests.failed(move)
             if found.state in (State.FAILED, State.GIVEN_UP):
@@ -226,6 +226,16 @@ class _Step:
                 self.refusals.append(Refused(move, found.refusal, given_up=True))
         self.incoming = Incoming(self.look, [found.move for found in self.found])
         return stalled
+
+    def note_landed(self, move: Move) -> None:
+        """Grown back is grown back; where another replica of a partition that lacks one has moved, that is what it had."""
+        if move.source is None:
+            self.shrunk.pop((*move.key, move.target), None)
+            return
+        for name, entry in self.shrunk.items():
+            if entry.key == move.key:
+                before = tuple(move.target if b == move.source else b for b in entry.before)
+                self.shrunk[name] = replace(entry, before=before)
 
     def followers_first(self, moves: Sequence[Move]) -> tuple[Move, ...]:
         """A leader's log whose copy takes its place may have forgotten epochs that followers ask for (KAFKA-15608, KAFKA-20961)."""
@@ -280,6 +290,7 @@ class _Step:
         """Note replicas that are to leave their assignment, and let them leave; forget those that are back."""
         moving = {found.move.key for found in self.found}
         asked = {entry.id: entry for entry in shrinks if entry.key not in moving}
+        others = taken_over(self.journal, self.look.partitions)
         for name, entry in list(self.shrunk.items()):
             partition = self.look.partitions.get(entry.key)
             # One that was in sync when it left stays in the ISR for a moment.
@@ -288,7 +299,8 @@ class _Step:
                 and entry.broker in partition.isr
                 and entry.broker not in partition.removing
             )
-            if partition is None or (back and entry.key not in moving and name not in asked):
+            over = partition is not None and entry.key in others and put_right(partition, entry)
+            if partition is None or over or (back and entry.key not in moving and name not in asked):
                 del self.shrunk[name]
         assignments: dict[str, list[tuple[str, int, tuple[int, ...] | None]]] = {}
         for key in dict.fromkeys(entry.key for entry in asked.values()):

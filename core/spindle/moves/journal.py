@@ -16,16 +16,6 @@ Kind = Literal["topic", "broker", "quota"]
 SettingKey = tuple[Kind, str, str]  # kind, name, key
 
 
-def meant(shrunk: "Iterable[Shrunk]") -> dict[tuple[str, int], int]:
-    """How many replicas each partition is meant to have that lacks some by our own hand: (topic, partition) → count."""
-    found: dict[tuple[str, int], int] = {}
-    for entry in (
-        shrunk
-    ):  # several replicas of a partition may have left one after the other, each from a smaller assignment
-        found[entry.key] = max(found.get(entry.key, 0), len(entry.before))
-    return found
-
-
 class JournalError(ValueError):
     """The journal cannot be read. Nothing may be begun, and nothing in it counts as gone."""
 

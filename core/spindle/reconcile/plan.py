@@ -6,8 +6,9 @@ from typing import Any, Final
 
 from pydantic import ValidationError
 
-from spindle.cluster.refusal import some
+from spindle.cluster.refusal import Refusal, some
 from spindle.cluster.versions import unsupported
+from spindle.moves.journal import Journal
 from spindle.reconcile import objects
 from spindle.reconcile.actions import Apply, Patch
 from spindle.reconcile.asked import as_accepted, nothing_accepted, tell_refused
@@ -28,7 +29,14 @@ from spindle.reconcile.steps.filling import settle_filling
 from spindle.reconcile.steps.gates import settle_gates
 from spindle.reconcile.steps.gone_for_good import settle_gone_for_good
 from spindle.reconcile.steps.growing import settle_growth
-from spindle.reconcile.steps.healing import grow_back_first, only_look, replicas_meant, settle_healing
+from spindle.reconcile.steps.healing import (
+    Healed,
+    grow_back_first,
+    only_look,
+    replicas_meant,
+    settle_healing,
+    to_restart,
+)
 from spindle.reconcile.steps.leading import still_leading
 from spindle.reconcile.steps.losses import at_risk
 from spindle.reconcile.steps.moves import carry_out, load_journal, settle_moves
@@ -51,7 +59,7 @@ from spindle.reconcile.steps.sizing import settle_sizes
 from spindle.reconcile.steps.static_quorum import settle_static_quorum
 from spindle.reconcile.steps.status import cluster_status
 from spindle.reconcile.steps.stranded import settle_stranded
-from spindle.reconcile.steps.takedown import settle_takedowns
+from spindle.reconcile.steps.takedown import Wanted, settle_takedowns
 from spindle.reconcile.steps.tuning import settle_tuning
 from spindle.reconcile.steps.upgrade import settle_upgrade
 from spindle.reconcile.steps.users import settle_users, unsettled
@@ -161,13 +169,7 @@ def _steps(state: State, draft: Draft) -> Done:
     wants = together(wants, proposed.wants)
     outcome = settle_moves(state, draft, records, journal, wants) if journal is not None else None
     records.write(state, draft)
-    refused = {**grow_back_first(journal, wanted), **staying}
-    factors = replicas_meant(outcome.journal if outcome is not None else journal, wanted)
-    given = settle_drains(state, draft, factors)
-    held = healed.held | still_leading(healed.ward, draft, healed.wants.leads)
-    settle_takedowns(
-        state, draft, wanted, held=held, refused=refused, given=given, factors=factors, fences=healed.fences
-    )
+    _take_down(state, draft, healed, outcome.journal if outcome is not None else journal, wanted, staying)
     settle_gates(state, draft)
     settle_admin(state, draft)
     settle_rebalance(state, draft)
@@ -186,6 +188,31 @@ def _may_begin(state: State, draft: Draft) -> bool:
         return False
     tell_refused(state, draft)
     return not nothing_accepted(state)
+
+
+def _take_down(
+    state: State,
+    draft: Draft,
+    healed: Healed,
+    journal: Journal | None,
+    wanted: Mapping[int, Wanted],
+    staying: Mapping[int, Refusal],
+) -> None:
+    """Who goes down, with all counted that leaves an assignment in this pass: ``journal`` is as it will stand after it."""
+    partitions = state.kafka.partitions
+    before = replicas_meant(journal, partitions, wanted)
+    given = settle_drains(state, draft, before)
+    settle_takedowns(
+        state,
+        draft,
+        wanted,
+        held=healed.held | still_leading(healed.ward, draft, healed.wants.leads),
+        refused={**grow_back_first(journal, partitions, wanted), **staying},
+        given=given | to_restart(healed.wants),
+        before=before,
+        fences=healed.fences,
+        shrinks=healed.ward.blocked,
+    )
 
 
 def _blind(state: State, kinds: list[str]) -> Wait:

@@ -17,6 +17,7 @@ from spindle.reconcile import objects
 from spindle.reconcile.fills import Fill, ceilings, find_fill, rung_on_record
 from spindle.reconcile.slots import Slot, slots
 from spindle.reconcile.state import State
+from spindle.rolling.deadlock import Blocked
 
 OUT: Final = frozenset({DiskState.EVACUATED, DiskState.DRAINED, DiskState.REMOVED})
 
@@ -46,6 +47,7 @@ class Ward:
         departing: brokers that their pool has no more room for, and that may go.
         leaving: disks that the spec has no more and that may go, all of those brokers' included.
         lives: where each disk is, worked out in the course of the pass.
+        blocked: brokers whose dead disks cannot be given up for now, because other partitions cannot spare them or lack copies.
     """
 
     state: State
@@ -55,6 +57,7 @@ class Ward:
     departing: frozenset[int] = frozenset()
     leaving: frozenset[tuple[int, str]] = frozenset()
     lives: dict[tuple[int, str], Life] = field(default_factory=dict)
+    blocked: dict[int, Blocked] = field(default_factory=dict)
 
     @cached_property
     def slots(self) -> list[Slot]:

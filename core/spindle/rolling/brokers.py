@@ -1,15 +1,19 @@
 """Rule 2 for brokers: no voluntary take-down leaves a partition below its minimum ISR."""
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from collections.abc import Set as AbstractSet
 from functools import cache
 
 from spindle.cluster.refusal import Refusal, counted, some
 from spindle.cluster.view import Broker, KafkaView, Partition
+from spindle.rolling.deadlock import Blocker
 from spindle.rolling.verdict import Verdict
 
 _RULE = 2
+BELOW_MIN_ISR = "BelowMinIsr"
+
+Key = tuple[str, int]  # topic, partition
 
 
 class Rolling:
@@ -26,15 +30,15 @@ class Rolling:
       a live dir. One that can't be asked keeps nothing up: it may be hung, and stays in the ISR while it is.
     """
 
-    def __init__(self, view: KafkaView, factors: Mapping[tuple[str, int], int] | None = None) -> None:
+    def __init__(self, view: KafkaView, before: Mapping[Key, tuple[int, ...]] | None = None) -> None:
         """Index a view; takes time linear in its replicas.
 
         Args:
             view: what Kafka says.
-            factors: (topic, partition) → how many replicas it is meant to have, where Spindle itself took some off its assignment for a while.
+            before: (topic, partition) → the assignment that it is meant to have, where Spindle itself took replicas off for a while.
         """
         self._view = view
-        self._factors: Mapping[tuple[str, int], int] = factors or {}
+        self._before: Mapping[Key, tuple[int, ...]] = before or {}
         self._unknown = _what_is_unknown(view)
         self._brokers: Mapping[int, Broker] = view.brokers or {}
         self._in_isr: dict[int, list[Partition]] = defaultdict(list)
@@ -80,6 +84,39 @@ class Rolling:
         if arriving:
             return Verdict(_reassigning(broker_id, arriving))
         return self._without(broker_id, standing, down | {broker_id})
+
+    def blockers(
+        self, broker_id: int, partitions: Collection[str], down: AbstractSet[int], *, all_back: bool = False
+    ) -> tuple[Blocker, ...]:
+        """What has to happen before each of these partitions can spare a broker; those that need only catch up are left out.
+
+        Args:
+            broker_id: the broker in question.
+            partitions: names of partitions that cannot spare it.
+            down: brokers that are down or going down.
+            all_back: whether it takes every other replica, not only as many as the minimum asks for.
+        """
+        found, named, down = [], frozenset(partitions), down | {broker_id}
+        for p in self._view.partitions or ():
+            min_isr = (self._view.min_isr or {}).get(p.topic)
+            if p.name not in named or min_isr is None:
+                continue
+            members = {*p.replicas, *self._before.get((p.topic, p.index), ())} - {broker_id}
+            able = {b for b in set(p.replicas) & members - down if b in p.adding or self._holds(b, p)}
+            missing = frozenset(members - able)
+            needs = len(missing) if all_back else min_isr - len(able)
+            if needs > 0:
+                found.append(Blocker(p.name, missing, needs))
+        return tuple(found)
+
+    def left_alone(self, broker_id: int, partitions: Collection[str], down: AbstractSet[int]) -> list[str]:
+        """Those of these partitions of which nobody else has a copy in sync on a live dir: without the broker they have no leader."""
+        others, named = down | {broker_id}, frozenset(partitions)
+        return [
+            p.name
+            for p in self._in_isr.get(broker_id, ())
+            if p.name in named and not self._enough(p, set(p.isr) - set(p.adding) - others, 1)
+        ]
 
     def in_sync(self, broker_id: int) -> bool | None:
         """Whether a broker is unfenced and back in every ISR that it belongs to; None if that is not known.
@@ -141,7 +178,7 @@ class Rolling:
 
     def _meant(self, partition: Partition) -> int:
         """How many replicas a partition is meant to have: more than its assignment, while some of them have left it for a while."""
-        return max(partition.recorded_rf, self._factors.get((partition.topic, partition.index), 0))
+        return max(partition.recorded_rf, len(self._before.get((partition.topic, partition.index), ())))
 
     def _keeps(self, partition: Partition, min_isr: int, down: AbstractSet[int]) -> bool:
         """Whether the partition keeps its minimum ISR without these brokers, however its reassignment ends."""
@@ -266,7 +303,7 @@ def _below_min_isr(broker_id: int, partitions: list[str], unasked: list[int]) ->
     )
     return Refusal(
         rule=_RULE,
-        reason="BelowMinIsr",
+        reason=BELOW_MIN_ISR,
         message=f"Without broker {broker_id}, {counted(len(partitions), 'partition')} would have fewer in-sync replicas "
         f"than min.insync.replicas: {some(partitions)}{silent}.",
         unblocked_by="Their other replicas are back in sync, or the brokers that are going down are back.",

@@ -26,13 +26,13 @@ _ACTION: Final = "Drain"
 
 
 def settle_drains(
-    state: State, draft: Draft, factors: Mapping[tuple[str, int], int] | None = None
+    state: State, draft: Draft, before: Mapping[tuple[str, int], tuple[int, ...]] | None = None
 ) -> frozenset[int]:
     """Move pods between the two budgets; returns who may be evicted by a drain from this pass on.
 
-    ``factors``: see `Rolling`. When the nodes could not be read nothing is given to a drain that was not before, and what was stays known as going down.
+    ``before``: see `Rolling`. When the nodes could not be read nothing is given to a drain that was not before, and what was stays known as going down.
     """
-    drain = _drain(state, factors)
+    drain = _drain(state, before)
     given = {i for i in state.brokers if given_to_drain(state, i)}
     usual, own = names.broker_budget(state.name), names.drain_budget(state.name)
     for node_id in sorted(given - set(drain.go)):
@@ -56,13 +56,13 @@ def settle_drains(
     return frozenset(given | fresh)
 
 
-def _drain(state: State, factors: Mapping[tuple[str, int], int] | None) -> Drain:
+def _drain(state: State, before: Mapping[tuple[str, int], tuple[int, ...]] | None) -> Drain:
     if "nodes" in state.snap.unknown:
         return Drain()
     residents = [_resident(state, i, broker) for i, broker in state.brokers.items()]
     if not any(each.closed for each in residents):
         return Drain()
-    rolling, gone = Rolling(state.kafka, factors), down(state)
+    rolling, gone = Rolling(state.kafka, before), down(state)
 
     def ask(node_id: int, going: frozenset[int]) -> Verdict:
         return rolling.may_go_down(node_id, (gone | going) - {node_id})

@@ -4,23 +4,26 @@ from dataclasses import replace
 from typing import Final
 
 from spindle.api import quantity
-from spindle.cluster.refusal import counted, some
+from spindle.cluster.refusal import Refusal, counted, some
 from spindle.cluster.view import CORDON_LEVEL, CORDONED, LogDir
 from spindle.disks import facts
 from spindle.disks.lifecycle import DiskState
 from spindle.disks.remedy import Remedy
 from spindle.healing.evacuate import Evacuation, evacuate
 from spindle.healing.retire import may_leave
-from spindle.healing.shrink import shrink
+from spindle.healing.shrink import TOO_FEW_IN_SYNC, after, not_spared, shrink
 from spindle.healing.standing import Key, names_of
 from spindle.moves.journal import SettingKey, Shrunk
+from spindle.moves.lacking import meant
 from spindle.reconcile.draft import Draft, Wait
 from spindle.reconcile.slots import NODE_GONE, Slot
 from spindle.reconcile.steps.away import down
 from spindle.reconcile.steps.brokers import Records, find_home
+from spindle.reconcile.steps.deadlocks import held_by, let_go
 from spindle.reconcile.steps.lives import remedy_of
 from spindle.reconcile.steps.moves import Wants
 from spindle.reconcile.ward import Ward
+from spindle.rolling.brokers import BELOW_MIN_ISR, Rolling
 
 _EVACUATE: Final = "EvacuateDisk"
 _DRAIN: Final = "DrainDisk"
@@ -46,7 +49,7 @@ def settle_emptying(ward: Ward, draft: Draft, records: Records, lost: frozenset[
     shrinks: list[Shrunk] = []
     for broker in sorted({slot.broker for slot in leaving}):
         mine = [slot for slot in leaving if slot.broker == broker]
-        shrinks += _shrink(ward, draft, mine, plan, _to_restart(ward, shrinks) - {broker})
+        shrinks += _shrink(ward, draft, mine, plan, shrinks)
     for slot in draining:
         _stuck_drain(ward, draft, slot, plan)
     for slot in [*leaving, *draining]:
@@ -111,9 +114,9 @@ def _cannot_plan(ward: Ward, slots: list[Slot], problem: str) -> Wait:
 
 
 def _shrink(
-    ward: Ward, draft: Draft, mine: list[Slot], plan: Evacuation, restarting: frozenset[int]
+    ward: Ward, draft: Draft, mine: list[Slot], plan: Evacuation, others: list[Shrunk]
 ) -> tuple[Shrunk, ...]:
-    """What no other broker can take leaves its assignment, if all of it may; ``restarting`` are brokers that count as down for that."""
+    """What no other broker can take leaves its assignment, if all of it may; ``others`` are those of this pass that leave other brokers."""
     left: set[Key] = set()
     for slot in mine:
         standing = ward.standing(slot)
@@ -129,6 +132,7 @@ def _shrink(
     new = _new_dirs(ward, mine) if slot.health.reason == NODE_GONE else None
     if new is not None and not find_home(ward.state, slot.broker).found:
         return ()  # nothing is won by a smaller assignment before the broker can come back elsewhere
+    away = down(ward.state) | (_to_restart(ward, others) - {slot.broker})
     found = shrink(
         ward.room,
         slot.broker,
@@ -140,12 +144,33 @@ def _shrink(
         ],
         ward.journal.shrunk,
         ward.limit,
-        down(ward.state) | restarting,
+        away,
         new,
     )
-    if found.refusal is not None:
-        draft.wait(Wait.refused(_EVACUATE, ward.thing(slot), found.refusal))
-    return found.shrunk
+    refusal = found.refusal or _not_spared(ward, slot.broker, found.shrunk, others, away)
+    if refusal is None:
+        return found.shrunk
+    draft.wait(Wait.refused(_EVACUATE, ward.thing(slot), refusal))
+    if refusal.reason == TOO_FEW_IN_SYNC:
+        rolling = Rolling(ward.view, meant(ward.journal, ward.view.partitions))
+        ward.blocked[slot.broker] = held_by(rolling, slot.broker, refusal, away, restarts=False)
+    return ()
+
+
+def _not_spared(
+    ward: Ward, broker: int, shrunk: tuple[Shrunk, ...], others: list[Shrunk], away: frozenset[int]
+) -> Refusal | None:
+    """Why a broker could not restart right after these replicas have left it, all that leaves in this pass and everyone who is away counted."""
+    if not shrunk or ward.journal is None:
+        return None
+    journal = ward.journal.replacing(shrunk=(*ward.journal.shrunk, *others, *shrunk))
+    rolling = Rolling(after(ward.view, shrunk), meant(journal, ward.view.partitions))
+    verdict = let_go(ward.state, rolling, broker, rolling.may_go_down(broker, away - {broker}), away)
+    if verdict.refusal is None:
+        return None
+    if verdict.refusal.reason == BELOW_MIN_ISR:
+        ward.blocked[broker] = held_by(rolling, broker, verdict.refusal, away)
+    return not_spared(broker, verdict.refusal)
 
 
 def _new_dirs(ward: Ward, mine: list[Slot]) -> list[LogDir]:

@@ -7,7 +7,7 @@ from spindle.cluster.refusal import Refusal
 from spindle.disks import facts, flock
 from spindle.disks.lifecycle import DiskState
 from spindle.healing.fence import may_fence, stalls_alone
-from spindle.moves.journal import meant
+from spindle.moves.lacking import meant
 from spindle.reconcile import objects
 from spindle.reconcile.actions import Delete
 from spindle.reconcile.draft import Draft, Wait
@@ -63,8 +63,8 @@ def _refusal(ward: Ward, broker: int, hung: list[Slot], away: frozenset[int]) ->
     )
     if alone is not None:
         return alone
-    factors = meant(ward.journal.shrunk) if ward.journal is not None else None
-    return may_fence(ward.looked, broker, [slot.path for slot in hung], away, factors)
+    before = meant(ward.journal, ward.state.kafka.partitions)
+    return may_fence(ward.looked, broker, [slot.path for slot in hung], away, before)
 
 
 def _delete(ward: Ward, broker: int, hung: list[Slot]) -> Delete:

@@ -3,18 +3,21 @@
 What a step decides goes into records, waits and wants; what has to follow on the records, or come last, is handed back.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
 from spindle.cluster import names
 from spindle.cluster.refusal import Refusal, counted, some
+from spindle.cluster.view import Partition
 from spindle.disks import facts
 from spindle.disks.lifecycle import DiskState
 from spindle.disks.remedy import Remedy
 from spindle.filling.shedding import SHED
+from spindle.healing.standing import Key
 from spindle.manifests.identity import Identity
-from spindle.moves.journal import Journal, Shrunk, meant
+from spindle.moves.journal import Journal, Shrunk
+from spindle.moves.lacking import meant, taken_over
 from spindle.reconcile import objects
 from spindle.reconcile.actions import Delete, ElectUnclean
 from spindle.reconcile.draft import Draft, Wait
@@ -112,14 +115,17 @@ def settle_healing(
     )
 
 
-def grow_back_first(journal: Journal | None, wanted: Mapping[int, Wanted]) -> dict[int, Refusal]:
+def grow_back_first(
+    journal: Journal | None, partitions: Iterable[Partition] | None, wanted: Mapping[int, Wanted]
+) -> dict[int, Refusal]:
     """Who has to wait: what left its assignment comes back before anybody restarts for another reason than a disk (rule 5).
 
     To be asked when all are known who should go down. One that Kafka has shut out is in sync with nothing: its restart costs nobody.
 
     What was given up for want of room may need the very disk that a broker restarts to take up.
     """
-    shrunk = journal.shrunk if journal is not None else ()
+    others = taken_over(journal, {(p.topic, p.index): p for p in partitions or ()})
+    shrunk = tuple(e for e in journal.shrunk if e.key not in others) if journal is not None else ()
     dead = tuple(entry for entry in shrunk if entry.reason != SHED)
     refused = {}
     for node, why in wanted.items():
@@ -131,18 +137,25 @@ def grow_back_first(journal: Journal | None, wanted: Mapping[int, Wanted]) -> di
     return refused
 
 
-def replicas_meant(journal: Journal | None, wanted: Mapping[int, Wanted]) -> dict[tuple[str, int], int]:
-    """How many replicas partitions are meant to have that lack some by Spindle's own hand: rule 2 counts these, not those that are left.
+def replicas_meant(
+    journal: Journal | None, partitions: Iterable[Partition] | None, wanted: Mapping[int, Wanted]
+) -> dict[Key, tuple[int, ...]]:
+    """The assignments that partitions are meant to have that lack replicas by Spindle's own hand: rule 2 counts these, not what is left.
 
     What was given up for want of room is left out while a broker is to restart with a disk that was added: that restart is what brings it back.
 
     Args:
         journal: as it will stand after this pass; None if it cannot be read.
+        partitions: as Kafka has them; None if they could not be read.
         wanted: who should go down, and why.
     """
     adds = any(why.reason == _ADDED for why in wanted.values())
-    shrunk = journal.shrunk if journal is not None else ()
-    return meant(entry for entry in shrunk if not (adds and entry.reason == SHED))
+    return meant(journal, partitions, lambda entry: not (adds and entry.reason == SHED))
+
+
+def to_restart(wants: Wants) -> frozenset[int]:
+    """Brokers that are to restart next, because replicas leave their dead disks in this very pass: nobody else goes down in it."""
+    return frozenset(entry.broker for entry in wants.shrinks if not entry.reason)
 
 
 def _one_less(shrunk: Sequence[Shrunk]) -> Refusal:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from spindle.cluster import names
 from spindle.cluster.refusal import Refusal
 from spindle.reconcile.state import State
+from spindle.reconcile.steps.deadlocks import let_go
 from spindle.reconcile.steps.stalls import copies_between_disks
 from spindle.reconcile.steps.starts import loads
 from spindle.rolling.brokers import Rolling
@@ -25,7 +26,10 @@ class Judge:
     refused: Mapping[int, Refusal]
 
     def ask(self, state: State, node_id: int, down: frozenset[int], *, change: bool) -> Verdict:
-        """Whether a node may go down besides others; for a change it neither loads its logs nor copies between its disks."""
+        """Whether a node may go down besides others; for a change it neither loads its logs nor copies between its disks.
+
+        A person's word lets one go that goes for more than a change (see `spindle.reconcile.steps.deadlocks`).
+        """
         if change:
             busy = loads(state, node_id) or copies_between_disks(state, node_id)
             if busy is not None:
@@ -34,4 +38,5 @@ class Judge:
             return Verdict(self.refused[node_id])
         if node_id >= names.FIRST_CONTROLLER_ID:
             return controller_may_go_down(state.kafka.quorum, node_id, down - {node_id})
-        return self.rolling.may_go_down(node_id, down - {node_id})
+        verdict = self.rolling.may_go_down(node_id, down - {node_id})
+        return verdict if change else let_go(state, self.rolling, node_id, verdict, down - {node_id})

@@ -8,20 +8,23 @@ leader that lost its lease unawares can no longer evict it with what it had read
 from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Final
 
 from spindle.cluster import names
-from spindle.cluster.refusal import Refusal, counted, some
+from spindle.cluster.refusal import Refusal, some
 from spindle.reconcile import objects
 from spindle.reconcile.actions import Delete, Evict, MarkDown, Patch
 from spindle.reconcile.draft import Draft, Wait
 from spindle.reconcile.snapshot import Object
 from spindle.reconcile.state import State
 from spindle.reconcile.steps.away import ANN_WITHDRAWN, down_with, standing_marks, token
+from spindle.reconcile.steps.deadlocks import name_deadlock
 from spindle.reconcile.steps.judge import Judge
 from spindle.reconcile.steps.stalls import CHANGES, copying, overdue, restarts_again, stalls, stopped_by
 from spindle.reconcile.times import stamp
-from spindle.rolling.brokers import Rolling
+from spindle.rolling.brokers import Key, Rolling
+from spindle.rolling.deadlock import Blocked
 from spindle.rolling.turns import Member, Turn, at_once, next_turn
 from spindle.rolling.verdict import Verdict
 
@@ -49,8 +52,9 @@ def settle_takedowns(
     held: AbstractSet[int] = frozenset(),
     refused: Mapping[int, Refusal] | None = None,
     given: AbstractSet[int] = frozenset(),
-    factors: Mapping[tuple[str, int], int] | None = None,
+    before: Mapping[Key, tuple[int, ...]] | None = None,
     fences: Sequence[Delete] = (),
+    shrinks: Mapping[int, Blocked] | None = None,
 ) -> None:
     """Go on with what is going down, then begin with the next if rule 2 allows.
 
@@ -59,19 +63,20 @@ def settle_takedowns(
         wanted: who should go down, and why.
         held: nodes that are not taken down in this pass, though they may stay marked.
         refused: nodes that have to wait for another reason than rule 2.
-        given: brokers that a drain may evict from this pass on.
-        factors: see `Rolling`.
+        given: brokers that a drain may evict from this pass on, or that are to restart next.
+        before: see `Rolling`.
         fences: brokers that are stopped at once. They are marked, too: a leader that lost its lease unawares cannot do that.
+        shrinks: brokers whose dead disks cannot be given up for now, and why.
     """
     kept = standing_marks(state)
-    rolling = Judge(Rolling(state.kafka, factors), refused or {})
+    rolling = Judge(Rolling(state.kafka, before), refused or {})
     gone = down_with(state, kept) | given
     fenced = _fenced(state, kept, fences)
     now = {int(mark["nodeId"]) for mark in fenced} | {
         n for n, pod in state.pods.items() if objects.uid(pod) in {fence.uid for fence in fences}
     }
     others = {node_id: why for node_id, why in wanted.items() if node_id not in now}
-    _settle(state, draft, others, kept, rolling, gone | now, held | now, fenced)
+    _settle(state, draft, others, kept, rolling, gone | now, held | now, fenced, shrinks or {})
     draft.do(*fences)
 
 
@@ -96,7 +101,8 @@ def _settle(
     judge: Judge,
     down: frozenset[int],
     held: AbstractSet[int],
-    fenced: tuple[dict[str, Any], ...] = (),
+    fenced: tuple[dict[str, Any], ...],
+    shrinks: Mapping[int, Blocked],
 ) -> None:
     changes = {node_id for node_id, why in wanted.items() if why.reason in CHANGES}
 
@@ -117,7 +123,8 @@ def _settle(
                 )
         elif not objects.deleting(pod) and node_id not in held:
             _go_on(state, draft, mark, pod, wanted.get(node_id), ask(node_id))
-    fresh = _begin(state, draft, wanted, kept, ask, down)
+    told = partial(name_deadlock, state, draft, judge.rolling, down, shrinks)
+    fresh = _begin(state, draft, wanted, kept, ask, told)
     for node_id in sorted(
         changes
     ):  # however its turn comes, so that it is known since when it waits for them
@@ -221,9 +228,9 @@ def _begin(
     wanted: Mapping[int, Wanted],
     kept: list[Mapping[str, Any]],
     ask: Callable[[int, frozenset[int]], Verdict],
-    gone: frozenset[int],
+    told: Callable[[Turn], None],
 ) -> tuple[dict[str, Any], ...]:
-    """Mark the next ones, as many as may be down at once; ``gone`` are down already."""
+    """Mark the next ones, as many as may be down at once; ``told`` is told who goes, and who may not, for more than a change."""
     marked = {int(mark["nodeId"]) for mark in state.marks}
     stuck = stalls(state, draft, _away(state, kept), wanted)
     able = [n for n in wanted if n not in marked and _up(state, draft, n, wanted[n], stopped=bool(stuck))]
@@ -234,9 +241,7 @@ def _begin(
     going = [_going(state, mark) for mark in kept if not overdue(state, mark)]
     first = next_turn(urgent, going, most, ask)
     _tell(state, draft, wanted, kept, first)
-    # While somebody else is down, the copies that are missing may come back with him.
-    if not (kept or first.go or gone - wanted.keys()):
-        _name_deadlock(state, draft, first)
+    told(first)
     changes = [_member(state, n, wanted[n]) for n in able if wanted[n].reason in CHANGES]
     going = [_going(state, mark) for mark in kept] + [m for m in urgent if m.node_id in first.go]
     if stuck:
@@ -287,29 +292,6 @@ def _tell(
                 quiet=True,
             )
         )
-
-
-def _name_deadlock(state: State, draft: Draft, turn: Turn) -> None:
-    """Say it where brokers that have to restart for their disks need each other: none of them can ever be spared.
-
-    One of them has to go all the same, and which topics may refuse writes for that is for a person to decide.
-    """
-    short = {node_id: r.objects for node_id, r in turn.refused.items() if r.reason == "BelowMinIsr"}
-    if len(short) <= 1:
-        return
-    first = min(short, key=lambda node_id: (len(short[node_id]), node_id))
-    pods = {node_id: objects.name(state.pods[node_id]) for node_id in short}
-    draft.wait(
-        Wait(
-            _ACTION,
-            f"KafkaCluster/{state.name}",
-            "BrokersWaitForEachOther",
-            f"{some(sorted(pods.values()))} have to restart for their disks, and each is needed by a partition that lacks a copy because of "
-            "another one. None of them is restarted by itself.",
-            f"Choose one and restart it: `kubectl delete pod {pods[first]}`. Until it is back, about half a minute, writes with acks=all are "
-            f"refused to {counted(len(short[first]), 'partition')}: {some(short[first])}.",
-        )
-    )
 
 
 def _how_many(state: State) -> int:
