@@ -160,6 +160,19 @@ class TestThePlaceholder:
         whole(world)
         assert mode_of(world, 0, "disk1") == "Active"
 
+    def test_what_a_process_without_it_shows_is_not_believed(self) -> None:
+        """One that was started before its broker was found again may have made empty replicas in the place of missing ones."""
+        world = cluster(3)
+        record = world.get("KafkaBroker", "demo-broker-0")
+        record["spec"]["returning"] = True
+        without = world.kafkas.running[0]
+        world.reconcile()
+        assert world.get("KafkaBroker", "demo-broker-0")["spec"]["returning"] is True
+        until(world, lambda: world.kafkas.running.get(0, without) is not without, 40)
+        assert None in world.kafkas.running[0].dirs.values()
+        nothing_lost(world, lambda: _at_rest(world))
+        whole(world)
+
 
 def _at_rest(world: Failing) -> bool:
     brokers = world.all("KafkaBroker")
