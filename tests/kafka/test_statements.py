@@ -5,6 +5,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+from kafka import TopicPartition
 from kafka.protocol.admin import AlterReplicaLogDirsRequest, ElectionType
 
 from spindle.manifests.inputs import ACTIVE, PLACEHOLDER
@@ -140,9 +141,42 @@ def test_replicas_of_a_dir_that_is_gone_are_made_anew_only_once_no_dir_is_offlin
     assert [cluster.end_offset("gone", index) for index in (0, 1)] == [0, 0]
 
 
-def reassign(cluster: Cluster, topic: str, replicas: list[int]) -> None:
+def reassign(cluster: Cluster, topic: str, replicas: list[int] | None) -> None:
+    """Give a topic's only partition other replicas; None cancels what is under way."""
     link = cluster.link()
     try:
         orders.reassign(link, [(topic, 0, replicas)])
     finally:
         link.close()
+
+
+def reassigning(cluster: Cluster, topic: str) -> tuple[list[int], list[int]]:
+    """Replicas of a topic's only partition that come, and that go."""
+    found = cluster.admin().list_partition_reassignments({topic: [0]})[TopicPartition(topic, 0)]
+    return found["adding_replicas"], found["removing_replicas"]
+
+
+def test_a_reassignment_is_undone_by_a_cancel_and_a_log_that_is_nobodys_is_set_aside(
+    cluster: Cluster,
+) -> None:
+    node = cluster.nodes[STAYS]
+    cluster.make_topic("moved", [[ELSEWHERE]])
+    make_on(cluster, "left", [ELSEWHERE, STAYS], ["disk0"])
+    cluster.forget_admin()
+    node.stop()
+    wait_for("one in sync", lambda: cluster.isr("left") == {0: [ELSEWHERE]})
+    reassign(cluster, "left", [ELSEWHERE])
+
+    # Who asks for the replicas from before does not undo a reassignment: what was to come comes and goes at once, for ever.
+    reassign(cluster, "moved", [STAYS])
+    assert reassigning(cluster, "moved") == ([STAYS], [ELSEWHERE])
+    reassign(cluster, "moved", [ELSEWHERE])
+    assert reassigning(cluster, "moved") == ([STAYS], [STAYS])
+    restart(cluster, node)
+    assert reassigning(cluster, "moved") == ([STAYS], [STAYS])
+    reassign(cluster, "moved", None)
+    wait_for("as before", lambda: cluster.partitions("moved")[0].replicas == (ELSEWHERE,))
+
+    # What left the assignment while its broker was down is set aside, and stays.
+    (stray,) = Path(node.log_dir("disk0")).glob("left-0.*")
+    assert stray.name.endswith("-stray")

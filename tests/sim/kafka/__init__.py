@@ -16,9 +16,15 @@ What it states about Kafka, and where `tests/kafka` tries it on real processes:
 - No replica is made anew for a known directory id while any dir is offline; once none is, it is made, empty, on the dir with the fewest logs;
   a placeholder makes a start count as unclean; a replica that leaves by a shrink stays in the ELR:
   `test_statements.test_replicas_of_a_dir_that_is_gone_are_made_anew_only_once_no_dir_is_offline`.
+- What left the assignment while its broker was down is set aside; a reassignment is undone by a cancel alone, never by naming the replicas from before:
+  `test_statements.test_a_reassignment_is_undone_by_a_cancel_and_a_log_that_is_nobodys_is_set_aside`.
 - A broker that hangs goes on to answer nothing: `test_operator_kafka.test_one_hung_broker_costs_one_time_out_and_only_its_own_log_dirs`.
 - Kafka forgets a broker that holds replicas: `test_scaling.test_kafka_forgets_one_that_holds_replicas_so_rule_5_must_not`.
 - Without a quorum a broker's metadata is old: `test_operator_kafka.test_without_a_quorum_brokers_metadata_is_not_believed`.
+
+Read in the code of 4.3.1 and not tried yet: the order of steps of `PartitionChangeBuilder`; that a dir which is new makes a start count as unclean, as
+one that is offline does; that the leader from before stays on record until there is one again; that a broker which cannot tell the controllers of a
+failed dir stops; that handlers and fetchers which touch a disk that hangs stay there.
 """
 
 from typing import Any
