@@ -79,6 +79,7 @@ class Node:
         ):
             Path(folder).mkdir(parents=True, exist_ok=True)
         self.clearances: list[dict[str, Any]] = []
+        self.leaving = ""  # disks that are used only if a replica stands on them, with commas
         self.insert_all()
 
     @property
@@ -168,6 +169,8 @@ class Node:
         }
         if self.clearances:
             annotations[names.ANN_CLEARANCE] = json.dumps(self.clearances)
+        if self.leaving:
+            annotations[names.ANN_LEAVING] = self.leaving
         text = "".join(f"{key}={json.dumps(value)}\n" for key, value in sorted(annotations.items()))
         path = Path(self.layout.podinfo_dir) / "annotations"
         path.with_name("annotations.new").write_text(text)

@@ -236,6 +236,33 @@ def test_placeholder_stands_where_a_disk_is_left_out(used: Node) -> None:
     assert used.inspect()["disk1"]["state"] == "placeholder"
 
 
+def test_an_empty_disk_that_is_to_leave_keeps_kafka_from_starting_until_it_is_wanted(used: Node) -> None:
+    used.leaving = "disk1"
+    used.write_annotations()
+    assert used.inspect()["disk1"]["replicas"] == 0
+    process = used.preflight_process()
+    assert process.stdout is not None
+    try:
+        assert "nothing stands on disk1" in process.stdout.readline()
+        assert process.poll() is None
+        used.leaving = ""
+        used.write_annotations()
+        assert process.wait(10) == 0
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def test_a_disk_that_is_to_leave_is_used_if_a_replica_stands_on_it(used: Node) -> None:
+    (Path(used.log_dir("disk1")) / "made-in-between-0").mkdir()
+    used.leaving = "disk1"
+    used.write_annotations()
+    assert used.inspect()["disk1"]["replicas"] == 1
+    used.preflight()
+    properties = (Path(used.layout.handover_dir) / "server.properties").read_text()
+    assert properties.endswith(f"log.dirs={used.log_dir('disk0')},{used.log_dir('disk1')}\n")
+
+
 def test_container_restart_with_swapped_disks_is_refused_by_the_start_script(used: Node) -> None:
     used.preflight()
     swap(used)

@@ -324,6 +324,7 @@ class Failing(World):
                 "state": _content(volume, disk["directoryId"], disk.get("fsUuid")),
                 "fsUuid": volume.fs,
                 "mount": f"/dev/{name}",
+                "replicas": len(volume.logs),
             }
             if volume.state == "missing":
                 entry |= {"state": "not-mounted", "problem": "not mounted"}
@@ -337,8 +338,12 @@ class Failing(World):
             return super()._preflight(pod)
         clearances = json.loads(pod["metadata"]["annotations"].get(names.ANN_CLEARANCE, "[]"))
         ready = True
+        leaving = pod["metadata"]["annotations"].get(names.ANN_LEAVING, "").split(",")
         for disk, name in self._disks(pod):
             volume = self.disk_on(name)
+            if disk["name"] in leaving and not (volume.state == "well" and volume.logs):
+                ready = False
+                continue
             content = _content(volume, disk["directoryId"], disk.get("fsUuid"))
             if volume.state == "missing" or content == "foreign":
                 ready = False

@@ -37,6 +37,7 @@ class Fault:
 
 
 End = Callable[[], None] | None
+_MOST_TOPICS = 60
 
 
 @dataclass
@@ -814,6 +815,28 @@ def topic_made(hand: Hand) -> End:
     return None
 
 
+def topics_made_often(hand: Hand) -> End:
+    """Somebody makes small topics of one replica, one after the other."""
+    world, ended = hand.world, [False]
+
+    def make(number: int) -> None:
+        if ended[0] or number > _MOST_TOPICS:
+            return
+        name = f"small{number}"
+        configs = {"min.insync.replicas": "1"}
+        _ask(hand, "create_topics", topic=name, partitions=1, rf=1, configs=configs)
+        world.kafka.load_also(name)
+        world.kernel.call_later(float(hand.told.get("pause", 2.0)), lambda: make(number + 1))
+
+    world.kernel.say("somebody", "makes topics of one replica, one after the other")
+    make(0)
+
+    def end() -> None:
+        ended[0] = True
+
+    return end
+
+
 # --- what is asked for changes ----------------------------------------------------------------------------------------
 
 
@@ -901,7 +924,7 @@ def disk_drained(hand: Hand) -> End:
     found = hand.world.api.get("KafkaBroker", names.broker_name(SAMPLE, broker))
     if found is None or len(found["spec"].get("disks") or ()) < 2:
         return None
-    disk = hand.rng.choice(found["spec"]["disks"])["name"]
+    disk = hand.told.get("disk", hand.rng.choice(found["spec"]["disks"])["name"])
     hand.world.kernel.say("person", f"wishes {disk} of broker {broker} drained")
     hand.world.wish(broker, disk, drained=True)
     return lambda: hand.world.wish(broker, disk, drained=None)
@@ -933,7 +956,7 @@ KINDS: dict[str, Callable[[Hand], End]] = {
         cut_node_from_api, cut_nodes, cut_node_from_nodes, api_away, api_troubled, kafka_troubled, operator_killed, operator_killed_often,
         operator_stops, agent_killed, broker_killed, controller_killed, object_deleted, claim_and_pod_deleted, label_removed,
         annotation_removed, cluster_applied_again, backup_taken, backup_restored, reassigned_by_others, reassignment_cancelled_by_others,
-        topic_made_again, topic_made, config_changed, config_refused, more_brokers, fewer_brokers, more_disks, fewer_disks, disk_drained,
+        topic_made_again, topic_made, topics_made_often, config_changed, config_refused, more_brokers, fewer_brokers, more_disks, fewer_disks, disk_drained,
         broker_stopped,
     )
 }  # fmt: skip

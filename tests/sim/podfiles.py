@@ -223,6 +223,7 @@ def found(fs: FileSystem | None) -> Found:
         pending=parsed(look.PENDING_FILE, parse_identity),
         meta=parsed("log/meta.properties", parse_meta_properties),
         partitions=bool(fs.logs) or "metadata" in fs.files,
+        replicas=sum(suffix in ("", "future") for _, suffix in fs.logs),
         strangers=("somebody",) if fs.files.get("somebody") else (),
     )
 

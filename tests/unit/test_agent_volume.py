@@ -180,6 +180,22 @@ def test_a_disk_whose_log_dir_is_a_link_is_not_blank(root: int, tmp_path: Path) 
     assert "link" in found.garbled
 
 
+def test_replicas_are_counted_by_their_folders(root: int, tmp_path: Path) -> None:
+    log = tmp_path / "disk" / "log"
+    before = look_at(str(tmp_path / "disk"), -1, shared=True, probe=False).replicas
+    for folder in (
+        "a.b-7",
+        f"c-1.{'0' * 32}-future",
+        f"d-1.{'0' * 32}-delete",
+        "e-1.x-stray",
+        "remote-log-index-cache",
+    ):
+        (log / folder).mkdir()
+    (log / "f-3").write_text("no folder")
+    assert before == 1  # t-0
+    assert look_at(str(tmp_path / "disk"), -1, shared=True, probe=False).replicas == 3
+
+
 def test_an_identity_behind_a_link_is_none(root: int, tmp_path: Path) -> None:
     _disk(tmp_path / "disk")
     (tmp_path / "disk" / names.IDENTITY_FILE).rename(tmp_path / "other" / "identity")

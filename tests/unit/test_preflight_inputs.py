@@ -6,7 +6,7 @@ import pytest
 from spindle.cluster import names
 from spindle.cluster.layout import Layout
 from spindle_agent.preflight.filesystem import mount_at
-from spindle_agent.preflight.inputs import annotations, read_clearances, unquote
+from spindle_agent.preflight.inputs import annotations, read_clearances, read_leaving, unquote
 from spindle_agent.preflight.look import bounded
 
 
@@ -51,6 +51,13 @@ def test_clearances(tmp_path: Path) -> None:
 @pytest.mark.parametrize("value", ["", "nonsense", "{}", '[{"disk": "disk0"}]'])
 def test_clearance_that_is_none_permits_nothing(tmp_path: Path, value: str) -> None:
     assert read_clearances(podinfo(tmp_path, f"{names.ANN_CLEARANCE}={json.dumps(value)}\n")) == []
+
+
+@pytest.mark.parametrize(
+    ("value", "disks"), [("", set()), ("disk1", {"disk1"}), ("disk1,disk2", {"disk1", "disk2"})]
+)
+def test_disks_that_are_to_leave(tmp_path: Path, value: str, disks: set[str]) -> None:
+    assert read_leaving(podinfo(tmp_path, f"{names.ANN_LEAVING}={json.dumps(value)}\n")) == disks
 
 
 def test_mount_at(tmp_path: Path) -> None:

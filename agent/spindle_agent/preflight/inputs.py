@@ -109,6 +109,15 @@ def read_log_dirs(layout: Layout) -> DirList:
     return parse_list(annotations(layout).get(names.ANN_LOG_DIRS))
 
 
+def read_leaving(layout: Layout) -> frozenset[str]:
+    """Disks that are used only if a replica stands on them, as the operator has it now.
+
+    Raises:
+        OSError: the pod's annotations can't be read.
+    """
+    return frozenset(filter(None, annotations(layout).get(names.ANN_LEAVING, "").split(",")))
+
+
 def annotations(layout: Layout) -> dict[str, str]:
     """The pod's annotations, from the file that the kubelet keeps up to date (``key="value"``, quoted as Go does)."""
     result = {}

@@ -14,6 +14,7 @@ from spindle.disks import facts
 from spindle.disks.dir_list import NO_LIST
 from spindle.disks.facts import Expected, Found
 from spindle.disks.identity import META_PROPERTIES, parse_identity, parse_log_dirs, parse_meta_properties
+from spindle.disks.strays import is_replica_folder
 from spindle_agent import volume
 from spindle_agent.preflight import filesystem
 
@@ -164,7 +165,21 @@ def _about_contents(found: Found, root: int) -> Found:
         garbled=garbled[0] if garbled else None,
         strangers=tuple(sorted(volume.names_in(root, "") - _NOT_STRANGERS)),
         partitions=bool(_in_log_dir(root) - _NO_PARTITIONS),
+        replicas=_replicas(root),
     )
+
+
+def _replicas(root: int) -> int:
+    """How many folders of the log dir may hold a replica; 0 without a log dir."""
+    try:
+        log = volume.open_folder(root, names.LOG_SUBDIR)
+    except (FileNotFoundError, NotADirectoryError, volume.ForeignFileError):
+        return 0  # no disk of ours, and the verdict says so
+    try:
+        with os.scandir(log) as entries:
+            return sum(e.is_dir(follow_symlinks=False) and is_replica_folder(e.name) for e in entries)
+    finally:
+        os.close(log)
 
 
 def _in_log_dir(root: int) -> set[str]:

@@ -64,9 +64,11 @@ class _Preflight:
             disks = self.look(probe=True)
             self.check(disks)
             clearances = unused(inputs.read_clearances(self.layout), prepare.used_clearances(self.layout))
-            waiting = []
+            waiting, leaving = [], inputs.read_leaving(self.layout)
             for disk in disks:
-                if disk.judgement.verdict is Verdict.RESUME:
+                if disk.expected.disk in leaving and not _holds(disk):
+                    waiting.append(disk)
+                elif disk.judgement.verdict is Verdict.RESUME:
                     self.format(disk)
                 elif disk.judgement.verdict is Verdict.NEEDS_CLEARANCE:
                     if may_write_identity(disk.expected, disk.found, clearances, time.time()):
@@ -78,9 +80,7 @@ class _Preflight:
             if time.monotonic() - reminded > _REMIND_SECONDS:
                 reminded = time.monotonic()
                 for disk in waiting:
-                    _say(
-                        f"{disk.judgement.reason} (file system {disk.found.fs_uuid}): {disk.judgement.way_out}"
-                    )
+                    _say(_reminder(disk))
             time.sleep(_POLL_SECONDS)  # noqa: TID251 - the kubelet replaces the file without telling
         self.finish(disks)
         return disks
@@ -229,6 +229,7 @@ def _entry(disk: _Disk, *, formatted: bool = False) -> Mapping[str, Any]:
         "mount": found.source,
         "totalBytes": found.total_bytes,
         "usedBytes": found.used_bytes,
+        "replicas": found.replicas,
         "identity": None,
         "problem": f"{disk.judgement.reason}." if disk.judgement.reason else None,
         "wayOut": f"{disk.judgement.way_out[:1].upper()}{disk.judgement.way_out[1:]}."
@@ -252,6 +253,18 @@ def _entry(disk: _Disk, *, formatted: bool = False) -> Mapping[str, Any]:
     if formatted:
         entry["formatted"] = True
     return entry
+
+
+def _holds(disk: _Disk) -> bool:
+    """Whether a disk that was to be left out has to be used all the same: a replica came to stand on it."""
+    return disk.judgement.verdict is Verdict.USE and disk.found.replicas > 0
+
+
+def _reminder(disk: _Disk) -> str:
+    """What is waited for."""
+    if disk.judgement.verdict is Verdict.USE:
+        return f"nothing stands on {disk.expected.disk}, which is to be left out: the operator makes the pod anew without it"
+    return f"{disk.judgement.reason} (file system {disk.found.fs_uuid}): {disk.judgement.way_out}"
 
 
 def _sentence(judgement: Judgement) -> str:

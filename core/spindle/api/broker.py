@@ -80,7 +80,7 @@ class BrokerDisk(ApiModel):
         "Active",
         description="Active: the disk is a log dir. Placeholder: the disk is dead, and a file stands in its place so "
         "that the broker can run with the others. Absent: nothing stands on the disk any more, and the broker runs "
-        "without it.",
+        "without it; as long as logDirs names it, that is to be confirmed while the broker is stopped.",
     )
     added: bool | None = Field(
         None,

@@ -42,6 +42,9 @@ ANN_SLOT: Final = f"{GROUP}/slot"  # "out" while the slot waits for a new disk
 ANN_VOTERS: Final = f"{GROUP}/voters"  # the controllers at birth, as in the identity ConfigMap
 ANN_LOST: Final = f"{GROUP}/lost"  # of a journal that was made because the one before is gone
 ANN_LOG_DIRS: Final = f"{GROUP}/log-dirs"  # the list of its broker's log dirs; on brokers' pods, too
+ANN_LEAVING: Final = (
+    f"{GROUP}/leaving"  # of a pod: disks to look at, which are used only if a replica stands there
+)
 ANN_QUORUM: Final = f"{GROUP}/quorum"  # "static" on those of controllers that were taken over
 # On pods: what preflight is to find, what it may format, and what the pod was made from.
 ANN_DISKS: Final = f"{GROUP}/disks"

@@ -66,6 +66,7 @@ class Found:
         garbled: which file can't be understood, and why; None if none.
         partitions: whether the log dir holds anything but ``meta.properties``.
         strangers: names at the volume's root that are neither ours nor the file system's own.
+        replicas: how many replicas stand in the log dir, half-moved ones included.
         log_dirs: the list of its broker's log dirs, from our identity file.
     """
 
@@ -84,6 +85,7 @@ class Found:
     meta: MetaProperties | None = None
     garbled: str | None = None
     partitions: bool = False
+    replicas: int = 0
     strangers: tuple[str, ...] = ()
     log_dirs: DirList = NO_LIST
 

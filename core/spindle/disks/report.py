@@ -12,7 +12,7 @@ LIMIT: Final = 4096
 _PROBLEM_CHARACTERS: Final = 100
 _COMPRESSED: Final = "zip"
 _LOG_DIRS: Final = "logDirs"
-_MINIMAL: Final = ("name", "state", "fsUuid")
+_MINIMAL: Final = ("name", "state", "fsUuid", "replicas")
 _USEFUL: Final = (*_MINIMAL, "device", "mount", "problem")
 
 Entry = Mapping[str, Any]

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 STRAY_SUFFIX: Final = "-stray"
+_FUTURE_SUFFIX: Final = "-future"
 _PARTITION: Final = re.compile(r"[a-zA-Z0-9._-]+-\d+")
 # A running broker writes its checkpoints every five seconds on each dir, so dirs that were in use together are no further apart.
 _TOGETHER_SECONDS: Final = 30.0
@@ -32,6 +33,11 @@ class Copy:
 def is_partition_folder(name: str) -> bool:
     """Whether a folder is a partition's current log: not a future, deleted or stray one."""
     return _PARTITION.fullmatch(name) is not None
+
+
+def is_replica_folder(name: str) -> bool:
+    """Whether a folder may hold what a broker has of a partition: its log, or one that a move has almost put in its place."""
+    return is_partition_folder(name) or name.endswith(_FUTURE_SUFFIX)
 
 
 def strays(copies: Iterable[Copy]) -> list[Copy]:

@@ -1,6 +1,5 @@
 """From a state to the inputs of the pod builders."""
 
-import json
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -14,6 +13,8 @@ from spindle.manifests.identity import Identity
 from spindle.manifests.inputs import ClusterInputs, DiskInputs, NodeInputs, Zone
 from spindle.reconcile import objects
 from spindle.reconcile.doors import doors_of
+from spindle.reconcile.leaving import looked_at, seen_empty, unconfirmed
+from spindle.reconcile.pod_disks import mode_in
 from spindle.reconcile.seats import avoided
 from spindle.reconcile.snapshot import Object
 from spindle.reconcile.state import State
@@ -52,7 +53,15 @@ def broker_inputs(state: State, broker: Object) -> NodeInputs | None:
     return state.inputs[node_id]
 
 
-def _broker_inputs(state: State, broker: Object) -> NodeInputs | None:
+def next_inputs(state: State, broker: Object) -> NodeInputs | None:
+    """What one broker's pod is to be made from now: with disks that are to be left out, if it is yet to be seen that they are empty."""
+    leaving, pod = unconfirmed(broker), state.pods.get(int(broker["spec"]["id"]))
+    if leaving and (pod is None or looked_at(pod)):
+        return _broker_inputs(state, broker, leaving)
+    return broker_inputs(state, broker)
+
+
+def _broker_inputs(state: State, broker: Object, look_at: frozenset[str] = frozenset()) -> NodeInputs | None:
     pool = state.pool_of(broker)
     if pool is None:
         return None
@@ -64,10 +73,10 @@ def _broker_inputs(state: State, broker: Object) -> NodeInputs | None:
             claim=disk["claim"],
             directory_id=disk["directoryId"],
             fs_uuid=disk.get("fsUuid"),
-            mode=disk.get("mode", "Active"),
+            mode=ACTIVE if disk["name"] in look_at else disk.get("mode", ACTIVE),
         )
         for disk in disks_of(broker)
-        if disk.get("mode") != ABSENT
+        if disk.get("mode") != ABSENT or disk["name"] in look_at
     )
     if spec.get("returning"):
         beside = DiskInputs(name=names.PLACEHOLDER_DIR, claim="", directory_id="", mode=PLACEHOLDER)
@@ -92,36 +101,35 @@ def _broker_inputs(state: State, broker: Object) -> NodeInputs | None:
         },
         certificate=_certificate(state, node_id),
         log_dirs=found.text() if (found := list_of(state, broker)) else "",
+        look_at=tuple(sorted(look_at)),
     )
 
 
 def list_of(state: State, broker: Object) -> DirList:
     """The list of a broker's log dirs as it is to be now: the one on record, or its successor.
 
-    A dir that leaves is on it as long as the broker's pod has it. Of a broker that was found again it is not known yet whether the record
-    is complete, so its list stays as it is.
+    A dir that is to leave is on it until it is seen that nothing stands there. Of a broker that was found again it is not known yet whether
+    the record is complete, so its list stays as it is.
     """
     spec = broker["spec"]
     before = read_list(spec.get("logDirs"))
     if spec.get("returning"):
         return before
-    there = _in_pod(state.pods.get(int(spec["id"])))
     dirs = {
         disk["name"]: disk["directoryId"]
         for disk in disks_of(broker)
         if (disk.get("fsUuid") or before.dirs.get(disk["name"]) == disk["directoryId"])
-        and (disk.get("mode") != ABSENT or disk["name"] in there)
+        and (disk.get("mode") != ABSENT or _may_hold(state, broker, disk, before))
     }
     return before.changed_to(dirs) if dirs or before else NO_LIST
 
 
-def _in_pod(pod: Object | None) -> frozenset[str]:
-    """Disks that a pod has, as far as it says."""
-    try:
-        named = json.loads(objects.annotation(pod, names.ANN_DISKS) or "[]") if pod is not None else []
-        return frozenset(str(disk["name"]) for disk in named if disk.get("mode") == ACTIVE)
-    except (ValueError, KeyError, TypeError, AttributeError):
-        return frozenset()
+def _may_hold(state: State, broker: Object, disk: Mapping[str, Any], before: DirList) -> bool:
+    """Whether a disk that is to be left out may still hold something: it is listed, or in the pod, and not seen to be empty."""
+    broker_id, name = int(broker["spec"]["id"]), str(disk["name"])
+    listed = before.dirs.get(name) == disk["directoryId"]
+    there = mode_in(state.pods.get(broker_id), name) == ACTIVE
+    return (listed or there) and not seen_empty(state, broker_id, name)
 
 
 def broker_settings(state: State, broker: Object) -> dict[str, str] | None:

@@ -10,6 +10,7 @@ from spindle.healing.wishes import NOTHING, wishes
 from spindle.reconcile import objects
 from spindle.reconcile.actions import Patch
 from spindle.reconcile.inputs import disks_of
+from spindle.reconcile.leaving import unconfirmed
 from spindle.reconcile.snapshot import Object
 from spindle.reconcile.state import State
 from spindle.reconcile.tuned import ANN_TUNED
@@ -80,7 +81,8 @@ def _retired(claim: Object) -> list[str]:
 
 def _past(broker: Object, disk: Mapping[str, Any]) -> dict[str, str | None]:
     # What a person had drained is as good as before; such a wish does not outlive the KafkaBroker.
-    out = disk.get("mode") == facts.ABSENT and not wishes(broker).get(disk["name"], NOTHING).drained
+    wished = wishes(broker).get(disk["name"], NOTHING).drained
+    out = disk.get("mode") == facts.ABSENT and disk["name"] not in unconfirmed(broker) and not wished
     retired = broker["spec"].get("retired") or ()
     return {
         names.ANN_RETIRED: ",".join(retired) or None,

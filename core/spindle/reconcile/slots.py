@@ -1,6 +1,5 @@
 """Each disk of each broker as one pass sees it: what it should be, what is said of it, and where it was in its life."""
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -17,6 +16,7 @@ from spindle.healing.wishes import NOTHING, Wish, wishes
 from spindle.reconcile import objects
 from spindle.reconcile.gone import claimed_gone
 from spindle.reconcile.inputs import disks_of
+from spindle.reconcile.pod_disks import mode_in
 from spindle.reconcile.reports import inspected
 from spindle.reconcile.snapshot import Object
 from spindle.reconcile.state import State
@@ -103,7 +103,7 @@ class Slot:
     @cached_property
     def in_pod(self) -> str | None:
         """The mode in which the broker's pod has the disk; None without a pod, or where the pod is without it."""
-        return _mode_in(self.pod, self.name)
+        return mode_in(self.pod, self.name)
 
     @property
     def running(self) -> bool:
@@ -138,7 +138,7 @@ def _of(state: State, broker_id: int, broker: Object) -> list[Slot]:
         word = _said(said.get(name), heard, state.now)
         log_dir = dirs.get(names.log_dir(name))
         error = log_dir.error if log_dir else None
-        if pod is None or not objects.kafka_runs(pod) or _mode_in(pod, name) != facts.ACTIVE:
+        if pod is None or not objects.kafka_runs(pod) or mode_in(pod, name) != facts.ACTIVE:
             word, error = _without_kafka(word), None
         elif word is not None and word.since <= (seconds(objects.kafka_started(pod)) or 0.0):
             word = _without_kafka(word)  # of the Kafka before this one, which has not spoken yet
@@ -187,17 +187,6 @@ def _without_kafka(word: Said | None) -> Said | None:
     if word.reason == OFFLINE_FULL:
         return replace(word, verdict=str(DiskVerdict.SUSPECT), reason=FULL, message="The disk is full.")
     return replace(word, verdict=str(DiskVerdict.HEALTHY), reason="", message="")
-
-
-def _mode_in(pod: Object | None, disk: str) -> str | None:
-    """The mode in which a pod has a disk; None without a pod, or where the pod is without it."""
-    if pod is None:
-        return None
-    try:
-        named = json.loads(objects.annotation(pod, names.ANN_DISKS) or "[]")
-        return next((str(d.get("mode") or facts.ACTIVE) for d in named if d["name"] == disk), None)
-    except (ValueError, KeyError, TypeError, AttributeError):
-        return facts.ACTIVE  # nobody knows; so it counts as mounted
 
 
 def _bad_since(before: Mapping[str, Any]) -> float | None:

@@ -80,7 +80,10 @@ def _settle_broker(
     report = inspected(pod)
     disks = disks_of(broker)
     usable = {
-        d["name"] for d in disks if (report.get(d["name"]) or {}).get("state") in (facts.OURS, facts.BLANK)
+        d["name"]
+        for d in disks
+        if (report.get(d["name"]) or {}).get("state") in (facts.OURS, facts.BLANK)
+        and d.get("mode") != facts.ABSENT
     }
     cleared = []
     for disk in disks:

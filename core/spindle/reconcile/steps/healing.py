@@ -28,6 +28,7 @@ from spindle.reconcile.steps.departing import find_departing, settle_departing
 from spindle.reconcile.steps.emptying import bad, closed, settle_emptying, still_cordoned, together
 from spindle.reconcile.steps.fencing import lost_brokers, settle_fences, settle_starts
 from spindle.reconcile.steps.leading import settle_leaders
+from spindle.reconcile.steps.leaving import settle_leaving
 from spindle.reconcile.steps.lives import live_on, remedy_of
 from spindle.reconcile.steps.losses import find_losses, settle_losses
 from spindle.reconcile.steps.moves import Wants
@@ -95,6 +96,7 @@ def settle_healing(
     back = grow_back(ward, draft)
     wants = together(Wants(moves=back), settle_emptying(ward, draft, records, lost))
     settle_starts(ward, records, wanted)
+    settle_leaving(ward, draft, records)
     fences = settle_fences(ward, draft, records)
     settle_replacements(ward, draft, records)
     for slot in ward.slots:

@@ -12,7 +12,7 @@ from spindle.reconcile.actions import Create, Delete, Patch
 from spindle.reconcile.certificates import node_stale, restarts_for
 from spindle.reconcile.draft import Draft, Wait
 from spindle.reconcile.gone import gone_for_good
-from spindle.reconcile.inputs import broker_inputs, cluster_inputs, controller_inputs
+from spindle.reconcile.inputs import cluster_inputs, controller_inputs, next_inputs
 from spindle.reconcile.snapshot import Object
 from spindle.reconcile.state import State
 from spindle.reconcile.steps.away import given_to_drain
@@ -37,7 +37,7 @@ def settle_pods(state: State, draft: Draft, identity: Identity) -> dict[int, Wan
             by_hand = Wanted("Stopped", "spec.stopped of its KafkaBroker is true")
             _settle_stopped(state, draft, node_id, wanted, by_hand)
         elif not gone_for_good(state, node_id):  # nothing is left for it to start with
-            _settle(state, draft, shared, broker_inputs(state, broker), node_id, wanted)
+            _settle(state, draft, shared, next_inputs(state, broker), node_id, wanted)
     _strangers(state, draft)
     return wanted
 
