@@ -37,7 +37,7 @@ class Fault:
 
 
 End = Callable[[], None] | None
-_MOST_TOPICS = 60
+_MOST_TOPICS = 30
 
 
 @dataclass
@@ -820,7 +820,7 @@ def topics_made_often(hand: Hand) -> End:
     world, ended = hand.world, [False]
 
     def make(number: int) -> None:
-        if ended[0] or number > _MOST_TOPICS:
+        if ended[0] or number >= int(hand.told.get("count", _MOST_TOPICS)):
             return
         name = f"small{number}"
         configs = {"min.insync.replicas": "1"}

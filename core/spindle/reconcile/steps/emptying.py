@@ -219,6 +219,9 @@ def _leave(ward: Ward, draft: Draft, records: Records, slot: Slot) -> None:
     goes = slot.health.reason == NODE_GONE or slot.broker in ward.departing
     if slot.mode == facts.ABSENT or ward.journal is None or goes:
         return
+    # A state that is not on record yet is not written in a pass that changes the KafkaBroker: the next pass would begin with the one before.
+    if slot.recorded is not ward.now(slot):
+        return
     refusal = may_leave(ward.looked, slot.broker, slot.path, ward.gone_on(slot.broker), ward.owed(slot))
     if refusal is not None:
         return
