@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from spindle.cluster import names
 from spindle.reconcile.plan import Event, Plan, plan
-from spindle_operator import metrics
+from spindle_operator import agents, metrics
 from spindle_operator.act import DONE, Actor, LeadershipLostError, Result
 from spindle_operator.described import describe
 from spindle_operator.gate import KafkaGate
@@ -76,6 +76,10 @@ class Loops:
         self._loops: dict[Key, ClusterLoop] = {}
         self._gate = asyncio.Semaphore(SIDE_BY_SIDE)
         self._closing = False
+        self._watch = (
+            agents.Watch(setup.kube, setup.agent_namespace, self.wake_all) if setup.agent_namespace else None
+        )
+        self._watching = asyncio.create_task(self._watch.run(), name="agents") if self._watch else None
 
     def seen(self, namespace: str, name: str) -> None:
         """A KafkaCluster exists, or did a moment ago: start its loop or wake it."""
@@ -83,7 +87,7 @@ class Loops:
             return
         key = (namespace, name)
         if key not in self._loops:
-            self._loops[key] = loop = ClusterLoop(self._setup, key, self._gate)
+            self._loops[key] = loop = ClusterLoop(self._setup, key, self._gate, self._watch)
             loop.task.add_done_callback(lambda _: self._ended(key, loop))
             metrics.CLUSTERS.set(len(self._loops))
         self._loops[key].wake()
@@ -102,6 +106,8 @@ class Loops:
         """End all loops, in the middle of a pass if need be: any pass can be taken up again."""
         self._closing = True
         tasks = [loop.task for loop in self._loops.values()]
+        if self._watching is not None:
+            tasks.append(self._watching)
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
@@ -118,8 +124,11 @@ class Loops:
 class ClusterLoop:
     """The loop of one KafkaCluster."""
 
-    def __init__(self, setup: Setup, key: Key, gate: asyncio.Semaphore) -> None:
+    def __init__(
+        self, setup: Setup, key: Key, gate: asyncio.Semaphore, watch: agents.Watch | None = None
+    ) -> None:
         self._setup = setup
+        self._watch = watch
         self._namespace, self._name = key
         self._label = f"{self._namespace}/{self._name}"
         self._slots = gate
@@ -203,7 +212,7 @@ class ClusterLoop:
             cluster,
             setup.image,
             self._kafka,
-            agent_namespace=setup.agent_namespace,
+            watch=self._watch,
             operator_namespace=setup.namespace,
             rebalance_image=setup.rebalance_image,
             shelf=self._shelf,

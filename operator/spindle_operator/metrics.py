@@ -19,6 +19,11 @@ DURATION: Final = Histogram(
 )
 ACTIONS: Final = Counter("spindle_actions", "Actions carried out.", ["type", "outcome"])
 CLUSTERS: Final = Gauge("spindle_clusters", "KafkaClusters that are looked after.")
+CLOCKS: Final = Gauge(
+    "spindle_node_clock_ahead_seconds",
+    "By how much the clock of an agent's node is ahead of the operator's.",
+    ["node"],
+)
 LEADER: Final = Gauge("spindle_leader", "1 while this replica leads.")
 WAITING: Final = Gauge("spindle_waiting", "Actions that are held back.", ["cluster", "reason"])
 BROKERS: Final = Gauge("spindle_brokers", "Brokers by state.", ["cluster", "state"])
@@ -80,6 +85,16 @@ def observe_status(
     _fill(DISKS, cluster, [str(disk.get("state")) for disk in disks])
     _starts(cluster, broker_statuses)
     _fill(FILLS, cluster, [str(disk["fill"].get("rung")) for disk in disks if disk.get("fill")])
+
+
+def clocks(ahead: Mapping[str, float]) -> None:
+    """Set by how many seconds nodes' clocks are ahead of this one; a node that is not named is gone."""
+    for family in CLOCKS.collect():
+        for sample in family.samples:
+            if sample.labels["node"] not in ahead:
+                CLOCKS.remove(sample.labels["node"])
+    for node, seconds in ahead.items():
+        CLOCKS.labels(node).set(seconds)
 
 
 def forget(cluster: str) -> None:

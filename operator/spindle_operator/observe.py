@@ -66,7 +66,7 @@ async def observe(
     image: str,
     gate: KafkaGate,
     *,
-    agent_namespace: str = "",
+    watch: agents.Watch | None = None,
     operator_namespace: str = "",
     rebalance_image: str = "",
     shelf: Shelf | None = None,
@@ -78,7 +78,7 @@ async def observe(
         cluster: the KafkaCluster, read a moment ago.
         image: the operator's own image, which preflight runs from.
         gate: the connection to this cluster's Kafka.
-        agent_namespace: where the agents live; empty if there are none.
+        watch: of the agents; None if there are none.
         operator_namespace: where the operator lives.
         rebalance_image: of the rebalance job; empty if there is none.
         shelf: the KafkaRebalances that were read before.
@@ -115,7 +115,7 @@ async def observe(
     reads_of_the_job = asyncio.gather(*(read(kind, namespace, mine) for kind in job))
     lists, watched, runs, rebalances = await asyncio.gather(
         reads,
-        agents.look(kube, agent_namespace, namespace, name),
+        agents.look(kube, watch, namespace, name),
         reads_of_the_job,
         _rebalances(kube, namespace, name, shelf or Shelf(), problems),
     )
@@ -171,7 +171,7 @@ async def observe(
         ca_source=await ca_source.look(kube, cluster),
         agent_namespace=watched.namespace,
         agent_secret=secret_view(watched.secret) if watched.secret else None,
-        agents=watched.renewed,
+        agents=watch.agents() if watch is not None else {},
         unknown=frozenset(problems),
     )
     return Seen(snapshot, problems)

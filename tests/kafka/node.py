@@ -12,7 +12,7 @@ import urllib.request
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from e2e.cluster.build import ensure_jmx_exporter, ensure_kafka_libs
 from spindle.cluster import config, names
@@ -26,6 +26,8 @@ from tests.kafka.disks import Disk
 
 DEADLINE = 60.0
 START = 180.0  # several JVMs at once, on a machine that has other work as well
+
+POD_UID: Final = "11111111-aaaa-bbbb-cccc-222222222222"
 
 
 def wait_for(what: str, question: Callable[[], Any], seconds: float = DEADLINE, pause: float = 0.1) -> Any:
@@ -80,6 +82,7 @@ class Node:
             Path(folder).mkdir(parents=True, exist_ok=True)
         self.clearances: list[dict[str, Any]] = []
         self.leaving = ""  # disks that are used only if a replica stands on them, with commas
+        self.nonce = ""
         self.insert_all()
 
     @property
@@ -182,6 +185,7 @@ class Node:
             "PYTHONPATH": os.pathsep.join(sys.path),
             "SPINDLE_ROOT": self.layout.root,
             "SPINDLE_TERMINATION_LOG": str(self.base / "termination"),
+            names.ENV_POD_UID: POD_UID,
             "SPINDLE_JMX_JAR": str(ensure_jmx_exporter()),
             "SPINDLE_KAFKA_LIBS": str(ensure_kafka_libs(self.cluster.version)),
             "SPINDLE_READY_STATE": str(self.base / "ready-state"),
@@ -220,7 +224,9 @@ class Node:
             check=True,
             capture_output=True,
         )
-        return report.parse((self.base / "termination").read_text())
+        text = (self.base / "termination").read_text()
+        self.nonce = report.parse_nonce(text) or ""
+        return report.parse(text)
 
     def start(self) -> None:
         """Start Kafka's container, without waiting for anything."""
@@ -254,8 +260,10 @@ class Node:
 
     # -- what the operator does ----------------------------------------------------------------------------------
 
-    def clear(self, name: str, fs_uuid: str, seconds: float = 60.0, directory_id: str | None = None) -> None:
-        """Record a file system for a directory id and let preflight format it."""
+    def clear(
+        self, name: str, fs_uuid: str, *, nonce: str | None = None, directory_id: str | None = None
+    ) -> None:
+        """Record a file system for a directory id and let preflight format it, by default as an answer to its own look."""
         slot = self.slots[name]
         slot.fs_uuid = fs_uuid
         self.clearances.append(
@@ -264,7 +272,8 @@ class Node:
                 "pvUid": "pv",
                 "fsUuid": fs_uuid,
                 "directoryId": directory_id or slot.directory_id,
-                "expires": time.time() + seconds,
+                "nonce": self.nonce if nonce is None else nonce,
+                "podUid": POD_UID,
             }
         )
         # What the pod was made from does not change; only the clearance is added.

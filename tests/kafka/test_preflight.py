@@ -86,7 +86,7 @@ def test_blank_disk_waits_for_its_clearance_and_is_formatted_once(node: Node) ->
     try:
         assert "disk0 is blank" in process.stdout.readline()
         node.clear("disk0", "11111111-2222-3333-4444-555555555555")  # another file system
-        node.clear("disk0", seen["disk0"]["fsUuid"], seconds=-1)  # too late
+        node.clear("disk0", seen["disk0"]["fsUuid"], nonce="of-an-earlier-pod")  # the answer to another look
         node.clear("disk1", seen["disk1"]["fsUuid"])
         wait_for("disk1 formatted", meta(node, "disk1").exists, 10)
         assert not meta(node, "disk0").exists()
@@ -98,7 +98,7 @@ def test_blank_disk_waits_for_its_clearance_and_is_formatted_once(node: Node) ->
         process.communicate()
     assert node.slots["disk0"].directory_id in meta(node, "disk0").read_text()
 
-    # Emptied behind our back: the clearance is still there and still in time, but it was used.
+    # Emptied behind our back: the clearance is still there, but it was used.
     for entry in node.mount("disk0").iterdir():
         shutil.rmtree(entry) if entry.is_dir() else entry.unlink()
     with pytest.raises(subprocess.TimeoutExpired):
@@ -107,6 +107,7 @@ def test_blank_disk_waits_for_its_clearance_and_is_formatted_once(node: Node) ->
 
 
 def test_waiting_ends_at_once_when_the_pod_is_deleted(node: Node) -> None:
+    node.inspect()
     process = node.preflight_process()
     assert process.stdout is not None
     assert "is blank" in process.stdout.readline()

@@ -7,6 +7,7 @@ from typing import Any
 
 from spindle.cluster import names
 from spindle.cluster.view import KafkaView, Quorum, Voter
+from spindle.disks.agents import Agent
 from spindle.disks.dir_list import newest, parse_list
 from spindle.reconcile.actions import (
     Action,
@@ -24,7 +25,7 @@ from spindle.reconcile.actions import (
 from spindle.reconcile.snapshot import Snapshot
 from spindle.reconcile.times import seconds, stamp
 from tests.model.kafka import CAPACITY, Kafka, Process, Volume, path_of
-from tests.model.nodes import ended
+from tests.model.nodes import answers, ended, nonce
 from tests.model.world import World, kafka_state
 
 _UNREADABLE = ("dead", "missing")
@@ -40,6 +41,7 @@ class Failing(World):
         lingering: pods (by uid) whose process cannot be killed yet, because a disk does not answer.
         forecasts: (broker, disk) → seconds until the agent expects the disk to be cordoned.
         corrupt: (broker, disk) → replicas on it in which its agent found something, and when.
+        ahead: node → seconds by which its clock is ahead; its agent and its kubelet write times by it.
         unread: brokers whose agent has not come to check what it was asked about.
     """
 
@@ -50,6 +52,7 @@ class Failing(World):
     corrupt: dict[tuple[int, str], list[tuple[tuple[str, int], float]]] = field(default_factory=dict)
     unread: set[int] = field(default_factory=set)
     renewed: dict[str, float] = field(default_factory=dict)
+    ahead: dict[str, float] = field(default_factory=dict)
     processes: dict[str, Process] = field(default_factory=dict)
     _fs: int = 0
 
@@ -95,7 +98,11 @@ class Failing(World):
 
     def snapshot(self) -> Snapshot:
         # What is planned on is not changed by planning, and changed by nobody else before the plan is there.
-        return replace(self._snapshot(), agents=dict(self.renewed))
+        seen = {
+            node: Agent(age=self.now - at, unchanged=self.now - at, ahead=self.ahead.get(node, 0.0))
+            for node, at in self.renewed.items()
+        }
+        return replace(self._snapshot(), agents=seen)
 
     def kafka(self) -> KafkaView:
         controllers = self.running("controller")
@@ -282,7 +289,7 @@ class Failing(World):
         self.kafkas.start(process, clean=self.clean.get(broker, True))
         running = {
             "name": "kafka",
-            "state": {"running": {"startedAt": stamp(self.now)}},
+            "state": {"running": {"startedAt": self._stamp(broker)}},
             "ready": True,
             "restartCount": 0,
         }
@@ -311,7 +318,7 @@ class Failing(World):
         given = parse_list(pod["metadata"]["annotations"].get(names.ANN_LOG_DIRS))
         found = newest(parse_list(self.disk_on(name).log_dirs) for _, name in self._disks(pod))
         newer = {"logDirs": found.document()} if found.generation > given.generation else {}
-        return {"disks": self._inspect(pod), **newer}
+        return {"disks": self._inspect(pod), "nonce": nonce(pod), **newer}
 
     def _inspect(self, pod: dict[str, Any]) -> list[dict[str, Any]]:
         if pod["metadata"]["labels"][names.LABEL_ROLE] != names.ROLE_BROKER:
@@ -336,7 +343,7 @@ class Failing(World):
     def _preflight(self, pod: dict[str, Any]) -> bool:
         if pod["metadata"]["labels"][names.LABEL_ROLE] != names.ROLE_BROKER:
             return super()._preflight(pod)
-        clearances = json.loads(pod["metadata"]["annotations"].get(names.ANN_CLEARANCE, "[]"))
+        clearances = answers(pod)
         ready = True
         leaving = pod["metadata"]["annotations"].get(names.ANN_LEAVING, "").split(",")
         for disk, name in self._disks(pod):
@@ -351,9 +358,7 @@ class Failing(World):
                 good = [
                     c
                     for c in clearances
-                    if c["directoryId"] == disk["directoryId"]
-                    and c["fsUuid"] == volume.fs
-                    and c["expires"] >= self.now
+                    if c["directoryId"] == disk["directoryId"] and c["fsUuid"] == volume.fs
                 ]
                 if good:
                     volume.id = disk["directoryId"]
@@ -398,7 +403,7 @@ class Failing(World):
             "fsUuid": volume.fs,
             "stalled": volume.state == "hung" or reason == "NotAnswering",
             "capacityBytes": CAPACITY,
-            "since": before.get("since") if before.get("verdict") == verdict else stamp(self.now),
+            "since": before.get("since") if before.get("verdict") == verdict else self._stamp(broker),
         }
         ahead = self.forecasts.get((broker, disk["name"]))
         if ahead is not None:
@@ -407,6 +412,14 @@ class Failing(World):
         entry["corrupt"] = self._corrupt_on(broker, disk["name"], volume)
         entry["scrub"] = self._sound_on(broker, disk["name"], volume)
         return {key: value for key, value in entry.items() if value}
+
+    def _stamp(self, broker: int) -> str:
+        """The time by the clock of a broker's node."""
+        return stamp(self.now + self._ahead(broker))
+
+    def _ahead(self, broker: int) -> float:
+        found = self.objects.get(("KafkaBroker", names.broker_name("demo", broker))) or {}
+        return self.ahead.get(str((found.get("spec") or {}).get("node")), 0.0)
 
     def _corrupt_on(self, broker: int, disk: str, volume: Volume) -> list[dict[str, Any]]:
         """What is corrupt goes with the log that it is in: one that is made anew is well."""
@@ -440,7 +453,11 @@ class Failing(World):
         process = self.kafkas.running.get(broker)
         pod = self.objects.get(("Pod", names.broker_name("demo", broker)))
         started = (kafka_state(pod).get("running") or {}).get("startedAt") if pod else None
-        if process is None or started is None or self.now - (seconds(started) or 0.0) < _SPEAKS_AFTER:
+        if (
+            process is None
+            or started is None
+            or self.now + self._ahead(broker) - (seconds(started) or 0.0) < _SPEAKS_AFTER
+        ):
             return before.get("reason") == "KafkaOffline"
         return path_of(disk) in process.offline
 

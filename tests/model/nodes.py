@@ -141,7 +141,9 @@ class Nodes(Store):
             return
         init = {entry["name"]: entry for entry in status["initContainerStatuses"]}
         if "inspect" not in init:
-            status["initContainerStatuses"].append(ended("inspect", {"disks": self._inspect(pod)}))
+            status["initContainerStatuses"].append(
+                ended("inspect", {"disks": self._inspect(pod), "nonce": nonce(pod)})
+            )
         elif "preflight" not in init:
             if not self._preflight(pod):
                 return
@@ -197,7 +199,7 @@ class Nodes(Store):
 
     def _preflight(self, pod: dict[str, Any]) -> bool:
         """Format what is cleared; True when every disk is ours."""
-        clearances = json.loads(pod["metadata"]["annotations"].get(names.ANN_CLEARANCE, "[]"))
+        clearances = answers(pod)
         ready = True
         for disk, volume in self._disks(pod):
             on_it = self.formatted.setdefault(volume, {})
@@ -205,12 +207,24 @@ class Nodes(Store):
                 continue
             fs = on_it.get("fs", f"fs-{volume}")
             good = [c for c in clearances if c["directoryId"] == disk["directoryId"] and c["fsUuid"] == fs]
-            if on_it.get("id") or on_it.get("state") or not good or good[0]["expires"] < self.now:
+            if on_it.get("id") or on_it.get("state") or not good:
                 ready = False
                 continue
             on_it["id"] = disk["directoryId"]
             self.formats.append((volume, disk["directoryId"]))
         return ready
+
+
+def nonce(pod: dict[str, Any]) -> str:
+    """What a pod's look at its disks invented."""
+    return f"look of {pod['metadata']['uid']}"
+
+
+def answers(pod: dict[str, Any]) -> list[dict[str, Any]]:
+    """The clearances on a pod that answer its own look."""
+    given = json.loads(pod["metadata"]["annotations"].get(names.ANN_CLEARANCE, "[]"))
+    mine = nonce(pod), pod["metadata"]["uid"]
+    return [entry for entry in given if (entry.get("nonce"), entry.get("podUid")) == mine]
 
 
 def new_volume(name: str, node: str, storage_class: str, path: str) -> dict[str, Any]:

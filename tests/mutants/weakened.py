@@ -251,6 +251,7 @@ MUTANTS: Final = (
     Mutant(8, "spindle.rolling.brokers:_what_is_unknown", always(""), (_U + "test_rolling.py",)),
     Mutant(8, "spindle.healing.fence:_unknown", _NO, (_U + "test_healing.py",), mend=True),
     Mutant(8, "spindle.disks.health:Health.surely_bad", around(lambda _, said: said.bad), (_U + "test_disks_health.py",)),
+    Mutant(8, "spindle.disks.agents:Agent.alive", _YES, (_U + "test_clocks_plan.py",)),
     Mutant(8, "spindle.reconcile.plan:_NEEDED", constant(frozenset()), (_U + "test_plan.py",)),
     # 9: few disks at once
     Mutant(9, "spindle.disks.flock:may_act", _NO, (_U + "test_disks_health.py",)),

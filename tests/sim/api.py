@@ -96,9 +96,9 @@ class Api:
         if live is not None and live["metadata"]["uid"] == obj["metadata"]["uid"]:
             self._delete(live, grace)
 
-    def stamp(self) -> str:
-        """The server's time."""
-        return datetime.fromtimestamp(int(self.kernel.now), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    def stamp(self, ahead: float = 0.0) -> str:
+        """The server's time, or that of somebody whose clock is ahead."""
+        return datetime.fromtimestamp(int(self.kernel.now + ahead), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
     # -- requests
 

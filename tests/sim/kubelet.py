@@ -333,7 +333,7 @@ class Kubelets:
 
     def _inspect(self, run: Run) -> float | None:
         self._project(run)
-        podfiles.run(run.files, "inspect")
+        podfiles.run(run.files, "inspect", run.uid, run.node.skew)
         run.init = [ended(names.CONTAINER_INSPECT, 0, run.files.message)]
         run.stage = "preflight"
         self._tell(run)
@@ -344,10 +344,13 @@ class Kubelets:
         self._project(run)
         if self._dead_later(run):
             return 10.0
-        code = podfiles.run(run.files, "run")
+        code = podfiles.run(run.files, "run", run.uid, run.node.skew)
         inspected = run.init[0]
         if code is None:
-            going = {"name": names.CONTAINER_PREFLIGHT, "state": {"running": {"startedAt": self.api.stamp()}}}
+            going = {
+                "name": names.CONTAINER_PREFLIGHT,
+                "state": {"running": {"startedAt": self.api.stamp(run.node.skew)}},
+            }
             if len(run.init) < 2 or "running" not in run.init[1]["state"]:
                 run.init = [inspected, going]
                 self._tell(run)
@@ -386,7 +389,7 @@ class Kubelets:
             return 1.0
         run.kafka, run.stage = True, "running"
         run.ready, run.unready_polls = False, 0
-        state = {"running": {"startedAt": self.api.stamp()}}
+        state = {"running": {"startedAt": self.api.stamp(run.node.skew)}}
         before = run.container or {}
         run.container = {
             "name": names.CONTAINER_KAFKA,
@@ -439,7 +442,7 @@ class Kubelets:
                 "exitCode": 1,
                 "reason": "Error",
                 "message": why[:1000],
-                "finishedAt": self.api.stamp(),
+                "finishedAt": self.api.stamp(run.node.skew),
             }
         }
         crash = {
@@ -545,7 +548,7 @@ class Kubelets:
             since = (
                 old["lastTransitionTime"]
                 if old and old["status"] == state and "lastTransitionTime" in old
-                else self.api.stamp()
+                else self.api.stamp(run.node.skew)
             )
             conditions.append({"type": what, "status": state, "lastTransitionTime": since})
         status: Json = {

@@ -119,7 +119,9 @@ class Person:
             f"puts a new disk {slot.fs.disk} into {slot.node}{slot.path} for {old.disk if old else 'none'}",
             wait,
         )
-        if old is not None and old.state == "well":
+        if old is not None and old.state == "hung":
+            old.state = "dead"  # what waits for a disk that is taken away gets an error
+        if old is not None:
             self.world.kafka_disk_changed(old)
 
     def put_back(self, wait: Wait) -> None:
@@ -541,7 +543,7 @@ WAYS: dict[str, Callable[[Person, Wait], None]] = {
             RetentionHalved ProducersSlowed ProducersStopped RackLost MayStillLead TargetDown TargetUnusable TargetFills Executing
             WindowClosed TopicDeleted ReplicaElsewhere NotTaken ReplicaGrown TargetGone NothingLeft Expired Superseded StoppedByPerson
             ApprovalWithdrawn TimeOver DirNotChosen TopicNameTooLong RunFailed RunSucceeded DisksFirst UnderMinIsr AnotherExecutes DiskOffline OfflineDir
-            JournalNotFound JournalDeleted"""),
+            JournalNotFound JournalDeleted AgentSilent"""),
         (_P.replace_disk, "DiskToReplace LastDisk OldDiskAgain ProcessHangs VoterLostItsLog DiskEmptied"),
         (_P.put_back, "WrongDisk LastCopy ClearedForAnotherDisk OtherDiskMayHoldIt"),
         (_P.disk_or_pod, "DiskUnusable PreflightRefuses InspectFails NoMajorityToReplace"),

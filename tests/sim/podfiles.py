@@ -18,7 +18,9 @@ from spindle.disks.strays import Copy
 from spindle_agent.preflight import handover, inputs, look, prepare
 from spindle_agent.preflight import main as preflight
 from tests.sim.disks import FileSystem
+from tests.sim.loop import Clock
 
+_POD_UID = "SPINDLE_POD_UID"
 _META = ("cluster.id", "node.id", "directory.id")
 
 
@@ -279,9 +281,14 @@ def _sleep(_: float) -> None:
 
 
 @contextlib.contextmanager
-def _inside(files: PodFiles) -> Iterator[None]:
+def _inside(files: PodFiles, uid: str, skew: float) -> Iterator[None]:
     PodFiles.current = files
-    yield
+    os.environ[_POD_UID] = uid
+    before, Clock.skew = Clock.skew, skew
+    try:
+        yield
+    finally:
+        Clock.skew = before
 
 
 class _Volume:
@@ -357,9 +364,16 @@ def patches() -> list[tuple[Any, str, Any]]:
     return [(module, name, value) for module, name, value in wanted if hasattr(module, name)]
 
 
-def run(files: PodFiles, command: str) -> int | None:
-    """Run ``inspect`` or ``run``; its exit code, or None if it waits for something."""
-    with _inside(files):
+def run(files: PodFiles, command: str, uid: str = "", skew: float = 0.0) -> int | None:
+    """Run ``inspect`` or ``run``; its exit code, or None if it waits for something.
+
+    Args:
+        files: of the pod.
+        command: of the container.
+        uid: of the pod.
+        skew: seconds by which the clock of its node is ahead.
+    """
+    with _inside(files, uid, skew):
         try:
             return preflight.inspect(Layout()) if command == "inspect" else preflight.run(Layout())
         except (AsleepError, HungError):

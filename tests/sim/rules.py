@@ -231,12 +231,21 @@ class Judge:
                 found.append(f"broker {number} has {len(held)} of {pool['disks']['count']} disks")
         for broker, errors in sorted(dict(world.truth("offline")).items()):
             found.append(f"broker {broker} has offline log dirs: {', '.join(errors)}")
+        found += self._hanging()
         for key, value in sorted((live["spec"].get("config") or {}).items()):
             other = [b for b, held in sorted(world.kafka.truth_effective(key).items()) if held != value]
             if other:
                 found.append(f"broker {other[0]} runs without {key}={value}")
         found += self._partitions()
         return found
+
+    def _hanging(self) -> list[str]:
+        """Kafka does not notice a disk that hangs: its broker goes on to lead what nobody can write."""
+        return [
+            f"{run.name} runs on a disk that hangs"
+            for run in self.world.kubelets.runs.values()
+            if run.kafka and any(fs is not None and fs.state == "hung" for fs in run.files.disks.values())
+        ]
 
     def _partitions(self) -> list[str]:
         found = []

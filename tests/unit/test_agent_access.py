@@ -4,6 +4,7 @@ from dataclasses import replace
 from typing import Any
 
 from spindle.cluster import names
+from spindle.disks.agents import Agent
 from spindle.reconcile.actions import Delete, IssueCertificate
 from spindle.reconcile.plan import Plan, plan
 from spindle.reconcile.snapshot import Certificate, SecretView
@@ -109,13 +110,16 @@ def healthy(made: Plan) -> str:
 def test_it_is_said_whether_anybody_watches_the_disks() -> None:
     world = running()
     nodes = sorted(broker["spec"]["node"] for broker in world.all("KafkaBroker"))
-    alive = dict.fromkeys(nodes, START - 10)
+    alive = dict.fromkeys(nodes, Agent(age=10.0, unchanged=10.0, ahead=0.0))
 
     assert healthy(planned(world, agents=alive)) == ""
     assert healthy(planned(world, agent_namespace="")).startswith("There are no agents:")
     assert (
         healthy(planned(world, unknown=frozenset({"leases"}))) == "It is not known whether agents watch them."
     )
-    silent = {**alive, nodes[0]: START - 31}
+    silent = {**alive, nodes[0]: Agent(age=31.0, unchanged=31.0)}
     silent.pop(nodes[1])
     assert f"No agent watches the disks of {nodes[0]}, {nodes[1]};" in healthy(planned(world, agents=silent))
+
+    unheard = dict.fromkeys(nodes, Agent(unchanged=7.0))
+    assert healthy(planned(world, agents=unheard)).startswith("The agents of ")

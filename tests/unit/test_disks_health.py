@@ -10,15 +10,12 @@ from spindle.disks.health import AGENT, KAFKA, NOBODY, PREFLIGHT, UNKNOWN, Healt
 from spindle.disks.remedy import MOST_RESTARTS, Patience, Remedy, remedy
 
 NOW = 10_000.0
-GOOD = Said(verdict="Healthy", since=100.0, content="ours", fs_uuid="u", heard=NOW - 5)
-HUNG = Said(verdict="Failed", since=9_990.0, reason="Hung", message="m", content="unknown", heard=NOW - 5)
-SILENT = NOW - 31
+GOOD = Said(verdict="Healthy", since=100.0, content="ours", fs_uuid="u", fresh=True)
+HUNG = Said(verdict="Failed", since=9_990.0, reason="Hung", message="m", content="unknown", fresh=True)
 
 
 def silent(said: Said) -> Said:
-    return Said(
-        verdict=said.verdict, since=said.since, reason=said.reason, content=said.content, heard=SILENT
-    )
+    return Said(verdict=said.verdict, since=said.since, reason=said.reason, content=said.content)
 
 
 def merged(said: Said | None, kafka_error: int | None, **more: Any) -> Health:
@@ -34,7 +31,7 @@ def merged(said: Said | None, kafka_error: int | None, **more: Any) -> Health:
         pytest.param(HUNG, 56, "Failed", "Hung", AGENT, True, id="both-say-so"),
         pytest.param(GOOD, 56, "Failed", "KafkaOffline", KAFKA, True, id="kafka-first"),
         pytest.param(
-            Said(verdict="Suspect", since=1.0, reason="Full", heard=NOW),
+            Said(verdict="Suspect", since=1.0, reason="Full", fresh=True),
             56,
             "Failed",
             "OfflineFull",
@@ -43,7 +40,7 @@ def merged(said: Said | None, kafka_error: int | None, **more: Any) -> Health:
             id="full",
         ),
         pytest.param(
-            Said(verdict="Failed", since=1.0, reason="KafkaOffline", heard=NOW),
+            Said(verdict="Failed", since=1.0, reason="KafkaOffline", fresh=True),
             0,
             "Suspect",
             "KafkaOffline",
@@ -112,21 +109,13 @@ def test_only_what_is_fresh_is_sure() -> None:
     assert not merged(HUNG, None).well
 
 
-@pytest.mark.parametrize(
-    ("heard", "fresh"),
-    [(NOW - 30, True), (NOW - 31, False), (NOW + 30, True), (NOW + 31, False), (None, False)],
-)
-def test_an_agent_whose_clock_is_far_off_counts_as_silent(heard: float | None, fresh: bool) -> None:
-    assert Said(verdict="Healthy", since=0.0, heard=heard).fresh(NOW) is fresh
-
-
 def test_entries_of_the_status_are_read() -> None:
     entry = {"name": "disk0", "verdict": "Failed", "reason": "Hung", "content": "ours", "fsUuid": "u"}
-    said = Said.parse(entry, 7.0, 9.0)
+    said = Said.parse(entry, 7.0, fresh=True)
     assert said == Said(
-        verdict="Failed", since=7.0, reason="Hung", content="ours", fs_uuid="u", heard=9.0, message=""
+        verdict="Failed", since=7.0, reason="Hung", content="ours", fs_uuid="u", fresh=True, message=""
     )
-    assert Said.parse({}, 0.0, None).verdict == UNKNOWN
+    assert Said.parse({}, 0.0, fresh=False).verdict == UNKNOWN
 
 
 def bad(reason: str, age: float, *, fresh: bool = True) -> Health:

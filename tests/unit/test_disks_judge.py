@@ -2,7 +2,7 @@ from dataclasses import replace
 
 import pytest
 
-from spindle.disks.facts import ABSENT, ACTIVE, PLACEHOLDER, Clearance, Expected, Found
+from spindle.disks.facts import ABSENT, ACTIVE, PLACEHOLDER, Clearance, Expected, Found, Look
 from spindle.disks.identity import Identity, MetaProperties
 from spindle.disks.judge import Verdict, content, judge, may_write_identity, unused
 
@@ -135,22 +135,25 @@ def test_identity_mix_ups_are_refused_whatever_else_is_there(
         assert str(next(iter(changes.values()))) in judgement.reason
 
 
-CLEARANCE = Clearance(disk="disk0", directory_id="d", fs_uuid=G, pv_uid="p", expires=100)
+LOOK = Look(nonce="n", pod_uid="u")
+CLEARANCE = Clearance(disk="disk0", directory_id="d", fs_uuid=G, pv_uid="p", nonce="n", pod_uid="u")
 
 
 @pytest.mark.parametrize(
-    ("clearance", "now", "allowed"),
+    ("clearance", "allowed"),
     [
-        pytest.param(CLEARANCE, 99, True, id="fits"),
-        pytest.param(CLEARANCE, 100, False, id="expired"),
-        pytest.param(replace(CLEARANCE, fs_uuid="h"), 0, False, id="another-file-system"),
-        pytest.param(replace(CLEARANCE, fs_uuid=None), 0, False, id="no-file-system"),
-        pytest.param(replace(CLEARANCE, directory_id="e"), 0, False, id="another-directory-id"),
-        pytest.param(replace(CLEARANCE, disk="disk1"), 0, False, id="another-disk"),
+        pytest.param(CLEARANCE, True, id="fits"),
+        pytest.param(replace(CLEARANCE, nonce="m"), False, id="another-look"),
+        pytest.param(replace(CLEARANCE, pod_uid="v"), False, id="another-pod"),
+        pytest.param(replace(CLEARANCE, nonce=None, pod_uid=None), False, id="no-look"),
+        pytest.param(replace(CLEARANCE, fs_uuid="h"), False, id="another-file-system"),
+        pytest.param(replace(CLEARANCE, fs_uuid=None), False, id="no-file-system"),
+        pytest.param(replace(CLEARANCE, directory_id="e"), False, id="another-directory-id"),
+        pytest.param(replace(CLEARANCE, disk="disk1"), False, id="another-disk"),
     ],
 )
-def test_clearance(clearance: Clearance, now: float, allowed: bool) -> None:
-    assert may_write_identity(EXPECTED, BLANK, [clearance], now) is allowed
+def test_clearance(clearance: Clearance, allowed: bool) -> None:
+    assert may_write_identity(EXPECTED, BLANK, [clearance], LOOK) is allowed
 
 
 def test_clearance_is_used_once() -> None:

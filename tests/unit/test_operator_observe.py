@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from spindle.cluster.view import KafkaView
+from spindle_operator.agents import Watch
 from spindle_operator.connection import Access
 from spindle_operator.gate import KafkaGate
 from spindle_operator.kube import ApiError
@@ -130,9 +131,10 @@ async def test_agents_are_seen_by_their_leases_and_by_the_secret_of_this_cluster
         },
     }
 
-    snapshot = (await observe(kube, cluster(), "image", Gate(), agent_namespace="agents")).snapshot
+    snapshot = (await observe(kube, cluster(), "image", Gate(), watch=Watch(kube, "agents"))).snapshot
 
-    assert snapshot.agents == {"node1": 1767225601.5}
+    (seen,) = snapshot.agents.items()
+    assert (seen[0], seen[1].alive, seen[1].silent) == ("node1", False, False)
     assert snapshot.agent_namespace == "agents"
     assert snapshot.agent_secret is not None
     assert snapshot.agent_secret.keys == ("tls.crt",)
@@ -150,7 +152,7 @@ async def test_agents_that_cannot_be_looked_at_are_unknown() -> None:
     kube = FakeKube()
     no = ApiError(403, "Forbidden", "no")
     kube.failures = {("list", "leases"): no, ("find", "ns.demo.spindle-agent"): no}
-    seen = await observe(kube, cluster(), "image", Gate(), agent_namespace="agents")
+    seen = await observe(kube, cluster(), "image", Gate(), watch=Watch(kube, "agents"))
     assert seen.snapshot.unknown == {"leases", "agentsecrets"}
 
 

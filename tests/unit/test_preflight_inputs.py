@@ -5,8 +5,16 @@ import pytest
 
 from spindle.cluster import names
 from spindle.cluster.layout import Layout
+from spindle.disks.facts import Look
 from spindle_agent.preflight.filesystem import mount_at
-from spindle_agent.preflight.inputs import annotations, read_clearances, read_leaving, unquote
+from spindle_agent.preflight.inputs import (
+    annotations,
+    begin_look,
+    read_clearances,
+    read_leaving,
+    read_look,
+    unquote,
+)
 from spindle_agent.preflight.look import bounded
 
 
@@ -37,14 +45,21 @@ def test_unquote(quoted: str, plain: str) -> None:
 
 
 def test_clearances(tmp_path: Path) -> None:
-    entry = {"disk": "disk0", "pvUid": "p", "fsUuid": None, "directoryId": "d", "expires": 12}
+    entry = {"disk": "disk0", "pvUid": "p", "fsUuid": None, "directoryId": "d", "nonce": "n", "podUid": "u"}
     layout = podinfo(tmp_path, f"{names.ANN_CLEARANCE}={json.dumps(json.dumps([entry]))}\n")
     (clearance,) = read_clearances(layout)
-    assert (clearance.disk, clearance.fs_uuid, clearance.directory_id, clearance.expires) == (
+    assert (
+        clearance.disk,
+        clearance.fs_uuid,
+        clearance.directory_id,
+        clearance.nonce,
+        clearance.pod_uid,
+    ) == (
         "disk0",
         None,
         "d",
-        12.0,
+        "n",
+        "u",
     )
 
 
@@ -82,3 +97,31 @@ def test_disk_that_never_answers_holds_up_no_other() -> None:
     finally:
         hung.set()
     assert answers == {"a": "fine", "b": "late"}
+
+
+def test_each_look_invents_what_its_clearance_has_to_repeat(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    layout = Layout(str(tmp_path))
+    Path(layout.handover_dir).mkdir(parents=True)
+    monkeypatch.setenv(names.ENV_POD_UID, "u")
+
+    first = begin_look(layout)
+    second = begin_look(layout)
+
+    assert first != second
+    assert read_look(layout) == Look(nonce=second, pod_uid="u")
+
+
+def test_without_a_look_or_a_uid_nothing_can_be_cleared(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    layout = Layout(str(tmp_path))
+    Path(layout.handover_dir).mkdir(parents=True)
+    monkeypatch.setenv(names.ENV_POD_UID, "u")
+    with pytest.raises(FileNotFoundError):
+        read_look(layout)
+    begin_look(layout)
+    monkeypatch.setenv(names.ENV_POD_UID, "")
+    with pytest.raises(ValueError, match="no UID"):
+        read_look(layout)

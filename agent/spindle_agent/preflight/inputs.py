@@ -1,6 +1,7 @@
 """What the pod tells preflight: the node's ConfigMap, and the pod's annotations through the downward API."""
 
 import json
+import os
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,8 +10,10 @@ from typing import Any, Final
 from spindle.cluster import names
 from spindle.cluster.layout import Layout
 from spindle.disks.dir_list import DirList, parse_list
-from spindle.disks.facts import Clearance, Expected
+from spindle.disks.facts import Clearance, Expected, Look
 
+_NONCE_FILE: Final = "look.nonce"
+_NONCE_BYTES: Final = 16
 _LINE: Final = re.compile(r'^([^=\s]+)="(.*)"$')
 _ESCAPE: Final = re.compile(r"\\(?:x([0-9a-f]{2})|u([0-9a-f]{4})|U([0-9a-f]{8})|(.))")
 _SINGLE: Final = {"a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
@@ -94,6 +97,30 @@ def read_disks(layout: Layout, node: Node) -> list[Expected]:
     ]
 
 
+def begin_look(layout: Layout) -> str:
+    """Invent what a clearance has to repeat, and leave it for the second init container; a look before this one is void by that.
+
+    Raises:
+        OSError: it cannot be written.
+    """
+    nonce = os.urandom(_NONCE_BYTES).hex()
+    (Path(layout.handover_dir) / _NONCE_FILE).write_text(nonce)
+    return nonce
+
+
+def read_look(layout: Layout) -> Look:
+    """The look that clearances have to answer.
+
+    Raises:
+        OSError, KeyError, ValueError: there was none, or the pod does not say who it is.
+    """
+    nonce = (Path(layout.handover_dir) / _NONCE_FILE).read_text()
+    pod_uid = os.environ[names.ENV_POD_UID]
+    if not nonce or not pod_uid:
+        raise ValueError("the look at the disks left no nonce, or the pod has no UID")
+    return Look(nonce=nonce, pod_uid=pod_uid)
+
+
 def read_clearances(layout: Layout) -> list[Clearance]:
     """The clearances that the operator has given so far; none while the annotation is missing or half written."""
     try:
@@ -143,5 +170,6 @@ def _clearance(entry: dict[str, Any]) -> Clearance:
         directory_id=entry["directoryId"],
         fs_uuid=entry.get("fsUuid") or None,
         pv_uid=entry.get("pvUid"),
-        expires=float(entry["expires"]),
+        nonce=entry.get("nonce"),
+        pod_uid=entry.get("podUid"),
     )

@@ -71,7 +71,9 @@ class _Preflight:
                 elif disk.judgement.verdict is Verdict.RESUME:
                     self.format(disk)
                 elif disk.judgement.verdict is Verdict.NEEDS_CLEARANCE:
-                    if may_write_identity(disk.expected, disk.found, clearances, time.time()):
+                    if may_write_identity(
+                        disk.expected, disk.found, clearances, inputs.read_look(self.layout)
+                    ):
                         self.format(disk)
                     else:
                         waiting.append(disk)
@@ -167,8 +169,9 @@ def inspect(layout: Layout) -> int:
     """Report what is there. Changes nothing and never fails: what is wrong stands in the report."""
     try:
         preflight = _read(layout)
+        nonce = inputs.begin_look(layout)
         disks = preflight.look(probe=False)
-        text = report.render([_entry(disk) for disk in disks], preflight.newer(disks))
+        text = report.render([_entry(disk) for disk in disks], preflight.newer(disks), nonce)
     except (OSError, ValueError, KeyError, TypeError) as error:
         text = report.render([])
         _say(f"the disks could not be looked at: {error!r}")

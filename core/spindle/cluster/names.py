@@ -49,6 +49,7 @@ ANN_QUORUM: Final = f"{GROUP}/quorum"  # "static" on those of controllers that w
 # On pods: what preflight is to find, what it may format, and what the pod was made from.
 ANN_DISKS: Final = f"{GROUP}/disks"
 ANN_CLEARANCE: Final = f"{GROUP}/clearance"
+ENV_POD_UID: Final = "SPINDLE_POD_UID"  # of preflight's containers
 ANN_SPEC_HASH: Final = f"{GROUP}/spec-hash"
 ANN_VERSION: Final = f"{GROUP}/kafka-version"
 ANN_CONFIG: Final = f"{GROUP}/config-hash"  # of the whole server.properties that the pod was made with

@@ -95,11 +95,26 @@ class Clearance:
     """The operator's word that one blank file system may take one directory id (rule 1, rule 13).
 
     Attributes:
-        expires: seconds since the epoch.
+        nonce: what the look invented that this answers; None in a word for a pod of a version that invented none.
+        pod_uid: of the pod that it is for; None as before.
     """
 
     disk: str
     directory_id: str
     fs_uuid: str | None
     pv_uid: str | None
-    expires: float
+    nonce: str | None
+    pod_uid: str | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Look:
+    """Which look at the disks a clearance has to answer. No clock tells whether it is still good: the next look invents another nonce.
+
+    Attributes:
+        nonce: random, invented by this look.
+        pod_uid: of the pod that looks.
+    """
+
+    nonce: str
+    pod_uid: str

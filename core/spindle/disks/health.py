@@ -9,7 +9,6 @@ from spindle.disks import facts
 from spindle.disks.signals import DiskVerdict
 
 UNKNOWN: Final = "Unknown"
-AGENT_SILENT_SECONDS: Final = 30.0
 KAFKA_OFFLINE: Final = "KafkaOffline"
 OFFLINE_FULL: Final = "OfflineFull"
 FULL: Final = "Full"
@@ -42,7 +41,7 @@ class Health:
     Attributes:
         verdict: a `DiskVerdict`, or `UNKNOWN`.
         reason: CamelCase; empty for a healthy disk.
-        since: seconds since the epoch when the verdict was reached, by the clock of who says so; `now` if it is new.
+        since: seconds since the epoch when the verdict was reached, by the operator's clock; `now` if it is new.
         source: who says so: `AGENT`, `KAFKA`, `PREFLIGHT` or `NOBODY`.
         fresh: whether it is said of the present: what an agent said that has fallen silent permits nothing new (rule 8).
         content: ``ours``, ``blank``, ``foreign`` or ``unknown``; None if nobody looked.
@@ -78,10 +77,11 @@ class Health:
 
 @dataclass(frozen=True, kw_only=True)
 class Said:
-    """What the agent said of one disk, times in seconds since the epoch.
+    """What the agent said of one disk.
 
     Attributes:
-        heard: when the agent last gave a sign of life; None if it never did.
+        since: seconds since the epoch, by the operator's clock.
+        fresh: whether the agent lives, so that this is the present.
         stalled: whether a write is pending for long.
     """
 
@@ -91,12 +91,12 @@ class Said:
     message: str = ""
     content: str | None = None
     fs_uuid: str | None = None
-    heard: float | None = None
+    fresh: bool = False
     stalled: bool = False
 
     @classmethod
-    def parse(cls, entry: Mapping[str, Any], since: float, heard: float | None) -> "Said":
-        """From an entry of ``status.observed.disks``; both times are seconds since the epoch."""
+    def parse(cls, entry: Mapping[str, Any], since: float, *, fresh: bool) -> "Said":
+        """From an entry of ``status.observed.disks``."""
         return cls(
             verdict=str(entry.get("verdict") or UNKNOWN),
             since=since,
@@ -104,7 +104,7 @@ class Said:
             message=str(entry.get("message") or ""),
             content=entry.get("content") or None,
             fs_uuid=entry.get("fsUuid") or None,
-            heard=heard,
+            fresh=fresh,
             stalled=entry.get("stalled") is True,
         )
 
@@ -112,13 +112,6 @@ class Said:
     def good(self) -> bool:
         """Whether the disk can serve its replicas, as the agent sees it."""
         return self.verdict in _GOOD
-
-    def fresh(self, now: float) -> bool:
-        """Whether the agent lives, so that this is the present.
-
-        Signs of life bear the time of the agent's node. One from the future could be of any age, so it counts as none.
-        """
-        return self.heard is not None and abs(now - self.heard) <= AGENT_SILENT_SECONDS
 
 
 def health(
@@ -145,7 +138,7 @@ def health(
     """
     kafka = kafka_error if mode == facts.ACTIVE else None
     made = _merged(now, said, kafka, inspected, now if bad_since is None else bad_since)
-    if said is not None and (said.fresh(now) or not inspected):
+    if said is not None and (said.fresh or not inspected):
         return replace(made, content=said.content, fs_uuid=said.fs_uuid)
     if inspected:
         return replace(made, content=_content(inspected), fs_uuid=inspected.get("fsUuid") or None)
@@ -155,7 +148,7 @@ def health(
 def _merged(
     now: float, said: Said | None, kafka: int | None, inspected: Mapping[str, Any] | None, bad_since: float
 ) -> Health:
-    live = said is not None and said.fresh(now)
+    live = said is not None and said.fresh
     if kafka == STORAGE_ERROR and not (said is not None and live and not said.good):
         full = said is not None and live and said.reason == FULL
         reason = OFFLINE_FULL if full else KAFKA_OFFLINE

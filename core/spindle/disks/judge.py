@@ -8,7 +8,7 @@ from typing import Final
 
 from spindle.disks import facts
 from spindle.disks.dir_list import DirList
-from spindle.disks.facts import Clearance, Expected, Found
+from spindle.disks.facts import Clearance, Expected, Found, Look
 from spindle.disks.identity import Identity, MetaProperties
 
 _UUID: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
@@ -78,8 +78,8 @@ def content(expected: Expected, found: Found) -> Judgement:
     return judgement if judgement.state in _CONTENTS else replace(judgement, state=facts.UNKNOWN)
 
 
-def may_write_identity(expected: Expected, found: Found, clearances: Iterable[Clearance], now: float) -> bool:
-    """Whether one of the clearances lets this very disk be formatted now.
+def may_write_identity(expected: Expected, found: Found, clearances: Iterable[Clearance], look: Look) -> bool:
+    """Whether one of the clearances lets this very disk be formatted now: it must answer this very look of this very pod.
 
     The file system is compared, not the volume: preflight can't see which volume it was given.
     """
@@ -87,7 +87,7 @@ def may_write_identity(expected: Expected, found: Found, clearances: Iterable[Cl
         clearance.disk == expected.disk
         and clearance.directory_id == expected.directory_id
         and (clearance.fs_uuid or None) == found.fs_uuid
-        and clearance.expires > now
+        and (clearance.nonce, clearance.pod_uid) == (look.nonce, look.pod_uid)
         for clearance in clearances
     )
 

@@ -12,21 +12,24 @@ LIMIT: Final = 4096
 _PROBLEM_CHARACTERS: Final = 100
 _COMPRESSED: Final = "zip"
 _LOG_DIRS: Final = "logDirs"
+_NONCE: Final = "nonce"
 _MINIMAL: Final = ("name", "state", "fsUuid", "replicas")
 _USEFUL: Final = (*_MINIMAL, "device", "mount", "problem")
 
 Entry = Mapping[str, Any]
 
 
-def render(entries: Sequence[Entry], log_dirs: DirList = NO_LIST) -> str:
+def render(entries: Sequence[Entry], log_dirs: DirList = NO_LIST, nonce: str | None = None) -> str:
     """All entries as JSON; with many disks details go first, then it is compressed, but no disk is left out.
 
     Args:
         log_dirs: the list of log dirs on the disks, where it is newer than the pod's.
+        nonce: what a clearance has to repeat that answers this report.
     """
     text, listed = "", {_LOG_DIRS: log_dirs.document()} if log_dirs else {}
+    once = {_NONCE: nonce} if nonce else {}
     for detail in (_everything, _brief, _useful, _minimal):
-        plain = _dump({"disks": [detail(entry) for entry in entries], **listed})
+        plain = _dump({"disks": [detail(entry) for entry in entries], **listed, **once})
         for text in (
             plain,
             _dump({_COMPRESSED: base64.b64encode(zlib.compress(plain.encode(), 9)).decode()}),
@@ -55,6 +58,15 @@ def parse_log_dirs(text: str) -> DirList:
         return read_list(_document(text).get(_LOG_DIRS))
     except (ValueError, TypeError, AttributeError, zlib.error):
         return NO_LIST
+
+
+def parse_nonce(text: str) -> str | None:
+    """The nonce of a report; None if it has none, as those of versions that knew none."""
+    try:
+        found = _document(text).get(_NONCE)
+    except (ValueError, TypeError, AttributeError, zlib.error):
+        return None
+    return found if isinstance(found, str) and found else None
 
 
 def _document(text: str) -> Any:

@@ -221,6 +221,9 @@ def _spindle(cluster: ClusterInputs, node: NodeInputs, container: str, command: 
         "image": cluster.spindle_image,
         "imagePullPolicy": "IfNotPresent",
         "command": ["spindle-preflight", command],
+        "env": [
+            {"name": names.ENV_POD_UID, "valueFrom": {"fieldRef": {"fieldPath": "metadata.uid"}}},
+        ],
         "securityContext": _NO_PRIVILEGES,
         "resources": {"requests": {"cpu": "50m", "memory": "64Mi"}},
         "volumeMounts": _mounts(node, preflight=True),

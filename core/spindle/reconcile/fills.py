@@ -113,7 +113,7 @@ def _given_up(state: State, slot: Slot) -> int:
 def _cordon_in(state: State, slot: Slot) -> float | None:
     """Seconds until the forecast expects the cordon; None for never or not known."""
     found = ((slot.observed.get("forecast") or {}).get("cordonAt") or {}).get("at")
-    at = seconds(found) if isinstance(found, str) else None
+    at = slot.here(found) if isinstance(found, str) else None
     return None if at is None else at - state.now
 
 

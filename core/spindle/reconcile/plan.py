@@ -63,6 +63,7 @@ from spindle.reconcile.steps.takedown import Wanted, settle_takedowns
 from spindle.reconcile.steps.tuning import settle_tuning
 from spindle.reconcile.steps.upgrade import settle_upgrade
 from spindle.reconcile.steps.users import settle_users, unsettled
+from spindle.reconcile.steps.watchers import tell_clocks
 from spindle.reconcile.times import stamp
 from spindle.reconcile.ward import Ward
 
@@ -103,6 +104,7 @@ def plan(snapshot: Snapshot, now: float) -> Plan:
         report_nodes(state, draft)
         report_racks(state, draft)
         report_problems(state, draft)
+        tell_clocks(state, draft)
     ward = done.ward or only_look(state, draft)
     statuses = broker_statuses(state, ward.lives, ward.fills)
     return Plan(

@@ -23,6 +23,11 @@ def listed_on_disks(pod: Object | None) -> DirList:
     return report.parse_log_dirs(_said(pod))
 
 
+def nonce_of(pod: Object | None) -> str | None:
+    """What this look invented, to be repeated by a clearance; None for a pod of a version that invented none."""
+    return report.parse_nonce(_said(pod))
+
+
 def _said(pod: Object | None) -> str:
     ended = objects.terminated(pod, names.CONTAINER_INSPECT) if pod is not None else None
     return str((ended or {}).get("message") or "")

@@ -8,6 +8,7 @@ from typing import Any, Final
 from spindle.cluster import names
 from spindle.cluster.view import LogDir
 from spindle.disks import facts
+from spindle.disks.agents import NO_AGENT, Agent
 from spindle.disks.health import FULL, KAFKA_OFFLINE, NOBODY, OFFLINE_FULL, PREFLIGHT, Health, Said, health
 from spindle.disks.lifecycle import DiskState
 from spindle.disks.signals import DiskVerdict
@@ -43,6 +44,7 @@ class Slot:
         before: its entry in ``status.disks``.
         observed: its entry in ``status.observed.disks``, however old.
         given_up: whether a person said that the node is gone for good, and the disk with it.
+        offset: seconds by which the clock of the disk's node is ahead, where that is more than a little.
     """
 
     broker: int
@@ -56,6 +58,7 @@ class Slot:
     observed: Mapping[str, Any]
     wish: Wish
     given_up: bool = False
+    offset: float = 0.0
 
     @property
     def name(self) -> str:
@@ -112,8 +115,13 @@ class Slot:
 
     @property
     def started(self) -> float | None:
-        """When the Kafka that runs was started, in seconds since the epoch; None if none runs."""
-        return None if self.pod is None else seconds(objects.kafka_started(self.pod))
+        """When the Kafka that runs was started, in seconds since the epoch by the operator's clock; None if none runs."""
+        return None if self.pod is None else self.here(objects.kafka_started(self.pod))
+
+    def here(self, text: str | None) -> float | None:
+        """A time that was written on the disk's node (by its agent or its kubelet), by the operator's clock."""
+        at = seconds(text)
+        return None if at is None else at - self.offset
 
 
 def slots(state: State) -> list[Slot]:
@@ -126,7 +134,7 @@ def _of(state: State, broker_id: int, broker: Object) -> list[Slot]:
     before = {entry.get("name"): entry for entry in status.get("disks") or ()}
     observed = status.get("observed") or {}
     said = {entry.get("name"): entry for entry in observed.get("disks") or ()}
-    heard = state.snap.agents.get(str(observed.get("node") or ""))
+    agent = state.snap.agents.get(str(observed.get("node") or ""), NO_AGENT)
     known = (state.kafka.brokers or {}).get(broker_id)
     dirs = {d.path: d for d in (known.log_dirs if known else None) or ()}
     pod, wanted = state.pods.get(broker_id), wishes(broker)
@@ -135,12 +143,12 @@ def _of(state: State, broker_id: int, broker: Object) -> list[Slot]:
     gone = claimed_gone(state, broker_id)
     for disk in disks_of(broker):
         name = disk["name"]
-        word = _said(said.get(name), heard, state.now)
+        word = _said(said.get(name), agent, state.now)
         log_dir = dirs.get(names.log_dir(name))
         error = log_dir.error if log_dir else None
         if pod is None or not objects.kafka_runs(pod) or mode_in(pod, name) != facts.ACTIVE:
             word, error = _without_kafka(word), None
-        elif word is not None and word.since <= (seconds(objects.kafka_started(pod)) or 0.0):
+        elif word is not None and _before(said[name], objects.kafka_started(pod)):
             word = _without_kafka(word)  # of the Kafka before this one, which has not spoken yet
         slot = Slot(
             broker=broker_id,
@@ -156,12 +164,13 @@ def _of(state: State, broker_id: int, broker: Object) -> list[Slot]:
             log_dir=log_dir,
             asked=known is not None and known.log_dirs is not None and not known.fenced,
             pod=pod,
-            watched=word is not None and word.fresh(state.now),
+            watched=word is not None and word.fresh,
             before=before.get(name) or {},
             observed=said.get(name) or {},
             wish=wanted.get(name, NOTHING),
+            offset=agent.offset,
         )
-        if word is None or not word.fresh(state.now):
+        if word is None or not word.fresh:
             slot = _another(slot, report.get(name) or {}, state.now)
         if gone is not None and gone.agreed:
             found.append(_left_behind(slot, state.now, gone))
@@ -170,10 +179,18 @@ def _of(state: State, broker_id: int, broker: Object) -> list[Slot]:
     return found
 
 
-def _said(entry: Mapping[str, Any] | None, heard: float | None, now: float) -> Said | None:
+def _said(entry: Mapping[str, Any] | None, agent: Agent, now: float) -> Said | None:
     if entry is None:
         return None
-    return Said.parse(entry, seconds(entry.get("since")) or now, heard)
+    at = seconds(entry.get("since"))
+    # What lies ahead was written by a clock that is off, by how much nobody has measured yet.
+    return Said.parse(entry, now if at is None else min(at - agent.offset, now), fresh=agent.alive)
+
+
+def _before(entry: Mapping[str, Any], started: str | None) -> bool:
+    """Whether the agent said this before a Kafka was started: both times are by the clock of one node."""
+    said, began = seconds(entry.get("since")), seconds(started)
+    return said is not None and began is not None and said <= began
 
 
 def _without_kafka(word: Said | None) -> Said | None:

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from spindle.cluster.view import KafkaView
+from spindle.disks.agents import Agent
 from spindle.rolling.starts import Start
 
 Object = Mapping[str, Any]
@@ -82,8 +83,7 @@ class Snapshot:
         ca_source: where the authority comes from, if the spec names a Secret for it.
         agent_namespace: where the agents live; empty if there are none.
         agent_secret: the agents' certificate for this cluster (``"agentsecrets"`` in `unknown` if not readable).
-        agents: node → when its agent last renewed its Lease, in seconds since the epoch by that node's clock
-            (``"leases"`` in `unknown` if not readable).
+        agents: node → what the Lease of its agent tells (``"leases"`` in `unknown` if it could not be read of late).
     """
 
     cluster: Object
@@ -109,7 +109,7 @@ class Snapshot:
     ca_source: CaSource | None = None
     agent_namespace: str = ""
     agent_secret: SecretView | None = None
-    agents: Mapping[str, float] = field(default_factory=dict)
+    agents: Mapping[str, Agent] = field(default_factory=dict)
     kafka: KafkaView = field(default_factory=lambda: KafkaView(error="not asked"))
     admin_granted: bool | None = None
     starts: Mapping[int, Start] = field(default_factory=dict)

@@ -17,7 +17,7 @@ from spindle.reconcile import objects
 from spindle.reconcile.actions import Patch
 from spindle.reconcile.draft import Draft, Wait
 from spindle.reconcile.inputs import disks_of
-from spindle.reconcile.reports import inspected
+from spindle.reconcile.reports import inspected, nonce_of
 from spindle.reconcile.snapshot import Object
 from spindle.reconcile.state import State
 from spindle.reconcile.steps.brokers import Records
@@ -30,7 +30,7 @@ _REPLACED: Final = (
     "from other replicas, and the blank disk is then taken in under a new directory id."
 )
 NO_UUID: Final = "none"  # recorded for a file system that has no UUID
-_VALID: Final = 600  # seconds that a clearance is good for
+_VALID: Final = 600  # seconds that a clearance is good for in a pod whose preflight knows no nonce
 _RENEW: Final = 60
 _ACTION: Final = "Format"
 _UNUSABLE: Final = frozenset({facts.FOREIGN, facts.NOT_MOUNTED, facts.DEAD, facts.READONLY})
@@ -236,22 +236,20 @@ def _clearance(disk: str, pv_uid: str, fs_uuid: str, directory_id: str) -> dict[
 
 
 def _give(state: State, draft: Draft, pod: Object, cleared: list[dict[str, Any]]) -> None:
-    """Put clearances on the pod, unless they are there and good for a while."""
+    """Put clearances on the pod, unless they are there.
+
+    Each repeats what the pod's look invented, and names the pod: it is an answer to that look, and no later one can be mistaken for it.
+    """
     if not cleared:
         return
-    try:
-        given = json.loads(objects.annotation(pod, names.ANN_CLEARANCE) or "[]")
-        there = {json.dumps({k: v for k, v in e.items() if k != "expires"}, sort_keys=True): e for e in given}
-        good = all(
-            there.get(json.dumps(entry, sort_keys=True), {}).get("expires", 0) > state.now + _RENEW
-            for entry in cleared
-        )
-    except (ValueError, TypeError, AttributeError):
-        good = False
-    if good:
+    nonce = nonce_of(pod)
+    if nonce is None:
+        wanted = _until(state, pod, cleared)
+    else:
+        wanted = [entry | {"nonce": nonce, "podUid": objects.uid(pod)} for entry in cleared]
+    text = json.dumps(wanted)
+    if text == objects.annotation(pod, names.ANN_CLEARANCE):
         return
-    expires = int(state.now) + _VALID
-    text = json.dumps([entry | {"expires": expires} for entry in cleared])
     disks = ", ".join(entry["disk"] for entry in cleared)
     draft.do(
         Patch(
@@ -263,6 +261,17 @@ def _give(state: State, draft: Draft, pod: Object, cleared: list[dict[str, Any]]
             message=f"{objects.name(pod)} may format {disks}: blank, and no data is lost by it.",
         )
     )
+
+
+def _until(state: State, pod: Object, cleared: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """As versions before the nonce want it: with a time until which it is good. What is good for a while yet stays as it is."""
+    try:
+        given = json.loads(objects.annotation(pod, names.ANN_CLEARANCE) or "[]")
+        times = [entry["expires"] for entry in given if entry["expires"] > state.now + _RENEW]
+    except (ValueError, TypeError, KeyError):
+        times = []
+    expires = times[0] if times else int(state.now) + _VALID
+    return [entry | {"expires": expires} for entry in cleared]
 
 
 def _remember(state: State, draft: Draft, claim_name: str, found: Found) -> None:

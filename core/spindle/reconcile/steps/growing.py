@@ -293,7 +293,9 @@ def _look(ward: Ward, draft: Draft, slot: Slot, there: Object, node: Object) -> 
     waited = state.waited(wait.key)
     if waited <= _LOOK_SECONDS:
         return _How.COMING
-    if not slot.watched:
+    # An operator that has just begun to listen gives the agent the time to be heard.
+    unheard = not (agent is None or agent.alive or agent.silent) and "leases" not in state.snap.unknown
+    if not slot.watched and not unheard:
         return _How.READY
     return _How.COMING if waited <= _COMING_SECONDS else _How.STUCK
 

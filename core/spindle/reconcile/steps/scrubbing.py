@@ -20,7 +20,6 @@ from spindle.reconcile.steps.away import down
 from spindle.reconcile.steps.brokers import Records
 from spindle.reconcile.steps.emptying import bad, closed
 from spindle.reconcile.steps.moves import Wants
-from spindle.reconcile.times import seconds
 from spindle.reconcile.ward import Ward
 
 _ACTION: Final = "RepairReplica"
@@ -209,7 +208,7 @@ def _repaired(ward: Ward, broker: int) -> dict[str, float]:
 def _done_already(ward: Ward, each: _Corrupt) -> bool:
     """Whether the replica was dropped since this was found: then the agent has not looked again yet."""
     at = _repaired(ward, each.slot.broker).get(_name(each.key))
-    since = seconds(each.entry.get("since"))
+    since = each.slot.here(each.entry.get("since"))
     return at is not None and ward.state.now - at < _ONCE and (since is None or since <= at)
 
 

@@ -15,7 +15,7 @@ from spindle.reconcile.steps.listeners import listener_status
 from spindle.reconcile.steps.quorum_status import quorum_status
 from spindle.reconcile.steps.rebalance_job import runs_row
 from spindle.reconcile.steps.upgrade import version_status
-from spindle.reconcile.steps.watchers import unwatched
+from spindle.reconcile.steps.watchers import clocks_row, unwatched
 from spindle.reconcile.times import stamp
 
 _RACK_REASONS: Final = frozenset(
@@ -164,7 +164,7 @@ def _conditions(
 ) -> list[dict[str, Any]]:
     rows = [_ready(state, status), _progressing(state, draft, status), _racks_satisfied(state, draft)]
     rows += [_disks_healthy(state, status, bad), room, _data_at_risk(state, lost)]
-    rows += [row for row in (runs_row(state),) if row is not None]
+    rows += [row for row in (clocks_row(state), runs_row(state)) if row is not None]
     before = {c.get("type"): c for c in state.status.get("conditions") or ()}
     result = []
     for kind, value, reason, message in rows:

@@ -1,0 +1,132 @@
+"""An agent lives by when this operator saw its Lease change; the clock that wrote it is only measured."""
+
+from datetime import UTC, datetime
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from spindle_operator.agents import Watch
+from spindle_operator.kube import ApiError
+from tests.unit.operator_fakes import FakeKube
+
+PATH = "/apis/coordination.k8s.io/v1/namespaces/agents/leases/spindle-agent-n"
+
+
+class World:
+    """One agent that renews every ten seconds, and a watch that looks every five."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, ahead: float = 0.0) -> None:
+        self.now, self.ahead = 1_000_000.0, ahead
+        self.renews = True
+        self.kube = FakeKube()
+        self.woken = 0
+        clock = SimpleNamespace(monotonic=lambda: self.now - 900_000.0, time=lambda: self.now)
+        monkeypatch.setattr("spindle_operator.agents.time", clock)
+        self.renew()
+        self.watch = self.started()
+
+    def started(self) -> Watch:
+        """What an operator has that has just started."""
+        return Watch(self.kube, "agents", self._changed)
+
+    def _changed(self) -> None:
+        self.woken += 1
+
+    def renew(self) -> None:
+        text = datetime.fromtimestamp(self.now + self.ahead, UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+        meta = {"name": "spindle-agent-n"}
+        self.kube.objects[PATH] = {"metadata": meta, "spec": {"holderIdentity": "a", "renewTime": text}}
+
+    async def go_on(self, seconds: int) -> None:
+        for _ in range(0, seconds, 5):
+            if self.renews and self.now % 10 == 0:
+                self.renew()
+            self.now += 1
+            await self.watch.look()
+            self.now += 4
+
+    @property
+    def agent(self) -> Any:
+        return self.watch.agents()["n"]
+
+
+@pytest.mark.parametrize("ahead", [-900.0, -45.0, 0.0, 45.0, 660.0])
+async def test_an_agent_that_renews_lives_whatever_its_clock_says(
+    monkeypatch: pytest.MonkeyPatch, ahead: float
+) -> None:
+    world = World(monkeypatch, ahead)
+    await world.go_on(60)
+
+    assert world.agent.alive
+    assert world.agent.ahead == pytest.approx(ahead, abs=5.0)
+    assert (world.agent.offset == 0.0) is (ahead == 0.0)
+
+
+async def test_an_operator_that_has_just_started_knows_neither_life_nor_silence(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world = World(
+        monkeypatch, ahead=660.0
+    )  # its last word seems to be of the future, as it has been for who knows how long
+    world.renews = False
+    await world.watch.look()
+    assert (world.agent.alive, world.agent.silent) == (False, False)
+
+    await world.go_on(40)
+    assert (world.agent.alive, world.agent.silent) == (False, True)
+
+    world.renews = True
+    woken = world.woken
+    await world.go_on(20)
+    assert world.agent.alive
+    assert world.woken == woken + 1
+
+
+async def test_an_agent_that_stops_falls_silent_after_half_a_minute(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World(monkeypatch)
+    await world.go_on(30)
+    world.renews = False
+    await world.go_on(15)
+    assert world.agent.alive
+    await world.go_on(30)
+    assert world.agent.silent
+
+
+async def test_time_in_which_nobody_looked_proves_no_silence(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World(monkeypatch)
+    await world.go_on(30)
+    world.kube.failures = {("list", "leases"): ApiError(503, "", "away")}
+    world.renews = False
+    await world.go_on(120)
+    assert world.watch.problem is not None
+    assert (world.agent.alive, world.agent.silent) == (False, False)
+
+    world.kube.failures = {}
+    await world.go_on(10)
+    assert world.watch.problem is None
+    assert (world.agent.alive, world.agent.silent) == (False, False)
+    await world.go_on(40)
+    assert world.agent.silent
+
+
+async def test_a_clock_that_is_set_right_is_told_within_a_minute_or_so(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world = World(monkeypatch, ahead=45.0)
+    await world.go_on(60)
+    assert world.agent.offset > 0
+    world.ahead = 0.0
+    await world.go_on(80)
+    assert world.agent.offset == 0.0
+
+
+async def test_a_lease_that_is_made_anew_was_heard_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World(monkeypatch)
+    await world.go_on(30)
+    del world.kube.objects[PATH]
+    world.renews = False
+    await world.go_on(5)
+    assert world.agent.alive
+    await world.go_on(60)
+    assert world.watch.agents() == {}
