@@ -116,6 +116,15 @@ class TestEvacuate:
         found = evacuate(view(brokers, part(0, (0, 1, 2), (1, 2))), [(0, "b")])
         assert [(m.source, m.target, m.to_dir, m.reason) for m in found.moves] == [(0, 3, "a", "evacuate")]
 
+    @pytest.mark.parametrize(("bad", "moved"), [("b", 1), ("c", 1), ("a", 0)])
+    def test_which_of_two_dead_dirs_holds_a_replica_nobody_can_tell(self, bad: str, moved: int) -> None:
+        brokers = [
+            broker(0, log_dir("a"), log_dir("b", error=56), log_dir("c", error=56)),
+            *(broker(i, log_dir("a", *([0] if i < 3 else []))) for i in range(1, 6)),
+        ]
+        found = evacuate(view(brokers, part(0, (0, 1, 2), (1, 2))), [(0, bad)], avoid=[(0, "b"), (0, "c")])
+        assert len(found.moves) == moved
+
     def test_a_silent_broker_holds_nothing_up_and_takes_nothing(self) -> None:
         brokers = [
             broker(0, log_dir("a"), log_dir("b", error=56)),

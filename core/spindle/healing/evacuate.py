@@ -9,8 +9,8 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 from spindle.cluster.view import KafkaView
-from spindle.healing.standing import Standing, for_planning
-from spindle.moves.journal import Move
+from spindle.healing.standing import Key, Standing, for_planning
+from spindle.moves.journal import EVACUATE, Move
 from spindle.placement.planner import Plan, plan
 from spindle.placement.problem import Goals
 from spindle.placement.snapshot import SnapshotError
@@ -58,17 +58,19 @@ def evacuate(
     try:
         shown = for_planning(view, frozenset({*bad, *avoid}), frozenset(closed), frozenset(lost))
         snapshot = from_view(
-            shown, dead=lost, draining=frozenset(draining), reserved=_others(shown, frozenset(draining))
+            shown, dead=lost, draining=frozenset(draining), reserved=other_files(shown, frozenset(draining))
         )
     except SnapshotError as error:
         return Evacuation(problem=str(error))
     goals = Goals(balance=False, leader_band=None, incoming_limit=incoming_limit, mark=incoming_limit)
-    made = _moves(plan(snapshot, goals), frozenset(bad), frozenset(draining), frozenset(lost))
+    # Which of a broker's dead dirs a replica stands on nobody can tell, so the planner may name one that is not among these.
+    standing = {(broker, key) for broker, path in bad for key in looked.on(broker, path) or ()}
+    made = _moves(plan(snapshot, goals), standing, frozenset(draining), frozenset(lost))
     made.sort(key=lambda move: looked.copies(move.key, -1 if move.source is None else move.source))
     return Evacuation(tuple(made))
 
 
-def _others(view: KafkaView, draining: frozenset[tuple[int, str]]) -> dict[tuple[int, str], int]:
+def other_files(view: KafkaView, draining: frozenset[tuple[int, str]]) -> dict[tuple[int, str], int]:
     """Bytes on dirs that are no replica's: rule 4 counts them when a move is to begin, so the plan has to count them, too.
 
     A dir that is to be emptied takes nothing, and they may stay there.
@@ -82,7 +84,10 @@ def _others(view: KafkaView, draining: frozenset[tuple[int, str]]) -> dict[tuple
 
 
 def _moves(
-    found: Plan, bad: frozenset[tuple[int, str]], draining: frozenset[tuple[int, str]], lost: frozenset[int]
+    found: Plan,
+    standing: Collection[tuple[int, Key]],
+    draining: Collection[tuple[int, str]],
+    lost: Collection[int],
 ) -> list[Move]:
     """The planner's moves off these dirs and brokers; others (to mend racks) are not asked for here."""
     s = found.problem.snapshot
@@ -91,19 +96,21 @@ def _moves(
         found.replica.tolist(), found.source.tolist(), found.target.tolist(), strict=True
     ):
         at = int(s.broker[s.dir_broker[source]])
-        if at not in lost and (at, s.dir_name[source]) not in bad | draining:
+        key = (s.topic_name(replica), int(s.partition[replica]))
+        drained = (at, s.dir_name[source]) in draining
+        if at not in lost and not drained and (at, key) not in standing:
             continue
         to = int(s.broker[s.dir_broker[target]])
         moves.append(
             Move(
-                topic=s.topic_name(replica),
-                partition=int(s.partition[replica]),
+                topic=key[0],
+                partition=key[1],
                 source=at,
                 from_dir=None if at in lost else s.dir_name[source],
                 target=to,
                 to_dir=s.dir_name[target],
                 bytes=int(s.size[replica]),
-                reason="drain" if (at, s.dir_name[source]) in draining else "evacuate",
+                reason="drain" if drained else EVACUATE,
             )
         )
     return moves

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from spindle.cluster.refusal import Refusal, counted, some
 from spindle.cluster.view import KafkaView, LogDir
 from spindle.healing.standing import Key, Standing, names_of
-from spindle.moves.journal import Move, Shrunk
+from spindle.moves.journal import REGROW, Move, Shrunk
 
 
 @dataclass(frozen=True)
@@ -83,7 +83,7 @@ def regrow(
         ready = [key for key in sizes if may_add(looked, broker, key)]
         moves += [
             Move(*key, source=None, from_dir=None, target=broker, to_dir=chosen[key], bytes=sizes[key],
-                 reason="regrow")
+                 reason=REGROW)
             for key in sorted(ready, key=lambda k: (looked.copies(k, broker), k))
         ]  # fmt: skip
     return Regrowth(tuple(moves), tuple(refusals))

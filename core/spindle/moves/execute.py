@@ -9,6 +9,7 @@ from spindle.cluster.refusal import Refusal, counted, some
 from spindle.cluster.view import KafkaView, Partition
 from spindle.moves import rules
 from spindle.moves.budget import Budget
+from spindle.moves.crowding import Crowding
 from spindle.moves.intents import Intent, Place, Reassign
 from spindle.moves.journal import REPAIR, Journal, Move, SettingKey, Shrunk
 from spindle.moves.lacking import put_right, taken_over
@@ -133,6 +134,7 @@ class _Step:
         self.short = find_short(look)
         self.rests = Rests(look, journal.rests, signals.now)
         self.leftovers = Leftovers(look, journal.leftovers, signals.now)
+        self.crowding = Crowding(look, journal)
         self.incoming = Incoming(look, journal.moves)
         self.refusals: list[Refused] = []
         self.landed: list[Move] = []
@@ -176,7 +178,9 @@ class _Step:
         for_good = lead_for_good(
             self.look, leaders, {move.key for move in moves} | busy | turned | {o.key for o in ordered.orders}
         )
-        journal = Journal(moves, shrunk, standing, ordered.orders, self.rests.standing(), steered, left)
+        crowded = self.crowding.standing({*(m.key for m in moves), *(e.key for e in shrunk)})
+        rests = self.rests.standing()
+        journal = Journal(moves, shrunk, standing, ordered.orders, rests, steered, left, crowded)
         return Outcome(
             journal,
             actions=(
@@ -391,6 +395,7 @@ class _Step:
                 continue
             taken.add(move.key)
             self.incoming.add(ready)
+            self.crowding.begun(ready)
             self.found.append(Found(ready, State.QUEUED if ready.within else State.COPYING))
             if ready.within:
                 queued[move.target] = queued.get(move.target, 0) + 1

@@ -8,8 +8,13 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final, Literal
 
+from spindle.moves.crowded import Crowded, read_crowded, write_crowded
+
 _VERSION: Final = 1
 REPAIR: Final = "repair"
+EVACUATE: Final = "evacuate"
+REGROW: Final = "regrow"
+SPREAD: Final = "spread"
 MOST_BYTES: Final = 900_000  # a ConfigMap holds 1 MiB, all in all
 
 Kind = Literal["topic", "broker", "quota"]
@@ -34,7 +39,7 @@ class Move:
         from_dir: path that it leaves; None where ``source`` is None, or where it is not known (a dead dir).
         to_dir: path of the log dir on ``target`` that it is to stand in.
         bytes: its size when it was planned; the size that Kafka tells counts if that is larger.
-        reason: why, for people: ``evacuate``, ``drain``, ``regrow``, ``fill``, ``balance``.
+        reason: why, for people: ``evacuate``, ``drain``, ``regrow``, ``spread``, ``fill``, ``balance``.
         before: the assignment when it was begun, preferred leader first; filled in by the executor. Kafka forgets this order when a
             reassignment is cancelled.
         doubts: looks in a row, about, at which Kafka's answers did not fit together: they are not of one moment.
@@ -202,6 +207,7 @@ class Journal:
 
     Attributes:
         steered: when a throttle's rate was changed last, in seconds since the epoch.
+        crowded: partitions that healing left on fewer racks than it found them on. Nothing waits for them: they are spread when that is possible.
     """
 
     moves: tuple[Move, ...] = ()
@@ -211,6 +217,7 @@ class Journal:
     rests: tuple[Rest, ...] = ()
     steered: float = 0.0
     leftovers: tuple[Leftover, ...] = ()
+    crowded: tuple[Crowded, ...] = ()
 
     def __bool__(self) -> bool:
         """Whether anything is in it that is still to be done or put back."""
@@ -266,6 +273,8 @@ def render(journal: Journal) -> str:
         document["leftovers"] = [
             [e.topic, e.partition, e.broker, words.number(e.dir), e.bytes, e.until] for e in journal.leftovers
         ]
+    if journal.crowded:
+        document["crowded"] = write_crowded(journal.crowded)
     if journal.steered:
         document["steered"] = journal.steered
     document["words"] = list(words)
@@ -319,6 +328,7 @@ def parse(text: str | None) -> Journal:
                 Leftover(str(topic), int(index), int(broker), str(word(path)), int(size), float(until))
                 for topic, index, broker, path, size, until in document.get("leftovers", ())
             ),
+            crowded=read_crowded(document.get("crowded") or {}),
         )
     except (ValueError, KeyError, TypeError, IndexError) as error:
         if isinstance(error, JournalError):

@@ -1,18 +1,30 @@
 """Partitions that stand on fewer racks than they could: after a zone was added or lost, or a node was moved to another one.
 
-Nothing is moved for that by itself. Brokers that exist stay where their disks are, and replicas go where a plan sends them that a person, or
-the cluster's rule for approval, has agreed to (the planner mends racks before it balances anything).
+Brokers that exist stay where their disks are, and replicas go where a plan sends them that a person, or the cluster's rule for approval, has
+agreed to (the planner mends racks before it balances anything). Only what healing crowded is spread by itself, see `spindle.healing.spread`.
 """
+
+from collections.abc import Collection
 
 from spindle.cluster.refusal import Refusal, counted, some
 from spindle.cluster.view import KafkaView
 from spindle.placement.racks import PlacementError, count_racks, rack_of, wanted_racks
 
+_BY_PERSON = "A proposal of the rebalance job spreads them: spindle rebalance run, then approve it."
+_BY_ITSELF = (
+    "They are spread again by themselves, once nothing is to be healed or grown back and a disk in another rack takes them; if none does: "
+    "free space there, or add a broker."
+)
 
-def crowded(view: KafkaView) -> Refusal | None:
+
+def crowded(view: KafkaView, ours: Collection[tuple[str, int]] = ()) -> Refusal | None:
     """The partitions that could stand on more racks than they do; None if there are none, or that is not known.
 
     A replica on a broker that is down counts where its broker is: it comes back. What is being reassigned is left out.
+
+    Args:
+        view: what Kafka says.
+        ours: (topic, partition) of what healing crowded.
     """
     if view.error or view.brokers is None or view.partitions is None:
         return None
@@ -22,7 +34,7 @@ def crowded(view: KafkaView) -> Refusal | None:
         return None  # said by those who place brokers
     up = {racks[i] for i, broker in view.brokers.items() if broker.fenced is False}
     found = sorted(
-        p.name
+        (p.name, (p.topic, p.index) in ours)
         for p in view.partitions
         if not (p.adding or p.removing)
         and all(b in racks for b in p.replicas)
@@ -30,11 +42,18 @@ def crowded(view: KafkaView) -> Refusal | None:
     )
     if not found:
         return None
+    named, healed = [name for name, _ in found], sum(by_us for _, by_us in found)
+    if healed == len(found):
+        way_out = f"Nothing needs to be done: healing put them there. {_BY_ITSELF}"
+    elif healed:
+        way_out = f"{_BY_PERSON} {healed} of them healing put there: {_BY_ITSELF[0].lower()}{_BY_ITSELF[1:]}"
+    else:
+        way_out = _BY_PERSON
     return Refusal(
         rule=3,
         reason="ReplicasCrowded",
-        message=f"{counted(len(found), 'partition')} stands on fewer racks than it could ({len(up)} racks are up): {some(found)}. "
+        message=f"{counted(len(found), 'partition')} stands on fewer racks than it could ({len(up)} racks are up): {some(named)}. "
         "If a rack fails, it loses more copies than it had to.",
-        unblocked_by="A proposal of the rebalance job spreads them: spindle rebalance run, then approve it.",
-        objects=tuple(found),
+        unblocked_by=way_out,
+        objects=tuple(named),
     )

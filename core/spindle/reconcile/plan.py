@@ -56,6 +56,7 @@ from spindle.reconcile.steps.services import (
 )
 from spindle.reconcile.steps.shrinking import settle_removals
 from spindle.reconcile.steps.sizing import settle_sizes
+from spindle.reconcile.steps.spreading import settle_spreading
 from spindle.reconcile.steps.static_quorum import settle_static_quorum
 from spindle.reconcile.steps.status import cluster_status
 from spindle.reconcile.steps.stranded import settle_stranded
@@ -102,10 +103,11 @@ def plan(snapshot: Snapshot, now: float) -> Plan:
         users = settle_users(state, draft) if done.ward is not None else {}
     if not finished:
         report_nodes(state, draft)
-        report_racks(state, draft)
         report_problems(state, draft)
         tell_clocks(state, draft)
     ward = done.ward or only_look(state, draft)
+    if not finished:
+        report_racks(state, draft, ward.journal)
     statuses = broker_statuses(state, ward.lives, ward.fills)
     return Plan(
         actions=tuple(draft.actions),
@@ -165,7 +167,7 @@ def _steps(state: State, draft: Draft) -> Done:
     settle_gone_for_good(healed.ward, draft, records, identity)
     filling = settle_filling(healed.ward, draft, records)
     scrubbing = settle_scrubbing(healed.ward, draft, records)
-    wants = together(together(healed.wants, filling.wants), scrubbing)
+    wants = settle_spreading(healed.ward, together(together(healed.wants, filling.wants), scrubbing))
     topics = settle_samples(state, draft, records)
     proposed = settle_proposals(healed.ward, draft, wants)
     wants = together(wants, proposed.wants)

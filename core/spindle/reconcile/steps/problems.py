@@ -5,6 +5,7 @@ from typing import Any, Final
 from spindle.cluster import names
 from spindle.cluster.refusal import some
 from spindle.healing.gone import OUT_OF_SERVICE
+from spindle.moves.journal import Journal
 from spindle.placement.crowded import crowded
 from spindle.reconcile import objects
 from spindle.reconcile.draft import Draft, Wait
@@ -161,9 +162,10 @@ def _terminating(state: State, draft: Draft, pod: Object) -> None:
     )
 
 
-def report_racks(state: State, draft: Draft) -> None:
+def report_racks(state: State, draft: Draft, journal: Journal | None) -> None:
     """Replicas that could stand on more racks."""
-    refusal = crowded(state.kafka)
+    ours = frozenset(entry.key for entry in journal.crowded) if journal is not None else frozenset()
+    refusal = crowded(state.kafka, ours)
     if refusal is not None:
         draft.wait(Wait.refused("SpreadReplicas", f"KafkaCluster/{state.name}", refusal))
 
