@@ -540,7 +540,7 @@ WAYS: dict[str, Callable[[Person, Wait], None]] = {
             MovedByOthers NearMinIsr OthersCatchUp JournalFull ReplicasOnDisk DrainLater KafkaUnknown QuorumUnknown NoQuorumLeader
             MinIsrUnknown ElrUnknown SettingsUnknown QuorumMajority ManyDisksStall ManyDisksBad CannotRead CannotReadJob NodesUnknown
             UsersUnknown ProposalsUnknown AgentSecretUnknown NewZone OneZone SpreadUneven NoCordon EvenControllers NoAddressYet
-            RetentionHalved ProducersSlowed ProducersStopped RackLost MayStillLead TargetDown TargetUnusable TargetFills Executing
+            RetentionHalved ProducersSlowed ProducersStopped MovesRefused MayStillLead TargetDown TargetUnusable TargetFills Executing
             WindowClosed TopicDeleted ReplicaElsewhere NotTaken ReplicaGrown TargetGone NothingLeft Expired Superseded StoppedByPerson
             ApprovalWithdrawn TimeOver DirNotChosen TopicNameTooLong RunFailed RunSucceeded DisksFirst UnderMinIsr AnotherExecutes DiskOffline OfflineDir
             JournalNotFound JournalDeleted AgentSilent"""),
@@ -552,13 +552,14 @@ WAYS: dict[str, Callable[[Person, Wait], None]] = {
             ControllersNotWell NoLeader SourceDown"""),
         (_P.put_right, "CreateContainerError CreateContainerConfigError RunContainerError"),
         (_P.claim_back, "ClaimMissing ReplicasNotFound"),
-        (_P.restart_named, "OnlyInSync"),
+        (_P.restart_named, "OnlyInSync CopiesStandStill"),
         (_P.let_go, "BrokersWaitForEachOther"),
         (_P.in_sync_or_broker, "TooFewInSync"),
         (_P.start_broker, "BrokerNotAsked IdentityHeld"),
         (_P.node_is_gone, "NodeGone"),
         (_P.untaint, "NodeAnswers"),
-        (_P.add_room, "NoTarget NoRoomToGrowBack NoWayBack NoRoomElsewhere NoneToSpare NoRoomForRemoval NoRoomToScaleIn TargetFull RepairHeldBack"),
+        (_P.add_room, """NoTarget NoRoomToGrowBack NoWayBack NoRoomElsewhere NoneToSpare NoRoomForRemoval NoRoomToScaleIn TargetFull RackLost
+            RepairHeldBack"""),
         (_P.add_nodes, "TooFewNodes Unschedulable"),
         (_P.add_volumes, "NoVolume NoVolumeOnNode VolumeElsewhere"),
         (_P.keep_more, "TooFewBrokers ConfigNeedsMore TooFewRacks CannotGrow"),

@@ -816,3 +816,45 @@ class TestLoneRack:
         assert world.kafkas.losses == []
         for state in world.kafkas.partitions.values():
             assert len(state.isr) == len(state.replicas) == 3
+
+
+class TestMovesRefused:
+    """The planner has a target on another broker, and the executor lets no move there begin."""
+
+    LONG = "t" * 240  # nobody can choose its log dir on another broker
+
+    def _cluster(self) -> Failing:
+        """Six brokers on three zones. On broker 3, in the zone of broker 0, Kafka may choose a dir that such a replica would fill."""
+        world = cluster(6, partitions=0)
+        world.kafkas.sizes[self.LONG] = CAPACITY * 8 // 100
+        world.kafkas.create(self.LONG, 0, (0, 1, 2), _always(path_of("disk1")))
+        for broker in (3, 4, 5):
+            world.disk(broker, "disk0").others = CAPACITY * 84 // 100
+        world.settle()
+        return world
+
+    def test_after_some_minutes_the_replica_leaves_and_grows_back(self) -> None:
+        world = self._cluster()
+        world.disk(0, "disk1").state = "dead"
+        until(world, lambda: "MovesRefused" in reasons(world))
+        asked = world.now
+        made = until(world, lambda: mode_of(world, 0, "disk1") == "Absent", 80)
+        took_off = [
+            a for p in made for a in p.actions if isinstance(a, Reassign) and a.reason == "ReplicasTakenOff"
+        ]
+
+        assert took_off
+        assert world.now - asked >= 180
+        world.swap(0, "disk1")
+        until(world, lambda: world.kafkas.holds((self.LONG, 0), 0), 80)
+        whole(world)
+
+    def test_the_wait_says_why_and_what_comes_next(self) -> None:
+        world = self._cluster()
+        world.disk(0, "disk1").state = "dead"
+        until(world, lambda: "MovesRefused" in reasons(world))
+        wait = next(w for w in world.cluster["status"]["waiting"] if w["reason"] == "MovesRefused")
+
+        assert wait["object"] == "KafkaBroker/demo-broker-0/disk1"
+        assert "too long for AlterReplicaLogDirs" in wait["message"]
+        assert "After 3 minutes they leave their assignments" in wait["unblockedBy"]

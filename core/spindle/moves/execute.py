@@ -18,6 +18,7 @@ from spindle.moves.limits import Limits
 from spindle.moves.look import Incoming, Key, Look
 from spindle.moves.orders import Leads, lead_for_good, settle_orders
 from spindle.moves.outcome import Outcome, Progress, Refused
+from spindle.moves.pace import keep_pace
 from spindle.moves.rates import Rates
 from spindle.moves.rests import Rests
 from spindle.moves.settings import settle, throttles
@@ -82,6 +83,30 @@ def execute(
         )
     step = _Step(look, journal, limits, lost, signals, withdrawn)
     return step.run(wanted, shrinks, settings or {}, leads or {}, leaders or {})
+
+
+def why_not(
+    view: KafkaView,
+    journal: Journal,
+    wanted: Sequence[Move],
+    limits: Limits,
+    *,
+    lost: AbstractSet[int] = frozenset(),
+    closed: AbstractSet[tuple[int, str]] = frozenset(),
+    bad: AbstractSet[tuple[int, str]] = frozenset(),
+    signals: Signals = _NONE,
+) -> dict[Key, Refusal]:
+    """Why `execute` would not begin moves, each asked for alone: by partition; those that it would begin are left out.
+
+    For whoever has another remedy where a move cannot be had. The arguments are those of `execute`.
+    """
+    look = Look(view, closed, bad)
+    if look.unknown:
+        return {move.key: _unknown(look) for move in wanted}
+    step = _Step(look, journal, limits, lost, signals, frozenset())
+    step.verify()
+    asked = ((move.key, step.may_begin(move)[0]) for move in wanted)
+    return {key: refusal for key, refusal in asked if refusal is not None}
 
 
 def cleanup(view: KafkaView, journal: Journal) -> Outcome:
@@ -180,7 +205,10 @@ class _Step:
         )
         crowded = self.crowding.standing({*(m.key for m in moves), *(e.key for e in shrunk)})
         rests = self.rests.standing()
-        journal = Journal(moves, shrunk, standing, ordered.orders, rests, steered, left, crowded)
+        progress = tuple(self.progress(found) for found in self.found)
+        copies = [(*p.move.key, p.move.target, p.copied) for p in progress if not p.move.within]
+        pace = keep_pace(self.journal.pace, copies, self.signals.now)
+        journal = Journal(moves, shrunk, standing, ordered.orders, rests, steered, left, crowded, pace)
         return Outcome(
             journal,
             actions=(
@@ -199,7 +227,7 @@ class _Step:
                 broker: self.followers_first(moves)[: self.limits.queued_per_broker]
                 for broker, moves in journal.within().items()
             },
-            progress=tuple(self.progress(found) for found in self.found),
+            progress=progress,
             landed=tuple(self.landed),
             slowed=frozenset(self.short.below),
         )

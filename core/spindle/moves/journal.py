@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final, Literal
 
 from spindle.moves.crowded import Crowded, read_crowded, write_crowded
+from spindle.moves.pace import Pace, read_pace, write_pace
 
 _VERSION: Final = 1
 REPAIR: Final = "repair"
@@ -208,6 +209,7 @@ class Journal:
     Attributes:
         steered: when a throttle's rate was changed last, in seconds since the epoch.
         crowded: partitions that healing left on fewer racks than it found them on. Nothing waits for them: they are spread when that is possible.
+        pace: how far copies between brokers were, and when.
     """
 
     moves: tuple[Move, ...] = ()
@@ -218,6 +220,7 @@ class Journal:
     steered: float = 0.0
     leftovers: tuple[Leftover, ...] = ()
     crowded: tuple[Crowded, ...] = ()
+    pace: tuple[Pace, ...] = ()
 
     def __bool__(self) -> bool:
         """Whether anything is in it that is still to be done or put back."""
@@ -275,6 +278,8 @@ def render(journal: Journal) -> str:
         ]
     if journal.crowded:
         document["crowded"] = write_crowded(journal.crowded)
+    if journal.pace:
+        document["pace"] = write_pace(journal.pace)
     if journal.steered:
         document["steered"] = journal.steered
     document["words"] = list(words)
@@ -329,6 +334,7 @@ def parse(text: str | None) -> Journal:
                 for topic, index, broker, path, size, until in document.get("leftovers", ())
             ),
             crowded=read_crowded(document.get("crowded") or {}),
+            pace=read_pace(document.get("pace") or ()),
         )
     except (ValueError, KeyError, TypeError, IndexError) as error:
         if isinstance(error, JournalError):

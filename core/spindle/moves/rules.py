@@ -132,7 +132,8 @@ def keeps_racks(
         rule=_RACKS,
         reason="RackLost",
         message=f"On broker {move.target}, {move.name} would stand on {after} racks; it stands on {now}, and {best} can be had.",
-        unblocked_by="A plan with a target in another rack.",
+        unblocked_by="Another target is planned by itself as soon as a disk in another rack takes it. If none does: free space there, or add a "
+        "broker or a disk.",
         objects=(move.name,),
     )
 

@@ -13,6 +13,7 @@ from spindle.healing.evacuate import Evacuation, evacuate
 from spindle.healing.retire import may_leave
 from spindle.healing.shrink import TOO_FEW_IN_SYNC, after, not_spared, shrink
 from spindle.healing.standing import Key, names_of
+from spindle.moves.execute import why_not
 from spindle.moves.journal import SettingKey, Shrunk
 from spindle.moves.lacking import meant
 from spindle.reconcile.draft import Draft, Wait
@@ -21,7 +22,7 @@ from spindle.reconcile.steps.away import down
 from spindle.reconcile.steps.brokers import Records, find_home
 from spindle.reconcile.steps.deadlocks import held_by, let_go
 from spindle.reconcile.steps.lives import remedy_of
-from spindle.reconcile.steps.moves import Wants
+from spindle.reconcile.steps.moves import Wants, limits_of, signals_of
 from spindle.reconcile.ward import Ward
 from spindle.rolling.brokers import BELOW_MIN_ISR, Rolling
 
@@ -30,6 +31,7 @@ _DRAIN: Final = "DrainDisk"
 _PATIENCE: Final = (
     30.0  # seconds that a silent broker may take before what it could have taken shrinks instead
 )
+_REFUSED_FOR: Final = 180.0  # seconds for which none of a disk's moves may begin before its replicas leave their assignments instead
 _CLOSED: Final = frozenset({DiskState.CORDONED, DiskState.FAILED, DiskState.EVACUATING, DiskState.DRAINING})
 
 
@@ -56,7 +58,9 @@ def settle_emptying(ward: Ward, draft: Draft, records: Records, lost: frozenset[
         _leave(ward, draft, records, slot)
     for slot in ward.slots:
         _keep(ward, records, slot)
-    return Wants(moves=plan.moves, shrinks=tuple(shrinks), lost=lost, settings=_cordons(ward))
+    off = {(entry.broker, entry.key) for entry in shrinks}
+    moves = tuple(move for move in plan.moves if (move.source, move.key) not in off)
+    return Wants(moves=moves, shrinks=tuple(shrinks), lost=lost, settings=_cordons(ward))
 
 
 def _to_restart(ward: Ward, shrinks: list[Shrunk]) -> frozenset[int]:
@@ -127,8 +131,10 @@ def _shrink(
         return ()
     moving = {move.key for move in (*plan.moves, *ward.journal.moves)}
     slot, shut = mine[0], bad(ward) | closed(ward)
-    if left & moving or _someone_may_come_back(ward, slot):
+    if left & moving and not _refused_for_long(ward, draft, slot, left, plan):
         return ()  # first what can go elsewhere
+    if _someone_may_come_back(ward, slot):
+        return ()
     new = _new_dirs(ward, mine) if slot.health.reason == NODE_GONE else None
     if new is not None and not find_home(ward.state, slot.broker).found:
         return ()  # nothing is won by a smaller assignment before the broker can come back elsewhere
@@ -171,6 +177,42 @@ def _not_spared(
     if verdict.refusal.reason == BELOW_MIN_ISR:
         ward.blocked[broker] = held_by(rolling, broker, verdict.refusal, away)
     return not_spared(broker, verdict.refusal)
+
+
+def _refused_for_long(ward: Ward, draft: Draft, slot: Slot, left: set[Key], plan: Evacuation) -> bool:
+    """Whether nothing of what is to go to other brokers has been allowed to begin for so long that another way is tried.
+
+    Planner and executor ask the same rules, but not all of them of the same things: what the planner offers anew in each pass the executor
+    may refuse for ever.
+    """
+    journal, state = ward.journal, ward.state
+    moves = [move for move in plan.moves if move.source == slot.broker and move.key in left]
+    if journal is None or not moves or left & {move.key for move in journal.moves}:
+        return False
+    shut = bad(ward)
+    found = why_not(
+        state.kafka,
+        journal,
+        moves,
+        limits_of(state),
+        closed=shut | closed(ward),
+        bad=shut,
+        signals=signals_of(state),
+    )
+    if any(move.key not in found for move in moves):
+        return False
+    why = found[moves[0].key]
+    wait = Wait(
+        _EVACUATE,
+        ward.thing(slot),
+        "MovesRefused",
+        f"{counted(len(moves), 'replica')} of {slot.name} of broker {slot.broker} may not begin to move to another broker: {why.message}",
+        f"{why.unblocked_by} After {_REFUSED_FOR / 60:g} minutes they leave their assignments instead, if rule 5 permits, until their broker runs "
+        "without the disk.",
+        quiet=True,
+    )
+    draft.wait(wait)
+    return state.waited(wait.key) >= _REFUSED_FOR
 
 
 def _new_dirs(ward: Ward, mine: list[Slot]) -> list[LogDir]:

@@ -13,7 +13,8 @@ from spindle.moves.journal import Journal, JournalError, Move, SettingKey, Shrun
 from spindle.moves.limits import Limits
 from spindle.moves.look import Key
 from spindle.moves.orders import Leads
-from spindle.moves.outcome import Outcome, Refused
+from spindle.moves.outcome import Outcome, Progress, Refused
+from spindle.moves.pace import STANDS_AFTER, stands_still
 from spindle.moves.signals import Signals
 from spindle.moves.steer import Pressure, pressure
 from spindle.reconcile import objects
@@ -165,6 +166,7 @@ def _tell(state: State, draft: Draft, outcome: Outcome) -> None:
     thing = f"KafkaCluster/{state.name}"
     if outcome.progress:
         draft.wait(_under_way(thing, outcome))
+        draft.wait(*_still(state, thing, outcome))
     for refused in _by_reason(r for r in outcome.refusals if not r.given_up):
         draft.wait(
             Wait.refused(_ACTION, thing, refused[0].refusal)
@@ -194,6 +196,33 @@ def _under_way(thing: str, outcome: Outcome) -> Wait:
         f"{count} of {size / 1e9:.1f} GB on the way to another disk, {done - done % 5} % copied.",
         "They land.",
         quiet=True,
+    )
+
+
+def _still(state: State, thing: str, outcome: Outcome) -> Iterable[Wait]:
+    """A word for each broker to which nothing is copied any more, so that it does not look as if it only took its time."""
+    noted = {entry.id: entry for entry in outcome.journal.pace}
+    by_target: dict[int, list[Progress]] = {}
+    for each in outcome.progress:
+        entry = noted.get((*each.move.key, each.move.target))
+        if entry is not None and stands_still(entry, each.copied, state.now):
+            by_target.setdefault(each.move.target, []).append(each)
+    if not by_target:
+        return
+    partitions = {(p.topic, p.index): p for p in state.kafka.partitions or ()}
+    found = []
+    for target, copies in sorted(by_target.items()):
+        leaders = {p.leader for each in copies if (p := partitions.get(each.move.key)) is not None}
+        sources = some([f"broker {b}" if b is not None else "no leader" for b in sorted(leaders, key=str)])
+        found.append(f"{some([each.move.name for each in copies])} from {sources} to broker {target}")
+    pods = some([names.pod_name(state.name, target) for target in sorted(by_target)])
+    yield Wait(
+        _ACTION,
+        thing,
+        "CopiesStandStill",
+        f"For {STANDS_AFTER / 60:g} minutes not a byte more was copied of {'; '.join(found)}.",
+        "The copies go on: a partition without a leader needs a replica that may lead it, a broker that does not answer has to come back. If all "
+        f"of them answer, look at the disks, the logs and the network of both ends; to have a copy begun anew, delete pod {pods}.",
     )
 
 
