@@ -230,6 +230,7 @@ MUTANTS: Final = (
     Mutant(5, "spindle.reconcile.steps.healing:grow_back_first", always(dict), (_U + "test_healing.py",)),
     Mutant(5, "spindle.reconcile.steps.emptying:_not_spared", _NO, (_U + "test_deadlocks.py",), mend=True),
     Mutant(5, "spindle.reconcile.steps.emptying:_to_restart", _NOBODY, (_U + "test_healing_plan.py",), mend=True),
+    Mutant(5, "spindle.reconcile.leaving:seen_empty", _YES, (_U + "test_leaving_dirs.py",)),
     Mutant(5, "spindle.reconcile.steps.emptying:_keep", _NO, (_U + "test_healing_plan.py", _U + "test_change_disks.py")),
     # 6: no move that Kafka refuses or another one disturbs
     Mutant(6, "spindle.moves.rules:undisturbed", _NO, (_U + "test_moves_execute.py",)),
