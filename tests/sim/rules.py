@@ -92,6 +92,16 @@ class Judge:
     def _changed(self, event: str, kind: str, obj: Json) -> None:
         if kind == "PersistentVolumeClaim" and event == "DELETED":
             self._claim_gone(obj)
+        if kind == "Pod":
+            self._started_in_vain(obj)
+
+    def _started_in_vain(self, pod: Json) -> None:
+        """No node is started with a setting that its Kafka refuses: that is said before anything is done."""
+        for container in (pod.get("status") or {}).get("containerStatuses") or ():
+            over = (container.get("lastState") or {}).get("terminated") or {}
+            if "ConfigException" in str(over.get("message")):
+                name = pod["metadata"]["name"]
+                self.breaks("config", f"{name} was started with a setting that Kafka refuses")
 
     def _claim_gone(self, claim: Json) -> None:
         """Rule 5: no claim goes by our hand with replicas on its disk."""
