@@ -19,6 +19,7 @@ from spindle_agent.scrub.messages import Scrub
 _SILENT: Final = 4.0  # seconds without a sign of life after which looking counts as pending
 _STEPS: Final = 100  # in which use is told
 _MESSAGE: Final = 1000
+_PENDING_STEP: Final = 5  # seconds; each step is a write to the API server
 
 
 @dataclass(frozen=True)
@@ -176,7 +177,21 @@ class Disk:
         probe_ms = 1000 * max(probed, self.pending(now))
         return steer.pressure(latency.own_ms, probe_ms=probe_ms, far=latency.far or odd)
 
-    def entry(self, latency: Latency) -> dict[str, Any] | None:
+    def _pending_write(self, now: float) -> dict[str, int]:
+        """Which write is pending, by when it began, and for how long; nothing unless it is stalled.
+
+        The length is coarse, but goes on growing: whoever reads it again sees that this very write was still pending after what he saw first.
+        """
+        if not self._stalled:
+            return {}
+        heard = self.glanced.at if self.glanced is not None else self._started
+        since = heard if self._began is None else self._began
+        return {
+            "pendingWrite": int(since * 1000),
+            "pendingSeconds": int((now - since) / _PENDING_STEP) * _PENDING_STEP,
+        }
+
+    def entry(self, latency: Latency, now: float) -> dict[str, Any] | None:
         """The disk in ``status.observed.disks``; None before the first verdict."""
         judged = self.judged
         if judged is None:
@@ -190,6 +205,7 @@ class Disk:
             "message": judged.message[:_MESSAGE] or None,
             "since": self._since,
             "stalled": self._stalled or None,
+            **self._pending_write(now),
             "content": content,
             "fsUuid": found.fs_uuid if self._mounted else None,
             "device": found.source if self._mounted else None,

@@ -191,7 +191,7 @@ class Node:
         entries = [
             entry | self.fills.told(key) | (self.scrubs.told(key) if self.scrubs is not None else {})
             for key, disk in disks
-            if (entry := disk.entry(self.latency_of(disk))) is not None
+            if (entry := disk.entry(self.latency_of(disk), now)) is not None
         ]
         observed = {
             "node": self._options.node,

@@ -402,6 +402,7 @@ class Failing(World):
             "content": "unknown" if volume.state in ("dead", "hung", "missing") else content,
             "fsUuid": volume.fs,
             "stalled": volume.state == "hung" or reason == "NotAnswering",
+            **_pending(volume.state == "hung" or reason == "NotAnswering", before, self.now),
             "capacityBytes": CAPACITY,
             "since": before.get("since") if before.get("verdict") == verdict else self._stamp(broker),
         }
@@ -471,6 +472,14 @@ def _content(volume: Volume, directory_id: str, fs_uuid: str | None) -> str:
         return "blank"
     copied = fs_uuid is not None and fs_uuid != volume.fs
     return "ours" if volume.cluster and volume.id == directory_id and not copied else "foreign"
+
+
+def _pending(stalled: bool, before: dict[str, Any], now: float) -> dict[str, int]:
+    """The write that is pending: the same one as before for as long as the disk is stalled."""
+    if not stalled:
+        return {}
+    write = int(before.get("pendingWrite") or now * 1000)
+    return {"pendingWrite": write, "pendingSeconds": int(now - write / 1000)}
 
 
 def _verdict(volume: Volume, disk: dict[str, Any], content: str) -> tuple[str, str]:

@@ -50,8 +50,8 @@ def disk(found: Found = OURS, slot: Slot = SLOT) -> Disk:
     return made
 
 
-def entry(of: Disk) -> dict[str, Any]:
-    made = of.entry(Latency())
+def entry(of: Disk, now: float = 0.0) -> dict[str, Any]:
+    made = of.entry(Latency(), now)
     assert made is not None
     return made
 
@@ -61,7 +61,7 @@ def glance(at: float, **fields: Any) -> Glanced:
 
 
 def test_a_healthy_disk_is_told_in_coarse_figures() -> None:
-    told = disk().entry(Latency(own_ms=37.0))
+    told = disk().entry(Latency(own_ms=37.0), 0.0)
 
     assert told is not None
     assert told.pop("since").endswith("Z")
@@ -78,7 +78,7 @@ def test_a_healthy_disk_is_told_in_coarse_figures() -> None:
 
 
 def test_before_the_first_round_nothing_is_told() -> None:
-    assert Disk(SLOT, 0.0).entry(Latency()) is None
+    assert Disk(SLOT, 0.0).entry(Latency(), 0.0) is None
     assert not Disk(SLOT, 0.0).ready(1.0)
     assert Disk(SLOT, 0.0).ready(10.0), "a disk that hangs from the start must not hide the others"
 
@@ -132,11 +132,13 @@ def test_a_write_that_does_not_come_back_is_a_hung_disk_even_if_looking_goes_on(
 
     assert (entry(one)["verdict"], entry(one)["reason"]) == ("Failed", "Hung")
     assert entry(one)["stalled"] is True
+    assert (entry(one, 13.0)["pendingWrite"], entry(one, 13.0)["pendingSeconds"]) == (1000, 10)
+    assert entry(one, 16.5)["pendingSeconds"] == 15, "it goes on growing for as long as this write is pending"
     assert one.pending(13.0) == 12.0
     one.take(Probed(at=13.5, seconds=12.5))
     one.assess(Latency(quiet=0.0), 13.5, TUNING)
     assert entry(one)["verdict"] == "Failed", "the verdict lasts"
-    assert "stalled" not in entry(one)
+    assert not {"stalled", "pendingWrite"} & entry(one).keys()
     one.started(13.0)
     assert one.pending(13.0) == 0.0
 

@@ -162,6 +162,8 @@ class TestHungDisk:
         world = cluster(3)
         world.disk(0, "disk1").state = "hung"
         world.breathe()
+        assert not _fenced(world.reconcile()), "one look is not enough"
+        world.breathe()
         assert _fenced(world.reconcile())
         assert mode_of(world, 0, "disk1") == "Placeholder"
         world.breathe()

@@ -367,6 +367,15 @@ class ObservedDisk(ApiModel):
         description="True while a probe has been pending for half of spec.disks.hungAfterSeconds or longer. A verdict "
         "lasts longer than what it is about; only a broker whose disk is stalled now is stopped for it.",
     )
+    pending_write: Bytes | None = Field(
+        None,
+        description="While it is stalled, which probe is pending: milliseconds of the node's own clock at which it began.",
+    )
+    pending_seconds: Count | None = Field(
+        None,
+        description="While it is stalled, for how long that probe has been pending, in steps of 5 s. A broker is stopped for a hang only when the "
+        "same probe was pending for longer in a later look.",
+    )
     content: Annotated[str, Field(json_schema_extra={"enum": list(CONTENTS)})] | None = Field(
         None,
         description="What is on it: ours, blank, foreign (another broker's, a retired disk, or somebody else's data) or "

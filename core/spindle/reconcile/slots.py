@@ -1,13 +1,13 @@
 """Each disk of each broker as one pass sees it: what it should be, what is said of it, and where it was in its life."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Final
 
 from spindle.cluster import names
 from spindle.cluster.view import LogDir
-from spindle.disks import facts
+from spindle.disks import facts, flock
 from spindle.disks.agents import NO_AGENT, Agent
 from spindle.disks.health import FULL, KAFKA_OFFLINE, NOBODY, OFFLINE_FULL, PREFLIGHT, Health, Said, health
 from spindle.disks.lifecycle import DiskState
@@ -27,6 +27,7 @@ SET_ASIDE: Final = (
     "SetAside"  # the health of a disk that was left out of its broker and that no agent looks at
 )
 HUNG: Final = "Hung"
+STARVED: Final = "ManyDisksStall"
 NODE_GONE: Final = "NodeGone"
 _STATES: Final = frozenset(state.value for state in DiskState)
 
@@ -126,7 +127,26 @@ class Slot:
 
 def slots(state: State) -> list[Slot]:
     """All disks of all brokers."""
-    return [slot for broker_id, broker in state.brokers.items() for slot in _of(state, broker_id, broker)]
+    found = [slot for broker_id, broker in state.brokers.items() for slot in _of(state, broker_id, broker)]
+    together = stalled_together(state, found)
+    return [_starved(slot) if slot in together and slot.health.reason == HUNG else slot for slot in found]
+
+
+def stalled_together(state: State, found: Sequence[Slot]) -> list[Slot]:
+    """Disks in use to which writes are stalled now, where they are of more brokers than rule 9 lets go bad at once, and not of one node.
+
+    Disks of many machines do not hang by themselves at the same time: it is what they share that is busy.
+    """
+    stalled = [s for s in found if s.health.stalled and s.watched and s.mode == facts.ACTIVE]
+    most = flock.limit(len(found), state.spec.disks.automatic_share / 100)
+    nodes = {state.brokers[s.broker]["spec"].get("node") for s in stalled}
+    return stalled if len({s.broker for s in stalled}) > most and len(nodes) > 1 else []
+
+
+def _starved(slot: Slot) -> Slot:
+    """One of those: not bad, and not known to be well."""
+    said = replace(slot.health, verdict=DiskVerdict.SUSPECT, reason=STARVED, fresh=False)
+    return replace(slot, health=said)
 
 
 def _of(state: State, broker_id: int, broker: Object) -> list[Slot]:

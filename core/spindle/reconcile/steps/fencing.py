@@ -3,21 +3,23 @@
 from typing import Final
 
 from spindle.cluster import names
-from spindle.cluster.refusal import Refusal
+from spindle.cluster.refusal import Refusal, counted, some
 from spindle.disks import facts, flock
 from spindle.disks.lifecycle import DiskState
 from spindle.healing.fence import may_fence, stalls_alone
+from spindle.healing.hang import Evidence, confirms, ends, later, moved, parse, render
 from spindle.moves.lacking import meant
 from spindle.reconcile import objects
-from spindle.reconcile.actions import Delete
+from spindle.reconcile.actions import Delete, Patch
 from spindle.reconcile.draft import Draft, Wait
-from spindle.reconcile.slots import HUNG, Slot
+from spindle.reconcile.slots import HUNG, STARVED, Slot, stalled_together
 from spindle.reconcile.steps.away import down
 from spindle.reconcile.steps.brokers import Records
 from spindle.reconcile.steps.takedown import Wanted
 from spindle.reconcile.times import seconds
 from spindle.reconcile.ward import Ward
 
+ANN_HANGS: Final = f"{names.GROUP}/hangs"
 _FENCE: Final = "StopBroker"
 _GRACE: Final = 1  # seconds; never 0, which would let a successor start beside a process that still runs
 
@@ -25,9 +27,11 @@ _GRACE: Final = 1  # seconds; never 0, which would let a successor start beside 
 def settle_fences(ward: Ward, draft: Draft, records: Records) -> list[Delete]:
     """Stop brokers with a hung disk, one at a time. The deletions are to follow on the records."""
     deletions: list[Delete] = []
+    _tell_starved(ward, draft)
     away = {node for node in down(ward.state) if node < names.FIRST_CONTROLLER_ID}
     for broker, mine in ward.by_broker.items():
         hung = [slot for slot in mine if _hung(slot)]
+        again = _looked_again(ward, draft, broker, hung)
         pod = mine[0].pod
         if not hung or pod is None or objects.deleting(pod) or not mine[0].running:
             continue
@@ -36,12 +40,79 @@ def settle_fences(ward: Ward, draft: Draft, records: Records) -> list[Delete]:
             thing = f"KafkaBroker/{objects.name(ward.state.brokers[broker])}"
             draft.wait(Wait.refused(_FENCE, thing, refusal))
             continue
+        if again is not None:
+            draft.wait(again)
+            continue
         away.add(broker)
         for slot in hung:
             if ward.others(slot):
                 records.note_disk(broker, slot.name, mode=facts.PLACEHOLDER)
         deletions.append(_delete(ward, broker, hung))
     return deletions
+
+
+def _tell_starved(ward: Ward, draft: Draft) -> None:
+    """Stalls of disks of many nodes are one finding: nobody is stopped for it, and nothing is emptied."""
+    together = stalled_together(ward.state, ward.slots)
+    if not together:
+        return
+    where: dict[str, list[str]] = {}
+    for slot in together:
+        node = str(ward.state.brokers[slot.broker]["spec"].get("node") or "unknown")
+        where.setdefault(node, []).append(f"{slot.broker}/{slot.name}")
+    each = [f"{node} ({some(sorted(disks), 3)})" for node, disks in sorted(where.items())]
+    draft.wait(
+        Wait(
+            _FENCE,
+            f"KafkaCluster/{ward.state.name}",
+            STARVED,
+            f"Writes to {counted(len(together), 'disk')} of {counted(len(where), 'node')} are stalled at the same time: {some(each)}. That is hardly "
+            "the disks, but what the machines share. No disk counts as failed for it, no broker is stopped, and nothing is moved away.",
+            "The disks answer: look for what keeps the machines or their storage busy.",
+        )
+    )
+
+
+def _looked_again(ward: Ward, draft: Draft, broker: int, hung: list[Slot]) -> Wait | None:
+    """Note what this look shows of disks that are called hung, and why that is not enough yet; None if it is."""
+    there = ward.state.brokers[broker]
+    text = objects.annotation(there, ANN_HANGS)
+    before = parse(text)
+    now = {slot.name: _evidence(ward, slot) for slot in hung}
+    noted = {disk: later(before.get(disk), each) for disk, each in now.items()}
+    if noted != before:
+        value = render(noted) if noted else None
+        body = {"metadata": {"annotations": {ANN_HANGS: value}}}
+        draft.do(Patch(kind="KafkaBroker", name=objects.name(there), uid=objects.uid(there), body=body))
+    if not hung or all(confirms(before.get(disk), each) for disk, each in now.items()):
+        return None
+    named = ", ".join(now)
+    if any(moved(before.get(disk), each) for disk, each in now.items()):
+        return Wait(
+            _FENCE,
+            f"KafkaBroker/{objects.name(there)}",
+            "DiskStillServes",
+            f"A write to {named} of {objects.name(there)} has been pending for long, but what the broker leads from there still grows: it is slow, "
+            "not hung. The broker is not stopped for it.",
+            "The disk answers: look for what keeps it or its machine busy. It counts as hung when nothing grows there any more.",
+        )
+    return Wait(
+        _FENCE,
+        f"KafkaBroker/{objects.name(there)}",
+        "HangNotSureYet",
+        f"{named} of {objects.name(there)} does not answer. The broker is stopped for it when the same write is still pending in another look.",
+        "Nothing needs to be done: the agent says so within some seconds, or the disk answers.",
+        quiet=True,
+    )
+
+
+def _evidence(ward: Ward, slot: Slot) -> Evidence:
+    write = slot.observed.get("pendingWrite")
+    return Evidence(
+        int(write) if write is not None else None,
+        int(slot.observed.get("pendingSeconds") or 0),
+        ends(ward.state.kafka, slot.broker, slot.path),
+    )
 
 
 def _hung(slot: Slot) -> bool:
