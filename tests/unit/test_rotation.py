@@ -223,6 +223,7 @@ def test_an_older_authority_that_is_restored_signs_nothing_that_nobody_would_tru
     turn(world)
     latest = copy.deepcopy(world.get("Secret", "demo-ca"))
     world.cluster["spec"]["security"].pop("rotate")
+    world.settle()
     restored(older, world)
     before = {s["metadata"]["name"]: s["view"] for s in world.all("Secret")}
     assert not world.reconcile().actions

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
+from spindle.cluster.view import Partition
 from spindle.moves.journal import Journal, Shrunk
 from spindle.reconcile.actions import Action, Evict, Tune
 from spindle.reconcile.tuned import ANN_TUNED, read_tuned
@@ -120,11 +121,13 @@ def test_a_key_that_leaves_the_file_waits_for_what_has_to_grow_back_first(
 ) -> None:
     world = running(**{RETENTION: "5"})
     gone = Journal(shrunk=(Shrunk("orders", 0, 1, 100, (0, 1, 2)),))
+    world.partitions = (Partition("orders", 0, 0, (0, 2), (0, 2), elr=()),)
     monkeypatch.setattr("spindle.reconcile.plan.load_journal", lambda *_: gone)
     wants(world)
     assert evicted(passes(world, 6)) == []
     assert "GrowBackFirst" in reasons(world)
     monkeypatch.undo()
+    world.partitions = ()
     assert len(evicted(passes(world, 40))) == 3
 
 
