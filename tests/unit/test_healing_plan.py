@@ -762,6 +762,21 @@ class TestAllDisksOfABroker:
         whole(world)
 
 
+class TestKafkaUnknown:
+    def test_a_disk_that_cannot_be_emptied_because_kafka_says_nothing_is_waited_for_with_a_word(self) -> None:
+        world = cluster(3)
+        world.kafka_up = False
+        world.disk(0, "disk1").state = "dead"
+        until(world, lambda: state_of(world, 0, "disk1") == "Evacuating")
+        for _ in range(3):
+            world.reconcile()
+            world.breathe()
+        assert "NoPlanYet" in reasons(world)
+        world.kafka_up = True
+        until(world, lambda: state_of(world, 0, "disk1") == "Evacuated")
+        assert "NoPlanYet" not in reasons(world)
+
+
 class TestLongNames:
     """Kafka moves no replica between the log dirs of a broker if its topic has more than 213 characters."""
 
