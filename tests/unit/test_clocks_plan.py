@@ -72,8 +72,10 @@ def test_an_agent_that_was_not_heard_yet_is_neither_believed_nor_called_dead() -
     assert not fenced(silent)
     assert [e for e in silent.events if e.reason == "AgentSilent"]
 
-    alive = plan(replace(seen, agents={node_of(world, 0): Agent(age=2.0, ahead=45.0)}), world.now)
-    assert fenced(alive)
+    world.reconcile()
+    world.breathe()  # a second look, in which the same write is still pending
+    again = replace(world.snapshot(), agents={node_of(world, 0): Agent(age=2.0, ahead=45.0)})
+    assert fenced(plan(again, world.now))
 
 
 @pytest.mark.parametrize(
