@@ -23,6 +23,7 @@ _BY_PLURAL: dict[str, Kind] = {kind.plural: kind for kind in KINDS.values()}
 _OWN_STATUS = frozenset(
     {"Pod", "PersistentVolumeClaim", "PersistentVolume", "Node", "PodDisruptionBudget", "Job", "CronJob"}
 )
+_OWNERS_TOLD = "KafkaBroker"  # the one kind of which somebody asks who owns what
 _UNTRACKED = frozenset({"Lease", "Event", "Node", "Pod"})  # of which nobody asks who owns what
 
 
@@ -108,6 +109,13 @@ class Api:
         Raises:
             Refused: it is not done.
         """
+        answer = self._handle(request)
+        if request.method in ("POST", "PATCH") and answer.get("kind") == _OWNERS_TOLD:
+            owners = self._owners.get(answer["metadata"]["uid"], {})
+            return {**answer, "metadata": {**answer["metadata"], "managedFields": fields.managed(owners)}}
+        return answer
+
+    def _handle(self, request: Request) -> Json:
         kind, namespace, name, sub = parse(request.path)
         if kind is None:
             return {}
@@ -193,6 +201,9 @@ class Api:
     ) -> Json:
         _guard(live, body)
         meta = {k: v for k, v in (body.get("metadata") or {}).items() if k not in ("uid", "resourceVersion")}
+        if (managed := meta.pop("managedFields", None)) is not None:
+            self._owners[live["metadata"]["uid"]] = fields.reassigned(managed)
+            return self._keep("MODIFIED", {**live, "metadata": dict(live["metadata"])})
         change = {**body, "metadata": meta} if meta else {k: v for k, v in body.items() if k != "metadata"}
         if sub == "status":
             change = {k: v for k, v in change.items() if k == "status"}

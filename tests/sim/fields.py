@@ -1,5 +1,6 @@
 """Server-side apply: which manager owns which fields of an object, and what an apply makes of it."""
 
+import json
 from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path as FilePath
@@ -117,6 +118,32 @@ def updated(
     for paths in owners.values():
         paths.difference_update(changed | gone)
     owners.setdefault((manager, "Update"), set()).update(changed)
+
+
+def managed(owners: Owners) -> list[dict[str, Any]]:
+    """``metadata.managedFields``, but for how paths are written below ``spec`` and its like."""
+    entries = []
+    for (manager, operation), paths in owners.items():
+        name, _, sub = operation.partition(" ")
+        tree: dict[str, Any] = {}
+        for path in sorted(paths, key=repr):
+            tree.setdefault(f"f:{path[0]}", {})[json.dumps(path)] = {}
+        entries.append({"manager": manager, "operation": name, "subresource": sub, "fieldsV1": tree})
+    return entries
+
+
+def reassigned(entries: list[dict[str, Any]]) -> Owners:
+    """The owners that somebody wrote into ``metadata.managedFields``."""
+    owners: Owners = {}
+    for entry in entries:
+        operation = f"Apply {entry['subresource']}" if entry["operation"] == "Apply" else entry["operation"]
+        paths = {_path(text) for tree in entry["fieldsV1"].values() for text in tree}
+        owners.setdefault((entry["manager"], operation), set()).update(paths)
+    return owners
+
+
+def _path(text: str) -> Path:
+    return tuple(tuple(step) if isinstance(step, list) else step for step in json.loads(text))
 
 
 def _merged(maps: Mapping[Path, tuple[str, ...]], live: Any, wanted: Any, plain: Path) -> Any:
