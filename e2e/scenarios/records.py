@@ -33,10 +33,11 @@ print("RESULT", len(found & set(range({records}))))
 """
 
 
-def write(lab: Lab, image: str, topic: str, partitions: int = 3) -> None:
-    """Make a topic and write to it with acks=all."""
+def write(lab: Lab, image: str, topic: str, partitions: int = 3, *, single: bool = False) -> None:
+    """Make a topic and write to it with acks=all; ``single`` for one replica of each partition."""
     where = ("-n", lab.namespace, "-c", CLUSTER)
-    lab.spindle("topic", "create", topic, *where, "--partitions", str(partitions))
+    one = ("--replication-factor", "1", "--config", "min.insync.replicas=1") if single else ()
+    lab.spindle("topic", "create", topic, *where, "--partitions", str(partitions), *one)
     assert _run(lab, image, "writer", _WRITE, topic, partitions) == RECORDS
 
 

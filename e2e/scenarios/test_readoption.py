@@ -93,8 +93,9 @@ def test_a_claim_that_is_missing_is_named_and_nothing_is_lost(stand: Stand, spin
 
 
 def test_a_claim_that_is_put_back_brings_its_disk_back(stand: Stand, spindle_image: str) -> None:
+    """What has its only replica there can be made anew from nowhere, so the disk is waited for."""
     lab = stand.get(THREE)
-    write(lab, spindle_image, "putback", _PARTITIONS)
+    write(lab, spindle_image, "putback", _PARTITIONS, single=True)
     slot = slots(lab)[0, "disk1"]
     kept = _claim(lab, slot)
     lab.kubectl(
