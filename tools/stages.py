@@ -79,12 +79,6 @@ def stages() -> dict[str, Stage]:
                 _pytest("tests/sim", "--numprocesses=logical", "--dist=worksteal"),
                 20,
             ),
-            Stage(
-                "lives",
-                "as many simulated lives as four minutes allow, at least 100",
-                _python("tests.sim", "--minutes", "4", "--lives", "100"),
-                40,
-            ),
             Stage("many-lives", "thousands of simulated lives", _python("tests.sim", "--lives", "3000"), 300),
             Stage(
                 "properties",
