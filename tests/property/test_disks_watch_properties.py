@@ -225,6 +225,7 @@ def test_unsure_facts_take_no_disk_out_of_use(seen: Facts, state: DiskState) -> 
     assert row is None or (state, row.target) in (
         (DiskState.ACTIVE, DiskState.CORDONED),
         (DiskState.EVACUATED, DiskState.REPLACING),
+        (DiskState.DRAINED, DiskState.REPLACING),
     )
 
 
