@@ -63,8 +63,9 @@ def relieve(
     """
     if not full:
         return Relief()
-    if not Standing(view).known:
-        return Relief(problem=view.error or "brokers or partitions could not be read")
+    looked = Standing(view)
+    if not looked.known:
+        return Relief(problem=looked.problem)
     shut = frozenset({*closed, *(p for p in _places(view) if p not in room and p not in full)})
     try:
         shown = for_planning(as_if_landed(view, under_way), frozenset(avoid), shut)

@@ -54,7 +54,7 @@ def evacuate(
         return Evacuation()
     looked = Standing(view)
     if not looked.known:
-        return Evacuation(problem=view.error or "brokers or partitions could not be read")
+        return Evacuation(problem=looked.problem)
     try:
         shown = for_planning(view, frozenset({*bad, *avoid}), frozenset(closed), frozenset(lost))
         snapshot = from_view(

@@ -46,6 +46,11 @@ class Standing:
         view = self.view
         return view.error is None and view.partitions is not None and view.brokers is not None
 
+    @property
+    def problem(self) -> str:
+        """Why they are not `known`, as a clause."""
+        return self.view.error or "brokers or partitions could not be read"
+
     def holds(self, broker_id: int, key: Key) -> bool:
         """Whether a broker is there and shows the replica on a live dir; one that can't be asked does not."""
         broker = self.brokers.get(broker_id)

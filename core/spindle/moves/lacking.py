@@ -4,8 +4,7 @@ from collections.abc import Callable, Iterable, Mapping
 
 from spindle.cluster.view import Partition
 from spindle.moves.journal import Journal, Shrunk
-
-Key = tuple[str, int]  # topic, partition
+from spindle.moves.look import Key
 
 
 def meant(

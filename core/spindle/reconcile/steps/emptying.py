@@ -91,7 +91,7 @@ def bad(ward: Ward) -> frozenset[tuple[int, str]]:
 def _plan(ward: Ward, leaving: list[Slot], draining: list[Slot], lost: frozenset[int]) -> Evacuation:
     """The planner is asked only while something is there to be moved."""
     if (leaving or draining) and not ward.looked.known:
-        return Evacuation(problem=ward.view.error or "brokers or partitions could not be read")
+        return Evacuation(problem=ward.looked.problem)
     gone = [(slot.broker, slot.path) for slot in leaving if ward.standing(slot) and slot.broker not in lost]
     emptied = [(slot.broker, slot.path) for slot in draining if ward.standing(slot)]
     held = frozenset(b for b in lost if ward.looked.assigned.get(b))
