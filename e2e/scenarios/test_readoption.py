@@ -24,6 +24,17 @@ def _deleted(lab: Lab) -> None:
     lab.until("its pods are gone", lambda: not lab.list("pods", "spindle.dev/role"))
 
 
+def _without_a_claim(lab: Lab) -> tuple[Slot, dict[str, Any]]:
+    """Delete the cluster and one claim, whose volume is kept, and apply it again: that disk, and the claim as it was."""
+    slot = slots(lab)[0, "disk1"]
+    kept = _claim(lab, slot)
+    lab.patch("pv", slot.volume, {"spec": {"persistentVolumeReclaimPolicy": "Retain"}})
+    _deleted(lab)
+    lab.kubectl("delete", "pvc", kept["metadata"]["name"])
+    lab.apply(THREE.manifest())
+    return slot, kept
+
+
 def _back(lab: Lab) -> None:
     """All brokers run without the placeholder dir that they started with."""
     lab.until_ready(900)
@@ -67,19 +78,7 @@ def test_an_old_backup_that_calls_a_filled_disk_out_of_use_loses_nothing(
 def test_a_claim_that_is_missing_is_named_and_nothing_is_lost(stand: Stand, spindle_image: str) -> None:
     lab = stand.get(THREE)
     write(lab, spindle_image, "missing", _PARTITIONS)
-    slot = slots(lab)[0, "disk1"]
-    kept = _claim(lab, slot)
-    lab.kubectl(
-        "patch",
-        "pv",
-        slot.volume,
-        "--type=merge",
-        "-p",
-        '{"spec":{"persistentVolumeReclaimPolicy":"Retain"}}',
-    )
-    _deleted(lab)
-    lab.kubectl("delete", "pvc", kept["metadata"]["name"])
-    lab.apply(THREE.manifest())
+    slot, kept = _without_a_claim(lab)
     entry = lab.until_waiting("ClaimMissing", 180)
     assert kept["metadata"]["name"] in entry["unblockedBy"]
     assert slot.directory_id in entry["message"]
@@ -96,22 +95,9 @@ def test_a_claim_that_is_put_back_brings_its_disk_back(stand: Stand, spindle_ima
     """What has its only replica there can be made anew from nowhere, so the disk is waited for."""
     lab = stand.get(THREE)
     write(lab, spindle_image, "putback", _PARTITIONS, single=True)
-    slot = slots(lab)[0, "disk1"]
-    kept = _claim(lab, slot)
-    lab.kubectl(
-        "patch",
-        "pv",
-        slot.volume,
-        "--type=merge",
-        "-p",
-        '{"spec":{"persistentVolumeReclaimPolicy":"Retain"}}',
-    )
-    _deleted(lab)
-    lab.kubectl("delete", "pvc", kept["metadata"]["name"])
-    lab.apply(THREE.manifest())
+    slot, kept = _without_a_claim(lab)
     lab.until_waiting("ClaimMissing", 180)
-    reference = '{"spec":{"claimRef":{"uid":null,"resourceVersion":null}}}'
-    lab.kubectl("patch", "pv", slot.volume, "--type=merge", "-p", reference)
+    lab.patch("pv", slot.volume, {"spec": {"claimRef": {"uid": None, "resourceVersion": None}}})
     metadata = {key: kept["metadata"][key] for key in ("name", "labels", "annotations")}
     lab.apply(
         {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": metadata, "spec": kept["spec"]}

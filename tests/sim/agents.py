@@ -4,6 +4,7 @@ import asyncio
 import errno
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -118,12 +119,7 @@ class SimLink:
         rng = world.kernel.rng
         mishap = world.net.mishap(world.net.kafka_mishaps)
 
-        def answer(value: Any, error: Exception | None) -> None:
-            if process.alive and not future.done():
-                if error is not None:
-                    future.set_exception(error)
-                else:
-                    future.set_result(value)
+        answer = partial(process.answer, future)
 
         def perform() -> None:
             silent = BrokerError("no answer in time")

@@ -134,6 +134,14 @@ class Process(_Loop):  # type: ignore[misc]
     def create_future(self) -> "asyncio.Future[Any]":
         return asyncio.Future(loop=self)
 
+    def answer(self, future: "asyncio.Future[Any]", value: Any, error: Exception | None) -> None:
+        """Give a future what it waits for; nobody is there to hear it if the process was killed meanwhile."""
+        if self.alive and not future.done():
+            if error is not None:
+                future.set_exception(error)
+            else:
+                future.set_result(value)
+
     def create_task(
         self,
         coro: Coroutine[Any, Any, _T],

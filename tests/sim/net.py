@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 from tests.sim.api import Api, Refused, Request
@@ -50,12 +51,7 @@ class Net:
         mishap = self.mishap(self.api_mishaps)
         silent = Refused(0, "TimeoutError", "no answer from the API server")
 
-        def answer(value: Any, error: Exception | None) -> None:
-            if process.alive and not future.done():
-                if error is not None:
-                    future.set_exception(error)
-                else:
-                    future.set_result(value)
+        answer = partial(process.answer, future)
 
         def perform() -> None:
             if self.api.away or not self.linked(where, "api"):

@@ -1,15 +1,14 @@
 """The parts of the simulated world that are not Kafka, each by itself."""
 
-import ast
 import asyncio
 import re
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from spindle.cluster import names
+from tests.reasons import reasons
 from tests.sim import fields
 from tests.sim.api import NAMESPACE, Api, Refused, Request
 from tests.sim.controllers import Controllers
@@ -20,24 +19,8 @@ from tests.sim.people import WAYS
 ROOT = Path(__file__).resolve().parents[2]
 
 
-def _reasons(tree: ast.AST) -> Iterator[str]:
-    """Reasons that are written out in calls of Wait and Refusal."""
-    for call in ast.walk(tree):
-        if isinstance(call, ast.Call) and isinstance(call.func, ast.Name):
-            found: list[ast.expr] = []
-            if call.func.id == "Wait":
-                found = call.args[2:3]
-            elif call.func.id == "Refusal":
-                found = [each.value for each in call.keywords if each.arg == "reason"]
-            yield from (
-                each.value for each in found if isinstance(each, ast.Constant) and isinstance(each.value, str)
-            )
-
-
 def test_the_simulated_person_knows_what_to_do_about_every_reason() -> None:
-    code = {
-        reason for path in (ROOT / "core").rglob("*.py") for reason in _reasons(ast.parse(path.read_text()))
-    }
+    code = reasons()
     manual = (ROOT / "docs/operations.md").read_text().split("## Reasons", 1)[1]
     named = {
         reason

@@ -1,36 +1,19 @@
 """The manual says what the code says."""
 
-import ast
 import re
-from collections.abc import Iterator
 from pathlib import Path
 
 import yaml
+
+from tests.reasons import reasons
 
 ROOT = Path(__file__).resolve().parents[2]
 OPERATIONS = ROOT / "docs/operations.md"
 PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglob("*.md"))]
 
 
-def _reasons(tree: ast.AST) -> Iterator[str]:
-    """Reasons that are written out in calls of Wait and Refusal."""
-    for call in ast.walk(tree):
-        if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Name):
-            continue
-        found: list[ast.expr] = []
-        if call.func.id == "Wait":
-            found = call.args[2:3]
-        elif call.func.id == "Refusal":
-            found = [each.value for each in call.keywords if each.arg == "reason"]
-        yield from (
-            each.value for each in found if isinstance(each, ast.Constant) and isinstance(each.value, str)
-        )
-
-
 def test_every_reason_of_the_code_has_its_line_in_the_manual() -> None:
-    code = {
-        reason for path in (ROOT / "core").rglob("*.py") for reason in _reasons(ast.parse(path.read_text()))
-    }
+    code = reasons()
     documented = set(re.findall(r"`([A-Z][A-Za-z]+)`", OPERATIONS.read_text()))
 
     assert len(code) > 30

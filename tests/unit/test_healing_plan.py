@@ -36,6 +36,19 @@ def _always(path: str) -> Callable[[int], str]:
     return lambda _: path
 
 
+def delete(world: Failing) -> None:
+    """Delete the KafkaCluster and wait until it is gone."""
+    world.cluster["metadata"]["deletionTimestamp"] = "now"
+    for _ in range(80):
+        if world.reconcile().finished:
+            break
+        world.breathe()
+    assert not world.all("KafkaBroker")
+    del world.cluster["metadata"]["deletionTimestamp"]
+    world.cluster["metadata"]["uid"] = "another"
+    world.cluster["status"] = {}
+
+
 def state_of(world: Failing, broker: int, disk: str) -> str:
     status = world.get("KafkaBroker", f"demo-broker-{broker}")["status"]
     return str(next(d["state"] for d in status["disks"] if d["name"] == disk))
@@ -252,24 +265,13 @@ class TestClaimDeleted:
 class TestAppliedAgain:
     """A KafkaCluster that is deleted and applied again knows of its disks what their claims know."""
 
-    def again(self, world: Failing) -> None:
-        world.cluster["metadata"]["deletionTimestamp"] = "now"
-        for _ in range(80):
-            if world.reconcile().finished:
-                break
-            world.breathe()
-        assert not world.all("KafkaBroker")
-        del world.cluster["metadata"]["deletionTimestamp"]
-        world.cluster["metadata"]["uid"] = "another"
-        world.cluster["status"] = {}
-
     def test_a_disk_that_was_given_up_stays_out(self) -> None:
         world = cluster(3)
         world.disk(0, "disk1").state = "dead"
         until(world, lambda: state_of(world, 0, "disk1") == "Evacuated")
         spec = world.get("KafkaBroker", "demo-broker-0")["spec"]
         assert spec["retired"]
-        self.again(world)
+        delete(world)
         world.disk(0, "disk1").state = "well"  # and it answers again, with what stood on it then
         for _ in range(40):
             with contextlib.suppress(ConflictError):
@@ -281,7 +283,7 @@ class TestAppliedAgain:
         assert "OldDiskAgain" in reasons(world)
         world.swap(0, "disk1")
         whole(world)
-        self.again(world)
+        delete(world)
         whole(world)
         assert world.get("KafkaBroker", "demo-broker-0")["spec"]["retired"] == spec["retired"]
 

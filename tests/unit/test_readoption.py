@@ -8,7 +8,7 @@ from typing import Any
 from spindle.cluster import names
 from spindle.manifests.backup import backup, restored
 from tests.model.failing import Failing
-from tests.unit.test_healing_plan import cluster, mode_of, reasons, state_of, until, whole
+from tests.unit.test_healing_plan import cluster, delete, mode_of, reasons, state_of, until, whole
 
 Objects = list[dict[str, Any]]
 
@@ -16,19 +16,6 @@ Objects = list[dict[str, Any]]
 def saved(world: Failing) -> Objects:
     """A backup of the claims."""
     return backup([{**claim, "apiVersion": "v1"} for claim in world.all("PersistentVolumeClaim")])
-
-
-def delete(world: Failing) -> None:
-    """Delete the KafkaCluster and wait until it is gone."""
-    world.cluster["metadata"]["deletionTimestamp"] = "now"
-    for _ in range(80):
-        if world.reconcile().finished:
-            break
-        world.breathe()
-    assert not world.all("KafkaBroker")
-    del world.cluster["metadata"]["deletionTimestamp"]
-    world.cluster["metadata"]["uid"] = "another"
-    world.cluster["status"] = {}
 
 
 def drop_claims(world: Failing, *chosen: str) -> None:
