@@ -381,6 +381,56 @@ def test_rule_6_without_a_leader_there_is_nobody_to_copy_from() -> None:
         assert outcome.actions == ()
 
 
+def test_what_kafka_does_not_end_after_an_unclean_election_is_asked_for_again() -> None:
+    k = kafka((T, [0]), min_isr=1)
+    move = replace(MOVE, target=3)
+    journal = step(k, Journal(), move).journal
+    view = k.view()
+    (partition,) = view.partitions or ()
+    assert (partition.replicas, partition.adding, partition.removing) == ((3, 0), (3,), (0,))
+    elected = replace(partition, leader=3, isr=(3,), elr=())
+    outcome = execute(replace(view, partitions=(elected,)), journal, [], LIMITS)
+    asked = [intent.assignments for intent in outcome.actions if isinstance(intent, Reassign)]
+    assert asked == [(("t", 0, (3,)),)]
+    assert outcome.journal.moves == journal.moves
+    over = replace(elected, replicas=(3,), adding=(), removing=())
+    assert not [
+        intent
+        for intent in execute(replace(view, partitions=(over,)), outcome.journal, [], LIMITS).actions
+        if isinstance(intent, Reassign)
+    ]
+
+
+def test_a_reassignment_is_asked_for_again_only_where_all_of_it_is_in_sync() -> None:
+    k = kafka()
+    journal = step(k, Journal(), MOVE).journal
+    view = k.view()
+    (partition,) = view.partitions or ()
+    for isr in ((0, 1, 2), (1, 2), (3,), (3, 1)):
+        shown = replace(partition, isr=isr, leader=isr[0])
+        outcome = execute(replace(view, partitions=(shown,)), journal, [], LIMITS)
+        asked = [a for i in outcome.actions if isinstance(i, Reassign) for a in i.assignments]
+        assert [a for a in asked if a[2] is not None] == []
+
+
+def test_no_cancel_is_asked_for_that_kafka_refuses() -> None:
+    """With ELR the last one that dies leaves the ISR: to take the move back would be an unclean election."""
+    k = kafka((T, [0]), min_isr=1)
+    journal = step(k, Journal(), MOVE).journal
+    k.die(0, D0)
+    view = k.view()
+    (partition,) = view.partitions or ()
+    eligible = replace(partition, leader=None, isr=(), elr=(0,))
+    outcome = execute(replace(view, partitions=(eligible,)), journal, [], LIMITS)
+    assert not [intent for intent in outcome.actions if isinstance(intent, Reassign)]
+    assert [p.state for p in outcome.progress] == ["Waiting"]
+    assert outcome.journal.moves == journal.moves
+    # Without ELR the last one stays in the ISR, and Kafka takes the move back.
+    outcome = execute(replace(view, partitions=(replace(eligible, isr=(0,), elr=()),)), journal, [], LIMITS)
+    assert reasons(outcome) == ["NoLeader"]
+    assert [i.assignments for i in outcome.actions if isinstance(i, Reassign)] == [(("t", 0, None),)]
+
+
 def test_a_partition_short_of_copies_waits_unless_the_move_is_the_cure() -> None:
     k = kafka()
     k.stop(2)

@@ -213,6 +213,7 @@ class _Step:
             journal,
             actions=(
                 *self.cancels(),
+                *self.asked_again(),
                 *removals,
                 *reordered,
                 *configures,
@@ -288,6 +289,13 @@ class _Step:
             intent
             for reason, group in by_reason.items()
             for intent in _reassigns([(*found.move.key, None) for found in group], "MovesCancelled", reason)
+        )
+
+    def asked_again(self) -> tuple[Reassign, ...]:
+        """What Kafka forgot to end: nothing is to be copied any more, so neither budgets nor rules have a say."""
+        partitions = [self.look.partitions[f.move.key] for f in self.found if f.state is State.FORGOTTEN]
+        return _reassigns(
+            [(p.topic, p.index, tuple(b for b in p.replicas if b not in p.removing)) for p in partitions]
         )
 
     def placed_again(self) -> tuple[Place, ...]:

@@ -33,6 +33,7 @@ class State(Enum):
     UNPLACED = auto()  # being reassigned, and its target shows no log yet: tell it again where to make it
     WAITING = auto()  # what it needs does not answer
     CANCEL = auto()  # being reassigned, and that is to end
+    FORGOTTEN = auto()  # nothing of it is missing, and Kafka does not end it: ask for the same again
 
 
 @dataclass(frozen=True)
@@ -54,7 +55,9 @@ class Found:
         return self.state in _IN_MOTION
 
 
-_IN_MOTION = frozenset({State.QUEUED, State.COPYING, State.UNPLACED, State.WAITING, State.CANCEL})
+_IN_MOTION = frozenset(
+    {State.QUEUED, State.COPYING, State.UNPLACED, State.WAITING, State.CANCEL, State.FORGOTTEN}
+)
 
 
 def find(
@@ -79,7 +82,9 @@ def find(
     if partition.adding or partition.removing:
         if not under_way(move, partition):
             return Found(move, State.GIVEN_UP, _overtaken(move, "somebody else reassigns it"))
-        return _reassigning(look, move, partition, lost, limits, incoming)
+        found = _reassigning(look, move, partition, lost, limits, incoming)
+        refused = found.state is State.CANCEL and not may_cancel(partition)
+        return Found(move, State.WAITING) if refused else found
     arrived, left = move.target in partition.replicas, move.source not in partition.replicas
     if arrived and left:
         return _arrived(look, move, partition, limits, incoming, lost)
@@ -99,7 +104,7 @@ def withdraw(look: Look, found: Found) -> Found:
         return found
     if move.within:
         return Found(move, State.GIVEN_UP, _withdrawn(move))
-    if partition.adding and under_way(move, partition):
+    if partition.adding and under_way(move, partition) and may_cancel(partition):
         return Found(move, State.CANCEL, _withdrawn(move))
     return found
 
@@ -109,6 +114,27 @@ def under_way(move: Move, partition: Partition) -> bool:
     if not (partition.adding or partition.removing) or move.target not in partition.replicas:
         return False
     return set(partition.adding) <= {move.target} and set(partition.removing) <= {move.source}
+
+
+def may_cancel(partition: Partition) -> bool:
+    """Whether Kafka would take a reassignment back: only while a replica from before it is in sync.
+
+    Else that would be an unclean election (``PartitionReassignmentRevert``: INVALID_REPLICA_ASSIGNMENT). With ELR (KIP-966) the ISR of a
+    partition that has lost its last replica is empty.
+    """
+    return bool(set(partition.isr) - set(partition.adding))
+
+
+def forgotten(partition: Partition) -> bool:
+    """Whether a reassignment has all that it takes to be over, and is not.
+
+    Kafka looks whether one is over before it elects a leader, in each change of the partition, and at no other time
+    (``PartitionChangeBuilder.build``). So one whose new replica was elected uncleanly stays until something else changes; nothing does where
+    the old replica is dead. The same reassignment asked for again is such a change.
+    """
+    staying = set(partition.replicas) - set(partition.removing)
+    gone = set(partition.removing) & set(partition.replicas)
+    return partition.leader in staying and bool(gone) and staying <= set(partition.isr)
 
 
 def in_doubt(move: Move, partition: Partition) -> Move | None:
@@ -135,6 +161,8 @@ def _reassigning(
     look: Look, move: Move, partition: Partition, lost: AbstractSet[int], limits: Limits, incoming: Incoming
 ) -> Found:
     """A move between brokers that is under way."""
+    if forgotten(partition):
+        return Found(move, State.FORGOTTEN)
     if not partition.adding:
         return Found(move, State.COPYING)  # all that is left is to remove the old one
     if move.target in lost or move.target not in look.brokers:
