@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any, Final
 
@@ -130,10 +130,17 @@ class Disk:
             first=list(slot.scrub_first),
         )
 
-    def assess(self, latency: Latency, now: float, tuning: Tuning) -> bool:
-        """One round; returns whether the disk should be asked again at once."""
+    def assess(self, latency: Latency, now: float, tuning: Tuning, *, starved: bool = False) -> bool:
+        """One round; returns whether the disk should be asked again at once.
+
+        Args:
+            latency: of its device.
+            now: seconds of the monotonic clock.
+            tuning: how its cluster wants disks to be watched.
+            starved: whether the machine gives the agent too little time to tell what waits from what hangs.
+        """
         before = self._watch.judged
-        signals = self._signals(latency, now)
+        signals = replace(self._signals(latency, now), starved=starved)
         made = classify.step(self._watch, signals, now, tuning)
         self._watch = made.watch
         self._stalled = stalled(signals, now, tuning, self._watch.awake_since)

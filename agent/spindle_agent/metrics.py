@@ -197,6 +197,12 @@ class NodeState(Collector):
         writes = CounterMetricFamily("spindle_agent_status_writes", "Times that a status was written.")
         writes.add_metric([], self._publisher.writes)
         yield writes
+        starved = GaugeMetricFamily(
+            "spindle_agent_starved",
+            "1 while the machine gives the agent too little time to call a disk hung or slow.",
+        )
+        starved.add_metric([], float(bool(self._node.strain.fields())))
+        yield starved
         for name, text, age in (
             ("heartbeat", "Seconds since the Lease was renewed.", self._heartbeat.age(now)),
             ("api", "Seconds since the API server was heard of.", self._brokers.silence(now)),

@@ -20,8 +20,8 @@ from spindle_agent.fill.fills import Fills, in_flight, thresholds_of
 from spindle_agent.fill.records import Sample
 from spindle_agent.moves.mover import Mover
 from spindle_agent.options import Options
-from spindle_agent.probing import diskstats
-from spindle_agent.probing.messages import Recalled, Remember, Report, well
+from spindle_agent.probing import diskstats, strain
+from spindle_agent.probing.messages import Glanced, Recalled, Remember, Report, well
 from spindle_agent.probing.pool import Key, Pool
 from spindle_agent.publish import Publisher
 from spindle_agent.samples.gathered import SeenDisk
@@ -69,6 +69,7 @@ class Node:
         self._latency: dict[str, Latency] = {}
         self._latency_at = 0.0
         self.fills = Fills(self._remember)
+        self.strain = strain.Strain()
         self.scrubs: Scrubs | None = None
         self.pool: Pool
         self.disks: dict[Key, Disk] = {}
@@ -143,6 +144,8 @@ class Node:
     def take(self, key: Key, report: Report) -> None:
         """A worker's report."""
         disk = self.disks.get(key)
+        if isinstance(report, Glanced):
+            self.strain.was_late("/".join(key), report.at, report.late)
         if isinstance(report, Recalled):
             self.fills.recalled(key, report)
         elif disk is not None and disk.take(report):
@@ -170,7 +173,8 @@ class Node:
         keeper = self._keepers.get(key[:2])
         disk.kafka_error = keeper[0].error_of(disk.slot.log_dir, now) if keeper is not None else None
         before = disk.judged
-        again = disk.assess(self.latency_of(disk), now, self._tuning(key[:2]))
+        starved = self.strain.starved(now)
+        again = disk.assess(self.latency_of(disk), now, self._tuning(key[:2]), starved=starved)
         if again:
             self.pool.again(key)
         after = disk.judged
@@ -197,6 +201,7 @@ class Node:
             "node": self._options.node,
             "disks": sorted(entries, key=lambda entry: str(entry["name"])),
             **self._keepers[name][0].mover.fields(),
+            **self.strain.fields(),
         }
         self._publisher.offer(name, observed)
 
@@ -214,7 +219,18 @@ class Node:
                 self.fills.sample(key, disk)
             self.pool.replace_stuck(now)
             self._scrub()
+            self._see_to_strain()
+            self.strain.expects(time.monotonic() + TICK)
             await asyncio.sleep(TICK)
+            self.strain.came(time.monotonic())
+
+    def _see_to_strain(self) -> None:
+        """Tell of it when it begins and when it ends, if no disk has anything to tell meanwhile."""
+        before = self.strain.fields()
+        self.strain.starved(time.monotonic())
+        if self.strain.fields() != before:
+            for name in self._objects:
+                self.tell(name)
 
     def _scrub(self) -> None:
         """Have the segments of all disks checked that are surely well and ours."""
@@ -248,6 +264,7 @@ class Node:
 
     def _measure(self, now: float) -> None:
         self._latency_at = now
+        self.strain.pressure = strain.read_pressure()
         devices = {disk.device for disk in self.disks.values() if disk.device is not None}
         try:
             self._latencies.add(now, diskstats.read(), devices)

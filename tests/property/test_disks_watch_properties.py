@@ -103,6 +103,24 @@ def test_verdicts_change_seldom(stretched: list[tuple[Signals, int, float]]) -> 
     few(verdicts(rounds(stretched)))
 
 
+@given(stretches)
+def test_who_is_starved_calls_nothing_hung_or_slow_and_every_error_an_error(
+    stretched: list[tuple[Signals, int, float]],
+) -> None:
+    """Whatever is seen: with no time of one's own only what a disk answers counts, and each such verdict is given all the same."""
+    watch = Watch()
+    for now, each in rounds(
+        [(replace(seen, starved=True), count, pause) for seen, count, pause in stretched]
+    ):
+        made = step(watch, each, now, TUNING)
+        watch = step(made.watch, each, now, TUNING).watch if made.again else made.watch
+        assert watch.judged is None or watch.judged.reason not in ("Hung", "SlowDevice", "NotAnswering")
+    for now in (10_000.0, 10_000.1, 10_000.2):
+        watch = step(watch, replace(GOOD, mounted=False, starved=True), now, TUNING).watch
+    assert watch.judged is not None
+    assert watch.judged.verdict is DiskVerdict.MISSING or watch.judged.reason == "Flapping"
+
+
 @given(pairs)
 def test_what_goes_to_and_fro_ends_in_few_verdicts(pair: tuple[Signals, Signals, int, int, int]) -> None:
     one, other, first, second, times = pair

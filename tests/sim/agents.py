@@ -10,6 +10,7 @@ from typing import Any
 
 from spindle.cluster import names
 from spindle.disks.signals import DiskVerdict
+from spindle.disks.starved import NO_PRESSURE, Pressure
 from spindle_agent import disk as disks
 from spindle_agent import kube as kubes
 from spindle_agent import node as nodes
@@ -19,7 +20,7 @@ from spindle_agent.broker.link import Copy, LogDir
 from spindle_agent.broker.wire import BrokerError
 from spindle_agent.heartbeat import Heartbeat
 from spindle_agent.options import Options
-from spindle_agent.probing import diskstats
+from spindle_agent.probing import diskstats, strain
 from spindle_agent.probing.messages import Began, Glanced, Looked, Probed
 from spindle_agent.publish import Publisher
 from spindle_agent.tasks import Tasks
@@ -223,6 +224,7 @@ class SimPool:
         self._seen: dict[Any, Any] = {}
         self._writing: dict[Any, float] = {}
         self._told: dict[Any, tuple[float, int]] = {}
+        self._late: dict[Any, float] = {}
 
     def set(self, watches: Mapping[Any, Any]) -> None:
         for key in watches.keys() - self._watches.keys():
@@ -255,7 +257,11 @@ class SimPool:
         starved = max(0.0, agent.node.starved - kernel.now)
         if not once:
             pause = max(0.5, getattr(watch, "interval", _BEAT))
-            self._later(key, pause if not starved else pause + 10.0 * kernel.rng.random())
+            late = 10.0 * kernel.rng.random() if starved else 0.0
+            self._late[key], passed = late, self._late.get(key, 0.0)
+            self._later(key, pause + late)
+        else:
+            passed = 0.0
         if self._process.paused_until > kernel.now:
             return
         slot = agent.node.slots.get(watch.path)
@@ -263,7 +269,7 @@ class SimPool:
         if fs is not None and not starved and self._is_quiet(key, fs):
             return
         with self._process.current():
-            self._report(key, watch, fs, starved > 0)
+            self._report(key, watch, fs, starved > 0, passed)
 
     def _is_quiet(self, key: Any, fs: FileSystem) -> bool:
         """Take the rounds of a disk that has long been well, in which nothing is new, the cheap way: most of them are like that."""
@@ -289,16 +295,17 @@ class SimPool:
         disk._watch = replace(disk._watch, round_at=now)
         return True
 
-    def _report(self, key: Any, watch: Any, fs: FileSystem | None, starved: bool) -> None:
+    def _report(self, key: Any, watch: Any, fs: FileSystem | None, starved: bool, late: float) -> None:
+        """What the worker of a disk tells of one look, for which its timer ended late by so many seconds."""
         node, now = self._agent.real, Clock.monotonic()
         kernel = self._agent.world.kernel
         if fs is None:
             self._look(key, None, now)
-            node.take(key, Glanced(at=now, mounted=False))
+            node.take(key, Glanced(at=now, mounted=False, late=late))
             return
         if fs.state == "dead":
             self._look(key, fs, now)
-            node.take(key, Glanced(at=now, mounted=True, errno=errno.EIO))
+            node.take(key, Glanced(at=now, mounted=True, errno=errno.EIO, late=late))
             return
         if fs.state != "hung":
             self._look(key, fs, now)
@@ -310,6 +317,7 @@ class SimPool:
                 readonly=fs.state == "readonly",
                 total_bytes=fs.capacity,
                 used_bytes=fs.used,
+                late=late,
             ),
         )
         if key in self._writing:
@@ -461,6 +469,15 @@ def _content_once(self: Any) -> tuple[str, str]:
     return known[1]  # type: ignore[no-any-return]
 
 
+def _pressure() -> Pressure:
+    """What the kernel below the agent that asks says; every other machine has one that keeps no such figures."""
+    running: Any = asyncio.get_running_loop()
+    node = running.agent.node
+    if not node.starved or int(node.name[-1], 36) % 2:
+        return NO_PRESSURE
+    return Pressure(cpu=95.0)
+
+
 def patches() -> list[tuple[Any, str, Any]]:
     """What of the agent's edge is replaced."""
     return [
@@ -470,4 +487,5 @@ def patches() -> list[tuple[Any, str, Any]]:
         (nodes, "TICK", 2.0),
         (disks.Disk, "_content", _content_once),
         (diskstats, "read", dict),
+        (strain, "read_pressure", _pressure),
     ]

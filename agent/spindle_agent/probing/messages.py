@@ -52,6 +52,7 @@ class Glanced:
         mounted: whether a file system of its own is at the path (or, where one is shared, the disk's identity).
         readable: whether this process is allowed to look; if not, the rest says nothing.
         errno: what the disk answered instead; 0 if it is well.
+        late: seconds by which the worker's own timers were late since it told last.
     """
 
     at: float
@@ -61,6 +62,7 @@ class Glanced:
     errno: int = 0
     total_bytes: int = 0
     used_bytes: int = 0
+    late: float = 0.0
 
 
 @dataclass(frozen=True, kw_only=True)

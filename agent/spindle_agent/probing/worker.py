@@ -37,6 +37,7 @@ GLANCE_EVERY: Final = 0.5
 LOOK_EVERY: Final = 30.0  # a whole look even if nothing seems to have changed
 _SIGN_OF_LIFE: Final = 2.0  # a glance that says nothing new is sent as rarely as this
 _LEAST_PAUSE: Final = 0.02
+_LATE: Final = 1.0  # seconds by which its timers are late before that is worth a word of its own
 
 
 def run(channel: socket.socket, watch: Watch) -> NoReturn:
@@ -67,14 +68,18 @@ class _Worker:
         self._told: Glanced | None = None
         self._fingerprint: tuple[object, ...] | None = None
         self._looked_at = 0.0
+        self._late = 0.0
         self._past = Past()
 
     def look_for_ever(self) -> NoReturn:
         """Glance, and read what is to be watched."""
         while True:
             self._look()
+            slept = time.monotonic()
             if select.select([self._channel], [], [], GLANCE_EVERY)[0]:
                 self._take_orders()
+            else:
+                self._late += max(0.0, time.monotonic() - slept - GLANCE_EVERY)
 
     def write_for_ever(self) -> NoReturn:
         """Probe at an even pace, and at once when the agent asks for it."""
@@ -112,13 +117,18 @@ class _Worker:
             # Told after it, so that whoever hears of a change knows what it is.
             self._tell(seen)
             self._looked_at = now
-        elif self._told is None or not well(seen.glanced) or now - self._told.at >= _SIGN_OF_LIFE:
+        elif self._worth_telling(seen.glanced, now):
             self._tell(seen)
         self._fingerprint = seen.fingerprint
 
+    def _worth_telling(self, glanced: Glanced, now: float) -> bool:
+        told = self._told
+        return told is None or not well(glanced) or now - told.at >= _SIGN_OF_LIFE or self._late >= _LATE
+
     def _tell(self, seen: Seen) -> None:
-        self._send(seen.glanced)
-        self._told = seen.glanced
+        self._told = replace(seen.glanced, late=round(self._late, 3))
+        self._late = 0.0
+        self._send(self._told)
 
     def _send(self, message: Report) -> None:
         try:

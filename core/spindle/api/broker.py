@@ -444,6 +444,15 @@ class ObservedThrottle(ApiModel):
     )
 
 
+class ObservedStarved(ApiModel):
+    """An agent that the machine gives too little time to judge its disks."""
+
+    since: Time = Field(description="When it began, by the node's own clock.")
+    message: Sentence = Field(
+        description="What shows it: by how much its timers were late, and the kernel's pressure figures."
+    )
+
+
 class Observed(ApiModel):
     """What the agent on the broker's node sees and does."""
 
@@ -460,6 +469,11 @@ class Observed(ApiModel):
     )
     throttle: ObservedThrottle | None = Field(
         None, description="The broker's throttle for moves between its disks, while the agent has it in hand."
+    )
+    starved: ObservedStarved | None = Field(
+        None,
+        description="Set while the machine gives the agent too little time to tell a disk that hangs from one whose turn does not come: it then "
+        "calls none hung or slow. Errors that disks answer with count as ever.",
     )
 
 

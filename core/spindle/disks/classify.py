@@ -5,7 +5,8 @@ its finding has held for long enough and off when the disk has been well for lon
 nothing; the verdict is the worst that is on. A trigger that went on a third time within ten minutes stays on for half
 an hour after the last finding: a flapping disk ends in one verdict.
 
-A round in which nothing could be seen moves no trigger, and no time runs over it.
+A round in which nothing could be seen moves no trigger, and no time runs over it. While whoever looks is starved himself, that goes for each
+round that shows no more than that something takes long: what waits then may hang, or its turn does not come.
 """
 
 from dataclasses import dataclass, field, replace
@@ -84,7 +85,7 @@ class Watch:
     Attributes:
         life: `Signals.life` of the disk that it is about.
         round_at: when the latest round was.
-        awake_since: begin of the present stretch of rounds without a gap.
+        awake_since: begin of the present stretch of rounds without a gap, in none of which whoever looks was starved.
         strikes: when the latest bad rounds were.
         probe_at: when the latest probe came back that was counted.
         judged: the present verdict; None until a first round saw something.
@@ -138,7 +139,8 @@ def step(watch: Watch, signals: Signals, now: float, tuning: Tuning) -> Step:
     if watch.life != signals.life:
         watch = Watch(life=signals.life)
     still = watch.round_at is None or now - watch.round_at > tuning.gap
-    watch = replace(watch, round_at=now, awake_since=now if still else watch.awake_since)
+    awake_since = now if still or signals.starved else watch.awake_since
+    watch = replace(watch, round_at=now, awake_since=awake_since)
     if still:
         watch = _unseen(watch)
     finding = find(signals, now, tuning, watch.awake_since)
@@ -166,7 +168,7 @@ def _silent(watch: Watch, signals: Signals, finding: Finding | None) -> bool:
     """Whether the round is one in which nothing could be seen, so that time must not run over it."""
     probe = signals.probe
     if finding is None:
-        return probe.outcome is not Outcome.PENDING
+        return signals.starved or probe.outcome is not Outcome.PENDING
     # While its broker restarts, Kafka's own word is neither repeated nor taken back.
     on = watch.failed.finding
     return (

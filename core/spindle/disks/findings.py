@@ -208,7 +208,7 @@ def _lesser(signals: Signals, now: float, tuning: Tuning, awake_since: float) ->
     if probe.outcome is Outcome.ERROR and probe.errno in _NO_RIGHT:
         return Finding("NotPermitted", "Kafka's user may not write to the disk.")
     if signals.latency.far:
-        return Finding("SlowDevice", _slow_words(signals))
+        return None if signals.starved else Finding("SlowDevice", _slow_words(signals))
     return WELL if probe.outcome is Outcome.OK else None
 
 

@@ -124,6 +124,7 @@ class Signals:
         content: what is on it, one of `facts.OURS`, `facts.BLANK`, `facts.FOREIGN`, `facts.UNKNOWN`
             (`judge.content` tells).
         content_reason: why it is foreign, in words.
+        starved: whether whoever looks has too little time of the machine to tell what waits from what hangs or is slow (`starved`).
     """
 
     directory_id: str
@@ -139,6 +140,7 @@ class Signals:
     used_bytes: int | None = None
     content: str = facts.UNKNOWN
     content_reason: str = ""
+    starved: bool = False
 
     @property
     def life(self) -> str:

@@ -37,7 +37,7 @@ from spindle.reconcile.steps.refilling import fill_new, grow_back, settle_replac
 from spindle.reconcile.steps.shrinking import find_leaving
 from spindle.reconcile.steps.stalls import CHANGES
 from spindle.reconcile.steps.takedown import Wanted
-from spindle.reconcile.steps.watchers import tell_unheard
+from spindle.reconcile.steps.watchers import tell_starved, tell_unheard
 from spindle.reconcile.ward import Ward
 
 _HEAL: Final = "HealDisks"
@@ -100,6 +100,7 @@ def settle_healing(
     settle_leaving(ward, draft, records)
     fences = settle_fences(ward, draft, records)
     tell_unheard(ward, draft)
+    tell_starved(ward, draft)
     settle_replacements(ward, draft, records)
     for slot in ward.slots:
         _bring_back(ward, draft, slot, wanted)

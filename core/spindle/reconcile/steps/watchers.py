@@ -7,6 +7,7 @@ from spindle.cluster.refusal import some
 from spindle.disks import facts
 from spindle.disks.agents import CLOCKS_AGREE, NO_AGENT, Agent, clocks_off, operator_off
 from spindle.disks.health import AGENT
+from spindle.disks.starved import Starved
 from spindle.reconcile import objects
 from spindle.reconcile.draft import Draft, Wait
 from spindle.reconcile.events import Event
@@ -61,6 +62,26 @@ def _unheard(ward: Ward, slot: Slot, node: str, agent: Agent) -> Wait:
         "says of the disk counts meanwhile.",
         quiet=not agent.silent,
     )
+
+
+def tell_starved(ward: Ward, draft: Draft) -> None:
+    """Agents that say that they are starved themselves: a disk that hangs there is told by nobody, and no broker is stopped for one."""
+    for broker in ward.state.brokers.values():
+        observed = (broker.get("status") or {}).get("observed") or {}
+        node = str(observed.get("node") or "")
+        said = Starved.parse(observed)
+        if said is None or not ward.state.snap.agents.get(node, NO_AGENT).alive:
+            continue
+        draft.wait(
+            Wait(
+                "JudgeDisks",
+                f"KafkaBroker/{objects.name(broker)}",
+                "AgentStarved",
+                f"The agent on {node} gets too little time of its machine to tell a disk that hangs from one whose turn does not come. {said.message} "
+                "It calls no disk hung or slow; errors that disks answer with count as ever.",
+                f"{node} has time for its agent: look for what keeps its processors or its memory busy, and at limits of the agent's own pod.",
+            )
+        )
 
 
 def clocks_row(state: State) -> tuple[str, str, str, str] | None:
