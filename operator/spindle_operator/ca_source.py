@@ -1,5 +1,8 @@
 """The Secret of the user's own that a cluster's authority comes from: cert-manager's, or one of the same shape."""
 
+from collections.abc import Sequence
+
+from spindle.api.cluster import KafkaClusterSpec
 from spindle.cluster import names
 from spindle.reconcile.snapshot import CaSource
 from spindle_operator import ca
@@ -11,8 +14,17 @@ from spindle_operator.kube import ApiError, Json, Kube
 async def look(kube: Kube, cluster: Json) -> CaSource | None:
     """What is in it; None if the spec names none. Its key goes no further."""
     name = ((cluster.get("spec") or {}).get("security") or {}).get("caSecret")
-    if not name:
-        return None
+    return await _look(kube, cluster, name) if name else None
+
+
+async def before(kube: Kube, cluster: Json, specs: Sequence[KafkaClusterSpec]) -> CaSource | None:
+    """The same of the last of these specs, where it names another Secret than the KafkaCluster does."""
+    asked = ((cluster.get("spec") or {}).get("security") or {}).get("caSecret")
+    name = specs[-1].security.ca_secret if specs else None
+    return await _look(kube, cluster, name) if name and name != asked else None
+
+
+async def _look(kube: Kube, cluster: Json, name: str) -> CaSource:
     if name == names.ca_secret(cluster["metadata"]["name"]):
         return CaSource(problem="That is the name of Spindle's own copy: give the Secret another one.")
     try:

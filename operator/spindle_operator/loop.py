@@ -11,10 +11,11 @@ import logging
 import random
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from spindle.cluster import names
+from spindle.cluster.allowed import Allowed
 from spindle.reconcile.plan import Event, Plan, plan
 from spindle_operator import agents, metrics
 from spindle_operator.act import DONE, Actor, LeadershipLostError, Result
@@ -51,6 +52,7 @@ class Setup:
         kafka_timeout: seconds for one call to one broker.
         agent_namespace: where the agents live; empty for none.
         namespace: where the operator lives.
+        allowed: what KafkaClusters may ask for.
         lost: called when a loop finds that the lease is gone.
     """
 
@@ -65,6 +67,7 @@ class Setup:
     agent_namespace: str = ""
     namespace: str = ""
     rebalance_image: str = ""
+    allowed: Allowed = field(default_factory=Allowed)
     decide: Callable[[Any, float], Plan] = plan
 
 
@@ -215,6 +218,7 @@ class ClusterLoop:
             watch=self._watch,
             operator_namespace=setup.namespace,
             rebalance_image=setup.rebalance_image,
+            allowed=setup.allowed,
             shelf=self._shelf,
         )
         # In a thread: with thousands of partitions it takes a while, and the lease must be renewed meanwhile.

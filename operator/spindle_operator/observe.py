@@ -10,12 +10,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from pydantic import ValidationError
+
+from spindle.api.cluster import KafkaClusterSpec
 from spindle.cluster import names
+from spindle.cluster.allowed import Allowed
 from spindle.reconcile import objects
 from spindle.reconcile.certificates import FOLLOWING, FORMER
+from spindle.reconcile.pools import recorded_spec
 from spindle.reconcile.snapshot import Certificate, SecretView, Snapshot
 from spindle.reconcile.steps.security import ANN_GRANTED
-from spindle_operator import agents, ca, ca_source, starts
+from spindle_operator import agents, ca, ca_source, lent, starts
 from spindle_operator.certificates import password_mark
 from spindle_operator.connection import Access
 from spindle_operator.gate import KafkaGate
@@ -69,6 +74,7 @@ async def observe(
     watch: agents.Watch | None = None,
     operator_namespace: str = "",
     rebalance_image: str = "",
+    allowed: Allowed | None = None,
     shelf: Shelf | None = None,
 ) -> Seen:
     """Look at one KafkaCluster's world.
@@ -81,6 +87,7 @@ async def observe(
         watch: of the agents; None if there are none.
         operator_namespace: where the operator lives.
         rebalance_image: of the rebalance job; empty if there is none.
+        allowed: what KafkaClusters may ask for; None for what is harmless.
         shelf: the KafkaRebalances that were read before.
     """
     meta = cluster["metadata"]
@@ -144,6 +151,7 @@ async def observe(
     told = await starts.look(
         _by_id(mine_of), {i: pod for pod in pods if (i := _node_id(name, pod)) is not None}
     )
+    specs = _specs(cluster, config_maps)
     snapshot = Snapshot(
         cluster=cluster,
         spindle_image=image,
@@ -168,13 +176,29 @@ async def observe(
         jobs=tuple(obj for objs in runs for obj in objs if obj["kind"] == JOB.kind),
         kafka=kafka,
         admin_granted=granted,
+        allowed=allowed or Allowed(),
+        lent=await lent.look(kube, namespace, specs, claims, problems),
         ca_source=await ca_source.look(kube, cluster),
+        ca_source_before=await ca_source.before(kube, cluster, specs),
         agent_namespace=watched.namespace,
         agent_secret=secret_view(watched.secret) if watched.secret else None,
         agents=watch.agents() if watch is not None else {},
         unknown=frozenset(problems),
     )
     return Seen(snapshot, problems)
+
+
+def _specs(cluster: Json, config_maps: Sequence[Json]) -> list[KafkaClusterSpec]:
+    """The spec that is asked for, if it is understood, and the one on record."""
+    meta = cluster["metadata"]
+    wanted = names.pools_map(meta["name"])
+    record = next((found for found in config_maps if found["metadata"]["name"] == wanted), None)
+    found = [recorded_spec(record, str(meta.get("uid", "")))]
+    try:
+        found.insert(0, KafkaClusterSpec.model_validate(cluster.get("spec") or {}))
+    except ValidationError:
+        log.debug("the spec of %s is not understood", meta["name"])
+    return [spec for spec in found if spec is not None]
 
 
 def _job_kinds(cluster: Json, image: str) -> tuple[Kind, ...]:

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from spindle.cluster.allowed import Allowed, read
+
 _NAMESPACE: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
 
 
@@ -20,6 +22,7 @@ class Options:
         image: the operator's own image.
         agent_namespace: where the agents live; empty for none.
         rebalance_image: of the rebalance job; empty for no job.
+        allowed: what KafkaClusters may ask for.
     """
 
     namespaces: list[str]
@@ -32,6 +35,7 @@ class Options:
     port: int
     resync: float
     kafka_timeout: float
+    allowed: Allowed
 
 
 def parse(arguments: list[str]) -> Options:
@@ -87,6 +91,12 @@ def parse(arguments: list[str]) -> Options:
         default=float(env.get("SPINDLE_KAFKA_TIMEOUT", "5")),
         help="seconds that one call to one broker may take",
     )
+    parser.add_argument(
+        "--allow",
+        type=_allowed,
+        default=env.get("SPINDLE_ALLOW") or "{}",
+        help="what KafkaClusters may ask for, as JSON: images, jvmOptions, classes, annotations (default: what is harmless)",
+    )
     args = parser.parse_args(arguments)
     return Options(
         namespaces=args.namespace or [],
@@ -100,7 +110,15 @@ def parse(arguments: list[str]) -> Options:
         port=args.port,
         resync=args.resync,
         kafka_timeout=args.kafka_timeout,
+        allowed=args.allow,
     )
+
+
+def _allowed(text: str) -> Allowed:
+    try:
+        return read(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
 
 
 def own_namespace() -> str:

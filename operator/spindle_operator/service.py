@@ -72,6 +72,7 @@ async def _lead(
             lost=lost.set,
             resync=options.resync,
             kafka_timeout=options.kafka_timeout,
+            allowed=options.allowed,
         )
     )
     quit_kopf = asyncio.Event()

@@ -9,9 +9,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
+from spindle.api.cluster import KafkaClusterSpec
 from spindle.cluster import names
+from spindle.cluster.allowed import Allowed
 from spindle.cluster.rights import UserView
 from spindle.cluster.view import Broker, KafkaView, LogDir, Partition, Quorum, Voter
+from spindle.manifests.spec_allowed import Lent, named
 from spindle.reconcile.actions import (
     Action,
     AlterUser,
@@ -71,6 +74,9 @@ class World(Nodes):
     partitions: tuple[Partition, ...] = ()
     granted: bool = False
     ca_source: CaSource | None = None
+    # Whatever a test asks for is allowed, unless it is about that.
+    allowed: Allowed = field(default_factory=lambda: Allowed(images=("*",), annotations=("*",)))
+    lent: dict[str, Lent] = field(default_factory=dict)
     users: dict[str, UserView] = field(default_factory=dict)  # what Kafka knows of them
     kafka_up: bool = True
     offline: set[tuple[int, str]] = field(default_factory=set)  # (broker, disk) whose log dir Kafka gave up
@@ -112,6 +118,8 @@ class World(Nodes):
         pick = {kind: () if plural in self.unknown else self.all(kind) for kind, plural in _PLURALS.items()}
         return Snapshot(
             ca_source=self.ca_source,
+            allowed=self.allowed,
+            lent=self._lent(),
             cluster=self.cluster,
             spindle_image="spindle:test",
             entropy=f"entropy-{self._serial}".encode().ljust(32, b"."),
@@ -133,6 +141,11 @@ class World(Nodes):
             admin_granted=self.granted if self.kafka().brokers else None,
             unknown=self.unknown,
         )
+
+    def _lent(self) -> dict[str, Lent]:
+        """Owners lend whatever a spec names, but for what a test says otherwise of."""
+        found = named(KafkaClusterSpec.model_validate(self.cluster["spec"]))
+        return {f"{kind}/{name}": Lent(label=names.ANYONE) for kind, name, _ in found} | self.lent
 
     def running(self, role: str) -> list[int]:
         """Node ids whose Kafka runs."""

@@ -85,7 +85,7 @@ class KafkaClusterSpec(ApiModel):
     ] = Field(description="Release of Apache Kafka: 4.3.1.")
     image: Annotated[str, Field(json_schema_extra=longest(512))] | None = Field(
         None,
-        description="Image of Kafka, laid out like the official one. Left out, apache/kafka:<version>.",
+        description="Image of Kafka, laid out like the official one, from a repository that the chart of Spindle allows. Left out, apache/kafka:<version>.",
     )
     controllers: Controllers = Field(description="The controllers, which keep the cluster's metadata.")
     broker_pools: list[BrokerPool] = Field(

@@ -123,12 +123,12 @@ class Rollup(ApiModel):
     claim_name: Name | None = Field(
         None,
         description=f"A PersistentVolumeClaim of the same namespace that is mounted at {names.ROLLUP_DIR}. With executors it has to be one "
-        "that several nodes can write to.",
+        "that several nodes can write to. Its owner has to have labelled it spindle.dev/usable-by: <KafkaCluster>.",
     )
     secret_name: Name | None = Field(
         None,
         description="A Secret of the same namespace whose keys become environment variables of the job and its executors: credentials "
-        "for the file system, for example AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY.",
+        "for the file system, for example AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY. Its owner has to have labelled it spindle.dev/usable-by: <KafkaCluster>.",
     )
     settings: Annotated[
         dict[str, Annotated[str, Field(json_schema_extra=longest(1024))]],

@@ -114,7 +114,7 @@ class Jvm(ApiModel):
         ]
     ] = Field(
         default_factory=list,
-        description="More options for the virtual machine, one an item: -XX:+UseZGC.",
+        description="More options for the virtual machine, one an item: -XX:+UseZGC. Which ones are allowed, the chart of Spindle says.",
         json_schema_extra=atomic(most=32),
     )
 

@@ -59,7 +59,7 @@ class Security(ApiModel):
     ca_secret: Name | None = Field(
         None,
         description="Sign with the authority in this Secret of the same namespace (tls.crt and tls.key, as cert-manager writes them), in "
-        "place of one that Spindle makes. Whenever it holds another one the authority is replaced, without downtime.",
+        "place of one that Spindle makes. Whenever it holds another one the authority is replaced, without downtime. Its owner has to have labelled it spindle.dev/usable-by: <KafkaCluster>.",
     )
     client_grace_seconds: int = Field(
         86400,

@@ -22,6 +22,9 @@ LABEL_POOL: Final = f"{GROUP}/pool"
 LABEL_BUDGET: Final = f"{GROUP}/budget"  # the one PodDisruptionBudget that counts this pod
 LABEL_LISTENER: Final = f"{GROUP}/listener"  # of the spec, on the Services that belong to it
 LABEL_USER: Final = f"{GROUP}/user"  # on the Secret of a KafkaUser
+# On a Secret or claim of somebody else's: the KafkaCluster that may name it in its spec.
+LABEL_USABLE: Final = f"{GROUP}/usable-by"
+ANYONE: Final = "All"  # no KafkaCluster's name: those have no capital letters
 LABEL_MANAGED_BY: Final = "app.kubernetes.io/managed-by"
 MANAGED_BY: Final = "spindle"
 
@@ -49,6 +52,7 @@ ANN_QUORUM: Final = f"{GROUP}/quorum"  # "static" on those of controllers that w
 # On pods: what preflight is to find, what it may format, and what the pod was made from.
 ANN_DISKS: Final = f"{GROUP}/disks"
 ANN_CLEARANCE: Final = f"{GROUP}/clearance"
+ENV_PROVIDERS: Final = "SPINDLE_CONFIG_PROVIDERS"  # of Kafka's container
 ENV_POD_UID: Final = "SPINDLE_POD_UID"  # of preflight's containers
 ANN_SPEC_HASH: Final = f"{GROUP}/spec-hash"
 ANN_VERSION: Final = f"{GROUP}/kafka-version"

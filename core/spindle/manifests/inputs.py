@@ -87,6 +87,7 @@ class NodeInputs:
         ports: a broker's further ports by the names of its listeners.
         listener_types: the types of these. For the record only.
         log_dirs: a broker's list of log dirs as text, for its disks; empty for none. For the record only.
+        providers: classes of config providers that its configuration has from before they were closed, with commas between them.
         look_at: disks that are used only if a replica stands on them; else preflight waits for the pod to be made anew without them.
     """
 
@@ -106,6 +107,7 @@ class NodeInputs:
     listener_types: Mapping[str, str] = field(default_factory=dict)
     certificate: str | None = None
     log_dirs: str = ""
+    providers: str = ""
     look_at: tuple[str, ...] = ()
 
 

@@ -248,6 +248,8 @@ def _kafka(cluster: ClusterInputs, node: NodeInputs) -> dict[str, Any]:
         "env": [
             {"name": "KAFKA_HEAP_OPTS", "value": jvm.heap_options(role_of(node), node.heap)},
             {"name": "KAFKA_OPTS", "value": " ".join(node.jvm_options)},
+            # The start script closes all config providers but these.
+            *([{"name": names.ENV_PROVIDERS, "value": node.providers}] if node.providers else []),
         ],
         "ports": [{"name": port, "containerPort": number} for port, number in ports.items()],
         "securityContext": _NO_PRIVILEGES,

@@ -11,19 +11,21 @@ from spindle.cluster.settings_check import problems
 
 @dataclass(frozen=True, order=True)
 class Refused:
-    """One setting that Kafka would ignore or not start with.
+    """One setting that Kafka would ignore or not start with, or a thing of the spec that is not allowed.
 
     Attributes:
         field: where it stands: ``spec.config``, or ``spec.brokerPools[main].config``.
         key: the setting.
         message: what is wrong, a clause that begins with the key.
         way_out: what to write instead, a clause in the imperative.
+        reason: of the wait that tells it.
     """
 
     field: str
     key: str
     message: str
     way_out: str
+    reason: str = "ConfigRefused"
 
 
 def refused_settings(spec: KafkaClusterSpec, version: str) -> tuple[Refused, ...]:

@@ -1,4 +1,4 @@
-"""Whether a spec is carried out: one with settings that Kafka would not take is not, and the cluster goes on by the spec that was accepted last."""
+"""Whether a spec is carried out: one with settings that Kafka would not take, or with something that is not allowed, is not, and the cluster goes on by the spec that was accepted last."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -7,14 +7,16 @@ from typing import Final
 from spindle.api.cluster import KafkaClusterSpec
 from spindle.cluster import names
 from spindle.cluster.config import parsed
+from spindle.manifests import spec_allowed
+from spindle.manifests.spec_allowed import Ask, not_allowed
 from spindle.manifests.spec_settings import Refused, refused_settings
 from spindle.reconcile import objects
 from spindle.reconcile.draft import Draft, Wait
 from spindle.reconcile.pools import recorded_pools, recorded_spec
+from spindle.reconcile.snapshot import Snapshot
 from spindle.reconcile.state import State
 from spindle.reconcile.steps.upgrade import version_to_run
 
-REASON: Final = "ConfigRefused"
 _KEY: Final = 128  # letters of a key; a status takes names of 253, and keys have no bound
 _TEXT: Final = 4096  # letters of what is said about one
 _NAMED: Final = 16  # settings that get an entry of their own; the rest follows when these are corrected
@@ -28,23 +30,64 @@ def as_accepted(state: State) -> State:
     """
     if objects.deleting(state.cluster):
         return state
-    refused = refused_settings(state.spec, version_to_run(state))
-    if not refused:
-        return state
     record = state.config_maps.get(names.pools_map(state.name))
-    before = recorded_spec(record, objects.uid(state.cluster)) or _as_carried(state, refused)
-    spec = before.model_copy(update={"paused": state.spec.paused})
+    recorded = recorded_spec(record, objects.uid(state.cluster))
+    asked = _not_allowed(state, state.spec)
+    before = asked if recorded is None and _runs(state) else _not_allowed(state, recorded) if recorded else ()
+    in_use = {ask.key for ask in before}
+    fresh = [ask.refused for ask in asked if ask.key not in in_use]
+    refused = tuple(sorted({*refused_settings(state.spec, version_to_run(state)), *fresh}))
+    if not refused:
+        return replace(state, tolerated=_told(asked))
+    carried = recorded or _as_carried(state, refused)
+    spec = carried.model_copy(update={"paused": state.spec.paused})
     there = {pool.name for pool in spec.broker_pools}
     former = {name: pool for name, pool in recorded_pools(record).items() if name not in there}
-    return replace(state, spec=spec, former=former, asked=state.spec, refused=refused)
+    return replace(
+        state,
+        snap=_with_its_authority(state, spec),
+        spec=spec,
+        former=former,
+        asked=state.spec,
+        refused=refused,
+        tolerated=_told(before),
+    )
+
+
+def _with_its_authority(state: State, spec: KafkaClusterSpec) -> Snapshot:
+    """The snapshot with the Secret of the authority that the spec to be carried out names, not the one that is asked for."""
+    snap = state.snap
+    if spec.security.ca_secret == state.spec.security.ca_secret:
+        return snap
+    return replace(snap, ca_source=snap.ca_source_before)
+
+
+def _not_allowed(state: State, spec: KafkaClusterSpec) -> tuple[Ask, ...]:
+    snap = state.snap
+    return not_allowed(state.name, spec, snap.allowed, snap.lent, snap.rebalance_image)
+
+
+def _told(asks: tuple[Ask, ...]) -> tuple[Refused, ...]:
+    """What is known not to be allowed; of what could not be read, or is not there, nothing is said as long as it was in use before."""
+    return tuple(ask.refused for ask in asks if not ask.unsure)
+
+
+def _runs(state: State) -> bool:
+    """Whether this very KafkaCluster has pods. Of one that has, and no spec on record, it was in use before specs were checked: a record is made before pods are."""
+    uid = objects.uid(state.cluster)
+    return any(
+        owner.get("uid") == uid
+        for pod in state.pods.values()
+        for owner in pod["metadata"].get("ownerReferences") or ()
+    )
 
 
 def nothing_accepted(state: State) -> bool:
     """Whether a spec is refused and there is nothing to go on with: no spec was accepted before, and nothing runs."""
     record = state.config_maps.get(names.pools_map(state.name))
-    return (
-        bool(state.refused) and not state.pods and recorded_spec(record, objects.uid(state.cluster)) is None
-    )
+    if not state.refused or recorded_spec(record, objects.uid(state.cluster)) is not None:
+        return False
+    return not state.pods or any(each.reason == spec_allowed.REASON for each in state.refused)
 
 
 def tell_refused(state: State, draft: Draft) -> None:
@@ -59,17 +102,35 @@ def tell_refused(state: State, draft: Draft) -> None:
             Wait(
                 "ApplySpec",
                 f"KafkaCluster/{state.name}/{each.key[:_KEY]}",
-                REASON,
+                each.reason,
                 f"{each.field}: {each.message[:_TEXT]}. {goes_on}.",
-                f"{each.way_out[0].upper()}{each.way_out[1:_TEXT]}{_or_stay(state, each)}.",
+                f"{_way_out(each)}{_or_stay(state, each)}.",
             )
         )
+
+
+def tell_tolerated(state: State, draft: Draft) -> None:
+    """A wait for each thing that is not allowed and goes on all the same."""
+    for each in state.tolerated[:_NAMED]:
+        draft.wait(
+            Wait(
+                "KeepSpec",
+                f"KafkaCluster/{state.name}/{each.key[:_KEY]}",
+                "AllowedAsBefore",
+                f"{each.field}: {each.message[:_TEXT]}. It goes on as it was in use before; once it is changed or taken out it does not come back.",
+                f"{_way_out(each)}.",
+            )
+        )
+
+
+def _way_out(refused: Refused) -> str:
+    return f"{refused.way_out[0].upper()}{refused.way_out[1:_TEXT]}"
 
 
 def _or_stay(state: State, refused: Refused) -> str:
     """The other way out where it is the release that is new: to stay with the one before."""
     before = state.spec.version
-    if state.asked is None or state.asked.version == before:
+    if state.asked is None or state.asked.version == before or refused.reason == spec_allowed.REASON:
         return ""
     still = {(each.field, each.key) for each in refused_settings(state.asked, before)}
     return "" if (refused.field, refused.key) in still else f"; or set spec.version back to {before}"

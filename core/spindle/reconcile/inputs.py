@@ -5,6 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 from spindle.cluster import config, names
+from spindle.cluster.allowed import providers_in_use
 from spindle.cluster.dynamic import fixed
 from spindle.cluster.layout import METADATA_DISK
 from spindle.disks.dir_list import NO_LIST, DirList, read_list
@@ -100,6 +101,7 @@ def _broker_inputs(state: State, broker: Object, look_at: frozenset[str] = froze
             each.name: each.type for each in state.spec.listeners if each.name in {d.name for d in doors}
         },
         certificate=_certificate(state, node_id),
+        providers=providers_in_use(settings),
         log_dirs=found.text() if (found := list_of(state, broker)) else "",
         look_at=tuple(sorted(look_at)),
     )
@@ -177,6 +179,7 @@ def _controller_inputs(state: State, node_id: int) -> NodeInputs | None:
         zone=Zone(topology_key=state.spec.racks.topology_key, value=zone) if zone and unbound else None,
         avoid=avoided(state, node_id),
         certificate=_certificate(state, node_id),
+        providers=providers_in_use(settings),
     )
 
 

@@ -11,7 +11,7 @@ from spindle.cluster.versions import unsupported
 from spindle.moves.journal import Journal
 from spindle.reconcile import objects
 from spindle.reconcile.actions import Apply, Patch
-from spindle.reconcile.asked import as_accepted, nothing_accepted, tell_refused
+from spindle.reconcile.asked import as_accepted, nothing_accepted, tell_refused, tell_tolerated
 from spindle.reconcile.draft import Draft, Wait
 from spindle.reconcile.events import Event, Plan
 from spindle.reconcile.snapshot import Snapshot
@@ -191,6 +191,7 @@ def _may_begin(state: State, draft: Draft) -> bool:
         draft.wait(Wait.refused("RunVersion", f"KafkaCluster/{state.name}", why))
         return False
     tell_refused(state, draft)
+    tell_tolerated(state, draft)
     return not nothing_accepted(state)
 
 

@@ -4,8 +4,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from spindle.cluster.allowed import Allowed
 from spindle.cluster.view import KafkaView
 from spindle.disks.agents import Agent
+from spindle.manifests.spec_allowed import Lent
 from spindle.rolling.starts import Start
 
 Object = Mapping[str, Any]
@@ -80,7 +82,10 @@ class Snapshot:
         spindle_image: the image that preflight runs from, the operator's own.
         policies: its NetworkPolicies.
         operator_namespace: where the operator lives; empty if that is not known.
+        allowed: what whoever installed Spindle lets a KafkaCluster ask for.
+        lent: ``Secret/name``, ``PersistentVolumeClaim/name`` of what the spec, or the one on record, names → whether it may be used.
         ca_source: where the authority comes from, if the spec names a Secret for it.
+        ca_source_before: the same of the spec on record, where that names another Secret.
         agent_namespace: where the agents live; empty if there are none.
         agent_secret: the agents' certificate for this cluster (``"agentsecrets"`` in `unknown` if not readable).
         agents: node → what the Lease of its agent tells (``"leases"`` in `unknown` if it could not be read of late).
@@ -106,7 +111,10 @@ class Snapshot:
     rebalance_image: str = ""
     rebalance_objects: tuple[Object, ...] = ()
     jobs: tuple[Object, ...] = ()
+    allowed: Allowed = field(default_factory=Allowed)
+    lent: Mapping[str, Lent] = field(default_factory=dict)
     ca_source: CaSource | None = None
+    ca_source_before: CaSource | None = None
     agent_namespace: str = ""
     agent_secret: SecretView | None = None
     agents: Mapping[str, Agent] = field(default_factory=dict)

@@ -32,6 +32,7 @@ class State:
         former: pools that the spec has no more, as it had them last.
         asked: the spec that is asked for, where it is another one because settings of it are refused.
         refused: those settings.
+        tolerated: what of the spec that is carried out is not allowed, and goes on since it was in use before.
         inputs: what pods are made from, by node id, as far as this pass has worked it out.
     """
 
@@ -51,6 +52,7 @@ class State:
     former: Mapping[str, BrokerPool] = field(default_factory=dict)
     asked: KafkaClusterSpec | None = None
     refused: tuple[Refused, ...] = ()
+    tolerated: tuple[Refused, ...] = ()
     inputs: dict[int, NodeInputs | None] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     @property

@@ -5,6 +5,8 @@ set -eu
 H=$(dirname "$0")
 . "$H/node.env"
 LIBS=${SPINDLE_KAFKA_LIBS:-/opt/kafka/libs}
+# Config providers read any file of this pod into settings that Kafka writes to its log: all are closed, but what was in use before they were.
+PROVIDERS="-Dorg.apache.kafka.automatic.config.providers=${SPINDLE_CONFIG_PROVIDERS:-none}"
 MESSAGE=${SPINDLE_TERMINATION_LOG:-/dev/termination-log}
 
 refuse() {
@@ -58,7 +60,7 @@ if [ "$ROLE" = controller ] && [ -f "$H/format.args" ] && [ -f "$root/spindle.js
 '
         set -- $(cat "$H/format.args")
         unset IFS
-        java -Xmx128m -XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Dlog4j2.configurationFile="$H/log4j2.properties" \
+        java "$PROVIDERS" -Xmx128m -XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Dlog4j2.configurationFile="$H/log4j2.properties" \
             -cp "$LIBS/*" kafka.tools.StorageTool "$@" || refuse "Kafka's storage tool could not format $dir."
     fi
     mv "$root/spindle.json.pending" "$root/spindle.json"
@@ -108,4 +110,4 @@ set -f
 # shellcheck disable=SC2086 - the options are meant to be split
 exec java ${KAFKA_HEAP_OPTS:-} $GC -XX:+ExitOnOutOfMemoryError -Djava.awt.headless=true \
     -Dlog4j2.configurationFile="$H/log4j2.properties" -javaagent:"$H/jmx.jar=${BIND}9404:$JMX" \
-    ${KAFKA_OPTS:-} -cp "$LIBS/*" kafka.Kafka "$H/server.properties" $RECOVERY
+    ${KAFKA_OPTS:-} "$PROVIDERS" -cp "$LIBS/*" kafka.Kafka "$H/server.properties" $RECOVERY

@@ -189,7 +189,7 @@ def _ready(state: State, status: Mapping[str, Any]) -> Row:
         first = state.refused[0]
         counts = f"{brokers['summary']} brokers and {controllers['summary']} controllers are in sync"
         message = f"The spec is not carried out: {first.field}: {first.message}. {counts}."
-        return ("Ready", "False", "ConfigRefused", message)
+        return ("Ready", "False", first.reason, message)
     if (
         brokers["ready"] == brokers["total"]
         and controllers["ready"] == controllers["total"]

@@ -1,0 +1,256 @@
+"""What a KafkaCluster may ask for that reaches beyond Kafka: images, options of the Java virtual machine, classes, a cloud's annotations.
+
+Whoever may write a KafkaCluster need not be somebody who may run programs of their own in its namespace, or read its Secrets. Whoever installed
+Spindle says what else is allowed (chart values below ``allow``).
+"""
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from spindle.cluster import names
+
+EVERYTHING: Final = "*"
+# Letters that a value may have where an entry leaves it open: none with which a path, a list or a second option could be written.
+_OPEN: Final = "[A-Za-z0-9._%+-]*"
+
+IMAGES: Final = ("apache/kafka", "docker.io/apache/kafka")
+
+# Memory, collectors and compilers. Not among them: what opens a port or a file, loads code or runs a command (jdwp, javaagent,
+# OnOutOfMemoryError, Flags, HeapDumpPath), and system properties, which reach into every class.
+JVM_OPTIONS: Final = (
+    *(f"-XX:+Use{name}" for name in ("G1GC", "ParallelGC", "SerialGC", "ShenandoahGC", "ZGC")),
+    *(f"-XX:{sign}{name}" for sign in "+-" for name in (
+        "AlwaysPreTouch", "CrashOnOutOfMemoryError", "DisableExplicitGC", "ExitOnOutOfMemoryError", "ExplicitGCInvokesConcurrent",
+        "ParallelRefProcEnabled", "PerfDisableSharedMem", "TieredCompilation", "UnlockExperimentalVMOptions", "UseCompactObjectHeaders",
+        "UseCompressedOops", "UseContainerSupport", "UseLargePages", "UseNUMA", "UseStringDeduplication", "UseTransparentHugePages", "ZGenerational",
+    )),
+    *(f"-XX:{name}=*" for name in (
+        "ActiveProcessorCount", "CICompilerCount", "ConcGCThreads", "G1HeapRegionSize", "G1HeapWastePercent", "G1MaxNewSizePercent",
+        "G1MixedGCCountTarget", "G1MixedGCLiveThresholdPercent", "G1NewSizePercent", "G1ReservePercent", "GCTimeRatio",
+        "InitiatingHeapOccupancyPercent", "MaxDirectMemorySize", "MaxGCPauseMillis", "MaxMetaspaceFreeRatio", "MaxMetaspaceSize",
+        "MaxNewSize", "MaxTenuringThreshold", "MetaspaceSize", "MinMetaspaceFreeRatio", "NativeMemoryTracking", "NewRatio", "NewSize",
+        "ParallelGCThreads", "ReservedCodeCacheSize", "SoftRefLRUPolicyMSPerMB", "SurvivorRatio", "ThreadStackSize",
+        "TieredStopAtLevel", "ZAllocationSpikeTolerance", "ZCollectionInterval", "ZFragmentationLimit", "ZUncommitDelay",
+    )),
+    "-Xlog:gc",
+    "-Xmn*",
+    "-Xss*",
+    "-server",
+    "-Djava.awt.headless=*",
+    "-Djava.net.preferIPv4Stack=*",
+    "-Djava.net.preferIPv6Addresses=*",
+    "-Dsun.net.inetaddr.ttl=*",
+    "-Duser.timezone=*",
+)  # fmt: skip
+
+# What kind of load balancer, and whether the Internet reaches it: nothing that names another thing of the cloud's account.
+ANNOTATIONS: Final = (
+    "cloud.google.com/load-balancer-type",
+    "networking.gke.io/load-balancer-type",
+    "service.beta.kubernetes.io/aws-load-balancer-cross-zone-load-balancing-enabled",
+    "service.beta.kubernetes.io/aws-load-balancer-internal",
+    "service.beta.kubernetes.io/aws-load-balancer-nlb-target-type",
+    "service.beta.kubernetes.io/aws-load-balancer-scheme",
+    "service.beta.kubernetes.io/aws-load-balancer-type",
+    "service.beta.kubernetes.io/azure-load-balancer-internal",
+)
+
+# Classes that Kafka brings itself, and that read and write nothing of their own.
+CLASSES: Final = (
+    "org.apache.kafka.common.metrics.JmxReporter",
+    "org.apache.kafka.common.replica.RackAwareReplicaSelector",
+    "org.apache.kafka.coordinator.group.assignor.RangeAssignor",
+    "org.apache.kafka.coordinator.group.assignor.SimpleAssignor",
+    "org.apache.kafka.coordinator.group.assignor.UniformAssignor",
+    "org.apache.kafka.server.log.remote.metadata.storage.TopicBasedRemoteLogMetadataManager",
+    "org.apache.kafka.server.share.persister.DefaultStatePersister",
+    "range",
+    "simple",
+    "uniform",
+)
+# Settings whose value is a class or several, or the path of one.
+_LOADERS: Final = frozenset({
+    "alter.config.policy.class.name", "client.quota.callback.class", "create.topic.policy.class.name", "group.consumer.assignors",
+    "group.share.assignors", "group.share.persister.class.name", "kafka.metrics.reporters", "metric.reporters",
+    "remote.log.metadata.manager.class.name", "remote.log.metadata.manager.class.path", "remote.log.storage.manager.class.name",
+    "remote.log.storage.manager.class.path", "replica.selector.class",
+})  # fmt: skip
+
+PROVIDERS: Final = "config.providers"
+
+# Settings with which a broker turns away whoever comes, the operator and the agents too: the least that leaves room for them.
+_LEAST: Final[Mapping[str, int]] = {
+    "max.connection.creation.rate": 10,
+    "max.connections": 64,
+    "max.connections.per.ip": 16,
+    "socket.request.max.bytes": 1048576,
+}
+_IDLE: Final = "connections.max.idle.ms"
+_LEAST_IDLE: Final = 10000
+_OVERRIDES: Final = "max.connections.per.ip.overrides"
+_NUMBER: Final = re.compile(r"[+-]?[0-9]+")
+
+
+@dataclass(frozen=True)
+class Allowed:
+    """What whoever installed Spindle allows.
+
+    Attributes:
+        images: beginnings of images that end where a name ends: ``registry.example/kafka`` allows ``registry.example/kafka:4.3.1``, and no
+            ``registry.example/kafka-other``; with a slash at its end all below it. ``*`` for every image.
+        jvm_options: more options of the virtual machine than `JVM_OPTIONS`; ``*`` at an entry's end stands for a value without
+            slashes, commas and colons; alone for every option.
+        classes: more classes (or paths of classes) that Kafka may load than `CLASSES`; an entry that ends with a dot or a slash allows all
+            below it; ``*`` for every class.
+        annotations: keys of load balancers' annotations; ``*`` for every one.
+    """
+
+    images: tuple[str, ...] = IMAGES
+    jvm_options: tuple[str, ...] = ()
+    classes: tuple[str, ...] = ()
+    annotations: tuple[str, ...] = ANNOTATIONS
+
+    def image(self, image: str) -> bool:
+        """Whether pods may be made from an image."""
+        return any(_image_fits(image, entry) for entry in self.images)
+
+    def jvm_option(self, option: str) -> bool:
+        """Whether the virtual machine may get an option."""
+        return any(_option_fits(option, entry) for entry in (*JVM_OPTIONS, *self.jvm_options))
+
+    def loads(self, value: str) -> bool:
+        """Whether Kafka may load all that a setting names: classes with commas between them, or the path of one."""
+        entries = (*CLASSES, *self.classes)
+        named = [each.strip() for each in value.split(",")]
+        return all(not each or any(_class_fits(each, entry) for entry in entries) for each in named)
+
+    def annotation(self, key: str) -> bool:
+        """Whether a load balancer's Service may carry an annotation."""
+        return EVERYTHING in self.annotations or key in self.annotations
+
+
+def read(text: str) -> Allowed:
+    """From the operator's configuration, a JSON object with some of ``images``, ``jvmOptions``, ``classes``, ``annotations``; each a list of texts.
+
+    Raises:
+        ValueError: it is no such object; the message says what is wrong.
+    """
+    try:
+        found: Any = json.loads(text)
+    except ValueError as error:
+        raise ValueError(f"is no JSON: {error}") from error
+    keys = {
+        "images": "images",
+        "jvmOptions": "jvm_options",
+        "classes": "classes",
+        "annotations": "annotations",
+    }
+    if not isinstance(found, dict) or (strange := sorted(found.keys() - keys.keys())):
+        raise ValueError(
+            f"has to be an object with {', '.join(keys)}"
+            + (f", not {strange[0]}" if isinstance(found, dict) else "")
+        )
+    for key, entries in found.items():
+        if not isinstance(entries, list) or not all(isinstance(entry, str) and entry for entry in entries):
+            raise ValueError(f"{key} has to be a list of texts")
+    return Allowed(**{keys[key]: tuple(entries) for key, entries in found.items()})
+
+
+def _image_fits(image: str, entry: str) -> bool:
+    if entry == EVERYTHING:
+        return True
+    if not entry or ".." in image:
+        return False
+    return image == entry or image.startswith(
+        entry if entry.endswith("/") else (f"{entry}:", f"{entry}@", f"{entry}/")
+    )
+
+
+def _option_fits(option: str, entry: str) -> bool:
+    if entry in (EVERYTHING, option):
+        return True
+    return entry.endswith("*") and re.fullmatch(re.escape(entry[:-1]) + _OPEN, option) is not None
+
+
+def _class_fits(name: str, entry: str) -> bool:
+    return entry in (EVERYTHING, name) or (
+        entry.endswith((".", "/")) and name.startswith(entry) and ".." not in name
+    )
+
+
+@dataclass(frozen=True, order=True)
+class Forbidden:
+    """A setting of Kafka that no KafkaCluster may have, whatever Kafka would say of it.
+
+    Attributes:
+        key: the setting.
+        value: as it is asked for.
+        message: what is wrong with it, a clause that begins with the key.
+        way_out: what to do instead, a clause in the imperative.
+    """
+
+    key: str
+    value: str
+    message: str
+    way_out: str
+
+
+def forbidden_settings(settings: Mapping[str, str], allowed: Allowed) -> Iterator[Forbidden]:
+    """Those of a configuration that run code which nobody allowed, tell what a node knows, or lock the operator out; by key."""
+    for key, value in sorted(settings.items()):
+        if key == PROVIDERS or key.startswith(f"{PROVIDERS}."):
+            yield Forbidden(
+                key,
+                value,
+                f"{key} is owned by Spindle: a config provider reads files of the broker's pod, its private key among them, into settings that "
+                "Kafka writes to its log",
+                "take it out and write the value itself; what is secret belongs into the Secrets that Spindle makes",
+            )
+        elif key in _LOADERS and not allowed.loads(value):
+            yield Forbidden(
+                key,
+                value,
+                f"{key} loads code into the broker that whoever installed Spindle has not allowed ({value[:200]})",
+                "take it out; or have the class named in the chart's value allow.classes",
+            )
+        elif (why := _locks_out(key, value)) is not None:
+            yield Forbidden(
+                key, value, f"{key} ({value[:80]}) would turn the operator and the agents away", why
+            )
+
+
+def _locks_out(key: str, value: str) -> str | None:
+    """What to write instead of a value that leaves the operator no way in; None for one that does."""
+    if key == _OVERRIDES:
+        parts = (part.rpartition(":")[2].strip() for part in value.split(",") if part.strip())
+        least = _LEAST["max.connections.per.ip"]
+        return f"give each address {least} or more" if any(_below(part, least) for part in parts) else None
+    if key in _LEAST and _below(value, _LEAST[key]):
+        return f"write {_LEAST[key]} or more, or take it out"
+    if key == _IDLE and _below(value, _LEAST_IDLE) and not _below(value, 0):
+        return f"write {_LEAST_IDLE} or more, or take it out"
+    return None
+
+
+def _below(value: str, least: int) -> bool:
+    return _NUMBER.fullmatch(value.strip()) is not None and int(value) < least
+
+
+def providers_in_use(settings: Mapping[str, str]) -> str:
+    """The classes of config providers in a configuration, with commas between them, for the JVM property that limits them; empty for none."""
+    named = [each.strip() for each in settings.get(PROVIDERS, "").split(",") if each.strip()]
+    classes = (settings.get(f"{PROVIDERS}.{name}.class", "").strip() for name in named)
+    return ",".join(dict.fromkeys(each for each in classes if re.fullmatch(r"[\w.$]+", each)))
+
+
+def lent_to(label: str | None, cluster: str) -> bool:
+    """Whether the owner of a Secret or claim lets a KafkaCluster use it, by its label ``spindle.dev/usable-by``."""
+    return label in (names.ANYONE, cluster)
+
+
+def lender_label(cluster: str) -> str:
+    """The label as a person writes it."""
+    return f"{names.LABEL_USABLE}={cluster}"

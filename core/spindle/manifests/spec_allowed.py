@@ -1,0 +1,154 @@
+"""What of a KafkaCluster's spec reaches beyond Kafka, each with the field that it stands in, and whether whoever may decide on it allows it."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from spindle.api.cluster import KafkaClusterSpec
+from spindle.cluster import allowed as rules
+from spindle.cluster import names
+from spindle.cluster.allowed import Allowed
+from spindle.manifests.spec_settings import Refused
+
+REASON: Final = "NotAllowed"
+_SHOWN: Final = 200  # letters of a value
+
+
+@dataclass(frozen=True)
+class Lent:
+    """A Secret or claim that a spec names, as far as it is known whether it may be used.
+
+    Attributes:
+        label: its label ``spindle.dev/usable-by``; None if it has none.
+        there: whether there is such a thing.
+        problem: why that could not be found out; empty if it could.
+    """
+
+    label: str | None = None
+    there: bool = True
+    problem: str = ""
+
+
+@dataclass(frozen=True)
+class Ask:
+    """One thing that a spec asks for and that is not allowed.
+
+    Attributes:
+        value: what stands there, to know it again when it is asked for anew.
+        unsure: whether it is only not known to be allowed, or not there.
+    """
+
+    refused: Refused
+    value: str
+    unsure: bool = False
+
+    @property
+    def key(self) -> tuple[str, str, str]:
+        """What makes it the same in another spec."""
+        return (self.refused.field, self.refused.key, self.value)
+
+
+def named(spec: KafkaClusterSpec) -> tuple[tuple[str, str, str], ...]:
+    """The Secrets and claims of other owners that a spec names: kind, name, field."""
+    rollup, source = spec.rebalance.rollup, spec.security.ca_secret
+    found = [] if source is None else [("Secret", source, "spec.security.caSecret")]
+    if rollup is not None and rollup.secret_name is not None:
+        found.append(("Secret", rollup.secret_name, "spec.rebalance.rollup.secretName"))
+    if rollup is not None and rollup.claim_name is not None:
+        found.append(("PersistentVolumeClaim", rollup.claim_name, "spec.rebalance.rollup.claimName"))
+    return tuple(found)
+
+
+def not_allowed(
+    cluster: str, spec: KafkaClusterSpec, allowed: Allowed, lent: Mapping[str, Lent], job_image: str = ""
+) -> tuple[Ask, ...]:
+    """What of a spec is not allowed, by field and key.
+
+    Args:
+        cluster: name of the KafkaCluster.
+        spec: what it asks for.
+        allowed: what whoever installed Spindle allows.
+        lent: ``Secret/name`` and ``PersistentVolumeClaim/name`` of what the spec names. What is missing is not known.
+        job_image: of the rebalance job as Spindle was installed; allowed in any case.
+    """
+    found = [*_images(spec, allowed, job_image), *_options(spec, allowed), *_annotations(spec, allowed)]
+    found += [*_settings(spec, allowed), *_lent(cluster, spec, lent)]
+    return tuple(sorted(found, key=lambda ask: ask.key))
+
+
+def _images(spec: KafkaClusterSpec, allowed: Allowed, job_image: str) -> Iterator[Ask]:
+    engine = spec.rebalance.engine.image
+    for field, image in (("spec.image", spec.image), ("spec.rebalance.engine.image", engine)):
+        if image and image != job_image and not allowed.image(image):
+            yield _ask(
+                field,
+                "image",
+                image,
+                f"image {image[:_SHOWN]} is none that whoever installed Spindle allows ({', '.join(allowed.images) or 'none'})",
+                "take it out; or have its repository named in the chart's value allow.images",
+            )
+
+
+def _options(spec: KafkaClusterSpec, allowed: Allowed) -> Iterator[Ask]:
+    machines = [("spec.controllers", spec.controllers.jvm.options)]
+    machines += [(f"spec.brokerPools[{pool.name}]", pool.jvm.options) for pool in spec.broker_pools]
+    for place, options in machines:
+        for option in options:
+            if not allowed.jvm_option(option):
+                yield _ask(
+                    f"{place}.jvm.options",
+                    option[:64],
+                    option,
+                    f"{option[:_SHOWN]} is no option of the virtual machine that is allowed: some open ports or files, load code or run commands "
+                    "with the broker's key at hand",
+                    "take it out; or have it named in the chart's value allow.jvmOptions",
+                )
+
+
+def _annotations(spec: KafkaClusterSpec, allowed: Allowed) -> Iterator[Ask]:
+    for listener in spec.listeners:
+        for key, value in (listener.annotations or {}).items():
+            if not allowed.annotation(key):
+                yield _ask(
+                    f"spec.listeners[{listener.name}].annotations",
+                    key[:128],
+                    value,
+                    f"annotation {key[:_SHOWN]} is none that whoever installed Spindle allows: load balancers are made with the rights of the cloud's account",
+                    "take it out; or have it named in the chart's value allow.annotations",
+                )
+
+
+def _settings(spec: KafkaClusterSpec, allowed: Allowed) -> Iterator[Ask]:
+    places = [("spec.config", spec.config)]
+    places += [(f"spec.brokerPools[{pool.name}].config", pool.config) for pool in spec.broker_pools]
+    for field, settings in places:
+        for each in rules.forbidden_settings(settings, allowed):
+            yield _ask(field, each.key, each.value, each.message, each.way_out)
+
+
+def _lent(cluster: str, spec: KafkaClusterSpec, lent: Mapping[str, Lent]) -> Iterator[Ask]:
+    for kind, name, field in named(spec):
+        found = lent.get(f"{kind}/{name}", Lent(problem="it was not read"))
+        if not found.problem and rules.lent_to(found.label, cluster):
+            continue
+        wanted = rules.lender_label(cluster)
+        why = (
+            f"it is not known whether it may be used: {found.problem[:_SHOWN]}"
+            if found.problem
+            else f"its owner has not labelled it {wanted}, and so this KafkaCluster may not use it"
+            if found.there
+            else f"there is none yet, labelled {wanted}"
+        )
+        yield _ask(
+            field,
+            name,
+            name,
+            f"{kind} {name}: {why}",
+            f"have its owner label it: kubectl label {kind.lower()} {name} {wanted} ({names.LABEL_USABLE}={names.ANYONE} for all of the "
+            "namespace's KafkaClusters); or take it out of the spec",
+            unsure=bool(found.problem) or not found.there,
+        )
+
+
+def _ask(field: str, key: str, value: str, message: str, way_out: str, *, unsure: bool = False) -> Ask:
+    return Ask(Refused(field, key, message, way_out, REASON), value, unsure)

@@ -1,0 +1,242 @@
+"""What a KafkaCluster may ask for beyond Kafka: told and not carried out, unless it was in use before."""
+
+from typing import Any
+
+import pytest
+
+from spindle.cluster import names
+from spindle.cluster.allowed import Allowed, forbidden_settings, providers_in_use, read
+from spindle.manifests.spec_allowed import Lent
+from tests.model.world import World
+
+FILE_PROVIDER = "org.apache.kafka.common.config.provider.FileConfigProvider"
+PROVIDERS = {
+    "config.providers": "file",
+    "config.providers.file.class": FILE_PROVIDER,
+    "num.network.threads": "${file:/etc/spindle/tls/tls.key:x}",
+}
+
+
+def waiting(world: World, reason: str = "NotAllowed") -> list[str]:
+    found = world.cluster["status"].get("waiting") or ()
+    return sorted(wait["message"].partition(":")[0] for wait in found if wait["reason"] == reason)
+
+
+def look(world: World, count: int = 3) -> None:
+    for _ in range(count):
+        world.reconcile()
+        world.breathe()
+
+
+def strict(**spec: Any) -> World:
+    world = World.of(**spec)
+    world.allowed = Allowed()
+    return world
+
+
+def opts(world: World) -> set[str]:
+    pods = [pod for pod in world.all("Pod") if pod["metadata"]["labels"].get(names.LABEL_ROLE) == "broker"]
+    env = [e for pod in pods for c in pod["spec"]["containers"] for e in c["env"]]
+    return {e["value"] for e in env if e["name"] == "KAFKA_OPTS"}
+
+
+@pytest.mark.parametrize(
+    ("field", "spec"),
+    [
+        pytest.param("spec.image", {"image": "evil/kafka:4.3.1"}, id="image"),
+        pytest.param("spec.image", {"image": "apache/kafka-evil:4.3.1"}, id="image-like-the-stock-one"),
+        pytest.param("spec.config", {"config": PROVIDERS}, id="config-providers"),
+        pytest.param("spec.config", {"config": {"metric.reporters": "evil.Reporter"}}, id="plugin"),
+        pytest.param("spec.config", {"config": {"remote.log.storage.manager.class.path": "/opt/x.jar"}}, id="path"),
+        pytest.param("spec.config", {"config": {"max.connections": "0"}}, id="locked-out"),
+        pytest.param("spec.config", {"config": {"max.connections.per.ip.overrides": "10.0.0.1:0"}}, id="one-locked-out"),
+        pytest.param("spec.rebalance.engine.image", {"rebalance": {"engine": {"image": "evil/job:1"}}}, id="job"),
+        pytest.param(
+            "spec.listeners[out].annotations",
+            {"listeners": [{"name": "out", "port": 9095, "type": "loadbalancer", "annotations": {"cloud/role": "admin"}}]},
+            id="load-balancer",
+        ),
+        pytest.param(
+            "spec.controllers.jvm.options",
+            {
+                "controllers": {
+                    "replicas": 3, "storage": {"size": "1Gi"},
+                    "jvm": {"options": ["-agentlib:jdwp=transport=dt_socket,server=y,address=*:5005"]},
+                }
+            },
+            id="jdwp",
+        ),
+    ],
+)  # fmt: skip
+def test_nothing_is_made_of_a_spec_that_asks_for_too_much(field: str, spec: dict[str, Any]) -> None:
+    world = strict(**spec)
+    look(world)
+    assert set(waiting(world)) == {field}
+    assert not world.all("Pod")
+    assert not world.all("Service")
+    (ready,) = (c for c in world.cluster["status"]["conditions"] if c["type"] == "Ready")
+    assert (ready["status"], ready["reason"]) == ("False", "NotAllowed")
+
+
+@pytest.mark.parametrize("option", [
+    "-agentpath:/tmp/x.so", "-javaagent:/tmp/x.jar", "-XX:OnOutOfMemoryError=sh", "-XX:Flags=/tmp/x", "-XX:HeapDumpPath=/tmp", "-Xrunjdwp:x",
+    "-XX:+StartAttachListener", "-Djava.rmi.server.hostname=x", "-Dcom.sun.management.jmxremote.port=1", "-XX:MaxGCPauseMillis=1,x", "-Xlog:gc:/x",
+    "-Dorg.apache.kafka.automatic.config.providers=x", "@/tmp/args", "-Xbootclasspath/a:/tmp/x.jar", "--add-opens=x",
+    "-XX:ErrorFile=/tmp/x", "-XX:+UseZGC\n-javaagent:x",
+])  # fmt: skip
+def test_options_that_are_not_allowed(option: str) -> None:
+    assert not Allowed().jvm_option(option)
+    assert Allowed(jvm_options=("*",)).jvm_option(option)
+
+
+@pytest.mark.parametrize(
+    "option",
+    ["-XX:+UseZGC", "-XX:TieredStopAtLevel=1", "-Xss512k", "-XX:-UseLargePages", "-Duser.timezone=UTC"],
+)
+def test_options_of_memory_collectors_and_compilers_are_allowed(option: str) -> None:
+    assert Allowed().jvm_option(option)
+
+
+def test_images_end_where_a_name_ends() -> None:
+    allowed = Allowed(images=("apache/kafka", "registry.example/team/"))
+    assert all(
+        map(
+            allowed.image,
+            ("apache/kafka", "apache/kafka:4.3.1", "apache/kafka@sha256:1", "registry.example/team/a:1"),
+        )
+    )
+    assert not any(
+        map(
+            allowed.image,
+            (
+                "apache/kafka2:1",
+                "registry.example/teams:1",
+                "evil/apache/kafka:1",
+                "registry.example/team/../x:1",
+            ),
+        )
+    )
+
+
+def test_what_a_chart_widens() -> None:
+    allowed = read(
+        '{"images": ["r/"], "jvmOptions": ["-Dmine=*"], "classes": ["com.example."], "annotations": []}'
+    )
+    assert allowed.image("r/kafka:1")
+    assert allowed.jvm_option("-Dmine=x")
+    assert not allowed.jvm_option("-Dmine=/x")
+    assert not list(forbidden_settings({"metric.reporters": "com.example.A,com.example.b.B"}, allowed))
+    assert list(forbidden_settings({"metric.reporters": "com.example.A,com.evil.B"}, allowed))
+    assert not allowed.annotation("a")
+
+
+@pytest.mark.parametrize(
+    "text", ["x", "[]", '{"image": []}', '{"images": "x"}', '{"images": [1]}', '{"images": [""]}']
+)
+def test_a_list_that_is_none_is_said(text: str) -> None:
+    with pytest.raises(ValueError, match=r"."):
+        read(text)
+
+
+def test_kafkas_own_defaults_are_allowed() -> None:
+    harmless = {
+        "metric.reporters": "org.apache.kafka.common.metrics.JmxReporter",
+        "replica.selector.class": "org.apache.kafka.common.replica.RackAwareReplicaSelector",
+        "group.consumer.assignors": "uniform,range",
+        "max.connections.per.ip": "200",
+        "connections.max.idle.ms": "-1",
+        "max.connections.per.ip.overrides": "",
+    }
+    assert not list(forbidden_settings(harmless, Allowed()))
+
+
+def test_what_was_in_use_goes_on_and_is_told() -> None:
+    world = World.of(image="mine/kafka:4.3.1")
+    pool = world.cluster["spec"]["brokerPools"][0]
+    pool["jvm"] = {"options": ["-Dcom.sun.management.jmxremote"]}
+    world.allowed = Allowed(images=("*",), jvm_options=("*",))
+    world.settle()
+    assert opts(world) == {"-Dcom.sun.management.jmxremote"}
+    world.allowed = Allowed()
+    before = {pod["metadata"]["uid"] for pod in world.all("Pod")}
+    look(world)
+    assert waiting(world) == []
+    assert waiting(world, "AllowedAsBefore") == ["spec.brokerPools[main].jvm.options", "spec.image"]
+    assert {pod["metadata"]["uid"] for pod in world.all("Pod")} == before
+    # Other parts of the spec are carried out all the while.
+    world.cluster["spec"]["config"] = {"log.retention.ms": "9000"}
+    world.settle()
+    assert waiting(world) == []
+    text = world.get("ConfigMap", "demo-broker-0-config")["data"]["server.properties"]
+    assert "log.retention.ms=9000" in text
+    # A change of one that is not allowed is refused, and what ran goes on.
+    pool["jvm"]["options"] = ["-agentlib:jdwp=x"]
+    look(world)
+    assert waiting(world) == ["spec.brokerPools[main].jvm.options"]
+    assert opts(world) == {"-Dcom.sun.management.jmxremote"}
+    # Taken out, it is gone for good.
+    pool["jvm"]["options"] = []
+    world.settle()
+    pool["jvm"]["options"] = ["-Dcom.sun.management.jmxremote"]
+    look(world)
+    assert waiting(world) == ["spec.brokerPools[main].jvm.options"]
+
+
+def test_a_cluster_from_before_there_were_records_goes_on() -> None:
+    world = World.of(image="mine/kafka:4.3.1")
+    world.settle()
+    record = world.get("ConfigMap", names.pools_map("demo"))
+    del record["data"]["_accepted"]
+    world.put(record)
+    world.allowed = Allowed()
+    look(world)
+    assert waiting(world) == []
+    assert waiting(world, "AllowedAsBefore") == ["spec.image"]
+
+
+def test_pods_of_a_former_kafkacluster_prove_nothing() -> None:
+    world = World.of(image="mine/kafka:4.3.1")
+    world.settle()
+    world.allowed = Allowed()
+    world.cluster["metadata"]["uid"] = "uid-of-another"
+    look(world, 1)
+    assert waiting(world) == ["spec.image"]
+
+
+def test_providers_in_use_stay_open_and_no_others() -> None:
+    assert providers_in_use(PROVIDERS) == FILE_PROVIDER
+    assert providers_in_use({}) == ""
+    assert providers_in_use({"config.providers": "a", "config.providers.a.class": "x -javaagent:y"}) == ""
+
+
+ROLLUP = {"path": "s3a://bucket/x", "secretName": "store"}
+
+
+def test_a_secret_is_used_only_where_its_owner_says_so() -> None:
+    world = strict(rebalance={"rollup": ROLLUP})
+    world.lent["Secret/store"] = Lent()
+    look(world)
+    assert waiting(world) == ["spec.rebalance.rollup.secretName"]
+    assert not world.all("Pod")
+    world.lent["Secret/store"] = Lent(label="another")
+    look(world)
+    assert waiting(world) == ["spec.rebalance.rollup.secretName"]
+    world.lent["Secret/store"] = Lent(label="demo")
+    world.settle()
+    assert waiting(world) == []
+    # What cannot be read, or is away for a while, changes nothing for one that uses it.
+    for found in (Lent(problem="no answer"), Lent(there=False)):
+        world.lent["Secret/store"] = found
+        look(world)
+        assert waiting(world) == waiting(world, "AllowedAsBefore") == []
+    world.lent["Secret/store"] = Lent()
+    look(world)
+    assert waiting(world, "AllowedAsBefore") == ["spec.rebalance.rollup.secretName"]
+
+
+def test_one_that_is_to_come_is_not_used_beforehand() -> None:
+    world = strict(security={"caSecret": "theirs"})
+    world.lent["Secret/theirs"] = Lent(there=False)
+    look(world)
+    assert waiting(world) == ["spec.security.caSecret"]
+    assert names.pools_map("demo") not in {obj["metadata"]["name"] for obj in world.all("ConfigMap")}
