@@ -28,6 +28,7 @@ class Slot:
 
     Attributes:
         ballast: bytes of ballast that are wanted on it.
+        cluster_id: Kafka's; empty while it is not known.
         path, root: of the volume, and the folder around all volumes, as this process sees them.
         log_dir: Kafka's name for the log dir on it.
         fs_uuid: on record; None if none is.
@@ -47,11 +48,13 @@ class Slot:
     ballast: int = 0
     scrub: tuple[int, int] | None = None
     scrub_first: tuple[str, ...] = ()
+    cluster_id: str = ""
 
     def watch(self, interval: float) -> Watch:
         """What the worker has to know."""
         return Watch(
             path=self.path,
+            cluster_id=self.cluster_id,
             node_id=self.broker_id,
             disk=self.name,
             directory_id=self.directory_id,
@@ -122,6 +125,7 @@ class Disk:
             return None
         return Scrub(
             path=slot.path,
+            cluster_id=slot.cluster_id,
             node_id=slot.broker_id,
             disk=slot.name,
             directory_id=slot.directory_id,
@@ -284,7 +288,8 @@ class Disk:
             return facts.UNKNOWN, ""
         carried = found.identity or found.pending or found.meta
         expected = Expected(
-            # The cluster's id is not known here. A directory id is given once: who carries ours is of our cluster.
+            # The cluster's id may be that of a former one of its name for a while: enough to write nothing, not to call a disk foreign. A
+            # directory id is given once: who carries ours is of our cluster.
             cluster_id=carried.cluster_id if carried is not None else "",
             node_id=slot.broker_id,
             disk=slot.name,

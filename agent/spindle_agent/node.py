@@ -1,6 +1,7 @@
 """All that the agent looks after on its node, put together: what is on record, what is seen, what is told."""
 
 import asyncio
+import contextlib
 import logging
 import time
 from collections.abc import Iterator, Mapping
@@ -61,6 +62,7 @@ class Node:
         self._publisher = publisher
         self._credentials = credentials
         self._tunings = tunings
+        self._retune_now = asyncio.Event()
         self._tasks = tasks
         self._objects: Mapping[Name, Json] = {}
         self._keepers: dict[Name, tuple[Keeper, tuple[asyncio.Task[None], ...]]] = {}
@@ -79,6 +81,8 @@ class Node:
 
     def sees(self, objects: Mapping[Name, Json]) -> None:
         """The KafkaBrokers of this node as they are now."""
+        if objects.keys() - self._objects.keys():
+            self._retune_now.set()
         self._objects = objects
         now = time.monotonic()
         for name in self._keepers.keys() - objects.keys():
@@ -114,7 +118,7 @@ class Node:
 
     def _set_disks(self, now: float) -> None:
         slots = {
-            (*name, slot.name): slot
+            (*name, slot.name): replace(slot, cluster_id=self._cluster_id(name))
             for name, obj in self._objects.items()
             for slot in slots_of(obj, self._options)
         }
@@ -242,8 +246,11 @@ class Node:
     async def follow_tunings(self) -> None:
         """Keep up with how the clusters want their disks to be watched."""
         while True:
+            self._retune_now.clear()
             await self._retune()
-            await asyncio.sleep(_RETUNE_EVERY)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(_RETUNE_EVERY):
+                    await self._retune_now.wait()
 
     async def forecast(self) -> None:
         """Keep the forecasts of all disks up to date."""
@@ -313,6 +320,10 @@ class Node:
 
     def _disks_of(self, name: Name) -> list[tuple[Key, Disk]]:
         return [(key, disk) for key, disk in self.disks.items() if key[:2] == name]
+
+    def _cluster_id(self, name: Name) -> str:
+        obj = self._objects.get(name)
+        return self._tunings.cluster_id(name[0], str(obj["spec"].get("cluster"))) if obj is not None else ""
 
     def _tuning(self, name: Name) -> Tuning:
         obj = self._objects.get(name)

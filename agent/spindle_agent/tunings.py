@@ -1,4 +1,4 @@
-"""How the disks of a cluster are to be watched: ``spec.disks`` of its KafkaCluster."""
+"""What a KafkaCluster says about its disks: how they are to be watched (``spec.disks``), and whose they are (``status.clusterId``)."""
 
 import time
 from typing import Any, Final
@@ -14,28 +14,34 @@ class Tunings:
 
     def __init__(self, kube: Kube) -> None:
         self._kube = kube
-        self._known: dict[tuple[str, str], tuple[float, Tuning]] = {}
+        self._known: dict[tuple[str, str], tuple[float, Tuning, str]] = {}
 
     def of(self, namespace: str, cluster: str) -> Tuning:
         """What was read last."""
         known = self._known.get((namespace, cluster))
         return known[1] if known is not None else Tuning()
 
+    def cluster_id(self, namespace: str, cluster: str) -> str:
+        """Kafka's id of the cluster as it was read last; empty if it was not."""
+        known = self._known.get((namespace, cluster))
+        return known[2] if known is not None else ""
+
     async def refresh(self, namespace: str, cluster: str) -> bool:
         """Read what has grown old; returns whether it is another now."""
         key, now = (namespace, cluster), time.monotonic()
         before = self._known.get(key)
-        if before is not None and now - before[0] < _FRESH:
+        tuning, cluster_id = self.of(namespace, cluster), self.cluster_id(namespace, cluster)
+        # Without the id nothing is written to the disks, so it is asked for again soon.
+        if before is not None and cluster_id and now - before[0] < _FRESH:
             return False
-        tuning = self.of(namespace, cluster)
         try:
             found = await self._kube.cluster(namespace, cluster)
         except ApiError:
-            self._known[key] = now, tuning
+            self._known[key] = now, tuning, cluster_id
             return False
-        made = read(found.get("spec") or {})
-        self._known[key] = now, made
-        return made != tuning
+        made = read(found.get("spec") or {}), str((found.get("status") or {}).get("clusterId") or "")
+        self._known[key] = now, *made
+        return made != (tuning, cluster_id)
 
 
 def read(spec: dict[str, Any]) -> Tuning:

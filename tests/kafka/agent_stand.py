@@ -60,6 +60,9 @@ class Fixed:
     def of(self, namespace: str, cluster: str) -> Tuning:
         return self.tuning
 
+    def cluster_id(self, namespace: str, cluster: str) -> str:
+        return "cluster"
+
     async def refresh(self, namespace: str, cluster: str) -> bool:
         return False
 

@@ -129,6 +129,7 @@ async def scrubbing(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> AsyncI
     made.sees(KEY, directory_id, None)
     order = Scrub(
         path=str(volume(cluster)),
+        cluster_id=cluster.cluster_id,
         node_id=0,
         disk="disk0",
         directory_id=directory_id,

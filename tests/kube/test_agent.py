@@ -19,6 +19,7 @@ import pytest
 from e2e.cluster.apiserver import ApiServer, free_ports
 from spindle.disks.identity import Identity, render_identity, render_meta_properties
 from tests.kafka.disks import Disk, loop_devices, remove_loop_devices, run, unmount_all_below
+from tests.kube.samples import cluster
 
 ID = "A" * 21
 NODE = "node-1"
@@ -45,6 +46,7 @@ class Agent:
             (folder / "disks" / name / "log" / "meta.properties").write_text(render_meta_properties(identity))
             (folder / "disks" / name / "spindle.json").write_text(render_identity(identity, None))
         self._credentials()
+        self._make_cluster()
         self._process: subprocess.Popen[bytes] | None = None
 
     def directory_id(self, disk: str) -> str:
@@ -65,6 +67,16 @@ class Agent:
         config = kubectl("config", "view", "--raw", "-o", "json")
         authority = json.loads(config)["clusters"][0]["cluster"]["certificate-authority-data"]
         (self.folder / "ca.crt").write_bytes(base64.b64decode(authority))
+
+    def _make_cluster(self) -> None:
+        """Whose status says what the disks say: without that nothing is written to them."""
+        kubectl = self.server.kubectl
+        kubectl("create", "-n", self.namespace, "-f", "-", stdin=json.dumps(cluster()))
+        told = json.dumps({"status": {"clusterId": "cluster"}})
+        kubectl(
+            *("patch", "kafkacluster", "demo", "-n", self.namespace),
+            *("--subresource=status", "--type=merge", "--patch", told),
+        )
 
     def make_broker(self, name: str = "demo-broker-0", node: str = NODE) -> None:
         meta = {"name": name, "namespace": self.namespace}

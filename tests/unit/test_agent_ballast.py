@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from spindle.cluster.names import BALLAST_FILE
+from spindle.cluster.names import BALLAST_FILE, IDENTITY_FILE
+from spindle.disks.identity import Identity, render_identity
 from spindle_agent.probing import ballast, worker
 from spindle_agent.probing.messages import Probed, Watch
 
@@ -16,7 +17,16 @@ SIZE = 1 << 20
 
 
 def watch(path: Path, size: int = SIZE) -> Watch:
-    return Watch(path=str(path), node_id=0, disk="disk0", directory_id="d", ballast=size)
+    return Watch(
+        path=str(path), cluster_id="cluster", node_id=0, disk="disk0", directory_id="d" * 22, ballast=size
+    )
+
+
+@pytest.fixture(autouse=True)
+def ours(tmp_path: Path) -> None:
+    """The disk is the one on record."""
+    identity = Identity("cluster", 0, "disk0", "d" * 22)
+    (tmp_path / IDENTITY_FILE).write_text(render_identity(identity, None))
 
 
 def free(monkeypatch: pytest.MonkeyPatch, amount: int) -> None:
@@ -33,7 +43,7 @@ def test_it_takes_up_room_and_is_whole(tmp_path: Path, monkeypatch: pytest.Monke
     free(monkeypatch, 4 * SIZE)
     assert ballast.keep(watch(tmp_path)) == SIZE
     assert (tmp_path / BALLAST_FILE).stat().st_blocks * 512 >= SIZE
-    assert [file.name for file in tmp_path.iterdir()] == [BALLAST_FILE]
+    assert {file.name for file in tmp_path.iterdir()} == {BALLAST_FILE, IDENTITY_FILE}
 
 
 def test_it_is_given_up_and_made_again_with_a_distance(
@@ -73,7 +83,7 @@ def test_nothing_is_left_of_one_that_could_not_be_made(
     monkeypatch.setattr(os, "posix_fallocate", fails)
     with pytest.raises(OSError, match="no space"):
         ballast.keep(watch(tmp_path))
-    assert list(tmp_path.iterdir()) == []
+    assert [file.name for file in tmp_path.iterdir()] == [IDENTITY_FILE]
 
 
 @pytest.mark.parametrize(

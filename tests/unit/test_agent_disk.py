@@ -212,7 +212,7 @@ def test_what_was_said_before_a_restart_is_not_taken_back_by_it() -> None:
 
 def test_messages_come_through_as_they_were() -> None:
     messages: list[Watch | Report] = [
-        Watch(path="/p", node_id=1, disk="disk0", directory_id=ID, interval=5.0),
+        Watch(path="/p", cluster_id="cluster", node_id=1, disk="disk0", directory_id=ID, interval=5.0),
         Looked(at=1.0, found=replace(OURS, strangers=("a", "b"), pending=OURS.identity)),
         WELL,
         Began(at=2.0),

@@ -97,7 +97,7 @@ def test_another_log_dirs_past_is_not_ours(root: int) -> None:
 
 def volume(folder: Path, directory_id: str = ID) -> Watch:
     (folder / "spindle.json").write_text(render_identity(Identity("cluster", 0, "disk0", directory_id), None))
-    return Watch(path=str(folder), node_id=0, disk="disk0", directory_id=ID)
+    return Watch(path=str(folder), cluster_id="cluster", node_id=0, disk="disk0", directory_id=ID)
 
 
 def remember(number: int) -> Remember:
@@ -123,7 +123,9 @@ def test_nothing_is_written_to_a_disk_that_is_not_ours(tmp_path: Path) -> None:
     for path in (str(tmp_path), "/nowhere"):
         past = Past()
         past.remember(remember(5))
-        past.see_to(Watch(path=path, node_id=0, disk="disk0", directory_id=ID), lambda _: None)
+        past.see_to(
+            Watch(path=path, cluster_id="cluster", node_id=0, disk="disk0", directory_id=ID), lambda _: None
+        )
         assert not (tmp_path / ".spindle-history").exists()
 
 

@@ -259,6 +259,20 @@ async def test_how_disks_are_watched_is_the_clusters_to_say(api: FakeApi, tmp_pa
         assert tunings.of("ns", "none") == Tuning()
 
 
+async def test_whose_the_disks_are_is_asked_for_until_it_is_told(api: FakeApi, tmp_path: Path) -> None:
+    api.clusters["demo"] = {"spec": {}}
+    async with api.serve(tmp_path) as kube:
+        tunings = Tunings(kube)
+        assert not await tunings.refresh("ns", "demo")
+        assert tunings.cluster_id("ns", "demo") == ""
+        api.clusters["demo"] = {"spec": {}, "status": {"clusterId": "id"}}
+        assert await tunings.refresh("ns", "demo")
+        assert tunings.cluster_id("ns", "demo") == "id"
+        api.away = 503
+        assert not await tunings.refresh("ns", "demo"), "what is known is not old yet"
+        assert tunings.cluster_id("ns", "demo") == "id"
+
+
 async def test_a_task_that_ends_by_itself_is_a_fault() -> None:
     faults: list[int] = []
     tasks = Tasks(lambda: faults.append(1))

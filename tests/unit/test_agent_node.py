@@ -73,6 +73,9 @@ class FakeTunings:
     def of(self, *_: str) -> Tuning:
         return self.tuning
 
+    def cluster_id(self, *_: str) -> str:
+        return "c"
+
     async def refresh(self, *_: str) -> bool:
         before, self.tuning = self.tuning, Tuning(5.0, 30.0)
         return before != self.tuning

@@ -41,7 +41,9 @@ def volume(folder: Path, directory_id: str = ID) -> Watch:
     (folder / "log").mkdir(parents=True)
     (folder / "log" / "meta.properties").write_text(render_meta_properties(identity))
     (folder / "spindle.json").write_text(render_identity(identity, None))
-    return Watch(path=str(folder), node_id=0, disk="disk0", directory_id=ID, interval=0.05)
+    return Watch(
+        path=str(folder), cluster_id="cluster", node_id=0, disk="disk0", directory_id=ID, interval=0.05
+    )
 
 
 def probed(watch: Watch) -> Probed:
@@ -74,7 +76,9 @@ def test_nothing_is_written_where_the_identity_is_not_ours(tmp_path: Path, damag
     if damage == "garbled":
         identity.write_text("{")
     if damage == "gone":
-        watch = Watch(path=str(tmp_path / "nowhere"), node_id=0, disk="disk0", directory_id=ID)
+        watch = Watch(
+            path=str(tmp_path / "nowhere"), cluster_id="cluster", node_id=0, disk="disk0", directory_id=ID
+        )
 
     assert probed(watch).skipped
     assert not (tmp_path / "v" / ".spindle-probe").exists()
@@ -128,7 +132,7 @@ def test_a_folder_with_the_identity_counts_as_mounted_and_an_empty_one_does_not(
     (tmp_path / "v" / "spindle.json").unlink()
     assert not glance(watch, 2.0).glanced.mounted
     for path in (tmp_path / "nowhere", tmp_path / "v" / "log" / "meta.properties"):
-        gone = Watch(path=str(path), node_id=0, disk="disk0", directory_id=ID)
+        gone = Watch(path=str(path), cluster_id="cluster", node_id=0, disk="disk0", directory_id=ID)
         assert not glance(gone, 3.0).glanced.mounted
         assert not whole_look(gone, 3.0).found.mounted
 
@@ -232,7 +236,18 @@ async def test_another_record_reaches_the_worker_that_is_there(tmp_path: Path) -
     async with pool(ear) as (made, nursery):
         made.set({KEY: watch})
         await until(lambda: ear.count(Probed) > 1)
-        made.set({KEY: Watch(path=watch.path, node_id=0, disk="disk0", directory_id="B" * 22, interval=0.05)})
+        made.set(
+            {
+                KEY: Watch(
+                    path=watch.path,
+                    cluster_id="cluster",
+                    node_id=0,
+                    disk="disk0",
+                    directory_id="B" * 22,
+                    interval=0.05,
+                )
+            }
+        )
         await until(lambda: any(isinstance(each, Probed) and each.skipped for each in ear.heard))
         assert (ear.starts, len(children(nursery.pid))) == (1, 1)
         other = volume(tmp_path / "w")
@@ -243,7 +258,9 @@ async def test_another_record_reaches_the_worker_that_is_there(tmp_path: Path) -
 async def test_asked_again_a_worker_looks_and_writes_at_once(tmp_path: Path) -> None:
     ear = Ear()
     watch = volume(tmp_path / "v")
-    slow = Watch(path=watch.path, node_id=0, disk="disk0", directory_id=ID, interval=60.0)
+    slow = Watch(
+        path=watch.path, cluster_id="cluster", node_id=0, disk="disk0", directory_id=ID, interval=60.0
+    )
     async with pool(ear) as (made, _):
         made.set({KEY: slow})
         await until(lambda: ear.count(Probed) == 1 and ear.count(Looked) == 1)

@@ -249,7 +249,7 @@ def order(tmp_path: Path, **more: Any) -> Scrub:
     identity = Identity("cluster", 0, "disk0", ID)
     (tmp_path / "spindle.json").write_text(render_identity(identity, None))
     fields = {"rate": 10**9, "every_days": 30} | more
-    return Scrub(path=str(tmp_path), node_id=0, disk="disk0", directory_id=ID, **fields)
+    return Scrub(path=str(tmp_path), cluster_id="cluster", node_id=0, disk="disk0", directory_id=ID, **fields)
 
 
 @asynccontextmanager

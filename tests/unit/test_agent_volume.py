@@ -3,17 +3,29 @@
 import errno
 import os
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from spindle.cluster import names
-from spindle.disks.identity import META_PROPERTIES, Identity, render_identity, render_meta_properties
+from spindle.cluster.layout import Layout
+from spindle.disks.facts import Expected, Found
+from spindle.disks.identity import (
+    META_PROPERTIES,
+    Identity,
+    MetaProperties,
+    render_identity,
+    render_meta_properties,
+)
 from spindle_agent import volume
 from spindle_agent.fill import store
 from spindle_agent.fill.records import Sample
+from spindle_agent.preflight import prepare
 from spindle_agent.preflight.look import PROBE_FILE, look_at
-from spindle_agent.probing.messages import Watch
+from spindle_agent.probing import ballast
+from spindle_agent.probing.messages import Remember, Watch
+from spindle_agent.probing.past import Past
 from spindle_agent.probing.probe import memory, probe
 from spindle_agent.volume import ForeignFileError
 
@@ -152,7 +164,7 @@ def _disk(folder: Path) -> Watch:
     (folder / "log").mkdir(parents=True, exist_ok=True)
     (folder / "log" / META_PROPERTIES).write_text(render_meta_properties(identity))
     (folder / names.IDENTITY_FILE).write_text(render_identity(identity, None))
-    return Watch(path=str(folder), node_id=0, disk="disk0", directory_id="A" * 22)
+    return Watch(path=str(folder), node_id=0, cluster_id="cluster", disk="disk0", directory_id="A" * 22)
 
 
 def test_the_probe_does_not_write_through_a_link(root: int, tmp_path: Path) -> None:
@@ -174,7 +186,7 @@ def test_a_disk_whose_log_dir_is_a_link_is_not_blank(root: int, tmp_path: Path) 
     (tmp_path / "disk" / "log" / "t-0").rmdir()
     (tmp_path / "disk" / "log").rmdir()
     (tmp_path / "disk" / "log").symlink_to("../other")
-    found = look_at(str(tmp_path / "disk"), -1, shared=True, probe=True)
+    found = look_at(str(tmp_path / "disk"), -1, shared=True, probe_if_of="cluster")
     assert found.partitions
     assert found.garbled is not None
     assert "link" in found.garbled
@@ -182,7 +194,7 @@ def test_a_disk_whose_log_dir_is_a_link_is_not_blank(root: int, tmp_path: Path) 
 
 def test_replicas_are_counted_by_their_folders(root: int, tmp_path: Path) -> None:
     log = tmp_path / "disk" / "log"
-    before = look_at(str(tmp_path / "disk"), -1, shared=True, probe=False).replicas
+    before = look_at(str(tmp_path / "disk"), -1, shared=True).replicas
     for folder in (
         "a.b-7",
         f"c-1.{'0' * 32}-future",
@@ -193,13 +205,67 @@ def test_replicas_are_counted_by_their_folders(root: int, tmp_path: Path) -> Non
         (log / folder).mkdir()
     (log / "f-3").write_text("no folder")
     assert before == 1  # t-0
-    assert look_at(str(tmp_path / "disk"), -1, shared=True, probe=False).replicas == 3
+    assert look_at(str(tmp_path / "disk"), -1, shared=True).replicas == 3
 
 
 def test_an_identity_behind_a_link_is_none(root: int, tmp_path: Path) -> None:
     _disk(tmp_path / "disk")
     (tmp_path / "disk" / names.IDENTITY_FILE).rename(tmp_path / "other" / "identity")
     (tmp_path / "disk" / names.IDENTITY_FILE).symlink_to("../other/identity")
-    found = look_at(str(tmp_path / "disk"), -1, shared=True, probe=False)
+    found = look_at(str(tmp_path / "disk"), -1, shared=True)
     assert found.identity is None
     assert found.garbled == f"{names.IDENTITY_FILE} is no plain file"
+
+
+# --- whose disk it is: nothing is written on one that names another cluster, or none that is on record
+
+
+@pytest.mark.parametrize("on_record", ["another", ""], ids=["another cluster", "not known yet"])
+def test_nothing_is_written_by_the_agent_unless_the_disk_names_the_cluster_on_record(
+    tmp_path: Path, on_record: str
+) -> None:
+    watch = replace(_disk(tmp_path / "disk"), cluster_id=on_record, ballast=4096)
+    before = _standing(tmp_path / "disk")
+    assert probe(watch, memory(), memory()).skipped
+    assert ballast.keep(watch) == 0
+    past = Past()
+    past.remember(Remember(directory_id=watch.directory_id, number=1, used=1, capacity=1, append=0, moved=0))
+    past.see_to(watch, lambda _: None)
+    assert _standing(tmp_path / "disk") == before
+    assert not probe(replace(watch, cluster_id="cluster"), memory(), memory()).skipped
+
+
+def test_preflight_tries_no_write_on_a_disk_of_another_cluster(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _disk(tmp_path / "disk")
+    tried: list[str] = []
+
+    def write(_: int) -> bool:
+        tried.append("written")
+        return True
+
+    monkeypatch.setattr("spindle_agent.preflight.look._probe", write)
+    for whose in ("another", "", "cluster"):
+        assert not tried
+        look_at(str(tmp_path / "disk"), -1, shared=True, probe_if_of=whose)
+    assert tried == ["written"]
+
+
+def test_a_disk_that_was_swapped_since_it_was_looked_at_is_not_adopted(tmp_path: Path) -> None:
+    """Looked at was one of ours; when its identity file is to be written, a disk of another cluster stands there."""
+    disk = Expected(cluster_id="ours", node_id=0, disk="disk0", directory_id="A" * 22)
+    layout = Layout(str(tmp_path))
+    mount = Path(layout.mount("disk0"))
+    mount.mkdir(parents=True)
+    _disk(mount)  # of "cluster"
+    before = _standing(mount)
+    looked_at = Found(mounted=True, meta=MetaProperties("ours", 0, "A" * 22))
+    for write in (prepare.adopt, prepare.format_log_dir, prepare.begin_controller_format):
+        with pytest.raises(ValueError, match="names cluster cluster by now"):
+            write(layout, disk, looked_at)
+    assert _standing(mount) == before
+
+
+def _standing(folder: Path) -> dict[str, bytes]:
+    return {str(path): path.read_bytes() for path in folder.rglob("*") if path.is_file()}

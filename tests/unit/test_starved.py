@@ -120,7 +120,9 @@ def test_a_worker_measures_how_late_its_own_timer_is(monkeypatch: pytest.MonkeyP
 
     monkeypatch.setattr(time, "monotonic", lambda: next(clock))
     monkeypatch.setattr(select, "select", wait)
-    watch = Watch(path=str(tmp_path / "none"), node_id=0, disk="disk0", directory_id="A" * 22)
+    watch = Watch(
+        path=str(tmp_path / "none"), cluster_id="cluster", node_id=0, disk="disk0", directory_id="A" * 22
+    )
     with mine, pytest.raises(EnoughError):
         workers._Worker(mine, watch).look_for_ever()
     heard = []

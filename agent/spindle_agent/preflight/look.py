@@ -38,7 +38,7 @@ def look_at_all(
     """Look at all disks at once.
 
     A disk that does not answer in ``timeout`` seconds is dead. ``probe`` writes and removes a small file on the disks
-    that carry an identity of ours.
+    whose files name the cluster on record.
     """
     reference = os.stat(layout.disks_root).st_dev  # noqa: PTH116 - only the number is wanted
     return bounded(
@@ -75,17 +75,18 @@ def bounded(work: dict[str, Callable[[], _T]], *, late: _T, timeout: float) -> d
 
 def look(layout: Layout, disk: Expected, reference: int, *, probe: bool) -> Found:
     """Look at one disk; ``reference`` is the device of the pod's own folders."""
-    return look_at(layout.mount(disk.disk), reference, shared=disk.shared_filesystem, probe=probe)
+    whose = disk.cluster_id if probe else ""
+    return look_at(layout.mount(disk.disk), reference, shared=disk.shared_filesystem, probe_if_of=whose)
 
 
-def look_at(mount: str, reference: int, *, shared: bool, probe: bool) -> Found:
+def look_at(mount: str, reference: int, *, shared: bool, probe_if_of: str = "") -> Found:
     """Look at the volume at one path.
 
     Args:
         mount: the path.
         reference: the device that is there when nothing is mounted.
         shared: look also where nothing is mounted.
-        probe: write and remove a small file, if the volume carries an identity of ours.
+        probe_if_of: write and remove a small file, if all that says on the volume whose it is names this cluster; empty for never.
     """
     found = Found(mounted=False)
     try:
@@ -98,7 +99,7 @@ def look_at(mount: str, reference: int, *, shared: bool, probe: bool) -> Found:
         found = _about_filesystem(found, mount, about.st_dev)
         with volume.opened_root(mount) as root:
             found = _about_contents(found, root)
-            if probe and (found.identity or found.meta) and not found.readonly:
+            if _tells_only(found, probe_if_of) and not found.readonly:
                 found = replace(found, writable=_probe(root))
     except FileNotFoundError:
         return found
@@ -108,6 +109,13 @@ def look_at(mount: str, reference: int, *, shared: bool, probe: bool) -> Found:
         # Whatever a mounted disk answers to a mere look is the disk's own trouble.
         return replace(found, mounted=True, error=os.strerror(error.errno or 0))
     return found
+
+
+def _tells_only(found: Found, cluster_id: str) -> bool:
+    """Whether a disk says whose it is, and names no cluster but this one."""
+    told = {each.cluster_id for each in (found.identity, found.pending, found.meta) if each is not None}
+    kept = found.identity is not None or found.meta is not None
+    return bool(cluster_id) and kept and told == {cluster_id} and found.garbled is None
 
 
 def _about_filesystem(found: Found, mount: str, device: int) -> Found:

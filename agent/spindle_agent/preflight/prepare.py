@@ -17,6 +17,7 @@ from spindle.disks.facts import Expected, Found
 from spindle.disks.identity import (
     META_PROPERTIES,
     Identity,
+    parse_identity,
     parse_meta_properties,
     render_identity,
     render_meta_properties,
@@ -43,6 +44,7 @@ def format_log_dir(layout: Layout, disk: Expected, found: Found) -> None:
     That file comes first: with it the disk has its identity, without it it is still blank, and nothing lies between.
     """
     with volume.opened_root(layout.mount(disk.disk)) as root:
+        _check_whose(root, disk)
         volume.make_folder(root, names.LOG_SUBDIR)
         meta = render_meta_properties(disk.identity)
         volume.write_durably(root, f"{names.LOG_SUBDIR}/{META_PROPERTIES}", meta)
@@ -55,6 +57,7 @@ def begin_controller_format(layout: Layout, disk: Expected, found: Found) -> Non
     The mark is not yet the identity, so that a disk whose tool never ran can be told from one that lost its log.
     """
     with volume.opened_root(layout.mount(disk.disk)) as root:
+        _check_whose(root, disk)
         volume.write_durably(root, PENDING_FILE, render_identity(disk.identity, found.fs_uuid))
 
 
@@ -67,6 +70,7 @@ def adopt(layout: Layout, disk: Expected, found: Found, log_dirs: DirList = NO_L
     if found.identity is None or newer:
         text = render_identity(disk.identity, found.fs_uuid, log_dirs if newer else found.log_dirs)
         with volume.opened_root(layout.mount(disk.disk)) as root:
+            _check_whose(root, disk)
             volume.write_durably(root, names.IDENTITY_FILE, text)
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(PENDING_FILE, dir_fd=root)
@@ -105,7 +109,8 @@ def set_strays_aside(layout: Layout, disks: Iterable[Expected]) -> list[str]:
 
     Kafka refuses to start on a stray folder whose name lacks the unique part in front of the suffix.
     """
-    held = {disk.disk: _partition_folders(layout, disk.disk) for disk in disks}
+    expected = {disk.disk: disk for disk in disks}
+    held = {name: _partition_folders(layout, name) for name in expected}
     count = Counter(folder for folders in held.values() for folder in folders)
     # Only what two dirs hold is looked into: a large broker has a hundred thousand files.
     copies = [
@@ -118,7 +123,7 @@ def set_strays_aside(layout: Layout, disks: Iterable[Expected]) -> list[str]:
     for copy in strays(copies):
         unique = f".{uuid.uuid4().hex}{STRAY_SUFFIX}"
         aside = copy.folder[: _LONGEST_NAME - len(unique)] + unique
-        with _opened_log_dir(layout, copy.disk) as log:
+        with _opened_log_dir(layout, copy.disk, expected[copy.disk]) as log:
             os.rename(copy.folder, aside, src_dir_fd=log, dst_dir_fd=log)
         moved.append(f"{layout.log_dir(copy.disk)}/{copy.folder}")
     return moved
@@ -136,10 +141,34 @@ def used_clearances(layout: Layout) -> set[str]:
     return set(path.read_text().split()) if path.exists() else set()
 
 
+def _check_whose(root: int, disk: Expected) -> None:
+    """That the volume behind this very descriptor names no other cluster: it may be another one than was looked at.
+
+    Raises:
+        ValueError: it does, or cannot be understood.
+        OSError: the disk cannot be read.
+    """
+    told = [
+        parse(text).cluster_id
+        for path, parse in (
+            (names.IDENTITY_FILE, parse_identity),
+            (PENDING_FILE, parse_identity),
+            (f"{names.LOG_SUBDIR}/{META_PROPERTIES}", parse_meta_properties),
+        )
+        if (text := volume.read_text(root, path, _LARGEST_META)) is not None
+    ]
+    if other := [cluster_id for cluster_id in told if cluster_id != disk.cluster_id]:
+        raise ValueError(
+            f"the volume of {disk.disk} names cluster {other[0]} by now (this is {disk.cluster_id}); nothing is written on it"
+        )
+
+
 @contextlib.contextmanager
-def _opened_log_dir(layout: Layout, disk: str) -> Iterator[int]:
-    """A descriptor of a disk's log dir. Raises OSError."""
+def _opened_log_dir(layout: Layout, disk: str, expected: Expected | None = None) -> Iterator[int]:
+    """A descriptor of a disk's log dir, which is to be ``expected`` if something is to be written. Raises OSError, ValueError."""
     with volume.opened_root(layout.mount(disk)) as root:
+        if expected is not None:
+            _check_whose(root, expected)
         log = volume.open_folder(root, names.LOG_SUBDIR)
         try:
             yield log

@@ -10,13 +10,14 @@ from typing import Final
 from spindle.cluster import names
 from spindle_agent import volume
 from spindle_agent.probing.messages import Watch
+from spindle_agent.probing.probe import is_ours
 
 _AGAIN: Final = 4  # times its size must be free before it is made
 _NEW: Final = f"{names.BALLAST_FILE}.new"
 
 
 def keep(watch: Watch, *, full: bool = False) -> int:
-    """Make or delete a disk's ballast as is due. To be called only where the disk's identity was just seen.
+    """Make or delete a disk's ballast as is due, where the disk's identity is the one on record.
 
     Args:
         watch: where, and how many bytes are wanted (0 for none).
@@ -30,6 +31,8 @@ def keep(watch: Watch, *, full: bool = False) -> int:
     """
     root = os.open(watch.path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
+        if not is_ours(root, watch):
+            return 0
         sizes = os.fstatvfs(root)
         free = sizes.f_bavail * sizes.f_frsize
         standing, wanted = _size(root), watch.ballast

@@ -68,9 +68,9 @@ def whole_look(watch: Watch, now: float) -> Looked:
             about = os.fstat(root)
             own, identity = _own_filesystem(watch, about), _head(root, names.IDENTITY_FILE)
     except OSError:
-        return Looked(at=now, found=look_at(watch.path, unlike, shared=False, probe=False))
+        return Looked(at=now, found=look_at(watch.path, unlike, shared=False))
     reference = unlike if own else about.st_dev
-    found = look_at(watch.path, reference, shared=_says_ours(watch, identity), probe=False)
+    found = look_at(watch.path, reference, shared=_says_ours(watch, identity))
     return _short(Looked(at=now, found=found))
 
 

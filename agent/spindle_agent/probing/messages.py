@@ -21,13 +21,15 @@ class Watch:
 
     Attributes:
         path: of the volume, as this process sees it.
-        node_id, disk, directory_id: what the identity file must say before anything is written.
+        cluster_id, node_id, disk, directory_id: what the identity file must say before anything is written. No file says an empty one: nothing is
+            written while the cluster's id is not known.
         interval: seconds between two writes.
         root: folder around all disks, on the node's own file system; empty for the folder around this one.
         ballast: bytes of the file that is kept there as a last reserve; 0 for none.
     """
 
     path: str
+    cluster_id: str
     node_id: int
     disk: str
     directory_id: str

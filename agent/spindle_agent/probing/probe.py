@@ -69,7 +69,13 @@ def is_ours(root: int, watch: Order) -> bool:
         return False
     finally:
         os.close(file)
-    return (identity.node_id, identity.disk, identity.directory_id) == (
+    return bool(watch.cluster_id) and (
+        identity.cluster_id,
+        identity.node_id,
+        identity.disk,
+        identity.directory_id,
+    ) == (
+        watch.cluster_id,
         watch.node_id,
         watch.disk,
         watch.directory_id,

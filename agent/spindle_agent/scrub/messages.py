@@ -11,13 +11,14 @@ class Scrub:
     """To the process: what to read, and how fast.
 
     Attributes:
-        path, node_id, disk, directory_id: as in `probing.messages.Watch`.
+        path, cluster_id, node_id, disk, directory_id: as in `probing.messages.Watch`.
         rate: bytes per second.
         every_days: within which each segment is to be checked again.
         first: folders of partitions that are checked before all others, and of which it is told whether they are sound.
     """
 
     path: str
+    cluster_id: str
     node_id: int
     disk: str
     directory_id: str
