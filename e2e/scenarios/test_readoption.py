@@ -98,7 +98,15 @@ def test_a_claim_that_is_put_back_brings_its_disk_back(stand: Stand, spindle_ima
     slot, kept = _without_a_claim(lab)
     lab.until_waiting("ClaimMissing", 180)
     lab.patch("pv", slot.volume, {"spec": {"claimRef": {"uid": None, "resourceVersion": None}}})
-    metadata = {key: kept["metadata"][key] for key in ("name", "labels", "annotations")}
+    # With the annotations of its former binding Kubernetes would call it Lost.
+    annotations = {
+        k: v for k, v in kept["metadata"]["annotations"].items() if not k.startswith("pv.kubernetes.io/")
+    }
+    metadata = {
+        "name": kept["metadata"]["name"],
+        "labels": kept["metadata"]["labels"],
+        "annotations": annotations,
+    }
     lab.apply(
         {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": metadata, "spec": kept["spec"]}
     )

@@ -566,7 +566,7 @@ WAYS: dict[str, Callable[[Person, Wait], None]] = {
         (_P.pool_back, "PoolGone ClaimsOfUnknownPool"),
         (_P.accept_again, "AcceptanceOfAnotherLoss"),
         (_P.claim_annotation, "ClaimNotOurs"),
-        (_P.claim_away, "ClaimInTheWay ClaimOfAnotherCluster"),
+        (_P.claim_away, "ClaimInTheWay ClaimLost ClaimOfAnotherCluster"),
         (_P.identity_back, "IdentityLost IdentityUnreadable"),
         (_P.journal_away, "JournalUnreadable"),
         (_P.as_it_should_be, "JournalLost"),

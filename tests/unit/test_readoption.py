@@ -124,6 +124,21 @@ class TestAMissingClaim:
         nothing_lost(world, lambda: _at_rest(world))
         whole(world)
 
+    def test_a_claim_put_back_with_its_old_binding_is_named(self) -> None:
+        """The annotations of the former binding make Kubernetes call it Lost; its volume is whole."""
+        world = cluster(3)
+        kept = [obj for obj in saved(world) if obj["metadata"]["name"] == claim_of(0, "disk1")]
+        delete(world)
+        drop_claims(world, claim_of(0, "disk1"))
+        nothing_lost(world, lambda: "ClaimMissing" in reasons(world))
+        restore(world, kept)
+        world.get("PersistentVolumeClaim", claim_of(0, "disk1"))["status"]["phase"] = "Lost"
+        nothing_lost(world, lambda: "ClaimLost" in reasons(world))
+        drop_claims(world, claim_of(0, "disk1"))
+        restore(world, kept)
+        nothing_lost(world, lambda: _at_rest(world))
+        whole(world)
+
     def test_without_lists_the_missing_disk_is_noticed_by_what_kafka_lacks(self) -> None:
         world = cluster(3)
         delete(world)

@@ -138,6 +138,11 @@ def is_over(pod: Object) -> bool:
     return (pod.get("status") or {}).get("phase") in ("Failed", "Succeeded")
 
 
+def lost(claim: Object) -> bool:
+    """Whether Kubernetes says that a claim has no volume any more, or one that is not bound to it."""
+    return (claim.get("status") or {}).get("phase") == "Lost"
+
+
 def bound_volume(claim: Object) -> str | None:
     """The PersistentVolume that a claim is bound to."""
     if (claim.get("status") or {}).get("phase") != "Bound":

@@ -117,8 +117,7 @@ def _out_of_reach(state: State, claim: Object) -> str:
         return ""
     volume = state.volume(claim)
     if volume is None:
-        gone = (claim.get("status") or {}).get("phase") == "Lost"
-        return "the volume of its claim no longer exists" if gone else ""
+        return "the volume of its claim no longer exists" if objects.lost(claim) else ""
     host = objects.pinned_to(volume)
     if host is None:
         return ""

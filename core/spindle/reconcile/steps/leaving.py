@@ -70,7 +70,7 @@ def _decide(ward: Ward, draft: Draft, records: Records, slot: Slot) -> None:
 def _out_of_sight(state: State, slot: Slot) -> bool:
     """Whether nobody can look at a disk; one whose pod has only just been made is waited for."""
     claim = state.claims.get(slot.disk["claim"])
-    if claim is None or objects.deleting(claim) or (claim.get("status") or {}).get("phase") == "Lost":
+    if claim is None or objects.deleting(claim) or objects.lost(claim):
         return True
     pod = slot.pod
     if pod is None or not inspected(pod):

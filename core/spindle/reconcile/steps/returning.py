@@ -74,6 +74,8 @@ def _complete(
     for name, disk in disks.items():
         if disk.get("mode") == facts.PLACEHOLDER and name not in mine:
             draft.wait(_missing(broker, disk))
+        elif name in mine and objects.lost(mine[name]):
+            draft.wait(_claim_lost(broker, disk))
     lost = looked.lost(broker_id)
     there = looked.brokers.get(broker_id)
     if changed or lost is None or there is None or there.fenced or not _has_placeholder(looked, broker_id):
@@ -167,6 +169,19 @@ def _missing(broker: Object, disk: Mapping[str, Any]) -> Wait:
         f"{broker['spec']['id']}, {disk['name']}, directory id {disk['directoryId']}. {name} runs without it, and makes no empty replicas.",
         f"Put claim {disk['claim']} back (from a backup, with spec.volumeName of that volume): the disk is used again. Else its "
         "replicas are made anew from the others, and the disk counts as dead.",
+    )
+
+
+def _claim_lost(broker: Object, disk: Mapping[str, Any]) -> Wait:
+    name = objects.name(broker)
+    return Wait(
+        _ACTION,
+        f"PersistentVolumeClaim/{disk['claim']}",
+        "ClaimLost",
+        f"{name} was found again, and claim {disk['claim']} is Lost: Kubernetes does not bind it to its volume. So it is with a claim that was "
+        "applied with the annotations of an earlier binding.",
+        f"Delete claim {disk['claim']} and apply it again without the annotations that begin with pv.kubernetes.io/, with spec.volumeName of "
+        "its volume; take uid out of the volume's spec.claimRef. The disk is used again then.",
     )
 
 

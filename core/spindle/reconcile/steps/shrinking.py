@@ -237,7 +237,7 @@ def release(
     if bound and "persistentvolumes" in state.snap.unknown:
         return  # said already (rule 8)
     volume = state.volumes.get(bound)
-    if bound and volume is None and (there.get("status") or {}).get("phase") != "Lost":
+    if bound and volume is None and not objects.lost(there):
         return  # made since volumes were listed; the next pass sees it
     if volume is not None and not _retained(volume):
         draft.do(
