@@ -133,7 +133,10 @@ class Demo:
         run = self._show.run
         self._show.step("Spindle, with Helm")
         chart = ["charts/spindle", "--namespace", SYSTEM, "--create-namespace"]
-        run("helm", "upgrade", "--install", "spindle", *chart, "--hide-notes", *values)
+        shown = ("-o", "jsonpath={..namespace}")
+        here = self._show.ask("kubectl", "config", "view", "--minify", *shown).strip() or "default"
+        watched = ["--set", f"watch.namespaces={{{here}}}"]  # where the demo's cluster is
+        run("helm", "upgrade", "--install", "spindle", *chart, "--hide-notes", *watched, *values)
         if newer:
             run("kubectl", "-n", SYSTEM, "rollout", "restart", "deployment/spindle")
             run("kubectl", "-n", AGENTS, "rollout", "restart", "daemonset/spindle-agent")

@@ -35,7 +35,11 @@ def install(target: Target) -> None:
     )
     environment = {**os.environ, "KUBECONFIG": str(target.kubeconfig)}
     subprocess.run(
-        [str(ensure_helm()), *command, "--namespace", SYSTEM], cwd=ROOT, env=environment, check=True
+        # Each scenario has a namespace of its own.
+        [str(ensure_helm()), *command, "--namespace", SYSTEM, "--set", "watch.all=true"],
+        cwd=ROOT,
+        env=environment,
+        check=True,
     )
     if isinstance(target, Testbed):
         # The tag stays the same; pods of an earlier run would go on with the image that they were made from.

@@ -49,7 +49,7 @@ def before(installed: Target, stands: Stand, tmp_path_factory: pytest.TempPathFa
         installed, folder / "charts/spindle", f"--set=image.repository={repository}", f"--set=image.tag={tag}"
     )
     yield folder
-    helm(installed, ROOT / "charts/spindle", "--reset-values")
+    helm(installed, ROOT / "charts/spindle", "--reset-values", "--set=watch.all=true")
 
 
 def processes(lab: Lab) -> dict[str, Any]:
@@ -79,7 +79,7 @@ def test_nothing_of_kafka_restarts_when_the_operator_is_upgraded(
     found = processes(lab)
     assert len(found) == 6
     with load(lab, spindle_image, Topic("kept", partitions=6)) as writing:
-        helm(installed, ROOT / "charts/spindle", "--reset-values")
+        helm(installed, ROOT / "charts/spindle", "--reset-values", "--set=watch.all=true")
         lab.until("only the new version runs", lambda: images(installed) == {spindle_image}, 180)
         # It looks at everything and finds nothing to do.
         lab.patch("kafkacluster", CLUSTER, {"spec": {"paused": True}})

@@ -125,7 +125,8 @@ def test_agents_write_where_the_operator_serves_and_read_no_secret_but_their_own
         reads = {(place, "kafkabrokers", verb) for verb in ("get", "list", "watch")}
         return reads | {(place, "kafkaclusters", "get"), (place, "kafkabrokers/status", "patch")}
 
-    assert rights(render()) == own | work(None)
+    assert rights(render()) == own | work("system")
+    assert rights(render("watch.all=true")) == own | work(None)
     narrow = render("watch.namespaces={one,two}")
     assert rights(narrow) == own | work("one") | work("two")
     watched = [arg for arg in container(narrow)["args"] if arg.startswith("--namespace")]
@@ -136,7 +137,8 @@ def test_agents_write_where_the_operator_serves_and_read_no_secret_but_their_own
 def test_the_policies_are_about_the_agents_account_and_deny(render: Render) -> None:
     objects = render("agent.namespace=watchers", "rbac.create=false")
     policies = {
-        made["metadata"]["name"]: made["spec"] for made in of_kind(objects, "ValidatingAdmissionPolicy")
+        made["metadata"]["name"]: made["spec"]
+        for made in of_component(objects, "ValidatingAdmissionPolicy", "agent")
     }
     bindings = of_kind(objects, "ValidatingAdmissionPolicyBinding")
 

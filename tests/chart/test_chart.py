@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 import yaml
 
+from spindle.cluster.allowed import Allowed, read
 from tests.chart.conftest import CHART, Render
 from tools import chart_crds
 
@@ -109,8 +110,79 @@ def test_with_namespaces_nothing_of_the_operator_reaches_secrets_elsewhere(rende
     ]
 
 
-def test_no_right_is_a_wildcard(render: Render) -> None:
+def arguments(objects: list[dict[str, Any]], kind: str) -> list[str]:
+    (container,) = of_kind(objects, kind)[0]["spec"]["template"]["spec"]["containers"]
+    return [each for each in container["args"] if each.startswith("--namespace")]
+
+
+def test_by_default_its_own_namespace_is_looked_after(render: Render, helm: Helm) -> None:
     objects = render()
+
+    for role in of_kind(objects, "ClusterRole"):
+        reached = {resource for rule in role["rules"] for resource in rule["resources"]}
+        assert reached.isdisjoint({"secrets", "pods", "configmaps", "serviceaccounts", "roles"}), role[
+            "metadata"
+        ]["name"]
+    for kind in ("Deployment", "DaemonSet"):
+        assert arguments(objects, kind) == ["--namespace=system"]
+    (role,) = [r for r in of_component(objects, "Role", "operator") if r["metadata"]["name"] == "spindle"]
+    assert role["metadata"]["namespace"] == "system"
+    assert "It reads the Secrets of system and makes pods there, and nowhere else." in notes(helm)
+
+
+def notes(helm: Helm, *values: str) -> str:
+    done = helm("install", "spindle", str(CHART), "--namespace", "system", "--dry-run=client", *values)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.partition("NOTES:")[2]
+
+
+def test_all_namespaces_are_asked_for_and_said(render: Render, helm: Helm) -> None:
+    objects = render("watch.all=true")
+
+    (role,) = [r for r in of_kind(objects, "ClusterRole") if r["metadata"]["name"] == "system-spindle"]
+    assert "secrets" in {resource for rule in role["rules"] for resource in rule["resources"]}
+    for kind in ("Deployment", "DaemonSet"):
+        assert arguments(objects, kind) == []
+    assert "It reads every Secret of this Kubernetes cluster" in notes(helm, "--set=watch.all=true")
+    done = helm("template", "spindle", str(CHART), "--set", "watch.all=true,watch.namespaces={a}")
+    assert done.returncode != 0
+    assert "exclude each other" in done.stderr
+
+
+def test_one_place_says_which_namespaces_are_looked_after() -> None:
+    readers = [path.name for path in (CHART / "templates").iterdir() if ".Values.watch." in path.read_text()]
+
+    assert readers == ["_helpers.tpl"], 'include "spindle.watched" instead: none named means its own, not all'
+
+
+def test_roles_that_are_handed_on_write_no_clusters_and_no_records_of_brokers(render: Render) -> None:
+    handed = [
+        role
+        for role in of_kind(render("watch.all=true"), "ClusterRole")
+        if any("aggregate-to" in label for label in role["metadata"]["labels"])
+    ]
+    written = {
+        resource
+        for role in handed
+        for rule in role["rules"]
+        for resource in rule["resources"]
+        if {*rule["verbs"]} - {"get", "list", "watch"}
+    }
+    assert written == {"kafkausers", "kafkarebalances"}
+
+
+def test_what_clusters_may_ask_for_reaches_the_operator(render: Render) -> None:
+    def told(*values: str) -> Allowed:
+        (container,) = of_kind(render(*values), "Deployment")[0]["spec"]["template"]["spec"]["containers"]
+        return read(next(each["value"] for each in container["env"] if each["name"] == "SPINDLE_ALLOW"))
+
+    assert told() == Allowed()
+    assert told("allow.images={registry.example/kafka}").images == ("registry.example/kafka",)
+    assert told("allow.jvmOptions={-Dmine=*}").jvm_option("-Dmine=x")
+
+
+def test_no_right_is_a_wildcard(render: Render) -> None:
+    objects = render("watch.all=true")
     for role in (*of_kind(objects, "ClusterRole"), *of_kind(objects, "Role")):
         for rule in role["rules"]:
             assert "*" not in (*rule["apiGroups"], *rule["resources"], *rule["verbs"])

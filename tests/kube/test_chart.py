@@ -278,8 +278,8 @@ def test_uninstalling_keeps_clusters_and_installing_again_finds_them(server: Api
     assert "demo" in server.kubectl("get", "kafkaclusters", "--namespace", "one", "--output", "name")
     assert server.kubectl("get", "deployments", "--namespace", "system", "--output", "name") == ""
 
-    helm("install", "spindle", CHART)
-    helm("upgrade", "spindle", CHART, "--set", "log.json=true")
+    helm("install", "spindle", CHART, "--set", "watch.all=true")
+    helm("upgrade", "spindle", CHART, "--reuse-values", "--set", "log.json=true")
 
     found = server.kubectl("get", "crd", "--output", "name").split()
     assert {

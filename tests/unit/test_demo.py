@@ -10,6 +10,7 @@ from e2e.demo.show import DemoError, Show
 def ran(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, ...]]:
     commands: list[tuple[str, ...]] = []
     monkeypatch.setattr(Show, "run", lambda self, *command, last=0: commands.append(command))
+    monkeypatch.setattr(Show, "ask", lambda self, *command: "")
     monkeypatch.setattr("e2e.demo.demo.ensure_helm", lambda: Path("/tools/helm"))
     return commands
 
@@ -48,6 +49,7 @@ def test_on_another_cluster_it_installs_the_image_that_was_named(
     ]
     assert "image.repository=registry.example:5000/spindle" in ran[0]
     assert "image.tag=7" in ran[0]
+    assert "watch.namespaces={default}" in ran[0]
 
 
 def test_taking_it_down_there_leaves_nothing(

@@ -30,6 +30,29 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- end -}}
 {{- end -}}
 
+{{/*
+Namespaces whose KafkaClusters are looked after, as JSON: the release's own unless the values say otherwise. Empty for all.
+An installation from before this was the default looked after all of them: it is not to leave its clusters alone unasked.
+*/}}
+{{- define "spindle.watched" -}}
+{{- if and .Values.watch.all .Values.watch.namespaces -}}
+{{- fail "watch.all and watch.namespaces exclude each other: write watch.all=true for every namespace, or name some" -}}
+{{- end -}}
+{{- if .Values.watch.all -}}
+[]
+{{- else -}}
+{{- if and .Release.IsUpgrade (not .Values.watch.namespaces) -}}
+{{- $role := lookup "rbac.authorization.k8s.io/v1" "ClusterRole" "" (printf "%s-%s" .Release.Namespace (include "spindle.fullname" .)) -}}
+{{- range (dig "rules" list ($role | default dict)) -}}
+{{- if has "secrets" (dig "resources" list .) -}}
+{{- fail "this installation looks after KafkaClusters in every namespace, and by these values it would only do so in its own: write watch.all=true to keep it so, or name the namespaces, watch.namespaces={a,b}" -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- toJson (.Values.watch.namespaces | default (list .Release.Namespace)) -}}
+{{- end -}}
+{{- end -}}
+
 {{- define "spindle.image" -}}
 {{ .Values.image.repository }}:{{ .Values.image.tag }}
 {{- end -}}
@@ -76,9 +99,10 @@ they write the admission policy narrows to status.observed of the brokers on the
 - apiGroups: [spindle.dev]
   resources: [kafkaclusters, kafkausers]
   verbs: [get, list, watch, patch]
+# own: to write what no person does (an admission policy asks for it).
 - apiGroups: [spindle.dev]
   resources: [kafkabrokers]
-  verbs: [get, list, watch, create, patch, delete]
+  verbs: [get, list, watch, create, patch, delete, own]
 # It makes no proposal; but it may let the rebalance job do only what it may do itself.
 - apiGroups: [spindle.dev]
   resources: [kafkarebalances]
