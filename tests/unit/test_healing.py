@@ -443,6 +443,32 @@ class TestAcceptance:
         assert found.empty == {(0, (T, 1))}
         assert [r.objects for _, r in found.refusals] == [("orders-2",)]
 
+    def test_a_replica_that_is_being_made_is_no_survivor(self) -> None:
+        """Kafka elects the first that it can: an empty one before the survivor would have that one cut off."""
+        brokers = [broker(0, log_dir("b", error=56)), broker(1, log_dir("a", 0)), broker(2, log_dir("a", 0))]
+        key = (T, 0)
+        moving = part(0, (1, 2, 0), (), (0,), adding=(1,), removing=(0,))
+        loss = Loss(0, "disk1", "D", frozenset({key}))
+        given = {"D": Accepted(loss.text, loss.partitions)}
+        found = settle(Standing(view(brokers, moving)), [loss], given)
+        assert found.elect == frozenset()
+        assert found.reorder == {key: (2, 0, 1)}
+        ordered = part(0, (2, 0, 1), (), (0,), adding=(1,), removing=(0,))
+        found = settle(Standing(view(brokers, ordered)), [loss], given)
+        assert found.elect == {key}
+        assert not found.reorder
+
+    def test_a_replica_that_is_being_made_is_not_waited_for_where_another_survived(self) -> None:
+        brokers = [broker(0, log_dir("b", error=56)), broker(1, asked=False), broker(2, log_dir("a", 0))]
+        loss = Loss(0, "disk1", "D", frozenset({(T, 0)}))
+        given = {"D": Accepted(loss.text, loss.partitions)}
+        moving = part(0, (2, 1, 0), (), (0,), adding=(1,), removing=(0,))
+        assert settle(Standing(view(brokers, moving)), [loss], given).elect == {(T, 0)}
+        alone = part(0, (1, 0), (), (0,), adding=(1,), removing=(0,))
+        found = settle(Standing(view(brokers, alone)), [loss], given)
+        assert not found.elect
+        assert [refusal.reason for _, refusal in found.refusals] == ["SurvivorsAway"]
+
     def test_what_is_lost_on_two_disks_needs_both_names(self) -> None:
         brokers = [broker(i, log_dir("b", error=56)) for i in (0, 1)]
         looked = Standing(view(brokers, part(0, (0, 1), (), (0, 1))))

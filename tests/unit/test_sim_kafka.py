@@ -245,6 +245,53 @@ def test_a_reassignment_is_undone_by_a_cancel_and_not_by_naming_the_replicas_fro
     assert (part.replicas, part.adding, part.removing) == ([0, 1], [], [])
 
 
+def test_a_reassignment_whose_new_replica_is_elected_uncleanly_is_not_over_until_it_is_asked_for_again() -> (
+    None
+):
+    """As `tests/kafka/test_unclean_elections.py` sees it on real processes."""
+    world = World(elr=True, brokers=2, min_isr=1)
+    world.kafka.reassign(world.kafka.parts[KEY], [1], by_spindle=True)
+    world.wait(5)
+    part = world.kafka.parts[KEY]
+    assert (part.replicas, part.isr) == ([1], [1])
+    world.stop(1, clean=False)
+    world.wait(30)
+    assert (part.leader, part.isr, part.elr) == (None, [], [1])
+    world.kafka.reassign(part, [0], by_spindle=True)
+    world.wait(5)
+    assert world.log(0).end == 0, "made, though nobody leads"
+    assert world.kafka.cancel(part)[0] == 39
+    world.kafka.reassign(part, [1, 0], by_spindle=True)
+    assert (part.replicas, part.adding, part.removing) == ([1, 0], [0], [1])
+    assert world.kafka.elect(part, "unclean") == (0, "")
+    world.wait(60)
+    assert (part.leader, part.isr, part.adding, part.removing) == (0, [0], [0], [1])
+    world.kafka.reassign(part, [0], by_spindle=True)
+    assert (part.replicas, part.isr, part.adding, part.removing) == ([0], [0], [], [])
+
+
+def test_a_blank_disk_of_one_that_is_only_eligible_does_no_harm_while_another_is_in_sync() -> None:
+    """Its first start is never a clean one, so the broker is eligible nowhere before it could lead."""
+    world = World(elr=True, brokers=2, min_isr=2)
+    part = world.kafka.parts[KEY]
+    world.stop(0)
+    world.wait(60)
+    assert (part.isr, part.elr) == ([1], [0])
+    path = world.at(0)
+    world.dirs[0][path] = disk(0, "new")
+    world.stop(1, clean=False)
+    world.wait(30)
+    assert (part.leader, part.isr, set(part.elr)) == (None, [], {0, 1})
+    world.start(0)
+    world.wait(60)
+    assert (part.leader, part.elr) == (None, [1])
+    world.start(1)
+    world.wait(60)
+    assert part.leader == 1
+    assert set(part.isr) == {0, 1}
+    assert world.kafka.ledger.losses == []
+
+
 def test_the_ledger_notices_that_the_last_copy_goes() -> None:
     ledger, one, other = Ledger(), disk(0, "0"), disk(1, "1")
     for fs in (one, other):

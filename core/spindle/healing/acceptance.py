@@ -8,7 +8,7 @@ acceptances name the directory ids of all its replicas.
 import hashlib
 import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from spindle.cluster.refusal import Refusal, counted, some
 from spindle.healing.standing import Key, Standing, names_of
@@ -55,11 +55,14 @@ class Verdict:
 
     Attributes:
         elect: partitions of which a replica that survived is to be elected uncleanly.
+        reorder: partition → its replicas in the order that is needed before that: Kafka elects the first one that is able, and one that is
+            being made was never in sync.
         empty: replicas that are given up with no copy left, as (broker, partition).
         refusals: (loss, why it has to wait).
     """
 
     elect: frozenset[Key] = frozenset()
+    reorder: Mapping[Key, tuple[int, ...]] = field(default_factory=dict)
     empty: frozenset[tuple[int, Key]] = frozenset()
     refusals: tuple[tuple[Loss, Refusal], ...] = ()
 
@@ -125,18 +128,24 @@ def settle(looked: Standing, losses: Sequence[Loss], accepted: Mapping[str, Acce
     """
     given, refusals = _given_up(losses, accepted)
     elect: set[Key] = set()
+    reorder: dict[Key, tuple[int, ...]] = {}
     empty: set[tuple[int, Key]] = set()
     waiting: dict[str, tuple[Loss, set[Key]]] = {}
     for (broker, key), loss in given.items():
-        others = [b for b in looked.partitions[key].replicas if b != broker and (b, key) not in given]
-        if any(not looked.holds(b, key) for b in others):
+        partition = looked.partitions[key]
+        others = [b for b in partition.replicas if b != broker and (b, key) not in given]
+        survivors = [b for b in others if b not in partition.adding] or others
+        if any(not looked.holds(b, key) for b in survivors):
             waiting.setdefault(loss.directory_id, (loss, set()))[1].add(key)
-        elif others:
+        elif survivors and others[0] not in survivors:
+            made = [b for b in partition.replicas if b in partition.adding]
+            reorder[key] = (*(b for b in partition.replicas if b not in made), *made)
+        elif survivors:
             elect.add(key)
         else:
             empty.add((broker, key))
     refusals += [(loss, _survivors_away(looked, loss, keys)) for loss, keys in waiting.values()]
-    return Verdict(frozenset(elect), frozenset(empty), tuple(refusals))
+    return Verdict(frozenset(elect), reorder, frozenset(empty), tuple(refusals))
 
 
 def _given_up(

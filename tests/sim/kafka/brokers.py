@@ -142,6 +142,9 @@ class Brokers(Quorum):
         if process.loaded and process.seen != self.version and self.hears(process):
             process.seen = self.version
             self._drop_unassigned(process)
+            for part in list(self.parts.values()):
+                if process.broker in part.replicas and process.where(part.key) is None:
+                    self.ensure(process, part)  # also where nobody leads that it could be copied from
         if process.stopping and process.uid in self.processes:
             self._stopping(process)
 

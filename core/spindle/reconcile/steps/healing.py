@@ -19,7 +19,7 @@ from spindle.manifests.identity import Identity
 from spindle.moves.journal import Journal, Shrunk
 from spindle.moves.lacking import meant, taken_over
 from spindle.reconcile import objects
-from spindle.reconcile.actions import Delete, ElectUnclean
+from spindle.reconcile.actions import Delete, ElectUnclean, Reassign
 from spindle.reconcile.draft import Draft, Wait
 from spindle.reconcile.slots import HUNG, Slot
 from spindle.reconcile.state import State
@@ -61,7 +61,7 @@ class Healed:
     ward: Ward
     wants: Wants = field(default_factory=Wants)
     fences: list[Delete] = field(default_factory=list)
-    elections: list[ElectUnclean] = field(default_factory=list)
+    elections: list[ElectUnclean | Reassign] = field(default_factory=list)
     held: frozenset[int] = frozenset()
 
 

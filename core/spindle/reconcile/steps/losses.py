@@ -1,14 +1,15 @@
 """Last copies on bad disks: what is lost with which, what a person gave up, and what follows from that."""
 
+from collections.abc import Collection, Mapping
 from typing import Final
 
 from spindle.cluster import names
 from spindle.cluster.refusal import counted, some
 from spindle.disks.lifecycle import DiskState
 from spindle.healing.acceptance import Accepted, Loss, accept, lost_with, parse, render, settle
-from spindle.healing.standing import names_of
+from spindle.healing.standing import Key, names_of
 from spindle.reconcile import objects
-from spindle.reconcile.actions import ElectUnclean, Patch
+from spindle.reconcile.actions import ElectUnclean, Patch, Reassign
 from spindle.reconcile.draft import Draft, Wait
 from spindle.reconcile.slots import Slot
 from spindle.reconcile.ward import Ward
@@ -34,10 +35,11 @@ def _offline(ward: Ward, slot: Slot) -> bool:
     return any(d.path == slot.path and d.error for d in ward.looked.dirs(slot.broker) or ())
 
 
-def settle_losses(ward: Ward, draft: Draft) -> list[ElectUnclean]:
+def settle_losses(ward: Ward, draft: Draft) -> list[ElectUnclean | Reassign]:
     """Read acceptances, write down which were found right, and elect what survived; says what is given up altogether.
 
-    The elections are to come last in the pass.
+    The elections are to come last in the pass. Where a replica that is only being made comes before the survivor, the order is changed first,
+    and the next pass elects.
     """
     accepted: dict[str, Accepted] = {}
     leaderless = [key for key, p in ward.looked.partitions.items() if p.leader is None]
@@ -69,12 +71,30 @@ def settle_losses(ward: Ward, draft: Draft) -> list[ElectUnclean]:
     for loss, refusal in verdict.refusals:
         name = names.broker_name(ward.state.name, loss.broker)
         draft.wait(Wait.refused("AcceptLoss", f"KafkaBroker/{name}/{loss.disk}", refusal))
-    if not verdict.elect:
+    return [*_survivors_first(verdict.reorder), *_elections(verdict.elect)]
+
+
+def _survivors_first(reorder: Mapping[Key, tuple[int, ...]]) -> list[Reassign]:
+    if not reorder:
         return []
-    named = names_of(verdict.elect)
+    named = names_of(reorder)
+    return [
+        Reassign(
+            assignments=tuple((*key, replicas) for key, replicas in sorted(reorder.items())),
+            reason="SurvivorFirst",
+            message=f"Of {counted(len(named), 'partition')} the copy that survived is put before the one that is being made, for Kafka "
+            f"elects the first that it can: {some(named)}.",
+        )
+    ]
+
+
+def _elections(elect: Collection[Key]) -> list[ElectUnclean]:
+    if not elect:
+        return []
+    named = names_of(elect)
     return [
         ElectUnclean(
-            partitions=tuple(sorted(verdict.elect)),
+            partitions=tuple(sorted(elect)),
             reason="SurvivorElected",
             message=f"The loss of the last in-sync copy of {counted(len(named), 'partition')} is accepted; a copy that survived is "
             f"made leader: {some(named)}.",
