@@ -133,6 +133,9 @@ class Judge:
         run = self.world.kubelets.runs.get(pod["metadata"]["uid"])
         if run is None or not run.kafka:
             return
+        cluster = self.world.cluster()
+        if cluster is None or cluster["metadata"].get("deletionTimestamp"):
+            return  # a person wants all of it to go
         broker = int(labels[_NODE_ID])
         leading = [o for o in self.world.operators if o.leading]
         if leading and not any(self.world.net.linked(o.name, "kafka") for o in leading):

@@ -3,13 +3,14 @@
 import asyncio
 import re
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from spindle.cluster import names
 from tests.reasons import reasons
-from tests.sim import fields
+from tests.sim import fields, rules
 from tests.sim.api import NAMESPACE, Api, Refused, Request
 from tests.sim.controllers import Controllers
 from tests.sim.kernel import MOST_EVENTS, EndlessError, Kernel
@@ -31,6 +32,31 @@ def test_the_simulated_person_knows_what_to_do_about_every_reason() -> None:
 
     assert len(code) > 100
     assert sorted((code | named) - WAYS.keys()) == []
+
+
+@pytest.mark.parametrize("deleted", [False, True])
+def test_brokers_of_a_cluster_that_a_person_deletes_may_go_down(deleted: bool) -> None:
+    kernel = Kernel(1)
+    cluster: dict[str, Any] = {"metadata": {"deletionTimestamp": "now"} if deleted else {}}
+    part = {
+        "topic": "t", "partition": 0, "leader": 0, "replicas": [0, 1, 2], "isr": [0, 1], "min_isr": 2, "rf": 3,
+    }  # fmt: skip
+    world: Any = SimpleNamespace(
+        kernel=kernel,
+        api=Api(kernel),
+        cluster=lambda: cluster,
+        kubelets=SimpleNamespace(runs={"u": SimpleNamespace(kafka=True, files=SimpleNamespace(disks={}))}),
+        operators=[],
+        let_go=set(),
+        broken=[],
+        truth=lambda what: [part] if what == "partitions" else [],
+        answers=lambda broker: broker != 2,
+        is_stopping=lambda broker: False,
+    )
+    rules.Judge(world)
+    labels = {"spindle.dev/role": "broker", "spindle.dev/node-id": "0"}
+    world.api.on_down({"metadata": {"uid": "u", "labels": labels}}, "spindle-operator", "deletion")
+    assert bool(world.broken) is not deleted
 
 
 @pytest.fixture
