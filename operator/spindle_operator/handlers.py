@@ -186,7 +186,10 @@ def wake(loops: Loops, kind: Kind, body: Mapping[str, Any], *, urgent: bool = Fa
     elif kind is NODE:
         loops.wake_all()
     elif cluster := cluster_of(body):
-        home = (meta.get("labels") or {}).get(names.LABEL_NAMESPACE) or meta["namespace"]
+        home = meta["namespace"]
+        if home == loops.agent_namespace:
+            # The operator alone writes there. Anywhere else the label is whoever's who may write an object, and wakes no cluster of another namespace.
+            home = (meta.get("labels") or {}).get(names.LABEL_NAMESPACE) or home
         loops.wake(home, cluster, urgent=urgent)
 
 

@@ -76,6 +76,7 @@ class Loops:
 
     def __init__(self, setup: Setup) -> None:
         self._setup = setup
+        self.agent_namespace = setup.agent_namespace
         self._loops: dict[Key, ClusterLoop] = {}
         self._gate = asyncio.Semaphore(SIDE_BY_SIDE)
         self._closing = False

@@ -138,6 +138,29 @@ def test_image_and_jvm() -> None:
     assert own["image"] == "mine:1"
 
 
+def test_metrics_that_are_for_nobody_are_open_inside_of_the_pod_alone() -> None:
+    pod = broker_pod(replace(CLUSTER, metrics=False), BROKER)
+    kafka = containers(pod)["kafka"]
+    assert names.PORT_METRICS not in [port["containerPort"] for port in kafka["ports"]]
+    for probe in ("startupProbe", "livenessProbe"):
+        assert kafka[probe]["exec"]["command"][-1] == "exec 3<>/dev/tcp/127.0.0.1/9404"
+        assert "tcpSocket" not in kafka[probe]
+    (preflight,) = (c for c in pod["spec"]["initContainers"] if c["name"] == "preflight")
+    assert {"name": "SPINDLE_METRICS_BIND", "value": "127.0.0.1"} in preflight["env"]
+    offered = broker_pod(CLUSTER, BROKER)
+    assert containers(offered)["kafka"]["livenessProbe"]["tcpSocket"] == {"port": "metrics"}
+    assert "SPINDLE_METRICS_BIND" not in str(offered)
+
+
+def test_what_a_pod_may_take_of_its_node_is_bounded() -> None:
+    for pod in (broker_pod(CLUSTER, BROKER), controller_pod(CLUSTER, CONTROLLER)):
+        folders = [volume["emptyDir"] for volume in pod["spec"]["volumes"] if "emptyDir" in volume]
+        assert folders
+        assert all(folder["sizeLimit"] for folder in folders)
+        for container in pod["spec"]["initContainers"]:
+            assert container["resources"]["limits"]["memory"]
+
+
 BASE = spec_hash(CLUSTER, BROKER)
 
 

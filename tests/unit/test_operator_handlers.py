@@ -10,6 +10,7 @@ from spindle_operator.loop import Loops
 
 class Recorder(Loops):
     def __init__(self) -> None:
+        self.agent_namespace = "agents"
         self.calls: list[tuple[str, ...]] = []
 
     def seen(self, namespace: str, name: str) -> None:
@@ -45,6 +46,18 @@ def obj(**more: Any) -> dict[str, Any]:
             },
             [("wake", "ns", "demo")],
             id="what stands in another namespace",
+        ),
+        pytest.param(
+            POD,
+            {
+                "metadata": {
+                    "name": "x",
+                    "namespace": "tenant",
+                    "labels": {"spindle.dev/cluster": "demo", "spindle.dev/namespace": "ns"},
+                }
+            },
+            [("wake", "tenant", "demo")],
+            id="anybody's label wakes no cluster of another namespace",
         ),
         pytest.param(NODE, {"metadata": {"name": "n", "uid": "u"}}, [("all",)], id="node"),
     ],

@@ -10,6 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from spindle.cluster.layout import Layout
+from spindle_agent.preflight.handover import hand_over
+from spindle_agent.preflight.inputs import Node
+
 START = "process_start_time_seconds 1.763722123456E9"
 STATE = "kafka_server_KafkaServer_BrokerState 3.0"
 LAG = 'kafka_server_ReplicaFetcherManager_MaxLag{clientId="Replica"} '
@@ -105,3 +109,20 @@ def test_controller_is_ready_with_a_leader_and_something_committed(metrics: Metr
     assert not metrics.ready(START, leader + "9000.0")
     assert not metrics.ready(START, leader + "-1.0", committed + "5.0")
     assert not metrics.ready(START)
+
+
+def test_what_a_configmap_says_is_a_word_for_the_shell_and_never_a_command(tmp_path: Path) -> None:
+    made = tmp_path / "made"
+    evil = f"broker\ntouch {made}\n$(touch {made})`touch {made}`;touch {made}"
+    layout = Layout(str(tmp_path))
+    for folder in (layout.handover_dir, layout.disks_root):
+        Path(folder).mkdir(parents=True)
+    (tmp_path / "jmx.jar").write_bytes(b"")
+    node = Node("id", 0, evil, "4.3", shared_filesystem=False, voters=(), properties="", bind=evil)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SPINDLE_JMX_JAR", str(tmp_path / "jmx.jar"))
+        hand_over(layout, node, [])
+    script = f'. {layout.handover_dir}/node.env; printf %s "$ROLE|$BIND"'
+    done = subprocess.run(["/bin/sh", "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout == f"{evil}|{evil}"
+    assert not made.exists()

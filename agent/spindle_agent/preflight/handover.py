@@ -1,6 +1,7 @@
 """What preflight hands to Kafka's container: final configuration, scripts, the metrics agent, the list of disks."""
 
 import os
+import shlex
 import shutil
 from importlib import resources
 from pathlib import Path
@@ -54,9 +55,11 @@ def write_format_args(layout: Layout, node: Node) -> None:
 
 
 def _environment(layout: Layout, node: Node) -> str:
-    return (
-        f"ROLE={node.role}\n"
-        f"DISKS_ROOT={layout.disks_root}\n"
-        f"SHARED_FILESYSTEM={'yes' if node.shared_filesystem else 'no'}\n"
-        f"BIND={node.bind}\n"
-    )
+    """Assignments that a shell reads; what comes from the ConfigMap is a word there and never a command."""
+    values = {
+        "ROLE": node.role,
+        "DISKS_ROOT": layout.disks_root,
+        "SHARED_FILESYSTEM": "yes" if node.shared_filesystem else "no",
+        "BIND": node.bind,
+    }
+    return "".join(f"{name}={shlex.quote(value)}\n" for name, value in values.items())

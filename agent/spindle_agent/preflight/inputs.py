@@ -72,7 +72,7 @@ def read_node(layout: Layout) -> Node:
             for voter in document.get("voters", ())
         ),
         properties=(folder / "server.properties").read_text(),
-        bind=document.get("bind", ""),
+        bind=os.environ.get(names.ENV_METRICS_BIND) or document.get("bind", ""),
     )
 
 

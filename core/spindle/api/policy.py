@@ -428,5 +428,6 @@ class Metrics(ApiModel):
     """What can be measured."""
 
     enabled: bool = Field(
-        True, description="Offer the metrics of brokers and controllers to Prometheus, on port 9404."
+        True,
+        description="Offer the metrics of brokers and controllers to Prometheus, on port 9404. If not, the port is open inside of their pods alone.",
     )

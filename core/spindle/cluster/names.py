@@ -52,6 +52,9 @@ ANN_QUORUM: Final = f"{GROUP}/quorum"  # "static" on those of controllers that w
 # On pods: what preflight is to find, what it may format, and what the pod was made from.
 ANN_DISKS: Final = f"{GROUP}/disks"
 ANN_CLEARANCE: Final = f"{GROUP}/clearance"
+ENV_METRICS_BIND: Final = (
+    "SPINDLE_METRICS_BIND"  # of preflight's containers: the address that the metrics listen on
+)
 ENV_PROVIDERS: Final = "SPINDLE_CONFIG_PROVIDERS"  # of Kafka's container
 ENV_POD_UID: Final = "SPINDLE_POD_UID"  # of preflight's containers
 ANN_SPEC_HASH: Final = f"{GROUP}/spec-hash"

@@ -300,7 +300,7 @@ def _volumes(cluster: str, rebalance: Rebalance, scratch: str = _SCRATCH) -> lis
     return [
         {"name": "tls", "secret": {"secretName": names.rebalance_secret(cluster), "defaultMode": 0o440}},
         {"name": scratch, "emptyDir": limit},
-        {"name": "tmp", "emptyDir": {}},
+        {"name": "tmp", "emptyDir": {"sizeLimit": "1Gi"}},
         *([{"name": _ROLLUP, "persistentVolumeClaim": {"claimName": claim}}] if claim else []),
     ]
 

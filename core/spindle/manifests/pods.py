@@ -25,6 +25,10 @@ GRACE_SECONDS: Final = 330
 HOSTNAME_KEY: Final = "kubernetes.io/hostname"
 
 _LAYOUT: Final = Layout()
+LOOPBACK: Final = "127.0.0.1"
+# What may be written to a pod's own folders on the node: none of them grows by itself but a broker's metadata log, which Kafka holds to some hundred
+# megabytes. A pod that writes more is evicted by the kubelet before the node's disk is full.
+_MOST: Final = {"disks": "64Mi", "handover": "128Mi", "tmp": "1Gi", "metadata": "16Gi"}
 _NO_PRIVILEGES: Final[dict[str, Any]] = {
     "allowPrivilegeEscalation": False,
     "capabilities": {"drop": ["ALL"]},
@@ -223,9 +227,10 @@ def _spindle(cluster: ClusterInputs, node: NodeInputs, container: str, command: 
         "command": ["spindle-preflight", command],
         "env": [
             {"name": names.ENV_POD_UID, "valueFrom": {"fieldRef": {"fieldPath": "metadata.uid"}}},
+            *([] if cluster.metrics else [{"name": names.ENV_METRICS_BIND, "value": LOOPBACK}]),
         ],
         "securityContext": _NO_PRIVILEGES,
-        "resources": {"requests": {"cpu": "50m", "memory": "64Mi"}},
+        "resources": {"requests": {"cpu": "50m", "memory": "64Mi"}, "limits": {"memory": "256Mi"}},
         "volumeMounts": _mounts(node, preflight=True),
     }
 
@@ -234,8 +239,8 @@ def _kafka(cluster: ClusterInputs, node: NodeInputs) -> dict[str, Any]:
     broker = role_of(node) == names.ROLE_BROKER
     # Both only ask whether the JVM is there: a broker that recovers its logs for hours is well, and one that has
     # lost its mind is a verdict for the operator, which can wait for other brokers first.
-    alive = {"tcpSocket": {"port": "metrics"}, "timeoutSeconds": 5}
-    ports = {"metrics": names.PORT_METRICS}
+    alive = _alive(cluster)
+    ports = {"metrics": names.PORT_METRICS} if cluster.metrics else {}
     if broker:
         ports = {"replication": names.PORT_REPLICATION, "client": names.PORT_CLIENT, **ports, **node.ports}
     else:
@@ -267,6 +272,14 @@ def _kafka(cluster: ClusterInputs, node: NodeInputs) -> dict[str, Any]:
     }
 
 
+def _alive(cluster: ClusterInputs) -> dict[str, Any]:
+    """A probe of the port of the metrics; where these are for nobody else, it is open inside of the pod alone."""
+    if cluster.metrics:
+        return {"tcpSocket": {"port": "metrics"}, "timeoutSeconds": 5}
+    ask = f"exec 3<>/dev/tcp/{LOOPBACK}/{names.PORT_METRICS}"
+    return {"exec": {"command": ["/bin/bash", "-c", ask]}, "timeoutSeconds": 5}
+
+
 def _mounts(node: NodeInputs, *, preflight: bool) -> list[dict[str, Any]]:
     """Mounts of one container: the parents of the disks stand before the disks."""
     mounts: list[dict[str, Any]] = [
@@ -295,7 +308,7 @@ def _mounted_disks(node: NodeInputs) -> list[DiskInputs]:
 
 def _volumes(cluster: ClusterInputs, node: NodeInputs) -> list[dict[str, Any]]:
     def empty(name: str) -> dict[str, Any]:
-        return {"name": name, "emptyDir": {}}
+        return {"name": name, "emptyDir": {"sizeLimit": _MOST[name]}}
 
     def claim(name: str, disk: DiskInputs) -> dict[str, Any]:
         return {"name": name, "persistentVolumeClaim": {"claimName": disk.claim}}
