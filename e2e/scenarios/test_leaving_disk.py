@@ -17,7 +17,8 @@ from e2e.scenarios.timeline import Timeline
 pytestmark = pytest.mark.e2e
 
 _POD: Final = "maker"
-# Makes topics of one replica on one broker, writes to each with acks=all, and reads back what was acknowledged when it is told to stop.
+# Makes a few topics of one replica on one broker when it is told to go, writes to each with acks=all, and reads back what was acknowledged when it
+# is told to stop. A few: topics that are made on that broker without an end keep its disk in without an end.
 _MAKER: Final = """
 import json, os, time
 from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
@@ -27,7 +28,13 @@ S = dict(bootstrap_servers=os.environ["BOOTSTRAP"], security_protocol="SSL", ssl
          ssl_certfile=D + "tls.crt", ssl_keyfile=D + "tls.key")
 broker, acked, number = int(os.environ["BROKER"]), {}, 0
 admin, producer = KafkaAdminClient(**S), KafkaProducer(**S, acks="all", max_block_ms=3000, delivery_timeout_ms=6000, request_timeout_ms=3000)
-while not os.path.exists("/tmp/stop"):
+def until(file):
+    print(json.dumps({"until": file}), flush=True)
+    while not os.path.exists(file):
+        time.sleep(0.05)
+admin.list_topics()
+until("/tmp/go")
+while number < 12 and not os.path.exists("/tmp/stop"):
     topic, number = "made%d" % number, number + 1
     try:
         admin.create_topics([NewTopic(topic, replica_assignments={0: [broker]})])
@@ -38,6 +45,7 @@ while not os.path.exists("/tmp/stop"):
         print(json.dumps({"topic": topic, "error": repr(error)}), flush=True)
         time.sleep(1)
     print(json.dumps({"made": number, "acked": sum(acked.values())}), flush=True)
+until("/tmp/stop")
 producer.close(5)
 reader, lost = KafkaConsumer(**S, consumer_timeout_ms=10000), {}
 for topic, count in acked.items():
@@ -62,7 +70,7 @@ print(json.dumps({"result": {"topics": len(acked), "acked": sum(acked.values()),
 def _maker(lab: Lab, image: str, broker: int) -> Iterator[None]:
     lab.apply(client_pod(lab, _POD, image, _MAKER, {"BROKER": str(broker)}))
     try:
-        lab.until("topics are made", lambda: '"acked": ' in _said(lab), 120)
+        lab.until("it is connected", lambda: '"until"' in _said(lab), 120)
         yield
     finally:
         lab.kubectl("delete", "pod", _POD, "--wait=false", "--ignore-not-found")
@@ -84,6 +92,9 @@ def test_topics_that_are_made_until_the_broker_stops_are_kept(stand: Stand, spin
         slot = choose(lab, running)
         with _maker(lab, spindle_image, slot.broker):
             began = drain(timeline, slot)
+            timeline.until("spec", "^Absent", slot.subject, since=began, seconds=300)
+            lab.kubectl("exec", _POD, "--", "touch", "/tmp/go")
+            timeline.mark("topics are made on its broker")
             lab.until("its broker is stopped", lambda: _away(slot), 600)
             timeline.mark("its broker is stopped")
             lab.until_ready(600)

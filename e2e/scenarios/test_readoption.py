@@ -82,6 +82,14 @@ def test_a_claim_that_is_missing_is_named_and_nothing_is_lost(stand: Stand, spin
     entry = lab.until_waiting("ClaimMissing", 180)
     assert kept["metadata"]["name"] in entry["unblockedBy"]
     assert slot.directory_id in entry["message"]
+    lab.until(
+        "two brokers run and lead everything",
+        lambda: (
+            (lab.status().get("brokers") or {}).get("ready", 0) >= 2
+            and lab.condition("DataAtRisk").get("status") == "False"
+        ),
+        300,
+    )
     assert read(lab, spindle_image, "missing", _PARTITIONS) == RECORDS
     lab.until(
         "its replicas were made anew elsewhere, or it has a new disk",

@@ -52,7 +52,8 @@ def crowded(view: KafkaView, ours: Collection[tuple[str, int]] = ()) -> Refusal 
     return Refusal(
         rule=3,
         reason="ReplicasCrowded",
-        message=f"{counted(len(found), 'partition')} stands on fewer racks than it could ({len(up)} racks are up): {some(named)}. "
+        message=f"{counted(len(found), 'partition')} {'stands' if len(found) == 1 else 'stand'} on fewer racks than possible "
+        f"({len(up)} racks are up): {some(named)}. "
         "If a rack fails, it loses more copies than it had to.",
         unblocked_by=way_out,
         objects=tuple(named),

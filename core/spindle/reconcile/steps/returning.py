@@ -191,7 +191,7 @@ def _incomplete(broker: Object, lost: frozenset[Key]) -> Wait:
         _ACTION,
         f"KafkaBroker/{name}",
         "ReplicasNotFound",
-        f"{name} was found again, and {counted(len(lost), 'replica')} that Kafka has on it is on none of its disks: "
+        f"{name} was found again, and {counted(len(lost), 'replica')} that Kafka has on it {'is' if len(lost) == 1 else 'are'} on none of its disks: "
         f"{some(names_of(lost))}. It keeps a placeholder dir, so that none is made anew empty.",
         "The disk that holds them is used again: put its claim back. If a claim's annotation spindle.dev/directory-id is older than its "
         "disk, set it to the id in the disk's log/meta.properties. Else they are made anew from the other replicas.",
