@@ -49,6 +49,7 @@ class Kernel:
     rng: random.Random = field(init=False)
     _heap: list[tuple[float, float, int, "Timer"]] = field(default_factory=list)
     _serial: int = 0
+    _until: float = float("-inf")  # how far `run_until` goes just now
 
     def __post_init__(self) -> None:
         self.rng = random.Random(self.seed)
@@ -80,9 +81,22 @@ class Kernel:
 
     def run_until(self, when: float) -> None:
         """Run all events up to a time, and let it be that time."""
-        while self._heap and self._heap[0][0] <= when:
-            self.step()
+        before, self._until = self._until, when
+        try:
+            while self._heap and self._heap[0][0] <= when:
+                self.step()
+        finally:
+            self._until = before
         self.now = max(self.now, when)
+
+    def comes_next(self, timer: "Timer") -> bool:
+        """Take an event as run, if it is the next one and due: for who made it in the event before, and goes on there instead."""
+        if self._heap[0][3] is not timer or timer.when > self._until or self.events >= MOST_EVENTS:
+            return False
+        heapq.heappop(self._heap)
+        self.now = max(self.now, timer.when)
+        self.events += 1
+        return True
 
 
 @dataclass(slots=True)

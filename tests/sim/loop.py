@@ -319,10 +319,12 @@ class Fiber:
                     self.future.set_exception(self._raised)
 
     def sleep(self, seconds: float) -> None:
-        """From inside: wait."""
-        self._process.kernel.call_later(
-            max(seconds, self._process.paused_until - self._process.kernel.now), self._resume
-        )
+        """From inside: wait. Threads change only if something else happens meanwhile."""
+        kernel = self._process.kernel
+        timer = kernel.call_later(max(seconds, self._process.paused_until - kernel.now), self._resume)
+        if not self._killed and kernel.comes_next(timer):
+            Clock.skew = self._process.skew()
+            return
         worker = self._worker
         assert worker is not None
         worker.back.release()

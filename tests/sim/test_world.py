@@ -2,6 +2,7 @@
 
 import asyncio
 import re
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -13,7 +14,7 @@ from tests.reasons import reasons
 from tests.sim import fields, rules
 from tests.sim.api import NAMESPACE, Api, Refused, Request
 from tests.sim.controllers import Controllers
-from tests.sim.kernel import MOST_EVENTS, EndlessError, Kernel
+from tests.sim.kernel import MOST_EVENTS, EndlessError, Kernel, Timer
 from tests.sim.loop import Clock, Process, simulated_time
 from tests.sim.people import WAYS
 
@@ -305,6 +306,52 @@ def test_blocking_calls_wait_for_events_and_end_with_their_process() -> None:
 
     assert first.result() == "done"
     assert seen == ["woke"]
+
+
+class _Changing(Kernel):
+    def comes_next(self, timer: Timer) -> bool:
+        return False
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_a_blocking_call_that_goes_on_without_a_change_of_threads_sees_the_same_life(seed: int) -> None:
+    from tests.sim.loop import Fiber
+
+    def lived(*, always_change: bool) -> tuple[list[tuple[float, int, str]], int]:
+        kernel, seen = (_Changing if always_change else Kernel)(seed), list[tuple[float, int, str]]()
+
+        def say(who: str) -> None:
+            seen.append((kernel.now, kernel.events, who))
+
+        def call(who: str) -> None:
+            for _ in range(20):
+                assert Fiber.running is not None
+                Fiber.running.sleep(kernel.rng.choice((0.0, 0.01, 0.3)))
+                say(f"{who} at {Clock.now()}")
+
+        with simulated_time(kernel):
+            processes = [Process(kernel, "a", lambda: 60.0), Process(kernel, "b")]
+            for process in processes:
+                with process.current():
+                    process.fiber(partial(call, process.name))
+            for k in range(30):
+                kernel.call_later(3.0 * kernel.rng.random(), partial(say, f"timer {k}"))
+            processes[0].pause(0.4)
+            kernel.call_later(1.2, processes[1].kill)
+            for _ in range(40):
+                kernel.run_until(kernel.now + 0.1)
+        return seen, kernel.events
+
+    assert lived(always_change=False) == lived(always_change=True)
+
+
+def test_owners_are_written_so_that_they_can_be_read_back() -> None:
+    owners: fields.Owners = {
+        ("operator", "Apply "): {("spec", "id"), ("spec", "disks", ("[]", "disk1"), "mode")},
+        ("agent", "Apply status"): {("status", "observed", "node")},
+    }
+    assert fields.reassigned(fields.managed(owners)) == owners
+    assert fields.managed(owners) == fields.managed(owners)
 
 
 def test_fields_of_lists_that_are_maps_go_by_their_keys() -> None:

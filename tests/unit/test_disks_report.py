@@ -27,6 +27,12 @@ def test_few_disks_are_reported_in_full() -> None:
     assert list(parse(text).values()) == entries
 
 
+def test_whoever_reads_a_report_has_entries_of_his_own() -> None:
+    text = render([entry(0, "ours")])
+    parse(text)["disk0"]["state"] = "blank"
+    assert parse(text)["disk0"]["state"] == "ours"
+
+
 @pytest.mark.parametrize("state", ["ours", "blank", "foreign"])
 @pytest.mark.parametrize("count", [10, 20, 40, 64])
 def test_no_disk_is_left_out_of_a_long_report(count: int, state: str) -> None:

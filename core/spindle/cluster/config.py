@@ -9,6 +9,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
+from types import MappingProxyType
 from typing import Final
 
 from spindle.cluster import names
@@ -83,13 +84,19 @@ def node_config(
     return NodeConfig(
         node_id=node_id,
         host=names.node_host(cluster, namespace, node_id),
-        controllers={other: names.node_host(cluster, namespace, other) for other in sorted(controllers)},
+        controllers=_hosts(cluster, namespace, controllers),
         brokers=brokers,
         config=config or {},
         pool_config=pool_config or {},
         heap=heap,
         static_quorum=static_quorum,
     )
+
+
+@lru_cache(maxsize=_RENDERED)
+def _hosts(cluster: str, namespace: str, controllers: tuple[int, ...]) -> Mapping[int, str]:
+    """Node id → host, in order: the same for every node of a cluster."""
+    return MappingProxyType({i: names.node_host(cluster, namespace, i) for i in sorted(controllers)})
 
 
 def broker_properties(node: NodeConfig, *, rack: str | None) -> str:

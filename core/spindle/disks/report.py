@@ -4,6 +4,7 @@ import base64
 import json
 import zlib
 from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
 from typing import Any, Final
 
 from spindle.disks.dir_list import NO_LIST, DirList, read_list
@@ -11,6 +12,7 @@ from spindle.disks.dir_list import NO_LIST, DirList, read_list
 LIMIT: Final = 4096
 _PROBLEM_CHARACTERS: Final = 100
 _COMPRESSED: Final = "zip"
+_READ: Final = 512  # reports that are remembered: a pod's stays the same for as long as it runs
 _LOG_DIRS: Final = "logDirs"
 _NONCE: Final = "nonce"
 _MINIMAL: Final = ("name", "state", "fsUuid", "replicas")
@@ -69,7 +71,9 @@ def parse_nonce(text: str) -> str | None:
     return found if isinstance(found, str) and found else None
 
 
+@lru_cache(maxsize=_READ)
 def _document(text: str) -> Any:
+    """What a report says; shared by all who ask, so nobody changes it."""
     document = json.loads(text)
     if _COMPRESSED in document:
         return json.loads(zlib.decompress(base64.b64decode(document[_COMPRESSED])))

@@ -134,8 +134,17 @@ def _may_hold(state: State, broker: Object, disk: Mapping[str, Any], before: Dir
     return (listed or there) and not seen_empty(state, broker_id, name)
 
 
-def broker_settings(state: State, broker: Object) -> dict[str, str] | None:
+def broker_settings(state: State, broker: Object) -> Mapping[str, str] | None:
     """What a broker's ``server.properties`` says, but for ``log.dirs``; None if its pool is no longer in the spec."""
+    node_id = int(broker["spec"]["id"])
+    if state.brokers.get(node_id) is not broker:
+        return _broker_settings(state, broker)
+    if node_id not in state.settings:
+        state.settings[node_id] = _broker_settings(state, broker)
+    return state.settings[node_id]
+
+
+def _broker_settings(state: State, broker: Object) -> Mapping[str, str] | None:
     pool = state.pool_of(broker)
     if pool is None:
         return None

@@ -1,11 +1,13 @@
 """Reading raw Kubernetes objects: the few questions that the steps ask of them."""
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, Final
 
 from spindle.cluster import names
 
 Object = Mapping[str, Any]
+
+_NOTHING: Final[Object] = {}
 
 
 def name(obj: Object) -> str:
@@ -46,9 +48,10 @@ def by_name(objects: Iterable[Object]) -> dict[str, Object]:
 
 def condition(obj: Object, kind: str) -> Object | None:
     """One entry of ``status.conditions``."""
+    entry: Object
     for entry in (obj.get("status") or {}).get("conditions") or ():
         if entry.get("type") == kind:
-            return dict(entry)
+            return entry
     return None
 
 
@@ -73,10 +76,12 @@ def node_id_of(cluster: str, pod_name: str) -> int | None:
 def container_status(pod: Object, container: str) -> Object:
     """Status of one container or init container, empty if there is none yet."""
     status = pod.get("status") or {}
-    for entry in [*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())]:
-        if entry.get("name") == container:
-            return dict(entry)
-    return {}
+    entry: Object
+    for part in ("initContainerStatuses", "containerStatuses"):
+        for entry in status.get(part) or ():
+            if entry.get("name") == container:
+                return entry
+    return _NOTHING
 
 
 def image(pod: Object, container: str) -> str | None:

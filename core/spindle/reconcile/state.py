@@ -34,6 +34,7 @@ class State:
         refused: those settings.
         tolerated: what of the spec that is carried out is not allowed, and goes on since it was in use before.
         inputs: what pods are made from, by node id, as far as this pass has worked it out.
+        settings: what is in brokers' ``server.properties``, likewise.
     """
 
     snap: Snapshot
@@ -54,6 +55,9 @@ class State:
     refused: tuple[Refused, ...] = ()
     tolerated: tuple[Refused, ...] = ()
     inputs: dict[int, NodeInputs | None] = field(default_factory=dict, init=False, repr=False, compare=False)
+    settings: dict[int, Mapping[str, str] | None] = field(
+        default_factory=dict, init=False, repr=False, compare=False
+    )
 
     @property
     def cluster(self) -> Object:
