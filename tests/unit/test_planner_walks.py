@@ -9,7 +9,7 @@ from bench.cases import small
 from spindle.placement.problem import Goals, Problem, pose
 from spindle.placement.rounding import short_partitions
 from spindle.placement.state import Reason, State
-from spindle.placement.walks import Walks, in_order, may_fit
+from spindle.placement.walks import Walks, count_last, in_order, may_fit
 from tests.unit.test_planner_plan import cluster
 
 WIDE = Goals(broker_band=0.35, dir_band=0.60)
@@ -83,3 +83,9 @@ def test_counting_logs_shows_that_there_are_more_dirs_than_logs() -> None:
     few = [(p, [(0, 0)], 100.0) for p in range(3)]
     assert not may_fit(pose(cluster(["a", "b"], 2, few), Goals()))
     assert may_fit(pose(cluster(["a", "b"], 2, [*few, (3, [(0, 1)], 100.0)]), Goals()))
+
+
+@pytest.mark.parametrize("shape", [(3, 4, 1), (2, 5, 3), (4, 0, 2), (2, 2, 0)])
+def test_what_is_counted_column_by_column_is_what_numpy_counts(shape: tuple[int, ...]) -> None:
+    found = np.random.default_rng(1).random(shape) < 0.5
+    assert np.array_equal(count_last(found), found.sum(2))

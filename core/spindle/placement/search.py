@@ -25,7 +25,7 @@ import numpy as np
 from spindle.placement.problem import Problem
 from spindle.placement.snapshot import Bools, Floats, Ints
 from spindle.placement.state import Reason, State
-from spindle.placement.walks import Walks, may_fit
+from spindle.placement.walks import Walks, count_last, may_fit
 
 LARGEST = 6_000  # replicas times dirs, up to which searching pays
 _NARROW, _WIDE = 64, 160  # nodes kept per round; wide only where nothing was found that is inside all bands
@@ -114,11 +114,13 @@ class _Search:
                 cost[k] += self.size[r]
         return _Nodes(where, moved, cost, tuple(trails))
 
-    def consider(self, nodes: _Nodes) -> None:
-        """Keep the best of these if it is better than what there is."""
-        for k, standing in enumerate(self.standing(nodes, self.terms(nodes.where))):
+    def consider(self, nodes: _Nodes) -> _Terms:
+        """Keep the best of these if it is better than what there is. Returns their sums, for whoever goes on from them."""
+        terms = self.terms(nodes.where)
+        for k, standing in enumerate(self.standing(nodes, terms)):
             if standing < self.best:
                 self.best, self.trail = standing, nodes.trail[k]
+        return terms
 
     def walk(self) -> None:
         """Look for a better end by :mod:`spindle.placement.walks`."""
@@ -179,10 +181,12 @@ class _Search:
 
     def _beam(self, nodes: _Nodes, weight: float) -> None:
         lowest, patience = np.inf, _PATIENCE
+        if not len(nodes.cost):
+            return
+        t = self.terms(nodes.where)
         for _ in range(_DEPTH):
             if not len(nodes.cost) or self.work > _WORK or not patience:
                 return
-            t = self.terms(nodes.where)
             if self.complete:
                 least = nodes.cost + np.maximum(np.maximum(t.into.sum(1), t.out_of.sum(1)), self.short(t))
                 alive = np.flatnonzero(least < self.best[3] - _FLOOR)
@@ -201,7 +205,7 @@ class _Search:
             if children is None:
                 return
             self.work += f.size
-            self.consider(children)
+            t = self.consider(children)
             now = float((rest.min(axis=(1, 2)) + short.min(axis=(1, 2))).min())
             lowest, patience = (now, _PATIENCE) if now < lowest else (lowest, patience - 1)
             nodes = children
@@ -211,11 +215,8 @@ class _Search:
         p, s = self.problem, self.snapshot
         n, d = len(where), len(s.capacity)
         row = np.arange(n)[:, None]
-        used = (
-            np.bincount((row * d + where).ravel(), np.tile(self.size, n), n * d)
-            .astype(np.float64)
-            .reshape(n, d)
-        )
+        at = (row * d + where).ravel()
+        used = np.asarray(np.bincount(at, np.tile(self.size, n), n * d), np.float64).reshape(n, d)
         over, under = np.maximum(used - p.hi, 0), np.maximum(p.lo - used, 0)
         e, delta, total = over @ self.at, under @ self.at, used @ self.at
         parts, brokers, racks = len(self.wanted), len(s.broker), len(s.rack_names)
@@ -231,7 +232,7 @@ class _Search:
 
     def short(self, t: _Terms) -> Floats:
         """Bytes of partitions that lack a rack, per node."""
-        lacking = (t.live > 0).sum(2) < self.wanted
+        lacking = count_last(t.live > 0) < self.wanted
         return np.asarray((lacking * self.part_size).sum(1), np.float64)
 
     def legal(self, nodes: _Nodes, t: _Terms) -> tuple[Bools, Floats]:
@@ -245,14 +246,16 @@ class _Search:
         ok &= ~nodes.moved[:, :, None] & (where[:, :, None] != np.arange(len(self.rack)))
         same = home[:, :, None] == self.broker
         ok &= ~same | (~p.no_intra[home] & p.live[where])[:, :, None]
-        ok &= same | (t.held[:, self.part][:, :, self.broker] == 0)
-        others = t.live[:, self.part]  # [N, R, racks]
+        ok &= same | (t.held == 0).take(self.part, 1).take(self.broker, 2)
+        others = t.live.take(self.part, 1)  # [N, R, racks]
         mine = p.live[where]
         n, r = np.nonzero(mine)
         others[n, r, self.rack[where[n, r]]] -= 1
-        base = (others > 0).sum(2)
-        alone = mine & (np.take_along_axis(others, self.rack[where][:, :, None], 2)[:, :, 0] == 0)
-        after = base[:, :, None] + (others[:, :, self.rack] == 0)
+        base = count_last(others > 0)
+        none = others == 0
+        row = np.arange(len(where))[:, None]
+        alone = mine & none[row, np.arange(where.shape[1]), self.rack[where]]
+        after = base[:, :, None] + none.take(self.rack, 2)
         need = np.maximum(base + alone, np.minimum(self.wanted[self.part], base + 1))
         ok &= same | (after >= need[:, :, None])
         wanted = self.wanted[self.part][:, None]
@@ -348,10 +351,12 @@ def _first_of_each(rows: Ints, most: int) -> Ints:
     """Where each distinct row stands first, in their order, for at most so many of them."""
     seen: set[bytes] = set()
     first: list[int] = []
+    # No cluster that is searched has as many dirs as two bytes can count.
+    text, width = rows.astype(np.uint16).tobytes(), 2 * rows.shape[1]
     for k in range(len(rows)):
         if len(first) == most:
             break
-        row = rows[k].tobytes()
+        row = text[k * width : (k + 1) * width]
         if row not in seen:
             seen.add(row)
             first.append(k)

@@ -117,6 +117,12 @@ class Walks:
         self.dir_weight, self.broker_weight = np.tile(first, d), np.tile(first, len(s.broker))
         self.rack_weight = first
         self.barred = np.zeros((n, r, d), np.int64)
+        # What stays the same in all steps.
+        self._walk = np.arange(n)
+        self._rows = np.arange(n * r).reshape(n, r, 1) * d
+        self._sizes = np.tile(self.size, n)
+        self._less = self.size[:, None] - self.size
+        self._there = (start[:, None] != np.arange(d)) * 1.0
         self.may = self._may()
         self._seen: set[bytes] = set()
 
@@ -140,7 +146,7 @@ class Walks:
 
     def _step(self, step: int) -> None:
         """Look at where the walks stand, then one step of each."""
-        n, r, _ = self.barred.shape
+        n = len(self.where)
         off, by_move, by_exchange = self._off()
         lack, by_rack = self._lack()
         ok, move = self._moves()
@@ -150,9 +156,11 @@ class Walks:
         self.rack_weight = self._adapted(self.rack_weight, lack[:, None] > 0)
         move += by_rack * self.rack_weight[:, :, None]
         # An exchange is two moves, but for what it means to bands.
-        other = np.broadcast_to(self.where[:, None, :], (n, r, r))
+        other = (
+            self._rows + self.where[:, None, :]
+        )  # where each would go, [N, R, R], as places in arrays [N, R, D]
         open_ = ok & (self.barred <= step)
-        both, exchange = np.take_along_axis(open_, other, 2), np.take_along_axis(move, other, 2) + by_exchange
+        both, exchange = open_.ravel().take(other), move.ravel().take(other) + by_exchange
         exchange = exchange + exchange.transpose(0, 2, 1)
         move += by_move
         move[~open_] = np.inf
@@ -161,8 +169,10 @@ class Walks:
 
     def _adapted(self, weight: Floats, amiss: Bools) -> Floats:
         """Weights after a step: more where something is amiss, less where not."""
-        found = np.where(amiss, weight * self.growth, weight / self.decay)
-        return np.asarray(np.clip(found, _LEAST, _MOST), np.float64)
+        found: Floats = np.where(amiss, weight * self.growth, weight / self.decay)
+        np.maximum(found, _LEAST, out=found)
+        np.minimum(found, _MOST, out=found)
+        return found
 
     def _go(self, value: Floats, step: int) -> None:
         """Make the best move or exchange of each walk, and bar the ways back."""
@@ -195,14 +205,13 @@ class Walks:
         n, _, d = self.barred.shape
         home = self.broker[where]
         parts, brokers = len(s.start) - 1, len(s.broker)
-        key = (np.arange(n)[:, None] * parts + s.part) * brokers + home
+        key = (self._walk[:, None] * parts + s.part) * brokers + home
         held = np.bincount(key.ravel(), minlength=n * parts * brokers).reshape(n, parts, brokers)
         same = home[:, :, None] == self.broker
         ok = self.may & (where[:, :, None] != np.arange(d))
-        ok &= same | (held[:, s.part][:, :, self.broker] == 0)
+        ok &= same | (held == 0).take(s.part, 1).take(self.broker, 2)
         away = (where != self.start)[:, :, None]
-        there = (self.start[:, None] != np.arange(d)) * 1.0
-        return ok, (there - away) * x[:, None]
+        return ok, (self._there - away) * x[:, None]
 
     def _lack(self) -> tuple[Floats, Floats]:
         """Bytes that lack racks, float64[N], and what single moves change of them, float64[N, R, D]."""
@@ -212,12 +221,12 @@ class Walks:
         if int(self.wanted.max()) <= 1 and alive.all():
             return np.zeros(n), np.zeros((n, r, d))
         parts, racks = len(s.start) - 1, len(s.rack_names)
-        key = (np.arange(n)[:, None] * parts + s.part) * racks + self.rack[where]
-        live = np.bincount(key[alive], minlength=n * parts * racks).reshape(n, parts, racks)[:, s.part]
-        now = np.maximum(self.wanted - (live > 0).sum(2), 0)
-        k, q = np.nonzero(alive)
+        key = (self._walk[:, None] * parts + s.part) * racks + self.rack[where]
+        live = np.bincount(key[alive], minlength=n * parts * racks).reshape(n, parts, racks).take(s.part, 1)
+        now = np.maximum(self.wanted - count_last(live > 0), 0)
+        k, q = alive.nonzero()
         live[k, q, self.rack[where[k, q]]] -= 1
-        after = (live > 0).sum(2)[:, :, None] + ((live[:, :, self.rack] == 0) & self.problem.live)
+        after = count_last(live > 0)[:, :, None] + ((live == 0).take(self.rack, 2) & self.problem.live)
         change = np.maximum(self.wanted[:, None] - after, 0) - now[:, :, None]
         return (now * self.share).sum(1), change * self.lacks[:, None]
 
@@ -225,10 +234,10 @@ class Walks:
         """Bytes outside bands, and what moves change of them, weighted: float64[N], [N, R, D]; [N, R, R] is half of an exchange."""
         p, x, where = self.problem, self.size, self.where
         n, _, d = self.barred.shape
-        row = np.arange(n)[:, None]
+        row = self._walk[:, None]
         home = self.broker[where]
         used, total = (
-            np.bincount((row * m + at).ravel(), np.tile(x, n), n * m).reshape(n, m).astype(np.float64)
+            np.asarray(np.bincount((row * m + at).ravel(), self._sizes, n * m), np.float64).reshape(n, m)
             for m, at in ((d, where), (len(p.broker_lo), home))
         )
         dirs, brokers = _outside(used, p.lo, p.hi), _outside(total, p.broker_lo, p.broker_hi)
@@ -238,7 +247,7 @@ class Walks:
         def leaving(x: Floats) -> tuple[Floats, Floats]:
             """What it changes if replicas' dirs, and their brokers, have ``x`` [R, …] less."""
             i, b = (where[:, :, None], home[:, :, None]) if x.ndim > 1 else (where, home)
-            k = np.arange(n).reshape(-1, *[1] * x.ndim)
+            k = self._walk.reshape(-1, *[1] * x.ndim)
             u, t = used[k, i] - x, total[k, b] - x
             return (
                 (_outside(u, p.lo[i], p.hi[i]) - dirs[k, i]) * w[k, i],
@@ -251,11 +260,22 @@ class Walks:
         enter *= v[:, None, :]
         away = home[:, :, None] != self.broker
         move = give[:, :, None] + take + away * (leave[:, :, None] + enter[:, :, self.broker])
-        give, leave = leaving(x[:, None] - x)
+        give, leave = leaving(self._less)
         exchange = give + (home[:, :, None] != home[:, None, :]) * leave
         return dirs.sum(1) + brokers.sum(1), move, exchange
 
 
 def _outside(x: Floats, lo: Floats, hi: Floats) -> Floats:
     """Bytes outside a band."""
-    return np.asarray(np.maximum(np.maximum(x - hi, lo - x), 0.0), np.float64)
+    found: Floats = x - hi
+    np.maximum(found, lo - x, out=found)
+    np.maximum(found, 0.0, out=found)
+    return found
+
+
+def count_last(found: Bools) -> Ints:
+    """How many are true along the last axis, a short one: added up column by column, which numpy does faster than its own sum."""
+    total: Ints = np.zeros(found.shape[:-1], np.int64)
+    for k in range(found.shape[-1]):
+        total += found[..., k]
+    return total
