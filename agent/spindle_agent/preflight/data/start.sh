@@ -5,7 +5,8 @@ set -eu
 H=$(dirname "$0")
 . "$H/node.env"
 LIBS=${SPINDLE_KAFKA_LIBS:-/opt/kafka/libs}
-# Config providers read any file of this pod into settings that Kafka writes to its log: all are closed, but what was in use before they were.
+# Config providers read any file of this pod into settings that Kafka writes to its log. The property closes them for the clients inside of a broker; for
+# its own configuration Kafka does not ask it (KafkaConfig hands the providers over itself), so that is looked at below.
 PROVIDERS="-Dorg.apache.kafka.automatic.config.providers=${SPINDLE_CONFIG_PROVIDERS:-none}"
 MESSAGE=${SPINDLE_TERMINATION_LOG:-/dev/termination-log}
 
@@ -14,6 +15,10 @@ refuse() {
     echo "$1" >"$MESSAGE" 2>/dev/null || true
     exit 1
 }
+
+if [ -z "${SPINDLE_CONFIG_PROVIDERS:-}" ] && grep -q '^config\.providers' "$H/server.properties" 2>/dev/null; then
+    refuse "server.properties names config providers, and those are closed. Way out: take config.providers out of the KafkaCluster."
+fi
 
 # What a dead disk answers, as musl and as glibc put it. Kafka takes such a dir as offline and runs without it.
 dead() {
