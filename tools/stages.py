@@ -98,7 +98,12 @@ def stages() -> dict[str, Stage]:
                 "cert-manager", "cert-manager's controllers, built once", _ensure("ensure_cert_manager"), 40
             ),
             Stage("chart", "helm lint and the rendered chart", _pytest("tests/chart"), 15),
-            Stage("kube", "on a real API server", _pytest("tests/kube", "-m", "kube and not slow"), 20),
+            Stage(
+                "kube",
+                "on a real API server",
+                _pytest("tests/kube", "tests/security", "-m", "kube and not slow"),
+                20,
+            ),
             Stage(
                 "kube-slow", "the same, what takes longest", _pytest("tests/kube", "-m", "kube and slow"), 20
             ),
@@ -107,7 +112,10 @@ def stages() -> dict[str, Stage]:
             Stage(
                 "kafka",
                 "on real Kafka processes and disks",
-                _pytest("tests/kafka", "-m", "kafka and not slow", "--numprocesses=2", "--dist=loadfile"),
+                _pytest(
+                    *("tests/kafka", "tests/security"),
+                    *("-m", "kafka and not slow", "--numprocesses=2", "--dist=loadfile"),
+                ),
                 45,
             ),
             Stage(

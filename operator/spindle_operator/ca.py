@@ -24,6 +24,9 @@ LEAF_DAYS: Final = 365
 _BACKDATED: Final = dt.timedelta(hours=1)  # nodes whose clock is behind must take a new certificate, too
 _LEAST_RSA: Final = 2048
 _LONGEST_NAME: Final = 64  # ub-common-name of RFC 5280
+# No host is ever called so (RFC 6761). Clients take the common name for a host's unless there is a dNSName: Java's
+# sun.security.util.HostnameChecker and OpenSSL's X509_check_host both, and no other kind of name stops them.
+_NO_HOST: Final = "client.spindle.invalid"
 # What the library raises, beside ValueError, for certificates that nobody should have made.
 _MALFORMED: Final = (
     x509.InvalidVersion,
@@ -77,12 +80,15 @@ def issue(
     trusted: Sequence[bytes] = (),
     now: dt.datetime | None = None,
 ) -> dict[str, bytes]:
-    """Sign a certificate with a new key; good for servers and clients alike.
+    """Sign a certificate with a new key.
+
+    One with host names is a node's: good for servers and, since nodes call each other, for clients. One without is good for
+    clients alone, and so that its common name is never taken for a host's, it has the name of a host that cannot be.
 
     Args:
         ca: the authority.
         common_name: the principal (at most 64 characters).
-        dns_names: host names, and addresses, for the subject alternative name.
+        dns_names: a node's host names, and addresses, for the subject alternative name; none for a client.
         days: how long it is valid; never longer than the authority itself.
         trusted: certificates (PEM) of further authorities to trust.
         now: the time to date it from; by default the clock's.
@@ -98,7 +104,9 @@ def issue(
     now = now or dt.datetime.now(dt.UTC)
     authority, signing_key = _load_ca(ca)
     key = ec.generate_private_key(ec.SECP256R1())
-    usage = x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH])
+    usages = [ExtendedKeyUsageOID.SERVER_AUTH] if dns_names else []
+    usage = x509.ExtendedKeyUsage([*usages, ExtendedKeyUsageOID.CLIENT_AUTH])
+    hosts = x509.SubjectAlternativeName([_general(name) for name in dns_names or (_NO_HOST,)])
     builder = (
         _builder(_name(common_name), authority.subject, key, now, days, authority.not_valid_after_utc)
         .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
@@ -106,11 +114,8 @@ def issue(
         .add_extension(usage, critical=False)
         .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
         .add_extension(_authority_key(authority, signing_key.public_key()), critical=False)
+        .add_extension(hosts, critical=False)
     )
-    if dns_names:
-        builder = builder.add_extension(
-            x509.SubjectAlternativeName([_general(name) for name in dns_names]), critical=False
-        )
     certificate = _pem(builder.sign(signing_key, hashes.SHA256()))
     issuer, private = _pem(authority), _key_pem(key)
     return {
@@ -229,7 +234,17 @@ def _described(certificate: x509.Certificate, ca_pem: bytes | None) -> Certifica
         fingerprint=_fingerprint(certificate),
         not_after=certificate.not_valid_after_utc.timestamp(),
         issued=(certificate.not_valid_before_utc + _BACKDATED).timestamp(),
+        servers=_good_for_servers(certificate),
     )
+
+
+def _good_for_servers(certificate: x509.Certificate) -> bool:
+    """Whether whoever holds it may be taken for a server; one that does not say what it is for is good for all (RFC 5280)."""
+    try:
+        usages = certificate.extensions.get_extension_for_class(x509.ExtendedKeyUsage).value
+    except x509.ExtensionNotFound:
+        return True
+    return ExtendedKeyUsageOID.SERVER_AUTH in usages or ExtendedKeyUsageOID.ANY_EXTENDED_KEY_USAGE in usages
 
 
 def _general(name: str) -> x509.GeneralName:

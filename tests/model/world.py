@@ -447,7 +447,8 @@ def _secret_view(secret: dict[str, Any]) -> SecretView:
         if fingerprint is None:
             return None
         ends, issued = view["issued"] + YEARS, view["issued"]
-        return Certificate(view["cn"], tuple(view["dns"]), view["issuer"], fingerprint, ends, issued)
+        servers = bool(view.get("servers"))
+        return Certificate(view["cn"], tuple(view["dns"]), view["issuer"], fingerprint, ends, issued, servers)
 
     return SecretView(
         secret["metadata"],

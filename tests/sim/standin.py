@@ -88,6 +88,7 @@ def describe(cert_pem: bytes, ca_pem: bytes | None = None) -> Certificate:
         fingerprint=own,
         not_after=facts["end"],
         issued=facts["issued"],
+        servers=bool(facts.get("dns")),
     )
 
 

@@ -43,11 +43,24 @@ def test_the_authority_may_sign_and_nothing_else(authority: ca.Pem) -> None:
     assert b"PRIVATE KEY" not in repr(authority).encode()
 
 
-def test_a_leaf_is_for_servers_and_clients(secret: dict[str, bytes]) -> None:
+def usages(pem: bytes) -> set[x509.ObjectIdentifier]:
+    return set(certificate(pem).extensions.get_extension_for_class(x509.ExtendedKeyUsage).value)
+
+
+def test_a_client_is_no_server_by_any_name(authority: ca.Pem) -> None:
+    pem = ca.issue(authority, HOST)["tls.crt"]
+    assert usages(pem) == {ExtendedKeyUsageOID.CLIENT_AUTH}
+    hosts = certificate(pem).extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    (host,) = hosts.get_values_for_type(x509.DNSName)
+    assert host.endswith(".invalid")
+    assert not ca.describe(pem).servers
+
+
+def test_a_node_is_for_servers_and_clients(secret: dict[str, bytes]) -> None:
     assert set(secret) == {"ca.crt", "tls.crt", "tls.key", "keystore.pem"}
     cert = certificate(secret["tls.crt"])
-    usage = set(cert.extensions.get_extension_for_class(x509.ExtendedKeyUsage).value)
-    assert usage == {ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH}
+    assert usages(secret["tls.crt"]) == {ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH}
+    assert ca.describe(secret["tls.crt"]).servers
     assert not cert.extensions.get_extension_for_class(x509.BasicConstraints).value.ca
     assert days(cert) == 365
     assert cert.not_valid_before_utc < dt.datetime.now(dt.UTC) - dt.timedelta(minutes=30)

@@ -6,7 +6,9 @@ import pytest
 
 from spindle.cluster import names
 from spindle.cluster.rights import Right, UserView
-from spindle.reconcile.actions import AlterUser, SetPassword, TurnCa
+from spindle.reconcile.actions import AlterUser, IssueCertificate, SetPassword, TurnCa
+from spindle.reconcile.steps.server_certificates import like_a_host
+from spindle.reconcile.times import stamp
 from tests.model.world import World
 
 READ = {"resource": "topic", "name": "orders", "operations": ["Read", "Describe"]}
@@ -56,6 +58,63 @@ def test_one_with_a_certificate_gets_secret_rights_and_quotas() -> None:
     status = world.get("KafkaUser", "orders")["status"]
     assert (status["principal"], status["secret"]) == ("User:orders", "demo.user.orders")
     assert not world.reconcile().actions
+
+
+def with_a_servers_certificate(world: World, name: str) -> None:
+    """As earlier versions made it: good for servers, too."""
+    secret = world.get("Secret", f"demo.user.{name}")
+    secret["view"]["servers"] = True
+    world.put(secret)
+
+
+def test_a_certificate_that_is_good_for_servers_is_on_record_before_it_is_replaced() -> None:
+    world = running(user("kafka.example.com"))
+    with_a_servers_certificate(world, "kafka.example.com")
+    made = world.reconcile()
+    assert not [a for a in made.actions if isinstance(a, IssueCertificate)]
+    assert not made.settled, "the next pass comes soon"
+    noted = world.get("KafkaUser", "kafka.example.com")["status"]["serverCertificate"]
+    world.settle()
+    secret = world.get("Secret", "demo.user.kafka.example.com")
+    assert "servers" not in secret["view"], "the new one is for clients alone"
+    assert world.get("KafkaUser", "kafka.example.com")["status"]["serverCertificate"] == noted
+    assert condition(world, "kafka.example.com") == ("True", "AsAsked")
+    (wait,) = world.cluster["status"]["waiting"]
+    assert (wait["reason"], wait["object"]) == ("ServerCertificatesOut", "KafkaCluster/demo")
+    assert "kafka.example.com" in wait["message"]
+    assert noted["until"][:10] in wait["unblockedBy"]
+    world.get("KafkaUser", "kafka.example.com")["status"]["serverCertificate"] = {
+        **noted,
+        "until": stamp(world.now),
+    }
+    world.settle()
+    assert "serverCertificate" not in world.get("KafkaUser", "kafka.example.com")["status"]
+    assert not waits(world)
+
+
+def test_one_that_nobody_takes_for_a_host_is_replaced_without_a_word() -> None:
+    world = running(user())
+    with_a_servers_certificate(world, "orders")
+    world.settle()
+    assert "servers" not in world.get("Secret", "demo.user.orders")["view"]
+    assert not waits(world)
+
+
+def test_one_named_like_a_listeners_host_is_named_too() -> None:
+    assert like_a_host("node-1", ["node-1"])
+    assert not like_a_host("orders", ["node-1"])
+
+
+def test_a_certificate_is_out_until_its_authority_is_trusted_no_more() -> None:
+    world = running(user("kafka.example.com"))
+    with_a_servers_certificate(world, "kafka.example.com")
+    world.settle()
+    world.cluster["spec"]["security"]["rotate"] = "1"
+    for _ in range(300):
+        world.reconcile()
+        world.breathe()
+    assert "former" not in world.get("Secret", "demo-ca")["view"]
+    assert "serverCertificate" not in world.get("KafkaUser", "kafka.example.com")["status"]
 
 
 def test_one_with_a_password_gets_that_and_no_certificate() -> None:

@@ -48,7 +48,9 @@ class ApiModel(BaseModel):
 # --- marks -----------------------------------------------------------------------------------------------------------
 
 
-def rule(expression: str, message: str, *, field: str = "", say: str = "") -> dict[str, str]:
+def rule(
+    expression: str, message: str, *, field: str = "", say: str = "", new: bool = False
+) -> dict[str, Any]:
     """One CEL rule.
 
     Args:
@@ -56,8 +58,11 @@ def rule(expression: str, message: str, *, field: str = "", say: str = "") -> di
         message: the sentence that the user reads: what is wrong, and what to write instead.
         field: path below this object (``.storageClass``) that the error is to name.
         say: CEL expression that builds a message with the value in it; ``message`` stands in if it fails.
+        new: for what is new alone: what is there already can be changed and deleted as before.
     """
-    made = {"rule": expression, "message": message}
+    made: dict[str, Any] = {"rule": expression, "message": message}
+    if new:
+        made |= {"rule": f"oldSelf.hasValue() || ({expression})", "optionalOldSelf": True}
     if say:
         made["messageExpression"] = say
     if field:
@@ -65,7 +70,7 @@ def rule(expression: str, message: str, *, field: str = "", say: str = "") -> di
     return made
 
 
-def rules(*made: dict[str, str], **more: Any) -> dict[str, Any]:
+def rules(*made: dict[str, Any], **more: Any) -> dict[str, Any]:
     """The mark for CEL rules on a field or a model, with other marks beside it."""
     return {RULES: list(made), **more}
 

@@ -29,7 +29,7 @@ _FORBIDDEN: Final = (
     "$defs",
 )
 _ORDER: Final = ("description", "type", "format", "default", "enum", "required", "properties", "items")
-_RULE_ORDER: Final = ("rule", "message", "messageExpression", "fieldPath")
+_RULE_ORDER: Final = ("rule", "message", "messageExpression", "fieldPath", "optionalOldSelf")
 
 
 @dataclass(frozen=True)
@@ -208,6 +208,9 @@ def schema_of(model: type[ApiModel]) -> Schema:
     properties["apiVersion"] = {"type": "string"}
     properties["kind"] = {"type": "string"}
     properties["metadata"] = {"type": "object"}
+    if any(one.get("fieldPath") == ".metadata.name" for one in made.get(RULES, ())):
+        # An error can name only a field that the schema has.
+        properties["metadata"]["properties"] = {"name": {"type": "string"}}
     return made
 
 

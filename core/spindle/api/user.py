@@ -10,6 +10,7 @@ from spindle.api.common import (
     Name,
     ObjectMeta,
     Short,
+    Time,
     atomic,
     conditions_field,
     hint,
@@ -137,6 +138,13 @@ class MadeQuota(ApiModel):
     )
 
 
+class ServerCertificate(ApiModel):
+    """A certificate of the user's, of an earlier version, that is good for servers as well."""
+
+    until: Time = Field(description="When it ends.")
+    authority: Name = Field(description="SHA-256 fingerprint of the authority that signed it.")
+
+
 class KafkaUserStatus(ApiModel):
     """What the user has."""
 
@@ -161,6 +169,10 @@ class KafkaUserStatus(ApiModel):
     password: bool | None = Field(
         None, description="Whether Spindle gave Kafka a password for it, and takes it away again."
     )
+    server_certificate: ServerCertificate | None = Field(
+        None,
+        description="Which of its certificates could pass for a host of its name; written down before it is replaced.",
+    )
 
 
 class KafkaUser(ApiModel):
@@ -173,6 +185,13 @@ class KafkaUser(ApiModel):
                 "!self.metadata.name.startsWith('spindle-')",
                 "metadata.name is who the user is to Kafka: it has at most 63 characters, and admin and what begins with "
                 "spindle- are Spindle's own: write for example orders",
+            ),
+            rule(
+                "!self.metadata.name.contains('.') && self.metadata.name != 'localhost'",
+                "metadata.name is the common name of a certificate, and so must not look like a host's: write it without dots, "
+                "for example orders-eu",
+                field=".metadata.name",
+                new=True,
             ),
         )
     )

@@ -35,6 +35,7 @@ class Seat:
         client_properties: bootstrap address for a ready ``client.properties``, None for none.
         password: whether it has a password in place of a certificate.
         made: of a user: when its KafkaUser was made, in seconds since the epoch.
+        noted: whether it is on record when the certificate ends that it has now, if that is good for servers.
     """
 
     metadata: Mapping[str, Any]
@@ -45,6 +46,7 @@ class Seat:
     client_properties: str | None = None
     password: bool = False
     made: float | None = None
+    noted: bool = True
 
     @property
     def name(self) -> str:
@@ -119,13 +121,24 @@ def user_seat(state: State, user: Object) -> Seat:
     """A KafkaUser's; its Secret goes with it."""
     name = names.user_secret(state.name, objects.name(user))
     password = (user.get("spec") or {}).get("authentication") == "scram"
+    secret = state.secrets.get(name)
     return Seat(
         user_secret_metadata(state.cluster, user, name),
-        state.secrets.get(name),
+        secret,
         objects.name(user),
         password=password,
         made=seconds(user["metadata"].get("creationTimestamp")),
+        noted=_noted(user, secret),
     )
+
+
+def _noted(user: Object, secret: SecretView | None) -> bool:
+    """Whether the status says of the certificate in a user's Secret, if that is good for servers, until when it is out."""
+    certificate = secret.certificate if secret else None
+    if certificate is None or not certificate.servers:
+        return True
+    until = seconds(((user.get("status") or {}).get("serverCertificate") or {}).get("until"))
+    return until is not None and until >= int(certificate.not_after)
 
 
 def _of_the_job(state: State) -> tuple[tuple[str, str, None], ...]:
@@ -164,6 +177,7 @@ def stale(seat: Seat, authority: Authority, now: float) -> bool:
         or certificate.common_name != seat.principal
         or not set(seat.hosts) <= set(certificate.dns_names)
         or certificate.not_after - now < (certificate.not_after - certificate.issued) / 3
+        or (certificate.servers and seat.node_id is None and seat.noted)
     )
 
 

@@ -20,6 +20,7 @@ class Certificate:
     Attributes:
         issuer: SHA-256 fingerprint (hex) of the CA certificate that signed it; its own for a CA.
         issued, not_after: when it was made and when it ends, in seconds since the epoch.
+        servers: whether it is good for a server (its extended key usage).
     """
 
     common_name: str
@@ -28,6 +29,7 @@ class Certificate:
     fingerprint: str
     not_after: float
     issued: float = 0.0
+    servers: bool = False
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ from spindle.reconcile.certificates import authority_of, stale, user_seat
 from spindle.reconcile.draft import Draft, Wait
 from spindle.reconcile.snapshot import Object
 from spindle.reconcile.state import State
+from spindle.reconcile.steps.server_certificates import server_certificate, tell_server_certificates
 from spindle.reconcile.times import stamp
 from spindle.users.rights import (
     Change,
@@ -37,6 +38,7 @@ def settle_users(state: State, draft: Draft) -> dict[str, dict[str, Any]]:
         status = _deleting(state, draft, user) if objects.deleting(user) else _settle(state, draft, user)
         if status is not None:
             statuses[objects.name(user)] = status
+    tell_server_certificates(state, draft, statuses)
     return statuses
 
 
@@ -101,8 +103,8 @@ def _settle(state: State, draft: Draft, user: Object) -> dict[str, Any]:
 
 
 def _row(state: State, user: Object, todo: Change, *, password: bool) -> Row:
-    authority = authority_of(state)
-    if authority is None or stale(user_seat(state, user), authority, state.now):
+    authority, seat = authority_of(state), user_seat(state, user)
+    if authority is None or not seat.noted or stale(seat, authority, state.now):
         return (False, "NoSecretYet", "Its Secret is to be written.")
     if not todo.nothing or password:
         return (False, "Changing", "Its rights, quotas or password are being changed in Kafka.")
@@ -196,11 +198,13 @@ def _finalize(user: Object, *, wanted: bool) -> Patch:
 def _status(state: State, user: Object, record: Mapping[str, Any], row: Row) -> dict[str, Any]:
     ready, reason, message = row
     generation = user["metadata"].get("generation", 0)
+    out = server_certificate(state, user)
     return {
         "observedGeneration": generation,
         "principal": f"User:{objects.name(user)}",
         "secret": names.user_secret(state.name, objects.name(user)),
         **record,
+        **({"serverCertificate": dict(out)} if out is not None else {}),
         "conditions": [
             {
                 "type": "Ready",
