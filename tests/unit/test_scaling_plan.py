@@ -191,6 +191,13 @@ class TestIn:
         assert {f"demo-broker-{i}" for i in range(4)} <= set(evicted)
         well(world, [0, 1, 2, 3])
 
+    @pytest.mark.parametrize("deleted", [0, 4])
+    def test_a_record_that_is_deleted_by_hand_keeps_nobody_from_leaving(self, deleted: int) -> None:
+        world = cluster()
+        scale(world, 4)
+        world.get("KafkaBroker", f"demo-broker-{deleted}")["metadata"]["deletionTimestamp"] = "now"
+        well(world, [0, 1, 2, 3])
+
     def test_a_pool_that_is_removed_is_emptied(self) -> None:
         world = cluster(3)
         world.cluster["spec"]["brokerPools"].append(pool("other", 3))

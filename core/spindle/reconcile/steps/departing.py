@@ -50,7 +50,10 @@ def find_departing(ward: Ward, draft: Draft, *, acting: bool) -> frozenset[int]:
 
 
 def _too_many(state: State, pool: str, out: set[int]) -> tuple[int, ...]:
-    """The brokers of a pool that are more than it is to have."""
+    """The brokers of a pool that are more than it is to have.
+
+    One whose KafkaBroker was deleted by hand counts as any other: its record is held until its pool has no more than it is to have.
+    """
     registered = state.kafka.brokers
     members = [
         Member(
@@ -60,7 +63,7 @@ def _too_many(state: State, pool: str, out: set[int]) -> tuple[int, ...]:
             idle=registered is not None and i not in registered,
         )
         for i, broker in state.brokers.items()
-        if broker["spec"].get("pool") == pool and i not in out and not objects.deleting(broker)
+        if broker["spec"].get("pool") == pool and i not in out
     ]
     return who_leaves(members, state.pools[pool].replicas if pool in state.pools else 0)
 
