@@ -552,7 +552,7 @@ WAYS: dict[str, Callable[[Person, Wait], None]] = {
             ControllersNotWell NoLeader SourceDown"""),
         (_P.put_right, "CreateContainerError CreateContainerConfigError RunContainerError"),
         (_P.claim_back, "ClaimMissing ReplicasNotFound"),
-        (_P.restart_named, "OnlyInSync CopiesStandStill"),
+        (_P.restart_named, "OnlyInSync CopiesStandStill AgentTooOld"),
         (_P.let_go, "BrokersWaitForEachOther"),
         (_P.in_sync_or_broker, "TooFewInSync"),
         (_P.start_broker, "BrokerNotAsked IdentityHeld"),

@@ -11,7 +11,7 @@ from spindle.reconcile.actions import Delete
 from spindle.reconcile.times import stamp
 from tests.model.failing import Failing
 from tests.model.store import ConflictError
-from tests.unit.test_healing_plan import cluster, reasons, state_of, until, whole
+from tests.unit.test_healing_plan import cluster, mode_of, reasons, state_of, until, whole
 
 
 class TestTwoLooks:
@@ -103,7 +103,104 @@ class TestLoadedMachine:
         assert [w["object"] for w in told] == ["KafkaCluster/demo"]
         assert all(f"{b}/disk1" in told[0]["message"] for b in (0, 1, 2))
         assert {state_of(world, b, "disk1") for b in (0, 1, 2)} == {"Active"}
+        assert "counts as a hang" not in told[0]["unblockedBy"], "however long it lasts"
         for broker in (0, 1, 2):
             world.disk(broker, "disk1").state = "well"
         until(world, lambda: "ManyDisksStall" not in reasons(world))
         whole(world)
+
+
+class TestTwoNodes:
+    def test_what_begins_at_the_same_time_on_two_nodes_stops_nobody_for_a_minute(self) -> None:
+        world = cluster(3)
+        for broker in (0, 1):
+            world.disk(broker, "disk1").state = "hung"
+        assert fenced(world, lambda: None, 10) == []
+        (told,) = [w for w in world.cluster["status"]["waiting"] if w["reason"] == "ManyDisksStall"]
+        assert told["object"] == "KafkaCluster/demo"
+        assert "0/disk1" in told["message"]
+        assert "1/disk1" in told["message"]
+        assert "counts as a hang" in told["unblockedBy"]
+        assert {state_of(world, b, "disk1") for b in (0, 1)} == {"Active"}
+        for broker in (0, 1):
+            world.disk(broker, "disk1").state = "well"
+        assert fenced(world, lambda: None, 10) == []
+        whole(world)
+
+    def test_two_disks_that_truly_hang_do_not_stay_unfenced(self) -> None:
+        world = cluster(3)
+        for broker in (0, 1):
+            world.disk(broker, "disk1").state = "hung"
+        assert len(fenced(world, lambda: None, 20)) == 1, (
+            "the same writes are pending still, and nothing grows"
+        )
+        for broker in (0, 1):
+            world.disk(broker, "disk1").state = "well"
+        whole(world)
+
+    def test_writes_that_come_back_stop_nobody_however_long_it_lasts(self) -> None:
+        """Each takes ten seconds; together they are a minute, and none of them is."""
+        world = cluster(3)
+        for broker in (0, 1):
+            world.disk(broker, "disk1").state = "hung"
+
+        def others() -> None:
+            for broker in (0, 1):
+                observed = world.get("KafkaBroker", f"demo-broker-{broker}")["status"]["observed"]["disks"]
+                entry = next(d for d in observed if d["name"] == "disk1")
+                entry |= {"pendingWrite": int(world.now * 1000), "pendingSeconds": 10}
+
+        assert fenced(world, others, 40) == []
+        assert "ManyDisksStall" in reasons(world)
+
+    def test_a_disk_that_hangs_long_before_another_one_stalls_is_its_own_matter(self) -> None:
+        world = cluster(3)
+        world.disk(0, "disk1").state = "hung"
+
+        def later() -> None:
+            observed = world.get("KafkaBroker", "demo-broker-1")["status"]["observed"]["disks"]
+            entry = next(d for d in observed if d["name"] == "disk1")
+            entry |= {"verdict": "Suspect", "reason": "NotAnswering", "stalled": True, "pendingWrite": 1}
+            entry |= {"pendingSeconds": 5}
+            mine = world.get("KafkaBroker", "demo-broker-0")["status"]["observed"]["disks"]
+            first = next(d for d in mine if d["name"] == "disk1")
+            if "pendingSeconds" in first:
+                first["pendingSeconds"] += 30
+
+        assert fenced(world, later) == ["demo-broker-0"]
+
+
+class TestOlderAgent:
+    def test_a_hang_without_word_of_its_write_is_told_with_a_way_out(self) -> None:
+        """An agent of a version that does not say which write is pending: two looks show nothing, and somebody has to know."""
+        world = cluster(3)
+        world.disk(0, "disk1").state = "hung"
+
+        def older() -> None:
+            observed = world.get("KafkaBroker", "demo-broker-0")["status"]["observed"]["disks"]
+            entry = next(d for d in observed if d["name"] == "disk1")
+            entry.pop("pendingWrite", None)
+            entry.pop("pendingSeconds", None)
+
+        assert fenced(world, older) == []
+        (told,) = [w for w in world.cluster["status"]["waiting"] if w["reason"] == "AgentTooOld"]
+        assert told["object"] == "KafkaBroker/demo-broker-0"
+        assert "pod demo-broker-0" in told["unblockedBy"]
+        assert "HangNotSureYet" not in reasons(world)
+
+        def told_so() -> None:
+            older()
+            pod = world.objects.get(("Pod", "demo-broker-0"))
+            if (
+                pod is not None
+                and pod["metadata"]["uid"] == uid
+                and not pod["metadata"].get("deletionTimestamp")
+            ):
+                world.act(Delete(kind="Pod", name="demo-broker-0", uid=uid, grace_seconds=1))
+
+        uid = world.get("Pod", "demo-broker-0")["metadata"]["uid"]
+        fenced(world, told_so, 2)
+        world.disk(0, "disk1").state = "dead"  # the kernel lets go of it
+        fenced(world, lambda: None, 10)
+        assert mode_of(world, 0, "disk1") != "Active", "it starts without"
+        until(world, lambda: 0 in world.running("broker"))

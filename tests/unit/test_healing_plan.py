@@ -228,7 +228,7 @@ class TestHungDisk:
         world = cluster(3)
         for broker in (0, 1):
             world.disk(broker, "disk1").state = "hung"
-        for _ in range(6):
+        for _ in range(18):  # for the first minute it is what the two machines share
             world.reconcile()
             world.breathe()
         assert sum(1 for p in world.all("Pod") if p["metadata"].get("graceSeconds") is not None) == 1

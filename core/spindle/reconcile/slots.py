@@ -12,6 +12,7 @@ from spindle.disks.agents import NO_AGENT, Agent
 from spindle.disks.health import FULL, KAFKA_OFFLINE, NOBODY, OFFLINE_FULL, PREFLIGHT, Health, Said, health
 from spindle.disks.lifecycle import DiskState
 from spindle.disks.signals import DiskVerdict
+from spindle.healing.fence import SHARED_FOR_SECONDS
 from spindle.healing.gone import Claimed
 from spindle.healing.wishes import NOTHING, Wish, wishes
 from spindle.reconcile import objects
@@ -28,6 +29,8 @@ SET_ASIDE: Final = (
 )
 HUNG: Final = "Hung"
 STARVED: Final = "ManyDisksStall"
+# Writes count as stalled since the same moment if their ages differ by no more: agents tell them in steps of five seconds, and are read seconds later.
+_AT_ONCE: Final = 15.0
 NODE_GONE: Final = "NodeGone"
 _STATES: Final = frozenset(state.value for state in DiskState)
 
@@ -133,14 +136,40 @@ def slots(state: State) -> list[Slot]:
 
 
 def stalled_together(state: State, found: Sequence[Slot]) -> list[Slot]:
-    """Disks in use to which writes are stalled now, where they are of more brokers than rule 9 lets go bad at once, and not of one node.
+    """Disks in use to which writes are stalled now, where they are hardly each disk's own matter.
 
-    Disks of many machines do not hang by themselves at the same time: it is what they share that is busy.
+    Either they are of more brokers than rule 9 lets go bad at once, and not of one node, or they began on several nodes at about the same time. Disks of
+    several machines do not hang by themselves at the same moment: it is what they share that is busy. Of few brokers that is believed for a
+    minute only, since two disks that truly hang must not stay unfenced: no write that is merely slow takes as long.
     """
     stalled = [s for s in found if s.health.stalled and s.watched and s.mode == facts.ACTIVE]
-    most = flock.limit(len(found), state.spec.disks.automatic_share / 100)
-    nodes = {state.brokers[s.broker]["spec"].get("node") for s in stalled}
-    return stalled if len({s.broker for s in stalled}) > most and len(nodes) > 1 else []
+    nodes = {s.key: state.brokers[s.broker]["spec"].get("node") for s in stalled}
+    if many_brokers(state, found, stalled) and len(set(nodes.values())) > 1:
+        return stalled
+    ages = {s.key: _pending(state, s) for s in stalled}
+    young = [s for s in stalled if ages[s.key] < SHARED_FOR_SECONDS]
+    return [
+        s
+        for s in young
+        if any(
+            nodes[o.key] != nodes[s.key] and abs(ages[o.key] - ages[s.key]) <= _AT_ONCE
+            for o in young
+            if o is not s
+        )
+    ]
+
+
+def many_brokers(state: State, found: Sequence[Slot], stalled: Sequence[Slot]) -> bool:
+    """Whether stalled disks are of more brokers than rule 9 lets go bad at once."""
+    return len({s.broker for s in stalled}) > flock.limit(len(found), state.spec.disks.automatic_share / 100)
+
+
+def _pending(state: State, slot: Slot) -> float:
+    """Seconds for which a stalled write has been pending, as far as its agent says; from its verdict on where that is of an older version."""
+    told = slot.observed.get("pendingSeconds")
+    if told is not None:
+        return float(told)
+    return state.now - slot.health.since if slot.health.reason == HUNG else 0.0
 
 
 def _starved(slot: Slot) -> Slot:

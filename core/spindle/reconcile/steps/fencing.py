@@ -6,13 +6,13 @@ from spindle.cluster import names
 from spindle.cluster.refusal import Refusal, counted, some
 from spindle.disks import facts, flock
 from spindle.disks.lifecycle import DiskState
-from spindle.healing.fence import may_fence, stalls_alone
+from spindle.healing.fence import SHARED_FOR_SECONDS, may_fence, stalls_alone
 from spindle.healing.hang import Evidence, confirms, ends, later, moved, parse, render
 from spindle.moves.lacking import meant
 from spindle.reconcile import objects
 from spindle.reconcile.actions import Delete, Patch
 from spindle.reconcile.draft import Draft, Wait
-from spindle.reconcile.slots import HUNG, STARVED, Slot, stalled_together
+from spindle.reconcile.slots import HUNG, STARVED, Slot, many_brokers, stalled_together
 from spindle.reconcile.steps.away import down
 from spindle.reconcile.steps.brokers import Records
 from spindle.reconcile.steps.takedown import Wanted
@@ -52,7 +52,7 @@ def settle_fences(ward: Ward, draft: Draft, records: Records) -> list[Delete]:
 
 
 def _tell_starved(ward: Ward, draft: Draft) -> None:
-    """Stalls of disks of many nodes are one finding: nobody is stopped for it, and nothing is emptied."""
+    """Stalls of disks of several nodes are one finding: nobody is stopped for it, and nothing is emptied."""
     together = stalled_together(ward.state, ward.slots)
     if not together:
         return
@@ -68,7 +68,10 @@ def _tell_starved(ward: Ward, draft: Draft) -> None:
             STARVED,
             f"Writes to {counted(len(together), 'disk')} of {counted(len(where), 'node')} are stalled at the same time: {some(each)}. That is hardly "
             "the disks, but what the machines share. No disk counts as failed for it, no broker is stopped, and nothing is moved away.",
-            "The disks answer: look for what keeps the machines or their storage busy.",
+            "The disks answer: look for what keeps the machines or their storage busy."
+            if many_brokers(ward.state, ward.slots, together)
+            else "The disks answer: look for what keeps the machines or their storage busy. A write that is still pending after "
+            f"{SHARED_FOR_SECONDS:g} s counts as a hang of its disk all the same.",
         )
     )
 
@@ -96,6 +99,8 @@ def _looked_again(ward: Ward, draft: Draft, broker: int, hung: list[Slot]) -> Wa
             "not hung. The broker is not stopped for it.",
             "The disk answers: look for what keeps it or its machine busy. It counts as hung when nothing grows there any more.",
         )
+    if any(each.write is None for each in now.values()):
+        return _too_old(ward, broker, named)
     return Wait(
         _FENCE,
         f"KafkaBroker/{objects.name(there)}",
@@ -103,6 +108,20 @@ def _looked_again(ward: Ward, draft: Draft, broker: int, hung: list[Slot]) -> Wa
         f"{named} of {objects.name(there)} does not answer. The broker is stopped for it when the same write is still pending in another look.",
         "Nothing needs to be done: the agent says so within some seconds, or the disk answers.",
         quiet=True,
+    )
+
+
+def _too_old(ward: Ward, broker: int, named: str) -> Wait:
+    """An agent that does not say which write is pending: two looks of it cannot be told from two writes that took long."""
+    there = ward.state.brokers[broker]
+    return Wait(
+        _FENCE,
+        f"KafkaBroker/{objects.name(there)}",
+        "AgentTooOld",
+        f"{named} of {objects.name(there)} does not answer, but the agent on {there['spec'].get('node')} is of an older version that does not say "
+        "which write is pending: it may be another one each time. The broker is not stopped for it.",
+        "The agent is of the operator's version (upgrade the chart, and see that its DaemonSet is rolled out), or the disk answers. If it is sure "
+        f"that the disk hangs, delete pod {objects.name(there)} with `kubectl delete pod --grace-period=1`: it then starts without the disk.",
     )
 
 
