@@ -1,3 +1,4 @@
+import errno
 import json
 from pathlib import Path
 
@@ -6,6 +7,7 @@ import pytest
 from spindle.cluster import names
 from spindle.cluster.layout import Layout
 from spindle.disks.facts import Look
+from spindle_agent.preflight import main
 from spindle_agent.preflight.filesystem import mount_at
 from spindle_agent.preflight.inputs import (
     annotations,
@@ -125,3 +127,28 @@ def test_without_a_look_or_a_uid_nothing_can_be_cleared(
     monkeypatch.setenv(names.ENV_POD_UID, "")
     with pytest.raises(ValueError, match="no UID"):
         read_look(layout)
+
+
+def test_a_look_that_can_leave_nothing_behind_says_why_and_what_helps(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    layout = Layout(str(tmp_path))
+    message = tmp_path / "message"
+    monkeypatch.setenv("SPINDLE_TERMINATION_LOG", str(message))
+
+    def full(*_: object) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(Path, "write_text", full)
+    assert main.inspect(layout) == 1
+    told = message.read_text()
+    assert told in capsys.readouterr().out
+    assert "No space left on device" in told
+    assert "Way out: free space" in told
+    assert "Error(" not in told
+
+
+def test_a_clearance_is_not_believed_where_the_look_left_nothing(tmp_path: Path) -> None:
+    node = main._Preflight(Layout(str(tmp_path)), None, [])  # type: ignore[arg-type]
+    with pytest.raises(main.RefusedError, match="Way out: delete the pod"):
+        node.answered()

@@ -13,7 +13,7 @@ from typing import Any, Final
 from spindle.cluster.layout import Layout
 from spindle.disks import report
 from spindle.disks.dir_list import NO_LIST, DirList, newest
-from spindle.disks.facts import Expected, Found
+from spindle.disks.facts import Expected, Found, Look
 from spindle.disks.identity import Identity
 from spindle.disks.judge import Judgement, Verdict, judge, left_out, may_write_identity, unused
 from spindle.takeover import volumes
@@ -71,9 +71,7 @@ class _Preflight:
                 elif disk.judgement.verdict is Verdict.RESUME:
                     self.format(disk)
                 elif disk.judgement.verdict is Verdict.NEEDS_CLEARANCE:
-                    if may_write_identity(
-                        disk.expected, disk.found, clearances, inputs.read_look(self.layout)
-                    ):
+                    if may_write_identity(disk.expected, disk.found, clearances, self.answered()):
                         self.format(disk)
                     else:
                         waiting.append(disk)
@@ -86,6 +84,20 @@ class _Preflight:
             time.sleep(_POLL_SECONDS)  # noqa: TID251 - the kubelet replaces the file without telling
         self.finish(disks)
         return disks
+
+    def answered(self) -> Look:
+        """The look of this pod that a clearance has to answer.
+
+        Raises:
+            RefusedError: it left nothing.
+        """
+        try:
+            return inputs.read_look(self.layout)
+        except (OSError, KeyError, ValueError) as error:
+            raise RefusedError(
+                f"what this pod's look at its disks left in its own folder cannot be read ({error}), so no clearance can be told from an old one. "
+                "Way out: delete the pod; its successor looks anew."
+            ) from error
 
     def check(self, disks: list[_Disk]) -> None:
         """Whether Kafka may be started with these disks, once all are formatted.
@@ -166,10 +178,19 @@ def main() -> None:
 
 
 def inspect(layout: Layout) -> int:
-    """Report what is there. Changes nothing and never fails: what is wrong stands in the report."""
+    """Report what is there. Changes nothing on a disk; what is wrong with one stands in the report.
+
+    It fails, with a sentence as the termination message, only where it cannot leave its nonce for preflight: the kubelet tries again.
+    """
+    try:
+        nonce = inputs.begin_look(layout)
+    except OSError as error:
+        text = _unwritten(error)
+        _say(text)
+        _terminate(text)
+        return 1
     try:
         preflight = _read(layout)
-        nonce = inputs.begin_look(layout)
         disks = preflight.look(probe=False)
         text = report.render([_entry(disk) for disk in disks], preflight.newer(disks), nonce)
     except (OSError, ValueError, KeyError, TypeError) as error:
@@ -268,6 +289,13 @@ def _reminder(disk: _Disk) -> str:
     if disk.judgement.verdict is Verdict.USE:
         return f"nothing stands on {disk.expected.disk}, which is to be left out: the operator makes the pod anew without it"
     return f"{disk.judgement.reason} (file system {disk.found.fs_uuid}): {disk.judgement.way_out}"
+
+
+def _unwritten(error: OSError) -> str:
+    return (
+        f"nothing can be written to the pod's own folder (an emptyDir on the node's file system): {error.strerror or error}. The disks were not "
+        "looked at. Way out: free space where the kubelet keeps its pods, or repair that file system; it is tried again by itself."
+    )
 
 
 def _sentence(judgement: Judgement) -> str:
