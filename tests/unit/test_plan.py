@@ -350,6 +350,25 @@ def test_a_version_that_is_not_run_is_a_wait_and_nothing_else() -> None:
     assert reasons(world) == {"VersionNotSupported"}
 
 
+def test_a_version_that_is_not_run_changes_nothing_and_the_cluster_is_looked_after_as_ever() -> None:
+    world = running()
+    before = {pod["metadata"]["uid"] for pod in world.all("Pod")}
+    was = world.cluster["spec"]["version"]
+    world.cluster["spec"]["version"] = "9.9.0"
+    world.settle()
+    (told,) = [w for w in world.cluster["status"]["waiting"] if w["reason"] == "VersionNotSupported"]
+    assert f"stays with Kafka {was}" in told["message"]
+    assert told["unblockedBy"].endswith(f"or back to {was}.")
+    assert {pod["metadata"]["uid"] for pod in world.all("Pod")} == before
+    del world.objects["Pod", "demo-broker-1"]
+    world.settle()
+    assert world.running("broker") == [0, 1, 2], "a broker whose pod is gone comes back"
+    assert world.get("Pod", "demo-broker-1")["metadata"]["annotations"][names.ANN_VERSION] == was
+    world.cluster["spec"]["version"] = was
+    world.settle()
+    assert "VersionNotSupported" not in reasons(world)
+
+
 @pytest.mark.parametrize(
     ("zones", "reason", "brokers"),
     [

@@ -283,6 +283,21 @@ def test_the_clusters_defaults_are_put_back_when_they_leave_the_spec() -> None:
     assert world.shared[UNCLEAN] == "true"
 
 
+def test_a_default_that_kafka_turns_down_is_told_as_a_wait() -> None:
+    world = running()
+    world.bad = {("min.insync.replicas", "7")}
+    wants(world, **{"min.insync.replicas": "7"})
+    passes(world, 4)
+    world.now += 60
+    passes(world, 1)
+    (told,) = [w for w in world.cluster["status"]["waiting"] if w["reason"] == "SettingNotTaken"]
+    assert told["object"] == "KafkaCluster/demo/min.insync.replicas"
+    assert "min.insync.replicas=7" in told["message"]
+    wants(world)
+    passes(world, 4)
+    assert "SettingNotTaken" not in reasons(world)
+
+
 def test_the_clusters_defaults_go_with_the_cluster_that_set_them() -> None:
     world = running()
     wants(world, **{UNCLEAN: "true"})

@@ -15,7 +15,7 @@ from spindle.reconcile.draft import Draft, Wait
 from spindle.reconcile.pools import recorded_pools, recorded_spec
 from spindle.reconcile.snapshot import Snapshot
 from spindle.reconcile.state import State
-from spindle.reconcile.steps.upgrade import version_to_run
+from spindle.reconcile.steps.upgrade import as_run, version_to_run
 
 _KEY: Final = 128  # letters of a key; a status takes names of 253, and keys have no bound
 _TEXT: Final = 4096  # letters of what is said about one
@@ -30,6 +30,7 @@ def as_accepted(state: State) -> State:
     """
     if objects.deleting(state.cluster):
         return state
+    state = as_run(state)
     record = state.config_maps.get(names.pools_map(state.name))
     recorded = recorded_spec(record, objects.uid(state.cluster))
     asked = _not_allowed(state, state.spec)

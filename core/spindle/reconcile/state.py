@@ -8,6 +8,7 @@ from typing import Any
 
 from spindle.api.cluster import BrokerPool, KafkaClusterSpec
 from spindle.cluster import names
+from spindle.cluster.refusal import Refusal
 from spindle.cluster.view import KafkaView
 from spindle.manifests.identity import Identity, IdentityError, parse_identity
 from spindle.manifests.inputs import NodeInputs
@@ -31,6 +32,7 @@ class State:
         spec: the spec that is carried out.
         former: pools that the spec has no more, as it had them last.
         asked: the spec that is asked for, where it is another one because settings of it are refused.
+        version_refused: why the release that is asked for is not run, where the cluster goes on with the one that it runs.
         refused: those settings.
         tolerated: what of the spec that is carried out is not allowed, and goes on since it was in use before.
         inputs: what pods are made from, by node id, as far as this pass has worked it out.
@@ -54,6 +56,7 @@ class State:
     asked: KafkaClusterSpec | None = None
     refused: tuple[Refused, ...] = ()
     tolerated: tuple[Refused, ...] = ()
+    version_refused: Refusal | None = None
     inputs: dict[int, NodeInputs | None] = field(default_factory=dict, init=False, repr=False, compare=False)
     settings: dict[int, Mapping[str, str] | None] = field(
         default_factory=dict, init=False, repr=False, compare=False

@@ -1,7 +1,8 @@
 """The cluster's defaults of the spec: set while Kafka runs, noted on the birth record before, and put back when they leave the spec."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any, Final
 
 from spindle.cluster import names
@@ -15,6 +16,7 @@ from spindle.reconcile.state import State
 from spindle.reconcile.tuned import ANN_TUNED
 
 _KEYS: Final = ("value", "before", "former")
+_TAKEN_SOON: Final = 30.0
 
 
 def settle_defaults(state: State, draft: Draft, explicit: Mapping[str, str]) -> bool:
@@ -40,6 +42,8 @@ def settle_defaults(state: State, draft: Draft, explicit: Mapping[str, str]) -> 
         )
         message = f"The cluster gets {text}, without a restart."
         draft.do(Tune(broker=None, values=found.orders, reason="ConfigApplied", message=message))
+    if found.orders and dict(found.ours) == ours:  # it was told before, and Kafka does not have it
+        draft.wait(*_not_taken(state, found.orders))
     for key, (now, want) in found.by_hand.items():
         draft.wait(_by_hand(state, key, now, want))
     if told[UNCLEAN].shared == "true" and UNCLEAN not in explicit and UNCLEAN not in found.orders:
@@ -69,6 +73,22 @@ def _note(record: Object, ours: Mapping[str, Default]) -> Patch:
     }
     body = {"metadata": {"annotations": {ANN_TUNED: json.dumps(noted, sort_keys=True) if noted else None}}}
     return Patch(kind="ConfigMap", name=objects.name(record), uid=objects.uid(record), body=body)
+
+
+def _not_taken(state: State, orders: Mapping[str, str | None]) -> Iterator[Wait]:
+    """A word for each value that the cluster was told and has not taken; quiet for a while, as it may have been told this very moment."""
+    for key, value in orders.items():
+        if value is None:
+            continue
+        wait = Wait(
+            "Configure",
+            f"KafkaCluster/{state.name}/{key}",
+            "SettingNotTaken",
+            f"The cluster was told {key}={value} as its default and has not taken it, nor what it was told with it. The event TuneFailed has Kafka's words.",
+            f"Correct {key} in the spec, or take it out.",
+            quiet=True,
+        )
+        yield replace(wait, quiet=state.waited(wait.key) <= _TAKEN_SOON)
 
 
 def _by_hand(state: State, key: str, now: str, want: str) -> Wait:

@@ -1,9 +1,10 @@
 """From one release of Kafka to another: all nodes first, metadata.version when they have run it for a while, back only before that."""
 
+from dataclasses import replace
 from typing import Any, Final
 
 from spindle.cluster import names
-from spindle.cluster.versions import LEVELS, level_of, may_change, release_of
+from spindle.cluster.versions import LEVELS, level_of, may_change, release_of, unsupported
 from spindle.reconcile import objects
 from spindle.reconcile.actions import RaiseFeatures
 from spindle.reconcile.draft import Draft, Wait
@@ -23,11 +24,33 @@ def version_to_run(state: State) -> str:
     return running
 
 
+def as_run(state: State) -> State:
+    """The state with the release in effect where this version of Spindle does not run the one that is asked for.
+
+    The rest of the spec is carried out: disks that fail, certificates that expire do not wait for a correction. Where nothing runs yet, or what
+    runs is not known here either, there is nothing to go on with, and the state is as it was.
+    """
+    refusal, running = unsupported(state.spec.version), _latest(state)
+    if refusal is None or running is None or unsupported(running) is not None:
+        return state
+    stays = replace(
+        refusal,
+        message=f"{refusal.message} The cluster stays with Kafka {running}, and is looked after as ever.",
+        unblocked_by=f"{refusal.unblocked_by.rstrip('.')}, or back to {running}.",
+    )
+    spec = state.spec.model_copy(update={"version": running})
+    return replace(state, spec=spec, version_refused=stays)
+
+
 def settle_upgrade(state: State, draft: Draft) -> None:
     """Say why the release is not changed; raise metadata.version once all nodes have run theirs for long enough."""
     running = _latest(state)
-    refusal = may_change(running, state.spec.version, _level(state)) if running is not None else None
-    if refusal is not None:
+    refusal = state.version_refused
+    if refusal is None and running is not None:
+        refusal = may_change(running, state.spec.version, _level(state))
+    if (
+        refusal is not None
+    ):  # nor is metadata.version raised: perhaps it is an earlier release that is asked for
         draft.wait(Wait.refused("ChangeVersion", f"KafkaCluster/{state.name}", refusal))
         return
     level, now = level_of(state.spec.version), state.kafka.metadata_version
