@@ -286,6 +286,27 @@ class Person:
             self.say(f"deletes pod {name}", wait)
             self.world.api.remove(pod)
 
+    def stop_and_start(self, wait: Wait) -> None:
+        """`spindle stop`, and when the broker is down `spindle start`; whoever does not get down in ten minutes is let be."""
+        found = re.search(rf"`spindle stop ({SAMPLE}-broker-\d+)`", wait.unblocked_by)
+        broker = self.world.api.get("KafkaBroker", found[1]) if found else None
+        if found is None or broker is None or not self.world.trouble_over or broker["spec"].get("stopped"):
+            return
+        name, began = found[1], self.world.kernel.now
+        self.say(f"spindle stop {name}", wait)
+        self.world.api.change(broker, {"spec": {"stopped": True}}, manager="person")
+
+        def down() -> None:
+            if self.world.api.get("Pod", name) is not None and self.world.kernel.now - began < 600.0:
+                self.world.kernel.call_later(EVERY, down)
+                return
+            live = self.world.api.get("KafkaBroker", name)
+            if live is not None and live["spec"].get("stopped"):
+                self.say(f"spindle start {name}")
+                self.world.api.change(live, {"spec": {"stopped": False}}, manager="person")
+
+        self.world.kernel.call_later(EVERY, down)
+
     def let_go(self, wait: Wait) -> None:
         """Give one of the brokers that wait for each other the word that the entry has; or restart it, where that is what it says."""
         found = re.search(r"patch kafkabroker (\S+) --type merge -p '([^']+)'", wait.unblocked_by)
@@ -552,7 +573,8 @@ WAYS: dict[str, Callable[[Person, Wait], None]] = {
             ControllersNotWell NoLeader SourceDown"""),
         (_P.put_right, "CreateContainerError CreateContainerConfigError RunContainerError"),
         (_P.claim_back, "ClaimMissing ReplicasNotFound"),
-        (_P.restart_named, "OnlyInSync CopiesStandStill AgentTooOld"),
+        (_P.restart_named, "OnlyInSync AgentTooOld"),
+        (_P.stop_and_start, "CopiesStandStill"),
         (_P.let_go, "BrokersWaitForEachOther"),
         (_P.in_sync_or_broker, "TooFewInSync"),
         (_P.start_broker, "BrokerNotAsked IdentityHeld"),

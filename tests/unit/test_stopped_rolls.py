@@ -7,6 +7,8 @@ import pytest
 from spindle.cluster import names
 from spindle.cluster.view import KafkaView, Partition
 from spindle.reconcile.actions import Action, Evict
+from spindle.reconcile.plan import plan
+from spindle.reconcile.times import stamp
 from spindle.rolling.starts import Start
 from tests.model.tuned import crash, starting
 from tests.model.world import World
@@ -46,6 +48,29 @@ def stopped() -> World:
     world.reconcile()
     assert "NotBackInTime" in reasons(world)
     return world
+
+
+@pytest.mark.parametrize("leaving", [False, True])
+def test_one_whose_eviction_is_refused_was_not_restarted_and_its_budget_is_named(leaving: bool) -> None:
+    world = running()
+    world.cluster["spec"]["brokerPools"][0]["config"] = {"num.partitions": "3"}
+    world.reconcile()
+    (mark,) = world.cluster["status"]["takingDown"]
+    pod = world.get("Pod", mark["pod"])
+    uid = pod["metadata"]["uid"]
+    world.now += 700
+    if leaving:
+        pod["metadata"]["deletionTimestamp"] = stamp(world.now)
+    made = plan(world.snapshot(), world.now)
+    (told,) = [w for w in made.status["waiting"] if w["reason"] == "NotBackInTime"]
+    assert mark["uid"] == uid
+    assert "was restarted" not in told["message"]
+    if leaving:
+        assert "is being stopped" in told["message"]
+        assert "describe pod demo-broker-0" in told["unblockedBy"]
+    else:
+        assert "its eviction is refused" in told["message"]
+        assert "describe pdb demo-brokers" in told["unblockedBy"]
 
 
 def test_a_stopped_roll_is_not_carried_on_by_a_broker_that_is_down_for_a_moment() -> None:

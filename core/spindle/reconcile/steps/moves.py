@@ -215,14 +215,17 @@ def _still(state: State, thing: str, outcome: Outcome) -> Iterable[Wait]:
         leaders = {p.leader for each in copies if (p := partitions.get(each.move.key)) is not None}
         sources = some([f"broker {b}" if b is not None else "no leader" for b in sorted(leaders, key=str)])
         found.append(f"{some([each.move.name for each in copies])} from {sources} to broker {target}")
-    pods = some([names.pod_name(state.name, target) for target in sorted(by_target)])
+    brokers = [names.broker_name(state.name, target) for target in sorted(by_target)]
+    restarts = some(
+        [f"`spindle stop {name}`, and when it is down `spindle start {name}`" for name in brokers]
+    )
     yield Wait(
         _ACTION,
         thing,
         "CopiesStandStill",
         f"For {STANDS_AFTER / 60:g} minutes not a byte more was copied of {'; '.join(found)}.",
         "The copies go on: a partition without a leader needs a replica that may lead it, a broker that does not answer has to come back. If all "
-        f"of them answer, look at the disks, the logs and the network of both ends; to have a copy begun anew, delete pod {pods}.",
+        f"of them answer, look at the disks, the logs and the network of both ends; to have copies begun anew: {restarts}. It goes down only where rule 2 allows.",
     )
 
 

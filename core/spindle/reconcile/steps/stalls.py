@@ -104,6 +104,9 @@ def restarts_again(state: State, pod: Object) -> bool:
 def _late(state: State, mark: Mapping[str, Any]) -> Wait:
     pod = str(mark["pod"])
     within = state.spec.rolling.back_within_seconds
+    standing = state.pods.get(int(mark["nodeId"]))
+    if standing is not None and objects.uid(standing) == mark.get("uid"):
+        return _not_gone(state, mark, standing)
     return Wait(
         _ACTION,
         f"Pod/{pod}",
@@ -112,6 +115,41 @@ def _late(state: State, mark: Mapping[str, Any]) -> Wait:
         "Nothing further is restarted for a change.",
         f"{pod} comes back, or the change is corrected: see its own entries here, and kubectl logs {pod}.",
     )
+
+
+def _not_gone(state: State, mark: Mapping[str, Any], pod: Object) -> Wait:
+    """One that was to be restarted, and whose pod still is the one of before."""
+    name = objects.name(pod)
+    within = counted(state.spec.rolling.back_within_seconds, "second")
+    if objects.deleting(pod):
+        happened = f"is being stopped, and its pod has not ended after {within}"
+        way = f"Its process ends: kubectl describe pod {name} says what holds it, its node above all."
+    else:
+        happened = f"still runs as before after {within}: its eviction is refused"
+        way = (
+            f"The eviction is let through: kubectl describe pdb {' '.join(_counting(state, pod))} says what is waited for; another budget or an "
+            "admission policy that forbids it is changed."
+        )
+    return Wait(
+        _ACTION,
+        f"Pod/{name}",
+        "NotBackInTime",
+        f"{name} is to be restarted ({mark.get('reason') or 'asked for'}) and {happened}. Nothing further is restarted for a change.",
+        f"{way} Or the change is taken back.",
+    )
+
+
+def _counting(state: State, pod: Object) -> list[str]:
+    """The disruption budgets that count a pod, as far as they are seen; else the one that should."""
+    labels = objects.labels(pod)
+    found = sorted(
+        objects.name(budget)
+        for budget in state.snap.budgets
+        if (wanted := ((budget.get("spec") or {}).get("selector") or {}).get("matchLabels"))
+        and all(labels.get(key) == value for key, value in wanted.items())
+    )
+    broker = labels.get(names.LABEL_ROLE) == names.ROLE_BROKER
+    return found or [names.broker_budget(state.name) if broker else names.controller_budget(state.name)]
 
 
 def _again(pod: Object) -> Wait:
