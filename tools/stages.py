@@ -107,7 +107,7 @@ def stages() -> dict[str, Stage]:
             Stage(
                 "kube-slow", "the same, what takes longest", _pytest("tests/kube", "-m", "kube and slow"), 20
             ),
-            Stage("spark", "on a real Spark", _pytest("tests/spark", "-m", "spark"), 15),
+            Stage("spark", "on a real Spark", _pytest("tests/spark", "tests/security", "-m", "spark"), 15),
             # Mostly waiting: for a broker to be fenced, a move to end. Two files at a time do it in little more than half the time.
             Stage(
                 "kafka",

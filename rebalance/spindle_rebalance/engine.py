@@ -19,6 +19,16 @@ _SERVICE_HOST: Final = "KUBERNETES_SERVICE_HOST"
 _SERVICE_PORT: Final = "KUBERNETES_SERVICE_PORT"
 _PYTHON: Final = "/opt/spindle/venv/bin/python"  # in the job's image
 _TEMPLATE: Final = "executor.json"
+# Spark takes serialized objects from whoever reaches its ports, unless it asks for a secret. It makes one for each run, and tells it to its
+# executors by their pods' environment (BasicExecutorFeatureStep). The second version of its handshake, and a cipher that
+# notices changes, are not what Spark does of itself; nor does it refuse its older SASL, which encrypts nothing by default.
+SECURED: Final[Mapping[str, str]] = {
+    "spark.authenticate": "true",
+    "spark.network.crypto.enabled": "true",
+    "spark.network.crypto.authEngineVersion": "2",
+    "spark.network.crypto.cipher": "AES/GCM/NoPadding",
+    "spark.network.crypto.saslFallback": "false",
+}
 
 
 def host_text(address: str) -> str:
@@ -68,6 +78,7 @@ def _on_kubernetes(
     address, image = _told(env, names.ENV_POD_IP), _told(env, names.ENV_REBALANCE_IMAGE)
     heap = executors.heap_mib
     made = {
+        **SECURED,
         "spark.driver.host": host_text(address),
         "spark.driver.bindAddress": host_text(address),
         "spark.driver.port": str(names.PORT_SPARK_DRIVER),

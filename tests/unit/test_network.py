@@ -33,6 +33,20 @@ def test_ports_between_nodes_are_for_the_cluster_and_for_spindle() -> None:
     assert not world.reconcile().actions
 
 
+def test_sparks_ports_are_for_its_own_pods_where_it_has_executors() -> None:
+    world = running()
+    world.cluster["spec"]["rebalance"] = {"engine": {"image": "job:1", "executors": {"count": 2}}}
+    world.reconcile()
+    (policy,) = world.all("NetworkPolicy")
+    job = {"spindle.dev/cluster": "demo", "spindle.dev/role": "rebalance"}
+    assert policy["spec"]["podSelector"]["matchLabels"] == job
+    own = {"podSelector": {"matchLabels": job}}
+    assert reached(world, "demo-rebalance") == {7078: [own], 7079: [own]}
+    world.cluster["spec"]["rebalance"] = {"engine": {"image": "job:1"}}
+    world.reconcile()
+    assert world.all("NetworkPolicy") == ()
+
+
 def test_they_go_when_they_are_not_asked_for_any_more_and_others_stay() -> None:
     world = running(security={"networkPolicies": True})
     labels = {"spindle.dev/cluster": "demo"}

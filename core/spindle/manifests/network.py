@@ -39,6 +39,15 @@ def network_policies(
     )
 
 
+def spark_policy(cluster: Mapping[str, Any]) -> dict[str, Any]:
+    """The policy for the pods of the rebalance job where Spark has executors: driver and executors reach each other, nobody else them."""
+    name = cluster["metadata"]["name"]
+    job = {names.LABEL_CLUSTER: name, names.LABEL_ROLE: names.ROLE_REBALANCE}
+    own: Rule = {"podSelector": {"matchLabels": job}}
+    ports = [names.PORT_SPARK_DRIVER, names.PORT_SPARK_BLOCKS]
+    return _policy(cluster, names.rebalance_job(name), names.ROLE_REBALANCE, [_rule(ports, [own])])
+
+
 def _rule(ports: Iterable[int], sources: list[Rule] | None = None) -> Rule:
     made: Rule = {"ports": [{"protocol": "TCP", "port": port} for port in ports]}
     return made | {"from": sources} if sources else made

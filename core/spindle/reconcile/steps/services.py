@@ -5,10 +5,11 @@ from spindle.manifests.budgets import broker_budget, controller_budget, drain_bu
 from spindle.manifests.config_maps import node_config_map
 from spindle.manifests.identity import Identity
 from spindle.manifests.inputs import VoterInputs
-from spindle.manifests.network import network_policies
+from spindle.manifests.network import network_policies, spark_policy
 from spindle.manifests.services import services
 from spindle.reconcile import objects
 from spindle.reconcile.actions import Delete
+from spindle.reconcile.certificates import has_job
 from spindle.reconcile.draft import Draft
 from spindle.reconcile.inputs import broker_inputs, cluster_inputs, controller_inputs
 from spindle.reconcile.keepsakes import has_left
@@ -37,11 +38,13 @@ def settle_services(state: State, draft: Draft) -> None:
 
 
 def settle_policies(state: State, draft: Draft) -> None:
-    """NetworkPolicies, where they are wanted; those that are not wanted any more go, and no others."""
+    """NetworkPolicies, where they are wanted or Spark has ports open; those that are not wanted any more go, and no others."""
     if "networkpolicies" in state.snap.unknown:
         return
     live = objects.by_name(state.snap.policies)
     wanted = _policies(state) if state.spec.security.network_policies else ()
+    if has_job(state) and state.spec.rebalance.engine.executors is not None:
+        wanted = (*wanted, spark_policy(state.cluster))
     for policy in wanted:
         keep(draft, policy, live.get(objects.name(policy)))
     kept = {objects.name(policy) for policy in wanted}
