@@ -138,7 +138,7 @@ def test_a_pod_of_another_namespace_gets_in_by_what_it_shows_alone(
             "kafkabrokers/status",
             "cluster",
             True,
-        ),  # of its own node: the admission policy, tests/kube
+        ),  # of its own node: the admission policy, tests/security
         ("get", "secrets", "spindle-agents", True),
     ],
 )

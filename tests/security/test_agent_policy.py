@@ -34,7 +34,7 @@ def server() -> Iterator[ApiServer]:
     with ApiServer() as fresh:
         command = [str(ensure_helm()), "install", "spindle", str(ROOT / "charts/spindle")]
         environment = {**os.environ, "KUBECONFIG": str(fresh.kubeconfig)}
-        place = ("--namespace=system", "--create-namespace")
+        place = ("--namespace=system", "--create-namespace", "--set=watch.all=true")
         subprocess.run([*command, *place], env=environment, check=True, capture_output=True)
         fresh.kubectl("wait", "--for=condition=Established", "--timeout=30s", "crd/kafkabrokers.spindle.dev")
         for index, node in enumerate(("node1", "node2", None)):
@@ -293,6 +293,30 @@ def test_an_agent_keeps_only_its_own_lease(agent: client.ApiClient, unbound: cli
     mine = "the agent on node node1 renews the lease spindle-agent-node1 and no other"
     assert mine in renew(agent, "node2")
     assert "the token names no node" in renew(unbound, "node1")
+
+
+def test_nobody_writes_an_agents_lease_in_its_place_whatever_rights_they_have(
+    server: ApiServer, agent: client.ApiClient
+) -> None:
+    assert renew(agent, "node1") == ""
+
+    with config.new_client_from_config(config_file=str(server.kubeconfig)) as admin:
+        for node in ("node1", "node3"):  # one that is there, and one that is not
+            said = renew(admin, node)
+            assert f"the lease spindle-agent-{node} is written by the agent on its node alone" in said
+        leases = client.CoordinationV1Api(admin)
+        for change in ({"metadata": {"annotations": {"a": "b"}}}, {"spec": {"holderIdentity": "me"}}):
+            with pytest.raises(ApiException) as caught:
+                leases.patch_namespaced_lease("spindle-agent-node1", AGENTS, change)
+            assert "is written by the agent on its node alone" in refusal(caught.value).message
+
+        lease = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease"}
+        other: Any = {**lease, "metadata": {"name": "another"}}
+        leases.create_namespaced_lease(AGENTS, other)
+        elsewhere: Any = {**lease, "metadata": {"name": "spindle-agent-node1"}}
+        leases.create_namespaced_lease("default", elsewhere)  # of another installation, perhaps
+        leases.delete_namespaced_lease("spindle-agent-node1", AGENTS)
+    assert renew(agent, "node1") == "", "what was deleted its agent makes again"
 
 
 def test_it_reads_the_secrets_of_its_namespace_and_no_others(
