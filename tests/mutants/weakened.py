@@ -257,6 +257,8 @@ MUTANTS: Final = (
     # 9: few disks at once
     Mutant(9, "spindle.disks.flock:may_act", _NO, (_U + "test_disks_health.py",)),
     Mutant(9, "spindle.healing.fence:stalls_alone", _NO, (_U + "test_healing.py",)),
+    Mutant(9, "spindle.reconcile.slots:stalled_together", always(()), (_U + "test_hangs.py",), mend=True),
+    Mutant(9, "spindle_agent.probing.strain:starved", _FALSE, (_U + "test_starved.py",), mend=True),
     # 10: what is changed can be put back
     Mutant(10, "spindle.moves.rules:throttle_known", _NO, (_U + "test_moves_execute.py",)),
     Mutant(10, "spindle.moves.settings:_is_ours", _YES, (_U + "test_moves_execute.py",)),
