@@ -10,6 +10,7 @@ import logging
 import os
 import ssl
 import threading
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
@@ -74,6 +75,41 @@ def sentence(error: BaseException) -> str:
     )
 
 
+class TooMuchError(RuntimeError):
+    """A Kafka answers more, or more slowly, than any that could be looked after. It ends the look, and no single question of it."""
+
+
+class Budget:
+    """What one look at a Kafka may cost: who answers need not be a Kafka that means well."""
+
+    def __init__(self, seconds: float, answers: int) -> None:
+        self._end = time.monotonic() + seconds
+        self._seconds = seconds
+        self._answers = answers
+        self._left = answers
+
+    def spend(self) -> float:
+        """Count one question.
+
+        Returns:
+            Seconds that are left for it.
+
+        Raises:
+            TooMuchError: nothing is left.
+        """
+        self._left -= 1  # by several threads: one more or less is no matter
+        left = self._end - time.monotonic()
+        if left <= 0:
+            raise TooMuchError(
+                f"the look at it was ended after {self._seconds:g} s: Kafka answers too slowly"
+            )
+        if self._left < 0:
+            raise TooMuchError(
+                f"the look at it was ended after {self._answers} answers: Kafka has too much to tell"
+            )
+        return left
+
+
 class Connection:
     """A connected admin client. All methods block; all raise KafkaError, OSError or RuntimeError.
 
@@ -81,8 +117,11 @@ class Connection:
         hosts: broker id → host name.
         admin: kafka-python's client.
         silent: brokers that did not answer since the last look began.
+        budget: of the look that is under way; None for orders.
         timeout_ms: for one question.
     """
+
+    budget: Budget | None = None
 
     def __init__(
         self, cluster: str, hosts: Mapping[int, str], port: int, context: ssl.SSLContext, timeout: float
@@ -126,11 +165,14 @@ class Connection:
 
     def _run(self, call: Callable[..., Any], *args: Any) -> Any:
         """Run on the client's own thread; wait no longer than a call may take."""
+        limit = self._limit if self.budget is None else min(self._limit, self.budget.spend())
         future = self._manager.call_soon(call, *args)
         done = threading.Event()
         future.add_both(lambda _: done.set())
-        if not done.wait(self._limit):
-            raise KafkaTimeoutError(f"no answer within {self._limit:g} s")
+        if not done.wait(limit):
+            if self.budget is not None:
+                self.budget.spend()  # if it is the whole look that is over, that is said
+            raise KafkaTimeoutError(f"no answer within {limit:g} s")
         if future.exception is not None:
             raise future.exception
         return future.value

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Final
 
 BOUND: Final = (
-    300.0  # seconds without a finished pass of some cluster, after which a restart is the best idea left
+    300.0  # seconds without a finished pass of any cluster, after which a restart is the best idea left
 )
 
 
@@ -43,9 +43,12 @@ class Health:
         return {cluster: now - at for cluster, at in self._finished.items()}
 
     def problem(self) -> str | None:
-        """Why this process should be restarted; None for a healthy one. A standby has no clusters, and is healthy."""
-        stuck = {cluster: age for cluster, age in self.ages().items() if age > self._bound}
-        if not stuck:
+        """Why this process should be restarted; None for a healthy one. A standby has no clusters, and is healthy.
+
+        It is about the loop that all clusters share: as long as passes of any of them end, a restart helps nobody, and whoever makes one cluster slow
+        would have it for all.
+        """
+        ages = self.ages()
+        if not ages or min(ages.values()) <= self._bound:
             return None
-        worst = max(stuck, key=lambda cluster: stuck[cluster])
-        return f"no pass of {worst} has ended for {stuck[worst]:.0f} seconds"
+        return f"no pass of any of {len(ages)} clusters has ended for {min(ages.values()):.0f} seconds"

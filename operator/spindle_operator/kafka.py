@@ -42,11 +42,16 @@ from spindle_operator.answers import (
     read_settings,
     read_standing,
 )
-from spindle_operator.connection import Connection
+from spindle_operator.connection import Budget, Connection, TooMuchError
 from spindle_operator.users import look as look_at_users
 
 _PARTITIONS_PER_PAGE: Final = 2000  # what brokers allow at most (max.request.partition.size.limit)
 _TOPICS_PER_CALL: Final = 500
+# Of one look: time-outs that it may last, answers (each of a megabyte at most) besides those about brokers and users, and what of them is kept.
+_LOOK: Final = 10
+_ANSWERS: Final = 1000
+_MOST_PARTITIONS: Final = 300_000
+_MOST_REPLICAS: Final = 3_000_000
 _TOPIC: Final = 2  # ConfigResource.Type.TOPIC
 _BROKER: Final = 4  # ConfigResource.Type.BROKER
 _MIN_ISR: Final = "min.insync.replicas"
@@ -67,9 +72,12 @@ class Link(Connection):
 
     def look(self, *, ask_rights: bool, users: Sequence[str] = ()) -> tuple[KafkaView, bool | None, bool]:
         """Everything at once: the view, whether the admin has its ACLs, and whether every answer came."""
+        # Less than the gate waits, so that a look that takes too long has ended by itself, and its thread is free.
+        self.budget = Budget(_LOOK * self.timeout_ms / 1000, _ANSWERS + len(users) * 4 + len(self.hosts) * 4)
         try:
             return self._look(ask_rights=ask_rights, users=users)
         finally:
+            self.budget = None
             self.tell_unsaid()
 
     def _look(self, *, ask_rights: bool, users: Sequence[str]) -> tuple[KafkaView, bool | None, bool]:
@@ -154,7 +162,7 @@ class Link(Connection):
         moving = self._reassignments(node)
         request = DescribeTopicPartitionsRequest
         found: list[Partition] = []
-        cursor = None
+        cursor, replicas = None, 0
         while True:
             answer = self.send(
                 request(topics=[], response_partition_limit=_PARTITIONS_PER_PAGE, cursor=cursor), node
@@ -162,11 +170,20 @@ class Link(Connection):
             for topic in answer.topics:
                 expect(topic.error_code, topic.name)
                 found.extend(read_partition(topic.name, partition, moving) for partition in topic.partitions)
-            if answer.next_cursor is None:
+                replicas += sum(len(p.replica_nodes or ()) + len(p.isr_nodes or ()) for p in topic.partitions)
+            if len(found) > _MOST_PARTITIONS or replicas > _MOST_REPLICAS:
+                raise TooMuchError(
+                    f"it has more than {_MOST_PARTITIONS} partitions, or {_MOST_REPLICAS} replicas of them: too many to be looked after"
+                )
+            after = answer.next_cursor
+            if after is None:
                 return tuple(found)
-            cursor = request.Cursor(
-                topic_name=answer.next_cursor.topic_name, partition_index=answer.next_cursor.partition_index
-            )
+            if cursor is not None and (after.topic_name, after.partition_index) <= (
+                cursor.topic_name,
+                cursor.partition_index,
+            ):
+                raise TooMuchError("its list of partitions goes in a circle")
+            cursor = request.Cursor(topic_name=after.topic_name, partition_index=after.partition_index)
 
     def _reassignments(self, node: int) -> dict[tuple[str, int], tuple[tuple[int, ...], tuple[int, ...]]]:
         answer = self.send(ListPartitionReassignmentsRequest(timeout_ms=self.timeout_ms, topics=None), node)

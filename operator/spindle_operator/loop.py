@@ -7,16 +7,19 @@ finalizer go at once; a KafkaCluster deleted while the operator was away would l
 """
 
 import asyncio
+import concurrent.futures
 import logging
 import random
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 from spindle.cluster import names
 from spindle.cluster.allowed import Allowed
+from spindle.reconcile.actions import Action
 from spindle.reconcile.plan import Event, Plan, plan
+from spindle.reconcile.snapshot import Snapshot
 from spindle_operator import agents, metrics
 from spindle_operator.act import DONE, Actor, LeadershipLostError, Result
 from spindle_operator.described import describe
@@ -36,6 +39,8 @@ AGAIN: Final = 0.5  # seconds until the pass after one that changed something
 BACKOFF: Final = (1.0, 60.0)  # seconds after the first error, and at most
 RESTLESS: Final = 100  # passes in a row that changed something, after which something is wrong
 POLL: Final = (2.0, 15.0)  # seconds between looks while something is waited for, at first and at most
+LONGEST: Final = 240.0  # seconds of a pass
+AT_ONCE: Final = 1000  # actions of a pass
 SIDE_BY_SIDE: Final = 8  # passes of different clusters at one time: bounds memory and threads
 
 Key = tuple[str, str]  # namespace, name
@@ -140,6 +145,9 @@ class ClusterLoop:
         self._alarm = asyncio.Event()
         self._kafka = KafkaGate(self._label, setup.kafka_timeout)
         self._shelf = Shelf()
+        self._thread = concurrent.futures.ThreadPoolExecutor(1, f"plan-{self._label}")
+        self._deciding: asyncio.Future[Plan] | None = None
+        self._from = 0  # the first action of the next batch
         self._idle = 0  # passes in a row that got nothing done although something is to be done
         self._streak = 0  # passes in a row that changed something
         self.task = asyncio.create_task(self._run(), name=f"cluster {self._label}")
@@ -180,6 +188,7 @@ class ClusterLoop:
         finally:
             self._setup.health.stopped(self._label)
             metrics.forget(self._label)
+            self._thread.shutdown(wait=False, cancel_futures=True)
             await asyncio.shield(self._kafka.shutdown())
 
     async def _wait(self, pause: float, *, patient: bool) -> None:
@@ -198,10 +207,15 @@ class ClusterLoop:
     async def _timed(self) -> float:
         """One pass, counted. Returns the seconds after which the next one is due without any event."""
         started = time.monotonic()
-        outcome = "failed"
+        outcome, limit = "failed", asyncio.timeout(LONGEST)
         try:
-            results, settled = await self._pass(started)
+            async with limit:
+                results, settled = await self._pass(started)
             outcome = "acted" if results else "settled" if settled else "waiting"
+        except TimeoutError:
+            if not limit.expired():
+                raise
+            raise PassTooLongError(f"it was not over after {LONGEST:.0f} s, and was ended") from None
         finally:
             metrics.RECONCILES.labels(self._label, outcome).inc()
             metrics.DURATION.labels(self._label).observe(time.monotonic() - started)
@@ -223,12 +237,12 @@ class ClusterLoop:
             shelf=self._shelf,
         )
         # In a thread: with thousands of partitions it takes a while, and the lease must be renewed meanwhile.
-        wanted = await asyncio.to_thread(setup.decide, seen.snapshot, time.time())
+        wanted = await self._decided(seen.snapshot)
         if setup.leading():
             # What was seen is told before anything is done about it: a call to a broker that hangs takes seconds.
             await setup.events.post(self._namespace, wanted.events)
         actor = Actor(setup.kube, cluster, self._kafka, setup.leading)
-        results = await actor.run(wanted.actions)
+        results = await actor.run(self._batch(wanted.actions))
         if not setup.leading():
             raise LeadershipLostError
         marked = {
@@ -244,6 +258,7 @@ class ClusterLoop:
             users=snapshot.users,
             rebalances=snapshot.rebalances,
         )
+        self._after(wanted.actions, results)
         await setup.events.post(self._namespace, events_of(cluster, results))
         metrics.observe_status(self._label, wanted.status, wanted.broker_statuses, wanted.rebalance_statuses)
         if written.done:
@@ -256,6 +271,28 @@ class ClusterLoop:
             await self._let_go(cluster)
             raise _ClusterGoneError
         return results, wanted.settled and not written.skipped
+
+    async def _decided(self, snapshot: Snapshot) -> Plan:
+        """The plan, from a thread of this cluster's own: one that takes long takes none from others, and is not made twice at once."""
+        if self._deciding is not None and not self._deciding.done():
+            raise PassTooLongError(
+                "what is to be done is still being worked out from an earlier look: the cluster is too large"
+            )
+        loop = asyncio.get_running_loop()
+        self._deciding = loop.run_in_executor(self._thread, self._setup.decide, snapshot, time.time())
+        return await asyncio.shield(self._deciding)
+
+    def _batch(self, actions: Sequence[Action]) -> Sequence[Action]:
+        """What of a long list is done in this pass; the rest follows, and other clusters have their turn in between."""
+        if self._from >= len(actions):
+            self._from = 0
+        return actions[self._from : self._from + AT_ONCE]
+
+    def _after(self, actions: Sequence[Action], results: list[Result]) -> None:
+        """Where the next batch begins: at the start, but behind what was all refused, so that it does not keep the rest from its turn for ever."""
+        whole = len(actions) > AT_ONCE and len(results) == len(self._batch(actions))
+        stuck = whole and not any(result.changed for result in results)
+        self._from = self._from + AT_ONCE if stuck else 0
 
     def _next(self, results: list[Result], *, settled: bool) -> float:
         """Seconds until the next pass if no event comes: at once after progress, later and later without any."""
@@ -305,25 +342,32 @@ class ClusterLoop:
         return await self._setup.kube.patch(KAFKA_CLUSTER, self._namespace, self._name, body)
 
     async def _failed(self, error: Exception, pause: float, *, first: bool) -> None:
-        expected = isinstance(error, ApiError)
+        expected = isinstance(error, (ApiError, PassTooLongError))
         text = brief(str(error) if expected else f"{type(error).__name__}: {error}")
         trace = error if first and not expected else None
         log.error("%s: the pass failed, next try in %.0f s: %s", self._label, pause, text, exc_info=trace)
-        if not expected:
-            await self._tell_bug(text)
+        if isinstance(error, PassTooLongError):
+            await self._tell(
+                "PassTooLong",
+                f"A pass failed: {error}. Other clusters go on; this one is tried again later and later",
+            )
+        elif not expected:
+            text = f"Reconciling failed by an error in the operator ({text}); its log says more"
+            await self._tell("ReconcileFailed", text)
 
-    async def _tell_bug(self, what: str) -> None:
-        """A pass that fails by an error of ours must be seen by whoever looks at the KafkaCluster, not only in our log."""
+    async def _tell(self, reason: str, text: str) -> None:
+        """A pass that fails must be seen by whoever looks at the KafkaCluster, not only in our log."""
         try:
             cluster = await self._setup.kube.find(KAFKA_CLUSTER, self._namespace, self._name)
         except ApiError:
             return
         if cluster is not None:
-            text = f"Reconciling failed by an error in the operator ({what}); its log says more"
-            event = Event(
-                "Warning", "ReconcileFailed", text, "KafkaCluster", self._name, cluster["metadata"]["uid"]
-            )
+            event = Event("Warning", reason, text, "KafkaCluster", self._name, cluster["metadata"]["uid"])
             await self._setup.events.post(self._namespace, [event])
+
+
+class PassTooLongError(Exception):
+    """A pass was ended, or not begun, because one takes too long."""
 
 
 class _ClusterGoneError(Exception):

@@ -12,7 +12,7 @@ def test_a_standby_is_alive() -> None:
     assert Health().problem() is None
 
 
-def test_a_cluster_without_finished_passes_is_a_problem_and_a_finished_pass_heals_it() -> None:
+def test_one_cluster_without_finished_passes_is_no_problem_and_all_of_them_are() -> None:
     clock = Clock()
     health = Health(bound=100, clock=clock)
     health.started("ns/a")
@@ -20,7 +20,10 @@ def test_a_cluster_without_finished_passes_is_a_problem_and_a_finished_pass_heal
     clock.now = 90
     health.finished("ns/b")
     clock.now = 101
-    assert "ns/a" in (health.problem() or "")
+    assert health.problem() is None, "one cluster's pass is not the loop's"
+    assert health.ages()["ns/a"] == 101
+    clock.now = 191
+    assert "no pass of any of 2 clusters" in (health.problem() or "")
     health.finished("ns/a")
     assert health.problem() is None
 

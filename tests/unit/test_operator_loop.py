@@ -1,7 +1,9 @@
 """The loop with a stand-in for the API server; the pace is real, but short."""
 
 import asyncio
+import threading
 import time
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -106,6 +108,58 @@ async def test_an_error_is_backed_off_and_survived_and_told(world: World) -> Non
     told = [body["message"] for verb, _, body in world.kube.calls if verb == "create"]
     assert len(told) == 1
     assert "nonsense" in told[0]
+
+
+async def test_a_pass_that_does_not_end_is_ended_and_told_and_the_others_go_on(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(loop_module, "LONGEST", 0.3)
+    world.kube.objects[KAFKA_CLUSTER.path("ns", "other")] = cluster(finalizers=[FINALIZER])
+    held, calm = threading.Event(), world.decide
+
+    class Held:
+        """Never comes to an end for one of them."""
+
+        calls = 0
+
+        def __call__(self, snapshot: Any, now: float) -> Any:
+            if threading.current_thread().name.startswith("plan-ns/demo"):
+                self.calls += 1
+                held.wait()
+            return calm(snapshot, now)
+
+    slow = Held()
+    world.loops._setup = replace(world.loops._setup, decide=slow)
+    world.loops.seen("ns", "demo")
+    try:
+
+        def told() -> list[str]:
+            return [body["message"] for verb, _, body in world.kube.calls if verb == "create"]
+
+        await world.until(lambda: any("it was not over after" in message for message in told()))
+        # It is not worked out a second time beside the first.
+        await world.until(lambda: any("from an earlier look" in message for message in told()))
+        assert slow.calls == 1
+        world.loops.seen("ns", "other")
+        await world.until(lambda: calm.calls >= 1)
+        assert world.health.problem() is None
+    finally:
+        held.set()
+
+
+async def test_a_long_list_is_done_in_batches_and_what_is_all_refused_keeps_nobody_from_its_turn(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(loop_module, "AT_ONCE", 2)
+    maps = [{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": f"m{i}"}} for i in range(5)]
+    many = Plan(actions=tuple(Apply(object=each) for each in maps))
+    for name in ("m0", "m1"):
+        world.kube.failures["apply", name] = ApiError(403, "Forbidden", "a quota")
+    world.decide.plans = [many, many, Plan(settled=True)]
+    world.loops.seen("ns", "demo")
+    await world.until(lambda: world.decide.calls >= 3)
+    applied = [name for verb, name, _ in world.kube.calls if verb == "apply" and name.startswith("m")]
+    assert applied == ["m0", "m1", "m2", "m3"]
 
 
 async def test_an_api_server_that_is_away_is_waited_for(world: World) -> None:
