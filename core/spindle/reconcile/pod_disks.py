@@ -17,3 +17,15 @@ def mode_in(pod: Object | None, disk: str) -> str | None:
         return next((str(d.get("mode") or facts.ACTIVE) for d in named if d["name"] == disk), None)
     except (ValueError, KeyError, TypeError, AttributeError):
         return facts.ACTIVE  # nobody knows; so it counts as mounted
+
+
+def another_in(pod: Object | None, disk: str, directory_id: object) -> bool:
+    """Whether a pod was made with another disk of that name, which has been replaced since."""
+    if pod is None:
+        return False
+    try:
+        named = json.loads(objects.annotation(pod, names.ANN_DISKS) or "[]")
+        before = [d["directoryId"] for d in named if d["name"] == disk and d.get("mode") == facts.ACTIVE]
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return False
+    return bool(before) and before[0] != directory_id

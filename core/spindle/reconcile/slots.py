@@ -18,7 +18,7 @@ from spindle.healing.wishes import NOTHING, Wish, wishes
 from spindle.reconcile import objects
 from spindle.reconcile.gone import claimed_gone
 from spindle.reconcile.inputs import disks_of
-from spindle.reconcile.pod_disks import mode_in
+from spindle.reconcile.pod_disks import another_in, mode_in
 from spindle.reconcile.reports import inspected
 from spindle.reconcile.snapshot import Object
 from spindle.reconcile.state import State
@@ -98,7 +98,12 @@ class Slot:
 
     @property
     def online(self) -> bool | None:
-        """Whether Kafka shows the log dir without an error; None if it could not be asked."""
+        """Whether Kafka shows the log dir without an error; None if it could not be asked.
+
+        What a Kafka shows that was started with the disk before this one is that one's dir, at the same path.
+        """
+        if self.other_in_pod:
+            return False
         return (self.log_dir is not None and not self.log_dir.error) if self.asked else None
 
     @property
@@ -111,6 +116,11 @@ class Slot:
     def in_pod(self) -> str | None:
         """The mode in which the broker's pod has the disk; None without a pod, or where the pod is without it."""
         return mode_in(self.pod, self.name)
+
+    @cached_property
+    def other_in_pod(self) -> bool:
+        """Whether the broker's pod has the disk that was there before this one, so that its Kafka still writes to that one."""
+        return another_in(self.pod, self.name, self.disk["directoryId"])
 
     @property
     def running(self) -> bool:

@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
@@ -12,6 +12,8 @@ from spindle.cluster.refusal import Refusal
 from spindle.disks import facts
 from spindle.disks.lifecycle import DiskState
 from spindle.disks.rules import Cleared, may_clear, may_format, may_format_voter
+from spindle.healing.acceptance import parse
+from spindle.healing.standing import Key
 from spindle.manifests.identity import Identity, identity_map
 from spindle.reconcile import objects
 from spindle.reconcile.actions import Patch
@@ -23,6 +25,7 @@ from spindle.reconcile.state import State
 from spindle.reconcile.steps.brokers import Records
 from spindle.reconcile.steps.growing import refuse
 from spindle.reconcile.steps.journal import note_journal
+from spindle.reconcile.steps.losses import ANN_ACCEPTED
 from spindle.reconcile.steps.takedown import Wanted
 
 _REPLACED: Final = (
@@ -139,7 +142,7 @@ def _clear_broker_disk(
     if fresh and (wait := _until_the_quorum_stands(state, f"{thing}/{disk['name']}")) is not None:
         draft.wait(wait)
         return False
-    on_disk = () if fresh or disk.get("added") or _replaces(state, broker_id, disk) else None
+    on_disk = () if fresh or disk.get("added") else _was_on(state, broker_id, disk)
     refusal = may_format(state.kafka, broker_id, on_disk)
     if refusal is not None:
         draft.wait(Wait.refused(_ACTION, f"{thing}/{disk['name']}", refusal))
@@ -169,10 +172,23 @@ def _until_the_quorum_stands(state: State, thing: str) -> Wait | None:
     )
 
 
-def _replaces(state: State, broker_id: int, disk: Found) -> bool:
-    """Whether this is the new disk in the slot of one that was emptied."""
-    entries = (state.brokers[broker_id].get("status") or {}).get("disks") or ()
-    return any(e.get("name") == disk["name"] and e.get("state") == DiskState.REPLACING for e in entries)
+def _was_on(state: State, broker_id: int, disk: Found) -> Collection[Key] | None:
+    """What rule 1 has to be asked about; None for all that there is.
+
+    Nothing for the new disk in the slot of one that was emptied, and that the broker ran without. One that has no other disk ran with the old
+    one to the end, and something may have come to stand there; but for what a person has given up.
+    """
+    broker = state.brokers[broker_id]
+    entries = (broker.get("status") or {}).get("disks") or ()
+    new = {e.get("name") for e in entries if e.get("state") == DiskState.REPLACING}
+    if disk["name"] not in new:
+        return None
+    if any(d["name"] not in new and d.get("mode", facts.ACTIVE) == facts.ACTIVE for d in disks_of(broker)):
+        return ()
+    words = parse(objects.annotation(broker, ANN_ACCEPTED)).values()
+    given = {key for word in words if not word.done for key in word.partitions}
+    everything = state.kafka.partitions
+    return None if everything is None or not given else {(p.topic, p.index) for p in everything} - given
 
 
 def _settle_controller(

@@ -73,8 +73,12 @@ def _to_restart(ward: Ward, shrinks: list[Shrunk]) -> frozenset[int]:
 
 
 def closed(ward: Ward) -> frozenset[tuple[int, str]]:
-    """Dirs that are to take nothing, whether or not Kafka knows how to refuse."""
-    return frozenset((slot.broker, slot.path) for slot in ward.within(*_CLOSED))
+    """Dirs that are to take nothing, whether or not Kafka knows how to refuse.
+
+    Among them those of disks that have been replaced, where Kafka has not restarted since: what comes there now is left behind with the old disk.
+    """
+    replaced = [slot for slot in ward.slots if slot.other_in_pod]
+    return frozenset((slot.broker, slot.path) for slot in [*ward.within(*_CLOSED), *replaced])
 
 
 def offline_brokers(ward: Ward) -> frozenset[tuple[int, str]]:

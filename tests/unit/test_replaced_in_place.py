@@ -1,0 +1,81 @@
+"""A disk that was replaced under a broker without another one: until that has restarted, its Kafka writes to the disk from before."""
+
+import json
+from typing import Any
+
+import pytest
+
+from spindle.cluster import names
+from spindle.healing.acceptance import Accepted, render
+from spindle.reconcile.draft import Draft
+from spindle.reconcile.slots import slots
+from spindle.reconcile.state import State, read_state
+from spindle.reconcile.steps.disks import _was_on
+from spindle.reconcile.steps.emptying import closed
+from spindle.reconcile.steps.healing import only_look
+from spindle.reconcile.steps.losses import ANN_ACCEPTED
+from tests.model.world import World
+
+PATH = names.log_dir("disk0")
+NEW = "A" * 22
+
+
+@pytest.fixture(scope="module")
+def running() -> World:
+    world = World.of()
+    world.settle()
+    return world
+
+
+@pytest.fixture
+def broker(running: World) -> dict[str, Any]:
+    """Broker 0 with one disk, as its record has it and as its pod was made."""
+    found = running.get("KafkaBroker", "demo-broker-0")
+    found["spec"]["disks"] = [d for d in found["spec"]["disks"] if d["name"] == "disk0"]
+    return found
+
+
+def state_of(world: World) -> State:
+    return read_state(world.snapshot(), world.now)
+
+
+def replace_it(broker: dict[str, Any]) -> None:
+    broker["spec"]["disks"][0]["directoryId"] = NEW
+    broker["status"]["disks"] = [{"name": "disk0", "state": "Replacing", "directoryId": NEW}]
+
+
+def test_it_is_not_in_use_and_takes_nothing_before_the_broker_has_restarted(
+    running: World, broker: dict[str, Any]
+) -> None:
+    (before,) = [slot for slot in slots(state_of(running)) if slot.key == (0, "disk0")]
+    assert before.online is True
+    assert (0, PATH) not in closed(only_look(state_of(running), Draft()))
+    replace_it(broker)
+    (after,) = [slot for slot in slots(state_of(running)) if slot.key == (0, "disk0")]
+    assert after.log_dir is not None
+    assert after.online is False
+    assert (0, PATH) in closed(only_look(state_of(running), Draft()))
+    pod = running.get("Pod", "demo-broker-0")
+    named = json.loads(pod["metadata"]["annotations"][names.ANN_DISKS])
+    restarted = [{**d, "directoryId": NEW} if d["name"] == "disk0" else d for d in named]
+    pod["metadata"]["annotations"][names.ANN_DISKS] = json.dumps(restarted)
+    (restarted_slot,) = [slot for slot in slots(state_of(running)) if slot.key == (0, "disk0")]
+    assert restarted_slot.online is True
+
+
+def test_what_came_to_stand_on_the_old_one_is_asked_about_before_the_new_one_is_formatted(
+    running: World, broker: dict[str, Any]
+) -> None:
+    replace_it(broker)
+    (disk,) = broker["spec"]["disks"]
+    assert _was_on(state_of(running), 0, disk) is None, "all that the broker has"
+    key = ("gone", 0)
+    broker["metadata"].setdefault("annotations", {})[ANN_ACCEPTED] = render(
+        {"disk0": Accepted("D:0", frozenset({key}))}
+    )
+    asked = _was_on(state_of(running), 0, disk)
+    assert asked is not None
+    assert key not in asked
+    other = {**disk, "name": "disk1", "claim": "data-disk1-demo-0"}
+    broker["spec"]["disks"].append(other)
+    assert _was_on(state_of(running), 0, disk) == (), "the broker ran without it, on another disk"
