@@ -7,6 +7,7 @@ note the dirs of a few.
 """
 
 import logging
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -65,6 +66,10 @@ REFUSED: Final = "refused"  # a disruption budget, a quota or the API server's r
 FAILED: Final = "failed"
 PARTLY: Final = (
     "partly"  # Kafka turned down a part of an order; what rests on that part is left out of this pass
+)
+
+ACTING: Final = (
+    120.0  # seconds after which no further action of a pass is begun, so that what was seen and done is told
 )
 
 _ENDS_PASS: Final = (
@@ -130,16 +135,19 @@ class Actor:
         self._version: dict[str, str] = {}
 
     async def run(self, actions: Sequence[Action]) -> list[Result]:
-        """Carry out the actions, one after the other.
+        """Carry out the actions, one after the other, as many as there is time for.
 
         Raises:
             LeadershipLostError: before an action, if the lease is lost.
             ApiError: the API server could not be reached.
         """
         results: list[Result] = []
+        began = time.monotonic()
         for action in actions:
             if not self._leading():
                 raise LeadershipLostError
+            if results and time.monotonic() - began > ACTING:
+                break  # the next pass looks again
             result = await self._one(action)
             metrics.ACTIONS.labels(type(action).__name__, result.outcome).inc()
             results.append(result)

@@ -10,6 +10,7 @@ import pytest
 
 from spindle.reconcile.actions import Apply, Create
 from spindle.reconcile.plan import Event, Plan
+from spindle_operator import act as act_module
 from spindle_operator import loop as loop_module
 from spindle_operator.act import CONFLICT, DONE, Result
 from spindle_operator.health import Health
@@ -160,6 +161,20 @@ async def test_a_long_list_is_done_in_batches_and_what_is_all_refused_keeps_nobo
     await world.until(lambda: world.decide.calls >= 3)
     applied = [name for verb, name, _ in world.kube.calls if verb == "apply" and name.startswith("m")]
     assert applied == ["m0", "m1", "m2", "m3"]
+
+
+async def test_acting_leaves_time_to_tell_what_was_seen(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(act_module, "ACTING", -1.0)
+    maps = [{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": f"m{i}"}} for i in range(3)]
+    many = Plan(actions=tuple(Apply(object=each) for each in maps), status={"phase": "busy"})
+    world.decide.plans = [many, Plan(settled=True)]
+    world.loops.seen("ns", "demo")
+    await world.until(lambda: world.decide.calls >= 2)
+    applied = [name for verb, name, _ in world.kube.calls if verb == "apply" and name.startswith("m")]
+    assert applied == ["m0"]
+    assert "busy" in str(world.kube.calls)
 
 
 async def test_an_api_server_that_is_away_is_waited_for(world: World) -> None:
