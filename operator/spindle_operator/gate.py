@@ -209,11 +209,15 @@ class KafkaGate:
 
 
 def _alter_user(link: Link, change: AlterUser) -> None:
+    if change.keep_out is not None:  # before what it is kept out of is given
+        users.keep_out(link, change.user, wanted=change.keep_out)
     users.alter(link, change.user, change.give, change.take)
     if change.quotas:
         users.set_quotas(link, change.user, change.quotas)
     if change.drop_password:
         users.drop_password(link, change.user)
+    if change.deny is not None:
+        users.deny(link, change.user, wanted=change.deny)
 
 
 def _change_voters(link: Link, change: AddVoter | RemoveVoter) -> None:

@@ -20,6 +20,7 @@ from spindle.reconcile.certificates import FOLLOWING, FORMER
 from spindle.reconcile.pools import recorded_spec
 from spindle.reconcile.snapshot import Certificate, SecretView, Snapshot
 from spindle.reconcile.steps.security import ANN_GRANTED
+from spindle.users.principals import to_ask
 from spindle_operator import agents, ca, ca_source, lent, starts
 from spindle_operator.certificates import password_mark
 from spindle_operator.connection import Access
@@ -145,7 +146,7 @@ async def observe(
     kafka, granted = await gate.look(
         access(name, namespace, pods, secrets, known="pods" not in problems),
         ask_rights=_rights_open(name, secrets),
-        asked=[user["metadata"]["name"] for user in users],
+        asked=to_ask(users, cluster.get("status") or {}),
     )
     mine_of = [broker for broker in brokers if _of_cluster(broker, name)]
     told = await starts.look(

@@ -23,6 +23,8 @@ from kafka.protocol.admin import (
 )
 
 from spindle.cluster.rights import Right, UserView
+from spindle.users.principals import EVERYTHING
+from spindle.users.wide import KEPT_OUT
 from spindle_operator.answers import expect, failures
 from spindle_operator.connection import Connection
 from spindle_operator.orders import settle
@@ -59,16 +61,39 @@ def look(link: Connection, users: Iterable[str]) -> dict[str, UserView]:
     """What these users have. Every answer must come: a part of one would look like something taken away."""
     names = sorted(set(users))
     passwords = _passwords(link, names)
-    return {name: UserView(_rights(link, name), name in passwords, _quotas(link, name)) for name in names}
+    found = {}
+    for name in names:
+        allowed, denied = _rights(link, name)
+        found[name] = UserView(
+            allowed, name in passwords, _quotas(link, name), denied >= EVERYTHING, denied >= KEPT_OUT
+        )
+    return found
 
 
 def alter(link: Connection, user: str, give: Iterable[Right], take: Iterable[Right]) -> None:
     """Give rights to a user and take others away. What is there, or gone, already is no error."""
-    made = [_acl(user, right) for right in give]
+    _alter(link, [_acl(user, right) for right in give], [_acl(user, right) for right in take])
+
+
+def deny(link: Connection, user: str, *, wanted: bool) -> None:
+    """Deny a user everything, whatever it is allowed, or no longer do."""
+    _deny(link, user, EVERYTHING, wanted=wanted)
+
+
+def keep_out(link: Connection, user: str, *, wanted: bool) -> None:
+    """Deny a user to write to Spindle's own topics, or no longer do."""
+    _deny(link, user, KEPT_OUT, wanted=wanted)
+
+
+def _deny(link: Connection, user: str, rights: Iterable[Right], *, wanted: bool) -> None:
+    acls = [_acl(user, right, ACLPermissionType.DENY) for right in sorted(rights)]
+    _alter(link, acls if wanted else [], [] if wanted else acls)
+
+
+def _alter(link: Connection, made: list[ACL], gone: list[ACL]) -> None:
     if made:
         for error in link.admin.create_acls(made)["failed"]:
             raise error
-    gone = [_acl(user, right) for right in take]
     if gone:
         for _, _, error in link.admin.delete_acls(gone):
             if getattr(error, "errno", 0):
@@ -128,20 +153,23 @@ def _passwords(link: Connection, users: list[str]) -> set[str]:
     }
 
 
-def _rights(link: Connection, user: str) -> frozenset[Right]:
+def _rights(link: Connection, user: str) -> tuple[frozenset[Right], frozenset[Right]]:
+    """What a user is allowed, and what it is denied."""
     anything = ResourcePatternFilter(ResourceType.ANY, None, ACLResourcePatternType.ANY)
-    asked = ACLFilter(_principal(user), None, ACLOperation.ANY, ACLPermissionType.ALLOW, anything)
+    asked = ACLFilter(_principal(user), None, ACLOperation.ANY, ACLPermissionType.ANY, anything)
     acls, error = link.admin.describe_acls(asked)
     if getattr(error, "errno", 0):
         raise error("ACLs were not told") if isinstance(error, type) else error
-    found = set()
+    allowed: set[Right] = set()
+    denied: set[Right] = set()
     for acl in acls:
         pattern = acl.resource_pattern
         resource = _named(_RESOURCES, pattern.resource_type)
         kind, operation = _named(_PATTERNS, pattern.pattern_type), _named(_OPERATIONS, acl.operation)
         if resource and kind and operation:  # others can only be a person's
-            found.add(Right(resource, pattern.resource_name, kind, operation, acl.host))
-    return frozenset(found)
+            right = Right(resource, pattern.resource_name, kind, operation, acl.host)
+            (denied if acl.permission_type == ACLPermissionType.DENY else allowed).add(right)
+    return frozenset(allowed), frozenset(denied)
 
 
 def _quotas(link: Connection, user: str) -> dict[str, float]:
@@ -152,9 +180,9 @@ def _quotas(link: Connection, user: str) -> dict[str, float]:
     return {value.key: float(value.value) for entry in answer.entries or () for value in entry.values}
 
 
-def _acl(user: str, right: Right) -> ACL:
+def _acl(user: str, right: Right, permission: Any = ACLPermissionType.ALLOW) -> ACL:
     pattern = ResourcePattern(_RESOURCES[right.resource], right.name, _PATTERNS[right.pattern])
-    return ACL(_principal(user), right.host, _OPERATIONS[right.operation], ACLPermissionType.ALLOW, pattern)
+    return ACL(_principal(user), right.host, _OPERATIONS[right.operation], permission, pattern)
 
 
 def _principal(user: str) -> str:

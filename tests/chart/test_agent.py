@@ -140,7 +140,7 @@ def test_the_policies_are_about_the_agents_account_and_deny(render: Render) -> N
         made["metadata"]["name"]: made["spec"]
         for made in of_component(objects, "ValidatingAdmissionPolicy", "agent")
     }
-    bindings = of_kind(objects, "ValidatingAdmissionPolicyBinding")
+    bindings = of_component(objects, "ValidatingAdmissionPolicyBinding", "agent")
 
     assert {made["spec"]["policyName"] for made in bindings} == set(policies)
     assert all(made["spec"]["validationActions"] == ["Deny"] for made in bindings)

@@ -79,13 +79,15 @@ def scram(cluster: Cluster, user: str, password: str) -> dict[str, Any]:
     )
 
 
-def write(client: dict[str, Any], value: bytes = b"x", patience_ms: int = 8000) -> None:
-    """Write one record to ``orders``; raises if that is not allowed."""
+def write(
+    client: dict[str, Any], value: bytes = b"x", patience_ms: int = 8000, topic: str = "orders"
+) -> None:
+    """Write one record; raises if that is not allowed."""
     producer = KafkaProducer(
         **client, acks="all", retries=0, max_block_ms=patience_ms, bootstrap_timeout_ms=patience_ms
     )
     try:
-        producer.send("orders", value, partition=0).get(timeout=15)
+        producer.send(topic, value, partition=0).get(timeout=15)
     finally:
         producer.close(timeout=1)
 

@@ -37,6 +37,7 @@ from spindle.reconcile.actions import (
 from spindle.reconcile.plan import Plan, plan
 from spindle.reconcile.snapshot import CaSource, Certificate, SecretView, Snapshot
 from spindle.reconcile.times import stamp
+from spindle.users.principals import to_ask
 from tests.model.nodes import Nodes
 from tests.model.store import NAMESPACE, ConflictError, merge, without_ours
 
@@ -186,8 +187,7 @@ class World(Nodes):
             min_isr={partition.topic: 2 for partition in self.partitions},
             users={
                 name: self.users.get(name, UserView())
-                for user in self.all("KafkaUser")
-                for name in [user["metadata"]["name"]]
+                for name in to_ask(self.all("KafkaUser"), self.cluster.get("status") or {})
             },
             quorum=quorum,
         )
@@ -308,7 +308,11 @@ class World(Nodes):
             return
         quotas = {key: value for key, value in {**has.quotas, **action.quotas}.items() if value is not None}
         rights = (has.rights | set(action.give)) - set(action.take)
-        self.users[action.user] = UserView(rights, has.scram and not action.drop_password, quotas)
+        denied = has.denied if action.deny is None else action.deny
+        out = has.kept_out if action.keep_out is None else action.keep_out
+        self.users[action.user] = UserView(
+            rights, has.scram and not action.drop_password, quotas, denied, out
+        )
 
     def _secret(
         self,

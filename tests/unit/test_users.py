@@ -9,6 +9,7 @@ from spindle.cluster.rights import Right, UserView
 from spindle.reconcile.actions import AlterUser, IssueCertificate, SetPassword, TurnCa
 from spindle.reconcile.steps.server_certificates import like_a_host
 from spindle.reconcile.times import stamp
+from spindle.users.principals import on_record
 from tests.model.world import World
 
 READ = {"resource": "topic", "name": "orders", "operations": ["Read", "Describe"]}
@@ -317,3 +318,75 @@ def test_wherever_it_is_interrupted_all_that_was_given_is_on_record(stop_after: 
     delete(world)
     world.settle()
     assert world.users["orders"] == UserView()
+
+
+def test_a_new_one_does_not_become_somebody_who_has_more_rights_than_it_asks_for() -> None:
+    world = World.of()
+    world.settle()
+    world.users["orders"] = UserView(frozenset({BY_HAND}))
+    world.put(user(acls=[READ]))
+    world.settle()
+    assert condition(world) == ("False", "NameTaken")
+    assert ("Secret", "demo.user.orders") not in world.objects, "a certificate alone would be enough"
+    assert world.users["orders"] == UserView(frozenset({BY_HAND}))
+    world.users["orders"] = UserView()
+    world.settle()
+    assert condition(world) == ("True", "AsAsked")
+    assert world.get("Secret", "demo.user.orders")["view"]["cn"] == "orders"
+
+
+def test_one_that_was_there_before_stays_who_it_is() -> None:
+    world = running(user(acls=[READ]))
+    world.users["orders"] = UserView(world.users["orders"].rights | {BY_HAND})
+    world.settle()
+    assert condition(world) == ("True", "AsAsked")
+    assert world.users["orders"].rights == rights("Read", "Describe") | {BY_HAND}
+
+
+def test_a_deleted_ones_certificate_is_denied_everything_until_it_ends() -> None:
+    world = running(user(acls=[READ]))
+    ends = world.get("KafkaUser", "orders")["status"]["certificateUntil"]
+    delete(world)
+    world.settle()
+    assert ("KafkaUser", "orders") not in world.objects
+    assert world.cluster["status"]["formerUsers"] == [{"name": "orders", "until": ends}]
+    assert world.users["orders"].denied
+    world.put(user(acls=[READ]))
+    world.settle()
+    assert world.get("KafkaUser", "orders")["status"]["principal"] == "User:orders_2"
+    assert world.get("Secret", "demo.user.orders")["view"]["cn"] == "orders_2"
+    assert world.users["orders_2"] == UserView(frozenset(rights("Read", "Describe")))
+    assert world.users["orders"] == UserView(denied=True)
+    assert condition(world) == ("True", "AsAsked")
+    world.cluster["status"]["formerUsers"] = [{"name": "orders", "until": stamp(world.now)}]
+    world.settle()
+    assert world.users["orders"] == UserView(), "what is past needs no denial"
+    assert not world.cluster["status"].get("formerUsers")
+    assert world.get("KafkaUser", "orders")["status"]["principal"] == "User:orders_2"
+
+
+def test_a_deleted_one_with_a_password_is_not_denied_anything() -> None:
+    world = running(user(authentication="scram", acls=[READ]))
+    delete(world)
+    world.settle()
+    assert world.users["orders"] == UserView()
+    assert not world.cluster["status"].get("formerUsers")
+
+
+@pytest.mark.parametrize("stop_after", range(3))
+def test_what_is_denied_is_on_record_wherever_it_is_interrupted(stop_after: int) -> None:
+    world = running(user(acls=[READ]))
+    delete(world)
+    for number in range(12):
+        world.reconcile(stop_after if number % 2 else None)
+        former = [each["name"] for each in world.cluster["status"].get("formerUsers", ())]
+        assert not world.users["orders"].denied or former == ["orders"]
+        assert world.users["orders"].denied or ("KafkaUser", "orders") in world.objects
+    assert ("KafkaUser", "orders") not in world.objects
+
+
+@pytest.mark.parametrize(
+    "told", ["User:admin", "User:orders_", "User:orders_2_3", "User:other_2", "User:spindle-node"]
+)
+def test_a_status_that_somebody_else_wrote_makes_nobody_of_it(told: str) -> None:
+    assert on_record({**user(), "status": {"principal": told}}) is None

@@ -115,6 +115,15 @@ class TakingDown(ApiModel):
     reason: Sentence = Field("", description="Why it goes down.")
 
 
+class FormerUser(ApiModel):
+    """A principal whose KafkaUser is gone, while certificates of it are still good."""
+
+    name: Name = Field(description="The principal, without User:.")
+    until: Time = Field(
+        description="When the last of its certificates ends; until then Kafka denies it everything."
+    )
+
+
 class KafkaClusterStatus(ApiModel):
     """What the cluster is."""
 
@@ -162,6 +171,11 @@ class KafkaClusterStatus(ApiModel):
         default_factory=list,
         description="Pods that are going down by Spindle's own hand.",
         json_schema_extra=atomic(most=1000),
+    )
+    former_users: list[FormerUser] = Field(
+        default_factory=list,
+        description="Principals of deleted KafkaUsers that are denied everything; written down before Kafka is told.",
+        json_schema_extra=atomic(most=10000),
     )
 
     @model_validator(mode="after")

@@ -154,7 +154,10 @@ class KafkaUserStatus(ApiModel):
         json_schema_extra={"format": "int64"},
     )
     conditions: list[Condition] = conditions_field()
-    principal: Name | None = Field(None, description="Who it is to Kafka: User:<name>.")
+    principal: Name | None = Field(
+        None,
+        description="Who it is to Kafka: User:<name>, or User:<name>_2 if that was somebody else before.",
+    )
     secret: Name | None = Field(None, description="Secret with its credentials.")
     acls: list[MadeAcl] = Field(
         default_factory=list,
@@ -168,6 +171,14 @@ class KafkaUserStatus(ApiModel):
     )
     password: bool | None = Field(
         None, description="Whether Spindle gave Kafka a password for it, and takes it away again."
+    )
+    kept_out: bool | None = Field(
+        None,
+        description="Whether Spindle denied it to write to Spindle's own topics, which a pattern of its ACLs covers; lifted again by Spindle.",
+    )
+    certificate_until: Time | None = Field(
+        None,
+        description="When the last of its certificates ends: if it is deleted before, its principal is denied everything until then.",
     )
     server_certificate: ServerCertificate | None = Field(
         None,

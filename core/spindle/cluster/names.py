@@ -25,6 +25,9 @@ LABEL_USER: Final = f"{GROUP}/user"  # on the Secret of a KafkaUser
 # On a Secret or claim of somebody else's: the KafkaCluster that may name it in its spec.
 LABEL_USABLE: Final = f"{GROUP}/usable-by"
 ANYONE: Final = "All"  # no KafkaCluster's name: those have no capital letters
+LABEL_PRIVILEGED: Final = (
+    f"{GROUP}/privileged"  # on a KafkaUser that may have wide rights; an admission policy says who sets it
+)
 LABEL_MANAGED_BY: Final = "app.kubernetes.io/managed-by"
 MANAGED_BY: Final = "spindle"
 

@@ -30,8 +30,12 @@ class UserView:
         rights: what it is allowed to do, whoever gave it that.
         scram: whether it has a password for SCRAM-SHA-512.
         quotas: of its own, by Kafka's names.
+        kept_out: whether Kafka denies it to write to Spindle's own topics (`spindle.users.wide.KEPT_OUT`).
+        denied: whether Kafka denies it everything (`spindle.users.principals.EVERYTHING`).
     """
 
     rights: frozenset[Right] = frozenset()
     scram: bool = False
     quotas: Mapping[str, float] = field(default_factory=dict)
+    denied: bool = False
+    kept_out: bool = False

@@ -178,7 +178,11 @@ class KeepPassword(Action):
 
 @dataclass(frozen=True, kw_only=True)
 class SetPassword(Action):
-    """Give Kafka the password in a user's Secret, then note that on the Secret."""
+    """Give Kafka the password in a user's Secret, then note that on the Secret.
+
+    Attributes:
+        user: its principal, without ``User:``.
+    """
 
     user: str
     secret: str
@@ -187,13 +191,21 @@ class SetPassword(Action):
 
 @dataclass(frozen=True, kw_only=True)
 class AlterUser(Action):
-    """Give rights to a user or take them away, set its quotas (None takes one away), take its password away."""
+    """Give rights to a user or take them away, set its quotas (None takes one away), take its password away.
+
+    Attributes:
+        user: its principal, without ``User:``.
+        deny: True denies it everything, False no longer does; None leaves that as it is.
+        keep_out: likewise, of writing to Spindle's own topics.
+    """
 
     user: str
     give: tuple[Right, ...] = ()
     take: tuple[Right, ...] = ()
     quotas: Mapping[str, float | None]
     drop_password: bool = False
+    deny: bool | None = None
+    keep_out: bool | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -14,6 +14,7 @@ from spindle.reconcile.snapshot import Object, SecretView
 from spindle.reconcile.state import State
 from spindle.reconcile.times import seconds, stamp
 from spindle.security.rotation import Authority, Holder, Phase
+from spindle.users.principals import on_record
 
 DAY: Final = 86400
 FOLLOWING: Final = "next.crt"  # of the authority's Secret, beside ca.crt and ca.key
@@ -114,7 +115,12 @@ def seats(state: State, node_ids: tuple[int, ...]) -> list[Seat]:
     if state.snap.agent_namespace and "agentsecrets" not in state.snap.unknown:
         metadata = agent_secret_metadata(state.cluster, state.snap.agent_namespace)
         found.append(Seat(metadata, state.snap.agent_secret, names.PRINCIPAL_AGENT))
-    return found + [user_seat(state, user) for user in state.snap.users if not objects.deleting(user)]
+    # Whose principal is not settled gets no certificate: that alone would be enough to be somebody else.
+    return found + [
+        user_seat(state, user)
+        for user in state.snap.users
+        if not objects.deleting(user) and on_record(user) is not None
+    ]
 
 
 def user_seat(state: State, user: Object) -> Seat:
@@ -125,7 +131,7 @@ def user_seat(state: State, user: Object) -> Seat:
     return Seat(
         user_secret_metadata(state.cluster, user, name),
         secret,
-        objects.name(user),
+        on_record(user) or objects.name(user),
         password=password,
         made=seconds(user["metadata"].get("creationTimestamp")),
         noted=_noted(user, secret),

@@ -26,6 +26,7 @@ from spindle.reconcile.steps.disks import settle_disks
 from spindle.reconcile.steps.drains import settle_drains
 from spindle.reconcile.steps.emptying import together
 from spindle.reconcile.steps.filling import settle_filling
+from spindle.reconcile.steps.former_users import settle_former_users
 from spindle.reconcile.steps.gates import settle_gates
 from spindle.reconcile.steps.gone_for_good import settle_gone_for_good
 from spindle.reconcile.steps.growing import settle_growth
@@ -91,6 +92,7 @@ def plan(snapshot: Snapshot, now: float) -> Plan:
     draft = Draft()
     finished, done = False, Done()
     users: dict[str, dict[str, Any]] = {}
+    former: list[dict[str, Any]] | None = None
     # Where clients find a listener from outside stands in its Services.
     outside = any(listener.type != "internal" for listener in state.spec.listeners)
     blind = sorted(snapshot.unknown & (_NEEDED | {"services"} if outside else _NEEDED))
@@ -100,7 +102,9 @@ def plan(snapshot: Snapshot, now: float) -> Plan:
         finished = settle_deletion(state, draft)
     elif not state.spec.paused:
         done = _steps(state, draft)
-        users = settle_users(state, draft) if done.ward is not None else {}
+        if done.ward is not None and "kafkausers" not in snapshot.unknown:
+            users = settle_users(state, draft)
+            former = settle_former_users(state, draft)
     if not finished:
         report_nodes(state, draft)
         report_problems(state, draft)
@@ -111,7 +115,7 @@ def plan(snapshot: Snapshot, now: float) -> Plan:
     statuses = broker_statuses(state, ward.lives, ward.fills)
     return Plan(
         actions=tuple(draft.actions),
-        status=cluster_status(state, draft, statuses, at_risk(ward)),
+        status=cluster_status(state, draft, statuses, at_risk(ward), former),
         broker_statuses={} if objects.deleting(snapshot.cluster) else statuses,
         rebalance_statuses=done.rebalances,
         events=(*_untold(draft), *_events(state, draft)),
@@ -278,8 +282,10 @@ def _not_understood(snapshot: Snapshot, error: ValidationError, now: float) -> P
         "observedGeneration": generation,
     }
     name = str(snapshot.cluster["metadata"]["name"])
+    former = (snapshot.cluster.get("status") or {}).get("formerUsers")
     return Plan(
         status={
+            **({"formerUsers": former} if former else {}),
             "observedGeneration": generation,
             "phase": f"The spec is not understood: {message}.",
             "conditions": [condition],

@@ -7,6 +7,7 @@ from typing import Any
 
 from spindle.api.user import KafkaUserSpec
 from spindle.cluster.rights import Right, UserView
+from spindle.users.wide import covers_own
 
 
 @dataclass(frozen=True)
@@ -24,11 +25,12 @@ class Given:
 
 @dataclass(frozen=True)
 class Record:
-    """What was written down as given by Spindle, before it was given."""
+    """What was written down as given by Spindle, before it was given; `kept_out`: denied to write to Spindle's own topics."""
 
     rights: frozenset[Right] = frozenset()
     quotas: Mapping[str, Given] = field(default_factory=dict)
     password: bool = False
+    kept_out: bool = False
 
 
 @dataclass(frozen=True)
@@ -40,6 +42,7 @@ class Change:
         quotas: by Kafka's names; None takes one away.
         record: as it should read before anything more is given.
         written: whether that is what stands there.
+        keep_out: True denies it to write to Spindle's own topics, False no longer does; None leaves that as it is.
     """
 
     give: tuple[Right, ...]
@@ -47,11 +50,12 @@ class Change:
     quotas: Mapping[str, float | None]
     record: Record
     written: bool
+    keep_out: bool | None = None
 
     @property
     def nothing(self) -> bool:
         """Whether all is as it should be."""
-        return self.written and not (self.give or self.take or self.quotas)
+        return self.written and self.keep_out is None and not (self.give or self.take or self.quotas)
 
 
 def wanted_rights(spec: KafkaUserSpec) -> frozenset[Right]:
@@ -99,7 +103,13 @@ def change(
         for key, given in record.quotas.items()
         if key not in quotas and _to_put_back(given, view.quotas.get(key))
     }
-    after = Record(ours, {**limits, **back}, password or (record.password and view.scram))
+    kept_out = covers_own(rights)
+    after = Record(
+        ours,
+        {**limits, **back},
+        password or (record.password and view.scram),
+        kept_out or (record.kept_out and view.kept_out),
+    )
     changed: dict[str, float | None] = {
         key: value
         for key, value in quotas.items()
@@ -112,6 +122,7 @@ def change(
         quotas=changed,
         record=after,
         written=after == record,
+        keep_out=kept_out if record.kept_out and view.kept_out != kept_out else None,
     )
 
 
@@ -144,6 +155,7 @@ def read_record(status: Mapping[str, Any]) -> Record:
             for each in status.get("quotas") or ()
         },
         bool(status.get("password")),
+        bool(status.get("keptOut")),
     )
 
 
@@ -172,4 +184,6 @@ def write_record(record: Record) -> dict[str, Any]:
         ]
     if record.password:
         written["password"] = True
+    if record.kept_out:
+        written["keptOut"] = True
     return written

@@ -1,6 +1,6 @@
 """What a user sees: the KafkaCluster's status, its conditions, and the one sentence that sums it up."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from spindle.cluster import names
@@ -42,6 +42,7 @@ def cluster_status(
     draft: Draft,
     broker_statuses: Mapping[str, Mapping[str, Any]],
     lost: str | None = None,
+    former: Sequence[Mapping[str, Any]] | None = None,
 ) -> dict[str, Any]:
     """``status`` of the KafkaCluster, all but ``takingDown``.
 
@@ -49,6 +50,7 @@ def cluster_status(
         state, draft: of the pass.
         broker_statuses: of all KafkaBrokers.
         lost: what is lost with bad disks as things are, and the way out; None for nothing.
+        former: the principals of deleted users; None if nothing was done about them, so that those on record stay.
     """
     brokers = _tally(state, [n for n in state.pods if n in state.staying], state.broker_count)
     controllers = _tally(
@@ -70,6 +72,9 @@ def cluster_status(
     }
     if state.spec.listeners:
         status["listeners"] = listener_status(state)
+    standing = state.status.get("formerUsers")
+    if former or standing:
+        status["formerUsers"] = list(standing or () if former is None else former)
     if identity is not None:
         status["clusterId"] = identity.cluster_id
     if (quorum := quorum_status(state.kafka.quorum)) is not None:

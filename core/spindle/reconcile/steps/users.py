@@ -7,23 +7,28 @@ from pydantic import ValidationError
 
 from spindle.api.user import KafkaUserSpec
 from spindle.cluster import names
-from spindle.cluster.rights import UserView
+from spindle.cluster.refusal import some
+from spindle.cluster.rights import Right, UserView
 from spindle.reconcile import objects
 from spindle.reconcile.actions import AlterUser, Patch, SetPassword
 from spindle.reconcile.certificates import authority_of, stale, user_seat
 from spindle.reconcile.draft import Draft, Wait
 from spindle.reconcile.snapshot import Object
 from spindle.reconcile.state import State
+from spindle.reconcile.steps.former_users import certificate_until, former_users, is_out
 from spindle.reconcile.steps.server_certificates import server_certificate, tell_server_certificates
 from spindle.reconcile.times import stamp
+from spindle.users.principals import LONGEST, on_record, principal_of
 from spindle.users.rights import (
     Change,
+    Record,
     change,
     read_record,
     wanted_quotas,
     wanted_rights,
     write_record,
 )
+from spindle.users.wide import OWN, wide
 
 Row = tuple[bool, str, str]  # ready, reason, message
 READY: Final = "AsAsked"
@@ -89,7 +94,12 @@ def _settle(state: State, draft: Draft, user: Object) -> dict[str, Any]:
         message = f"Kafka cannot be asked: {why}. Nothing is changed meanwhile."
         return _status(state, user, record_of(standing), (False, "KafkaUnknown", message))
     scram = spec.authentication == "scram"
-    todo = change(wanted_rights(spec), wanted_quotas(spec), record, view, password=scram)
+    asked = wanted_rights(spec)
+    refused = _refused(user, asked, record)
+    if on_record(user) is None:
+        row = _taken(state, user, asked - refused, view) or (False, "Starting", "Its name was free.")
+        return _status(state, user, record_of(standing), row, settled=row[1] != "NameTaken")
+    todo = change(asked - refused, wanted_quotas(spec), record, view, password=scram)
     if scram and view.scram and not record.password:
         message = (
             f"Kafka has a password for {objects.name(user)} already that Spindle did not give it; it is left alone. Way "
@@ -99,7 +109,52 @@ def _settle(state: State, draft: Draft, user: Object) -> dict[str, Any]:
     password = scram and record.password and _set_password(state, draft, user, view)
     _alter(draft, user, todo)
     row = _row(state, user, todo, password=password)
+    if row[0] and refused:
+        row = _not_privileged(refused)
     return _status(state, user, write_record(todo.record), row)
+
+
+def _refused(user: Object, asked: frozenset[Right], record: Record) -> frozenset[Right]:
+    """Wide rights that nobody allowed; what was given before anybody was asked goes on."""
+    if (user["metadata"].get("labels") or {}).get(names.LABEL_PRIVILEGED) == "true":
+        return frozenset()
+    return frozenset(right for right in asked if wide(right)) - record.rights
+
+
+def _not_privileged(refused: frozenset[Right]) -> Row:
+    rights = [f"{right.operation} on {right.resource} {right.name}" for right in sorted(refused)]
+    message = (
+        f"It has what it asks for but these rights, which reach beyond what is its own: {some(rights)}. Way out: an administrator "
+        f"labels it {names.LABEL_PRIVILEGED}=true (that takes the verb privilege on kafkausers), or ask for less."
+    )
+    return (False, "NotPrivileged", message)
+
+
+def _taken(state: State, user: Object, wanted: frozenset[Right], view: UserView) -> Row | None:
+    """Why a new user cannot have its name: it would become somebody with rights that it does not ask for. None if it can."""
+    who = _principal(state, user)
+    if len(who) > LONGEST:
+        why, way = f"User:{who} is longer than a certificate's name can be", ""
+    elif view.denied:
+        why = f"Kafka denies everything to User:{who}, and nothing on record says until when"
+        way = "take these ACLs away with kafka-acls, if no certificate of that name is out, or "
+    elif view.scram:
+        why, way = f"Kafka has a password for {who} already", "delete it with kafka-configs, or "
+    elif foreign := sorted(view.rights - wanted):
+        rights = [f"{right.operation} on {right.resource} {right.name}" for right in foreign]
+        why = f"User:{who} has rights in Kafka already that this KafkaUser does not ask for ({some(rights)})"
+        way = "take them away with kafka-acls, ask for all of them in spec.acls, or "
+    else:
+        return None
+    return (
+        False,
+        "NameTaken",
+        f"{why}; it gets no credentials. Way out: {way}make a KafkaUser of another name.",
+    )
+
+
+def _principal(state: State, user: Object) -> str:
+    return principal_of(user, former_users(state))
 
 
 def _row(state: State, user: Object, todo: Change, *, password: bool) -> Row:
@@ -120,32 +175,40 @@ def _deleting(state: State, draft: Draft, user: Object) -> dict[str, Any] | None
     if view is None:
         message = "Kafka cannot be asked, so what Spindle gave this user cannot be taken away yet."
         return _status(state, user, record_of(standing), (False, "KafkaUnknown", message))
+    principal = on_record(user)
     todo = change(frozenset(), {}, record, view, password=False)
-    if todo.take or todo.quotas or (record.password and view.scram):
+    if todo.take or todo.quotas or todo.keep_out is not None or (record.password and view.scram):
         _alter(draft, user, todo, drop_password=record.password and view.scram)
         return _status(
             state, user, record_of(standing), (False, "Deleting", "What it was given is taken away.")
         )
+    if principal is not None and is_out(state, user) and not view.denied:
+        message = f"Everything is denied to the certificates of User:{principal} that are out."
+        return _status(state, user, record_of(standing), (False, "Deleting", message))
     draft.do(_finalize(user, wanted=False))
     return None
 
 
 def _alter(draft: Draft, user: Object, todo: Change, *, drop_password: bool = False) -> None:
-    if not (todo.give or todo.take or todo.quotas or drop_password):
+    if not (todo.give or todo.take or todo.quotas or drop_password or todo.keep_out is not None):
         return
+    who = on_record(user) or objects.name(user)
     said = [f"{len(todo.give)} rights given"] if todo.give else []
     said += [f"{len(todo.take)} rights taken"] if todo.take else []
     said += [f"quotas {', '.join(sorted(todo.quotas))} set or put back"] if todo.quotas else []
     said += ["password taken away"] if drop_password else []
+    if todo.keep_out is not None:
+        said.append(f"writing to {OWN}* {'denied' if todo.keep_out else 'no longer denied'}")
     draft.do(
         AlterUser(
-            user=objects.name(user),
+            user=who,
             give=todo.give,
             take=todo.take,
             quotas=todo.quotas,
             drop_password=drop_password,
+            keep_out=todo.keep_out,
             reason="UserChanged",
-            message=f"User:{objects.name(user)}: {', '.join(said)}.",
+            message=f"User:{who}: {', '.join(said)}.",
         )
     )
 
@@ -158,20 +221,21 @@ def _set_password(state: State, draft: Draft, user: Object, view: UserView) -> b
     known = (secret.metadata.get("annotations") or {}).get(names.ANN_PASSWORD)
     if view.scram and known == secret.password:
         return False
+    who = on_record(user) or objects.name(user)
     draft.do(
         SetPassword(
-            user=objects.name(user),
+            user=who,
             secret=str(secret.metadata["name"]),
             uid=str(secret.metadata.get("uid", "")),
             reason="UserChanged",
-            message=f"User:{objects.name(user)}: Kafka was given the password of its Secret.",
+            message=f"User:{who}: Kafka was given the password of its Secret.",
         )
     )
     return True
 
 
 def _view(state: State, user: Object) -> UserView | None:
-    return None if state.kafka.users is None else state.kafka.users.get(objects.name(user))
+    return None if state.kafka.users is None else state.kafka.users.get(_principal(state, user))
 
 
 def record_of(standing: Mapping[str, Any]) -> dict[str, Any]:
@@ -195,14 +259,20 @@ def _finalize(user: Object, *, wanted: bool) -> Patch:
     )
 
 
-def _status(state: State, user: Object, record: Mapping[str, Any], row: Row) -> dict[str, Any]:
+def _status(
+    state: State, user: Object, record: Mapping[str, Any], row: Row, *, settled: bool = False
+) -> dict[str, Any]:
+    """The status; with the principal only if it is on record, or settled now."""
     ready, reason, message = row
+    principal = _principal(state, user) if settled else on_record(user)
+    until = certificate_until(state, user)
     generation = user["metadata"].get("generation", 0)
     out = server_certificate(state, user)
     return {
         "observedGeneration": generation,
-        "principal": f"User:{objects.name(user)}",
+        **({"principal": f"User:{principal}"} if principal is not None else {}),
         "secret": names.user_secret(state.name, objects.name(user)),
+        **({"certificateUntil": until} if until is not None else {}),
         **record,
         **({"serverCertificate": dict(out)} if out is not None else {}),
         "conditions": [

@@ -1,0 +1,66 @@
+"""Principals of KafkaUsers that were deleted: denied everything until the last of their certificates has ended.
+
+On record (``status.formerUsers`` of the KafkaCluster) before Kafka is told, so that whatever is denied is lifted again one day.
+"""
+
+from typing import Any
+
+from spindle.cluster import names
+from spindle.reconcile import objects
+from spindle.reconcile.actions import AlterUser
+from spindle.reconcile.draft import Draft
+from spindle.reconcile.snapshot import Object
+from spindle.reconcile.state import State
+from spindle.reconcile.times import seconds, stamp
+from spindle.users.principals import former_on_record, on_record
+
+
+def certificate_until(state: State, user: Object) -> str | None:
+    """When the last of a user's certificates ends: the one in its Secret, or one on record; None if it never had one."""
+    secret = state.secrets.get(names.user_secret(state.name, objects.name(user)))
+    found = secret.certificate if secret is not None and secret.password is None else None
+    ends = [stamp(found.not_after)] if found is not None else []
+    noted = (user.get("status") or {}).get("certificateUntil")
+    return max([*ends, *([str(noted)] if noted else [])], default=None)
+
+
+def is_out(state: State, user: Object) -> bool:
+    """Whether somebody may still have a certificate of a user's that is good."""
+    until = certificate_until(state, user)
+    return until is not None and not _past(state, until)
+
+
+def former_users(state: State) -> dict[str, str]:
+    """Former principals, with those of users that are being deleted, and when the last certificate of each ends."""
+    former = former_on_record(state.status)
+    for user in state.snap.users:
+        principal, until = on_record(user), certificate_until(state, user)
+        if objects.deleting(user) and principal and until and is_out(state, user):
+            former[principal] = max(until, former.get(principal, until))
+    return former
+
+
+def settle_former_users(state: State, draft: Draft) -> list[dict[str, Any]]:
+    """Deny what is to be denied and lift what is past; returns ``status.formerUsers``."""
+    recorded, kept = former_on_record(state.status), []
+    for name, until in sorted(former_users(state).items()):
+        view = (state.kafka.users or {}).get(name)
+        past = _past(state, until)
+        if view is not None and name in recorded and view.denied is past:
+            draft.do(_deny(name, until, deny=not past))
+        if view is None or view.denied or not past:
+            kept.append({"name": name, "until": until})
+    return kept
+
+
+def _past(state: State, until: str) -> bool:
+    return (seconds(until) or 0.0) <= state.now
+
+
+def _deny(name: str, until: str, *, deny: bool) -> AlterUser:
+    said = (
+        f"everything is denied to the certificates of a user that is gone, until the last one ends on {until[:10]}"
+        if deny
+        else "its last certificate has ended, so nothing is denied to it any more"
+    )
+    return AlterUser(user=name, quotas={}, deny=deny, reason="UserChanged", message=f"User:{name}: {said}.")
