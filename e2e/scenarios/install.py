@@ -12,6 +12,11 @@ from e2e.cluster.testbed import Testbed
 from e2e.scenarios.lab import CLUSTER, ROOT, SYSTEM, Lab
 
 AGENTS: Final = "spindle-agents"
+# Each scenario has a namespace of its own; images that are built here are called localhost/….
+VALUES: Final = (
+    "--set=watch.all=true",
+    "--set=allow.images={apache/kafka,docker.io/apache/kafka,localhost/}",
+)
 
 
 def install(target: Target) -> None:
@@ -35,8 +40,7 @@ def install(target: Target) -> None:
     )
     environment = {**os.environ, "KUBECONFIG": str(target.kubeconfig)}
     subprocess.run(
-        # Each scenario has a namespace of its own.
-        [str(ensure_helm()), *command, "--namespace", SYSTEM, "--set", "watch.all=true"],
+        [str(ensure_helm()), *command, "--namespace", SYSTEM, *VALUES],
         cwd=ROOT,
         env=environment,
         check=True,

@@ -31,6 +31,7 @@ _CERTIFICATE: Final = {
         "isCA": True,
         "commonName": "kafka/demo",
         "secretName": "kafka-ca",
+        "secretTemplate": {"labels": {"spindle.dev/usable-by": CLUSTER}},
         "duration": "8760h",
         "renewBefore": "720h",
         "privateKey": {"algorithm": "RSA", "size": 2048, "rotationPolicy": "Always"},

@@ -16,6 +16,7 @@ from e2e.cluster.images import ensure_spindle_image
 from e2e.cluster.layout import SPINDLE_BEFORE_IMAGE
 from e2e.cluster.target import Target
 from e2e.cluster.testbed import Testbed
+from e2e.scenarios.install import VALUES
 from e2e.scenarios.lab import CLUSTER, ROOT, SYSTEM, Lab
 from e2e.scenarios.load import Topic, load
 from e2e.scenarios.stand import Stand
@@ -49,7 +50,7 @@ def before(installed: Target, stands: Stand, tmp_path_factory: pytest.TempPathFa
         installed, folder / "charts/spindle", f"--set=image.repository={repository}", f"--set=image.tag={tag}"
     )
     yield folder
-    helm(installed, ROOT / "charts/spindle", "--reset-values", "--set=watch.all=true")
+    helm(installed, ROOT / "charts/spindle", "--reset-values", *VALUES)
 
 
 def processes(lab: Lab) -> dict[str, Any]:
@@ -79,7 +80,7 @@ def test_nothing_of_kafka_restarts_when_the_operator_is_upgraded(
     found = processes(lab)
     assert len(found) == 6
     with load(lab, spindle_image, Topic("kept", partitions=6)) as writing:
-        helm(installed, ROOT / "charts/spindle", "--reset-values", "--set=watch.all=true")
+        helm(installed, ROOT / "charts/spindle", "--reset-values", *VALUES)
         lab.until("only the new version runs", lambda: images(installed) == {spindle_image}, 180)
         # It looks at everything and finds nothing to do.
         lab.patch("kafkacluster", CLUSTER, {"spec": {"paused": True}})
