@@ -15,7 +15,7 @@ from spindle.placement.explain import explain, explain_partition, human
 from spindle.placement.planner import Plan, plan
 from spindle.placement.problem import Budget, Goals, pose
 from spindle.placement.snapshot import DirState, Snapshot, build
-from spindle.placement.state import Reason
+from spindle.placement.state import Reason, added
 
 
 def cluster(
@@ -307,3 +307,11 @@ def test_human_sizes() -> None:
         "61.2 GB",
         "5.5 PB",
     ]
+
+
+@pytest.mark.parametrize("count", range(20))
+def test_a_few_values_are_added_up_as_numpy_does(count: int) -> None:
+    rng = np.random.default_rng(count)
+    for _ in range(200):
+        values = rng.random(count) * 10.0 ** rng.integers(0, 15, count)
+        assert added(values.tolist()) == float(values.sum())

@@ -27,6 +27,7 @@ from spindle.placement.racks import move_keeps_racks, wanted_racks
 from spindle.placement.snapshot import Bools, DirState, Floats, Ints
 
 _sum = np.add.reduce
+_FEW = 7  # values that numpy adds up from left to right
 TRIES = 12  # legal targets are common: a log that finds none among so many waits
 
 
@@ -236,14 +237,14 @@ class State:
 
     def _sides(self, b: int, changes: dict[int, float]) -> tuple[float, float]:
         """(In, Out) of a broker if its dirs changed by so many bytes."""
-        at = slice(self._first[b], self._first[b + 1])
-        used = self.used[at].copy()
+        first = self._first[b]
+        used: list[float] = self._views[b][1].tolist()
         for d, x in changes.items():
-            used[d - at.start] += x
-        p = self.problem
-        over = float(np.maximum(used - p.hi[at], 0).sum())
-        under = float(np.maximum(p.lo[at] - used, 0).sum())
-        total = float(used.sum())
+            used[d - first] += x
+        bands = self._views[b][0]
+        over = added([u - hi if u > hi else 0.0 for u, (hi, _, _) in zip(used, bands, strict=True)])
+        under = added([lo - u if u < lo else 0.0 for u, (_, lo, _) in zip(used, bands, strict=True)])
+        total = added(used)
         return max(under, over + self._lo[b] - total), max(over, under - self._hi[b] + total)
 
     def reason_to_leave(self, i: int) -> Reason:
@@ -257,6 +258,16 @@ class State:
             return _MARK
         b = self._broker[i]
         return _OVER if used > self.problem.hi[i] or self.total[b] > self._hi[b] else _TARGET
+
+
+def added(values: list[float]) -> float:
+    """The sum, to the last bit as numpy has it, which is slower for so few; Python's own sum rounds otherwise from 3.12 on."""
+    if len(values) > _FEW:
+        return float(_sum(values))
+    total = 0.0
+    for value in values:
+        total += value
+    return total
 
 
 def put(
