@@ -105,7 +105,10 @@ def stages() -> dict[str, Stage]:
                 20,
             ),
             Stage(
-                "kube-slow", "the same, what takes longest", _pytest("tests/kube", "-m", "kube and slow"), 20
+                "kube-slow",
+                "the same, what takes longest",
+                _pytest("tests/kube", "tests/security", "-m", "kube and slow"),
+                20,
             ),
             Stage("spark", "on a real Spark", _pytest("tests/spark", "tests/security", "-m", "spark"), 15),
             # Mostly waiting: for a broker to be fenced, a move to end. Two files at a time do it in little more than half the time.

@@ -55,7 +55,9 @@ def restore(into: Objects, kept: Backup) -> list[str]:
     volumes = _volumes(into)
     there = {claim["metadata"]["name"]: claim for claim in into.every(objects.CLAIM)}
     lives = into.find(objects.CLUSTER, kept.cluster) is not None
-    against = parts.obstacles(kept, into.namespace, volumes, there, lives=lives)
+    wanted = [str(obj["metadata"]["name"]) for obj in kept.objects if obj["kind"] == "Secret"]
+    taken = {name: found for name in wanted if (found := into.find(objects.SECRET, name)) is not None}
+    against = parts.obstacles(kept, into.namespace, volumes, there, lives=lives, secrets=taken)
     if against:
         raise KubeError("nothing was restored.\n" + "\n".join(against))
     told = []
@@ -67,9 +69,14 @@ def restore(into: Objects, kept: Backup) -> list[str]:
     authority = [obj for obj in secrets if obj["metadata"]["name"] == names.ca_secret(kept.cluster)]
     owners: dict[tuple[str, str], Json] = {}
     for obj in (each for each in kept.objects if each["kind"] != "Secret"):
+        put = obj
         if obj["kind"] == "KafkaCluster":  # before it: it would make an authority of its own
             _apply(into, authority, owners)
-        _apply(into, [obj], owners)
+            uids = [
+                into.get(objects.SECRET, names.ca_secret(kept.cluster))["metadata"]["uid"] for _ in authority
+            ]
+            put = parts.with_secrets(obj, uids)
+        _apply(into, [put], owners)
         kind, name = objects.KINDS[obj["kind"]], str(obj["metadata"]["name"])
         if kind in (objects.CLUSTER, objects.USER):
             owners[kind.name, name] = into.get(kind, name)

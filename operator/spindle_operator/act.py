@@ -1,17 +1,17 @@
 """Carry out a plan's actions, in order. Each one is guarded, so that whoever else writes at the same time is respected.
 
-A failed ``MarkDown``, ``Create``, ``Patch``, ``IssueCa``, or ``Apply`` of what was seen, ends the pass's actions: what follows may rest on it (an
-eviction on its mark, a withdrawn mark on the changed pod). So do failed orders about replicas: a reassignment rests on its
+A failed ``MarkDown``, ``Create``, ``Patch``, ``IssueCa``, or ``Apply`` of a KafkaBroker ends the pass's actions: what follows may rest on it (an
+eviction on its mark, a withdrawn mark on the changed pod). So does a name that somebody else's object has: the next pass knows of it. So do failed orders about replicas: a reassignment rests on its
 throttle and on the dir that was chosen before. Other failures are noted and the rest goes on; so does the rest of a batch of which a broker did not
 note the dirs of a few.
 """
 
 import logging
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Final
 
 from kafka.errors import KafkaError
 
@@ -46,6 +46,7 @@ from spindle.reconcile.actions import (
     TurnCa,
     UnregisterBroker,
 )
+from spindle.reconcile.owned import Owners
 from spindle_operator import metrics
 from spindle_operator.certificates import Certificates, password_mark
 from spindle_operator.described import describe
@@ -53,11 +54,12 @@ from spindle_operator.gate import KafkaGate
 from spindle_operator.kinds import KAFKA_BROKER, KAFKA_CLUSTER, KINDS, POD, SECRET
 from spindle_operator.kube import STRATEGIC, ApiError, Json, Kube
 from spindle_operator.orders import NotPlacedError
-from spindle_operator.ownership import taken_over
+from spindle_operator.writing import NameTakenError, Writer
 
 log = logging.getLogger(__name__)
 
 DONE: Final = "done"
+TAKEN: Final = "taken"  # under its name stands an object that is not ours
 GONE: Final = "gone"  # the object to delete or to evict is not there any more: nothing left to do
 CONFLICT: Final = (
     "conflict"  # it changed since it was looked at, or exists already: the next pass looks again
@@ -95,11 +97,13 @@ class Result:
     Attributes:
         outcome: one of this module's constants.
         detail: why not; empty when done.
+        taken: kind and name of somebody else's object in the KafkaCluster's namespace that was in the way.
     """
 
     action: Action
     outcome: str
     detail: str = ""
+    taken: tuple[str, str] | None = None
 
     @property
     def changed(self) -> bool:
@@ -114,7 +118,14 @@ class LeadershipLostError(Exception):
 class Actor:
     """Carries out actions for one KafkaCluster."""
 
-    def __init__(self, kube: Kube, cluster: Json, gate: KafkaGate, leading: Callable[[], bool]) -> None:
+    def __init__(
+        self,
+        kube: Kube,
+        cluster: Json,
+        gate: KafkaGate,
+        leading: Callable[[], bool],
+        owners: Owners | None = None,
+    ) -> None:
         """An actor for one pass.
 
         Args:
@@ -122,14 +133,16 @@ class Actor:
             cluster: the KafkaCluster as this pass saw it.
             gate: the connection to its Kafka.
             leading: whether the lease is still ours, as far as can be told without asking.
+            owners: what makes an object ours; by default to name the KafkaCluster as the owner alone.
         """
         self._kube = kube
         self._gate = gate
         self._leading = leading
-        self._certificates = Certificates(kube, cluster)
         self._name: str = cluster["metadata"]["name"]
         self._namespace: str = cluster["metadata"]["namespace"]
         self._uid: str = cluster["metadata"]["uid"]
+        self._writer = Writer(kube, owners or Owners(self._name, self._namespace, self._uid))
+        self._certificates = Certificates(kube, cluster, self._writer)
         self._not_placed: set[tuple[str, int]] = set()
         # The plan knows one resourceVersion; a second mark of the same pass must follow on the first one's.
         self._version: dict[str, str] = {}
@@ -153,8 +166,7 @@ class Actor:
             results.append(result)
             if result.outcome not in (DONE, GONE):
                 log.warning("%s: %s", describe(action), result.detail)
-                guarded = isinstance(action, Apply) and action.seen is not None
-                if (guarded or isinstance(action, _ENDS_PASS)) and result.outcome != PARTLY:
+                if result.outcome != PARTLY and (result.outcome == TAKEN or _ends_pass(action)):
                     break
         return results
 
@@ -169,6 +181,9 @@ class Actor:
             if error.status == 0:
                 raise  # no API server: the rest of the pass would only wait for it, action by action
             return Result(action, _outcome(action, error), error.message)
+        except NameTakenError as error:
+            here = error.namespace == self._namespace
+            return Result(action, TAKEN, str(error), (error.kind, error.name) if here else None)
         except NotPlacedError as error:
             self._not_placed |= error.partitions
             return Result(action, PARTLY, str(error))
@@ -179,9 +194,11 @@ class Actor:
     async def _dispatch(self, action: Action) -> None:
         match action:
             case Create():
-                await self._create(action.object)
+                made = await self._writer.create(action.object)
+                if action.object["kind"] == KAFKA_BROKER.kind:  # it is applied later on
+                    await self._writer.hand_over(made)
             case Apply():
-                await self._apply(action)
+                await self._writer.put(action.object, action.seen["metadata"] if action.seen else None)
             case Patch():
                 await self._patch(action)
             case SetPodCondition():
@@ -263,86 +280,6 @@ class Actor:
             grace_seconds=action.grace_seconds,
         )
 
-    async def _apply(self, action: Apply) -> None:
-        """Apply; where the object was seen, only over what was seen then. What its agent tells in its status changes nothing of that."""
-        seen = action.seen
-        if seen is None:
-            await self._kube.apply(action.object, self._namespace)
-            return
-        # From a Create whose process died before it could do this.
-        if await self._take_over(live := await self._applied_over(action.object, seen)):
-            await self._applied_over(action.object, live)
-
-    async def _applied_over(self, obj: Mapping[str, Any], seen: Mapping[str, Any]) -> Json:
-        version = seen["metadata"]["resourceVersion"]
-        for last in (False, False, True):
-            guard = {"uid": seen["metadata"]["uid"], "resourceVersion": version}
-            guarded = {**obj, "metadata": {**obj["metadata"], **guard}}
-            try:
-                return await self._kube.apply(guarded, self._namespace)
-            except ApiError as error:
-                if last or not error.conflict:
-                    raise
-                live = await self._kube.find(KINDS[obj["kind"]], self._namespace, seen["metadata"]["name"])
-                if live is None or not _same_spec(seen, live):
-                    raise
-                version = live["metadata"]["resourceVersion"]
-        raise AssertionError("the last try returns or raises")
-
-    async def _create(self, obj: Mapping[str, Any]) -> None:
-        try:
-            made = await self._kube.create(obj, self._namespace)
-        except ApiError as error:
-            if not error.conflict or not await self._reclaimed(obj):
-                raise
-            return
-        await self._take_over(made)
-
-    async def _take_over(self, live: Json) -> bool:
-        """See to it that an apply can take away what a Create set; whether that was needed.
-
-        Only KafkaBrokers are both created and applied. One that changed meanwhile is left to its next apply.
-        """
-        meta = live["metadata"]
-        if (
-            live["kind"] != KAFKA_BROKER.kind
-            or (fields := taken_over(meta.get("managedFields") or ())) is None
-        ):
-            return False
-        body = {"metadata": {"managedFields": fields, "resourceVersion": meta["resourceVersion"]}}
-        try:
-            await self._kube.patch(KAFKA_BROKER, self._namespace, meta["name"], body)
-        except ApiError as error:
-            if not error.conflict:
-                raise
-            return False
-        return True
-
-    async def _reclaimed(self, obj: Mapping[str, Any]) -> bool:
-        """Put back the labels of an object of ours that was there all along: lists go by label, so it was not seen.
-
-        Ours is what this very KafkaCluster owns, and the identity record, which nobody owns.
-        """
-        kind, name = KINDS[obj["kind"]], obj["metadata"]["name"]
-        live = await self._kube.find(kind, self._namespace, name)
-        if live is None:
-            return False
-        owners = {owner["uid"] for owner in live["metadata"].get("ownerReferences") or ()}
-        outlive = (
-            names.identity_map(self._name),
-            names.moves_map(self._name),
-            names.pools_map(self._name),
-        )
-        if self._uid not in owners and not (kind.kind == "ConfigMap" and name in outlive and not owners):
-            return False
-        wanted = obj["metadata"].get("labels") or {}
-        there = live["metadata"].get("labels") or {}
-        missing = {key: value for key, value in wanted.items() if there.get(key) != value}
-        if missing:
-            body = {"metadata": {"uid": live["metadata"]["uid"], "labels": missing}}
-            await self._kube.patch(kind, self._namespace, name, body)
-        return bool(missing)
-
     async def _patch(self, action: Patch) -> None:
         body = dict(action.body)
         guard = {"uid": action.uid}
@@ -376,7 +313,7 @@ class Actor:
         self._version[action.resource_version] = answer["metadata"]["resourceVersion"]
 
     async def _set_password(self, action: SetPassword) -> None:
-        password = await self._certificates.password(action.secret)
+        password = await self._certificates.password(action.secret, action.uid)
         await self._gate.set_password(action.user, password)
         notes = {names.ANN_PASSWORD: password_mark(password)}
         await self._kube.patch(
@@ -384,18 +321,14 @@ class Actor:
         )
 
 
-def _same_spec(seen: Mapping[str, Any], live: Mapping[str, Any]) -> bool:
-    """Whether an object is the one that was seen, and its spec, too."""
-    kept = ("uid", "generation", "deletionTimestamp")
-    return all(seen["metadata"].get(key) == live["metadata"].get(key) for key in kept)
+def _ends_pass(action: Action) -> bool:
+    recorded = isinstance(action, Apply) and action.object["kind"] == KAFKA_BROKER.kind
+    return recorded or isinstance(action, _ENDS_PASS)
 
 
 def _outcome(action: Action, error: ApiError) -> str:
     if error.gone:
         return GONE if isinstance(action, (Delete, Evict)) else CONFLICT
-    if error.reason == "AlreadyExists":
-        # Reads are consistent, so this is not one of ours that was overlooked: it lacks our label.
-        return REFUSED
     if error.conflict:
         return CONFLICT
     # 429 of an eviction: a disruption budget says no; 403 and 422: a quota, a policy or validation.

@@ -15,6 +15,7 @@ from spindle.reconcile.times import stamp
 from spindle_operator import ca
 from spindle_operator.kinds import SECRET
 from spindle_operator.kube import Json, Kube
+from spindle_operator.writing import Writer
 
 _CERT, _KEY, _FOLLOWING_KEY = "ca.crt", "ca.key", "next.key"
 _END: Final = b"-----END CERTIFICATE-----"
@@ -37,8 +38,9 @@ def authority_in(secret: Mapping[str, Any]) -> ca.Pem:
 class Certificates:
     """The certificates of one KafkaCluster."""
 
-    def __init__(self, kube: Kube, cluster: Json) -> None:
+    def __init__(self, kube: Kube, cluster: Json, writer: Writer) -> None:
         self._kube = kube
+        self._writer = writer
         self._name: str = cluster["metadata"]["name"]
         self._namespace: str = cluster["metadata"]["namespace"]
 
@@ -46,9 +48,7 @@ class Certificates:
         """Make the authority, or take it from the user's Secret. One that is there already is an error, never overwritten."""
         pem = await self._new(action.days, action.source)
         data = {_CERT: pem.cert, _KEY: pem.key}
-        await self._kube.create(
-            self._secret({**action.metadata, "name": action.secret}, data), self._namespace
-        )
+        await self._writer.create(self._secret({**action.metadata, "name": action.secret}, data))
 
     async def turn(self, action: TurnCa) -> None:
         """One step of its replacement: one write, which the API server refuses if the Secret changed since it was looked at."""
@@ -95,7 +95,7 @@ class Certificates:
         )
         if action.client_properties is not None:
             data = {**data, "client.properties": ca.client_properties(data, action.client_properties)}
-        await self._kube.apply(self._secret(_dated(action), data), self._namespace)
+        await self._writer.put(self._secret(_dated(action), data), action.seen)
 
     async def keep_password(self, action: KeepPassword) -> None:
         """Write the Secret of a user with a password, a new one unless there is one.
@@ -105,8 +105,9 @@ class Certificates:
         """
         stored, also = await self._trusted(action.trusted)
         name = str(action.metadata["name"])
-        found = await self._kube.find(SECRET, self._namespace, name)
-        kept = base64.b64decode(((found or {}).get("data") or {}).get("password") or "")
+        # A password that somebody else put there is not taken.
+        found = await self._stored(name, str(action.seen["uid"])) if action.seen is not None else {}
+        kept = found.get("password", b"")
         password = kept or secrets.token_urlsafe(32).encode()
         login = (
             "org.apache.kafka.common.security.scram.ScramLoginModule required "
@@ -118,11 +119,15 @@ class Certificates:
             "sasl.jaas.config": login.encode(),
             _CERT: b"".join([stored[_CERT], *also]),
         }
-        await self._kube.apply(self._secret(_dated(action), data), self._namespace)
+        await self._writer.put(self._secret(_dated(action), data), action.seen)
 
-    async def password(self, secret: str) -> bytes:
-        """The password in a user's Secret."""
-        return (await self._stored(secret))["password"]
+    async def password(self, secret: str, uid: str) -> bytes:
+        """The password in a user's Secret.
+
+        Raises:
+            RuntimeError: the Secret is another one by now.
+        """
+        return (await self._stored(secret, uid))["password"]
 
     async def _trusted(self, expected: tuple[str, ...]) -> tuple[dict[str, bytes], list[bytes]]:
         """The authority's Secret, and the certificates that are to be trusted beside its own."""
@@ -142,8 +147,10 @@ class Certificates:
             return pem
         return await asyncio.to_thread(ca.make_ca, f"{self._namespace}/{self._name} CA", days=days)
 
-    async def _stored(self, secret: str) -> dict[str, bytes]:
+    async def _stored(self, secret: str, uid: str | None = None) -> dict[str, bytes]:
         found = await self._kube.get(SECRET, self._namespace, secret)
+        if uid is not None and found["metadata"].get("uid") != uid:
+            raise RuntimeError(f"Secret {secret} is another one than a moment ago")
         return {key: base64.b64decode(value) for key, value in (found.get("data") or {}).items()}
 
     def _secret(self, metadata: Mapping[str, Any], data: Mapping[str, bytes]) -> Json:

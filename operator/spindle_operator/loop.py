@@ -18,10 +18,11 @@ from typing import Any, Final
 from spindle.cluster import names
 from spindle.cluster.allowed import Allowed
 from spindle.reconcile.actions import Action
+from spindle.reconcile.owned import owners_of
 from spindle.reconcile.plan import Event, Plan, plan
 from spindle.reconcile.snapshot import Snapshot
 from spindle_operator import agents, metrics
-from spindle_operator.act import DONE, Actor, LeadershipLostError, Result
+from spindle_operator.act import DONE, TAKEN, Actor, LeadershipLostError, Result
 from spindle_operator.described import describe
 from spindle_operator.gate import KafkaGate
 from spindle_operator.health import Health
@@ -148,6 +149,7 @@ class ClusterLoop:
         self._thread = concurrent.futures.ThreadPoolExecutor(1, f"plan-{self._label}")
         self._deciding: asyncio.Future[Plan] | None = None
         self._from = 0  # the first action of the next batch
+        self._taken: frozenset[tuple[str, str]] = frozenset()  # objects in the way of the last pass
         self._idle = 0  # passes in a row that got nothing done although something is to be done
         self._streak = 0  # passes in a row that changed something
         self.task = asyncio.create_task(self._run(), name=f"cluster {self._label}")
@@ -235,14 +237,16 @@ class ClusterLoop:
             rebalance_image=setup.rebalance_image,
             allowed=setup.allowed,
             shelf=self._shelf,
+            taken=self._taken,
         )
         # In a thread: with thousands of partitions it takes a while, and the lease must be renewed meanwhile.
         wanted = await self._decided(seen.snapshot)
         if setup.leading():
             # What was seen is told before anything is done about it: a call to a broker that hangs takes seconds.
             await setup.events.post(self._namespace, wanted.events)
-        actor = Actor(setup.kube, cluster, self._kafka, setup.leading)
+        actor = Actor(setup.kube, cluster, self._kafka, setup.leading, owners_of(seen.snapshot))
         results = await actor.run(self._batch(wanted.actions))
+        self._taken = frozenset(result.taken for result in results if result.taken is not None)
         if not setup.leading():
             raise LeadershipLostError
         marked = {
@@ -296,7 +300,8 @@ class ClusterLoop:
 
     def _next(self, results: list[Result], *, settled: bool) -> float:
         """Seconds until the next pass if no event comes: at once after progress, later and later without any."""
-        if any(result.changed for result in results):
+        # A name that is taken ended the pass early; the next one goes on without it.
+        if any(result.changed or result.outcome == TAKEN for result in results):
             self._idle = 0
             self._streak += 1
             # A plan that never comes to rest would be a fault; it must not become a burden on the API server as well.

@@ -6,7 +6,7 @@ import binascii
 import logging
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -20,6 +20,7 @@ from spindle.reconcile.certificates import FOLLOWING, FORMER
 from spindle.reconcile.pools import recorded_spec
 from spindle.reconcile.snapshot import Certificate, SecretView, Snapshot
 from spindle.reconcile.steps.security import ANN_GRANTED
+from spindle.reconcile.steps.taken import REASONS
 from spindle.users.principals import to_ask
 from spindle_operator import agents, ca, ca_source, lent, starts
 from spindle_operator.certificates import password_mark
@@ -34,6 +35,7 @@ from spindle_operator.kinds import (
     KAFKA_BROKER,
     KAFKA_REBALANCE,
     KAFKA_USER,
+    KINDS,
     NETWORK_POLICY,
     NODE,
     POD,
@@ -77,6 +79,7 @@ async def observe(
     rebalance_image: str = "",
     allowed: Allowed | None = None,
     shelf: Shelf | None = None,
+    taken: Collection[tuple[str, str]] = (),
 ) -> Seen:
     """Look at one KafkaCluster's world.
 
@@ -90,6 +93,7 @@ async def observe(
         rebalance_image: of the rebalance job; empty if there is none.
         allowed: what KafkaClusters may ask for; None for what is harmless.
         shelf: the KafkaRebalances that were read before.
+        taken: kind and name of objects that were in the way of the pass before, which no list has.
     """
     meta = cluster["metadata"]
     name, namespace = meta["name"], meta["namespace"]
@@ -121,11 +125,12 @@ async def observe(
     )
     job = _job_kinds(cluster, rebalance_image)
     reads_of_the_job = asyncio.gather(*(read(kind, namespace, mine) for kind in job))
-    lists, watched, runs, rebalances = await asyncio.gather(
+    lists, watched, runs, rebalances, named = await asyncio.gather(
         reads,
         agents.look(kube, watch, namespace, name),
         reads_of_the_job,
         _rebalances(kube, namespace, name, shelf or Shelf(), problems),
+        _named(kube, namespace, {*taken, *_told_taken(cluster)}),
     )
     (
         pods,
@@ -144,7 +149,14 @@ async def observe(
     problems |= watched.problems
     users = [user for user in users if (user.get("spec") or {}).get("cluster") == name]
     kafka, granted = await gate.look(
-        access(name, namespace, pods, secrets, known="pods" not in problems),
+        access(
+            name,
+            namespace,
+            pods,
+            # With somebody else's certificate nobody is asked who Kafka is.
+            [secret for secret in secrets if objects.owned_by(secret, cluster)],
+            known="pods" not in problems,
+        ),
         ask_rights=_rights_open(name, secrets),
         asked=to_ask(users, cluster.get("status") or {}),
     )
@@ -184,6 +196,7 @@ async def observe(
         agent_namespace=watched.namespace,
         agent_secret=secret_view(watched.secret) if watched.secret else None,
         agents=watch.agents() if watch is not None else {},
+        named=tuple(named),
         unknown=frozenset(problems),
     )
     return Seen(snapshot, problems)
@@ -207,6 +220,33 @@ def _job_kinds(cluster: Json, image: str) -> tuple[Kind, ...]:
     engine = ((cluster.get("spec") or {}).get("rebalance") or {}).get("engine") or {}
     wanted = image or engine.get("image")
     return (SERVICE_ACCOUNT, ROLE, ROLE_BINDING, CRON_JOB, JOB) if wanted else ()
+
+
+def _told_taken(cluster: Json) -> set[tuple[str, str]]:
+    """The objects in the way that the status names: what was seen once is looked at again, whoever leads by now."""
+    waiting = (cluster.get("status") or {}).get("waiting") or ()
+    things = (str(wait.get("object")) for wait in waiting if wait.get("reason") in REASONS)
+    parts = (thing.split("/") for thing in things)
+    return {(part[0], part[1]) for part in parts if len(part) == 2 and part[0] in KINDS}
+
+
+async def _named(kube: Kube, namespace: str, taken: Collection[tuple[str, str]]) -> list[Json]:
+    """Objects by kind and name, of Secrets the metadata alone. One that cannot be read is found out about when it is to be made."""
+
+    async def find(kind: str, name: str) -> Json | None:
+        try:
+            found = await kube.find(KINDS[kind], namespace, name)
+        except ApiError as error:
+            log.warning("%s %s/%s cannot be read: %s", kind, namespace, name, error)
+            return None
+        return found and ({**found, "kind": kind} if kind != SECRET.kind else _nameplate(found))
+
+    found = await asyncio.gather(*(find(kind, name) for kind, name in sorted(taken)))
+    return [obj for obj in found if obj is not None]
+
+
+def _nameplate(secret: Json) -> Json:
+    return {"kind": SECRET.kind, "metadata": secret["metadata"]}
 
 
 async def _rebalances(

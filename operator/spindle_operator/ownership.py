@@ -6,38 +6,64 @@ could never be taken away again.
 """
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, Final
 
 from spindle.cluster import names
 
 Entry = Mapping[str, Any]
+_META: Final = "f:metadata"
+_ANNOTATIONS: Final = "f:annotations"
 
 
-def taken_over(managed: Iterable[Entry]) -> list[Entry] | None:
-    """``metadata.managedFields`` in which the spec that our Create set belongs to our apply.
+def taken_over(managed: Iterable[Entry], *, spec_only: bool = True) -> list[Entry] | None:
+    """``metadata.managedFields`` in which what our Create set belongs to our apply.
 
     Args:
         managed: what the API server answered.
+        spec_only: of its metadata nothing; else labels, owners and annotations, too, but for annotations of our own domain: those are set by
+            patches as well, and an apply must not take them away.
 
     Returns:
         None where it does so already.
     """
     entries = list(managed)
-    created = next(
-        (entry for entry in entries if _ours(entry, "Update") and "f:spec" in _fields(entry)), None
-    )
+    split = _spec if spec_only else _all
+    created = next((entry for entry in entries if _ours(entry, "Update") and split(_fields(entry))[0]), None)
     if created is None:
         return None
-    spec = {"f:spec": _fields(created)["f:spec"]}
+    moved, stays = split(_fields(created))
     applied = next((entry for entry in entries if _ours(entry, "Apply")), None)
     own = {
         **(applied or created),
         "operation": "Apply",
-        "fieldsV1": _merged(_fields(applied or created), spec),
+        "fieldsV1": _merged(_fields(applied or created), moved),
     }
-    rest = {key: value for key, value in _fields(created).items() if key != "f:spec"} if applied else {}
+    rest = stays if applied else {}
     others = [entry for entry in entries if entry is not created and entry is not applied]
     return [*others, own, *([{**created, "fieldsV1": rest}] if rest else [])]
+
+
+def _spec(fields: Mapping[str, Any]) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
+    """What goes over to our apply, and what stays."""
+    stays = {key: value for key, value in fields.items() if key != "f:spec"}
+    return {key: fields[key] for key in ("f:spec",) if key in fields}, stays
+
+
+def _all(fields: Mapping[str, Any]) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
+    """The same, of labels, owners and other people's annotations as well."""
+    meta = fields.get(_META) or {}
+    notes = meta.get(_ANNOTATIONS) or {}
+    own = {key: value for key, value in notes.items() if key.startswith(f"f:{names.GROUP}/") or key == "."}
+    theirs = {key: value for key, value in notes.items() if key not in own}
+    moved_meta = {key: meta[key] for key in ("f:labels", "f:ownerReferences") if key in meta}
+    moved_meta |= {_ANNOTATIONS: theirs} if theirs else {}
+    stays_meta = {key: value for key, value in meta.items() if key not in (*moved_meta, _ANNOTATIONS)}
+    stays_meta |= {_ANNOTATIONS: own} if own else {}
+    moved = {key: value for key, value in fields.items() if key != _META}
+    return (
+        {**moved, **({_META: moved_meta} if moved_meta else {})},
+        {_META: stays_meta} if stays_meta else {},
+    )
 
 
 def _ours(entry: Entry, operation: str) -> bool:

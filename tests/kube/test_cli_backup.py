@@ -107,6 +107,8 @@ def test_what_is_backed_up_is_put_back_into_another_namespace_onto_the_same_volu
     annotations = into.get(objects.CLAIM, "data-disk0-demo-0")["metadata"]["annotations"]
     assert annotations[names.ANN_DIRECTORY_ID] == DIRECTORY
     user = into.get(objects.USER, "alice")
+    mine = into.get(objects.CLUSTER, "demo")["metadata"]["annotations"][names.ANN_RESTORED]
+    assert mine == into.get(objects.SECRET, "demo-ca")["metadata"]["uid"]
     for name, owner in (("demo.user.alice", user), ("demo-ca", into.get(objects.CLUSTER, "demo"))):
         (reference,) = into.get(objects.SECRET, name)["metadata"]["ownerReferences"]
         assert reference["uid"] == owner["metadata"]["uid"]

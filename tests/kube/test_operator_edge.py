@@ -24,7 +24,7 @@ from spindle.reconcile.actions import (
     SetPodCondition,
 )
 from spindle.reconcile.plan import Event, Plan, plan
-from spindle_operator.act import CONFLICT, DONE, GONE, REFUSED, Actor
+from spindle_operator.act import CONFLICT, DONE, GONE, REFUSED, TAKEN, Actor
 from spindle_operator.gate import KafkaGate
 from spindle_operator.handlers import registry
 from spindle_operator.kinds import (
@@ -81,7 +81,7 @@ async def test_lists_come_in_pages_and_whole(
 
 async def test_creation_never_overwrites_and_ends_the_pass(kube: Kube, namespace: str, act: Any) -> None:
     assert await act(Create(object=config_map("m", a="1"))) == [DONE]
-    assert await act(Create(object=config_map("m", a="2")), Apply(object=config_map("n"))) == [REFUSED]
+    assert await act(Create(object=config_map("m", a="2")), Apply(object=config_map("n"))) == [TAKEN]
     assert (await kube.get(CONFIG_MAP, namespace, "m"))["data"] == {"a": "1"}
     assert await kube.find(CONFIG_MAP, namespace, "n") is None
 
@@ -92,14 +92,17 @@ async def test_apply_takes_back_its_own_fields_and_leaves_others(
     await act(Apply(object=config_map("m", ours="1")))
     theirs = {"data": {"ours": "edited", "theirs": "2"}}
     api_server.kubectl("-n", namespace, "patch", "cm", "m", "--type=merge", "-p", json.dumps(theirs))
-    assert await act(Apply(object=config_map("m", ours="1"))) == [DONE]
+    live = await kube.get(CONFIG_MAP, namespace, "m")
+    assert await act(Apply(object=config_map("m", ours="1"), seen=live)) == [DONE]
     assert (await kube.get(CONFIG_MAP, namespace, "m"))["data"] == {"ours": "1", "theirs": "2"}
 
 
 async def test_applying_the_same_again_writes_nothing(kube: Kube, namespace: str, act: Any) -> None:
     await act(Apply(object=config_map("m", a="1")))
+    live = await kube.get(CONFIG_MAP, namespace, "m")
+    assert await act(Apply(object=config_map("m", a="1"), seen=live)) == [DONE]
     before = await kube.get(CONFIG_MAP, namespace, "m")
-    await act(Apply(object=config_map("m", a="1")))
+    assert await act(Apply(object=config_map("m", a="1"), seen=before)) == [DONE]
     after = await kube.get(CONFIG_MAP, namespace, "m")
     assert after["metadata"]["resourceVersion"] == before["metadata"]["resourceVersion"]
 
@@ -222,7 +225,7 @@ async def test_certificates_go_into_secrets_and_come_back_as_facts_only(
         days=10,
     )
     assert await act(authority, admin) == [DONE, DONE]
-    assert await act(authority) == [REFUSED], "a CA is never replaced"
+    assert await act(authority) == [TAKEN], "a CA is never replaced"
     stored = await kube.get(SECRET, namespace, "demo-admin")
     assert {"ca.crt", "tls.crt", "tls.key", "keystore.pem", "client.properties"} <= set(stored["data"])
     assert b"demo-bootstrap:9092" in base64.b64decode(stored["data"]["client.properties"])

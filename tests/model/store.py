@@ -62,8 +62,12 @@ class Store:
                 return
             self._let_go(self.get(kind, name))
         del self.objects[kind, name]
-        for key, obj in list(self.objects.items()):  # what belonged to it alone goes with it
-            if [owner.get("uid") for owner in obj["metadata"].get("ownerReferences") or ()] == [meta["uid"]]:
+        self.collect_garbage(meta["uid"])
+
+    def collect_garbage(self, uid: str) -> None:
+        """What belonged to one that is gone, and to nobody else, goes with it."""
+        for key, obj in list(self.objects.items()):
+            if [owner.get("uid") for owner in obj["metadata"].get("ownerReferences") or ()] == [uid]:
                 del self.objects[key]
 
     def _used(self, claim: str) -> bool:

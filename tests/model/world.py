@@ -265,10 +265,16 @@ class World(Nodes):
         """Server-side apply; over what was seen, if that is said."""
         obj = action.object
         key = (obj["kind"], obj["metadata"]["name"])
-        if action.seen and self.objects.get(key, {}).get("spec") != action.seen["spec"]:
+        if action.seen is None and key in self.objects:
+            raise ConflictError(f"{obj['metadata']['name']} is there")
+        there = self.objects.get(key, {})
+        if action.seen is not None and (
+            there.get("spec") != action.seen.get("spec")
+            or there["metadata"]["uid"] != action.seen["metadata"]["uid"]
+        ):
             raise ConflictError(obj["metadata"]["name"])
         live, before = self.objects.get(key), self._as_made.get(key, {})
-        for name in [f for f, value in before.items() if obj["spec"].get(f, value) != value]:
+        for name in [f for f, value in before.items() if (obj.get("spec") or {}).get(f, value) != value]:
             del before[name]
         self.put(merge(without_ours(live, obj, before), obj) if live else obj)
 

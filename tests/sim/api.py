@@ -23,7 +23,12 @@ _BY_PLURAL: dict[str, Kind] = {kind.plural: kind for kind in KINDS.values()}
 _OWN_STATUS = frozenset(
     {"Pod", "PersistentVolumeClaim", "PersistentVolume", "Node", "PodDisruptionBudget", "Job", "CronJob"}
 )
-_OWNERS_TOLD = "KafkaBroker"  # the one kind of which somebody asks who owns what
+_OWNERS_TOLD = frozenset(  # those that are applied: of no other somebody asks who owns what
+    {
+        *("KafkaBroker", "Service", "ConfigMap", "Secret", "PodDisruptionBudget", "NetworkPolicy"),
+        *("ServiceAccount", "Role", "RoleBinding", "CronJob"),
+    }
+)
 _UNTRACKED = frozenset({"Lease", "Event", "Node", "Pod"})  # of which nobody asks who owns what
 
 
@@ -110,7 +115,7 @@ class Api:
             Refused: it is not done.
         """
         answer = self._handle(request)
-        if request.method in ("POST", "PATCH") and answer.get("kind") == _OWNERS_TOLD:
+        if request.method in ("POST", "PATCH") and answer.get("kind") in _OWNERS_TOLD:
             owners = self._owners.get(answer["metadata"]["uid"], {})
             return {**answer, "metadata": {**answer["metadata"], "managedFields": fields.managed(owners)}}
         return answer

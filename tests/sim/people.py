@@ -564,7 +564,7 @@ WAYS: dict[str, Callable[[Person, Wait], None]] = {
             RetentionHalved ProducersSlowed ProducersStopped MovesRefused MayStillLead TargetDown TargetUnusable TargetFills Executing
             WindowClosed TopicDeleted ReplicaElsewhere NotTaken ReplicaGrown TargetGone NothingLeft Expired Superseded StoppedByPerson
             ApprovalWithdrawn TimeOver DirNotChosen TopicNameTooLong RunFailed RunSucceeded DisksFirst UnderMinIsr AnotherExecutes DiskOffline OfflineDir
-            JournalNotFound JournalDeleted AgentSilent AgentStarved AllowedAsBefore"""),
+            JournalNotFound JournalDeleted AgentSilent AgentStarved AllowedAsBefore OwnerGone"""),
         (_P.replace_disk, "DiskToReplace LastDisk OldDiskAgain ProcessHangs VoterLostItsLog DiskEmptied"),
         (_P.put_back, "WrongDisk LastCopy ClearedForAnotherDisk OtherDiskMayHoldIt"),
         (_P.disk_or_pod, "DiskUnusable PreflightRefuses InspectFails NoMajorityToReplace"),
@@ -597,7 +597,7 @@ WAYS: dict[str, Callable[[Person, Wait], None]] = {
         (_P.rebalance, "ReplicasCrowded ApprovalNeeded"),
         (_P.unmark, "SetByHand UncleanElections"),
         (_P.relabel, "ZoneChanged NoZoneLabels UnlabelledNodes MixedRacks ZonesAppeared"),
-        (_P.delete_object, "PodWithoutBroker NotUnderstood TopicNotOurs VoterNotOnRecord"),
+        (_P.delete_object, "PodWithoutBroker NotUnderstood TopicNotOurs VoterNotOnRecord NameTaken"),
         (_P.config_back, "ImageNotPulled NoStorageClass DowngradeRefused StaticQuorum VersionNotSupported"),
         (_P.settings_back, "ConfigRefused NotAllowed SettingNotTaken"),
         (_P.topic_settings, "CorruptSegment"),

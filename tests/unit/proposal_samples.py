@@ -42,6 +42,7 @@ def rebalance(
             "generation": 1,
             "resourceVersion": "1",
             "creationTimestamp": made,
+            "ownerReferences": [{"kind": "KafkaCluster", "name": "demo", "uid": "uid-demo"}],
         },
         "spec": {"cluster": "demo", "inputHash": HASH, "expires": expires, "moves": list(moves), **spec},
         "status": status or {},

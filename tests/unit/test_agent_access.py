@@ -11,7 +11,8 @@ from spindle.reconcile.snapshot import Certificate, SecretView
 from tests.model.store import START
 from tests.model.world import World
 
-NAME = "ns.demo.spindle-agent"
+NAME = "kafka.demo.spindle-agent"
+LABELS = {names.LABEL_CLUSTER: "demo", names.LABEL_NAMESPACE: "kafka"}
 
 
 def running() -> World:
@@ -23,7 +24,10 @@ def running() -> World:
 def held(issuer: str = "ca", *, left: float = 1e8) -> SecretView:
     certificate = Certificate(names.PRINCIPAL_AGENT, (), issuer, "f", START + left, START + left - 1.2e8)
     return SecretView(
-        {"name": NAME, "uid": "s-1"}, ("ca.crt", "keystore.pem", "tls.crt", "tls.key"), certificate, ("ca",)
+        {"name": NAME, "uid": "s-1", "labels": LABELS},
+        ("ca.crt", "keystore.pem", "tls.crt", "tls.key"),
+        certificate,
+        ("ca",),
     )
 
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from spindle.cluster import names
-from spindle.manifests.backup import backup, hold, obstacles, parse_backup, restored, unkept
+from spindle.manifests.backup import backup, hold, obstacles, parse_backup, restored, unkept, with_secrets
 from tests.model.world import World
 
 LABELS = {names.LABEL_CLUSTER: "demo"}
@@ -172,3 +172,29 @@ def test_secrets_go_with_their_user_or_their_cluster() -> None:
 def test_what_is_no_backup_is_refused(documents: list[Any], says: str) -> None:
     with pytest.raises(ValueError, match=says):
         parse_backup(documents)
+
+
+def test_a_secret_that_somebody_else_has_under_that_name_is_in_the_way() -> None:
+    secret = {"kind": "Secret", "metadata": {"name": "demo-ca", "labels": LABELS}, "data": {"ca.key": "a2V5"}}
+    cluster = {"kind": "KafkaCluster", "metadata": {"name": "demo"}}
+    kept = parse_backup([cluster, secret])
+
+    def against(there: dict[str, object]) -> list[str]:
+        return obstacles(kept, "kafka", {}, {}, lives=False, secrets={"demo-ca": there})
+
+    theirs = {"metadata": {"name": "demo-ca"}, "data": {"ca.key": "b3RoZXI="}}
+    assert against(theirs) == [
+        "There is a Secret demo-ca in namespace kafka that is of no KafkaCluster: delete it first if nobody needs it."
+    ]
+    assert against({**theirs, "data": {"ca.key": "a2V5"}}) == [], "a restore that was cut off goes on"
+    owned = {"name": "demo-ca", "ownerReferences": [{"kind": "KafkaCluster", "uid": "1"}]}
+    assert against({**theirs, "metadata": owned}) == []
+
+
+def test_a_cluster_that_is_put_back_names_the_authority_that_was_put_back_with_it() -> None:
+    before = {
+        "kind": "KafkaCluster",
+        "metadata": {"name": "demo", "annotations": {names.ANN_RESTORED: "old", "a": "b"}},
+    }
+    assert with_secrets(before, ["new"])["metadata"]["annotations"] == {names.ANN_RESTORED: "new", "a": "b"}
+    assert with_secrets(before, [])["metadata"]["annotations"] == {"a": "b"}

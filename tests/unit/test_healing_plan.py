@@ -45,6 +45,7 @@ def delete(world: Failing) -> None:
         world.breathe()
     assert not world.all("KafkaBroker")
     del world.cluster["metadata"]["deletionTimestamp"]
+    world.collect_garbage(world.cluster["metadata"]["uid"])
     world.cluster["metadata"]["uid"] = "another"
     world.cluster["status"] = {}
 

@@ -21,7 +21,17 @@ from spindle.reconcile.actions import (
     SetPodCondition,
     Tune,
 )
-from spindle_operator.act import CONFLICT, DONE, FAILED, GONE, PARTLY, REFUSED, Actor, LeadershipLostError
+from spindle_operator.act import (
+    CONFLICT,
+    DONE,
+    FAILED,
+    GONE,
+    PARTLY,
+    REFUSED,
+    TAKEN,
+    Actor,
+    LeadershipLostError,
+)
 from spindle_operator.described import describe
 from spindle_operator.gate import KafkaGate
 from spindle_operator.kinds import KINDS
@@ -30,6 +40,7 @@ from spindle_operator.orders import NotPlacedError
 from tests.unit.operator_fakes import FakeKube, cluster, conflict
 
 POD = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "demo-broker-0"}}
+OURS = {"metadata": {"name": "demo-map", "uid": "u", "resourceVersion": "7"}}
 MAP = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "demo-map"}}
 
 
@@ -81,7 +92,7 @@ async def test_actions_are_carried_out_in_order() -> None:
     ]
     results = await actor(kube).run(actions)
     assert [result.outcome for result in results] == [DONE] * 4
-    assert [verb for verb, _, _ in kube.calls] == ["create", "apply", "delete", "evict"]
+    assert [verb for verb, _, _ in kube.calls] == ["create", "create", "delete", "evict"]
 
 
 @pytest.mark.parametrize(
@@ -103,7 +114,7 @@ async def test_what_follows_may_rest_on_it_so_its_failure_ends_the_pass(action: 
 async def test_other_failures_do_not_hold_up_the_rest() -> None:
     kube = FakeKube()
     kube.failures = {"apply": ApiError(422, "Invalid", "spec.ports: nonsense")}
-    results = await actor(kube).run([Apply(object=MAP), Create(object=POD)])
+    results = await actor(kube).run([Apply(object=MAP, seen=OURS), Create(object=POD)])
     assert [result.outcome for result in results] == [REFUSED, DONE]
     assert "nonsense" in results[0].detail
 
@@ -145,15 +156,20 @@ async def test_without_an_api_server_the_pass_ends() -> None:
     kube = FakeKube()
     kube.failures = {"apply": ApiError(0, "ClientConnectorError", "nobody there")}
     with pytest.raises(ApiError):
-        await actor(kube).run([Apply(object=MAP), Create(object=POD)])
+        await actor(kube).run([Apply(object=MAP, seen=OURS), Create(object=POD)])
     assert not kube.done("create")
 
 
 async def test_a_name_that_is_taken_is_told() -> None:
     kube = FakeKube()
     kube.failures = {"create": ApiError(409, "AlreadyExists", "exists")}
-    (result,) = await actor(kube).run([Create(object=POD)])
-    assert result.outcome == REFUSED
+    kube.objects[KINDS["Pod"].path("ns", "demo-broker-0")] = {
+        **POD,
+        "metadata": {**POD["metadata"], "uid": "x", "resourceVersion": "1"},  # type: ignore[dict-item]
+    }
+    (result,) = await actor(kube).run([Create(object=POD), Evict(pod="p", uid="u", resource_version="3")])
+    assert (result.outcome, result.taken) == (TAKEN, ("Pod", "demo-broker-0"))
+    assert not kube.done("patch")
 
 
 async def test_patches_carry_their_preconditions() -> None:
@@ -212,7 +228,7 @@ async def test_nothing_is_written_without_the_lease() -> None:
     turns = iter([True, False])
     with pytest.raises(LeadershipLostError):
         await actor(kube, leading=lambda: next(turns)).run([Apply(object=MAP), Create(object=POD)])
-    assert kube.done("create") == []
+    assert kube.done("create") == ["demo-map"]
 
 
 def test_descriptions_name_what_they_regard() -> None:

@@ -155,11 +155,11 @@ async def test_a_long_list_is_done_in_batches_and_what_is_all_refused_keeps_nobo
     maps = [{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": f"m{i}"}} for i in range(5)]
     many = Plan(actions=tuple(Apply(object=each) for each in maps))
     for name in ("m0", "m1"):
-        world.kube.failures["apply", name] = ApiError(403, "Forbidden", "a quota")
+        world.kube.failures["create", name] = ApiError(403, "Forbidden", "a quota")
     world.decide.plans = [many, many, Plan(settled=True)]
     world.loops.seen("ns", "demo")
     await world.until(lambda: world.decide.calls >= 3)
-    applied = [name for verb, name, _ in world.kube.calls if verb == "apply" and name.startswith("m")]
+    applied = [name for verb, name, _ in world.kube.calls if verb == "create" and name.startswith("m")]
     assert applied == ["m0", "m1", "m2", "m3"]
 
 
@@ -172,7 +172,7 @@ async def test_acting_leaves_time_to_tell_what_was_seen(
     world.decide.plans = [many, Plan(settled=True)]
     world.loops.seen("ns", "demo")
     await world.until(lambda: world.decide.calls >= 2)
-    applied = [name for verb, name, _ in world.kube.calls if verb == "apply" and name.startswith("m")]
+    applied = [name for verb, name, _ in world.kube.calls if verb == "create" and name.startswith("m")]
     assert applied == ["m0"]
     assert "busy" in str(world.kube.calls)
 
@@ -306,11 +306,11 @@ async def test_what_was_seen_is_told_before_anything_is_done_about_it(world: Wor
     world.loops.seen("ns", "demo")
     await world.until(lambda: world.decide.calls == 2)
     told = [
-        body["reason"] if verb == "create" else verb
+        body.get("reason", body["metadata"].get("name"))
         for verb, _, body in world.kube.calls
-        if verb in ("create", "apply")
+        if verb == "create"
     ]
-    assert told[:3] == ["DiskFailed", "apply", "Done"]
+    assert told[:3] == ["DiskFailed", "m", "Done"]
 
 
 def pace(loop: ClusterLoop, outcomes: list[str], *, settled: bool = False) -> float:

@@ -238,7 +238,9 @@ def test_of_those_that_are_over_the_latest_are_kept(running: World) -> None:
         rebalance(name=f"p{day:02}", made=f"2026-08-{day:02}T00:00:00Z", status={"phase": "Done"})
         for day in range(1, 13)
     ]
-    _, draft = settle(running, *over)
+    theirs = rebalance(name="p00", made="2026-07-01T00:00:00Z", status={"phase": "Done"})
+    del theirs["metadata"]["ownerReferences"]
+    _, draft = settle(running, theirs, *over)
 
     assert [action.name for action in draft.actions if isinstance(action, Delete)] == ["p01", "p02"]
 

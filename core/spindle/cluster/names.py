@@ -68,6 +68,8 @@ ANN_CERTIFICATE: Final = f"{GROUP}/certificate"  # fingerprint of the one that K
 # On the Secret of the CA: the spec.security.rotate that it answers; and when the last step of a replacement was taken.
 ANN_ROTATED: Final = f"{GROUP}/rotated"
 ANN_TURNED: Final = f"{GROUP}/turned"
+# On a KafkaCluster: UIDs of Secrets that were put back from a backup and are its own, with commas.
+ANN_RESTORED: Final = f"{GROUP}/restored-secrets"
 # On the Secret of a KafkaUser: the password that Kafka has, by its hash.
 ANN_PASSWORD: Final = f"{GROUP}/password"
 # On every Secret with credentials: since when it names the authorities that it names. A renewal leaves it as it is.

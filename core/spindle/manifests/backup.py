@@ -5,6 +5,7 @@ The disks themselves are no part of it: they are retained. Claims are, since the
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, Final
 
 from spindle.cluster import names
@@ -88,7 +89,13 @@ def unkept(claims: Iterable[Object], volumes: Mapping[str, Object]) -> list[str]
 
 
 def obstacles(
-    kept: Backup, namespace: str, volumes: Mapping[str, Object], there: Mapping[str, Object], *, lives: bool
+    kept: Backup,
+    namespace: str,
+    volumes: Mapping[str, Object],
+    there: Mapping[str, Object],
+    *,
+    lives: bool,
+    secrets: Mapping[str, Object] = MappingProxyType({}),
 ) -> list[str]:
     """What stands against a restore, as sentences; nothing is changed while there is any.
 
@@ -97,8 +104,14 @@ def obstacles(
         volumes: every PersistentVolume by name.
         there: the namespace's claims by name.
         lives: whether the namespace has a KafkaCluster of that name.
+        secrets: those of the kept ones that the namespace has, by name.
     """
-    found = []
+    found = [
+        f"There is a Secret {name} in namespace {namespace} that is of no KafkaCluster: delete it first if nobody needs it."
+        for name, secret in sorted(secrets.items())
+        if not _spindles(secret)
+        and not any(_same_data(secret, obj) for obj in kept.objects if _name(obj) == name)
+    ]
     if lives:
         found.append(f"There is a KafkaCluster {kept.cluster} in namespace {namespace}: delete it first.")
     for claim in kept.claims:
@@ -159,6 +172,16 @@ def restored(obj: Object, namespace: str, owners: Mapping[tuple[str, str], Objec
     return {**obj, "metadata": metadata}
 
 
+def with_secrets(cluster: Object, uids: Sequence[str]) -> dict[str, Any]:
+    """A KafkaCluster that takes Secrets for its own which were put back before it, by their UIDs; those of another time are forgotten."""
+    metadata = dict(cluster["metadata"])
+    notes = {k: v for k, v in (metadata.get("annotations") or {}).items() if k != names.ANN_RESTORED}
+    if uids:
+        notes[names.ANN_RESTORED] = ",".join(uids)
+    metadata.pop("annotations", None)
+    return {**cluster, "metadata": {**metadata, **({"annotations": notes} if notes else {})}}
+
+
 def claim_volumes(kept: Backup) -> Sequence[tuple[str, str]]:
     """Claim and volume of each disk that has one."""
     return [(_name(claim), _volume(claim)) for claim in kept.claims if _volume(claim)]
@@ -179,6 +202,17 @@ def _stripped(obj: Object) -> dict[str, Any]:
     made = {"apiVersion": obj["apiVersion"], "kind": obj["kind"]}
     made["metadata"] = {key: value for key, value in kept.items() if value}
     return made | {part: obj[part] for part in ("spec", "data", "type") if obj.get(part)}
+
+
+def _spindles(secret: Object) -> bool:
+    """Whether a Secret goes with a KafkaCluster or a KafkaUser."""
+    owners = secret["metadata"].get("ownerReferences") or ()
+    return any(owner.get("kind") in ("KafkaCluster", "KafkaUser") for owner in owners)
+
+
+def _same_data(secret: Object, obj: Object) -> bool:
+    """Whether a Secret is the kept one already: a restore that was cut off is run again."""
+    return obj["kind"] == "Secret" and obj.get("data") == secret.get("data")
 
 
 def _holds(volume: Object, namespace: str, claim: str) -> bool:

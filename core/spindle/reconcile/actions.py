@@ -33,11 +33,11 @@ class Create(Action):
 
 @dataclass(frozen=True, kw_only=True)
 class Apply(Action):
-    """Server-side apply with force, as the operator's field manager.
+    """Server-side apply with force, as the operator's field manager, over an object that was seen; else the object is created, never written over.
 
     Attributes:
-        seen: the object as this pass saw it, for what may be written over only if nobody else has changed it since; None where what is
-            there does not matter. A status that changed does no harm.
+        seen: the object as this pass saw it; it is written over only if nobody else has changed it since. A status that changed does no
+            harm. None for one that was not there.
     """
 
     object: Mapping[str, Any]
@@ -148,6 +148,7 @@ class IssueCertificate(Action):
         days: how long it is valid.
         trusted: fingerprints of the authorities that the Secret is to name, the one that signs first. With another one in
             the CA's Secret by now nothing is written.
+        seen: metadata of the Secret that is written over; None to create it.
         since: when the Secret began to name them, as Kubernetes writes times; empty if this write is the first that does.
     """
 
@@ -158,6 +159,7 @@ class IssueCertificate(Action):
     days: int = 365
     trusted: tuple[str, ...] = ()
     since: str = ""
+    seen: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -167,13 +169,14 @@ class KeepPassword(Action):
     Attributes:
         metadata: the Secret's.
         user: name of the user.
-        trusted, since: as in `IssueCertificate`.
+        trusted, since, seen: as in `IssueCertificate`.
     """
 
     metadata: Mapping[str, Any]
     user: str
     trusted: tuple[str, ...]
     since: str = ""
+    seen: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -11,10 +11,12 @@ from spindle.reconcile import objects
 from spindle.reconcile.actions import Patch
 from spindle.reconcile.inputs import disks_of
 from spindle.reconcile.leaving import unconfirmed
+from spindle.reconcile.owned import OWN
 from spindle.reconcile.snapshot import Object
 from spindle.reconcile.state import State
 from spindle.reconcile.tuned import ANN_TUNED
 
+_CLAIM: Final = "PersistentVolumeClaim"
 _OUT: Final = "out"  # of use: its slot waits for a new disk
 
 
@@ -26,6 +28,8 @@ def keepsakes(state: State, broker: Object) -> list[Patch]:
     tuned = objects.annotation(broker, ANN_TUNED) if going else None
     for disk in disks_of(broker):
         claim = state.claims.get(disk["claim"])
+        if (_CLAIM, OWN, disk["claim"]) in state.taken:
+            continue  # somebody else's is told nothing
         changed = _changed(broker, disk, claim) if claim is not None else {}
         if claim is not None and objects.annotation(claim, ANN_TUNED) != tuned:
             changed[ANN_TUNED] = tuned

@@ -18,12 +18,12 @@ def keep(draft: Draft, made: Object, live: Object | None) -> None:
     """
     wanted = with_applied(made)
     if live is None:
-        draft.do(Apply(object=wanted))
+        draft.do(Apply(object=wanted))  # makes it, and leaves alone what somebody else has under that name
         return
     if not drifted(wanted, live):
         return
     if objects.annotation(live, names.ANN_APPLIED) != objects.annotation(wanted, names.ANN_APPLIED):
-        draft.do(Apply(object=wanted))  # what is wanted changed; whatever changed it has told so
+        draft.do(Apply(object=wanted, seen=live))  # what is wanted changed; whatever changed it has told so
         return
     what = f"{wanted['kind']} {objects.name(wanted)} was changed by somebody else and was put right."
-    draft.do(Apply(object=wanted, reason="Restored", message=what))
+    draft.do(Apply(object=wanted, seen=live, reason="Restored", message=what))

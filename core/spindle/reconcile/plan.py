@@ -62,6 +62,7 @@ from spindle.reconcile.steps.static_quorum import settle_static_quorum
 from spindle.reconcile.steps.status import cluster_status
 from spindle.reconcile.steps.stranded import settle_stranded
 from spindle.reconcile.steps.takedown import Wanted, settle_takedowns
+from spindle.reconcile.steps.taken import leave_alone
 from spindle.reconcile.steps.tuning import settle_tuning
 from spindle.reconcile.steps.upgrade import settle_upgrade
 from spindle.reconcile.steps.users import settle_users, unsettled
@@ -112,6 +113,7 @@ def plan(snapshot: Snapshot, now: float) -> Plan:
     ward = done.ward or only_look(state, draft)
     if not finished:
         report_racks(state, draft, ward.journal)
+    leave_alone(state, draft)
     statuses = broker_statuses(state, ward.lives, ward.fills)
     return Plan(
         actions=tuple(draft.actions),

@@ -38,10 +38,12 @@ def recorded_pools(record: Object | None) -> dict[str, BrokerPool]:
     return found
 
 
-def pools_map(cluster: Object, pools: dict[str, BrokerPool], spec: KafkaClusterSpec) -> dict[str, Any]:
+def pools_map(
+    cluster: Object, pools: dict[str, BrokerPool], spec: KafkaClusterSpec, cluster_id: str | None = None
+) -> dict[str, Any]:
     """The ConfigMap ``<cluster>-pools``: one entry for each pool, as JSON. It has no owner: a cluster that is applied again needs it.
 
-    ``spec`` is the one that is carried out.
+    ``cluster_id`` (Kafka's) is what it is known by then; ``spec`` is the one that is carried out.
     """
     name = str(cluster["metadata"]["name"])
     accepted = {"uid": cluster["metadata"]["uid"], "spec": spec.to_dict()}
@@ -52,6 +54,7 @@ def pools_map(cluster: Object, pools: dict[str, BrokerPool], spec: KafkaClusterS
             "name": names.pools_map(name),
             "namespace": cluster["metadata"]["namespace"],
             "labels": labels(name),
+            **({"annotations": {names.ANN_CLUSTER_ID: cluster_id}} if cluster_id else {}),
         },
         "data": {
             _ACCEPTED: json.dumps(accepted, sort_keys=True),

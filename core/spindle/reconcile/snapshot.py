@@ -90,6 +90,7 @@ class Snapshot:
         ca_source_before: the same of the spec on record, where that names another Secret.
         agent_namespace: where the agents live; empty if there are none.
         agent_secret: the agents' certificate for this cluster (``"agentsecrets"`` in `unknown` if not readable).
+        named: objects, of Secrets the metadata alone, that were found by a name that we need; lists go by label and may not have had them.
         agents: node → what the Lease of its agent tells (``"leases"`` in `unknown` if it could not be read of late).
     """
 
@@ -120,6 +121,7 @@ class Snapshot:
     agent_namespace: str = ""
     agent_secret: SecretView | None = None
     agents: Mapping[str, Agent] = field(default_factory=dict)
+    named: tuple[Object, ...] = ()
     kafka: KafkaView = field(default_factory=lambda: KafkaView(error="not asked"))
     admin_granted: bool | None = None
     starts: Mapping[int, Start] = field(default_factory=dict)

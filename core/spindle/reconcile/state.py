@@ -15,6 +15,7 @@ from spindle.manifests.inputs import NodeInputs
 from spindle.manifests.spec_settings import Refused
 from spindle.quorum.decide import SIZES
 from spindle.reconcile import objects
+from spindle.reconcile.owned import Key, Taken, ours_only
 from spindle.reconcile.pools import recorded_pools
 from spindle.reconcile.snapshot import Object, SecretView, Snapshot
 from spindle.reconcile.times import seconds
@@ -35,6 +36,7 @@ class State:
         version_refused: why the release that is asked for is not run, where the cluster goes on with the one that it runs.
         refused: those settings.
         tolerated: what of the spec that is carried out is not allowed, and goes on since it was in use before.
+        taken: objects that are not ours and stand under names of ours; of the snapshot's lists only claims have them still.
         inputs: what pods are made from, by node id, as far as this pass has worked it out.
         settings: what is in brokers' ``server.properties``, likewise.
     """
@@ -57,6 +59,7 @@ class State:
     refused: tuple[Refused, ...] = ()
     tolerated: tuple[Refused, ...] = ()
     version_refused: Refusal | None = None
+    taken: Mapping[Key, Taken] = field(default_factory=dict)
     inputs: dict[int, NodeInputs | None] = field(default_factory=dict, init=False, repr=False, compare=False)
     settings: dict[int, Mapping[str, str] | None] = field(
         default_factory=dict, init=False, repr=False, compare=False
@@ -180,6 +183,7 @@ def read_state(snap: Snapshot, now: float) -> State:
     Raises:
         pydantic.ValidationError: the KafkaCluster's spec is not one that this version understands.
     """
+    snap, taken = ours_only(snap)
     meta = snap.cluster["metadata"]
     cluster = str(meta["name"])
     maps = objects.by_name(snap.config_maps)
@@ -208,4 +212,5 @@ def read_state(snap: Snapshot, now: float) -> State:
         config_maps=maps,
         brokers={i: b for i, b in sorted(brokers.items(), key=lambda e: e[0] or 0) if isinstance(i, int)},
         former={name: pool for name, pool in former.items() if name not in there},
+        taken=taken,
     )

@@ -52,7 +52,8 @@ def settle_deletion(state: State, draft: Draft) -> bool:
 
 def _withdraw_proposals(state: State, draft: Draft) -> bool:
     """Before a KafkaCluster goes: its proposals, which are of no use to one of the same name. True when there are none."""
-    left = [raw for raw in state.snap.rebalances if not objects.deleting(raw)]
+    ours = [raw for raw in state.snap.rebalances if objects.owned_by(raw, state.cluster)]
+    left = [raw for raw in ours if not objects.deleting(raw)]
     for raw in left:
         draft.do(Delete(kind="KafkaRebalance", name=objects.name(raw), uid=objects.uid(raw)))
     return not left
@@ -109,11 +110,13 @@ def drop_finalizer(draft: Draft, broker: Object) -> None:
 def _delete_data(state: State, draft: Draft) -> bool:
     """Delete the claims and the birth record, because the owner asked for it. False if they are gone.
 
-    Only claims that carry this cluster's id, or none yet, are ours to delete.
+    Only claims that carry this cluster's id are ours to delete.
     """
     identity = state.known_identity
-    ours = (None, identity.cluster_id) if identity else (None,)
-    claims = [c for c in state.claims.values() if objects.annotation(c, names.ANN_CLUSTER_ID) in ours]
+    ours = identity.cluster_id if identity is not None else state.status.get("clusterId")
+    claims = [
+        c for c in state.claims.values() if ours and objects.annotation(c, names.ANN_CLUSTER_ID) == ours
+    ]
     for claim in claims:
         if not objects.deleting(claim):
             draft.do(

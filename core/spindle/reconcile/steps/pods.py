@@ -200,17 +200,21 @@ def _name_release(draft: Draft, pod: Object, shared: ClusterInputs) -> None:
 
 def _strangers(state: State, draft: Draft) -> None:
     """Pods with one of our names that no KafkaBroker stands behind; of controllers that left, others take care."""
-    for node_id, pod in state.pods.items():
-        if node_id >= names.FIRST_CONTROLLER_ID and objects.owned_by(pod, state.cluster):
-            continue
-        if node_id not in state.brokers and node_id not in state.controller_ids:
+    found = [
+        objects.name(pod)
+        for node_id, pod in state.pods.items()
+        if node_id < names.FIRST_CONTROLLER_ID or not objects.owned_by(pod, state.cluster)
+    ]
+    found += sorted(taken.name for taken in state.taken.values() if taken.kind == "Pod")
+    for name in found:
+        node_id = objects.node_id_of(state.name, name)
+        if node_id is not None and node_id not in state.brokers and node_id not in state.controller_ids:
             draft.wait(
                 Wait(
                     "RemovePod",
-                    f"Pod/{objects.name(pod)}",
+                    f"Pod/{name}",
                     "PodWithoutBroker",
-                    f"{objects.name(pod)} looks like a pod of this cluster, but there is no KafkaBroker for it. "
-                    "It is left alone.",
+                    f"{name} looks like a pod of this cluster, but there is no KafkaBroker for it. It is left alone.",
                     "Delete the pod if nobody needs it.",
                 )
             )

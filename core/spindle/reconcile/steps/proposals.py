@@ -14,6 +14,7 @@ from spindle.proposals.marks import DONE, DROPPED, MOVING, OVER, WAITING
 from spindle.proposals.proposal import REASON, Phase, Proposal, read_proposal
 from spindle.proposals.waves import PATIENCE, Wave, look_over
 from spindle.proposals.windows import Opening, opening
+from spindle.reconcile import objects
 from spindle.reconcile.actions import Delete
 from spindle.reconcile.draft import Draft, Wait
 from spindle.reconcile.events import Event
@@ -57,7 +58,7 @@ def settle_proposals(ward: Ward, draft: Draft, others: Wants) -> Proposed:
         return Proposed()
     found = sorted((read_proposal(raw) for raw in state.snap.rebalances), key=lambda p: p.age)
     proposals = [proposal for proposal in found if not proposal.deleting]
-    _forget(draft, proposals)
+    _forget(state, draft, proposals)
     desk = _Desk(ward, others, proposals)
     statuses: dict[str, Mapping[str, Any]] = {}
     for proposal in proposals:
@@ -330,11 +331,13 @@ def _tell(draft: Draft, proposal: Proposal, status: Mapping[str, Any]) -> None:
         event("Warning", "MovesDropped", f"{text}{more}")
 
 
-def _forget(draft: Draft, proposals: Sequence[Proposal]) -> None:
-    """Of those that are over, the latest are kept."""
+def _forget(state: State, draft: Draft, proposals: Sequence[Proposal]) -> None:
+    """Of those that are over, the latest are kept, and any that somebody made without this KafkaCluster as its owner (rule 16)."""
+    ours = {objects.name(raw) for raw in state.snap.rebalances if objects.owned_by(raw, state.cluster)}
     over = [proposal for proposal in proposals if proposal.phase.over]
     for proposal in over[: max(0, len(over) - _KEPT)]:
-        draft.do(Delete(kind="KafkaRebalance", name=proposal.name, uid=proposal.uid))
+        if proposal.name in ours:
+            draft.do(Delete(kind="KafkaRebalance", name=proposal.name, uid=proposal.uid))
 
 
 def _blind(state: State) -> Wait:

@@ -10,6 +10,7 @@ from spindle.reconcile import objects
 from spindle.reconcile.actions import Delete
 from spindle.reconcile.draft import Draft, Wait
 from spindle.reconcile.kept import keep
+from spindle.reconcile.owned import OWN
 from spindle.reconcile.snapshot import Object
 from spindle.reconcile.state import State
 
@@ -31,7 +32,23 @@ def settle_job(state: State, draft: Draft) -> None:
         return
     live = {(str(obj["kind"]), objects.name(obj)): obj for obj in state.snap.rebalance_objects}
     for made in rebalance_objects(state.cluster, state.spec, image):
-        keep(draft, made, live.get((str(made["kind"]), objects.name(made))))
+        there = live.get((str(made["kind"]), objects.name(made)))
+        if made["kind"] != "CronJob" or _with_its_own(state):
+            keep(draft, made, there)
+        elif there is not None:
+            keep(draft, {**made, "spec": {**made["spec"], "suspend": True}}, there)
+
+
+def _with_its_own(state: State) -> bool:
+    """Whether a run would be under an account, with rights and with a certificate of this KafkaCluster's own (rule 16).
+
+    Somebody else's account of the same name may be allowed anything.
+    """
+    job = names.rebalance_job(state.name)
+    parts = [(kind, OWN, job) for kind in ("ServiceAccount", "Role", "RoleBinding")]
+    return not any(
+        key in state.taken for key in [*parts, ("Secret", OWN, names.rebalance_secret(state.name))]
+    )
 
 
 def withdraw_job(state: State, draft: Draft) -> bool:

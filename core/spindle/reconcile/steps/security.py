@@ -30,6 +30,7 @@ from spindle.reconcile.certificates import (
 from spindle.reconcile.draft import Draft, Wait
 from spindle.reconcile.snapshot import SecretView
 from spindle.reconcile.state import State
+from spindle.reconcile.steps.taken import told_taken
 from spindle.reconcile.steps.users import users_unknown
 from spindle.reconcile.times import stamp
 from spindle.security.rotation import Authority, Phase, Step, next_step
@@ -113,7 +114,7 @@ def _mismatch(state: State, strange: list[str]) -> Wait:
 
 
 def _issue(state: State, seat: Seat, authority: Authority) -> IssueCertificate | KeepPassword:
-    told = since(seat, authority)
+    told, seen = since(seat, authority), seat.secret.metadata if seat.secret is not None else None
     noted = stamp(told) if told is not None else ""
     if seat.password:
         message = f"Secret {seat.name} was written: the password of User:{seat.principal}, and whom to trust."
@@ -122,6 +123,7 @@ def _issue(state: State, seat: Seat, authority: Authority) -> IssueCertificate |
             user=seat.principal,
             trusted=authority.trusted,
             since=noted,
+            seen=seen,
             reason="SecretWritten",
             message=message,
         )
@@ -134,6 +136,7 @@ def _issue(state: State, seat: Seat, authority: Authority) -> IssueCertificate |
         days=state.spec.security.certificate_days,
         trusted=authority.trusted,
         since=noted,
+        seen=seen,
         reason="CertificateIssued",
         message=f"Certificate of {of} was issued.",
     )
@@ -259,6 +262,8 @@ def settle_rebalance(state: State, draft: Draft) -> None:
 
 def _settle_ca(state: State, draft: Draft, ca: SecretView | None) -> None:
     secret = names.ca_secret(state.name)
+    if told_taken(state, draft, "Secret", secret):
+        return
     # Those of users outlive a deleted KafkaCluster, its authority does not: they say nothing about what brokers trust.
     signed = sorted(
         name
@@ -294,7 +299,7 @@ def _settle_ca(state: State, draft: Draft, ca: SecretView | None) -> None:
             "CaMissing",
             f"The Secret of the cluster's CA {what}, while brokers trust certificates that it signed. They go on with them, "
             "but none can be issued.",
-            "Restore the Secret from a backup. Or, with a short outage: delete it and all of the cluster's Secrets "
+            "Restore the Secret from a backup; NameTaken then says how to tell that it is this cluster's own. Or, with a short outage: delete it and all of the cluster's Secrets "
             f"labelled {names.LABEL_CLUSTER}={state.name}, then its pods; all are made again.",
         )
     )

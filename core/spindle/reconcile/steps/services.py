@@ -64,7 +64,9 @@ def settle_pools(state: State, draft: Draft) -> None:
     known = {str(broker["spec"].get("pool")) for broker in state.brokers.values()}
     known |= {str(objects.annotation(c, names.ANN_POOL)) for c in state.claims.values() if not has_left(c)}
     kept = {name: pool for name, pool in state.former.items() if name in known}
-    wanted = pools_map(state.cluster, {**state.pools, **kept}, state.spec)
+    identity = state.known_identity
+    cluster_id = identity.cluster_id if identity is not None else None
+    wanted = pools_map(state.cluster, {**state.pools, **kept}, state.spec, cluster_id)
     keep(draft, wanted, state.config_maps.get(objects.name(wanted)))
 
 

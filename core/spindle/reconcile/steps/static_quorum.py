@@ -3,6 +3,7 @@
 from dataclasses import replace
 from typing import Final
 
+from spindle.cluster import names
 from spindle.manifests.identity import DYNAMIC, Identity, identity_map
 from spindle.reconcile import objects
 from spindle.reconcile.actions import Apply, RaiseFeatures
@@ -24,6 +25,7 @@ def settle_static_quorum(state: State, draft: Draft, identity: Identity) -> None
         draft.do(
             Apply(
                 object=identity_map(state.name, state.namespace, replace(identity, quorum=DYNAMIC)),
+                seen=state.config_maps[names.identity_map(state.name)],
                 reason="QuorumDynamic",
                 message="Kafka has its voters on record; its nodes are restarted without them in their configuration.",
             )

@@ -13,6 +13,7 @@ from spindle.reconcile import objects
 from spindle.reconcile.actions import AlterUser, Patch, SetPassword
 from spindle.reconcile.certificates import authority_of, stale, user_seat
 from spindle.reconcile.draft import Draft, Wait
+from spindle.reconcile.owned import OWN as OWN_NAMESPACE
 from spindle.reconcile.snapshot import Object
 from spindle.reconcile.state import State
 from spindle.reconcile.steps.former_users import certificate_until, former_users, is_out
@@ -158,6 +159,13 @@ def _principal(state: State, user: Object) -> str:
 
 
 def _row(state: State, user: Object, todo: Change, *, password: bool) -> Row:
+    secret = names.user_secret(state.name, objects.name(user))
+    if (taken := state.taken.get(("Secret", OWN_NAMESPACE, secret))) is not None and not taken.goes:
+        return (
+            False,
+            "NameTaken",
+            f"There is a Secret {secret} that is not this user's; the KafkaCluster's status says the way out.",
+        )
     authority, seat = authority_of(state), user_seat(state, user)
     if authority is None or not seat.noted or stale(seat, authority, state.now):
         return (False, "NoSecretYet", "Its Secret is to be written.")
