@@ -35,6 +35,14 @@ def test_another_replica_in_sync_on_a_live_dir_suffices() -> None:
     assert may_format(view(partition((1,))), 0, None) is None
 
 
+def test_one_that_is_only_eligible_suffices_while_another_is_in_sync_and_leads() -> None:
+    """With as many replicas as min.insync.replicas it stays eligible until it starts, and a blank disk never starts as one."""
+    for replicas in ((0, 1), (1, 2)):
+        assert may_format(view(partition((1,), elr=(0,), replicas=replicas)), 0, {T0}) is None
+    away = view(partition((1,), elr=(0,)), brokers={})
+    assert may_format(away, 0, {T0}) is not None
+
+
 def test_replica_that_left_suffices() -> None:
     assert may_format(view(partition((1,), replicas=(1, 2))), 0, {T0}) is None
 
@@ -45,8 +53,12 @@ def test_replica_that_left_suffices() -> None:
         pytest.param(partition(()), id="nobody-in-sync"),
         pytest.param(partition((0,)), id="last-in-isr"),
         pytest.param(partition((0, 1)), id="in-isr-beside-another"),
-        pytest.param(partition((1,), elr=(0,)), id="in-elr"),
-        pytest.param(partition((1,), elr=(0,), replicas=(1, 2)), id="in-elr-without-being-a-replica"),
+        pytest.param(partition((), elr=(0,)), id="in-elr-and-nobody-in-sync"),
+        pytest.param(partition((), elr=(0, 1)), id="in-elr-beside-another"),
+        pytest.param(partition((), elr=(0,), replicas=(1, 2)), id="in-elr-without-being-a-replica"),
+        pytest.param(
+            Partition("t", 0, leader=None, replicas=(0, 1), isr=(1,), elr=(0,)), id="in-elr-and-nobody-leads"
+        ),
     ],
 )
 def test_partition_that_this_broker_could_lead_empty_is_refused(shown: Partition) -> None:

@@ -136,9 +136,19 @@ def _unknown(view: KafkaView) -> Refusal | None:
 
 
 def _safe(partition: Partition, broker_id: int, brokers: Mapping[int, Broker]) -> bool:
-    if broker_id in partition.isr or broker_id in (partition.elr or ()):
+    """Whether an empty replica on this broker could not be elected.
+
+    One that is eligible (ELR, KIP-966) while another is in sync and leads is eligible no more once it starts with a blank disk: that has no
+    mark of a clean stop, so Kafka takes the broker out of every ELR before it lets it in (``LogManager.readBrokerEpochFromCleanShutdownFiles``,
+    ``ReplicationControlManager.handleBrokerUncleanShutdown``), and who led last is the other one. Where min.insync.replicas is
+    the number of replicas it would stay eligible for as long as it is away.
+    """
+    if broker_id in partition.isr:
         return False
-    if broker_id not in partition.replicas:
+    eligible = broker_id in (partition.elr or ())
+    if eligible and partition.leader in (None, broker_id):
+        return False
+    if broker_id not in partition.replicas and not eligible:
         return True
     return any(
         other != broker_id and other in brokers and _holds(brokers[other], partition)
