@@ -37,6 +37,7 @@ from tests.kafka.disks import Disk, unmount_all_below
 _Sum = Callable[[bytes], int]
 
 _MB: Final = 1_000_000
+_CLUSTER: Final = "bench"
 _ID: Final = "A" * 22
 _ROUNDS: Final = 5
 _WARM: Final = 3.0  # seconds before the pace is taken
@@ -86,7 +87,15 @@ def batch(offset: int, size: int) -> bytes:
 def measure(nursery: Nursery, volume: Path, rate: int, seconds: float) -> Pace:
     """Let a process read at a rate for a while, everything anew."""
     (volume / ".spindle-scrub").unlink(missing_ok=True)
-    order = Scrub(path=str(volume), node_id=0, disk="disk0", directory_id=_ID, rate=rate, every_days=30)
+    order = Scrub(
+        path=str(volume),
+        cluster_id=_CLUSTER,
+        node_id=0,
+        disk="disk0",
+        directory_id=_ID,
+        rate=rate,
+        every_days=30,
+    )
     before = children(nursery.pid)
     channel = nursery.spawn(order)
     channel.setblocking(True)
@@ -163,7 +172,7 @@ def main() -> int:
         disk = Disk(Path(folder) / "disk.img", size=(args.mb + 700) * _MB)
         try:
             disk.mount(volume)
-            (volume / "spindle.json").write_text(render_identity(Identity("bench", 0, "disk0", _ID), None))
+            (volume / "spindle.json").write_text(render_identity(Identity(_CLUSTER, 0, "disk0", _ID), None))
             write_segments(volume / "log" / "bench-0", args.mb * _MB, args.segment_mb * _MB, args.batch)
             paces = [measure(nursery, volume, int(rate * _MB), args.seconds) for rate in args.rates]
         finally:
