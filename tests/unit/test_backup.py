@@ -179,7 +179,7 @@ def test_a_secret_that_somebody_else_has_under_that_name_is_in_the_way() -> None
     cluster = {"kind": "KafkaCluster", "metadata": {"name": "demo"}}
     kept = parse_backup([cluster, secret])
 
-    def against(there: dict[str, object]) -> list[str]:
+    def against(there: dict[str, Any]) -> list[str]:
         return obstacles(kept, "kafka", {}, {}, lives=False, secrets={"demo-ca": there})
 
     theirs = {"metadata": {"name": "demo-ca"}, "data": {"ca.key": "b3RoZXI="}}
