@@ -188,9 +188,13 @@ def test_the_operator_tells_the_phase_of_each_proposal_and_clears_up(
     def phase(name: str) -> str:
         return api_server.kubectl("-n", namespace, "get", "kr", name, "-o", "jsonpath={.status.phase}")
 
-    resources.create(rebalance())
+    uid = api_server.kubectl("-n", namespace, "get", "kc", "demo", "-o", "jsonpath={.metadata.uid}")
+    owner = {"apiVersion": "spindle.dev/v1alpha1", "kind": "KafkaCluster", "name": "demo", "uid": uid}
+    by_the_job = {"metadata.ownerReferences": [owner]}
+    resources.create(bent(rebalance(), by_the_job))
     until("proposed", lambda: phase("demo-1") == "Proposed", 40, lambda: served.log)
-    resources.create(bent(rebalance(), {"metadata.name": "demo-2", "spec.expires": "2020-01-01T00:00:00Z"}))
+    late = {"metadata.name": "demo-2", "spec.expires": "2020-01-01T00:00:00Z"}
+    resources.create(bent(rebalance(), {**by_the_job, **late}))
     until("superseded", lambda: phase("demo-1") == "Superseded", 40, lambda: served.log)
     until("expired", lambda: phase("demo-2") == "Expired", 40, lambda: served.log)
     resources.create(bent(rebalance(), {"metadata.name": "demo-3", "spec.approved": INPUT_HASH}))
@@ -202,5 +206,7 @@ def test_the_operator_tells_the_phase_of_each_proposal_and_clears_up(
     gone = ("-n", namespace, "get", "kc", "demo", "--ignore-not-found", "-o", "name")
     until("the cluster is gone", lambda: not api_server.kubectl(*gone), 60, lambda: served.log)
     left = api_server.kubectl("-n", namespace, "get", "kr", "-o", "name").split()
-    assert left == ["kafkarebalance.spindle.dev/other"]
+    assert left == ["kafkarebalance.spindle.dev/demo-3", "kafkarebalance.spindle.dev/other"], (
+        "one was made by hand"
+    )
     assert "ERROR" not in served.log
