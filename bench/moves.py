@@ -24,7 +24,6 @@ from typing import Final
 from rich.console import Console
 from rich.table import Table
 
-from spindle.cluster import names
 from tests.kafka.cluster import Cluster
 from tests.kafka.desk import Desk, until
 
@@ -183,7 +182,7 @@ def main(arguments: list[str] | None = None) -> int:
         cluster = Cluster(Path(folder) / "kafka", brokers=1, disks=2, config=more, disk_size=size)
         try:
             cluster.up()
-            cluster.ca.client(cluster.base / "agent", names.PRINCIPAL_AGENT)
+            cluster.let_agent()
             cluster.make_topic(_TOPIC, [[0]])
             for _ in range(0, options.mb, 10):  # a few at a time: a busy machine is slow to acknowledge
                 cluster.produce(_TOPIC, 0, values(10 * _MB), request_timeout_ms=120_000, acks=1)

@@ -1,4 +1,4 @@
-"""The Lease by which the operator knows that what this agent says is fresh."""
+"""The Lease by which the operator knows that what this agent says is fresh, and which key is the agent's."""
 
 import asyncio
 import logging
@@ -21,8 +21,9 @@ DURATION: Final = 30  # seconds after which the agent counts as silent
 class Heartbeat:
     """Renews one Lease."""
 
-    def __init__(self, kube: Kube, namespace: str, node: str) -> None:
+    def __init__(self, kube: Kube, namespace: str, node: str, request: bytes) -> None:
         self._kube = kube
+        self._annotations = {names.ANN_REQUEST: request.decode("ascii")}
         self._namespace = namespace
         self._name = names.agent_lease(node)
         self._identity = f"{os.environ.get('POD_NAME') or socket.gethostname()}"
@@ -49,5 +50,5 @@ class Heartbeat:
     async def _renew(self) -> None:
         now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
         spec = {"holderIdentity": self._identity, "leaseDurationSeconds": DURATION, "renewTime": now}
-        await self._kube.apply_lease(self._namespace, self._name, spec)
+        await self._kube.apply_lease(self._namespace, self._name, spec, self._annotations)
         self._renewed_at = time.monotonic()

@@ -127,21 +127,30 @@ class Kube:
         }
         return await self._apply(path, body)
 
-    async def apply_lease(self, namespace: str, name: str, spec: Mapping[str, Any]) -> Json:
+    async def apply_lease(
+        self, namespace: str, name: str, spec: Mapping[str, Any], annotations: Mapping[str, str]
+    ) -> Json:
         """Server-side apply of a Lease; it is created if need be."""
         path = f"/apis/coordination.k8s.io/v1/namespaces/{quote(namespace)}/leases/{quote(name)}"
         body = {
             "apiVersion": "coordination.k8s.io/v1",
             "kind": "Lease",
-            "metadata": {"name": name, "namespace": namespace, "labels": _LABELS},
+            "metadata": {
+                "name": name,
+                "namespace": namespace,
+                "labels": _LABELS,
+                "annotations": dict(annotations),
+            },
             "spec": dict(spec),
         }
         return await self._apply(path, body)
 
-    async def secret(self, namespace: str, name: str) -> Json | None:
-        """One Secret; None if there is none."""
+    async def config_map(self, namespace: str, name: str) -> Json | None:
+        """One ConfigMap; None if there is none."""
         try:
-            return await self.request("GET", f"/api/v1/namespaces/{quote(namespace)}/secrets/{quote(name)}")
+            return await self.request(
+                "GET", f"/api/v1/namespaces/{quote(namespace)}/configmaps/{quote(name)}"
+            )
         except ApiError as error:
             if error.status == 404:
                 return None

@@ -19,6 +19,7 @@ def main() -> None:
     import logging  # noqa: PLC0415
 
     from spindle_agent import logs, service  # noqa: PLC0415
+    from spindle_agent.broker import keys  # noqa: PLC0415
     from spindle_agent.options import parse  # noqa: PLC0415
 
     options = parse(sys.argv[1:])
@@ -26,8 +27,10 @@ def main() -> None:
     roots = ", ".join(options.roots) or "no folder: only what Kafka says will be known"
     logging.getLogger(__name__).info("node %s, disks below %s", options.node, roots)
 
+    key = keys.kept(options.node, options.key_file)
+
     async def run_and_leave() -> None:
-        code = await service.run(options, nursery)
+        code = await service.run(options, nursery, key)
         logging.shutdown()
         # From here, for the loop's own end waits for threads, and one of them may wait for a name server.
         os._exit(code)

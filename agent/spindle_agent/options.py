@@ -19,12 +19,13 @@ class Options:
     Attributes:
         node: name of the Kubernetes node.
         namespaces: whose brokers to look after; empty for all.
-        own_namespace: the agent's, where its Lease and its Secrets are.
+        own_namespace: the agent's, where its Lease and its certificates are.
         roots: folders below which volumes are looked at; others are left out.
         prefix: folder under which the node's paths appear in this container; empty where they are the same.
         api_server: its URL; empty for the cluster that this pod runs in.
         token_file, ca_file: credentials for it.
         port: of metrics and health.
+        key_file: where the agent keeps its key for Kafka; None for nowhere, and each start makes a new one.
         broker_port: on which brokers are asked.
         broker_host: a format with ``cluster``, ``namespace`` and ``id``; empty for the host names in Kubernetes.
     """
@@ -41,6 +42,7 @@ class Options:
     json_logs: bool
     broker_port: int
     broker_host: str
+    key_file: Path | None = None
 
     def local_path(self, path: str) -> tuple[str, str] | None:
         """Where a volume's path on the node, and the root that it is below, are found here; None if it is below none."""
@@ -72,7 +74,7 @@ def parse(arguments: list[str]) -> Options:
     parser.add_argument(
         "--own-namespace",
         default=_own_namespace(),
-        help="where the Lease and the Secrets are (POD_NAMESPACE; default: this pod's)",
+        help="where the Lease and the certificates are (POD_NAMESPACE; default: this pod's)",
     )
     parser.add_argument(
         "--disk-root",
@@ -111,6 +113,12 @@ def parse(arguments: list[str]) -> Options:
         default=env.get("SPINDLE_BROKER_HOST", ""),
         help="host of a broker, with {cluster}, {namespace} and {id} (SPINDLE_BROKER_HOST; default: its own in Kubernetes)",
     )
+    parser.add_argument(
+        "--key-file",
+        type=Path,
+        default=Path(env["SPINDLE_KEY_FILE"]) if env.get("SPINDLE_KEY_FILE") else None,
+        help="where the key for Kafka is kept, in memory (SPINDLE_KEY_FILE; default: nowhere, and each start makes a new one)",
+    )
     args = parser.parse_args(arguments)
     return Options(
         node=args.node,
@@ -125,6 +133,7 @@ def parse(arguments: list[str]) -> Options:
         json_logs=args.json_logs,
         broker_port=args.broker_port,
         broker_host=args.broker_host,
+        key_file=args.key_file,
     )
 
 

@@ -8,6 +8,7 @@ from typing import Final
 
 from spindle_agent import metrics
 from spindle_agent.broker.credentials import Credentials
+from spindle_agent.broker.keys import AgentKey
 from spindle_agent.heartbeat import Heartbeat
 from spindle_agent.kube import Kube
 from spindle_agent.node import Node
@@ -30,8 +31,14 @@ _STOPPED: Final = 0
 _BROKEN: Final = 1
 
 
-async def run(options: Options, nursery: Nursery) -> int:
-    """Run until told to stop. Returns the exit code."""
+async def run(options: Options, nursery: Nursery, key: AgentKey) -> int:
+    """Run until told to stop. Returns the exit code.
+
+    Args:
+        options: the command line.
+        nursery: where workers come from.
+        key: the agent's own, for Kafka.
+    """
     loop = asyncio.get_running_loop()
     ended: asyncio.Future[int] = loop.create_future()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -42,9 +49,11 @@ async def run(options: Options, nursery: Nursery) -> int:
     tasks = Tasks(lambda: _end(ended, _BROKEN))
     kube = Kube(options.api_server, options.token_file, options.ca_file)
     publisher = Publisher(kube, tasks)
-    node = Node(options, publisher, Credentials(kube, options.own_namespace), Tunings(kube), tasks)
+    node = Node(
+        options, publisher, Credentials(kube, options.own_namespace, options.node, key), Tunings(kube), tasks
+    )
     brokers = Brokers(kube, options.namespaces, options.node, lambda: node.sees(brokers.mine))
-    heartbeat = Heartbeat(kube, options.own_namespace, options.node)
+    heartbeat = Heartbeat(kube, options.own_namespace, options.node, key.request)
     metrics.expose(metrics.NodeState(node, publisher, heartbeat, brokers))
 
     def on_report(key: Key, report: Report) -> None:

@@ -139,7 +139,9 @@ def test_a_pod_of_another_namespace_gets_in_by_what_it_shows_alone(
             "cluster",
             True,
         ),  # of its own node: the admission policy, tests/security
-        ("get", "secrets", "spindle-agents", True),
+        ("get", "secrets", "spindle-agents", False),
+        ("get", "configmaps", "spindle-agents", True),
+        ("patch", "configmaps", "spindle-agents", False),
     ],
 )
 def test_what_the_agents_account_may(running: Lab, verb: str, what: str, namespace: str, may: bool) -> None:

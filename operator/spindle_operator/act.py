@@ -21,6 +21,7 @@ from spindle.reconcile.actions import (
     AddVoter,
     AlterUser,
     Apply,
+    CertifyAgents,
     Create,
     CreateTopic,
     Delete,
@@ -218,6 +219,8 @@ class Actor:
                 await self._certificates.make(action)
             case IssueCertificate():
                 await self._certificates.issue(action)
+            case CertifyAgents():
+                await self._certificates.certify(action)
             case TurnCa():
                 await self._certificates.turn(action)
             case KeepPassword():

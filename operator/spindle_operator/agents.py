@@ -1,6 +1,6 @@
-"""What the operator sees of the agents: the Leases by which they say that they live, and the Secret that they were given.
+"""What the operator sees of the agents: the Leases by which they say that they live, and the certificates that they were given.
 
-Both stand in the agents' own namespace. Of its Secrets the operator reads one by name for each cluster, never the list.
+Both stand in the agents' own namespace. What is a cluster's there the operator reads by name, never the list.
 """
 
 import asyncio
@@ -13,9 +13,10 @@ from datetime import datetime
 from typing import Any, Final
 
 from spindle.cluster import names
+from spindle.cluster.agent_access import Request
 from spindle.disks.agents import Agent
-from spindle_operator import metrics
-from spindle_operator.kinds import LEASE, SECRET
+from spindle_operator import ca, metrics
+from spindle_operator.kinds import CONFIG_MAP, LEASE, SECRET
 from spindle_operator.kube import ApiError, Json, Kube
 
 log = logging.getLogger(__name__)
@@ -26,7 +27,7 @@ _BREAK: Final = (
 )  # seconds without a look, after which what was seen to stand still has to be seen anew
 _MEASURED: Final = 6  # the last renewals of which the clock's difference is taken: a minute
 _LEASES: Final = "leases"
-_SECRET: Final = "agentsecrets"  # noqa: S105 - a key of Snapshot.unknown
+_CERTIFICATES: Final = "agentcertificates"
 
 
 @dataclass
@@ -38,12 +39,27 @@ class _Known:
         still: since when looks have found it as it is.
         changed: when it was seen to change; None if it was not.
         ahead: by how much the clock that wrote it was ahead, at the last renewals.
+        asked: the signing request on it, as it stands.
+        request: the same, if it may be granted.
     """
 
     record: tuple[Any, ...]
     still: float
     changed: float | None = None
     ahead: deque[float] = field(default_factory=lambda: deque(maxlen=_MEASURED))
+    asked: str = ""
+    request: Request | None = None
+
+    def asks(self, node: str, asked: str) -> None:
+        """Note the signing request; one that may not be granted is told of once, and counts as none."""
+        if asked == self.asked:
+            return
+        self.asked, self.request = asked, None
+        if asked:
+            try:
+                self.request = ca.read_request(asked.encode(), names.agent_principal(node))
+            except ValueError as error:
+                log.warning("the agent on %s gets no certificate for what it asks: %s", node, error)
 
     def offset(self) -> float | None:
         """A Lease is seen a while after it was written, so the largest difference is the truest."""
@@ -59,7 +75,7 @@ class Watch:
         Args:
             kube: the API server.
             namespace: of the agents.
-            changed: called when an agent was heard that was not, or is no longer.
+            changed: called when an agent was heard that was not, or is no longer, or has another key.
         """
         self.namespace = namespace
         self._kube = kube
@@ -115,10 +131,11 @@ class Watch:
             age=None if known.changed is None else now - known.changed,
             unchanged=(self._looked or 0.0) - known.still,
             ahead=known.offset(),
+            request=known.request,
         )
 
-    def _states(self) -> dict[str, tuple[bool, bool]]:
-        return {node: (agent.alive, agent.silent) for node, agent in self.agents().items()}
+    def _states(self) -> dict[str, tuple[bool, bool, Request | None]]:
+        return {node: (agent.alive, agent.silent, agent.request) for node, agent in self.agents().items()}
 
     def _take(self, found: Iterable[Json], now: float, wall: float) -> None:
         """What a look found.
@@ -130,17 +147,18 @@ class Watch:
         """
         gap = self._looked is None or now - self._looked > _BREAK
         self._looked = now
-        there = {node: (record, at) for lease in found for node, record, at in _renewal(lease)}
-        for node, (record, at) in there.items():
+        there = {node: (record, at, lease) for lease in found for node, record, at in _renewal(lease)}
+        for node, (record, at, lease) in there.items():
             known = self._known.get(node)
             if known is None:
-                self._known[node] = _Known(record, now)
+                known = self._known[node] = _Known(record, now)
             elif known.record != record:
                 known.record, known.still, known.changed = record, now, now
                 if not gap:
                     known.ahead.append(at - wall)
             elif gap:
                 known.still = now
+            known.asks(node, str((lease["metadata"].get("annotations") or {}).get(names.ANN_REQUEST) or ""))
         for node, known in [*self._known.items()]:
             # One that is gone for a moment (made anew) was heard all the same.
             if node not in there and not self._agent(known, now).alive:
@@ -156,11 +174,13 @@ class Agents:
 
     Attributes:
         namespace: empty if there are no agents.
-        secret: the one of this cluster.
+        certificates: the ConfigMap with those for this cluster.
+        secret: the one that agents of earlier versions have for it.
         problems: what could not be read, by its key in ``Snapshot.unknown`` → why.
     """
 
     namespace: str = ""
+    certificates: Json | None = None
     secret: Json | None = None
     problems: Mapping[str, str] = field(default_factory=dict)
 
@@ -171,18 +191,21 @@ async def look(kube: Kube, watch: Watch | None, namespace: str, cluster: str) ->
         return Agents()
     problems: dict[str, str] = {}
     own: Json | None = None
+    secret: Json | None = None
+    name = names.agent_certificates(namespace, cluster)
     if not watch.begun:
         await watch.look()
     try:
-        own = await kube.find(SECRET, watch.namespace, names.agent_secret(namespace, cluster))
+        own = await kube.find(CONFIG_MAP, watch.namespace, name)
+        secret = await kube.find(SECRET, watch.namespace, name)
     except ApiError as error:
-        problems[_SECRET] = str(error)
+        problems[_CERTIFICATES] = str(error)
         log.warning(
-            "%s cannot be read in %s for %s/%s: %s", _SECRET, watch.namespace, namespace, cluster, error
+            "%s cannot be read in %s for %s/%s: %s", _CERTIFICATES, watch.namespace, namespace, cluster, error
         )
     if (why := watch.problem) is not None:
         problems[_LEASES] = why
-    return Agents(watch.namespace, own, problems)
+    return Agents(watch.namespace, own, secret, problems)
 
 
 def _renewal(lease: Mapping[str, Any]) -> list[tuple[str, tuple[Any, ...], float]]:

@@ -8,14 +8,17 @@ import datetime as dt
 import ipaddress
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from hashlib import sha256
 from typing import Final
 
 from cryptography import x509
 from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
+from cryptography.hazmat.primitives.asymmetric.types import CertificatePublicKeyTypes
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
+from spindle.cluster.agent_access import Request
 from spindle.reconcile.snapshot import Certificate
 
 CA_DAYS: Final = 3650
@@ -23,6 +26,7 @@ LEAF_DAYS: Final = 365
 
 _BACKDATED: Final = dt.timedelta(hours=1)  # nodes whose clock is behind must take a new certificate, too
 _LEAST_RSA: Final = 2048
+_LARGEST_REQUEST: Final = 4096  # bytes; one for a key on P-256 has some 400
 _LONGEST_NAME: Final = 64  # ub-common-name of RFC 5280
 # No host is ever called so (RFC 6761). Clients take the common name for a host's unless there is a dNSName: Java's
 # sun.security.util.HostnameChecker and OpenSSL's X509_check_host both, and no other kind of name stops them.
@@ -62,7 +66,7 @@ def make_ca(common_name: str, *, days: int = CA_DAYS, now: dt.datetime | None = 
     name = _name(common_name[:_LONGEST_NAME])
     subject_key = x509.SubjectKeyIdentifier.from_public_key(key.public_key())
     certificate = (
-        _builder(name, name, key, now, days)
+        _builder(name, name, key.public_key(), now, days)
         .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
         .add_extension(_usage(signs_certificates=True), critical=True)
         .add_extension(subject_key, critical=False)
@@ -108,7 +112,9 @@ def issue(
     usage = x509.ExtendedKeyUsage([*usages, ExtendedKeyUsageOID.CLIENT_AUTH])
     hosts = x509.SubjectAlternativeName([_general(name) for name in dns_names or (_NO_HOST,)])
     builder = (
-        _builder(_name(common_name), authority.subject, key, now, days, authority.not_valid_after_utc)
+        _builder(
+            _name(common_name), authority.subject, key.public_key(), now, days, authority.not_valid_after_utc
+        )
         .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
         .add_extension(_usage(signs_certificates=False), critical=True)
         .add_extension(usage, critical=False)
@@ -235,6 +241,7 @@ def _described(certificate: x509.Certificate, ca_pem: bytes | None) -> Certifica
         not_after=certificate.not_valid_after_utc.timestamp(),
         issued=(certificate.not_valid_before_utc + _BACKDATED).timestamp(),
         servers=_good_for_servers(certificate),
+        key=_key_mark(certificate.public_key()),
     )
 
 
@@ -247,6 +254,68 @@ def _good_for_servers(certificate: x509.Certificate) -> bool:
     return ExtendedKeyUsageOID.SERVER_AUTH in usages or ExtendedKeyUsageOID.ANY_EXTENDED_KEY_USAGE in usages
 
 
+def read_request(pem: bytes, common_name: str) -> Request:
+    """A signing request, if it is one that may be granted.
+
+    Args:
+        pem: as somebody wrote it who is not believed.
+        common_name: that it has to ask for.
+
+    Raises:
+        ValueError: it cannot be understood, asks for another name, its key is not one on P-256, or has not signed it.
+    """
+    if len(pem) > _LARGEST_REQUEST:
+        raise ValueError(f"it is larger than {_LARGEST_REQUEST} bytes")
+    try:
+        request = x509.load_pem_x509_csr(pem)
+        key, signed = request.public_key(), request.is_signature_valid
+        common = request.subject.get_attributes_for_oid(NameOID.COMMON_NAME)
+    except (*_MALFORMED, InvalidSignature) as error:
+        raise ValueError(f"it cannot be understood: {error}") from error
+    if [attribute.value for attribute in common] != [common_name] or len(list(request.subject)) != 1:
+        raise ValueError(f"it asks for {request.subject.rfc4514_string()}, and not for CN={common_name}")
+    if not isinstance(key, ec.EllipticCurvePublicKey) or not isinstance(key.curve, ec.SECP256R1):
+        raise ValueError("its key is not one on P-256")  # noqa: TRY004 - it is the data that is wrong
+    if not signed:
+        raise ValueError("its own key has not signed it")
+    return Request(pem.decode("ascii"), _key_mark(key))
+
+
+def grant(ca: Pem, pem: bytes, common_name: str, days: int, now: dt.datetime | None = None) -> bytes:
+    """Sign a certificate for the key of a signing request; good for clients alone, and for no host.
+
+    Args:
+        ca, days, now: as for `issue`.
+        pem, common_name: as for `read_request`. Nothing else of the request is taken over.
+
+    Returns:
+        PEM, that of the authority not included.
+
+    Raises:
+        ValueError: as for `issue` and `read_request`.
+    """
+    now = now or dt.datetime.now(dt.UTC)
+    authority, signing_key = _load_ca(ca)
+    read_request(pem, common_name)
+    key = x509.load_pem_x509_csr(pem).public_key()
+    no_host = x509.SubjectAlternativeName([x509.DNSName(_NO_HOST)])
+    builder = _builder(_name(common_name), authority.subject, key, now, days, authority.not_valid_after_utc)
+    for extension, critical in (
+        (x509.BasicConstraints(ca=False, path_length=None), True),
+        (_usage(signs_certificates=False), True),
+        (x509.ExtendedKeyUsage([ExtendedKeyUsageOID.CLIENT_AUTH]), False),
+        (no_host, False),
+        (_authority_key(authority, signing_key.public_key()), False),
+    ):
+        builder = builder.add_extension(extension, critical)
+    return _pem(builder.sign(signing_key, hashes.SHA256()))
+
+
+def _key_mark(key: CertificatePublicKeyTypes) -> str:
+    encoded = key.public_bytes(serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo)
+    return sha256(encoded).hexdigest()
+
+
 def _general(name: str) -> x509.GeneralName:
     try:
         return x509.IPAddress(ipaddress.ip_address(name))
@@ -257,7 +326,7 @@ def _general(name: str) -> x509.GeneralName:
 def _builder(
     subject: x509.Name,
     issuer: x509.Name,
-    key: ec.EllipticCurvePrivateKey,
+    key: CertificatePublicKeyTypes,
     now: dt.datetime,
     days: int,
     latest: dt.datetime | None = None,
@@ -267,7 +336,7 @@ def _builder(
         x509.CertificateBuilder()
         .subject_name(subject)
         .issuer_name(issuer)
-        .public_key(key.public_key())
+        .public_key(key)
         .serial_number(x509.random_serial_number())
         .not_valid_before(now - _BACKDATED)
         .not_valid_after(min(end, latest) if latest else end)

@@ -2,6 +2,7 @@
 
 import asyncio
 import base64
+import datetime as dt
 import secrets
 import time
 from collections.abc import Mapping
@@ -9,11 +10,11 @@ from hashlib import sha256
 from typing import Any, Final
 
 from spindle.cluster import names
-from spindle.reconcile.actions import IssueCa, IssueCertificate, KeepPassword, TurnCa
+from spindle.reconcile.actions import CertifyAgents, IssueCa, IssueCertificate, KeepPassword, TurnCa
 from spindle.reconcile.certificates import FOLLOWING, FORMER
 from spindle.reconcile.times import stamp
 from spindle_operator import ca
-from spindle_operator.kinds import SECRET
+from spindle_operator.kinds import CONFIG_MAP, SECRET
 from spindle_operator.kube import Json, Kube
 from spindle_operator.writing import Writer
 
@@ -97,6 +98,42 @@ class Certificates:
             data = {**data, "client.properties": ca.client_properties(data, action.client_properties)}
         await self._writer.put(self._secret(_dated(action), data), action.seen)
 
+    async def certify(self, action: CertifyAgents) -> None:
+        """Sign what agents ask for, and write it beside what is to stay.
+
+        Raises:
+            RuntimeError: as for `issue`; or the ConfigMap is another one by now.
+        """
+        stored, also = await self._trusted(action.trusted)
+        authority, now = ca.Pem(stored[_CERT], stored[_KEY]), dt.datetime.fromtimestamp(time.time(), dt.UTC)
+
+        def sign() -> dict[str, str]:
+            return {
+                node: ca.grant(
+                    authority, pem.encode(), names.agent_principal(node), action.days, now
+                ).decode()
+                for node, pem in action.requests.items()
+            }
+
+        made = await asyncio.to_thread(sign)
+        namespace, name = (str(action.metadata[key]) for key in ("namespace", "name"))
+        kept = {}
+        if action.seen is not None:
+            found = await self._kube.get(CONFIG_MAP, namespace, name)
+            if found["metadata"].get("uid") != action.seen["uid"]:
+                raise RuntimeError(f"ConfigMap {name} is another one than a moment ago")
+            kept = {node: pem for node, pem in (found.get("data") or {}).items() if node in action.keep}
+        trusted = b"".join([stored[_CERT], *also]).decode()
+        await self._writer.put(
+            {
+                "apiVersion": "v1",
+                "kind": "ConfigMap",
+                "metadata": _dated(action),
+                "data": {**kept, **made, names.AGENT_AUTHORITIES: trusted},
+            },
+            action.seen,
+        )
+
     async def keep_password(self, action: KeepPassword) -> None:
         """Write the Secret of a user with a password, a new one unless there is one.
 
@@ -163,8 +200,8 @@ class Certificates:
         }
 
 
-def _dated(action: IssueCertificate | KeepPassword) -> dict[str, Any]:
-    """The Secret's metadata with the time since when it names these authorities: now, unless the action says since when."""
+def _dated(action: IssueCertificate | KeepPassword | CertifyAgents) -> dict[str, Any]:
+    """The object's metadata with the time since when it names these authorities: now, unless the action says since when."""
     annotations = action.metadata.get("annotations") or {}
     written = {names.ANN_WRITTEN: action.since or stamp(time.time())}
     return {**action.metadata, "annotations": {**annotations, **written}}

@@ -5,6 +5,7 @@ from spindle.reconcile.actions import (
     AddVoter,
     AlterUser,
     Apply,
+    CertifyAgents,
     Create,
     CreateTopic,
     Delete,
@@ -60,10 +61,12 @@ def describe(action: Action) -> str:
 
 
 def _describe_order(action: Action) -> str:
-    """The same for what is asked of Kafka."""
+    """The same for agents, and for what is asked of Kafka."""
     match action:
         case GrantAdmin() | GrantRebalance():
             return f"give the {'admin' if isinstance(action, GrantAdmin) else 'rebalance job'} its ACLs"
+        case CertifyAgents():
+            return f"issue certificates of {len(action.requests)} agents, keep those of {len(action.keep)}"
         case ElectPreferred():
             return f"elect preferred leaders of {len(action.partitions)} partitions"
         case ElectUnclean():

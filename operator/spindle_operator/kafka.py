@@ -43,6 +43,7 @@ from spindle_operator.answers import (
     read_standing,
 )
 from spindle_operator.connection import Budget, Connection, TooMuchError
+from spindle_operator.users import agents
 from spindle_operator.users import look as look_at_users
 
 _PARTITIONS_PER_PAGE: Final = 2000  # what brokers allow at most (max.request.partition.size.limit)
@@ -109,6 +110,7 @@ class Link(Connection):
             metadata_version=None if features is None else features.get("metadata.version"),
             features=features,
             users=self.attempt(lambda: look_at_users(self, users)) if users else None,
+            agents=self.attempt(lambda: agents(self)),
         )
         granted = self.attempt(lambda: orders.admin_granted(self)) if ask_rights else None
         return view, granted, not self._failed

@@ -18,7 +18,7 @@ from spindle.cluster.allowed import Allowed
 from spindle.reconcile import objects
 from spindle.reconcile.certificates import FOLLOWING, FORMER
 from spindle.reconcile.pools import recorded_spec
-from spindle.reconcile.snapshot import Certificate, SecretView, Snapshot
+from spindle.reconcile.snapshot import AgentCertificates, Certificate, SecretView, Snapshot
 from spindle.reconcile.steps.security import ANN_GRANTED
 from spindle.reconcile.steps.taken import REASONS
 from spindle.users.principals import to_ask
@@ -194,7 +194,8 @@ async def observe(
         ca_source=await ca_source.look(kube, cluster),
         ca_source_before=await ca_source.before(kube, cluster, specs),
         agent_namespace=watched.namespace,
-        agent_secret=secret_view(watched.secret) if watched.secret else None,
+        agent_certificates=certificates_view(watched.certificates) if watched.certificates else None,
+        former_agents=secret_view(watched.secret) if watched.secret else None,
         agents=watch.agents() if watch is not None else {},
         named=tuple(named),
         unknown=frozenset(problems),
@@ -312,11 +313,24 @@ def secret_view(secret: Mapping[str, Any]) -> SecretView:
     )
 
 
+def certificates_view(config_map: Mapping[str, Any]) -> AgentCertificates:
+    """The agents' certificates of a cluster."""
+    data, name = config_map.get("data") or {}, config_map["metadata"]["name"]
+    bundle = str(data.get(names.AGENT_AUTHORITIES) or "").encode() or None
+    held = {
+        node: certificate
+        for node, pem in data.items()
+        if node != names.AGENT_AUTHORITIES
+        and (certificate := _certificate(f"{name} ({node})", pem.encode(), bundle)) is not None
+    }
+    return AgentCertificates(config_map["metadata"], held, _trust(name, bundle))
+
+
 def _certificate(secret: str, pem: bytes | None, bundle: bytes | None) -> Certificate | None:
     try:
         return ca.describe(pem, bundle) if pem else None
     except ValueError:
-        log.warning("Secret %s holds a certificate that cannot be read", secret)
+        log.warning("%s holds a certificate that cannot be read", secret)
         return None
 
 
@@ -324,7 +338,7 @@ def _trust(secret: str, bundle: bytes | None) -> tuple[str, ...]:
     try:
         return ca.fingerprints(bundle) if bundle else ()
     except ValueError:
-        log.warning("Secret %s holds authorities that cannot be read", secret)
+        log.warning("%s holds authorities that cannot be read", secret)
         return ()
 
 

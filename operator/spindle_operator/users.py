@@ -22,6 +22,8 @@ from kafka.protocol.admin import (
     DescribeUserScramCredentialsRequest,
 )
 
+from spindle.cluster import names
+from spindle.cluster.agent_access import CLUSTER, is_agent
 from spindle.cluster.rights import Right, UserView
 from spindle.users.principals import EVERYTHING
 from spindle.users.wide import KEPT_OUT
@@ -153,23 +155,45 @@ def _passwords(link: Connection, users: list[str]) -> set[str]:
     }
 
 
+def agents(link: Connection) -> dict[str, frozenset[Right]]:
+    """Principal → what each agent is allowed on the resources that agents have rights on."""
+    found: dict[str, set[Right]] = {}
+    for kind, name, matched in (
+        (ResourceType.CLUSTER, CLUSTER, ACLResourcePatternType.LITERAL),
+        (ResourceType.TOPIC, names.TOPIC_SAMPLES, ACLResourcePatternType.MATCH),  # * as well
+    ):
+        for principal, denied, right in _told(link, None, ResourcePatternFilter(kind, name, matched)):
+            user = principal.removeprefix(_principal(""))
+            if is_agent(user) and not denied:
+                found.setdefault(user, set()).add(right)
+    return {user: frozenset(rights) for user, rights in found.items()}
+
+
 def _rights(link: Connection, user: str) -> tuple[frozenset[Right], frozenset[Right]]:
     """What a user is allowed, and what it is denied."""
     anything = ResourcePatternFilter(ResourceType.ANY, None, ACLResourcePatternType.ANY)
-    asked = ACLFilter(_principal(user), None, ACLOperation.ANY, ACLPermissionType.ANY, anything)
+    told = _told(link, _principal(user), anything)
+    allowed, denied = (frozenset(right for _, no, right in told if no is wanted) for wanted in (False, True))
+    return allowed, denied
+
+
+def _told(
+    link: Connection, principal: str | None, resources: ResourcePatternFilter
+) -> list[tuple[str, bool, Right]]:
+    """Principal, whether it is denied, and what, for all ACLs on resources; of whoever has some with None."""
+    asked = ACLFilter(principal, None, ACLOperation.ANY, ACLPermissionType.ANY, resources)
     acls, error = link.admin.describe_acls(asked)
     if getattr(error, "errno", 0):
         raise error("ACLs were not told") if isinstance(error, type) else error
-    allowed: set[Right] = set()
-    denied: set[Right] = set()
+    found = []
     for acl in acls:
         pattern = acl.resource_pattern
         resource = _named(_RESOURCES, pattern.resource_type)
         kind, operation = _named(_PATTERNS, pattern.pattern_type), _named(_OPERATIONS, acl.operation)
         if resource and kind and operation:  # others can only be a person's
             right = Right(resource, pattern.resource_name, kind, operation, acl.host)
-            (denied if acl.permission_type == ACLPermissionType.DENY else allowed).add(right)
-    return frozenset(allowed), frozenset(denied)
+            found.append((acl.principal, acl.permission_type == ACLPermissionType.DENY, right))
+    return found
 
 
 def _quotas(link: Connection, user: str) -> dict[str, float]:

@@ -117,8 +117,8 @@ def rights(objects: list[dict[str, Any]]) -> set[tuple[str | None, str, str]]:
     }
 
 
-def test_agents_write_where_the_operator_serves_and_read_no_secret_but_their_own(render: Render) -> None:
-    own: set[tuple[str | None, str, str]] = {("spindle-agents", "secrets", "get")}
+def test_agents_write_where_the_operator_serves_and_read_no_secret(render: Render) -> None:
+    own: set[tuple[str | None, str, str]] = {("spindle-agents", "configmaps", "get")}
     own |= {("spindle-agents", "leases", verb) for verb in ("get", "create", "patch")}
 
     def work(place: str | None) -> set[tuple[str | None, str, str]]:
@@ -146,6 +146,11 @@ def test_the_policies_are_about_the_agents_account_and_deny(render: Render) -> N
     assert all(made["spec"]["validationActions"] == ["Deny"] for made in bindings)
     (account,) = of_component(objects, "ServiceAccount", "agent")
     user = f"system:serviceaccount:watchers:{account['metadata']['name']}"
+    operator = policies.pop("system-spindle-agent-certificates")
+    assert "request.userInfo.username == 'system:serviceaccount:system:" in str(operator["validations"])
+    assert operator["matchConstraints"]["namespaceSelector"]["matchLabels"] == {
+        "kubernetes.io/metadata.name": "watchers"
+    }
     for spec in policies.values():
         assert spec["failurePolicy"] == "Fail"
         assert f"request.userInfo.username == '{user}'" in spec["matchConditions"][0]["expression"]

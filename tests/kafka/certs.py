@@ -9,6 +9,8 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
+from spindle.cluster import names
+from spindle_agent.broker import keys
 from spindle_operator import ca
 
 
@@ -23,6 +25,12 @@ class Ca:
     def client(self, folder: Path, common_name: str) -> Path:
         """What the operator puts into a client's Secret, as files."""
         return _write(folder, ca.issue(self.pem, common_name))
+
+    def agent(self, folder: Path, node: str) -> Path:
+        """What an agent has, as files: its own key, and what the operator made of its request."""
+        key = keys.parse(keys.make(node))
+        certificate = ca.grant(self.pem, key.request, names.agent_principal(node), 7)
+        return _write(folder, {"ca.crt": self.pem.cert, "tls.crt": certificate, "tls.key": key.private})
 
     def node(self, folder: Path, common_name: str, address: str) -> Path:
         """What a node's Secret holds; the nodes of these tests have addresses and no names."""

@@ -12,11 +12,13 @@ from kafka.errors import KafkaError
 
 from e2e.cluster import versions
 from spindle.cluster import names
+from spindle.cluster.agent_access import RIGHTS
 from spindle.cluster.ids import uuid_from_entropy
 from spindle.cluster.layout import METADATA_DISK
 from spindle.cluster.view import KafkaView, Partition
 from spindle.manifests.inputs import ClusterInputs, VoterInputs
 from spindle.quorum.decide import SIZES
+from spindle_operator import users
 from spindle_operator.connection import Access, tls_context
 from spindle_operator.kafka import Link
 from tests.kafka.certs import Ca
@@ -177,6 +179,18 @@ class Cluster:
             *((folder / name).read_bytes() for name in ("ca.crt", "tls.crt", "tls.key")),
         )
         return Link("test/demo", hosts, names.PORT_REPLICATION, tls_context(access), 10)
+
+    def let_agent(self) -> Path:
+        """Give an agent what the operator gives it; the folder with its key and its certificate."""
+        user, folder = names.agent_principal("node1"), self.base / "agent"
+        self.ca.agent(folder, "node1")
+        link = self.link()
+        try:
+            users.alter(link, user, RIGHTS, ())
+            wait_for("the agent has its rights", lambda: users.agents(link).get(user) == RIGHTS)
+        finally:
+            link.close()
+        return folder
 
     def view(self) -> KafkaView:
         """Kafka as the operator sees it."""

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from spindle.cluster import names
 from spindle.moves.steer import Pressure
 from spindle_agent.moves import pace
 from tests.kafka.cluster import Cluster
@@ -22,7 +21,7 @@ THROTTLE = 400_000
 def cluster(make_cluster: Callable[..., Cluster]) -> Cluster:
     made = make_cluster(brokers=1, disks=3)
     made.up()
-    made.ca.client(made.base / "agent", names.PRINCIPAL_AGENT)
+    made.let_agent()
     return made
 
 

@@ -41,7 +41,7 @@ TOPIC = names.TOPIC_SAMPLES
 def cluster(make_cluster: Callable[..., Cluster]) -> Cluster:
     made = make_cluster(brokers=2, disks=2, config={"auto.create.topics.enable": "true"})
     made.up()
-    made.ca.client(made.base / "agent", names.PRINCIPAL_AGENT)
+    made.let_agent()
     return made
 
 

@@ -17,6 +17,7 @@ from e2e.cluster.apiserver import ApiServer, free_ports
 from e2e.cluster.build import ensure_helm
 from spindle.cluster import names
 from spindle.cluster.names import API_VERSION
+from spindle_operator import ca
 from tests.kube.api import Resources, refusal
 from tests.kube.conftest import ROOT
 from tests.kube.operator_process import until
@@ -319,18 +320,48 @@ def test_nobody_writes_an_agents_lease_in_its_place_whatever_rights_they_have(
     assert renew(agent, "node1") == "", "what was deleted its agent makes again"
 
 
-def test_it_reads_the_secrets_of_its_namespace_and_no_others(
+def test_it_reads_no_secret_anywhere(server: ApiServer, agent: client.ApiClient) -> None:
+    core = client.CoreV1Api(agent)
+    name = names.agent_certificates("default", "demo")
+    server.kubectl("create", "secret", "generic", name, "--namespace", AGENTS)
+
+    for namespace, secret in ((AGENTS, name), ("default", "demo-operator"), ("system", "demo-operator")):
+        for attempt in (
+            lambda: core.read_namespaced_secret(secret, namespace),  # noqa: B023 - called right here
+            lambda: core.list_namespaced_secret(namespace),  # noqa: B023 - as above
+        ):
+            with pytest.raises(ApiException) as caught:
+                attempt()
+            assert caught.value.status == 403
+
+
+@pytest.mark.usefixtures("powerful")
+def test_the_operator_alone_says_whom_agents_trust_whatever_rights_others_have(
     server: ApiServer, agent: client.ApiClient
 ) -> None:
-    secrets = client.CoreV1Api(agent)
+    def made(name: str) -> Any:
+        return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": {"CA.crt": "x"}}
 
-    name = names.agent_secret("default", "demo")
-    server.kubectl("create", "secret", "generic", name, "--namespace", AGENTS)
-    assert secrets.read_namespaced_secret(name, AGENTS).kind == "Secret"
-    for namespace in ("default", "system"):
-        with pytest.raises(ApiException) as caught:
-            secrets.read_namespaced_secret("demo-operator", namespace)
-        assert caught.value.status == 403
+    ours = made(names.agent_certificates("default", "demo"))
+    operator = ("--as=system:serviceaccount:system:spindle", "--namespace", AGENTS)
+    server.kubectl("apply", "--server-side", "--filename=-", *operator, stdin=json.dumps(ours))
+    with config.new_client_from_config(config_file=str(server.kubeconfig)) as admin:
+        for api in (agent, admin):
+            maps = client.CoreV1Api(api)
+            other = made(names.agent_certificates("default", "other"))
+            for attempt in (
+                lambda: maps.create_namespaced_config_map(AGENTS, other),  # noqa: B023 - called right here
+                lambda: maps.patch_namespaced_config_map(  # noqa: B023 - as above
+                    ours["metadata"]["name"], AGENTS, {"data": {"CA.crt": "y"}}
+                ),
+            ):
+                with pytest.raises(ApiException) as caught:
+                    attempt()  # type: ignore[no-untyped-call]
+                assert "are written by the operator alone" in refusal(caught.value).message
+        client.CoreV1Api(admin).create_namespaced_config_map(AGENTS, made("another"))
+    assert client.CoreV1Api(agent).read_namespaced_config_map(ours["metadata"]["name"], AGENTS).data == {
+        "CA.crt": "x"
+    }
 
 
 def test_the_agent_itself_gets_by_with_what_it_is_allowed(server: ApiServer, tmp_path: Path) -> None:
@@ -366,6 +397,8 @@ def test_the_agent_itself_gets_by_with_what_it_is_allowed(server: ApiServer, tmp
         assert status()["observed"]["node"] == "node1"
         assert status()["disksSummary"] == "2/2"
         lease = server.kubectl("get", "lease", "spindle-agent-node1", "--namespace", AGENTS, "--output=json")
+        request = json.loads(lease)["metadata"]["annotations"]["spindle.dev/signing-request"].encode()
+        assert ca.read_request(request, "spindle-agent.node1").pem.encode() == request
         assert datetime.fromisoformat(json.loads(lease)["spec"]["renewTime"]) > datetime(
             2026, 1, 1, tzinfo=UTC
         )

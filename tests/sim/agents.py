@@ -2,9 +2,11 @@
 
 import asyncio
 import errno
+import json
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +18,7 @@ from spindle_agent import kube as kubes
 from spindle_agent import node as nodes
 from spindle_agent.broker import keeper
 from spindle_agent.broker.credentials import Credentials
+from spindle_agent.broker.keys import AgentKey
 from spindle_agent.broker.link import Copy, LogDir
 from spindle_agent.broker.wire import BrokerError
 from spindle_agent.heartbeat import Heartbeat
@@ -130,6 +133,9 @@ class SimLink:
             if not world.answers(self._broker):
                 answer(None, BrokerError("connection refused"))
                 return
+            if not world.acls.may_alter(agent.principal):
+                answer(None, BrokerError("ClusterAuthorizationFailed"))
+                return
             try:
                 value = world.kafka.request(self._broker, api, **args)
             except Exception as error:
@@ -213,6 +219,13 @@ class SimSampler:
 
     async def run(self, *_: Any) -> None:
         await asyncio.get_running_loop().create_future()
+
+
+class SimKey(AgentKey):
+    """As `tests.sim.standin` has certificates."""
+
+    def fits(self, certificate: str) -> bool:
+        return sha256(self.request).hexdigest() in certificate
 
 
 class SimPool:
@@ -406,6 +419,8 @@ class Agent:
     def __init__(self, world: Any, node: Any) -> None:
         self.world, self.node = world, node
         self.name = f"agent {node.name}"
+        self.principal = names.agent_principal(node.name)
+        self.starts = 0
         self.process: Process | None = None
         self.real: Any = None
 
@@ -422,7 +437,10 @@ class Agent:
             kube = SimKube(self.world, process, self.node.name)
             publisher = Publisher(kube, tasks)
             options = _options(self.node.name)
-            real = nodes.Node(options, publisher, Credentials(kube, SYSTEM), Tunings(kube), tasks)
+            self.starts += 1
+            key = SimKey(b"", json.dumps({"cn": self.principal, "n": self.starts}).encode(), b"")
+            credentials = Credentials(kube, SYSTEM, self.node.name, key)
+            real = nodes.Node(options, publisher, credentials, Tunings(kube), tasks)
             self.real = real
             real.pool = SimPool(self, process)  # type: ignore[assignment]
             brokers = Brokers(kube, (), self.node.name, lambda: real.sees(brokers.mine))
@@ -430,7 +448,7 @@ class Agent:
                 ("watch", brokers.run()),
                 ("clock", real.run()),
                 ("tunings", real.follow_tunings()),
-                ("lease", Heartbeat(kube, SYSTEM, self.node.name).run()),
+                ("lease", Heartbeat(kube, SYSTEM, self.node.name, key.request).run()),
             ):
                 tasks.start(part, name)
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from types import SimpleNamespace as Answer
 from typing import Any
 
+from kafka.admin import ACLOperation, ResourceType
 from kafka.errors import KafkaConnectionError, KafkaTimeoutError, for_code
 
 from spindle.cluster import names
@@ -577,7 +578,23 @@ class Acls:
         return {"succeeded": acls, "failed": []}
 
     def describe_acls(self, wanted: Any) -> tuple[list[Any], Any]:
-        return [acl for acl in self.held if acl.principal == wanted.principal], Answer(errno=0)
+        resource = wanted.resource_pattern.resource_type
+        found = [
+            acl
+            for acl in self.held
+            if wanted.principal in (None, acl.principal)
+            and resource in (ResourceType.ANY, acl.resource_pattern.resource_type)
+        ]
+        return found, Answer(errno=0)
+
+    def may_alter(self, user: str) -> bool:
+        """Whether somebody may have replicas moved between dirs."""
+        return any(
+            acl.principal == f"User:{user}"
+            and acl.resource_pattern.resource_type is ResourceType.CLUSTER
+            and acl.operation is ACLOperation.ALTER
+            for acl in self.held
+        )
 
     def delete_acls(self, filters: list[Any]) -> list[tuple[Any, list[Any], Any]]:
         self.held = [acl for acl in self.held if acl not in filters]

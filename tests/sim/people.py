@@ -560,7 +560,7 @@ WAYS: dict[str, Callable[[Person, Wait], None]] = {
             QuorumChanges ControllersJoining LookingAtDisk VolumeGrowing TooFewBrokersYet VolumeNotBound ReassignmentInProgress ComesBack
             MovedByOthers NearMinIsr OthersCatchUp JournalFull ReplicasOnDisk DrainLater KafkaUnknown QuorumUnknown NoQuorumLeader
             MinIsrUnknown ElrUnknown SettingsUnknown QuorumMajority ManyDisksStall HangNotSureYet DiskStillServes ManyDisksBad CannotRead CannotReadJob NodesUnknown
-            UsersUnknown ServerCertificatesOut ProposalsUnknown AgentSecretUnknown NewZone OneZone SpreadUneven NoCordon EvenControllers NoAddressYet
+            UsersUnknown ServerCertificatesOut ProposalsUnknown AgentCertificatesUnknown NewZone OneZone SpreadUneven NoCordon EvenControllers NoAddressYet
             RetentionHalved ProducersSlowed ProducersStopped MovesRefused MayStillLead TargetDown TargetUnusable TargetFills Executing
             WindowClosed TopicDeleted ReplicaElsewhere NotTaken ReplicaGrown TargetGone NothingLeft Expired Superseded StoppedByPerson
             ApprovalWithdrawn TimeOver DirNotChosen TopicNameTooLong RunFailed RunSucceeded DisksFirst UnderMinIsr AnotherExecutes DiskOffline OfflineDir

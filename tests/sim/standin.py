@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from hashlib import sha256
 from typing import Any
 
+from spindle.cluster.agent_access import Request
 from spindle.reconcile.snapshot import Certificate
 from spindle_operator import ca
 from tests.sim.loop import Clock
@@ -65,6 +66,21 @@ def issue(
     }
 
 
+def read_request(pem: bytes, common_name: str) -> Request:
+    if json.loads(pem)["cn"] != common_name:
+        raise ValueError("it asks for another name")
+    return Request(pem.decode(), sha256(pem).hexdigest())
+
+
+def grant(
+    authority: ca.Pem, pem: bytes, common_name: str, days: int, now: dt.datetime | None = None
+) -> bytes:
+    issued = Clock.now()
+    (signer,) = fingerprints(authority.cert)[:1]
+    key = read_request(pem, common_name).key
+    return _pem(cn=common_name, issuer=signer, issued=issued, end=issued + 86400 * days, key=key)
+
+
 def client_properties(data: Any, bootstrap: str) -> bytes:
     return f"bootstrap.servers={bootstrap}\n".encode()
 
@@ -89,6 +105,7 @@ def describe(cert_pem: bytes, ca_pem: bytes | None = None) -> Certificate:
         not_after=facts["end"],
         issued=facts["issued"],
         servers=bool(facts.get("dns")),
+        key=facts.get("key", ""),
     )
 
 
@@ -96,5 +113,14 @@ def patches() -> list[tuple[Any, str, Any]]:
     """What of `spindle_operator.ca` is replaced."""
     return [
         (ca, name, globals()[name])
-        for name in ("make_ca", "issue", "client_properties", "authority_problem", "describe", "fingerprints")
+        for name in (
+            "make_ca",
+            "issue",
+            "read_request",
+            "grant",
+            "client_properties",
+            "authority_problem",
+            "describe",
+            "fingerprints",
+        )
     ]

@@ -31,7 +31,7 @@ class FakeApi:
         self.version = 1
         self.statuses: list[tuple[str, Json]] = []
         self.leases: list[Json] = []
-        self.secrets: dict[str, Json] = {}
+        self.config_maps: dict[str, Json] = {}
         self.clusters: dict[str, Json] = {}
         self.tokens: list[str] = []
         self.away = 0
@@ -74,7 +74,7 @@ class FakeApi:
         app.router.add_get(f"{base}/namespaces/{{ns}}/kafkaclusters/{{name}}", self._cluster)
         app.router.add_patch(f"{base}/namespaces/{{ns}}/kafkabrokers/{{name}}/status", self._status)
         app.router.add_patch("/apis/coordination.k8s.io/v1/namespaces/{ns}/leases/{name}", self._lease)
-        app.router.add_get("/api/v1/namespaces/{ns}/secrets/{name}", self._secret)
+        app.router.add_get("/api/v1/namespaces/{ns}/configmaps/{name}", self._config_map)
         runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
         await runner.setup()
         site = web.TCPSite(runner, "127.0.0.1", 0)
@@ -141,8 +141,8 @@ class FakeApi:
         self.leases.append(body)
         return web.json_response(body)
 
-    async def _secret(self, request: web.Request) -> web.Response:
-        return self._one(self.secrets, request)
+    async def _config_map(self, request: web.Request) -> web.Response:
+        return self._one(self.config_maps, request)
 
     async def _cluster(self, request: web.Request) -> web.Response:
         return self._one(self.clusters, request)

@@ -1,18 +1,22 @@
-"""The agents: their certificate comes and goes with a KafkaCluster, and it is said where they are missing."""
+"""The agents: their certificates and rights come and go with the brokers of their node, and it is said where they are missing."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
 from spindle.cluster import names
+from spindle.cluster.agent_access import RIGHTS, Request
 from spindle.disks.agents import Agent
-from spindle.reconcile.actions import Delete, IssueCertificate
+from spindle.reconcile.actions import AlterUser, CertifyAgents, Delete
 from spindle.reconcile.plan import Plan, plan
-from spindle.reconcile.snapshot import Certificate, SecretView
+from spindle.reconcile.snapshot import AgentCertificates, Certificate, SecretView
 from tests.model.store import START
 from tests.model.world import World
 
 NAME = "kafka.demo.spindle-agent"
 LABELS = {names.LABEL_CLUSTER: "demo", names.LABEL_NAMESPACE: "kafka"}
+DAY = 86400.0
+LEGACY = "spindle-agent"
 
 
 def running() -> World:
@@ -21,22 +25,65 @@ def running() -> World:
     return world
 
 
-def held(issuer: str = "ca", *, left: float = 1e8) -> SecretView:
-    certificate = Certificate(names.PRINCIPAL_AGENT, (), issuer, "f", START + left, START + left - 1.2e8)
-    return SecretView(
-        {"name": NAME, "uid": "s-1", "labels": LABELS},
-        ("ca.crt", "keystore.pem", "tls.crt", "tls.key"),
-        certificate,
-        ("ca",),
-    )
+def nodes(world: World) -> list[str]:
+    """Of the brokers."""
+    return sorted({broker["spec"]["node"] for broker in world.all("KafkaBroker")})
 
 
-def planned(world: World, **seen: Any) -> Plan:
-    return plan(replace(world.snapshot(), **{"agent_namespace": "agents", **seen}), START)
+def agents(world: World, **more: Any) -> dict[str, Agent]:
+    """All alive, each with a key of its own."""
+    return {
+        node: Agent(**{"age": 1.0, "request": Request(f"pem of {node}", f"key of {node}"), **more})
+        for node in nodes(world)
+    }
 
 
-def issued(made: Plan) -> list[IssueCertificate]:
-    return [action for action in made.actions if isinstance(action, IssueCertificate)]
+def certificate(node: str, *, left: float = 6 * DAY, issuer: str = "ca", key: str = "") -> Certificate:
+    end = START + left
+    principal = names.agent_principal(node)
+    return Certificate(principal, (), issuer, "f", end, end - 7 * DAY, key=key or f"key of {node}")
+
+
+def held(world: World, odd: Mapping[str, Certificate] | None = None) -> AgentCertificates:
+    """What all agents have, but for some."""
+    certificates = {node: certificate(node) for node in nodes(world)} | dict(odd or {})
+    written = {names.ANN_WRITTEN: "2020-01-01T00:00:00Z"}
+    meta = {"name": NAME, "uid": "m-1", "labels": LABELS, "annotations": written}
+    return AgentCertificates(meta, certificates, ("ca",))
+
+
+def former(**meta: Any) -> SecretView:
+    """What agents of before have."""
+    return SecretView({"name": NAME, "uid": "s-1", "labels": LABELS, **meta}, ("tls.crt",), None)
+
+
+def rights(world: World) -> dict[str, frozenset[Any]]:
+    return {names.agent_principal(node): RIGHTS for node in nodes(world)}
+
+
+def planned(world: World, *, have: Any = None, **seen: Any) -> Plan:
+    made = world.snapshot()
+    kafka = replace(made.kafka, agents=rights(world) if have is None else have)
+    seen = {"agent_namespace": "agents", "agents": agents(world), "kafka": kafka, **seen}
+    return plan(replace(made, **seen), START)
+
+
+def certified(made: Plan) -> CertifyAgents | None:
+    found = [action for action in made.actions if isinstance(action, CertifyAgents)]
+    return found[0] if found else None
+
+
+def altered(made: Plan) -> dict[str, tuple[set[Any], set[Any]]]:
+    """User → what it is given, and what is taken from it."""
+    return {a.user: (set(a.give), set(a.take)) for a in made.actions if isinstance(a, AlterUser)}
+
+
+def withdrawn(made: Plan) -> list[tuple[str, str, str, str | None]]:
+    return [
+        (a.kind, a.name, a.uid, a.namespace)
+        for a in made.actions
+        if isinstance(a, Delete) and a.namespace is not None
+    ]
 
 
 def ended() -> World:
@@ -50,59 +97,181 @@ def ended() -> World:
     raise AssertionError("it does not end")
 
 
-def test_the_agents_get_a_certificate_of_their_own_in_their_namespace() -> None:
-    (action,) = issued(planned(running()))
+def test_each_node_with_a_broker_gets_a_certificate_for_the_key_of_its_agent() -> None:
+    world = running()
+    others = {"elsewhere": Agent(age=1.0, request=Request("pem", "key"))}
 
-    assert action.common_name == "spindle-agent"
+    action = certified(planned(world, agents=agents(world) | others))
+
+    assert action is not None
+    assert action.requests == {node: f"pem of {node}" for node in nodes(world)}
+    assert (action.keep, action.days, action.since) == ((), 7, "")
     meta = action.metadata
-    namespace = running().cluster["metadata"]["namespace"]
+    namespace = world.cluster["metadata"]["namespace"]
     assert (meta["name"], meta["namespace"]) == (f"{namespace}.demo.spindle-agent", "agents")
     assert "ownerReferences" not in meta, "an owner in another namespace counts as gone"
     assert meta["labels"]["spindle.dev/cluster"] == "demo"
     assert meta["labels"]["spindle.dev/namespace"] == namespace
-    assert meta["labels"]["app.kubernetes.io/managed-by"] == "spindle"
 
 
-def test_it_is_renewed_as_the_others_are() -> None:
+def test_one_is_signed_anew_for_another_key_in_its_last_third_and_by_another_authority() -> None:
     world = running()
+    first, *others = nodes(world)
+    well = planned(world, agent_certificates=held(world))
+    assert certified(well) is None
+    assert well.settled
+    assert (
+        certified(planned(world, agent_certificates=held(world, {first: certificate(first, left=2.4 * DAY)})))
+        is None
+    )
 
-    assert issued(planned(world, agent_secret=held())) == []
-    assert len(issued(planned(world, agent_secret=held(issuer="another authority")))) == 1
-    assert len(issued(planned(world, agent_secret=held(left=10 * 24 * 3600)))) == 1
+    for odd in (
+        certificate(first, key="of the process before"),
+        certificate(first, left=2.3 * DAY),
+        certificate(first, issuer="another authority"),
+    ):
+        action = certified(planned(world, agent_certificates=held(world, {first: odd})))
+        assert action is not None
+        assert (set(action.requests), set(action.keep)) == ({first}, set(others))
 
 
-def test_without_agents_there_is_neither_certificate_nor_wait() -> None:
+def test_a_certificate_whose_agent_is_away_stays_for_its_time_and_no_longer() -> None:
     world = running()
-    made = planned(world, agent_namespace="")
+    first, *others = nodes(world)
+    away = agents(world)
+    del away[first]
 
-    assert issued(made) == []
+    def kept(odd: Certificate, **seen: Any) -> bool:
+        made = planned(world, agents=away, agent_certificates=held(world, {first: odd}), **seen)
+        action = certified(made)
+        assert action is None or set(action.keep) == set(others)
+        return action is None
+
+    assert kept(certificate(first, left=1.0))
+    assert not kept(certificate(first, left=-1.0))
+    # It would hold up the replacement of the authority for ever; unless it is only not known what its agent asks for.
+    assert not kept(certificate(first, issuer="another authority"))
+    assert kept(certificate(first, issuer="another authority"), unknown=frozenset({"leases"}))
+
+
+def test_a_node_whose_last_broker_left_has_neither_certificate_nor_rights() -> None:
+    world = running()
+    gone = certificate("node9")
+    left = {"spindle-agent.node9": RIGHTS}
+
+    made = planned(world, have=rights(world) | left, agent_certificates=held(world, {"node9": gone}))
+
+    action = certified(made)
+    assert action is not None
+    assert (action.requests, set(action.keep)) == ({}, set(nodes(world)))
+    assert altered(made) == {"spindle-agent.node9": (set(), set(RIGHTS))}
+
+
+def test_rights_are_given_before_certificates_and_again_when_somebody_took_some() -> None:
+    world = running()
+    first = names.agent_principal(nodes(world)[0])
+
+    made = planned(world, have={})
+    assert altered(made) == {user: (set(RIGHTS), set()) for user in rights(world)}
+    kinds = [type(action) for action in made.actions]
+    assert kinds.index(AlterUser) < kinds.index(CertifyAgents)
+
+    one = min(RIGHTS)
+    assert altered(planned(world, have=rights(world) | {first: RIGHTS - {one}})) == {first: ({one}, set())}
+    more = replace(one, operation="All")
+    assert altered(planned(world, have=rights(world) | {first: RIGHTS | {more}})) == {first: (set(), {more})}
+    assert altered(planned(world, kafka=replace(world.snapshot().kafka, agents=None))) == {}
+
+
+def test_agents_of_before_go_on_until_none_is_left() -> None:
+    world = running()
+    first, *_ = nodes(world)
+    old = {"former_agents": former(), "agent_certificates": held(world)}
+    here = rights(world)
+
+    for agent in (Agent(age=1.0), Agent(unchanged=5.0)):  # alive; not heard of yet
+        made = planned(world, agents=agents(world) | {first: agent}, **old)
+        assert altered(made) == {LEGACY: (set(RIGHTS), set())}
+        assert withdrawn(made) == []
+    made = planned(world, unknown=frozenset({"leases"}), have=here | {LEGACY: RIGHTS}, **old)
+    assert (altered(made), withdrawn(made)) == ({}, [])
+
+    gone = Agent(unchanged=100.0)
+    made = planned(world, agents=agents(world) | {first: gone}, have=here | {LEGACY: RIGHTS}, **old)
+    assert altered(made) == {LEGACY: (set(), set(RIGHTS))}
+    assert withdrawn(made) == [("Secret", NAME, "s-1", "agents")]
+
+
+def test_what_is_somebody_elses_in_the_agents_namespace_is_left_alone_and_told() -> None:
+    world = running()
+    theirs = {"labels": {names.LABEL_CLUSTER: "demo", names.LABEL_NAMESPACE: "another"}}
+    mine = held(world)
+    others = replace(mine, metadata={**mine.metadata, **theirs})
+
+    made = planned(world, agent_certificates=others, former_agents=former(**theirs))
+
+    assert certified(made) is None
+    assert withdrawn(made) == []
+    (wait,) = made.status["waiting"]
+    assert (wait["object"], wait["reason"]) == (f"ConfigMap/{NAME}", "NameTaken")
+    assert f"kubectl delete configmap {NAME} -n agents" in wait["unblockedBy"]
+
+
+def test_without_agents_nobody_has_anything() -> None:
+    world = running()
+    made = planned(world, agent_namespace="", have={})
+    assert certified(made) is None
     assert made.settled
 
-
-def test_a_secret_that_cannot_be_read_is_not_issued_anew_and_told() -> None:
-    made = planned(running(), unknown=frozenset({"agentsecrets"}))
-
-    assert issued(made) == []
-    assert [wait["reason"] for wait in made.status["waiting"]] == ["AgentSecretUnknown"]
+    left = planned(world, agent_namespace="")
+    assert altered(left) == {user: (set(), set(RIGHTS)) for user in rights(world)}
 
 
-def test_a_deleted_cluster_goes_only_after_the_agents_secret() -> None:
+def test_certificates_that_cannot_be_read_are_not_issued_anew_and_told() -> None:
+    made = planned(running(), unknown=frozenset({"agentcertificates"}))
+
+    assert certified(made) is None
+    assert [wait["reason"] for wait in made.status["waiting"]] == ["AgentCertificatesUnknown"]
+
+
+def test_the_replacement_of_an_authority_waits_for_the_agents() -> None:
+    world = running()
+    world.cluster["spec"]["security"] = {"rotate": "now"}
+    for _ in range(3):
+        world.reconcile()
+    (waiting,) = (
+        wait
+        for wait in planned(world, agent_certificates=held(world)).status["waiting"]
+        if wait["reason"] == "CaReplaced"
+    )
+    assert NAME in waiting["unblockedBy"] or "restarts" in waiting["unblockedBy"]
+    action = certified(planned(world, agent_certificates=held(world)))
+    assert action is not None, "it has to name both"
+    assert len(action.trusted) == 2
+
+
+def test_a_deleted_cluster_goes_only_after_what_the_agents_had() -> None:
     world = ended()
 
-    first = planned(world, agent_secret=held())
-    (withdrawn,) = first.actions
-    assert isinstance(withdrawn, Delete)
-    assert (withdrawn.kind, withdrawn.name, withdrawn.uid) == ("Secret", NAME, "s-1")
-    assert withdrawn.namespace == "agents"
+    first = planned(world, agent_certificates=held(running()), former_agents=former(), agents={})
+    assert withdrawn(first) == [("ConfigMap", NAME, "m-1", "agents"), ("Secret", NAME, "s-1", "agents")]
     assert not first.finished
     assert planned(world).finished
 
 
-def test_a_deleted_cluster_waits_while_it_is_not_known_whether_the_secret_is_left() -> None:
-    made = planned(ended(), unknown=frozenset({"agentsecrets"}))
+def test_a_deleted_cluster_waits_while_it_is_not_known_whether_something_is_left() -> None:
+    made = planned(ended(), unknown=frozenset({"agentcertificates"}))
 
     assert not made.finished
-    assert [wait["reason"] for wait in made.status["waiting"]] == ["AgentSecretUnknown"]
+    assert [wait["reason"] for wait in made.status["waiting"]] == ["AgentCertificatesUnknown"]
+
+
+def test_a_principal_is_as_short_as_a_certificate_takes_it() -> None:
+    assert names.agent_principal("node1") == "spindle-agent.node1"
+    assert names.agent_principal("n" * 50) == "spindle-agent." + "n" * 50
+    long = names.agent_principal("n" * 51)
+    assert (len(long) <= 64, long.startswith("spindle-agent-")) == (True, True)
+    assert long != names.agent_principal("n" * 52)
 
 
 def healthy(made: Plan) -> str:
@@ -113,17 +282,18 @@ def healthy(made: Plan) -> str:
 
 def test_it_is_said_whether_anybody_watches_the_disks() -> None:
     world = running()
-    nodes = sorted(broker["spec"]["node"] for broker in world.all("KafkaBroker"))
-    alive = dict.fromkeys(nodes, Agent(age=10.0, unchanged=10.0, ahead=0.0))
+    alive = agents(world, age=10.0, unchanged=10.0, ahead=0.0)
 
     assert healthy(planned(world, agents=alive)) == ""
     assert healthy(planned(world, agent_namespace="")).startswith("There are no agents:")
     assert (
         healthy(planned(world, unknown=frozenset({"leases"}))) == "It is not known whether agents watch them."
     )
-    silent = {**alive, nodes[0]: Agent(age=31.0, unchanged=31.0)}
-    silent.pop(nodes[1])
-    assert f"No agent watches the disks of {nodes[0]}, {nodes[1]};" in healthy(planned(world, agents=silent))
+    silent = {**alive, nodes(world)[0]: Agent(age=31.0, unchanged=31.0)}
+    silent.pop(nodes(world)[1])
+    assert f"No agent watches the disks of {nodes(world)[0]}, {nodes(world)[1]};" in healthy(
+        planned(world, agents=silent)
+    )
 
-    unheard = dict.fromkeys(nodes, Agent(unchanged=7.0))
+    unheard = dict.fromkeys(nodes(world), Agent(unchanged=7.0))
     assert healthy(planned(world, agents=unheard)).startswith("The agents of ")

@@ -1,9 +1,9 @@
 """The agent and the API server: what is watched, written and renewed, and what happens while the server is away."""
 
 import asyncio
-import base64
 import contextlib
 from collections.abc import AsyncIterator, Coroutine
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -11,13 +11,17 @@ import pytest
 
 from spindle.disks.findings import Tuning
 from spindle_agent.backoff import Backoff
+from spindle_agent.broker import keys
 from spindle_agent.broker.credentials import Credentials
+from spindle_agent.broker.keys import AgentKey
+from spindle_agent.broker.wire import Access
 from spindle_agent.heartbeat import Heartbeat
 from spindle_agent.kube import ApiError, Token
 from spindle_agent.publish import FIGURES_EVERY, PROGRESS_EVERY, Publisher, Writer, gist
 from spindle_agent.tasks import Tasks
 from spindle_agent.tunings import Tunings
 from spindle_agent.watch import Brokers
+from spindle_operator import ca
 from tests.unit.agent_fakes import FakeApi, broker, until
 
 NAME = ("ns", "demo-broker-0")
@@ -187,12 +191,12 @@ def test_figures_alone_are_no_reason_to_hurry() -> None:
     assert gist(observed(1, 1)) == gist(observed(2, 2))
 
 
-# --- the Lease, the token, the Secret, the tuning
+# --- the Lease, the token, the certificates, the tuning
 
 
 async def test_the_lease_is_renewed_with_the_time(api: FakeApi, tmp_path: Path) -> None:
     async with api.serve(tmp_path) as kube:
-        heartbeat = Heartbeat(kube, "agents", "node1")
+        heartbeat = Heartbeat(kube, "agents", "node1", b"a request")
         assert heartbeat.age(0.0) is None
         async with running(heartbeat.run()):
             await until(lambda: bool(api.leases))
@@ -200,6 +204,7 @@ async def test_the_lease_is_renewed_with_the_time(api: FakeApi, tmp_path: Path) 
         assert lease["metadata"]["name"] == "spindle-agent-node1"
         assert lease["spec"]["renewTime"].endswith("Z")
         assert lease["spec"]["leaseDurationSeconds"] == 30
+        assert lease["metadata"]["annotations"] == {"spindle.dev/signing-request": "a request"}
 
 
 async def test_the_token_is_read_again_when_the_server_does_not_take_it(api: FakeApi, tmp_path: Path) -> None:
@@ -228,24 +233,45 @@ def test_the_token_is_read_again_now_and_then_and_kept_while_it_is_gone(tmp_path
     assert token.value(200) == "two"
 
 
+def certified(key: AgentKey, authority: ca.Pem) -> dict[str, str]:
+    signed = ca.grant(authority, key.request, "spindle-agent.node1", 7)
+    return {"CA.crt": authority.cert.decode(), "node1": signed.decode()}
+
+
 async def test_certificates_are_kept_while_the_server_is_away(api: FakeApi, tmp_path: Path) -> None:
+    key, former, authority = keys.parse(keys.make("node1")), keys.parse(keys.make("node1")), ca.make_ca("a")
     async with api.serve(tmp_path) as kube:
-        credentials = Credentials(kube, "agents")
-        with pytest.raises(LookupError, match=r"agents/ns\.demo\.spindle-agent"):
+        credentials = Credentials(kube, "agents", "node1", key)
+        none = r"agents/ns\.demo\.spindle-agent has no certificate for node1"
+        with pytest.raises(LookupError, match=none):
             await credentials.of("ns", "demo")
-        api.secrets["ns.demo.spindle-agent"] = {"data": {"ca.crt": "YQ=="}}
-        with pytest.raises(LookupError, match="lacks"):
-            await credentials.of("ns", "demo")
-        encoded = {
-            name: base64.b64encode(name.encode()).decode() for name in ("ca.crt", "tls.crt", "tls.key")
-        }
-        api.secrets["ns.demo.spindle-agent"] = {"data": encoded}
-        assert await credentials.of("ns", "demo") == (b"ca.crt", b"tls.crt", b"tls.key")
+        for useless in ({}, certified(former, authority), certified(key, authority) | {"CA.crt": ""}):
+            api.config_maps["ns.demo.spindle-agent"] = {"data": useless}
+            with pytest.raises(LookupError, match=none):
+                await credentials.of("ns", "demo")
+        data = certified(key, authority)
+        api.config_maps["ns.demo.spindle-agent"] = {"data": data}
+        had = (data["CA.crt"].encode(), data["node1"].encode(), key.private)
+        assert await credentials.of("ns", "demo") == had
+        Access("host", 1, *had).context()
         api.away = 503
         credentials.doubt("ns", "demo")
-        assert await credentials.of("ns", "demo") == (b"ca.crt", b"tls.crt", b"tls.key")
+        assert await credentials.of("ns", "demo") == had
         with pytest.raises(ApiError):
             await credentials.of("ns", "other")
+
+
+def test_a_key_outlives_its_process_where_it_is_kept_and_nobody_else_reads_it(tmp_path: Path) -> None:
+    file = tmp_path / "key.pem"
+    key = keys.kept("node1", file)
+    assert keys.kept("node1", file) == key
+    assert file.stat().st_mode & 0o777 == 0o600
+    assert key.private.decode() not in repr(key)
+    asked = ca.read_request(key.request, "spindle-agent.node1")
+    assert sha256(key.public).hexdigest() == asked.key
+    file.write_text("torn")
+    assert keys.kept("node1", file) != key
+    assert not key.fits("no certificate")
 
 
 async def test_how_disks_are_watched_is_the_clusters_to_say(api: FakeApi, tmp_path: Path) -> None:

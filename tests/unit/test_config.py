@@ -15,7 +15,7 @@ from spindle.cluster.config import (
 NODE = NodeConfig(
     node_id=0, host="b0.example", controllers={9000: "c0.example", 9001: "c1.example"}, brokers=3
 )
-SUPER_USERS = "User:spindle-node;User:spindle-operator;User:spindle-agent"
+SUPER_USERS = "User:spindle-node;User:spindle-operator"
 
 
 def properties(text: str) -> dict[str, str]:

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from spindle_agent.broker import keys
 from spindle_operator.agents import Watch
 from spindle_operator.kube import ApiError
 from tests.unit.operator_fakes import FakeKube
@@ -130,3 +131,24 @@ async def test_a_lease_that_is_made_anew_was_heard_all_the_same(monkeypatch: pyt
     assert world.agent.alive
     await world.go_on(60)
     assert world.watch.agents() == {}
+
+
+async def test_whoever_asks_in_another_nodes_name_or_with_nonsense_asks_for_nothing(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    world = World(monkeypatch)
+    good, other = (keys.parse(keys.make(node)).request.decode() for node in ("n", "m"))
+
+    async def asked(text: str) -> Any:
+        world.kube.objects[PATH]["metadata"]["annotations"] = {"spindle.dev/signing-request": text}
+        await world.watch.look()
+        await world.watch.look()
+        return world.agent.request
+
+    assert (await asked(good)).pem == good
+    woken = world.woken
+    for bad in (other, "nonsense", good * 12, good.replace("A", "B")):
+        assert await asked(bad) is None
+    assert world.woken == woken + 1, "whoever issues certificates is woken when the key is another one"
+    assert len(caplog.records) == 4, "each is told of once"
+    assert "it asks for CN=spindle-agent.m, and not for CN=spindle-agent.n" in caplog.text

@@ -1,10 +1,13 @@
 import base64
 from collections.abc import Sequence
+from hashlib import sha256
 from typing import Any
 
 import pytest
 
 from spindle.cluster.view import KafkaView
+from spindle_agent.broker import keys
+from spindle_operator import ca
 from spindle_operator.agents import Watch
 from spindle_operator.connection import Access
 from spindle_operator.gate import KafkaGate
@@ -117,17 +120,21 @@ def lease(node: str, renewed: str | None) -> dict[str, Any]:
     return {"metadata": {"name": f"spindle-agent-{node}"}, "spec": {"renewTime": renewed}}
 
 
-async def test_agents_are_seen_by_their_leases_and_by_the_secret_of_this_cluster() -> None:
+async def test_agents_are_seen_by_their_leases_and_by_the_certificates_of_this_cluster() -> None:
     kube = FakeKube()
-    leases, secrets = (f"{group}/namespaces/agents" for group in ("/apis/coordination.k8s.io/v1", "/api/v1"))
+    key = keys.parse(keys.make("node1"))
+    authority = ca.make_ca("a")
+    signed = ca.grant(authority, key.request, "spindle-agent.node1", 7)
+    leases, core = (f"{group}/namespaces/agents" for group in ("/apis/coordination.k8s.io/v1", "/api/v1"))
     kube.objects = {
         f"{leases}/leases/1": lease("node1", "2026-01-01T00:00:01.500000Z"),
         f"{leases}/leases/2": lease("node2", None),
         f"{leases}/leases/3": lease("node3", "yesterday"),
         f"{leases}/leases/4": {"metadata": {"name": "other"}, "spec": {"renewTime": "2026-01-01T00:00:00Z"}},
-        f"{secrets}/secrets/ns.demo.spindle-agent": {
+        f"{core}/secrets/ns.demo.spindle-agent": {"metadata": {"name": "x", "uid": "s-1"}},
+        f"{core}/configmaps/ns.demo.spindle-agent": {
             "metadata": {"name": "ns.demo.spindle-agent"},
-            "data": {"tls.crt": ""},
+            "data": {"CA.crt": authority.cert.decode(), "node1": signed.decode(), "node2": "nonsense"},
         },
     }
 
@@ -136,8 +143,14 @@ async def test_agents_are_seen_by_their_leases_and_by_the_secret_of_this_cluster
     (seen,) = snapshot.agents.items()
     assert (seen[0], seen[1].alive, seen[1].silent) == ("node1", False, False)
     assert snapshot.agent_namespace == "agents"
-    assert snapshot.agent_secret is not None
-    assert snapshot.agent_secret.keys == ("tls.crt",)
+    assert snapshot.former_agents is not None
+    assert snapshot.former_agents.metadata["uid"] == "s-1"
+    assert snapshot.agent_certificates is not None
+    assert snapshot.agent_certificates.trust == ca.fingerprints(authority.cert)
+    ((node, certificate),) = snapshot.agent_certificates.held.items()
+    assert (node, certificate.common_name) == ("node1", "spindle-agent.node1")
+    assert certificate.key == sha256(key.public).hexdigest()
+    assert certificate.issuer == snapshot.agent_certificates.trust[0]
     assert snapshot.unknown == set()
 
 
@@ -145,7 +158,7 @@ async def test_without_agents_nobody_asks_for_them() -> None:
     kube = FakeKube()
     snapshot = (await observe(kube, cluster(), "image", Gate())).snapshot
     assert "leases" not in kube.done("list")
-    assert (snapshot.agents, snapshot.agent_namespace, snapshot.agent_secret) == ({}, "", None)
+    assert (snapshot.agents, snapshot.agent_namespace, snapshot.former_agents) == ({}, "", None)
 
 
 async def test_agents_that_cannot_be_looked_at_are_unknown() -> None:
@@ -153,7 +166,7 @@ async def test_agents_that_cannot_be_looked_at_are_unknown() -> None:
     no = ApiError(403, "Forbidden", "no")
     kube.failures = {("list", "leases"): no, ("find", "ns.demo.spindle-agent"): no}
     seen = await observe(kube, cluster(), "image", Gate(), watch=Watch(kube, "agents"))
-    assert seen.snapshot.unknown == {"leases", "agentsecrets"}
+    assert seen.snapshot.unknown == {"leases", "agentcertificates"}
 
 
 @pytest.mark.parametrize(

@@ -116,6 +116,14 @@ OWNERS = Owners(
             id="the agents'",
         ),
         pytest.param(thing("Secret", "kafka.demo.spindle-agent"), False, id="not of our namespace"),
+        pytest.param(
+            thing("ConfigMap", "kafka.demo.spindle-agent", labels={**LABELS, names.LABEL_NAMESPACE: "kafka"}),
+            True,
+            id="the agents' certificates",
+        ),
+        pytest.param(
+            thing("ConfigMap", "kafka.demo.spindle-agent"), False, id="certificates not of our namespace"
+        ),
     ],
 )
 def test_whose_it_is(obj: dict[str, Any], held: bool) -> None:

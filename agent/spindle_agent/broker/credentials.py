@@ -1,22 +1,27 @@
-"""The agent's certificate for one cluster, from the Secret that the operator keeps for it in the agent's namespace."""
+"""The agent's certificates, one for each cluster, all for the one key that never leaves it.
 
-import base64
-import binascii
+The operator signs them, and puts them into a ConfigMap for each cluster in the agents' namespace: nothing in it is secret.
+"""
+
 import time
-from typing import Any, Final
+from collections.abc import Mapping
+from typing import Final
 
 from spindle.cluster import names
+from spindle_agent.broker.keys import AgentKey
 from spindle_agent.kube import ApiError, Kube
 
-_FRESH: Final = 60.0  # seconds after which the Secret is read again
+_FRESH: Final = 60.0  # seconds after which the ConfigMap is read again
 
 
 class Credentials:
     """Certificates by cluster, read anew now and then; the former ones while the API server is away."""
 
-    def __init__(self, kube: Kube, namespace: str) -> None:
+    def __init__(self, kube: Kube, namespace: str, node: str, key: AgentKey) -> None:
         self._kube = kube
         self._namespace = namespace
+        self._node = node
+        self._key = key
         self._known: dict[tuple[str, str], tuple[float, tuple[bytes, bytes, bytes]]] = {}
 
     async def of(self, namespace: str, cluster: str) -> tuple[bytes, bytes, bytes]:
@@ -24,24 +29,22 @@ class Credentials:
 
         Raises:
             ApiError: they were never read, and cannot be read now.
-            LookupError: there is no such Secret, or it is not complete.
+            LookupError: there is no certificate for this agent's key yet.
         """
-        name = names.agent_secret(namespace, cluster)
+        name = names.agent_certificates(namespace, cluster)
         known = self._known.get((namespace, cluster))
         now = time.monotonic()
         if known is not None and now - known[0] < _FRESH:
             return known[1]
         try:
-            secret = await self._kube.secret(self._namespace, name)
+            found = await self._kube.config_map(self._namespace, name)
         except ApiError:
             if known is None:
                 raise
             return known[1]
-        if secret is None:
-            raise LookupError(f"there is no Secret {self._namespace}/{name}")
-        made = _parts(secret)
+        made = self._parts((found or {}).get("data") or {})
         if made is None:
-            raise LookupError(f"Secret {self._namespace}/{name} lacks ca.crt, tls.crt or tls.key")
+            raise LookupError(f"ConfigMap {self._namespace}/{name} has no certificate for {self._node} yet")
         self._known[namespace, cluster] = now, made
         return made
 
@@ -51,13 +54,9 @@ class Credentials:
         if known is not None:
             self._known[namespace, cluster] = time.monotonic() - _FRESH, known[1]
 
-
-def _parts(secret: dict[str, Any]) -> tuple[bytes, bytes, bytes] | None:
-    data = secret.get("data") or {}
-    try:
-        authority, certificate, key = (
-            base64.b64decode(data[name]) for name in ("ca.crt", "tls.crt", "tls.key")
-        )
-    except (KeyError, TypeError, binascii.Error):
-        return None
-    return authority, certificate, key
+    def _parts(self, data: Mapping[str, str]) -> tuple[bytes, bytes, bytes] | None:
+        authority, certificate = (str(data.get(key) or "") for key in (names.AGENT_AUTHORITIES, self._node))
+        # After a restart the certificate of the former key may still stand there.
+        if not authority or not self._key.fits(certificate):
+            return None
+        return authority.encode(), certificate.encode(), self._key.private

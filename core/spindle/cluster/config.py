@@ -201,10 +201,7 @@ def _common(node: NodeConfig, doors: Mapping[str, str] | None = None) -> dict[st
         "ssl.principal.mapping.rules": _PRINCIPAL_RULE,
         "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
         "allow.everyone.if.no.acl.found": "false",
-        "super.users": ";".join(
-            f"User:{principal}"
-            for principal in (names.PRINCIPAL_NODE, names.PRINCIPAL_OPERATOR, names.PRINCIPAL_AGENT)
-        ),
+        "super.users": f"User:{names.PRINCIPAL_NODE};User:{names.PRINCIPAL_OPERATOR}",
     }
 
 

@@ -1,5 +1,6 @@
 """Every name, label, annotation, port and path that more than one part of Spindle must agree on."""
 
+from hashlib import sha256
 from typing import Final
 
 GROUP: Final = "spindle.dev"
@@ -72,7 +73,9 @@ ANN_TURNED: Final = f"{GROUP}/turned"
 ANN_RESTORED: Final = f"{GROUP}/restored-secrets"
 # On the Secret of a KafkaUser: the password that Kafka has, by its hash.
 ANN_PASSWORD: Final = f"{GROUP}/password"
-# On every Secret with credentials: since when it names the authorities that it names. A renewal leaves it as it is.
+# On the Lease of an agent: a signing request (PEM) for the key that it keeps to itself.
+ANN_REQUEST: Final = f"{GROUP}/signing-request"
+# On whatever holds certificates: since when it names the authorities that it names. A renewal leaves it as it is.
 ANN_WRITTEN: Final = f"{GROUP}/written"
 # On pods of brokers: what type each of its listeners was of when it was made, name=type with spaces between them.
 ANN_LISTENERS: Final = f"{GROUP}/listeners"
@@ -105,9 +108,15 @@ LISTENER_CLIENT: Final = "CLIENT"
 # Principals, as the certificates' common names (ssl.principal.mapping.rules keeps only the CN).
 PRINCIPAL_NODE: Final = "spindle-node"  # every broker and controller of a cluster
 PRINCIPAL_OPERATOR: Final = "spindle-operator"
-PRINCIPAL_AGENT: Final = "spindle-agent"
+PRINCIPAL_AGENT: Final = (
+    "spindle-agent"  # of all agents, before they had keys of their own: see `agent_principal`
+)
 PRINCIPAL_REBALANCE: Final = "spindle-rebalance"
 PRINCIPAL_ADMIN: Final = "admin"
+_LONGEST_COMMON_NAME: Final = 64
+
+# The key of the authorities in the ConfigMap of the agents' certificates; the others are names of nodes, which are lower case.
+AGENT_AUTHORITIES: Final = "CA.crt"
 
 # Topics of ours in each cluster.
 TOPIC_SAMPLES: Final = "__spindle_samples"  # what the agents see, for the job that makes plans of it
@@ -249,9 +258,20 @@ def user_secret(cluster: str, user: str) -> str:
     return f"{cluster}.user.{user}"
 
 
-def agent_secret(namespace: str, cluster: str) -> str:
-    """Secret with the agents' client certificate for a cluster; it stands in the agents' namespace."""
+def agent_certificates(namespace: str, cluster: str) -> str:
+    """ConfigMap with the agents' certificates for a cluster, in the agents' namespace: by node, and `AGENT_AUTHORITIES`.
+
+    Agents of earlier versions had a Secret of that name.
+    """
     return f"{namespace}.{cluster}.spindle-agent"  # no namespace has a dot: the name stands for one cluster
+
+
+def agent_principal(node: str) -> str:
+    """Common name of the certificates of the agent on a node: at most the 64 characters of RFC 5280 (ub-common-name)."""
+    plain = f"{PRINCIPAL_AGENT}.{node}"
+    if len(plain) <= _LONGEST_COMMON_NAME:
+        return plain
+    return f"{PRINCIPAL_AGENT}-{sha256(node.encode()).hexdigest()[:48]}"  # no dot: no other node's
 
 
 def agent_lease(node: str) -> str:

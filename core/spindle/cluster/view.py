@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from spindle.cluster.dynamic import Standing
-from spindle.cluster.rights import UserView
+from spindle.cluster.rights import Right, UserView
 
 LEADER_REPLICAS: Final = "leader.replication.throttled.replicas"
 FOLLOWER_REPLICAS: Final = "follower.replication.throttled.replicas"
@@ -158,6 +158,7 @@ class KafkaView:
         standing: broker id → those of the settings that a running broker takes, and where each is set; one that could not be asked
             is missing.
         users: name → what each of the users has that were asked about, and it alone; None if unknown or nobody asked.
+        agents: principal → what each agent has of the rights that agents get; None if unknown.
     """
 
     error: str | None = None
@@ -172,3 +173,4 @@ class KafkaView:
     topics: Mapping[str, Mapping[str, str]] | None = None
     standing: Mapping[int, Mapping[str, Standing]] = field(default_factory=dict)
     users: Mapping[str, UserView] | None = None
+    agents: Mapping[str, frozenset[Right]] | None = None

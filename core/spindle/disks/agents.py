@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from spindle.cluster.agent_access import Request
+
 SILENT_SECONDS: Final = 30.0
 CLOCKS_AGREE: Final = 10.0  # seconds; a Lease is seen up to that much later than it was written
 
@@ -18,11 +20,13 @@ class Agent:
         age: seconds since this operator saw the agent's Lease change; None if it has not yet.
         unchanged: seconds over which looks at the Lease found it as it was, without a break in looking.
         ahead: seconds by which the clock of the agent's node is ahead of the operator's; None if that was not measured yet.
+        request: for which key it wants certificates; None if it asks for none, as agents of earlier versions.
     """
 
     age: float | None = None
     unchanged: float = 0.0
     ahead: float | None = None
+    request: Request | None = None
 
     @property
     def alive(self) -> bool:

@@ -26,15 +26,15 @@ def secret_metadata(cluster: Mapping[str, Any], name: str, *, node_id: int | Non
     }
 
 
-def agent_secret_metadata(cluster: Mapping[str, Any], agent_namespace: str) -> dict[str, Any]:
-    """Metadata of the Secret by which the agents reach a KafkaCluster's Kafka.
+def agent_metadata(cluster: Mapping[str, Any], agent_namespace: str) -> dict[str, Any]:
+    """Metadata of the ConfigMap with the certificates by which the agents reach a KafkaCluster's Kafka.
 
     It has no owner, since an owner in another namespace counts as gone: who removes it is the operator, before the
     KafkaCluster may go. The labels say whose it is.
     """
     meta = cluster["metadata"]
     return {
-        "name": names.agent_secret(meta["namespace"], meta["name"]),
+        "name": names.agent_certificates(meta["namespace"], meta["name"]),
         "namespace": agent_namespace,
         "labels": {**labels(meta["name"]), names.LABEL_NAMESPACE: meta["namespace"]},
     }

@@ -163,6 +163,27 @@ class IssueCertificate(Action):
 
 
 @dataclass(frozen=True, kw_only=True)
+class CertifyAgents(Action):
+    """Write the ConfigMap of the agents' certificates for one cluster: some that are signed now, some that are there.
+
+    Attributes:
+        metadata: the ConfigMap's.
+        requests: node → signing request (PEM) that a certificate is signed for.
+        keep: nodes whose certificate stays as it is; those of all others are left out.
+        days: how long a certificate is valid.
+        trusted, since, seen: as in `IssueCertificate`.
+    """
+
+    metadata: Mapping[str, Any]
+    requests: Mapping[str, str]
+    keep: tuple[str, ...]
+    days: int
+    trusted: tuple[str, ...]
+    since: str = ""
+    seen: Mapping[str, Any] | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
 class KeepPassword(Action):
     """Write the Secret of a user who has a password: the one that is there, or else a new one, and whom to trust.
 

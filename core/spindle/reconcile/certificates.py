@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from spindle.cluster import names
-from spindle.manifests.secrets import agent_secret_metadata, secret_metadata, user_secret_metadata
+from spindle.manifests.secrets import secret_metadata, user_secret_metadata
 from spindle.reconcile import objects
 from spindle.reconcile.doors import doors_of
 from spindle.reconcile.snapshot import Object, SecretView
@@ -96,7 +96,7 @@ def _due_by_source(state: State, authority: SecretView) -> str | None:
 
 
 def seats(state: State, node_ids: tuple[int, ...]) -> list[Seat]:
-    """Everybody who is to have a certificate of the cluster's authority."""
+    """Everybody who is to have a certificate of the cluster's authority in a Secret; agents have theirs elsewhere."""
     found = [node_seat(state, node_id) for node_id in node_ids]
     bootstrap = f"{names.bootstrap_service(state.name)}.{state.namespace}.svc:{names.PORT_CLIENT}"
     for name, principal, client in (
@@ -112,9 +112,6 @@ def seats(state: State, node_ids: tuple[int, ...]) -> list[Seat]:
                 client_properties=client,
             )
         )
-    if state.snap.agent_namespace and "agentsecrets" not in state.snap.unknown:
-        metadata = agent_secret_metadata(state.cluster, state.snap.agent_namespace)
-        found.append(Seat(metadata, state.snap.agent_secret, names.PRINCIPAL_AGENT))
     # Whose principal is not settled gets no certificate: that alone would be enough to be somebody else.
     return found + [
         user_seat(state, user)

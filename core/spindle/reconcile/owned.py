@@ -2,8 +2,8 @@
 
 Ours is what names the KafkaCluster as its owner by UID: a name says nothing, since anybody can take one first. Three kinds of objects are told
 otherwise. What belongs to one of the cluster's KafkaBrokers or KafkaUsers is ours by their UID. What is made to outlive the KafkaCluster (the birth record,
-the pools, the journal, the claims) is ours by Kafka's cluster id. A Secret out of a backup is ours if an annotation of the KafkaCluster names its UID. The
-agents' Secret stands in another namespace, where no owner counts, and is ours by its labels.
+the pools, the journal, the claims) is ours by Kafka's cluster id. A Secret out of a backup is ours if an annotation of the KafkaCluster names its UID. What
+the agents have stands in another namespace, where no owner counts, and is ours by its labels.
 """
 
 from collections.abc import Iterable, Mapping
@@ -13,7 +13,7 @@ from typing import Any, Final
 from spindle.cluster import names
 from spindle.manifests.identity import Identity, parse_identity
 from spindle.reconcile import objects
-from spindle.reconcile.snapshot import Object, SecretView, Snapshot
+from spindle.reconcile.snapshot import Object, Snapshot
 
 OWN: Final = ""  # in place of a namespace: the KafkaCluster's
 Key = tuple[str, str, str]  # kind, namespace, name
@@ -52,7 +52,8 @@ class Owners:
         if kind == "Secret":
             return bool(owners & self.others) or (not owners and self._holds_secret(meta))
         if kind == "ConfigMap":
-            return bool(owners & self.others) or (not owners and self._outlives(obj))
+            alone = not owners and (self._outlives(obj) or self._of_agents(meta))
+            return bool(owners & self.others) or alone
         if kind == "KafkaBroker":
             # It only waits for our finalizer to go, and its claims are to be told before what it knew.
             return objects.deleting(obj) and self.former(obj)
@@ -68,12 +69,14 @@ class Owners:
         )
 
     def _holds_secret(self, meta: Mapping[str, Any]) -> bool:
-        if meta.get("uid") in self.restored:
-            return True
+        return meta.get("uid") in self.restored or self._of_agents(meta)
+
+    def _of_agents(self, meta: Mapping[str, Any]) -> bool:
+        """The ConfigMap of the agents' certificates, and the Secret that agents of earlier versions have."""
         labels = meta.get("labels") or {}
         whose = (labels.get(names.LABEL_NAMESPACE), labels.get(names.LABEL_CLUSTER))
-        of_the_agents = names.agent_secret(self.namespace, self.cluster)
-        return bool(self.agents) and meta["name"] == of_the_agents and whose == (self.namespace, self.cluster)
+        name = names.agent_certificates(self.namespace, self.cluster)
+        return bool(self.agents) and meta["name"] == name and whose == (self.namespace, self.cluster)
 
     def _outlives(self, obj: Object) -> bool:
         """A ConfigMap without any owner. Those of earlier releases carry our label, and not all of them the cluster's id."""
@@ -155,26 +158,28 @@ def ours_only(snapshot: Snapshot) -> tuple[Snapshot, dict[Key, Taken]]:
                 _note(taken, owners, obj)
         return tuple(kept)
 
-    def keep_secret(secret: SecretView | None, namespace: str = OWN) -> bool:
-        if secret is None:
-            return False
-        obj = {"kind": "Secret", "metadata": secret.metadata}
-        if not (held := owners.hold(obj)):
+    def held(kind: str, metadata: Mapping[str, Any], namespace: str = OWN) -> bool:
+        obj = {"kind": kind, "metadata": metadata}
+        if not (is_ours := owners.hold(obj)):
             _note(taken, owners, obj, namespace)
-        return held
+        return is_ours
 
-    agents = snapshot.agent_secret
+    elsewhere = OWN if snapshot.agent_namespace == owners.namespace else snapshot.agent_namespace
+    certificates, former = snapshot.agent_certificates, snapshot.former_agents
     sorted_out = replace(
         snapshot,
         pods=tuple(pod for pod in snapshot.pods if not _named_as_ours(owners.cluster, pod) or keep((pod,))),
         services=keep(snapshot.services),
         config_maps=keep(snapshot.config_maps),
-        secrets=tuple(secret for secret in snapshot.secrets if keep_secret(secret)),
+        secrets=tuple(secret for secret in snapshot.secrets if held("Secret", secret.metadata)),
         budgets=keep(snapshot.budgets),
         policies=keep(snapshot.policies),
         brokers=keep(snapshot.brokers),
         rebalance_objects=keep(snapshot.rebalance_objects),
-        agent_secret=agents if keep_secret(agents, snapshot.agent_namespace) else None,
+        agent_certificates=certificates
+        if certificates is not None and held("ConfigMap", certificates.metadata, elsewhere)
+        else None,
+        former_agents=former if former is not None and held("Secret", former.metadata, elsewhere) else None,
     )
     keep(snapshot.named)
     if owners.cluster_id is not None:

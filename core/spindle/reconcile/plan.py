@@ -16,6 +16,7 @@ from spindle.reconcile.draft import Draft, Wait
 from spindle.reconcile.events import Event, Plan
 from spindle.reconcile.snapshot import Snapshot
 from spindle.reconcile.state import State, read_state
+from spindle.reconcile.steps.agent_access import settle_agents
 from spindle.reconcile.steps.birth import settle_identity
 from spindle.reconcile.steps.broker_status import broker_statuses
 from spindle.reconcile.steps.brokers import Records, settle_brokers
@@ -155,6 +156,7 @@ def _steps(state: State, draft: Draft) -> Done:
     settle_pools(state, draft)
     settle_brokers(state, draft, records)
     nodes = (*state.controller_ids, *state.staying)
+    settle_agents(state, draft)
     settle_security(state, draft, nodes)
     settle_job(state, draft)
     settle_claims(state, draft, identity)

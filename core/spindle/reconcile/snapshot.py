@@ -21,6 +21,7 @@ class Certificate:
         issuer: SHA-256 fingerprint (hex) of the CA certificate that signed it; its own for a CA.
         issued, not_after: when it was made and when it ends, in seconds since the epoch.
         servers: whether it is good for a server (its extended key usage).
+        key: SHA-256 of its public key (SubjectPublicKeyInfo, DER), hex.
     """
 
     common_name: str
@@ -30,6 +31,7 @@ class Certificate:
     not_after: float
     issued: float = 0.0
     servers: bool = False
+    key: str = ""
 
 
 @dataclass(frozen=True)
@@ -50,6 +52,20 @@ class SecretView:
     password: str | None = None
     following: Certificate | None = None
     former: Certificate | None = None
+
+
+@dataclass(frozen=True)
+class AgentCertificates:
+    """The ConfigMap with the agents' certificates for one cluster.
+
+    Attributes:
+        held: node → its certificate; one that cannot be parsed is missing.
+        trust: fingerprints of the authorities that it says to trust, in their order.
+    """
+
+    metadata: Mapping[str, Any]
+    held: Mapping[str, Certificate]
+    trust: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -89,8 +105,9 @@ class Snapshot:
         ca_source: where the authority comes from, if the spec names a Secret for it.
         ca_source_before: the same of the spec on record, where that names another Secret.
         agent_namespace: where the agents live; empty if there are none.
-        agent_secret: the agents' certificate for this cluster (``"agentsecrets"`` in `unknown` if not readable).
         named: objects, of Secrets the metadata alone, that were found by a name that we need; lists go by label and may not have had them.
+        agent_certificates: those of the agents for this cluster (``"agentcertificates"`` in `unknown` if not readable).
+        former_agents: the Secret that agents of earlier versions have for this cluster; None if there is none, or as above.
         agents: node → what the Lease of its agent tells (``"leases"`` in `unknown` if it could not be read of late).
     """
 
@@ -119,7 +136,8 @@ class Snapshot:
     ca_source: CaSource | None = None
     ca_source_before: CaSource | None = None
     agent_namespace: str = ""
-    agent_secret: SecretView | None = None
+    agent_certificates: AgentCertificates | None = None
+    former_agents: SecretView | None = None
     agents: Mapping[str, Agent] = field(default_factory=dict)
     named: tuple[Object, ...] = ()
     kafka: KafkaView = field(default_factory=lambda: KafkaView(error="not asked"))

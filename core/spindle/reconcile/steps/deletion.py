@@ -12,9 +12,9 @@ from spindle.reconcile.draft import Draft, Wait
 from spindle.reconcile.keepsakes import keepsakes
 from spindle.reconcile.snapshot import Object
 from spindle.reconcile.state import State
+from spindle.reconcile.steps.agent_access import withdraw_agents
 from spindle.reconcile.steps.journal import settle_cleanup
 from spindle.reconcile.steps.rebalance_job import withdraw_job
-from spindle.reconcile.steps.security import withdraw_agents
 from spindle.reconcile.steps.tuning import put_back
 from spindle.reconcile.steps.users import release_users
 

@@ -6,9 +6,7 @@ from typing import Any, Final
 from spindle.cluster import names
 from spindle.cluster.refusal import some
 from spindle.manifests.secrets import secret_metadata
-from spindle.reconcile import objects
 from spindle.reconcile.actions import (
-    Delete,
     GrantAdmin,
     GrantRebalance,
     IssueCa,
@@ -30,10 +28,11 @@ from spindle.reconcile.certificates import (
 from spindle.reconcile.draft import Draft, Wait
 from spindle.reconcile.snapshot import SecretView
 from spindle.reconcile.state import State
+from spindle.reconcile.steps.agent_access import certificates_unknown, certify_agents
 from spindle.reconcile.steps.taken import told_taken
 from spindle.reconcile.steps.users import users_unknown
 from spindle.reconcile.times import stamp
-from spindle.security.rotation import Authority, Phase, Step, next_step
+from spindle.security.rotation import Authority, Holder, Phase, Step, next_step
 
 ANN_GRANTED: Final = f"{names.GROUP}/acls"
 _TOLD: Final = {
@@ -68,12 +67,14 @@ def settle_security(state: State, draft: Draft, node_ids: tuple[int, ...]) -> No
     for seat in everybody:
         if stale(seat, authority, state.now):
             draft.do(_issue(state, seat, authority))
-    if state.snap.agent_namespace and "agentsecrets" in state.snap.unknown:
-        draft.wait(_agent_secret_unknown(state))  # nobody is forgotten when the authority is replaced
+    agents = certify_agents(state, draft, authority)
+    if state.snap.agent_namespace and "agentcertificates" in state.snap.unknown:
+        draft.wait(certificates_unknown(state))  # nobody is forgotten when the authority is replaced
     elif "kafkausers" in state.snap.unknown:
         draft.wait(users_unknown(state, "IssueCertificate"))  # nor any of these
     else:
-        _turn(state, draft, secret, authority, everybody)
+        holders = [holder(state, seat, authority) for seat in everybody]
+        _turn(state, draft, secret, authority, holders + agents)
 
 
 def _source_trouble(state: State) -> Wait | None:
@@ -143,10 +144,9 @@ def _issue(state: State, seat: Seat, authority: Authority) -> IssueCertificate |
 
 
 def _turn(
-    state: State, draft: Draft, secret: SecretView, authority: Authority, everybody: list[Seat]
+    state: State, draft: Draft, secret: SecretView, authority: Authority, holders: list[Holder]
 ) -> None:
     """One step of the replacement of the authority, or what it waits for."""
-    holders = [holder(state, seat, authority) for seat in everybody]
     step, pending = next_step(authority, holders, state.spec.security.client_grace_seconds)
     name = names.ca_secret(state.name)
     if pending is not None:
@@ -190,36 +190,6 @@ def _rotated(state: State, secret: SecretView) -> str:
     """The wish that a replacement answers: the spec's, else the last one that was answered."""
     answered = (secret.metadata.get("annotations") or {}).get(names.ANN_ROTATED, "")
     return state.spec.security.rotate or str(answered)
-
-
-def withdraw_agents(state: State, draft: Draft) -> bool:
-    """Take the agents' Secret away, which no garbage collector would. True when there is none."""
-    if "agentsecrets" in state.snap.unknown:
-        draft.wait(_agent_secret_unknown(state))
-        return False
-    secret = state.snap.agent_secret
-    if secret is None:
-        return True
-    draft.do(
-        Delete(
-            kind="Secret",
-            name=str(secret.metadata["name"]),
-            uid=str(secret.metadata.get("uid", "")),
-            namespace=state.snap.agent_namespace,
-        )
-    )
-    return False
-
-
-def _agent_secret_unknown(state: State) -> Wait:
-    name, namespace = names.agent_secret(state.namespace, state.name), state.snap.agent_namespace
-    return Wait(
-        "Withdraw" if objects.deleting(state.cluster) else "IssueCertificate",
-        f"Secret/{name}",
-        "AgentSecretUnknown",
-        f"The Secret by which the agents reach this cluster's Kafka could not be read in namespace {namespace}.",
-        f"The operator's role in namespace {namespace} allows to read its Secrets, and the API server answers.",
-    )
 
 
 def settle_admin(state: State, draft: Draft) -> None:

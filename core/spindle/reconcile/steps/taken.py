@@ -6,6 +6,7 @@ from spindle.cluster import names
 from spindle.reconcile.actions import (
     Action,
     Apply,
+    CertifyAgents,
     Create,
     Delete,
     Evict,
@@ -71,6 +72,8 @@ def regards(action: Action, namespace: str) -> list[Key]:
             return [("Pod", OWN, pod)]
         case IssueCertificate(metadata=meta) | KeepPassword(metadata=meta):
             return [_key("Secret", meta["name"], meta.get("namespace"), namespace)]
+        case CertifyAgents(metadata=meta):
+            return [_key("ConfigMap", meta["name"], meta.get("namespace"), namespace)]
         case IssueCa(secret=secret) | TurnCa(secret=secret) | SetPassword(secret=secret):
             return [("Secret", OWN, secret)]
         case _:

@@ -25,7 +25,7 @@ def unwatched(state: State) -> str:
         return "There are no agents: that a disk is dead is known when Kafka has touched it, that one hangs not at all."
     if "leases" in state.snap.unknown:
         return "It is not known whether agents watch them."
-    found = {node: state.snap.agents.get(node, NO_AGENT) for node in _nodes(state)}
+    found = {node: state.snap.agents.get(node, NO_AGENT) for node in nodes_with_brokers(state)}
     silent = sorted(node for node, agent in found.items() if agent.silent)
     if silent:
         return f"No agent watches the disks of {some(silent)}; what Kafka says of them counts."
@@ -86,7 +86,11 @@ def tell_starved(ward: Ward, draft: Draft) -> None:
 
 def clocks_row(state: State) -> tuple[str, str, str, str] | None:
     """The condition that tells of clocks that are off; None where no agents are, whose clocks could be compared."""
-    agents = {node: agent for node in _nodes(state) if (agent := state.snap.agents.get(node)) is not None}
+    agents = {
+        node: agent
+        for node in nodes_with_brokers(state)
+        if (agent := state.snap.agents.get(node)) is not None
+    }
     if not agents and not state.snap.agent_namespace:
         return None
     ahead = operator_off(agents)
@@ -136,5 +140,6 @@ def _by(ahead: float) -> str:
     return f"{seconds} s {'ahead of' if ahead > 0 else 'behind'}"
 
 
-def _nodes(state: State) -> set[str]:
+def nodes_with_brokers(state: State) -> set[str]:
+    """Names of the nodes that a broker of this cluster is on."""
     return {str(node) for broker in state.brokers.values() if (node := broker["spec"].get("node"))}

@@ -1,0 +1,105 @@
+"""The key that an agent keeps to itself, and what it asks certificates with.
+
+The library that makes them would cost the agent some 9 MB for as long as it lives, so a process of its own makes them, once:
+``python -m spindle_agent.broker.keys <node>`` writes key and signing request to its output, a pipe.
+"""
+
+import base64
+import contextlib
+import os
+import ssl
+import subprocess
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from spindle.cluster import names
+
+_SECONDS: Final = 120.0  # on a node that is short of processor time imports take long
+_BEGINS: Final = b"-----BEGIN CERTIFICATE REQUEST-----"
+_PUBLIC: Final = "PUBLIC KEY"
+
+
+@dataclass(frozen=True)
+class AgentKey:
+    """One key of elliptic curves, P-256.
+
+    Attributes:
+        private: PEM, PKCS 8; kept out of the repr.
+        request: signing request in the name of the agent on this node, PEM.
+        public: SubjectPublicKeyInfo, DER: it stands so in every certificate for this key (RFC 5280).
+    """
+
+    private: bytes = field(repr=False)
+    request: bytes
+    public: bytes
+
+    def fits(self, certificate: str) -> bool:
+        """Whether a certificate (PEM) is for this key."""
+        try:
+            return self.public in ssl.PEM_cert_to_DER_cert(certificate)
+        except ValueError:
+            return False
+
+
+def kept(node: str, file: Path | None) -> AgentKey:
+    """The key in a file, or else a new one, which is kept there.
+
+    Args:
+        node: whose agent this is.
+        file: in memory (a tmpfs), where it outlives a container that is started again; None to keep it nowhere.
+
+    Raises:
+        OSError, subprocess.SubprocessError, ValueError: none can be made.
+    """
+    if file is not None:
+        with contextlib.suppress(OSError, ValueError):
+            return parse(file.read_bytes())
+    command = [sys.executable, "-m", "spindle_agent.broker.keys", node]
+    made = subprocess.run(command, stdout=subprocess.PIPE, check=True, timeout=_SECONDS).stdout
+    key = parse(made)
+    if file is not None:
+        with contextlib.suppress(OSError):  # then it is kept nowhere
+            file.unlink(missing_ok=True)
+            descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+            with os.fdopen(descriptor, "wb") as out:
+                out.write(made)
+    return key
+
+
+def parse(text: bytes) -> AgentKey:
+    """What `make` made. Raises ValueError: it is something else."""
+    private, begins, rest = text.partition(_BEGINS)
+    request, ends, public = rest.partition(f"-----BEGIN {_PUBLIC}-----".encode())
+    if not (private and begins and ends):
+        raise ValueError("there is no key")
+    encoded = public.replace(f"-----END {_PUBLIC}-----".encode(), b"")
+    return AgentKey(private, begins + request, base64.b64decode(encoded))
+
+
+def make(node: str) -> bytes:
+    """A new key, its signing request and its public part, all PEM."""
+    # Only in the process that makes one: see above.
+    from cryptography import x509  # noqa: PLC0415
+    from cryptography.hazmat.primitives import hashes, serialization  # noqa: PLC0415
+    from cryptography.hazmat.primitives.asymmetric import ec  # noqa: PLC0415
+
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, names.agent_principal(node))])
+    request = x509.CertificateSigningRequestBuilder().subject_name(name).sign(key, hashes.SHA256())
+    return b"".join(
+        (
+            key.private_bytes(
+                serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+            ),
+            request.public_bytes(serialization.Encoding.PEM),
+            key.public_key().public_bytes(
+                serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo
+            ),
+        )
+    )
+
+
+if __name__ == "__main__":
+    sys.stdout.buffer.write(make(sys.argv[1]))
