@@ -135,6 +135,7 @@ def test_three_become_five_and_three_again_the_active_one_not_first(single: Cond
     single.cluster.make_topic("three-again", [[0]])
 
 
+@pytest.mark.slow
 def test_three_become_one_and_those_that_left_come_back_with_their_disks(single: Conductor) -> None:
     before = voters(single.cluster)
     single.reach(1)

@@ -23,6 +23,9 @@ from tests.kafka.job import publish
 from tests.kafka.node import wait_for
 from tests.unit.rebalance_samples import CLUSTER, INTERVAL, disk, replica, sample
 
+# The scenario of the rebalance runs the same job in a pod.
+pytestmark = pytest.mark.slow
+
 START = 1_700_000_000_000 // HOUR_MS * HOUR_MS
 EACH = 3600 // INTERVAL
 BROKERS = 2

@@ -19,6 +19,9 @@ from spindle_rebalance.source import Access, RangeGoneError, SourceError
 from tests.kafka.cluster import Cluster
 from tests.unit.rebalance_samples import CLUSTER, at, disk, replica, sample
 
+# The scenario of the rebalance runs the same job in a pod.
+pytestmark = pytest.mark.slow
+
 PARTITIONS = 2
 BROKERS = 3
 STEPS = 150

@@ -247,6 +247,7 @@ class Round:
         self.doubts.saw(Place(known.folder, known.segment.base), found.identity, found.finds, time.time())
 
 
+@pytest.mark.slow
 async def test_nothing_is_invented_while_kafka_rolls_compacts_and_deletes(cluster: Cluster) -> None:
     quick = {"segment.ms": "400", "segment.bytes": "1048576"}
     compact = {

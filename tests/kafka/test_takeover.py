@@ -229,6 +229,7 @@ def test_nothing_is_touched_while_kafka_runs(theirs: Theirs, tmp_path: Path) -> 
     assert files(theirs) == before
 
 
+@pytest.mark.slow
 def test_it_goes_there_and_back(theirs: Theirs, tmp_path: Path) -> None:
     theirs.stop()
     before = files(theirs)
