@@ -67,6 +67,9 @@ def quickstart(**spec: Any) -> dict[str, Any]:
     }
 
 
+_OF_THE_JOB = ("ServiceAccount", "Role", "RoleBinding", "CronJob")
+
+
 @dataclass
 class World(Nodes):
     """Nodes, Kafka on them, and the operator's passes."""
@@ -138,6 +141,7 @@ class World(Nodes):
             policies=pick["NetworkPolicy"],
             operator_namespace="spindle-system",
             rebalances=pick["KafkaRebalance"],
+            rebalance_objects=tuple(obj for kind in _OF_THE_JOB for obj in self.all(kind)),
             kafka=self.kafka(),
             admin_granted=self.granted if self.kafka().brokers else None,
             unknown=self.unknown,
