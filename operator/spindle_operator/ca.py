@@ -108,20 +108,9 @@ def issue(
     now = now or dt.datetime.now(dt.UTC)
     authority, signing_key = _load_ca(ca)
     key = ec.generate_private_key(ec.SECP256R1())
-    usages = [ExtendedKeyUsageOID.SERVER_AUTH] if dns_names else []
-    usage = x509.ExtendedKeyUsage([*usages, ExtendedKeyUsageOID.CLIENT_AUTH])
-    hosts = x509.SubjectAlternativeName([_general(name) for name in dns_names or (_NO_HOST,)])
-    builder = (
-        _builder(
-            _name(common_name), authority.subject, key.public_key(), now, days, authority.not_valid_after_utc
-        )
-        .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
-        .add_extension(_usage(signs_certificates=False), critical=True)
-        .add_extension(usage, critical=False)
-        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
-        .add_extension(_authority_key(authority, signing_key.public_key()), critical=False)
-        .add_extension(hosts, critical=False)
-    )
+    builder = _leaf(
+        authority, signing_key, common_name, key.public_key(), days, now, dns_names
+    ).add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
     certificate = _pem(builder.sign(signing_key, hashes.SHA256()))
     issuer, private = _pem(authority), _key_pem(key)
     return {
@@ -264,6 +253,11 @@ def read_request(pem: bytes, common_name: str) -> Request:
     Raises:
         ValueError: it cannot be understood, asks for another name, its key is not one on P-256, or has not signed it.
     """
+    return Request(pem.decode("ascii"), _key_mark(_requested(pem, common_name)))
+
+
+def _requested(pem: bytes, common_name: str) -> ec.EllipticCurvePublicKey:
+    """The key of such a request."""
     if len(pem) > _LARGEST_REQUEST:
         raise ValueError(f"it is larger than {_LARGEST_REQUEST} bytes")
     try:
@@ -278,7 +272,7 @@ def read_request(pem: bytes, common_name: str) -> Request:
         raise ValueError("its key is not one on P-256")  # noqa: TRY004 - it is the data that is wrong
     if not signed:
         raise ValueError("its own key has not signed it")
-    return Request(pem.decode("ascii"), _key_mark(key))
+    return key
 
 
 def grant(ca: Pem, pem: bytes, common_name: str, days: int, now: dt.datetime | None = None) -> bytes:
@@ -296,19 +290,31 @@ def grant(ca: Pem, pem: bytes, common_name: str, days: int, now: dt.datetime | N
     """
     now = now or dt.datetime.now(dt.UTC)
     authority, signing_key = _load_ca(ca)
-    read_request(pem, common_name)
-    key = x509.load_pem_x509_csr(pem).public_key()
-    no_host = x509.SubjectAlternativeName([x509.DNSName(_NO_HOST)])
-    builder = _builder(_name(common_name), authority.subject, key, now, days, authority.not_valid_after_utc)
-    for extension, critical in (
-        (x509.BasicConstraints(ca=False, path_length=None), True),
-        (_usage(signs_certificates=False), True),
-        (x509.ExtendedKeyUsage([ExtendedKeyUsageOID.CLIENT_AUTH]), False),
-        (no_host, False),
-        (_authority_key(authority, signing_key.public_key()), False),
-    ):
-        builder = builder.add_extension(extension, critical)
+    key = _requested(pem, common_name)
+    builder = _leaf(authority, signing_key, common_name, key, days, now)
     return _pem(builder.sign(signing_key, hashes.SHA256()))
+
+
+def _leaf(
+    authority: x509.Certificate,
+    signing_key: ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey,
+    common_name: str,
+    key: CertificatePublicKeyTypes,
+    days: int,
+    now: dt.datetime,
+    dns_names: Sequence[str] = (),
+) -> x509.CertificateBuilder:
+    """A certificate of a node, by its host names, or without any of a client."""
+    usages = [ExtendedKeyUsageOID.SERVER_AUTH] if dns_names else []
+    hosts = [_general(name) for name in dns_names or (_NO_HOST,)]
+    return (
+        _builder(_name(common_name), authority.subject, key, now, days, authority.not_valid_after_utc)
+        .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+        .add_extension(_usage(signs_certificates=False), critical=True)
+        .add_extension(x509.ExtendedKeyUsage([*usages, ExtendedKeyUsageOID.CLIENT_AUTH]), critical=False)
+        .add_extension(_authority_key(authority, signing_key.public_key()), critical=False)
+        .add_extension(x509.SubjectAlternativeName(hosts), critical=False)
+    )
 
 
 def _key_mark(key: CertificatePublicKeyTypes) -> str:

@@ -61,10 +61,10 @@ _OPERATIONS: Final = {
 
 def look(link: Connection, users: Iterable[str]) -> dict[str, UserView]:
     """What these users have. Every answer must come: a part of one would look like something taken away."""
-    names = sorted(set(users))
-    passwords = _passwords(link, names)
+    asked = sorted(set(users))
+    passwords = _passwords(link, asked)
     found = {}
-    for name in names:
+    for name in asked:
         allowed, denied = _rights(link, name)
         found[name] = UserView(
             allowed, name in passwords, _quotas(link, name), denied >= EVERYTHING, denied >= KEPT_OUT
