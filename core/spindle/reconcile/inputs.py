@@ -1,8 +1,8 @@
 """From a state to the inputs of the pod builders."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 
 from spindle.cluster import config, names
 from spindle.cluster.allowed import providers_in_use
@@ -21,6 +21,8 @@ from spindle.reconcile.snapshot import Object
 from spindle.reconcile.state import State
 from spindle.reconcile.steps.upgrade import version_to_run
 from spindle.rolling.starts import grace_seconds
+
+_Made = TypeVar("_Made")
 
 
 def cluster_inputs(state: State, identity: Identity) -> ClusterInputs:
@@ -46,12 +48,19 @@ def cluster_inputs(state: State, identity: Identity) -> ClusterInputs:
 
 def broker_inputs(state: State, broker: Object) -> NodeInputs | None:
     """What one broker's pod is made from; None if its pool is no longer in the spec."""
+    return _once(state, broker, state.inputs, _broker_inputs)
+
+
+def _once(
+    state: State, broker: Object, made: dict[int, _Made], make: Callable[[State, Object], _Made]
+) -> _Made:
+    """What is made of a broker's record, once in a pass; of a record that is not the pass's own, each time."""
     node_id = int(broker["spec"]["id"])
     if state.brokers.get(node_id) is not broker:
-        return _broker_inputs(state, broker)
-    if node_id not in state.inputs:
-        state.inputs[node_id] = _broker_inputs(state, broker)
-    return state.inputs[node_id]
+        return make(state, broker)
+    if node_id not in made:
+        made[node_id] = make(state, broker)
+    return made[node_id]
 
 
 def next_inputs(state: State, broker: Object) -> NodeInputs | None:
@@ -136,12 +145,7 @@ def _may_hold(state: State, broker: Object, disk: Mapping[str, Any], before: Dir
 
 def broker_settings(state: State, broker: Object) -> Mapping[str, str] | None:
     """What a broker's ``server.properties`` says, but for ``log.dirs``; None if its pool is no longer in the spec."""
-    node_id = int(broker["spec"]["id"])
-    if state.brokers.get(node_id) is not broker:
-        return _broker_settings(state, broker)
-    if node_id not in state.settings:
-        state.settings[node_id] = _broker_settings(state, broker)
-    return state.settings[node_id]
+    return _once(state, broker, state.settings, _broker_settings)
 
 
 def _broker_settings(state: State, broker: Object) -> Mapping[str, str] | None:

@@ -1,6 +1,8 @@
 """Which disks a pod was made with, as its annotation says."""
 
 import json
+from collections.abc import Mapping
+from typing import Any
 
 from spindle.cluster import names
 from spindle.disks import facts
@@ -13,8 +15,8 @@ def mode_in(pod: Object | None, disk: str) -> str | None:
     if pod is None:
         return None
     try:
-        named = json.loads(objects.annotation(pod, names.ANN_DISKS) or "[]")
-        return next((str(d.get("mode") or facts.ACTIVE) for d in named if d["name"] == disk), None)
+        entry = _entry(pod, disk)
+        return str(entry.get("mode") or facts.ACTIVE) if entry is not None else None
     except (ValueError, KeyError, TypeError, AttributeError):
         return facts.ACTIVE  # nobody knows; so it counts as mounted
 
@@ -24,8 +26,16 @@ def another_in(pod: Object | None, disk: str, directory_id: object) -> bool:
     if pod is None:
         return False
     try:
-        named = json.loads(objects.annotation(pod, names.ANN_DISKS) or "[]")
-        before = [d["directoryId"] for d in named if d["name"] == disk and d.get("mode") == facts.ACTIVE]
+        entry = _entry(pod, disk)
+        if entry is None or entry.get("mode") != facts.ACTIVE:
+            return False
+        return bool(entry["directoryId"] != directory_id)
     except (ValueError, KeyError, TypeError, AttributeError):
         return False
-    return bool(before) and before[0] != directory_id
+
+
+def _entry(pod: Object, disk: str) -> Mapping[str, Any] | None:
+    """What the annotation says of a disk; raises ValueError, KeyError, TypeError or AttributeError where it cannot be understood."""
+    named = json.loads(objects.annotation(pod, names.ANN_DISKS) or "[]")
+    found: Mapping[str, Any] | None = next((d for d in named if d["name"] == disk), None)
+    return found
