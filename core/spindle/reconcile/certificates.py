@@ -10,7 +10,7 @@ from spindle.cluster import names
 from spindle.manifests.secrets import secret_metadata, user_secret_metadata
 from spindle.reconcile import objects
 from spindle.reconcile.doors import doors_of
-from spindle.reconcile.snapshot import Object, SecretView
+from spindle.reconcile.snapshot import Certificate, Object, SecretView
 from spindle.reconcile.state import State
 from spindle.reconcile.times import seconds, stamp
 from spindle.security.rotation import Authority, Holder, Phase
@@ -166,6 +166,11 @@ def node_seat(state: State, node_id: int) -> Seat:
     )
 
 
+def in_last_third(certificate: Certificate, now: float) -> bool:
+    """Whether a certificate's time is so far over that a new one is due."""
+    return certificate.not_after - now < (certificate.not_after - certificate.issued) / 3
+
+
 def stale(seat: Seat, authority: Authority, now: float) -> bool:
     """Whether a certificate must be issued (again)."""
     secret = seat.secret
@@ -179,7 +184,7 @@ def stale(seat: Seat, authority: Authority, now: float) -> bool:
         or set(secret.trust) != set(authority.trusted)
         or certificate.common_name != seat.principal
         or not set(seat.hosts) <= set(certificate.dns_names)
-        or certificate.not_after - now < (certificate.not_after - certificate.issued) / 3
+        or in_last_third(certificate, now)
         or (certificate.servers and seat.node_id is None and seat.noted)
     )
 

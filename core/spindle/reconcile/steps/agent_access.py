@@ -14,6 +14,7 @@ from spindle.disks.agents import NO_AGENT
 from spindle.manifests.secrets import agent_metadata
 from spindle.reconcile import objects
 from spindle.reconcile.actions import AlterUser, CertifyAgents, Delete
+from spindle.reconcile.certificates import in_last_third
 from spindle.reconcile.draft import Draft, Wait
 from spindle.reconcile.snapshot import Certificate
 from spindle.reconcile.state import State
@@ -34,9 +35,8 @@ def settle_agents(state: State, draft: Draft) -> None:
     if former is not None and _all_have_keys(state, nodes):
         draft.do(_delete(state, "Secret", former.metadata))
     elif former is not None or UNKNOWN in state.snap.unknown:
-        due[names.PRINCIPAL_AGENT] = (
-            RIGHTS  # their brokers may have restarted, and it is a super user no more
-        )
+        # Their brokers may have restarted, and it is a super user no more.
+        due[names.PRINCIPAL_AGENT] = RIGHTS
     have = state.kafka.agents
     if have is None:
         return
@@ -114,10 +114,7 @@ def certify_agents(state: State, draft: Draft, authority: Authority) -> list[Hol
 
 def _due(held: Certificate | None, request: Request, authority: Authority, now: float) -> bool:
     return (
-        held is None
-        or held.key != request.key
-        or held.issuer != authority.signer
-        or held.not_after - now < (held.not_after - held.issued) / 3
+        held is None or held.key != request.key or held.issuer != authority.signer or in_last_third(held, now)
     )
 
 

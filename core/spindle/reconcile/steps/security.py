@@ -28,7 +28,7 @@ from spindle.reconcile.certificates import (
 from spindle.reconcile.draft import Draft, Wait
 from spindle.reconcile.snapshot import SecretView
 from spindle.reconcile.state import State
-from spindle.reconcile.steps.agent_access import certificates_unknown, certify_agents
+from spindle.reconcile.steps.agent_access import UNKNOWN, certificates_unknown, certify_agents
 from spindle.reconcile.steps.taken import told_taken
 from spindle.reconcile.steps.users import users_unknown
 from spindle.reconcile.times import stamp
@@ -68,7 +68,7 @@ def settle_security(state: State, draft: Draft, node_ids: tuple[int, ...]) -> No
         if stale(seat, authority, state.now):
             draft.do(_issue(state, seat, authority))
     agents = certify_agents(state, draft, authority)
-    if state.snap.agent_namespace and "agentcertificates" in state.snap.unknown:
+    if state.snap.agent_namespace and UNKNOWN in state.snap.unknown:
         draft.wait(certificates_unknown(state))  # nobody is forgotten when the authority is replaced
     elif "kafkausers" in state.snap.unknown:
         draft.wait(users_unknown(state, "IssueCertificate"))  # nor any of these

@@ -47,12 +47,11 @@ def like_a_host(name: str, hosts: Iterable[str]) -> bool:
 
 def tell_server_certificates(state: State, draft: Draft, statuses: Mapping[str, Mapping[str, Any]]) -> None:
     """Name the users whose certificates could pass for a host's, until the last of these has ended."""
+    noted = {name: out for name, status in statuses.items() if (out := status.get("serverCertificate"))}
+    if not noted:
+        return
     hosts = {host for node_id in state.brokers for host in node_seat(state, node_id).hosts}
-    outs = {
-        name: status["serverCertificate"]
-        for name, status in statuses.items()
-        if status.get("serverCertificate") and like_a_host(name, hosts)
-    }
+    outs = {name: out for name, out in noted.items() if like_a_host(name, hosts)}
     if not outs:
         return
     last = max(out["until"] for out in outs.values())

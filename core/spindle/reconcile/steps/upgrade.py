@@ -48,9 +48,8 @@ def settle_upgrade(state: State, draft: Draft) -> None:
     refusal = state.version_refused
     if refusal is None and running is not None:
         refusal = may_change(running, state.spec.version, _level(state))
-    if (
-        refusal is not None
-    ):  # nor is metadata.version raised: perhaps it is an earlier release that is asked for
+    if refusal is not None:
+        # Nor is metadata.version raised: perhaps it is an earlier release that is asked for.
         draft.wait(Wait.refused("ChangeVersion", f"KafkaCluster/{state.name}", refusal))
         return
     level, now = level_of(state.spec.version), state.kafka.metadata_version
