@@ -100,6 +100,16 @@ class TestAnOldBackup:
         assert world.disk(2, "disk1").id == found
 
 
+def found_without_a_claim() -> tuple[Failing, Objects]:
+    """A cluster that was applied again without one claim, which is named; and that claim as a backup has it."""
+    world = cluster(3)
+    kept = [obj for obj in saved(world) if obj["metadata"]["name"] == claim_of(0, "disk1")]
+    delete(world)
+    drop_claims(world, claim_of(0, "disk1"))
+    nothing_lost(world, lambda: "ClaimMissing" in reasons(world))
+    return world, kept
+
+
 class TestAMissingClaim:
     """1b: one claim is not there when the KafkaCluster is applied again."""
 
@@ -115,22 +125,14 @@ class TestAMissingClaim:
         run(world)
 
     def test_the_claim_put_back_in_time_brings_the_disk_back(self) -> None:
-        world = cluster(3)
-        kept = [obj for obj in saved(world) if obj["metadata"]["name"] == claim_of(0, "disk1")]
-        delete(world)
-        drop_claims(world, claim_of(0, "disk1"))
-        nothing_lost(world, lambda: "ClaimMissing" in reasons(world))
+        world, kept = found_without_a_claim()
         restore(world, kept)
         nothing_lost(world, lambda: _at_rest(world))
         whole(world)
 
     def test_a_claim_put_back_with_its_old_binding_is_named(self) -> None:
         """The annotations of the former binding make Kubernetes call it Lost; its volume is whole."""
-        world = cluster(3)
-        kept = [obj for obj in saved(world) if obj["metadata"]["name"] == claim_of(0, "disk1")]
-        delete(world)
-        drop_claims(world, claim_of(0, "disk1"))
-        nothing_lost(world, lambda: "ClaimMissing" in reasons(world))
+        world, kept = found_without_a_claim()
         restore(world, kept)
         world.get("PersistentVolumeClaim", claim_of(0, "disk1"))["status"]["phase"] = "Lost"
         nothing_lost(world, lambda: "ClaimLost" in reasons(world))
