@@ -64,6 +64,8 @@ def test_a_disk_that_is_swapped_under_the_lone_racks_broker(
         swapped = timeline.mark(f"{slot.subject} is exchanged for a blank one, and Kafka holds the old one")
         machine.new_disk(slot.volume, keep=True)
         timeline.until("verdict", "^Swapped", slot.subject, since=swapped)
+        # Until the operator has taken it in, all still looks well.
+        timeline.until("disk", "^(?!Active)", slot.subject, since=swapped)
         until_well(lab, 600)
         timeline.mark("well again")
         until_spread(lab, running)
