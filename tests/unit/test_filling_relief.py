@@ -1,13 +1,19 @@
 """Where replicas of disks that fill go, and which is given up where they can go nowhere."""
 
 from collections.abc import Mapping
+from types import FunctionType
+
+import pytest
 
 from spindle.cluster.view import Broker, KafkaView, LogDir, Partition
 from spindle.filling.relief import Relief, relieve
 from spindle.filling.shedding import shed
+from spindle.healing.fill import fill
 from spindle.healing.landed import as_if_landed
 from spindle.healing.standing import Standing
 from spindle.moves.journal import Move
+from spindle.placement.search import _Search
+from spindle.placement.walks import Walks
 
 CAPACITY = 1000
 Layout = Mapping[int, list[dict[str, int]]]  # broker → dirs → partition "t-0" → bytes
@@ -140,3 +146,26 @@ def test_nothing_is_shed_below_the_minimum_or_two_copies() -> None:
 def test_what_is_in_motion_is_not_shed() -> None:
     found = shed(Standing(view_of(THREE)), 0, path(0), 150, moving={("b", 0)})
     assert [s.topic for s in found.shrunk] == ["a"]
+
+
+@pytest.mark.parametrize(
+    "what", [pytest.param(Walks.run, id="walks"), pytest.param(_Search.widen, id="wide beams")]
+)
+def test_what_is_planned_in_each_pass_is_not_thought_over_for_seconds(
+    what: FunctionType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise AssertionError(
+            "this takes a second of a core, and sizes differ in each pass, so nothing is remembered"
+        )
+
+    monkeypatch.setattr(Walks if what is Walks.run else _Search, what.__name__, refuse)
+    tight: Layout = {b: [{f"t-{10 * b + n}": 85 for n in range(10)}] for b in range(3)}
+    assert relieved(tight, {(0, path(0))}).stuck == {(0, path(0))}
+    layout: Layout = {b: [{f"t-{10 * b + n}": 85 for n in range(10)}, {}] for b in range(3)}
+    assert logs_on(after(layout, relieved(layout, {(0, path(0))}).moves), 0, 0) <= 750
+    uneven: Layout = {
+        0: [{"a-0": 300, "a-1": 260, "a-2": 110}, {}],
+        1: [{"a-0": 300, "a-1": 260, "a-2": 110}],
+    }
+    assert fill(view_of(uneven, min_isr=1), [(0, path(1))])

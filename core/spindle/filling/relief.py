@@ -73,7 +73,7 @@ def relieve(
     except SnapshotError as error:
         return Relief(problem=str(error))
     search = search and not any((move.source, move.from_dir) in full for move in under_way)
-    goals = Goals(even=False, leader_band=None, mark=_MARK, incoming_limit=_MARK, search=search)
+    goals = Goals(even=False, leader_band=None, mark=_MARK, incoming_limit=_MARK, search=search, brief=True)
     moving = {move.key for move in under_way}
     moves = tuple(
         move

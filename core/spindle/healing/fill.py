@@ -44,7 +44,9 @@ def fill(
         return None
     # A plan that is under way is at the end of what the search finds: to look at it again in each pass would only cost.
     search = not any((move.target, move.to_dir) in new for move in under_way)
-    goals = Goals(leader_band=None, incoming_limit=incoming_limit, mark=incoming_limit, search=search)
+    goals = Goals(
+        leader_band=None, incoming_limit=incoming_limit, mark=incoming_limit, search=search, brief=True
+    )
     found = plan(snapshot, goals)
     s, moves = snapshot, []
     for replica, source, target in zip(

@@ -37,6 +37,7 @@ class Goals:
         leader_band: leaders, and bytes produced to leaders, per broker within this share of the mean; None leaves the
             order of replicas alone.
         search: whether to look, in a small cluster, for the cheapest of all plans; that takes up to a few seconds.
+        brief: look for it by the first beams alone, in tens of milliseconds: for whoever plans anew in each pass.
     """
 
     dir_band: float = 0.20
@@ -47,6 +48,7 @@ class Goals:
     even: bool = True
     leader_band: float | None = 0.10
     search: bool = True
+    brief: bool = False
 
     def __post_init__(self) -> None:
         """Refuse goals that mean nothing."""

@@ -304,7 +304,7 @@ def search(problem: Problem, start: Ints, first: Sequence[tuple[int, int]]) -> l
     """Look for the cheapest plan from a placement.
 
     Args:
-        problem: with ``R · D`` of at most :data:`LARGEST`.
+        problem: with ``R · D`` of at most :data:`LARGEST`. Under goals that are ``brief`` the first beams have to do.
         start: dir of each replica, int64[R].
         first: a plan to do better than, (replica, dir) in a legal order.
 
@@ -316,6 +316,8 @@ def search(problem: Problem, start: Ints, first: Sequence[tuple[int, int]]) -> l
     for weight in _WEIGHTS:
         if not run.proven:
             run.beam(run.root(), weight)
+    if problem.goals.brief:
+        return list(run.trail)
     run.walk()
     if not run.complete:
         # Walks know only ends inside all bands. Where there is none, racks, distance from the bands and bytes still count.
