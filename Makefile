@@ -5,7 +5,7 @@ PYTHON_IN_VENV := .venv/bin/python
 STAGES := $(PYTHON_IN_VENV) -m tools.stages
 ONLY := $(if $(STAGE),--only $(STAGE))
 
-.PHONY: help setup demo demo-down test test-fast e2e chaos soak mutants bench generate lock fmt
+.PHONY: help setup demo demo-down test test-fast e2e chaos soak mutants bench generate lock sbom audit fmt
 .NOTPARALLEL:
 
 help: ## this list
@@ -55,6 +55,12 @@ generate: setup ## crds/, the chart's CRDs and the reference page from the model
 lock: setup ## requirements.lock from pyproject.toml
 	@.venv/bin/uv pip compile pyproject.toml --quiet --all-extras --generate-hashes --no-header --python-version 3.11 \
 		--output-file requirements.lock
+
+sbom: setup ## what each image is made of, as CycloneDX, in build/sbom (builds the images if need be)
+	@$(PYTHON_IN_VENV) -m tools.sbom
+
+audit: setup ## known vulnerabilities of what requirements.lock pins; fails, too, where the index does not say
+	@$(PYTHON_IN_VENV) -m tools.audit
 
 fmt: setup ## format, and mend what ruff can mend
 	@$(PYTHON_IN_VENV) -m ruff format .
