@@ -431,6 +431,28 @@ def test_no_cancel_is_asked_for_that_kafka_refuses() -> None:
     assert [i.assignments for i in outcome.actions if isinstance(i, Reassign)] == [(("t", 0, None),)]
 
 
+def test_a_deletion_asks_for_no_cancel_that_kafka_refuses_and_puts_settings_back() -> None:
+    k = kafka((T, [0]), min_isr=1)
+    journal = step(k, Journal(), MOVE).journal
+    k.die(0, D0)
+    view = k.view()
+    (partition,) = view.partitions or ()
+    eligible = replace(partition, leader=None, isr=(), elr=(0,))
+    outcome = cleanup(replace(view, partitions=(eligible,)), journal)
+    assert not [intent for intent in outcome.actions if isinstance(intent, Reassign)]
+    assert [intent for intent in outcome.actions if isinstance(intent, Configure)]
+    assert reasons(outcome) == ["CancelRefused"]
+    assert outcome.journal.moves == journal.moves
+    # What lacks nothing any more is not taken back but ended.
+    elected = replace(partition, leader=3, isr=(3,), elr=())
+    outcome = cleanup(replace(view, partitions=(elected,)), journal)
+    assert [i.assignments for i in outcome.actions if isinstance(i, Reassign)] == [(("t", 0, (3,)),)]
+    assert not reasons(outcome)
+    back = replace(partition, leader=0, isr=(0,), elr=())
+    outcome = cleanup(replace(view, partitions=(back,)), journal)
+    assert [i.assignments for i in outcome.actions if isinstance(i, Reassign)] == [(("t", 0, None),)]
+
+
 def test_a_partition_short_of_copies_waits_unless_the_move_is_the_cure() -> None:
     k = kafka()
     k.stop(2)

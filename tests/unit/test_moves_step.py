@@ -228,6 +228,19 @@ def test_a_deleted_cluster_puts_its_settings_back_before_its_brokers_stop(world:
     assert settle_cleanup(state_of(world), Draft())
 
 
+def test_a_deleted_cluster_says_which_reassignments_kafka_does_not_take_back(world: World) -> None:
+    k = kafka()
+    k.parts[ACROSS.key] = Part([0, 2], [], 100, target=[2], before=[0])
+    put(world, render(Journal(moves=(ACROSS,))))
+    draft = Draft()
+    assert not settle_cleanup(state_of(world, k.view()), draft)
+    assert not [action for action in draft.actions if isinstance(action, Reassign)]
+    (wait,) = draft.waits
+    assert wait.reason == "CancelRefused"
+    assert not wait.quiet
+    assert "t-0" in wait.message
+
+
 def test_a_deleted_cluster_waits_for_its_agents_to_put_their_throttle_back(world: World) -> None:
     broker = world.get("KafkaBroker", "demo-broker-1")
     broker["spec"]["moves"] = [{"topic": "t", "partition": 1, "fromDir": D1, "toDir": D0}]

@@ -24,7 +24,18 @@ from spindle.moves.rests import Rests
 from spindle.moves.settings import settle, throttles
 from spindle.moves.short import find_short
 from spindle.moves.signals import Signals
-from spindle.moves.verify import Found, State, copied, find, in_doubt, out_of_order, under_way, withdraw
+from spindle.moves.verify import (
+    Found,
+    State,
+    copied,
+    find,
+    forgotten,
+    in_doubt,
+    may_cancel,
+    out_of_order,
+    under_way,
+    withdraw,
+)
 
 _NONE: Final = Signals()
 _SHED: Final = ("ReplicasShed", "their disk is too full, and nothing else helps")
@@ -113,7 +124,8 @@ def cleanup(view: KafkaView, journal: Journal) -> Outcome:
     """Before the cluster goes: cancel what is in motion, put back every setting.
 
     Done when the outcome's journal has neither moves nor settings. Replicas that were taken away stay on record: their
-    assignment cannot be put back here.
+    assignment cannot be put back here. A reassignment that Kafka would not take back is not asked about, and is among the refusals: an order that
+    is turned down ends a pass, and no setting would be put back behind it.
 
     Args:
         view: one look at Kafka.
@@ -127,17 +139,22 @@ def cleanup(view: KafkaView, journal: Journal) -> Outcome:
         for move in journal.moves
         if not move.within and (partition := look.partitions.get(move.key)) is not None
     ]
-    moving = [move for move, partition in between if under_way(move, partition)]
+    moving = [(move, partition) for move, partition in between if under_way(move, partition)]
+    nearly = [partition for _, partition in moving if forgotten(partition)]
+    cancels = [move for move, partition in moving if not forgotten(partition) and may_cancel(partition)]
+    stuck = [move for move, partition in moving if not forgotten(partition) and not may_cancel(partition)]
     unsure = [doubted for move, partition in between if (doubted := in_doubt(move, partition))]
     disordered = [move for move, partition in between if out_of_order(move, partition)]
     standing, configures = settle(look, journal.settings, {})
     return Outcome(
-        Journal((*moving, *unsure, *disordered), journal.shrunk, standing),
+        Journal((*(move for move, _ in moving), *unsure, *disordered), journal.shrunk, standing),
         actions=(
-            *_reassigns([(*move.key, None) for move in moving], "MovesCancelled", "the cluster is deleted"),
+            *_reassigns([(*move.key, None) for move in cancels], "MovesCancelled", "the cluster is deleted"),
+            *_ended(nearly),
             *_reassigns([(*move.key, move.before) for move in disordered]),
             *configures,
         ),
+        refusals=tuple(Refused(move, _not_cancelled(move)) for move in stuck),
     )
 
 
@@ -293,10 +310,7 @@ class _Step:
 
     def asked_again(self) -> tuple[Reassign, ...]:
         """What Kafka forgot to end: nothing is to be copied any more, so neither budgets nor rules have a say."""
-        partitions = [self.look.partitions[f.move.key] for f in self.found if f.state is State.FORGOTTEN]
-        return _reassigns(
-            [(p.topic, p.index, tuple(b for b in p.replicas if b not in p.removing)) for p in partitions]
-        )
+        return _ended([self.look.partitions[f.move.key] for f in self.found if f.state is State.FORGOTTEN])
 
     def placed_again(self) -> tuple[Place, ...]:
         """Replicas that are not made yet: their target may have been restarted and have forgotten where they go."""
@@ -542,6 +556,24 @@ def _reassigns(
             reason=reason,
             message=f"{counted(len(assignments), 'partition')} ({why}): {named}." if why else f"{named}.",
         ),
+    )
+
+
+def _ended(partitions: Sequence[Partition]) -> tuple[Reassign, ...]:
+    """Reassignments that lack nothing and that Kafka forgot to end, asked for once more."""
+    return _reassigns(
+        [(p.topic, p.index, tuple(b for b in p.replicas if b not in p.removing)) for p in partitions]
+    )
+
+
+def _not_cancelled(move: Move) -> Refusal:
+    return Refusal(
+        rule=None,
+        reason="CancelRefused",
+        message=f"The reassignment of {move.name} to broker {move.target} cannot be cancelled: none of its replicas from before it is in sync, so "
+        "Kafka refuses.",
+        unblocked_by="A replica from before is in sync again.",
+        objects=(move.name,),
     )
 
 

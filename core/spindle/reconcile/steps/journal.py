@@ -4,11 +4,11 @@ It is written before anything that it records is done, guarded by the resourceVe
 one gets any further. It goes with the KafkaCluster, unless something in it could not be put back: then it stays as the data does.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from spindle.cluster import names
-from spindle.cluster.refusal import some
+from spindle.cluster.refusal import counted, some
 from spindle.cluster.view import (
     CORDONED,
     FOLLOWER_RATE,
@@ -21,6 +21,7 @@ from spindle.manifests.common import labels, owner_reference
 from spindle.moves import intents
 from spindle.moves.execute import cleanup
 from spindle.moves.journal import Journal, JournalError, parse, render
+from spindle.moves.outcome import Refused
 from spindle.reconcile import objects
 from spindle.reconcile.actions import (
     Action,
@@ -235,17 +236,11 @@ def settle_cleanup(state: State, draft: Draft) -> bool:
         ours = journal is not None and bool(journal.moves or journal.settings)
         agents = [b for b in state.brokers.values() if b["spec"].get("moves") or _throttles(b)]
         if ours or agents:
-            draft.do(*_take_back_agents_moves(agents), *(_take_back(state, journal) if journal else ()))
-            draft.wait(
-                Wait(
-                    "Delete",
-                    f"KafkaCluster/{state.name}",
-                    "SettingsPutBack",
-                    "Moves are cancelled and Kafka's settings put back before the brokers stop.",
-                    "Kafka has taken them.",
-                    quiet=True,
-                )
-            )
+            outcome = cleanup(state.kafka, journal or Journal())
+            draft.do(*_take_back_agents_moves(agents))
+            if journal:
+                draft.do(*write_journal(state, outcome.journal), *to_actions(outcome.actions))
+            draft.wait(_putting_back(state, outcome.refusals))
             return False
     record = state.config_maps.get(names.moves_map(state.name))
     owned = record is not None and record["metadata"].get("ownerReferences")
@@ -271,10 +266,26 @@ def _left(state: State) -> Journal | None:
         return None
 
 
-def _take_back(state: State, journal: Journal) -> list[Action]:
-    """The executor's last steps."""
-    outcome = cleanup(state.kafka, journal)
-    return [*write_journal(state, outcome.journal), *to_actions(outcome.actions)]
+def _putting_back(state: State, refused: Sequence[Refused]) -> Wait:
+    """What a deletion waits for: Kafka, which takes back what it can."""
+    if not refused:
+        return Wait(
+            "Delete",
+            f"KafkaCluster/{state.name}",
+            "SettingsPutBack",
+            "Moves are cancelled and Kafka's settings put back before the brokers stop.",
+            "Kafka has taken them.",
+            quiet=True,
+        )
+    return Wait(
+        "Delete",
+        f"KafkaCluster/{state.name}",
+        "CancelRefused",
+        f"{counted(len(refused), 'reassignment')} cannot be cancelled before the brokers stop: {some([each.move.name for each in refused])}. No replica "
+        "from before is in sync, so Kafka refuses.",
+        f"A replica from before is in sync again, or {_PATIENCE:.0f} s have passed since the deletion: then the brokers stop, and what is in "
+        "motion stays on record.",
+    )
 
 
 def _take_back_agents_moves(brokers: Iterable[Object]) -> list[Action]:
