@@ -507,6 +507,16 @@ def test_a_disk_that_kafka_gave_up_is_told_with_the_way_back() -> None:
     assert (broker["state"], broker["disksSummary"]) == ("Degraded", "1/2")
 
 
+def test_a_disk_that_kafka_gives_up_again_while_it_is_being_emptied_is_told_as_well() -> None:
+    world = running()
+    world.offline = {(1, "disk1")}
+    world.reconcile()
+    broker = world.get("KafkaBroker", "demo-broker-1")["status"]
+    next(disk for disk in broker["disks"] if disk["name"] == "disk1")["state"] = "Evacuating"
+    assert not world.reconcile().actions
+    assert "DiskOffline" in reasons(world)
+
+
 def test_a_broker_that_is_behind_says_where() -> None:
     world = with_topic(running(), (0, 1, 2), (0, 1, 2))
     world.settle()

@@ -190,7 +190,7 @@ def _bring_back(ward: Ward, draft: Draft, slot: Slot, wanted: dict[int, Wanted])
         if slot.broker not in wanted or wanted[slot.broker].reason in CHANGES:
             why = f"{slot.name} answers again, and Kafka takes it up only at its start"
             wanted[slot.broker] = Wanted("DiskBack", why)
-    elif ward.now(slot) is DiskState.EVACUATING:
+    elif ward.now(slot) is DiskState.EVACUATING and not _tried_again(slot, what):
         return
     elif slot.mode == facts.PLACEHOLDER:
         draft.wait(_set_aside(broker, slot))
@@ -207,6 +207,11 @@ def _bring_back(ward: Ward, draft: Draft, slot: Slot, wanted: dict[int, Wanted])
                 "are made anew on other disks. A full disk needs space.",
             )
         )
+
+
+def _tried_again(slot: Slot, what: Remedy) -> bool:
+    """Whether a Kafka that was started while its disk was being emptied has the time to settle that each start has."""
+    return what is Remedy.WAIT and slot.mode == facts.ACTIVE and slot.running
 
 
 def _set_aside(broker: str, slot: Slot) -> Wait:
