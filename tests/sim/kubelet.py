@@ -171,7 +171,14 @@ class Kubelets:
         capacity, slot.fs.state = slot.fs.capacity, "dead"
         slot.fs = self.new_disk(capacity)
         if volume["spec"]["storageClassName"] == "local-disks":
-            self.api.put(local_volume(volume["metadata"]["name"], slot.node, slot.path, capacity))
+            self._discover(local_volume(volume["metadata"]["name"], slot.node, slot.path, capacity))
+
+    def _discover(self, volume: Json) -> None:
+        """A local disk gets its PersistentVolume again, once the one before is gone: what is being deleted still has its name."""
+        if self.api.away or self.api.get("PersistentVolume", volume["metadata"]["name"]) is not None:
+            self.kernel.call_later(10.0, lambda: self._discover(volume))
+        else:
+            self.api.put(volume)
 
     def _beat(self) -> None:
         self.kernel.call_later(10.0, self._beat)

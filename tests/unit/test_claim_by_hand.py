@@ -37,3 +37,23 @@ def _by_hand(world: Failing, node: str) -> None:
         obj["metadata"]["deletionTimestamp"] = "now"
     until(world, lambda: world.objects.get(("PersistentVolumeClaim", "data-disk1-demo-0")) is not claim, 20)
     world.kafkas.volumes.pop(volume, None)
+
+
+@pytest.mark.parametrize("provisioned", [False, True])
+def test_a_claim_without_volume_that_no_pod_has_gets_one_on_its_node(provisioned: bool) -> None:
+    """With WaitForFirstConsumer Kubernetes binds it to nothing: its disk is out of the pod, and a new one had no place to lie in."""
+    world = cluster(3)
+    node = world.get("KafkaBroker", "demo-broker-0")["spec"]["node"]
+    world.disk(0, "disk1").state = "dead"
+    until(world, lambda: state_of(world, 0, "disk1") == "Evacuated", 200)
+    old = world.disk(0, "disk1").id
+    claim = world.get("PersistentVolumeClaim", "data-disk1-demo-0")
+    world.objects.pop(("PersistentVolume", claim["spec"].pop("volumeName")))
+    claim["status"] = {"phase": "Pending"}
+    if provisioned:
+        claim["spec"]["storageClassName"] = "standard"
+    else:
+        world.put(new_volume("spare", node, "local-disks", "/mnt/spare"))
+    until(world, lambda: _taken_in(world, old), 200)
+    whole(world)
+    assert world.objects.get(("Pod", "data-disk1-demo-0")) is None

@@ -3,6 +3,9 @@
 A slot goes on record first, out of use. Its claim is bound: to a free local volume that is kept for it by a claimRef, or to one
 that a provisioner makes, asked by a pod that takes the claim to the broker's node. Only when the volume is there, and the
 agent that looks at it finds it blank and well, is the slot put into use; the broker then restarts for it under rule 2.
+
+The same goes for the claim of a disk that was emptied, where the claim was made anew and no pod has it any more: with volumeBindingMode
+WaitForFirstConsumer nobody else would ever bind it, and a disk that is to be replaced would have no place.
 """
 
 from enum import Enum
@@ -58,18 +61,28 @@ def settle_growth(ward: Ward, draft: Draft, records: Records, identity: Identity
             continue
         _add(state, draft, records, pool, broker)
         mine = [slot for slot in ward.by_broker.get(broker_id, ()) if slot.key not in ward.leaving]
-        coming = [slot for slot in mine if slot.never_used]
-        how = {slot.name: _provision(ward, draft, identity, pool, slot) for slot in coming}
-        if _How.COMING not in how.values():
-            for slot in coming:
-                if how[slot.name] is _How.READY:
-                    _take_up(state, records, slot)
+        _bring(ward, draft, records, identity, pool, mine)
         if broker["spec"].get("joining") and mine and all(slot.recorded in _JOINED for slot in mine):
             records.note(broker_id, joining=False)  # not None: the record was created with it
         for slot in mine:
             # From now on it is a disk like all others.
             if slot.added and slot.disk.get("fsUuid") and slot.recorded in _JOINED:
                 records.note_disk(broker_id, slot.name, added=None)
+
+
+def _bring(
+    ward: Ward, draft: Draft, records: Records, identity: Identity, pool: BrokerPool, mine: list[Slot]
+) -> None:
+    """Volumes for those of a broker's slots that lack one; new ones that are ready together are put into use together."""
+    coming = [slot for slot in mine if slot.never_used]
+    how = {slot.name: _provision(ward, draft, identity, pool, slot) for slot in coming}
+    if _How.COMING not in how.values():
+        for slot in coming:
+            if how[slot.name] is _How.READY:
+                _take_up(ward.state, records, slot)
+    for slot in mine:
+        if not slot.never_used:
+            _bind_again(ward, draft, identity, pool, slot)
 
 
 def _add(state: State, draft: Draft, records: Records, pool: BrokerPool, broker: Object) -> None:
@@ -152,6 +165,35 @@ def _provision(ward: Ward, draft: Draft, identity: Identity, pool: BrokerPool, s
         end_claim_pod(draft, pod)
         return _How.COMING
     return _look(ward, draft, slot, there, node)
+
+
+def unbound(state: State, slot: Slot) -> bool:
+    """Whether a slot's claim is there and has no volume."""
+    there = state.claims.get(slot.disk["claim"])
+    return there is not None and not (
+        objects.deleting(there) or objects.lost(there) or objects.bound_volume(there)
+    )
+
+
+def _bind_again(ward: Ward, draft: Draft, identity: Identity, pool: BrokerPool, slot: Slot) -> None:
+    """A volume for the claim of a disk that was emptied; what lies there is then judged as any other new disk."""
+    state = ward.state
+    there, pod = state.claims.get(slot.disk["claim"]), claim_pod_of(state, slot)
+    if there is None or not unbound(state, slot):
+        if pod is not None:
+            end_claim_pod(draft, pod)
+        return
+    if ward.now(slot) is not DiskState.EVACUATED or slot.mode != facts.ABSENT:
+        return
+    node = _node(state, slot.broker)
+    if node is None:
+        draft.wait(_no_node(ward, slot))
+        return
+    found = class_of((there.get("spec") or {}).get("storageClassName"), state.snap.storage_classes)
+    if is_static(found) and not kept_volumes(state, slot.disk["claim"]):
+        _keep(ward, draft, pool, slot, node)
+    else:
+        _ask(ward, draft, identity, slot, there, node)
 
 
 def _node(state: State, broker_id: int) -> Object | None:

@@ -22,6 +22,7 @@ from spindle.reconcile.keepsakes import keepsakes
 from spindle.reconcile.slots import Slot
 from spindle.reconcile.steps.brokers import Records
 from spindle.reconcile.steps.emptying import bad, closed
+from spindle.reconcile.steps.growing import unbound
 from spindle.reconcile.steps.lives import place_of, seen_in, stands_empty
 from spindle.reconcile.ward import Ward
 
@@ -89,7 +90,11 @@ def settle_replacements(ward: Ward, draft: Draft, records: Records) -> None:
         now = ward.now(slot)
         if now is DiskState.EVACUATED and slot.mode == facts.ABSENT:
             retire(ward, records, slot)
-            if slot.key not in ward.leaving and not ward.state.brokers[slot.broker]["spec"].get("returning"):
+            if not (
+                slot.key in ward.leaving
+                or ward.state.brokers[slot.broker]["spec"].get("returning")
+                or unbound(ward.state, slot)  # a volume comes first
+            ):
                 _say(ward, draft, slot)
         elif now is DiskState.REPLACING and slot.mode == facts.ABSENT:
             _take_in(ward, records, slot)
