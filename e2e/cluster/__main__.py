@@ -72,6 +72,8 @@ def _add_faults(commands: "argparse._SubParsersAction[argparse.ArgumentParser]")
     clock = commands.add_parser("clock", help="shift the clock of containers that a node starts from now on")
     clock.add_argument("node", type=int)
     clock.add_argument("seconds", type=int, help="ahead of the machine's clock; 0 for none")
+    policies = commands.add_parser("network-policies", help="enforced by kube-router, if it is installed")
+    policies.add_argument("verb", choices=("on", "off"))
 
 
 def run(testbed: Testbed, asked: argparse.Namespace) -> None:
@@ -113,6 +115,8 @@ def _hurt(testbed: Testbed, asked: argparse.Namespace) -> None:
             testbed.partition(*asked.nodes, both=not asked.one_way)
         case "clock", _:
             testbed.clock(asked.node, asked.seconds)
+        case "network-policies", verb:
+            testbed.enforce_policies(on=verb == "on")
         case _:
             testbed.heal_partitions()
 

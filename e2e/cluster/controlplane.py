@@ -79,8 +79,8 @@ class ControlPlane:
         authority.issue("apiserver", "kube-apiserver", hosts=_API_NAMES)
         authority.issue("apiserver-kubelet", "kube-apiserver-kubelet-client", group=_MASTERS)
         authority.service_account_keys()
-        authority.kubeconfig("admin", API_URL, "admin", _MASTERS)
-        authority.kubeconfig("coredns", API_URL, "coredns", _MASTERS)
+        for name in ("admin", "coredns", "kube-router"):
+            authority.kubeconfig(name, API_URL, name, _MASTERS)
         for name in ("kube-controller-manager", "kube-scheduler", "kube-proxy"):
             authority.kubeconfig(name, API_URL, f"system:{name}")
         for node in (self._layout.node(index) for index in range(1, nodes + 1)):

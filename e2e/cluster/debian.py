@@ -11,15 +11,21 @@ from e2e.cluster.console import say
 # Where programs are that are not on everybody's PATH.
 _PATH: Final = f"{os.environ.get('PATH', '')}:/usr/local/sbin:/usr/sbin:/sbin"
 
-# Program -> Debian package. No package: it must be there already.
+# Programs that must be there already, and what to know of each.
+_BY_HAND: Final = {
+    "go": "1.26 or later",
+    "kube-router": "2.9 or later; it alone makes the testbed enforce NetworkPolicies",
+}
+# Program -> Debian package.
 _PACKAGES: Final = {
     "buildah": "buildah",
     "containerd": "containerd",
     "conntrack": "conntrack",
     "debootstrap": "debootstrap",
     "etcd": "etcd-server",
-    "go": None,
     "ip": "iproute2",
+    "ipset": "ipset",
+    "iptables": "iptables",
     "java": "openjdk-17-jre-headless",
     "mkfs.ext4": "e2fsprogs",
     "mkfs.xfs": "xfsprogs",
@@ -51,12 +57,10 @@ def ensure_programs(*programs: str) -> None:
         MissingProgramError: one cannot be installed.
     """
     missing = [program for program in programs if not which(program)]
-    by_hand = [program for program in missing if not _PACKAGES[program]]
+    by_hand = [f"{program} ({_BY_HAND[program]})" for program in missing if program in _BY_HAND]
     if by_hand:
-        raise MissingProgramError(
-            f"please install {', '.join(by_hand)} (Go: 1.26 or later) and put it on the PATH"
-        )
-    _install(sorted({_PACKAGES[program] or program for program in missing}))
+        raise MissingProgramError(f"please install {', '.join(by_hand)} and put it on the PATH")
+    _install(sorted({_PACKAGES[program] for program in missing}))
 
 
 def ensure_cni_plugins() -> None:

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import yaml
 
-from e2e.cluster import cgroups, cleanup, net, versions
+from e2e.cluster import cgroups, cleanup, net, policies, versions
 from e2e.cluster.apiserver import free_ports
 from e2e.cluster.build import ensure_coredns, ensure_enclosure, ensure_kubernetes
 from e2e.cluster.clocks import shifted
@@ -218,6 +218,18 @@ class Testbed(Faults):
         for image in (ensure_kafka_image(), ensure_spindle_image()):
             chosen = shifted(image, seconds) if seconds else image
             import_running(node.command("ctr", "--namespace=k8s.io", "images", "import", "-"), chosen, known)
+
+    def enforce_policies(self, *, on: bool) -> None:
+        """Have NetworkPolicies enforced on all nodes that have power, by kube-router, or no longer.
+
+        A node that loses its power loses this, too. With the plain bridge alone, as at first, policies do nothing.
+
+        Raises:
+            MissingProgramError: kube-router is not installed on this machine.
+        """
+        powered = [node for node in self.nodes() if node.is_on()]
+        with ThreadPoolExecutor(4) as pool:
+            list(pool.map(policies.start if on else policies.stop, powered))
 
     # Inner parts
 

@@ -15,6 +15,7 @@ from e2e.cluster.__main__ import parser
 from e2e.cluster.apiserver import free_ports
 from e2e.cluster.build import artefact
 from e2e.cluster.console import describe_left
+from e2e.cluster.debian import MissingProgramError, ensure_programs
 from e2e.cluster.disks import Disk, format_size, parse_size, storage_classes
 from e2e.cluster.images import Image
 from e2e.cluster.layout import Layout, LayoutError, zone_of
@@ -245,6 +246,14 @@ def test_a_testbeds_own_kubeconfig_is_no_foreign_cluster(
     assert foreign_kubeconfig() is None
 
 
+def test_what_no_package_brings_is_asked_for_with_what_to_know_of_it(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr("e2e.cluster.debian._PATH", str(tmp_path))
+    with pytest.raises(MissingProgramError, match=r"install kube-router \(2\.9 or later.*on the PATH"):
+        ensure_programs("kube-router", "ipset")
+
+
 def test_free_ports_differ() -> None:
     assert len(set(free_ports(5))) == 5
 
@@ -258,6 +267,7 @@ def test_free_ports_differ() -> None:
         "disk swap 1 disk2 --new-volume",
         "partition 1 2 --one-way",
         "kubectl get nodes -o wide",
+        "network-policies on",
     ],
 )
 def test_command_lines_that_must_parse(line: str) -> None:
