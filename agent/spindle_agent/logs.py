@@ -19,7 +19,9 @@ def set_up(*, as_json: bool, level: int = logging.INFO) -> None:
 
 class _Line(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
-        text = f"{_stamp(record)}Z {record.levelname.lower():<8} {record.getMessage()}"
+        # Much of what is told was written by somebody else, on disks above all: none of it is to look like a line of ours.
+        message = "".join(c if c.isprintable() else repr(c)[1:-1] for c in record.getMessage())
+        text = f"{_stamp(record)}Z {record.levelname.lower():<8} {message}"
         return f"{text}\n{self.formatException(record.exc_info)}" if record.exc_info else text
 
 

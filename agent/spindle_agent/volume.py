@@ -11,6 +11,7 @@ import os
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import islice
 from typing import Final
 
 _LOOK: Final = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -171,14 +172,14 @@ def make_folder(root: int, name: str) -> None:
     os.close(open_folder(root, name))
 
 
-def names_in(root: int, path: str) -> set[str]:
-    """What a folder holds; nothing if there is none. Raises OSError."""
+def names_in(root: int, path: str, most: int | None = None) -> set[str]:
+    """What a folder holds, or so many of it; nothing if there is none. Raises OSError."""
     try:
         folder = open_folder(root, path)
     except (FileNotFoundError, NotADirectoryError):
         return set()
     try:
         with os.scandir(folder) as entries:
-            return {entry.name for entry in entries}
+            return {entry.name for entry in islice(entries, most)}
     finally:
         os.close(folder)

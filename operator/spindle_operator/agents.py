@@ -58,7 +58,12 @@ class _Known:
         if asked:
             try:
                 self.request = ca.read_request(asked.encode(), names.agent_principal(node))
-            except ValueError as error:
+            except (
+                ValueError,
+                TypeError,
+                ArithmeticError,
+                LookupError,
+            ) as error:  # whatever one node writes, others are heard
                 log.warning("the agent on %s gets no certificate for what it asks: %s", node, error)
 
     def offset(self) -> float | None:

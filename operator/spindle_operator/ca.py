@@ -264,7 +264,11 @@ def _requested(pem: bytes, common_name: str) -> ec.EllipticCurvePublicKey:
         request = x509.load_pem_x509_csr(pem)
         key, signed = request.public_key(), request.is_signature_valid
         common = request.subject.get_attributes_for_oid(NameOID.COMMON_NAME)
-    except (*_MALFORMED, InvalidSignature) as error:
+    except (
+        *_MALFORMED,
+        InvalidSignature,
+        TypeError,
+    ) as error:  # TypeError: a name of a type that names do not have
         raise ValueError(f"it cannot be understood: {error}") from error
     if [attribute.value for attribute in common] != [common_name] or len(list(request.subject)) != 1:
         raise ValueError(f"it asks for {request.subject.rfc4514_string()}, and not for CN={common_name}")

@@ -17,6 +17,7 @@ from kafka.protocol.metadata import ApiVersionsRequest
 
 from spindle.cluster.answers import read_partition
 from spindle.cluster.dynamic import ON_BROKERS, ON_CLUSTER, Standing
+from spindle.cluster.rights import UserView
 from spindle.cluster.view import (
     BROKER_SETTINGS,
     CLEANUP_POLICY,
@@ -51,6 +52,7 @@ _TOPICS_PER_CALL: Final = 500
 # Of one look: time-outs that it may last, answers (each of a megabyte at most) besides those about brokers and users, and what of them is kept.
 _LOOK: Final = 10
 _ANSWERS: Final = 1000
+_OF_USERS: Final = 0.4  # of the time of a look, for what KafkaUsers have
 _MOST_PARTITIONS: Final = 300_000
 _MOST_REPLICAS: Final = 3_000_000
 _TOPIC: Final = 2  # ConfigResource.Type.TOPIC
@@ -109,11 +111,26 @@ class Link(Connection):
             quorum=quorum,
             metadata_version=None if features is None else features.get("metadata.version"),
             features=features,
-            users=self.attempt(lambda: look_at_users(self, users)) if users else None,
+            users=self._users(users) if users else None,
             agents=self.attempt(lambda: agents(self)),
         )
         granted = self.attempt(lambda: orders.admin_granted(self)) if ask_rights else None
         return view, granted, not self._failed
+
+    def _users(self, users: Sequence[str]) -> dict[str, UserView] | None:
+        """What users have; None if there are so many that it takes too long: then users wait, and disks do not.
+
+        Whoever may make KafkaUsers may not look after disks, nor keep the operator from doing so.
+        """
+        whole = self.budget
+        self.budget = Budget(_LOOK * self.timeout_ms / 1000 * _OF_USERS, len(users) * 4 + _ANSWERS)
+        try:
+            return self.attempt(lambda: look_at_users(self, users))
+        except TooMuchError as error:
+            self._unsaid.append(f"what {len(users)} users have: {error}")
+            return None
+        finally:
+            self.budget = whole
 
     def _quorum(self) -> tuple[Quorum | None, int | None]:
         """The quorum, and the broker whose metadata is the freshest by the word of the quorum's leader.

@@ -39,7 +39,9 @@ def set_up(*, as_json: bool, level: int = logging.INFO) -> None:
 def _line(_: object, __: str, event: structlog.types.EventDict) -> str:
     """``2026-01-31T12:00:00Z warning  demo/kafka: …``, with the traceback below it if there is one."""
     stamp = str(event.get("timestamp", ""))[:19]
-    text = f"{stamp}Z {event.get('level', ''):<8} {event['event']}"
+    # Much of what is told was written by somebody else, an agent or a tenant: none of it is to look like a line of ours, or to steer a terminal.
+    message = "".join(c if c.isprintable() else repr(c)[1:-1] for c in str(event["event"]))
+    text = f"{stamp}Z {event.get('level', ''):<8} {message}"
     error = event.get("exc_info")
     if error:
         text += "\n" + structlog.processors.format_exc_info(None, "", {"exc_info": error})["exception"]

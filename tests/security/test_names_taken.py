@@ -200,6 +200,36 @@ def test_an_authority_from_a_backup_counts_by_its_uid_alone(
         assert not waits(api_server, namespace, "CaMissing")
 
 
+def test_who_writes_a_kafkacluster_alone_cannot_call_somebodys_secret_restored(
+    api_server: ApiServer, namespace: str, start: Start
+) -> None:
+    """Its UID is no secret: the wait itself tells it, for those whose Secret it is."""
+    name = names.admin_secret("demo")
+    theirs = {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": {"name": name},
+        "stringData": {"password": "theirs"},
+    }
+    api_server.kubectl("-n", namespace, "create", "-f", "-", stdin=json.dumps(theirs))
+    before = read(api_server, namespace, "Secret", name)
+    assert before is not None
+    made = sample_cluster()
+    made["metadata"].setdefault("annotations", {})[names.ANN_RESTORED] = before["metadata"]["uid"]
+    api_server.kubectl("-n", namespace, "apply", "-f", "-", stdin=json.dumps(made))
+    with start() as operator:
+        taken = {f"Secret/{name}"}
+        until(
+            "the wait", lambda: waits(api_server, namespace, "NameTaken") == taken, 90, lambda: operator.log
+        )
+        until(
+            "certificates of others",
+            lambda: read(api_server, namespace, "Secret", names.operator_secret("demo")),
+            *(90, lambda: operator.log),
+        )
+        assert substance(read(api_server, namespace, "Secret", name)) == substance(before)
+
+
 # At the edge: whatever the plan saw
 
 

@@ -2,6 +2,7 @@
 
 import os
 import time
+import zlib
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -22,6 +23,7 @@ from spindle_agent.probing.messages import Looked
 from spindle_agent.probing.nursery import Nursery
 from spindle_agent.publish import gist
 from spindle_agent.scrub import store, worker
+from spindle_agent.scrub import survey as survey_module
 from spindle_agent.scrub.messages import Scrub, Scrubbed
 from spindle_agent.scrub.reader import Reader, Scanned
 from spindle_agent.scrub.scrubs import Key, Scrubs, describe, tell
@@ -174,6 +176,28 @@ def test_a_look_through_a_log_dir_finds_what_is_inactive_and_nothing_else(tmp_pa
     os.close(descriptor)
     assert [(each.folder, each.segment.base) for each in found] == [("t-0", 0), ("t-0", 80)]
     assert all(abs(each.written - OLD) < 1 for each in found)
+
+
+def test_what_somebody_leaves_on_the_disk_does_not_take_the_nodes_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, _ = partition(tmp_path, "t-0")
+    index = tmp_path / "t-0" / file_name(first.base, "index")
+    os.truncate(index, 1 << 28)
+    os.utime(index, (OLD, OLD))
+    read: list[int] = []
+    found = scan(tmp_path / "t-0", first, None, Reader(1 << 20, read.append))
+    assert found is not None
+    assert sum(read) < 1 << 26, "a file that takes no space may be of any size"
+    root = os.open(tmp_path, os.O_RDONLY)
+    document = b'{"runs":{"t-0":[' + b",".join([b"[0,9,7]"] * 10**6) + b']},"troubles":[]}'
+    (tmp_path / ".spindle-scrub").write_bytes(
+        f"spindle-scrub-1 {ID} {zlib.crc32(document):08x}\n".encode() + document
+    )
+    assert store.read(root, ID).runs == {}
+    monkeypatch.setattr(survey_module, "_MOST_NAMES", 5, raising=False)
+    assert not list(survey(root, never))
+    os.close(root)
 
 
 def never(folder: str, error: OSError) -> None:

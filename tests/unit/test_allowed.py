@@ -113,9 +113,14 @@ def test_images_end_where_a_name_ends() -> None:
                 "registry.example/teams:1",
                 "evil/apache/kafka:1",
                 "registry.example/team/../x:1",
+                "apache/kafka/evil:1",
+                "apache/kafka:5000/evil:1",
+                "apache/kafka:1 x",
             ),
         )
     )
+    of_registry = Allowed(images=("registry.example",))
+    assert not of_registry.image("registry.example:5000/evil:1"), "another port is another registry"
 
 
 def test_what_a_chart_widens() -> None:

@@ -1,10 +1,17 @@
 """An agent lives by when this operator saw its Lease change; the clock that wrote it is only measured."""
 
+from base64 import b64encode
 from datetime import UTC, datetime
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import Encoding
+from cryptography.x509.name import _ASN1Type
+from cryptography.x509.oid import NameOID
 
 from spindle_agent.broker import keys
 from spindle_operator.agents import Watch
@@ -131,6 +138,33 @@ async def test_a_lease_that_is_made_anew_was_heard_all_the_same(monkeypatch: pyt
     assert world.agent.alive
     await world.go_on(60)
     assert world.watch.agents() == {}
+
+
+def request_of_a_strange_type() -> str:
+    """Its name is a bit string, which no name is."""
+    kind = _ASN1Type.BitString
+    name = x509.NameAttribute(NameOID.X500_UNIQUE_IDENTIFIER, b"spindle-agent.n", kind)
+    builder = x509.CertificateSigningRequestBuilder().subject_name(x509.Name([name]))
+    der = builder.sign(ec.generate_private_key(ec.SECP256R1()), hashes.SHA256()).public_bytes(Encoding.DER)
+    oid = bytes((0x06, 0x03, 0x55, 0x04))
+    return f"-----BEGIN CERTIFICATE REQUEST-----\n{b64encode(der.replace(oid + bytes((45,)), oid + bytes((3,)))).decode()}\n-----END CERTIFICATE REQUEST-----\n"
+
+
+async def test_what_one_node_writes_does_not_keep_the_others_from_being_heard(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world = World(monkeypatch)
+    await world.go_on(30)
+    bad = PATH.replace("agent-n", "agent-a")
+    world.kube.objects = {
+        bad: {**world.kube.objects[PATH], "metadata": {"name": "spindle-agent-a"}},
+        **world.kube.objects,
+    }
+    for number in range(60):
+        text = request_of_a_strange_type() + f"{number}"  # another one each time
+        world.kube.objects[bad]["metadata"]["annotations"] = {"spindle.dev/signing-request": text}
+        await world.go_on(5)
+        assert world.agent.alive
 
 
 async def test_whoever_asks_in_another_nodes_name_or_with_nonsense_asks_for_nothing(

@@ -318,3 +318,33 @@ async def test_connections_whose_end_hangs_take_nothing_from_the_loops_own_threa
         await asyncio.wait_for(asyncio.get_running_loop().shutdown_default_executor(), 5)
     finally:
         never.set()
+
+
+def test_users_without_end_keep_nobody_from_looking_after_disks(monkeypatch: pytest.MonkeyPatch) -> None:
+    link = Link.__new__(Link)
+    link._cluster, link._failed, link._unsaid = "ns/demo", False, []
+    link.timeout_ms, link.hosts, link.silent = 50, {0: "host"}, set()
+
+    def asked(link: Any, users: Any) -> Any:
+        for user in users:
+            link.budget.spend()
+            threading.Event().wait(0.001 if user == "many" else 0)
+        return {}
+
+    answers: dict[str, Any] = {
+        "_quorum": (None, 0),
+        "_describe_cluster": ("id", {}),
+        "_partitions": (),
+        "_features": {},
+    }
+    for question, answer in answers.items():
+        monkeypatch.setattr(Link, question, lambda *_, answer=answer: answer)
+    monkeypatch.setattr("spindle_operator.kafka.look_at_users", asked)
+    monkeypatch.setattr("spindle_operator.kafka.agents", lambda _: {})
+    few, *_ = link.look(ask_rights=False, users=["few"])
+    assert few.users == {}
+    many, *_ = link.look(ask_rights=False, users=["many"] * 10_000)
+    assert many.users is None
+    assert (many.cluster_id, many.partitions, many.agents) == ("id", (), {}), (
+        "the rest of the look has its own time"
+    )

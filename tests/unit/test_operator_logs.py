@@ -49,3 +49,14 @@ def test_the_libraries_chatter_is_off(capsys: pytest.CaptureFixture[str]) -> Non
     logging.getLogger("kopf.objects").info("Handler succeeded")
     logging.getLogger("kafka.net.manager").error("Connection failed")
     assert capsys.readouterr().err == ""
+
+
+def test_nothing_that_somebody_else_wrote_looks_like_a_line_of_its_own(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    logs.set_up(as_json=False)
+    logging.getLogger("spindle.test").warning(
+        "it asks for %s", "x\n2026-01-01T00:00:00Z info     all is well\x1b[2K\u2028"
+    )
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.endswith("x\\n2026-01-01T00:00:00Z info     all is well\\x1b[2K\\u2028")

@@ -74,6 +74,11 @@ OWNERS = Owners(
         pytest.param(thing("Secret", "demo-ca", uid="uid-kept"), True, id="restored"),
         pytest.param(thing("Secret", "demo-ca"), False, id="not said to be restored"),
         pytest.param(
+            thing("Secret", "demo-ca", uid="uid-kept", labels={}),
+            False,
+            id="said so by one who may not write it",
+        ),
+        pytest.param(
             thing("ConfigMap", "demo-moves", annotations={names.ANN_CLUSTER_ID: ID}), True, id="journal"
         ),
         pytest.param(
@@ -192,6 +197,10 @@ def test_an_authority_that_is_not_ours_signs_nothing_and_its_way_out_works() -> 
     (wait,) = [w for w in made.status["waiting"] if w["object"] == "Secret/demo-ca"]
     assert (wait["reason"], f"{names.ANN_RESTORED}=uid-back" in wait["unblockedBy"]) == ("NameTaken", True)
     world.cluster["metadata"]["annotations"] = {names.ANN_RESTORED: "another, uid-back"}
+    bare = {**back, "metadata": {k: v for k, v in back["metadata"].items() if k != "labels"}}
+    world.objects["Secret", "demo-ca"] = bare
+    assert not [a for a in plan(world.snapshot(), world.now).actions if isinstance(a, IssueCertificate)]
+    world.objects["Secret", "demo-ca"] = back
     assert not [
         w for w in plan(world.snapshot(), world.now).status["waiting"] if w["object"] == "Secret/demo-ca"
     ]

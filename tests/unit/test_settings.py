@@ -1,5 +1,6 @@
 """Settings are checked against what the release itself knows: its tables, and the rules that Kafka has outside of them."""
 
+import time
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ from spindle.api.cluster import KafkaClusterSpec
 from spindle.cluster.config import broker_settings, node_config
 from spindle.cluster.dynamic import AT_START, ON_BROKERS, ON_CLUSTER
 from spindle.cluster.owned import OWNED, owned
+from spindle.cluster.setting_values import wrong_value
 from spindle.cluster.settings import known
 from spindle.cluster.settings_check import problems
 from spindle.cluster.versions import SUPPORTED
@@ -176,3 +178,22 @@ def test_preview_says_what_kafka_refuses(tmp_path: Path) -> None:
     assert "spec.config: num.io.treads is no setting of Kafka 4.3.1" in result.output
     assert "Way out: write num.io.threads" in result.output
     assert "num.network.threads" in result.output
+
+
+def test_a_long_text_that_is_no_number_costs_no_more_than_one_that_is() -> None:
+    """One KafkaCluster has many settings of many letters each, and all others wait for it."""
+    key, digits = "log.cleaner.io.max.bytes.per.second", "1" * 1500
+
+    def seconds(value: str) -> float:
+        began = time.thread_time()
+        for _ in range(5):
+            list(wrong_value(key, value, known("4.3.1")[key]))
+        return time.thread_time() - began
+
+    assert seconds(f"{digits}x") < 200 * seconds(digits)
+
+
+def test_of_keys_without_end_few_are_compared_with_what_kafka_knows() -> None:
+    found = problems({f"log.retention.hourx{number}": "1" for number in range(100)}, LATEST)
+    assert len(found) == 100
+    assert sum("the nearest" in each.message for each in found) == 16

@@ -23,6 +23,8 @@ PROBE_FILE: Final = ".spindle-probe"  # the agent's, which looks at the same dis
 _OWN_PROBE_FILE: Final = ".spindle-preflight"
 TIMEOUT_SECONDS: Final = 20.0
 _LARGEST_FILE: Final = 64 * 1024  # of the files that say whose disk it is
+# Of a folder: more than is ever looked for, and no more than fits into memory however many somebody has made.
+_NAMES: Final = 10_000
 _NOT_STRANGERS: Final = {
     "lost+found", names.IDENTITY_FILE, PENDING_FILE, PROBE_FILE, _OWN_PROBE_FILE, names.LOG_SUBDIR, names.BALLAST_FILE,
     names.HISTORY_FILE, names.SCRUB_FILE, names.SCRUB_FILE_NEW,
@@ -171,7 +173,7 @@ def _about_contents(found: Found, root: int) -> Found:
         log_dirs=parsed(names.IDENTITY_FILE, parse_log_dirs) or NO_LIST,
         meta=parsed(f"{names.LOG_SUBDIR}/{META_PROPERTIES}", parse_meta_properties),
         garbled=garbled[0] if garbled else None,
-        strangers=tuple(sorted(volume.names_in(root, "") - _NOT_STRANGERS)),
+        strangers=tuple(sorted(volume.names_in(root, "", _NAMES) - _NOT_STRANGERS)),
         partitions=bool(_in_log_dir(root) - _NO_PARTITIONS),
         replicas=_replicas(root),
     )
@@ -193,7 +195,7 @@ def _replicas(root: int) -> int:
 def _in_log_dir(root: int) -> set[str]:
     """What stands in the log dir; a link in its place counts as something, so that the disk is not taken for a blank one."""
     try:
-        return volume.names_in(root, names.LOG_SUBDIR)
+        return volume.names_in(root, names.LOG_SUBDIR, _NAMES)
     except volume.ForeignFileError as error:
         return {str(error)}
 

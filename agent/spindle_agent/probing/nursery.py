@@ -6,14 +6,18 @@ agent with threads cannot be forked safely anyway.
 
 import gc
 import os
+import resource
 import signal
 import socket
-from typing import NoReturn, Self
+from typing import Final, NoReturn, Self
 
 from spindle_agent.probing import worker
 from spindle_agent.probing.messages import LARGEST, Order, decode, encode
 from spindle_agent.scrub import worker as scrubber
 from spindle_agent.scrub.messages import Scrub
+
+# Bytes that one worker may have. It reads what somebody else has written, who may mean to take the memory from all disks of the node: then it ends alone.
+_MEMORY: Final = 192 << 20
 
 
 class Nursery:
@@ -80,6 +84,7 @@ def _serve(channel: socket.socket) -> NoReturn:
 
 def _become_worker(descriptor: int, data: bytes) -> NoReturn:
     code = 1
+    resource.setrlimit(resource.RLIMIT_DATA, (_MEMORY, _MEMORY))
     try:
         order, channel = decode(data), socket.socket(fileno=descriptor)
         if isinstance(order, Scrub):

@@ -21,6 +21,9 @@ from spindle_agent.scrub.survey import BAD_MEDIUM, names_in
 
 _NO_DIRECT_IO: Final = frozenset({errno.EINVAL, errno.EOPNOTSUPP})
 _FILES: Final = (LOG, OFFSETS, TIMES)
+# Of an index, bytes that are looked at, whole entries of either kind: one of a segment of 1 GB has 3 MB at Kafka's default interval. Whoever writes to the
+# disk can make a file of a terabyte that takes no space, and the agent's memory is that of all disks of its node.
+_LARGEST_INDEX: Final = 16 * 2**20 // 24 * 24
 _NOT_GIVEN: Final = (-1,)
 UNKNOWN: Final[Identity] = (_NOT_GIVEN,) * len(_FILES)
 """In place of the identity of a segment of which the disk gives nothing."""
@@ -113,7 +116,7 @@ class Reader:
         try:
             size = os.stat(file_name(base, file), dir_fd=folder, follow_symlinks=False).st_size
             whole = bytearray()
-            for piece in self._pieces(folder, base, file, size):
+            for piece in self._pieces(folder, base, file, min(size, _LARGEST_INDEX)):
                 whole += piece
             return bytes(whole)
         except FileNotFoundError:

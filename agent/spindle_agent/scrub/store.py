@@ -11,7 +11,8 @@ from spindle.scrub.memory import Memory, parse, render
 from spindle.scrub.schedule import Runs
 from spindle_agent import volume
 
-_MOST: Final = 256 << 20  # bytes: more than that is no file of ours
+# Bytes: of a disk with ten thousand partitions it has one. Whoever writes to the disk may have put another there, and parsing takes thirty times as much.
+_MOST: Final = 4 << 20
 
 
 def read(root: int, directory_id: str) -> Memory:
@@ -26,7 +27,8 @@ def read(root: int, directory_id: str) -> Memory:
     except OSError:
         return Memory()
     with open(file, "rb") as opened, contextlib.suppress(OSError):  # noqa: PTH123 - of a descriptor
-        return parse(opened.read(_MOST), directory_id)
+        data = opened.read(_MOST + 1)
+        return parse(data, directory_id) if len(data) <= _MOST else Memory()
     return Memory()
 
 

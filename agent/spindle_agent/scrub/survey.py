@@ -4,6 +4,7 @@ import errno
 import os
 import stat
 from collections.abc import Callable, Iterator
+from itertools import islice
 from typing import Final
 
 from spindle.scrub.catalog import file_name, inactive, partition_of
@@ -14,9 +15,13 @@ from spindle_agent import volume
 BAD_MEDIUM: Final = frozenset({errno.EIO, errno.ENODATA, errno.EBADMSG, errno.EUCLEAN, errno.EREMOTEIO})
 """Errors of a disk that does not give some of what is on it, while the rest can be had."""
 
+# Whoever writes to the disk can make files without end, and the agent's memory is that of all disks of its node.
+_MOST_NAMES: Final = 200_000  # of one folder
+_MOST_SEGMENTS: Final = 400_000  # of one disk
+
 
 def survey(log_dir: int, unreadable: Callable[[str, OSError], None]) -> Iterator[Known]:
-    """All inactive segments below a log dir, one partition after the other; what comes and goes meanwhile is left out.
+    """The inactive segments below a log dir, one partition after the other, as many as a disk of Kafka's may have; what comes and goes meanwhile is left out.
 
     A segment whose inode the disk does not give is told as well, empty and of the time of its folder: whoever reads it sees what is wrong.
 
@@ -27,6 +32,10 @@ def survey(log_dir: int, unreadable: Callable[[str, OSError], None]) -> Iterator
     Raises:
         OSError: the disk does not answer as one that works, and not for one folder or file.
     """
+    return islice(_all(log_dir, unreadable), _MOST_SEGMENTS)
+
+
+def _all(log_dir: int, unreadable: Callable[[str, OSError], None]) -> Iterator[Known]:
     for folder in sorted(names_in(log_dir)):
         if partition_of(folder) is None:
             continue
@@ -39,9 +48,10 @@ def survey(log_dir: int, unreadable: Callable[[str, OSError], None]) -> Iterator
 
 
 def names_in(folder: int) -> list[str]:
-    """What a folder holds."""
+    """What a folder holds; nothing if that is more than any of Kafka's: of a part of it nothing could be said."""
     with os.scandir(folder) as entries:
-        return [entry.name for entry in entries]
+        found = [entry.name for entry in islice(entries, _MOST_NAMES + 1)]
+    return found if len(found) <= _MOST_NAMES else []
 
 
 def open_folder(log_dir: int, folder: str) -> int | None:

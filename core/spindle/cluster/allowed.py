@@ -92,6 +92,8 @@ _IDLE: Final = "connections.max.idle.ms"
 _LEAST_IDLE: Final = 10000
 _OVERRIDES: Final = "max.connections.per.ip.overrides"
 _NUMBER: Final = re.compile(r"[+-]?[0-9]+")
+# What may follow the name of an image: a tag, a digest, or both. No slash: before one a colon begins a registry's port.
+_TAG: Final = re.compile(r"(:\w[\w.-]*)?(@[\w.+-]+:[0-9a-fA-F]+)?", re.ASCII)
 
 
 @dataclass(frozen=True)
@@ -164,9 +166,9 @@ def _image_fits(image: str, entry: str) -> bool:
         return True
     if not entry or ".." in image:
         return False
-    return image == entry or image.startswith(
-        entry if entry.endswith("/") else (f"{entry}:", f"{entry}@", f"{entry}/")
-    )
+    if not image.startswith(entry):
+        return False
+    return entry.endswith("/") or _TAG.fullmatch(image, len(entry)) is not None
 
 
 def _option_fits(option: str, entry: str) -> bool:

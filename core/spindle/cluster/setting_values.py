@@ -7,7 +7,8 @@ from typing import Final
 from spindle.cluster.settings import Problem, Setting
 
 _WHOLE: Final = re.compile(r"[+-]?[0-9]+")
-_DECIMAL: Final = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?[dDfF]?")
+# Each digit fits in one place alone: of two that both take digits, a long text that is no number would be tried in all divisions, for minutes.
+_DECIMAL: Final = re.compile(r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?[dDfF]?")
 _CLASS: Final = re.compile(r"[\w$]+(\.[\w$]+)*")
 _SHOWN: Final = 80  # letters of a value
 _BITS: Final = {"short": 15, "int": 31, "long": 63}

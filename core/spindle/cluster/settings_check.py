@@ -15,6 +15,7 @@ from spindle.cluster.settings_together import impossible
 
 _LONGEST: Final = 128  # letters of a key that are compared: nobody bounds a key's length
 _NEAR: Final = 0.6  # of difflib's ratio: worth naming as what may have been meant
+_GUESSED: Final = 16  # unknown keys of one place for which the nearest is looked for, which takes a while: all clusters wait for one spec to be checked
 # So near to one that Kafka knows that it is taken for a slip even where a class of the user's may read settings of its own.
 _SLIP: Final = 0.9
 # Settings that load a class and hand it everything that the file says.
@@ -60,10 +61,12 @@ def _problems(
     if not table:
         return ()
     found: list[Problem] = []
+    unknown = 0
     for key, value in settings:
         setting = table.get(key)
         if setting is None:
-            found += _unknown(key, everything, version)
+            unknown += 1
+            found += _unknown(key, everything, version, guess=unknown <= _GUESSED)
         elif not _provided(value, everything):
             found += wrong_value(key, value, setting)
     if found:
@@ -76,15 +79,20 @@ def _provided(value: str, whole: Mapping[str, str]) -> bool:
     return "${" in value and bool(whole.get("config.providers", "").strip())
 
 
-def _unknown(key: str, whole: Mapping[str, str], version: str) -> Iterator[Problem]:
+@lru_cache(maxsize=1024)
+def _nearest(key: str, version: str, cutoff: float) -> tuple[str, ...]:
+    """The setting that a key is nearest to, if any is near."""
+    documented = [name for name, of in known(version).items() if not of.internal]
+    return tuple(difflib.get_close_matches(key, documented, 1, cutoff))
+
+
+def _unknown(key: str, whole: Mapping[str, str], version: str, *, guess: bool) -> Iterator[Problem]:
     table = known(version)
     prefixes = [whole.get(name) or table[name].default or "" for name in _PREFIXES if name in table]
     if key.startswith((*_PASSED_ON, *(prefix for prefix in prefixes if prefix))):
         return
     loaded = any(whole.get(loader, "").strip() for loader in _LOADERS)
-    near = difflib.get_close_matches(
-        key[:_LONGEST], (name for name, of in table.items() if not of.internal), 1, _SLIP if loaded else _NEAR
-    )
+    near = _nearest(key[:_LONGEST], version, _SLIP if loaded else _NEAR) if guess else ()
     if loaded and not near:
         return
     elsewhere = [minor for minor in versions.SUPPORTED if key in known(minor)]

@@ -2,8 +2,8 @@
 
 Ours is what names the KafkaCluster as its owner by UID: a name says nothing, since anybody can take one first. Three kinds of objects are told
 otherwise. What belongs to one of the cluster's KafkaBrokers or KafkaUsers is ours by their UID. What is made to outlive the KafkaCluster (the birth record,
-the pools, the journal, the claims) is ours by Kafka's cluster id. A Secret out of a backup is ours if an annotation of the KafkaCluster names its UID. What
-the agents have stands in another namespace, where no owner counts, and is ours by its labels.
+the pools, the journal, the claims) is ours by Kafka's cluster id. A Secret out of a backup is ours if it has our label and an annotation of the
+KafkaCluster names its UID. What the agents have stands in another namespace, where no owner counts, and is ours by its labels.
 """
 
 from collections.abc import Iterable, Mapping
@@ -69,7 +69,9 @@ class Owners:
         )
 
     def _holds_secret(self, meta: Mapping[str, Any]) -> bool:
-        return meta.get("uid") in self.restored or self._of_agents(meta)
+        # The annotation is written by whoever may write the KafkaCluster, and UIDs are no secret; the label takes somebody who may write the Secret.
+        labelled = (meta.get("labels") or {}).get(names.LABEL_CLUSTER) == self.cluster
+        return (labelled and meta.get("uid") in self.restored) or self._of_agents(meta)
 
     def _of_agents(self, meta: Mapping[str, Any]) -> bool:
         """The ConfigMap of the agents' certificates, and the Secret that agents of earlier versions have."""

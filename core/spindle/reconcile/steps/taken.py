@@ -116,8 +116,8 @@ def _claim(state: State, taken: Taken) -> str:
     identity = state.known_identity
     if taken.kind == "Secret" and taken.namespace == OWN:
         return (
-            " If it is this cluster's own, from a backup: kubectl annotate --overwrite kafkacluster "
-            f"{state.name} -n {state.namespace} {names.ANN_RESTORED}={taken.uid}"
+            f" If it is this cluster's own, from a backup, it has the label {names.LABEL_CLUSTER}={state.name}, or its owner puts it there: then "
+            f"kubectl annotate --overwrite kafkacluster {state.name} -n {state.namespace} {names.ANN_RESTORED}={taken.uid}"
         )
     if identity is not None and (taken.kind == _CLAIM or taken.name in outliving(state.name)):
         return (
