@@ -30,6 +30,7 @@ class Mutant:
         tests: test files that ask it, of ``tests``, the quickest first.
         rule: of ``docs/safety.md``.
         mend: whether it takes out what was added for a defect, rather than what a rule asks.
+        also: further functions of the same mend, each enough by itself: (``module:name``, what takes its place).
     """
 
     rule: int
@@ -37,6 +38,7 @@ class Mutant:
     weaken: Weaken
     tests: tuple[str, ...]
     mend: bool = False
+    also: tuple[tuple[str, Weaken], ...] = ()
 
     @property
     def name(self) -> str:
@@ -46,19 +48,24 @@ class Mutant:
 
 def install(mutant: Mutant) -> None:
     """Put it in its place, in this process, wherever the original is known by a name of its own already."""
-    module_name, _, path = mutant.target.partition(":")
+    for target, weaken in ((mutant.target, mutant.weaken), *mutant.also):
+        _install(target, weaken)
+
+
+def _install(target: str, weaken: Weaken) -> None:
+    module_name, _, path = target.partition(":")
     owner: Any = importlib.import_module(module_name)
     *parts, last = path.split(".")
     for part in parts:
         owner = getattr(owner, part)
     original = inspect.getattr_static(owner, last)
     if isinstance(original, property):
-        made: Any = property(mutant.weaken(original.fget))
+        made: Any = property(weaken(original.fget))
     elif isinstance(original, cached_property):
-        made = cached_property(mutant.weaken(original.func))
+        made = cached_property(weaken(original.func))
         made.__set_name__(owner, last)
     else:
-        made = mutant.weaken(original)
+        made = weaken(original)
     setattr(owner, last, made)
     if parts:
         return
@@ -213,6 +220,11 @@ MUTANTS: Final = (
     Mutant(3, "spindle.moves.rules:keeps_racks", _NO, (_U + "test_moves_execute.py",)),
     Mutant(3, "spindle.scaling.rules:may_begin", _NO, (_U + "test_scaling_rules.py",)),
     Mutant(3, "spindle.moves.look:Look.live", around(_live_wherever), (_U + "test_moves_execute.py", _U + "test_healing_plan.py"), mend=True),
+    Mutant(
+        3, "spindle.reconcile.steps.emptying:_refused_for_long", _FALSE, (_U + "test_healing_plan.py",), mend=True,
+        also=(("spindle.moves.look:Look.live", around(_live_wherever)),),
+    ),
+    Mutant(3, "spindle.reconcile.steps.spreading:settle_spreading", around(lambda _, __, others: others), (_U + "test_spreading.py",), mend=True),
     # 4: no overfull target
     Mutant(4, "spindle.moves.rules:has_room", _NO, (_U + "test_moves_execute.py",)),
     Mutant(4, "spindle.moves.rules:fits", _YES, (_U + "test_moves_execute.py",)),

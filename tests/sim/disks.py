@@ -49,6 +49,7 @@ class FileSystem:
         clean: broker epoch in ``.kafka_cleanshutdown``; None if the file is not there.
         other_bytes: what files take that are not Kafka's.
         used_at: when Kafka last wrote a checkpoint to it.
+        hangs_since: when it began to hang, if it does.
         files: other small files by their path below the root (``spindle.json.pending``), and the folder ``log`` as an empty text.
     """
 
@@ -62,6 +63,7 @@ class FileSystem:
     clean: int | None = None
     other_bytes: int = 0
     files: dict[str, str] = field(default_factory=dict)
+    hangs_since: float = 0.0
     used_at: float = 0.0
 
     @property

@@ -132,6 +132,8 @@ def _state(hand: Hand, state: Any, word: str, *, comes_back: bool) -> End:
     what, fs = found[0], found[1].fs
     before = fs.state
     fs.state = state
+    if state == "hung":
+        fs.hangs_since = hand.world.kernel.now
     hand.world.kernel.say("disk", f"{what} {word}", fs.disk)
     hand.world.kafka_disk_changed(fs)
     if not comes_back:

@@ -37,12 +37,19 @@ AFTER = 5400.0  # seconds after the last trouble within which all is well, peopl
 
 @dataclass(frozen=True)
 class Plot:
-    """All that makes a life: from the seed, or told."""
+    """All that makes a life: from the seed, or told.
+
+    Attributes:
+        reasons: to wait, that have to be told in it (kept lives).
+        unaided: reasons to wait that have to end before a person loses patience (kept lives).
+    """
 
     seed: int
     variety: Variety
     faults: tuple[Fault, ...] = ()
     people: bool = True
+    reasons: tuple[str, ...] = ()
+    unaided: tuple[str, ...] = ()
 
 
 @dataclass
@@ -472,6 +479,9 @@ def _live(world: World) -> None:
     # What is amiss again by then, as a disk that is full until deleted copies are gone, has what is left of the time.
     world.until(over_or_well, over + AFTER - world.kernel.now, 15.0)
     world.judge.end()
+    for reason in world.plot.reasons:
+        if reason not in world.reasons:
+            world.judge.breaks("c", f"{reason} was never told")
 
 
 def _strike(world: World, fault: Fault) -> None:

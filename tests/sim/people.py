@@ -75,6 +75,8 @@ class Person:
                 self.world.judge.breaks("d", f"nobody knows what to do about {wait.reason}")
                 continue
             self.done[key] = self.world.kernel.now
+            if wait.reason in self.world.plot.unaided:
+                self.world.judge.breaks("d", f"a person has to see to {wait.reason} of {wait.object}")
             way(self, wait)
         self._at_risk(live)
         self._node_gone()

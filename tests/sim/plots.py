@@ -18,6 +18,8 @@ def render(plot: Plot, **about: Any) -> str:
         **about,
         "seed": plot.seed,
         "people": plot.people,
+        "reasons": list(plot.reasons),
+        "unaided": list(plot.unaided),
         "variety": asdict(plot.variety),
         "faults": [asdict(f) for f in plot.faults],
     }
@@ -37,4 +39,5 @@ def parse(text: str) -> Plot:
         }
     )
     faults = tuple(Fault(**{**f, "told": tuple((k, v) for k, v in f["told"])}) for f in document["faults"])
-    return Plot(document["seed"], made, faults, document["people"])
+    told = {key: tuple(document.get(key, ())) for key in ("reasons", "unaided")}
+    return Plot(document["seed"], made, faults, document["people"], **told)

@@ -11,6 +11,10 @@ _BROKER_ROLE = "broker"
 _NODE_ID = "spindle.dev/node-id"
 _ROLE = "spindle.dev/role"
 _DIRECTORY = "spindle.dev/directory-id"
+AT_ONCE = (
+    10.0  # seconds within which disks of several machines have to stop answering, to be surely one trouble
+)
+SHORT = 40.0  # seconds for which such a trouble is surely not the disks' own
 SILENT = 420.0  # seconds for which something may be amiss without a word or an action
 # Remarks about how a cluster stands that nobody has to do anything about.
 STANDING = frozenset(
@@ -144,6 +148,7 @@ class Judge:
                 f"{how} of broker {broker}, whose Kafka runs, while the operator cannot ask Kafka at all",
             )
         self._alone(run, broker, how)
+        self._stalled_together(run, broker, how)
         sick = [fs for fs in run.files.disks.values() if fs is not None and fs.state in ("hung", "slow")]
         for p in self.world.truth("partitions"):
             if pod["metadata"]["uid"] in self.world.let_go:
@@ -176,6 +181,26 @@ class Judge:
             if held is not None and held.state == "slow" and p["min_isr"] < 2:
                 text = f"{how} of broker {broker}, the only one in sync of {p['topic'][:20]}-{p['partition']}, whose disk is slow and answers"
                 self.breaks("b", text)
+
+    def _stalled_together(self, run: Any, broker: int, how: str) -> None:
+        """Nobody is stopped for a disk that hangs since the moment when one of another machine began to."""
+        now = self.world.kernel.now
+
+        def young(fs: Any) -> bool:
+            return fs is not None and fs.state == "hung" and now - fs.hangs_since < SHORT
+
+        mine = [fs for fs in run.files.disks.values() if young(fs)]
+        elsewhere = [
+            slot.fs
+            for node in (self.world.kubelets.nodes.values() if mine else ())
+            for slot in node.slots.values()
+            if node is not run.node and young(slot.fs)
+        ]
+        for fs in mine:
+            others = [other for other in elsewhere if abs(other.hangs_since - fs.hangs_since) <= AT_ONCE]
+            if others:
+                text = f"{how} of broker {broker} for {fs.disk}, which hangs for {now - fs.hangs_since:.0f} s, as does {others[0].disk} of another machine"
+                self.breaks("f9", text)
 
     def _stays_writable(self, p: Any, broker: int, how: str, *, hung: bool) -> None:
         if broker not in p["isr"] or p["leader"] in (None, -1):
