@@ -7,6 +7,7 @@ from spindle.cluster.refusal import Refusal
 # Minor release → its metadata.version (MetadataVersion.java). Older ones were not seen running; 4.2 has no cordon.
 LEVELS: Final = {"4.2": 29, "4.3": 30}
 SUPPORTED: Final = tuple(LEVELS)
+_MOST_DIGITS: Final = 9  # of each number of a version
 
 
 def unsupported(version: str) -> Refusal | None:
@@ -32,6 +33,13 @@ def release_of(level: int) -> str:
     return fitting[-1] if fitting else f"level {level}"
 
 
+def order(version: str) -> tuple[int, ...]:
+    """Orders releases; a text that is no version comes first."""
+    parts = version.split(".")
+    known = all(part.isdecimal() and len(part) <= _MOST_DIGITS for part in parts)
+    return tuple(int(part) for part in parts) if known else ()
+
+
 def may_change(running: str, wanted: str, metadata_version: int | None) -> Refusal | None:
     """Why a cluster may not go from one release to another; None if it may.
 
@@ -43,7 +51,7 @@ def may_change(running: str, wanted: str, metadata_version: int | None) -> Refus
         wanted: the release of the spec.
         metadata_version: the finalized level; None if it is not known.
     """
-    if _key(wanted) >= _key(running) or _minor(wanted) == _minor(running):
+    if order(wanted) >= order(running) or _minor(wanted) == _minor(running):
         return None
     level = level_of(wanted)
     if metadata_version is None or level is None:
@@ -64,9 +72,3 @@ def may_change(running: str, wanted: str, metadata_version: int | None) -> Refus
 
 def _minor(version: str) -> str:
     return ".".join(version.split(".")[:2])
-
-
-def _key(version: str) -> tuple[int, ...]:
-    """Orders releases; one that is no version comes first."""
-    parts = version.split(".")
-    return tuple(int(part) for part in parts) if all(part.isdecimal() for part in parts) else ()

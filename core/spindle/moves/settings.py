@@ -100,7 +100,7 @@ def _settle_one(
     if entry is not None and not _is_ours(entry, live):
         # Somebody else's by now, and so is what becomes of it: as long as we would override it, it is noted as left alone.
         left_alone = key[2] in _OVERRIDES and wanted is not None
-        entry = Setting(*key, before=live, ours=live, was=live) if left_alone else None
+        entry = Setting(*key, before=live, ours=live, was=live) if left_alone else _ours_in(entry, live)
     if entry is not None and wanted is not None and key[2] in _OVERRIDES and entry.ours == entry.before:
         return entry, False
     if wanted is None:
@@ -123,6 +123,21 @@ def _settle_one(
 def _is_ours(entry: Setting, live: str | None) -> bool:
     """Whether a value is the one we set, the one we set before that, or the one that stood there before us."""
     return any(_same(entry.id, live, value) for value in (entry.ours, entry.was, entry.before))
+
+
+def _ours_in(entry: Setting, live: str | None) -> Setting | None:
+    """A list that somebody else has changed, as far as entries of ours still are in it: all others are what is to stand there after us.
+
+    Other tools add their entries to throttled replicas, and take them out again.
+    """
+    if entry.key not in _LISTS or live is None:
+        return None
+    added = {*_split(entry.ours or ""), *_split(entry.was or "")} - {*_split(entry.before or "")}
+    there = _split(live)
+    if not added & set(there):
+        return None
+    theirs = _joined(each for each in there if each not in added) or None
+    return replace(entry, before=theirs, ours=live, was=live)
 
 
 def _same(key: SettingKey, one: str | None, other: str | None) -> bool:

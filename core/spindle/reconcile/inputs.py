@@ -13,6 +13,7 @@ from spindle.disks.facts import ABSENT, ACTIVE, PLACEHOLDER
 from spindle.manifests.identity import Identity
 from spindle.manifests.inputs import ClusterInputs, DiskInputs, NodeInputs, Zone
 from spindle.reconcile import objects
+from spindle.reconcile.behind import found_again
 from spindle.reconcile.doors import doors_of
 from spindle.reconcile.leaving import looked_at, seen_empty, unconfirmed
 from spindle.reconcile.pod_disks import mode_in
@@ -88,7 +89,7 @@ def _broker_inputs(state: State, broker: Object, look_at: frozenset[str] = froze
         for disk in disks_of(broker)
         if disk.get("mode") != ABSENT or disk["name"] in look_at
     )
-    if spec.get("returning"):
+    if found_again(state, broker):
         beside = DiskInputs(name=names.PLACEHOLDER_DIR, claim="", directory_id="", mode=PLACEHOLDER)
         disks = (*disks, beside)
     bound = any(objects.bound_volume(claim) for disk in disks if (claim := state.claims.get(disk.claim)))
@@ -122,9 +123,8 @@ def list_of(state: State, broker: Object) -> DirList:
     A dir that is to leave is on it until it is seen that nothing stands there. Of a broker that was found again it is not known yet whether
     the record is complete, so its list stays as it is.
     """
-    spec = broker["spec"]
-    before = read_list(spec.get("logDirs"))
-    if spec.get("returning"):
+    before = read_list(broker["spec"].get("logDirs"))
+    if found_again(state, broker):
         return before
     dirs = {
         disk["name"]: disk["directoryId"]

@@ -9,6 +9,7 @@ from spindle.disks.dir_list import DirList, newest, parse_list, read_list
 from spindle.healing.wishes import NOTHING, wishes
 from spindle.reconcile import objects
 from spindle.reconcile.actions import Patch
+from spindle.reconcile.behind import is_behind
 from spindle.reconcile.inputs import disks_of
 from spindle.reconcile.leaving import unconfirmed
 from spindle.reconcile.owned import OWN
@@ -21,7 +22,9 @@ _OUT: Final = "out"  # of use: its slot waits for a new disk
 
 
 def keepsakes(state: State, broker: Object) -> list[Patch]:
-    """What is to be written on the claims of a broker's disks, so that they know what it knows."""
+    """What is to be written on the claims of a broker's disks, so that they know what it knows; nothing while they know more."""
+    if is_behind(state, broker):
+        return []
     found = []
     # Only one that goes leaves it to its claims: as long as it is there it knows better.
     going = objects.deleting(broker) or objects.deleting(state.cluster)

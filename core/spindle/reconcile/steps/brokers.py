@@ -26,6 +26,7 @@ from spindle.reconcile.state import State
 from spindle.reconcile.steps.deletion import drop_finalizer
 
 _ACTION = "PlaceBroker"
+_MOST_DIGITS = 10  # of a node id
 # Fields of spec that are the operator's beside identity and disks → arguments of `kafka_broker`.
 _OWNED = {
     "node": "node",
@@ -313,7 +314,7 @@ def _free_ids(state: State, existing: Mapping[int, Placed], count: int) -> list[
 
 def _claimed_by(claim: Object) -> int | None:
     text = objects.annotation(claim, names.ANN_NODE_ID) or objects.name(claim).rsplit("-", 1)[-1]
-    return int(text) if text.isdecimal() else None
+    return int(text) if text.isdecimal() and len(text) <= _MOST_DIGITS else None
 
 
 def new_disk(state: State, broker_id: int, disk: str) -> dict[str, Any]:

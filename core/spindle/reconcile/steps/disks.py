@@ -120,22 +120,18 @@ def _settle_broker(
 def _clear_broker_disk(
     state: State, draft: Draft, records: Records, broker_id: int, disk: Found, found: Found
 ) -> bool:
-    """Whether this blank disk may be formatted now; the record of that comes a pass before the clearance itself."""
+    """Whether this blank disk may be formatted now; the record of that comes a pass before the clearance itself.
+
+    Rule 1 is asked each time: what was found before the record was written need not be so now, nor need the record be of this look (an
+    emptied disk keeps its file system, and a claim that was made anew does not know that it was in use).
+    """
     thing = f"KafkaBroker/{names.broker_name(state.name, broker_id)}"
     fs_uuid = found.get("fsUuid") or NO_UUID
     if not disk.get("pvUid"):
         return False  # which volume it is will be known in a moment
-    if disk.get("fsUuid"):
-        recorded = [Cleared(disk["directoryId"], disk["pvUid"], disk["fsUuid"])]
-        refusal = may_clear(disk["directoryId"], disk["pvUid"], fs_uuid, recorded)
-        if refusal is None and _was_formatted(state, disk["claim"], fs_uuid):
-            refusal = _emptied(disk["name"])
-        elif refusal is not None:
-            refusal = replace(refusal, unblocked_by=_REPLACED)
-        if refusal is not None:
-            draft.wait(Wait.refused(_ACTION, f"{thing}/{disk['name']}", refusal))
-            return False
-        return True
+    if disk.get("fsUuid") and (refusal := _not_as_recorded(state, disk, fs_uuid)) is not None:
+        draft.wait(Wait.refused(_ACTION, f"{thing}/{disk['name']}", refusal))
+        return False
     # Before the first birth there is nothing to ask and nothing to lose, nor is there where a disk was added or an emptied one
     # replaced (rule 5 saw to that, and the directory id is new); else Kafka must say what the broker holds.
     fresh = state.kafka.partitions is None and not state.born
@@ -146,9 +142,20 @@ def _clear_broker_disk(
     refusal = may_format(state.kafka, broker_id, on_disk)
     if refusal is not None:
         draft.wait(Wait.refused(_ACTION, f"{thing}/{disk['name']}", refusal))
-    else:
+        return False
+    if not disk.get("fsUuid"):
         records.note_disk(broker_id, disk["name"], fsUuid=fs_uuid)
-    return False
+        return False
+    return True
+
+
+def _not_as_recorded(state: State, disk: Found, fs_uuid: str) -> Refusal | None:
+    """Why a blank file system is not the one that was chosen for a disk, or no longer: None if it is."""
+    recorded = [Cleared(disk["directoryId"], disk["pvUid"], disk["fsUuid"])]
+    refusal = may_clear(disk["directoryId"], disk["pvUid"], fs_uuid, recorded)
+    if refusal is not None:
+        return replace(refusal, unblocked_by=_REPLACED)
+    return _emptied(disk["name"]) if _was_formatted(state, disk["claim"], fs_uuid) else None
 
 
 def _until_the_quorum_stands(state: State, thing: str) -> Wait | None:

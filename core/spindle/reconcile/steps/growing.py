@@ -22,6 +22,7 @@ from spindle.placement.nodes import section
 from spindle.placement.room import DiskWant, class_of, free_volume, is_static, reachable
 from spindle.reconcile import objects
 from spindle.reconcile.actions import Create, Delete, Patch
+from spindle.reconcile.behind import is_behind
 from spindle.reconcile.draft import Draft, Wait
 from spindle.reconcile.events import Event
 from spindle.reconcile.gone import gone_for_good
@@ -86,7 +87,9 @@ def _bring(
 
 
 def _add(state: State, draft: Draft, records: Records, pool: BrokerPool, broker: Object) -> None:
-    """Put missing slots on record, each with a directory id of its own."""
+    """Put missing slots on record, each with a directory id of its own; of a record that is behind nobody knows yet which are missing."""
+    if is_behind(state, broker):
+        return
     broker_id, having = int(broker["spec"]["id"]), {disk["name"] for disk in disks_of(broker)}
     drained = {
         w.get("disk")

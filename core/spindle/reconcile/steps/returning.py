@@ -16,9 +16,11 @@ from spindle.disks.dir_list import DirList, newest, read_list
 from spindle.healing.standing import Key, Standing, names_of
 from spindle.reconcile import objects
 from spindle.reconcile.actions import Patch
+from spindle.reconcile.behind import found_again, is_behind
 from spindle.reconcile.draft import Draft, Wait
+from spindle.reconcile.events import Event
 from spindle.reconcile.inputs import disks_of, list_of
-from spindle.reconcile.keepsakes import list_on
+from spindle.reconcile.keepsakes import list_on, retired_of
 from spindle.reconcile.reports import listed_on_disks
 from spindle.reconcile.snapshot import Object
 from spindle.reconcile.state import State
@@ -36,13 +38,36 @@ def settle_returning(state: State, draft: Draft, records: Records) -> None:
     for broker_id, broker in state.brokers.items():
         if objects.deleting(broker):
             continue
-        if broker["spec"].get("returning"):
+        if is_behind(state, broker):
+            _count_as_found(state, draft, records, broker_id, broker)
+        if found_again(state, broker):
             _complete(state, draft, records, looked, broker_id, broker)
             continue
         wanted = list_of(state, broker)
         if wanted and wanted.document() != broker["spec"].get("logDirs"):
             records.note(broker_id, logDirs=wanted.document())
         _tell_pod(state, draft, broker_id, wanted)
+
+
+def _count_as_found(state: State, draft: Draft, records: Records, broker_id: int, broker: Object) -> None:
+    """A record that knows less than what it gave out is completed as that of a broker that was found again by its claims."""
+    if broker["spec"].get("returning"):
+        return
+    mine = [claim for disk in disks_of(broker) if (claim := state.claims.get(disk["claim"])) is not None]
+    retired = list(dict.fromkeys([*retired_of(mine), *(broker["spec"].get("retired") or ())]))
+    records.note(broker_id, returning=True, retired=retired)
+    name = objects.name(broker)
+    draft.events.append(
+        Event(
+            "Warning",
+            "RecordBehind",
+            f"The record of {name} lacks log dirs that its claims or disks list: it was edited, or put back as it once was. It is completed by "
+            f"them, and {name} restarts with a placeholder dir besides its disks until all its replicas were seen.",
+            "KafkaBroker",
+            name,
+            objects.uid(broker),
+        )
+    )
 
 
 def _tell_pod(state: State, draft: Draft, broker_id: int, wanted: DirList) -> None:
@@ -99,7 +124,9 @@ def _follow(
     for name, directory_id in known.dirs.items():
         disk = disks.get(name)
         if disk is None:
-            records.add_disk(broker_id, missing_disk(state, broker_id, name, directory_id))
+            entry = missing_disk(state, broker_id, name, directory_id)
+            there = entry["claim"] in state.claims
+            records.add_disk(broker_id, entry | ({"mode": facts.ACTIVE} if there else {}))
             changed = True
         elif disk["directoryId"] != directory_id:
             if disk["directoryId"] not in retired:

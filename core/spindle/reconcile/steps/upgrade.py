@@ -4,7 +4,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from spindle.cluster import names
-from spindle.cluster.versions import LEVELS, level_of, may_change, release_of, unsupported
+from spindle.cluster.versions import LEVELS, level_of, may_change, order, release_of, unsupported
 from spindle.reconcile import objects
 from spindle.reconcile.actions import RaiseFeatures
 from spindle.reconcile.draft import Draft, Wait
@@ -103,7 +103,7 @@ def _latest(state: State) -> str | None:
     told = {version for pod in state.pods.values() if (version := version_of(pod)) is not None}
     if not told and state.known_identity is not None and (before := state.status.get("version")):
         told = {str(before)}
-    return max(told, key=lambda version: [int(part) for part in version.split(".")], default=None)
+    return max(told, key=order, default=None)
 
 
 def _mixed(state: State) -> bool:
