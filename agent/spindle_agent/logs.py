@@ -15,6 +15,8 @@ def set_up(*, as_json: bool, level: int = logging.INFO) -> None:
     root.setLevel(level)
     # What goes wrong with Kafka comes back as an error, which we log ourselves.
     logging.getLogger("kafka").setLevel(logging.CRITICAL)
+    # A traceback for each bad request that anybody sends.
+    logging.getLogger("aiohttp.server").setLevel(logging.CRITICAL)
 
 
 class _Line(logging.Formatter):

@@ -7,8 +7,13 @@ from typing import Final
 import structlog
 
 # kopf reports each event's handler as succeeded; kafka-python reports each connection attempt. Both are noise here: what
-# went wrong with either comes back as an error that we log ourselves.
-_QUIET: Final = {"kopf.objects": logging.WARNING, "kopf": logging.WARNING, "kafka": logging.CRITICAL}
+# went wrong with either comes back as an error that we log ourselves. aiohttp's server has a traceback for each bad request that anybody sends.
+_QUIET: Final = {
+    "kopf.objects": logging.WARNING,
+    "kopf": logging.WARNING,
+    "kafka": logging.CRITICAL,
+    "aiohttp.server": logging.CRITICAL,
+}
 
 
 def set_up(*, as_json: bool, level: int = logging.INFO) -> None:

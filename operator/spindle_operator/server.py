@@ -3,8 +3,10 @@
 import asyncio
 import faulthandler
 import logging
+from collections import deque
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import Final, cast
 
 from aiohttp import web
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
@@ -12,6 +14,11 @@ from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 from spindle_operator.health import Health
 
 log = logging.getLogger(__name__)
+
+# Connections at one time, and how long one may last; what somebody says in place of a question is bounded by _HEAD for each line of it.
+_MOST: Final = 64
+_SECONDS: Final = 10.0
+_HEAD: Final = 2048
 
 
 def application(health: Health) -> web.Application:
@@ -49,10 +56,42 @@ def _say_where(problem: str) -> None:
 @asynccontextmanager
 async def serve(health: Health, port: int) -> AsyncIterator[None]:
     """Serve until the block ends. Raises OSError if the port is taken."""
-    runner = web.AppRunner(application(health), access_log=None)
+    runner = web.AppRunner(
+        application(health),
+        access_log=None,
+        shutdown_timeout=1,
+        max_line_size=_HEAD,
+        max_field_size=_HEAD,
+        max_headers=32,
+    )
     await runner.setup()
     try:
-        await web.TCPSite(runner, port=port, shutdown_timeout=1).start()
+        server = await asyncio.get_running_loop().create_server(
+            Doorkeeper(cast("web.Server", runner.server)), port=port
+        )
         yield
+        server.close()
     finally:
         await runner.cleanup()
+
+
+class Doorkeeper:
+    """Makes what serves each connection, of which only so many are open, none for long: anybody in the network may ask, also without end."""
+
+    def __init__(self, server: web.Server) -> None:
+        self._server = server
+        self._open: deque[web.RequestHandler] = deque()
+
+    def __call__(self) -> asyncio.Protocol:
+        """For a connection that was just made. The oldest makes room: a probe is through long before it is that."""
+        made = self._server()
+        self._open.append(made)
+        if len(self._open) > _MOST:
+            _end(self._open.popleft())
+        asyncio.get_running_loop().call_later(_SECONDS, _end, made)
+        return made
+
+
+def _end(handler: web.RequestHandler) -> None:
+    if handler.transport is not None:
+        handler.transport.abort()

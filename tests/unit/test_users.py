@@ -10,6 +10,7 @@ from spindle.reconcile.actions import AlterUser, IssueCertificate, SetPassword, 
 from spindle.reconcile.steps.server_certificates import like_a_host
 from spindle.reconcile.times import stamp
 from spindle.users.principals import on_record
+from spindle.users.wide import wide
 from tests.model.world import World
 
 READ = {"resource": "topic", "name": "orders", "operations": ["Read", "Describe"]}
@@ -390,3 +391,19 @@ def test_what_is_denied_is_on_record_wherever_it_is_interrupted(stop_after: int)
 )
 def test_a_status_that_somebody_else_wrote_makes_nobody_of_it(told: str) -> None:
     assert on_record({**user(), "status": {"principal": told}}) is None
+
+
+@pytest.mark.parametrize(
+    ("right", "far"),
+    [
+        (("cluster", "kafka-cluster", "literal", "Create"), True),  # of any topic, whatever is denied
+        (("cluster", "kafka-cluster", "literal", "ClusterAction"), True),
+        (("cluster", "kafka-cluster", "literal", "Describe"), False),
+        (("topic", "*", "literal", "Read"), True),
+        (("topic", "*", "prefixed", "Read"), False),  # Kafka takes the star for a letter there
+        (("topic", "__spindle_samples", "literal", "Write"), True),
+        (("topic", "orders", "prefixed", "Create"), False),
+    ],
+)
+def test_rights_that_reach_far(right: tuple[str, str, str, str], far: bool) -> None:
+    assert wide(Right(*right, "*")) is far

@@ -7,8 +7,9 @@ from spindle.cluster.rights import Right
 
 OWN: Final = "__spindle_"  # how the names of Spindle's own topics begin
 _WRITING: Final = frozenset({"All", "Write", "Create", "Delete", "Alter", "AlterConfigs"})
-# Who may alter the cluster may give themselves any ACL; its actions are those of brokers.
-_OF_CLUSTER: Final = frozenset({"All", "Alter", "AlterConfigs", "ClusterAction"})
+# Who may alter the cluster may give themselves any ACL; its actions are those of brokers. Who may create in it may create any topic, Spindle's before Spindle
+# does, also where an ACL on these denies it: Kafka asks for either of the two rights (KafkaApis and ControllerApis, CreateTopics).
+_OF_CLUSTER: Final = frozenset({"All", "Alter", "AlterConfigs", "ClusterAction", "Create"})
 # Denied to users whose patterns cover Spindle's own topics: what stands there steers the rebalancing.
 KEPT_OUT: Final = frozenset(
     Right("topic", OWN, "prefixed", operation, "*") for operation in _WRITING - {"All"}
