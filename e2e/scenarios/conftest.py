@@ -66,6 +66,13 @@ def installed(target: Target) -> Target:
     return target
 
 
+@pytest.fixture(scope="session")
+def job_image(installed: Target) -> None:
+    """The rebalance job's image on all nodes; another cluster than the testbed has to have it already."""
+    if isinstance(installed, Testbed):
+        installed.give(ensure_rebalance_image())
+
+
 @pytest.fixture
 def lab(installed: Target, stands: Stand, request: pytest.FixtureRequest) -> Iterator[Lab]:
     """A namespace of its own with blank disks; whatever the scenario leaves there is taken away."""

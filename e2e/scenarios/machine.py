@@ -1,6 +1,7 @@
 """What a scenario does to the machine below the cluster, and to whichever operator leads."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -58,6 +59,18 @@ class Machine:
         container = statuses[name]["containerID"].removeprefix("containerd://")
         command = ("ctr", "-n", "k8s.io", "tasks", "kill", "--signal", "SIGKILL", container)
         self.run(pod["spec"]["nodeName"], *command)
+
+    @contextmanager
+    def held_still(self, pod: Mapping[str, Any], name: str) -> Iterator[None]:
+        """A container's processes are stopped meanwhile; what they listen to is still connected to, by the kernel."""
+        statuses = {each["name"]: each for each in pod["status"]["containerStatuses"]}
+        container = statuses[name]["containerID"].removeprefix("containerd://")
+        tasks = ("ctr", "-n", "k8s.io", "tasks")
+        self.run(pod["spec"]["nodeName"], *tasks, "pause", container)
+        try:
+            yield
+        finally:
+            self.run(pod["spec"]["nodeName"], *tasks, "resume", container)
 
     def clock(self, node: str, seconds: int) -> None:
         """Shift the clock of what is started on a node from now on, in Kafka's and Spindle's containers; 0 for no shift.

@@ -9,11 +9,8 @@ from typing import Any, Final
 import pytest
 
 from e2e.browser import browser, shown
-from e2e.cluster.images import ensure_rebalance_image
 from e2e.cluster.layout import REBALANCE_IMAGE
-from e2e.cluster.target import Target
-from e2e.cluster.testbed import Testbed
-from e2e.scenarios.lab import CLUSTER, Lab
+from e2e.scenarios.lab import CLUSTER, Lab, names_of
 from e2e.scenarios.load import Load, Topic, load
 from e2e.scenarios.moving import assert_nothing_left
 from e2e.scenarios.proposing import mates
@@ -52,13 +49,6 @@ LOCAL: Final = four()
 PODS: Final = four(executors=_EXECUTORS)
 
 
-@pytest.fixture(scope="module")
-def job_image(installed: Target) -> None:
-    """The job's image on all nodes; another cluster than the testbed has to have it already."""
-    if isinstance(installed, Testbed):
-        installed.give(ensure_rebalance_image())
-
-
 def skew(lab: Lab, running: Load) -> tuple[int, int]:
     """Take every replica off one broker, each to the other one in its rack; returns who has them, and who is left empty."""
     stays, leaves = mates(lab)
@@ -77,20 +67,24 @@ def skew(lab: Lab, running: Load) -> tuple[int, int]:
     return stays, leaves
 
 
-def run_of(lab: Lab, executors: int) -> Mapping[str, Any]:
-    """Ask for a run of the job as a user does, and wait for its end; returns the condition that tells of it.
+def begin_run(lab: Lab) -> str:
+    """Ask for a run of the job as a user does; returns the name of its Job."""
+    before = names_of(lab.list("jobs"))
+    print(lab.spindle("rebalance", "run", "-n", lab.namespace, "-c", CLUSTER))
+    lab.until("a Job", lambda: names_of(lab.list("jobs")) - before, 60)
+    (name,) = names_of(lab.list("jobs")) - before
+    return name
+
+
+def end_of_run(lab: Lab, name: str, executors: int) -> Mapping[str, Any]:
+    """Wait for a run's end; returns the condition that tells of it.
 
     It has read samples, and so many pods have helped it, which are gone then.
     """
-    before = {job["metadata"]["name"] for job in lab.list("jobs")}
-    print(lab.spindle("rebalance", "run", "-n", lab.namespace, "-c", CLUSTER))
-    lab.until("a Job", lambda: {job["metadata"]["name"] for job in lab.list("jobs")} - before, 60)
-    (name,) = {job["metadata"]["name"] for job in lab.list("jobs")} - before
-
     helped: set[str] = set()
 
     def ended() -> bool:
-        helped.update(pod["metadata"]["name"] for pod in lab.list("pods", "spark-role=executor"))
+        helped.update(names_of(lab.list("pods", "spark-role=executor")))
         status = lab.the("job", name).get("status") or {}
         return bool(status.get("succeeded") or status.get("failed"))
 
@@ -147,7 +141,7 @@ def test_a_skewed_cluster_is_balanced(
         full, empty = skew(lab, running)
         before = spread(running)
         timeline.mark(f"broker {empty} is empty")
-        told = run_of(lab, 2 if kind == PODS else 0)
+        told = end_of_run(lab, begin_run(lab), 2 if kind == PODS else 0)
         assert told["status"] == "True", told
         (proposal,) = [
             each
