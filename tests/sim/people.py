@@ -397,6 +397,14 @@ class Person:
         if found and wait.broker is not None and wait.disk:
             self.accept(names.broker_name(SAMPLE, wait.broker), wait.disk, found[1])
 
+    def accept_anew(self, wait: Wait) -> None:
+        """Take a used-up acceptance back; it is written again, by what DataAtRisk says, once no record of it is left."""
+        name = "" if wait.broker is None else names.broker_name(SAMPLE, wait.broker)
+        broker = self.world.api.get("KafkaBroker", name)
+        if broker is not None:
+            wishes = [w for w in broker["spec"].get("wishes") or () if w["disk"] != wait.disk]
+            self.world.api.change(broker, {"spec": {"wishes": wishes}}, manager="person")
+
     def accept(self, name: str, disk: str, word: str) -> None:
         """Give up exactly what is named, if its disk is truly lost; a disk that is not is brought back."""
         broker = self.world.api.get("KafkaBroker", name)
@@ -589,6 +597,7 @@ WAYS: dict[str, Callable[[Person, Wait], None]] = {
         (_P.keep_more, "TooFewBrokers ConfigNeedsMore TooFewRacks CannotGrow"),
         (_P.pool_back, "PoolGone ClaimsOfUnknownPool"),
         (_P.accept_again, "AcceptanceOfAnotherLoss"),
+        (_P.accept_anew, "AcceptanceUsedUp"),
         (_P.claim_annotation, "ClaimNotOurs"),
         (_P.claim_away, "ClaimInTheWay ClaimLost ClaimOfAnotherCluster"),
         (_P.identity_back, "IdentityLost IdentityUnreadable"),

@@ -7,9 +7,10 @@ import pytest
 
 from spindle.cluster import names
 from spindle.moves import Journal
+from spindle.reconcile.steps.losses import ANN_ACCEPTED
 from tests.model.failing import Failing
 from tests.model.kafka import path_of
-from tests.unit.test_healing_plan import cluster, reasons, until, whole
+from tests.unit.test_healing_plan import accept_text, cluster, reasons, until, whole
 from tests.unit.test_moves_execute import D0, D1, MOVE, kafka, step, until_quiet
 
 CORDON = "cordoned.log.dirs"
@@ -91,6 +92,57 @@ class TestAnEmptiedDisk:
         until(world, lambda: len(world.formats) > formats or "LastCopy" in reasons(world), 20)
         assert len(world.formats) == formats
         assert world.kafkas.losses == []
+
+
+class TestAUsedUpAcceptance:
+    """A loss was accepted, and the disk came back after all; the wish was left in the spec."""
+
+    def used_up(self) -> Failing:
+        world = cluster(3, partitions=0)
+        world.kafkas.min_isr = 1
+        world.kafkas.create("pay", 0, (0, 1), lambda _: path_of("disk1"))
+        self.other(world, stopped=True)
+        self.dies(world)
+        record(world)["spec"]["wishes"] = [{"disk": "disk1", "acceptLoss": accept_text(world, "disk1")}]
+        self.passes(world)
+        world.disk(0, "disk1").state = "well"
+        until(world, lambda: world.kafkas.partitions["pay", 0].leader is not None)
+        self.other(world, stopped=False)
+        self.other(world, stopped=True)
+        return world
+
+    def other(self, world: Failing, *, stopped: bool) -> None:
+        record(world, 1)["spec"]["stopped"] = stopped
+        world.settle(80)
+
+    def dies(self, world: Failing) -> None:
+        world.disk(0, "disk1").state = "dead"
+        self.passes(world)
+
+    def passes(self, world: Failing, count: int = 8) -> None:
+        for _ in range(count):
+            world.reconcile()
+            world.breathe()
+
+    def test_it_counts_no_more_where_the_record_of_it_is_gone(self) -> None:
+        world = self.used_up()
+        del record(world)["metadata"]["annotations"][ANN_ACCEPTED]
+        self.passes(world, 3)
+        self.dies(world)
+        record(world, 1)["spec"]["stopped"] = False
+        self.passes(world, 20)
+        assert world.kafkas.partitions["pay", 0].leader is None
+        assert "AcceptanceUsedUp" in reasons(world)
+
+    def test_the_way_out_leads_on(self) -> None:
+        world = self.used_up()
+        self.dies(world)
+        record(world, 1)["spec"]["stopped"] = False
+        until(world, lambda: "AcceptanceUsedUp" in reasons(world))
+        record(world)["spec"]["wishes"] = []
+        until(world, lambda: ANN_ACCEPTED not in record(world)["metadata"]["annotations"])
+        record(world)["spec"]["wishes"] = [{"disk": "disk1", "acceptLoss": accept_text(world, "disk1")}]
+        until(world, lambda: world.kafkas.partitions["pay", 0].leader is not None)
 
 
 def test_a_pod_that_names_no_release_stops_nothing() -> None:

@@ -95,18 +95,25 @@ def _elsewhere(looked: Standing, broker: int, key: Key) -> bool:
 
 
 def accept(
-    wish: str | None, loss: Loss | None, before: Accepted | None, leaderless: Collection[Key] = ()
+    wish: str | None,
+    loss: Loss | None,
+    before: Accepted | None,
+    leaderless: Collection[Key] = (),
+    *,
+    well: bool = False,
 ) -> Accepted | None:
     """What stands on record about a disk's acceptance now.
 
     It is used up when its partitions are served again. That no loss is seen for a moment (while the broker restarts, nobody calls its
-    disk bad) does not use it up.
+    disk bad) does not use it up. Words that stand there while the disk is well, and of which nothing is on record, are of an earlier loss and are used
+    up as well: the record may have been removed by hand, or gone with the KafkaBroker.
 
     Args:
         wish: ``acceptLoss`` as it is written now.
         loss: what is lost with the disk now; None if nothing is seen to be.
         before: what stood on record.
         leaderless: partitions that have no leader now.
+        well: whether the disk is surely well and in use.
     """
     if wish is None:
         return None
@@ -115,7 +122,9 @@ def accept(
             before.partitions & frozenset(leaderless)
         )
         return Accepted(wish, before.partitions, done=before.done or over)
-    return Accepted(wish, loss.partitions) if loss is not None and loss.text == wish else None
+    if loss is None:
+        return Accepted(wish, frozenset(), done=True) if well else None
+    return Accepted(wish, loss.partitions) if loss.text == wish else None
 
 
 def settle(looked: Standing, losses: Sequence[Loss], accepted: Mapping[str, Accepted]) -> Verdict:

@@ -5,6 +5,7 @@ from typing import Final
 
 from spindle.cluster import names
 from spindle.cluster.refusal import counted, some
+from spindle.disks import facts
 from spindle.disks.lifecycle import DiskState
 from spindle.healing.acceptance import Accepted, Loss, accept, lost_with, parse, render, settle
 from spindle.healing.standing import Key, names_of
@@ -51,12 +52,12 @@ def settle_losses(ward: Ward, draft: Draft) -> list[ElectUnclean | Reassign]:
             known = before.get(slot.name)
             if loss is None and not ward.looked.known and known is not None:
                 now[slot.name] = known  # nobody can say whether it is over
-            elif (word := accept(slot.wish.accept_loss, loss, known, leaderless)) is not None:
+            elif (word := _word(slot, loss, known, leaderless)) is not None:
                 now[slot.name] = word
                 if known is not None and known == word:
                     accepted[slot.disk["directoryId"]] = word  # on record, so it counts
-            if loss is not None and slot.name not in now and slot.wish.accept_loss is not None:
-                draft.wait(_another_loss(ward, loss))
+            if loss is not None and slot.wish.accept_loss is not None:
+                _tell_unfit(ward, draft, loss, slot.wish.accept_loss, now.get(slot.name))
         if now != before:
             draft.do(
                 Patch(
@@ -116,6 +117,34 @@ def at_risk(ward: Ward) -> str | None:
             f'spec.wishes of KafkaBroker {name}: {{"disk": "{loss.disk}", "acceptLoss": "{loss.text}"}}'
         )
     return " ".join(parts)
+
+
+def _word(
+    slot: Slot, loss: Loss | None, known: Accepted | None, leaderless: Collection[Key]
+) -> Accepted | None:
+    well = slot.health.well and slot.mode == facts.ACTIVE and slot.online is True
+    return accept(slot.wish.accept_loss, loss, known, leaderless, well=well)
+
+
+def _tell_unfit(ward: Ward, draft: Draft, loss: Loss, wish: str, word: Accepted | None) -> None:
+    """Say of an acceptance that is written why it does not count for what is lost now."""
+    if wish != loss.text:
+        if word is None or word.done:
+            draft.wait(_another_loss(ward, loss))
+    elif word is not None and word.done:
+        draft.wait(_used_up(ward, loss))
+
+
+def _used_up(ward: Ward, loss: Loss) -> Wait:
+    name = names.broker_name(ward.state.name, loss.broker)
+    return Wait(
+        "AcceptLoss",
+        f"KafkaBroker/{name}/{loss.disk}",
+        "AcceptanceUsedUp",
+        f"The acceptLoss that is written for {loss.disk} of {name} was for an earlier loss of the same partitions, and does not count for this one.",
+        f"Bring the disk back as it is; or, if it is lost for good, take the wish back, wait until the annotation {ANN_ACCEPTED} names {loss.disk} "
+        f"no more, and write {loss.text} again.",
+    )
 
 
 def _another_loss(ward: Ward, loss: Loss) -> Wait:
