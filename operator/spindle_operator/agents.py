@@ -83,6 +83,8 @@ class Watch:
             changed: called when an agent was heard that was not, or is no longer, or has another key.
         """
         self.namespace = namespace
+        # Secrets of agents of earlier versions that were seen not to be there. Nothing makes one any more, so each is looked for until then.
+        self.secrets_gone: set[str] = set()
         self._kube = kube
         self._changed = changed
         self._known: dict[str, _Known] = {}
@@ -202,7 +204,10 @@ async def look(kube: Kube, watch: Watch | None, namespace: str, cluster: str) ->
         await watch.look()
     try:
         own = await kube.find(CONFIG_MAP, watch.namespace, name)
-        secret = await kube.find(SECRET, watch.namespace, name)
+        if name not in watch.secrets_gone:
+            secret = await kube.find(SECRET, watch.namespace, name)
+            if secret is None:
+                watch.secrets_gone.add(name)
     except ApiError as error:
         problems[_CERTIFICATES] = str(error)
         log.warning(

@@ -43,12 +43,19 @@ class KafkaGate:
         self._link: Link | None = None
         self._identity = ""
         self._said = ""
+        # Whether Kafka has said that no agent has anything. Who gives them something is this process, and only where there are agents.
+        self._no_agents = False
         # One thread: a look that does not end holds back the next one, and nothing else.
         self._pool = concurrent.futures.ThreadPoolExecutor(1, f"kafka-{cluster}")
         self._busy: concurrent.futures.Future[Any] | None = None
 
     async def look(
-        self, access: Access | str, *, ask_rights: bool = False, asked: Sequence[str] = ()
+        self,
+        access: Access | str,
+        *,
+        ask_rights: bool = False,
+        asked: Sequence[str] = (),
+        agents: bool = True,
     ) -> tuple[KafkaView, bool | None]:
         """Ask Kafka everything that a pass needs.
 
@@ -56,6 +63,7 @@ class KafkaGate:
             access: how to reach it, or why not to try.
             ask_rights: also ask whether the admin principal has its ACLs.
             asked: also ask what these users have.
+            agents: whether there are any. Where there are none, it is asked what they have until that is nothing.
 
         Returns:
             the view, and the answer about the ACLs: None if it was not asked for or could not be had.
@@ -65,7 +73,12 @@ class KafkaGate:
             return self._blind(access), None
         try:
             link = await self._renewed(access)
-            view, granted, clean = await self._threaded(lambda: link.look(ask_rights=ask_rights, users=asked))
+            ask_agents = agents or not self._no_agents
+            view, granted, clean = await self._threaded(
+                lambda: link.look(ask_rights=ask_rights, users=asked, agents=ask_agents)
+            )
+            if ask_agents:
+                self._no_agents = view.agents == {}
         except _GONE as error:
             metrics.KAFKA_FAILURES.labels(self._cluster, type(error).__name__).inc()
             await self.close()

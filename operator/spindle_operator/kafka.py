@@ -44,7 +44,7 @@ from spindle_operator.answers import (
     read_standing,
 )
 from spindle_operator.connection import Budget, Connection, TooMuchError
-from spindle_operator.users import agents
+from spindle_operator.users import agents as look_at_agents
 from spindle_operator.users import look as look_at_users
 
 _PARTITIONS_PER_PAGE: Final = 2000  # what brokers allow at most (max.request.partition.size.limit)
@@ -73,17 +73,27 @@ class Link(Connection):
 
     # The look
 
-    def look(self, *, ask_rights: bool, users: Sequence[str] = ()) -> tuple[KafkaView, bool | None, bool]:
-        """Everything at once: the view, whether the admin has its ACLs, and whether every answer came."""
+    def look(
+        self, *, ask_rights: bool, users: Sequence[str] = (), agents: bool = True
+    ) -> tuple[KafkaView, bool | None, bool]:
+        """Everything at once: the view, whether the admin has its ACLs, and whether every answer came.
+
+        Args:
+            ask_rights: whether the admin's ACLs are asked for.
+            users: those that are asked about.
+            agents: whether those of the agents are.
+        """
         # Less than the gate waits, so that a look that takes too long has ended by itself, and its thread is free.
         self.budget = Budget(_LOOK * self.timeout_ms / 1000, _ANSWERS + len(users) * 4 + len(self.hosts) * 4)
         try:
-            return self._look(ask_rights=ask_rights, users=users)
+            return self._look(ask_rights=ask_rights, users=users, agents=agents)
         finally:
             self.budget = None
             self.tell_unsaid()
 
-    def _look(self, *, ask_rights: bool, users: Sequence[str]) -> tuple[KafkaView, bool | None, bool]:
+    def _look(
+        self, *, ask_rights: bool, users: Sequence[str], agents: bool
+    ) -> tuple[KafkaView, bool | None, bool]:
         self._failed = False
         self.silent.clear()
         quorum, node = self._quorum()
@@ -112,7 +122,7 @@ class Link(Connection):
             metadata_version=None if features is None else features.get("metadata.version"),
             features=features,
             users=self._users(users) if users else None,
-            agents=self.attempt(lambda: agents(self)),
+            agents=self.attempt(lambda: look_at_agents(self)) if agents else None,
         )
         granted = self.attempt(lambda: orders.admin_granted(self)) if ask_rights else None
         return view, granted, not self._failed

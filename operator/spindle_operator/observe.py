@@ -159,6 +159,7 @@ async def observe(
         ),
         ask_rights=_rights_open(name, secrets),
         asked=to_ask(users, cluster.get("status") or {}),
+        agents=watch is not None,
     )
     mine_of = [broker for broker in brokers if _of_cluster(broker, name)]
     told = await starts.look(

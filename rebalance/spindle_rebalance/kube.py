@@ -75,8 +75,27 @@ class Kube:
             _content_type="application/apply-patch+yaml",
         )
 
+    def config_map(self, namespace: str, name: str) -> Json | None:
+        """A ConfigMap as it stands, with its fields named as in JSON; None if there is none of that name."""
+        try:
+            found = self._ask(
+                f"ConfigMap {namespace}/{name}", self._core.read_namespaced_config_map, name, namespace
+            )
+        except _AbsentError:
+            return None
+        return dict(self._core.api_client.sanitize_for_serialization(found))
+
+    def create_config_map(self, namespace: str, body: Mapping[str, Any]) -> None:
+        """Make a ConfigMap; fails where there is one of that name."""
+        self._ask(
+            f"ConfigMap {namespace}/{body['metadata']['name']}",
+            self._core.create_namespaced_config_map,
+            *(namespace, dict(body)),
+            field_manager=names.FIELD_MANAGER_REBALANCE,
+        )
+
     def apply_config_map(self, namespace: str, body: Mapping[str, Any]) -> None:
-        """Write a ConfigMap, likewise."""
+        """Write a ConfigMap by server-side apply; with a UID and a resourceVersion in its metadata, only over that one."""
         name = body["metadata"]["name"]
         self._ask(
             f"ConfigMap {namespace}/{name}",

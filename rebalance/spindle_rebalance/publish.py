@@ -10,6 +10,7 @@ from spindle.api.rebalance import KafkaRebalance
 from spindle.balance.propose import Proposal
 from spindle.cluster import names
 from spindle.manifests.common import labels, owner_reference
+from spindle.reconcile.objects import owned_by
 
 log = logging.getLogger(__name__)
 
@@ -32,8 +33,14 @@ class Kubernetes(Protocol):
     def apply_rebalance(self, namespace: str, body: dict[str, Any]) -> None:
         """Write a KafkaRebalance."""
 
+    def config_map(self, namespace: str, name: str) -> dict[str, Any] | None:
+        """One ConfigMap."""
+
+    def create_config_map(self, namespace: str, body: dict[str, Any]) -> None:
+        """Make a ConfigMap that is not there."""
+
     def apply_config_map(self, namespace: str, body: dict[str, Any]) -> None:
-        """Write a ConfigMap."""
+        """Write a ConfigMap over the one that its metadata names by UID and resourceVersion."""
 
 
 def publish(kube: Kubernetes, namespace: str, proposal: Proposal, report: str) -> str:
@@ -69,10 +76,12 @@ def body_of(cluster: Mapping[str, Any], proposal: Proposal, report: str) -> dict
 
 
 def publish_report(kube: Kubernetes, namespace: str, cluster: str, name: str, page: str) -> bool:
-    """Write a report into a ConfigMap, compressed.
+    """Write a report into a ConfigMap, compressed; one that is not the KafkaCluster's is left alone.
+
+    In a cluster the operator has made it, empty; whoever runs the job by hand may name another one.
 
     Returns:
-        whether it fitted.
+        whether it stands there.
     """
     packed = gzip.compress(page.encode(), mtime=0)
     text = base64.b64encode(packed).decode()
@@ -82,15 +91,27 @@ def publish_report(kube: Kubernetes, namespace: str, cluster: str, name: str, pa
             *(namespace, cluster, len(packed)),
         )
         return False
-    kube.apply_config_map(
-        namespace,
-        {
-            "apiVersion": "v1",
-            "kind": "ConfigMap",
-            "metadata": _metadata(kube.cluster(namespace, cluster), name),
-            "binaryData": {names.REPORT_KEY: text},
-        },
-    )
+    of, there = kube.cluster(namespace, cluster), kube.config_map(namespace, name)
+    metadata = _metadata(of, name)
+    body = {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": metadata,
+        "binaryData": {names.REPORT_KEY: text},
+    }
+    if there is None:
+        kube.create_config_map(namespace, body)
+        return True
+    if not owned_by(there, of):
+        log.warning(
+            "%s/%s: NameTaken: there is a ConfigMap %s that is not of this KafkaCluster; it is left alone, and the report is not kept. "
+            "Delete it if nobody needs it, or write the report elsewhere with --report",
+            *(namespace, cluster, name),
+        )
+        return False
+    # Only over the one that was looked at: it may be another one by now.
+    seen = {key: there["metadata"][key] for key in ("uid", "resourceVersion")}
+    kube.apply_config_map(namespace, {**body, "metadata": {**metadata, **seen}})
     return True
 
 

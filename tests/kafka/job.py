@@ -34,6 +34,12 @@ class Kubernetes:
     def apply_rebalance(self, namespace: str, body: dict[str, Any]) -> None:
         self.written[body["metadata"]["name"]] = body
 
+    def config_map(self, namespace: str, name: str) -> dict[str, Any] | None:
+        return None
+
+    def create_config_map(self, namespace: str, body: dict[str, Any]) -> None:
+        self.written[body["metadata"]["name"]] = body
+
     def apply_config_map(self, namespace: str, body: dict[str, Any]) -> None:
         self.written[body["metadata"]["name"]] = body
 

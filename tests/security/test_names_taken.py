@@ -1,5 +1,7 @@
 """Somebody else's objects under the names that a KafkaCluster needs: an operator process leaves them alone and says so (rule 16)."""
 
+import base64
+import gzip
 import json
 import signal
 from collections.abc import Callable
@@ -7,12 +9,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from kubernetes.config import new_client_from_config
 
 from e2e.cluster.apiserver import ApiServer
 from spindle.cluster import names
 from spindle.reconcile.actions import Apply, Create, IssueCa, IssueCertificate, KeepPassword
 from spindle_operator.kinds import KINDS
 from spindle_operator.kube import Kube
+from spindle_rebalance.errors import RunError
+from spindle_rebalance.kube import Kube as Proposals
+from spindle_rebalance.publish import publish_report
 from tests.kube.operator_process import OperatorProcess, until
 from tests.kube.samples import bent
 from tests.kube.samples import cluster as sample_cluster
@@ -43,6 +49,7 @@ def foreign(namespace: str, labels: dict[str, str]) -> list[Json]:
             *("policy/v1", "PodDisruptionBudget", names.broker_budget("demo")),
             spec={"minAvailable": 1, "selector": {"matchLabels": {"app": "theirs"}}},
         ),
+        made("v1", "ConfigMap", names.rebalance_report("demo"), data={"theirs": "yes"}),
         made("v1", "ConfigMap", names.pools_map("demo"), data={"theirs": "yes"}),
     ]
 
@@ -118,6 +125,34 @@ def test_what_is_somebody_elses_is_not_taken_over_and_outlives_the_cluster(
         assert read(api_server, namespace, "Secret", names.operator_secret("demo")) is not None
         api_server.kubectl("-n", namespace, "delete", "kafkacluster", "demo", "--timeout=90s")
     assert seen() == before
+
+
+def test_a_report_is_written_into_a_config_map_of_the_cluster_alone(
+    api_server: ApiServer, namespace: str
+) -> None:
+    kube, name = Proposals(new_client_from_config(str(api_server.kubeconfig))), names.rebalance_report("demo")
+    api_server.kubectl("-n", namespace, "apply", "-f", "-", stdin=json.dumps(sample_cluster()))
+    theirs = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": {"theirs": "yes"}}
+    api_server.kubectl("-n", namespace, "create", "-f", "-", stdin=json.dumps(theirs))
+    before = read(api_server, namespace, "ConfigMap", name)
+    assert not publish_report(kube, namespace, "demo", name, "<p>report</p>")
+    assert read(api_server, namespace, "ConfigMap", name) == before
+
+    api_server.kubectl("-n", namespace, "delete", "configmap", name)
+    for page in ("<p>made</p>", "<p>written over</p>"):
+        assert publish_report(kube, namespace, "demo", name, page)
+        found = read(api_server, namespace, "ConfigMap", name) or {}
+        packed = base64.b64decode(found["binaryData"][names.REPORT_KEY])
+        assert gzip.decompress(packed).decode() == page
+        assert found["metadata"]["ownerReferences"][0]["name"] == "demo"
+
+    # Made anew by somebody else between the look and the write: it is not the one that was looked at.
+    seen = kube.config_map(namespace, name) or {}
+    api_server.kubectl("-n", namespace, "delete", "configmap", name)
+    api_server.kubectl("-n", namespace, "create", "-f", "-", stdin=json.dumps(theirs))
+    guard = {key: seen["metadata"][key] for key in ("name", "uid", "resourceVersion")}
+    with pytest.raises(RunError, match="409"):
+        kube.apply_config_map(namespace, {"apiVersion": "v1", "kind": "ConfigMap", "metadata": guard})
 
 
 def test_the_way_out_works(api_server: ApiServer, namespace: str, start: Start) -> None:

@@ -7,7 +7,7 @@ import uuid
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 from cryptography import x509
@@ -229,13 +229,16 @@ async def test_brokers_that_answer_nothing_are_asked_all_at_once(reach: Access) 
 
 class FakeLink:
     made = 0
+    asked: ClassVar[list[bool]] = []  # of each look, whether it asked what agents have
+    agents: ClassVar[dict[str, Any] | None] = {}
 
     def __init__(self, *_: Any) -> None:
         FakeLink.made += 1
         self.clean = True
 
-    def look(self, *, ask_rights: bool, users: Any) -> Any:
-        return KafkaView(cluster_id="c"), ask_rights, self.clean
+    def look(self, *, ask_rights: bool, users: Any, agents: bool) -> Any:
+        FakeLink.asked.append(agents)
+        return KafkaView(cluster_id="c", agents=FakeLink.agents if agents else None), ask_rights, self.clean
 
     def close(self) -> None:
         pass
@@ -251,6 +254,7 @@ def gate(monkeypatch: pytest.MonkeyPatch) -> Any:
     monkeypatch.setattr(gate, "_answering", answering)
     monkeypatch.setattr(gate_module, "Link", FakeLink)
     FakeLink.made = 0
+    FakeLink.asked.clear()
     return gate
 
 
@@ -275,6 +279,19 @@ async def test_the_client_is_renewed_after_an_unanswered_question_but_serves_its
     assert gate._link is not None
     await gate.look(reach)
     assert FakeLink.made == 2
+    await gate.shutdown()
+
+
+async def test_without_agents_their_rights_are_asked_for_until_there_are_none(
+    gate: Any, reach: Access, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answers: list[dict[str, Any] | None] = [None, {"spindle-agent.node": frozenset()}, {}, {}]
+    for told in answers:
+        monkeypatch.setattr(FakeLink, "agents", told)
+        await gate.look(reach, agents=False)
+    assert FakeLink.asked == [True, True, True, False]
+    await gate.look(reach, agents=True)
+    assert FakeLink.asked[-1]
     await gate.shutdown()
 
 
@@ -340,7 +357,7 @@ def test_users_without_end_keep_nobody_from_looking_after_disks(monkeypatch: pyt
     for question, answer in answers.items():
         monkeypatch.setattr(Link, question, lambda *_, answer=answer: answer)
     monkeypatch.setattr("spindle_operator.kafka.look_at_users", asked)
-    monkeypatch.setattr("spindle_operator.kafka.agents", lambda _: {})
+    monkeypatch.setattr("spindle_operator.kafka.look_at_agents", lambda _: {})
     few, *_ = link.look(ask_rights=False, users=["few"])
     assert few.users == {}
     many, *_ = link.look(ask_rights=False, users=["many"] * 10_000)

@@ -91,7 +91,9 @@ class Gate(KafkaGate):
         self.given: Any = None
         self.asked: bool | None = None
 
-    async def look(self, access: Any, *, ask_rights: bool = False, asked: Sequence[str] = ()) -> Any:
+    async def look(
+        self, access: Any, *, ask_rights: bool = False, asked: Sequence[str] = (), agents: bool = True
+    ) -> Any:
         self.given, self.asked = access, ask_rights
         return KafkaView(), None
 
@@ -152,6 +154,24 @@ async def test_agents_are_seen_by_their_leases_and_by_the_certificates_of_this_c
     assert certificate.key == sha256(key.public).hexdigest()
     assert certificate.issuer == snapshot.agent_certificates.trust[0]
     assert snapshot.unknown == set()
+
+
+async def test_the_secret_of_former_agents_is_looked_for_until_it_is_gone() -> None:
+    kube = FakeKube()
+    path = "/api/v1/namespaces/agents/secrets/ns.demo.spindle-agent"
+    watch = Watch(kube, "agents")
+    kube.objects[path] = {"metadata": {"name": "ns.demo.spindle-agent", "uid": "s-1"}}
+    for there in (True, True, False, False):
+        if not there:
+            kube.objects.pop(path, None)
+        snapshot = (await observe(kube, cluster(), "image", Gate(), watch=watch)).snapshot
+        assert (snapshot.former_agents is not None) is there
+    # Each look asks for the ConfigMap of the certificates, and the first three for the Secret, which has the same name.
+    assert kube.done("find").count("ns.demo.spindle-agent") == 4 + 3
+    kube.failures = {("find", "ns.demo.spindle-agent"): ApiError(403, "Forbidden", "no")}
+    other = Watch(kube, "agents")
+    await observe(kube, cluster(), "image", Gate(), watch=other)
+    assert not other.secrets_gone, "what cannot be read is not gone"
 
 
 async def test_without_agents_nobody_asks_for_them() -> None:

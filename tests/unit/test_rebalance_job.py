@@ -8,7 +8,7 @@ import pytest
 
 from spindle.cluster import names
 from spindle.manifests.common import with_applied
-from spindle.manifests.cronjob import rebalance_objects
+from spindle.manifests.cronjob import rebalance_objects, report_map
 from spindle.reconcile.actions import Apply, Delete, GrantRebalance, Patch
 from spindle.reconcile.draft import Draft
 from spindle.reconcile.state import State, read_state
@@ -61,12 +61,14 @@ def test_without_an_image_there_is_no_job(running: World) -> None:
 def test_it_is_made_once_and_put_right(running: World) -> None:
     made, again, mended = Draft(), Draft(), Draft()
     there = objects(running)
+    report = with_applied(report_map(state_of(running).cluster))
+    kept = (*running.snapshot().config_maps, {**report, "binaryData": {names.REPORT_KEY: "x"}})
     changed = tuple({**each, "rules": []} if each["kind"] == "Role" else each for each in there)
     settle_job(state_of(running), made)
-    settle_job(state_of(running, rebalance_objects=there), again)
-    settle_job(state_of(running, rebalance_objects=changed), mended)
+    settle_job(state_of(running, rebalance_objects=there, config_maps=kept), again)
+    settle_job(state_of(running, rebalance_objects=changed, config_maps=kept), mended)
 
-    assert applied(made) == ["ServiceAccount", "Role", "RoleBinding", "CronJob"]
+    assert applied(made) == ["ConfigMap", "ServiceAccount", "Role", "RoleBinding", "CronJob"]
     assert again.actions == []
     assert applied(mended) == ["Role"]
 

@@ -34,13 +34,34 @@ class Kubernetes:
         self.writes += 1
         self.objects["KafkaRebalance", body["metadata"]["name"]] = body
 
+    def create_config_map(self, namespace: str, body: dict[str, Any]) -> None:
+        assert ("ConfigMap", body["metadata"]["name"]) not in self.objects
+        self._put(body)
+
     def apply_config_map(self, namespace: str, body: dict[str, Any]) -> None:
-        self.objects["ConfigMap", body["metadata"]["name"]] = body
+        self._put(body)
+
+    def _put(self, body: dict[str, Any]) -> None:
+        meta = {"uid": "m", **body["metadata"], "resourceVersion": "7"}
+        self.objects["ConfigMap", meta["name"]] = {**body, "metadata": meta}
+
+    def config_map(self, namespace: str, name: str) -> dict[str, Any] | None:
+        return self.objects.get(("ConfigMap", name))
+
+
+class Shelf:
+    """The same, as the command line asks it."""
+
+    namespace = "ns"
+
+    def __init__(self, kube: Kubernetes) -> None:
+        self.kube = kube
 
     def config_map(self, name: str) -> dict[str, Any]:
-        if ("ConfigMap", name) not in self.objects:
+        found = self.kube.config_map("ns", name)
+        if found is None:
             raise NotFoundError(name)
-        return self.objects["ConfigMap", name]
+        return found
 
 
 @pytest.fixture
@@ -74,12 +95,23 @@ def test_one_that_is_over_is_not_made_again(proposal: Proposal) -> None:
 
 
 def test_a_report_goes_into_a_config_map_and_comes_out_of_it() -> None:
-    kube: Any = Kubernetes()
+    kube = Kubernetes()
+    shelf: Any = Shelf(kube)
     name = names.rebalance_report("demo")
     with pytest.raises(KubeError, match="no run has ended yet"):
-        rebalance_report.fetch(kube, "demo")
-    assert publish.publish_report(kube, "ns", "demo", name, "<p>é</p>")
-    assert rebalance_report.fetch(kube, "demo") == "<p>é</p>"
+        rebalance_report.fetch(shelf, "demo")
+    for page in ("<p>é</p>", "<p>later</p>"):
+        assert publish.publish_report(kube, "ns", "demo", name, page)
+        assert rebalance_report.fetch(shelf, "demo") == page
+
+
+@pytest.mark.parametrize("owners", [[], [{"kind": "KafkaCluster", "name": "demo", "uid": "former"}]])
+def test_a_config_map_of_somebody_else_is_left_alone(owners: list[dict[str, str]]) -> None:
+    kube = Kubernetes()
+    meta = {"name": "r", "uid": "m", "resourceVersion": "1", "ownerReferences": owners}
+    theirs = kube.objects["ConfigMap", "r"] = {"metadata": meta, "data": {"theirs": "yes"}}
+    assert not publish.publish_report(kube, "ns", "demo", "r", "<p>report</p>")
+    assert kube.objects == {("ConfigMap", "r"): theirs}
 
 
 def test_a_report_that_is_too_large_is_left_out() -> None:
@@ -95,7 +127,8 @@ def test_a_report_that_is_too_large_is_left_out() -> None:
     ids=["no base64", "no gzip", "cut off"],
 )
 def test_a_broken_report(broken: str) -> None:
-    kube: Any = Kubernetes()
+    kube = Kubernetes()
+    shelf: Any = Shelf(kube)
     kube.objects["ConfigMap", names.rebalance_report("demo")] = {"binaryData": {names.REPORT_KEY: broken}}
     with pytest.raises(KubeError, match="cannot be unpacked"):
-        rebalance_report.fetch(kube, "demo")
+        rebalance_report.fetch(shelf, "demo")

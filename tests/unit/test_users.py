@@ -62,6 +62,59 @@ def test_one_with_a_certificate_gets_secret_rights_and_quotas() -> None:
     assert not world.reconcile().actions
 
 
+EVERYTHING = {"resource": "topic", "name": "*", "operations": ["Read"]}
+ALTER = {"resource": "cluster", "operations": ["Alter"]}
+
+
+def given_before_it_was_asked_about(*acls: dict[str, Any]) -> World:
+    """A user with wide rights that nobody has allowed."""
+    allowed = user(acls=list(acls))
+    allowed["metadata"]["labels"] = {names.LABEL_PRIVILEGED: "true"}
+    world = running(allowed)
+    assert condition(world) == ("True", "AsAsked")
+    assert not waits(world)
+    del world.get("KafkaUser", "orders")["metadata"]["labels"]
+    world.settle()
+    return world
+
+
+def test_wide_rights_that_were_given_before_that_was_asked_about_go_on_and_are_told() -> None:
+    world = given_before_it_was_asked_about(READ, EVERYTHING)
+    assert condition(world) == ("True", "AllowedAsBefore")
+    (told,) = world.get("KafkaUser", "orders")["status"]["conditions"]
+    assert "Read on topic *" in told["message"]
+    assert "topic orders" not in told["message"]
+    assert waits(world) == [("AllowedAsBefore", "KafkaCluster/demo")]
+    assert not world.reconcile().actions
+
+
+@pytest.mark.parametrize("way", ["label", "ask for less"])
+def test_each_way_out_of_wide_rights_ends_the_word(way: str) -> None:
+    world = given_before_it_was_asked_about(READ, EVERYTHING)
+    found = world.get("KafkaUser", "orders")
+    if way == "label":
+        found["metadata"]["labels"] = {names.LABEL_PRIVILEGED: "true"}
+    else:
+        found["spec"]["acls"] = [READ]
+    world.settle()
+    assert condition(world) == ("True", "AsAsked")
+    assert not waits(world)
+    found["metadata"].pop("labels", None)
+    found["spec"]["acls"] = [READ, EVERYTHING]
+    world.settle()
+    # What was taken away does not come back; what an administrator allowed once is as given before.
+    assert condition(world)[1] == ("AllowedAsBefore" if way == "label" else "NotPrivileged")
+
+
+def test_what_is_refused_does_not_hide_what_goes_on() -> None:
+    world = given_before_it_was_asked_about(EVERYTHING)
+    world.get("KafkaUser", "orders")["spec"]["acls"] = [EVERYTHING, ALTER]
+    world.settle()
+    assert condition(world) == ("False", "NotPrivileged")
+    (told,) = world.get("KafkaUser", "orders")["status"]["conditions"]
+    assert "go on as they were given before that was asked about: Read on topic *" in told["message"]
+
+
 def with_a_servers_certificate(world: World, name: str) -> None:
     """As earlier versions made it: good for servers, too."""
     secret = world.get("Secret", f"demo.user.{name}")

@@ -52,16 +52,25 @@ def rebalance_objects(
     )
 
 
+def report_map(cluster: Mapping[str, Any]) -> dict[str, Any]:
+    """The ConfigMap for the report of the latest run, with nothing in it: that is the job's to write."""
+    made = _object(cluster, "v1", "ConfigMap")
+    return {
+        **made,
+        "metadata": {**made["metadata"], "name": names.rebalance_report(cluster["metadata"]["name"])},
+    }
+
+
 def job_rules(cluster: str, spec: KafkaClusterSpec) -> list[dict[str, Any]]:
     """What the job may do: read its cluster, write proposals and one report; handle pods only where it is given executors.
 
-    Server-side apply asks for ``create`` by name, so that right can be narrowed to the report alone.
+    The report's ConfigMap is made by the operator: who may create one by name could write it over somebody else's.
     """
     own = [
         _rule(names.GROUP, ["kafkaclusters"], ["get"], [cluster]),
         _rule(names.GROUP, ["kafkabrokers"], ["get", "list"]),
         _rule(names.GROUP, ["kafkarebalances"], ["get", "list", "create", "patch"]),
-        _rule("", ["configmaps"], ["get", "create", "patch"], [names.rebalance_report(cluster)]),
+        _rule("", ["configmaps"], ["get", "patch"], [names.rebalance_report(cluster)]),
     ]
     if spec.rebalance.engine.executors is None:
         return own

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from spindle.cluster import names
-from spindle.manifests.cronjob import rebalance_objects
+from spindle.manifests.cronjob import rebalance_objects, report_map
 from spindle.reconcile import objects
 from spindle.reconcile.actions import Delete
 from spindle.reconcile.draft import Draft, Wait
@@ -26,10 +26,11 @@ def settle_job(state: State, draft: Draft) -> None:
     image = state.spec.rebalance.engine.image or state.snap.rebalance_image
     if not image:
         return
-    unknown = sorted(state.snap.unknown & {*KINDS})
+    unknown = sorted(state.snap.unknown & {*KINDS, "configmaps"})
     if unknown:
         draft.wait(_blind(state, unknown))
         return
+    keep(draft, report_map(state.cluster), state.config_maps.get(names.rebalance_report(state.name)))
     live = {(str(obj["kind"]), objects.name(obj)): obj for obj in state.snap.rebalance_objects}
     for made in rebalance_objects(state.cluster, state.spec, image):
         there = live.get((str(made["kind"]), objects.name(made)))

@@ -22,7 +22,6 @@ from spindle.reconcile.times import stamp
 from spindle.users.principals import LONGEST, on_record, principal_of
 from spindle.users.rights import (
     Change,
-    Record,
     change,
     read_record,
     wanted_quotas,
@@ -33,6 +32,8 @@ from spindle.users.wide import OWN, wide
 
 Row = tuple[bool, str, str]  # ready, reason, message
 READY: Final = "AsAsked"
+AS_BEFORE: Final = "AllowedAsBefore"
+_WAY_OUT: Final = f"Way out: an administrator labels it {names.LABEL_PRIVILEGED}=true (that takes the verb privilege on kafkausers), or ask for less."
 
 
 def settle_users(state: State, draft: Draft) -> dict[str, dict[str, Any]]:
@@ -45,6 +46,7 @@ def settle_users(state: State, draft: Draft) -> dict[str, dict[str, Any]]:
         if status is not None:
             statuses[objects.name(user)] = status
     tell_server_certificates(state, draft, statuses)
+    _tell_as_before(state, draft, statuses)
     return statuses
 
 
@@ -96,7 +98,8 @@ def _settle(state: State, draft: Draft, user: Object) -> dict[str, Any]:
         return _status(state, user, record_of(standing), (False, "KafkaUnknown", message))
     scram = spec.authentication == "scram"
     asked = wanted_rights(spec)
-    refused = _refused(user, asked, record)
+    not_allowed = _not_allowed(user, asked)
+    refused = not_allowed - record.rights  # what was given before anybody was asked goes on
     if on_record(user) is None:
         row = _taken(state, user, asked - refused, view) or (False, "Starting", "Its name was free.")
         return _status(state, user, record_of(standing), row, settled=row[1] != "NameTaken")
@@ -111,23 +114,50 @@ def _settle(state: State, draft: Draft, user: Object) -> dict[str, Any]:
     _alter(draft, user, todo)
     row = _row(state, user, todo, password=password)
     if row[0] and refused:
-        row = _not_privileged(refused)
+        row = _not_privileged(refused, not_allowed - refused)
+    elif row[0] and not_allowed:
+        row = _as_before(not_allowed)
     return _status(state, user, write_record(todo.record), row)
 
 
-def _refused(user: Object, asked: frozenset[Right], record: Record) -> frozenset[Right]:
-    """Wide rights that nobody allowed; what was given before anybody was asked goes on."""
+def _not_allowed(user: Object, asked: frozenset[Right]) -> frozenset[Right]:
+    """Wide rights that nobody allowed."""
     if (user["metadata"].get("labels") or {}).get(names.LABEL_PRIVILEGED) == "true":
         return frozenset()
-    return frozenset(right for right in asked if wide(right)) - record.rights
+    return frozenset(right for right in asked if wide(right))
 
 
-def _not_privileged(refused: frozenset[Right]) -> Row:
-    rights = [f"{right.operation} on {right.resource} {right.name}" for right in sorted(refused)]
+def _as_before(kept: frozenset[Right]) -> Row:
     message = (
-        f"It has what it asks for but these rights, which reach beyond what is its own: {some(rights)}. Way out: an administrator "
-        f"labels it {names.LABEL_PRIVILEGED}=true (that takes the verb privilege on kafkausers), or ask for less."
+        "It has its Secret, its rights and its quotas. Rights that reach beyond what is its own go on only because they were given before that was asked "
+        f"about: {_named(kept)}. Once they are taken out of spec.acls they do not come back. {_WAY_OUT}"
     )
+    return (True, AS_BEFORE, message)
+
+
+def _tell_as_before(state: State, draft: Draft, statuses: Mapping[str, Mapping[str, Any]]) -> None:
+    """Name the users with rights that nobody allowed."""
+    kept = [name for name, status in statuses.items() if status["conditions"][0]["reason"] == AS_BEFORE]
+    if kept:
+        draft.wait(
+            Wait(
+                "KeepRights",
+                f"KafkaCluster/{state.name}",
+                AS_BEFORE,
+                f"KafkaUsers have rights in Kafka that reach beyond what is their own and that no administrator allowed ({some(sorted(kept))}): they were given "
+                "before that was asked about, and go on. Each KafkaUser says which.",
+                f"Of each: label it {names.LABEL_PRIVILEGED}=true (that takes the verb privilege on kafkausers), or take these rights out of its spec.acls.",
+            )
+        )
+
+
+def _named(rights: frozenset[Right]) -> str:
+    return some([f"{right.operation} on {right.resource} {right.name}" for right in sorted(rights)])
+
+
+def _not_privileged(refused: frozenset[Right], kept: frozenset[Right]) -> Row:
+    goes_on = f" These go on as they were given before that was asked about: {_named(kept)}." if kept else ""
+    message = f"It has what it asks for but these rights, which reach beyond what is its own: {_named(refused)}.{goes_on} {_WAY_OUT}"
     return (False, "NotPrivileged", message)
 
 
@@ -141,9 +171,10 @@ def _taken(state: State, user: Object, wanted: frozenset[Right], view: UserView)
         way = "take these ACLs away with kafka-acls, if no certificate of that name is out, or "
     elif view.scram:
         why, way = f"Kafka has a password for {who} already", "delete it with kafka-configs, or "
-    elif foreign := sorted(view.rights - wanted):
-        rights = [f"{right.operation} on {right.resource} {right.name}" for right in foreign]
-        why = f"User:{who} has rights in Kafka already that this KafkaUser does not ask for ({some(rights)})"
+    elif foreign := view.rights - wanted:
+        why = (
+            f"User:{who} has rights in Kafka already that this KafkaUser does not ask for ({_named(foreign)})"
+        )
         way = "take them away with kafka-acls, ask for all of them in spec.acls, or "
     else:
         return None
