@@ -195,6 +195,10 @@ def test_what_somebody_leaves_on_the_disk_does_not_take_the_nodes_memory(
         f"spindle-scrub-1 {ID} {zlib.crc32(document):08x}\n".encode() + document
     )
     assert store.read(root, ID).runs == {}
+    for strange in (b"[" * 60_000, b"[]", b'{"runs":{"a":[[1e999,1,1]]},"troubles":[]}', b'{"runs":1}'):
+        kept = f"spindle-scrub-1 {ID} {zlib.crc32(strange):08x}\n".encode() + strange
+        (tmp_path / ".spindle-scrub").write_bytes(kept)
+        assert store.read(root, ID).runs == {}
     monkeypatch.setattr(survey_module, "_MOST_NAMES", 5, raising=False)
     assert not list(survey(root, never))
     os.close(root)

@@ -1,9 +1,11 @@
 import pytest
 
+from spindle.disks.dir_list import NO_LIST
 from spindle.disks.identity import (
     Identity,
     MetaProperties,
     parse_identity,
+    parse_log_dirs,
     parse_meta_properties,
     render_identity,
     render_meta_properties,
@@ -38,3 +40,19 @@ def test_identity_that_is_none(text: str) -> None:
 def test_meta_properties_that_is_none(text: str) -> None:
     with pytest.raises(ValueError):
         parse_meta_properties(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[" * 60_000,
+        '{"clusterId": "c", "nodeId": 1e999, "disk": "d", "directoryId": "x", "logDirs": {"generation": 1e999, "dirs": []}}',
+        '{"clusterId": "c", "nodeId": ' + "9" * 5000 + ', "disk": "d", "directoryId": "x"}',
+        '{"clusterId": 1, "nodeId": 0, "disk": [], "directoryId": null}',
+    ],
+    ids=["deep", "infinite", "long", "types"],
+)
+def test_nothing_that_somebody_wrote_ends_the_one_who_reads_it(text: str) -> None:
+    with pytest.raises(ValueError):
+        parse_identity(text)
+    assert parse_log_dirs(text) == NO_LIST

@@ -48,7 +48,7 @@ def read_list(document: object) -> DirList:
     try:
         generation, dirs = int(document["generation"]), document["dirs"]  # type: ignore[index]
         found = {str(entry["name"]): str(entry["directoryId"]) for entry in dirs}
-    except (KeyError, TypeError, ValueError):
+    except (KeyError, TypeError, ValueError, OverflowError):
         return NO_LIST
     return DirList(generation, found) if generation > 0 else NO_LIST
 

@@ -67,13 +67,15 @@ def parse_identity(text: str) -> Identity:
         )
     except (KeyError, TypeError) as error:
         raise ValueError(f"it lacks {error}") from error
+    except (OverflowError, RecursionError) as error:  # an infinite number, brackets without end
+        raise ValueError("nobody writes one so") from error
 
 
 def parse_log_dirs(text: str) -> DirList:
     """The list of log dirs in an identity file; `NO_LIST` if it has none."""
     try:
         return read_list(json.loads(text).get(_LOG_DIRS))
-    except (ValueError, AttributeError):
+    except (ValueError, AttributeError, RecursionError):
         return NO_LIST
 
 
