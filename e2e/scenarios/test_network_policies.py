@@ -46,7 +46,7 @@ def enforced(installed: Target) -> Iterator[None]:
 @pytest.fixture(scope="module")
 def strangers(running: Lab, spindle_image: str) -> Iterator[Lab]:
     """Pods of another namespace, one on each node that has pods of Kafka: beside what they try to reach, and on other nodes."""
-    made = Lab(running.kubectl_command, running.kubeconfig, f"{running.namespace}-strangers")
+    made = Lab(running.kubectl_command, running.kubeconfig, f"{running.namespace}-reach")
     made.kubectl("create", "namespace", made.namespace)
     try:
         nodes = sorted({pod["spec"]["nodeName"] for pod in running.list("pods", "spindle.dev/role")})
@@ -55,7 +55,8 @@ def strangers(running: Lab, spindle_image: str) -> Iterator[Lab]:
         made.kubectl("wait", "pod", "--all", "--for=condition=Ready", "--timeout=120s", timeout=130)
         yield made
     finally:
-        made.kubectl("delete", "namespace", made.namespace, "--wait=false")
+        # Other scenarios come between those of this file: it is made once more for the last of them.
+        made.kubectl("delete", "namespace", made.namespace, "--timeout=120s", timeout=130)
 
 
 def brokers(lab: Lab) -> list[dict[str, Any]]:
