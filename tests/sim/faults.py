@@ -727,6 +727,18 @@ def _restore(world: Any, hand: Hand, lost: str) -> None:
             world.asked = json.loads(json.dumps(put["spec"]))
 
 
+def disk_entry_removed(hand: Hand) -> End:
+    """Somebody takes the last disk off a broker's record, or puts an old copy back from before it was added."""
+    broker = hand.world.api.get("KafkaBroker", names.broker_name(SAMPLE, hand.broker()))
+    if broker is not None:
+        disks = broker["spec"]["disks"]
+        hand.world.kernel.say(
+            "person", f"removes {disks[-1]['name']} from the record of {broker['metadata']['name']}"
+        )
+        hand.world.api.change(broker, {"spec": {"disks": disks[:-1]}}, manager="person")
+    return None
+
+
 # --- other people's orders --------------------------------------------------------------------------------------------
 
 
@@ -957,7 +969,7 @@ KINDS: dict[str, Callable[[Hand], End]] = {
         operator_clock_jumps, machine_starved, machines_starved, cut_operator_from_kafka, cut_operator_from_node, cut_operator_from_api,
         cut_node_from_api, cut_nodes, cut_node_from_nodes, api_away, api_troubled, kafka_troubled, operator_killed, operator_killed_often,
         operator_stops, agent_killed, broker_killed, controller_killed, object_deleted, claim_and_pod_deleted, label_removed,
-        annotation_removed, cluster_applied_again, backup_taken, backup_restored, reassigned_by_others, reassignment_cancelled_by_others,
+        annotation_removed, disk_entry_removed, cluster_applied_again, backup_taken, backup_restored, reassigned_by_others, reassignment_cancelled_by_others,
         topic_made_again, topic_made, topics_made_often, config_changed, config_refused, more_brokers, fewer_brokers, more_disks, fewer_disks, disk_drained,
         broker_stopped,
     )
@@ -969,6 +981,7 @@ _WEIGHTS = {
     "disk_pulled": 4,
     "operator_killed": 3,
     "backup_taken": 3,
+    "disk_entry_removed": 0,  # in kept lives alone: another kind would change all lives that are known by their seeds
 }
 _NEEDS_CLUSTER = frozenset(
     {
