@@ -87,12 +87,19 @@ def read_log_dirs(answer: Any) -> tuple[LogDir, ...]:
 
 
 def read_settings(result: Any, keys: Collection[str]) -> dict[str, str]:
-    """Of a DescribeConfigs result, the keys that are set dynamically on that very topic or broker."""
-    return {
-        config.name: config.value
-        for config in result.configs
-        if config.name in keys and config.config_source in _SET_ON_IT and config.value
-    }
+    """Of a DescribeConfigs result, the keys that are set dynamically on that very topic or broker.
+
+    Of a broker what is set counts, as the synonyms tell it, and not what holds: one that was started with a cordon of a dir that it does not have takes
+    nothing of what is set on it (`KafkaConfig.validateCordonedLogDirs`).
+    """
+    found = {}
+    for config in result.configs:
+        if config.name in keys and config.config_source in _SET_ON_IT:
+            told = {s.source: s.value for s in config.synonyms or () if s.name == config.name}
+            value = told.get(config.config_source, config.value)
+            if value:
+                found[config.name] = value
+    return found
 
 
 def read_standing(result: Any, keys: Collection[str]) -> dict[str, Standing]:

@@ -4,7 +4,7 @@ A record is a number; a log is how many of them it holds, always a beginning of 
 is counted, so that it can be told when an election throws some of it away although a disk still has it.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from spindle.cluster import names
@@ -171,8 +171,8 @@ class Kafka:
         state.dirs[broker] = live[path].id or ""
 
     def _cordoned(self, broker: int) -> set[str]:
-        text = self.settings.get(("broker", str(broker)), {}).get(CORDONED, "")
-        return set(filter(None, text.split(",")))
+        found = cordons(self.settings.get(("broker", str(broker)), {}))
+        return found if found <= self.running[broker].dirs.keys() else set()
 
     def holds(self, key: Key, broker: int) -> bool:
         process = self.running.get(broker)
@@ -351,12 +351,12 @@ class Kafka:
             state.replicas = state.target
 
     def configure(self, kind: str, name: str, values: dict[str, str | None]) -> None:
-        there = self.settings.setdefault((kind, name), {})
-        for key, value in values.items():
-            if value is None:
-                there.pop(key, None)
-            else:
-                there[key] = value
+        there = {**self.settings.get((kind, name), {}), **values}
+        made = {key: value for key, value in there.items() if value is not None}
+        process = self.running.get(int(name)) if kind == "broker" and name else None
+        if process is not None and not cordons(made) <= process.dirs.keys():
+            raise RuntimeError("INVALID_REQUEST: all cordoned log dirs must be entries of log.dirs")
+        self.settings[kind, name] = made
 
     def trim(self, partitions: tuple[tuple[str, int, int, float], ...]) -> None:
         """Delete the oldest records; of a topic's logs all become smaller."""
@@ -446,6 +446,11 @@ class Kafka:
             cordoned=path in self._cordoned(process.broker),
             replicas=held,
         )
+
+
+def cordons(settings: Mapping[str, str]) -> set[str]:
+    """Log dirs that a broker's settings cordon."""
+    return set(filter(None, settings.get(CORDONED, "").split(",")))
 
 
 def path_of(disk: str) -> str:

@@ -830,23 +830,31 @@ def topic_made(hand: Hand) -> End:
 
 
 def topics_made_often(hand: Hand) -> End:
-    """Somebody makes small topics of one replica, one after the other."""
+    """Somebody makes small topics of one replica, one after the other.
+
+    Where it is told, all on one broker, of which a disk is to be gone when this ends; of many topics the oldest are deleted.
+    """
     world, ended = hand.world, [False]
+    told = hand.told
 
     def make(number: int) -> None:
-        if ended[0] or number >= int(hand.told.get("count", _MOST_TOPICS)):
+        if ended[0] or number >= int(told.get("count", _MOST_TOPICS)):
             return
         name = f"small{number}"
-        configs = {"min.insync.replicas": "1"}
-        _ask(hand, "create_topics", topic=name, partitions=1, rf=1, configs=configs)
+        where = {"assignments": [[told["broker"]]]} if "broker" in told else {"partitions": 1, "rf": 1}
+        _ask(hand, "create_topics", topic=name, configs={"min.insync.replicas": "1"}, **where)
         world.kafka.load_also(name)
-        world.kernel.call_later(float(hand.told.get("pause", 2.0)), lambda: make(number + 1))
+        if number >= _MOST_TOPICS:
+            _ask(hand, "delete_topics", topic=f"small{number - _MOST_TOPICS}")
+        world.kernel.call_later(float(told.get("pause", 2.0)), lambda: make(number + 1))
 
     world.kernel.say("somebody", "makes topics of one replica, one after the other")
     make(0)
 
     def end() -> None:
         ended[0] = True
+        if "leaves" in told:
+            world.judge.left(int(told["broker"]), told["leaves"])
 
     return end
 

@@ -244,6 +244,15 @@ class Judge:
                     f"broker {broker} starts without the disk {at} that holds {p['topic'][:20]}-{p['partition']}",
                 )
 
+    def left(self, broker: int, disk: str) -> None:
+        """(e): a disk that was to leave a broker has left it by now, whatever is made on that broker."""
+        wanted = f"data-{disk}-{SAMPLE}-{broker}"
+        for pod in self.world.api.all("Pod"):
+            if wanted in claims_of(pod):
+                self.breaks(
+                    "e", f"{disk} is to leave broker {broker}, and {pod['metadata']['name']} still has it"
+                )
+
     # -- how it stands
 
     def amiss(self) -> list[str]:
@@ -333,13 +342,10 @@ class Judge:
         for what in self.unwell():
             self.breaks("e", f"long after the last trouble: {what}")
         for where, key, value in self.world.truth("settings"):
-            if key in _THROTTLES and value:
+            if key in _THROTTLES:
                 self.breaks("f10", f"{key} of {where} is still set: {value[:60]}")
 
 
 def text_of(obj: Json) -> str:
     """``Kind/name``."""
     return f"{obj['kind']}/{obj['metadata']['name']}"
-
-
-_ = SAMPLE

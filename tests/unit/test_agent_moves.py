@@ -341,7 +341,15 @@ def test_what_is_still_ours_is_put_back(before: str | None) -> None:
     step = throttle.next_step(500, moving=False, current="500", record=record, written=record)
 
     assert (step.change, step.value) == (True, before)
-    assert throttle.next_step(500, moving=False, current=before, record=record, written=record) == Step(None)
+    assert throttle.next_step(500, moving=False, current="9", record=record, written=record) == Step(None)
+
+
+def test_a_value_that_the_broker_does_not_tell_is_taken_away_by_an_order_that_it_takes() -> None:
+    record = Record(None, ("500",))
+
+    step = throttle.next_step(500, moving=False, current=None, record=record, written=record)
+
+    assert step == Step(record, change=True, value=None), "it may be set all the same, and hold later"
 
 
 def test_what_somebody_else_has_set_since_stays() -> None:

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from spindle.cluster import names
+from spindle.cluster.view import CORDONED
 from spindle.reconcile.actions import Action, Evict
 from spindle.reconcile.keepsakes import noted
 from spindle.reconcile.leaving import unconfirmed
@@ -92,6 +93,24 @@ def test_a_topic_made_between_the_last_look_and_the_stop_is_kept_and_moved() -> 
     held = world.kafkas.log(NEW, broker)
     assert held is not None
     assert held[1] >= RECORDS
+
+
+def test_a_dir_that_leaves_is_cordoned_until_the_stop_and_no_cordon_is_left() -> None:
+    world = cluster()
+    wish(world, drained=True)
+    cordons: list[str | None] = []
+
+    def note() -> None:
+        cordons.append(world.kafkas.settings.get(("broker", "0"), {}).get(CORDONED))
+
+    before_the_stop(world, note)
+
+    run(world, lambda: bool(cordons) and state_of(world) == "Drained", 120)
+    world.settle()
+
+    assert cordons == [path_of("disk1")]
+    assert not world.kafkas.settings.get(("broker", "0"))
+    assert '"cordoned' not in world.get("ConfigMap", "demo-moves")["data"]["journal"]
 
 
 def test_in_the_ordinary_case_kafka_starts_once() -> None:

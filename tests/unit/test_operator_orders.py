@@ -16,7 +16,7 @@ from kafka.protocol.admin import (
 )
 from kafka.protocol.consumer import ListOffsetsRequest, ListOffsetsResponse
 
-from spindle.cluster.view import BROKER_SETTINGS, LEADER_RATE, PRODUCER_RATE
+from spindle.cluster.view import BROKER_SETTINGS, CORDONED, LEADER_RATE, PRODUCER_RATE
 from spindle_operator import orders
 from spindle_operator.answers import read_quota, read_settings
 from spindle_operator.connection import Connection
@@ -210,6 +210,24 @@ def test_only_what_is_set_on_the_broker_itself_counts_as_its_setting() -> None:
         ],
     )
     assert read_settings(answer, BROKER_SETTINGS) == {LEADER_RATE: "5"}
+
+
+def test_what_is_set_counts_where_it_does_not_hold() -> None:
+    """A broker that was started with a cordon of a dir that it does not have tells what is set among the synonyms (tests/kafka/test_cordons.py)."""
+    result = DescribeConfigsResponse.DescribeConfigsResult
+    synonym = result.DescribeConfigsResourceResult.DescribeConfigsSynonym
+    cordon = result.DescribeConfigsResourceResult(
+        name=CORDONED,
+        value="",
+        config_source=2,
+        synonyms=[
+            synonym(name=CORDONED, value="/gone", source=2),
+            synonym(name=CORDONED, value="", source=5),
+        ],
+    )
+    answer = result(error_code=0, resource_type=4, resource_name="1", configs=[cordon])
+
+    assert read_settings(answer, BROKER_SETTINGS) == {CORDONED: "/gone"}
 
 
 def made(code: int) -> Link:

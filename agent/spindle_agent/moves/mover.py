@@ -179,10 +179,10 @@ class Mover:
                 return step.ready
             log.info("%s: throttle of moves between dirs: %s, was %s", self._name, step.value, current)
             await link.set_throttle(step.value)
-            if (await link.throttle()) == current:
+            if step.value != current and (await link.throttle()) == current:
                 return False  # it is still on its way to the broker: look again in a moment
-            if not moving:
-                self._record = None
+            if not moving or wanted is None:
+                self._record = None  # put back
 
     def _log_changes(self, decision: Decision) -> None:
         for move, made in decision.progress.items():

@@ -75,7 +75,8 @@ def execute(
             the replica is in sync on that broker again.
         lost: brokers that are not waited for any longer; moves to them are given up.
         settings: other dynamic configs that are to stand for as long as they are asked for ((kind, name, key) → value; a list such as
-            ``cordoned.log.dirs`` is joined with the user's own), recorded and put back like the throttles.
+            ``cordoned.log.dirs`` is joined with the user's own), recorded and put back like the throttles. An empty value asks for none, and
+            for what is there to be looked at (a cordon of a dir that its broker does not have).
         closed: (broker, path) of dirs that are to take nothing, though Kafka knows nothing of that: bad ones, ones to be emptied.
         bad: those of `closed` whose disk is bad, so that what stands there counts as no live replica (rule 3).
         leads: who is to lead for as long as it is asked for; see `spindle.moves.orders`.

@@ -12,6 +12,7 @@ from spindle.cluster.view import LogDir, Partition
 from spindle.moves.journal import Move
 from spindle.moves.limits import Limits
 from spindle.moves.look import Incoming, Look
+from spindle.moves.settings import told
 from spindle.placement.racks import PlacementError, count_racks, move_keeps_racks, rack_of, wanted_racks
 
 _NO_EMPTY_REPLICA: Final = 1
@@ -79,11 +80,10 @@ def comes_back(move: Move, given_up: Collection[tuple[str, int, int]]) -> Refusa
 
 def throttle_known(look: Look, move: Move) -> Refusal | None:
     """Rule 10: what is not known can be neither recorded nor put back."""
-    known = look.view.settings or {}
     unknown = [
         f"{kind} {name}"
         for kind, name in (("topic", move.topic), ("broker", str(move.target)))
-        if (kind, name) not in known
+        if told(look.view, kind, name) is None
     ]
     if not unknown:
         return None

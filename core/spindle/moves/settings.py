@@ -2,9 +2,13 @@
 
 A setting is noted before it is made, with what stood there before. While it is being changed, the former value counts as ours, too; and
 an entry leaves the journal only after it was put back and seen to be back.
+
+A cordon of a dir that its broker does not have is nobody's: the broker takes none of the settings that were set on it, and no change to them, as long as it stands
+(`KafkaConfig.validateCordonedLogDirs`). Whoever set it, it goes.
 """
 
 from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from typing import Final
 
@@ -17,6 +21,7 @@ from spindle.cluster.view import (
     MAX_MESSAGE_BYTES,
     RETENTION_BYTES,
     RETENTION_MS,
+    KafkaView,
 )
 from spindle.moves.intents import Configure
 from spindle.moves.journal import Kind, Move, Setting, SettingKey
@@ -92,7 +97,7 @@ def _settle_one(
     look: Look, key: SettingKey, entry: Setting | None, wanted: str | None
 ) -> tuple[Setting | None, bool]:
     """One setting: its entry in the journal, None for none, and whether Kafka is to be told."""
-    values = (look.view.settings or {}).get(key[:2])
+    values = told(look.view, *key[:2]) if key[2] != CORDONED else (look.view.settings or {}).get(key[:2])
     if values is None:
         gone = key[0] == "topic" and look.view.partitions is not None and key[1] not in look.topics
         return (None if gone else entry), False
@@ -101,9 +106,10 @@ def _settle_one(
         # Somebody else's by now, and so is what becomes of it: as long as we would override it, it is noted as left alone.
         left_alone = key[2] in _OVERRIDES and wanted is not None
         entry = Setting(*key, before=live, ours=live, was=live) if left_alone else _ours_in(entry, live)
+    entry = _possible(look.view, key, entry, live)
     if entry is not None and wanted is not None and key[2] in _OVERRIDES and entry.ours == entry.before:
         return entry, False
-    if wanted is None:
+    if not wanted:
         if entry is None or (entry.closing and _same(key, live, entry.before)):
             return None, False
         return replace(entry, closing=True), True
@@ -118,6 +124,42 @@ def _settle_one(
     if entry.closing or not _same(key, entry.ours, ours):
         entry = replace(entry, ours=ours, was=live, closing=False)
     return entry, not _same(key, live, ours)
+
+
+def told(view: KafkaView, kind: str, name: str) -> Mapping[str, str] | None:
+    """What is set on a topic or broker; None where that is not known.
+
+    A broker with a cordon of a dir that it does not have tells the cordon, and no throttle that is set on it.
+    """
+    if kind == "broker" and gone_dirs(view, name):
+        return None
+    return (view.settings or {}).get((kind, name))
+
+
+def gone_dirs(view: KafkaView, broker: str) -> AbstractSet[str]:
+    """Dirs that are cordoned on a broker (its id in digits), which was started without them; none where it could not be asked."""
+    found = (view.brokers or {}).get(int(broker))
+    cordon = (view.settings or {}).get(("broker", broker), {}).get(CORDONED)
+    if found is None or found.log_dirs is None or cordon is None:
+        return frozenset()
+    return set(_split(cordon)) - {d.path for d in found.log_dirs} - {_ALL}
+
+
+def _possible(view: KafkaView, key: SettingKey, entry: Setting | None, live: str | None) -> Setting | None:
+    """A cordon's entry, of which only dirs come back that its broker has; one is made for somebody else's cordon of others. Other settings stay as they are."""
+    missing = gone_dirs(view, key[1]) if key[2] == CORDONED else frozenset()
+    if not missing:
+        return entry
+    if entry is None:
+        return Setting(*key, before=_less(live, missing), ours=live, was=live)
+    return replace(entry, before=_less(entry.before, missing))
+
+
+def _less(value: str | None, gone: AbstractSet[str]) -> str | None:
+    """A list without some entries; None if nothing is left."""
+    if value is None or not gone:
+        return value
+    return _joined(path for path in _split(value) if path not in gone) or None
 
 
 def _is_ours(entry: Setting, live: str | None) -> bool:

@@ -18,6 +18,10 @@ What it states about Kafka, and where `tests/kafka` tries it on real processes:
   `test_statements.test_replicas_of_a_dir_that_is_gone_are_made_anew_only_once_no_dir_is_offline`.
 - What left the assignment while its broker was down is set aside; a reassignment is undone by a cancel alone, never by naming the replicas from before:
   `test_statements.test_a_reassignment_is_undone_by_a_cancel_and_a_log_that_is_nobodys_is_set_aside`.
+- A broker takes settings of its own only; one that was started without a dir that its cordon names tells what is set on it, but its cordons do not hold, and it
+  turns down what leaves the cordon as it is:
+  `test_cordons.test_a_broker_that_lacks_a_cordoned_dir_runs_and_takes_nothing_until_the_cordon_is_right` and
+  `test_cordons.test_a_stopped_brokers_cordon_is_changed_by_a_controller_and_by_no_broker`.
 - A broker that hangs goes on to answer nothing: `test_operator_kafka.test_one_hung_broker_costs_one_time_out_and_only_its_own_log_dirs`.
 - Kafka forgets a broker that holds replicas: `test_scaling.test_kafka_forgets_one_that_holds_replicas_so_rule_5_must_not`.
 - Without a quorum a broker's metadata is old: `test_operator_kafka.test_without_a_quorum_brokers_metadata_is_not_believed`.
@@ -90,9 +94,7 @@ class KafkaSim(Requests):
         """What holds on each running broker, wherever it is set."""
         default = self.configs.get(("broker", ""), {})
         return {
-            p.broker: self.configs.get(("broker", str(p.broker)), {}).get(
-                key, default.get(key, p.props.get(key))
-            )
+            p.broker: self.own_settings(p).get(key, default.get(key, p.props.get(key)))
             for p in self.processes.values()
             if p.registered
         }

@@ -246,7 +246,7 @@ class Brokers(Quorum):
         wanted = process.preferred.get(part.key)
         if wanted in live:
             return wanted
-        cordoned = self.cordoned(process.broker)
+        cordoned = self.cordoned(process)
         open_to = [p for p in live if p not in cordoned] or list(live)
         return min(open_to, key=lambda p: (sum(not s for _, s in live[p].logs), p)) if open_to else None
 
@@ -333,7 +333,7 @@ class Brokers(Quorum):
             how = f"cut off on {fs.disk}, which follows broker {leader.broker}"
             self.ledger.destroys(fs, part.key, log, cut, how)
         room = max(0, fs.free // RECORD)
-        rate = FETCHED if broker in part.isr else max(1, self._rate(part, broker) // RECORD)
+        rate = FETCHED if broker in part.isr else max(1, self._rate(part, process) // RECORD)
         taken = source.entries[same:][: min(rate, room)]
         if taken:
             log.entries += taken
@@ -341,13 +341,13 @@ class Brokers(Quorum):
         if len(log.entries) >= len(source.entries):
             part.caught[broker] = self.kernel.now
 
-    def _rate(self, part: Part, broker: int) -> int:
+    def _rate(self, part: Part, process: Process) -> int:
         rate = self.copy_rate
-        text = self.configs.get(("broker", str(broker)), {}).get("follower.replication.throttled.rate")
+        text = self.own_settings(process).get("follower.replication.throttled.rate")
         listed = self.configs.get(("topic", part.topic), {}).get(
             "follower.replication.throttled.replicas", ""
         )
-        if text and f"{part.index}:{broker}" in listed.split(","):
+        if text and f"{part.index}:{process.broker}" in listed.split(","):
             rate = min(rate, int(text))
         return rate
 
@@ -371,9 +371,7 @@ class Brokers(Quorum):
         log, source = fs.logs[part.key, "future"], old.logs[part.key, ""]
         if self.slow(fs) or self.slow(old) or not fs.writable:
             return
-        text = self.configs.get(("broker", str(process.broker)), {}).get(
-            "replica.alter.log.dirs.io.max.bytes.per.second"
-        )
+        text = self.own_settings(process).get("replica.alter.log.dirs.io.max.bytes.per.second")
         rate = max(1, min(self.copy_rate, int(text) if text else self.copy_rate) // RECORD)
         log.entries = log.entries[: len(source.entries)]
         log.entries += source.entries[len(log.entries) : len(log.entries) + rate]

@@ -241,7 +241,7 @@ class Quorum(State):
 
     def _takes_replicas(self, broker: int) -> bool:
         process = self.process_of(broker)
-        cordoned = self.cordoned(broker)
+        cordoned = self.cordoned(process) if process is not None else set()
         return process is None or ("*" not in cordoned and bool(set(process.live()) - cordoned))
 
     def delete_topic(self, topic: str) -> None:

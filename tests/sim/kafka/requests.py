@@ -4,8 +4,9 @@ from typing import Any
 
 from tests.sim.disks import Key, Log
 from tests.sim.kafka.load import Load
-from tests.sim.kafka.state import KafkaFault, Process, Timeout
+from tests.sim.kafka.state import KafkaFault, Process, Timeout, known_dirs
 
+UNEXPECTED = 42  # INVALID_REQUEST
 STORAGE_ERROR, NO_DIR, NOT_THERE, BAD_TOPIC, UNKNOWN, BAD_ASSIGNMENT = 56, 57, 9, 17, 3, 39
 _LONGEST_FOLDER = 255
 _FUTURE = 40  # characters that the name of a copy's folder has more
@@ -96,17 +97,21 @@ class Requests(Load):
             if suffix == "future" and held is not None:
                 futures[key] = (log.bytes, max(0, held[1].logs[key, ""].end - log.end))
         return {
-            "path": path, "error": 0, "total": fs.capacity, "usable": fs.free, "cordoned": path in self.cordoned(process.broker),
+            "path": path, "error": 0, "total": fs.capacity, "usable": fs.free, "cordoned": path in self.cordoned(process),
             "replicas": replicas, "futures": futures,
         }  # fmt: skip
 
     def _on_describe_configs(self, process: Process, *, kind: str, name: str, keys: list[str]) -> Any:
+        if kind == "broker" and name and name != str(process.broker):
+            raise KafkaFault(UNEXPECTED, f"Unexpected broker id, expected {process.broker}")
         dynamic = self.configs.get((kind, name), {})
+        # What does not hold is told all the same, among the synonyms, but for throttles.
+        idle = kind == "broker" and bool(name) and not self.own_settings(process)
         default = self.configs.get(("broker", ""), {}) if kind == "broker" else {}
         told: dict[str, Any] = {}
         for key in keys:
             layers = []
-            if key in dynamic:
+            if key in dynamic and not (idle and key.endswith((".rate", ".per.second"))):
                 layers.append((key, dynamic[key], 1 if kind == "topic" else 2))
             if key in default:
                 layers.append((key, default[key], 3))
@@ -115,7 +120,8 @@ class Requests(Load):
             if key in _DEFAULTS:
                 layers.append((key, _DEFAULTS[key], 5))
             if layers:
-                told[key] = {"value": layers[0][1], "source": layers[0][2], "synonyms": layers}
+                holds = next((v for _, v, source in layers if source != 2), "") if idle else layers[0][1]
+                told[key] = {"value": holds, "source": layers[0][2], "synonyms": layers}
         return told
 
     def _on_describe_features(self, process: Process) -> Any:
@@ -159,7 +165,7 @@ class Requests(Load):
         if made is not None and made[0] != path:
             del made[1].logs[key, "future"]
         if held[0] != path and (key, "future") not in live[path].logs:
-            if path in self.cordoned(process.broker):
+            if path in self.cordoned(process):
                 return BAD_ASSIGNMENT
             if live[path].state == "hung":
                 process.stuck = True
@@ -229,8 +235,13 @@ class Requests(Load):
     ) -> Any:
         if kind == "topic" and not any(p.topic == name for p in self.parts.values()):
             return UNKNOWN, "UNKNOWN_TOPIC_OR_PARTITION"
+        if kind == "broker" and name and name != str(process.broker):
+            return UNEXPECTED, f"Unexpected broker id, expected {process.broker}"
         if "many" in values.values():
             return 40, "INVALID_CONFIG"
+        made = {**self.configs.get((kind, name), {}), **values}
+        if kind == "broker" and name and not known_dirs(process, made):
+            return UNEXPECTED, "All entries in cordoned.log.dirs must be present in log.dirs or log.dir"
         held = self.configs.setdefault((kind, name), {})
         for key, value in values.items():
             if value is None:

@@ -2,7 +2,7 @@
 
 import base64
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from tests.sim.disks import RECORD, FileSystem, Key
@@ -168,6 +168,16 @@ class Controller:
     began: float
 
 
+def cordons(settings: Mapping[str, str | None]) -> set[str]:
+    """Log dirs that a broker's settings cordon."""
+    return {each for each in (settings.get("cordoned.log.dirs") or "").split(",") if each}
+
+
+def known_dirs(process: Process, settings: Mapping[str, str | None]) -> bool:
+    """Whether a process has all dirs that these settings cordon, and so takes them (`KafkaConfig.validateCordonedLogDirs`)."""
+    return cordons(settings) <= {*process.dirs, "*"}
+
+
 class State:
     """All of one cluster's Kafka, and what can be asked without doing anything."""
 
@@ -246,12 +256,14 @@ class State:
         found = self.brokers.get(broker)
         return next(iter(found.dirs)) if found is not None and len(found.dirs) == 1 else None
 
-    def cordoned(self, broker: int) -> set[str]:
+    def own_settings(self, process: Process) -> dict[str, str]:
+        """What was set on a broker, as its process has it: none of it where the cordon names a dir that it was started without."""
+        held = self.configs.get(("broker", str(process.broker)), {})
+        return held if known_dirs(process, held) else {}
+
+    def cordoned(self, process: Process) -> set[str]:
         """Log dirs that take no replicas."""
-        if self.level < CORDONS_FROM:
-            return set()
-        text = self.configs.get(("broker", str(broker)), {}).get("cordoned.log.dirs", "")
-        return {each for each in text.split(",") if each}
+        return cordons(self.own_settings(process)) if self.level >= CORDONS_FROM else set()
 
     # -- topics
 

@@ -16,6 +16,7 @@ from spindle.healing.standing import Key, names_of
 from spindle.moves.execute import why_not
 from spindle.moves.journal import SettingKey, Shrunk
 from spindle.moves.lacking import meant
+from spindle.moves.settings import gone_dirs
 from spindle.reconcile.draft import Draft, Wait
 from spindle.reconcile.slots import NODE_GONE, Slot
 from spindle.reconcile.steps.away import down
@@ -297,31 +298,31 @@ def _keep(ward: Ward, records: Records, slot: Slot) -> None:
 def _cordons(ward: Ward) -> dict[SettingKey, str]:
     """``cordoned.log.dirs`` of each broker: what still answers and is to take nothing new.
 
-    Before a broker restarts without a disk, or leaves, its cordon is taken back: a broker that comes up does not know the dir any more,
-    and of one that is gone nobody can take it back.
+    A dir that leaves stays cordoned until its broker is stopped, else a topic made in that moment lands there; of a broker that has come up without it
+    the cordon is taken then. Only of one that leaves with all its dirs it is taken back before, since nobody can once it is gone.
     """
     if (ward.view.metadata_version or 0) < CORDON_LEVEL:
         return {}
     going = {int(mark["nodeId"]) for mark in ward.state.marks}
-    paths: dict[int, list[str]] = {}
+    paths: dict[int, list[str]] = {
+        broker: [] for broker in ward.by_broker if gone_dirs(ward.view, str(broker))
+    }
     for slot in ward.slots:
         wanted = slot.wish.cordoned or ward.now(slot) in _CLOSED
-        out = slot.mode == facts.ABSENT or slot.broker in ward.departing
-        if wanted and slot.online and not (out and slot.broker in going):
+        out = slot.broker in ward.departing and slot.broker in going
+        if wanted and slot.online and not out:
             paths.setdefault(slot.broker, []).append(slot.path)
     return {("broker", str(broker), CORDONED): ",".join(sorted(dirs)) for broker, dirs in paths.items()}
 
 
 def still_cordoned(ward: Ward) -> frozenset[int]:
-    """Brokers that must not go down in this pass, because a dir that they restart without, or leave with, is still cordoned."""
+    """Brokers that must not go down in this pass, because a dir that they leave with is still cordoned."""
     settings = ward.journal.settings if ward.journal is not None else ()
     found = {(s.name, path) for s in settings if s.key == CORDONED for path in (s.ours or "").split(",")}
     return frozenset(
         slot.broker
         for slot in ward.slots
-        if (slot.mode == facts.ABSENT or slot.broker in ward.departing)
-        and slot.online
-        and (str(slot.broker), slot.path) in found
+        if slot.broker in ward.departing and slot.online and (str(slot.broker), slot.path) in found
     )
 
 
