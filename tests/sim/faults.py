@@ -623,23 +623,25 @@ def cluster_applied_again(hand: Hand) -> End:
         world.more_nodes(1)
     world.kernel.say("person", f"deletes KafkaCluster {SAMPLE}", f"to apply it again: {change}")
     world.api.remove(live)
-    _when_gone(world, lambda: _apply(world, spec, change))
+    when_gone(world, lambda: apply(world, spec, change))
     return None
 
 
-def _apply(world: Any, spec: Json, change: str) -> None:
+def apply(world: Any, spec: Json, change: str) -> None:
+    """Apply the KafkaCluster again."""
     world.kernel.say("person", f"applies KafkaCluster {SAMPLE} again", change)
     world.api.put({**cluster(world.variety), "spec": spec})
     world.asked = spec
 
 
-def _when_gone(world: Any, then: Callable[[], None]) -> None:
+def when_gone(world: Any, then: Callable[[], None]) -> None:
+    """Do something when the KafkaCluster that is being deleted and its pods are gone."""
     if world.cluster() is None and not any(
         p["metadata"]["name"].startswith(f"{SAMPLE}-") for p in world.api.all("Pod")
     ):
         then()
     else:
-        world.kernel.call_later(5.0, lambda: _when_gone(world, then))
+        world.kernel.call_later(5.0, lambda: when_gone(world, then))
 
 
 def backup_taken(hand: Hand) -> End:
@@ -677,7 +679,7 @@ def backup_restored(hand: Hand) -> End:
     world.api.remove(live)
     claims = hand.told.get("claims", hand.rng.random() < 0.6)
     lost = hand.told.get("without", "random claim" if hand.rng.random() < 0.2 else "")
-    _when_gone(world, lambda: _wipe_and_restore(world, hand, claims=claims, lost=lost))
+    when_gone(world, lambda: _wipe_and_restore(world, hand, claims=claims, lost=lost))
     return None
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from spindle.cluster import names
+from tests.sim import faults
 from tests.sim.api import Json
 from tests.sim.variety import SAMPLE, cluster
 
@@ -169,6 +170,29 @@ class Person:
                     self.say(f"exchanges {slot.node}{slot.path} and {other.node}{other.path}", wait)
                     return
         self.replace_disk(wait)
+
+    def begin_anew(self, wait: Wait) -> None:
+        """Bring a disk back that was only taken out; where every one is lost, delete the cluster with its claims and apply it again."""
+        world = self.world
+        held = [
+            (int(broker["spec"]["id"]), disk["name"], disk["directoryId"])
+            for broker in world.api.all("KafkaBroker")
+            for disk in broker["spec"].get("disks") or ()
+        ]
+        alive = [(broker, disk) for broker, disk, directory in held if world.disk_alive(directory)]
+        for broker, disk in alive:
+            thing = f"KafkaBroker/{names.broker_name(SAMPLE, broker)}/{disk}"
+            self.put_back(Wait(wait.action, thing, wait.reason, wait.message, wait.unblocked_by))
+        live = world.cluster()
+        if alive or live is None or live["metadata"].get("deletionTimestamp") or not world.trouble_over:
+            return
+        self.say("deletes the cluster with its claims, to begin anew", wait)
+        for broker, _, directory in held:
+            world.accept(broker, directory, "all of it")
+        spec = live["spec"]
+        world.api.change(live, {"spec": {"deleteClaims": True}}, manager="person")
+        world.api.remove(world.cluster())
+        faults.when_gone(world, lambda: faults.apply(world, spec, "anew"))
 
     def delete_pod(self, wait: Wait) -> None:
         """Stop and start the broker."""
@@ -582,6 +606,7 @@ WAYS: dict[str, Callable[[Person, Wait], None]] = {
         (_P.node_back, """NodeNotReady NodeAway NodeUnknown SurvivorsAway AnotherBrokerDown BelowMinIsr NotBackInTime RollStopped
             ControllersNotWell NoLeader SourceDown"""),
         (_P.put_right, "CreateContainerError CreateContainerConfigError RunContainerError"),
+        (_P.begin_anew, "AllDisksLost"),
         (_P.claim_back, "ClaimMissing ReplicasNotFound"),
         (_P.restart_named, "OnlyInSync AgentTooOld"),
         (_P.stop_and_start, "CopiesStandStill"),

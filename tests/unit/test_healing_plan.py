@@ -750,6 +750,23 @@ class TestAllDisksOfABroker:
         assert events(made).count("DiskFilled") == 2
         assert any(0 in state.replicas for state in world.kafkas.partitions.values())
 
+    def test_where_nobody_is_left_to_ask_that_is_said_with_the_way_out(self) -> None:
+        world = cluster(1, partitions=2, rf=1)
+        for disk in ("disk0", "disk1"):
+            world.disk(0, disk).state = "dead"
+        until(world, lambda: state_of(world, 0, "disk1") == "Evacuating")
+        world.kafka_up = False
+        until(world, lambda: "AllDisksLost" in reasons(world))
+        formats = len(world.formats)
+        for disk in ("disk0", "disk1"):
+            world.swap(0, disk)
+        until(world, lambda: "ClearedForAnotherDisk" in reasons(world))
+        until(world, lambda: "AllDisksLost" in reasons(world))
+        assert len(world.formats) == formats
+        ways = {w["reason"]: w["unblockedBy"] for w in world.cluster["status"]["waiting"]}
+        assert "deleteClaims" in ways["AllDisksLost"]
+        assert "no other disk" in ways["ClearedForAnotherDisk"]
+
     def test_what_left_comes_back_as_one_more_copy_and_not_in_the_place_of_another(self) -> None:
         world = cluster(3, partitions=12)
         for disk in ("disk0", "disk1"):

@@ -17,6 +17,7 @@ from spindle.reconcile.events import Event, Plan
 from spindle.reconcile.snapshot import Snapshot
 from spindle.reconcile.state import State, read_state
 from spindle.reconcile.steps.agent_access import settle_agents
+from spindle.reconcile.steps.all_lost import tell_all_lost
 from spindle.reconcile.steps.birth import settle_identity
 from spindle.reconcile.steps.broker_status import broker_statuses
 from spindle.reconcile.steps.brokers import Records, settle_brokers
@@ -168,6 +169,7 @@ def _steps(state: State, draft: Draft) -> Done:
     staying = settle_controllers(state, draft, identity, wanted)
     journal = load_journal(state, draft)
     healed = settle_healing(state, draft, records, identity, wanted, journal)
+    tell_all_lost(healed.ward, draft)
     settle_stranded(state, wanted)
     settle_tuning(state, draft, wanted)
     settle_growth(healed.ward, draft, records, identity)

@@ -7,7 +7,7 @@ a dir, or a leader tells of who is in sync. Nobody looks at leaderless partition
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from tests.sim.disks import FileSystem, Key
+from tests.sim.disks import FileSystem, Key, Log
 from tests.sim.kafka import partitions
 from tests.sim.kafka.partitions import Election
 from tests.sim.kafka.state import (
@@ -48,11 +48,22 @@ class Quorum(State):
         """
         if fs.state in ("dead", "readonly"):
             raise StartError("its metadata log cannot be written")
+        others = fs.meta is not None and self.cluster_id not in ("", fs.meta["cluster.id"])
+        if others and not (self.controllers or self.processes):
+            self._begin_anew()
         self.controllers[uid] = Controller(uid, node_id, directory_id, node, fs, self.kernel.now)
         if voters and not self.voters:
             self.voters = list(voters)
         if fs.meta:
             self.cluster_id = self.cluster_id or fs.meta["cluster.id"]
+
+    def _begin_anew(self) -> None:
+        """These are controllers of another cluster, which knows nothing of the one before: what nobody gave up is lost."""
+        for part in self.parts.values():
+            self.ledger.serves(part.key, part.ident, Log(part.ident[0]), "its cluster is no more")
+        self.cluster_id, self.voters, self.quota = "", [], {}
+        for known in (self.brokers, self.parts, self.configs):
+            known.clear()
 
     # -- one partition
 

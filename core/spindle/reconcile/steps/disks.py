@@ -32,6 +32,11 @@ _REPLACED: Final = (
     "The original disk comes back, bound to this claim. Else nothing is to be done: the broker starts without it, what was on it is made anew "
     "from other replicas, and the blank disk is then taken in under a new directory id."
 )
+_REPLACED_ALONE: Final = (
+    "The original disk comes back, bound to this claim. The broker has no other disk that it could start with: the blank one is taken in under a new "
+    "directory id when Kafka can be asked and says that nothing is lost by it, or what is lost is accepted by name (condition DataAtRisk has the "
+    "words)."
+)
 NO_UUID: Final = "none"  # recorded for a file system that has no UUID
 _VALID: Final = 600  # seconds that a clearance is good for in a pod whose preflight knows no nonce
 _RENEW: Final = 60
@@ -88,6 +93,7 @@ def _settle_broker(
         if (report.get(d["name"]) or {}).get("state") in (facts.OURS, facts.BLANK)
         and d.get("mode") != facts.ABSENT
     }
+    ours = {name for name in usable if report[name].get("state") == facts.OURS}
     cleared = []
     for disk in disks:
         found = report.get(disk["name"]) or {}
@@ -109,7 +115,9 @@ def _settle_broker(
         elif (
             what == facts.BLANK
             and not prepared(pod)
-            and _clear_broker_disk(state, draft, records, broker_id, disk, found)
+            and _clear_broker_disk(
+                state, draft, records, broker_id, disk, found, others=bool(ours - {disk["name"]})
+            )
         ):
             cleared.append(_clearance(disk["name"], disk["pvUid"], disk["fsUuid"], disk["directoryId"]))
         if prepared(pod) and what in (facts.OURS, facts.BLANK):
@@ -118,18 +126,25 @@ def _settle_broker(
 
 
 def _clear_broker_disk(
-    state: State, draft: Draft, records: Records, broker_id: int, disk: Found, found: Found
+    state: State, draft: Draft, records: Records, broker_id: int, disk: Found, found: Found, *, others: bool
 ) -> bool:
     """Whether this blank disk may be formatted now; the record of that comes a pass before the clearance itself.
 
     Rule 1 is asked each time: what was found before the record was written need not be so now, nor need the record be of this look (an
     emptied disk keeps its file system, and a claim that was made anew does not know that it was in use).
+
+    Args:
+        state, draft, records: the pass.
+        broker_id: whose disk it is.
+        disk: as it is on record.
+        found: what the pod's look found.
+        others: whether the broker has another disk that it can start with.
     """
     thing = f"KafkaBroker/{names.broker_name(state.name, broker_id)}"
     fs_uuid = found.get("fsUuid") or NO_UUID
     if not disk.get("pvUid"):
         return False  # which volume it is will be known in a moment
-    if disk.get("fsUuid") and (refusal := _not_as_recorded(state, disk, fs_uuid)) is not None:
+    if disk.get("fsUuid") and (refusal := _not_as_recorded(state, disk, fs_uuid, others=others)) is not None:
         draft.wait(Wait.refused(_ACTION, f"{thing}/{disk['name']}", refusal))
         return False
     # Before the first birth there is nothing to ask and nothing to lose, nor is there where a disk was added or an emptied one
@@ -149,12 +164,15 @@ def _clear_broker_disk(
     return True
 
 
-def _not_as_recorded(state: State, disk: Found, fs_uuid: str) -> Refusal | None:
-    """Why a blank file system is not the one that was chosen for a disk, or no longer: None if it is."""
+def _not_as_recorded(state: State, disk: Found, fs_uuid: str, *, others: bool) -> Refusal | None:
+    """Why a blank file system is not the one that was chosen for a disk, or no longer: None if it is.
+
+    ``others``: whether the broker has another disk that it can start with.
+    """
     recorded = [Cleared(disk["directoryId"], disk["pvUid"], disk["fsUuid"])]
     refusal = may_clear(disk["directoryId"], disk["pvUid"], fs_uuid, recorded)
     if refusal is not None:
-        return replace(refusal, unblocked_by=_REPLACED)
+        return replace(refusal, unblocked_by=_REPLACED if others else _REPLACED_ALONE)
     return _emptied(disk["name"]) if _was_formatted(state, disk["claim"], fs_uuid) else None
 
 
