@@ -31,6 +31,7 @@ STRATEGIC: Final = "application/strategic-merge-patch+json"
 _PAGE: Final = 500
 _TIMEOUT: Final = aiohttp.ClientTimeout(total=30, sock_connect=5)
 _SERVICE_ACCOUNT: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount")
+_TOO_LARGE: Final = 413
 _TOO_MANY: Final = 429
 _RETRIED: Final = (500, 502, 503, 504, _TOO_MANY)
 
@@ -71,6 +72,28 @@ class ApiError(Exception):
     def forbidden(self) -> bool:
         """Not authenticated or not allowed."""
         return self.status in (401, 403)
+
+
+class Allowance:
+    """How many bytes of answers one look may take: who makes objects in a namespace need not mean well."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._left = most
+
+    def spend(self, count: int) -> None:
+        """Count what came.
+
+        Raises:
+            ApiError: nothing is left.
+        """
+        self._left -= count
+        if self._left < 0:
+            raise ApiError(
+                _TOO_LARGE,
+                "TooMuch",
+                f"all that is read for this KafkaCluster is more than {self._most >> 20} MiB: there are too many or too large objects in its namespace",
+            )
 
 
 def _passing(error: Exception) -> bool:
@@ -117,15 +140,20 @@ class Kube:
             raise
 
     async def items(
-        self, kind: Kind, namespace: str | None = None, *, selector: str | None = None
+        self,
+        kind: Kind,
+        namespace: str | None = None,
+        *,
+        selector: str | None = None,
+        within: Allowance | None = None,
     ) -> list[Json]:
-        """Read all objects of a kind, page by page.
+        """Read all objects of a kind, page by page, within an allowance if one is given.
 
         The read is consistent (no ``resourceVersion=0``): a stale cache could show a pod that is gone, or hide one
         that a former leader made.
         """
         found: list[Json] = []
-        async for page in self._pages(kind, namespace, selector):
+        async for page in self._pages(kind, namespace, selector, within):
             found.extend(page)
         return found
 
@@ -154,13 +182,13 @@ class Kube:
         return True
 
     async def _pages(
-        self, kind: Kind, namespace: str | None, selector: str | None
+        self, kind: Kind, namespace: str | None, selector: str | None, within: Allowance | None
     ) -> AsyncIterator[list[Json]]:
         query = {"limit": str(_PAGE)}
         if selector:
             query["labelSelector"] = selector
         while True:
-            answer = await self._retried("GET", kind.path(namespace), query)
+            answer = await self._retried("GET", kind.path(namespace), query, within=within)
             page: list[Json] = answer.get("items") or []
             for item in page:
                 # Lists leave out what every item has in common; the plan wants whole objects.
@@ -236,13 +264,16 @@ class Kube:
         content_type: str = "application/json",
         *,
         accept: str = "application/json",
+        within: Allowance | None = None,
     ) -> Json:
         """As ``request``, three times if need be: only for what may safely be said twice."""
         async for attempt in stamina.retry_context(
             on=_passing, attempts=3, timeout=20, wait_initial=0.3, wait_max=3
         ):
             with attempt:
-                return await self.request(method, path, query, body, content_type, accept=accept)
+                return await self.request(
+                    method, path, query, body, content_type, accept=accept, within=within
+                )
         raise AssertionError("unreachable: stamina returns or raises")
 
     async def request(
@@ -255,8 +286,9 @@ class Kube:
         *,
         timeout: float | None = None,  # noqa: ASYNC109 - of the connection, not of the task
         accept: str = "application/json",
+        within: Allowance | None = None,
     ) -> Json:
-        """One request, one answer."""
+        """One request, one answer; no more of it is read than an allowance permits."""
         headers = {"Accept": accept, "User-Agent": names.FIELD_MANAGER}
         data = None
         if body is not None:
@@ -273,7 +305,7 @@ class Kube:
                 headers=headers,
                 timeout=_TIMEOUT if timeout is None else aiohttp.ClientTimeout(total=timeout),
             ) as response:
-                raw = await response.read()
+                raw = await _body(response, within)
                 return _answer(response.status, response.reason or "", raw)
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             raise ApiError(0, type(error).__name__, str(error) or "no answer from the API server") from error
@@ -283,6 +315,16 @@ class Kube:
             connector = aiohttp.TCPConnector(ssl=_tls(self._configuration), limit=32)
             self._session = aiohttp.ClientSession(connector=connector)
         return self._session
+
+
+async def _body(response: aiohttp.ClientResponse, within: Allowance | None) -> bytes:
+    if within is None:
+        return await response.read()
+    parts = []
+    async for part in response.content.iter_any():
+        within.spend(len(part))
+        parts.append(part)
+    return b"".join(parts)
 
 
 _METADATA: Final = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"

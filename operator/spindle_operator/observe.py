@@ -48,12 +48,14 @@ from spindle_operator.kinds import (
     VOLUME,
     Kind,
 )
-from spindle_operator.kube import ApiError, Json, Kube
+from spindle_operator.kube import Allowance, ApiError, Json, Kube
 from spindle_operator.proposals import Shelf
 
 log = logging.getLogger(__name__)
 
 _ENTROPY: Final = 32
+# Of all lists of one namespace in one look; a cluster of as many disks as there may be takes about half of it.
+_LOOK: Final = 96 << 20
 
 
 @dataclass(frozen=True)
@@ -99,10 +101,12 @@ async def observe(
     name, namespace = meta["name"], meta["namespace"]
     mine = f"{names.LABEL_CLUSTER}={name}"
     problems: dict[str, str] = {}
+    within = Allowance(_LOOK)
 
     async def read(kind: Kind, where: str | None, selector: str | None) -> list[Json]:
         try:
-            return await kube.items(kind, where, selector=selector)
+            # What belongs to no namespace is no tenant's to make.
+            return await kube.items(kind, where, selector=selector, within=within if where else None)
         except ApiError as error:
             problems[kind.plural] = str(error)
             log.warning("%s cannot be read for %s/%s: %s", kind.plural, namespace, name, error)

@@ -64,6 +64,7 @@ CLUSTERS = [
     case("pool-negative-brokers", {f"{POOL}.replicas": -1}, f"{POOL}.replicas", "set replicas within that"),
     case("pool-too-many-brokers", {f"{POOL}.replicas": 1001}, f"{POOL}.replicas", "set replicas within that"),
     case("brokers-too-many-in-all", {"spec.brokerPools": [pool(f"p{i}", replicas=1000) for i in range(9)]}, "spec.brokerPools", "make a second KafkaCluster"),
+    case("disks-too-many-in-all", {"spec.brokerPools": [{**pool("p", replicas=79), "disks": {"count": 64, "size": "1Gi"}}]}, "spec.brokerPools", "together may have 5000 disks"),
     case("disks-none", {f"{POOL}.disks.count": 0}, f"{POOL}.disks.count", "between 1 and 64 disks"),
     case("disks-65", {f"{POOL}.disks.count": 65}, f"{POOL}.disks.count", "add brokers for more room"),
     case("disks-negative", {f"{POOL}.disks.count": -2}, f"{POOL}.disks.count", "between 1 and 64 disks"),

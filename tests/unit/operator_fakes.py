@@ -1,10 +1,11 @@
 """Stand-ins for the API server and for Kafka's answers, for the operator's unit tests only."""
 
+import json
 from collections.abc import Mapping
 from typing import Any
 
 from spindle_operator.kinds import Kind
-from spindle_operator.kube import ApiError, Kube
+from spindle_operator.kube import Allowance, ApiError, Kube
 
 
 class FakeKube(Kube):
@@ -69,11 +70,19 @@ class FakeKube(Kube):
         return self.objects.get(kind.path(namespace, name))
 
     async def items(
-        self, kind: Kind, namespace: str | None = None, *, selector: str | None = None
+        self,
+        kind: Kind,
+        namespace: str | None = None,
+        *,
+        selector: str | None = None,
+        within: Allowance | None = None,
     ) -> list[dict[str, Any]]:
         self._call("list", kind.plural, None)
         prefix = kind.path(namespace) + "/"
-        return [obj for path, obj in self.objects.items() if path.startswith(prefix)]
+        found = [obj for path, obj in self.objects.items() if path.startswith(prefix)]
+        if within is not None:
+            within.spend(len(json.dumps(found)))
+        return found
 
     async def metadata(
         self, kind: Kind, namespace: str | None = None, *, selector: str | None = None

@@ -187,6 +187,23 @@ def test_what_was_in_use_goes_on_and_is_told() -> None:
     assert waiting(world) == ["spec.brokerPools[main].jvm.options"]
 
 
+def test_more_disks_than_one_cluster_may_have_are_refused_and_what_runs_goes_on() -> None:
+    world = World.of()
+    world.settle()
+    pool = world.cluster["spec"]["brokerPools"][0]
+    before = len(world.all("KafkaBroker"))
+    kept = pool["replicas"]
+    pool["replicas"], pool["disks"]["count"] = 100, 51
+    look(world)
+    assert waiting(world) == ["spec.brokerPools"]
+    (wait,) = [w for w in world.cluster["status"]["waiting"] if w["reason"] == "NotAllowed"]
+    assert "5100 disks" in wait["message"]
+    assert len(world.all("KafkaBroker")) == before
+    pool["replicas"], pool["disks"]["count"] = kept, 2
+    world.settle()
+    assert not waiting(world)
+
+
 def test_a_cluster_from_before_there_were_records_goes_on() -> None:
     world = World.of(image="mine/kafka:4.3.1")
     world.settle()

@@ -65,6 +65,8 @@ MAX_POOLS = 12  # more, and the API server finds the quantities' rules too dear
 
 
 MAX_BROKERS = 8999
+# One pass works out all of a cluster's disks, and one operator looks after many clusters.
+MAX_CLUSTER_DISKS = 5000
 
 
 class KafkaClusterSpec(ApiModel):
@@ -100,6 +102,10 @@ class KafkaClusterSpec(ApiModel):
                 rule(
                     f"self.map(p, p.replicas).sum() <= {MAX_BROKERS}",
                     f"all pools together may have {MAX_BROKERS} brokers: lower replicas, or make a second KafkaCluster",
+                ),
+                rule(
+                    f"self.map(p, p.replicas * p.disks.count).sum() <= {MAX_CLUSTER_DISKS}",
+                    f"the brokers of all pools together may have {MAX_CLUSTER_DISKS} disks: lower replicas or disks.count, or make a second KafkaCluster",
                 ),
             ),
         ),

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from spindle.api.cluster import KafkaClusterSpec
+from spindle.api.cluster import MAX_CLUSTER_DISKS, KafkaClusterSpec
 from spindle.cluster import allowed as rules
 from spindle.cluster import names
 from spindle.cluster.allowed import Allowed
@@ -72,8 +72,21 @@ def not_allowed(
         job_image: of the rebalance job as Spindle was installed; allowed in any case.
     """
     found = [*_images(spec, allowed, job_image), *_options(spec, allowed), *_annotations(spec, allowed)]
-    found += [*_settings(spec, allowed), *_lent(cluster, spec, lent)]
+    found += [*_settings(spec, allowed), *_lent(cluster, spec, lent), *_disks(spec)]
     return tuple(sorted(found, key=lambda ask: ask.key))
+
+
+def _disks(spec: KafkaClusterSpec) -> Iterator[Ask]:
+    """The definitions refuse it, too; but not of a spec from before, nor where they were not brought up to date."""
+    count = sum(pool.replicas * pool.disks.count for pool in spec.broker_pools)
+    if count > MAX_CLUSTER_DISKS:
+        yield _ask(
+            "spec.brokerPools",
+            "disks",
+            str(count),
+            f"its brokers have {count} disks together, and one KafkaCluster may have {MAX_CLUSTER_DISKS}: more cost the others too much of the operator's time",
+            "lower replicas or disks.count, or make a second KafkaCluster",
+        )
 
 
 def _images(spec: KafkaClusterSpec, allowed: Allowed, job_image: str) -> Iterator[Ask]:

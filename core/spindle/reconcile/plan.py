@@ -236,7 +236,8 @@ def _blind(state: State, kinds: list[str]) -> Wait:
         f"KafkaCluster/{state.name}",
         "CannotRead",
         f"{some(kinds)} could not be read, so it is not known what exists. Nothing is changed meanwhile.",
-        "The API server answers, and the operator's role allows to list them.",
+        "The API server answers, and the operator's role allows to list them; and the namespace does not hold more than may be read for one KafkaCluster (96 MiB). "
+        "The operator's log says which it is.",
     )
 
 
