@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 from kafka import TopicPartition
-from kafka.protocol.admin import AlterReplicaLogDirsRequest, ElectionType
+from kafka.errors import KafkaError
+from kafka.protocol.admin import AlterReplicaLogDirsRequest, DescribeLogDirsRequest, ElectionType
 
 from spindle.manifests.inputs import ACTIVE, PLACEHOLDER
 from spindle_operator import orders
@@ -180,3 +181,30 @@ def test_a_reassignment_is_undone_by_a_cancel_and_a_log_that_is_nobodys_is_set_a
     # What left the assignment while its broker was down is set aside, and stays.
     (stray,) = Path(node.log_dir("disk0")).glob("left-0.*")
     assert stray.name.endswith("-stray")
+
+
+def test_requests_that_touch_a_disk_that_hangs_are_not_answered_while_its_broker_lives_on(
+    cluster: Cluster,
+) -> None:
+    node = cluster.nodes[STAYS]
+    make_on(cluster, "hung", [STAYS], ["disk0"])
+    disk = node.slots["disk0"].disk
+    assert disk is not None
+    disk.freeze()
+    try:
+        for _ in range(3):  # more than there are threads that handle requests
+            with pytest.raises(KafkaError):
+                cluster.produce("hung", 0, [b"x"], retries=0, request_timeout_ms=4000)
+        link = cluster.link()
+        try:
+            with pytest.raises((KafkaError, TimeoutError)):
+                link.send(DescribeLogDirsRequest(topics=None), STAYS)
+        finally:
+            link.close()
+        found = {p.index: p.leader for p in cluster.partitions("hung").values()}
+        assert found in ({0: STAYS}, {}), "its session goes on"
+    finally:
+        disk.thaw()
+    cluster.forget_admin()
+    wait_for("answers again", lambda: bool(cluster.log_dirs(STAYS)))
+    assert {p.leader for p in cluster.partitions("hung").values()} == {STAYS}

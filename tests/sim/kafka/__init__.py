@@ -25,10 +25,16 @@ What it states about Kafka, and where `tests/kafka` tries it on real processes:
 - A broker that hangs goes on to answer nothing: `test_operator_kafka.test_one_hung_broker_costs_one_time_out_and_only_its_own_log_dirs`.
 - Kafka forgets a broker that holds replicas: `test_scaling.test_kafka_forgets_one_that_holds_replicas_so_rule_5_must_not`.
 - Without a quorum a broker's metadata is old: `test_operator_kafka.test_without_a_quorum_brokers_metadata_is_not_believed`.
+- A blank dir makes a start count as unclean, as one that is offline does: who starts with it is eligible no more:
+  `test_unclean_elections.test_a_blank_disk_under_one_that_is_only_eligible_is_never_elected`.
+- A reassignment whose replica was elected uncleanly is not over before something else changes the partition, and one whose replicas from before
+  are all out of sync cannot be cancelled: `test_unclean_elections.test_an_unclean_election_does_not_end_a_reassignment_and_asking_again_does`.
+- Requests that touch a disk that hangs are not answered, and its broker still leads when the disk answers again:
+  `test_statements.test_requests_that_touch_a_disk_that_hangs_are_not_answered_while_its_broker_lives_on`.
 
-Read in the code of 4.3.1 and not tried yet: the order of steps of `PartitionChangeBuilder`; that a dir which is new makes a start count as unclean, as
-one that is offline does; that the leader from before stays on record until there is one again; that a broker which cannot tell the controllers of a
-failed dir stops; that handlers and fetchers which touch a disk that hangs stay there.
+Read in the code of 4.3.1 and not tried yet: the order of the other steps of `PartitionChangeBuilder`; that the leader from before stays on record until
+there is one again (that it may be elected where ISR and ELR are empty is tried, but only where it is the one replica); that a broker which cannot tell the
+controllers of a failed dir stops; that fetchers, too, stay with a disk that hangs.
 """
 
 from typing import Any
