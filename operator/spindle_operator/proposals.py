@@ -11,6 +11,8 @@ from spindle.proposals.proposal import Phase
 from spindle_operator.kinds import KAFKA_REBALANCE
 from spindle_operator.kube import Json, Kube
 
+# Open at one time: there is seldom more than one. Whoever may make them can make thousands, and each takes its time in every pass, and memory.
+_MOST: Final = 32
 _OVER: Final = frozenset(str(phase) for phase in Phase if phase.over)
 
 
@@ -32,7 +34,11 @@ class Shelf:
         uids = {str(each["metadata"]["uid"]) for each in listed}
         self._others &= uids
         self._read = {uid: known for uid, known in self._read.items() if uid in uids}
-        for each in listed:
+        still_open = 0
+        # The oldest first: what is being carried out is never left out for one that came later. The others' turn comes when these are over.
+        for each in sorted(listed, key=_age):
+            if still_open >= _MOST:
+                break
             uid = str(each["metadata"]["uid"])
             label = (each["metadata"].get("labels") or {}).get(names.LABEL_CLUSTER)
             if uid in self._others or label not in (None, cluster):
@@ -47,12 +53,21 @@ class Shelf:
                 continue
             self._read[uid] = _short(known)
             found.append(self._read[uid])
+            still_open += not _is_over(known)
         return found
 
 
 def _short(obj: Json) -> Json:
     """Without what nobody looks at."""
     meta = {key: value for key, value in obj["metadata"].items() if key != "managedFields"}
-    if (obj.get("status") or {}).get("phase") not in _OVER:
+    if not _is_over(obj):
         return {**obj, "metadata": meta}
     return {**obj, "metadata": meta, "spec": {**obj["spec"], "moves": []}}
+
+
+def _is_over(obj: Json) -> bool:
+    return (obj.get("status") or {}).get("phase") in _OVER
+
+
+def _age(obj: Json) -> tuple[str, str]:
+    return str(obj["metadata"].get("creationTimestamp") or ""), str(obj["metadata"]["name"])

@@ -52,3 +52,14 @@ async def test_one_that_is_gone_is_forgotten() -> None:
     kube.objects.clear()
 
     assert await shelf.look(kube, "ns", "demo") == []
+
+
+async def test_of_hundreds_the_oldest_are_looked_at_until_they_are_over() -> None:
+    kube, shelf = FakeKube(), Shelf()
+    for number in range(100):
+        put(kube, rebalance(name=f"late-{number:03}", made="2026-09-02T00:00:00Z"))
+    put(kube, rebalance(name="under-way", made="2026-09-01T00:00:00Z", status={"phase": "Executing"}))
+    found = [each["metadata"]["name"] for each in await shelf.look(kube, "ns", "demo")]
+    assert (found[0], found[1], len(found)) == ("under-way", "late-000", 32)
+    put(kube, rebalance(name="under-way", made="2026-09-01T00:00:00Z", status={"phase": "Done"}), version="2")
+    assert len(await shelf.look(kube, "ns", "demo")) == 33, "one that is over takes nobody's turn"
