@@ -40,6 +40,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "--minutes", type=float, default=0.0, help="run as many as this allows, and at least --lives"
     )
     parser.add_argument("--start", type=int, default=1, help="first seed")
+    parser.add_argument(
+        "--without", type=Path, help="a file of seeds that are not run, one a line; # begins a word on why"
+    )
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--shrink", action="store_true", help="make the failing life small first")
     parser.add_argument("--brief", action="store_true", help="cut long lines")
@@ -51,6 +54,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.seed is not None or options.kept is not None:
         return tell(options, sys.argv[1:] if arguments is None else list(arguments))
     return run_many(options)
+
+
+def known(file: Path) -> dict[int, str]:
+    """Seeds of lives that are known to fail, each with why it is left as it is."""
+    lines = (line.partition("#") for line in file.read_text().splitlines())
+    return {int(seed): why.strip() for seed, _, why in lines if seed.strip()}
 
 
 def tell(options: argparse.Namespace, arguments: list[str]) -> int:
@@ -196,15 +205,19 @@ class Workers:
 def run_many(options: argparse.Namespace) -> int:
     """Many lives: lives per second, and the seeds that failed."""
     began = time.monotonic()
+    left_out = known(options.without) if options.without is not None else {}
     last = options.start + options.lives if not options.minutes else options.start + 10_000_000
     until = began + 60.0 * options.minutes
     failed: dict[int, list[str]] = {}
-    done, cpu = 0, 0.0
+    done, cpu, slowest = 0, 0.0, (0.0, 0)
     reasons: set[str] = set()
     told_at = began
-    for told in Workers(options.jobs).run(range(options.start, last), until, options.lives):
+    seeds = (seed for seed in range(options.start, last) if seed not in left_out)
+    least = max(0, options.lives - sum(options.start <= seed < last for seed in left_out))
+    for told in Workers(options.jobs).run(seeds, until, least):
         done += 1
         cpu += told["cpu"]
+        slowest = max(slowest, (told["cpu"], told["seed"]))
         reasons |= set(told["reasons"])
         if told["broken"]:
             failed[told["seed"]] = told["broken"]
@@ -217,10 +230,13 @@ def run_many(options: argparse.Namespace) -> int:
             )
     took = time.monotonic() - began
     print(
-        f"{done} lives in {took:.0f} s ({done / max(took, 0.001):.2f} lives per second, {cpu / max(done, 1):.2f} CPU seconds each); "
+        f"{done} lives in {took:.0f} s ({done / max(took, 0.001):.2f} lives per second, {cpu / max(done, 1):.2f} CPU seconds each, {slowest[0]:.1f} in life {slowest[1]}); "
         f"{len(reasons)} reasons to wait were seen; {len(failed)} failed"
         + (f": seeds {', '.join(map(str, sorted(failed)))}" if failed else "")
     )
+    for seed, why in sorted(left_out.items()):
+        if options.start <= seed < last:
+            print(f"life {seed} was not run: {why}")
     if failed:
         print("tell one with: python -m tests.sim --seed SEED [--shrink]")
     return 1 if failed else 0

@@ -4,6 +4,7 @@ from typing import Any
 
 from tests.sim.api import Json, is_ready
 from tests.sim.controllers import claims_of
+from tests.sim.kafka.state import Part
 from tests.sim.kernel import START
 from tests.sim.variety import SAMPLE
 
@@ -46,6 +47,8 @@ class Judge:
         self.losses: set[Any] = set()
         world.api.watchers.append(self._changed)
         world.api.on_down = self._going_down
+        world.kafka.on_reassign = self._reassigned
+        world.kafka.on_unregister = self._forgotten
         world.kernel.call_later(30.0, self._look)
 
     def breaks(self, rule: str, what: str) -> None:
@@ -124,6 +127,28 @@ class Judge:
                         "f5",
                         f"claim {name} goes while {p['topic'][:20]}-{p['partition']} is assigned to its disk",
                     )
+
+    def _reassigned(self, part: Part, target: list[int]) -> None:
+        """Rules 1 and 6: one replica at a time comes or goes, and none comes empty where it may lead."""
+        coming = [b for b in target if b not in part.replicas]
+        going = [b for b in part.replicas if b not in target]
+        name = f"{part.topic[:20]}-{part.index}"
+        if part.reassigned:
+            return  # somebody else may have had it changed since Spindle looked
+        if len(coming) > 1 or len(going) > 1:
+            self.breaks("f6", f"{name} goes from {part.replicas} to {target} at once")
+        for broker in coming:
+            if broker in part.isr or broker in part.elr:
+                self.breaks("f1", f"an empty replica of {name} comes to broker {broker}, which may lead it")
+
+    def _forgotten(self, broker: int) -> None:
+        """Rule 5: no broker is unregistered that runs or holds replicas."""
+        if self.world.answers(broker):
+            self.breaks("f5", f"broker {broker} is unregistered while it runs")
+        for p in self.world.truth("partitions"):
+            if broker in (*p["replicas"], *p["isr"], *p["elr"]):
+                where = f"{p['topic'][:20]}-{p['partition']}"
+                self.breaks("f5", f"{where} stands on broker {broker}, which is unregistered")
 
     def _going_down(self, pod: Json, who: str, how: str) -> None:
         """Rule 2, and (b): nobody is taken down by our hand below the minimum."""

@@ -11,9 +11,10 @@ import pytest
 
 from spindle.cluster import names
 from tests.reasons import reasons
-from tests.sim import fields, rules
+from tests.sim import fields, life, rules
 from tests.sim.api import NAMESPACE, Api, Refused, Request
 from tests.sim.controllers import Controllers
+from tests.sim.kafka.state import Part
 from tests.sim.kernel import MOST_EVENTS, EndlessError, Kernel, Timer
 from tests.sim.loop import Clock, Process, simulated_time
 from tests.sim.people import WAYS
@@ -45,6 +46,7 @@ def test_brokers_of_a_cluster_that_a_person_deletes_may_go_down(deleted: bool) -
     world: Any = SimpleNamespace(
         kernel=kernel,
         api=Api(kernel),
+        kafka=SimpleNamespace(),
         cluster=lambda: cluster,
         kubelets=SimpleNamespace(runs={"u": SimpleNamespace(kafka=True, files=SimpleNamespace(disks={}))}),
         operators=[],
@@ -368,3 +370,29 @@ def test_what_goes_round_in_a_circle_is_ended() -> None:
     again()
     with pytest.raises(EndlessError, match="3,000,000 events"):
         kernel.run_until(kernel.now + 1.0)
+
+
+@pytest.mark.parametrize(
+    ("target", "changed", "broken"),
+    [
+        pytest.param([0, 3], {}, [], id="one for another"),
+        pytest.param([3, 4], {}, ["(f6)"], id="two at once"),
+        pytest.param([0, 3], {"elr": [3]}, ["(f1)"], id="empty, and may lead"),
+        pytest.param([3, 4], {"reassigned": True}, [], id="somebody else had it changed"),
+    ],
+)
+def test_the_judge_looks_at_what_spindle_reassigns(
+    target: list[int], changed: dict[str, Any], broken: list[str]
+) -> None:
+    world = life.World(life.plot(5))
+    part = Part("t", 0, "id", [0, 1], [0, 1], 0, **changed)
+    world.kafka.on_reassign(part, target)
+    assert [text[:4] for text in world.broken] == broken
+
+
+def test_the_judge_knows_who_is_forgotten_too_early() -> None:
+    world = life.World(life.plot(5))
+    world.kafka.parts["t", 0] = Part("t", 0, "id", [0, 1], [0], 0, elr=[2])
+    for broker in (1, 2, 3):
+        world.kafka.on_unregister(broker)
+    assert [text[:4] for text in world.broken] == ["(f5)", "(f5)"]

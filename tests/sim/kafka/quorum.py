@@ -164,6 +164,7 @@ class Quorum(State):
         """Forget a broker, replicas or not."""
         if broker not in self.brokers:
             return 102, "BROKER_ID_NOT_REGISTERED"
+        self.on_unregister(broker)
         self._without([p for p in self.parts.values() if broker in p.isr or broker in p.elr], broker)
         del self.brokers[broker]
         return 0, ""
@@ -202,7 +203,9 @@ class Quorum(State):
         """AlterPartitionReassignments: all that are not in the target go, all that are new come first."""
         if any(b not in self.brokers for b in target) or not target or len(set(target)) != len(target):
             return 39, "INVALID_REPLICA_ASSIGNMENT"
-        if not by_spindle:
+        if by_spindle:
+            self.on_reassign(part, target)
+        else:
             part.reassigned, part.rf = True, len(target)
         coming = sorted(b for b in target if b not in part.replicas)
         going = sorted(b for b in part.replicas if b not in target)

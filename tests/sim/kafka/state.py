@@ -186,6 +186,9 @@ class State:
         self.ledger = Ledger()
         self.on_exit: Exited = lambda *_: None
         self.links: Linked = lambda *_: True
+        # Whoever judges is asked before Spindle has a partition's replicas changed, and before a broker is forgotten.
+        self.on_reassign: Callable[[Part, list[int]], None] = lambda *_: None
+        self.on_unregister: Callable[[int], None] = lambda *_: None
         self.rng = random.Random(kernel.seed ^ 0xCAFE)
         self.processes: dict[str, Process] = {}
         self.controllers: dict[str, Controller] = {}
