@@ -56,6 +56,7 @@ class SimKube(kubes.Kube):
         *,
         timeout: float | None = None,  # noqa: ASYNC109 - as the original
         accept: str = "application/json",
+        within: kubes.Allowance | None = None,  # nothing here is as large as that
     ) -> Json:
         asked = Request(names.FIELD_MANAGER, method, path, dict(query or {}), body, content_type, accept)
         limit = 30.0 if timeout is None else timeout
