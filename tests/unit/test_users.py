@@ -456,6 +456,10 @@ def test_a_status_that_somebody_else_wrote_makes_nobody_of_it(told: str) -> None
         (("topic", "*", "prefixed", "Read"), False),  # Kafka takes the star for a letter there
         (("topic", "__spindle_samples", "literal", "Write"), True),
         (("topic", "orders", "prefixed", "Create"), False),
+        (("topic", "__consumer_offsets", "literal", "Delete"), True),
+        (("topic", "_", "prefixed", "Write"), True),
+        (("topic", "_", "prefixed", "Read"), False),
+        (("topic", "_schemas", "literal", "Write"), False),
     ],
 )
 def test_rights_that_reach_far(right: tuple[str, str, str, str], far: bool) -> None:

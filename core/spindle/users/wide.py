@@ -6,6 +6,8 @@ from typing import Final
 from spindle.cluster.rights import Right
 
 OWN: Final = "__spindle_"  # how the names of Spindle's own topics begin
+# So do those of Kafka itself. Who may delete __consumer_offsets takes every group's place in every topic.
+_INTERNAL: Final = "__"
 _WRITING: Final = frozenset({"All", "Write", "Create", "Delete", "Alter", "AlterConfigs"})
 # Who may alter the cluster may give themselves any ACL; its actions are those of brokers. Who may create in it may create any topic, Spindle's before Spindle
 # does, also where an ACL on these denies it: Kafka asks for either of the two rights (KafkaApis and ControllerApis, CreateTopics).
@@ -23,7 +25,10 @@ def wide(right: Right) -> bool:
     if right.resource != "topic":
         return False
     everything = right.name == "*" and right.pattern == "literal"
-    return everything or (right.name.startswith(OWN) and right.operation in _WRITING)
+    internal = right.name.startswith(_INTERNAL) or (
+        right.pattern == "prefixed" and _INTERNAL.startswith(right.name)
+    )
+    return everything or (internal and right.operation in _WRITING)
 
 
 def covers_own(rights: Iterable[Right]) -> bool:
