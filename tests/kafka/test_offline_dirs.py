@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -53,7 +54,9 @@ def test_placeholder_dead_and_readonly_disks_are_offline_dirs(cluster: Cluster) 
     assert broker.metric("kafka_log_LogManager_OfflineLogDirectoryCount") == 3
 
 
-def test_disks_that_are_well_again_come_back_and_a_second_copy_steps_aside(cluster: Cluster) -> None:
+def test_disks_that_are_well_again_come_back_and_a_second_copy_steps_aside(
+    cluster: Cluster, tmp_path: Path
+) -> None:
     broker = cluster.brokers[0]
     cluster.forget_admin()
     broker.stop()
@@ -73,19 +76,23 @@ def test_disks_that_are_well_again_come_back_and_a_second_copy_steps_aside(clust
     }
     assert len(partitions) == 8
     assert set(partitions.values()) == {"disk0", "disk1", "disk2", "disk3"}
+
+    # What a disk looks like that failed, was evacuated within the broker, and came back: an old copy of a partition. The node's clock was
+    # a quarter of an hour ahead when it failed, so that all on it looks later than what was written since.
+    index, current = next((p, disk) for p, disk in partitions.items() if disk != "disk3")
+    source = Path(broker.log_dir(current), f"spread-{index}")
+    old = tmp_path / source.name
+    shutil.copytree(source, old)
     for partition in partitions:
         cluster.produce("spread", partition, [b"two"])
-
-    # What a disk looks like that failed, was evacuated within the broker, and came back: an old copy of a partition.
-    index, current = next((p, disk) for p, disk in partitions.items() if disk != "disk3")
     cluster.forget_admin()
     broker.stop()
-    source = Path(broker.log_dir(current), f"spread-{index}")
     target = Path(broker.log_dir("disk3"), source.name)
-    shutil.copytree(source, target)
+    shutil.copytree(old, target)
+    ahead = time.time() + 900
     for folder in (Path(broker.log_dir("disk3")), target):
         for path in folder.iterdir():
-            os.utime(path, (1e9, 1e9))
+            os.utime(path, (ahead, ahead))
     broker.new_pod()
     broker.preflight()
     assert source.is_dir()

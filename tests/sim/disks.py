@@ -16,7 +16,7 @@ class Log:
         topic_id: of the topic that it was made for (``partition.metadata``).
         entries: (leader epoch, record id), oldest first.
         start: offset of the first entry; what stood before it was deleted on purpose (retention, DeleteRecords).
-        written_at: when it was last written to.
+        written_at: when it was last written to, by the node's clock.
     """
 
     topic_id: str
@@ -48,7 +48,7 @@ class FileSystem:
         logs: partitions' folders by (partition, suffix): suffix ``""`` for the replica, ``future``, ``delete`` or ``stray``.
         clean: broker epoch in ``.kafka_cleanshutdown``; None if the file is not there.
         other_bytes: what files take that are not Kafka's.
-        used_at: when Kafka last wrote a checkpoint to it.
+        used_at: when Kafka last wrote a checkpoint to it, by the node's clock.
         hangs_since: when it began to hang, if it does.
         files: other small files by their path below the root (``spindle.json.pending``), and the folder ``log`` as an empty text.
     """

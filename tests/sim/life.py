@@ -82,6 +82,7 @@ class World:
         self.kubelets.on_start = self._started
         self.kubelets.slow_projection = variety.slow_projection
         self.kafka.links = self.net.linked
+        self.kafka.skew = lambda name: self.kubelets.nodes[name].skew
         self.kafka.copy_rate = variety.copy_rate
         self.acls = operators.Acls()
         self.graves: list[Any] = []  # what was killed is not finalised before the life is over

@@ -14,6 +14,7 @@ from spindle.cluster.layout import METADATA_DISK, Layout
 from spindle.disks import facts
 from spindle.disks.facts import Found
 from spindle.disks.identity import parse_identity, parse_meta_properties
+from spindle.disks.log_end import NO_EPOCH, LogEnd
 from spindle.disks.strays import Copy
 from spindle_agent.preflight import handover, inputs, look, prepare
 from spindle_agent.preflight import main as preflight
@@ -261,7 +262,9 @@ def _copy(layout: Layout, disk: str, folder: str) -> Copy:
     fs = PodFiles.current.disks[layout.mount(disk)]
     assert fs is not None
     log = fs.logs[_partition(folder), ""]
-    return Copy(folder=folder, disk=disk, dir_used=fs.used_at, written=log.written_at, size=log.bytes)
+    epoch = log.entries[-1][0] if log.entries else NO_EPOCH
+    end = LogEnd(log.topic_id, epoch, log.end)
+    return Copy(folder, disk, dir_used=fs.used_at, written=log.written_at, size=log.bytes, end=end)
 
 
 def _hand_over(layout: Layout, node: inputs.Node, disks: list[facts.Expected]) -> None:

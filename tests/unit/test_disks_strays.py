@@ -1,10 +1,30 @@
+from spindle.disks.log_end import LogEnd
 from spindle.disks.strays import Copy, is_partition_folder, strays
 
 
 def copy(
-    disk: str, *, folder: str = "t-0", used: float = 1000, written: float = 1000, size: int = 10
+    disk: str,
+    *,
+    folder: str = "t-0",
+    used: float = 1000,
+    written: float = 1000,
+    size: int = 10,
+    end: LogEnd | None = None,
 ) -> Copy:
-    return Copy(folder=folder, disk=disk, dir_used=used, written=written, size=size)
+    return Copy(folder=folder, disk=disk, dir_used=used, written=written, size=size, end=end)
+
+
+def test_a_disk_that_failed_while_the_clock_was_ahead_gives_way() -> None:
+    old = copy("disk0", used=1900, written=1900, size=99, end=LogEnd("id", 4, 70))
+    assert strays([old, copy("disk1", end=LogEnd("id", 4, 90))]) == [old]
+    assert strays([old, copy("disk1", end=LogEnd("id", 5, 60))]) == [old]
+
+
+def test_copies_that_got_equally_far_or_are_of_two_topics_are_told_apart_by_time() -> None:
+    old = copy("disk0", used=500, end=LogEnd("id", 4, 70))
+    assert strays([old, copy("disk1", end=LogEnd("id", 4, 70))]) == [old]
+    assert strays([old, copy("disk1", end=LogEnd("other", 1, 2))]) == [old]
+    assert strays([old, copy("disk1")]) == [old]
 
 
 def test_one_copy_stays() -> None:

@@ -24,6 +24,7 @@ from spindle.disks.identity import (
 )
 from spindle.disks.strays import STRAY_SUFFIX, Copy, is_partition_folder, strays
 from spindle_agent import volume
+from spindle_agent.preflight.log_ends import find_log_end
 from spindle_agent.preflight.look import PENDING_FILE
 
 # Written again and again while Kafka runs, and so telling when a dir was in use last.
@@ -190,17 +191,19 @@ def _copy(layout: Layout, disk: str, folder: str) -> Copy:
         opened = volume.open_folder(log, folder)
         try:
             with os.scandir(opened) as files:
-                stats = [file.stat(follow_symlinks=False) for file in files]
+                stats = {file.name: file.stat(follow_symlinks=False) for file in files}
+            plain = {name: s for name, s in stats.items() if stat.S_ISREG(s.st_mode)}
+            end = find_log_end(opened, {name: s.st_size for name, s in plain.items()})
         finally:
             os.close(opened)
         used = [_modified(log, name) for name in _CHECKPOINTS]
-    plain = [s for s in stats if stat.S_ISREG(s.st_mode)]
     return Copy(
         folder=folder,
         disk=disk,
         dir_used=max(used, default=0.0),
-        written=max((s.st_mtime for s in plain), default=0.0),
-        size=sum(s.st_size for s in plain),
+        written=max((s.st_mtime for s in plain.values()), default=0.0),
+        size=sum(s.st_size for s in plain.values()),
+        end=end,
     )
 
 

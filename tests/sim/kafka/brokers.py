@@ -229,7 +229,7 @@ class Brokers(Quorum):
             process.stuck = True
         if not fs.writable:
             return None
-        fs.logs[part.key, ""] = Log(part.topic_id, written_at=self.kernel.now)
+        fs.logs[part.key, ""] = Log(part.topic_id, written_at=self.kernel.now + self.skew(process.node))
         directory = _directory(fs)
         if directory and directory != part.dirs.get(process.broker):
             process.assignments[part.key] = directory
@@ -337,7 +337,7 @@ class Brokers(Quorum):
         taken = source.entries[same:][: min(rate, room)]
         if taken:
             log.entries += taken
-            log.written_at = fs.used_at = self.kernel.now
+            log.written_at = fs.used_at = self.kernel.now + self.skew(process.node)
         if len(log.entries) >= len(source.entries):
             part.caught[broker] = self.kernel.now
 

@@ -78,7 +78,7 @@ class Load(Brokers):
             return
         self._records += 1
         log.entries.append((part.epoch, self._records))
-        log.written_at = fs.used_at = self.kernel.now
+        log.written_at = fs.used_at = self.kernel.now + self.skew(process.node)
         if acks_all:
             self._pending.append((part, part.epoch, self._records))
 

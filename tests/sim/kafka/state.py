@@ -186,6 +186,9 @@ class State:
         self.ledger = Ledger()
         self.on_exit: Exited = lambda *_: None
         self.links: Linked = lambda *_: True
+        self.skew: Callable[[str], float] = lambda _: (
+            0.0
+        )  # of a node's clock, which dates what is written there
         # Whoever judges is asked before Spindle has a partition's replicas changed, and before a broker is forgotten.
         self.on_reassign: Callable[[Part, list[int]], None] = lambda *_: None
         self.on_unregister: Callable[[int], None] = lambda *_: None
