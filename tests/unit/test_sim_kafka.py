@@ -245,6 +245,27 @@ def test_a_reassignment_is_undone_by_a_cancel_and_not_by_naming_the_replicas_fro
     assert (part.replicas, part.adding, part.removing) == ([0, 1], [], [])
 
 
+@pytest.mark.parametrize("elr", [True, False])
+def test_a_replica_on_its_way_joins_only_with_all_records_also_when_its_leader_was_away(elr: bool) -> None:
+    world = World(elr, brokers=2, min_isr=1)
+    part = world.kafka.parts[KEY]
+    world.kafka.reassign(part, [0], by_spindle=False)
+    world.wait(120)
+    world.kafka.stop_load()
+    world.kafka.copy_rate = RECORD
+    end = world.log(0).end
+
+    world.kafka.reassign(part, [1], by_spindle=False)
+    world.stop(0)
+    assert world.kafka.parts[KEY].leader is None
+    world.start(0)
+    world.wait(end + 60)
+
+    assert (part.replicas, part.isr, part.leader) == ([1], [1], 1)
+    assert world.log(1).end == end > 2
+    assert not world.kafka.ledger.lost()
+
+
 def test_a_reassignment_whose_new_replica_is_elected_uncleanly_is_not_over_until_it_is_asked_for_again() -> (
     None
 ):

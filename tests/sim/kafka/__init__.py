@@ -34,7 +34,8 @@ What it states about Kafka, and where `tests/kafka` tries it on real processes:
 
 Read in the code of 4.3.1 and not tried yet: the order of the other steps of `PartitionChangeBuilder`; that the leader from before stays on record until
 there is one again (that it may be elected where ISR and ELR are empty is tried, but only where it is the one replica); that a broker which cannot tell the
-controllers of a failed dir stops; that fetchers, too, stay with a disk that hangs.
+controllers of a failed dir stops; that fetchers, too, stay with a disk that hangs; that a follower joins
+the ISR by what it has fetched, and never because its leader leads anew.
 """
 
 from typing import Any

@@ -296,7 +296,7 @@ class Brokers(Quorum):
         for broker in part.replicas:
             if broker != part.leader:
                 self._follow(part, leader, source, broker)
-        self._judge_followers(part, leader)
+        self._judge_followers(part, leader, source)
         for broker in part.replicas:
             process = self.process_of(broker)
             if process is not None:
@@ -351,14 +351,25 @@ class Brokers(Quorum):
             rate = min(rate, int(text))
         return rate
 
-    def _judge_followers(self, part: Part, leader: Process) -> None:
+    def _has_all(self, part: Part, broker: int, source: Log) -> bool:
+        """Whether a follower has what its leader has, so no less than the high watermark (`Partition.isFollowerInSync`)."""
+        process = self.process_of(broker)
+        held = process.where(part.key) if process is not None else None
+        return held is not None and held[1].logs[part.key, ""].entries == source.entries
+
+    def _judge_followers(self, part: Part, leader: Process, source: Log) -> None:
         if not self.hears(leader):
             return
         for broker in [b for b in part.replicas if b != part.leader]:
             behind = self.kernel.now - part.caught.get(broker, -1e12)
             if broker in part.isr and behind > LAG:
                 self.alter_isr(part, [b for b in part.isr if b != broker])
-            elif broker not in part.isr and behind < 1.5 and self.able(part, broker):
+            elif (
+                broker not in part.isr
+                and behind < 1.5
+                and self._has_all(part, broker, source)
+                and self.able(part, broker)
+            ):
                 self.alter_isr(part, [*part.isr, broker])
             if part.leader != leader.broker:
                 return

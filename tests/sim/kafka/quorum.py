@@ -79,7 +79,8 @@ class Quorum(State):
             **wanted,
         )
         if part.epoch != epoch:
-            part.caught = dict.fromkeys(part.replicas, self.kernel.now)
+            # `Replica.resetReplicaState`: who is in sync counts as level from here on, whoever else is only what it fetches.
+            part.caught = dict.fromkeys(part.isr, self.kernel.now)
         if part.replicas != replicas:
             self.version += 1
             part.caught = {b: part.caught.get(b, -1e12) for b in part.replicas}
