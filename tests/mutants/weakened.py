@@ -214,7 +214,7 @@ MUTANTS: Final = (
     Mutant(2, "spindle.healing.fence:_only_alone", always(()), (_U + "test_healing.py",), mend=True),
     Mutant(2, "spindle.quorum.decide:_majority", _YES, (_U + "test_quorum.py",)),
     Mutant(2, "spindle.reconcile.steps.away:down_with", _NOBODY, (_U + "test_plan.py", _U + "test_healing_plan.py")),
-    Mutant(2, "spindle.reconcile.steps.healing:replicas_meant", always(dict), (_U + "test_healing_plan.py",), mend=True),
+    Mutant(2, "spindle.reconcile.plan:meant", always(dict), (_U + "test_healing_plan.py",), mend=True),
     # 3: no rack lost
     Mutant(3, "spindle.placement.racks:move_keeps_racks", _YES, (_U + "test_moves_execute.py",)),
     Mutant(3, "spindle.moves.rules:keeps_racks", _NO, (_U + "test_moves_execute.py",)),

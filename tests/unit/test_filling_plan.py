@@ -1,15 +1,17 @@
 """What becomes of disks that fill, over whole passes on the model cluster."""
 
+import contextlib
 from typing import Any
 
 from spindle.cluster.view import CORDONED, DEFAULT_USERS, MAX_MESSAGE_BYTES, PRODUCER_RATE, RETENTION_MS
 from spindle.moves.journal import Journal, Shrunk
-from spindle.reconcile.actions import TrimPartitions
+from spindle.reconcile.actions import Evict, TrimPartitions
 from spindle.reconcile.steps.healing import grow_back_first
 from spindle.reconcile.steps.takedown import Wanted
 from tests.model.failing import Failing
 from tests.model.kafka import CAPACITY, path_of
-from tests.unit.test_healing_plan import condition, reasons, until
+from tests.model.store import ConflictError
+from tests.unit.test_healing_plan import condition, give_word, reasons, until
 
 ALL = {"retention": True, "deleteRecords": True, "quota": True, "hardStop": True}
 
@@ -45,6 +47,16 @@ def rung(world: Failing, broker: int, disk: str) -> str:
 def used(world: Failing, broker: int, disk: str) -> int:
     volume = world.disk(broker, disk)
     return volume.others + sum(world.kafkas.sizes.get(key[0], 100) for key in volume.logs)
+
+
+def told(world: Failing) -> dict[str, Any]:
+    """The entry about brokers that wait for each other; empty if there is none."""
+    found = (w for w in world.cluster["status"]["waiting"] if w["reason"] == "BrokersWaitForEachOther")
+    return next(found, {})
+
+
+def full_number(world: Failing) -> bool:
+    return all(len(s.isr) == 3 for s in world.kafkas.partitions.values())
 
 
 def untouched(world: Failing) -> bool:
@@ -248,8 +260,38 @@ def test_a_disk_that_is_added_makes_room_for_what_was_shed() -> None:
     world.cluster["spec"]["config"] = {"queued.max.requests": "400"}  # read at a start only
     until(world, lambda: "GrowBackFirst" in reasons(world))
     world.cluster["spec"]["brokerPools"][0]["disks"]["count"] = 3
-    until(world, lambda: all(len(s.isr) == 3 for s in world.kafkas.partitions.values()), 200)
+    # Each broker has given up a replica of what two others have left, and is needed for what another one gave up.
+    until(world, lambda: bool(told(world)), 100)
+    words = 0
+    while not full_number(world):
+        give_word(world, told(world)["unblockedBy"])
+        words += 1
+        until(world, lambda: not told(world))  # nobody is named while one that others need is on its way back
+        until(world, lambda: full_number(world) or bool(told(world)), 200)
+    assert words == 2  # the third can be spared then
     assert world.kafkas.losses == []
+
+
+def test_who_gave_a_replica_up_takes_its_new_disk_up_before_those_that_its_partition_needs() -> None:
+    world = cluster(volumes=3)
+    for n in range(8):
+        topic(world, f"t{n}", f"disk{n % 2}", 1500)  # 60 %
+    for disk in ("disk0", "disk1"):
+        world.disk(2, disk).others = int(0.32 * CAPACITY)  # 92 % of these, and nothing can go elsewhere
+    until(world, lambda: any(len(s.replicas) == 2 for s in world.kafkas.partitions.values()))
+    assert all({0, 1} <= set(s.replicas) for s in world.kafkas.partitions.values())
+    world.cluster["spec"]["brokerPools"][0]["disks"]["count"] = 3
+    gone: list[str] = []
+    for _ in range(200):
+        short = not full_number(world)
+        with contextlib.suppress(ConflictError):
+            evicted = [a.pod for a in world.reconcile().actions if isinstance(a, Evict)]
+            assert not short or set(evicted) <= {"demo-broker-2"}
+            gone += evicted
+        world.breathe()
+    assert gone[0] == "demo-broker-2"
+    assert set(gone) == {f"demo-broker-{broker}" for broker in range(3)}
+    assert full_number(world)
 
 
 def test_only_a_disk_that_is_added_goes_before_what_was_shed() -> None:

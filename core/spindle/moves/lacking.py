@@ -1,6 +1,6 @@
 """Partitions that lack replicas by Spindle's own hand: what each is meant to have, and whether somebody else has decided otherwise since."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 
 from spindle.cluster.view import Partition
 from spindle.moves.journal import Journal, Shrunk
@@ -10,7 +10,6 @@ from spindle.moves.look import Key
 def meant(
     journal: Journal | None,
     partitions: Iterable[Partition] | None,
-    counts: Callable[[Shrunk], bool] = lambda _: True,
 ) -> dict[Key, tuple[int, ...]]:
     """The assignment that each partition is meant to have of which Spindle took replicas off for a while.
 
@@ -20,12 +19,11 @@ def meant(
     Args:
         journal: None if it cannot be read.
         partitions: as Kafka has them now; None if they could not be read.
-        counts: which replicas that left are asked about.
     """
     others = taken_over(journal, {(p.topic, p.index): p for p in partitions or ()})
     found: dict[Key, tuple[int, ...]] = {}
     for entry in journal.shrunk if journal is not None else ():
-        if counts(entry) and entry.key not in others:
+        if entry.key not in others:
             found[entry.key] = max(entry.before, found.get(entry.key, ()), key=len)
     return found
 

@@ -9,6 +9,7 @@ from pydantic import ValidationError
 from spindle.cluster.refusal import Refusal, some
 from spindle.cluster.versions import unsupported
 from spindle.moves.journal import Journal
+from spindle.moves.lacking import meant
 from spindle.reconcile import objects
 from spindle.reconcile.actions import Apply, Patch
 from spindle.reconcile.asked import as_accepted, nothing_accepted, tell_refused, tell_tolerated
@@ -36,7 +37,6 @@ from spindle.reconcile.steps.healing import (
     Healed,
     grow_back_first,
     only_look,
-    replicas_meant,
     settle_healing,
     to_restart,
 )
@@ -215,7 +215,7 @@ def _take_down(
 ) -> None:
     """Who goes down, with all counted that leaves an assignment in this pass: ``journal`` is as it will stand after it."""
     partitions = state.kafka.partitions
-    before = replicas_meant(journal, partitions, wanted)
+    before = meant(journal, partitions)
     given = settle_drains(state, draft, before)
     settle_takedowns(
         state,

@@ -63,6 +63,7 @@ def name_deadlock(
     down: AbstractSet[int],
     shrinks: Mapping[int, Blocked],
     turn: Turn,
+    coming: AbstractSet[int],
 ) -> None:
     """Say which brokers wait for each other, for which partitions, and how a person lets one of them go.
 
@@ -72,12 +73,17 @@ def name_deadlock(
         down: brokers that are down or going down.
         shrinks: brokers whose dead disks cannot be given up for now.
         turn: who of those that are to go down for more than a change goes now, and who may not.
+        coming: brokers that went down and are expected back. Whether others need each other, and who is the last in sync, is seen when they
+            are.
     """
     blocked = dict(shrinks)
     for node_id, refusal in turn.refused.items():
         if refusal.reason == BELOW_MIN_ISR and node_id < names.FIRST_CONTROLLER_ID:
             blocked[node_id] = held_by(rolling, node_id, refusal, down | set(turn.go))
     found = deadlock({node_id: each.blockers for node_id, each in blocked.items()})
+    away = coming | set(turn.go)
+    if any(each.missing & away for node_id in found for each in blocked[node_id].blockers):
+        return
     able = [node_id for node_id in found if blocked[node_id].restarts and node_id in state.pods]
     if not able:
         return

@@ -14,10 +14,9 @@ from spindle.disks import facts
 from spindle.disks.lifecycle import DiskState
 from spindle.disks.remedy import Remedy
 from spindle.filling.shedding import SHED
-from spindle.healing.standing import Key
 from spindle.manifests.identity import Identity
 from spindle.moves.journal import Journal, Shrunk
-from spindle.moves.lacking import meant, taken_over
+from spindle.moves.lacking import taken_over
 from spindle.reconcile import objects
 from spindle.reconcile.actions import Delete, ElectUnclean, Reassign
 from spindle.reconcile.draft import Draft, Wait
@@ -127,7 +126,8 @@ def grow_back_first(
 
     To be asked when all are known who should go down. One that Kafka has shut out is in sync with nothing: its restart costs nobody.
 
-    What was given up for want of room may need the very disk that a broker restarts to take up.
+    What was given up for want of room may need the very disk that a broker restarts to take up. Whom its partitions can spare rule 2 says: the
+    broker that gave it up is in sync with none of them.
     """
     others = taken_over(journal, {(p.topic, p.index): p for p in partitions or ()})
     shrunk = tuple(e for e in journal.shrunk if e.key not in others) if journal is not None else ()
@@ -140,22 +140,6 @@ def grow_back_first(
         if holding:
             refused[node] = _one_less(holding)
     return refused
-
-
-def replicas_meant(
-    journal: Journal | None, partitions: Iterable[Partition] | None, wanted: Mapping[int, Wanted]
-) -> dict[Key, tuple[int, ...]]:
-    """The assignments that partitions are meant to have that lack replicas by Spindle's own hand: rule 2 counts these, not what is left.
-
-    What was given up for want of room is left out while a broker is to restart with a disk that was added: that restart is what brings it back.
-
-    Args:
-        journal: as it will stand after this pass; None if it cannot be read.
-        partitions: as Kafka has them; None if they could not be read.
-        wanted: who should go down, and why.
-    """
-    adds = any(why.reason == _ADDED for why in wanted.values())
-    return meant(journal, partitions, lambda entry: not (adds and entry.reason == SHED))
 
 
 def to_restart(wants: Wants) -> frozenset[int]:

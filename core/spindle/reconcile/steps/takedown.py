@@ -228,9 +228,9 @@ def _begin(
     wanted: Mapping[int, Wanted],
     kept: list[Mapping[str, Any]],
     ask: Callable[[int, frozenset[int]], Verdict],
-    told: Callable[[Turn], None],
+    told: Callable[[Turn, frozenset[int]], None],
 ) -> tuple[dict[str, Any], ...]:
-    """Mark the next ones, as many as may be down at once; ``told`` is told who goes, and who may not, for more than a change."""
+    """Mark the next ones, as many as may be down at once; ``told`` is told who goes, and who may not, for more than a change; and who is to come back."""
     marked = {int(mark["nodeId"]) for mark in state.marks}
     stuck = stalls(state, draft, _away(state, kept), wanted)
     able = [n for n in wanted if n not in marked and _up(state, draft, n, wanted[n], stopped=bool(stuck))]
@@ -241,7 +241,8 @@ def _begin(
     going = [_going(state, mark) for mark in kept if not overdue(state, mark)]
     first = next_turn(urgent, going, most, ask)
     _tell(state, draft, wanted, kept, first)
-    told(first)
+    # Those found back in this very pass, too: the answers that it plans on are partly from before.
+    told(first, frozenset(int(mark["nodeId"]) for mark in state.marks if not overdue(state, mark)))
     changes = [_member(state, n, wanted[n]) for n in able if wanted[n].reason in CHANGES]
     going = [_going(state, mark) for mark in kept] + [m for m in urgent if m.node_id in first.go]
     if stuck:
