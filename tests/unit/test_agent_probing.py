@@ -315,6 +315,15 @@ async def test_without_the_process_that_workers_come_from_the_agent_hears_of_it(
             nursery.spawn(volume(tmp_path / "w"))
 
 
+async def test_what_a_worker_may_take_is_counted_from_what_it_was_forked_with(tmp_path: Path) -> None:
+    ballast = bytearray(512 << 20)  # never touched, so it costs nothing
+    ear = Ear()
+    async with pool(ear) as (made, _):
+        made.set({KEY: volume(tmp_path / "v")})
+        await until(lambda: ear.count(Probed) > 1)
+    assert ballast
+
+
 async def test_workers_end_with_the_agent(tmp_path: Path) -> None:
     """The agent is killed: its channels close, and neither the workers nor where they come from stay."""
     end, other = socket.socketpair()

@@ -9,6 +9,7 @@ import os
 import resource
 import signal
 import socket
+from pathlib import Path
 from typing import Final, NoReturn, Self
 
 from spindle_agent.probing import worker
@@ -16,7 +17,8 @@ from spindle_agent.probing.messages import LARGEST, Order, decode, encode
 from spindle_agent.scrub import worker as scrubber
 from spindle_agent.scrub.messages import Scrub
 
-# Bytes that one worker may have. It reads what somebody else has written, who may mean to take the memory from all disks of the node: then it ends alone.
+# Bytes that one worker may take besides what it is forked with. It reads what somebody else has written, who may mean to take the memory from all disks of the
+# node: then it ends alone.
 _MEMORY: Final = 192 << 20
 
 
@@ -84,7 +86,7 @@ def _serve(channel: socket.socket) -> NoReturn:
 
 def _become_worker(descriptor: int, data: bytes) -> NoReturn:
     code = 1
-    resource.setrlimit(resource.RLIMIT_DATA, (_MEMORY, _MEMORY))
+    _limit_memory()
     try:
         order, channel = decode(data), socket.socket(fileno=descriptor)
         if isinstance(order, Scrub):
@@ -92,3 +94,10 @@ def _become_worker(descriptor: int, data: bytes) -> NoReturn:
         worker.run(channel, order)
     finally:
         os._exit(code)
+
+
+def _limit_memory() -> None:
+    data = int(Path("/proc/self/statm").read_text().split()[5]) * resource.getpagesize()
+    _, hard = resource.getrlimit(resource.RLIMIT_DATA)
+    most = data + _MEMORY if hard == resource.RLIM_INFINITY else min(data + _MEMORY, hard)
+    resource.setrlimit(resource.RLIMIT_DATA, (most, most))
