@@ -62,7 +62,7 @@ def access(**more: Any) -> dict[str, Any]:
         "ssl_cafile": _CREDENTIALS + "ca.crt",
         "ssl_certfile": _CREDENTIALS + "tls.crt",
         "ssl_keyfile": _CREDENTIALS + "tls.key",
-        "request_timeout_ms": 10000,
+        "request_timeout_ms": 30000,  # of a machine on which all disks are one
         **more,
     }
 
