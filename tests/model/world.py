@@ -86,6 +86,7 @@ class World(Nodes):
     offline: set[tuple[int, str]] = field(default_factory=set)  # (broker, disk) whose log dir Kafka gave up
     unknown: frozenset[str] = frozenset()
     writes: int = 0
+    joined: set[int] = field(default_factory=set)  # ran once: Kafka keeps them, fenced while away
     _as_made: dict[tuple[str, str], dict[str, Any]] = field(default_factory=dict)
 
     # -- building ------------------------------------------------------------------------------------------------
@@ -184,9 +185,12 @@ class World(Nodes):
         identity = self.objects.get(("ConfigMap", "demo-identity"))
         if not brokers or quorum is None or not self.kafka_up:
             return KafkaView(error="no broker runs yet")
+        self.joined |= set(brokers)
+        away = {i: Broker(id=i, rack=None, fenced=True) for i in sorted(self.joined)}
         return KafkaView(
             cluster_id=identity["data"]["clusterId"] if identity else None,
-            brokers={i: Broker(id=i, rack=None, fenced=False, log_dirs=self._log_dirs(i)) for i in brokers},
+            brokers=away
+            | {i: Broker(id=i, rack=None, fenced=False, log_dirs=self._log_dirs(i)) for i in brokers},
             partitions=self.partitions,
             min_isr={partition.topic: 2 for partition in self.partitions},
             users={

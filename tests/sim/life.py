@@ -204,9 +204,9 @@ class World:
             zone = named[0] if named else min(sorted(set(zones)), key=zones.count)
             name = f"node{len(zones) + 1}"
             variety = self.variety
-            node = self.kubelets.add_node(
-                name, zone, variety.disks + variety.spare_disks + 1, variety.capacity
-            )
+            asked = max((pool["disks"]["count"] for pool in self.asked["brokerPools"]), default=0)
+            slots = max(asked, variety.disks + variety.spare_disks + 1)
+            node = self.kubelets.add_node(name, zone, slots, variety.capacity)
             self.agents[name] = agents.Agent(self, node)
             self.agents[name].start()
 

@@ -5,13 +5,18 @@ from spindle.reconcile import objects
 from spindle.reconcile.actions import SetPodCondition
 from spindle.reconcile.draft import Draft
 from spindle.reconcile.state import State
+from spindle.reconcile.steps.services import budget_counts_too_few
 from spindle.rolling.brokers import Rolling
 from spindle.rolling.controllers import controller_in_sync
 
 
 def settle_gates(state: State, draft: Draft) -> None:
-    """Set each pod's gate to what Kafka says; where Kafka says nothing, leave it."""
+    """Set each pod's gate to what Kafka says; where Kafka says nothing, leave it.
+
+    A broker that came in counts as ready only when the budget is seen to count it: else two could be evicted in between.
+    """
     rolling = Rolling(state.kafka)
+    too_few = budget_counts_too_few(state)
     for node_id, pod in state.pods.items():
         if objects.deleting(pod) or objects.is_over(pod):
             continue
@@ -32,6 +37,8 @@ def settle_gates(state: State, draft: Draft) -> None:
             continue
         if not fresh and objects.condition(pod, names.READINESS_GATE) is None:
             continue  # an absent gate is as good as a false one
+        if fresh and too_few and node_id < names.FIRST_CONTROLLER_ID:
+            continue
         draft.do(
             SetPodCondition(
                 pod=objects.name(pod), uid=objects.uid(pod), type=names.READINESS_GATE, status=fresh, why=why

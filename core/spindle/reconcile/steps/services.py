@@ -30,11 +30,35 @@ def settle_services(state: State, draft: Draft) -> None:
     if "poddisruptionbudgets" not in state.snap.unknown:
         live = objects.by_name(state.snap.budgets)
         for wanted in (
-            broker_budget(state.cluster, state.broker_count),
+            broker_budget(state.cluster, counted_brokers(state)),
             drain_budget(state.cluster),
             controller_budget(state.cluster, len(state.controller_ids)),
         ):
             keep(draft, wanted, live.get(objects.name(wanted)))
+
+
+def counted_brokers(state: State) -> int:
+    """How many brokers the budget is to protect: those that Kafka knows, of those that there are or are to be.
+
+    One that never ran (it found no node, or its pod none) is neither registered nor in any assignment. Were it counted as one that is
+    away, nobody could be evicted until it is there. While Kafka's answers lack, all count.
+    """
+    replicas, registered = state.replica_counts, state.kafka.brokers
+    if replicas is None or registered is None:
+        return state.broker_count
+    known = {*registered, *replicas} - (state.brokers.keys() - state.staying.keys())
+    return min(state.broker_count, len(known))
+
+
+def budget_counts_too_few(state: State) -> bool:
+    """Whether the budget as it stands protects fewer brokers than it should: its change is on the way."""
+    name = names.broker_budget(state.name)
+    live = objects.by_name(state.snap.budgets).get(name)
+    if "poddisruptionbudgets" in state.snap.unknown or live is None:
+        return False
+    least = (live.get("spec") or {}).get("minAvailable")
+    wanted = broker_budget(state.cluster, counted_brokers(state))["spec"]["minAvailable"]
+    return isinstance(least, int) and least < wanted
 
 
 def settle_policies(state: State, draft: Draft) -> None:
