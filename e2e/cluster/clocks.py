@@ -7,26 +7,28 @@ The kubelet and containerd are no containers: theirs is always the machine's own
 import hashlib
 import io
 import json
+import subprocess
 import tarfile
 from pathlib import Path
 from typing import Any, Final
 
 from e2e.cluster.build import artefact
-from e2e.cluster.debian import ensure_faketime
+from e2e.cluster.debian import ensure_faketime, ensure_programs
 from e2e.cluster.images import Image, forget_old
 
-_INSIDE: Final = "usr/lib/faketime/libfaketimeMT.so.1"
+_INSIDE: Final = ("usr/lib/faketime/timedwait.so", "usr/lib/faketime/libfaketimeMT.so.1")
+_SOURCE: Final = Path(__file__).parent / "timedwait.c"
 _LAYER: Final = "application/vnd.oci.image.layer.v1.tar"
 
 
 def shifted(image: Image, seconds: int) -> Image:
     """The image whose programs see the time so many seconds later (or earlier), under the same name."""
-    key = hashlib.sha256(f"{image.folder.name} {seconds}".encode()).hexdigest()
+    key = hashlib.sha256(f"{image.folder.name} {seconds} {_SOURCE.read_text()}".encode()).hexdigest()
 
     def make(folder: Path) -> None:
         manifest: dict[str, Any] = json.loads((image.folder / "manifest.json").read_text())
         config: dict[str, Any] = json.loads((image.folder / _hash(manifest["config"])).read_text())
-        layer = _layer(ensure_faketime())
+        layer = _layer(_timedwait(), ensure_faketime())
         _put(folder, layer)
         for blob in manifest["layers"]:
             (folder / _hash(blob)).hardlink_to(image.folder / _hash(blob))
@@ -48,21 +50,34 @@ def shifted(image: Image, seconds: int) -> Image:
 def _environment(seconds: int) -> list[str]:
     """What has libfaketime loaded: a fixed distance to the real time, and no shared memory for it."""
     return [
-        f"LD_PRELOAD=/{_INSIDE}",
+        f"LD_PRELOAD={':'.join(f'/{file}' for file in _INSIDE)}",
         f"FAKETIME={seconds:+d}s",
         "FAKETIME_DONT_FAKE_MONOTONIC=1",  # else timed waits of a JVM never end
         "FAKETIME_DISABLE_SHM=1",
     ]
 
 
-def _layer(library: Path) -> bytes:
-    """A layer with nothing but the library; the same bytes each time."""
-    body = library.read_bytes()
+def _timedwait() -> Path:
+    """Our own library, which keeps libfaketime from condition variables; its source says why."""
+    ensure_programs("gcc")
+
+    def make(folder: Path) -> None:
+        target = str(folder / "timedwait.so")
+        subprocess.run(["gcc", "-shared", "-fPIC", "-O2", "-o", target, str(_SOURCE)], check=True)
+
+    key = hashlib.sha256(_SOURCE.read_bytes()).hexdigest()
+    return artefact("timedwait", "1", key, make) / "timedwait.so"
+
+
+def _layer(*libraries: Path) -> bytes:
+    """A layer with nothing but the libraries; the same bytes each time."""
     target = io.BytesIO()
     with tarfile.open(fileobj=target, mode="w") as archive:
-        entry = tarfile.TarInfo(_INSIDE)
-        entry.size, entry.mode = len(body), 0o755
-        archive.addfile(entry, io.BytesIO(body))
+        for name, library in zip(_INSIDE, libraries, strict=True):
+            body = library.read_bytes()
+            entry = tarfile.TarInfo(name)
+            entry.size, entry.mode = len(body), 0o755
+            archive.addfile(entry, io.BytesIO(body))
     return target.getvalue()
 
 

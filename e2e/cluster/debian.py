@@ -16,13 +16,14 @@ _BY_HAND: Final = {
     "go": "1.26 or later",
     "kube-router": "2.9 or later; it alone makes the testbed enforce NetworkPolicies",
 }
-# Program -> Debian package.
+# Program -> Debian packages.
 _PACKAGES: Final = {
     "buildah": "buildah",
     "containerd": "containerd",
     "conntrack": "conntrack",
     "debootstrap": "debootstrap",
     "etcd": "etcd-server",
+    "gcc": "gcc libc6-dev",
     "ip": "iproute2",
     "ipset": "ipset",
     "iptables": "iptables",
@@ -60,7 +61,7 @@ def ensure_programs(*programs: str) -> None:
     by_hand = [f"{program} ({_BY_HAND[program]})" for program in missing if program in _BY_HAND]
     if by_hand:
         raise MissingProgramError(f"please install {', '.join(by_hand)} and put it on the PATH")
-    _install(sorted({_PACKAGES[program] for program in missing}))
+    _install(sorted({package for program in missing for package in _PACKAGES[program].split()}))
 
 
 def ensure_cni_plugins() -> None:

@@ -185,8 +185,15 @@ class Load:
     def finish(self) -> Report:
         """Stop it, and wait until everything is read back and, unless they are kept, its topics are deleted."""
         self.lab.kubectl("exec", self.pod, "--", "touch", "/tmp/stop")
-        self.lab.until("everything is read back", lambda: '"result"' in self._tail(), 400)
+        self.lab.until("everything is read back", lambda: '"result"' in self._tail() or self._ended(), 400)
+        if '"result"' not in self._tail():
+            raise AssertionError(
+                f"the load ended by itself:\n{self.lab.kubectl('logs', self.pod, '--tail=25')}"
+            )
         return Report(json.loads(self._tail().splitlines()[-1])["result"])
+
+    def _ended(self) -> bool:
+        return bool(self.lab.the("pod", self.pod)["status"]["phase"] == "Failed")
 
     def _tail(self) -> str:
         # The kubelet keeps a long line in pieces, and counts each of them.

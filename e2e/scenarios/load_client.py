@@ -24,6 +24,7 @@ _CREDENTIALS = os.environ.get("CREDENTIALS", "/etc/spindle/credentials") + "/"
 _STOP = Path("/tmp/stop")
 _MOST_PENDING = 300  # records per partition that wait for their acknowledgement
 _FILLING = 12_000  # bytes of the records that are written first: large ones, so that it does not take long
+_READINGS = 3  # of a partition whose reading fails
 _RATE = float(os.environ.get("RATE", "10"))
 # Seconds without an acknowledgement that are worth telling; between two records there are some anyway.
 _GAP = max(1.0, 2 / _RATE)
@@ -245,11 +246,25 @@ def _close(admin: Any) -> None:
 
 
 def read_back(line: Line) -> tuple[set[int], str]:
-    """The sequence numbers that a partition holds, and what kept us from reading, if anything did."""
+    """The sequence numbers that a partition holds, and what kept us from reading, if anything did.
+
+    A cluster that was hurt a minute ago may refuse a client once, so an error is final only when it comes again.
+    """
+    seen, trouble = _read(line.partition)
+    for _ in range(_READINGS - 1):
+        if trouble:
+            tell(reading=line.name, trouble=trouble)
+            seen, trouble = _read(line.partition)
+    return seen, trouble
+
+
+def _read(partition: TopicPartition) -> tuple[set[int], str]:
     seen: set[int] = set()
-    consumer = KafkaConsumer(**access(consumer_timeout_ms=1000, fetch_max_wait_ms=200))
     try:
-        partition = line.partition
+        consumer = KafkaConsumer(**access(consumer_timeout_ms=1000, fetch_max_wait_ms=200))
+    except KafkaError as error:
+        return seen, repr(error)[:200]
+    try:
         consumer.assign([partition])
         end = consumer.end_offsets([partition])[partition]
         consumer.seek_to_beginning(partition)
@@ -304,8 +319,9 @@ def produce() -> None:
 
 def _drop(topics: tuple[str, ...]) -> None:
     """Delete the topics: what has been read back would only slow down the scenarios that follow."""
-    admin = KafkaAdminClient(**access())
+    admin: Any = None
     try:
+        admin = KafkaAdminClient(**access())
         admin.delete_topics(list(topics))
     except KafkaError as error:
         tell(undropped=repr(error)[:200])
