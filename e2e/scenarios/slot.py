@@ -8,7 +8,7 @@ from typing import Any
 from e2e.scenarios.lab import CLUSTER, Lab
 from e2e.scenarios.load import Load, Replica, Report
 from e2e.scenarios.machine import Machine
-from e2e.scenarios.stand import until_well
+from e2e.scenarios.stand import is_well, until_well
 from e2e.scenarios.timeline import Timeline
 
 
@@ -121,6 +121,17 @@ def until_told(timeline: Timeline, since: float, slot: Slot) -> dict[str, float]
 def until_evacuated(timeline: Timeline, since: float, slot: Slot, seconds: float = 300) -> float:
     """Wait until nothing stands on a disk any more; returns how long that took."""
     return timeline.until("disk", "^Evacuated", slot.subject, since=since, seconds=seconds) - since
+
+
+def until_used_again(timeline: Timeline, machine: Machine, slot: Slot, since: float) -> None:
+    """Wait until all is well after a disk answers again; replace it where its replicas were made anew before its agent was sure of it."""
+    lab = slot.lab
+    lab.until("it is given up, or used again", lambda: slot.retired() or is_well(lab), 300)
+    if slot.retired():
+        until_evacuated(timeline, since, slot)
+        replace(timeline, machine, slot)
+    else:
+        assert slot.spec()["directoryId"] == slot.directory_id
 
 
 def replace(timeline: Timeline, machine: Machine, *chosen: Slot) -> float:

@@ -10,7 +10,16 @@ from e2e.scenarios.install import AGENTS
 from e2e.scenarios.lab import Lab
 from e2e.scenarios.load import Topic, load
 from e2e.scenarios.machine import Machine
-from e2e.scenarios.slot import Slot, assert_spread, choose, conclude, dies, replace, until_evacuated
+from e2e.scenarios.slot import (
+    Slot,
+    assert_spread,
+    choose,
+    conclude,
+    dies,
+    replace,
+    until_evacuated,
+    until_used_again,
+)
 from e2e.scenarios.stand import THREE, Stand, until_well
 from e2e.scenarios.timeline import Timeline
 
@@ -52,8 +61,7 @@ def test_a_disk_that_hangs_is_fenced(stand: Stand, machine: Machine, spindle_ima
         lab.until("all can be written to", lambda: not running.silent(), 90)
         timeline.mark("it answers again")
         machine.disk("heal", slot.volume)
-        until_well(lab)
-        assert slot.spec()["directoryId"] == slot.directory_id
+        until_used_again(timeline, machine, slot, froze)
         assert_spread(running)
         _shift(lab, machine, slot, 0)
         lab.until("all clocks agree", lambda: lab.condition("ClocksAgree")["status"] == "True", 180)

@@ -5,8 +5,8 @@ import pytest
 from e2e.scenarios.lab import CLUSTER, Lab, pause
 from e2e.scenarios.load import Topic, load
 from e2e.scenarios.machine import Machine
-from e2e.scenarios.slot import Slot, assert_spread, choose, conclude, dies, replace, until_evacuated
-from e2e.scenarios.stand import SIX, THREE, Stand, is_well, until_well
+from e2e.scenarios.slot import Slot, assert_spread, choose, conclude, dies, replace, until_used_again
+from e2e.scenarios.stand import SIX, THREE, Stand, until_well
 from e2e.scenarios.timeline import Timeline
 
 pytestmark = pytest.mark.e2e
@@ -54,10 +54,9 @@ def test_its_broker_is_fenced_and_comes_back_when_it_answers(
         assert _processes(lab, machine, slot) <= 1
         timeline.mark("it answers again")
         machine.disk("heal", slot.volume)
-        until_well(lab)
+        until_used_again(timeline, machine, slot, froze)
         timeline.mark("well again")
         assert _processes(lab, machine, slot) == 1
-        assert slot.spec()["directoryId"] == slot.directory_id
         assert_spread(running)
         report = conclude(running, timeline, froze)
     assert max(report.silent_until(froze).values(), default=0) < 60
@@ -80,11 +79,8 @@ def test_past_the_grace_time_its_broker_counts_as_lost(
         timeline.mark("thawed")
         machine.disk("heal", slot.volume)
         # All that stood on it was made anew elsewhere. If that was through before it answered, it is given up like a dead one.
-        lab.until("it is given up, or used again", lambda: slot.retired() or is_well(lab), 300)
+        until_used_again(timeline, machine, slot, froze)
         assert _processes(lab, machine, slot) == 1
-        if slot.retired():
-            until_evacuated(timeline, froze, slot)
-            replace(timeline, machine, slot)
         conclude(running, timeline, froze)
 
 
