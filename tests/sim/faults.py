@@ -766,9 +766,11 @@ def reassigned_by_others(hand: Hand) -> End:
     if not found:
         return None
     p = hand.rng.choice(found)
+    if "partition" in hand.told:
+        p = next(p for p in found if [p["topic"], p["partition"]] == list(hand.told["partition"]))
     live = [b for b in range(hand.world.variety.brokers) if hand.world.answers(b)]
     count = min(len(live), len(p["replicas"]))
-    to = hand.rng.sample(live, count)
+    to = hand.told.get("to", hand.rng.sample(live, count))
     hand.world.kernel.say(
         "somebody", f"reassigns {p['topic'][:20]}-{p['partition']} from {p['replicas']} to {to}"
     )

@@ -226,6 +226,19 @@ class Person:
                 self.world.api.change(broker, {"spec": {"stopped": False}}, manager="person")
         self.node_back(wait)
 
+    def cancel_reassignment(self, wait: Wait) -> None:
+        """What kafka-reassign-partitions.sh --cancel does with the file that the way out has; elsewhere it ends by itself."""
+        found = re.search(r"--reassignment-json-file FILE, with (\{.*\}) in FILE", wait.unblocked_by)
+        if found is None:
+            return
+        asked = dict.fromkeys((p["topic"], int(p["partition"])) for p in json.loads(found[1])["partitions"])
+        moving = {key: None for key in self.world.truth("reassignments") if key in asked}
+        if moving:
+            self.say(
+                f"cancels the reassignment of {', '.join(f'{t[:20]}-{i}' for t, i in sorted(moving))}", wait
+            )
+            self.world.ask_kafka("alter_partition_reassignments", assignments=moving)
+
     def add_room(self, wait: Wait) -> None:
         """Free space, or a further disk for every broker, or a further broker."""
         freed = False
@@ -591,8 +604,8 @@ WAYS: dict[str, Callable[[Person, Wait], None]] = {
         (_P.nothing, """PartsMissing ClaimBeingDeleted QuorumForming NoPlanYet GrowBackFirst BrokerNotWhole LeadersLeave CaReplaced
             QuorumStatic SettingsLeft Soaking ReplicasOnBroker StillEligible StillRegistered ReplicasMoving LandedElsewhere MoveOvertaken
             MoveFailed FailedLately MoveWithdrawn TargetLost SettingsPutBack PodsStopping CopiesBetweenDisks LoadsItsLogs OneAtATime
-            QuorumChanges ControllersJoining LookingAtDisk VolumeGrowing TooFewBrokersYet VolumeNotBound ReassignmentInProgress ComesBack
-            MovedByOthers NearMinIsr OthersCatchUp JournalFull ReplicasOnDisk DrainLater KafkaUnknown QuorumUnknown NoQuorumLeader
+            QuorumChanges ControllersJoining LookingAtDisk VolumeGrowing TooFewBrokersYet VolumeNotBound ComesBack
+            NearMinIsr OthersCatchUp JournalFull ReplicasOnDisk DrainLater KafkaUnknown QuorumUnknown NoQuorumLeader
             MinIsrUnknown ElrUnknown SettingsUnknown QuorumMajority ManyDisksStall HangNotSureYet DiskStillServes ManyDisksBad CannotRead CannotReadJob NodesUnknown
             UsersUnknown ServerCertificatesOut ProposalsUnknown AgentCertificatesUnknown NewZone OneZone SpreadUneven NoCordon EvenControllers NoAddressYet
             RetentionHalved ProducersSlowed ProducersStopped MovesRefused MayStillLead TargetDown TargetUnusable TargetFills Executing
@@ -611,6 +624,7 @@ WAYS: dict[str, Callable[[Person, Wait], None]] = {
         (_P.restart_named, "OnlyInSync AgentTooOld"),
         (_P.stop_and_start, "CopiesStandStill"),
         (_P.let_go, "BrokersWaitForEachOther"),
+        (_P.cancel_reassignment, "MovedByOthers ReassignmentInProgress"),
         (_P.in_sync_or_broker, "TooFewInSync"),
         (_P.start_broker, "BrokerNotAsked IdentityHeld"),
         (_P.node_is_gone, "NodeGone"),

@@ -10,6 +10,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from typing import Final
 
+from spindle.cluster.reassigned import how_to_cancel, never_in_sync
 from spindle.cluster.refusal import Refusal, counted, some
 from spindle.cluster.view import KafkaView, LogDir, Partition
 from spindle.healing.regrow import place
@@ -88,13 +89,7 @@ def may_shrink(
         )
     moving = [k for k in leaving if _moving(looked.partitions.get(k))]
     if moving:
-        return _refusal(
-            "ReassignmentInProgress",
-            f"{counted(len(moving), 'partition')} on the dead disk of broker {broker} is being reassigned: "
-            f"{some(names_of(moving))}.",
-            "The reassignment completes or is cancelled.",
-            moving,
-        )
+        return _being_reassigned(looked, broker, sorted(moving))
     short = [k for k in leaving if not _enough(looked, broker, k, min_isr.get(k[0]), down)]
     if short:
         return _refusal(
@@ -140,6 +135,23 @@ def not_spared(broker: int, refusal: Refusal) -> Refusal:
 
 def _moving(partition: Partition | None) -> bool:
     return partition is None or bool(partition.adding or partition.removing)
+
+
+def _being_reassigned(looked: Standing, broker: int, moving: Sequence[Key]) -> Refusal:
+    known = [p for key in moving if (p := looked.partitions.get(key)) is not None]
+    stuck = [p.name for p in known if never_in_sync(p, lambda b: b == broker)]
+    endless = (
+        f" It never ends for {some(stuck)}: Kafka waits until the replica on that disk is in sync."
+        if stuck
+        else ""
+    )
+    return _refusal(
+        "ReassignmentInProgress",
+        f"Of the dead disk of broker {broker} {counted(len(moving), 'partition')} {'is' if len(moving) == 1 else 'are'} being reassigned: "
+        f"{some(names_of(moving))}.{endless}",
+        how_to_cancel(known),
+        moving,
+    )
 
 
 def _enough(looked: Standing, broker: int, key: Key, min_isr: int | None, down: AbstractSet[int]) -> bool:

@@ -7,11 +7,12 @@ from collections.abc import Collection
 from dataclasses import replace
 from typing import Final
 
+from spindle.cluster.reassigned import how_to_cancel, never_in_sync
 from spindle.cluster.refusal import Refusal, some
 from spindle.cluster.view import LogDir, Partition
 from spindle.moves.journal import Move
 from spindle.moves.limits import Limits
-from spindle.moves.look import Incoming, Look
+from spindle.moves.look import Incoming, Key, Look
 from spindle.moves.settings import told
 from spindle.placement.racks import PlacementError, count_racks, move_keeps_racks, rack_of, wanted_racks
 
@@ -264,13 +265,30 @@ def undisturbed(look: Look, move: Move, partition: Partition) -> Refusal | None:
         if copying is not None
         else f"it is being reassigned (adding {list(partition.adding)}, removing {list(partition.removing)})"
     )
+    key = (partition.topic, partition.index)
+    stuck = never_in_sync(partition, lambda broker: _is_lost(look, broker, key))
+    endless = (
+        f" It never ends: it waits for the replica on broker {some([str(b) for b in stuck])} to be in sync, which stands on a dead disk."
+        if stuck
+        else ""
+    )
     return Refusal(
         rule=_HELPS,
         reason="MovedByOthers",
-        message=f"{move.name} is in motion by somebody else's order: {what}.",
-        unblocked_by="That ends, or whoever began it cancels it.",
+        message=f"{move.name} is in motion by somebody else's order: {what}.{endless}",
+        unblocked_by="That ends, or whoever began it cancels it."
+        if copying is not None
+        else how_to_cancel([partition]),
         objects=(move.name,),
     )
+
+
+def _is_lost(look: Look, broker: int, key: Key) -> bool:
+    """Whether a broker that answers has a dir that is offline, or is to be emptied as a bad one, and no live one shows the replica."""
+    stands = look.standing(broker, key)
+    if stands is not None:
+        return (broker, stands.path) in look.bad
+    return bool(look.offline(broker))
 
 
 def moves_within(look: Look, move: Move) -> Refusal | None:

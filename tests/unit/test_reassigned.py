@@ -1,0 +1,96 @@
+"""Reassignments by others: which never end, and what cancels them."""
+
+import json
+import re
+from typing import Any
+
+import pytest
+
+from spindle.cluster.reassigned import how_to_cancel, never_in_sync
+from spindle.cluster.view import KafkaView, Partition
+from spindle.healing.shrink import may_shrink
+from spindle.healing.standing import Standing
+from spindle.moves.execute import execute
+from spindle.moves.journal import Journal
+from tests.unit.test_moves_execute import D0, D1, LIMITS, MOVE, T, kafka
+
+
+def partition(
+    replicas: tuple[int, ...],
+    isr: tuple[int, ...],
+    adding: tuple[int, ...] = (),
+    removing: tuple[int, ...] = (),
+    index: int = 0,
+) -> Partition:
+    return Partition("t", index, isr[0], replicas, isr, adding=adding, removing=removing)
+
+
+def listed(text: str) -> list[dict[str, Any]]:
+    """Partitions of the file that a way out has."""
+    found = re.search(r"with (\{.*\}) in FILE", text)
+    return json.loads(found[1])["partitions"] if found else []
+
+
+@pytest.mark.parametrize(
+    ("made", "waits_for"),
+    [
+        pytest.param(partition((0, 1, 2), (0, 2), removing=(2,)), (1,), id="fewer, and the dead one stays"),
+        pytest.param(partition((0, 1, 2), (0, 2), removing=(1,)), (), id="fewer, and the dead one goes"),
+        pytest.param(partition((0, 1, 2, 3), (0, 2), (3,), (2,)), (), id="as many: who stays is not waited for"),
+        pytest.param(partition((0, 1, 2), (0, 2), (1,), (2,)), (1,), id="it was to come on the dead one"),
+        pytest.param(partition((0, 1), (0,), adding=(1,)), (1,), id="more, on the dead one"),
+        pytest.param(partition((0, 1, 2), (0, 1, 2), removing=(2,)), (), id="still in sync"),
+    ],
+)  # fmt: skip
+def test_what_kafka_waits_for(made: Partition, waits_for: tuple[int, ...]) -> None:
+    assert never_in_sync(made, lambda broker: broker == 1) == waits_for
+
+
+def test_the_way_out_is_a_command_with_its_file() -> None:
+    text = how_to_cancel([partition((0, 1, 2), (0, 2), removing=(2,))])
+    assert "kafka-reassign-partitions.sh --cancel --preserve-throttles" in text
+    assert listed(text) == [{"topic": "t", "partition": 0, "replicas": [0, 1, 2]}]
+
+
+def test_what_only_adds_the_tool_does_not_cancel() -> None:
+    text = how_to_cancel([partition((0, 1), (0,), adding=(1,))])
+    assert listed(text) == []
+    assert "Admin.alterPartitionReassignments" in text
+
+
+def test_of_many_a_few_are_listed() -> None:
+    text = how_to_cancel([partition((0, 1), (0,), removing=(1,), index=i) for i in range(9)])
+    assert len(listed(text)) == 5
+    assert "4 partitions more" in text
+
+
+def test_a_move_that_it_keeps_from_beginning_says_that_it_never_ends() -> None:
+    k = kafka()
+    k.die(1, D0)
+    k.die(1, D1)
+    k.begin(T, [0, 1], foreign=True)
+    view = k.view()
+    found = next(p for p in view.partitions or () if (p.topic, p.index) == T)
+    assert found.removing == (2,)
+    assert 1 not in found.isr
+    (refused,) = execute(view, Journal(), [MOVE], LIMITS).refusals
+    assert refused.refusal.reason == "MovedByOthers"
+    assert "never ends" in refused.refusal.message
+    assert [(p["topic"], p["partition"]) for p in listed(refused.refusal.unblocked_by)] == [T]
+
+
+def test_a_shrink_that_it_keeps_from_beginning_says_so_too() -> None:
+    view = KafkaView(
+        brokers={},
+        partitions=(partition((0, 1, 2), (0, 2), removing=(2,)),),
+        min_isr={"t": 1},
+    )
+    refusal = may_shrink(Standing(view), 1, [("t", 0)])
+    assert refusal is not None
+    assert refusal.reason == "ReassignmentInProgress"
+    assert "never ends for t-0" in refusal.message
+    assert len(listed(refusal.unblocked_by)) == 1
+    ends = KafkaView(brokers={}, partitions=(partition((0, 1, 2), (0, 2), removing=(1,)),), min_isr={"t": 1})
+    refusal = may_shrink(Standing(ends), 1, [("t", 0)])
+    assert refusal is not None
+    assert "never" not in refusal.message
