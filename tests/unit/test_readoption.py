@@ -8,7 +8,19 @@ from typing import Any
 from spindle.cluster import names
 from spindle.manifests.backup import backup, restored
 from tests.model.failing import Failing
-from tests.unit.test_healing_plan import cluster, delete, mode_of, reasons, state_of, until, whole
+from tests.model.kafka import path_of
+from tests.model.store import ConflictError
+from tests.unit.test_healing_plan import (
+    accept_text,
+    cluster,
+    condition,
+    delete,
+    mode_of,
+    reasons,
+    state_of,
+    until,
+    whole,
+)
 
 Objects = list[dict[str, Any]]
 
@@ -176,6 +188,32 @@ class TestThePlaceholder:
         assert None in world.kafkas.running[0].dirs.values()
         nothing_lost(world, lambda: _at_rest(world))
         whole(world)
+
+    def test_it_goes_when_what_is_missing_was_given_up(self) -> None:
+        """With a dir offline Kafka makes no replica anew, so a partition of which nothing is left would stay away for ever."""
+        world = cluster(3)
+        world.kafkas.create("single", 0, (0,), lambda _: path_of("disk1"))
+        world.settle()
+        delete(world)
+        drop_claims(world, claim_of(0, "disk1"))
+        nothing_lost(world, lambda: "ClaimMissing" in reasons(world))
+        run(world)
+        record = world.get("KafkaBroker", "demo-broker-0")
+        assert record["spec"]["returning"] is True
+        for _ in range(6):
+            if condition(world, "DataAtRisk")["reason"] == "LastCopy":
+                text = accept_text(world, "disk1")
+                world.get("KafkaBroker", "demo-broker-0")["spec"]["wishes"] = [
+                    {"disk": "disk1", "acceptLoss": text}
+                ]
+            for _ in range(25):
+                with contextlib.suppress(ConflictError):
+                    world.reconcile()
+                world.breathe()
+        assert not world.get("KafkaBroker", "demo-broker-0")["spec"].get("returning")
+        assert None not in world.kafkas.running[0].dirs.values()
+        assert world.kafkas.partitions["single", 0].leader == 0
+        assert {key for key, _, _ in world.kafkas.losses} <= {("single", 0)}
 
 
 def _at_rest(world: Failing) -> bool:

@@ -13,6 +13,7 @@ from spindle.cluster.ids import uuid_from_entropy
 from spindle.cluster.refusal import counted, some
 from spindle.disks import facts
 from spindle.disks.dir_list import DirList, newest, read_list
+from spindle.healing.acceptance import parse
 from spindle.healing.standing import Key, Standing, names_of
 from spindle.reconcile import objects
 from spindle.reconcile.actions import Patch
@@ -25,6 +26,7 @@ from spindle.reconcile.reports import listed_on_disks
 from spindle.reconcile.snapshot import Object
 from spindle.reconcile.state import State
 from spindle.reconcile.steps.brokers import Records, missing_disk
+from spindle.reconcile.steps.losses import ANN_ACCEPTED
 
 _ACTION: Final = "FindDisks"
 _PATIENCE: Final = (
@@ -105,7 +107,7 @@ def _complete(
     there = looked.brokers.get(broker_id)
     if changed or lost is None or there is None or there.fenced or not _has_placeholder(looked, broker_id):
         return
-    if not lost:
+    if not lost - _given_up(looked, broker, disks):
         records.note(broker_id, returning=False)  # not None: the record was created with it
         return
     draft.wait(wait := _incomplete(broker, lost))
@@ -165,6 +167,22 @@ def _follow_claims(
     return changed
 
 
+def _given_up(looked: Standing, broker: Object, disks: Mapping[str, Mapping[str, Any]]) -> frozenset[Key]:
+    """Partitions that a person gave up with disks that are out, and of which nothing is left anywhere: they begin anew, empty.
+
+    While the placeholder is there Kafka makes no replica of them (`ReplicaManager`, the dir of theirs being unknown), so they would be missing for
+    ever. A disk is out only when each of its replicas is elsewhere or was given up (rule 1).
+    """
+    out = {name for name, disk in disks.items() if disk.get("mode") == facts.ABSENT}
+    accepted = parse(objects.annotation(broker, ANN_ACCEPTED))
+    keys = {
+        key for name, word in accepted.items() if name in out and not word.done for key in word.partitions
+    }
+    return frozenset(
+        key for key in keys if (found := looked.partitions.get(key)) is not None and found.leader is None
+    )
+
+
 def _has_placeholder(looked: Standing, broker_id: int) -> bool:
     """Whether it is the process with the placeholder that answers."""
     path = names.log_dir(names.PLACEHOLDER_DIR)
@@ -221,5 +239,6 @@ def _incomplete(broker: Object, lost: frozenset[Key]) -> Wait:
         f"{name} was found again, and {counted(len(lost), 'replica')} that Kafka has on it {'is' if len(lost) == 1 else 'are'} on none of its disks: "
         f"{some(names_of(lost))}. It keeps a placeholder dir, so that none is made anew empty.",
         "The disk that holds them is used again: put its claim back. If a claim's annotation spindle.dev/directory-id is older than its "
-        "disk, set it to the id in the disk's log/meta.properties. Else they are made anew from the other replicas.",
+        "disk, set it to the id in the disk's log/meta.properties. Else they are made anew from the other replicas; where there is none, the condition "
+        "DataAtRisk says how they are given up.",
     )
