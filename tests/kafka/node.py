@@ -190,6 +190,7 @@ class Node:
             "SPINDLE_KAFKA_LIBS": str(ensure_kafka_libs(self.cluster.version)),
             "SPINDLE_READY_STATE": str(self.base / "ready-state"),
             "SPINDLE_JMX_CONFIG": str(self.base / "jmx.yaml"),
+            "SPINDLE_CLOSED": str(self.base / "closed"),
             "KAFKA_HEAP_OPTS": "-Xmx192m",
             "KAFKA_OPTS": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1",
         }

@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -132,21 +131,6 @@ def test_what_kafka_puts_into_the_same_right_as_moves_between_dirs_stays_open(ta
     """The threat model says so (docs/security.md): with Kafka's own authorizer there is no smaller right. If this fails, say less there."""
     users.alter(taken, "somebody", [Right("topic", "orders", "literal", "Read", "*")], ())
     users.alter(taken, "somebody", (), [Right("topic", "orders", "literal", "Read", "*")])
-
-
-def test_who_may_alter_settings_has_files_of_the_brokers_pod_read(taken: Link, tmp_path: Path) -> None:
-    """The threat model says so: Kafka takes config providers with what it is told while it runs, whatever the JVM's property says of
-    them. It says what it read where that is no number. If this fails, say less there.
-    """
-    (tmp_path / "key").write_text("of-the-node")
-    told = {
-        "config.providers": "dir",
-        "config.providers.dir.class": "org.apache.kafka.common.config.provider.DirectoryConfigProvider",
-        "log.cleaner.io.max.bytes.per.second": f"${{dir:{tmp_path}:key}}",
-    }
-    for broker in ("0", ""):
-        with pytest.raises(orders.TurnedDownError, match="of-the-node"):
-            orders.set_configs(taken, "broker", broker, told)
 
 
 async def test_without_its_rights_the_certificate_opens_nothing(cluster: Cluster) -> None:

@@ -6,8 +6,12 @@ H=$(dirname "$0")
 . "$H/node.env"
 LIBS=${SPINDLE_KAFKA_LIBS:-/opt/kafka/libs}
 # Config providers read any file of this pod into settings that Kafka writes to its log. The property closes them for the clients inside of a broker; for
-# its own configuration Kafka does not ask it (KafkaConfig hands the providers over itself), so that is looked at below.
+# its own configuration Kafka does not ask it (KafkaConfig hands the providers over itself), so that is looked at below. Nor does it where somebody asks
+# for other settings of a running broker, which looks up what they name before it asks whether they may, and says what it found
+# (ConfigAdminManager.preprocess). So the interface that all providers implement is a class here and no interface, and none of them can be loaded.
 PROVIDERS="-Dorg.apache.kafka.automatic.config.providers=${SPINDLE_CONFIG_PROVIDERS:-none}"
+CLASSES="$LIBS/*"
+CLOSED=${SPINDLE_CLOSED:-/tmp/spindle-closed}
 MESSAGE=${SPINDLE_TERMINATION_LOG:-/dev/termination-log}
 
 refuse() {
@@ -18,6 +22,15 @@ refuse() {
 
 if [ -z "${SPINDLE_CONFIG_PROVIDERS:-}" ] && grep -q '^config\.providers' "$H/server.properties" 2>/dev/null; then
     refuse "server.properties names config providers, and those are closed. Way out: take config.providers out of the KafkaCluster."
+fi
+
+if [ -z "${SPINDLE_CONFIG_PROVIDERS:-}" ]; then
+    NAME=org/apache/kafka/common/config/provider/ConfigProvider
+    mkdir -p "$CLOSED/${NAME%/*}" || true
+    # A class file: "public abstract class ConfigProvider {}" of Java 8.
+    printf '\312\376\272\276\0\0\0\64\0\5\7\0\2\1\0\66%s\7\0\4\1\0\20java/lang/Object\4\41\0\1\0\3\0\0\0\0\0\0\0\0' $NAME >"$CLOSED/$NAME.class" || true
+    [ "$(wc -c <"$CLOSED/$NAME.class")" -eq 106 ] || refuse "$CLOSED can't be written, which closes config providers. Way out: delete the pod."
+    CLASSES="$CLOSED:$CLASSES"
 fi
 
 # What a dead disk answers, as musl and as glibc put it. Kafka takes such a dir as offline and runs without it.
@@ -66,7 +79,7 @@ if [ "$ROLE" = controller ] && [ -f "$H/format.args" ] && [ -f "$root/spindle.js
         set -- $(cat "$H/format.args")
         unset IFS
         java "$PROVIDERS" -Xmx128m -XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Dlog4j2.configurationFile="$H/log4j2.properties" \
-            -cp "$LIBS/*" kafka.tools.StorageTool "$@" || refuse "Kafka's storage tool could not format $dir."
+            -cp "$CLASSES" kafka.tools.StorageTool "$@" || refuse "Kafka's storage tool could not format $dir."
     fi
     mv "$root/spindle.json.pending" "$root/spindle.json"
 fi
@@ -115,4 +128,4 @@ set -f
 # shellcheck disable=SC2086 - the options are meant to be split
 exec java ${KAFKA_HEAP_OPTS:-} $GC -XX:+ExitOnOutOfMemoryError -Djava.awt.headless=true \
     -Dlog4j2.configurationFile="$H/log4j2.properties" -javaagent:"$H/jmx.jar=${BIND}9404:$JMX" \
-    ${KAFKA_OPTS:-} "$PROVIDERS" -cp "$LIBS/*" kafka.Kafka "$H/server.properties" $RECOVERY
+    ${KAFKA_OPTS:-} "$PROVIDERS" -cp "$CLASSES" kafka.Kafka "$H/server.properties" $RECOVERY
