@@ -169,3 +169,26 @@ def test_a_disk_that_cannot_be_looked_at_is_left_out_by_a_placeholder_and_its_re
     held = world.kafkas.log(NEW, broker)
     assert held is not None
     assert held[1] >= RECORDS
+
+
+def test_a_folder_that_is_nobodys_any_more_keeps_its_disk_for_one_start_at_most() -> None:
+    """Its topic was deleted while the broker stopped: the look counts the folder, and Kafka sets it aside at its start."""
+    world = cluster()
+    wish(world, drained=True)
+    leftover = ("deleted-meanwhile", 0)
+
+    def leave_behind() -> None:
+        world.disk(0, "disk1").logs[leftover] = RECORDS
+
+    happened = before_the_stop(world, leave_behind)
+    told: list[str] = []
+    for _ in range(120):
+        told += [event.reason for event in world.reconcile().events]
+        world.breathe()
+        if happened and state_of(world) == "Drained":
+            break
+
+    assert told.count("DiskStays") == 1
+    assert state_of(world) == "Drained"
+    assert disk_of(world)["mode"] == "Absent"
+    assert world.broken == []
