@@ -32,6 +32,7 @@ from tests.sim.variety import SAMPLE, Variety, choose, cluster
 BIRTH = 1500.0  # seconds within which a cluster is up
 TROUBLE = 900.0  # seconds of troubles
 REST = 1500.0  # seconds without any deed of Spindle or a person after which a life stands still
+INCOMING = 0.9  # of a disk, up to which moves may fill it (`spec.disks.thresholds.refuse`)
 AFTER = 5400.0  # seconds after the last trouble within which all is well, people included
 
 
@@ -256,20 +257,44 @@ class World:
             )
 
     def rebalance(self) -> None:
-        """What a rebalance that is run and approved comes to: each partition on as many racks as it can have."""
-        racks = self.racks()
+        """What a rebalance that is run and approved comes to: each partition on as many racks as it can have.
+
+        As a proposal is carried out, nothing goes where it would fill a disk above the limit for what comes in (rule 4), each replica goes to
+        a chosen dir, and a partition that is being reassigned is left alone.
+        """
+        racks, moving = self.racks(), self.truth("reassignments")
+        room = self._room()
         for p in self.truth("partitions"):
-            on = [racks.get(b) for b in p["replicas"]]
-            if len(set(on)) >= min(len(on), len(set(racks.values()))):
+            key, on = (p["topic"], p["partition"]), [racks.get(b) for b in p["replicas"]]
+            if key in moving or len(set(on)) >= min(len(on), len(set(racks.values()))):
                 continue
             keep: list[int] = []
             for broker in p["replicas"]:
                 if racks.get(broker) not in [racks.get(b) for b in keep]:
                     keep.append(broker)
-            free = [b for b in sorted(racks) if b not in keep and self.answers(b)]
-            free.sort(key=lambda b: racks[b] in [racks[k] for k in keep])
-            to = [*keep, *free][: len(p["replicas"])]
-            self.ask_kafka("alter_partition_reassignments", assignments={(p["topic"], p["partition"]): to})
+            crowded = [b for b in p["replicas"] if b not in keep]
+            held = [racks.get(b) for b in keep]
+            size = self.kafka.truth_size(key)
+            open_to = {
+                where: left for where, left in room.items()
+                if where[0] not in p["replicas"] and racks.get(where[0]) not in held and left >= size
+            }  # fmt: skip
+            if not open_to:
+                continue
+            broker, path = max(sorted(open_to), key=lambda where: open_to[where])
+            room[broker, path] -= size
+            self.ask_kafka("alter_replica_log_dirs", to=broker, dirs={path: [key]})
+            to = [*keep, *crowded[:-1], broker]
+            self.ask_kafka("alter_partition_reassignments", assignments={key: to})
+
+    def _room(self) -> dict[tuple[int, str], float]:
+        """Broker and log dir → bytes that a move may bring to it."""
+        return {
+            (process.broker, path): fs.capacity * INCOMING - fs.used
+            for process in self.kafka.processes.values()
+            for path, fs in process.live().items()
+            if self.answers(process.broker) and path not in self.kafka.cordoned(process)
+        }
 
     def ask_kafka(self, api: str, to: int | None = None, **args: Any) -> Any:
         """A person's request; None if it is refused."""

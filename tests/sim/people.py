@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,6 +13,7 @@ from tests.sim.variety import SAMPLE, cluster
 
 EVERY = 45.0  # seconds between two looks at the status
 PATIENCE = 90.0  # seconds for which something has waited before a person does something about it
+NEARLY_FULL = 0.8  # of a disk, from which a person who is asked for room makes some
 _LOSS = re.compile(r'spec\.wishes of KafkaBroker (\S+): \{"disk": "([^"]+)", "acceptLoss": "([^"]+)"\}')
 
 
@@ -149,6 +150,8 @@ class Person:
         if slot.fs is not None and (slot.fs.meta or {}).get("directory.id") == wanted:
             if slot.fs.state != "well":
                 self.replace_disk(wait)
+            else:
+                self._more_room(wait, [slot])
             return
         for fs in self.world.pulled:
             if (fs.meta or {}).get("directory.id") == wanted and fs.state == "well":
@@ -262,9 +265,45 @@ class Person:
             return
         self._more_brokers(wait)
 
+    def free_space(self, wait: Wait) -> None:
+        """Make room on the disks of a broker that are full; a wait that says nothing of a full disk needs nothing."""
+        if "full" in wait.message and wait.broker is not None and self.world.trouble_over:
+            self._more_room(wait, self._slots_of(wait.broker))
+
+    def _slots_of(self, broker: int) -> list[Any]:
+        found = self.world.api.get("KafkaBroker", names.broker_name(SAMPLE, broker))
+        disks = [d["name"] for d in ((found or {}).get("spec") or {}).get("disks") or ()]
+        slots = [self.world.kubelets.slot_of(names.claim_name(SAMPLE, broker, disk)) for disk in disks]
+        return [slot for slot in slots if slot is not None]
+
+    def _more_room(self, wait: Wait, slots: Iterable[Any]) -> None:
+        """Remove files that are not Kafka's from full disks; where there are none, enlarge the file system."""
+        for slot in slots:
+            fs = slot.fs
+            if fs is None or fs.state != "well" or fs.used < NEARLY_FULL * fs.capacity:
+                continue
+            if fs.other_bytes:
+                fs.other_bytes = 0
+                self.say(f"removes other files from {slot.node}{slot.path}", wait)
+            else:
+                fs.capacity = fs.used * 2
+                self.say(f"enlarges the file system of {slot.node}{slot.path}", wait)
+
+    def other_broker(self, wait: Wait) -> None:
+        """A further broker, to which what cannot go to another disk of its own broker goes."""
+        since = self.world.told.get((wait.action, wait.object, wait.reason), self.world.kernel.now)
+        if self.world.trouble_over and self.world.kernel.now - since > 600.0:
+            self._more_brokers(wait)
+
     def _more_brokers(self, wait: Wait) -> None:
         live = self.world.cluster()
-        if live is None or self.world.added >= 3:
+        if live is None:
+            return
+        if self.world.added >= 3:
+            if self.world.trouble_over:
+                self._more_room(
+                    wait, [s for node in self.world.kubelets.nodes.values() for s in node.slots.values()]
+                )
             return
         self.world.added += 1
         self.world.more_nodes(1)
@@ -610,8 +649,10 @@ WAYS: dict[str, Callable[[Person, Wait], None]] = {
             UsersUnknown ServerCertificatesOut ProposalsUnknown AgentCertificatesUnknown NewZone OneZone SpreadUneven NoCordon EvenControllers NoAddressYet
             RetentionHalved ProducersSlowed ProducersStopped MovesRefused MayStillLead TargetDown TargetUnusable TargetFills Executing
             WindowClosed TopicDeleted ReplicaElsewhere NotTaken ReplicaGrown TargetGone NothingLeft Expired Superseded StoppedByPerson
-            ApprovalWithdrawn TimeOver DirNotChosen TopicNameTooLong RunFailed RunSucceeded DisksFirst UnderMinIsr AnotherExecutes DiskOffline OfflineDir
+            ApprovalWithdrawn TimeOver DirNotChosen RunFailed RunSucceeded DisksFirst UnderMinIsr AnotherExecutes OfflineDir
             JournalNotFound JournalDeleted CancelRefused AgentSilent AgentStarved AllowedAsBefore OwnerGone"""),
+        (_P.free_space, "DisksFull DiskOffline"),
+        (_P.other_broker, "TopicNameTooLong"),
         (_P.replace_disk, "DiskToReplace LastDisk OldDiskAgain ProcessHangs VoterLostItsLog DiskEmptied"),
         (_P.put_back, "WrongDisk LastCopy ClearedForAnotherDisk OtherDiskMayHoldIt"),
         (_P.disk_or_pod, "DiskUnusable PreflightRefuses InspectFails NoMajorityToReplace"),

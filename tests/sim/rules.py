@@ -294,12 +294,13 @@ class Judge:
             if (p["metadata"].get("labels") or {}).get(_ROLE) == _BROKER_ROLE
         }
         well = [i for i, p in pods.items() if is_ready(p)]
-        stopped = [b for b in world.api.all("KafkaBroker") if b["spec"].get("stopped")]
+        stopped = self._stopped()
+        drained = self._drained()
         if len(well) != pool["replicas"] - len(stopped):
             found.append(f"{len(well)} of {pool['replicas']} brokers are ready")
         for number, pod in sorted(pods.items()):
             held = [c for c in claims_of(pod) if "metadata" not in c]
-            if len(held) != pool["disks"]["count"]:
+            if len(held) != pool["disks"]["count"] - drained.get(int(number), 0):
                 found.append(f"broker {number} has {len(held)} of {pool['disks']['count']} disks")
         for broker, errors in sorted(dict(world.truth("offline")).items()):
             found.append(f"broker {broker} has offline log dirs: {', '.join(errors)}")
@@ -309,6 +310,23 @@ class Judge:
             if other:
                 found.append(f"broker {other[0]} runs without {key}={value}")
         found += self._partitions()
+        return found
+
+    def _stopped(self) -> set[int]:
+        """Brokers that a person wants down: that they are in sync of nothing is as asked for."""
+        return {int(b["spec"]["id"]) for b in self.world.api.all("KafkaBroker") if b["spec"].get("stopped")}
+
+    def _drained(self) -> dict[int, int]:
+        """Broker → disks that a person wished empty and that have left it."""
+        found = {}
+        for broker in self.world.api.all("KafkaBroker"):
+            wished = {w["disk"] for w in broker["spec"].get("wishes") or () if w.get("drained")}
+            out = [
+                d
+                for d in broker["spec"].get("disks") or ()
+                if d["name"] in wished and d.get("mode") == "Absent"
+            ]
+            found[int(broker["spec"]["id"])] = len(out)
         return found
 
     def _hanging(self) -> list[str]:
@@ -321,12 +339,12 @@ class Judge:
 
     def _partitions(self) -> list[str]:
         found = []
-        racks = self.world.racks()
+        racks, stopped = self.world.racks(), self._stopped()
         for p in self.world.truth("partitions"):
             name = f"{p['topic'][:20]}-{p['partition']}"
             if p["leader"] in (None, -1):
                 found.append(f"{name} has no leader")
-            elif set(p["isr"]) != set(p["replicas"]):
+            elif set(p["replicas"]) - set(p["isr"]) - stopped:
                 found.append(f"{name} has {sorted(p['isr'])} in sync of {sorted(p['replicas'])}")
             if len(p["replicas"]) != p["rf"] and not p.get("reassigned"):
                 found.append(f"{name} has {len(p['replicas'])} replicas, not {p['rf']}")

@@ -223,7 +223,8 @@ def may_choose_dir(move: Move) -> Refusal | None:
         rule=_HELPS,
         reason="TopicNameTooLong",
         message=f"Kafka moves no replica of {move.name} between the log dirs of a broker: the name of its topic is too long for AlterReplicaLogDirs.",
-        unblocked_by="Reassign the partition to another broker (kafka-reassign-partitions), or copy the topic to one with a shorter name.",
+        unblocked_by="Add a broker, to which it goes by itself if it has to leave its disk; or reassign the partition to another broker "
+        "(kafka-reassign-partitions), or copy the topic to one with a shorter name.",
         objects=(move.name,),
     )
 

@@ -89,6 +89,11 @@ class KafkaSim(Requests):
             for p in self.parts.values()
         ]  # fmt: skip
 
+    def truth_size(self, key: Key) -> int:
+        """Bytes of the largest replica of a partition."""
+        held = [process.where(key) for process in self.processes.values()]
+        return max((place[1].logs[key, ""].bytes for place in held if place is not None), default=0)
+
     def truth_reassignments(self) -> dict[Key, Any]:
         """Replicas that come and go, by partition."""
         return {p.key: (p.adding, p.removing) for p in self.parts.values() if p.adding or p.removing}

@@ -6,6 +6,7 @@ from typing import Final
 from spindle.cluster import names
 from spindle.cluster.refusal import counted, some
 from spindle.disks import facts
+from spindle.disks.health import FULL, OFFLINE_FULL
 from spindle.disks.lifecycle import DiskState
 from spindle.healing.acceptance import Accepted, Loss, accept, lost_with, parse, render, settle
 from spindle.healing.standing import Key, names_of
@@ -111,12 +112,20 @@ def at_risk(ward: Ward) -> str | None:
     for loss in ward.losses:
         named = names_of(loss.partitions)
         name = names.broker_name(ward.state.name, loss.broker)
+        back = "free space on it" if _is_full(ward, loss) else "bring the disk back as it is"
         parts.append(
             f"The only in-sync copies of {counted(len(named), 'partition')} are on {loss.disk} of {name}, which has failed: "
-            f"{some(named, 20)}. Way out: bring the disk back as it is; or, if it is lost for good, give them up with "
+            f"{some(named, 20)}. Way out: {back}; or, if it is lost for good, give them up with "
             f'spec.wishes of KafkaBroker {name}: {{"disk": "{loss.disk}", "acceptLoss": "{loss.text}"}}'
         )
     return " ".join(parts)
+
+
+def _is_full(ward: Ward, loss: Loss) -> bool:
+    """Whether the disk is there, and has no room: then it comes back by space that is freed."""
+    return any(
+        s.key == (loss.broker, loss.disk) and s.health.reason in (FULL, OFFLINE_FULL) for s in ward.slots
+    )
 
 
 def _word(

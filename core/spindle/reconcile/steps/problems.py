@@ -4,6 +4,8 @@ from typing import Any, Final
 
 from spindle.cluster import names
 from spindle.cluster.refusal import some
+from spindle.disks import facts
+from spindle.disks.health import FULL, OFFLINE_FULL
 from spindle.healing.gone import OUT_OF_SERVICE
 from spindle.moves.journal import Journal
 from spindle.placement.crowded import crowded
@@ -14,6 +16,7 @@ from spindle.reconcile.state import State
 
 _IMAGE: Final = frozenset({"ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull"})
 _STARTING: Final = frozenset({"PodInitializing", "ContainerCreating", ""})
+_BACK_OFF: Final = "CrashLoopBackOff"
 _ACTION: Final = "StartPod"
 
 
@@ -25,7 +28,7 @@ def report_problems(state: State, draft: Draft) -> None:
         elif _unschedulable(pod):
             draft.wait(_pending(state, node_id, pod))
         else:
-            _containers(draft, pod)
+            _containers(state, draft, node_id, pod)
 
 
 def _unschedulable(pod: Object) -> bool:
@@ -93,7 +96,7 @@ def _what_they_ask(claims: list[Object]) -> str:
     return f"{len(claims)} x {some(asked)} ({some(sorted(objects.name(c) for c in claims))})"
 
 
-def _containers(draft: Draft, pod: Object) -> None:
+def _containers(state: State, draft: Draft, node_id: int, pod: Object) -> None:
     """The first container that does not get on."""
     thing = f"Pod/{objects.name(pod)}"
     for container in names.NODE_CONTAINERS:
@@ -113,16 +116,47 @@ def _containers(draft: Draft, pod: Object) -> None:
                     "the image available to the node. The kubelet tries again by itself.",
                 )
             )
+        elif (
+            container == names.CONTAINER_KAFKA and reason == _BACK_OFF and (full := _all_full(state, node_id))
+        ):
+            draft.wait(_full(pod, full))
         else:
             draft.wait(_not_starting(pod, container, reason, said))
         return
 
 
-def _not_starting(pod: Object, container: str, reason: str, said: str) -> Wait:
+def _all_full(state: State, node_id: int) -> list[str]:
+    """The disks of a broker, if its agent says of every one that Kafka has that it is full; else none."""
+    broker = state.brokers.get(node_id) or {}
+    observed = (broker.get("status") or {}).get("observed") or {}
+    said = {entry.get("name"): entry.get("reason") for entry in observed.get("disks") or ()}
+    disks = (broker.get("spec") or {}).get("disks") or ()
+    used = [str(disk["name"]) for disk in disks if disk.get("mode", facts.ACTIVE) == facts.ACTIVE]
+    return used if all(said.get(name) in (FULL, OFFLINE_FULL) for name in used) else []
+
+
+def _full(pod: Object, disks: list[str]) -> Wait:
+    """Kafka takes a log dir that it cannot write to for failed, and ends when it has no other."""
+    name = objects.name(pod)
+    return Wait(
+        _ACTION,
+        f"Pod/{name}",
+        "DisksFull",
+        f"Kafka ends soon after its start in {name}: every disk that it has is full ({some(disks)}), and it needs one that it can write to. "
+        f"It last said: {_last_words(pod, names.CONTAINER_KAFKA)}",
+        "Free space on its disks: delete files that are not Kafka's, or folders below log/ that end in -delete, or enlarge the file system. "
+        "Kafka is tried again by itself.",
+    )
+
+
+def _last_words(pod: Object, container: str) -> str:
     ended = objects.terminated(pod, container) or {}
-    last = str(ended.get("message") or "").strip() or f"exit code {ended.get('exitCode', 'unknown')}"
+    return str(ended.get("message") or "").strip() or f"exit code {ended.get('exitCode', 'unknown')}"
+
+
+def _not_starting(pod: Object, container: str, reason: str, said: str) -> Wait:
     thing = f"Pod/{objects.name(pod)}"
-    if reason == "CrashLoopBackOff":
+    if reason == _BACK_OFF:
         where = {
             names.CONTAINER_KAFKA: ("KafkaExits", "Kafka ends soon after its start"),
             names.CONTAINER_PREFLIGHT: ("PreflightRefuses", "Preflight does not let Kafka start"),
@@ -131,7 +165,7 @@ def _not_starting(pod: Object, container: str, reason: str, said: str) -> Wait:
             _ACTION,
             thing,
             where[0],
-            f"{where[1]} in {objects.name(pod)}. It last said: {last}",
+            f"{where[1]} in {objects.name(pod)}. It last said: {_last_words(pod, container)}",
             f"Put right what it says; it is tried again by itself. More in: kubectl logs {objects.name(pod)} -c "
             f"{container} --previous",
         )
