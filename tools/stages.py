@@ -124,8 +124,8 @@ def stages() -> dict[str, Stage]:
             Stage(
                 "kafka-slow",
                 "the same, what takes longest",
-                _pytest("tests/kafka", "-m", "kafka and slow"),
-                45,
+                _pytest("tests/kafka", "tests/security", "-m", "kafka and slow"),
+                60,
             ),
             Stage("testbed", "the testbed itself", _pytest("tests/testbed", "-m", "capability"), 15),
             Stage("faults", "all of the testbed itself", _pytest("tests/testbed", "-m", "e2e"), 30),

@@ -22,10 +22,13 @@ from spindle.disks import report
 from spindle.manifests.config_maps import node_config_map
 from spindle.manifests.inputs import ACTIVE, PLACEHOLDER, ClusterInputs, DiskInputs, NodeInputs, VoterInputs
 from spindle.manifests.pods import disks_annotation
+from tests.kafka import archive
 from tests.kafka.disks import Disk
 
 DEADLINE = 60.0
 START = 180.0  # several JVMs at once, on a machine that has other work as well
+UNASKED = 5.0  # until its readiness is asked for though it has not said that it has started
+STARTED = b"Kafka Server started"  # the last that Kafka says of a start
 
 POD_UID: Final = "11111111-aaaa-bbbb-cccc-222222222222"
 
@@ -68,6 +71,7 @@ class Node:
     extra: dict[str, str] = field(default_factory=dict)
     doors: tuple[Door, ...] = ()
     static_quorum: bool = False
+    jvm: str | None = None  # more options for Kafka's JVM, in place of the archive of its classes
     kafka: "subprocess.Popen[bytes] | None" = None
 
     def __post_init__(self) -> None:
@@ -83,6 +87,7 @@ class Node:
         self.clearances: list[dict[str, Any]] = []
         self.leaving = ""  # disks that are used only if a replica stands on them, with commas
         self.nonce = ""
+        self._told = 0  # bytes of the log that earlier starts wrote
         self.insert_all()
 
     @property
@@ -232,11 +237,15 @@ class Node:
     def start(self) -> None:
         """Start Kafka's container, without waiting for anything."""
         assert self.kafka is None
+        environment = self.environment()
+        more = archive.options(self.cluster.version) if self.jvm is None else self.jvm
+        environment["KAFKA_OPTS"] += f" {more}"
         with self.log.open("ab") as log:
+            self._told = log.tell()
             self.kafka = subprocess.Popen(
                 # It ends with the tests, also if these are killed.
                 ["setpriv", "--pdeathsig", "KILL", "--", "/bin/sh", f"{self.layout.handover_dir}/start.sh"],
-                env=self.environment(),
+                env=environment,
                 stdout=log,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
@@ -299,14 +308,26 @@ class Node:
         )
         return done.returncode == 0, done.stdout + done.stderr
 
+    def started(self) -> bool:
+        """Whether Kafka says that its start is over."""
+        with self.log.open("rb") as log:
+            log.seek(self._told)
+            return STARTED in log.read()
+
     def wait_ready(self, seconds: float = START) -> None:
+        asked = time.monotonic()
+
         def ask() -> bool:
+            nonlocal asked
             if self.kafka is not None and self.kafka.poll() is not None:
                 raise AssertionError(f"Kafka ended with {self.kafka.returncode}:\n{self.tail()}")
+            # Each question makes a JVM that is still warming up collect all of its metrics: before its own word, few.
+            if not self.started() and time.monotonic() - asked < UNASKED:
+                return False
+            asked = time.monotonic()
             return self.ready()[0]
 
-        # Each question makes a JVM that is still warming up collect all of its metrics.
-        wait_for(f"node {self.node_id} ready", ask, seconds, pause=0.7)
+        wait_for(f"node {self.node_id} ready", ask, seconds, pause=0.3)
 
     def wait_end(self, seconds: float = DEADLINE) -> int:
         """Wait until Kafka's container ends by itself."""

@@ -253,27 +253,29 @@ async def test_what_others_did_meanwhile_is_left_out_and_why(cluster: Cluster, g
     assert cluster.partitions("refused")[0].replicas == (0, 1)
 
 
-async def test_one_that_dies_at_twenty_moments_is_followed_by_one_that_goes_on(
-    cluster: Cluster, gate: KafkaGate
+@pytest.mark.parametrize("moments", [5, pytest.param(20, marks=pytest.mark.slow)])
+async def test_one_that_dies_at_many_moments_is_followed_by_one_that_goes_on(
+    cluster: Cluster, gate: KafkaGate, moments: int
 ) -> None:
     """Between any two writes of a pass: the journal, each order to Kafka, the status. A proposal moves all to and fro."""
     seed = 7
     print(f"seed {seed}")
     dice = random.Random(seed)
-    cluster.make_topic("often", [[0, 1]] * 4)
+    topic = f"often-{moments}"
+    cluster.make_topic(topic, [[0, 1]] * 4)
     for partition in range(4):
-        cluster.produce("often", partition, (os.urandom(50_000) for _ in range(10)))
+        cluster.produce(topic, partition, (os.urandom(50_000) for _ in range(10)))
     deaths = turns = 0
-    while deaths < 20:
+    while deaths < moments:
         look = Passes(cluster, gate, [])
         target = 2 if turns % 2 == 0 else 0
         moves = [
-            await planned(look, "often", index, (target, path(cluster, target, f"disk{index % 2}")))
+            await planned(look, topic, index, (target, path(cluster, target, f"disk{index % 2}")))
             for index in range(4)
         ]
         passes = Passes(cluster, gate, moves)
         while passes.status["phase"] == "Executing" or parse(passes.record):
-            passes.dies_in = dice.randrange(6) if deaths < 20 else None
+            passes.dies_in = dice.randrange(6) if deaths < moments else None
             try:
                 for _ in range(dice.randint(1, 10)):
                     await passes.one()
@@ -283,9 +285,9 @@ async def test_one_that_dies_at_twenty_moments_is_followed_by_one_that_goes_on(
         await passes.until_clean()
 
         assert (passes.status["phase"], passes.status["outcomes"]) == ("Done", "++++")
-        stand = [Look(await passes.look()).standing(target, ("often", index)) for index in range(4)]
+        stand = [Look(await passes.look()).standing(target, (topic, index)) for index in range(4)]
         assert [each.path for each in stand if each is not None] == [move["toDir"] for move in moves]
-        assert {p.replicas for p in cluster.partitions("often").values()} == {(target, 1)}
+        assert {p.replicas for p in cluster.partitions(topic).values()} == {(target, 1)}
         turns += 1
     print(f"{deaths} deaths in {turns} proposals")
 

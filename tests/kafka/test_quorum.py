@@ -104,23 +104,31 @@ def test_orders_that_are_given_twice_are_fine_and_others_are_turned_down(single:
     assert voters(cluster).keys() == {A, B, C}
 
 
-@pytest.mark.parametrize("active", [False, True], ids=["a follower", "the active one"])
+# That two of three go on without the active one is shown above.
+@pytest.mark.parametrize(
+    "active",
+    [pytest.param(False, id="a follower"), pytest.param(True, id="the active one", marks=pytest.mark.slow)],
+)
 def test_one_that_lost_its_disk_is_replaced(single: Conductor, active: bool) -> None:
     cluster = single.cluster
+    single.reach(3)
     leader = quorum(cluster).leader
     lost = leader if active else next(i for i in single.record if i != leader)
     before = voters(cluster)
     lose_disk(cluster, lost)
     steps = single.reach(3)
-    assert [type(step) for step in steps] == [Leave, Renew, Join]
+    # An order that is not committed in time is given again.
+    assert list(dict.fromkeys(type(step) for step in steps)) == [Leave, Renew, Join]
     after = voters(cluster)
     assert after.keys() == before.keys()
     assert {i for i in after if after[i] != before[i]} == {lost}
     cluster.make_topic(f"without-{lost}-{active}", [[0]])
 
 
+@pytest.mark.slow
 def test_three_become_five_and_three_again_the_active_one_not_first(single: Conductor) -> None:
-    assert order_of(single.reach(5)) == [f"+{D}", f"+{E}"]
+    single.reach(3)
+    assert list(dict.fromkeys(order_of(single.reach(5)))) == [f"+{D}", f"+{E}"]
     assert voters(single.cluster).keys() == {A, B, C, D, E}
     began = len(single.done)
     single.impatient = True
@@ -137,6 +145,7 @@ def test_three_become_five_and_three_again_the_active_one_not_first(single: Cond
 
 @pytest.mark.slow
 def test_three_become_one_and_those_that_left_come_back_with_their_disks(single: Conductor) -> None:
+    single.reach(3)
     before = voters(single.cluster)
     single.reach(1)
     assert voters(single.cluster).keys() == {A}

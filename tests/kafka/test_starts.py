@@ -24,10 +24,10 @@ def cluster(make_cluster: Callable[..., Cluster]) -> Cluster:
     return made
 
 
-def fill(cluster: Cluster, topic: str) -> None:
-    cluster.make_topic(topic, [[0]] * PARTITIONS)
+def fill(cluster: Cluster, topic: str, partitions: int = PARTITIONS) -> None:
+    cluster.make_topic(topic, [[0]] * partitions)
     producer = KafkaProducer(bootstrap_servers=cluster.bootstrap(), **cluster.ssl())
-    for partition in range(PARTITIONS):
+    for partition in range(partitions):
         for _ in range(20):
             producer.send(topic, b"x" * 1000, partition=partition)
     producer.flush(60)
@@ -83,7 +83,7 @@ def test_a_first_start_has_nothing_to_load(cluster: Cluster) -> None:
 
 def test_a_clean_stop_leaves_its_mark_and_the_next_start_recovers_nothing(cluster: Cluster) -> None:
     node = cluster.nodes[0]
-    fill(cluster, "clean")
+    fill(cluster, "clean", 20)
     stopped: list[bool] = []
 
     def stop() -> None:
@@ -116,8 +116,11 @@ def test_a_dirty_start_recovers_with_more_threads_and_tells_how_far_it_is(cluste
     assert cluster.end_offset("dirty", 0) == 20
 
 
+@pytest.mark.slow
 def test_a_users_own_number_of_threads_stays(cluster: Cluster) -> None:
     node = cluster.nodes[0]
+    fill(cluster, "own", 20)
     node.extra = {**node.extra, "num.recovery.threads.per.data.dir": "3"}
-    restart(cluster, node, node.kill)
+    told = restart(cluster, node, node.kill)
+    assert {start.kind for start in told if start.kind} == {"Dirty"}
     assert recovery_threads(node) == "3"

@@ -26,11 +26,12 @@ from spindle.takeover.volumes import Order, Place
 from spindle_operator import orders
 from spindle_operator.connection import Access, tls_context
 from spindle_operator.kafka import Link
+from tests.kafka import archive
 from tests.kafka.cluster import SMALL, Cluster
 from tests.kafka.disks import Disk
 from tests.kafka.node import Slot, wait_for
 
-BROKERS, CONTROLLERS = (0, 1), (2, 3, 4)  # ids go on from one pool to the next
+BROKERS = (0, 1)
 RECORDS = 200
 KRAFT = "kraft.version"
 
@@ -42,11 +43,12 @@ class Theirs:
     base: Path
     subnet: str
     cluster_id: str
+    controllers: tuple[int, ...]
     disks: dict[tuple[int, int], Disk] = field(default_factory=dict)
     running: "dict[int, subprocess.Popen[bytes]]" = field(default_factory=dict)
 
     def volumes_of(self, node: int) -> list[int]:
-        return [0] if node in CONTROLLERS else [0, 1]
+        return [0] if node in self.controllers else [0, 1]
 
     def mount(self, node: int, volume: int) -> Path:
         return self.base / f"{node}" / f"data-{volume}"
@@ -55,7 +57,7 @@ class Theirs:
         return f"{self.subnet}.{20 + node}"
 
     def make(self) -> None:
-        for node in (*BROKERS, *CONTROLLERS):
+        for node in (*BROKERS, *self.controllers):
             for volume in self.volumes_of(node):
                 disk = Disk(self.base / f"image-{node}-{volume}")
                 disk.mount(self.mount(node, volume))
@@ -65,11 +67,11 @@ class Theirs:
         own = {
             **SMALL,
             "node.id": str(node),
-            "process.roles": "controller" if node in CONTROLLERS else "broker",
+            "process.roles": "controller" if node in self.controllers else "broker",
             "controller.listener.names": "CONTROLPLANE",
             "listener.security.protocol.map": "CONTROLPLANE:PLAINTEXT,REPLICATION:PLAINTEXT",
             "inter.broker.listener.name": "REPLICATION",
-            "controller.quorum.voters": ",".join(f"{c}@{self.address(c)}:9090" for c in CONTROLLERS),
+            "controller.quorum.voters": ",".join(f"{c}@{self.address(c)}:9090" for c in self.controllers),
             "log.dirs": ",".join(
                 str(self.mount(node, v) / f"kafka-log{node}") for v in self.volumes_of(node)
             ),
@@ -81,7 +83,7 @@ class Theirs:
             # So that there is a snapshot, and the log does not begin at its beginning.
             "metadata.log.max.record.bytes.between.snapshots": "2000",
         }
-        if node in CONTROLLERS:
+        if node in self.controllers:
             own["listeners"] = f"CONTROLPLANE://{self.address(node)}:9090"
         else:
             own["listeners"] = f"REPLICATION://{self.address(node)}:9091"
@@ -91,11 +93,11 @@ class Theirs:
 
     def java(self, *arguments: str) -> list[str]:
         libs = ensure_kafka_libs(versions.KAFKA)
-        jvm = ["-Xmx192m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
+        jvm = ["-Xmx192m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", archive.options(versions.KAFKA)]
         return ["setpriv", "--pdeathsig", "KILL", "--", "java", *jvm, "-cp", f"{libs}/*", *arguments]
 
     def start(self) -> None:
-        for node in (*CONTROLLERS, *BROKERS):
+        for node in (*self.controllers, *BROKERS):
             file = str(self.properties(node))
             tool = (
                 "kafka.tools.StorageTool",
@@ -110,7 +112,7 @@ class Theirs:
                 self.running[node] = subprocess.Popen(self.java("kafka.Kafka", file), stdout=log, stderr=log)
 
     def stop(self) -> None:
-        for node in (*BROKERS, *CONTROLLERS):
+        for node in (*BROKERS, *self.controllers):
             process = self.running.pop(node, None)
             if process is not None:
                 process.terminate()
@@ -132,8 +134,8 @@ class Theirs:
         return [f"{self.address(node)}:9091" for node in BROKERS]
 
     def order(self, node: int, *, undo: bool = False) -> Order:
-        controller = node in CONTROLLERS
-        as_node = names.controller_id(CONTROLLERS.index(node)) if controller else node
+        controller = node in self.controllers
+        as_node = names.controller_id(self.controllers.index(node)) if controller else node
         places = (
             Place(str(self.mount(node, v)), f"kafka-log{node}", node, as_node, controller)
             for v in self.volumes_of(node)
@@ -160,14 +162,28 @@ def carry_out(order: Order, folder: Path) -> dict[str, Any]:
     return told
 
 
+# Their ids go on from those of the pool before.
+@pytest.fixture(
+    scope="module",
+    params=[
+        pytest.param((2,), id="one controller"),
+        pytest.param((2, 3, 4), id="three controllers", marks=pytest.mark.slow),
+    ],
+)
+def controllers(request: pytest.FixtureRequest) -> tuple[int, ...]:
+    found: tuple[int, ...] = request.param
+    return found
+
+
 @pytest.fixture(scope="module")
-def ours(make_cluster: Callable[..., Cluster]) -> Cluster:
+def ours(make_cluster: Callable[..., Cluster], controllers: tuple[int, ...]) -> Cluster:
     return make_cluster(brokers=0, disks=0, controllers=0)
 
 
 @pytest.fixture(scope="module")
-def theirs(ours: Cluster) -> Iterator[Theirs]:
-    made = Theirs(ours.base / "theirs", ours.subnet, uuid_from_entropy(os.urandom(32), "strimzi"))
+def theirs(ours: Cluster, controllers: tuple[int, ...]) -> Iterator[Theirs]:
+    cluster_id = uuid_from_entropy(os.urandom(32), "strimzi")
+    made = Theirs(ours.base / "theirs", ours.subnet, cluster_id, controllers)
     made.base.mkdir()
     made.make()
     made.start()
@@ -233,11 +249,11 @@ def test_nothing_is_touched_while_kafka_runs(theirs: Theirs, tmp_path: Path) -> 
 def test_it_goes_there_and_back(theirs: Theirs, tmp_path: Path) -> None:
     theirs.stop()
     before = files(theirs)
-    for node in (*BROKERS, *CONTROLLERS):
+    for node in (*BROKERS, *theirs.controllers):
         assert all(carry_out(theirs.order(node), tmp_path)["directories"])
         assert carry_out(theirs.order(node), tmp_path) == carry_out(theirs.order(node), tmp_path)
     assert files(theirs) != before
-    for node in (*BROKERS, *CONTROLLERS):
+    for node in (*BROKERS, *theirs.controllers):
         carry_out(theirs.order(node, undo=True), tmp_path)
     assert files(theirs) == before
     theirs.start()
@@ -250,7 +266,8 @@ def test_ours_finds_every_record_and_its_quorum_becomes_dynamic(
 ) -> None:
     theirs.stop()
     found = {
-        node: carry_out(theirs.order(node), tmp_path)["directories"] for node in (*BROKERS, *CONTROLLERS)
+        node: carry_out(theirs.order(node), tmp_path)["directories"]
+        for node in (*BROKERS, *theirs.controllers)
     }
     adopt(theirs, ours, found)
     for node in ours.nodes.values():
@@ -290,16 +307,16 @@ def adopt(theirs: Theirs, ours: Cluster, found: dict[int, list[str]]) -> None:
     ours.cluster_id = theirs.cluster_id
     ours.inputs = replace(ours.inputs, cluster_id=theirs.cluster_id)
     ours.controllers = {
-        names.controller_id(index): f"{ours.subnet}.{100 + index}" for index in range(len(CONTROLLERS))
+        names.controller_id(index): f"{ours.subnet}.{100 + index}" for index in range(len(theirs.controllers))
     }
     ours.voters = tuple(
         VoterInputs(node_id=names.controller_id(index), directory_id=found[node][0])
-        for index, node in enumerate(CONTROLLERS)
+        for index, node in enumerate(theirs.controllers)
     )
     ours.broker_ids = list(BROKERS)
     for disk in theirs.disks.values():
         disk.unmount()
-    for index, node_id in enumerate(CONTROLLERS):
+    for index, node_id in enumerate(theirs.controllers):
         slots = {METADATA_DISK: Slot(found[node_id][0], theirs.disks[node_id, 0])}
         ours.add_with(names.controller_id(index), slots)
     for node_id in BROKERS:

@@ -21,6 +21,8 @@ from spindle.disks.identity import Identity, render_identity, render_meta_proper
 from tests.kafka.disks import Disk, loop_devices, remove_loop_devices, run, unmount_all_below
 from tests.kube.samples import cluster
 
+pytestmark = pytest.mark.kube
+
 ID = "A" * 21
 NODE = "node-1"
 
@@ -229,6 +231,7 @@ def test_a_dead_disk_is_in_the_status_within_two_seconds(agent: Agent) -> None:
     assert agent.verdicts()["disk0"] == "Healthy"
 
 
+@pytest.mark.slow  # beside other tests the agent may be starved, and gives no verdict of a hang then, as it should
 def test_it_ends_at_once_though_a_write_hangs_and_goes_on_where_it_was(agent: Agent) -> None:
     agent.make_broker()
     agent.start()

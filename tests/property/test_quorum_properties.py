@@ -10,6 +10,7 @@ from spindle.cluster.refusal import Refusal
 from spindle.cluster.view import Quorum, Voter
 from spindle.quorum.decide import SIZES, Member, next_step
 from spindle.quorum.steps import Admit, Dismiss, Join, Leave, Recall, Renew, Step
+from tests.examples import examples
 from tests.model.quorate import QuorateWorld
 
 IDS = range(9000, 9005)
@@ -58,7 +59,7 @@ def two_voters(up: bool, lost: str = "") -> dict[str, Any]:
     }
 
 
-@settings(max_examples=600, deadline=None)
+@settings(max_examples=examples(120), deadline=None)
 @given(
     quorum=quorums(),
     members=records(),
@@ -132,7 +133,7 @@ EVENTS = st.lists(
 
 
 # Each is a cluster's life of hundreds of passes, so they are few.
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=examples(5), deadline=None)
 @given(born=st.sampled_from([1, 3]), events=EVENTS)
 # Sent away while its disk is being formatted, and wanted again: it is the same controller.
 @example(born=1, events=[("want", 3), ("end", 9000), *[("want", 1)] * 5, ("want", 5)])

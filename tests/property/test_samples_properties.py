@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from spindle.samples.codec import Poison, decode, encode
 from spindle.samples.framing import Version, seal, unseal
 from spindle.samples.schema import Sample
+from tests.examples import examples
 from tests.unit.sample_rows import disks, replicas, sample
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=40)
@@ -58,19 +59,19 @@ def test_round_trip(one: Sample) -> None:
     assert decode(encode(one)) == one
 
 
-@settings(max_examples=500)
+@settings(max_examples=examples(100))
 @given(st.binary(max_size=2000), st.booleans())
 def test_arbitrary_bytes_are_poison(data: bytes, marked: bool) -> None:
     assert read(b"SPDL" + data if marked else data) is None
 
 
-@settings(max_examples=500)
+@settings(max_examples=examples(100))
 @given(st.lists(st.binary(max_size=300), max_size=6), st.integers(0, 255))
 def test_arbitrary_sections_are_poison(sections: list[bytes], minor: int) -> None:
     assert read(seal(Version(1, minor), sections)) is None
 
 
-@settings(max_examples=1000)
+@settings(max_examples=examples(200))
 @given(
     samples(),
     st.lists(st.tuples(st.floats(0, 1, exclude_max=True), st.integers(0, 255)), min_size=1, max_size=6),
@@ -90,7 +91,7 @@ def test_what_was_changed_on_the_way_is_never_taken_for_the_same(
     assert found is None or bytes(mutated[:5] + mutated[6:]) == value[:5] + value[6:]
 
 
-@settings(max_examples=1500)
+@settings(max_examples=examples(300))
 @given(
     samples() | st.just(sample()),
     st.integers(0, 2),

@@ -1,4 +1,5 @@
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -50,6 +51,42 @@ def test_every_run_is_made_of_stages_that_exist() -> None:
     for run in stages.RUNS.values():
         assert set(run) <= known.keys()
     assert set(stages.RUNS["test-fast"]) - {"helm"} < set(stages.RUNS["test"])
+
+
+REAL = (
+    "kafka",
+    "kube",
+    "spark",
+)  # what a test may need; in the folder of that name each test has the marker, or has it by its conftest.py
+
+
+def needs(path: Path) -> set[str]:
+    """What the tests of a file say that they need."""
+    given = {path.parent.name} & {"kafka", "spark"}
+    return given | {name for name in REAL if f"mark.{name}" in path.read_text()}
+
+
+def test_every_test_that_needs_something_real_is_run_by_a_stage() -> None:
+    folders = [stages.ROOT / "tests" / name for name in (*REAL, "security")]
+    files = [path for folder in folders for path in folder.glob("test_*.py")]
+
+    assert [path.name for path in files if not needs(path)] == []
+
+
+def test_what_is_slow_is_run_by_e2e() -> None:
+    commands = [stages.stages()[name].command for name in stages.RUNS["e2e"]]
+    slow = [
+        path for path in (stages.ROOT / "tests").glob("*/test_*.py") if "mark." + "slow" in path.read_text()
+    ]
+
+    assert slow
+    for path in slow:
+        assert needs(path), path
+        for name in needs(path):
+            assert any(
+                f"tests/{path.parent.name}" in command and f"{name} and slow" in command
+                for command in commands
+            ), path
 
 
 def test_an_unknown_stage_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
