@@ -5,6 +5,7 @@ A function does its deed and returns what ends it, or None: what does not end by
 
 import json
 import random
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -973,6 +974,119 @@ def broker_stopped(hand: Hand) -> End:
     return end
 
 
+# --- what people do by hand that nobody asked for ---------------------------------------------------------------------
+
+
+def acceptance_copied(hand: Hand) -> End:
+    """Somebody pastes the word for one lost disk at other disks too, as soon as `DataAtRisk` names one; nobody gave those up."""
+    world = hand.world
+
+    def paste() -> None:
+        live = world.cluster()
+        risk = [
+            c for c in (live or {}).get("status", {}).get("conditions") or () if c["type"] == "DataAtRisk"
+        ]
+        words = re.findall(r'KafkaBroker (\S+): \{"disk": "([^"]+)", "acceptLoss": "([^"]+)"', str(risk))
+        if not words:
+            if not world.trouble_over:
+                world.kernel.call_later(10.0, paste)
+            return
+        owner, disk, word = hand.rng.choice(words)
+        others = [
+            (int(broker["spec"]["id"]), each["name"])
+            for broker in world.api.all("KafkaBroker")
+            for each in broker["spec"].get("disks") or ()
+            if (broker["metadata"]["name"], each["name"]) != (owner, disk)
+        ]
+        for broker, name in hand.rng.sample(others, min(len(others), hand.rng.choice((1, 2, 9)))):
+            world.kernel.say(
+                "person", f"pastes the word for {disk} of {owner} at {name} of broker {broker}", word
+            )
+            world.wish(broker, name, acceptLoss=word)
+
+    paste()
+    return None
+
+
+def in_and_out(hand: Hand) -> End:
+    """The pool shrinks by one, and grows again after a while: the broker id is used again, if it was given up by then."""
+
+    def by(change: int) -> Callable[[Json], None]:
+        def edit(spec: Json) -> None:
+            pool = spec["brokerPools"][0]
+            pool["replicas"] = max(1, pool["replicas"] + change)
+
+        return edit
+
+    live = hand.world.cluster()
+    if live is None or live["spec"]["brokerPools"][0]["replicas"] < 2:
+        return None
+    _edit(hand, "one broker less, for a while", by(-1))
+    return lambda: _edit(hand, "one broker more again", by(1))
+
+
+def zone_label_changed(hand: Hand) -> End:
+    """The zone label of a node changes while a broker runs on it."""
+    node = hand.node()
+    live = hand.world.api.get("Node", node.name)
+    zones = sorted({n.zone for n in hand.world.kubelets.nodes.values()} | {"zone-z"})
+    zone = hand.told.get("zone", hand.rng.choice([z for z in zones if z != node.zone]))
+    if live is None:
+        return None
+
+    def label(value: str) -> None:
+        found = hand.world.api.get("Node", node.name)
+        if found is not None:
+            hand.world.kernel.say("person", f"labels {node.name} with zone {value}")
+            labels = {"topology.kubernetes.io/zone": value or None}
+            hand.world.api.change(found, {"metadata": {"labels": labels}}, manager="person")
+
+    label(zone)
+    return lambda: label(node.zone)
+
+
+def more_replicas_by_others(hand: Hand) -> End:
+    """Another tool gives each partition of a topic a replica more."""
+    found = _partitions(hand)
+    if not found:
+        return None
+    topic = hand.told.get("topic", hand.rng.choice(found)["topic"])
+    live = [b for b in range(hand.world.variety.brokers) if hand.world.answers(b)]
+    wanted: dict[tuple[str, int], list[int]] = {}
+    for p in found:
+        others = [b for b in live if b not in p["replicas"]]
+        if p["topic"] == topic and others:
+            wanted[topic, p["partition"]] = [*p["replicas"], hand.rng.choice(others)]
+    if wanted:
+        hand.world.kernel.say(
+            "somebody", f"gives {len(wanted)} partitions of {topic[:20]} a replica more", str(wanted)[:200]
+        )
+        _ask(hand, "alter_partition_reassignments", assignments=wanted)
+    return None
+
+
+def claim_resized(hand: Hand) -> End:
+    """Somebody raises what a claim asks for, where the class lets it; sometimes the volume grows, too."""
+    claims = [
+        c
+        for c in hand.world.api.all("PersistentVolumeClaim")
+        if c["metadata"]["name"].startswith("data-disk") and c["spec"].get("volumeName")
+    ]
+    if not claims:
+        return None
+    claim = hand.rng.choice(claims)
+    volume = hand.world.api.get("PersistentVolume", claim["spec"]["volumeName"])
+    slot = hand.world.kubelets.slot_of(claim["metadata"]["name"])
+    size = str(3 * hand.world.variety.capacity)
+    hand.world.kernel.say("person", f"lets claim {claim['metadata']['name']} ask for {size} bytes")
+    hand.world.api.change(claim, {"spec": {"resources": {"requests": {"storage": size}}}}, manager="person")
+    if volume is not None and slot is not None and slot.fs is not None and hand.rng.random() < 0.5:
+        hand.world.kernel.say("disk", f"{slot.node}{slot.path} grows", slot.fs.disk)
+        slot.fs.capacity = int(size)
+        hand.world.api.change(volume, {"spec": {"capacity": {"storage": size}}}, manager="csi")
+    return None
+
+
 KINDS: dict[str, Callable[[Hand], End]] = {
     function.__name__: function
     for function in (
@@ -983,7 +1097,7 @@ KINDS: dict[str, Callable[[Hand], End]] = {
         operator_stops, agent_killed, broker_killed, controller_killed, object_deleted, claim_and_pod_deleted, label_removed,
         annotation_removed, disk_entry_removed, cluster_applied_again, backup_taken, backup_restored, reassigned_by_others, reassignment_cancelled_by_others,
         topic_made_again, topic_made, topics_made_often, config_changed, config_refused, more_brokers, fewer_brokers, more_disks, fewer_disks, disk_drained,
-        broker_stopped,
+        broker_stopped, acceptance_copied, in_and_out, zone_label_changed, more_replicas_by_others, claim_resized,
     )
 }  # fmt: skip
 _WEIGHTS = {
@@ -993,7 +1107,13 @@ _WEIGHTS = {
     "disk_pulled": 4,
     "operator_killed": 3,
     "backup_taken": 3,
-    "disk_entry_removed": 0,  # in kept lives alone: another kind would change all lives that are known by their seeds
+    # In kept lives alone: another kind would change all lives that are known by their seeds.
+    "disk_entry_removed": 0,
+    "acceptance_copied": 0,
+    "in_and_out": 0,
+    "zone_label_changed": 0,
+    "more_replicas_by_others": 0,
+    "claim_resized": 0,
 }
 _NEEDS_CLUSTER = frozenset(
     {
@@ -1004,5 +1124,6 @@ _NEEDS_CLUSTER = frozenset(
         "more_disks",
         "fewer_disks",
         "disk_drained",
+        "in_and_out",
     }
 )
