@@ -100,7 +100,7 @@ class Node:
             self.tell(name)
 
     def _keep(self, name: Name, observed: Json) -> tuple[Keeper, tuple["asyncio.Task[None]", ...]]:
-        mover = Mover("/".join(name), observed, lambda: self._publisher.written(name))
+        mover = Mover("/".join(name), observed)
         sampler = Sampler(name, lambda: self._seen(name), self._senders, send)
         keeper = Keeper(
             name,

@@ -167,11 +167,6 @@ class Publisher:
         if name in self._writers:
             self._writers[name][0].offer(observed)
 
-    def written(self, name: Name) -> Observed:
-        """What was surely written last."""
-        known = self._writers.get(name)
-        return (known[0].written or {}) if known is not None else {}
-
     def forget(self, name: Name) -> None:
         """A KafkaBroker is none of ours any more."""
         known = self._writers.pop(name, None)

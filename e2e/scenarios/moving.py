@@ -28,8 +28,8 @@ def moves(slot: Slot, state: str = "") -> list[dict[str, Any]]:
 
 
 def throttle(slot: Slot) -> int:
-    """What the agent has set the throttle of the disk's broker to; 0 for none."""
-    return int(((observed(slot).get("throttle") or {}).get("ours") or ["0"])[-1])
+    """What the agent wants the throttle of the disk's broker to be; 0 for none."""
+    return int((observed(slot).get("throttle") or {}).get("wantedBytesPerSecond", 0))
 
 
 def drain(timeline: Timeline, slot: Slot) -> float:

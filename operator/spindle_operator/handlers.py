@@ -15,6 +15,7 @@ from typing import Any, Final
 import kopf
 
 from spindle.cluster import names
+from spindle.moves import between_dirs
 from spindle_operator.kinds import (
     BUDGET,
     CLAIM,
@@ -116,9 +117,11 @@ def verdicts(kind: Kind, body: Mapping[str, Any]) -> Any:
 _VERDICT: Final = ("name", "verdict", "reason", "content", "fsUuid", "device")
 
 
-def _moves(body: Mapping[str, Any]) -> list[list[Any]]:
-    moves = _observed(body).get("moves") or ()
-    return [[move.get(key) for key in _MOVE] for move in moves]
+def _moves(body: Mapping[str, Any]) -> list[Any]:
+    """Where a broker's moves stand, and the throttle that its agent waits for."""
+    seen = _observed(body)
+    moves = [[move.get(key) for key in _MOVE] for move in seen.get("moves") or ()]
+    return [between_dirs.wanted(seen), moves]
 
 
 _MOVE: Final = ("topic", "partition", "fromDir", "toDir", "state")

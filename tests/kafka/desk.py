@@ -1,4 +1,4 @@
-"""What stands around a keeper of a real broker: the spec, the status, the credentials, and questions of one's own."""
+"""What stands around a keeper of a real broker: the spec, the status, the credentials, an operator, and questions of one's own."""
 
 import asyncio
 import contextlib
@@ -7,11 +7,18 @@ from pathlib import Path
 from typing import Any, cast
 
 from spindle.cluster import names
+from spindle.moves import between_dirs
+from spindle.moves.execute import execute
+from spindle.moves.intents import Configure
+from spindle.moves.journal import Journal
+from spindle.moves.limits import Limits
 from spindle_agent.broker.keeper import Keeper
 from spindle_agent.broker.link import Link
 from spindle_agent.broker.wire import Access, Wire
 from spindle_agent.moves.mover import Mover
 from spindle_agent.options import parse
+from spindle_operator import orders
+from spindle_operator.kafka import Link as OperatorLink
 from tests.kafka.cluster import Cluster
 
 NAME = ("test", "demo-broker-0")
@@ -40,21 +47,44 @@ class Desk:
         self.spec: dict[str, Any] = {"cluster": "demo", "id": 0, "moves": []}
         self.most_at_once = 0
         self.felt: dict[str, Any] = {}
+        self.journal = Journal()
 
     @contextlib.asynccontextmanager
     async def agent(self) -> AsyncIterator[Keeper]:
         """An agent's life; at its end it is gone without a word."""
         secrets = cast("Any", Secrets(self.cluster.base / "agent"))
         options = parse([f"--broker-host={self.cluster.brokers[0].address}"])
-        mover = Mover("demo", self.status, lambda: self.status)
+        mover = Mover("demo", self.status)
         keeper = Keeper(NAME, options, secrets, mover, lambda: self.told(mover), lambda: self.felt)
         keeper.wants(self.spec)
-        task = asyncio.create_task(keeper.run())
+        tasks = [asyncio.create_task(keeper.run()), asyncio.create_task(self._operate(keeper))]
         try:
             yield keeper
         finally:
-            task.cancel()
-            await asyncio.wait([task])
+            for task in tasks:
+                task.cancel()
+            await asyncio.wait(tasks)
+
+    async def _operate(self, keeper: Keeper) -> None:
+        """The operator's part: it sets the throttle that the agent wants, and puts it back."""
+        link = self.cluster.link()
+        try:
+            while True:
+                await asyncio.to_thread(self._pass, link, keeper.mover.fields())
+                await asyncio.sleep(0.2)
+        finally:
+            link.close()
+
+    def _pass(self, link: OperatorLink, observed: dict[str, Any]) -> None:
+        brokers = {0: {"spec": self.spec, "status": {"observed": observed}}}
+        view = link.look(ask_rights=False)[0]
+        self.journal = between_dirs.taken_over(self.journal, view, brokers.items())
+        rates = between_dirs.rates(brokers)
+        outcome = execute(view, self.journal, (), Limits(), settings=rates)
+        self.journal = outcome.journal
+        for intent in outcome.actions:
+            assert isinstance(intent, Configure)
+            orders.set_configs(link, "broker", intent.name, intent.values)
 
     def told(self, mover: Mover) -> None:
         self.status = mover.fields()
@@ -76,7 +106,13 @@ class Desk:
 
     async def throttle(self) -> str | None:
         async with self.link() as link:
-            return await link.throttle()
+            return await link.throttle(await link.log_dirs())
+
+    async def until_throttled(self, value: str | None) -> None:
+        async def ask() -> bool:
+            return await self.throttle() == value
+
+        await until(f"the throttle is {value}", ask)
 
     async def dirs(self) -> dict[tuple[str, int], str]:
         async with self.link() as link:

@@ -8,8 +8,10 @@ from typing import Any
 
 import pytest
 
+from spindle.cluster.view import LOG_DIRS_RATE
 from spindle.moves.steer import Pressure
 from spindle_agent.moves import pace
+from spindle_operator import orders
 from tests.kafka.cluster import Cluster
 from tests.kafka.desk import Desk, until
 
@@ -50,41 +52,68 @@ async def test_moves_go_on_where_a_killed_agent_left_them_and_leave_no_throttle(
     desk.spec |= {"moves": moves, "throttleBytesPerSecond": THROTTLE}
     async with desk.agent():
         await until("two are copied", lambda: desk.states().count("Copying") == 2)
-        assert desk.status["throttle"] == {"ours": [str(THROTTLE)], "pressure": "Calm"}
+        assert desk.status["throttle"] == {"wantedBytesPerSecond": THROTTLE, "pressure": "Calm"}
         assert await desk.throttle() == str(THROTTLE)
         await until("some of it", lambda: any(move.get("copied") for move in desk.status["moves"]))
     assert "Copying" in desk.states()
 
     async with desk.agent():
         await until("all arrived", lambda: desk.states() == ["Done"] * 4, seconds=120)
-        await until("the throttle is put back", lambda: "throttle" not in desk.status)
-    assert await desk.throttle() is None
+        await desk.until_throttled(None)
+    assert "throttle" not in desk.status
     assert desk.most_at_once == 2
     where = await desk.dirs()
     assert all(where["resumed", move["partition"]] == move["toDir"] for move in moves)
     assert all(move["copied"] == move["bytes"] >= BYTES for move in desk.status["moves"])
 
 
-async def test_what_is_no_longer_wanted_is_given_up_and_a_former_throttle_comes_back(
+async def test_what_is_no_longer_wanted_is_given_up_and_a_users_throttle_is_left_alone(
     cluster: Cluster,
 ) -> None:
     desk = Desk(cluster)
     moves = await some_moves(cluster, desk, "unwanted", 1)
-    async with desk.link() as link:
-        await link.set_throttle("123456")
+    await set_throttle(cluster, "123456")
+    await desk.until_throttled("123456")
     desk.spec |= {"moves": moves, "throttleBytesPerSecond": 50_000}
     async with desk.agent() as keeper:
         await until("it is copied", lambda: desk.states() == ["Copying"])
-        assert desk.status["throttle"] == {"before": "123456", "ours": ["50000"], "pressure": "Calm"}
+        assert desk.status["throttle"] == {"wantedBytesPerSecond": 50_000, "pressure": "Calm"}
         keeper.wants({**desk.spec, "moves": []})
         await until("no copy is left", desk_has_no_copy(desk))
-        await until("the throttle is put back", lambda: "throttle" not in desk.status)
+        await until("no throttle is wanted", lambda: "throttle" not in desk.status)
         await until("nothing is told of it", lambda: desk.states() == [])
     assert await desk.throttle() == "123456"
     where = await desk.dirs()
     assert where["unwanted", 0] == moves[0]["fromDir"]
-    async with desk.link() as link:
-        await link.set_throttle(None)
+    await set_throttle(cluster, None)
+
+
+async def test_what_an_agent_of_an_earlier_version_has_set_is_put_back_after_its_moves(
+    cluster: Cluster,
+) -> None:
+    desk = Desk(cluster)
+    moves = await some_moves(cluster, desk, "before", 1)
+    await set_throttle(cluster, "300000")
+    copying = moves[0] | {"state": "Queued"}
+    desk.status = {"moves": [copying], "throttle": {"ours": ["400000", "300000"], "pressure": "Calm"}}
+    desk.spec |= {"moves": moves, "throttleBytesPerSecond": THROTTLE}
+    async with desk.agent():
+        await until("it arrived", lambda: desk.states() == ["Done"])
+        await desk.until_throttled(None)
+        await until("nothing of it is on record", lambda: "throttle" not in desk.status and not desk.journal)
+
+
+async def set_throttle(cluster: Cluster, value: str | None) -> None:
+    """As a user would."""
+
+    def order() -> None:
+        link = cluster.link()
+        try:
+            orders.set_configs(link, "broker", "0", {LOG_DIRS_RATE: value})
+        finally:
+            link.close()
+
+    await asyncio.to_thread(order)
 
 
 async def test_a_disk_that_suffers_slows_its_moves_down_and_one_that_is_calm_speeds_them_up(
@@ -110,8 +139,8 @@ async def test_a_disk_that_suffers_slows_its_moves_down_and_one_that_is_calm_spe
             {**desk.spec, "throttleBytesPerSecond": 9_000_000, "throttleBytesPerSecondMin": 9_000_000}
         )
         await until("all arrived", lambda: desk.states() == ["Done"] * 2)
-        await until("the throttle is put back", lambda: "throttle" not in desk.status)
-    assert await desk.throttle() is None
+        await desk.until_throttled(None)
+    assert "throttle" not in desk.status
 
 
 async def test_a_topic_that_is_deleted_during_its_move_leaves_nothing(cluster: Cluster) -> None:
@@ -126,8 +155,8 @@ async def test_a_topic_that_is_deleted_during_its_move_leaves_nothing(cluster: C
             "it waits and says why", lambda: "none of its dirs" in desk.status["moves"][0].get("message", "")
         )
         keeper.wants({**desk.spec, "moves": []})
-        await until("the throttle is put back", lambda: "throttle" not in desk.status)
-    assert await desk.throttle() is None
+        await desk.until_throttled(None)
+    assert "throttle" not in desk.status
 
 
 def desk_has_no_copy(desk: Desk) -> Callable[[], Any]:

@@ -95,7 +95,7 @@ class Stand:
                 NAME,
                 options,
                 secrets,
-                Mover("demo", {}, dict),
+                Mover("demo", {}),
                 lambda: None,
                 sampler=self.sampler,
             )

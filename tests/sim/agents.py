@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from spindle.cluster import names
+from spindle.cluster.view import CORDONED, LOG_DIRS_RATE
 from spindle.disks.signals import DiskVerdict
 from spindle.disks.starved import NO_PRESSURE, Pressure
 from spindle_agent import disk as disks
@@ -19,7 +20,7 @@ from spindle_agent import node as nodes
 from spindle_agent.broker import keeper
 from spindle_agent.broker.credentials import Credentials
 from spindle_agent.broker.keys import AgentKey
-from spindle_agent.broker.link import Copy, LogDir
+from spindle_agent.broker.link import Copy, LogDir, hidden
 from spindle_agent.broker.wire import BrokerError
 from spindle_agent.heartbeat import Heartbeat
 from spindle_agent.options import Options
@@ -183,19 +184,17 @@ class SimLink:
         told = await self._ask("alter_replica_log_dirs", dirs=dirs)
         return {replica: f"error {code}" for replica, code in told.items() if code}
 
-    async def throttle(self) -> str | None:
-        key = "replica.alter.log.dirs.io.max.bytes.per.second"
-        told = await self._ask("describe_configs", kind="broker", name=str(self._broker), keys=[key])
-        entry = told.get(key)
-        return str(entry["value"]) if entry is not None and entry["source"] == 2 else None
-
-    async def set_throttle(self, value: str | None) -> None:
-        key = "replica.alter.log.dirs.io.max.bytes.per.second"
-        code, text = await self._ask(
-            "incremental_alter_configs", kind="broker", name=str(self._broker), values={key: value}
-        )
-        if code:
-            raise BrokerError(f"{code}: {text}")
+    async def throttle(self, dirs: Sequence[LogDir]) -> str | None:
+        keys = [LOG_DIRS_RATE, CORDONED]
+        told = await self._ask("describe_configs", kind="broker", name=str(self._broker), keys=keys)
+        own = {
+            name: str(value)
+            for entry in told.values()
+            for name, value, source in entry["synonyms"]
+            if source == 2
+        }
+        hidden(own.get(CORDONED), dirs)
+        return own.get(LOG_DIRS_RATE)
 
 
 class SimWire:

@@ -5,7 +5,8 @@ from dataclasses import replace
 from typing import Any
 
 from spindle.cluster import names
-from spindle.cluster.agent_access import RIGHTS, Request
+from spindle.cluster.agent_access import CLUSTER, RIGHTS, Request
+from spindle.cluster.rights import Right
 from spindle.disks.agents import Agent
 from spindle.reconcile.actions import AlterUser, CertifyAgents, Delete
 from spindle.reconcile.plan import Plan, plan
@@ -112,6 +113,16 @@ def test_each_node_with_a_broker_gets_a_certificate_for_the_key_of_its_agent() -
     assert "ownerReferences" not in meta, "an owner in another namespace counts as gone"
     assert meta["labels"]["spindle.dev/cluster"] == "demo"
     assert meta["labels"]["spindle.dev/namespace"] == namespace
+
+
+def test_the_right_to_change_settings_that_earlier_versions_gave_is_taken_back() -> None:
+    world = running()
+    first = names.agent_principal(nodes(world)[0])
+    former_right = Right("cluster", CLUSTER, "literal", "AlterConfigs", "*")
+
+    made = planned(world, have={**rights(world), first: RIGHTS | {former_right}})
+
+    assert altered(made) == {first: (set(), {former_right})}
 
 
 def test_one_is_signed_anew_for_another_key_in_its_last_third_and_by_another_authority() -> None:

@@ -1,10 +1,11 @@
-"""The mover against a broker that is made up: what is on record before the throttle is changed, and what stands there in the end."""
+"""The mover against a broker that is made up, and an operator that sets the throttle that it wants."""
 
 from dataclasses import replace
 from typing import Any, cast
 
 import pytest
 
+from spindle.moves import between_dirs
 from spindle.moves.steer import Pressure
 from spindle_agent.broker.link import Copy, LogDir, Replica
 from spindle_agent.moves import mover as module
@@ -56,12 +57,13 @@ class Broker:
             for path in (A, B)
         ]
 
-    async def throttle(self) -> str | None:
+    async def throttle(self, dirs: list[LogDir]) -> str | None:
         return self.value
 
-    async def set_throttle(self, value: str | None) -> None:
-        self.value = value
-        self.values.append(value)
+    def set_throttle(self, value: str | None) -> None:
+        if value != self.value:
+            self.value = value
+            self.values.append(value)
 
     async def move(self, moves: dict[Replica, str]) -> dict[Replica, str]:
         for replica, path in moves.items():
@@ -83,17 +85,17 @@ class Broker:
 
 
 class Desk:
-    """A mover, its broker and its status."""
+    """A mover, its broker and its status, and an operator that is there or not."""
 
     def __init__(self, clock: Clock) -> None:
         self.clock, self.broker = clock, Broker()
         self.status: dict[str, Any] = {}
-        self.online = True
+        self.online = self.operator = True
         self.felt: dict[str, Pressure] = {}
         self.mover = self.start()
 
     def start(self) -> Mover:
-        self.mover = Mover("demo", self.status, lambda: self.status)
+        self.mover = Mover("demo", self.status)
         self.mover.wants(orders(SPEC))
         return self.mover
 
@@ -105,11 +107,13 @@ class Desk:
         for _ in range(seconds):
             self.clock.now += 1
             self.broker.grow(grow)
-            before = self.broker.value
-            written = (self.status.get("throttle") or {}).get("ours", [])
+            copies = set(self.broker.copies)
+            unthrottled = self.broker.value is None
             await self.mover.step(cast("Any", self.broker), self.broker.dirs(), self.felt, self.tell)
-            if self.broker.value not in (before, None):
-                assert self.broker.value in written or self.broker.value in self.status["throttle"]["ours"]
+            assert not (unthrottled and set(self.broker.copies) - copies), "a copy begins without a throttle"
+            if self.operator:
+                rate = between_dirs.wanted(self.status)
+                self.broker.set_throttle(None if rate is None else str(rate))
 
 
 @pytest.fixture
@@ -192,3 +196,58 @@ async def test_a_refused_cancellation_is_asked_for_again_and_complained_of_once(
     assert desk.broker.copies == {}
     assert desk.broker.value is None
     assert desk.status["moves"] == []
+
+
+async def test_without_an_operator_no_copy_begins_and_the_move_says_what_it_waits_for(desk: Desk) -> None:
+    desk.operator = False
+    await desk.steps(5)
+    assert desk.broker.copies == {}
+    (move,) = desk.status["moves"]
+    assert (move["state"], "operator" in move["message"]) == ("Queued", True)
+    assert desk.status["throttle"] == {"wantedBytesPerSecond": 1000, "pressure": "Calm"}
+    desk.operator = True
+    await desk.steps(2)
+    (move,) = desk.status["moves"]
+    assert (move["state"], move.get("message")) == ("Copying", None)
+
+
+async def test_while_the_operator_is_away_the_rate_stays_as_it_is(desk: Desk) -> None:
+    await desk.steps(2)
+    desk.operator = False
+    desk.felt = {B: Pressure.STRAINED}
+    await desk.steps(60, grow=10)
+    assert desk.broker.values == ["1000"]
+    assert desk.mover.throttle == 500, "one step down, and no further before it is in force"
+
+
+async def test_a_throttle_that_somebody_else_has_set_counts(desk: Desk) -> None:
+    desk.operator = False
+    desk.broker.value = "7"
+    await desk.steps(2)
+    assert list(desk.broker.copies) == [FIRST]
+
+
+async def test_what_an_earlier_agent_has_set_stays_on_record_until_it_is_put_back(desk: Desk) -> None:
+    desk.operator = False
+    desk.broker.value = "500"
+    desk.status = {"moves": [], "throttle": {"before": "7", "ours": ["1000", "500"]}}
+    desk.start()
+    desk.mover.wants(replace(orders(SPEC), moves=()))
+    await desk.steps(5)
+    assert desk.status["throttle"] == {"before": "7", "ours": ["1000", "500"]}
+    assert desk.mover.busy
+    desk.broker.value = "7"
+    await desk.steps(2)
+    assert "throttle" not in desk.status
+    assert not desk.mover.busy
+
+
+async def test_moves_of_an_earlier_agent_go_on_at_its_rate(desk: Desk) -> None:
+    desk.broker.value = "500"
+    desk.broker.copies[FIRST] = B, 10
+    copying = SPEC["moves"][0] | {"state": "Copying", "copied": 10}  # type: ignore[index]
+    desk.status = {"moves": [copying], "throttle": {"ours": ["1000", "500"]}}
+    desk.start()
+    await desk.steps(2)
+    assert desk.broker.value == "500"
+    assert desk.status["throttle"]["wantedBytesPerSecond"] == 500

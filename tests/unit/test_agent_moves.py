@@ -1,17 +1,14 @@
-"""What the agent does next about moves, from what the broker shows; and the throttle around them."""
+"""What the agent does next about moves, from what the broker shows; and how fast."""
 
 from dataclasses import replace
 
-import pytest
-
 from spindle.moves.steer import PERIOD, Bounds, Pressure
 from spindle_agent.broker.link import Copy, LogDir
-from spindle_agent.moves import decide, progress, throttle
+from spindle_agent.moves import decide, progress
 from spindle_agent.moves.decide import AT_ONCE
 from spindle_agent.moves.mover import Orders, orders
 from spindle_agent.moves.pace import Pace
 from spindle_agent.moves.progress import ATTEMPTS, GIVE_UP, Move, Progress, State
-from spindle_agent.moves.throttle import Record, Step
 
 A, B, C = "/d/a/log", "/d/b/log", "/d/c/log"
 FIRST, SECOND, THIRD = (Move("t", index, A, B) for index in range(3))
@@ -316,96 +313,3 @@ def test_a_pace_goes_on_where_another_agent_left_it_and_heeds_no_other_disk() ->
     assert pace.next(None, {}, [A], 7 * PERIOD) is None
     pace.rests()
     assert pace.next(bounds, {}, [A], 8 * PERIOD) == 1000
-
-
-# --- the throttle
-
-
-def test_the_value_before_is_on_record_before_anything_is_changed() -> None:
-    first = throttle.next_step(500, moving=True, current="9", record=None, written=None)
-    unwritten = throttle.next_step(500, moving=True, current="9", record=first.record, written=None)
-    written = throttle.next_step(500, moving=True, current="9", record=first.record, written=first.record)
-    done = throttle.next_step(500, moving=True, current="500", record=first.record, written=first.record)
-
-    assert first == Step(Record("9", ("500",)))
-    assert not unwritten.change
-    assert not unwritten.ready
-    assert (written.change, written.value, written.ready) == (True, "500", False)
-    assert done == Step(first.record, ready=True)
-
-
-@pytest.mark.parametrize("before", [None, "9"])
-def test_what_is_still_ours_is_put_back(before: str | None) -> None:
-    record = Record(before, ("400", "500"))
-
-    step = throttle.next_step(500, moving=False, current="500", record=record, written=record)
-
-    assert (step.change, step.value) == (True, before)
-    assert throttle.next_step(500, moving=False, current="9", record=record, written=record) == Step(None)
-
-
-def test_a_value_that_the_broker_does_not_tell_is_taken_away_by_an_order_that_it_takes() -> None:
-    record = Record(None, ("500",))
-
-    step = throttle.next_step(500, moving=False, current=None, record=record, written=record)
-
-    assert step == Step(record, change=True, value=None), "it may be set all the same, and hold later"
-
-
-def test_what_somebody_else_has_set_since_stays() -> None:
-    record = Record(None, ("500",))
-
-    while_moving = throttle.next_step(500, moving=True, current="7", record=record, written=record)
-    after = throttle.next_step(500, moving=False, current="7", record=record, written=record)
-
-    assert while_moving == Step(record, ready=True)
-    assert after == Step(None)
-
-
-def test_the_same_value_by_somebody_else_is_theirs() -> None:
-    assert throttle.next_step(500, moving=True, current="500", record=None, written=None) == Step(
-        None, ready=True
-    )
-
-
-def test_another_limit_is_on_record_first_too() -> None:
-    record = Record("9", ("500",))
-
-    step = throttle.next_step(600, moving=True, current="500", record=record, written=record)
-
-    assert step == Step(Record("9", ("500", "600")), ready=True), "the former one holds meanwhile"
-    after = throttle.next_step(600, moving=True, current="500", record=step.record, written=step.record)
-    assert (after.change, after.value) == (True, "600")
-
-
-def test_without_a_limit_moves_need_not_wait() -> None:
-    assert throttle.next_step(None, moving=True, current=None, record=None, written=None).ready
-    record = Record(None, ("500",))
-    step = throttle.next_step(None, moving=True, current="500", record=record, written=record)
-    assert (step.change, step.value) == (True, None)
-
-
-def test_the_value_in_force_stays_on_record_however_often_it_changes() -> None:
-    record, current = Record(None, ("1", "2", "3", "4")), "2"
-
-    step = throttle.next_step(9, moving=True, current=current, record=record, written=record)
-
-    assert step.record == Record(None, ("3", "4", "2", "9"))
-    assert throttle.rate(step.record) == 9
-    assert throttle.rate(None) is None
-
-
-def test_while_nothing_can_be_written_moves_go_on_under_the_former_value() -> None:
-    record = Record(None, ("500",))
-    proposed = throttle.next_step(400, moving=True, current="500", record=record, written=record).record
-
-    step = throttle.next_step(400, moving=True, current="500", record=proposed, written=record)
-
-    assert (step.change, step.ready) == (False, True)
-    assert not throttle.next_step(400, moving=True, current="7", record=proposed, written=record).ready
-
-
-def test_the_record_is_read_back_from_the_status() -> None:
-    for record in (Record(None, ("1",)), Record("2", ("3", "4"))):
-        assert throttle.read({"throttle": record.entry()}) == record
-    assert throttle.read({}) is None

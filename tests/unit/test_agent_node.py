@@ -255,7 +255,7 @@ async def test_all_is_shown_to_prometheus_and_on_the_pages(setting: Setting) -> 
 
 
 async def test_what_the_broker_said_counts_for_a_while_only() -> None:
-    keeper = Keeper(NAME, parse(["--node=here"]), cast("Any", NoBroker()), Mover("b", {}, dict), lambda: None)
+    keeper = Keeper(NAME, parse(["--node=here"]), cast("Any", NoBroker()), Mover("b", {}), lambda: None)
     assert keeper.error_of("/a", 0.0) is None
     keeper._dirs, keeper._asked_at = (LogDir("/a"), LogDir("/b", 56)), 100.0
     assert [keeper.error_of(path, 110.0) for path in ("/a", "/b", "/c")] == [0, 56, None]
@@ -265,7 +265,7 @@ async def test_what_the_broker_said_counts_for_a_while_only() -> None:
 
 
 async def test_a_broker_that_cannot_be_asked_is_asked_again() -> None:
-    keeper = Keeper(NAME, parse(["--node=here"]), cast("Any", NoBroker()), Mover("b", {}, dict), lambda: None)
+    keeper = Keeper(NAME, parse(["--node=here"]), cast("Any", NoBroker()), Mover("b", {}), lambda: None)
     keeper.wants({"cluster": "demo", "id": 0})
     task = asyncio.create_task(keeper.run())
     await until(lambda: keeper._problem == "no Secret here")

@@ -85,13 +85,27 @@ def node(ready: str = "True", beat: str = "1", zone: str = "a") -> dict[str, Any
 
 
 def broker(
-    *, state: str = "Running", stopped: bool = False, moved: str = "Copying", copied: int = 1, **disk: Any
+    *,
+    state: str = "Running",
+    stopped: bool = False,
+    moved: str = "Copying",
+    copied: int = 1,
+    rate: int = 9,
+    **disk: Any,
 ) -> dict[str, Any]:
     seen = {"name": "disk0", "verdict": "Healthy", "message": "10 s", "fsUuid": "f-1", "usedBytes": 1, **disk}
     move = {"topic": "t", "partition": 0, "fromDir": "/a", "toDir": "/b", "state": moved, "copied": copied}
     return obj(
         spec={"cluster": "demo", "stopped": stopped},
-        status={"state": state, "observed": {"node": "n1", "disks": [seen], "moves": [move]}},
+        status={
+            "state": state,
+            "observed": {
+                "node": "n1",
+                "disks": [seen],
+                "moves": [move],
+                "throttle": {"wantedBytesPerSecond": rate},
+            },
+        },
     )
 
 
@@ -115,6 +129,7 @@ NOISE, NEWS, ALARM = Weight.NOISE, Weight.NEWS, Weight.ALARM
             KAFKA_BROKER, broker(), broker(message="11 s"), NOISE, id="the same verdict, in numbers"
         ),
         pytest.param(KAFKA_BROKER, broker(), broker(copied=2), NOISE, id="a copy gets on"),
+        pytest.param(KAFKA_BROKER, broker(), broker(rate=8), NEWS, id="an agent wants another throttle"),
         pytest.param(KAFKA_BROKER, broker(), broker(moved="Done"), NEWS, id="a copy is done"),
         pytest.param(KAFKA_BROKER, broker(), broker(stopped=True), NEWS, id="a person stops a broker"),
         pytest.param(KAFKA_BROKER, broker(), broker(verdict="Failed"), ALARM, id="a disk dies"),

@@ -25,7 +25,6 @@ _WHILE_MOVING: Final = (0.5, 5.0)  # the least and the most, in between as what 
 _COST: Final = (
     20.0  # times what an answer took: no broker spends more than a twentieth of its time on our questions
 )
-_UNREADY: Final = 0.5
 _FRESH: Final = 30.0  # seconds for which an answer about a log dir counts
 _TIMEOUT: Final = 5.0
 
@@ -128,8 +127,6 @@ class Keeper:
             return backoff.failed()
         self._note("")
         backoff.worked()
-        if not self.mover.ready:
-            return _UNREADY
         least, most = _WHILE_MOVING
         return min(most, max(least, _COST * took)) if self.mover.busy else EVERY
 

@@ -9,23 +9,19 @@ from kafka.protocol.admin import (
     AlterReplicaLogDirsRequest,
     DescribeConfigsRequest,
     DescribeLogDirsRequest,
-    IncrementalAlterConfigsRequest,
 )
 from kafka.protocol.metadata import MetadataRequest
 
+from spindle.cluster.view import CORDONED, LOG_DIRS_RATE
 from spindle_agent.broker.wire import BrokerError, Wire
-
-THROTTLE: Final = "replica.alter.log.dirs.io.max.bytes.per.second"
 
 _DESCRIBE_LOG_DIRS: Final = 4  # versions that Kafka 4.x has and that hold all we need
 _ALTER_LOG_DIRS: Final = 2
 _DESCRIBE_CONFIGS: Final = 4
-_ALTER_CONFIGS: Final = 1
 _METADATA: Final = 12
 _TOPICS_AT_ONCE: Final = 100  # an answer is taken apart in the event loop
 _BROKER: Final = 4  # resource type
 _DYNAMIC_BROKER: Final = 2  # where a value comes from: this broker's own dynamic one
-_SET, _DELETE = 0, 1
 
 Replica = tuple[str, int]
 
@@ -135,27 +131,37 @@ class Link:
             if partition.error_code
         }
 
-    async def throttle(self) -> str | None:
-        """The broker's own dynamic throttle for moves between its dirs; None if none is set."""
-        resource = DescribeConfigsRequest.DescribeConfigsResource(_BROKER, self._broker, [THROTTLE])
-        answer = await self.wire.ask(DescribeConfigsRequest(resources=[resource]), _DESCRIBE_CONFIGS)
+    async def throttle(self, dirs: Sequence[LogDir]) -> str | None:
+        """The broker's own dynamic throttle for moves between its dirs; None if none is set.
+
+        Args:
+            dirs: its log dirs. A broker with a cordon of a dir that it does not have tells no throttle, and so nothing is known of it.
+        """
+        keys = [LOG_DIRS_RATE, CORDONED]
+        resource = DescribeConfigsRequest.DescribeConfigsResource(_BROKER, self._broker, keys)
+        request = DescribeConfigsRequest(resources=[resource], include_synonyms=True)
+        answer = await self.wire.ask(request, _DESCRIBE_CONFIGS)
         for result in answer.results:
             _expect(result.error_code, result.error_message)
-            for config in result.configs:
-                if config.name == THROTTLE and config.config_source == _DYNAMIC_BROKER:
-                    return None if config.value is None else str(config.value)
-        return None
+        own = {
+            each.name: str(each.value)
+            for result in answer.results
+            for config in result.configs
+            for each in config.synonyms or ()
+            if each.source == _DYNAMIC_BROKER and each.value is not None
+        }
+        hidden(own.get(CORDONED), dirs)
+        return own.get(LOG_DIRS_RATE)
 
-    async def set_throttle(self, value: str | None) -> None:
-        """Set the dynamic throttle, or with None remove it."""
-        request = IncrementalAlterConfigsRequest
-        config = request.AlterConfigsResource.AlterableConfig(
-            THROTTLE, _DELETE if value is None else _SET, value
+
+def hidden(cordon: str | None, dirs: Sequence[LogDir]) -> None:
+    """Raise BrokerError if a cordon has a broker tell no throttle (`KafkaConfig.validateCordonedLogDirs`)."""
+    cordoned = {path.strip() for path in (cordon or "").split(",")} - {"", "*"}
+    gone = sorted(cordoned - {each.path for each in dirs})
+    if gone:
+        raise BrokerError(
+            f"it tells no throttle while {', '.join(gone)} is cordoned, a dir that it does not have"
         )
-        resource = request.AlterConfigsResource(_BROKER, self._broker, [config])
-        answer = await self.wire.ask(request(resources=[resource], validate_only=False), _ALTER_CONFIGS)
-        for result in answer.responses:
-            _expect(result.error_code, result.error_message)
 
 
 def offline(dirs: Sequence[LogDir]) -> list[str]:

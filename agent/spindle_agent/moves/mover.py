@@ -1,21 +1,27 @@
-"""Carries out what `decide`, `pace` and `throttle` say, for one broker."""
+"""Carries out what `decide` and `pace` say, for one broker.
+
+How fast its copies may be it says in the status, and the operator sets the throttle (`spindle.moves.between_dirs`): none begins
+before there is one. A throttle that somebody else has set counts.
+"""
 
 import logging
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 from spindle.api import quantity
+from spindle.moves import between_dirs
 from spindle.moves.steer import Bounds, Pressure
 from spindle_agent.broker.link import Link, LogDir
-from spindle_agent.moves import decide, progress, throttle
+from spindle_agent.moves import decide, progress
 from spindle_agent.moves.decide import Decision
 from spindle_agent.moves.pace import Pace
 from spindle_agent.moves.progress import Move, Progress, State
 
 log = logging.getLogger(__name__)
 
+_UNTHROTTLED: Final = "It waits for the operator to set the throttle of this broker's moves."
 _SILENCE: Final = 30.0  # seconds between two looks after which copies are not blamed for them
 
 
@@ -57,22 +63,18 @@ def orders(spec: Mapping[str, Any]) -> Orders:
 class Mover:
     """The moves of one broker. All that matters survives it: in Kafka, in the spec and in the status."""
 
-    def __init__(
-        self, name: str, observed: Mapping[str, Any], written: Callable[[], Mapping[str, Any]]
-    ) -> None:
+    def __init__(self, name: str, observed: Mapping[str, Any]) -> None:
         """A mover that goes on where another one left off.
 
         Args:
             name: of the broker, for the log.
             observed: the status as it stands.
-            written: gives what was surely written to the status last.
         """
         self._name = name
-        self._written = written
         self._known: dict[Move, Progress] = progress.remembered(observed, time.monotonic())
         self._orders = Orders(tuple(self._known))
-        self._record = throttle.read(observed)
-        self._pace = Pace(throttle.rate(self._record))
+        self._former = between_dirs.record(observed)  # what an agent of an earlier version has set
+        self._pace = Pace(between_dirs.wanted(observed))
         self._looked_at: float | None = None
         self._complained: frozenset[str] = frozenset()
         self._clock = time.time() - time.monotonic()
@@ -82,7 +84,7 @@ class Mover:
     @property
     def busy(self) -> bool:
         """Whether there is anything to do or to put back."""
-        return progress.under_way(self._known) or self._record is not None
+        return progress.under_way(self._known) or self._former is not None
 
     @property
     def moves(self) -> Mapping[Move, Progress]:
@@ -97,9 +99,13 @@ class Mover:
         """``moves`` and ``throttle`` of ``status.observed``."""
         moves = progress.entries(self._orders.moves, self._known, self._clock)
         fields: dict[str, Any] = {"moves": moves}
-        if self._record is not None:
-            fields["throttle"] = self._record.entry() | {"pressure": self._pace.felt.name.capitalize()}
-        return fields
+        told = {} if self._former is None else self._former.entry()
+        if self.throttle is not None:
+            told |= {
+                "wantedBytesPerSecond": self.throttle,
+                "pressure": self._pace.felt.name.capitalize(),
+            }
+        return fields | {"throttle": told} if told else fields
 
     async def step(
         self, link: Link, dirs: Sequence[LogDir], felt: Mapping[str, Pressure], tell: Callable[[], None]
@@ -119,19 +125,24 @@ class Mover:
         decision = decide.decide(self._orders.moves, self._known, dirs, now, self._orders.limit)
         self._log_changes(decision)
         self._known = dict(decision.progress)
-        if not self._known and self._record is None:
-            self.ready = True
+        if not self._known and self._former is None:
+            self.ready, self.throttle = True, None
             self._pace.rests()
+            tell()
             return
-        if self._record is not None and self._record != throttle.read(self._written()):
-            self._pace.holds(now)  # the last rate could not be set yet, and says nothing of the next one
+        if not self.ready:
+            self._hold_back(decision.begin)
         tell()
         await self._give_up(link, decision)
-        rate = self._pace.next(self._orders.bounds, felt, decision.busy, now)
-        self.ready = await self._throttled(link, rate, tell)
-        if self.ready and decision.begin:
+        self.ready = await self._throttled(link, dirs, felt, decision.busy)
+        if not self.ready:
+            self._hold_back(decision.begin)
+        elif decision.begin:
             await self._begin(link, decision.begin)
         tell()
+
+    def _hold_back(self, moves: Sequence[Move]) -> None:
+        self._known |= {move: progress.waits(self._known[move], _UNTHROTTLED) for move in moves}
 
     async def _give_up(self, link: Link, decision: Decision) -> None:
         """Cancel copies; a broker that turns that down is asked again each time, but complained of once."""
@@ -158,31 +169,24 @@ class Mover:
                 self._known[move] = progress.refused(before, why, now)
                 log.warning("%s: %s-%d: %s", self._name, *move.replica, self._known[move].message)
 
-    async def _throttled(self, link: Link, wanted: int | None, tell: Callable[[], None]) -> bool:
-        """See to the throttle; returns whether moves may begin."""
-        self.throttle = wanted
-        moving = progress.under_way(self._known)
-        if wanted is None and self._record is None:
+    async def _throttled(
+        self, link: Link, dirs: Sequence[LogDir], felt: Mapping[str, Pressure], busy: Iterable[str]
+    ) -> bool:
+        """Say how fast the copies are to be; returns whether moves may begin."""
+        bounds = self._orders.bounds if progress.under_way(self._known) else None
+        if bounds is None and self._former is None:
+            self.throttle = None
             return True
-        while True:
-            current = await link.throttle()
-            step = throttle.next_step(
-                wanted,
-                moving=moving,
-                current=current,
-                record=self._record,
-                written=throttle.read(self._written()),
-            )
-            self._record = step.record
-            if not step.change:
-                tell()
-                return step.ready
-            log.info("%s: throttle of moves between dirs: %s, was %s", self._name, step.value, current)
-            await link.set_throttle(step.value)
-            if step.value != current and (await link.throttle()) == current:
-                return False  # it is still on its way to the broker: look again in a moment
-            if not moving or wanted is None:
-                self._record = None  # put back
+        current = await link.throttle(dirs)
+        if self._former is not None and not self._former.standing(current):
+            self._former = None  # put back, or replaced by what is on the operator's record
+        now = time.monotonic()
+        if self.throttle is not None and current != str(self.throttle):
+            self._pace.holds(now)  # the last rate is not set yet, and says nothing of the next one
+        self.throttle = self._pace.next(bounds, felt, busy, now)
+        if self.throttle is not None and current != str(self.throttle):
+            log.debug("%s: throttle of moves between dirs: %s, to be %s", self._name, current, self.throttle)
+        return bounds is None or current is not None
 
     def _log_changes(self, decision: Decision) -> None:
         for move, made in decision.progress.items():

@@ -427,14 +427,21 @@ class ObservedMove(ApiModel):
 
 
 class ObservedThrottle(ApiModel):
-    """The broker's throttle for moves between its disks, while the agent has it in hand."""
+    """The broker's throttle for moves between its disks, while the agent has any to make."""
 
+    wanted_bytes_per_second: int | None = Field(
+        None,
+        description="What the agent wants it to be; the operator sets it. Left out when nothing is moved, or without a limit.",
+        ge=1,
+        json_schema_extra=hint("write at least 1 byte per second, or leave it out", format="int64"),
+    )
     before: Short | None = Field(
-        None, description="The broker's own setting before; left out if there was none."
+        None,
+        description="Of an agent of an earlier version: the broker's own setting before; left out if there was none.",
     )
     ours: list[Short] = Field(
         default_factory=list,
-        description="What the agent has set it to, the latest last. Put back where it is still one of these.",
+        description="Of an agent of an earlier version: what it has set it to, the latest last. Put back where it is still one of these.",
         json_schema_extra=atomic(most=4),
     )
     pressure: Annotated[str, Field(json_schema_extra={"enum": list(PRESSURES)})] | None = Field(
@@ -468,7 +475,8 @@ class Observed(ApiModel):
         json_schema_extra=atomic(most=MOST_MOVES),
     )
     throttle: ObservedThrottle | None = Field(
-        None, description="The broker's throttle for moves between its disks, while the agent has it in hand."
+        None,
+        description="The broker's throttle for moves between its disks, while the agent has any to make.",
     )
     starved: ObservedStarved | None = Field(
         None,

@@ -8,13 +8,13 @@ from spindle.cluster.rights import Right
 
 CLUSTER: Final = "kafka-cluster"
 # What the agent's requests need, by Kafka's KafkaApis and ControllerApis: AlterReplicaLogDirs asks for Alter of the cluster (and
-# DescribeLogDirs for Describe, which that includes), a broker's throttle for AlterConfigs and DescribeConfigs of it, Metadata for
-# Describe of each topic. Who may write to some topic may write idempotently (KIP-679).
+# DescribeLogDirs for Describe, which that includes), a look at the broker's throttle for DescribeConfigs of it, Metadata for
+# Describe of each topic. Who may write to some topic may write idempotently (KIP-679). Not AlterConfigs, with which a broker can be
+# made to read files of its pod: the operator sets the throttle (`spindle.moves.between_dirs`).
 RIGHTS: Final = frozenset(
     Right(resource, name, "literal", operation, "*")
     for resource, name, operation in (
         ("cluster", CLUSTER, "Alter"),
-        ("cluster", CLUSTER, "AlterConfigs"),
         ("cluster", CLUSTER, "Describe"),
         ("cluster", CLUSTER, "DescribeConfigs"),
         ("topic", "*", "Describe"),

@@ -15,10 +15,11 @@ from spindle.cluster.view import (
     FOLLOWER_REPLICAS,
     LEADER_RATE,
     LEADER_REPLICAS,
+    LOG_DIRS_RATE,
     KafkaView,
 )
 from spindle.manifests.common import labels, owner_reference
-from spindle.moves import intents
+from spindle.moves import between_dirs, intents
 from spindle.moves.execute import cleanup
 from spindle.moves.journal import Journal, JournalError, parse, render
 from spindle.moves.outcome import Refused
@@ -44,7 +45,9 @@ _NOT_FOUND: Final = (
 )
 _DELETED: Final = "The record of moves was deleted by hand. It is kept, and moves go on, until all that it records is put back."
 _UNTIL_EMPTY: Final = "What is in motion lands, settings are put back, and replicas grow back; then it goes, and a new one is made."
-_OURS: Final = frozenset({LEADER_REPLICAS, FOLLOWER_REPLICAS, LEADER_RATE, FOLLOWER_RATE, CORDONED})
+_OURS: Final = frozenset(
+    {LEADER_REPLICAS, FOLLOWER_REPLICAS, LEADER_RATE, FOLLOWER_RATE, LOG_DIRS_RATE, CORDONED}
+)
 _PATIENCE: Final = 120.0  # seconds that a deleted cluster waits for Kafka to take its settings back
 
 
@@ -233,6 +236,8 @@ def settle_cleanup(state: State, draft: Draft) -> bool:
     running = any(node_id < names.FIRST_CONTROLLER_ID for node_id in state.pods)
     if running and state.now - started < _PATIENCE:
         journal = _left(state)
+        if journal is not None:
+            journal = between_dirs.taken_over(journal, state.kafka, state.brokers.items())
         ours = journal is not None and bool(journal.moves or journal.settings)
         agents = [b for b in state.brokers.values() if b["spec"].get("moves") or _throttles(b)]
         if ours or agents:
@@ -289,7 +294,7 @@ def _putting_back(state: State, refused: Sequence[Refused]) -> Wait:
 
 
 def _take_back_agents_moves(brokers: Iterable[Object]) -> list[Action]:
-    """Empty ``spec.moves``: the agents then put back the throttle that they have set."""
+    """Empty ``spec.moves``: the agents then cancel their copies, and want no throttle any more."""
     return [
         Patch(
             kind="KafkaBroker",
@@ -309,7 +314,7 @@ def _take_back_agents_moves(brokers: Iterable[Object]) -> list[Action]:
 
 
 def _throttles(broker: Object) -> bool:
-    """Whether a broker's agent has yet to put its throttle back."""
+    """Whether a broker's agent still wants a throttle, or has set one that is not put back."""
     return bool(((broker.get("status") or {}).get("observed") or {}).get("throttle"))
 
 

@@ -8,6 +8,7 @@ from typing import Any, Final
 from spindle.cluster import names
 from spindle.cluster.refusal import counted, some
 from spindle.disks.signals import DiskVerdict
+from spindle.moves import between_dirs
 from spindle.moves.execute import execute
 from spindle.moves.journal import Journal, JournalError, Move, SettingKey, Shrunk
 from spindle.moves.limits import Limits
@@ -65,12 +66,13 @@ def load_journal(state: State, draft: Draft) -> Journal | None:
 
 
 def settle_moves(state: State, draft: Draft, records: Records, journal: Journal, wants: Wants) -> Outcome:
-    """Work out the next step, note it in the journal, and hand each agent its moves, with the throttle that it is to keep.
+    """Work out the next step, note it in the journal, and hand each agent its moves, with the bounds of their throttle.
 
     What Kafka is to be told is left to :func:`carry_out`, which comes last in the pass: an order that Kafka turns down ends the pass,
     and must not hold up what has nothing to do with it.
     """
     limits = limits_of(state)
+    journal = between_dirs.taken_over(journal, state.kafka, state.brokers.items())
     outcome = execute(
         state.kafka,
         journal,
@@ -78,7 +80,7 @@ def settle_moves(state: State, draft: Draft, records: Records, journal: Journal,
         limits,
         shrinks=wants.shrinks,
         lost=wants.lost,
-        settings=wants.settings,
+        settings={**wants.settings, **between_dirs.rates(state.brokers)},
         closed=wants.closed,
         bad=wants.bad,
         leads=wants.leads,
