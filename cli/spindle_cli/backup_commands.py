@@ -8,6 +8,7 @@ import typer
 from spindle_cli import backup as work
 from spindle_cli.kube import Kube, KubeError
 from spindle_cli.objects import Objects
+from spindle_cli.screen import say, tell
 from spindle_cli.terminal import Namespace, sentences
 
 
@@ -28,7 +29,7 @@ def backup(
         text, unkept = work.collect(Objects(kube), kube.one_cluster(cluster), secrets=secrets)
         typer.echo(text, nl=False)
         for volume in unkept:
-            typer.echo(
+            say(
                 f"spindle: volume {volume} is deleted with its claim, and no backup brings it back. Retain it: kubectl patch pv "
                 f"""{volume} -p '{{"spec":{{"persistentVolumeReclaimPolicy":"Retain"}}}}'""",
                 err=True,
@@ -45,4 +46,4 @@ def restore(
         except OSError as error:
             raise KubeError(f"{file} cannot be read: {error}") from error
         for line in work.restore(Objects(Kube.connect(namespace)), kept):
-            typer.echo(line)
+            tell(line)

@@ -9,13 +9,13 @@ from typing import Annotated, Any, Final
 
 import numpy as np
 import typer
-from rich.console import Console
 
 from spindle.forecast.history import DAY, Columns, Floats, gather
 from spindle.forecast.outlook import forecast
+from spindle_cli.screen import SafeConsole
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
-console = Console(highlight=False)
+console = SafeConsole(highlight=False)
 _NEEDED: Final = ("disk", "t", "used", "capacity")
 _SHOWN: Final = 5
 
@@ -46,7 +46,9 @@ def run(
     try:
         columns = read_history(history)
     except (FileNotFoundError, ValueError) as error:
-        Console(stderr=True, highlight=False).print(f"[red]cannot forecast[/red]: {error}", soft_wrap=True)
+        SafeConsole(stderr=True, highlight=False).print(
+            f"[red]cannot forecast[/red]: {error}", soft_wrap=True
+        )
         raise typer.Exit(2) from None
     start = time.perf_counter()
     answer = answer_of(columns, level)

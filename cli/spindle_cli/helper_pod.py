@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from spindle.cluster import names
+from spindle.printable import printable
 from spindle_cli.kafka_client import ENV_BOOTSTRAP, ENV_CREDENTIALS
 from spindle_cli.kube import Json, Kube, KubeError
 
@@ -177,5 +178,5 @@ def _pause(seconds: float) -> None:
 
 def write_line(line: str) -> None:
     """Pass one line on to this program's own output."""
-    sys.stdout.write(line + "\n")
+    sys.stdout.write(printable(line, lines=True) + "\n")
     sys.stdout.flush()

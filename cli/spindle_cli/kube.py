@@ -14,6 +14,7 @@ from spindle.api.broker import KafkaBroker
 from spindle.api.cluster import KafkaCluster
 from spindle.api.rebalance import KafkaRebalance
 from spindle.cluster import names
+from spindle.printable import printable
 
 FIELD_MANAGER: Final = "spindle-cli"
 _TIMEOUT: Final = (5, 30)  # seconds to connect, to answer
@@ -250,6 +251,6 @@ class Kube:
 def _said(error: ApiException) -> str:
     """What the API server says, for a person."""
     try:
-        return str(json.loads(error.body or "")["message"])
+        return printable(str(json.loads(error.body or "")["message"]))
     except (TypeError, ValueError, KeyError):
         return f"{error.status} {error.reason}"

@@ -18,7 +18,8 @@ from spindle.manifests.spec_settings import refused_settings
 from spindle_cli import backup_commands, disk_bars, helper_pod, overview, rebalance, takeover_commands, topics
 from spindle_cli import preview as changes
 from spindle_cli.kafka_client import Access
-from spindle_cli.kube import Kube
+from spindle_cli.kube import ClusterView, Kube
+from spindle_cli.screen import on_one_line, say, tell
 from spindle_cli.terminal import Namespace, OfCluster, console, pause, sentences
 
 app = typer.Typer(
@@ -74,16 +75,20 @@ def status(
             }
             typer.echo(json.dumps(parts, indent=2))
         else:
-            console.print(overview.overview(view, datetime.now(UTC)))
+            console.print(overview.overview(_on_screen(view), datetime.now(UTC)))
+
+
+def _on_screen(view: ClusterView) -> ClusterView:
+    return ClusterView(on_one_line(view.cluster), on_one_line(view.brokers), on_one_line(view.controllers))
 
 
 def _show_many(kube: Kube, clusters: list[KafkaCluster], output: Output) -> None:
     if output is Output.JSON:
         typer.echo(json.dumps({"clusters": [each.to_dict() for each in clusters]}, indent=2))
     elif clusters:
-        console.print(overview.list_of(clusters))
+        console.print(overview.list_of(on_one_line(clusters)))
     else:
-        typer.echo(f"There is no KafkaCluster in namespace {kube.namespace}.")
+        say(f"There is no KafkaCluster in namespace {kube.namespace}.")
 
 
 @app.command()
@@ -96,7 +101,7 @@ def preview(
         wanted = changes.read(file)
         refused = refused_settings(wanted.spec, wanted.spec.version)
         if refused:  # seen without the cluster, too
-            typer.echo(changes.refusals(refused))
+            say(changes.refusals(refused))
             raise typer.Exit(1)
         kube = Kube.connect(wanted.metadata.namespace or namespace)
         running = kube.cluster(kube.one_cluster(wanted.metadata.name))
@@ -113,14 +118,12 @@ def wait(
     with sentences():
         kube = Kube.connect(namespace)
         name = kube.one_cluster(cluster)
-        if not wait_until_ready(kube, name, timeout, typer.echo):
-            typer.echo(
-                f"spindle: {name} was not ready within {timeout:.0f} s; see: spindle status {name}", err=True
-            )
+        if not wait_until_ready(kube, name, timeout, tell):
+            say(f"spindle: {name} was not ready within {timeout:.0f} s; see: spindle status {name}", err=True)
             raise typer.Exit(1)
 
 
-def wait_until_ready(kube: Kube, name: str, timeout: float, say: Callable[[str], None]) -> bool:
+def wait_until_ready(kube: Kube, name: str, timeout: float, news: Callable[[str], None]) -> bool:
     """Tell what is new, until the cluster is ready.
 
     Returns:
@@ -133,7 +136,7 @@ def wait_until_ready(kube: Kube, name: str, timeout: float, say: Callable[[str],
         now = dict.fromkeys(overview.progress(view))  # several things may wait for the same
         for line in now:
             if line not in told:
-                say(f"{time.monotonic() - began:5.0f} s  {line}")
+                news(f"{time.monotonic() - began:5.0f} s  {line}")
         told = frozenset(now)
         if _is_ready(view.cluster):
             return True
@@ -172,7 +175,7 @@ def _set_stopped(broker: str, namespace: str | None, what: str, *, stopped: bool
         kube = Kube.connect(namespace)
         cluster = kube.broker(broker).spec.cluster
         kube.set_stopped(broker, stopped=stopped)
-    typer.echo(f"{what}\nFollow it with: spindle status {cluster}")
+    say(f"{what}\nFollow it with: spindle status {cluster}")
 
 
 @topic.command("create")

@@ -8,7 +8,6 @@ from typing import Annotated, NoReturn
 
 import numpy as np
 import typer
-from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
@@ -18,9 +17,10 @@ from spindle.placement.problem import Budget, Goals
 from spindle.placement.snapshot import SnapshotError
 from spindle.report.page import page
 from spindle_cli.plan_files import read_case, write_plan
+from spindle_cli.screen import SafeConsole
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
-console = Console(highlight=False)
+console = SafeConsole(highlight=False)
 _SHOWN = 5  # moves in the summary
 
 
@@ -81,7 +81,7 @@ def _plan(case: Path, goals: Goals, budget: Budget, tell: Callable[[str], None])
 def _with_progress(work: Callable[[Callable[[str], None]], tuple[Plan, float]]) -> tuple[Plan, float]:
     """Show a line with what is being done and since when; nothing if it is no terminal."""
     columns = SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn()
-    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+    with Progress(*columns, console=SafeConsole(stderr=True), transient=True) as progress:
         task = progress.add_task("")
         return work(lambda text: progress.update(task, description=text))
 
@@ -89,7 +89,7 @@ def _with_progress(work: Callable[[Callable[[str], None]], tuple[Plan, float]]) 
 def _refuse(error: Exception) -> NoReturn:
     """Say what is wrong with the input, and end."""
     problems = error.problems if isinstance(error, SnapshotError) else (str(error),)
-    stderr = Console(stderr=True, highlight=False)
+    stderr = SafeConsole(stderr=True, highlight=False)
     stderr.print("[red]cannot plan[/red]: " + problems[0], soft_wrap=True)
     for problem in problems[1:]:
         stderr.print("  " + problem, soft_wrap=True)

@@ -1,5 +1,6 @@
 """``spindle rebalance``: have a proposal made, look at it, approve it, see it carried out."""
 
+import sys
 from datetime import UTC, datetime
 from typing import Annotated, Final
 
@@ -7,6 +8,7 @@ import typer
 
 from spindle_cli import following, proposals, rebalance_report, terminal
 from spindle_cli.kube import Kube
+from spindle_cli.screen import on_one_line, say, tell
 from spindle_cli.terminal import Namespace, OfCluster, sentences
 
 app: Final = typer.Typer(no_args_is_help=True, help="Proposals to move replicas: look, approve, stop.")
@@ -21,9 +23,9 @@ def show_all(cluster: OfCluster = None, namespace: Namespace = None) -> None:
         kube = Kube.connect(namespace)
         found = kube.rebalances(cluster)
         if found:
-            terminal.console.print(proposals.list_of(found))
+            terminal.console.print(proposals.list_of(on_one_line(found)))
         else:
-            typer.echo(f"There is no KafkaRebalance in namespace {kube.namespace}.")
+            say(f"There is no KafkaRebalance in namespace {kube.namespace}.")
 
 
 @app.command()
@@ -34,7 +36,7 @@ def show(
 ) -> None:
     """Show what a proposal costs, what it is good for, its largest moves, and what has become of them."""
     with sentences():
-        terminal.console.print(proposals.page(Kube.connect(namespace).rebalance(name), moves))
+        terminal.console.print(proposals.page(on_one_line(Kube.connect(namespace).rebalance(name)), moves))
 
 
 @app.command()
@@ -49,7 +51,7 @@ def approve(
     """Approve a proposal. It is carried out as soon as nothing is in its way."""
     with sentences():
         kube = Kube.connect(namespace)
-        typer.echo(proposals.approve(kube, name, hashed))
+        say(proposals.approve(kube, name, hashed))
 
 
 @app.command()
@@ -57,7 +59,7 @@ def stop(name: Proposal, namespace: Namespace = None) -> None:
     """End a proposal for good. Copies that are under way are given up, what has landed stays."""
     with sentences():
         kube = Kube.connect(namespace)
-        typer.echo(proposals.stop(kube, name))
+        say(proposals.stop(kube, name))
 
 
 @app.command()
@@ -65,7 +67,11 @@ def report(cluster: OfCluster = None, namespace: Namespace = None) -> None:
     """Print the report of the latest run, one HTML file: spindle rebalance report > report.html."""
     with sentences():
         kube = Kube.connect(namespace)
-        typer.echo(rebalance_report.fetch(kube, kube.one_cluster(cluster)))
+        page = rebalance_report.fetch(kube, kube.one_cluster(cluster))
+        if sys.stdout.isatty():
+            say(page)
+        else:
+            typer.echo(page)  # into a file, as it is
 
 
 @app.command()
@@ -81,8 +87,8 @@ def run(
         kube = Kube.connect(namespace)
         name = proposals.run(kube, kube.one_cluster(cluster), datetime.now(UTC))
         if not wait:
-            typer.echo(f"Job {name} runs. Follow it with: kubectl logs -f job/{name}")
-        elif not following.job(kube, name, typer.echo):
+            say(f"Job {name} runs. Follow it with: kubectl logs -f job/{name}")
+        elif not following.job(kube, name, tell):
             raise typer.Exit(1)
 
 
@@ -95,5 +101,5 @@ def wait(
     """Wait until a proposal is over, telling how far it is. Ends with an error if it is not done in time."""
     with sentences():
         kube = Kube.connect(namespace)
-        if not following.proposal(kube, name, timeout, typer.echo):
+        if not following.proposal(kube, name, timeout, tell):
             raise typer.Exit(1)

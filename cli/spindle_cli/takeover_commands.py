@@ -11,6 +11,7 @@ from spindle.takeover.plan import Plan, steps
 from spindle_cli import takeover as work
 from spindle_cli.kube import Kube
 from spindle_cli.objects import Objects
+from spindle_cli.screen import say
 from spindle_cli.terminal import Namespace, sentences
 
 app = typer.Typer(no_args_is_help=True, help="A cluster that Strimzi made becomes Spindle's, disks and all.")
@@ -25,7 +26,7 @@ def plan(cluster: Cluster, namespace: Namespace = None) -> None:
     with sentences():
         found = Objects(Kube.connect(namespace))
         made = strimzi.plan(work.read(found, cluster))
-        typer.echo(_page(made))
+        say(_page(made))
     if made.problems:
         raise typer.Exit(1)
 
@@ -44,7 +45,7 @@ def run(
             typer.confirm(
                 f"Kafka {cluster} in namespace {kube.namespace} is stopped for this. Go on?", abort=True
             )
-        work.take(Objects(kube), cluster, image or work.image_of(kube), typer.echo)
+        work.take(Objects(kube), cluster, image or work.image_of(kube), say)
 
 
 @app.command()
@@ -52,7 +53,7 @@ def undo(cluster: Cluster, namespace: Namespace = None, image: Image = None) -> 
     """Give it back to Strimzi, as long as Spindle has not started on its disks."""
     with sentences():
         kube = Kube.connect(namespace)
-        work.undo(Objects(kube), cluster, image or work.image_of(kube), typer.echo)
+        work.undo(Objects(kube), cluster, image or work.image_of(kube), say)
 
 
 def _page(made: Plan) -> str:

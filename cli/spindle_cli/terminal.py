@@ -6,13 +6,14 @@ from contextlib import contextmanager
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
 from spindle.placement.racks import PlacementError
 from spindle_cli.kafka_client import ClientError
 from spindle_cli.kube import KubeError
+from spindle_cli.screen import SafeConsole, say
 
-console = Console(highlight=False, soft_wrap=False)
+# Without markup and emoji: `[link=…]` in a message would be one, and `:bomb:` a picture.
+console = SafeConsole(highlight=False, soft_wrap=False, markup=False, emoji=False)
 
 Namespace = Annotated[
     str | None, typer.Option("--namespace", "-n", help="Namespace; default: the kubeconfig's.")
@@ -28,7 +29,7 @@ def sentences() -> Iterator[None]:
     try:
         yield
     except (KubeError, ClientError, PlacementError) as error:
-        typer.echo(f"spindle: {error}", err=True)
+        say(f"spindle: {error}", err=True)
         raise typer.Exit(1) from error
 
 

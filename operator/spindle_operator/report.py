@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from spindle.cluster import names
+from spindle.printable import printable, printables
 from spindle.reconcile.plan import Event, Plan
 from spindle_operator.act import DONE, GONE, Result
 from spindle_operator.described import describe
@@ -87,7 +88,8 @@ async def report(
 async def _write(kube: Kube, kind: Kind, obj: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool | None:
     """True if written, False if the object changed meanwhile (but by an agent), None if there was nothing to write."""
     standing = obj.get("status") or {}
-    status = keep_times(wanted, standing)
+    # Much of what it says are words of others, Kafka's or a tenant's, and people read it on a terminal.
+    status = printables(keep_times(wanted, standing))
     if not wanted or status == {key: value for key, value in standing.items() if key not in _OTHERS}:
         return None
     meta = obj["metadata"]
@@ -204,7 +206,7 @@ class Events:
             "involvedObject": regarded,
             "type": event.type,
             "reason": event.reason,
-            "message": event.message[:_MESSAGE],
+            "message": printable(event.message[:_MESSAGE]),
             "firstTimestamp": stamp,
             "lastTimestamp": stamp,
             "count": 1,
