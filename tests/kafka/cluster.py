@@ -22,7 +22,7 @@ from spindle_operator import users
 from spindle_operator.connection import Access, tls_context
 from spindle_operator.kafka import Link
 from tests.kafka.certs import Ca
-from tests.kafka.disks import SIZE, Disk, unmount_all_below
+from tests.kafka.disks import SIZE, Disk, images, unmount_all_below
 from tests.kafka.node import Node, Slot, wait_for
 
 # Small enough for many JVMs on a small machine, and quick to notice that one is gone.
@@ -58,6 +58,7 @@ class Cluster:
         self.base = base
         self.disk_size = disk_size
         base.mkdir(parents=True, exist_ok=True)
+        self.images = images(base)
         self.ca = Ca()
         self.entropy = random.randbytes(32)
         self.subnet = f"127.{random.randrange(64, 250)}.{random.randrange(1, 250)}"
@@ -93,7 +94,7 @@ class Cluster:
         return uuid_from_entropy(self.entropy, str(node_id), disk, str(generation))
 
     def new_disk(self) -> Disk:
-        disk = Disk(self.base / f"image-{len(self.disks)}", size=self.disk_size)
+        disk = Disk(self.images / f"image-{len(self.disks)}", size=self.disk_size)
         self.disks.append(disk)
         return disk
 
@@ -142,7 +143,8 @@ class Cluster:
             if node.kafka is not None:
                 node.kill()
         unmount_all_below(self.base)
-        shutil.rmtree(self.base, ignore_errors=True)
+        for folder in (self.base, self.images):
+            shutil.rmtree(folder, ignore_errors=True)
 
     # -- clients -------------------------------------------------------------------------------------------------
 

@@ -3,13 +3,30 @@
 import contextlib
 import fcntl
 import os
+import shutil
 import subprocess
+import tempfile
 import time
 from pathlib import Path
+
+from e2e.cluster.paths import remove_orphans
 
 _LOOP_CTL_REMOVE = 0x4C81
 _RELEASE_SECONDS = 30.0
 SIZE = 320 * 2**20  # the least that mkfs.xfs makes is 300 MB
+
+
+_MEMORY = Path("/dev/shm")  # noqa: S108 - a file system in memory, of whose folders only our own are touched
+_IMAGES = "spindle-disks-"
+_ROOM = 4 * 2**30  # images are thin: those of a cluster take some hundred megabytes
+
+
+def images(base: Path) -> Path:
+    """A new folder for images: in memory if that has room, since Kafka syncs much and all of this is thrown away, else below ``base``."""
+    if os.access(_MEMORY, os.W_OK) and shutil.disk_usage(_MEMORY).free > _ROOM:
+        remove_orphans(_MEMORY, _IMAGES)
+        base = _MEMORY
+    return Path(tempfile.mkdtemp(prefix=f"{_IMAGES}{os.getpid()}-", dir=base))
 
 
 def run(*command: str | Path) -> str:

@@ -33,16 +33,24 @@ STARTED = b"Kafka Server started"  # the last that Kafka says of a start
 POD_UID: Final = "11111111-aaaa-bbbb-cccc-222222222222"
 
 
-def wait_for(what: str, question: Callable[[], Any], seconds: float = DEADLINE, pause: float = 0.1) -> Any:
-    """Ask until the answer is true; raises with the last answer."""
+def wait_for(
+    what: str, question: Callable[[], Any], seconds: float = DEADLINE, pause: float | None = None
+) -> Any:
+    """Ask until the answer is true; raises when it was not in time.
+
+    Unless told how long to pause, it leaves the processors, which it shares with the brokers, alone for as long as it has asked.
+    """
     end = time.monotonic() + seconds
     while True:
+        asked = time.monotonic()
         answer = question()
         if answer:
             return answer
-        if time.monotonic() > end:
+        answered = time.monotonic()
+        if answered > end:
             raise AssertionError(f"{what}: not within {seconds:g} s")
-        time.sleep(pause)  # noqa: TID251 - a poll with a deadline
+        rest = min(max(answered - asked, 0.1), 1.0) if pause is None else pause
+        time.sleep(rest)  # noqa: TID251 - a poll with a deadline
 
 
 @dataclass

@@ -11,7 +11,7 @@ from spindle.disks.findings import Tuning
 from tests.kafka.agent_stand import Stand, stand
 from tests.kafka.disks import run
 
-KINDS = ("xfs", "ext4")
+KINDS = ("xfs", pytest.param("ext4", marks=pytest.mark.slow))
 BOUND = 2.0  # seconds from a disk's death to the verdict, at the median
 
 

@@ -172,6 +172,7 @@ def test_what_a_person_has_set_comes_back(cluster: Cluster, operator: Operator) 
     link.close()
 
 
+@pytest.mark.slow  # how it goes on is shown by the next one
 def test_a_target_that_restarts_after_it_was_told_the_dir_is_put_right(
     cluster: Cluster, operator: Operator
 ) -> None:
@@ -229,6 +230,7 @@ def test_one_that_landed_elsewhere_goes_on_between_the_dirs(cluster: Cluster, op
     assert stands.path == chosen
 
 
+@pytest.mark.slow  # an operator that dies with a proposal (test_proposals.py) shows the same
 def test_an_operator_that_dies_between_any_two_orders_is_followed_by_one_that_goes_on(
     cluster: Cluster, operator: Operator
 ) -> None:
