@@ -146,6 +146,61 @@ def test_one_is_signed_anew_for_another_key_in_its_last_third_and_by_another_aut
         assert (set(action.requests), set(action.keep)) == ({first}, set(others))
 
 
+def test_what_ended_while_the_operator_was_away_is_signed_anew_at_once() -> None:
+    world = running()
+    ended_then = {node: certificate(node, left=-DAY) for node in nodes(world)}
+    # Of another authority, too: it was replaced before the operator went.
+    ended_then[nodes(world)[0]] = certificate(nodes(world)[0], left=-DAY, issuer="another authority")
+
+    action = certified(planned(world, agent_certificates=held(world, ended_then)))
+
+    assert action is not None
+    assert set(action.requests) == set(nodes(world))
+
+
+def test_an_operator_that_died_in_the_midst_of_signing_goes_on_and_takes_nothing_before_it_has_looked() -> (
+    None
+):
+    world = running()
+    # It had given the rights, and not yet the certificates; or those of one node.
+    action = certified(planned(world))
+    assert action is not None
+    assert set(action.requests) == set(nodes(world))
+    first, *others = nodes(world)
+    partly = replace(held(world), held={first: certificate(first)})
+    action = certified(planned(world, agent_certificates=partly))
+    assert action is not None
+    assert (set(action.requests), action.keep) == (set(others), (first,))
+
+    # Its first pass may come before its first look at the Leases: nobody loses anything by that.
+    made = planned(world, agents={}, unknown=frozenset({"leases"}), agent_certificates=held(world))
+    assert (certified(made), altered(made), withdrawn(made)) == (None, {}, [])
+
+
+def test_agents_are_replaced_one_after_the_other() -> None:
+    """From one key for all: whose agent asks has a certificate at once; the others keep what they have until the last one asks."""
+    world = running()
+    asking: dict[str, Agent] = {node: Agent(age=1.0) for node in nodes(world)}
+    have: dict[str, Any] = {**rights(world), LEGACY: RIGHTS}
+    signed: dict[str, Certificate] = {}
+    for node in nodes(world):
+        there = replace(held(world), held=dict(signed)) if signed else None
+        made = planned(world, agents=asking, have=have, former_agents=former(), agent_certificates=there)
+        assert certified(made) is None
+        assert (altered(made), withdrawn(made)) == ({}, [])
+        asking[node] = agents(world)[node]
+        made = planned(world, agents=asking, have=have, former_agents=former(), agent_certificates=there)
+        action = certified(made)
+        assert action is not None
+        assert set(action.requests) == {node}
+        signed[node] = certificate(node)
+    there = replace(held(world), held=dict(signed))
+    made = planned(world, agents=asking, have=have, former_agents=former(), agent_certificates=there)
+    assert certified(made) is None
+    assert altered(made) == {LEGACY: (set(), set(RIGHTS))}
+    assert withdrawn(made) == [("Secret", NAME, "s-1", "agents")]
+
+
 def test_a_certificate_whose_agent_is_away_stays_for_its_time_and_no_longer() -> None:
     world = running()
     first, *others = nodes(world)

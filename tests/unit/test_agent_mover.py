@@ -251,3 +251,17 @@ async def test_moves_of_an_earlier_agent_go_on_at_its_rate(desk: Desk) -> None:
     await desk.steps(2)
     assert desk.broker.value == "500"
     assert desk.status["throttle"]["wantedBytesPerSecond"] == 500
+
+
+async def test_moves_outlive_the_time_in_which_a_new_agent_has_no_certificate(desk: Desk) -> None:
+    await desk.steps(3, grow=10)
+    desk.start()
+    desk.clock.now += 3 * GIVE_UP  # nobody could ask the broker, which copied on
+    desk.broker.grow(500)
+    await desk.steps(2, grow=10)
+    (entry,) = desk.status["moves"]
+    assert (entry["state"], entry["copied"] > 500) == ("Copying", True)
+    assert desk.broker.values == ["1000"], "its throttle stood all the time"
+    await desk.steps(2, grow=100_000)
+    assert [each["state"] for each in desk.status["moves"]] == ["Done"]
+    assert desk.broker.value is None
