@@ -37,7 +37,7 @@ class _Json(logging.Formatter):
         }
         if record.exc_info:
             document["exception"] = self.formatException(record.exc_info)
-        return json.dumps(document, ensure_ascii=False)
+        return json.dumps(document, ensure_ascii=True)
 
 
 def _stamp(record: logging.LogRecord) -> str:

@@ -24,7 +24,7 @@ def set_up(*, as_json: bool, level: int = logging.INFO) -> None:
         structlog.processors.TimeStamper(fmt="iso", utc=True),
     ]
     last: list[structlog.types.Processor] = (
-        [structlog.processors.format_exc_info, structlog.processors.JSONRenderer(ensure_ascii=False)]
+        [structlog.processors.format_exc_info, structlog.processors.JSONRenderer(ensure_ascii=True)]
         if as_json
         else [_line]
     )

@@ -9,6 +9,8 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import Any, Final
 
+from spindle.printable import printable
+
 _QUIET: Final = ("kafka", "py4j", "urllib3", "kubernetes")
 log = logging.getLogger("spindle_rebalance")
 
@@ -23,13 +25,19 @@ class _Json(logging.Formatter):
         }
         if record.exc_info:
             document["exception"] = self.formatException(record.exc_info)
-        return json.dumps(document, ensure_ascii=False, default=str)
+        return json.dumps(document, ensure_ascii=True, default=str)
+
+
+class _Line(logging.Formatter):
+    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - logging's own name
+        # Names and messages are others': none is to steer a terminal, or to look like a line of its own.
+        return printable(super().formatMessage(record))
 
 
 def set_up(*, as_json: bool, also: logging.Handler | None = None) -> None:
     """Send the log to standard error."""
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(_Json() if as_json else logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
+    handler.setFormatter(_Json() if as_json else _Line("%(asctime)s %(levelname)s %(message)s"))
     root = logging.getLogger()
     root.handlers[:] = [handler, *([also] if also else [])]
     root.setLevel(logging.INFO)

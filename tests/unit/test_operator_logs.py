@@ -1,10 +1,13 @@
 import json
 import logging
+from types import ModuleType
 from typing import Any
 
 import pytest
 
+from spindle_agent import logs as agent_logs
 from spindle_operator import logs
+from spindle_rebalance import logs as job_logs
 
 
 @pytest.fixture(autouse=True)
@@ -60,3 +63,15 @@ def test_nothing_that_somebody_else_wrote_looks_like_a_line_of_its_own(
     )
     (line,) = capsys.readouterr().err.splitlines()
     assert line.endswith("x\\n2026-01-01T00:00:00Z info     all is well\\x1b[2K\\u2028")
+
+
+@pytest.mark.parametrize("module", [logs, agent_logs, job_logs], ids=["operator", "agent", "job"])
+@pytest.mark.parametrize("as_json", [True, False])
+def test_no_log_steers_a_terminal(
+    capsys: pytest.CaptureFixture[str], module: ModuleType, *, as_json: bool
+) -> None:
+    module.set_up(as_json=as_json)
+    logging.getLogger("spindle.test").warning("it says %s", "\x1b[2J\x9b31m\x7f\u202ex\u2028\rall is well")
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.isprintable()
+    assert "all is well" in line
