@@ -98,10 +98,14 @@ def stages() -> dict[str, Stage]:
                 "cert-manager", "cert-manager's controllers, built once", _ensure("ensure_cert_manager"), 40
             ),
             Stage("chart", "helm lint and the rendered chart", _pytest("tests/chart"), 15),
+            # Mostly waiting for operators' processes. Each worker has an API server of its own.
             Stage(
                 "kube",
                 "on a real API server",
-                _pytest("tests/kube", "tests/security", "-m", "kube and not slow"),
+                _pytest(
+                    *("tests/kube", "tests/security"),
+                    *("-m", "kube and not slow", "--numprocesses=2", "--dist=loadfile"),
+                ),
                 20,
             ),
             Stage(
