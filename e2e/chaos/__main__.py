@@ -14,7 +14,7 @@ from e2e.cluster.layout import SPINDLE_IMAGE, Layout
 from e2e.cluster.state import Options
 from e2e.cluster.testbed import Testbed
 from e2e.scenarios.install import install, namespace
-from e2e.scenarios.lab import CLUSTER, Lab
+from e2e.scenarios.lab import CLUSTER, Lab, LabError
 from e2e.scenarios.load import Load, Topic, load
 from e2e.scenarios.machine import Killer, Machine
 from e2e.scenarios.stand import Kind
@@ -34,13 +34,18 @@ def live(testbed: Testbed, seed: int, minutes: float, faults: int) -> int:
             machine = Machine(testbed)
             bench = Bench(testbed, lab, machine, Killer(testbed), running, random.Random(seed))
             life = Life(bench)
+            broken = ""
             try:
                 _rounds(life, minutes, faults)
+            except (LabError, TimeoutError) as error:
+                broken = str(
+                    error
+                )  # the testbed's own; what was acknowledged until now is read back all the same
+                print(f"── the testbed failed in round {len(life.rounds)}: {broken[:2000]}", flush=True)
             finally:
-                for undo in bench.undo:
-                    undo()
+                bench.end_faults()
                 machine.heal_all()
-            return _judge(life, lab, running, seed)
+            return _judge(life, lab, running, seed) or int(bool(broken))
 
 
 def _rounds(life: Life, minutes: float, faults: int) -> None:

@@ -21,7 +21,7 @@ class Bench:
 
     Attributes:
         rng: decides everything that is left to chance.
-        undo: what ends the faults of this round, in the order of their beginning.
+        undo: what ends the faults of this round, in the order in which they are ended.
         busy: nodes, disks and brokers that a fault of this round has taken, so that two faults don't undo each other.
     """
 
@@ -33,6 +33,11 @@ class Bench:
     rng: random.Random
     undo: list[Callable[[], None]] = field(default_factory=list)
     busy: set[str] = field(default_factory=set)
+
+    def end_faults(self) -> None:
+        """End what is still going on; each only once."""
+        while self.undo:
+            self.undo.pop(0)()
 
     @property
     def agents(self) -> Lab:

@@ -172,7 +172,7 @@ def a_clock_jumps(bench: Bench) -> str:
 def the_api_server_stands_still(bench: Bench) -> str:
     pid = bench.testbed.state.processes["kube-apiserver"].pid
     os.kill(pid, signal.SIGSTOP)
-    bench.undo.append(partial(os.kill, pid, signal.SIGCONT))
+    bench.undo.insert(0, partial(os.kill, pid, signal.SIGCONT))  # the other faults cannot be ended without it
     return "the API server stands still"
 
 

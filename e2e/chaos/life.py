@@ -77,9 +77,7 @@ class Life:
             made.faults.append(self._begin(fault))
             print(f"   [{time.monotonic() - self._began:6.0f} s] {made.faults[-1]}", flush=True)
         self._look(made, bench.rng.uniform(*_LASTS))
-        for undo in bench.undo:
-            undo()
-        bench.undo.clear()
+        bench.end_faults()
         made.lasted = time.monotonic() - begin
         made.took = self._until_well(made)
         return made
