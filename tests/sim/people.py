@@ -128,6 +128,18 @@ class Person:
         if old is not None:
             self.world.kafka_disk_changed(old)
 
+    def last_disk(self, wait: Wait) -> None:
+        """Put a new disk into the slot that the entry names, never for the one that the broker runs on; without one, want it no more."""
+        found = re.search(r"slot of (disk\d+)", wait.unblocked_by)
+        if found:
+            thing = f"{wait.parts[0]}/{wait.parts[1]}/{found[1]}"
+            self.replace_disk(Wait(wait.action, thing, wait.reason, wait.message, wait.unblocked_by))
+        elif "a slot" in wait.unblocked_by:
+            self.replace_disk(wait)
+        elif wait.broker is not None and wait.disk:
+            self.say(f"takes the wish about {wait.disk} of broker {wait.broker} back", wait)
+            self.world.wish(wait.broker, wait.disk, drained=None)
+
     def put_back(self, wait: Wait) -> None:
         """Bring the disk back that belongs into the slot; only if it is lost, a new one."""
         slot = self.slot(wait)
@@ -653,7 +665,8 @@ WAYS: dict[str, Callable[[Person, Wait], None]] = {
             JournalNotFound JournalDeleted CancelRefused AgentSilent AgentStarved AllowedAsBefore OwnerGone"""),
         (_P.free_space, "DisksFull DiskOffline"),
         (_P.other_broker, "TopicNameTooLong"),
-        (_P.replace_disk, "DiskToReplace LastDisk OldDiskAgain ProcessHangs VoterLostItsLog DiskEmptied"),
+        (_P.last_disk, "LastDisk"),
+        (_P.replace_disk, "DiskToReplace OldDiskAgain ProcessHangs VoterLostItsLog DiskEmptied"),
         (_P.put_back, "WrongDisk LastCopy ClearedForAnotherDisk OtherDiskMayHoldIt"),
         (_P.disk_or_pod, "DiskUnusable PreflightRefuses InspectFails NoMajorityToReplace"),
         (_P.delete_pod, "DiskSetAside KafkaExits RestartsAgain"),

@@ -282,11 +282,24 @@ def _leave(ward: Ward, draft: Draft, records: Records, slot: Slot) -> None:
                 "LastDisk",
                 f"Nothing stands on {slot.name} of broker {slot.broker}, but the broker has no other disk that it could run "
                 "with.",
-                "Put a new disk into a slot of this broker, or take the wish back.",
+                _with_another(ward, slot),
             )
         )
         return
     records.note_disk(slot.broker, slot.name, mode=facts.ABSENT)
+
+
+def _with_another(ward: Ward, slot: Slot) -> str:
+    """How a broker gets a disk beside its last one, which must not be pulled while Kafka uses it."""
+    if slot.health.bad:
+        return "Put a new disk into a slot of this broker."
+    others = [other.name for other in ward.by_broker.get(slot.broker, ()) if other.name != slot.name]
+    if others:
+        return (
+            f"Put a new disk into the slot of {some(others)}, or take back what was asked for. {slot.name} stays where it is meanwhile: Kafka "
+            "uses it, and new partitions go to it."
+        )
+    return "Give this broker another disk (spec.brokerPools[].disks.count), or take back what was asked for."
 
 
 def _keep(ward: Ward, records: Records, slot: Slot) -> None:
