@@ -79,3 +79,30 @@ def test_what_came_to_stand_on_the_old_one_is_asked_about_before_the_new_one_is_
     other = {**disk, "name": "disk1", "claim": "data-disk1-demo-0"}
     broker["spec"]["disks"].append(other)
     assert _was_on(state_of(running), 0, disk) == (), "the broker ran without it, on another disk"
+
+
+@pytest.mark.parametrize(
+    ("mounted", "bad"),
+    [
+        pytest.param("of-the-new", False, id="on-record-since"),
+        pytest.param("of-a-third", True, id="not-on-record"),
+    ],
+)
+def test_what_the_agent_said_of_the_record_before_does_not_count(
+    running: World, broker: dict[str, Any], *, mounted: str, bad: bool
+) -> None:
+    replace_it(broker)
+    broker["spec"]["disks"][0]["fsUuid"] = "of-the-new"
+    said = {
+        "name": "disk0",
+        "verdict": "Swapped",
+        "reason": "OtherFileSystem",
+        "content": "blank",
+        "fsUuid": mounted,
+    }
+    broker["status"]["observed"] = {"disks": [said]}
+
+    (slot,) = [slot for slot in slots(state_of(running)) if slot.key == (0, "disk0")]
+
+    assert slot.health.bad is bad
+    assert slot.health.content == "blank"

@@ -12,6 +12,7 @@ UNKNOWN: Final = "Unknown"
 KAFKA_OFFLINE: Final = "KafkaOffline"
 OFFLINE_FULL: Final = "OfflineFull"
 FULL: Final = "Full"
+OTHER_FILE_SYSTEM: Final = "OtherFileSystem"
 
 AGENT: Final = "agent"
 KAFKA: Final = "kafka"

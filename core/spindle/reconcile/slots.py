@@ -9,7 +9,17 @@ from spindle.cluster import names
 from spindle.cluster.view import LogDir
 from spindle.disks import facts, flock
 from spindle.disks.agents import NO_AGENT, Agent
-from spindle.disks.health import FULL, KAFKA_OFFLINE, NOBODY, OFFLINE_FULL, PREFLIGHT, Health, Said, health
+from spindle.disks.health import (
+    FULL,
+    KAFKA_OFFLINE,
+    NOBODY,
+    OFFLINE_FULL,
+    OTHER_FILE_SYSTEM,
+    PREFLIGHT,
+    Health,
+    Said,
+    health,
+)
 from spindle.disks.lifecycle import DiskState
 from spindle.disks.signals import DiskVerdict
 from spindle.healing.fence import SHARED_FOR_SECONDS
@@ -202,7 +212,7 @@ def _of(state: State, broker_id: int, broker: Object) -> list[Slot]:
     gone = claimed_gone(state, broker_id)
     for disk in disks_of(broker):
         name = disk["name"]
-        word = _said(said.get(name), agent, state.now)
+        word = _now_on_record(_said(said.get(name), agent, state.now), disk)
         log_dir = dirs.get(names.log_dir(name))
         error = log_dir.error if log_dir else None
         if pod is None or not objects.kafka_runs(pod) or mode_in(pod, name) != facts.ACTIVE:
@@ -244,6 +254,21 @@ def _said(entry: Mapping[str, Any] | None, agent: Agent, now: float) -> Said | N
     at = seconds(entry.get("since"))
     # What lies ahead was written by a clock that is off, by how much nobody has measured yet.
     return Said.parse(entry, now if at is None else min(at - agent.offset, now), fresh=agent.alive)
+
+
+def _now_on_record(word: Said | None, disk: Mapping[str, Any]) -> Said | None:
+    """The agent's word that another file system is mounted than is on record, where what is mounted has been put on record since.
+
+    A new disk is on record at once; its agent still has the one from before, until it looks again.
+    """
+    if (
+        word is None
+        or word.reason != OTHER_FILE_SYSTEM
+        or not word.fs_uuid
+        or word.fs_uuid != disk.get("fsUuid")
+    ):
+        return word
+    return replace(word, verdict=str(DiskVerdict.HEALTHY), reason="", message="")
 
 
 def _before(entry: Mapping[str, Any], started: str | None) -> bool:
@@ -293,7 +318,7 @@ def _another(slot: Slot, found: Mapping[str, Any], now: float) -> Slot:
     since = _bad_since(slot.before)
     health = Health(
         verdict=DiskVerdict.SWAPPED,
-        reason="OtherFileSystem",
+        reason=OTHER_FILE_SYSTEM,
         message=f"A blank disk, file system {here}, is in its place.",
         since=now if since is None else since,
         source=PREFLIGHT,
