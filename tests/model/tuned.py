@@ -60,7 +60,9 @@ class TunedWorld(World):
         view = super().kafka()
         if view.error:
             return view
-        asked = [broker for broker in view.brokers or {} if broker not in self.silent]
+        asked = [
+            b for b, broker in (view.brokers or {}).items() if not broker.fenced and b not in self.silent
+        ]
         return replace(view, standing={broker: self.standing(broker) for broker in asked})
 
     def act(self, action: Action) -> None:

@@ -140,8 +140,8 @@ def test_copies_between_disks_hold_a_restart_for_half_an_hour_and_not_once_more(
     def copying(self: World) -> KafkaView:
         view = seen(self)
         brokers = dict(view.brokers or {})
-        if 0 in brokers:
-            first, *others = brokers[0].log_dirs or ()
+        if 0 in brokers and brokers[0].log_dirs:
+            first, *others = brokers[0].log_dirs
             moving = replace(first, futures={("orders", 0): 10})
             brokers[0] = replace(brokers[0], log_dirs=(moving, *others))
         return replace(view, brokers=brokers)
