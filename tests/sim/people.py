@@ -242,11 +242,12 @@ class Person:
         self.node_back(wait)
 
     def cancel_reassignment(self, wait: Wait) -> None:
-        """What kafka-reassign-partitions.sh --cancel does with the file that the way out has; elsewhere it ends by itself."""
-        found = re.search(r"--reassignment-json-file FILE, with (\{.*\}) in FILE", wait.unblocked_by)
-        if found is None:
-            return
-        asked = dict.fromkeys((p["topic"], int(p["partition"])) for p in json.loads(found[1])["partitions"])
+        """What kafka-reassign-partitions.sh --cancel does with the file that the way out has, and Admin with the partitions that it names."""
+        asked: set[tuple[str, int]] = set()
+        if found := re.search(r"--reassignment-json-file FILE, with (\{.*\}) in FILE", wait.unblocked_by):
+            asked |= {(p["topic"], int(p["partition"])) for p in json.loads(found[1])["partitions"]}
+        if found := re.search(r"without a target for (.*?)(?: and \d+ more)? \(the tool", wait.unblocked_by):
+            asked |= {(t, int(i)) for t, _, i in (name.rpartition("-") for name in found[1].split(", "))}
         moving = {key: None for key in self.world.truth("reassignments") if key in asked}
         if moving:
             self.say(

@@ -55,7 +55,7 @@ def test_the_way_out_is_a_command_with_its_file() -> None:
 def test_what_only_adds_the_tool_does_not_cancel() -> None:
     text = how_to_cancel([partition((0, 1), (0,), adding=(1,))])
     assert listed(text) == []
-    assert "Admin.alterPartitionReassignments" in text
+    assert "Admin.alterPartitionReassignments without a target for t-0 " in text
 
 
 def test_of_many_a_few_are_listed() -> None:

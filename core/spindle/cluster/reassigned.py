@@ -4,6 +4,7 @@ import json
 from collections.abc import Callable, Sequence
 from typing import Final
 
+from spindle.cluster.refusal import some
 from spindle.cluster.view import Partition
 
 _NAMED: Final = 5  # partitions that the file of a way out lists
@@ -45,5 +46,8 @@ def how_to_cancel(partitions: Sequence[Partition]) -> str:
         more = f" ({len(told) - _NAMED} partitions more likewise)" if len(told) > _NAMED else ""
         text += f": kafka-reassign-partitions.sh --cancel --preserve-throttles --reassignment-json-file FILE, with {document} in FILE{more}"
     if silent:
-        text += "; for what only adds replicas that tool does nothing, and Admin.alterPartitionReassignments without a target does it"
+        text += (
+            f"{'; ' if told else ' '}by Admin.alterPartitionReassignments without a target for {some([p.name for p in silent])} (the tool's --cancel "
+            "passes over what only adds replicas)"
+        )
     return f"{text}."
