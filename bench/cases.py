@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from spindle.placement.snapshot import DirState, Snapshot, build
+from spindle.placement.snapshot import DirState, PlannerSnapshot, build
 
 EVENTS = ("none", "dead-broker", "dead-dir", "drain-dir", "cordon", "new-brokers", "new-dir", "hetero")
 
@@ -36,7 +36,7 @@ SIZES = {
 }
 
 
-def aged(shape: Shape) -> Snapshot:
+def aged(shape: Shape) -> PlannerSnapshot:
     """An aged cluster of this shape."""
     return build(*columns(shape))
 
@@ -175,7 +175,7 @@ def _spill(broker: Any, row: Any, size: Any, capacity: Any) -> None:
         fill[b, to] += size[r]
 
 
-def small(seed: int, *, states: bool = True, crowded: bool = True) -> Snapshot:
+def small(seed: int, *, states: bool = True, crowded: bool = True) -> PlannerSnapshot:
     """A random cluster of at most 6 brokers and 40 replicas; with ``states``, some dirs or a broker in trouble."""
     rng = np.random.default_rng(seed)
     b = int(rng.integers(2, 7))

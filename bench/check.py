@@ -4,11 +4,11 @@ from collections import defaultdict
 
 import numpy as np
 
-from spindle.placement.planner import Plan
-from spindle.placement.snapshot import DirState, Snapshot
+from spindle.placement.planner import PlacementPlan
+from spindle.placement.snapshot import DirState, PlannerSnapshot
 
 
-def broken_rules(snapshot: Snapshot, plan: Plan) -> list[str]:
+def broken_rules(snapshot: PlannerSnapshot, plan: PlacementPlan) -> list[str]:
     """Rules 3, 4 and 6 in every wave, and that the moves are possible at all. Empty if all is well."""
     judge = _Judge(snapshot, plan.problem.goals.incoming_limit)
     waves: dict[int, list[int]] = defaultdict(list)
@@ -22,7 +22,7 @@ def broken_rules(snapshot: Snapshot, plan: Plan) -> list[str]:
 
 
 class _Judge:
-    def __init__(self, s: Snapshot, limit: float) -> None:
+    def __init__(self, s: PlannerSnapshot, limit: float) -> None:
         self.s, self.limit = s, limit
         self.where = s.dir.tolist()
         self.used = [0.0] * len(s.capacity)
@@ -87,7 +87,7 @@ class _Judge:
             self.found.append(f"{what}: twice on one broker")
 
 
-def stranded(snapshot: Snapshot, where: np.ndarray) -> int:
+def stranded(snapshot: PlannerSnapshot, where: np.ndarray) -> int:
     """Replicas on dirs that must be emptied."""
     alive = snapshot.alive[snapshot.dir_broker[where]]
     state = snapshot.dir_state[where]

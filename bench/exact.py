@@ -21,8 +21,8 @@ import numpy as np
 import scipy.optimize
 import scipy.sparse
 
-from spindle.placement.problem import Problem
-from spindle.placement.state import Reason, State
+from spindle.placement.problem import PlanningProblem
+from spindle.placement.state import PlanState, Reason
 
 _SECONDS = 20.0
 
@@ -40,13 +40,13 @@ class Optimum:
     where: Any
 
 
-def reachable(problem: Problem, where: Any) -> bool:
+def reachable(problem: PlanningProblem, where: Any) -> bool:
     """Whether some order of single legal moves leads there, each replica moving once.
 
     The programme knows ends, not ways: its end may need two logs to change places on full disks (rule 4), or a partition to
     lose a rack on the way (rule 3). Greedy: takes any move that is legal, so a False may be too strict in rare cases.
     """
-    state = State(problem)
+    state = PlanState(problem)
     left = np.flatnonzero(where != state.dir).tolist()
     while left:
         able = [r for r in left if state.legal(r, int(where[r]), lenient=True)]
@@ -57,7 +57,7 @@ def reachable(problem: Problem, where: Any) -> bool:
     return True
 
 
-def optimum(problem: Problem) -> Optimum | None:
+def optimum(problem: PlanningProblem) -> Optimum | None:
     """Fewest bytes that bring everything into its band; None if the solver ran out of time."""
     s = problem.snapshot
     n, d = len(s.dir), len(s.capacity)
@@ -102,7 +102,7 @@ def optimum(problem: Problem) -> Optimum | None:
     return _solve(cost, upper, rows, (n, d))
 
 
-def _rings(problem: Problem, members: range) -> list[tuple[dict[int, float], float, float]]:
+def _rings(problem: PlanningProblem, members: range) -> list[tuple[dict[int, float], float, float]]:
     """Replicas of one partition may not take each other's places in a ring."""
     s, d = problem.snapshot, len(problem.snapshot.capacity)
     found = []

@@ -18,8 +18,8 @@ from rich.console import Console
 from rich.table import Table
 
 from bench.disks import STEP, make
+from spindle.forecast.forecast import forecast
 from spindle.forecast.history import DAY, HOUR, Floats, History
-from spindle.forecast.outlook import forecast
 
 T = TypeVar("T")
 _LEVEL: Final = 0.85

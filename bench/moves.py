@@ -25,7 +25,7 @@ from rich.console import Console
 from rich.table import Table
 
 from tests.kafka.cluster import Cluster
-from tests.kafka.desk import Desk, until
+from tests.kafka.proposals import Proposals, until
 
 _MB: Final = 1_000_000
 _CHUNK: Final = 1 << 20
@@ -91,28 +91,28 @@ def flush(path: Path) -> None:
             os.fsync(opened.fileno())
 
 
-async def move(desk: Desk, source: str, target: str, cap: int) -> Run:
+async def move(reconciler: Proposals, source: str, target: str, cap: int) -> Run:
     """Move the log with the agent's own parts; from its beginning until it has taken over and is on the disk."""
     entry = {"topic": _TOPIC, "partition": 0, "fromDir": source, "toDir": target}
-    desk.status = {}
-    desk.spec |= {"moves": [entry], "throttleBytesPerSecond": cap, "throttleBytesPerSecondMin": cap}
-    async with desk.agent() as keeper:
-        await until("it is copied", lambda: desk.states() == ["Copying"])
+    reconciler.status = {}
+    reconciler.spec |= {"moves": [entry], "throttleBytesPerSecond": cap, "throttleBytesPerSecondMin": cap}
+    async with reconciler.agent() as session:
+        await until("it is copied", lambda: reconciler.states() == ["Copying"])
         began, busy = time.perf_counter(), time.process_time()
         looks: list[tuple[float, int]] = []
 
         def arrived() -> bool:
-            copied = int(desk.status["moves"][0].get("copied", 0))
-            if desk.states() == ["Copying"] and copied and (not looks or copied != looks[-1][1]):
+            copied = int(reconciler.status["moves"][0].get("copied", 0))
+            if reconciler.states() == ["Copying"] and copied and (not looks or copied != looks[-1][1]):
                 looks.append((time.perf_counter(), copied))
-            return desk.states() == ["Done"]
+            return reconciler.states() == ["Done"]
 
         await until("it has arrived", arrived, 900)
         await asyncio.to_thread(flush, Path(target) / f"{_TOPIC}-0")
         seconds, used = time.perf_counter() - began, time.process_time() - busy
-        size = int(desk.status["moves"][0]["bytes"])
-        keeper.wants({**desk.spec, "moves": []})
-        await until("the throttle is put back", lambda: "throttle" not in desk.status)
+        size = int(reconciler.status["moves"][0]["bytes"])
+        session.wants({**reconciler.spec, "moves": []})
+        await until("the throttle is put back", lambda: "throttle" not in reconciler.status)
     return Run(f"{cap / _MB:.0f} MB/s", size, seconds, cap, used / seconds, steady(looks))
 
 
@@ -126,15 +126,15 @@ def steady(looks: list[tuple[float, int]]) -> float | None:
 
 async def measure(cluster: Cluster, caps: list[int]) -> list[Run]:
     """Copies and moves in turn, each from where the last move left the log."""
-    desk, runs = Desk(cluster), []
+    reconciler, runs = Proposals(cluster), []
     paths = [cluster.brokers[0].log_dir(name) for name in ("disk0", "disk1")]
     for cap in caps:
-        here = (await desk.dirs())[_TOPIC, 0]
+        here = (await reconciler.dirs())[_TOPIC, 0]
         there = next(path for path in paths if path != here)
         folder = Path(here) / f"{_TOPIC}-0"
         runs.append(await asyncio.to_thread(plain_copy, folder, Path(there).parent))
         forget(folder)
-        runs.append(await move(desk, here, there, cap))
+        runs.append(await move(reconciler, here, there, cap))
         await until_deleted(Path(here))
     return runs
 

@@ -24,9 +24,9 @@ from bench.cases import EVENTS, SIZES, columns, small
 from bench.check import broken_rules, stranded
 from bench.exact import optimum, reachable
 from spindle.placement.bound import solve
-from spindle.placement.planner import Plan, plan
-from spindle.placement.problem import Goals, pose
-from spindle.placement.snapshot import Snapshot, build
+from spindle.placement.planner import PlacementPlan, plan
+from spindle.placement.problem import Goals, build_problem
+from spindle.placement.snapshot import PlannerSnapshot, build
 
 T = TypeVar("T")
 _BANDS = (Goals(), Goals(broker_band=0.20, dir_band=0.40), Goals(broker_band=0.35, dir_band=0.60))
@@ -76,7 +76,7 @@ def main() -> None:
     sys.exit(0 if well else 1)
 
 
-def _ours(names: list[str], seeds: int) -> Iterator[tuple[str, Callable[[], Snapshot]]]:
+def _ours(names: list[str], seeds: int) -> Iterator[tuple[str, Callable[[], PlannerSnapshot]]]:
     """Title and maker of each case; columns are made before the clock starts."""
     for name in names:
         if name == "events":
@@ -89,7 +89,7 @@ def _ours(names: list[str], seeds: int) -> Iterator[tuple[str, Callable[[], Snap
             yield title, lambda made=made: build(*made)  # type: ignore[misc]
 
 
-def _folders(paths: list[Path]) -> Iterator[tuple[str, Callable[[], Snapshot]]]:
+def _folders(paths: list[Path]) -> Iterator[tuple[str, Callable[[], PlannerSnapshot]]]:
     from spindle_cli.plan_files import read_case  # noqa: PLC0415 - pyarrow is needed only here
 
     for path in paths:
@@ -105,10 +105,10 @@ def _folders(paths: list[Path]) -> Iterator[tuple[str, Callable[[], Snapshot]]]:
         yield path.name, lambda b=brokers, d=dirs, r=replicas: build(b, d, r)  # type: ignore[misc]
 
 
-def _measure(title: str, make: Callable[[], Snapshot]) -> tuple[list[str], bool]:
+def _measure(title: str, make: Callable[[], PlannerSnapshot]) -> tuple[list[str], bool]:
     """One row of the table, and whether the plan is as it should be."""
     snapshot = make()
-    problem = pose(snapshot, Goals())
+    problem = build_problem(snapshot, Goals())
     repeats = 3 if len(snapshot.topic) > 200_000 else 7
     lp = min(_timed(lambda: solve(problem, snapshot.used))[0] for _ in range(repeats))
     runs = [_timed(lambda: _whole(make)) for _ in range(repeats)]
@@ -127,7 +127,7 @@ def _measure(title: str, make: Callable[[], Snapshot]) -> tuple[list[str], bool]
     return row, not broken and not left and out <= 1e-9 * float(snapshot.size.sum()) + 1
 
 
-def _whole(make: Callable[[], Snapshot]) -> Plan:
+def _whole(make: Callable[[], PlannerSnapshot]) -> PlacementPlan:
     found = plan(make())
     assert found.digest  # noqa: S101 - a property: computing it is part of what is timed
     return found
@@ -144,7 +144,7 @@ def _compare(console: Console, count: int) -> None:
     ratios, fair, skipped, timeouts = [], [], 0, 0
     for seed in range(count):
         snapshot, goals = small(seed, crowded=False), _BANDS[seed % len(_BANDS)]
-        problem = pose(snapshot, goals)
+        problem = build_problem(snapshot, goals)
         least = optimum(problem)
         if least is None:
             timeouts += 1

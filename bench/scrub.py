@@ -29,8 +29,8 @@ from rich.table import Table
 
 from spindle.disks.identity import Identity, render_identity
 from spindle.scrub.catalog import file_name
+from spindle_agent.probing.fork_server import ForkServer
 from spindle_agent.probing.messages import LARGEST, decode
-from spindle_agent.probing.nursery import Nursery
 from spindle_agent.scrub.messages import Scrub, Scrubbed
 from tests.kafka.disks import Disk, unmount_all_below
 
@@ -84,7 +84,7 @@ def batch(offset: int, size: int) -> bytes:
     return struct.pack(">qiibI", offset, len(body) + 9, 0, 2, crc32c.crc32c(body)) + body
 
 
-def measure(nursery: Nursery, volume: Path, rate: int, seconds: float) -> Pace:
+def measure(fork_server: ForkServer, volume: Path, rate: int, seconds: float) -> Pace:
     """Let a process read at a rate for a while, everything anew."""
     (volume / ".spindle-scrub").unlink(missing_ok=True)
     order = Scrub(
@@ -96,12 +96,12 @@ def measure(nursery: Nursery, volume: Path, rate: int, seconds: float) -> Pace:
         rate=rate,
         every_days=30,
     )
-    before = children(nursery.pid)
-    channel = nursery.spawn(order)
+    before = children(fork_server.pid)
+    channel = fork_server.spawn(order)
     channel.setblocking(True)
     try:
         first = last = _said(channel, _WARM)
-        (pid,) = children(nursery.pid) - before
+        (pid,) = children(fork_server.pid) - before
         began, used, memory = time.monotonic(), cpu(pid), own_memory(pid)
         while time.monotonic() - began < seconds:
             last = _said(channel, 0)
@@ -165,7 +165,7 @@ def main() -> int:
         "--batch", type=int, default=16_000, help="bytes of a batch, each with an entry in the index"
     )
     args = parser.parse_args()
-    nursery = Nursery.start()
+    fork_server = ForkServer.start()
     console = Console()
     with tempfile.TemporaryDirectory(prefix="spindle-bench-") as folder:
         volume = Path(folder) / "disk0"
@@ -174,7 +174,7 @@ def main() -> int:
             disk.mount(volume)
             (volume / "spindle.json").write_text(render_identity(Identity(_CLUSTER, 0, "disk0", _ID), None))
             write_segments(volume / "log" / "bench-0", args.mb * _MB, args.segment_mb * _MB, args.batch)
-            paces = [measure(nursery, volume, int(rate * _MB), args.seconds) for rate in args.rates]
+            paces = [measure(fork_server, volume, int(rate * _MB), args.seconds) for rate in args.rates]
         finally:
             unmount_all_below(Path(folder))
     table = Table("set", "read", "off", "of a core", "memory of its own", title="Pace of one disk's process")

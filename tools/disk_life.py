@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from itertools import groupby
 from textwrap import fill
 
-from spindle.disks import classify, flock, remedy
+from spindle.disks import classify, correlated_failures, remedy
 from spindle.disks.findings import RULES, Rule
 from spindle.disks.lifecycle import MEANINGS, TRANSITIONS, DiskState, Transition
 
@@ -90,8 +90,8 @@ def _prose() -> str:
         after it was seen; a disk that needs a restart more than {remedy.MOST_RESTARTS} times in an hour is emptied like one
         that failed. Where no agent looks, it is emptied after {remedy.EVACUATE_UNSEEN_AFTER_SECONDS:g} s. A full disk
         (`OfflineFull`) has `spec.disks.graceSeconds` to get room again.""",
-        f"""When more than `spec.disks.automaticShare` per cent of the cluster's disks, and more than {flock.LEAST}, go bad
-        within {flock.WINDOW_SECONDS / 60:g} minutes (each broker counted once), nothing is done about them by itself: reason
+        f"""When more than `spec.disks.automaticShare` per cent of the cluster's disks, and more than {correlated_failures.LEAST}, go bad
+        within {correlated_failures.WINDOW_SECONDS / 60:g} minutes (each broker counted once), nothing is done about them by itself: reason
         `ManyDisksBad`.""",
     )
     return "\n\n".join(fill(" ".join(each.split()), 110) for each in paragraphs) + "\n"

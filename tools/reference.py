@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from spindle.api.common import BOUNDS, HINT, RULES
-from spindle.api.crd import Kind, schema_of
+from spindle.api.crd import CustomResource, schema_of
 from spindle.cluster.names import API_VERSION
 from spindle.cluster.owned import OWNED
 
@@ -24,7 +24,7 @@ class Row:
     default: Any
 
 
-def kind_page(kind: Kind) -> str:
+def kind_page(kind: CustomResource) -> str:
     """The page of one kind."""
     schema = schema_of(kind.model)
     parts = [
@@ -63,7 +63,7 @@ def owned_page() -> str:
     return "\n".join(lines) + "\n"
 
 
-def index_page(kinds: Sequence[Kind]) -> str:
+def index_page(kinds: Sequence[CustomResource]) -> str:
     """The page that names the others."""
     lines = [f"{_HEAD}# Reference\n"]
     lines += [
@@ -76,7 +76,7 @@ def index_page(kinds: Sequence[Kind]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _columns(kind: Kind) -> str:
+def _columns(kind: CustomResource) -> str:
     lines = ["| Column | What it shows |", "| --- | --- |"]
     lines += [
         f"| {column.name.upper()} | {_cell(column.description)}{' (with `-o wide`)' if column.wide else ''} |"

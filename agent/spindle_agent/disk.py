@@ -10,10 +10,10 @@ from spindle.api.scrub import ScrubPace
 from spindle.disks import classify, facts, judge
 from spindle.disks.classify import Judged
 from spindle.disks.facts import ACTIVE, Expected, Found
-from spindle.disks.findings import Tuning, stalled
+from spindle.disks.findings import ProbeSettings, stalled
 from spindle.disks.signals import DiskVerdict, Latency, Probe, Signals
-from spindle.moves import steer
-from spindle_agent.probing.messages import Began, Glanced, Looked, Probed, Report, Watch
+from spindle.moves import rate_control
+from spindle_agent.probing.messages import Began, Inspected, Probed, QuickChecked, Report, Watch
 from spindle_agent.scrub.messages import Scrub
 
 _SILENT: Final = 4.0  # seconds without a sign of life after which looking counts as pending
@@ -23,7 +23,7 @@ _PENDING_STEP: Final = 5  # seconds; each step is a write to the API server
 
 
 @dataclass(frozen=True)
-class Slot:
+class WatchedDisk:
     """What is on record of a disk.
 
     Attributes:
@@ -67,16 +67,16 @@ class Slot:
 class Disk:
     """One disk's state. Times are seconds of the monotonic clock."""
 
-    def __init__(self, slot: Slot, now: float) -> None:
+    def __init__(self, slot: WatchedDisk, now: float) -> None:
         self.slot = slot
-        self._watch = classify.Watch()
+        self._watch = classify.DiskTracker()
         self._since = ""
         self._started = now
         self._began: float | None = None
         self._stalled = False
         self.kafka_error: int | None = None  # what the broker says of the log dir; None for nothing lately
         self.probed: Probed | None = None
-        self.glanced: Glanced | None = None
+        self.glanced: QuickChecked | None = None
         self._found: Found | None = None
 
     # What comes in
@@ -91,7 +91,7 @@ class Disk:
         self._watch = classify.resume(self._signals(Latency(), now).life, earlier)
         self._since = str(entry.get("since", ""))
 
-    def changed(self, slot: Slot) -> None:
+    def changed(self, slot: WatchedDisk) -> None:
         """Another word of the operator on what should be here."""
         self.slot = slot
 
@@ -107,10 +107,10 @@ class Disk:
         if isinstance(report, Probed):
             self._began, self.probed = None, report
             return True
-        if isinstance(report, Looked):
+        if isinstance(report, Inspected):
             self._found = report.found
             return False  # the glance that follows makes the round
-        if not isinstance(report, Glanced):
+        if not isinstance(report, QuickChecked):
             return False
         self.glanced = report
         return True
@@ -134,7 +134,7 @@ class Disk:
             first=list(slot.scrub_first),
         )
 
-    def assess(self, latency: Latency, now: float, tuning: Tuning, *, starved: bool = False) -> bool:
+    def assess(self, latency: Latency, now: float, tuning: ProbeSettings, *, starved: bool = False) -> bool:
         """One round; returns whether the disk should be asked again at once.
 
         Args:
@@ -178,7 +178,7 @@ class Disk:
         heard = self.glanced.at if self.glanced is not None else self._started
         return max(waits, now - heard if now - heard > _SILENT else 0.0)
 
-    def pressure(self, latency: Latency, now: float) -> steer.Pressure:
+    def pressure(self, latency: Latency, now: float) -> rate_control.Pressure:
         """What the disk feels: the device as a whole, and the write of the latest probe, which every producer's has to wait like."""
         probed = self.probed.seconds if self.probed is not None and not self.probed.skipped else 0.0
         odd = self.judged is not None and self.judged.verdict not in (
@@ -186,7 +186,7 @@ class Disk:
             DiskVerdict.SUSPECT,
         )
         probe_ms = 1000 * max(probed, self.pending(now))
-        return steer.pressure(latency.own_ms, probe_ms=probe_ms, far=latency.far or odd)
+        return rate_control.pressure(latency.own_ms, probe_ms=probe_ms, far=latency.far or odd)
 
     def _pending_write(self, now: float) -> dict[str, int]:
         """Which write is pending, by when it began, and for how long; nothing unless it is stalled.
@@ -241,38 +241,38 @@ class Disk:
         return {"capacityBytes": sizes.total_bytes, "usedBytes": used}
 
     def _signals(self, latency: Latency, now: float) -> Signals:
-        slot, glanced = self.slot, self.glanced
+        slot, checked = self.slot, self.glanced
         found = self._found
         content, reason = self._content()
-        readable = glanced is not None and glanced.readable
-        mounted = glanced.mounted if glanced is not None and readable else None
+        readable = checked is not None and checked.readable
+        mounted = checked.mounted if checked is not None and readable else None
         return Signals(
             directory_id=slot.directory_id,
             mode=slot.mode,
             mounted=mounted,
             fs_uuid=found.fs_uuid if found is not None and mounted else None,
             recorded_fs_uuid=slot.fs_uuid,
-            read_only=glanced.readonly if glanced is not None and mounted and not glanced.errno else None,
+            read_only=checked.readonly if checked is not None and mounted and not checked.errno else None,
             probe=self._probe(now),
             latency=latency,
             kafka_error=self.kafka_error,
-            capacity_bytes=glanced.total_bytes or None if glanced is not None else None,
-            used_bytes=glanced.used_bytes if glanced is not None and glanced.total_bytes else None,
+            capacity_bytes=checked.total_bytes or None if checked is not None else None,
+            used_bytes=checked.used_bytes if checked is not None and checked.total_bytes else None,
             content=content,
             content_reason=reason,
         )
 
     def _probe(self, now: float) -> Probe:
         """The gravest of what looking and writing show."""
-        glanced, probed = self.glanced, self.probed
-        if glanced is not None and glanced.errno:
-            return Probe.error(glanced.errno, "look", os.strerror(glanced.errno), glanced.at)
+        checked, probed = self.glanced, self.probed
+        if checked is not None and checked.errno:
+            return Probe.error(checked.errno, "look", os.strerror(checked.errno), checked.at)
         if self._began is not None:
             return Probe.pending(self._began, "write")
-        heard = glanced.at if glanced is not None else self._started
+        heard = checked.at if checked is not None else self._started
         if now - heard > _SILENT:
             return Probe.pending(heard, "look")
-        if probed is None or glanced is None or not glanced.readable:
+        if probed is None or checked is None or not checked.readable:
             return Probe()
         if probed.wrong:
             return Probe.wrong(probed.at)

@@ -4,13 +4,13 @@ import os
 import signal
 import sys
 
-from spindle_agent.probing.nursery import Nursery
+from spindle_agent.probing.fork_server import ForkServer
 
 
 def main() -> None:
     """Entry point."""
     signal.signal(signal.SIGTERM, lambda *_: os._exit(0))  # until the loop runs and takes it over
-    nursery = Nursery.start()
+    fork_server = ForkServer.start()
 
     # The forecasts' arithmetic needs no threads; numpy's library would start one for each core of the node.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
@@ -27,10 +27,10 @@ def main() -> None:
     roots = ", ".join(options.roots) or "no folder: only what Kafka says will be known"
     logging.getLogger(__name__).info("node %s, disks below %s", options.node, roots)
 
-    key = keys.kept(options.node, options.key_file)
+    key = keys.load_or_make(options.node, options.key_file)
 
     async def run_and_leave() -> None:
-        code = await service.run(options, nursery, key)
+        code = await service.run(options, fork_server, key)
         logging.shutdown()
         # From here, for the loop's own end waits for threads, and one of them may wait for a name server.
         os._exit(code)

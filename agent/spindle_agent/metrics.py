@@ -109,9 +109,9 @@ class NodeState(Collector):
             "(low, high); infinite for never.",
             labels=[*_DISK, "threshold", "bound"],
         )
-        for key, outlook in self._node.fills.outlooks():
-            rate.add_metric(key, outlook.rate)
-            for name, crossing in outlook.crossings.items():
+        for key, forecast in self._node.fills.outlooks():
+            rate.add_metric(key, forecast.rate)
+            for name, crossing in forecast.crossings.items():
                 for bound, at in asdict(crossing).items():
                     until.add_metric([*key, name.removesuffix("At"), bound], max(0.0, at - now_on_the_wall))
         return rate, until
@@ -164,15 +164,15 @@ class NodeState(Collector):
             "spindle_agent_broker_answers", "1 while the broker tells of its log dirs.", labels=labels
         )
         now = time.monotonic()
-        for name, keeper in self._node.brokers():
-            known = list(keeper.mover.moves.values())
+        for name, session in self._node.brokers():
+            known = list(session.mover.moves.values())
             for state in State:
                 moves.add_metric([*name, state.value], sum(each.state is state for each in known))
             copied.add_metric(name, sum(each.copied or 0 for each in known if each.state is State.COPYING))
             rate.add_metric(name, sum(each.rate or 0 for each in known if each.state is State.COPYING))
-            if keeper.mover.busy and keeper.mover.throttle is not None:
-                throttle.add_metric(name, keeper.mover.throttle)
-            answers.add_metric(name, float(keeper.answered(now)))
+            if session.mover.busy and session.mover.throttle is not None:
+                throttle.add_metric(name, session.mover.throttle)
+            answers.add_metric(name, float(session.answered(now)))
         return moves, copied, rate, throttle, answers
 
     def _samples(self) -> Iterable[Metric]:
@@ -186,11 +186,11 @@ class NodeState(Collector):
         kept = GaugeMetricFamily(
             "spindle_agent_samples_kept", "Records that are still to be sent.", labels=labels
         )
-        for name, keeper in self._node.brokers():
-            if keeper.sampler is not None:
-                sent.add_metric(name, keeper.sampler.sent)
-                dropped.add_metric(name, keeper.sampler.backlog.dropped)
-                kept.add_metric(name, keeper.sampler.backlog.kept)
+        for name, session in self._node.brokers():
+            if session.sampler is not None:
+                sent.add_metric(name, session.sampler.sent)
+                dropped.add_metric(name, session.sampler.backlog.dropped)
+                kept.add_metric(name, session.sampler.backlog.kept)
         return sent, dropped, kept
 
     def _agent(self, now: float) -> Iterable[Metric]:

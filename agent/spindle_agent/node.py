@@ -11,25 +11,25 @@ from typing import TYPE_CHECKING, Any, Final
 
 from spindle.api.policy import Thresholds
 from spindle.cluster import names
-from spindle.disks.findings import Tuning
+from spindle.disks.findings import ProbeSettings
 from spindle.disks.signals import DiskVerdict, Latency, compare
-from spindle.moves.steer import Pressure
+from spindle.moves.rate_control import Pressure
 from spindle_agent.broker.credentials import Credentials
-from spindle_agent.broker.keeper import Keeper
-from spindle_agent.disk import Disk, Slot, first_of, pace_of
-from spindle_agent.fill.fills import Fills, in_flight, thresholds_of
-from spindle_agent.fill.records import Sample
+from spindle_agent.broker.session import BrokerSession
+from spindle_agent.disk import Disk, WatchedDisk, first_of, pace_of
+from spindle_agent.disk_settings import DiskSettings
 from spindle_agent.moves.mover import Mover
 from spindle_agent.options import Options
-from spindle_agent.probing import diskstats, strain
-from spindle_agent.probing.messages import Glanced, Recalled, Remember, Report, well
+from spindle_agent.probing import diskstats, timer_lag
+from spindle_agent.probing.messages import QuickChecked, Recalled, Remember, Report, well
 from spindle_agent.probing.pool import Key, Pool
 from spindle_agent.publish import Publisher
 from spindle_agent.samples.gathered import SeenDisk
 from spindle_agent.samples.sampler import Sampler
 from spindle_agent.samples.sending import send
 from spindle_agent.tasks import Tasks
-from spindle_agent.tunings import Tunings
+from spindle_agent.usage.records import Sample
+from spindle_agent.usage.tracker import UsageTracker, in_flight, thresholds_of
 
 if TYPE_CHECKING:
     from spindle_agent.scrub.scrubs import Scrubs
@@ -54,24 +54,24 @@ class Node:
         options: Options,
         publisher: Publisher,
         credentials: Credentials,
-        tunings: Tunings,
+        disk_settings: DiskSettings,
         tasks: Tasks,
     ) -> None:
         """Nothing to look after yet; ``pool`` is to be set before anything else."""
         self._options = options
         self._publisher = publisher
         self._credentials = credentials
-        self._tunings = tunings
+        self._tunings = disk_settings
         self._retune_now = asyncio.Event()
         self._tasks = tasks
         self._objects: Mapping[Name, Json] = {}
-        self._keepers: dict[Name, tuple[Keeper, tuple[asyncio.Task[None], ...]]] = {}
+        self._sessions: dict[Name, tuple[BrokerSession, tuple[asyncio.Task[None], ...]]] = {}
         self._senders = ThreadPoolExecutor(_SENDERS, "samples")
         self._latencies = diskstats.Latencies()
         self._latency: dict[str, Latency] = {}
         self._latency_at = 0.0
-        self.fills = Fills(self._remember)
-        self.strain = strain.Strain()
+        self.fills = UsageTracker(self._remember)
+        self.strain = timer_lag.TimerLag()
         self.scrubs: Scrubs | None = None
         self.pool: Pool
         self.disks: dict[Key, Disk] = {}
@@ -85,24 +85,24 @@ class Node:
             self._retune_now.set()
         self._objects = objects
         now = time.monotonic()
-        for name in self._keepers.keys() - objects.keys():
-            for task in self._keepers.pop(name)[1]:
+        for name in self._sessions.keys() - objects.keys():
+            for task in self._sessions.pop(name)[1]:
                 task.cancel()
             self._publisher.forget(name)
         for name, obj in objects.items():
             observed = (obj.get("status") or {}).get("observed")
             self._publisher.see(name, observed)
-            if name not in self._keepers:
-                self._keepers[name] = self._keep(name, observed or {})
-            self._keepers[name][0].wants(obj["spec"])
+            if name not in self._sessions:
+                self._sessions[name] = self._keep(name, observed or {})
+            self._sessions[name][0].wants(obj["spec"])
         self._set_disks(now)
         for name in objects:
             self.tell(name)
 
-    def _keep(self, name: Name, observed: Json) -> tuple[Keeper, tuple["asyncio.Task[None]", ...]]:
+    def _keep(self, name: Name, observed: Json) -> tuple[BrokerSession, tuple["asyncio.Task[None]", ...]]:
         mover = Mover("/".join(name), observed)
         sampler = Sampler(name, lambda: self._seen(name), self._senders, send)
-        keeper = Keeper(
+        session = BrokerSession(
             name,
             self._options,
             self._credentials,
@@ -111,9 +111,9 @@ class Node:
             lambda: self._felt(name),
             sampler,
         )
-        return keeper, (
-            self._tasks.start(keeper.run(), f"broker {name[1]}"),
-            self._tasks.start(sampler.run(keeper.access, keeper.doubt), f"samples of {name[1]}"),
+        return session, (
+            self._tasks.start(session.run(), f"broker {name[1]}"),
+            self._tasks.start(sampler.run(session.access, session.doubt), f"samples of {name[1]}"),
         )
 
     def _set_disks(self, now: float) -> None:
@@ -148,7 +148,7 @@ class Node:
     def take(self, key: Key, report: Report) -> None:
         """A worker's report."""
         disk = self.disks.get(key)
-        if isinstance(report, Glanced):
+        if isinstance(report, QuickChecked):
             self.strain.was_late("/".join(key), report.at, report.late)
         if isinstance(report, Recalled):
             self.fills.recalled(key, report)
@@ -163,10 +163,10 @@ class Node:
 
     def _kafka_said(self, name: Name) -> None:
         """The broker told of its log dirs, or a move went on."""
-        keeper, now = self._keepers[name][0], time.monotonic()
+        session, now = self._sessions[name][0], time.monotonic()
         for key, disk in self._disks_of(name):
-            self.fills.look(key, keeper.log_dir(disk.slot.log_dir))
-            said = keeper.error_of(disk.slot.log_dir, now)
+            self.fills.look(key, session.log_dir(disk.slot.log_dir))
+            said = session.error_of(disk.slot.log_dir, now)
             if said != disk.kafka_error:
                 disk.kafka_error = said
                 self._assess(key, disk)
@@ -174,8 +174,8 @@ class Node:
 
     def _assess(self, key: Key, disk: Disk) -> None:
         now = time.monotonic()
-        keeper = self._keepers.get(key[:2])
-        disk.kafka_error = keeper[0].error_of(disk.slot.log_dir, now) if keeper is not None else None
+        session = self._sessions.get(key[:2])
+        disk.kafka_error = session[0].error_of(disk.slot.log_dir, now) if session is not None else None
         before = disk.judged
         starved = self.strain.starved(now)
         again = disk.assess(self.latency_of(disk), now, self._tuning(key[:2]), starved=starved)
@@ -194,7 +194,7 @@ class Node:
         """Offer a broker's status to be written, once all of its disks were seen."""
         now = time.monotonic()
         disks = self._disks_of(name)
-        if name not in self._keepers or not all(disk.ready(now) for _, disk in disks):
+        if name not in self._sessions or not all(disk.ready(now) for _, disk in disks):
             return
         entries = [
             entry | self.fills.told(key) | (self.scrubs.told(key) if self.scrubs is not None else {})
@@ -204,7 +204,7 @@ class Node:
         observed = {
             "node": self._options.node,
             "disks": sorted(entries, key=lambda entry: str(entry["name"])),
-            **self._keepers[name][0].mover.fields(),
+            **self._sessions[name][0].mover.fields(),
             **self.strain.fields(),
         }
         self._publisher.offer(name, observed)
@@ -261,8 +261,8 @@ class Node:
         return thresholds_of(obj["spec"] if obj is not None else {})
 
     def _moving(self, key: Key) -> tuple[int, int]:
-        disk, keeper = self.disks.get(key), self._keepers.get(key[:2])
-        return in_flight(keeper[0].mover.moves, disk.slot.log_dir) if disk and keeper else (0, 0)
+        disk, session = self.disks.get(key), self._sessions.get(key[:2])
+        return in_flight(session[0].mover.moves, disk.slot.log_dir) if disk and session else (0, 0)
 
     def _remember(self, key: Key, sample: Sample) -> None:
         disk = self.disks.get(key)
@@ -271,7 +271,7 @@ class Node:
 
     def _measure(self, now: float) -> None:
         self._latency_at = now
-        self.strain.pressure = strain.read_pressure()
+        self.strain.pressure = timer_lag.read_pressure()
         devices = {disk.device for disk in self.disks.values() if disk.device is not None}
         try:
             self._latencies.add(now, diskstats.read(), devices)
@@ -301,10 +301,10 @@ class Node:
         """Of the device below a disk."""
         return self._latency.get(disk.device or "", Latency())
 
-    def brokers(self) -> Iterator[tuple[Name, Keeper]]:
+    def brokers(self) -> Iterator[tuple[Name, BrokerSession]]:
         """All brokers."""
-        for name, (keeper, _) in self._keepers.items():
-            yield name, keeper
+        for name, (session, _) in self._sessions.items():
+            yield name, session
 
     def _felt(self, name: Name) -> dict[str, Pressure]:
         """What each disk of a broker feels, by the path of its log dir: goes by what writes to it take just now."""
@@ -325,12 +325,14 @@ class Node:
         obj = self._objects.get(name)
         return self._tunings.cluster_id(name[0], str(obj["spec"].get("cluster"))) if obj is not None else ""
 
-    def _tuning(self, name: Name) -> Tuning:
+    def _tuning(self, name: Name) -> ProbeSettings:
         obj = self._objects.get(name)
-        return self._tunings.of(name[0], str(obj["spec"].get("cluster"))) if obj is not None else Tuning()
+        return (
+            self._tunings.of(name[0], str(obj["spec"].get("cluster"))) if obj is not None else ProbeSettings()
+        )
 
 
-def slots_of(obj: Mapping[str, Any], options: Options) -> list[Slot]:
+def slots_of(obj: Mapping[str, Any], options: Options) -> list[WatchedDisk]:
     """The disks of a KafkaBroker that can be looked at from here."""
     spec = obj["spec"]
     told = {disk["name"]: disk for disk in (obj.get("status") or {}).get("disks") or ()}
@@ -340,7 +342,7 @@ def slots_of(obj: Mapping[str, Any], options: Options) -> list[Slot]:
         place = options.local_path(str(about["path"])) if about.get("path") else None
         if place is not None:
             found.append(
-                Slot(
+                WatchedDisk(
                     broker_id=int(spec["id"]),
                     name=disk["name"],
                     directory_id=disk["directoryId"],

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from spindle.moves.steer import Pressure, pressure
+from spindle.moves.rate_control import Pressure, pressure
 from spindle_agent.backoff import Backoff
 from spindle_agent.kube import ApiError, Kube
 from spindle_agent.tasks import Tasks
@@ -23,7 +23,7 @@ FIGURES_EVERY: Final = 60.0
 PROGRESS_EVERY: Final = 5.0
 
 
-def gist(observed: Mapping[str, Any]) -> Observed:
+def significant(observed: Mapping[str, Any]) -> Observed:
     """What must be known at once: everything but figures that change all the time."""
     return {
         **observed,
@@ -32,12 +32,12 @@ def gist(observed: Mapping[str, Any]) -> Observed:
     }
 
 
-def felt(observed: Mapping[str, Any]) -> list[Pressure]:
+def pressure_of(observed: Mapping[str, Any]) -> list[Pressure]:
     """What the disks feel, as far as the figures tell: the operator steers throttles by it, and a minute would be late."""
     return [pressure(disk.get("latencyMs")) for disk in observed.get("disks") or ()]
 
 
-def swung(observed: Mapping[str, Any], written: Mapping[str, Any]) -> bool:
+def changed_much(observed: Mapping[str, Any], written: Mapping[str, Any]) -> bool:
     """Whether a disk's use is far from what was written: while its broker restarts, the operator goes by it."""
     before = {disk.get("name"): disk.get("usedBytes") for disk in written.get("disks") or ()}
     for disk in observed.get("disks") or ():
@@ -98,12 +98,12 @@ class Writer:
         wanted, written = self._wanted, self.written
         if wanted is None or wanted == written:
             return None
-        if written is None or gist(wanted) != gist(written):
+        if written is None or significant(wanted) != significant(written):
             return 0.0
         soon = (
             wanted.get("moves") != written.get("moves")
-            or felt(wanted) != felt(written)
-            or swung(wanted, written)
+            or pressure_of(wanted) != pressure_of(written)
+            or changed_much(wanted, written)
         )
         every = PROGRESS_EVERY if soon else FIGURES_EVERY
         return max(0.0, self._written_at + every - now)

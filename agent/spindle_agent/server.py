@@ -49,7 +49,7 @@ async def serve(app: web.Application, port: int) -> AsyncIterator[None]:
     await runner.setup()
     try:
         server = await asyncio.get_running_loop().create_server(
-            Doorkeeper(cast("web.Server", runner.server)), port=port
+            ConnectionLimit(cast("web.Server", runner.server)), port=port
         )
         yield
         server.close()
@@ -57,7 +57,7 @@ async def serve(app: web.Application, port: int) -> AsyncIterator[None]:
         await runner.cleanup()
 
 
-class Doorkeeper:
+class ConnectionLimit:
     """Makes what serves each connection, of which only so many are open, none for long: anybody in the network may ask, also without end."""
 
     def __init__(self, server: web.Server) -> None:

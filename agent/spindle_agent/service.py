@@ -9,18 +9,18 @@ from typing import Final
 from spindle_agent import metrics
 from spindle_agent.broker.credentials import Credentials
 from spindle_agent.broker.keys import AgentKey
+from spindle_agent.disk_settings import DiskSettings
 from spindle_agent.heartbeat import Heartbeat
 from spindle_agent.kube import Kube
 from spindle_agent.node import Node
 from spindle_agent.options import Options
+from spindle_agent.probing.fork_server import ForkServer
 from spindle_agent.probing.messages import Probed, Report
-from spindle_agent.probing.nursery import Nursery
 from spindle_agent.probing.pool import Key, Pool
 from spindle_agent.publish import Publisher
 from spindle_agent.scrub.scrubs import Scrubs
 from spindle_agent.server import application, serve
 from spindle_agent.tasks import Tasks
-from spindle_agent.tunings import Tunings
 from spindle_agent.watch import Brokers
 
 log = logging.getLogger(__name__)
@@ -31,12 +31,12 @@ _STOPPED: Final = 0
 _BROKEN: Final = 1
 
 
-async def run(options: Options, nursery: Nursery, key: AgentKey) -> int:
+async def run(options: Options, fork_server: ForkServer, key: AgentKey) -> int:
     """Run until told to stop. Returns the exit code.
 
     Args:
         options: the command line.
-        nursery: where workers come from.
+        fork_server: where workers come from.
         key: the agent's own, for Kafka.
     """
     loop = asyncio.get_running_loop()
@@ -44,13 +44,17 @@ async def run(options: Options, nursery: Nursery, key: AgentKey) -> int:
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, _end, ended, _STOPPED)
     # Without the process that workers come from nothing can be probed any more; a new agent has a new one.
-    loop.add_reader(nursery.channel, _nursery_ended, loop, nursery, ended)
+    loop.add_reader(fork_server.channel, _fork_server_ended, loop, fork_server, ended)
 
     tasks = Tasks(lambda: _end(ended, _BROKEN))
     kube = Kube(options.api_server, options.token_file, options.ca_file)
     publisher = Publisher(kube, tasks)
     node = Node(
-        options, publisher, Credentials(kube, options.own_namespace, options.node, key), Tunings(kube), tasks
+        options,
+        publisher,
+        Credentials(kube, options.own_namespace, options.node, key),
+        DiskSettings(kube),
+        tasks,
     )
     brokers = Brokers(kube, options.namespaces, options.node, lambda: node.sees(brokers.mine))
     heartbeat = Heartbeat(kube, options.own_namespace, options.node, key.request)
@@ -61,8 +65,8 @@ async def run(options: Options, nursery: Nursery, key: AgentKey) -> int:
             metrics.PROBES.labels(*key).observe(report.seconds)
         node.take(key, report)
 
-    node.pool = Pool(nursery, on_report, node.worker_started)
-    node.scrubs = Scrubs(nursery, lambda key: node.tell(key[:2]))
+    node.pool = Pool(fork_server, on_report, node.worker_started)
+    node.scrubs = Scrubs(fork_server, lambda key: node.tell(key[:2]))
 
     def problem() -> str | None:
         age = time.monotonic() - node.ticked_at
@@ -91,7 +95,9 @@ def _end(ended: "asyncio.Future[int]", code: int) -> None:
         ended.set_result(code)
 
 
-def _nursery_ended(loop: asyncio.AbstractEventLoop, nursery: Nursery, ended: "asyncio.Future[int]") -> None:
-    loop.remove_reader(nursery.channel)
+def _fork_server_ended(
+    loop: asyncio.AbstractEventLoop, fork_server: ForkServer, ended: "asyncio.Future[int]"
+) -> None:
+    loop.remove_reader(fork_server.channel)
     log.error("the process that workers come from has ended")
     _end(ended, _BROKEN)

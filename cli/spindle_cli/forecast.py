@@ -10,8 +10,8 @@ from typing import Annotated, Any, Final
 import numpy as np
 import typer
 
+from spindle.forecast.forecast import forecast
 from spindle.forecast.history import DAY, Columns, Floats, gather
-from spindle.forecast.outlook import forecast
 from spindle_cli.screen import SafeConsole
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)

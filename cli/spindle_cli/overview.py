@@ -9,7 +9,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from spindle.api.broker import RUNGS, BrokerDiskStatus, DiskFill, KafkaBroker
+from spindle.api.broker import LEVELS, BrokerDiskStatus, DiskFill, KafkaBroker
 from spindle.api.cluster import KafkaCluster, Waiting
 from spindle.api.common import Condition
 from spindle.cluster import names
@@ -20,7 +20,7 @@ _GOOD: Final = frozenset({"Running", "Active", "Ready"})
 _BAD: Final = frozenset({"Failed", "Evacuating", "Evacuated", "Unreachable", "Unknown"})
 # Conditions that are good news when they are false; of all others the opposite holds.
 _GOOD_WHEN_FALSE: Final = frozenset({"DataAtRisk", "Progressing"})
-_FINE: Final = RUNGS[0]
+_FINE: Final = LEVELS[0]
 _UNITS: Final = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 
 

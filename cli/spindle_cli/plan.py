@@ -12,8 +12,8 @@ from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 from spindle.placement.explain import explain, explain_partition, human
-from spindle.placement.planner import Plan, plan
-from spindle.placement.problem import Budget, Goals
+from spindle.placement.planner import PlacementPlan, plan
+from spindle.placement.problem import Goals, PlanBudget
 from spindle.placement.snapshot import SnapshotError
 from spindle.report.page import page
 from spindle_cli.plan_files import read_case, write_plan
@@ -56,7 +56,7 @@ def run(
             leader_band=0.10 if leaders else None,
         )  # fmt: skip
         seconds = None if max_minutes is None else max_minutes * 60
-        budget = Budget(max_bytes=max_bytes, max_seconds=seconds, bytes_per_second=rate)
+        budget = PlanBudget(max_bytes=max_bytes, max_seconds=seconds, bytes_per_second=rate)
         found, took = _with_progress(lambda tell: _plan(case, goals, budget, tell))
     except (SnapshotError, FileNotFoundError, ValueError) as error:
         _refuse(error)
@@ -69,7 +69,9 @@ def run(
         _explain(found, explain_)
 
 
-def _plan(case: Path, goals: Goals, budget: Budget, tell: Callable[[str], None]) -> tuple[Plan, float]:
+def _plan(
+    case: Path, goals: Goals, budget: PlanBudget, tell: Callable[[str], None]
+) -> tuple[PlacementPlan, float]:
     """Read and plan; the seconds are those of planning."""
     tell(f"reading {case}")
     snapshot = read_case(case)
@@ -78,7 +80,9 @@ def _plan(case: Path, goals: Goals, budget: Budget, tell: Callable[[str], None])
     return found, time.perf_counter() - start
 
 
-def _with_progress(work: Callable[[Callable[[str], None]], tuple[Plan, float]]) -> tuple[Plan, float]:
+def _with_progress(
+    work: Callable[[Callable[[str], None]], tuple[PlacementPlan, float]],
+) -> tuple[PlacementPlan, float]:
     """Show a line with what is being done and since when; nothing if it is no terminal."""
     columns = SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn()
     with Progress(*columns, console=SafeConsole(stderr=True), transient=True) as progress:
@@ -96,13 +100,13 @@ def _refuse(error: Exception) -> NoReturn:
     raise typer.Exit(2)
 
 
-def _fills(found: Plan, used: np.ndarray) -> str:
+def _fills(found: PlacementPlan, used: np.ndarray) -> str:
     """Least, mean, most fill of usable dirs."""
     fill = (used / found.problem.snapshot.capacity)[found.problem.usable]
     return f"{fill.min():.1%} / {fill.mean():.1%} / {fill.max():.1%}" if len(fill) else "no usable dir"
 
 
-def _summary(found: Plan, budget: Budget, took: float) -> None:
+def _summary(found: PlacementPlan, budget: PlanBudget, took: float) -> None:
     """Print what the plan is good for."""
     s, total = found.problem.snapshot, float(found.problem.snapshot.size.sum()) or 1.0
     after = found.after
@@ -141,7 +145,7 @@ def _span(seconds: float) -> str:
     return f"{minutes:.0f} min" if minutes < 120 else f"{minutes / 60:.1f} h"
 
 
-def _explain(found: Plan, text: str) -> None:
+def _explain(found: PlacementPlan, text: str) -> None:
     topic, _, partition = text.rpartition("-")
     try:
         lines = explain_partition(found, topic, int(partition))

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from spindle.placement.planner import Plan
-from spindle.placement.snapshot import Snapshot
+from spindle.placement.planner import PlacementPlan
+from spindle.placement.snapshot import PlannerSnapshot
 from spindle.placement.sources import from_tables
 
 TABLES = ("brokers", "dirs", "replicas")
@@ -21,7 +21,7 @@ def _arrow() -> tuple[Any, Any]:
     return importlib.import_module("pyarrow"), importlib.import_module("pyarrow.parquet")
 
 
-def read_case(folder: Path) -> Snapshot:
+def read_case(folder: Path) -> PlannerSnapshot:
     """Read ``brokers.parquet``, ``dirs.parquet`` and ``replicas.parquet``.
 
     Raises:
@@ -38,7 +38,7 @@ def read_case(folder: Path) -> Snapshot:
     return from_tables(*tables)
 
 
-def write_plan(plan: Plan, path: Path) -> None:
+def write_plan(plan: PlacementPlan, path: Path) -> None:
     """Write moves in order of execution, one row each, and beside it the changes of preferred leaders, if any.
 
     Columns: ``wave, topic, partition, src_broker, src_dir, dst_broker, dst_dir`` (dirs by row within their broker), then
@@ -79,7 +79,7 @@ def write_plan(plan: Plan, path: Path) -> None:
     )
 
 
-def _topics(pa: Any, s: Snapshot, rows: Any) -> Any:
+def _topics(pa: Any, s: PlannerSnapshot, rows: Any) -> Any:
     """Topic names where topics have names, else their numbers."""
     if s.topic_names:
         return pa.array([s.topic_names[t] for t in s.topic[rows].tolist()], pa.string())

@@ -7,8 +7,8 @@ from pydantic import ValidationError
 from rich.table import Table
 
 from spindle.api.cluster import KafkaCluster
-from spindle.manifests.preview import Change
-from spindle.manifests.spec_settings import Refused
+from spindle.manifests.preview import PreviewChange
+from spindle.manifests.spec_settings import RejectedSettings
 from spindle_cli.kafka_client import ClientError
 
 
@@ -33,7 +33,7 @@ def read(path: Path) -> KafkaCluster:
         raise ClientError(f"{path}: {where}: {first['msg']}") from error
 
 
-def table(changes: list[Change]) -> Table | str:
+def table(changes: list[PreviewChange]) -> Table | str:
     """The changes, for a person."""
     if not changes:
         return "Nothing that brokers or controllers are made from changes."
@@ -43,7 +43,7 @@ def table(changes: list[Change]) -> Table | str:
     return result
 
 
-def refusals(refused: tuple[Refused, ...]) -> str:
+def refusals(refused: tuple[RejectedSettings, ...]) -> str:
     """What Kafka would not take, a line for each setting, for a person."""
     lines = [f"{each.field}: {each.message}.\n  Way out: {each.way_out}." for each in refused]
     return "\n".join(

@@ -10,7 +10,7 @@ from kubernetes import client
 from spindle.cluster import names
 from spindle.manifests.backup import hold
 from spindle.takeover import manifests, strimzi
-from spindle.takeover.plan import DiskPlan, Memory, NodePlan, Plan, memory_map, parse_memory
+from spindle.takeover.plan import DiskPlan, NodePlan, TakeoverPlan, TakeoverRecord, memory_map, parse_memory
 from spindle_cli import objects
 from spindle_cli.kube import Json, Kube, KubeError
 from spindle_cli.objects import Kind, Objects
@@ -30,14 +30,14 @@ _LAID_OUT_S: Final = 1800.0  # the kubelet gives each file to the group first
 Say = Callable[[str], None]
 
 
-def read(found: Objects, name: str) -> strimzi.Theirs:
+def read(found: Objects, name: str) -> strimzi.StrimziCluster:
     """The cluster as Kubernetes knows it."""
     mine = f"{strimzi.LABEL_CLUSTER}={name}"
 
     def by_name(kind: Kind) -> dict[str, Json]:
         return {each["metadata"]["name"]: each for each in found.every(kind)}
 
-    return strimzi.Theirs(
+    return strimzi.StrimziCluster(
         kafka=found.get(KAFKA, name),
         pools=found.every(POOL, mine),
         claims=by_name(objects.CLAIM),
@@ -61,7 +61,7 @@ def image_of(kube: Kube) -> str:
     return str(pods[0]["spec"]["containers"][0]["image"])
 
 
-def recall(found: Objects, name: str) -> Memory | None:
+def recall(found: Objects, name: str) -> TakeoverRecord | None:
     """What an earlier run wrote down; None if there was none."""
     kept = found.find(objects.CONFIG_MAP, memory_map(name))
     if kept is None:
@@ -139,7 +139,7 @@ def undo(found: Objects, name: str, image: str, say: Say) -> None:
     say(f"Kafka {name} is Strimzi's again, which starts it at its next look (two minutes at most)")
 
 
-def _pause(found: Objects, plan: Plan, say: Say) -> None:
+def _pause(found: Objects, plan: TakeoverPlan, say: Say) -> None:
     found.patch(KAFKA, plan.name, {"metadata": {"annotations": {strimzi.PAUSE: "true"}}})
 
     def paused() -> bool:
@@ -152,7 +152,7 @@ def _pause(found: Objects, plan: Plan, say: Say) -> None:
     say("Strimzi leaves the cluster alone")
 
 
-def _stop(found: Objects, plan: Plan, nodes: Sequence[NodePlan], say: Say) -> None:
+def _stop(found: Objects, plan: TakeoverPlan, nodes: Sequence[NodePlan], say: Say) -> None:
     """Their pods' sets go, and the pods with these, in their own time."""
     pods = {node.pod for node in nodes}
     owners: set[str] = set()
@@ -189,7 +189,7 @@ def _rename(found: Objects, old: str, disk: DiskPlan, new: Json) -> None:
 
 def _lay_out(
     found: Objects,
-    plan: Plan,
+    plan: TakeoverPlan,
     image: str,
     say: Say,
     *,

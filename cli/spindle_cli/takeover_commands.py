@@ -7,7 +7,7 @@ import typer
 import yaml
 
 from spindle.takeover import strimzi
-from spindle.takeover.plan import Plan, steps
+from spindle.takeover.plan import TakeoverPlan, steps
 from spindle_cli import takeover as work
 from spindle_cli.kube import Kube
 from spindle_cli.objects import Objects
@@ -56,7 +56,7 @@ def undo(cluster: Cluster, namespace: Namespace = None, image: Image = None) -> 
         work.undo(Objects(kube), cluster, image or work.image_of(kube), say)
 
 
-def _page(made: Plan) -> str:
+def _page(made: TakeoverPlan) -> str:
     parts = []
     if made.problems:
         parts.append("These stand against it:\n" + _list(made.problems))

@@ -6,11 +6,11 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from e2e.cluster.testbed import Testbed
+from e2e.scenarios.disk_slot import Slot, slots
 from e2e.scenarios.install import AGENTS
 from e2e.scenarios.lab import CLUSTER, Lab
 from e2e.scenarios.load import Load
 from e2e.scenarios.machine import Killer, Machine
-from e2e.scenarios.slot import Slot, slots
 
 BROKERS: Final = 5
 

@@ -5,7 +5,7 @@ import time
 from typing import Any, Final
 
 from e2e.chaos.bench import Bench
-from e2e.scenarios.slot import slots
+from e2e.scenarios.disk_slot import slots
 
 _PATIENCE: Final = 45.0  # seconds that a person lets Spindle try by itself
 _NEW_DISK: Final = frozenset({"DiskToReplace", "OldDiskAgain", "WrongDisk", "DiskEmptied"})

@@ -170,8 +170,8 @@ class Demo:
         run = self._show.run
         self._path(Path(sys.executable).parent, ensure_helm().parent)
         # Ahead of its deletion the cluster is told to take its claims along: of a demo nothing is to be left.
-        wish = '{"spec":{"deleteClaims":true}}'
-        run("kubectl", "patch", "-f", SAMPLE, "--type=merge", f"--patch={wish}")
+        request = '{"spec":{"deleteClaims":true}}'
+        run("kubectl", "patch", "-f", SAMPLE, "--type=merge", f"--patch={request}")
         run("kubectl", "delete", "-f", SAMPLE, "--timeout=300s")
         run("helm", "uninstall", "spindle", "--namespace", SYSTEM)
         run("kubectl", "delete", "namespace", SYSTEM, AGENTS)

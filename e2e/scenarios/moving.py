@@ -4,8 +4,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Final
 
+from e2e.scenarios.disk_slot import Slot, assert_used, slots
 from e2e.scenarios.load import Load
-from e2e.scenarios.slot import Slot, assert_used, slots
 from e2e.scenarios.stand import until_well
 from e2e.scenarios.timeline import Timeline
 

@@ -12,7 +12,7 @@ from e2e.cluster.procs import spawn
 from e2e.cluster.target import Target
 from e2e.cluster.testbed import Testbed
 from e2e.scenarios.lab import CLUSTER, Lab, sample
-from e2e.scenarios.test_doors import secret
+from e2e.scenarios.test_listeners import secret
 
 pytestmark = pytest.mark.e2e
 

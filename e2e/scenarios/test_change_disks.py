@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
+from e2e.scenarios.disk_slot import assert_spread, assert_used, conclude, slots
 from e2e.scenarios.lab import CLUSTER, Lab
 from e2e.scenarios.load import Load, Topic, load
-from e2e.scenarios.slot import assert_spread, assert_used, conclude, slots
 from e2e.scenarios.stand import Kind, Stand, until_well
 from e2e.scenarios.timeline import Timeline
 

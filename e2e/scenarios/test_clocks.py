@@ -6,11 +6,7 @@ shifted, so what the kubelet writes (when a container was started) is right here
 
 import pytest
 
-from e2e.scenarios.install import AGENTS
-from e2e.scenarios.lab import Lab
-from e2e.scenarios.load import Topic, load
-from e2e.scenarios.machine import Machine
-from e2e.scenarios.slot import (
+from e2e.scenarios.disk_slot import (
     Slot,
     assert_spread,
     choose,
@@ -20,6 +16,10 @@ from e2e.scenarios.slot import (
     until_evacuated,
     until_used_again,
 )
+from e2e.scenarios.install import AGENTS
+from e2e.scenarios.lab import Lab
+from e2e.scenarios.load import Topic, load
+from e2e.scenarios.machine import Machine
 from e2e.scenarios.stand import THREE, Stand, until_well
 from e2e.scenarios.timeline import Timeline
 

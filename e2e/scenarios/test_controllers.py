@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
+from e2e.scenarios.disk_slot import conclude
 from e2e.scenarios.lab import CLUSTER, Lab, light, sample
 from e2e.scenarios.load import Topic, load
 from e2e.scenarios.machine import Killer, Machine
-from e2e.scenarios.slot import conclude
 from e2e.scenarios.test_nodes import GONE
 from e2e.scenarios.test_rolls import pods
 from e2e.scenarios.timeline import Timeline

@@ -2,10 +2,18 @@
 
 import pytest
 
+from e2e.scenarios.disk_slot import (
+    assert_spread,
+    choose,
+    conclude,
+    dies,
+    replace,
+    until_evacuated,
+    until_told,
+)
 from e2e.scenarios.lab import Lab
 from e2e.scenarios.load import Topic, load
 from e2e.scenarios.machine import Machine
-from e2e.scenarios.slot import assert_spread, choose, conclude, dies, replace, until_evacuated, until_told
 from e2e.scenarios.stand import SIX, THREE, Kind, Stand
 from e2e.scenarios.timeline import Timeline
 

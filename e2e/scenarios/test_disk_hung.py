@@ -2,10 +2,10 @@
 
 import pytest
 
+from e2e.scenarios.disk_slot import Slot, assert_spread, choose, conclude, dies, replace, until_used_again
 from e2e.scenarios.lab import CLUSTER, Lab, pause
 from e2e.scenarios.load import Topic, load
 from e2e.scenarios.machine import Machine
-from e2e.scenarios.slot import Slot, assert_spread, choose, conclude, dies, replace, until_used_again
 from e2e.scenarios.stand import SIX, THREE, Stand, until_well
 from e2e.scenarios.timeline import Timeline
 

@@ -2,10 +2,10 @@
 
 import pytest
 
+from e2e.scenarios.disk_slot import assert_spread, choose, conclude, dies, replace, slots, until_evacuated
 from e2e.scenarios.lab import CLUSTER
 from e2e.scenarios.load import Topic, load
 from e2e.scenarios.machine import Machine
-from e2e.scenarios.slot import assert_spread, choose, conclude, dies, replace, slots, until_evacuated
 from e2e.scenarios.stand import THREE, Stand
 from e2e.scenarios.timeline import Timeline
 

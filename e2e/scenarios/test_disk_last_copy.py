@@ -6,10 +6,10 @@ from contextlib import contextmanager
 
 import pytest
 
+from e2e.scenarios.disk_slot import Slot, choose, conclude, dies, slots
 from e2e.scenarios.lab import Lab
 from e2e.scenarios.load import FLUSHED, Load, Topic, load
 from e2e.scenarios.machine import Machine
-from e2e.scenarios.slot import Slot, choose, conclude, dies, slots
 from e2e.scenarios.stand import THREE, Stand, until_well
 from e2e.scenarios.timeline import Timeline
 

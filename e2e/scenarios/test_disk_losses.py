@@ -4,10 +4,10 @@ import re
 
 import pytest
 
+from e2e.scenarios.disk_slot import assert_spread, choose, conclude, dies, replace, slots, until_evacuated
 from e2e.scenarios.lab import CLUSTER, Lab
 from e2e.scenarios.load import FLUSHED, Topic, load
 from e2e.scenarios.machine import Machine
-from e2e.scenarios.slot import assert_spread, choose, conclude, dies, replace, slots, until_evacuated
 from e2e.scenarios.stand import THREE, Kind, Stand, until_well
 from e2e.scenarios.timeline import Timeline
 

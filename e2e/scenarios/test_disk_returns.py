@@ -2,10 +2,10 @@
 
 import pytest
 
+from e2e.scenarios.disk_slot import assert_spread, choose, conclude, dies, replace, slots, until_evacuated
 from e2e.scenarios.lab import pause
 from e2e.scenarios.load import Topic, load
 from e2e.scenarios.machine import Machine
-from e2e.scenarios.slot import assert_spread, choose, conclude, dies, replace, slots, until_evacuated
 from e2e.scenarios.stand import THREE, Kind, Stand, is_well, until_well
 from e2e.scenarios.timeline import Timeline
 

@@ -5,11 +5,7 @@ from contextlib import AbstractContextManager, contextmanager
 
 import pytest
 
-from e2e.scenarios.install import AGENTS
-from e2e.scenarios.lab import CLUSTER, SYSTEM, Lab, pause
-from e2e.scenarios.load import FLUSHED, Load, Replica, Topic, load
-from e2e.scenarios.machine import Machine
-from e2e.scenarios.slot import (
+from e2e.scenarios.disk_slot import (
     Slot,
     assert_spread,
     choose,
@@ -19,6 +15,10 @@ from e2e.scenarios.slot import (
     slots,
     until_evacuated,
 )
+from e2e.scenarios.install import AGENTS
+from e2e.scenarios.lab import CLUSTER, SYSTEM, Lab, pause
+from e2e.scenarios.load import FLUSHED, Load, Replica, Topic, load
+from e2e.scenarios.machine import Machine
 from e2e.scenarios.stand import SIX, THREE, Kind, Stand, is_well, until_well
 from e2e.scenarios.timeline import Timeline
 

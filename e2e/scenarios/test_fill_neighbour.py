@@ -2,9 +2,9 @@
 
 import pytest
 
+from e2e.scenarios.disk_slot import Slot, choose, conclude
 from e2e.scenarios.load import Topic, load
 from e2e.scenarios.machine import Machine
-from e2e.scenarios.slot import Slot, choose, conclude
 from e2e.scenarios.stand import Stand, until_well
 from e2e.scenarios.test_fill_one import small
 from e2e.scenarios.timeline import Timeline

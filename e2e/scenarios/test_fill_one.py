@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
+from e2e.scenarios.disk_slot import Slot, choose, conclude, slots
 from e2e.scenarios.lab import Lab
 from e2e.scenarios.load import Load, Replica, Topic, load
 from e2e.scenarios.machine import Machine
-from e2e.scenarios.slot import Slot, choose, conclude, slots
 from e2e.scenarios.stand import Kind, Stand, until_well
 from e2e.scenarios.timeline import Timeline
 

@@ -7,10 +7,10 @@ from typing import Final
 
 import pytest
 
+from e2e.scenarios.disk_slot import assert_spread, choose, conclude
 from e2e.scenarios.lab import Lab, client_pod
 from e2e.scenarios.load import Topic, load
 from e2e.scenarios.moving import drain, until_drained, use_again
-from e2e.scenarios.slot import assert_spread, choose, conclude
 from e2e.scenarios.stand import THREE, Stand
 from e2e.scenarios.timeline import Timeline
 

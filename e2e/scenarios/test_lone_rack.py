@@ -5,10 +5,19 @@ from collections import Counter
 
 import pytest
 
+from e2e.scenarios.disk_slot import (
+    Slot,
+    assert_spread,
+    choose,
+    conclude,
+    dies,
+    replace,
+    slots,
+    until_evacuated,
+)
 from e2e.scenarios.lab import CLUSTER, Lab
 from e2e.scenarios.load import Load, Topic, load
 from e2e.scenarios.machine import Machine
-from e2e.scenarios.slot import Slot, assert_spread, choose, conclude, dies, replace, slots, until_evacuated
 from e2e.scenarios.stand import Kind, Stand, until_well
 from e2e.scenarios.test_nodes import GONE, homes
 from e2e.scenarios.timeline import Timeline

@@ -5,12 +5,12 @@ from collections import Counter
 
 import pytest
 
+from e2e.scenarios.disk_slot import assert_spread, conclude, slots
 from e2e.scenarios.install import AGENTS
 from e2e.scenarios.lab import Lab, pause
 from e2e.scenarios.load import Topic, load, make_topic
 from e2e.scenarios.machine import Killer, Machine
 from e2e.scenarios.moving import assert_nothing_left, moves, until_drained, use_again
-from e2e.scenarios.slot import assert_spread, conclude, slots
 from e2e.scenarios.stand import Kind, Stand
 from e2e.scenarios.timeline import Timeline
 

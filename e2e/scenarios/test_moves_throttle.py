@@ -6,11 +6,20 @@ from typing import Any
 
 import pytest
 
+from e2e.scenarios.disk_slot import (
+    Slot,
+    assert_spread,
+    choose,
+    conclude,
+    dies,
+    replace,
+    slots,
+    until_evacuated,
+)
 from e2e.scenarios.lab import CLUSTER, Lab, pause
 from e2e.scenarios.load import Load, Topic, load
 from e2e.scenarios.machine import Machine
 from e2e.scenarios.moving import assert_nothing_left, drain, moves, target, throttle, until_drained, use_again
-from e2e.scenarios.slot import Slot, assert_spread, choose, conclude, dies, replace, slots, until_evacuated
 from e2e.scenarios.stand import Kind, Stand
 from e2e.scenarios.timeline import Timeline
 

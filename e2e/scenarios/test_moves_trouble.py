@@ -2,10 +2,7 @@
 
 import pytest
 
-from e2e.scenarios.load import Topic, load
-from e2e.scenarios.machine import Machine
-from e2e.scenarios.moving import assert_nothing_left, drain, moves, target, until_drained, use_again
-from e2e.scenarios.slot import (
+from e2e.scenarios.disk_slot import (
     assert_spread,
     choose,
     conclude,
@@ -15,6 +12,9 @@ from e2e.scenarios.slot import (
     until_evacuated,
     until_told,
 )
+from e2e.scenarios.load import Topic, load
+from e2e.scenarios.machine import Machine
+from e2e.scenarios.moving import assert_nothing_left, drain, moves, target, until_drained, use_again
 from e2e.scenarios.stand import Kind, Stand, until_well
 from e2e.scenarios.timeline import Timeline
 

@@ -7,10 +7,10 @@ from contextlib import contextmanager
 
 import pytest
 
+from e2e.scenarios.disk_slot import assert_spread, conclude
 from e2e.scenarios.lab import Lab
 from e2e.scenarios.load import Load, Topic, load
 from e2e.scenarios.machine import Machine
-from e2e.scenarios.slot import assert_spread, conclude
 from e2e.scenarios.stand import SIX, THREE, Kind, Stand, until_well
 from e2e.scenarios.test_rolls import Roll, pods
 from e2e.scenarios.timeline import Timeline

@@ -4,6 +4,7 @@ from collections import Counter
 
 import pytest
 
+from e2e.scenarios.disk_slot import assert_spread, conclude, dies, slots, until_evacuated
 from e2e.scenarios.lab import CLUSTER, Lab, LabError
 from e2e.scenarios.load import Load, Topic, load, make_topic
 from e2e.scenarios.machine import Machine
@@ -23,7 +24,6 @@ from e2e.scenarios.proposing import (
     until_moving,
     until_phase,
 )
-from e2e.scenarios.slot import assert_spread, conclude, dies, slots, until_evacuated
 from e2e.scenarios.stand import Stand, until_well
 from e2e.scenarios.timeline import Timeline
 

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 import pytest
 
+from e2e.scenarios.disk_slot import assert_spread, conclude
 from e2e.scenarios.lab import Lab, pause
 from e2e.scenarios.load import Load, Topic, load
 from e2e.scenarios.machine import Killer
@@ -24,7 +25,6 @@ from e2e.scenarios.proposing import (
     until_moving,
     until_phase,
 )
-from e2e.scenarios.slot import assert_spread, conclude
 from e2e.scenarios.stand import Stand, until_well
 from e2e.scenarios.timeline import Timeline
 

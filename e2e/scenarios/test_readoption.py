@@ -5,11 +5,20 @@ from typing import Any, Final
 
 import pytest
 
+from e2e.scenarios.disk_slot import (
+    Slot,
+    assert_spread,
+    choose,
+    conclude,
+    dies,
+    replace,
+    slots,
+    until_evacuated,
+)
 from e2e.scenarios.lab import CLUSTER, Lab
 from e2e.scenarios.load import Topic, load
 from e2e.scenarios.machine import Machine
 from e2e.scenarios.records import RECORDS, read, write
-from e2e.scenarios.slot import Slot, assert_spread, choose, conclude, dies, replace, slots, until_evacuated
 from e2e.scenarios.stand import THREE, Stand, until_well
 from e2e.scenarios.timeline import Timeline
 

@@ -10,11 +10,11 @@ import pytest
 
 from e2e.browser import browser, shown
 from e2e.cluster.layout import REBALANCE_IMAGE
+from e2e.scenarios.disk_slot import assert_spread, conclude
 from e2e.scenarios.lab import CLUSTER, Lab, names_of
 from e2e.scenarios.load import Load, Topic, load
 from e2e.scenarios.moving import assert_nothing_left
 from e2e.scenarios.proposing import mates
-from e2e.scenarios.slot import assert_spread, conclude
 from e2e.scenarios.stand import Kind, Stand
 from e2e.scenarios.timeline import Timeline
 

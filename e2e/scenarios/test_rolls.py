@@ -12,10 +12,10 @@ from e2e.cluster import versions
 from e2e.cluster.images import ensure_kafka_image
 from e2e.cluster.target import Target
 from e2e.cluster.testbed import Testbed
+from e2e.scenarios.disk_slot import choose, conclude, dies, replace
 from e2e.scenarios.lab import CLUSTER, Lab, light, pause, sample
 from e2e.scenarios.load import Load, Topic, load
 from e2e.scenarios.machine import Killer, Machine
-from e2e.scenarios.slot import choose, conclude, dies, replace
 from e2e.scenarios.stand import THREE, Stand
 from e2e.scenarios.timeline import Timeline
 

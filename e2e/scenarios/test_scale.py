@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
+from e2e.scenarios.disk_slot import conclude
 from e2e.scenarios.lab import CLUSTER, Lab, light
 from e2e.scenarios.load import Load, Topic, load
 from e2e.scenarios.machine import Killer
-from e2e.scenarios.slot import conclude
 from e2e.scenarios.stand import Kind, Stand, is_well, until_well
 from e2e.scenarios.timeline import Timeline
 

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
+from e2e.scenarios.disk_slot import Slot, choose, conclude
 from e2e.scenarios.load import Replica, Topic, load
 from e2e.scenarios.machine import Machine
-from e2e.scenarios.slot import Slot, choose, conclude
 from e2e.scenarios.stand import Kind, Stand
 from e2e.scenarios.timeline import Timeline
 

@@ -8,13 +8,20 @@ import yaml
 from e2e.scenarios.lab import CLUSTER, Lab, LabError
 from e2e.scenarios.machine import Machine
 from e2e.scenarios.records import read
-from e2e.scenarios.theirs import BROKERS, CLUSTER_ID, CONTROLLERS, RECORDS, Theirs, definitions
+from e2e.scenarios.strimzi_cluster import (
+    BROKERS,
+    CLUSTER_ID,
+    CONTROLLERS,
+    RECORDS,
+    StrimziCluster,
+    definitions,
+)
 
 pytestmark = pytest.mark.e2e
 
 
 @pytest.fixture
-def theirs(lab: Lab, spindle_image: str) -> Iterator[Theirs]:
+def theirs(lab: Lab, spindle_image: str) -> Iterator[StrimziCluster]:
     """The cluster, up, with records in it: in each zone a broker and a controller."""
     zones: dict[str, list[str]] = {}
     for node in lab.list("nodes"):
@@ -23,7 +30,7 @@ def theirs(lab: Lab, spindle_image: str) -> Iterator[Theirs]:
     pairs = [sorted(names)[:2] for _, names in sorted(zones.items())]
     hosts = {node: pair[0] for node, pair in zip(BROKERS, pairs, strict=True)}
     hosts |= {node: pair[1] for node, pair in zip(CONTROLLERS, pairs, strict=True)}
-    made = Theirs(lab, spindle_image, hosts)
+    made = StrimziCluster(lab, spindle_image, hosts)
     made.make()
     made.write()
     try:
@@ -34,7 +41,7 @@ def theirs(lab: Lab, spindle_image: str) -> Iterator[Theirs]:
 
 
 def test_a_cluster_of_strimzis_is_taken_over_with_every_record(
-    lab: Lab, theirs: Theirs, machine: Machine, spindle_image: str
+    lab: Lab, theirs: StrimziCluster, machine: Machine, spindle_image: str
 ) -> None:
     here = ("-n", lab.namespace)
     page = lab.spindle("takeover", "plan", CLUSTER, *here)

@@ -47,14 +47,14 @@ from spindle.reconcile.actions import (
     TurnCa,
     UnregisterBroker,
 )
-from spindle.reconcile.owned import Owners
+from spindle.reconcile.ownership import Owners
 from spindle_operator import metrics
 from spindle_operator.certificates import Certificates, password_mark
-from spindle_operator.described import describe
-from spindle_operator.gate import KafkaGate
+from spindle_operator.descriptions import describe
+from spindle_operator.kafka_commands import NotPlacedError
+from spindle_operator.kafka_executor import KafkaExecutor
 from spindle_operator.kinds import KAFKA_BROKER, KAFKA_CLUSTER, KINDS, POD, SECRET
 from spindle_operator.kube import STRATEGIC, ApiError, Json, Kube
-from spindle_operator.orders import NotPlacedError
 from spindle_operator.writing import NameTakenError, Writer
 
 log = logging.getLogger(__name__)
@@ -123,7 +123,7 @@ class Actor:
         self,
         kube: Kube,
         cluster: Json,
-        gate: KafkaGate,
+        executor: KafkaExecutor,
         leading: Callable[[], bool],
         owners: Owners | None = None,
     ) -> None:
@@ -132,12 +132,12 @@ class Actor:
         Args:
             kube: the API server.
             cluster: the KafkaCluster as this pass saw it.
-            gate: the connection to its Kafka.
+            executor: the connection to its Kafka.
             leading: whether the lease is still ours, as far as can be told without asking.
             owners: what makes an object ours; by default to name the KafkaCluster as the owner alone.
         """
         self._kube = kube
-        self._gate = gate
+        self._executor = executor
         self._leading = leading
         self._name: str = cluster["metadata"]["name"]
         self._namespace: str = cluster["metadata"]["namespace"]
@@ -228,47 +228,47 @@ class Actor:
             case SetPassword():
                 await self._set_password(action)
             case AlterUser():
-                await self._gate.alter_user(action)
+                await self._executor.alter_user(action)
             case GrantAdmin():
-                await self._gate.grant_admin()
+                await self._executor.grant_admin()
             case GrantRebalance():
-                await self._gate.grant_rebalance()
+                await self._executor.grant_rebalance()
             case _:
                 await self._tell_kafka(action)
 
     async def _tell_kafka(self, action: Action) -> None:
         match action:
             case ElectPreferred():
-                await self._gate.elect(action.partitions)
+                await self._executor.elect(action.partitions)
             case ElectUnclean():
-                await self._gate.elect(action.partitions, unclean=True)
+                await self._executor.elect(action.partitions, unclean=True)
             case PlaceReplicas():
-                await self._gate.place(action.broker, action.placements)
+                await self._executor.place(action.broker, action.placements)
             case Reassign():
                 # A replica whose dir was not noted would be made anywhere on its broker.
                 placed = [each for each in action.assignments if each[:2] not in self._not_placed]
                 if placed:
-                    await self._gate.reassign(placed)
+                    await self._executor.reassign(placed)
             case TrimPartitions():
-                await self._gate.trim(action.partitions)
+                await self._executor.trim(action.partitions)
             case CreateTopic():
-                await self._gate.create_topic(action.topic, action.assignments, action.configs)
+                await self._executor.create_topic(action.topic, action.assignments, action.configs)
             case _:
                 await self._configure_kafka(action)
 
     async def _configure_kafka(self, action: Action) -> None:
         match action:
             case SetConfigs():
-                await self._gate.set_configs(action.target, action.name, action.values)
+                await self._executor.set_configs(action.target, action.name, action.values)
             case Tune():
                 broker = "" if action.broker is None else str(action.broker)
-                await self._gate.set_configs("broker", broker, action.values)
+                await self._executor.set_configs("broker", broker, action.values)
             case RaiseFeatures():
-                await self._gate.raise_features(action.levels)
+                await self._executor.raise_features(action.levels)
             case UnregisterBroker():
-                await self._gate.unregister(action.broker)
+                await self._executor.unregister(action.broker)
             case AddVoter() | RemoveVoter():
-                await self._gate.change_voters(action)
+                await self._executor.change_voters(action)
             case _:
                 raise ValueError(f"no way to carry out {type(action).__name__}")
 
@@ -317,7 +317,7 @@ class Actor:
 
     async def _set_password(self, action: SetPassword) -> None:
         password = await self._certificates.password(action.secret, action.uid)
-        await self._gate.set_password(action.user, password)
+        await self._executor.set_password(action.user, password)
         notes = {names.ANN_PASSWORD: password_mark(password)}
         await self._kube.patch(
             SECRET, self._namespace, action.secret, {"metadata": {"uid": action.uid, "annotations": notes}}

@@ -71,7 +71,7 @@ class _Known:
         return max(self.ahead, default=None)
 
 
-class Watch:
+class AgentMonitor:
     """Looks at the agents' Leases every few seconds; an agent's age is that of the last change that was seen here, by no other clock."""
 
     def __init__(self, kube: Kube, namespace: str, changed: Callable[[], None] = lambda: None) -> None:
@@ -192,7 +192,7 @@ class Agents:
     problems: Mapping[str, str] = field(default_factory=dict)
 
 
-async def look(kube: Kube, watch: Watch | None, namespace: str, cluster: str) -> Agents:
+async def look(kube: Kube, watch: AgentMonitor | None, namespace: str, cluster: str) -> Agents:
     """Look at the agents on behalf of one KafkaCluster; where there are none, nothing is asked."""
     if watch is None:
         return Agents()

@@ -8,7 +8,7 @@ from typing import Any, Final
 from kafka.errors import for_code
 
 from spindle.cluster.answers import read_log_dir
-from spindle.cluster.dynamic import Standing
+from spindle.cluster.dynamic_config import ConfigValues
 from spindle.cluster.view import PRODUCER_RATE, LogDir, Quorum, Voter
 
 # A voter whose last caught-up fetch is older than this, on the leader's clock, has stopped following: followers fetch
@@ -16,7 +16,7 @@ from spindle.cluster.view import PRODUCER_RATE, LogDir, Quorum, Voter
 _CAUGHT_UP_MS: Final = 3000
 # ConfigSource of DescribeConfigs: DYNAMIC_TOPIC_CONFIG, DYNAMIC_BROKER_CONFIG (of one broker).
 _SET_ON_IT: Final = frozenset({1, 2})
-# DYNAMIC_BROKER_CONFIG, DYNAMIC_DEFAULT_BROKER_CONFIG, STATIC_BROKER_CONFIG, DEFAULT_CONFIG: in the order of `Standing`.
+# DYNAMIC_BROKER_CONFIG, DYNAMIC_DEFAULT_BROKER_CONFIG, STATIC_BROKER_CONFIG, DEFAULT_CONFIG: in the order of `ConfigValues`.
 _SOURCES: Final = (2, 3, 4, 5)
 
 
@@ -102,7 +102,7 @@ def read_settings(result: Any, keys: Collection[str]) -> dict[str, str]:
     return found
 
 
-def read_standing(result: Any, keys: Collection[str]) -> dict[str, Standing]:
+def read_standing(result: Any, keys: Collection[str]) -> dict[str, ConfigValues]:
     """Of a DescribeConfigs result with synonyms: where each of these keys is set.
 
     A key's synonyms may have other names (``log.retention.hours``): they are other settings.
@@ -111,7 +111,7 @@ def read_standing(result: Any, keys: Collection[str]) -> dict[str, Standing]:
     for config in result.configs:
         if config.name in keys:
             at = {s.source: s.value for s in config.synonyms or () if s.name == config.name}
-            found[config.name] = Standing(*(at.get(source) for source in _SOURCES))
+            found[config.name] = ConfigValues(*(at.get(source) for source in _SOURCES))
     return found
 
 

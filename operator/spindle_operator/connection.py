@@ -1,4 +1,4 @@
-"""A connection to one cluster's brokers. With `kafka` and `orders` the only place that knows kafka-python's private parts.
+"""A connection to one cluster's brokers. With `kafka_client` and `kafka_commands` the only place that knows kafka-python's private parts.
 
 The library's calls block, and its public ones hide what we need: an authorization failure of DescribeLogDirs looks like
 an empty answer, an empty ELR like an unknown one, and every call picks a broker at random. So requests are sent through

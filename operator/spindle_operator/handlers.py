@@ -57,7 +57,7 @@ class Weight(enum.Enum):
     """What an event is worth."""
 
     NOISE = enum.auto()  # a heartbeat, or something that we wrote ourselves
-    NEWS = enum.auto()  # worth a pass, together with what else happens in the same moment
+    CHANGE = enum.auto()  # worth a pass, together with what else happens in the same moment
     ALARM = enum.auto()  # a disk's verdict changed: worth a pass at once
 
 
@@ -67,19 +67,19 @@ class Digests:
     def __init__(self) -> None:
         self._known: dict[str, tuple[bytes, bytes]] = {}
 
-    def weigh(self, kind: Kind, event_type: str | None, body: Mapping[str, Any]) -> Weight:
+    def classify(self, kind: Kind, event_type: str | None, body: Mapping[str, Any]) -> Weight:
         """Whether an event is more than a heartbeat, and whether it can wait."""
         uid = str(body["metadata"].get("uid"))
         if event_type == "DELETED":
             self._known.pop(uid, None)
-            return Weight.NEWS
-        now = _digest(essence(kind, body)), _digest(verdicts(kind, body))
+            return Weight.CHANGE
+        now = _digest(digest_of(kind, body)), _digest(verdicts(kind, body))
         before = self._known.get(uid)
         if before == now:
             return Weight.NOISE
         self._known[uid] = now
         # What is seen for the first time is news of this process, not of the world.
-        return Weight.ALARM if before is not None and before[1] != now[1] else Weight.NEWS
+        return Weight.ALARM if before is not None and before[1] != now[1] else Weight.CHANGE
 
 
 def _digest(value: Any) -> bytes:
@@ -87,7 +87,7 @@ def _digest(value: Any) -> bytes:
     return hashlib.blake2b(text.encode(), digest_size=8).digest()
 
 
-def essence(kind: Kind, body: Mapping[str, Any]) -> Any:
+def digest_of(kind: Kind, body: Mapping[str, Any]) -> Any:
     """The part of an object whose change matters.
 
     Of a node: where it is, whether pods may run there, and whether it is well; the rest of its status is rewritten every few
@@ -176,7 +176,7 @@ def _register(handlers: kopf.OperatorRegistry, loops: Loops, digests: Digests, k
     @kopf.on.event(kind.group, kind.version, kind.plural, registry=handlers, id=f"wake-by-{kind.plural}")
     async def on_event(event: Mapping[str, Any], **_: Any) -> None:
         body = event["object"]
-        weight = digests.weigh(kind, event["type"], body)
+        weight = digests.classify(kind, event["type"], body)
         if weight is not Weight.NOISE:
             wake(loops, kind, body, urgent=weight is Weight.ALARM)
 

@@ -74,7 +74,7 @@ class ApiError(Exception):
         return self.status in (401, 403)
 
 
-class Allowance:
+class ByteBudget:
     """How many bytes of answers one look may take: who makes objects in a namespace need not mean well."""
 
     def __init__(self, most: int) -> None:
@@ -145,7 +145,7 @@ class Kube:
         namespace: str | None = None,
         *,
         selector: str | None = None,
-        within: Allowance | None = None,
+        within: ByteBudget | None = None,
     ) -> list[Json]:
         """Read all objects of a kind, page by page, within an allowance if one is given.
 
@@ -182,7 +182,7 @@ class Kube:
         return True
 
     async def _pages(
-        self, kind: Kind, namespace: str | None, selector: str | None, within: Allowance | None
+        self, kind: Kind, namespace: str | None, selector: str | None, within: ByteBudget | None
     ) -> AsyncIterator[list[Json]]:
         query = {"limit": str(_PAGE)}
         if selector:
@@ -264,7 +264,7 @@ class Kube:
         content_type: str = "application/json",
         *,
         accept: str = "application/json",
-        within: Allowance | None = None,
+        within: ByteBudget | None = None,
     ) -> Json:
         """As ``request``, three times if need be: only for what may safely be said twice."""
         async for attempt in stamina.retry_context(
@@ -286,7 +286,7 @@ class Kube:
         *,
         timeout: float | None = None,  # noqa: ASYNC109 - of the connection, not of the task
         accept: str = "application/json",
-        within: Allowance | None = None,
+        within: ByteBudget | None = None,
     ) -> Json:
         """One request, one answer; no more of it is read than an allowance permits."""
         headers = {"Accept": accept, "User-Agent": names.FIELD_MANAGER}
@@ -317,7 +317,7 @@ class Kube:
         return self._session
 
 
-async def _body(response: aiohttp.ClientResponse, within: Allowance | None) -> bytes:
+async def _body(response: aiohttp.ClientResponse, within: ByteBudget | None) -> bytes:
     if within is None:
         return await response.read()
     parts = []

@@ -18,18 +18,18 @@ from typing import Any, Final
 from spindle.cluster import names
 from spindle.cluster.allowed import Allowed
 from spindle.reconcile.actions import Action
-from spindle.reconcile.owned import owners_of
-from spindle.reconcile.plan import Event, Plan, plan
-from spindle.reconcile.snapshot import Snapshot
+from spindle.reconcile.ownership import owners_of
+from spindle.reconcile.plan import Event, ReconcilePlan, plan
+from spindle.reconcile.snapshot import ClusterSnapshot
 from spindle_operator import agents, metrics
 from spindle_operator.act import DONE, TAKEN, Actor, LeadershipLostError, Result
-from spindle_operator.described import describe
-from spindle_operator.gate import KafkaGate
+from spindle_operator.descriptions import describe
 from spindle_operator.health import Health
+from spindle_operator.kafka_executor import KafkaExecutor
 from spindle_operator.kinds import KAFKA_CLUSTER
 from spindle_operator.kube import ApiError, Json, Kube
 from spindle_operator.observe import observe
-from spindle_operator.proposals import Shelf
+from spindle_operator.rebalance_cache import RebalanceCache
 from spindle_operator.report import Events, events_of, report
 
 log = logging.getLogger(__name__)
@@ -74,7 +74,7 @@ class Setup:
     namespace: str = ""
     rebalance_image: str = ""
     allowed: Allowed = field(default_factory=Allowed)
-    decide: Callable[[Any, float], Plan] = plan
+    decide: Callable[[Any, float], ReconcilePlan] = plan
 
 
 class Loops:
@@ -84,10 +84,12 @@ class Loops:
         self._setup = setup
         self.agent_namespace = setup.agent_namespace
         self._loops: dict[Key, ClusterLoop] = {}
-        self._gate = asyncio.Semaphore(SIDE_BY_SIDE)
+        self._executor = asyncio.Semaphore(SIDE_BY_SIDE)
         self._closing = False
         self._watch = (
-            agents.Watch(setup.kube, setup.agent_namespace, self.wake_all) if setup.agent_namespace else None
+            agents.AgentMonitor(setup.kube, setup.agent_namespace, self.wake_all)
+            if setup.agent_namespace
+            else None
         )
         self._watching = asyncio.create_task(self._watch.run(), name="agents") if self._watch else None
 
@@ -97,7 +99,7 @@ class Loops:
             return
         key = (namespace, name)
         if key not in self._loops:
-            self._loops[key] = loop = ClusterLoop(self._setup, key, self._gate, self._watch)
+            self._loops[key] = loop = ClusterLoop(self._setup, key, self._executor, self._watch)
             loop.task.add_done_callback(lambda _: self._ended(key, loop))
             metrics.CLUSTERS.set(len(self._loops))
         self._loops[key].wake()
@@ -135,19 +137,19 @@ class ClusterLoop:
     """The loop of one KafkaCluster."""
 
     def __init__(
-        self, setup: Setup, key: Key, gate: asyncio.Semaphore, watch: agents.Watch | None = None
+        self, setup: Setup, key: Key, executor: asyncio.Semaphore, watch: agents.AgentMonitor | None = None
     ) -> None:
         self._setup = setup
         self._watch = watch
         self._namespace, self._name = key
         self._label = f"{self._namespace}/{self._name}"
-        self._slots = gate
+        self._slots = executor
         self._wakeup = asyncio.Event()
         self._alarm = asyncio.Event()
-        self._kafka = KafkaGate(self._label, setup.kafka_timeout)
-        self._shelf = Shelf()
+        self._kafka = KafkaExecutor(self._label, setup.kafka_timeout)
+        self._cache = RebalanceCache()
         self._thread = concurrent.futures.ThreadPoolExecutor(1, f"plan-{self._label}")
-        self._deciding: asyncio.Future[Plan] | None = None
+        self._deciding: asyncio.Future[ReconcilePlan] | None = None
         self._from = 0  # the first action of the next batch
         self._taken: frozenset[tuple[str, str]] = frozenset()  # objects in the way of the last pass
         self._idle = 0  # passes in a row that got nothing done although something is to be done
@@ -236,7 +238,7 @@ class ClusterLoop:
             operator_namespace=setup.namespace,
             rebalance_image=setup.rebalance_image,
             allowed=setup.allowed,
-            shelf=self._shelf,
+            cache=self._cache,
             taken=self._taken,
         )
         # In a thread: with thousands of partitions it takes a while, and the lease must be renewed meanwhile.
@@ -276,7 +278,7 @@ class ClusterLoop:
             raise _ClusterGoneError
         return results, wanted.settled and not written.skipped
 
-    async def _decided(self, snapshot: Snapshot) -> Plan:
+    async def _decided(self, snapshot: ClusterSnapshot) -> ReconcilePlan:
         """The plan, from a thread of this cluster's own: one that takes long takes none from others, and is not made twice at once."""
         if self._deciding is not None and not self._deciding.done():
             raise PassTooLongError(

@@ -18,14 +18,14 @@ from spindle.cluster.allowed import Allowed
 from spindle.reconcile import objects
 from spindle.reconcile.certificates import FOLLOWING, FORMER
 from spindle.reconcile.pools import recorded_spec
-from spindle.reconcile.snapshot import AgentCertificates, Certificate, SecretView, Snapshot
+from spindle.reconcile.snapshot import AgentCertificates, Certificate, ClusterSnapshot, SecretView
+from spindle.reconcile.steps.name_conflicts import REASONS
 from spindle.reconcile.steps.security import ANN_GRANTED
-from spindle.reconcile.steps.taken import REASONS
 from spindle.users.principals import to_ask
-from spindle_operator import agents, ca, ca_source, lent, starts
+from spindle_operator import agents, ca, ca_source, shared_objects, starts
 from spindle_operator.certificates import password_mark
 from spindle_operator.connection import Access
-from spindle_operator.gate import KafkaGate
+from spindle_operator.kafka_executor import KafkaExecutor
 from spindle_operator.kinds import (
     BUDGET,
     CLAIM,
@@ -48,8 +48,8 @@ from spindle_operator.kinds import (
     VOLUME,
     Kind,
 )
-from spindle_operator.kube import Allowance, ApiError, Json, Kube
-from spindle_operator.proposals import Shelf
+from spindle_operator.kube import ApiError, ByteBudget, Json, Kube
+from spindle_operator.rebalance_cache import RebalanceCache
 
 log = logging.getLogger(__name__)
 
@@ -66,7 +66,7 @@ class Seen:
         problems: resource kind → why it could not be read; the snapshot's ``unknown`` are these keys.
     """
 
-    snapshot: Snapshot
+    snapshot: ClusterSnapshot
     problems: Mapping[str, str]
 
 
@@ -74,13 +74,13 @@ async def observe(
     kube: Kube,
     cluster: Json,
     image: str,
-    gate: KafkaGate,
+    executor: KafkaExecutor,
     *,
-    watch: agents.Watch | None = None,
+    watch: agents.AgentMonitor | None = None,
     operator_namespace: str = "",
     rebalance_image: str = "",
     allowed: Allowed | None = None,
-    shelf: Shelf | None = None,
+    cache: RebalanceCache | None = None,
     taken: Collection[tuple[str, str]] = (),
 ) -> Seen:
     """Look at one KafkaCluster's world.
@@ -89,19 +89,19 @@ async def observe(
         kube: the API server.
         cluster: the KafkaCluster, read a moment ago.
         image: the operator's own image, which preflight runs from.
-        gate: the connection to this cluster's Kafka.
+        executor: the connection to this cluster's Kafka.
         watch: of the agents; None if there are none.
         operator_namespace: where the operator lives.
         rebalance_image: of the rebalance job; empty if there is none.
         allowed: what KafkaClusters may ask for; None for what is harmless.
-        shelf: the KafkaRebalances that were read before.
+        cache: the KafkaRebalances that were read before.
         taken: kind and name of objects that were in the way of the pass before, which no list has.
     """
     meta = cluster["metadata"]
     name, namespace = meta["name"], meta["namespace"]
     mine = f"{names.LABEL_CLUSTER}={name}"
     problems: dict[str, str] = {}
-    within = Allowance(_LOOK)
+    within = ByteBudget(_LOOK)
 
     async def read(kind: Kind, where: str | None, selector: str | None) -> list[Json]:
         try:
@@ -133,7 +133,7 @@ async def observe(
         reads,
         agents.look(kube, watch, namespace, name),
         reads_of_the_job,
-        _rebalances(kube, namespace, name, shelf or Shelf(), problems),
+        _rebalances(kube, namespace, name, cache or RebalanceCache(), problems),
         _named(kube, namespace, {*taken, *_told_taken(cluster)}),
     )
     (
@@ -152,7 +152,7 @@ async def observe(
     ) = lists
     problems |= watched.problems
     users = [user for user in users if (user.get("spec") or {}).get("cluster") == name]
-    kafka, granted = await gate.look(
+    kafka, granted = await executor.look(
         access(
             name,
             namespace,
@@ -170,7 +170,7 @@ async def observe(
         _by_id(mine_of), {i: pod for pod in pods if (i := _node_id(name, pod)) is not None}
     )
     specs = _specs(cluster, config_maps)
-    snapshot = Snapshot(
+    snapshot = ClusterSnapshot(
         cluster=cluster,
         spindle_image=image,
         entropy=os.urandom(_ENTROPY),
@@ -195,7 +195,7 @@ async def observe(
         kafka=kafka,
         admin_granted=granted,
         allowed=allowed or Allowed(),
-        lent=await lent.look(kube, namespace, specs, claims, problems),
+        shared_objects=await shared_objects.look(kube, namespace, specs, claims, problems),
         ca_source=await ca_source.look(kube, cluster),
         ca_source_before=await ca_source.before(kube, cluster, specs),
         agent_namespace=watched.namespace,
@@ -245,21 +245,21 @@ async def _named(kube: Kube, namespace: str, taken: Collection[tuple[str, str]])
         except ApiError as error:
             log.warning("%s %s/%s cannot be read: %s", kind, namespace, name, error)
             return None
-        return found and ({**found, "kind": kind} if kind != SECRET.kind else _nameplate(found))
+        return found and ({**found, "kind": kind} if kind != SECRET.kind else _metadata_of(found))
 
     found = await asyncio.gather(*(find(kind, name) for kind, name in sorted(taken)))
     return [obj for obj in found if obj is not None]
 
 
-def _nameplate(secret: Json) -> Json:
+def _metadata_of(secret: Json) -> Json:
     return {"kind": SECRET.kind, "metadata": secret["metadata"]}
 
 
 async def _rebalances(
-    kube: Kube, namespace: str, name: str, shelf: Shelf, problems: dict[str, str]
+    kube: Kube, namespace: str, name: str, cache: RebalanceCache, problems: dict[str, str]
 ) -> list[Json]:
     try:
-        return await shelf.look(kube, namespace, name)
+        return await cache.look(kube, namespace, name)
     except ApiError as error:
         problems[KAFKA_REBALANCE.plural] = str(error)
         log.warning("%s cannot be read for %s/%s: %s", KAFKA_REBALANCE.plural, namespace, name, error)

@@ -11,9 +11,9 @@ from typing import Any, Final
 
 from spindle.cluster import names
 from spindle.printable import printable, printables
-from spindle.reconcile.plan import Event, Plan
+from spindle.reconcile.plan import Event, ReconcilePlan
 from spindle_operator.act import DONE, GONE, Result
-from spindle_operator.described import describe
+from spindle_operator.descriptions import describe
 from spindle_operator.kinds import (
     EVENT,
     KAFKA_BROKER,
@@ -52,7 +52,7 @@ async def report(
     kube: Kube,
     cluster: Json,
     brokers: Iterable[Mapping[str, Any]],
-    plan: Plan,
+    plan: ReconcilePlan,
     users: Iterable[Mapping[str, Any]] = (),
     rebalances: Iterable[Mapping[str, Any]] = (),
 ) -> Written:
@@ -89,7 +89,7 @@ async def _write(kube: Kube, kind: Kind, obj: Mapping[str, Any], wanted: Mapping
     """True if written, False if the object changed meanwhile (but by an agent), None if there was nothing to write."""
     standing = obj.get("status") or {}
     # Much of what it says are words of others, Kafka's or a tenant's, and people read it on a terminal.
-    status = printables(keep_times(wanted, standing))
+    status = printables(keep_timestamps(wanted, standing))
     if not wanted or status == {key: value for key, value in standing.items() if key not in _OTHERS}:
         return None
     meta = obj["metadata"]
@@ -139,7 +139,7 @@ def _without_agents(obj: Mapping[str, Any]) -> list[Any]:
 _VERSIONS: Final = ("resourceVersion", "managedFields")
 
 
-def keep_times(wanted: Mapping[str, Any], standing: Mapping[str, Any]) -> dict[str, Any]:
+def keep_timestamps(wanted: Mapping[str, Any], standing: Mapping[str, Any]) -> dict[str, Any]:
     """The wanted status, with each condition's ``lastTransitionTime`` as it stands where its status did not change.
 
     Without this every pass would write, since the plan stamps conditions with its own time.

@@ -29,7 +29,7 @@ from spindle.users.principals import EVERYTHING
 from spindle.users.wide import KEPT_OUT
 from spindle_operator.answers import expect, failures
 from spindle_operator.connection import Connection
-from spindle_operator.orders import settle
+from spindle_operator.kafka_commands import settle
 
 ITERATIONS: Final = 8192  # twice what Kafka asks for at least
 _SCRAM_SHA_512: Final = 2  # ScramMechanism

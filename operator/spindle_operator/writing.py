@@ -6,7 +6,7 @@ What was not seen is created, never written over; what was seen is written over 
 from collections.abc import Mapping
 from typing import Any, Final
 
-from spindle.reconcile.owned import Owners, owner_uids
+from spindle.reconcile.ownership import Owners, owner_uids
 from spindle_operator.kinds import KAFKA_BROKER, KINDS
 from spindle_operator.kube import ApiError, Json, Kube
 from spindle_operator.ownership import taken_over

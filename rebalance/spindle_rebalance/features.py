@@ -20,7 +20,7 @@ from pyspark.sql.types import StructType
 
 from spindle_rebalance import summary
 from spindle_rebalance.summary import LATENCIES
-from spindle_rebalance.tidy import Dated, Tidy, tidy
+from spindle_rebalance.tidy import CleanRecords, Dated, clean_records
 
 Transform = Callable[[DataFrame], DataFrame]
 
@@ -91,7 +91,7 @@ def summaries(cluster_id: str | None = None, replicas_since_ms: int = 0) -> Tran
         first = next(batches, None)
         if first is not None:
             broker = int(first.column("broker")[0].as_py())
-            clean = tidy(chained(first, batches), cluster_id, replicas_since_ms)
+            clean = clean_records(chained(first, batches), cluster_id, replicas_since_ms)
             yield summarise(broker, clean, replicas_since_ms)
 
     def transformed(records: DataFrame) -> DataFrame:
@@ -106,7 +106,7 @@ def chained(first: pa.RecordBatch, rest: Iterator[pa.RecordBatch]) -> Iterator[p
     yield from rest
 
 
-def summarise(broker: int, clean: Tidy, replicas_since_ms: int) -> pa.RecordBatch:
+def summarise(broker: int, clean: CleanRecords, replicas_since_ms: int) -> pa.RecordBatch:
     """The row of one broker."""
     recent = [parts for parts in clean.moments if parts[0].stored_ms >= replicas_since_ms]
     latest: Dated | None = clean.moments[-1][0] if clean.moments else None

@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from pyspark.sql import DataFrame
 from pyspark.sql.pandas.types import from_arrow_schema
 
+from spindle.forecast.forecast import forecast
 from spindle.forecast.history import DAY, HOUR, Columns, Floats, History, gather
-from spindle.forecast.outlook import forecast
 from spindle_rebalance.arrays import lists
 
 HELD_OUT_S: Final = (

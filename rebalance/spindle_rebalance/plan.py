@@ -5,7 +5,7 @@ import logging
 import numpy as np
 from numpy.typing import NDArray
 
-from spindle.balance.history import DiskOutlook, History
+from spindle.balance.history import DiskOutlook, ReplicaHistory
 from spindle.balance.picture import Picture
 from spindle.balance.propose import Result, propose
 from spindle.balance.reading import Reading, read
@@ -14,12 +14,12 @@ from spindle_rebalance.findings import Findings
 log = logging.getLogger(__name__)
 
 
-def history_of(findings: Findings | None) -> History:
+def history_of(findings: Findings | None) -> ReplicaHistory:
     """Findings as the core takes them; nothing is known where there are none."""
     if findings is None:
-        return History()
+        return ReplicaHistory()
     table = findings.replicas
-    return History(
+    return ReplicaHistory(
         topic=table["topic"].to_pylist(),
         partition=table["partition"].to_numpy(),
         broker=table["broker"].to_numpy(),

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any, Final, Protocol
 
 from spindle.api.rebalance import KafkaRebalance
-from spindle.balance.propose import Proposal
+from spindle.balance.propose import NewProposal
 from spindle.cluster import names
 from spindle.manifests.common import labels, owner_reference
 from spindle.reconcile.objects import owned_by
@@ -43,7 +43,7 @@ class Kubernetes(Protocol):
         """Write a ConfigMap over the one that its metadata names by UID and resourceVersion."""
 
 
-def publish(kube: Kubernetes, namespace: str, proposal: Proposal, report: str) -> str:
+def publish(kube: Kubernetes, namespace: str, proposal: NewProposal, report: str) -> str:
     """Write a proposal that is not there yet.
 
     Args:
@@ -65,7 +65,7 @@ def publish(kube: Kubernetes, namespace: str, proposal: Proposal, report: str) -
     return f"KafkaRebalance {proposal.name} was made"
 
 
-def body_of(cluster: Mapping[str, Any], proposal: Proposal, report: str) -> dict[str, Any]:
+def body_of(cluster: Mapping[str, Any], proposal: NewProposal, report: str) -> dict[str, Any]:
     """The object, with nothing in it that is somebody else's: neither approval nor stop."""
     made = KafkaRebalance(spec=proposal.spec).to_dict()
     spec = {key: value for key, value in made["spec"].items() if key not in ("approved", "stop")}

@@ -23,7 +23,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from spindle_rebalance import features, source
 from spindle_rebalance.summary import LATENCIES
-from spindle_rebalance.tidy import CLOCK_OFF_S, Dated, Tidy, tidy
+from spindle_rebalance.tidy import CLOCK_OFF_S, CleanRecords, Dated, clean_records
 
 HOUR_MS: Final = 3_600_000
 LATE_MS: Final = 2 * HOUR_MS
@@ -140,9 +140,9 @@ def hourly(since_ms: int, before_ms: int, cluster_id: str | None = None) -> feat
         if first is None:
             return
         broker = int(first.column("broker")[0].as_py())
-        clean = tidy(features.chained(first, batches), cluster_id)
+        clean = clean_records(features.chained(first, batches), cluster_id)
         for hour, moments in _by_hour(clean.moments, since_ms, before_ms).items():
-            row = features.summarise(broker, Tidy(moments, records=sum(map(len, moments))), 0)
+            row = features.summarise(broker, CleanRecords(moments, records=sum(map(len, moments))), 0)
             yield pa.RecordBatch.from_arrays(
                 [
                     pa.array([hour], pa.string()),

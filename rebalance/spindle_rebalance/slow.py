@@ -9,7 +9,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sf
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from spindle.disks.peers import Fleet, Floats, Ints, Verdicts, judge
+from spindle.disks.peers import Fleet, PeerFloats, PeerInts, Verdicts, judge
 from spindle_rebalance.arrays import lists
 from spindle_rebalance.findings import SlowFinding
 from spindle_rebalance.summary import LATENCIES
@@ -104,7 +104,7 @@ def _finding(verdicts: Verdicts, row: int, last: int, since_ms: int, disk: str) 
     return SlowFinding(since_ms, times, own_ms, usual_ms, peers, message)
 
 
-def _grid(at_s: Sequence[Floats]) -> tuple[float, Floats]:
+def _grid(at_s: Sequence[PeerFloats]) -> tuple[float, PeerFloats]:
     """Even times that end with the latest sample of all, as far apart as samples usually are; none without two samples of a disk."""
     gaps = [np.diff(times) for times in at_s if len(times) > 1]
     if not gaps:
@@ -113,15 +113,17 @@ def _grid(at_s: Sequence[Floats]) -> tuple[float, Floats]:
     end = max(float(times[-1]) for times in at_s if len(times))
     start = min(float(times[0]) for times in at_s if len(times))
     count = min(int((end - start) / step) + 1, 2 * max(len(times) for times in at_s))
-    grid: Floats = end - step * np.arange(count - 1, -1, -1, dtype=np.float64)
+    grid: PeerFloats = end - step * np.arange(count - 1, -1, -1, dtype=np.float64)
     return step, grid
 
 
-def _on(grid: Floats, step: float, at_s: Sequence[Floats], values: Sequence[Floats]) -> Floats:
+def _on(
+    grid: PeerFloats, step: float, at_s: Sequence[PeerFloats], values: Sequence[PeerFloats]
+) -> PeerFloats:
     """Values on the grid, each at the step that it came in, (disks, steps); NaN where there are none."""
     found = np.full((len(at_s), len(grid)), np.nan)
     for row, (times, mine) in enumerate(zip(at_s, values, strict=True)):
-        place: Ints = len(grid) - 1 - np.floor((grid[-1] - times) / step).astype(np.int64)
+        place: PeerInts = len(grid) - 1 - np.floor((grid[-1] - times) / step).astype(np.int64)
         there = place >= 0
         found[row, place[there]] = mine[there]
     return found

@@ -45,7 +45,7 @@ class Dated:
 
 
 @dataclass
-class Tidy:
+class CleanRecords:
     """What is left of the records of a broker, and what is not.
 
     Attributes:
@@ -67,7 +67,9 @@ class Tidy:
     clock_records: int = 0
 
 
-def tidy(batches: Iterable[pa.RecordBatch], cluster_id: str | None, replicas_since_ms: int = 0) -> Tidy:
+def clean_records(
+    batches: Iterable[pa.RecordBatch], cluster_id: str | None, replicas_since_ms: int = 0
+) -> CleanRecords:
     """Everything usable of the records of one broker.
 
     Args:
@@ -75,7 +77,7 @@ def tidy(batches: Iterable[pa.RecordBatch], cluster_id: str | None, replicas_sin
         cluster_id: of the cluster that is looked at: records of another one are poison here; None takes the first record's.
         replicas_since_ms: of samples that Kafka stored earlier only the disks are kept, and the sums of what was appended.
     """
-    found = Tidy()
+    found = CleanRecords()
     usable: list[Dated] = []
     for partition, offset, stored_ms, broker, value in _rows(batches):
         found.records += 1
@@ -138,7 +140,7 @@ def _decoded(value: bytes | None, broker: int, cluster_id: str | None) -> Sample
     return sample
 
 
-def _dated(found: Tidy, usable: list[Dated]) -> list[Dated]:
+def _dated(found: CleanRecords, usable: list[Dated]) -> list[Dated]:
     """The same with times put right where a clock was off."""
     groups = list(_sent_together(usable))
     right: list[Dated] = []
@@ -189,7 +191,7 @@ def _sent_together(usable: list[Dated]) -> Iterator[list[Dated]]:
         yield together
 
 
-def _once(found: Tidy, dated: list[Dated]) -> list[list[Dated]]:
+def _once(found: CleanRecords, dated: list[Dated]) -> list[list[Dated]]:
     """One sample per interval, by time; of records for the same part of the same sample the last."""
     by_time: dict[int, dict[int, Dated]] = {}
     for each in dated:

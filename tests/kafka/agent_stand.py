@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Any, cast
 
 from spindle.cluster.ids import uuid_from_entropy
-from spindle.disks.findings import Tuning
+from spindle.disks.findings import ProbeSettings
 from spindle.disks.identity import Identity, render_identity, render_meta_properties
 from spindle_agent.node import Node
 from spindle_agent.options import parse
 from spindle_agent.preflight import filesystem
-from spindle_agent.probing.nursery import Nursery
+from spindle_agent.probing.fork_server import ForkServer
 from spindle_agent.probing.pool import Pool
 from spindle_agent.tasks import Tasks
 from tests.kafka.disks import Disk, unmount_all_below
@@ -55,9 +55,9 @@ class NoSecrets:
 
 @dataclass
 class Fixed:
-    tuning: Tuning
+    tuning: ProbeSettings
 
-    def of(self, namespace: str, cluster: str) -> Tuning:
+    def of(self, namespace: str, cluster: str) -> ProbeSettings:
         return self.tuning
 
     def cluster_id(self, namespace: str, cluster: str) -> str:
@@ -70,7 +70,7 @@ class Fixed:
 class Stand:
     """Disks below a folder, and the part of the agent that looks at them."""
 
-    def __init__(self, base: Path, nursery: Nursery, tuning: Tuning) -> None:
+    def __init__(self, base: Path, fork_server: ForkServer, tuning: ProbeSettings) -> None:
         base.mkdir(exist_ok=True)
         self.base = base
         self.notes = Notebook()
@@ -84,7 +84,7 @@ class Stand:
             cast("Any", Fixed(tuning)),
             Tasks(lambda: None),
         )
-        self.node.pool = Pool(nursery, self.node.take, self.node.worker_started)
+        self.node.pool = Pool(fork_server, self.node.take, self.node.worker_started)
 
     def path(self, name: str) -> Path:
         return self.base / name
@@ -166,9 +166,9 @@ class Stand:
 
 
 @contextlib.asynccontextmanager
-async def stand(base: Path, tuning: Tuning | None = None) -> AsyncIterator[Stand]:
-    nursery = Nursery.start()
-    made = Stand(base, nursery, tuning or Tuning())
+async def stand(base: Path, tuning: ProbeSettings | None = None) -> AsyncIterator[Stand]:
+    fork_server = ForkServer.start()
+    made = Stand(base, fork_server, tuning or ProbeSettings())
     clock = asyncio.create_task(made.node.run())
     try:
         yield made
@@ -180,6 +180,6 @@ async def stand(base: Path, tuning: Tuning | None = None) -> AsyncIterator[Stand
                     disk.thaw()
         made.node.sees({})
         made.node.pool.close()
-        nursery.channel.close()
+        fork_server.channel.close()
         await asyncio.sleep(0.3)
         unmount_all_below(base)

@@ -20,7 +20,7 @@ from spindle.manifests.inputs import ClusterInputs, VoterInputs
 from spindle.quorum.decide import SIZES
 from spindle_operator import users
 from spindle_operator.connection import Access, tls_context
-from spindle_operator.kafka import Link
+from spindle_operator.kafka_client import KafkaClient
 from tests.kafka.certs import Ca
 from tests.kafka.disks import SIZE, Disk, images, unmount_all_below
 from tests.kafka.node import Node, Slot, wait_for
@@ -172,7 +172,7 @@ class Cluster:
             self._admin.close()
             self._admin = None
 
-    def link(self) -> Link:
+    def link(self) -> KafkaClient:
         """The operator's own connection; to be closed."""
         hosts = {node.node_id: node.address for node in self.brokers if node.kafka is not None}
         folder = self.operator
@@ -180,7 +180,7 @@ class Cluster:
             hosts,
             *((folder / name).read_bytes() for name in ("ca.crt", "tls.crt", "tls.key")),
         )
-        return Link("test/demo", hosts, names.PORT_REPLICATION, tls_context(access), 10)
+        return KafkaClient("test/demo", hosts, names.PORT_REPLICATION, tls_context(access), 10)
 
     def let_agent(self) -> Path:
         """Give an agent what the operator gives it; the folder with its key and its certificate."""

@@ -8,7 +8,15 @@ from spindle.cluster.layout import METADATA_DISK
 from spindle.cluster.refusal import Refusal
 from spindle.cluster.view import Quorum
 from spindle.quorum.decide import Member, next_step
-from spindle.quorum.steps import Admit, Dismiss, Join, Leave, Recall, Renew, Step
+from spindle.quorum.steps import (
+    AddVoterStep,
+    AdmitControllers,
+    DeleteController,
+    ReaddVoter,
+    RecreateController,
+    RemoveVoterStep,
+    Step,
+)
 from spindle_operator import quorum as orders
 from tests.kafka.cluster import Cluster
 from tests.kafka.node import wait_for
@@ -68,22 +76,22 @@ class Conductor:
 
     def _act(self, step: Step) -> None:
         match step:
-            case Admit():
+            case AdmitControllers():
                 for node_id in step.ids:
                     self._admit(node_id)
-            case Join() | Leave():
+            case AddVoterStep() | RemoveVoterStep():
                 self._order(step)
-            case Dismiss():
+            case DeleteController():
                 self.cluster.nodes[step.id].stop()
                 del self.record[step.id]
-            case Renew():
+            case RecreateController():
                 self._generation += 1
                 node = self.cluster.nodes[step.id]
                 directory_id = self.cluster.directory_id(step.id, METADATA_DISK, self._generation)
                 node.slots[METADATA_DISK].directory_id = self.record[step.id] = directory_id
                 node.slots[METADATA_DISK].fs_uuid = None
                 node.up()
-            case Recall():
+            case ReaddVoter():
                 self.record[step.id] = step.directory_id
 
     def _admit(self, node_id: int) -> None:
@@ -91,7 +99,7 @@ class Conductor:
         self.record[node_id] = node.slots[METADATA_DISK].directory_id
         node.up()
 
-    def _order(self, step: Join | Leave) -> None:
+    def _order(self, step: AddVoterStep | RemoveVoterStep) -> None:
         cluster_id, node = self.cluster.cluster_id, self.cluster.nodes[step.id]
         # What is not committed in time is left open, as the operator leaves it.
         left_open: tuple[type[KafkaError], ...] = (
@@ -103,7 +111,7 @@ class Conductor:
                 link.timeout_ms = 1
             # The next look shows what came of an order that was given up.
             with contextlib.suppress(*left_open):
-                if isinstance(step, Join):
+                if isinstance(step, AddVoterStep):
                     orders.add_voter(link, cluster_id, step.id, step.directory_id, node.address)
                 else:
                     orders.remove_voter(link, cluster_id, step.id, step.directory_id)

@@ -17,7 +17,7 @@ from typing import Any, Final
 from e2e.cluster.build import ensure_jmx_exporter, ensure_kafka_libs
 from spindle.cluster import config, names
 from spindle.cluster.layout import METADATA_DISK, Layout
-from spindle.cluster.listeners import Door
+from spindle.cluster.listeners import BrokerListener
 from spindle.disks import report
 from spindle.manifests.config_maps import node_config_map
 from spindle.manifests.inputs import ACTIVE, PLACEHOLDER, ClusterInputs, DiskInputs, NodeInputs, VoterInputs
@@ -77,7 +77,7 @@ class Node:
     slots: dict[str, Slot]
     rack: str | None = None
     extra: dict[str, str] = field(default_factory=dict)
-    doors: tuple[Door, ...] = ()
+    doors: tuple[BrokerListener, ...] = ()
     static_quorum: bool = False
     jvm: str | None = None  # more options for Kafka's JVM, in place of the archive of its classes
     kafka: "subprocess.Popen[bytes] | None" = None
@@ -147,7 +147,7 @@ class Node:
             heap="192m",
             bind=self.address,
             layout=self.layout,
-            doors=self.doors,
+            listeners=self.doors,
             static_quorum=self.static_quorum,
         )
         properties = (

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from spindle.disks.findings import Tuning
+from spindle.disks.findings import ProbeSettings
 from tests.kafka.agent_stand import Stand, stand
 from tests.kafka.disks import run
 
@@ -59,7 +59,7 @@ async def test_a_readonly_remount_is_a_failure_and_its_end_is_seen(tmp_path: Pat
 
 @pytest.mark.usefixtures("brief_dwells")
 async def test_a_hung_disk_holds_up_no_other_and_is_well_after_the_thaw(tmp_path: Path) -> None:
-    tuning = Tuning(hung_after=3.0)
+    tuning = ProbeSettings(hung_after=3.0)
     async with stand(tmp_path, tuning) as on:
         on.insert("disk0"), on.insert("disk1")
         await well(on, "disk0", "disk1")
@@ -114,7 +114,7 @@ async def test_somebody_elses_disk_is_foreign_and_left_alone(tmp_path: Path) -> 
 
 @pytest.mark.usefixtures("brief_dwells")
 async def test_a_new_disk_is_seen_while_a_write_to_the_former_one_still_hangs(tmp_path: Path) -> None:
-    async with stand(tmp_path, Tuning(hung_after=3.0)) as on:
+    async with stand(tmp_path, ProbeSettings(hung_after=3.0)) as on:
         hung = on.insert("disk0")
         await well(on, "disk0")
         before = on.entry("disk0")["fsUuid"]

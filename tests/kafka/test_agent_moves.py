@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from spindle.cluster.view import LOG_DIRS_RATE
-from spindle.moves.steer import Pressure
+from spindle.moves.rate_control import Pressure
 from spindle_agent.moves import pace
-from spindle_operator import orders
+from spindle_operator import kafka_commands
 from tests.kafka.cluster import Cluster
-from tests.kafka.desk import Desk, until
+from tests.kafka.proposals import Proposals, until
 
 BYTES = 2_000_000
 THROTTLE = 400_000
@@ -27,7 +27,7 @@ def cluster(make_cluster: Callable[..., Cluster]) -> Cluster:
     return made
 
 
-async def some_moves(cluster: Cluster, desk: Desk, topic: str, partitions: int) -> list[dict[str, Any]]:
+async def some_moves(cluster: Cluster, desk: Proposals, topic: str, partitions: int) -> list[dict[str, Any]]:
     """Full partitions, and moves of all of them to another dir each."""
     await asyncio.to_thread(cluster.make_topic, topic, [[0]] * partitions)
     for partition in range(partitions):
@@ -47,7 +47,7 @@ async def some_moves(cluster: Cluster, desk: Desk, topic: str, partitions: int) 
 
 
 async def test_moves_go_on_where_a_killed_agent_left_them_and_leave_no_throttle(cluster: Cluster) -> None:
-    desk = Desk(cluster)
+    desk = Proposals(cluster)
     moves = await some_moves(cluster, desk, "resumed", 4)
     desk.spec |= {"moves": moves, "throttleBytesPerSecond": THROTTLE}
     async with desk.agent():
@@ -70,15 +70,15 @@ async def test_moves_go_on_where_a_killed_agent_left_them_and_leave_no_throttle(
 async def test_what_is_no_longer_wanted_is_given_up_and_a_users_throttle_is_left_alone(
     cluster: Cluster,
 ) -> None:
-    desk = Desk(cluster)
+    desk = Proposals(cluster)
     moves = await some_moves(cluster, desk, "unwanted", 1)
     await set_throttle(cluster, "123456")
     await desk.until_throttled("123456")
     desk.spec |= {"moves": moves, "throttleBytesPerSecond": 50_000}
-    async with desk.agent() as keeper:
+    async with desk.agent() as session:
         await until("it is copied", lambda: desk.states() == ["Copying"])
         assert desk.status["throttle"] == {"wantedBytesPerSecond": 50_000, "pressure": "Calm"}
-        keeper.wants({**desk.spec, "moves": []})
+        session.wants({**desk.spec, "moves": []})
         await until("no copy is left", desk_has_no_copy(desk))
         await until("no throttle is wanted", lambda: "throttle" not in desk.status)
         await until("nothing is told of it", lambda: desk.states() == [])
@@ -91,7 +91,7 @@ async def test_what_is_no_longer_wanted_is_given_up_and_a_users_throttle_is_left
 async def test_what_an_agent_of_an_earlier_version_has_set_is_put_back_after_its_moves(
     cluster: Cluster,
 ) -> None:
-    desk = Desk(cluster)
+    desk = Proposals(cluster)
     moves = await some_moves(cluster, desk, "before", 1)
     await set_throttle(cluster, "300000")
     copying = moves[0] | {"state": "Queued"}
@@ -109,7 +109,7 @@ async def set_throttle(cluster: Cluster, value: str | None) -> None:
     def order() -> None:
         link = cluster.link()
         try:
-            orders.set_configs(link, "broker", "0", {LOG_DIRS_RATE: value})
+            kafka_commands.set_configs(link, "broker", "0", {LOG_DIRS_RATE: value})
         finally:
             link.close()
 
@@ -120,14 +120,14 @@ async def test_a_disk_that_suffers_slows_its_moves_down_and_one_that_is_calm_spe
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(pace, "PERIOD", 1.0)
-    desk = Desk(cluster)
+    desk = Proposals(cluster)
     moves = await some_moves(cluster, desk, "steered", 2)
     desk.spec |= {"moves": moves, "throttleBytesPerSecond": 100_000, "throttleBytesPerSecondMin": 20_000}
 
     async def throttle_is(low: int, high: int) -> bool:
         return low <= int(await desk.throttle() or 0) <= high
 
-    async with desk.agent() as keeper:
+    async with desk.agent() as session:
         await until("they are copied", lambda: desk.states() == ["Copying"] * 2)
         desk.felt = {moves[0]["toDir"]: Pressure.STRAINED}
         await until("it falls to the lower bound", lambda: throttle_is(20_000, 20_000))
@@ -135,7 +135,7 @@ async def test_a_disk_that_suffers_slows_its_moves_down_and_one_that_is_calm_spe
         await until("the rate is told", lambda: all("bytesPerSecond" in m for m in desk.status["moves"]))
         desk.felt = {}
         await until("it rises again", lambda: throttle_is(28_000, 100_000))
-        keeper.wants(
+        session.wants(
             {**desk.spec, "throttleBytesPerSecond": 9_000_000, "throttleBytesPerSecondMin": 9_000_000}
         )
         await until("all arrived", lambda: desk.states() == ["Done"] * 2)
@@ -144,22 +144,22 @@ async def test_a_disk_that_suffers_slows_its_moves_down_and_one_that_is_calm_spe
 
 
 async def test_a_topic_that_is_deleted_during_its_move_leaves_nothing(cluster: Cluster) -> None:
-    desk = Desk(cluster)
+    desk = Proposals(cluster)
     moves = await some_moves(cluster, desk, "deleted", 1)
     desk.spec |= {"moves": moves, "throttleBytesPerSecond": 50_000}
-    async with desk.agent() as keeper:
+    async with desk.agent() as session:
         await until("it is copied", lambda: desk.states() == ["Copying"])
         await asyncio.to_thread(cluster.admin().delete_topics, ["deleted"])
         await until("no copy is left", desk_has_no_copy(desk))
         await until(
             "it waits and says why", lambda: "none of its dirs" in desk.status["moves"][0].get("message", "")
         )
-        keeper.wants({**desk.spec, "moves": []})
+        session.wants({**desk.spec, "moves": []})
         await desk.until_throttled(None)
     assert "throttle" not in desk.status
 
 
-def desk_has_no_copy(desk: Desk) -> Callable[[], Any]:
+def desk_has_no_copy(desk: Proposals) -> Callable[[], Any]:
     async def ask() -> bool:
         return not await desk.copies()
 
@@ -167,7 +167,7 @@ def desk_has_no_copy(desk: Desk) -> Callable[[], Any]:
 
 
 async def test_nothing_moves_while_a_dir_is_offline(cluster: Cluster) -> None:
-    desk = Desk(cluster)
+    desk = Proposals(cluster)
     moves = await some_moves(cluster, desk, "held", 2)
     broker = cluster.brokers[0]
     where = await desk.dirs()
@@ -185,10 +185,10 @@ async def test_nothing_moves_while_a_dir_is_offline(cluster: Cluster) -> None:
 
     await asyncio.to_thread(poke)
     desk.spec |= {"moves": moves}
-    async with desk.agent() as keeper:
+    async with desk.agent() as session:
         await until(
             "the broker gave it up",
-            lambda: keeper.error_of(broker.log_dir("disk2"), asyncio.get_running_loop().time()) == 56,
+            lambda: session.error_of(broker.log_dir("disk2"), asyncio.get_running_loop().time()) == 56,
         )
         await until(
             "they wait", lambda: all("offline" in move.get("message", "") for move in desk.status["moves"])

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from e2e.cluster.build import ensure_enclosure
-from spindle.disks.findings import Tuning
+from spindle.disks.findings import ProbeSettings
 from tests.kafka.agent_stand import Stand, stand
 from tests.kafka.disks import run
 from tests.kafka.node import wait_for
@@ -73,7 +73,7 @@ async def test_a_device_that_answers_with_errors_has_failed(tmp_path: Path, encl
 async def test_a_device_that_falls_silent_hangs_reads_too_and_holds_up_no_other(
     tmp_path: Path, enclosure: Enclosure
 ) -> None:
-    async with stand(tmp_path / "disks", Tuning(hung_after=4.0)) as on:
+    async with stand(tmp_path / "disks", ProbeSettings(hung_after=4.0)) as on:
         await with_disks(on, enclosure, "disk0", "disk1")
         enclosure.order("disk0", "hang")
         took = await on.until_verdict("disk0", "Failed", "Hung", seconds=15)

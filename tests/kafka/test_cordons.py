@@ -10,8 +10,8 @@ from kafka.protocol.admin import IncrementalAlterConfigsRequest
 from e2e.cluster.build import ensure_kafka_libs
 from spindle.cluster import names
 from spindle.cluster.view import CORDONED, FOLLOWER_RATE, LOG_DIRS_RATE
-from spindle_operator import orders
-from spindle_operator.orders import TurnedDownError
+from spindle_operator import kafka_commands
+from spindle_operator.kafka_commands import RejectedError
 from tests.kafka.cluster import Cluster
 from tests.kafka.node import Node, wait_for
 
@@ -31,7 +31,7 @@ def cluster(make_cluster: Callable[..., Cluster]) -> Cluster:
 def configure(cluster: Cluster, values: dict[str, str | None]) -> None:
     link = cluster.link()
     try:
-        orders.set_configs(link, "broker", str(LEAVES), values)
+        kafka_commands.set_configs(link, "broker", str(LEAVES), values)
     finally:
         link.close()
 
@@ -115,7 +115,7 @@ def test_a_broker_that_lacks_a_cordoned_dir_runs_and_takes_nothing_until_the_cor
     changes: tuple[dict[str, str | None], ...]
     changes = ({THREADS: "3"}, {THREADS: None}, {FOLLOWER_RATE: None}, {LOG_DIRS_RATE: None})
     for values in changes:
-        with pytest.raises(TurnedDownError, match=CORDONED.replace(".", "[.]")):
+        with pytest.raises(RejectedError, match=CORDONED.replace(".", "[.]")):
             configure(cluster, values)
 
     configure(cluster, {CORDONED: stays, FOLLOWER_RATE: None})

@@ -16,12 +16,22 @@ from spindle.cluster.view import (
     LogDir,
     Partition,
 )
-from spindle.moves import Configure, Intent, Journal, Limits, Move, Place, Reassign, cleanup, execute
+from spindle.moves import (
+    ConfigureIntent,
+    Intent,
+    Journal,
+    Limits,
+    Move,
+    PlaceReplicasIntent,
+    ReassignIntent,
+    cleanup,
+    execute,
+)
 from spindle.moves.journal import parse, render
-from spindle.moves.outcome import Outcome
-from spindle_operator import orders
+from spindle.moves.outcome import StepResult
+from spindle_operator import kafka_commands
 from spindle_operator.connection import Access, tls_context
-from spindle_operator.kafka import Link
+from spindle_operator.kafka_client import KafkaClient
 from tests.kafka.cluster import Cluster
 from tests.kafka.node import wait_for
 
@@ -40,12 +50,12 @@ class Operator:
     def journal(self) -> Journal:
         return parse(self.record)
 
-    def link(self) -> Link:
+    def link(self) -> KafkaClient:
         hosts = {node.node_id: node.address for node in self.cluster.brokers if node.kafka is not None}
         pems = [(self.cluster.operator / name).read_bytes() for name in ("ca.crt", "tls.crt", "tls.key")]
-        return Link("test/demo", hosts, names.PORT_REPLICATION, tls_context(Access(hosts, *pems)), 5)
+        return KafkaClient("test/demo", hosts, names.PORT_REPLICATION, tls_context(Access(hosts, *pems)), 5)
 
-    def step(self, *wanted: Move, limits: Limits = FAST, dies_after: int | None = None) -> Outcome:
+    def step(self, *wanted: Move, limits: Limits = FAST, dies_after: int | None = None) -> StepResult:
         """One step; the operator dies after so many of its orders. Moves within a broker are carried out like an agent would."""
         link = self.link()
         try:
@@ -55,7 +65,9 @@ class Operator:
             for intent in outcome.actions[:dies_after]:
                 tell(link, intent)
             for broker, moves in outcome.agent_moves.items():
-                orders.place(link, broker, [(move.topic, move.partition, move.to_dir) for move in moves])
+                kafka_commands.place(
+                    link, broker, [(move.topic, move.partition, move.to_dir) for move in moves]
+                )
         finally:
             link.close()
         return outcome
@@ -64,15 +76,15 @@ class Operator:
         wait_for("an empty journal", lambda: self.step(limits=limits) and not self.journal, seconds, 0.3)
 
 
-def tell(link: Link, intent: Intent) -> None:
+def tell(link: KafkaClient, intent: Intent) -> None:
     match intent:
-        case Place():
-            orders.place(link, intent.broker, intent.placements)
-        case Reassign():
-            orders.reassign(link, intent.assignments)
-        case Configure():
+        case PlaceReplicasIntent():
+            kafka_commands.place(link, intent.broker, intent.placements)
+        case ReassignIntent():
+            kafka_commands.reassign(link, intent.assignments)
+        case ConfigureIntent():
             assert intent.kind != "quota", "moves set none"
-            orders.set_configs(link, intent.kind, intent.name, intent.values)
+            kafka_commands.set_configs(link, intent.kind, intent.name, intent.values)
 
 
 @pytest.fixture(scope="module")
@@ -156,8 +168,8 @@ def test_what_a_person_has_set_comes_back(cluster: Cluster, operator: Operator) 
     cluster.make_topic("owned", [[0, 1]])
     size = fill(cluster, "owned", 1)
     link = operator.link()
-    orders.set_configs(link, "topic", "owned", {FOLLOWER_REPLICAS: "7:9"})
-    orders.set_configs(link, "broker", "2", {FOLLOWER_RATE: "50000000"})
+    kafka_commands.set_configs(link, "topic", "owned", {FOLLOWER_REPLICAS: "7:9"})
+    kafka_commands.set_configs(link, "broker", "2", {FOLLOWER_RATE: "50000000"})
     chosen, _ = crowd(cluster, 2, "owned")
     operator.step(Move("owned", 0, 0, None, 2, chosen, size, "test"))
     seen = settings(cluster.view())
@@ -167,8 +179,8 @@ def test_what_a_person_has_set_comes_back(cluster: Cluster, operator: Operator) 
     seen = settings(cluster.view())
     assert seen["topic", "owned"] == {FOLLOWER_REPLICAS: "7:9"}
     assert seen["broker", "2"] == {FOLLOWER_RATE: "50000000"}
-    orders.set_configs(link, "topic", "owned", {FOLLOWER_REPLICAS: None})
-    orders.set_configs(link, "broker", "2", {FOLLOWER_RATE: None})
+    kafka_commands.set_configs(link, "topic", "owned", {FOLLOWER_REPLICAS: None})
+    kafka_commands.set_configs(link, "broker", "2", {FOLLOWER_RATE: None})
     link.close()
 
 
@@ -216,7 +228,7 @@ def test_one_that_landed_elsewhere_goes_on_between_the_dirs(cluster: Cluster, op
     chosen, other = crowd(cluster, 2, "elsewhere")
     operator.record = render(Journal((Move("elsewhere", 0, 0, None, 2, chosen, size, "test"),)))
     link = operator.link()
-    orders.reassign(link, [("elsewhere", 0, (2, 1))])  # nobody chose a dir
+    kafka_commands.reassign(link, [("elsewhere", 0, (2, 1))])  # nobody chose a dir
     link.close()
     wait_for("the reassignment", lambda: partition(cluster, "elsewhere").replicas == (2, 1))
     stands = standing(cluster, 2, "elsewhere")
@@ -280,12 +292,12 @@ def test_moves_between_dirs_are_told_done_when_they_are(cluster: Cluster, operat
     assert here is not None
     (there,) = {path(cluster, 1, disk) for disk in ("disk0", "disk1")} - {here.path}
     link = operator.link()
-    orders.set_configs(link, "broker", "1", {LOG_DIRS_RATE: str(MB)})
+    kafka_commands.set_configs(link, "broker", "1", {LOG_DIRS_RATE: str(MB)})
     outcome = operator.step(Move("within", 0, 1, None, 1, there, size, "test"))
     assert [move.from_dir for move in outcome.agent_moves[1]] == [here.path]
     assert [p.state for p in operator.step().progress] == ["Copying"]
     operator.until_quiet()
-    orders.set_configs(link, "broker", "1", {LOG_DIRS_RATE: None})
+    kafka_commands.set_configs(link, "broker", "1", {LOG_DIRS_RATE: None})
     link.close()
     stands = standing(cluster, 1, "within")
     assert stands is not None

@@ -12,7 +12,7 @@ from kafka.errors import KafkaError
 from spindle.cluster import names
 from spindle.cluster.view import KafkaView
 from spindle_operator.connection import Access
-from spindle_operator.gate import KafkaGate
+from spindle_operator.kafka_executor import KafkaExecutor
 from tests.kafka.cluster import Cluster
 from tests.kafka.node import wait_for
 
@@ -28,8 +28,8 @@ def cluster(make_cluster: Callable[..., Cluster]) -> Cluster:
 
 
 @pytest.fixture
-async def gate() -> AsyncIterator[KafkaGate]:
-    gate = KafkaGate("test/demo", TIMEOUT)
+async def gate() -> AsyncIterator[KafkaExecutor]:
+    gate = KafkaExecutor("test/demo", TIMEOUT)
     yield gate
     await gate.shutdown()
 
@@ -40,13 +40,13 @@ def access(cluster: Cluster) -> Access:
     return Access({node.node_id: node.address for node in cluster.brokers if node.kafka is not None}, *pems)
 
 
-async def look(gate: KafkaGate, cluster: Cluster) -> tuple[KafkaView, float]:
+async def look(gate: KafkaExecutor, cluster: Cluster) -> tuple[KafkaView, float]:
     started = time.monotonic()
     view, _ = await gate.look(access(cluster))
     return view, time.monotonic() - started
 
 
-async def test_a_whole_view(cluster: Cluster, gate: KafkaGate) -> None:
+async def test_a_whole_view(cluster: Cluster, gate: KafkaExecutor) -> None:
     view, _ = await look(gate, cluster)
     assert view.error is None
     assert view.cluster_id == cluster.cluster_id
@@ -76,7 +76,7 @@ async def test_a_whole_view(cluster: Cluster, gate: KafkaGate) -> None:
     assert view.metadata_version >= 20
 
 
-async def test_a_second_look_is_quick(cluster: Cluster, gate: KafkaGate) -> None:
+async def test_a_second_look_is_quick(cluster: Cluster, gate: KafkaExecutor) -> None:
     await look(gate, cluster)
     view, took = await look(gate, cluster)
     assert view.error is None
@@ -84,7 +84,9 @@ async def test_a_second_look_is_quick(cluster: Cluster, gate: KafkaGate) -> None
     assert took < TIMEOUT
 
 
-async def test_the_admins_rights_are_missing_until_they_are_given(cluster: Cluster, gate: KafkaGate) -> None:
+async def test_the_admins_rights_are_missing_until_they_are_given(
+    cluster: Cluster, gate: KafkaExecutor
+) -> None:
     folder = cluster.ca.client(cluster.base / "admin", names.PRINCIPAL_ADMIN)
     _, granted = await gate.look(access(cluster), ask_rights=True)
     assert granted is False
@@ -109,7 +111,7 @@ async def test_the_admins_rights_are_missing_until_they_are_given(cluster: Clust
     producer.close()
 
 
-async def test_a_reassignment_under_way_is_seen(cluster: Cluster, gate: KafkaGate) -> None:
+async def test_a_reassignment_under_way_is_seen(cluster: Cluster, gate: KafkaExecutor) -> None:
     cluster.make_topic("moving", [[0, 1]])
     admin = cluster.admin()
     admin._controller_id = 0  # any broker passes it on; not the one that is about to stop
@@ -127,7 +129,7 @@ async def test_a_reassignment_under_way_is_seen(cluster: Cluster, gate: KafkaGat
 
 
 async def test_one_hung_broker_costs_one_time_out_and_only_its_own_log_dirs(
-    cluster: Cluster, gate: KafkaGate
+    cluster: Cluster, gate: KafkaExecutor
 ) -> None:
     await look(gate, cluster)
     hung = cluster.nodes[1].kafka
@@ -153,7 +155,7 @@ async def test_one_hung_broker_costs_one_time_out_and_only_its_own_log_dirs(
     wait_for("it to be back in sync", lambda: cluster.isr("t") == {0: [0, 1, 2], 1: [0, 1, 2]})
 
 
-async def test_preferred_leaders_are_elected(cluster: Cluster, gate: KafkaGate) -> None:
+async def test_preferred_leaders_are_elected(cluster: Cluster, gate: KafkaExecutor) -> None:
     view, _ = await look(gate, cluster)
     assert view.partitions is not None
     moved = [partition for partition in view.partitions if partition.topic == "t"]
@@ -164,7 +166,9 @@ async def test_preferred_leaders_are_elected(cluster: Cluster, gate: KafkaGate) 
     )
 
 
-async def test_a_broker_that_died_is_a_new_client_and_not_an_error(cluster: Cluster, gate: KafkaGate) -> None:
+async def test_a_broker_that_died_is_a_new_client_and_not_an_error(
+    cluster: Cluster, gate: KafkaExecutor
+) -> None:
     await look(gate, cluster)
     cluster.forget_admin()
     cluster.nodes[2].kill()
@@ -179,7 +183,9 @@ async def test_a_broker_that_died_is_a_new_client_and_not_an_error(cluster: Clus
     wait_for("it to be back in sync", lambda: cluster.isr("t") == {0: [0, 1, 2], 1: [0, 1, 2]})
 
 
-async def test_without_a_quorum_brokers_metadata_is_not_believed(cluster: Cluster, gate: KafkaGate) -> None:
+async def test_without_a_quorum_brokers_metadata_is_not_believed(
+    cluster: Cluster, gate: KafkaExecutor
+) -> None:
     await look(gate, cluster)
     controller = cluster.controller.kafka
     assert controller is not None
@@ -195,7 +201,7 @@ async def test_without_a_quorum_brokers_metadata_is_not_believed(cluster: Cluste
     wait_for("the quorum", lambda: cluster.partitions("t"))
 
 
-async def test_another_ca_is_not_let_in(cluster: Cluster, gate: KafkaGate) -> None:
+async def test_another_ca_is_not_let_in(cluster: Cluster, gate: KafkaExecutor) -> None:
     good = access(cluster)
     stranger = type(cluster.ca)()
     folder = stranger.client(cluster.base / "stranger", names.PRINCIPAL_OPERATOR)

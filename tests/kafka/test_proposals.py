@@ -10,18 +10,26 @@ import pytest
 
 from spindle.cluster import names
 from spindle.cluster.view import KafkaView
-from spindle.moves import Configure, Elect, Intent, Limits, Place, Reassign, execute
+from spindle.moves import (
+    ConfigureIntent,
+    ElectIntent,
+    Intent,
+    Limits,
+    PlaceReplicasIntent,
+    ReassignIntent,
+    execute,
+)
 from spindle.moves.journal import parse, render
-from spindle.moves.look import Look
+from spindle.moves.kafka_index import KafkaIndex
 from spindle.proposals.approval import Approval
-from spindle.proposals.life import Facts, turn
-from spindle.proposals.marks import DONE, DROPPED, MOVING, WAITING
-from spindle.proposals.proposal import REASON, Phase, read_proposal
+from spindle.proposals.lifecycle import ProposalFacts, next_step
+from spindle.proposals.move_states import DONE, DROPPED, MOVING, WAITING
+from spindle.proposals.proposal import REASON, ProposalPhase, read_proposal
 from spindle.proposals.waves import look_over
 from spindle.proposals.windows import ALWAYS
-from spindle.reconcile.proposal_status import Standing, proposal_status
+from spindle.reconcile.proposal_status import ProposalProgress, proposal_status
 from spindle_operator.connection import Access
-from spindle_operator.gate import KafkaGate
+from spindle_operator.kafka_executor import KafkaExecutor
 from tests.kafka.cluster import Cluster
 from tests.kafka.node import wait_for
 
@@ -39,8 +47,8 @@ def cluster(make_cluster: Callable[..., Cluster]) -> Cluster:
 
 
 @pytest.fixture
-async def gate() -> AsyncIterator[KafkaGate]:
-    gate = KafkaGate("test/demo", 5.0)
+async def gate() -> AsyncIterator[KafkaExecutor]:
+    gate = KafkaExecutor("test/demo", 5.0)
     yield gate
     await gate.shutdown()
 
@@ -55,8 +63,10 @@ class Passes:
     Like the operator's own, a pass writes the journal first, then tells Kafka, and writes the status last.
     """
 
-    def __init__(self, cluster: Cluster, gate: KafkaGate, moves: list[dict[str, Any]], **spec: Any) -> None:
-        self.cluster, self.gate = cluster, gate
+    def __init__(
+        self, cluster: Cluster, gate: KafkaExecutor, moves: list[dict[str, Any]], **spec: Any
+    ) -> None:
+        self.cluster, self.executor = cluster, gate
         self.record = ""
         self.limits = FAST
         self.dies_in: int | None = None  # so many writes, of whatever kind
@@ -80,33 +90,33 @@ class Passes:
     async def look(self) -> KafkaView:
         running = {node.node_id: node.address for node in self.cluster.brokers if node.kafka is not None}
         pems = ((self.cluster.operator / name).read_bytes() for name in ("ca.crt", "tls.crt", "tls.key"))
-        view, _ = await self.gate.look(Access(running, *pems))
+        view, _ = await self.executor.look(Access(running, *pems))
         assert view.error is None
         return view
 
     async def one(self) -> None:
         view, journal, proposal = await self.look(), parse(self.record), read_proposal(self.raw)
-        executing = proposal.phase is Phase.EXECUTING
-        wave = look_over(proposal, Look(view), journal, self.limits) if executing else None
+        executing = proposal.phase is ProposalPhase.EXECUTING
+        wave = look_over(proposal, KafkaIndex(view), journal, self.limits) if executing else None
         keep = wave.keep if wave is not None else set()
         go = wave.go if wave is not None else []
         status: dict[str, Any] | None = None
         if wave is not None:
             by = Approval("person")
-            facts = Facts(
+            facts = ProposalFacts(
                 phase=proposal.phase,
                 approved_by=by.by,
                 began_by="person",
                 stop=self.raw["spec"].get("stop", False),
-                waiting=wave.marks.count(WAITING),
-                moving=wave.marks.count(MOVING),
-                done=wave.marks.count(DONE),
-                dropped=wave.marks.count(DROPPED),
+                waiting=wave.move_states.count(WAITING),
+                moving=wave.move_states.count(MOVING),
+                done=wave.move_states.count(DONE),
+                dropped=wave.move_states.count(DROPPED),
             )
-            now = turn(facts)
+            now = next_step(facts)
             if now.phase.over:
                 keep, go = set(), []
-            standing = Standing(now, by, wave, ALWAYS, self.limits.bytes_per_second)
+            standing = ProposalProgress(now, by, wave, ALWAYS, self.limits.bytes_per_second)
             status = proposal_status(proposal, standing, time.time())
         withdrawn = frozenset(m.key for m in journal.moves if m.reason == REASON and m.key not in keep)
         outcome = execute(view, journal, go, self.limits, withdrawn=withdrawn)
@@ -117,7 +127,7 @@ class Passes:
             self.write()
             await self.tell(intent)
         for broker, moves in outcome.agent_moves.items():
-            await self.gate.place(broker, [(m.topic, m.partition, m.to_dir) for m in moves])
+            await self.executor.place(broker, [(m.topic, m.partition, m.to_dir) for m in moves])
         if status is not None and status != self.raw["status"]:
             self.write()
             self.raw["status"] = status
@@ -132,14 +142,14 @@ class Passes:
 
     async def tell(self, intent: Intent) -> None:
         match intent:
-            case Place():
-                await self.gate.place(intent.broker, intent.placements)
-            case Reassign():
-                await self.gate.reassign(intent.assignments)
-            case Configure():
-                await self.gate.set_configs(intent.kind, intent.name, intent.values)
-            case Elect():
-                await self.gate.elect(intent.partitions)
+            case PlaceReplicasIntent():
+                await self.executor.place(intent.broker, intent.placements)
+            case ReassignIntent():
+                await self.executor.reassign(intent.assignments)
+            case ConfigureIntent():
+                await self.executor.set_configs(intent.kind, intent.name, intent.values)
+            case ElectIntent():
+                await self.executor.elect(intent.partitions)
 
     async def until(self, what: str, holds: Callable[[], bool], passes: int = 200) -> None:
         for _ in range(passes):
@@ -165,7 +175,7 @@ async def planned(passes: Passes, topic: str, index: int, target: tuple[int, str
     view = await passes.look()
     partition = next(p for p in view.partitions or () if (p.topic, p.index) == (topic, index))
     source = partition.replicas[0]
-    stands = Look(view).standing(source, (topic, index))
+    stands = KafkaIndex(view).standing(source, (topic, index))
     assert stands is not None
     return {
         "topic": topic,
@@ -183,7 +193,7 @@ def fill(cluster: Cluster, topic: str, megabytes: int) -> None:
 
 
 async def test_a_proposal_is_carried_out_and_what_was_deleted_meanwhile_is_left_out(
-    cluster: Cluster, gate: KafkaGate
+    cluster: Cluster, gate: KafkaExecutor
 ) -> None:
     for topic in ("stays", "goes"):
         cluster.make_topic(topic, [[0, 1]])
@@ -202,12 +212,14 @@ async def test_a_proposal_is_carried_out_and_what_was_deleted_meanwhile_is_left_
     assert passes.status["outcomes"] == "+-"
     assert [drop["reason"] for drop in passes.status["dropped"]] == ["TopicDeleted"]
     view = await passes.look()
-    stands = Look(view).standing(3, ("stays", 0))
+    stands = KafkaIndex(view).standing(3, ("stays", 0))
     assert stands is not None
     assert stands.path == path(cluster, 3, "disk1")
 
 
-async def test_one_that_is_stopped_half_way_leaves_nothing_behind(cluster: Cluster, gate: KafkaGate) -> None:
+async def test_one_that_is_stopped_half_way_leaves_nothing_behind(
+    cluster: Cluster, gate: KafkaExecutor
+) -> None:
     cluster.make_topic("large", [[0, 1]])
     fill(cluster, "large", 12)
     look = Passes(cluster, gate, [])
@@ -226,7 +238,7 @@ async def test_one_that_is_stopped_half_way_leaves_nothing_behind(cluster: Clust
     assert [p.replicas for p in view.partitions or () if p.topic == "large"] == [(0, 1)]
 
 
-async def test_what_others_did_meanwhile_is_left_out_and_why(cluster: Cluster, gate: KafkaGate) -> None:
+async def test_what_others_did_meanwhile_is_left_out_and_why(cluster: Cluster, gate: KafkaExecutor) -> None:
     for topic in ("holds", "moved", "refused"):
         cluster.make_topic(topic, [[0, 1]])
         fill(cluster, topic, 1)
@@ -255,7 +267,7 @@ async def test_what_others_did_meanwhile_is_left_out_and_why(cluster: Cluster, g
 
 @pytest.mark.parametrize("moments", [5, pytest.param(20, marks=pytest.mark.slow)])
 async def test_one_that_dies_at_many_moments_is_followed_by_one_that_goes_on(
-    cluster: Cluster, gate: KafkaGate, moments: int
+    cluster: Cluster, gate: KafkaExecutor, moments: int
 ) -> None:
     """Between any two writes of a pass: the journal, each order to Kafka, the status. A proposal moves all to and fro."""
     seed = 7
@@ -285,7 +297,7 @@ async def test_one_that_dies_at_many_moments_is_followed_by_one_that_goes_on(
         await passes.until_clean()
 
         assert (passes.status["phase"], passes.status["outcomes"]) == ("Done", "++++")
-        stand = [Look(await passes.look()).standing(target, (topic, index)) for index in range(4)]
+        stand = [KafkaIndex(await passes.look()).standing(target, (topic, index)) for index in range(4)]
         assert [each.path for each in stand if each is not None] == [move["toDir"] for move in moves]
         assert {p.replicas for p in cluster.partitions(topic).values()} == {(target, 1)}
         turns += 1
@@ -293,7 +305,7 @@ async def test_one_that_dies_at_many_moments_is_followed_by_one_that_goes_on(
 
 
 async def test_the_rebalance_jobs_principal_may_look_and_change_nothing(
-    cluster: Cluster, gate: KafkaGate
+    cluster: Cluster, gate: KafkaExecutor
 ) -> None:
     from kafka import KafkaConsumer, KafkaProducer, TopicPartition
     from kafka.admin import KafkaAdminClient

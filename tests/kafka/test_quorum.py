@@ -7,7 +7,7 @@ from kafka.errors import KafkaError
 
 from spindle.cluster.layout import METADATA_DISK
 from spindle.cluster.view import Quorum
-from spindle.quorum.steps import Dismiss, Join, Leave, Renew, Step
+from spindle.quorum.steps import AddVoterStep, DeleteController, RecreateController, RemoveVoterStep, Step
 from spindle_operator import quorum as orders
 from tests.kafka.cluster import Cluster
 from tests.kafka.conductor import Conductor
@@ -42,8 +42,10 @@ def voters(cluster: Cluster) -> dict[int, str]:
 
 
 def order_of(steps: list[Step]) -> list[str]:
-    signs = {Join: "+", Leave: "-"}
-    return [f"{signs[type(step)]}{step.id}" for step in steps if isinstance(step, Join | Leave)]
+    signs = {AddVoterStep: "+", RemoveVoterStep: "-"}
+    return [
+        f"{signs[type(step)]}{step.id}" for step in steps if isinstance(step, AddVoterStep | RemoveVoterStep)
+    ]
 
 
 def lose_disk(cluster: Cluster, node_id: int) -> None:
@@ -118,7 +120,11 @@ def test_one_that_lost_its_disk_is_replaced(single: Conductor, active: bool) -> 
     lose_disk(cluster, lost)
     steps = single.reach(3)
     # An order that is not committed in time is given again.
-    assert list(dict.fromkeys(type(step) for step in steps)) == [Leave, Renew, Join]
+    assert list(dict.fromkeys(type(step) for step in steps)) == [
+        RemoveVoterStep,
+        RecreateController,
+        AddVoterStep,
+    ]
     after = voters(cluster)
     assert after.keys() == before.keys()
     assert {i for i in after if after[i] != before[i]} == {lost}
@@ -135,11 +141,11 @@ def test_three_become_five_and_three_again_the_active_one_not_first(single: Cond
     single.reach(3)
     single.impatient = False
     assert voters(single.cluster).keys() == {A, B, C}
-    leaving = [(step, leader) for step, leader in single.done[began:] if isinstance(step, Leave)]
+    leaving = [(step, leader) for step, leader in single.done[began:] if isinstance(step, RemoveVoterStep)]
     assert {step.id for step, _ in leaving} == {D, E}
     if leaving[0][1] in (D, E):
         assert leaving[0][0].id != leaving[0][1]
-    assert sum(isinstance(step, Dismiss) for step, _ in single.done[began:]) == 2
+    assert sum(isinstance(step, DeleteController) for step, _ in single.done[began:]) == 2
     single.cluster.make_topic("three-again", [[0]])
 
 

@@ -18,8 +18,8 @@ from spindle.cluster.view import MAX_MESSAGE_BYTES, RETENTION_MS
 from spindle.placement.assign import assign
 from spindle.samples.codec import Poison, Sample, decode, pack
 from spindle.samples.framing import Version, seal, unseal
-from spindle_agent.broker.keeper import Keeper
-from spindle_agent.broker.wire import Access, BrokerError
+from spindle_agent.broker.connection import Access, BrokerError
+from spindle_agent.broker.session import BrokerSession
 from spindle_agent.moves.mover import Mover
 from spindle_agent.options import parse
 from spindle_agent.samples import sampler as module
@@ -27,12 +27,12 @@ from spindle_agent.samples.backlog import Backlog
 from spindle_agent.samples.gathered import SeenDisk
 from spindle_agent.samples.sampler import Sampler
 from spindle_agent.samples.sending import send
-from spindle_operator import orders
+from spindle_operator import kafka_commands
 from spindle_operator.connection import Access as OperatorAccess
 from spindle_operator.connection import tls_context
-from spindle_operator.kafka import Link
+from spindle_operator.kafka_client import KafkaClient
 from tests.kafka.cluster import Cluster
-from tests.kafka.desk import NAME, Secrets, until
+from tests.kafka.proposals import NAME, Secrets, until
 
 TOPIC = names.TOPIC_SAMPLES
 
@@ -49,7 +49,9 @@ def cluster(make_cluster: Callable[..., Cluster]) -> Cluster:
 def operators_link(cluster: Cluster) -> Any:
     hosts = {node.node_id: node.address for node in cluster.brokers if node.kafka is not None}
     files = ((cluster.operator / name).read_bytes() for name in ("ca.crt", "tls.crt", "tls.key"))
-    link = Link("test/demo", hosts, names.PORT_REPLICATION, tls_context(OperatorAccess(hosts, *files)), 10)
+    link = KafkaClient(
+        "test/demo", hosts, names.PORT_REPLICATION, tls_context(OperatorAccess(hosts, *files)), 10
+    )
     try:
         yield link
     finally:
@@ -91,7 +93,7 @@ class Stand:
         secrets = cast("Any", Secrets(self.cluster.base / "agent"))
         with ThreadPoolExecutor(1) as senders:
             self.sampler = Sampler(NAME, lambda: self.disks, senders, send, self.backlog)
-            keeper = Keeper(
+            session = BrokerSession(
                 NAME,
                 options,
                 secrets,
@@ -99,10 +101,10 @@ class Stand:
                 lambda: None,
                 sampler=self.sampler,
             )
-            keeper.wants(self.spec)
+            session.wants(self.spec)
             tasks = [
-                asyncio.create_task(keeper.run()),
-                asyncio.create_task(self.sampler.run(keeper.access, keeper.doubt)),
+                asyncio.create_task(session.run()),
+                asyncio.create_task(self.sampler.run(session.access, session.doubt)),
             ]
             try:
                 yield self.sampler
@@ -133,10 +135,10 @@ def test_the_operator_makes_the_topic_as_it_should_be_and_sees_what_is_set(clust
     rows = assign({0: "zone-0", 1: "zone-1"}, 2, 1, start=1)
     configs = {"cleanup.policy": "delete", "retention.ms": "86400000", "compression.type": "producer"}
     with operators_link(cluster) as link:
-        orders.create_topic(link, TOPIC, rows, configs | {"min.insync.replicas": "1"})
+        kafka_commands.create_topic(link, TOPIC, rows, configs | {"min.insync.replicas": "1"})
         view = link.look(ask_rights=False)[0]
-        with pytest.raises(orders.TurnedDownError, match="TopicAlreadyExists"):
-            orders.create_topic(link, TOPIC, rows, configs)
+        with pytest.raises(kafka_commands.RejectedError, match="TopicAlreadyExists"):
+            kafka_commands.create_topic(link, TOPIC, rows, configs)
 
     assert {p.index: p.replicas for p in view.partitions or () if p.topic == TOPIC} == {0: (1,), 1: (0,)}
     assert view.settings is not None
@@ -148,7 +150,7 @@ def test_the_operator_makes_the_topic_as_it_should_be_and_sees_what_is_set(clust
 async def test_what_the_broker_holds_comes_out_of_the_topic(
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("spindle_agent.broker.keeper.EVERY", 0.5)
+    monkeypatch.setattr("spindle_agent.broker.session.EVERY", 0.5)
     cluster.make_topic("led", [[0, 1]] * 3)
     cluster.make_topic("followed", [[1, 0]])
     cluster.produce("led", 0, [bytes(100_000)] * 10)
@@ -183,7 +185,7 @@ async def test_what_the_broker_holds_comes_out_of_the_topic(
 async def test_while_kafka_is_away_samples_are_kept_the_oldest_dropped_and_it_is_told(
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr("spindle_agent.broker.keeper.EVERY", 0.5)
+    monkeypatch.setattr("spindle_agent.broker.session.EVERY", 0.5)
     monkeypatch.setattr("spindle_agent.samples.sending._TIMEOUT", 3.0)
     monkeypatch.setattr(module, "_LONGEST", 1.0)
     caplog.set_level("INFO")

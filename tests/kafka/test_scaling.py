@@ -10,10 +10,10 @@ from kafka.errors import KafkaError
 
 from spindle.cluster import names
 from spindle.cluster.view import Broker
+from spindle.healing.backfill import plan_backfill
 from spindle.healing.evacuate import evacuate
-from spindle.healing.fill import fill
 from spindle.scaling.rules import may_go
-from spindle_operator import orders
+from spindle_operator import kafka_commands
 from tests.kafka.cluster import Cluster
 from tests.kafka.node import wait_for
 from tests.kafka.test_moves import Operator
@@ -76,7 +76,7 @@ def brokers(cluster: Cluster) -> dict[int, Broker]:
 def unregister(operator: Operator, broker: int) -> None:
     link = operator.link()
     try:
-        orders.unregister(link, broker)
+        kafka_commands.unregister(link, broker)
     finally:
         link.close()
 
@@ -145,7 +145,7 @@ def test_it_comes_back_with_its_disks_and_is_filled(cluster: Cluster, operator: 
     dirs = brokers(cluster)[LEAVES].log_dirs or ()
     assert [d.error for d in dirs] == [0, 0]
     assert {d.path for d in dirs} == {f"{node.mount(disk)}/{names.LOG_SUBDIR}" for disk in ("disk0", "disk1")}
-    moves = fill(cluster.view(), [(LEAVES, d.path) for d in dirs])
+    moves = plan_backfill(cluster.view(), [(LEAVES, d.path) for d in dirs])
     assert moves
     operator.step(*moves)
     operator.until_quiet(seconds=180)

@@ -14,23 +14,23 @@ import pytest
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.errors import KafkaError
 
-from spindle.healing.regrow import regrow
 from spindle.healing.repair import repair
-from spindle.healing.standing import Key, Standing
+from spindle.healing.replica_index import Key, ReplicaIndex
+from spindle.healing.restore_replicas import restore_replicas
 from spindle.moves import execute
 from spindle.moves.journal import render
 from spindle.scrub.catalog import file_name, inactive
-from spindle.scrub.doubts import Doubts, Place
+from spindle.scrub.confirmation import Confirmations, SegmentPlace
 from spindle.scrub.schedule import Known
-from spindle_agent.probing.nursery import Nursery
+from spindle_agent.probing.fork_server import ForkServer
 from spindle_agent.scrub import worker
 from spindle_agent.scrub.messages import Scrub
 from spindle_agent.scrub.reader import Reader
 from spindle_agent.scrub.scrubs import Scrubs
 from spindle_agent.scrub.survey import names_in, open_folder, survey
 from tests.kafka.cluster import Cluster
-from tests.kafka.desk import until
 from tests.kafka.node import wait_for
+from tests.kafka.proposals import until
 from tests.kafka.test_moves import FAST, Operator, tell
 
 KEY = ("test", "demo-broker-0", "disk0")
@@ -123,8 +123,8 @@ async def scrubbing(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> AsyncI
     monkeypatch.setattr(worker, "_SURVEY_SOON", 1.0)
     monkeypatch.setattr(worker, "_TELL_EVERY", 0.5)
     monkeypatch.setattr(worker, "_TOUCHED_EVERY", 0.5)
-    nursery = Nursery.start()
-    made = Scrubs(nursery, lambda _: None)
+    fork_server = ForkServer.start()
+    made = Scrubs(fork_server, lambda _: None)
     directory_id = cluster.directory_id(0, "disk0")
     made.sees(KEY, directory_id, None)
     order = Scrub(
@@ -141,7 +141,7 @@ async def scrubbing(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> AsyncI
         yield made
     finally:
         made.close()
-        nursery.channel.close()
+        fork_server.channel.close()
 
 
 async def test_twenty_damaged_segments_are_found_and_no_other(
@@ -221,7 +221,7 @@ class Round:
 
     def __init__(self) -> None:
         self.reader = Reader(1 << 20, lambda _: None)
-        self.doubts = Doubts(confirm_after=3.0)
+        self.doubts = Confirmations(confirm_after=3.0)
         self.scans = self.changed = self.doubted = 0
 
     def scan(self, log_dir: int, known: Known) -> None:
@@ -232,7 +232,7 @@ class Round:
             segments = inactive(names_in(folder))
             segment = next((each for each in segments if each.base == known.segment.base), None)
             if segment is None:
-                self.doubts.gone(Place(known.folder, known.segment.base))
+                self.doubts.gone(SegmentPlace(known.folder, known.segment.base))
                 return
             number = segments.index(segment)
             found = self.reader.scan(folder, segment, segments[number - 1].base if number else None)
@@ -245,7 +245,9 @@ class Round:
         self.doubted += bool(found.finds)
         if found.finds:
             print(known.folder, known.segment, found.finds)
-        self.doubts.saw(Place(known.folder, known.segment.base), found.identity, found.finds, time.time())
+        self.doubts.saw(
+            SegmentPlace(known.folder, known.segment.base), found.identity, found.finds, time.time()
+        )
 
 
 @pytest.mark.slow
@@ -307,20 +309,20 @@ class Repairer(Operator):
         link = self.link()
         try:
             view = link.look(ask_rights=False)[0]
-            looked = Standing(view)
-            self.fewest = min(self.fewest, len(looked.partitions[key].replicas))
+            replica_index = ReplicaIndex(view)
+            self.fewest = min(self.fewest, len(replica_index.partitions[key].replicas))
             moving = {move.key for move in self.journal.moves}
             shrinks = tuple(
                 entry
-                for entry in self.journal.shrunk
-                if entry.key not in moving and looked.holds(entry.broker, entry.key)
+                for entry in self.journal.dropped
+                if entry.key not in moving and replica_index.holds(entry.broker, entry.key)
             )
             if corrupt and not self.journal:
-                others = set(looked.partitions[key].replicas) - {broker}
-                made = repair(looked, broker, key, {key: {broker}}, {key: others})
+                others = set(replica_index.partitions[key].replicas) - {broker}
+                made = repair(replica_index, broker, key, {key: {broker}}, {key: others})
                 assert made.refusal is None
                 shrinks = made.shrunk
-            wanted = regrow(view, self.journal.shrunk).moves
+            wanted = restore_replicas(view, self.journal.dropped).moves
             outcome = execute(view, self.journal, wanted, FAST, shrinks=shrinks)
             self.record = render(outcome.journal)
             for intent in outcome.actions:

@@ -9,11 +9,11 @@ from e2e.cluster import versions
 from spindle.cluster import names
 from spindle.cluster.config import broker_settings, node_config
 from spindle.cluster.owned import owned
-from spindle.cluster.settings import Setting, known
+from spindle.cluster.settings import SettingSpec, known
 from spindle.cluster.settings_check import problems
-from spindle_operator import orders
+from spindle_operator import kafka_commands
 from spindle_operator.connection import Access, tls_context
-from spindle_operator.kafka import Link
+from spindle_operator.kafka_client import KafkaClient
 from tests.kafka.cluster import Cluster
 from tools import kafka_settings
 
@@ -29,7 +29,7 @@ def test_the_tables_are_what_the_jars_say() -> None:
     assert not kafka_settings.stale()
 
 
-def of_type(setting: Setting) -> list[str]:
+def of_type(setting: SettingSpec) -> list[str]:
     """Values at and around what a setting takes, and some that it cannot."""
     if setting.type in _BITS:
         bounds = [-(2 ** _BITS[setting.type]), 2 ** _BITS[setting.type] - 1]
@@ -49,7 +49,7 @@ def of_type(setting: Setting) -> list[str]:
     return ["", *setting.allowed, *(each.upper() for each in setting.allowed), "zz"]
 
 
-def drawn(table: Mapping[str, Setting], rng: random.Random) -> dict[str, str]:
+def drawn(table: Mapping[str, SettingSpec], rng: random.Random) -> dict[str, str]:
     """One setting, or some of one family."""
     key = rng.choice(sorted(table))
     family = [other for other in sorted(table) if other.split(".")[:2] == key.split(".")[:2]]
@@ -91,10 +91,10 @@ def cluster(make_cluster: Callable[..., Cluster]) -> Cluster:
 
 
 @pytest.fixture
-def link(cluster: Cluster) -> Iterator[Link]:
+def link(cluster: Cluster) -> Iterator[KafkaClient]:
     pems = ((cluster.operator / name).read_bytes() for name in ("ca.crt", "tls.crt", "tls.key"))
     access = Access({0: cluster.nodes[0].address}, *pems)
-    made = Link("test/demo", access.hosts, names.PORT_REPLICATION, tls_context(access), 10)
+    made = KafkaClient("test/demo", access.hosts, names.PORT_REPLICATION, tls_context(access), 10)
     try:
         yield made
     finally:
@@ -116,10 +116,10 @@ def link(cluster: Cluster) -> Iterator[Link]:
         ("log.cleaner.dedupe.buffer.size", "4194304", "1000"),
     ],
 )
-def test_a_running_broker_agrees(link: Link, key: str, taken: str, refused: str) -> None:
+def test_a_running_broker_agrees(link: KafkaClient, key: str, taken: str, refused: str) -> None:
     assert not problems({key: taken}, versions.KAFKA)
-    orders.set_configs(link, "broker", "0", {key: taken})
-    orders.set_configs(link, "broker", "0", {key: None})
+    kafka_commands.set_configs(link, "broker", "0", {key: taken})
+    kafka_commands.set_configs(link, "broker", "0", {key: None})
     assert problems({key: refused}, versions.KAFKA)
-    with pytest.raises(orders.TurnedDownError):
-        orders.set_configs(link, "broker", "0", {key: refused})
+    with pytest.raises(kafka_commands.RejectedError):
+        kafka_commands.set_configs(link, "broker", "0", {key: refused})

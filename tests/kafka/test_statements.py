@@ -10,7 +10,7 @@ from kafka.errors import KafkaError
 from kafka.protocol.admin import AlterReplicaLogDirsRequest, DescribeLogDirsRequest, ElectionType
 
 from spindle.manifests.inputs import ACTIVE, PLACEHOLDER
-from spindle_operator import orders
+from spindle_operator import kafka_commands
 from tests.kafka.cluster import Cluster
 from tests.kafka.node import Node, wait_for
 
@@ -146,7 +146,7 @@ def reassign(cluster: Cluster, topic: str, replicas: list[int] | None) -> None:
     """Give a topic's only partition other replicas; None cancels what is under way."""
     link = cluster.link()
     try:
-        orders.reassign(link, [(topic, 0, replicas)])
+        kafka_commands.reassign(link, [(topic, 0, replicas)])
     finally:
         link.close()
 

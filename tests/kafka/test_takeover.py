@@ -22,10 +22,10 @@ from spindle.cluster.ids import uuid_from_entropy
 from spindle.cluster.layout import METADATA_DISK
 from spindle.manifests.inputs import VoterInputs
 from spindle.takeover import volumes
-from spindle.takeover.volumes import Order, Place
-from spindle_operator import orders
+from spindle.takeover.volumes import VolumeOrder, VolumePlace
+from spindle_operator import kafka_commands
 from spindle_operator.connection import Access, tls_context
-from spindle_operator.kafka import Link
+from spindle_operator.kafka_client import KafkaClient
 from tests.kafka import archive
 from tests.kafka.cluster import SMALL, Cluster
 from tests.kafka.disks import Disk
@@ -37,7 +37,7 @@ KRAFT = "kraft.version"
 
 
 @dataclass
-class Theirs:
+class StrimziCluster:
     """Kafka as Strimzi runs it: static voters, ``data-N/kafka-log<id>``, the metadata log of every node on its data-0."""
 
     base: Path
@@ -133,17 +133,17 @@ class Theirs:
     def bootstrap(self) -> list[str]:
         return [f"{self.address(node)}:9091" for node in BROKERS]
 
-    def order(self, node: int, *, undo: bool = False) -> Order:
+    def order(self, node: int, *, undo: bool = False) -> VolumeOrder:
         controller = node in self.controllers
         as_node = names.controller_id(self.controllers.index(node)) if controller else node
         places = (
-            Place(str(self.mount(node, v)), f"kafka-log{node}", node, as_node, controller)
+            VolumePlace(str(self.mount(node, v)), f"kafka-log{node}", node, as_node, controller)
             for v in self.volumes_of(node)
         )
-        return Order(self.cluster_id, tuple(places), undo)
+        return VolumeOrder(self.cluster_id, tuple(places), undo)
 
 
-def carry_out(order: Order, folder: Path) -> dict[str, Any]:
+def carry_out(order: VolumeOrder, folder: Path) -> dict[str, Any]:
     """As its pod does it."""
     message = folder / "termination"
     done = subprocess.run(
@@ -181,9 +181,9 @@ def ours(make_cluster: Callable[..., Cluster], controllers: tuple[int, ...]) -> 
 
 
 @pytest.fixture(scope="module")
-def theirs(ours: Cluster, controllers: tuple[int, ...]) -> Iterator[Theirs]:
+def theirs(ours: Cluster, controllers: tuple[int, ...]) -> Iterator[StrimziCluster]:
     cluster_id = uuid_from_entropy(os.urandom(32), "strimzi")
-    made = Theirs(ours.base / "theirs", ours.subnet, cluster_id, controllers)
+    made = StrimziCluster(ours.base / "theirs", ours.subnet, cluster_id, controllers)
     made.base.mkdir()
     made.make()
     made.start()
@@ -195,7 +195,7 @@ def theirs(ours: Cluster, controllers: tuple[int, ...]) -> Iterator[Theirs]:
         made.stop()
 
 
-def make_topic(theirs: Theirs) -> bool:
+def make_topic(theirs: StrimziCluster) -> bool:
     if not theirs.answers():
         return False
     admin = KafkaAdminClient(bootstrap_servers=theirs.bootstrap())
@@ -210,7 +210,7 @@ def make_topic(theirs: Theirs) -> bool:
     return True
 
 
-def produce(theirs: Theirs) -> None:
+def produce(theirs: StrimziCluster) -> None:
     producer = KafkaProducer(bootstrap_servers=theirs.bootstrap(), acks="all", retries=5)
     for sent in [producer.send("orders", b"%d" % n, partition=n % 4) for n in range(RECORDS)]:
         sent.get(timeout=30)
@@ -227,7 +227,7 @@ def read(**client: Any) -> set[int]:
         consumer.close()
 
 
-def files(theirs: Theirs) -> set[str]:
+def files(theirs: StrimziCluster) -> set[str]:
     """Every file that is not written anew at each start and stop."""
     changing = (".lock", "checkpoint", "cleanshutdown", "quorum-state", ".snapshot", "__cluster_metadata")
     return {
@@ -238,7 +238,7 @@ def files(theirs: Theirs) -> set[str]:
     }
 
 
-def test_nothing_is_touched_while_kafka_runs(theirs: Theirs, tmp_path: Path) -> None:
+def test_nothing_is_touched_while_kafka_runs(theirs: StrimziCluster, tmp_path: Path) -> None:
     before = files(theirs)
     told = carry_out(theirs.order(0), tmp_path)
     assert "in use by a process" in told["refused"]
@@ -246,7 +246,7 @@ def test_nothing_is_touched_while_kafka_runs(theirs: Theirs, tmp_path: Path) -> 
 
 
 @pytest.mark.slow
-def test_it_goes_there_and_back(theirs: Theirs, tmp_path: Path) -> None:
+def test_it_goes_there_and_back(theirs: StrimziCluster, tmp_path: Path) -> None:
     theirs.stop()
     before = files(theirs)
     for node in (*BROKERS, *theirs.controllers):
@@ -262,7 +262,7 @@ def test_it_goes_there_and_back(theirs: Theirs, tmp_path: Path) -> None:
 
 
 def test_ours_finds_every_record_and_its_quorum_becomes_dynamic(
-    theirs: Theirs, ours: Cluster, tmp_path: Path
+    theirs: StrimziCluster, ours: Cluster, tmp_path: Path
 ) -> None:
     theirs.stop()
     found = {
@@ -302,7 +302,7 @@ def test_ours_finds_every_record_and_its_quorum_becomes_dynamic(
     assert RECORDS in read(**client)
 
 
-def adopt(theirs: Theirs, ours: Cluster, found: dict[int, list[str]]) -> None:
+def adopt(theirs: StrimziCluster, ours: Cluster, found: dict[int, list[str]]) -> None:
     """The nodes as the operator makes them from what the claims then carry."""
     ours.cluster_id = theirs.cluster_id
     ours.inputs = replace(ours.inputs, cluster_id=theirs.cluster_id)
@@ -327,16 +327,16 @@ def adopt(theirs: Theirs, ours: Cluster, found: dict[int, list[str]]) -> None:
         node.new_pod()
 
 
-def link(ours: Cluster) -> Link:
+def link(ours: Cluster) -> KafkaClient:
     pems = ((ours.operator / name).read_bytes() for name in ("ca.crt", "tls.crt", "tls.key"))
     access = Access({node.node_id: node.address for node in ours.brokers}, *pems)
-    return Link("test/demo", access.hosts, names.PORT_REPLICATION, tls_context(access), 10)
+    return KafkaClient("test/demo", access.hosts, names.PORT_REPLICATION, tls_context(access), 10)
 
 
 def raise_kraft(ours: Cluster) -> None:
     made = link(ours)
     try:
-        orders.raise_features(made, {KRAFT: 1})
+        kafka_commands.raise_features(made, {KRAFT: 1})
     finally:
         made.close()
 

@@ -8,7 +8,7 @@ from kafka.protocol.admin import ElectionType
 
 from spindle.cluster.view import Partition
 from spindle.disks.rules import may_format
-from spindle_operator import orders
+from spindle_operator import kafka_commands
 from tests.kafka.cluster import Cluster
 from tests.kafka.node import Node, wait_for
 
@@ -28,7 +28,7 @@ def reassign(cluster: Cluster, replicas: list[int] | None) -> None:
     """Give the partition other replicas; None cancels what is under way."""
     link = cluster.link()
     try:
-        orders.reassign(link, [("alone", 0, replicas)])
+        kafka_commands.reassign(link, [("alone", 0, replicas)])
     finally:
         link.close()
 
@@ -66,7 +66,7 @@ def test_an_unclean_election_does_not_end_a_reassignment_and_asking_again_does(c
         return any(topic["name"] == "alone" for entry in dirs for topic in entry["topics"])
 
     wait_for("an empty log", made)
-    with pytest.raises(orders.TurnedDownError, match="unclean leader election"):
+    with pytest.raises(kafka_commands.RejectedError, match="unclean leader election"):
         reassign(cluster, None)
 
     # Who names all of its replicas changes their order, and nothing else.

@@ -8,9 +8,9 @@ import pytest
 from e2e.cluster import versions
 from spindle.cluster import names
 from spindle.cluster.versions import level_of, may_change
-from spindle_operator import orders
+from spindle_operator import kafka_commands
 from spindle_operator.connection import Access, tls_context
-from spindle_operator.kafka import Link
+from spindle_operator.kafka_client import KafkaClient
 from tests.kafka.cluster import Cluster
 from tests.kafka.node import Node, wait_for
 
@@ -33,9 +33,9 @@ def raise_level(cluster: Cluster, level: int | None) -> None:
     assert level is not None
     pems = ((cluster.operator / name).read_bytes() for name in ("ca.crt", "tls.crt", "tls.key"))
     access = Access({0: cluster.nodes[0].address}, *pems)
-    link = Link("test/demo", access.hosts, names.PORT_REPLICATION, tls_context(access), 10)
+    link = KafkaClient("test/demo", access.hosts, names.PORT_REPLICATION, tls_context(access), 10)
     try:
-        orders.raise_features(link, {METADATA: level})
+        kafka_commands.raise_features(link, {METADATA: level})
     finally:
         link.close()
 
@@ -62,7 +62,7 @@ def test_the_level_of_a_release_is_what_it_was_born_with(cluster: Cluster) -> No
 
 
 def test_kafka_turns_a_level_down_that_a_node_does_not_know(cluster: Cluster) -> None:
-    with pytest.raises(orders.TurnedDownError, match=METADATA):
+    with pytest.raises(kafka_commands.RejectedError, match=METADATA):
         raise_level(cluster, level_of(LATEST))
     assert cluster.view().metadata_version == level_of(FORMER)
 

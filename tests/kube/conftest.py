@@ -12,7 +12,7 @@ from kubernetes import client, config
 from e2e.cluster.apiserver import ApiServer
 from spindle.reconcile.actions import Action
 from spindle_operator.act import Actor
-from spindle_operator.gate import KafkaGate
+from spindle_operator.kafka_executor import KafkaExecutor
 from spindle_operator.kube import Kube, connect
 from tests.kube.api import Resources
 from tests.kube.samples import cluster as sample_cluster
@@ -76,7 +76,7 @@ def act(kube: Kube, cluster: dict[str, Any]) -> Callable[..., Any]:
     """Has actions of the plan carried out as the operator does it; what became of each."""
 
     async def act(*actions: Action) -> list[str]:
-        gate = KafkaGate("test", 1)
+        gate = KafkaExecutor("test", 1)
         results = await Actor(kube, cluster, gate, lambda: True).run(actions)
         await gate.shutdown()
         return [result.outcome for result in results]

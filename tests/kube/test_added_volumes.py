@@ -6,7 +6,7 @@ import pytest
 
 from spindle.reconcile.actions import Patch
 from spindle_operator.act import CONFLICT, DONE, Actor
-from spindle_operator.gate import KafkaGate
+from spindle_operator.kafka_executor import KafkaExecutor
 from spindle_operator.kinds import KAFKA_BROKER, VOLUME
 from spindle_operator.kube import Kube
 from tests.kube.samples import broker, cluster, volume
@@ -28,7 +28,7 @@ async def test_it_is_kept_for_whoever_comes_first(kube: Kube, namespace: str) ->
     owner = await kube.create(cluster(), namespace)
     made = await kube.create(local(f"{namespace}-disk0"), None)
     name, uid = made["metadata"]["name"], made["metadata"]["uid"]
-    gate = KafkaGate("test", 1)
+    gate = KafkaExecutor("test", 1)
     actor = Actor(kube, owner, gate, lambda: True)
 
     async def act(version: str | None, spec: dict[str, Any]) -> str:

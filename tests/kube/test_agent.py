@@ -299,22 +299,22 @@ def _pump(source: socket.socket, sink: socket.socket) -> None:
 
 def test_it_waits_for_the_api_server_goes_on_without_and_catches_up(agent: Agent) -> None:
     agent.make_broker()
-    door = Door(agent.server.url)
-    agent.start(door.url)
+    listener = Door(agent.server.url)
+    agent.start(listener.url)
     agent.until("it lives", agent.page_answers)
     time.sleep(2)  # noqa: TID251 - in which nothing is to happen
     assert agent.page("healthz") == "ok\n"
     assert "again in" in agent.log
 
-    door.open()
+    listener.open()
     agent.until("a status", lambda: len(agent.verdicts()) == 2, seconds=30)
-    door.shut()
+    listener.shut()
     agent.disks["disk1"].die()
     failed = f'disk="disk1",namespace="{agent.namespace}",verdict="Failed"}} 1.0'
     agent.until("a verdict without the server", lambda: failed in agent.page("metrics"), seconds=5)
     assert agent.verdicts()["disk1"] == "Healthy"
-    door.open()
+    listener.open()
     agent.until("what happened meanwhile is told", lambda: agent.verdicts()["disk1"] == "Failed", seconds=30)
-    door.shut()
+    listener.shut()
     code, took = agent.stop()
     assert (code, took < 2) == (0, True)

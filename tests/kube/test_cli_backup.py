@@ -11,10 +11,10 @@ import yaml
 from kubernetes import client
 
 from e2e.cluster.apiserver import ApiServer
-from e2e.scenarios.theirs import definitions
+from e2e.scenarios.strimzi_cluster import definitions
 from spindle.cluster import names
 from spindle.manifests.claims import claim
-from spindle.manifests.identity import Identity, Voter, identity_map
+from spindle.manifests.identity import ConfiguredVoter, NodeIdentity, identity_map
 from spindle.takeover import manifests, strimzi, volumes
 from spindle.takeover.plan import memory_map
 from spindle_cli import backup, objects, takeover
@@ -26,7 +26,7 @@ from tests.kube.samples import volume
 pytestmark = pytest.mark.kube
 
 DIRECTORY = "wBVR3XvTT5OFw4iBGZ2g1A"
-VOTERS = (Voter(9000, DIRECTORY),)
+VOTERS = (ConfiguredVoter(9000, DIRECTORY),)
 
 
 @pytest.fixture
@@ -50,7 +50,7 @@ def there(api_client: client.ApiClient, namespace: str) -> Objects:
     core: Any = client.CoreV1Api(api_client)
     core.create_persistent_volume(volume(pv, hostPath={"path": "/nowhere"}))
     found.apply(made)
-    found.apply({**identity_map("demo", namespace, Identity("3Db5QLSqSZieL3rJBUUegA", VOTERS))})
+    found.apply({**identity_map("demo", namespace, NodeIdentity("3Db5QLSqSZieL3rJBUUegA", VOTERS))})
     labels = {names.LABEL_CLUSTER: "demo"}
     for name, more in (("demo-ca", {}), ("demo.user.alice", {names.LABEL_USER: "alice"}), ("demo-admin", {})):
         meta = {"name": name, "namespace": namespace, "labels": labels | more}

@@ -12,7 +12,7 @@ from spindle.manifests.brokers import kafka_broker
 from spindle.manifests.claims import claim
 from spindle.manifests.common import drifted, with_applied
 from spindle.manifests.config_maps import node_config_map
-from spindle.manifests.identity import Identity, Voter, identity_map, parse_identity
+from spindle.manifests.identity import ConfiguredVoter, NodeIdentity, identity_map, parse_identity
 from spindle.manifests.inputs import ClusterInputs, DiskInputs, NodeInputs, Zone
 from spindle.manifests.pods import broker_pod, controller_pod
 from spindle.manifests.secrets import secret_metadata
@@ -20,8 +20,8 @@ from spindle.manifests.secrets import secret_metadata
 pytestmark = pytest.mark.kube
 
 ID, DIR = "4L6g3nShT-eMCtK--X86sw", "JVxZHnT9SEmo7qMPv1p0Yw"
-VOTERS = (Voter(9000, DIR),)
-IDENTITY = Identity(ID, VOTERS, {DIR: {"claim": "c", "pvUid": "p", "fsUuid": "f"}})
+VOTERS = (ConfiguredVoter(9000, DIR),)
+IDENTITY = NodeIdentity(ID, VOTERS, {DIR: {"claim": "c", "pvUid": "p", "fsUuid": "f"}})
 
 
 def objects(namespace: str) -> list[dict[str, Any]]:

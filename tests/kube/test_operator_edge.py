@@ -23,10 +23,10 @@ from spindle.reconcile.actions import (
     Patch,
     SetPodCondition,
 )
-from spindle.reconcile.plan import Event, Plan, plan
+from spindle.reconcile.plan import Event, ReconcilePlan, plan
 from spindle_operator.act import CONFLICT, DONE, GONE, REFUSED, TAKEN, Actor
-from spindle_operator.gate import KafkaGate
 from spindle_operator.handlers import registry
+from spindle_operator.kafka_executor import KafkaExecutor
 from spindle_operator.kinds import (
     CONFIG_MAP,
     EVENT,
@@ -170,7 +170,7 @@ async def test_of_two_that_mark_by_the_same_state_one_wins(
     version = cluster["metadata"]["resourceVersion"]
     outcomes = []
     for name in ("a", "b"):
-        actor = Actor(kube, cluster, KafkaGate("test", 1), lambda: True)
+        actor = Actor(kube, cluster, KafkaExecutor("test", 1), lambda: True)
         entry = {"pod": name, "uid": "u", "nodeId": 0, "since": "2026-01-01T00:00:00Z", "reason": "Restart"}
         results = await actor.run([MarkDown(resource_version=version, entries=(entry,))])
         outcomes.append(results[0].outcome)
@@ -188,7 +188,7 @@ async def test_marks_outlive_reports_and_reports_of_the_same_write_nothing(
     ready = {"type": "Ready", "status": "True", "reason": "AllInSync", "message": "fine"}
     for second in (1, 2):
         stamped = {**ready, "lastTransitionTime": f"2026-01-01T00:00:0{second}Z"}
-        told = Plan(
+        told = ReconcilePlan(
             status={"phase": "Fine.", "conditions": [stamped]},
             broker_statuses={made["metadata"]["name"]: {"state": "Ready"}},
         )
@@ -209,7 +209,7 @@ async def test_a_status_never_lands_on_a_successor_of_the_same_name(
 ) -> None:
     await kube.delete(KAFKA_CLUSTER, namespace, "demo", cluster["metadata"]["uid"])
     await kube.create(sample_cluster(), namespace)
-    assert await report(kube, cluster, [], Plan(status={"phase": "old"})) == Written(skipped=1)
+    assert await report(kube, cluster, [], ReconcilePlan(status={"phase": "old"})) == Written(skipped=1)
     assert "phase" not in (await kube.get(KAFKA_CLUSTER, namespace, "demo")).get("status", {})
 
 
@@ -229,7 +229,7 @@ async def test_certificates_go_into_secrets_and_come_back_as_facts_only(
     stored = await kube.get(SECRET, namespace, "demo-admin")
     assert {"ca.crt", "tls.crt", "tls.key", "keystore.pem", "client.properties"} <= set(stored["data"])
     assert b"demo-bootstrap:9092" in base64.b64decode(stored["data"]["client.properties"])
-    seen = await observe(kube, cluster, "image", KafkaGate("test", 1))
+    seen = await observe(kube, cluster, "image", KafkaExecutor("test", 1))
     views = {view.metadata["name"]: view for view in seen.snapshot.secrets}
     ca, leaf = views["demo-ca"].certificate, views["demo-admin"].certificate
     assert ca is not None
@@ -247,7 +247,7 @@ async def test_a_look_sees_ours_and_not_the_neighbours(
         {**pod("other"), "metadata": {"name": "other", "labels": {names.LABEL_CLUSTER: "other"}}}, namespace
     )
     await kube.create(sample_broker(), namespace)
-    seen = await observe(kube, cluster, "image", KafkaGate("test", 1))
+    seen = await observe(kube, cluster, "image", KafkaExecutor("test", 1))
     assert [item["metadata"]["name"] for item in seen.snapshot.pods] == ["demo-broker-0"]
     assert [item["metadata"]["name"] for item in seen.snapshot.brokers] == ["demo-broker-0"]
     assert seen.snapshot.unknown == frozenset()
@@ -298,7 +298,7 @@ async def test_without_rights_over_nodes_they_are_unknown_and_not_watched(
     narrow: Kube, cluster: dict[str, Any], namespace: str
 ) -> None:
     assert await narrow.token()
-    seen = await observe(narrow, cluster, "image", KafkaGate("test", 1))
+    seen = await observe(narrow, cluster, "image", KafkaExecutor("test", 1))
     # Aggregated roles need a controller, which does not run here: "admin" is empty of rules but for those of ours.
     assert {"nodes", "persistentvolumes", "storageclasses"} <= seen.snapshot.unknown
     assert "kafkabrokers" not in seen.snapshot.unknown

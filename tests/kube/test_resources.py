@@ -120,9 +120,9 @@ def test_two_people_wish_for_two_disks(resources: Resources) -> None:
     head = {key: broker()[key] for key in ("apiVersion", "kind", "metadata")}
     resources.apply({**head, "spec": {"wishes": [{"disk": "disk0", "drained": True}]}}, "ann")
     after = resources.apply({**head, "spec": {"wishes": [{"disk": "disk1", "cordoned": True}]}}, "bob")
-    assert [wish["disk"] for wish in after["spec"]["wishes"]] == ["disk0", "disk1"]
+    assert [request["disk"] for request in after["spec"]["wishes"]] == ["disk0", "disk1"]
     after = resources.apply({**head, "spec": {}}, "ann")
-    assert [wish["disk"] for wish in after["spec"]["wishes"]] == ["disk1"]
+    assert [request["disk"] for request in after["spec"]["wishes"]] == ["disk1"]
 
 
 def test_applying_twice_writes_nothing(resources: Resources) -> None:

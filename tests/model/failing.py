@@ -22,7 +22,7 @@ from spindle.reconcile.actions import (
     TrimPartitions,
     UnregisterBroker,
 )
-from spindle.reconcile.snapshot import Snapshot
+from spindle.reconcile.snapshot import ClusterSnapshot
 from spindle.reconcile.times import seconds, stamp
 from tests.model.kafka import CAPACITY, Kafka, Process, Volume, path_of
 from tests.model.nodes import answers, ended, nonce
@@ -96,7 +96,7 @@ class Failing(World):
 
     # -- observing -------------------------------------------------------------------------------------------------------
 
-    def snapshot(self) -> Snapshot:
+    def snapshot(self) -> ClusterSnapshot:
         # What is planned on is not changed by planning, and changed by nobody else before the plan is there.
         seen = {
             node: Agent(age=self.now - at, unchanged=self.now - at, ahead=self.ahead.get(node, 0.0))

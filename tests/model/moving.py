@@ -16,7 +16,7 @@ from spindle.cluster.view import (
     LogDir,
     Partition,
 )
-from spindle.moves.intents import Configure, Elect, Intent, Place, Reassign
+from spindle.moves.intents import ConfigureIntent, ElectIntent, Intent, PlaceReplicasIntent, ReassignIntent
 from spindle.moves.journal import Move
 
 Key = tuple[str, int]
@@ -134,20 +134,20 @@ class Kafka:
     def carry_out(self, intent: Intent) -> None:
         """Raises ConnectionError for what Kafka turns down."""
         match intent:
-            case Place():
+            case PlaceReplicasIntent():
                 self._place(intent)
-            case Reassign():
+            case ReassignIntent():
                 for topic, index, replicas in intent.assignments:
                     self._reassign((topic, index), replicas)
-            case Configure():
+            case ConfigureIntent():
                 self._configure(intent)
-            case Elect():
+            case ElectIntent():
                 for key in intent.partitions:
                     part = self.parts[key]
                     if part.replicas[0] in part.isr and self.live(part.replicas[0], key):
                         part.leader = part.replicas[0]
 
-    def _place(self, intent: Place) -> None:
+    def _place(self, intent: PlaceReplicasIntent) -> None:
         node = self.nodes[intent.broker]
         if not node.up:
             raise ConnectionError(f"broker {intent.broker} is down")
@@ -159,7 +159,7 @@ class Kafka:
             if node.stands((topic, index)) is None:
                 node.chosen[topic, index] = path
 
-    def _configure(self, intent: Configure) -> None:
+    def _configure(self, intent: ConfigureIntent) -> None:
         if intent.kind == "broker" and not self.nodes[int(intent.name)].up:
             raise ConnectionError(f"broker {intent.name} is down")
         values = self.settings[intent.kind, intent.name]

@@ -8,7 +8,7 @@ from spindle.cluster import names
 from spindle.cluster.layout import METADATA_DISK
 from spindle.cluster.view import Quorum, Voter
 from spindle.reconcile.actions import Action, AddVoter, Create, MarkDown, Patch, RemoveVoter
-from spindle.reconcile.plan import Plan
+from spindle.reconcile.plan import ReconcilePlan
 from tests.model.store import ConflictError
 from tests.model.world import World
 
@@ -53,7 +53,7 @@ class QuorateWorld(World):
             observers=tuple(Voter(i, d, caught_up=True, lag=0) for i, d in reading),
         )
 
-    def reconcile(self, stop_after: int | None = None) -> Plan:
+    def reconcile(self, stop_after: int | None = None) -> ReconcilePlan:
         self.ended = False
         return super().reconcile(stop_after)
 

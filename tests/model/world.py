@@ -14,7 +14,7 @@ from spindle.cluster import names
 from spindle.cluster.allowed import Allowed
 from spindle.cluster.rights import UserView
 from spindle.cluster.view import Broker, KafkaView, LogDir, Partition, Quorum, Voter
-from spindle.manifests.spec_allowed import Lent, named
+from spindle.manifests.spec_allowed import SharedObject, named
 from spindle.reconcile.actions import (
     Action,
     AlterUser,
@@ -34,8 +34,8 @@ from spindle.reconcile.actions import (
     SetPodCondition,
     TurnCa,
 )
-from spindle.reconcile.plan import Plan, plan
-from spindle.reconcile.snapshot import CaSource, Certificate, SecretView, Snapshot
+from spindle.reconcile.plan import ReconcilePlan, plan
+from spindle.reconcile.snapshot import CaSource, Certificate, ClusterSnapshot, SecretView
 from spindle.reconcile.times import stamp
 from spindle.users.principals import to_ask
 from tests.model.nodes import Nodes
@@ -80,7 +80,7 @@ class World(Nodes):
     ca_source: CaSource | None = None
     # Whatever a test asks for is allowed, unless it is about that.
     allowed: Allowed = field(default_factory=lambda: Allowed(images=("*",), annotations=("*",)))
-    lent: dict[str, Lent] = field(default_factory=dict)
+    lent: dict[str, SharedObject] = field(default_factory=dict)
     users: dict[str, UserView] = field(default_factory=dict)  # what Kafka knows of them
     kafka_up: bool = True
     offline: set[tuple[int, str]] = field(default_factory=set)  # (broker, disk) whose log dir Kafka gave up
@@ -115,16 +115,16 @@ class World(Nodes):
 
     # -- observing -----------------------------------------------------------------------------------------------
 
-    def snapshot(self) -> Snapshot:
+    def snapshot(self) -> ClusterSnapshot:
         return copy.deepcopy(self._snapshot())
 
-    def _snapshot(self) -> Snapshot:
+    def _snapshot(self) -> ClusterSnapshot:
         self.cluster["metadata"]["resourceVersion"] = str(self._serial)
         pick = {kind: () if plural in self.unknown else self.all(kind) for kind, plural in _PLURALS.items()}
-        return Snapshot(
+        return ClusterSnapshot(
             ca_source=self.ca_source,
             allowed=self.allowed,
-            lent=self._lent(),
+            shared_objects=self._lent(),
             cluster=self.cluster,
             spindle_image="spindle:test",
             entropy=f"entropy-{self._serial}".encode().ljust(32, b"."),
@@ -148,10 +148,10 @@ class World(Nodes):
             unknown=self.unknown,
         )
 
-    def _lent(self) -> dict[str, Lent]:
+    def _lent(self) -> dict[str, SharedObject]:
         """Owners lend whatever a spec names, but for what a test says otherwise of."""
         found = named(KafkaClusterSpec.model_validate(self.cluster["spec"]))
-        return {f"{kind}/{name}": Lent(label=names.ANYONE) for kind, name, _ in found} | self.lent
+        return {f"{kind}/{name}": SharedObject(label=names.ANYONE) for kind, name, _ in found} | self.lent
 
     def running(self, role: str) -> list[int]:
         """Node ids whose Kafka runs."""
@@ -379,7 +379,7 @@ class World(Nodes):
 
     # -- running -------------------------------------------------------------------------------------------------
 
-    def reconcile(self, stop_after: int | None = None) -> Plan:
+    def reconcile(self, stop_after: int | None = None) -> ReconcilePlan:
         """One pass; dies after so many actions if told to."""
         made = plan(self.snapshot(), self.now)
         for count, action in enumerate(made.actions):
@@ -404,10 +404,10 @@ class World(Nodes):
                 self.get("KafkaRebalance", name)["status"] = copy.deepcopy(dict(status))
         return made
 
-    def settle(self, passes: int = 60) -> Plan:
+    def settle(self, passes: int = 60) -> ReconcilePlan:
         """Reconcile and breathe until a pass does nothing."""
         quiet = 0
-        made = Plan()
+        made = ReconcilePlan()
         for _ in range(passes):
             made = self.reconcile()
             quiet = 0 if made.actions else quiet + 1

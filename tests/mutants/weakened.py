@@ -13,9 +13,9 @@ from typing import Any, Final
 
 from spindle.disks.dir_list import NO_LIST
 from spindle.healing.acceptance import Accepted
-from spindle.healing.gone import Evidence, is_ready
-from spindle.healing.replace import Slot
-from spindle.rolling.verdict import Verdict
+from spindle.healing.disk_slot import SlotContent
+from spindle.healing.node_loss import NodeLossEvidence, is_ready
+from spindle.rolling.verdict import RestartVerdict
 
 Weaken = Callable[[Any], Any]
 
@@ -113,13 +113,13 @@ _NOBODY: Final = always(frozenset)
 
 
 def _allowed(_: Any) -> Any:
-    return always(Verdict)(_)
+    return always(RestartVerdict)(_)
 
 
-def _all_accepted(original: Any, looked: Any, losses: Any, _: Any) -> Any:
+def _all_accepted(original: Any, replica_index: Any, losses: Any, _: Any) -> Any:
     """As if a person had accepted every loss."""
     return original(
-        looked, losses, {loss.directory_id: Accepted(loss.text, loss.partitions) for loss in losses}
+        replica_index, losses, {loss.directory_id: Accepted(loss.text, loss.partitions) for loss in losses}
     )
 
 
@@ -138,7 +138,7 @@ def _one_word_suffices(_: Any, losses: Any, accepted: Any) -> Any:
 def _silence_is_evidence(original: Any, node: Any, nodes: Any) -> Any:
     found = original(node, nodes)
     silent = bool(node) and node in (nodes or {}) and not is_ready(nodes[node])
-    return Evidence.DELETED if found is None and silent else found
+    return NodeLossEvidence.DELETED if found is None and silent else found
 
 
 def _without_limit(original: Any, dirs: Any, sizes: Any, _: float = 0.9) -> Any:
@@ -153,12 +153,12 @@ def _oldest(_: Any) -> Any:
 
 def _new_slot(original: Any, seen: Any, *args: Any) -> Any:
     """Whatever is blank counts as a new disk."""
-    return Slot.NEW if seen.content == "blank" else original(seen, *args)
+    return SlotContent.NEW if seen.content == "blank" else original(seen, *args)
 
 
-def _claims_asked_for(original: Any, state: Any, draft: Any) -> Any:
+def _claims_asked_for(original: Any, state: Any, builder: Any) -> Any:
     """As if the spec asked for the claims to be deleted."""
-    return original(replace(state, spec=state.spec.model_copy(update={"delete_claims": True})), draft)
+    return original(replace(state, spec=state.spec.model_copy(update={"delete_claims": True})), builder)
 
 
 def _as_many_as_asked_for(original: Any, state: Any, pool: str) -> Any:
@@ -202,48 +202,48 @@ MUTANTS: Final = (
     Mutant(1, "spindle.disks.judge:may_write_identity", _YES, (_U + "test_disks_judge.py",)),
     Mutant(1, "spindle.disks.judge:unused", around(lambda _, given, __: list(given)), (_U + "test_disks_judge.py",)),
     Mutant(1, "spindle.moves.rules:may_add", _NO, (_U + "test_moves_execute.py",)),
-    Mutant(1, "spindle.healing.regrow:may_add", _YES, (_U + "test_healing.py",)),
-    Mutant(1, "spindle.healing.acceptance:settle", around(_all_accepted), (_U + "test_healing.py", _U + "test_healing_plan.py")),
+    Mutant(1, "spindle.healing.restore_replicas:may_add", _YES, (_U + "test_healing.py",)),
+    Mutant(1, "spindle.healing.acceptance:resolve_losses", around(_all_accepted), (_U + "test_healing.py", _U + "test_healing_plan.py")),
     Mutant(1, "spindle.healing.acceptance:_given_up", around(_one_word_suffices), (_U + "test_healing.py",), mend=True),
     Mutant(1, "spindle.reconcile.steps.disks:_was_formatted", _FALSE, (_U + "test_plan.py",)),
     # 2: no restart below the minimum
-    Mutant(2, "spindle.rolling.brokers:Rolling.may_go_down", _allowed, (_U + "test_rolling.py",)),
-    Mutant(2, "spindle.rolling.brokers:Rolling._meant", around(lambda _, __, p: p.recorded_rf), (_U + "test_rolling.py",), mend=True),
+    Mutant(2, "spindle.rolling.brokers:RestartSafety.may_go_down", _allowed, (_U + "test_rolling.py",)),
+    Mutant(2, "spindle.rolling.brokers:RestartSafety._meant", around(lambda _, __, p: p.recorded_rf), (_U + "test_rolling.py",), mend=True),
     Mutant(2, "spindle.rolling.controllers:controller_may_go_down", _allowed, (_U + "test_rolling.py",)),
     Mutant(2, "spindle.healing.fence:may_fence", _NO, (_U + "test_healing.py",)),
     Mutant(2, "spindle.healing.fence:_only_alone", always(()), (_U + "test_healing.py",), mend=True),
     Mutant(2, "spindle.quorum.decide:_majority", _YES, (_U + "test_quorum.py",)),
-    Mutant(2, "spindle.reconcile.steps.away:down_with", _NOBODY, (_U + "test_plan.py", _U + "test_healing_plan.py")),
+    Mutant(2, "spindle.reconcile.steps.unavailable:unavailable_with", _NOBODY, (_U + "test_plan.py", _U + "test_healing_plan.py")),
     Mutant(2, "spindle.reconcile.plan:meant", always(dict), (_U + "test_healing_plan.py",), mend=True),
     # 3: no rack lost
     Mutant(3, "spindle.placement.racks:move_keeps_racks", _YES, (_U + "test_moves_execute.py",)),
     Mutant(3, "spindle.moves.rules:keeps_racks", _NO, (_U + "test_moves_execute.py",)),
     Mutant(3, "spindle.scaling.rules:may_begin", _NO, (_U + "test_scaling_rules.py",)),
-    Mutant(3, "spindle.moves.look:Look.live", around(_live_wherever), (_U + "test_moves_execute.py", _U + "test_healing_plan.py"), mend=True),
+    Mutant(3, "spindle.moves.kafka_index:KafkaIndex.live", around(_live_wherever), (_U + "test_moves_execute.py", _U + "test_healing_plan.py"), mend=True),
     Mutant(
-        3, "spindle.reconcile.steps.emptying:_refused_for_long", _FALSE, (_U + "test_healing_plan.py",), mend=True,
-        also=(("spindle.moves.look:Look.live", around(_live_wherever)),),
+        3, "spindle.reconcile.steps.evacuation:_refused_for_long", _FALSE, (_U + "test_healing_plan.py",), mend=True,
+        also=(("spindle.moves.kafka_index:KafkaIndex.live", around(_live_wherever)),),
     ),
-    Mutant(3, "spindle.reconcile.steps.spreading:settle_spreading", around(lambda _, __, others: others), (_U + "test_spreading.py",), mend=True),
+    Mutant(3, "spindle.reconcile.steps.rack_spread:reconcile_rack_spread", around(lambda _, __, others: others), (_U + "test_rack_spread_plan.py",), mend=True),
     # 4: no overfull target
     Mutant(4, "spindle.moves.rules:has_room", _NO, (_U + "test_moves_execute.py",)),
     Mutant(4, "spindle.moves.rules:fits", _YES, (_U + "test_moves_execute.py",)),
     Mutant(4, "spindle.moves.rules:wherever_it_lands", _NO, (_U + "test_moves_execute.py",)),
     Mutant(4, "spindle.moves.rules:fills", _NO, (_U + "test_moves_execute.py",)),
     Mutant(4, "spindle.moves.limits:Limits.ceiling", always(10.0), (_U + "test_moves_execute.py", _U + "test_healing_plan.py")),
-    Mutant(4, "spindle.healing.regrow:place", around(_without_limit), (_U + "test_healing.py",)),
+    Mutant(4, "spindle.healing.restore_replicas:place", around(_without_limit), (_U + "test_healing.py",)),
     # 5: no dir removed with replicas on it
-    Mutant(5, "spindle.healing.retire:may_leave", _NO, (_U + "test_healing.py",)),
-    Mutant(5, "spindle.healing.shrink:may_shrink", _NO, (_U + "test_healing.py",)),
-    Mutant(5, "spindle.healing.shrink:_enough", _YES, (_U + "test_healing.py",)),
+    Mutant(5, "spindle.healing.remove_dir:may_remove_dir", _NO, (_U + "test_healing.py",)),
+    Mutant(5, "spindle.healing.drop_replicas:may_drop_replica", _NO, (_U + "test_healing.py",)),
+    Mutant(5, "spindle.healing.drop_replicas:_enough", _YES, (_U + "test_healing.py",)),
     Mutant(5, "spindle.moves.rules:comes_back", _NO, (_U + "test_moves_execute.py",)),
     Mutant(5, "spindle.scaling.rules:may_go", _NO, (_U + "test_scaling_rules.py",)),
-    Mutant(5, "spindle.reconcile.steps.shrinking:_retained", _YES, (_U + "test_change_disks.py",)),
-    Mutant(5, "spindle.reconcile.steps.healing:grow_back_first", always(dict), (_U + "test_healing.py",)),
-    Mutant(5, "spindle.reconcile.steps.emptying:_not_spared", _NO, (_U + "test_deadlocks.py",), mend=True),
-    Mutant(5, "spindle.reconcile.steps.emptying:_to_restart", _NOBODY, (_U + "test_healing_plan.py",), mend=True),
-    Mutant(5, "spindle.reconcile.leaving:seen_empty", _YES, (_U + "test_leaving_dirs.py",)),
-    Mutant(5, "spindle.reconcile.steps.emptying:_keep", _NO, (_U + "test_healing_plan.py", _U + "test_change_disks.py")),
+    Mutant(5, "spindle.reconcile.steps.remove_disks:_retained", _YES, (_U + "test_change_disks.py",)),
+    Mutant(5, "spindle.reconcile.steps.healing:restore_pending", always(dict), (_U + "test_healing.py",)),
+    Mutant(5, "spindle.reconcile.steps.evacuation:_not_spared", _NO, (_U + "test_deadlocks.py",), mend=True),
+    Mutant(5, "spindle.reconcile.steps.evacuation:_to_restart", _NOBODY, (_U + "test_healing_plan.py",), mend=True),
+    Mutant(5, "spindle.reconcile.dir_removal:seen_empty", _YES, (_U + "test_dir_removal.py",)),
+    Mutant(5, "spindle.reconcile.steps.evacuation:_keep", _NO, (_U + "test_healing_plan.py", _U + "test_change_disks.py")),
     # 6: no move that Kafka refuses or another one disturbs
     Mutant(6, "spindle.moves.rules:undisturbed", _NO, (_U + "test_moves_execute.py",)),
     Mutant(6, "spindle.moves.rules:moves_within", _NO, (_U + "test_moves_execute.py",)),
@@ -251,15 +251,15 @@ MUTANTS: Final = (
     Mutant(6, "spindle.moves.rules:takes", _NO, (_U + "test_moves_execute.py",)),
     Mutant(6, "spindle.moves.rules:may_choose_dir", _NO, (_U + "test_moves_execute.py",)),
     Mutant(6, "spindle.moves.journal:Move.placeable", _YES, (_U + "test_moves_execute.py",), mend=True),
-    Mutant(6, "spindle.healing.shrink:_moving", _FALSE, (_U + "test_healing.py",)),
-    Mutant(6, "spindle.healing.regrow:_cannot_take", _NO, (_U + "test_healing.py",)),
+    Mutant(6, "spindle.healing.drop_replicas:_moving", _FALSE, (_U + "test_healing.py",)),
+    Mutant(6, "spindle.healing.restore_replicas:_cannot_take", _NO, (_U + "test_healing.py",)),
     # 7: no disk taken for another
     Mutant(7, "spindle.disks.judge:_mix_up", _NO, (_U + "test_disks_judge.py",)),
     Mutant(7, "spindle.disks.judge:_retired", _NO, (_U + "test_disks_judge.py",)),
     Mutant(7, "spindle.disks.judge:another_filesystem", _FALSE, (_U + "test_disks_judge.py",)),
-    Mutant(7, "spindle.healing.replace:in_slot", around(_new_slot), (_U + "test_healing.py",)),
+    Mutant(7, "spindle.healing.disk_slot:classify_slot", around(_new_slot), (_U + "test_healing.py",)),
     # 8: unknown is not gone
-    Mutant(8, "spindle.healing.standing:Standing.known", _YES, (_U + "test_healing.py",)),
+    Mutant(8, "spindle.healing.replica_index:ReplicaIndex.known", _YES, (_U + "test_healing.py",)),
     Mutant(8, "spindle.disks.rules:_unknown", _NO, (_U + "test_disks_rules.py",)),
     Mutant(8, "spindle.rolling.brokers:_what_is_unknown", always(""), (_U + "test_rolling.py",)),
     Mutant(8, "spindle.healing.fence:_unknown", _NO, (_U + "test_healing.py",), mend=True),
@@ -267,34 +267,34 @@ MUTANTS: Final = (
     Mutant(8, "spindle.disks.agents:Agent.alive", _YES, (_U + "test_clocks_plan.py",)),
     Mutant(8, "spindle.reconcile.plan:_NEEDED", constant(frozenset()), (_U + "test_plan.py",)),
     # 9: few disks at once
-    Mutant(9, "spindle.disks.flock:may_act", _NO, (_U + "test_disks_health.py",)),
+    Mutant(9, "spindle.disks.correlated_failures:may_act_on_failures", _NO, (_U + "test_disks_health.py",)),
     Mutant(9, "spindle.healing.fence:stalls_alone", _NO, (_U + "test_healing.py",)),
-    Mutant(9, "spindle.reconcile.slots:stalled_together", always(()), (_U + "test_hangs.py",), mend=True),
-    Mutant(9, "spindle_agent.probing.strain:starved", _FALSE, (_U + "test_starved.py",), mend=True),
+    Mutant(9, "spindle.reconcile.broker_disks:stalled_together", always(()), (_U + "test_hangs.py",), mend=True),
+    Mutant(9, "spindle_agent.probing.timer_lag:starved", _FALSE, (_U + "test_starved.py",), mend=True),
     # 10: what is changed can be put back
     Mutant(10, "spindle.moves.rules:throttle_known", _NO, (_U + "test_moves_execute.py",)),
     Mutant(10, "spindle.moves.settings:_is_ours", _YES, (_U + "test_moves_execute.py",)),
-    Mutant(10, "spindle.reconcile.steps.journal:settle_cleanup", _YES, (_U + "test_moves_step.py",)),
-    Mutant(10, "spindle.reconcile.steps.tuning:put_back", _YES, (_U + "test_tuning.py",)),
+    Mutant(10, "spindle.reconcile.steps.journal:reconcile_cleanup", _YES, (_U + "test_moves_step.py",)),
+    Mutant(10, "spindle.reconcile.steps.dynamic_config:put_back", _YES, (_U + "test_dynamic_config.py",)),
     Mutant(10, "spindle.reconcile.steps.journal:find_journal", _YES, (_U + "test_journal_lost.py",), mend=True),
     Mutant(10, "spindle.reconcile.steps.journal:write_journal", around(_without_finalizer), (_U + "test_journal_lost.py",), mend=True),
     # 11: data is deleted only when asked for
-    Mutant(11, "spindle.reconcile.steps.deletion:settle_deletion", around(_claims_asked_for), (_U + "test_plan.py",)),
+    Mutant(11, "spindle.reconcile.steps.deletion:reconcile_deletion", around(_claims_asked_for), (_U + "test_plan.py",)),
     # 12: nobody gets in uninvited
     Mutant(12, "spindle.cluster.owned:owned", _NO, (_U + "test_api_crd.py",)),
     # 13: one birth
     Mutant(13, "spindle.disks.rules:may_format_voter", _NO, (_U + "test_disks_rules.py",)),
-    Mutant(13, "spindle.reconcile.steps.birth:_from_claims", _NO, (_U + "test_plan.py",)),
+    Mutant(13, "spindle.reconcile.steps.cluster_identity:_from_claims", _NO, (_U + "test_plan.py",)),
     Mutant(13, "spindle.reconcile.steps.disks:_until_the_quorum_stands", _NO, (_U + "test_plan.py",)),
     # 14: a node is gone only when somebody said so
-    Mutant(14, "spindle.healing.gone:Claimed.agreed", around(lambda _, said: said.evidence is not None), (_U + "test_gone.py",)),
-    Mutant(14, "spindle.healing.gone:find_evidence", around(_silence_is_evidence), (_U + "test_gone.py", _U + "test_gone_for_good.py")),
+    Mutant(14, "spindle.healing.node_loss:NodeLossClaim.agreed", around(lambda _, said: said.evidence is not None), (_U + "test_node_loss_evidence.py",)),
+    Mutant(14, "spindle.healing.node_loss:find_evidence", around(_silence_is_evidence), (_U + "test_node_loss_evidence.py", _U + "test_node_loss.py")),
     # 15: no start without a dir
     Mutant(15, "spindle.disks.judge:left_out", always(dict), (_U + "test_dir_list.py",)),
     Mutant(15, "spindle.disks.dir_list:newest", _oldest, (_U + "test_dir_list.py",)),
     Mutant(15, "spindle.reconcile.steps.brokers:_unseen", _FALSE, (_U + "test_readoption.py",), mend=True),
     Mutant(15, "spindle.reconcile.steps.brokers:_returning", around(_as_many_as_asked_for), (_U + "test_readoption.py",), mend=True),
-    Mutant(15, "spindle.reconcile.steps.returning:_has_placeholder", _YES, (_U + "test_readoption.py",)),
+    Mutant(15, "spindle.reconcile.steps.readoption:_has_placeholder", _YES, (_U + "test_readoption.py",)),
     # 16: only what is ours
     Mutant(16, "spindle.reconcile.objects:owned_by", _YES, (_U + "test_controllers_plan.py", _U + "test_plan.py")),
     Mutant(16, "spindle_agent.volume:_check_folder", _NO, (_U + "test_agent_volume.py",)),

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spindle_agent.broker.link import Copy, LogDir
+from spindle_agent.broker.client import Copy, LogDir
 from spindle_agent.moves import decide, progress
 from spindle_agent.moves.decide import AT_ONCE
 from spindle_agent.moves.progress import Move, Progress, State

@@ -7,16 +7,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spindle.disks import facts
-from spindle.disks.classify import HOLD_SECONDS, WINDOW_SECONDS, Judged, Watch, resume, step
-from spindle.disks.findings import RULES, Tuning
-from spindle.disks.flock import may_act
+from spindle.disks.classify import HOLD_SECONDS, WINDOW_SECONDS, DiskTracker, Judged, resume, step
+from spindle.disks.correlated_failures import may_act_on_failures
+from spindle.disks.findings import RULES, ProbeSettings
 from spindle.disks.health import Health
-from spindle.disks.lifecycle import TRANSITIONS, TRIGGERS, DiskState, Facts
+from spindle.disks.lifecycle import TRANSITIONS, TRIGGERS, DiskFacts, DiskState
 from spindle.disks.lifecycle import initial as initial_state
 from spindle.disks.lifecycle import step as live
-from spindle.disks.signals import DiskVerdict, Latency, Outcome, Probe, Signals
+from spindle.disks.signals import DiskVerdict, Latency, Probe, ProbeOutcome, Signals
 
-TUNING = Tuning()
+TUNING = ProbeSettings()
 GOOD = Signals(
     directory_id="d",
     mounted=True,
@@ -62,7 +62,7 @@ pairs = st.tuples(signals, signals, st.integers(1, 25), st.integers(1, 25), st.i
 
 def at(seen: Signals, now: float) -> Signals:
     probe = seen.probe
-    if probe.outcome is Outcome.PENDING and probe.since is not None and probe.since <= 0:
+    if probe.outcome is ProbeOutcome.PENDING and probe.since is not None and probe.since <= 0:
         return replace(seen, probe=replace(probe, since=now + probe.since))
     return seen
 
@@ -76,9 +76,9 @@ def rounds(stretched: list[tuple[Signals, int, float]]) -> list[tuple[float, Sig
     return made
 
 
-def verdicts(seen: list[tuple[float, Signals]], watch: Watch | None = None) -> list[tuple[float, str]]:
+def verdicts(seen: list[tuple[float, Signals]], watch: DiskTracker | None = None) -> list[tuple[float, str]]:
     """When the verdict changed, and to what; a probe that is to be repeated sees the same again."""
-    watch = watch or Watch()
+    watch = watch or DiskTracker()
     changes: list[tuple[float, str]] = []
     for now, each in seen:
         made = step(watch, each, now, TUNING)
@@ -108,7 +108,7 @@ def test_who_is_starved_calls_nothing_hung_or_slow_and_every_error_an_error(
     stretched: list[tuple[Signals, int, float]],
 ) -> None:
     """Whatever is seen: with no time of one's own only what a disk answers counts, and each such verdict is given all the same."""
-    watch = Watch()
+    watch = DiskTracker()
     for now, each in rounds(
         [(replace(seen, starved=True), count, pause) for seen, count, pause in stretched]
     ):
@@ -172,7 +172,7 @@ def test_any_report_can_be_gone_on_from(
 def test_a_bad_disk_is_never_well_before_its_time(stretched: list[tuple[bool, int]]) -> None:
     """Never Healthy within thirty seconds after an error that made it bad."""
     dead = replace(GOOD, probe=Probe.error(errno.EIO, "fsync"))
-    watch, now, last_error = Watch(), 0.0, None
+    watch, now, last_error = DiskTracker(), 0.0, None
     for well, count in stretched:
         for _ in range(count):
             made = step(watch, GOOD if well else dead, now, TUNING)
@@ -194,7 +194,7 @@ healths = st.builds(
 )
 maybe = st.sampled_from([True, False, None])
 lives = st.builds(
-    Facts,
+    DiskFacts,
     health=healths,
     mode=st.sampled_from([facts.ACTIVE, facts.PLACEHOLDER, facts.ABSENT]),
     online=maybe,
@@ -205,11 +205,11 @@ lives = st.builds(
         for name in (
             "may_empty",
             "new_disk",
-            "filled",
-            "cordon_wished",
-            "drain_wished",
-            "filling",
-            "leaving",
+            "backfilled",
+            "cordon_requested",
+            "drain_requested",
+            "backfilling",
+            "removing",
             "released",
         )
     },
@@ -218,7 +218,7 @@ lives = st.builds(
 
 @given(lives, st.sampled_from(list(DiskState)))
 @settings(max_examples=2000)
-def test_a_life_comes_to_rest_while_nothing_changes(seen: Facts, state: DiskState) -> None:
+def test_a_life_comes_to_rest_while_nothing_changes(seen: DiskFacts, state: DiskState) -> None:
     passed = {state}
     while (row := live(state, seen)) is not None:
         state = row.target
@@ -227,18 +227,23 @@ def test_a_life_comes_to_rest_while_nothing_changes(seen: Facts, state: DiskStat
 
 
 @given(lives, st.sampled_from(list(DiskState)))
-def test_the_table_is_deterministic(seen: Facts, state: DiskState) -> None:
+def test_the_table_is_deterministic(seen: DiskFacts, state: DiskState) -> None:
     row = live(state, seen)
     due = [each for each in TRANSITIONS if each.source is state and TRIGGERS[each.trigger](seen)]
     assert row is (due[0] if due else None)
 
 
 @given(lives, st.sampled_from(list(DiskState)))
-def test_unsure_facts_take_no_disk_out_of_use(seen: Facts, state: DiskState) -> None:
+def test_unsure_facts_take_no_disk_out_of_use(seen: DiskFacts, state: DiskState) -> None:
     unsure = replace(
-        seen, health=replace(seen.health, fresh=False), online=None, empty=None, out=None, drain_wished=False
+        seen,
+        health=replace(seen.health, fresh=False),
+        online=None,
+        empty=None,
+        out=None,
+        drain_requested=False,
     )
-    row = live(state, replace(unsure, leaving=False, released=False))
+    row = live(state, replace(unsure, removing=False, released=False))
     # Another volume in the place of an empty disk is one, whoever looks: preflight sees to it that it is blank.
     assert row is None or (state, row.target) in (
         (DiskState.ACTIVE, DiskState.CORDONED),
@@ -248,7 +253,7 @@ def test_unsure_facts_take_no_disk_out_of_use(seen: Facts, state: DiskState) -> 
 
 
 @given(lives)
-def test_every_disk_has_a_state_to_begin_with(seen: Facts) -> None:
+def test_every_disk_has_a_state_to_begin_with(seen: DiskFacts) -> None:
     assert initial_state(seen) in DiskState
 
 
@@ -266,9 +271,9 @@ bads = st.dictionaries(
 def test_more_bad_disks_never_allow_what_fewer_forbid(
     some: dict[tuple[int, str], float], more: dict[tuple[int, str], float], total: int, share: float
 ) -> None:
-    if may_act(some, total, NOW, share) is not None:
+    if may_act_on_failures(some, total, NOW, share) is not None:
         together = {key: max(some.get(key, 0.0), more.get(key, 0.0)) for key in {*some, *more}}
-        assert may_act(together, total, NOW, share) is not None
+        assert may_act_on_failures(together, total, NOW, share) is not None
 
 
 @given(bads, st.integers(1, 200), st.integers(0, 200), st.floats(0, 1), st.floats(0, 1))
@@ -276,16 +281,16 @@ def test_larger_clusters_and_shares_never_forbid_what_smaller_allow(
     some: dict[tuple[int, str], float], total: int, more: int, one: float, other: float
 ) -> None:
     low, high = sorted((one, other))
-    if may_act(some, total, NOW, low) is None:
-        assert may_act(some, total + more, NOW, high) is None
+    if may_act_on_failures(some, total, NOW, low) is None:
+        assert may_act_on_failures(some, total + more, NOW, high) is None
 
 
 @given(bads, st.integers(1, 200), st.floats(0, 1), st.floats(0, 2000))
 def test_time_alone_never_forbids(
     some: dict[tuple[int, str], float], total: int, share: float, later: float
 ) -> None:
-    if may_act(some, total, NOW, share) is None:
-        assert may_act(some, total, NOW + later, share) is None
+    if may_act_on_failures(some, total, NOW, share) is None:
+        assert may_act_on_failures(some, total, NOW + later, share) is None
 
 
 @given(bads, st.integers(1, 200), st.floats(0, 1))
@@ -293,4 +298,4 @@ def test_two_brokers_may_always_lose_disks(
     some: dict[tuple[int, str], float], total: int, share: float
 ) -> None:
     two = {key: since for key, since in some.items() if key[0] < 2}
-    assert may_act(two, total, NOW, share) is None
+    assert may_act_on_failures(two, total, NOW, share) is None

@@ -6,8 +6,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from spindle.cluster.view import Broker, KafkaView, LogDir, Partition
-from spindle.rolling import Rolling, Verdict
-from spindle.rolling.drains import Resident, next_drained
+from spindle.rolling import RestartSafety, RestartVerdict
+from spindle.rolling.drains import DrainCandidate, next_to_drain
 
 
 @dataclass
@@ -50,13 +50,13 @@ class Fleet:
 
     def look(self) -> None:
         """A pass of the operator, as `settle_drains` does it."""
-        rolling, gone = Rolling(self.view()), frozenset(self.down | self.given)
+        rolling, gone = RestartSafety(self.view()), frozenset(self.down | self.given)
 
-        def ask(broker: int, others: frozenset[int]) -> Verdict:
+        def ask(broker: int, others: frozenset[int]) -> RestartVerdict:
             return rolling.may_go_down(broker, (gone | others) - {broker})
 
         residents = [
-            Resident(
+            DrainCandidate(
                 node_id=b,
                 rack=rack,
                 closed=b in self.closed,
@@ -66,7 +66,7 @@ class Fleet:
             )
             for b, rack in enumerate(self.racks)
         ]
-        go = set(next_drained(residents, ask).go)
+        go = set(next_to_drain(residents, ask).go)
         self.given = go if self.given <= go else self.given & go
 
     def evict(self, broker: int) -> None:

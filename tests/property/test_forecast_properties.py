@@ -4,8 +4,8 @@ import numpy as np
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from spindle.forecast.forecast import Forecast, forecast
 from spindle.forecast.history import Columns, History, gather
-from spindle.forecast.outlook import Forecast, forecast
 
 CAPACITY = 1e12
 LEVELS = [0.7, 0.8, 0.85, 0.95]

@@ -8,11 +8,11 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from spindle.cluster.view import FOLLOWER_RATE, FOLLOWER_REPLICAS, LEADER_RATE
-from spindle.moves import Journal, Limits, Move, Shrunk, cleanup, execute
+from spindle.moves import DroppedReplica, Journal, Limits, Move, cleanup, execute
 from spindle.moves.journal import parse, render
-from spindle.moves.outcome import Outcome
-from spindle.moves.signals import Signals
-from spindle.moves.steer import Pressure
+from spindle.moves.outcome import StepResult
+from spindle.moves.rate_control import Pressure
+from spindle.moves.signals import MoveSignals
 from tests.examples import examples
 from tests.model.moving import Dir, Kafka, Key, Node, Part
 
@@ -56,8 +56,11 @@ class Executor(RuleBasedStateMachine):
         return parse(self.record)
 
     def step(
-        self, wanted: Iterable[Move] = (), shrinks: Iterable[Shrunk] = (), dies_after: int | None = None
-    ) -> Outcome:
+        self,
+        wanted: Iterable[Move] = (),
+        shrinks: Iterable[DroppedReplica] = (),
+        dies_after: int | None = None,
+    ) -> StepResult:
         """One step of an operator that knows nothing but the record; it may die after so many writes."""
         outcome = execute(
             self.kafka.view(),
@@ -66,12 +69,12 @@ class Executor(RuleBasedStateMachine):
             LIMITS,
             shrinks=tuple(shrinks),
             lost=self.lost,
-            signals=Signals(now=self.now, felt=self.felt, failed=self.failed),
+            signals=MoveSignals(now=self.now, felt=self.felt, failed=self.failed),
         )
         self.carry_out(outcome, dies_after)
         return outcome
 
-    def carry_out(self, outcome: Outcome, dies_after: int | None) -> None:
+    def carry_out(self, outcome: StepResult, dies_after: int | None) -> None:
         left = 10**9 if dies_after is None else dies_after
         if left > 0:
             self.record = render(outcome.journal)
@@ -94,14 +97,14 @@ class Executor(RuleBasedStateMachine):
             moves.append(Move(*key, source, None, target, data.draw(paths), part.size, "test"))
         grown = [
             Move(s.topic, s.partition, None, None, s.broker, data.draw(paths), s.bytes, "regrow")
-            for s in self.journal.shrunk
+            for s in self.journal.dropped
         ]
         return grown + moves
 
-    def shrinkable(self) -> list[Shrunk]:
+    def shrinkable(self) -> list[DroppedReplica]:
         """What rule 5 would let go: dead replicas of partitions that keep their minimum without them."""
         return [
-            Shrunk(*key, b, part.size, tuple(part.replicas))
+            DroppedReplica(*key, b, part.size, tuple(part.replicas))
             for key, part in self.kafka.parts.items()
             for b in part.replicas
             if self.kafka.nodes[b].up
@@ -214,7 +217,7 @@ class Executor(RuleBasedStateMachine):
 
     @invariant()
     def what_rests_is_not_asked_for(self) -> None:
-        resting = {rest.id for rest in self.journal.rests if self.now < rest.until}
+        resting = {rest.id for rest in self.journal.backoffs if self.now < rest.until}
         within = {(*m.key, m.target, m.to_dir) for m in self.journal.moves if m.within}
         # A replica that landed on another dir than its own is sent on, whatever rests.
         sent_on = {(*m.key, m.target, m.to_dir) for m in self.journal.moves if m.before}
@@ -237,7 +240,7 @@ class Executor(RuleBasedStateMachine):
         for _ in range(3):
             self.step()
             self.kafka.tick(1.0, self.agents)
-        again = execute(self.kafka.view(), self.journal, (), LIMITS, signals=Signals(now=self.now))
+        again = execute(self.kafka.view(), self.journal, (), LIMITS, signals=MoveSignals(now=self.now))
         assert (again.journal, again.actions, dict(again.agent_moves)) == (self.journal, (), {})
 
     def check_settings(self) -> None:

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from spindle.cluster.view import Broker, KafkaView, LogDir, Partition
 from spindle.moves import Limits, Move, rules
-from spindle.moves.look import Incoming, Look
+from spindle.moves.kafka_index import Incoming, KafkaIndex
 
 LIMITS = Limits()
 PATHS = ["/d0/log", "/d1/log"]
@@ -66,8 +66,8 @@ def views(draw: st.DrawFn) -> KafkaView:
 
 
 @st.composite
-def cases(draw: st.DrawFn) -> tuple[Look, Move, Partition]:
-    look = Look(draw(views()))
+def cases(draw: st.DrawFn) -> tuple[KafkaIndex, Move, Partition]:
+    look = KafkaIndex(draw(views()))
     key = draw(st.sampled_from(KEYS))
     partition = look.partitions[key]
     source = draw(st.one_of(st.none(), st.sampled_from(partition.replicas)))
@@ -75,12 +75,12 @@ def cases(draw: st.DrawFn) -> tuple[Look, Move, Partition]:
     return look, move, partition
 
 
-def racks(look: Look, partition: Partition, brokers: set[int]) -> set[str | None]:
+def racks(look: KafkaIndex, partition: Partition, brokers: set[int]) -> set[str | None]:
     return {look.brokers[b].rack for b in brokers}
 
 
 @given(cases())
-def test_rule_1_nothing_empty_where_it_may_lead(case: tuple[Look, Move, Partition]) -> None:
+def test_rule_1_nothing_empty_where_it_may_lead(case: tuple[KafkaIndex, Move, Partition]) -> None:
     _, move, partition = case
     refusal = rules.may_add(move, partition)
     if refusal is None:
@@ -92,7 +92,7 @@ def test_rule_1_nothing_empty_where_it_may_lead(case: tuple[Look, Move, Partitio
 
 @given(cases())
 def test_rule_3_no_rack_is_lost_and_the_best_that_has_room_is_taken(
-    case: tuple[Look, Move, Partition],
+    case: tuple[KafkaIndex, Move, Partition],
 ) -> None:
     look, move, partition = case
     if move.target in partition.replicas:
@@ -117,7 +117,7 @@ def test_rule_3_no_rack_is_lost_and_the_best_that_has_room_is_taken(
 
 @given(cases(), st.lists(cases(), max_size=3))
 def test_rule_4_the_target_stays_below_its_limit_with_all_that_is_on_its_way(
-    case: tuple[Look, Move, Partition], others: list[tuple[Look, Move, Partition]]
+    case: tuple[KafkaIndex, Move, Partition], others: list[tuple[KafkaIndex, Move, Partition]]
 ) -> None:
     look, move, _ = case
     begun = [other for _, other, _ in others if other.key != move.key][:1]
@@ -143,7 +143,7 @@ def test_rule_4_the_target_stays_below_its_limit_with_all_that_is_on_its_way(
 
 @given(cases(), st.sets(st.tuples(st.just("t"), st.integers(0, 1), ids)))
 def test_rule_5_a_partition_that_gave_a_copy_up_gets_no_other_one_for_it(
-    case: tuple[Look, Move, Partition], given_up: set[tuple[str, int, int]]
+    case: tuple[KafkaIndex, Move, Partition], given_up: set[tuple[str, int, int]]
 ) -> None:
     _, move, partition = case
     back = {b for topic, index, b in given_up if (topic, index) == move.key} - set(partition.replicas)
@@ -156,7 +156,7 @@ def test_rule_5_a_partition_that_gave_a_copy_up_gets_no_other_one_for_it(
 
 
 @given(cases())
-def test_rule_6_strangers_and_offline_dirs(case: tuple[Look, Move, Partition]) -> None:
+def test_rule_6_strangers_and_offline_dirs(case: tuple[KafkaIndex, Move, Partition]) -> None:
     look, move, partition = case
     if rules.undisturbed(look, move, partition) is None:
         assert not partition.adding
@@ -174,7 +174,7 @@ def test_rule_6_strangers_and_offline_dirs(case: tuple[Look, Move, Partition]) -
 
 @given(cases())
 def test_the_cure_is_never_kept_from_a_partition_that_is_short_of_copies(
-    case: tuple[Look, Move, Partition],
+    case: tuple[KafkaIndex, Move, Partition],
 ) -> None:
     look, move, partition = case
     refusal = rules.enough_copies(look, move, partition)

@@ -14,12 +14,12 @@ from hypothesis import strategies as st
 from bench.cases import Shape, aged, small
 from bench.check import broken_rules, stranded
 from bench.exact import optimum, reachable
-from spindle.placement.planner import Plan, plan
-from spindle.placement.problem import Budget, Goals, pose
+from spindle.placement.planner import PlacementPlan, plan
+from spindle.placement.problem import Goals, PlanBudget, build_problem
 from spindle.placement.rounding import short_partitions
 from spindle.placement.search import LARGEST
-from spindle.placement.snapshot import Snapshot
-from spindle.placement.state import State
+from spindle.placement.snapshot import PlannerSnapshot
+from spindle.placement.state import PlanState
 from tests.examples import examples
 from tests.unit.test_planner_snapshot import shuffled
 
@@ -35,10 +35,10 @@ EXAMPLES = int(os.environ.get("SPINDLE_EXAMPLES", examples(20)))
 seeds = st.integers(0, 10**9)
 
 
-def standing(s: Snapshot, goals: Goals) -> tuple[int, int, float]:
+def standing(s: PlannerSnapshot, goals: Goals) -> tuple[int, int, float]:
     """Stranded replicas, partitions short of racks, both sides of the bound."""
-    state = State(pose(s, goals))
-    unrest = state.unrest if state.unrest > state.floor else 0.0
+    state = PlanState(build_problem(s, goals))
+    unrest = state.imbalance if state.imbalance > state.floor else 0.0
     return stranded(s, s.dir), len(short_partitions(state)), unrest
 
 
@@ -57,7 +57,7 @@ def test_rules_hold_in_every_wave_and_planning_again_finds_nothing_that_one_plan
     again = plan(first.result, moves)
     if len(again.replica):
         # Only where a replica would have to move twice: no order of legal moves, one each, leads from the start to there.
-        assert not reachable(pose(s, goals), again.result.dir)
+        assert not reachable(build_problem(s, goals), again.result.dir)
         assert standing(again.result, goals) < standing(first.result, goals)
 
 
@@ -70,7 +70,7 @@ def test_budgets(seed: int, goals: Goals, share: float, forecast: bool) -> None:
         s = replace(s, planned=s.size * rng.uniform(1, 1.02, len(s.size)))
     full = plan(s, goals)
     most = share * float(full.bytes.sum())
-    part = plan(s, goals, Budget(max_bytes=most))
+    part = plan(s, goals, PlanBudget(max_bytes=most))
     assert broken_rules(s, part) == []
     assert part.bytes.sum() <= most + 1e-6
     cut = np.cumsum(full.bytes) <= most
@@ -78,7 +78,7 @@ def test_budgets(seed: int, goals: Goals, share: float, forecast: bool) -> None:
     assert part.problem.out_of_band(part.after) <= part.problem.out_of_band(used) + 1
 
 
-def cut_off(found: Plan, keep: np.ndarray) -> Snapshot:
+def cut_off(found: PlacementPlan, keep: np.ndarray) -> PlannerSnapshot:
     return found.problem.snapshot.moved(found.replica[keep], found.target[keep])
 
 
@@ -96,8 +96,8 @@ def test_a_plan_cut_after_any_wave_is_legal_and_no_worse(seed: int, goals: Goals
         bad = now
 
 
-def short(s: Snapshot, goals: Goals) -> int:
-    return len(short_partitions(State(pose(s, goals))))
+def short(s: PlannerSnapshot, goals: Goals) -> int:
+    return len(short_partitions(PlanState(build_problem(s, goals))))
 
 
 @settings(
@@ -110,7 +110,7 @@ def test_the_order_of_rows_changes_nothing(seed: int) -> None:
     assert fingerprint(one) == fingerprint(two)
 
 
-def fingerprint(found: Plan) -> bytes:
+def fingerprint(found: PlacementPlan) -> bytes:
     arrays = (found.wave, found.replica, found.source, found.target, found.reason, found.leader, found.peak)
     return b"|".join(a.tobytes() for a in arrays) + found.digest.encode()
 
@@ -158,7 +158,7 @@ def test_tiny_clusters_against_the_exact_optimum(monkeypatch: pytest.MonkeyPatch
     ratios = []
     for seed in range(12):
         s, goals = small(seed, crowded=False), BANDS[seed % len(BANDS)]
-        problem = pose(s, goals)
+        problem = build_problem(s, goals)
         least = optimum(problem)
         if least is None or np.isnan(least.bytes) or least.bytes <= 0 or not reachable(problem, least.where):
             continue

@@ -15,7 +15,7 @@ from hypothesis.stateful import initialize, rule
 
 from spindle.cluster import names
 from spindle.moves.journal import Journal, parse
-from spindle.proposals.proposal import NEXT, REASON, Phase
+from spindle.proposals.proposal import NEXT, REASON, ProposalPhase
 from spindle.reconcile.times import stamp
 from tests.examples import examples
 from tests.model.checked import Checked
@@ -111,7 +111,7 @@ class Proposing(Driven):
         return [
             raw
             for raw in self.world.all("KafkaRebalance")
-            if not Phase((raw.get("status") or {}).get("phase") or "Proposed").over
+            if not ProposalPhase((raw.get("status") or {}).get("phase") or "Proposed").over
         ]
 
     @rule(which=st.integers(0, 3), how=st.sampled_from(["approve", "stop", "withdraw", "delete"]))
@@ -181,8 +181,8 @@ class Proposing(Driven):
             for raw in self.world.all("KafkaRebalance")
         }
         for name, phase in found.items():
-            before = Phase(self.phases.get(name, "Proposed"))
-            assert phase == before or _reachable(before, Phase(phase)), f"{name}: {before} → {phase}"
+            before = ProposalPhase(self.phases.get(name, "Proposed"))
+            assert phase == before or _reachable(before, ProposalPhase(phase)), f"{name}: {before} → {phase}"
         assert list(found.values()).count("Executing") <= 1
         self.phases = found
         self._begins_nothing_late()
@@ -232,7 +232,7 @@ class Proposing(Driven):
         assert not any(broker["spec"].get("moves") for broker in self.world.all("KafkaBroker"))
 
 
-def _reachable(before: Phase, after: Phase) -> bool:
+def _reachable(before: ProposalPhase, after: ProposalPhase) -> bool:
     """Several passes may lie between two looks."""
     seen, todo = {before}, [before]
     while todo:

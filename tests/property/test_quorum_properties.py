@@ -9,7 +9,15 @@ from hypothesis import strategies as st
 from spindle.cluster.refusal import Refusal
 from spindle.cluster.view import Quorum, Voter
 from spindle.quorum.decide import SIZES, Member, next_step
-from spindle.quorum.steps import Admit, Dismiss, Join, Leave, Recall, Renew, Step
+from spindle.quorum.steps import (
+    AddVoterStep,
+    AdmitControllers,
+    DeleteController,
+    ReaddVoter,
+    RecreateController,
+    RemoveVoterStep,
+    Step,
+)
 from tests.examples import examples
 from tests.model.quorate import QuorateWorld
 
@@ -85,24 +93,26 @@ def check(step: Step, quorum: Quorum, members: dict[int, Member], wanted: int) -
     voters = {voter.id: voter for voter in quorum.voters}
     well = {i for i, v in voters.items() if v.caught_up and i in members and members[i].up}
     match step:
-        case Leave():
+        case RemoveVoterStep():
             check_leave(step, quorum, members, wanted, well)
-        case Join():
+        case AddVoterStep():
             assert step.id not in voters
             assert members[step.id] == Member(step.id, step.directory_id, True, members[step.id].lost)
             assert Voter(step.id, step.directory_id, True) in quorum.observers
             assert majority(well | {step.id}, voters.keys() | {step.id})
             assert voters.keys() <= well or len(voters) % 2 == 0
-        case Dismiss() | Renew():
+        case DeleteController() | RecreateController():
             assert step.id not in voters
-        case Recall():
+        case ReaddVoter():
             assert step.id not in members or members[step.id].directory_id != step.directory_id
-        case Admit():
+        case AdmitControllers():
             assert not set(step.ids) & members.keys()
             assert len(members) + len(step.ids) <= wanted
 
 
-def check_leave(step: Leave, quorum: Quorum, members: dict[int, Member], wanted: int, well: set[int]) -> None:
+def check_leave(
+    step: RemoveVoterStep, quorum: Quorum, members: dict[int, Member], wanted: int, well: set[int]
+) -> None:
     voters = {voter.id: voter for voter in quorum.voters}
     rest = voters.keys() - {step.id}
     assert voters[step.id].directory_id == step.directory_id

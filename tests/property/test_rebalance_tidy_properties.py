@@ -6,7 +6,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spindle_rebalance.tidy import Tidy, tidy
+from spindle_rebalance.tidy import CleanRecords, clean_records
 from tests.unit.rebalance_samples import CLUSTER, INTERVAL, at, record, records, replica, sample
 
 _HOUR_MS = 3_600_000
@@ -29,8 +29,8 @@ def sent(draw: st.DrawFn) -> list[dict[str, Any]]:
     return rows
 
 
-def clean(rows: list[dict[str, Any]], cut: int) -> Tidy:
-    return tidy([records(rows[:cut]), records(rows[cut:])], CLUSTER)
+def clean(rows: list[dict[str, Any]], cut: int) -> CleanRecords:
+    return clean_records([records(rows[:cut]), records(rows[cut:])], CLUSTER)
 
 
 @given(sent(), st.randoms(use_true_random=False), st.integers(0, 25))

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spindle.cluster.view import Broker, KafkaView, LogDir, Partition, Quorum, Voter
-from spindle.rolling import Rolling, controller_may_go_down, may_go_down
+from spindle.rolling import RestartSafety, controller_may_go_down, may_go_down
 
 
 @dataclass
@@ -153,7 +153,7 @@ _VIEWS = st.builds(
 def test_unknown_permits_nothing_and_nothing_crashes(
     view: KafkaView, broker: int, down: frozenset[int]
 ) -> None:
-    verdict = Rolling(view).may_go_down(broker, down)
+    verdict = RestartSafety(view).may_go_down(broker, down)
     if view.error or view.brokers is None or view.partitions is None or view.min_isr is None:
         assert not verdict.allowed
     if verdict.refusal:

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spindle.cluster.view import Broker, KafkaView, LogDir, Partition
-from spindle.rolling import Member, Rolling, Verdict, at_once, next_turn
+from spindle.rolling import RestartSafety, RestartVerdict, RolloutMember, at_once, next_to_restart
 
 
 @dataclass
@@ -42,19 +42,19 @@ class Fleet:
         )
         return KafkaView(brokers=brokers, partitions=partitions, min_isr={"t": self.min_isr})
 
-    def member(self, broker: int) -> Member:
+    def member(self, broker: int) -> RolloutMember:
         ready = broker not in self.down and not self.behind.get(broker)
-        return Member(node_id=broker, rack=self.racks[broker], ready=ready)
+        return RolloutMember(node_id=broker, rack=self.racks[broker], ready=ready)
 
     def step(self) -> tuple[int, ...]:
         """One turn of a roll, as the operator takes it."""
-        rolling, gone = Rolling(self.view()), frozenset(self.down | self.going)
+        rolling, gone = RestartSafety(self.view()), frozenset(self.down | self.going)
 
-        def ask(broker: int, others: frozenset[int]) -> Verdict:
+        def ask(broker: int, others: frozenset[int]) -> RestartVerdict:
             return rolling.may_go_down(broker, (gone | others) - {broker})
 
         able = [self.member(b) for b in self.todo - self.down - self.going]
-        turn = next_turn(able, [self.member(b) for b in self.going], self.most, ask)
+        turn = next_to_restart(able, [self.member(b) for b in self.going], self.most, ask)
         writable = [
             i for i in range(len(self.replicas)) if self.counts(i) and len(self.isr(i)) >= self.min_isr
         ]
@@ -152,5 +152,5 @@ def test_a_roll_of_a_healthy_cluster_comes_to_its_end_unless_a_rule_holds_it(fle
         for broker in fleet.step():
             fleet.start(broker)
             fleet.catch_up(broker)
-    rolling = Rolling(fleet.view())
+    rolling = RestartSafety(fleet.view())
     assert all(not rolling.may_go_down(broker).allowed for broker in fleet.todo)

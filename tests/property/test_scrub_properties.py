@@ -7,14 +7,14 @@ import crc32c
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spindle.scrub.batches import Bounds
+from spindle.scrub.batches import SegmentBounds
 from spindle.scrub.catalog import Segment
-from spindle.scrub.doubts import Doubts, Place
-from spindle.scrub.finds import Find, Kind
-from spindle.scrub.memory import parse, render
+from spindle.scrub.confirmation import Confirmations, SegmentPlace
 from spindle.scrub.rate import BURST, Bucket
 from spindle.scrub.schedule import checked_at, record
 from spindle.scrub.segment import SegmentCheck
+from spindle.scrub.segment_errors import SegmentError, SegmentErrorKind
+from spindle.scrub.state_file import parse, render
 from tests.unit.scrub_logs import Log, log
 
 VALUES = st.lists(st.binary(max_size=400), min_size=1, max_size=6)
@@ -95,7 +95,7 @@ def test_an_index_with_garbage_in_it_never_breaks_the_check(good: Log, data: st.
 
 @given(st.binary(max_size=3000), st.integers(1, 500))
 def test_garbage_in_place_of_a_log_is_found_and_breaks_nothing(garbage: bytes, piece: int) -> None:
-    check = SegmentCheck(Bounds(0, 10, len(garbage)), b"", b"", crc32c.crc32c)
+    check = SegmentCheck(SegmentBounds(0, 10, len(garbage)), b"", b"", crc32c.crc32c)
     for at in range(0, len(garbage), piece):
         check.feed(memoryview(garbage)[at : at + piece])
     found = check.finish()
@@ -143,9 +143,16 @@ def test_whoever_waits_as_told_reads_no_faster_than_the_rate(
 
 # What is believed
 
-PLACE = Place("t-0", 0)
+PLACE = SegmentPlace("t-0", 0)
 FINDS = st.lists(
-    st.builds(Find, st.sampled_from(list(Kind)), st.just("log"), st.integers(0, 2), st.none(), st.just("x")),
+    st.builds(
+        SegmentError,
+        st.sampled_from(list(SegmentErrorKind)),
+        st.just("log"),
+        st.integers(0, 2),
+        st.none(),
+        st.just("x"),
+    ),
     max_size=2,
     unique_by=lambda find: (find.kind, find.position),
 )
@@ -153,10 +160,10 @@ FINDS = st.lists(
 
 @given(st.lists(st.tuples(st.integers(0, 2), FINDS, st.floats(0, 60)), max_size=30))
 def test_nothing_is_believed_that_was_not_seen_twice_in_the_same_files(
-    looks: list[tuple[int, list[Find], float]],
+    looks: list[tuple[int, list[SegmentError], float]],
 ) -> None:
-    doubts, now = Doubts(), 0.0
-    seen: list[tuple[float, int, list[Find]]] = []
+    doubts, now = Confirmations(), 0.0
+    seen: list[tuple[float, int, list[SegmentError]]] = []
     for inode, finds, pause in looks:
         now += pause
         doubts.saw(PLACE, ((inode,),), finds, now)

@@ -6,14 +6,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spindle.placement.room import DiskWant, room
-from spindle.placement.spread import Placed, Site, spread
+from spindle.placement.spread import Placed, Topology, spread
 
 KEY = "zone"
 _ZONES = st.none() | st.sampled_from(["a", "b", "c", "d"])
 
 
 @st.composite
-def sites(draw: st.DrawFn) -> Site:
+def sites(draw: st.DrawFn) -> Topology:
     zones = draw(st.lists(_ZONES, max_size=9))
     nodes = []
     for i, zone in enumerate(zones):
@@ -26,7 +26,7 @@ def sites(draw: st.DrawFn) -> Site:
     limits = draw(
         st.none() | st.dictionaries(st.sampled_from([f"n{i}" for i in range(9)]), st.integers(0, 3))
     )
-    return Site(nodes=nodes, topology_key=KEY, room=limits, shared_nodes=draw(st.booleans()))
+    return Topology(nodes=nodes, topology_key=KEY, room=limits, shared_nodes=draw(st.booleans()))
 
 
 _EXISTING = st.dictionaries(
@@ -37,7 +37,7 @@ _EXISTING = st.dictionaries(
 _WANTED = st.lists(st.integers(5, 14), unique=True, max_size=8)
 
 
-def open_nodes(site: Site) -> dict[str, str | None]:
+def open_nodes(site: Topology) -> dict[str, str | None]:
     """Name → zone of the nodes that take new brokers at all, by a reading of our own."""
     return {
         n["metadata"]["name"]: n["metadata"]["labels"].get(KEY)
@@ -46,7 +46,7 @@ def open_nodes(site: Site) -> dict[str, str | None]:
     }
 
 
-def places(site: Site, existing: dict[int, Placed], zone: str | None) -> int:
+def places(site: Topology, existing: dict[int, Placed], zone: str | None) -> int:
     """How many new brokers a zone takes (None: nodes of any kind, in a cluster without zones)."""
     total = 0
     for name, its in open_nodes(site).items():
@@ -60,7 +60,7 @@ def places(site: Site, existing: dict[int, Placed], zone: str | None) -> int:
 
 
 @given(sites(), _EXISTING, _WANTED)
-def test_as_even_as_the_nodes_allow(site: Site, existing: dict[int, Placed], wanted: list[int]) -> None:
+def test_as_even_as_the_nodes_allow(site: Topology, existing: dict[int, Placed], wanted: list[int]) -> None:
     found = spread(site, existing, wanted)
     gained: dict[str | None, int] = {}
     for zone in found.assignments.values():
@@ -74,7 +74,7 @@ def test_as_even_as_the_nodes_allow(site: Site, existing: dict[int, Placed], wan
 
 @given(sites(), _EXISTING, _WANTED)
 def test_nobody_is_left_out_while_there_is_room(
-    site: Site, existing: dict[int, Placed], wanted: list[int]
+    site: Topology, existing: dict[int, Placed], wanted: list[int]
 ) -> None:
     found = spread(site, existing, wanted)
     assert sorted([*found.assignments, *found.unplaced]) == sorted(wanted)
@@ -87,7 +87,7 @@ def test_nobody_is_left_out_while_there_is_room(
 
 
 @given(sites(), _EXISTING, _WANTED)
-def test_all_have_a_zone_or_none(site: Site, existing: dict[int, Placed], wanted: list[int]) -> None:
+def test_all_have_a_zone_or_none(site: Topology, existing: dict[int, Placed], wanted: list[int]) -> None:
     found = spread(site, existing, wanted)
     chosen = set(found.assignments.values())
     assert None not in chosen or len(chosen) == 1
@@ -100,9 +100,9 @@ def test_all_have_a_zone_or_none(site: Site, existing: dict[int, Placed], wanted
 
 @given(sites(), _EXISTING, _WANTED)
 def test_the_same_every_time_and_in_whatever_order_nodes_are_listed(
-    site: Site, existing: dict[int, Placed], wanted: list[int]
+    site: Topology, existing: dict[int, Placed], wanted: list[int]
 ) -> None:
-    backwards = Site(
+    backwards = Topology(
         nodes=list(reversed(site.nodes)), topology_key=KEY, room=site.room, shared_nodes=site.shared_nodes
     )
     assert spread(site, existing, wanted) == spread(backwards, dict(reversed(existing.items())), wanted)
@@ -110,7 +110,7 @@ def test_the_same_every_time_and_in_whatever_order_nodes_are_listed(
 
 @given(sites(), _EXISTING, _WANTED, st.integers(0, 8))
 def test_an_interrupted_placement_ends_the_same(
-    site: Site, existing: dict[int, Placed], wanted: list[int], cut: int
+    site: Topology, existing: dict[int, Placed], wanted: list[int], cut: int
 ) -> None:
     """Some of the new ones were recorded, then the operator died: the rest goes where it would have gone."""
     whole = spread(site, existing, wanted).assignments
@@ -145,5 +145,5 @@ _ODD = st.one_of(
 def test_odd_objects_crash_nothing(
     nodes: list[dict[str, Any]], others: list[dict[str, Any]], existing: dict[int, Placed], wanted: list[int]
 ) -> None:
-    spread(Site(nodes=nodes, topology_key=KEY), existing, wanted)
+    spread(Topology(nodes=nodes, topology_key=KEY), existing, wanted)
     room(nodes, others, others, [DiskWant("1Gi"), DiskWant("odd", "x")])

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spindle.cluster.rights import Right, UserView
-from spindle.users.rights import Change, Given, Record, change, read_record, write_record
+from spindle.users.rights import Given, Record, RightsChange, change, read_record, write_record
 
 RIGHTS = [Right("topic", name, "literal", operation, "*") for name in "ab" for operation in ("Read", "Write")]
 rights = st.frozensets(st.sampled_from(RIGHTS))
@@ -52,7 +52,7 @@ def test_it_comes_to_rest_with_what_is_wanted_and_all_of_others(
     assert change(wanted, limits, record, view, password=False).nothing
 
 
-def carried_out(made: Change, view: UserView) -> UserView:
+def carried_out(made: RightsChange, view: UserView) -> UserView:
     kept = {k: v for k, v in {**view.quotas, **made.quotas}.items() if v is not None}
     return UserView((view.rights | set(made.give)) - set(made.take), quotas=kept)
 

@@ -13,15 +13,15 @@ from spindle.cluster import names
 from spindle.cluster.agent_access import CLUSTER, RIGHTS
 from spindle.cluster.rights import Right
 from spindle.cluster.view import LOG_DIRS_RATE
-from spindle_agent.broker.wire import Access, BrokerError
+from spindle_agent.broker.connection import Access, BrokerError
 from spindle_agent.samples.sending import send
-from spindle_operator import orders, users
+from spindle_operator import kafka_commands, users
 from spindle_operator.connection import Access as OperatorAccess
 from spindle_operator.connection import tls_context
-from spindle_operator.kafka import Link
+from spindle_operator.kafka_client import KafkaClient
 from tests.kafka.cluster import Cluster
-from tests.kafka.desk import Desk
 from tests.kafka.node import wait_for
+from tests.kafka.proposals import Proposals
 
 pytestmark = pytest.mark.kafka
 
@@ -44,11 +44,11 @@ def pems(cluster: Cluster) -> list[bytes]:
 
 
 @pytest.fixture(scope="module")
-def taken(cluster: Cluster) -> Iterator[Link]:
+def taken(cluster: Cluster) -> Iterator[KafkaClient]:
     """An administrator's tools with the agent's key."""
     hosts = {0: cluster.brokers[0].address}
     access = OperatorAccess(hosts, *pems(cluster))
-    link = Link("test/demo", hosts, names.PORT_REPLICATION, tls_context(access), 10)
+    link = KafkaClient("test/demo", hosts, names.PORT_REPLICATION, tls_context(access), 10)
     yield link
     link.close()
 
@@ -65,7 +65,7 @@ def client(cluster: Cluster) -> dict[str, Any]:
 
 
 async def test_an_agent_does_all_that_it_has_to(cluster: Cluster) -> None:
-    desk = Desk(cluster)
+    desk = Proposals(cluster)
     async with desk.link() as link:
         here = {replica: each.path for each in await link.log_dirs() for replica in each.replicas}
         other = next(
@@ -109,31 +109,34 @@ def test_it_writes_to_no_topic_but_that_of_samples(cluster: Cluster) -> None:
 @pytest.mark.parametrize(
     "attempt",
     [
-        pytest.param(lambda link: orders.create_topic(link, "new", [[0]], {}), id="make a topic"),
+        pytest.param(lambda link: kafka_commands.create_topic(link, "new", [[0]], {}), id="make a topic"),
         pytest.param(
-            lambda link: orders.set_configs(link, "topic", "orders", {"retention.ms": "1"}), id="of a topic"
+            lambda link: kafka_commands.set_configs(link, "topic", "orders", {"retention.ms": "1"}),
+            id="of a topic",
         ),
-        pytest.param(lambda link: orders.trim(link, [("orders", 0, 0, 1.0)]), id="delete records"),
+        pytest.param(lambda link: kafka_commands.trim(link, [("orders", 0, 0, 1.0)]), id="delete records"),
     ],
 )
-def test_topics_are_not_its_to_make_or_change(taken: Link, attempt: Callable[[Link], None]) -> None:
+def test_topics_are_not_its_to_make_or_change(
+    taken: KafkaClient, attempt: Callable[[KafkaClient], None]
+) -> None:
     with pytest.raises((KafkaError, RuntimeError), match=r"(?i)authoriz"):
         attempt(taken)
 
 
-def test_what_kafka_puts_into_the_same_right_as_moves_between_dirs_stays_open(taken: Link) -> None:
+def test_what_kafka_puts_into_the_same_right_as_moves_between_dirs_stays_open(taken: KafkaClient) -> None:
     """The threat model says so (docs/security.md): with Kafka's own authorizer there is no smaller right. If this fails, say less there."""
     users.alter(taken, "somebody", [Right("topic", "orders", "literal", "Read", "*")], ())
     users.alter(taken, "somebody", (), [Right("topic", "orders", "literal", "Read", "*")])
 
 
 @pytest.mark.parametrize("broker", ["0", ""], ids=["a-broker", "all-brokers"])
-def test_it_changes_no_setting_of_a_broker(taken: Link, broker: str) -> None:
+def test_it_changes_no_setting_of_a_broker(taken: KafkaClient, broker: str) -> None:
     with pytest.raises((KafkaError, RuntimeError), match=r"(?i)authoriz"):
-        orders.set_configs(taken, "broker", broker, {LOG_DIRS_RATE: "1"})
+        kafka_commands.set_configs(taken, "broker", broker, {LOG_DIRS_RATE: "1"})
 
 
-def test_a_right_that_it_gives_itself_is_seen_and_taken_back(cluster: Cluster, taken: Link) -> None:
+def test_a_right_that_it_gives_itself_is_seen_and_taken_back(cluster: Cluster, taken: KafkaClient) -> None:
     """Who may have replicas moved between dirs may make ACLs: the operator compares them in each pass."""
     more = Right("cluster", CLUSTER, "literal", "AlterConfigs", "*")
     users.alter(taken, USER, [more], ())
@@ -154,7 +157,7 @@ async def test_without_its_rights_the_certificate_opens_nothing(cluster: Cluster
         wait_for("they are gone", lambda: users.agents(link) == {})
     finally:
         link.close()
-    async with Desk(cluster).link() as mine:
+    async with Proposals(cluster).link() as mine:
         with pytest.raises(BrokerError, match="ClusterAuthorizationFailed"):
             await mine.log_dirs()
         with pytest.raises(BrokerError, match="ClusterAuthorizationFailed"):

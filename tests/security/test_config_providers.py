@@ -11,9 +11,9 @@ import pytest
 from e2e.cluster.build import ensure_jmx_exporter, ensure_kafka_libs
 from spindle.cluster import names
 from spindle.cluster.allowed import providers_in_use
-from spindle_operator import orders
+from spindle_operator import kafka_commands
 from spindle_operator.connection import Access, tls_context
-from spindle_operator.kafka import Link
+from spindle_operator.kafka_client import KafkaClient
 from tests.kafka.cluster import Cluster
 
 pytestmark = pytest.mark.kafka
@@ -80,11 +80,11 @@ def cluster(make_cluster: Callable[..., Cluster]) -> Cluster:
 
 
 @contextlib.contextmanager
-def connection(cluster: Cluster, folder: Path, port: int) -> Iterator[Link]:
+def connection(cluster: Cluster, folder: Path, port: int) -> Iterator[KafkaClient]:
     """An administrator's tools with the certificate of a folder."""
     files = [(folder / name).read_bytes() for name in ("ca.crt", "tls.crt", "tls.key")]
     hosts = {0: cluster.brokers[0].address}
-    link = Link("test/demo", hosts, port, tls_context(Access(hosts, *files)), 10)
+    link = KafkaClient("test/demo", hosts, port, tls_context(Access(hosts, *files)), 10)
     try:
         yield link
     finally:
@@ -118,11 +118,11 @@ def test_nothing_is_read_into_a_setting_of_a_broker_that_runs(
             ("FileConfigProvider", f"${{p:{tmp_path}/properties:key}}"),
             ("EnvVarConfigProvider", "${p:KAFKA_HEAP_OPTS}"),
         ):
-            with pytest.raises(orders.TurnedDownError) as refused:
-                orders.set_configs(link, "broker", broker, lookup(provider, value))
+            with pytest.raises(kafka_commands.RejectedError) as refused:
+                kafka_commands.set_configs(link, "broker", broker, lookup(provider, value))
             assert SECRET not in str(refused.value)
             assert "-Xm" not in str(refused.value)
     # It runs on, and takes what it is told as ever.
     with connection(cluster, cluster.operator, names.PORT_REPLICATION) as link:
-        orders.set_configs(link, "broker", "0", {"log.cleaner.threads": "2"})
+        kafka_commands.set_configs(link, "broker", "0", {"log.cleaner.threads": "2"})
     assert SECRET not in cluster.brokers[0].log.read_text()

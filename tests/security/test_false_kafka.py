@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from spindle_operator import kafka as look_module
-from spindle_operator.gate import KafkaGate
+from spindle_operator import kafka_client as look_module
+from spindle_operator.kafka_executor import KafkaExecutor
 from tests.security.false_broker import FLOODS, LIES, STALLS, false_broker
 
 pytestmark = pytest.mark.kafka
@@ -29,7 +29,7 @@ async def test_a_look_at_a_false_kafka_ends_and_says_why(
     monkeypatch.setattr(look_module, "_MOST_PARTITIONS", 20_000, raising=False)
     monkeypatch.setattr(look_module, "_LOOK", look, raising=False)
     async with false_broker(how, tmp_path, pause) as (broker, access):
-        gate = KafkaGate("tenant/demo", TIME_OUT, broker.port)
+        gate = KafkaExecutor("tenant/demo", TIME_OUT, broker.port)
         view, _ = await gate.look(access)
         assert said in (view.error or "")
         assert view.partitions is None

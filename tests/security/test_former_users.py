@@ -9,10 +9,10 @@ from kafka.errors import TopicAuthorizationFailedError
 from spindle.cluster import names
 from spindle.cluster.rights import Right, UserView
 from spindle_operator import users
-from spindle_operator.kafka import Link
+from spindle_operator.kafka_client import KafkaClient
 from tests.kafka.cluster import Cluster
 from tests.kafka.node import wait_for
-from tests.kafka.test_doors import WRITE, certified, give, write
+from tests.kafka.test_listeners import WRITE, certified, give, write
 
 pytestmark = pytest.mark.kafka
 
@@ -27,14 +27,14 @@ def cluster(make_cluster: Callable[..., Cluster]) -> Cluster:
 
 
 @pytest.fixture
-def link(cluster: Cluster) -> Iterator[Link]:
+def link(cluster: Cluster) -> Iterator[KafkaClient]:
     made = cluster.link()
     yield made
     made.close()
 
 
 def test_who_may_write_to_all_topics_is_kept_out_of_spindles(
-    cluster: Cluster, link: Link, tmp_path: Path
+    cluster: Cluster, link: KafkaClient, tmp_path: Path
 ) -> None:
     client = certified(cluster, cluster.ca.client(tmp_path, "wide"))
     everything = tuple(Right("topic", "*", "literal", operation, "*") for operation in ("Write", "Describe"))
@@ -46,7 +46,9 @@ def test_who_may_write_to_all_topics_is_kept_out_of_spindles(
         write(client, topic=names.TOPIC_SAMPLES)
 
 
-def test_the_old_one_is_denied_what_the_new_one_may(cluster: Cluster, link: Link, tmp_path: Path) -> None:
+def test_the_old_one_is_denied_what_the_new_one_may(
+    cluster: Cluster, link: KafkaClient, tmp_path: Path
+) -> None:
     old = certified(cluster, cluster.ca.client(tmp_path / "old", "orders"))
     give(link, "orders", *WRITE)
     write(old)

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from spindle.cluster.allowed import Allowed
-from spindle.reconcile.plan import Plan, plan
+from spindle.reconcile.plan import ReconcilePlan, plan
 from spindle_operator.act import Actor
-from spindle_operator.gate import KafkaGate
+from spindle_operator.kafka_executor import KafkaExecutor
 from spindle_operator.kinds import CLAIM, CONFIG_MAP, KAFKA_CLUSTER, POD, SECRET, SERVICE
 from spindle_operator.kube import Kube
 from spindle_operator.observe import observe
@@ -21,10 +21,10 @@ JDWP = "-agentlib:jdwp=transport=dt_socket,server=y,suspend=n,address=*:5005"
 KEY = "${file:/etc/spindle/tls/keystore.pem:x}"
 
 
-async def a_pass(kube: Kube, namespace: str, allowed: Allowed | None = None) -> Plan:
+async def a_pass(kube: Kube, namespace: str, allowed: Allowed | None = None) -> ReconcilePlan:
     """What the operator does once with the KafkaCluster ``demo``."""
     cluster = await kube.get(KAFKA_CLUSTER, namespace, "demo")
-    gate = KafkaGate("test", 1)
+    gate = KafkaExecutor("test", 1)
     seen = await observe(kube, cluster, "spindle:test", gate, allowed=allowed)
     wanted = plan(seen.snapshot, time.time())
     await Actor(kube, cluster, gate, lambda: True).run(wanted.actions)
@@ -39,7 +39,7 @@ async def made(kube: Kube, namespace: str) -> int:
     return sum([len(await kube.items(kind, namespace)) for kind in (POD, SERVICE, CLAIM)])
 
 
-def waiting(wanted: Plan, reason: str = "NotAllowed") -> list[str]:
+def waiting(wanted: ReconcilePlan, reason: str = "NotAllowed") -> list[str]:
     found = wanted.status.get("waiting") or ()
     return sorted(wait["message"].partition(":")[0] for wait in found if wait["reason"] == reason)
 

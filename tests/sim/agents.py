@@ -13,22 +13,22 @@ from typing import Any
 from spindle.cluster import names
 from spindle.cluster.view import CORDONED, LOG_DIRS_RATE
 from spindle.disks.signals import DiskVerdict
-from spindle.disks.starved import NO_PRESSURE, Pressure
+from spindle.disks.starved import NO_PRESSURE, NodePressure
 from spindle_agent import disk as disks
 from spindle_agent import kube as kubes
 from spindle_agent import node as nodes
-from spindle_agent.broker import keeper
+from spindle_agent.broker import session
+from spindle_agent.broker.client import Copy, LogDir, hidden
+from spindle_agent.broker.connection import BrokerError
 from spindle_agent.broker.credentials import Credentials
 from spindle_agent.broker.keys import AgentKey
-from spindle_agent.broker.link import Copy, LogDir, hidden
-from spindle_agent.broker.wire import BrokerError
+from spindle_agent.disk_settings import DiskSettings
 from spindle_agent.heartbeat import Heartbeat
 from spindle_agent.options import Options
-from spindle_agent.probing import diskstats, strain
-from spindle_agent.probing.messages import Began, Glanced, Looked, Probed
+from spindle_agent.probing import diskstats, timer_lag
+from spindle_agent.probing.messages import Began, Inspected, Probed, QuickChecked
 from spindle_agent.publish import Publisher
 from spindle_agent.tasks import Tasks
-from spindle_agent.tunings import Tunings
 from spindle_agent.watch import Brokers
 from tests.sim import podfiles
 from tests.sim.api import SYSTEM, Json, Refused, Request
@@ -104,7 +104,7 @@ class SimKube(kubes.Kube):
             world.api.watchers.remove(changed)
 
 
-class SimLink:
+class SimKafkaClient:
     """The agent's connection to its broker."""
 
     def __init__(self, wire: Any, broker_id: int) -> None:
@@ -197,7 +197,7 @@ class SimLink:
         return own.get(LOG_DIRS_RATE)
 
 
-class SimWire:
+class SimBrokerConnection:
     """Where a broker is."""
 
     def __init__(self, access: Any, timeout: float) -> None:
@@ -313,17 +313,17 @@ class SimPool:
         kernel = self._agent.world.kernel
         if fs is None:
             self._look(key, None, now)
-            node.take(key, Glanced(at=now, mounted=False, late=late))
+            node.take(key, QuickChecked(at=now, mounted=False, late=late))
             return
         if fs.state == "dead":
             self._look(key, fs, now)
-            node.take(key, Glanced(at=now, mounted=True, errno=errno.EIO, late=late))
+            node.take(key, QuickChecked(at=now, mounted=True, errno=errno.EIO, late=late))
             return
         if fs.state != "hung":
             self._look(key, fs, now)
         node.take(
             key,
-            Glanced(
+            QuickChecked(
                 at=now,
                 mounted=True,
                 readonly=fs.state == "readonly",
@@ -396,7 +396,7 @@ class SimPool:
         if before is not None and before[0] == mark and now - before[1] < 60.0:
             return
         self._seen[key] = (mark, now)
-        self._agent.real.take(key, Looked(at=now, found=podfiles.found(fs)))
+        self._agent.real.take(key, Inspected(at=now, found=podfiles.found(fs)))
 
 
 def _mark(fs: FileSystem) -> tuple[Any, ...]:
@@ -439,7 +439,7 @@ class Agent:
             self.starts += 1
             key = SimKey(b"", json.dumps({"cn": self.principal, "n": self.starts}).encode(), b"")
             credentials = Credentials(kube, SYSTEM, self.node.name, key)
-            real = nodes.Node(options, publisher, credentials, Tunings(kube), tasks)
+            real = nodes.Node(options, publisher, credentials, DiskSettings(kube), tasks)
             self.real = real
             real.pool = SimPool(self, process)  # type: ignore[assignment]
             brokers = Brokers(kube, (), self.node.name, lambda: real.sees(brokers.mine))
@@ -486,23 +486,23 @@ def _content_once(self: Any) -> tuple[str, str]:
     return known[1]  # type: ignore[no-any-return]
 
 
-def _pressure() -> Pressure:
+def _pressure() -> NodePressure:
     """What the kernel below the agent that asks says; every other machine has one that keeps no such figures."""
     running: Any = asyncio.get_running_loop()
     node = running.agent.node
     if not node.starved or int(node.name[-1], 36) % 2:
         return NO_PRESSURE
-    return Pressure(cpu=95.0)
+    return NodePressure(cpu=95.0)
 
 
 def patches() -> list[tuple[Any, str, Any]]:
     """What of the agent's edge is replaced."""
     return [
-        (keeper, "Link", SimLink),
-        (keeper, "Wire", SimWire),
+        (session, "KafkaClient", SimKafkaClient),
+        (session, "BrokerConnection", SimBrokerConnection),
         (nodes, "Sampler", SimSampler),
         (nodes, "TICK", 2.0),
         (disks.Disk, "_content", _content_once),
         (diskstats, "read", dict),
-        (strain, "read_pressure", _pressure),
+        (timer_lag, "read_pressure", _pressure),
     ]

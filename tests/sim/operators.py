@@ -11,13 +11,13 @@ from kafka.admin import ACLOperation, ResourceType
 from kafka.errors import KafkaConnectionError, KafkaTimeoutError, for_code
 
 from spindle.cluster import names
-from spindle_operator import gate as gates
 from spindle_operator import handlers, kinds, lease, starts
+from spindle_operator import kafka_executor as gates
 from spindle_operator import kube as kubes
 from spindle_operator import loop as loops
 from spindle_operator.connection import Access
 from spindle_operator.health import Health
-from spindle_operator.kafka import Link
+from spindle_operator.kafka_client import KafkaClient
 from spindle_operator.report import Events
 from tests.sim.api import NAMESPACE, SYSTEM, Json, Refused, Request
 from tests.sim.loop import Fiber, Process
@@ -56,7 +56,7 @@ class SimKube(kubes.Kube):
         *,
         timeout: float | None = None,  # noqa: ASYNC109 - as the original
         accept: str = "application/json",
-        within: kubes.Allowance | None = None,  # nothing here is as large as that
+        within: kubes.ByteBudget | None = None,  # nothing here is as large as that
     ) -> Json:
         asked = Request(names.FIELD_MANAGER, method, path, dict(query or {}), body, content_type, accept)
         limit = 30.0 if timeout is None else timeout
@@ -69,7 +69,7 @@ class SimKube(kubes.Kube):
         return {**answer, "metadata": dict(answer["metadata"])} if "metadata" in answer else dict(answer)
 
 
-class SimLink(Link):
+class SimKafkaClient(KafkaClient):
     """The operator's own connection to Kafka, whose messages go to the simulated brokers."""
 
     def __init__(
@@ -122,7 +122,7 @@ class SimLink(Link):
         return [ask(node) for node in nodes]
 
 
-class SimGate(gates.KafkaGate):
+class SimKafkaExecutor(gates.KafkaExecutor):
     """The operator's own gate."""
 
     def __init__(self, cluster: str, timeout: float) -> None:
@@ -135,7 +135,7 @@ class SimGate(gates.KafkaGate):
     async def shutdown(self) -> None:
         await self.close()
 
-    async def _renewed(self, access: Access) -> Link:
+    async def _renewed(self, access: Access) -> KafkaClient:
         if self._link is None or self._identity != access.identity:
             await self.close()
             world = self._process.world
@@ -151,7 +151,7 @@ class SimGate(gates.KafkaGate):
                     hosts[node] = host
             if not hosts:
                 raise ConnectionError(f"none of the {len(access.hosts)} running brokers takes connections")
-            self._link = SimLink(world, self._process, self._cluster, hosts, self._timeout)
+            self._link = SimKafkaClient(world, self._process, self._cluster, hosts, self._timeout)
             self._identity = access.identity if len(hosts) == len(access.hosts) else ""
         return self._link
 
@@ -271,7 +271,7 @@ class Operator:
                 self.world.kernel.call_later(5.0, self._relist)
             return
         what = kinds.KINDS[kind]
-        weight = self._digests.weigh(what, event, obj)
+        weight = self._digests.classify(what, event, obj)
         if weight is not handlers.Weight.NOISE:
             with self.process.current():
                 handlers.wake(self._loops, what, obj, urgent=weight is handlers.Weight.ALARM)
@@ -310,7 +310,7 @@ async def _no_starts(*_: Any, **__: Any) -> dict[int, Any]:
 
 def patches() -> list[tuple[Any, str, Any]]:
     """What of the operator's edge is replaced."""
-    return [(loops, "KafkaGate", SimGate), (starts, "look", _no_starts)]
+    return [(loops, "KafkaExecutor", SimKafkaExecutor), (starts, "look", _no_starts)]
 
 
 # --- Kafka's messages -------------------------------------------------------------------------------------------------

@@ -7,8 +7,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.testing import assertDataFrameEqual
 
 from bench.disks import STEP, make
+from spindle.forecast.forecast import forecast
 from spindle.forecast.history import DAY, History
-from spindle.forecast.outlook import forecast
 from spindle_rebalance import features
 from spindle_rebalance.forecasts import backtest, forecasts
 from tests.spark.rows import frame

@@ -67,7 +67,7 @@ class FakeApi:
     async def serve(self, folder: Path) -> AsyncIterator[Kube]:
         """Serve on loopback; gives a connection to it."""
         (folder / "token").write_text("secret-1\n")
-        app = web.Application(middlewares=[self._gate])
+        app = web.Application(middlewares=[self._executor])
         base = "/apis/spindle.dev/v1alpha1"
         app.router.add_get(f"{base}/kafkabrokers", self._list)
         app.router.add_get(f"{base}/namespaces/{{ns}}/kafkabrokers", self._list)
@@ -88,7 +88,7 @@ class FakeApi:
             await runner.cleanup()
 
     @web.middleware
-    async def _gate(self, request: web.Request, handler: Any) -> web.StreamResponse:
+    async def _executor(self, request: web.Request, handler: Any) -> web.StreamResponse:
         self.tokens.append(request.headers.get("Authorization", ""))
         if self.away:
             return web.json_response({"reason": "Away", "message": "gone fishing"}, status=self.away)

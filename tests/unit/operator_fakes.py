@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from spindle_operator.kinds import Kind
-from spindle_operator.kube import Allowance, ApiError, Kube
+from spindle_operator.kube import ApiError, ByteBudget, Kube
 
 
 class FakeKube(Kube):
@@ -75,7 +75,7 @@ class FakeKube(Kube):
         namespace: str | None = None,
         *,
         selector: str | None = None,
-        within: Allowance | None = None,
+        within: ByteBudget | None = None,
     ) -> list[dict[str, Any]]:
         self._call("list", kind.plural, None)
         prefix = kind.path(namespace) + "/"

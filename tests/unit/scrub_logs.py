@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 import crc32c
 from kafka.record.default_records import DefaultRecordBatchBuilder
 
-from spindle.scrub.batches import Bounds
-from spindle.scrub.finds import Find
+from spindle.scrub.batches import SegmentBounds
 from spindle.scrub.segment import SegmentCheck
+from spindle.scrub.segment_errors import SegmentError
 
 HEAD = 61
 
@@ -32,10 +32,10 @@ class Log:
         offsets: bytes | None = None,
         times: bytes | None = None,
         piece: int = 4096,
-    ) -> tuple[Find, ...]:
+    ) -> tuple[SegmentError, ...]:
         """What is found if one of the files is this instead."""
         log = self.data if data is None else data
-        bounds = Bounds(self.base, self.end, len(log), self.epoch_before, self.epoch_after)
+        bounds = SegmentBounds(self.base, self.end, len(log), self.epoch_before, self.epoch_after)
         check = SegmentCheck(
             bounds,
             self.offsets if offsets is None else offsets,

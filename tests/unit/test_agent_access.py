@@ -9,7 +9,7 @@ from spindle.cluster.agent_access import CLUSTER, RIGHTS, Request
 from spindle.cluster.rights import Right
 from spindle.disks.agents import Agent
 from spindle.reconcile.actions import AlterUser, CertifyAgents, Delete
-from spindle.reconcile.plan import Plan, plan
+from spindle.reconcile.plan import ReconcilePlan, plan
 from spindle.reconcile.snapshot import AgentCertificates, Certificate, SecretView
 from tests.model.store import START
 from tests.model.world import World
@@ -62,24 +62,24 @@ def rights(world: World) -> dict[str, frozenset[Any]]:
     return {names.agent_principal(node): RIGHTS for node in nodes(world)}
 
 
-def planned(world: World, *, have: Any = None, **seen: Any) -> Plan:
+def planned(world: World, *, have: Any = None, **seen: Any) -> ReconcilePlan:
     made = world.snapshot()
     kafka = replace(made.kafka, agents=rights(world) if have is None else have)
     seen = {"agent_namespace": "agents", "agents": agents(world), "kafka": kafka, **seen}
     return plan(replace(made, **seen), START)
 
 
-def certified(made: Plan) -> CertifyAgents | None:
+def certified(made: ReconcilePlan) -> CertifyAgents | None:
     found = [action for action in made.actions if isinstance(action, CertifyAgents)]
     return found[0] if found else None
 
 
-def altered(made: Plan) -> dict[str, tuple[set[Any], set[Any]]]:
+def altered(made: ReconcilePlan) -> dict[str, tuple[set[Any], set[Any]]]:
     """User → what it is given, and what is taken from it."""
     return {a.user: (set(a.give), set(a.take)) for a in made.actions if isinstance(a, AlterUser)}
 
 
-def withdrawn(made: Plan) -> list[tuple[str, str, str, str | None]]:
+def withdrawn(made: ReconcilePlan) -> list[tuple[str, str, str, str | None]]:
     return [
         (a.kind, a.name, a.uid, a.namespace)
         for a in made.actions
@@ -340,7 +340,7 @@ def test_a_principal_is_as_short_as_a_certificate_takes_it() -> None:
     assert long != names.agent_principal("n" * 52)
 
 
-def healthy(made: Plan) -> str:
+def healthy(made: ReconcilePlan) -> str:
     (found,) = [c for c in made.status["conditions"] if c["type"] == "DisksHealthy"]
     assert found["status"] == "True"
     return str(found["message"]).removeprefix("All 6 disks are log dirs in use.").strip()

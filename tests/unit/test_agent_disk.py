@@ -8,18 +8,27 @@ import pytest
 
 from spindle.disks import facts
 from spindle.disks.facts import Found
-from spindle.disks.findings import Tuning
+from spindle.disks.findings import ProbeSettings
 from spindle.disks.identity import Identity, MetaProperties
 from spindle.disks.signals import Latency
-from spindle_agent.disk import Disk, Slot, coarse
+from spindle_agent.disk import Disk, WatchedDisk, coarse
 from spindle_agent.node import slots_of
 from spindle_agent.options import Options, parse
 from spindle_agent.probing import diskstats
-from spindle_agent.probing.messages import Began, Glanced, Looked, Probed, Report, Watch, decode, encode
+from spindle_agent.probing.messages import (
+    Began,
+    Inspected,
+    Probed,
+    QuickChecked,
+    Report,
+    Watch,
+    decode,
+    encode,
+)
 
 ID, OTHER = "A" * 22, "B" * 22
 FS, NEW_FS = "530f8455-460d-421d-bd7a-cacf03e904a3", "9cde6de4-6e63-4ec6-8775-537ce753e927"
-SLOT = Slot(
+SLOT = WatchedDisk(
     broker_id=3,
     name="disk1",
     directory_id=ID,
@@ -36,14 +45,14 @@ OURS = Found(
     identity=Identity("cluster", 3, "disk1", ID),
     meta=MetaProperties("cluster", 3, ID),
 )
-WELL = Glanced(at=0, mounted=True, total_bytes=1000, used_bytes=123)
-TUNING = Tuning()
+WELL = QuickChecked(at=0, mounted=True, total_bytes=1000, used_bytes=123)
+TUNING = ProbeSettings()
 
 
-def disk(found: Found = OURS, slot: Slot = SLOT) -> Disk:
+def disk(found: Found = OURS, slot: WatchedDisk = SLOT) -> Disk:
     """A disk of which a first round was well."""
     made = Disk(slot, 0.0)
-    made.take(Looked(at=0, found=found))
+    made.take(Inspected(at=0, found=found))
     made.take(WELL)
     made.take(Probed(at=0, seconds=0.001))
     made.assess(Latency(), 0.0, TUNING)
@@ -56,7 +65,7 @@ def entry(of: Disk, now: float = 0.0) -> dict[str, Any]:
     return made
 
 
-def glance(at: float, **fields: Any) -> Glanced:
+def glance(at: float, **fields: Any) -> QuickChecked:
     return replace(WELL, at=at, **fields)
 
 
@@ -196,7 +205,7 @@ def test_what_was_said_before_a_restart_is_not_taken_back_by_it() -> None:
         },
         100.0,
     )
-    one.take(Looked(at=100, found=OURS))
+    one.take(Inspected(at=100, found=OURS))
     one.take(glance(100.0))
     one.take(Probed(at=100, seconds=0))
     one.assess(Latency(), 100.0, TUNING)
@@ -213,7 +222,7 @@ def test_what_was_said_before_a_restart_is_not_taken_back_by_it() -> None:
 def test_messages_come_through_as_they_were() -> None:
     messages: list[Watch | Report] = [
         Watch(path="/p", cluster_id="cluster", node_id=1, disk="disk0", directory_id=ID, interval=5.0),
-        Looked(at=1.0, found=replace(OURS, strangers=("a", "b"), pending=OURS.identity)),
+        Inspected(at=1.0, found=replace(OURS, strangers=("a", "b"), pending=OURS.identity)),
         WELL,
         Began(at=2.0),
         Probed(at=3.0, seconds=0.5, errno=5, doing="read"),

@@ -9,17 +9,17 @@ from typing import Any
 
 import pytest
 
-from spindle.disks.findings import Tuning
+from spindle.disks.findings import ProbeSettings
 from spindle_agent.backoff import Backoff
 from spindle_agent.broker import keys
+from spindle_agent.broker.connection import Access
 from spindle_agent.broker.credentials import Credentials
 from spindle_agent.broker.keys import AgentKey
-from spindle_agent.broker.wire import Access
+from spindle_agent.disk_settings import DiskSettings
 from spindle_agent.heartbeat import Heartbeat
 from spindle_agent.kube import ApiError, Token
-from spindle_agent.publish import FIGURES_EVERY, PROGRESS_EVERY, Publisher, Writer, gist
+from spindle_agent.publish import FIGURES_EVERY, PROGRESS_EVERY, Publisher, Writer, significant
 from spindle_agent.tasks import Tasks
-from spindle_agent.tunings import Tunings
 from spindle_agent.watch import Brokers
 from spindle_operator import ca
 from tests.unit.agent_fakes import FakeApi, broker, until
@@ -188,7 +188,7 @@ def test_figures_alone_are_no_reason_to_hurry() -> None:
     assert writer.due(101.0) == PROGRESS_EVERY - 1, "much was written or freed"
     writer.offer(observed(2, 2, "Failed"))
     assert writer.due(101.0) == 0.0
-    assert gist(observed(1, 1)) == gist(observed(2, 2))
+    assert significant(observed(1, 1)) == significant(observed(2, 2))
 
 
 # --- the Lease, the token, the certificates, the tuning
@@ -263,40 +263,40 @@ async def test_certificates_are_kept_while_the_server_is_away(api: FakeApi, tmp_
 
 def test_a_key_outlives_its_process_where_it_is_kept_and_nobody_else_reads_it(tmp_path: Path) -> None:
     file = tmp_path / "key.pem"
-    key = keys.kept("node1", file)
-    assert keys.kept("node1", file) == key
+    key = keys.load_or_make("node1", file)
+    assert keys.load_or_make("node1", file) == key
     assert file.stat().st_mode & 0o777 == 0o600
     assert key.private.decode() not in repr(key)
     asked = ca.read_request(key.request, "spindle-agent.node1")
     assert sha256(key.public).hexdigest() == asked.key
     file.write_text("torn")
-    assert keys.kept("node1", file) != key
+    assert keys.load_or_make("node1", file) != key
     assert not key.fits("no certificate")
 
 
 async def test_how_disks_are_watched_is_the_clusters_to_say(api: FakeApi, tmp_path: Path) -> None:
     api.clusters["demo"] = {"spec": {"disks": {"probeIntervalSeconds": 5, "hungAfterSeconds": 30}}}
     async with api.serve(tmp_path) as kube:
-        tunings = Tunings(kube)
-        assert tunings.of("ns", "demo") == Tuning()
-        assert await tunings.refresh("ns", "demo")
-        assert tunings.of("ns", "demo") == Tuning(5.0, 30.0)
-        assert not await tunings.refresh("ns", "none")
-        assert tunings.of("ns", "none") == Tuning()
+        disk_settings = DiskSettings(kube)
+        assert disk_settings.of("ns", "demo") == ProbeSettings()
+        assert await disk_settings.refresh("ns", "demo")
+        assert disk_settings.of("ns", "demo") == ProbeSettings(5.0, 30.0)
+        assert not await disk_settings.refresh("ns", "none")
+        assert disk_settings.of("ns", "none") == ProbeSettings()
 
 
 async def test_whose_the_disks_are_is_asked_for_until_it_is_told(api: FakeApi, tmp_path: Path) -> None:
     api.clusters["demo"] = {"spec": {}}
     async with api.serve(tmp_path) as kube:
-        tunings = Tunings(kube)
-        assert not await tunings.refresh("ns", "demo")
-        assert tunings.cluster_id("ns", "demo") == ""
+        disk_settings = DiskSettings(kube)
+        assert not await disk_settings.refresh("ns", "demo")
+        assert disk_settings.cluster_id("ns", "demo") == ""
         api.clusters["demo"] = {"spec": {}, "status": {"clusterId": "id"}}
-        assert await tunings.refresh("ns", "demo")
-        assert tunings.cluster_id("ns", "demo") == "id"
+        assert await disk_settings.refresh("ns", "demo")
+        assert disk_settings.cluster_id("ns", "demo") == "id"
         api.away = 503
-        assert not await tunings.refresh("ns", "demo"), "what is known is not old yet"
-        assert tunings.cluster_id("ns", "demo") == "id"
+        assert not await disk_settings.refresh("ns", "demo"), "what is known is not old yet"
+        assert disk_settings.cluster_id("ns", "demo") == "id"
 
 
 async def test_a_task_that_ends_by_itself_is_a_fault() -> None:

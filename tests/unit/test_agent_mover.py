@@ -6,10 +6,10 @@ from typing import Any, cast
 import pytest
 
 from spindle.moves import between_dirs
-from spindle.moves.steer import Pressure
-from spindle_agent.broker.link import Copy, LogDir, Replica
+from spindle.moves.rate_control import Pressure
+from spindle_agent.broker.client import Copy, LogDir, Replica
 from spindle_agent.moves import mover as module
-from spindle_agent.moves.mover import Mover, orders
+from spindle_agent.moves.mover import Mover, read_orders
 from spindle_agent.moves.progress import GIVE_UP
 
 A, B = "/d/a/log", "/d/b/log"
@@ -96,7 +96,7 @@ class Desk:
 
     def start(self) -> Mover:
         self.mover = Mover("demo", self.status)
-        self.mover.wants(orders(SPEC))
+        self.mover.wants(read_orders(SPEC))
         return self.mover
 
     def tell(self) -> None:
@@ -186,7 +186,7 @@ async def test_a_refused_cancellation_is_asked_for_again_and_complained_of_once(
 ) -> None:
     await desk.steps(3)
     desk.broker.refuses = {FIRST: "KafkaStorage"}
-    desk.mover.wants(replace(orders(SPEC), moves=()))
+    desk.mover.wants(replace(read_orders(SPEC), moves=()))
     await desk.steps(5)
     assert [r.getMessage() for r in caplog.records if "cannot be given up" in r.getMessage()] == [
         "demo: the copy of t-0 cannot be given up: KafkaStorage"
@@ -232,7 +232,7 @@ async def test_what_an_earlier_agent_has_set_stays_on_record_until_it_is_put_bac
     desk.broker.value = "500"
     desk.status = {"moves": [], "throttle": {"before": "7", "ours": ["1000", "500"]}}
     desk.start()
-    desk.mover.wants(replace(orders(SPEC), moves=()))
+    desk.mover.wants(replace(read_orders(SPEC), moves=()))
     await desk.steps(5)
     assert desk.status["throttle"] == {"before": "7", "ours": ["1000", "500"]}
     assert desk.mover.busy

@@ -2,11 +2,11 @@
 
 from dataclasses import replace
 
-from spindle.moves.steer import PERIOD, Bounds, Pressure
-from spindle_agent.broker.link import Copy, LogDir
+from spindle.moves.rate_control import PERIOD, Pressure, RateBounds
+from spindle_agent.broker.client import Copy, LogDir
 from spindle_agent.moves import decide, progress
 from spindle_agent.moves.decide import AT_ONCE
-from spindle_agent.moves.mover import Orders, orders
+from spindle_agent.moves.mover import MoveOrders, read_orders
 from spindle_agent.moves.pace import Pace
 from spindle_agent.moves.progress import ATTEMPTS, GIVE_UP, Move, Progress, State
 
@@ -275,7 +275,7 @@ def test_the_dirs_that_copies_touch_are_told() -> None:
 
 
 def test_the_orders_are_read_from_the_spec() -> None:
-    made = orders(
+    made = read_orders(
         {
             "moves": [{"topic": "t", "partition": 0, "fromDir": A, "toDir": B}],
             "throttleBytesPerSecond": 500,
@@ -283,17 +283,17 @@ def test_the_orders_are_read_from_the_spec() -> None:
             "thresholds": {"refuse": 80, "free": {"refuse": "1Ki"}},
         }
     )
-    assert made == Orders((FIRST,), Bounds(100, 500), 80, 1024)
+    assert made == MoveOrders((FIRST,), RateBounds(100, 500), 80, 1024)
     assert (made.limit(10_000), made.limit(2_000)) == (8_000, 976)
-    assert orders({}) == Orders()
-    assert Orders().limit(1000) == 900
+    assert read_orders({}) == MoveOrders()
+    assert MoveOrders().limit(1000) == 900
 
 
 # --- how fast
 
 
 def test_a_pace_begins_with_the_upper_bound_and_steps_once_a_period() -> None:
-    pace, bounds, felt = Pace(), Bounds(100, 1000), {A: Pressure.STRAINED}
+    pace, bounds, felt = Pace(), RateBounds(100, 1000), {A: Pressure.STRAINED}
 
     assert pace.next(bounds, felt, [A, B], 0) == 1000
     assert pace.next(bounds, felt, [A, B], PERIOD - 1) == 1000
@@ -304,12 +304,12 @@ def test_a_pace_begins_with_the_upper_bound_and_steps_once_a_period() -> None:
 
 
 def test_a_pace_goes_on_where_another_agent_left_it_and_heeds_no_other_disk() -> None:
-    pace, bounds = Pace(300), Bounds(100, 1000)
+    pace, bounds = Pace(300), RateBounds(100, 1000)
 
     assert pace.next(bounds, {C: Pressure.STRAINED}, [A], 0) == 300
     assert pace.next(bounds, {C: Pressure.STRAINED}, [A], PERIOD) == 390
     assert pace.next(bounds, {C: Pressure.STRAINED}, [], 5 * PERIOD) == 390
-    assert pace.next(Bounds(100, 200), {}, [], 6 * PERIOD) == 200
+    assert pace.next(RateBounds(100, 200), {}, [], 6 * PERIOD) == 200
     assert pace.next(None, {}, [A], 7 * PERIOD) is None
     pace.rests()
     assert pace.next(bounds, {}, [A], 8 * PERIOD) == 1000

@@ -12,18 +12,18 @@ import pytest
 from aiohttp.test_utils import TestClient, TestServer
 
 from spindle.disks.facts import Found
-from spindle.disks.findings import Tuning
+from spindle.disks.findings import ProbeSettings
 from spindle.disks.identity import Identity, MetaProperties
-from spindle_agent.broker.keeper import Keeper
-from spindle_agent.broker.link import LogDir
-from spindle_agent.broker.wire import Access, BrokerError, Wire
+from spindle_agent.broker.client import LogDir
+from spindle_agent.broker.connection import Access, BrokerConnection, BrokerError
+from spindle_agent.broker.session import BrokerSession
 from spindle_agent.metrics import NodeState
 from spindle_agent.moves.mover import Mover
 from spindle_agent.node import Node
 from spindle_agent.options import parse
 from spindle_agent.probing import diskstats
 from spindle_agent.probing.diskstats import Counters
-from spindle_agent.probing.messages import Glanced, Looked, Probed, Watch
+from spindle_agent.probing.messages import Inspected, Probed, QuickChecked, Watch
 from spindle_agent.probing.pool import Key
 from spindle_agent.server import application
 from spindle_agent.tasks import Tasks
@@ -32,7 +32,7 @@ from tests.unit.agent_fakes import broker, until
 ID = "A" * 22
 NAME = ("ns", "demo-broker-0")
 DISKS = ("disk0", "disk1")
-WELL = Glanced(at=0, mounted=True, total_bytes=1000, used_bytes=100)
+WELL = QuickChecked(at=0, mounted=True, total_bytes=1000, used_bytes=100)
 
 
 class FakePool:
@@ -68,16 +68,16 @@ class FakePublisher:
 
 class FakeTunings:
     def __init__(self) -> None:
-        self.tuning = Tuning()
+        self.tuning = ProbeSettings()
 
-    def of(self, *_: str) -> Tuning:
+    def of(self, *_: str) -> ProbeSettings:
         return self.tuning
 
     def cluster_id(self, *_: str) -> str:
         return "c"
 
     async def refresh(self, *_: str) -> bool:
-        before, self.tuning = self.tuning, Tuning(5.0, 30.0)
+        before, self.tuning = self.tuning, ProbeSettings(5.0, 30.0)
         return before != self.tuning
 
 
@@ -110,7 +110,7 @@ class Setting:
         for disk in DISKS:
             for name in names:
                 self.reports(
-                    ("ns", name, disk), Looked(at=0, found=found(disk)), WELL, Probed(at=0, seconds=0)
+                    ("ns", name, disk), Inspected(at=0, found=found(disk)), WELL, Probed(at=0, seconds=0)
                 )
 
     def reports(self, key: Key, *reports: Any) -> None:
@@ -148,7 +148,7 @@ async def setting() -> Any:
 async def test_nothing_is_told_before_all_disks_were_seen(setting: Setting) -> None:
     setting.sees(NAME[1])
     key = (*NAME, "disk0")
-    setting.reports(key, Looked(at=0, found=found("disk0")), WELL, Probed(at=0, seconds=0))
+    setting.reports(key, Inspected(at=0, found=found("disk0")), WELL, Probed(at=0, seconds=0))
     assert setting.told() == {}
     setting.well(NAME[1])
     assert setting.told() == {"disk0": "Healthy", "disk1": "Healthy"}
@@ -255,20 +255,24 @@ async def test_all_is_shown_to_prometheus_and_on_the_pages(setting: Setting) -> 
 
 
 async def test_what_the_broker_said_counts_for_a_while_only() -> None:
-    keeper = Keeper(NAME, parse(["--node=here"]), cast("Any", NoBroker()), Mover("b", {}), lambda: None)
-    assert keeper.error_of("/a", 0.0) is None
-    keeper._dirs, keeper._asked_at = (LogDir("/a"), LogDir("/b", 56)), 100.0
-    assert [keeper.error_of(path, 110.0) for path in ("/a", "/b", "/c")] == [0, 56, None]
-    assert keeper.answered(110.0)
-    assert keeper.error_of("/b", 131.0) is None
-    assert not keeper.answered(131.0)
+    session = BrokerSession(
+        NAME, parse(["--node=here"]), cast("Any", NoBroker()), Mover("b", {}), lambda: None
+    )
+    assert session.error_of("/a", 0.0) is None
+    session._dirs, session._asked_at = (LogDir("/a"), LogDir("/b", 56)), 100.0
+    assert [session.error_of(path, 110.0) for path in ("/a", "/b", "/c")] == [0, 56, None]
+    assert session.answered(110.0)
+    assert session.error_of("/b", 131.0) is None
+    assert not session.answered(131.0)
 
 
 async def test_a_broker_that_cannot_be_asked_is_asked_again() -> None:
-    keeper = Keeper(NAME, parse(["--node=here"]), cast("Any", NoBroker()), Mover("b", {}), lambda: None)
-    keeper.wants({"cluster": "demo", "id": 0})
-    task = asyncio.create_task(keeper.run())
-    await until(lambda: keeper._problem == "no Secret here")
+    session = BrokerSession(
+        NAME, parse(["--node=here"]), cast("Any", NoBroker()), Mover("b", {}), lambda: None
+    )
+    session.wants({"cluster": "demo", "id": 0})
+    task = asyncio.create_task(session.run())
+    await until(lambda: session._problem == "no Secret here")
     assert not task.done()
     task.cancel()
     await asyncio.wait([task])
@@ -286,7 +290,7 @@ async def test_a_broker_that_takes_connections_and_says_nothing_costs_one_time_o
 
     server = await asyncio.start_server(mute, "127.0.0.1", 0)
     port = server.sockets[0].getsockname()[1]
-    wire = Wire(Access("127.0.0.1", port, b"", b"", b""), 0.2)
+    wire = BrokerConnection(Access("127.0.0.1", port, b"", b"", b""), 0.2)
     with pytest.raises(BrokerError):
         await wire.ask(None, 0)  # what opens it is no certificate: told, not raised as it is
     monkeypatch.setattr(Access, "context", lambda _: ssl.create_default_context())
@@ -298,6 +302,6 @@ async def test_a_broker_that_takes_connections_and_says_nothing_costs_one_time_o
 
 
 async def test_nobody_at_the_port_is_told_at_once() -> None:
-    wire = Wire(Access("127.0.0.1", 1, b"", b"", b""), 5)
+    wire = BrokerConnection(Access("127.0.0.1", 1, b"", b"", b""), 5)
     with pytest.raises(BrokerError):
         await wire.ask(None, 0)

@@ -14,21 +14,21 @@ import pytest
 
 from spindle.disks.identity import Identity, render_identity, render_meta_properties
 from spindle_agent.probing import pool as pools
-from spindle_agent.probing.glance import glance, whole_look
+from spindle_agent.probing.fork_server import ForkServer
 from spindle_agent.probing.messages import (
     LARGEST,
     Began,
-    Glanced,
-    Looked,
+    Inspected,
     Probed,
+    QuickChecked,
     Report,
     Watch,
     encode,
     well,
 )
-from spindle_agent.probing.nursery import Nursery
 from spindle_agent.probing.pool import Key, Pool
 from spindle_agent.probing.probe import memory, probe
+from spindle_agent.probing.quick_check import full_check, quick_check
 from tests.unit.agent_fakes import until
 
 ID = "A" * 22
@@ -122,44 +122,44 @@ def test_other_bytes_than_were_written_are_seen(tmp_path: Path, monkeypatch: pyt
 
 def test_a_folder_with_the_identity_counts_as_mounted_and_an_empty_one_does_not(tmp_path: Path) -> None:
     watch = volume(tmp_path / "v")
-    seen = glance(watch, 1.0)
+    seen = quick_check(watch, 1.0)
     assert well(seen.glanced)
     assert seen.glanced.total_bytes > seen.glanced.used_bytes > 0
-    found = whole_look(watch, 1.0).found
+    found = full_check(watch, 1.0).found
     assert found.identity is not None
     assert found.meta is not None
 
     (tmp_path / "v" / "spindle.json").unlink()
-    assert not glance(watch, 2.0).glanced.mounted
+    assert not quick_check(watch, 2.0).glanced.mounted
     for path in (tmp_path / "nowhere", tmp_path / "v" / "log" / "meta.properties"):
         gone = Watch(path=str(path), cluster_id="cluster", node_id=0, disk="disk0", directory_id=ID)
-        assert not glance(gone, 3.0).glanced.mounted
-        assert not whole_look(gone, 3.0).found.mounted
+        assert not quick_check(gone, 3.0).glanced.mounted
+        assert not full_check(gone, 3.0).found.mounted
 
 
 def test_a_look_fits_into_a_message_whatever_is_on_the_disk(tmp_path: Path) -> None:
     watch = volume(tmp_path / "v")
     for number in range(2000):
         (tmp_path / "v" / f"{number:0100}").touch()
-    looked = whole_look(watch, 1.0)
-    assert looked.found.identity is not None
-    assert looked.found.strangers
+    replica_index = full_check(watch, 1.0)
+    assert replica_index.found.identity is not None
+    assert replica_index.found.strangers
     identity = Identity("c" * 50_000, 0, "d" * 10_000, ID)
     (tmp_path / "v" / "spindle.json").write_text(render_identity(identity, None))
     (tmp_path / "v" / "spindle.json.pending").write_text(render_identity(identity, None))
-    looked = whole_look(watch, 1.0)
-    assert looked.found.garbled
-    assert len(encode(looked)) < LARGEST
+    replica_index = full_check(watch, 1.0)
+    assert replica_index.found.garbled
+    assert len(encode(replica_index)) < LARGEST
 
 
 def test_what_has_changed_can_be_told_from_the_fingerprint(tmp_path: Path) -> None:
     watch = volume(tmp_path / "v")
-    first = glance(watch, 1.0).fingerprint
-    assert glance(watch, 2.0).fingerprint == first
+    first = quick_check(watch, 1.0).fingerprint
+    assert quick_check(watch, 2.0).fingerprint == first
     (tmp_path / "v" / "log" / "topic-0").mkdir()
-    assert glance(watch, 3.0).fingerprint == first, "partitions come and go"
+    assert quick_check(watch, 3.0).fingerprint == first, "partitions come and go"
     (tmp_path / "v" / "log" / "meta.properties").write_text("other")
-    assert glance(watch, 4.0).fingerprint != first
+    assert quick_check(watch, 4.0).fingerprint != first
 
 
 def test_an_error_of_the_disk_is_told_and_a_lack_of_rights_is_not_its_fault(
@@ -174,9 +174,9 @@ def test_an_error_of_the_disk_is_told_and_a_lack_of_rights_is_not_its_fault(
         return scandir
 
     monkeypatch.setattr(os, "scandir", fail(errno.EIO))
-    assert glance(watch, 1.0).glanced.errno == errno.EIO
+    assert quick_check(watch, 1.0).glanced.errno == errno.EIO
     monkeypatch.setattr(os, "scandir", fail(errno.EACCES))
-    assert not glance(watch, 1.0).glanced.readable
+    assert not quick_check(watch, 1.0).glanced.readable
 
 
 # --- workers
@@ -198,14 +198,14 @@ class Ear:
 
 
 @contextlib.asynccontextmanager
-async def pool(ear: Ear) -> AsyncIterator[tuple[Pool, Nursery]]:
-    nursery = Nursery.start()
-    made = Pool(nursery, ear.report, ear.start)
+async def pool(ear: Ear) -> AsyncIterator[tuple[Pool, ForkServer]]:
+    fork_server = ForkServer.start()
+    made = Pool(fork_server, ear.report, ear.start)
     try:
-        yield made, nursery
+        yield made, fork_server
     finally:
         made.close()
-        nursery.channel.close()
+        fork_server.channel.close()
 
 
 def children(pid: int) -> list[int]:
@@ -220,11 +220,13 @@ def alive(pid: int) -> bool:
 
 async def test_a_worker_looks_and_writes_and_ends_when_it_is_no_longer_wanted(tmp_path: Path) -> None:
     ear = Ear()
-    async with pool(ear) as (made, nursery):
+    async with pool(ear) as (made, fork_server):
         made.set({KEY: volume(tmp_path / "v")})
-        await until(lambda: ear.count(Probed) > 3 and ear.count(Looked) == 1 and ear.count(Glanced) >= 1)
+        await until(
+            lambda: ear.count(Probed) > 3 and ear.count(Inspected) == 1 and ear.count(QuickChecked) >= 1
+        )
         assert ear.count(Began) >= ear.count(Probed)
-        (worker,) = children(nursery.pid)
+        (worker,) = children(fork_server.pid)
         made.set({})
         await until(lambda: not alive(worker))
         assert ear.starts == 1
@@ -233,7 +235,7 @@ async def test_a_worker_looks_and_writes_and_ends_when_it_is_no_longer_wanted(tm
 async def test_another_record_reaches_the_worker_that_is_there(tmp_path: Path) -> None:
     ear = Ear()
     watch = volume(tmp_path / "v")
-    async with pool(ear) as (made, nursery):
+    async with pool(ear) as (made, fork_server):
         made.set({KEY: watch})
         await until(lambda: ear.count(Probed) > 1)
         made.set(
@@ -249,7 +251,7 @@ async def test_another_record_reaches_the_worker_that_is_there(tmp_path: Path) -
             }
         )
         await until(lambda: any(isinstance(each, Probed) and each.skipped for each in ear.heard))
-        assert (ear.starts, len(children(nursery.pid))) == (1, 1)
+        assert (ear.starts, len(children(fork_server.pid))) == (1, 1)
         other = volume(tmp_path / "w")
         made.set({KEY: other})
         await until(lambda: ear.starts == 2)
@@ -263,18 +265,18 @@ async def test_asked_again_a_worker_looks_and_writes_at_once(tmp_path: Path) -> 
     )
     async with pool(ear) as (made, _):
         made.set({KEY: slow})
-        await until(lambda: ear.count(Probed) == 1 and ear.count(Looked) == 1)
+        await until(lambda: ear.count(Probed) == 1 and ear.count(Inspected) == 1)
         made.again(KEY)
-        await until(lambda: ear.count(Probed) == 2 and ear.count(Looked) == 2)
+        await until(lambda: ear.count(Probed) == 2 and ear.count(Inspected) == 2)
 
 
 async def test_a_worker_that_dies_has_a_successor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pools, "_RESPAWN_AFTER", 0.05)
     ear = Ear()
-    async with pool(ear) as (made, nursery):
+    async with pool(ear) as (made, fork_server):
         made.set({KEY: volume(tmp_path / "v")})
         await until(lambda: ear.count(Probed) > 0)
-        (worker,) = children(nursery.pid)
+        (worker,) = children(fork_server.pid)
         os.kill(worker, signal.SIGKILL)
         await until(lambda: ear.starts == 2)
         seen = ear.count(Probed)
@@ -291,7 +293,7 @@ async def test_a_stuck_worker_is_replaced_only_when_something_else_is_mounted(
         made.set({KEY: volume(tmp_path / "v")})
         await until(lambda: ear.count(Probed) > 0)
         worker = made._workers[KEY]
-        made._take(KEY, worker, Looked(at=0.0, found=whole_look(worker.watch, 0.0).found))
+        made._take(KEY, worker, Inspected(at=0.0, found=full_check(worker.watch, 0.0).found))
         made._take(KEY, worker, Began(at=0.0))
         made.replace_stuck(1.0)
         made.replace_stuck(100.0)
@@ -303,16 +305,16 @@ async def test_a_stuck_worker_is_replaced_only_when_something_else_is_mounted(
 
 async def test_without_the_process_that_workers_come_from_the_agent_hears_of_it(tmp_path: Path) -> None:
     ear = Ear()
-    async with pool(ear) as (made, nursery):
+    async with pool(ear) as (made, fork_server):
         made.set({KEY: volume(tmp_path / "v")})
         await until(lambda: ear.count(Probed) > 0)
-        os.kill(nursery.pid, signal.SIGKILL)
-        await asyncio.to_thread(os.waitpid, nursery.pid, 0)
-        nursery.channel.setblocking(True)
+        os.kill(fork_server.pid, signal.SIGKILL)
+        await asyncio.to_thread(os.waitpid, fork_server.pid, 0)
+        fork_server.channel.setblocking(True)
         with contextlib.suppress(ConnectionResetError):
-            assert nursery.channel.recv(1) == b""
+            assert fork_server.channel.recv(1) == b""
         with pytest.raises(OSError):
-            nursery.spawn(volume(tmp_path / "w"))
+            fork_server.spawn(volume(tmp_path / "w"))
 
 
 async def test_what_a_worker_may_take_is_counted_from_what_it_was_forked_with(tmp_path: Path) -> None:
@@ -329,11 +331,11 @@ async def test_workers_end_with_the_agent(tmp_path: Path) -> None:
     end, other = socket.socketpair()
     agent = os.fork()
     if agent == 0:
-        nursery = Nursery.start()
-        channel = nursery.spawn(volume(tmp_path / "v"))
+        fork_server = ForkServer.start()
+        channel = fork_server.spawn(volume(tmp_path / "v"))
         channel.setblocking(True)
         channel.recv(65536)
-        end.send(f"{nursery.pid} {children(nursery.pid)[0]}".encode())
+        end.send(f"{fork_server.pid} {children(fork_server.pid)[0]}".encode())
         signal.pause()
     pids = [int(each) for each in (await asyncio.to_thread(other.recv, 100)).split()]
     os.kill(agent, signal.SIGKILL)

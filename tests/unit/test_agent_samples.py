@@ -14,8 +14,8 @@ from typing import Any, cast
 import pytest
 
 from spindle.samples.codec import decode
-from spindle_agent.broker.link import LogDir
-from spindle_agent.broker.wire import Access, BrokerError
+from spindle_agent.broker.client import LogDir
+from spindle_agent.broker.connection import Access, BrokerError
 from spindle_agent.node import seen_disks
 from spindle_agent.probing.diskstats import Traffic, traffic
 from spindle_agent.samples import sampler as module

@@ -15,13 +15,13 @@ from spindle.api.broker import ObservedDisk
 from spindle.disks.facts import Found
 from spindle.disks.identity import Identity, MetaProperties, render_identity
 from spindle.scrub.catalog import Segment, file_name
-from spindle.scrub.doubts import Place, Trouble
-from spindle.scrub.finds import Find, Kind
+from spindle.scrub.confirmation import SegmentPlace, SegmentProblem
 from spindle.scrub.schedule import Run, checked_at
-from spindle_agent.disk import Disk, Slot, first_of, pace_of
-from spindle_agent.probing.messages import Looked
-from spindle_agent.probing.nursery import Nursery
-from spindle_agent.publish import gist
+from spindle.scrub.segment_errors import SegmentError, SegmentErrorKind
+from spindle_agent.disk import Disk, WatchedDisk, first_of, pace_of
+from spindle_agent.probing.fork_server import ForkServer
+from spindle_agent.probing.messages import Inspected
+from spindle_agent.publish import significant
 from spindle_agent.scrub import store, worker
 from spindle_agent.scrub import survey as survey_module
 from spindle_agent.scrub.messages import Scrub, Scrubbed
@@ -136,7 +136,7 @@ def test_bytes_that_the_disk_does_not_give_are_a_find_and_a_disk_that_is_gone_is
     monkeypatch.setattr(os, "preadv", fails(5))
     found = scan(tmp_path / "t-0", first)
     assert found is not None
-    assert [(find.kind, find.position) for find in found.finds] == [(Kind.UNREADABLE, 0)]
+    assert [(find.kind, find.position) for find in found.finds] == [(SegmentErrorKind.UNREADABLE, 0)]
     monkeypatch.setattr(os, "preadv", fails(107))
     with pytest.raises(OSError, match="no"):
         scan(tmp_path / "t-0", first)
@@ -241,7 +241,7 @@ def test_a_folder_or_an_inode_that_the_disk_does_not_give_hides_no_other(
         hide(monkeypatch, file_name(first.base, file), "stat")
         read = scan(tmp_path / "t-0", first)
         assert read is not None
-        assert [(find.kind, find.position) for find in read.finds] == [(Kind.UNREADABLE, 0)]
+        assert [(find.kind, find.position) for find in read.finds] == [(SegmentErrorKind.UNREADABLE, 0)]
     read = scan(tmp_path / "t-0", second, first.base)
     assert read is not None
     assert read.finds[0].file == "log"
@@ -252,19 +252,25 @@ def test_a_file_that_cannot_be_opened_is_a_find(tmp_path: Path, monkeypatch: pyt
     hide(monkeypatch, file_name(first.base, "timeindex"), "open")
     found = scan(tmp_path / "t-0", first)
     assert found is not None
-    assert [(find.kind, find.file) for find in found.finds] == [(Kind.UNREADABLE, "timeindex")]
+    assert [(find.kind, find.file) for find in found.finds] == [(SegmentErrorKind.UNREADABLE, "timeindex")]
 
 
 def test_what_was_checked_is_kept_on_the_disk(tmp_path: Path) -> None:
     root = os.open(tmp_path, os.O_RDONLY)
-    trouble = Trouble(Place("t-0", 0), ((1, 2, 3), (), ()), (Find(Kind.CRC, "log", 1, None, "x"),), 5.0, 6.0)
+    trouble = SegmentProblem(
+        SegmentPlace("t-0", 0),
+        ((1, 2, 3), (), ()),
+        (SegmentError(SegmentErrorKind.CRC, "log", 1, None, "x"),),
+        5.0,
+        6.0,
+    )
     assert store.read(root, ID).runs == {}
-    suspect = replace(trouble, place=Place("t-0", 9))
+    suspect = replace(trouble, place=SegmentPlace("t-0", 9))
     store.write(root, ID, {"t-0": (Run(0, 9, 7.0),)}, [trouble], [suspect])
     kept = store.read(root, ID)
     assert kept.runs == {"t-0": (Run(0, 9, 7.0),)}
-    assert kept.troubles == (replace(trouble, looked=0.0),)
-    assert kept.suspects == (replace(suspect, looked=0.0),)
+    assert kept.troubles == (replace(trouble, replica_index=0.0),)
+    assert kept.suspects == (replace(suspect, replica_index=0.0),)
     assert store.read(root, "B" * 22).runs == {}
     assert [each.name for each in tmp_path.iterdir()] == [".spindle-scrub"]
     os.close(root)
@@ -283,20 +289,20 @@ def order(tmp_path: Path, **more: Any) -> Scrub:
 @asynccontextmanager
 async def scrubs(
     monkeypatch: pytest.MonkeyPatch, confirm_after: float = 0.2
-) -> AsyncIterator[tuple[Scrubs, list[Key], Nursery]]:
+) -> AsyncIterator[tuple[Scrubs, list[Key], ForkServer]]:
     monkeypatch.setattr(worker, "CONFIRM_AFTER", confirm_after)
     monkeypatch.setattr(worker, "_SURVEY_SOON", 0.1)
     monkeypatch.setattr(worker, "_TELL_EVERY", 0.1)
     monkeypatch.setattr(worker, "_TOUCHED_EVERY", 0.1)
     monkeypatch.setattr(worker, "_SAVE_EVERY", 0.1)
     monkeypatch.setattr(worker, "_IDLE", 0.1)
-    nursery, changed = Nursery.start(), list[Key]()
-    made = Scrubs(nursery, changed.append)
+    fork_server, changed = ForkServer.start(), list[Key]()
+    made = Scrubs(fork_server, changed.append)
     try:
-        yield made, changed, nursery
+        yield made, changed, fork_server
     finally:
         made.close()
-        nursery.channel.close()
+        fork_server.channel.close()
 
 
 async def test_a_process_checks_a_disk_and_what_is_corrupt_is_told_until_it_is_gone(
@@ -304,7 +310,7 @@ async def test_a_process_checks_a_disk_and_what_is_corrupt_is_told_until_it_is_g
 ) -> None:
     first, second = partition(tmp_path / "log")
     damage(tmp_path / "log/t-0" / file_name(second.base, "log"), 500)
-    async with scrubs(monkeypatch) as (made, changed, nursery):
+    async with scrubs(monkeypatch) as (made, changed, fork_server):
         made.sees(KEY, ID, None)
         made.set({KEY: order(tmp_path)})
         await until(lambda: bool(made.told(KEY).get("corrupt")))
@@ -324,7 +330,7 @@ async def test_a_process_checks_a_disk_and_what_is_corrupt_is_told_until_it_is_g
         assert scans >= 3
         await until((tmp_path / ".spindle-scrub").exists)
         made.set({})
-        await until(lambda: not children(nursery.pid))
+        await until(lambda: not children(fork_server.pid))
 
 
 async def test_what_was_found_and_checked_outlives_the_process(
@@ -340,7 +346,7 @@ async def test_what_was_found_and_checked_outlives_the_process(
         await until(lambda: bool(store.read(root, ID).troubles) and bool(store.read(root, ID).runs))
         os.close(root)
         since = made.told(KEY)["corrupt"][0]["since"]
-    async with scrubs(monkeypatch) as (made, _changed, _nursery):
+    async with scrubs(monkeypatch) as (made, _changed, _fork_server):
         made.sees(KEY, ID, None)
         made.set({KEY: order(tmp_path, rate=65536)})  # too slow to find it twice at once
         await until(lambda: bool(made.told(KEY).get("corrupt")))
@@ -362,7 +368,7 @@ async def test_a_suspicion_outlives_the_process_and_its_segment_is_not_on_record
         assert checked_at(memory.runs["t-0"], first.base) is None
         assert memory.troubles == ()
     os.close(root)
-    async with scrubs(monkeypatch) as (made, _changed, _nursery):
+    async with scrubs(monkeypatch) as (made, _changed, _fork_server):
         made.sees(KEY, ID, None)
         made.set({KEY: order(tmp_path)})
         await until(lambda: bool(made.told(KEY).get("corrupt")))
@@ -377,7 +383,7 @@ async def test_a_folder_that_the_disk_does_not_give_is_told_and_the_rest_is_read
     partition(tmp_path / "log", "a-0"), partition(tmp_path / "log", "t-0")
     partition(tmp_path / "log", "u-0")
     hide(monkeypatch, "t-0", "open")
-    async with scrubs(monkeypatch) as (made, _changed, _nursery):
+    async with scrubs(monkeypatch) as (made, _changed, _fork_server):
         made.sees(KEY, ID, None)
         made.set({KEY: order(tmp_path)})
         await until(lambda: bool(made.told(KEY).get("corrupt")))
@@ -395,7 +401,7 @@ async def test_replicas_that_are_asked_about_are_told_to_be_sound_once_all_of_th
     partition(tmp_path / "log", "a-0"), partition(tmp_path / "log", "t-1", segments=1)
     _, second = partition(tmp_path / "log", "t-0")
     damage(tmp_path / "log/t-0" / file_name(second.base, "log"), 500)
-    async with scrubs(monkeypatch) as (made, _changed, _nursery):
+    async with scrubs(monkeypatch) as (made, _changed, _fork_server):
         made.sees(KEY, ID, None)
         made.set({KEY: order(tmp_path, first=["a-0", "t-0", "t-1", "gone-0"])})
         await until(lambda: bool(made.told(KEY).get("corrupt")))
@@ -409,14 +415,14 @@ async def test_a_disk_of_another_identity_is_not_read(
 ) -> None:
     partition(tmp_path / "log")
     wrong = replace(order(tmp_path), directory_id="B" * 22)
-    async with scrubs(monkeypatch) as (made, _, nursery):
+    async with scrubs(monkeypatch) as (made, _, fork_server):
         made.sees(KEY, "B" * 22, None)
         made.set({KEY: wrong})
-        await until(lambda: bool(children(nursery.pid)))
+        await until(lambda: bool(children(fork_server.pid)))
         made.set({KEY: order(tmp_path)})  # the one that is there takes the other order
         made.sees(KEY, ID, None)
         await until(lambda: made.told(KEY).get("scrub", {}).get("percent") == 100)
-        assert len(children(nursery.pid)) == 1
+        assert len(children(fork_server.pid)) == 1
     assert (
         not (tmp_path / ".spindle-scrub").exists()
         or b"B" * 22 not in (tmp_path / ".spindle-scrub").read_bytes()
@@ -424,7 +430,7 @@ async def test_a_disk_of_another_identity_is_not_read(
 
 
 def test_what_was_told_before_a_restart_stands_until_there_is_another_word() -> None:
-    made = Scrubs(Nursery.__new__(Nursery), lambda _: None)
+    made = Scrubs(ForkServer.__new__(ForkServer), lambda _: None)
     before = {"name": "disk0", "scrub": {"percent": 7}, "corrupt": [{"topic": "t"}]}
     made.sees(KEY, ID, before)
     assert made.told(KEY) == {"scrub": {"percent": 7}, "corrupt": [{"topic": "t"}]}
@@ -449,28 +455,30 @@ def test_figures_are_coarse_and_finds_are_told_at_once() -> None:
     }
     assert describe(entry) == "segment 9 of t-0 is corrupt: Crc at byte 3 of its log (m)"
     disk = {"name": "disk0", "verdict": "Healthy"}
-    assert gist({"disks": [disk | tell(report)]}) == gist({"disks": [disk]})
+    assert significant({"disks": [disk | tell(report)]}) == significant({"disks": [disk]})
     sound = {"scrub": {"sound": [{"topic": "t", "partition": 0}]}}
-    assert gist({"disks": [disk | sound]}) != gist({"disks": [disk]})
-    assert gist({"disks": [disk | {"corrupt": [entry]}]}) != gist({"disks": [disk]})
+    assert significant({"disks": [disk | sound]}) != significant({"disks": [disk]})
+    assert significant({"disks": [disk | {"corrupt": [entry]}]}) != significant({"disks": [disk]})
 
 
 # Which disks are read
 
 
 def test_only_a_disk_that_is_well_and_ours_and_in_use_is_read() -> None:
-    slot = Slot(0, "disk0", ID, "/mnt/a", "/log", None, "Active", scrub=pace_of({"scrub": {"everyDays": 3}}))
+    slot = WatchedDisk(
+        0, "disk0", ID, "/mnt/a", "/log", None, "Active", scrub=pace_of({"scrub": {"everyDays": 3}})
+    )
     assert slot.scrub == (10_000_000, 3)
     assert pace_of({}) is None
     assert first_of({"scrub": {"first": [{"topic": "a-b", "partition": 3}]}}) == ("a-b-3",)
     assert first_of({}) == ()
 
-    def reads(slot: Slot, verdict: str, *, ours: bool = True) -> bool:
+    def reads(slot: WatchedDisk, verdict: str, *, ours: bool = True) -> bool:
         disk = Disk(slot, 0.0)
         disk.resume({"verdict": verdict}, 0.0)
         carried = ID if ours else "B" * 22
         identity, meta = Identity("cluster", 0, "disk0", carried), MetaProperties("cluster", 0, carried)
-        disk.take(Looked(at=0.0, found=Found(mounted=True, identity=identity, meta=meta)))
+        disk.take(Inspected(at=0.0, found=Found(mounted=True, identity=identity, meta=meta)))
         return disk.scrubbing() is not None
 
     assert reads(slot, "Healthy")

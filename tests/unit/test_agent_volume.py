@@ -19,14 +19,14 @@ from spindle.disks.identity import (
     render_meta_properties,
 )
 from spindle_agent import volume
-from spindle_agent.fill import store
-from spindle_agent.fill.records import Sample
 from spindle_agent.preflight import prepare
 from spindle_agent.preflight.look import PROBE_FILE, look_at
 from spindle_agent.probing import ballast
 from spindle_agent.probing.messages import Remember, Watch
-from spindle_agent.probing.past import Past
 from spindle_agent.probing.probe import memory, probe
+from spindle_agent.probing.usage_record import UsageRecord
+from spindle_agent.usage import store
+from spindle_agent.usage.records import Sample
 from spindle_agent.volume import ForeignFileError
 
 
@@ -228,7 +228,7 @@ def test_nothing_is_written_by_the_agent_unless_the_disk_names_the_cluster_on_re
     before = _standing(tmp_path / "disk")
     assert probe(watch, memory(), memory()).skipped
     assert ballast.keep(watch) == 0
-    past = Past()
+    past = UsageRecord()
     past.remember(Remember(directory_id=watch.directory_id, number=1, used=1, capacity=1, append=0, moved=0))
     past.see_to(watch, lambda _: None)
     assert _standing(tmp_path / "disk") == before

@@ -6,7 +6,7 @@ import pytest
 
 from spindle.cluster import names
 from spindle.cluster.allowed import Allowed, forbidden_settings, providers_in_use, read
-from spindle.manifests.spec_allowed import Lent
+from spindle.manifests.spec_allowed import SharedObject
 from tests.model.world import World
 
 FILE_PROVIDER = "org.apache.kafka.common.config.provider.FileConfigProvider"
@@ -236,29 +236,29 @@ ROLLUP = {"path": "s3a://bucket/x", "secretName": "store"}
 
 def test_a_secret_is_used_only_where_its_owner_says_so() -> None:
     world = strict(rebalance={"rollup": ROLLUP})
-    world.lent["Secret/store"] = Lent()
+    world.lent["Secret/store"] = SharedObject()
     look(world)
     assert waiting(world) == ["spec.rebalance.rollup.secretName"]
     assert not world.all("Pod")
-    world.lent["Secret/store"] = Lent(label="another")
+    world.lent["Secret/store"] = SharedObject(label="another")
     look(world)
     assert waiting(world) == ["spec.rebalance.rollup.secretName"]
-    world.lent["Secret/store"] = Lent(label="demo")
+    world.lent["Secret/store"] = SharedObject(label="demo")
     world.settle()
     assert waiting(world) == []
     # What cannot be read, or is away for a while, changes nothing for one that uses it.
-    for found in (Lent(problem="no answer"), Lent(there=False)):
+    for found in (SharedObject(problem="no answer"), SharedObject(there=False)):
         world.lent["Secret/store"] = found
         look(world)
         assert waiting(world) == waiting(world, "AllowedAsBefore") == []
-    world.lent["Secret/store"] = Lent()
+    world.lent["Secret/store"] = SharedObject()
     look(world)
     assert waiting(world, "AllowedAsBefore") == ["spec.rebalance.rollup.secretName"]
 
 
 def test_one_that_is_to_come_is_not_used_beforehand() -> None:
     world = strict(security={"caSecret": "theirs"})
-    world.lent["Secret/theirs"] = Lent(there=False)
+    world.lent["Secret/theirs"] = SharedObject(there=False)
     look(world)
     assert waiting(world) == ["spec.security.caSecret"]
     assert names.pools_map("demo") not in {obj["metadata"]["name"] for obj in world.all("ConfigMap")}

@@ -6,7 +6,7 @@ from kubernetes.client import V1JSONSchemaProps
 from pydantic import Field, ValidationError
 
 from spindle.api.common import RULES, ApiModel, hint, rule, rules
-from spindle.api.crd import KINDS, Kind, crd, schema_of, structural
+from spindle.api.crd import KINDS, CustomResource, crd, schema_of, structural
 from spindle.cluster.owned import OWNED, owned
 from tools.generate import stale
 
@@ -14,7 +14,7 @@ Schema = dict[str, Any]
 MOST_OF_A_MESSAGE = 2048  # apiextensions validation of `message`
 
 
-def schema(kind: Kind) -> Schema:
+def schema(kind: CustomResource) -> Schema:
     found: Schema = crd(kind)["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
     return found
 
@@ -30,7 +30,7 @@ def nodes(node: Schema, path: str = "") -> Iterator[tuple[str, Schema]]:
         yield from nodes(node["additionalProperties"], f"{path}{{}}")
 
 
-def of_fields(kind: Kind) -> list[tuple[str, Schema]]:
+def of_fields(kind: CustomResource) -> list[tuple[str, Schema]]:
     root = schema(kind)["properties"]
     return [*nodes(root["spec"], "spec"), *nodes(root["status"], "status")]
 
@@ -43,7 +43,7 @@ def test_what_is_committed_is_what_the_models_say() -> None:
 
 
 @each_kind
-def test_kubernetes_own_model_takes_the_schema(kind: Kind) -> None:
+def test_kubernetes_own_model_takes_the_schema(kind: CustomResource) -> None:
     """The client's constructor refuses keywords that the API does not know."""
     V1JSONSchemaProps(**schema(kind))
     with pytest.raises(ValidationError, match="uniqueThings"):
@@ -51,7 +51,7 @@ def test_kubernetes_own_model_takes_the_schema(kind: Kind) -> None:
 
 
 @each_kind
-def test_every_field_is_described(kind: Kind) -> None:
+def test_every_field_is_described(kind: CustomResource) -> None:
     undescribed = [
         path
         for path, node in of_fields(kind)
@@ -61,7 +61,7 @@ def test_every_field_is_described(kind: Kind) -> None:
 
 
 @each_kind
-def test_everything_is_bounded(kind: Kind) -> None:
+def test_everything_is_bounded(kind: CustomResource) -> None:
     """Without bounds the API server finds the rules too dear, and an object can outgrow etcd."""
     unbounded = [
         path
@@ -74,7 +74,7 @@ def test_everything_is_bounded(kind: Kind) -> None:
 
 
 @each_kind
-def test_lists_of_objects_say_who_owns_what(kind: Kind) -> None:
+def test_lists_of_objects_say_who_owns_what(kind: CustomResource) -> None:
     for path, node in of_fields(kind):
         if node.get("type") == "array":
             sort = node.get("x-kubernetes-list-type")
@@ -85,7 +85,7 @@ def test_lists_of_objects_say_who_owns_what(kind: Kind) -> None:
 
 
 @each_kind
-def test_rules_have_sentences(kind: Kind) -> None:
+def test_rules_have_sentences(kind: CustomResource) -> None:
     for path, node in nodes(schema(kind)):
         for one in node.get(RULES, ()):
             assert len(one["message"]) < MOST_OF_A_MESSAGE, path
@@ -94,7 +94,7 @@ def test_rules_have_sentences(kind: Kind) -> None:
 
 
 @each_kind
-def test_no_marks_of_ours_are_left(kind: Kind) -> None:
+def test_no_marks_of_ours_are_left(kind: CustomResource) -> None:
     for path, node in nodes(schema(kind)):
         assert not [
             key for key in node if key.startswith("x-spindle") or key in ("$ref", "anyOf", "title")

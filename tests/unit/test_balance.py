@@ -5,9 +5,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from spindle.api.rebalance import MAX_MOVES, Lead, Move
+from spindle.api.rebalance import MAX_MOVES, Lead, ProposedMove
 from spindle.balance import propose as proposing
-from spindle.balance.history import DiskOutlook, History, rounded, with_history
+from spindle.balance.history import DiskOutlook, ReplicaHistory, rounded, with_history
 from spindle.balance.picture import BrokerFact, Picture, RecordError, is_open
 from spindle.balance.propose import BALANCED, NO_PLAN, PROPOSED, UNDER_WAY, Result, propose
 from spindle.balance.reading import read
@@ -18,12 +18,12 @@ from tests.unit.balance_samples import DISK, GB, picture, skewed
 D0, D1 = names.log_dir("disk0"), names.log_dir("disk1")
 
 
-def made(look: Picture, history: History | None = None) -> Result:
-    history = history or History()
+def made(look: Picture, history: ReplicaHistory | None = None) -> Result:
+    history = history or ReplicaHistory()
     return propose(look, read(look, history.slow), history)
 
 
-def history_of(look: Picture, growth: float, **more: object) -> History:
+def history_of(look: Picture, growth: float, **more: object) -> ReplicaHistory:
     rows = [
         (topic, index, b)
         for b, broker in (look.kafka.brokers or {}).items()
@@ -32,7 +32,7 @@ def history_of(look: Picture, growth: float, **more: object) -> History:
     ]
     topics, partitions, brokers = zip(*rows, strict=True)
     n = len(rows)
-    return History(topics, partitions, brokers, [growth] * n, [growth] * n, **more)  # type: ignore[arg-type]
+    return ReplicaHistory(topics, partitions, brokers, [growth] * n, [growth] * n, **more)  # type: ignore[arg-type]
 
 
 def test_a_skewed_cluster_gets_a_proposal_that_says_what_it_is_good_for() -> None:
@@ -133,7 +133,7 @@ def test_a_broker_that_does_not_answer_keeps_everything_and_shifts_nothing() -> 
     reading = read(look)
     assert reading.silent == (3,)
     assert any("broker 3 did not answer" in note for note in reading.notes)
-    result = propose(look, reading, History())
+    result = propose(look, reading, ReplicaHistory())
     assert result.proposal is not None
     moved = {(m.from_broker, m.to_broker) for m in result.proposal.spec.moves}
     assert not {3} & {b for pair in moved for b in pair}
@@ -190,7 +190,7 @@ def test_closed_disks_take_nothing(fact: dict[str, object]) -> None:
 
 def test_disks_that_the_history_calls_slow_take_nothing() -> None:
     look = skewed()
-    result = made(look, History(slow=frozenset({(1, D1)})))
+    result = made(look, ReplicaHistory(slow=frozenset({(1, D1)})))
     assert result.proposal is not None
     assert not [m for m in result.proposal.spec.moves if (m.to_broker, m.to_dir) == (1, D1)]
     assert any("slow disks: broker 1" in note for note in read(look, {(1, D1)}).notes)
@@ -237,14 +237,14 @@ def test_growth_is_planned_with() -> None:
     # No disk is beyond its end, whatever is said of its growth.
     mad = with_history(snapshot, history_of(look, 1e12), 3600.0)
     assert (mad.used <= DISK).all()
-    assert with_history(snapshot, History(), 3600.0) is snapshot
+    assert with_history(snapshot, ReplicaHistory(), 3600.0) is snapshot
 
 
 def test_history_of_what_is_gone_or_never_was_is_ignored() -> None:
     look = skewed()
     snapshot = read(look).snapshot
     assert snapshot is not None
-    told = History(["zzz", "aaa", "orders"], [0, 0, 99], [0, 1, 0], [1e9] * 3, [1e9] * 3)
+    told = ReplicaHistory(["zzz", "aaa", "orders"], [0, 0, 99], [0, 1, 0], [1e9] * 3, [1e9] * 3)
     assert with_history(snapshot, told, 10.0) is snapshot
 
 
@@ -255,7 +255,7 @@ def test_forecast_names_the_first_disk_to_be_full() -> None:
         DiskOutlook((1, D0), 5_000.0, (9000.0, float("inf"), float("inf"))),
         DiskOutlook((2, D0)),
     )
-    result = made(look, History(disks=disks))
+    result = made(look, ReplicaHistory(disks=disks))
     assert result.proposal is not None
     forecast = result.proposal.spec.forecast
     assert forecast is not None
@@ -267,7 +267,9 @@ def test_forecast_names_the_first_disk_to_be_full() -> None:
 @pytest.mark.parametrize("later", [3 * 365 * 86400.0, 1e12, float("inf")])
 def test_a_disk_that_is_full_after_years_is_not_named(later: float) -> None:
     """Also where no date can say when: the calendar ends with the year 9999."""
-    result = made(skewed(), History(disks=(DiskOutlook((0, D0), 1e-3, (later / 2, later, float("inf"))),)))
+    result = made(
+        skewed(), ReplicaHistory(disks=(DiskOutlook((0, D0), 1e-3, (later / 2, later, float("inf"))),))
+    )
     assert result.proposal is not None
     forecast = result.proposal.spec.forecast
     assert forecast is not None
@@ -288,7 +290,7 @@ def test_a_proposal_holds_a_beginning_of_a_large_plan(monkeypatch: pytest.Monkey
 
 
 def test_moves_and_leaders_together_fit_where_they_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    def size(kept: Sequence[Move | Lead]) -> int:
+    def size(kept: Sequence[ProposedMove | Lead]) -> int:
         return len(json.dumps([each.to_dict() for each in kept], separators=(",", ":")))
 
     whole = made(skewed())

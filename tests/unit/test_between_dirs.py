@@ -7,8 +7,8 @@ import pytest
 from spindle.cluster.view import CORDONED, LOG_DIRS_RATE, Broker, KafkaView, LogDir
 from spindle.moves import between_dirs
 from spindle.moves.execute import cleanup, execute
-from spindle.moves.intents import Configure
-from spindle.moves.journal import Journal, Setting
+from spindle.moves.intents import ConfigureIntent
+from spindle.moves.journal import Journal, SavedConfig
 from spindle.moves.limits import Limits
 
 KEY = ("broker", "1", LOG_DIRS_RATE)
@@ -53,7 +53,7 @@ def passes(value: str | None, journal: Journal, brokers: dict[int, dict[str, Any
     journal = between_dirs.taken_over(journal, view(value), brokers.items())
     outcome = execute(view(value), journal, (), Limits(), settings=between_dirs.rates(brokers))
     for intent in outcome.actions:
-        assert isinstance(intent, Configure)
+        assert isinstance(intent, ConfigureIntent)
         value = dict(intent.values)[LOG_DIRS_RATE]
     return value, outcome.journal
 
@@ -96,12 +96,12 @@ def test_an_earlier_agent_that_is_done_and_may_set_nothing_has_its_throttle_put_
 def test_what_it_has_set_is_put_back_before_the_cluster_goes() -> None:
     journal = between_dirs.taken_over(Journal(), view("500"), broker(None, ours=["500"]).items())
     (intent,) = cleanup(view("500"), journal).actions
-    assert intent == Configure(kind="broker", name="1", values={LOG_DIRS_RATE: None})
+    assert intent == ConfigureIntent(kind="broker", name="1", values={LOG_DIRS_RATE: None})
 
 
 def test_a_value_that_its_broker_does_not_tell_is_waited_for() -> None:
     hidden = view(None, **{CORDONED: "/gone"})
     brokers = broker(1000, ours=["500"])
     assert between_dirs.taken_over(Journal(), hidden, brokers.items()) == Journal()
-    noted = Journal(settings=(Setting("broker", "1", LOG_DIRS_RATE, before=None, ours="500", was=None),))
+    noted = Journal(settings=(SavedConfig("broker", "1", LOG_DIRS_RATE, before=None, ours="500", was=None),))
     assert execute(hidden, noted, (), Limits()).journal == noted

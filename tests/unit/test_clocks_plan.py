@@ -9,10 +9,10 @@ import pytest
 from spindle.cluster import names
 from spindle.disks import report
 from spindle.disks.agents import Agent, operator_off
-from spindle.disks.facts import Expected, Found, Look
+from spindle.disks.facts import Expected, Found, InspectionId
 from spindle.disks.judge import may_write_identity
 from spindle.reconcile.actions import Delete, Patch
-from spindle.reconcile.plan import Plan, plan
+from spindle.reconcile.plan import ReconcilePlan, plan
 from spindle_agent.preflight.inputs import _clearance
 from tests.model.failing import Failing
 from tests.model.world import World
@@ -23,7 +23,7 @@ def node_of(world: Failing, broker: int) -> str:
     return str(world.get("KafkaBroker", f"demo-broker-{broker}")["spec"]["node"])
 
 
-def fenced(made: Plan) -> bool:
+def fenced(made: ReconcilePlan) -> bool:
     return any(isinstance(a, Delete) and a.reason == "BrokerFenced" for a in made.actions)
 
 
@@ -174,13 +174,13 @@ SLOT = Expected(cluster_id="c", node_id=1, disk="disk0", directory_id="d")
 )
 def test_an_old_clearance_for_the_same_disk_formats_nothing(nonce: str, pod: str, allowed: bool) -> None:
     word = {"disk": "disk0", "pvUid": "p", "fsUuid": "f", "directoryId": "d", "nonce": nonce, "podUid": pod}
-    look = Look(nonce="this", pod_uid="me")
+    look = InspectionId(nonce="this", pod_uid="me")
     assert may_write_identity(SLOT, BLANK, [_clearance(word)], look) is allowed
 
 
 def test_a_clearance_with_a_time_instead_is_refused_by_a_preflight_that_looked() -> None:
     word = {"disk": "disk0", "pvUid": "p", "fsUuid": "f", "directoryId": "d", "expires": 4e9}
-    assert not may_write_identity(SLOT, BLANK, [_clearance(word)], Look(nonce="this", pod_uid="me"))
+    assert not may_write_identity(SLOT, BLANK, [_clearance(word)], InspectionId(nonce="this", pod_uid="me"))
 
 
 def test_the_nonce_is_in_the_report_however_many_disks_there_are() -> None:

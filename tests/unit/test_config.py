@@ -90,8 +90,8 @@ def test_small_heap_gets_a_small_cleaner_buffer_unless_the_user_has_a_wish() -> 
     assert key not in properties(broker_properties(replace(NODE, heap="1g"), rack=None))
     assert properties(broker_properties(replace(NODE, heap="256m"), rack=None))[key] == str(16 * 2**20)
     assert properties(broker_properties(replace(NODE, heap="16m"), rack=None))[key] == str(2 * 2**20)
-    wish = replace(NODE, heap="256m", pool_config={key: "5000000"})
-    assert properties(broker_properties(wish, rack=None))[key] == "5000000"
+    request = replace(NODE, heap="256m", pool_config={key: "5000000"})
+    assert properties(broker_properties(request, rack=None))[key] == "5000000"
 
 
 @pytest.mark.parametrize(

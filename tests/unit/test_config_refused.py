@@ -7,16 +7,16 @@ import pytest
 
 from spindle.cluster import names
 from spindle.reconcile.actions import Action, Apply, Create, Delete, Evict, Tune
-from spindle.reconcile.tuned import ANN_TUNED
-from tests.model.tuned import TunedWorld
+from spindle.reconcile.dynamic_config_record import ANN_DYNAMIC_CONFIG
+from tests.model.dynamic_config import ConfiguredWorld
 from tests.model.world import World
 
 BAD = {"num.network.threads": "many"}
 SLIP = {"num.partitons": "5"}
 
 
-def running(version: str = "4.3.1", **config: str) -> TunedWorld:
-    world = TunedWorld.of(version=version, config=config)
+def running(version: str = "4.3.1", **config: str) -> ConfiguredWorld:
+    world = ConfiguredWorld.of(version=version, config=config)
     world.settle()
     return world
 
@@ -116,7 +116,7 @@ def test_pausing_counts_at_once() -> None:
 
 
 def test_a_cluster_is_not_born_with_settings_that_its_kafka_refuses() -> None:
-    world = TunedWorld.of(config=SLIP)
+    world = ConfiguredWorld.of(config=SLIP)
     assert passes(world, 3) == []
     (wait,) = waiting(world)
     assert "Nothing is made until it is corrected" in wait["message"]
@@ -196,7 +196,7 @@ def test_a_value_that_kafka_turns_down_while_it_runs_is_told_as_a_wait() -> None
     world.cluster["spec"]["config"] = {"num.network.threads": "4"}
     passes(world, 6)
     assert not waiting(world, "SettingNotTaken")
-    assert ANN_TUNED in world.get("KafkaBroker", "demo-broker-0")["metadata"]["annotations"]
+    assert ANN_DYNAMIC_CONFIG in world.get("KafkaBroker", "demo-broker-0")["metadata"]["annotations"]
 
 
 def test_whatever_is_written_fits_into_a_status() -> None:

@@ -8,11 +8,11 @@ import pytest
 
 from spindle.cluster.view import KafkaView, Partition
 from spindle.moves.execute import execute
-from spindle.moves.journal import Journal, Move, Shrunk
-from spindle.moves.lacking import meant, taken_over
+from spindle.moves.journal import DroppedReplica, Journal, Move
 from spindle.moves.limits import Limits
+from spindle.moves.missing_replicas import meant, taken_over
 from spindle.reconcile.actions import Evict
-from spindle.rolling import Rolling
+from spindle.rolling import RestartSafety
 from spindle.rolling.deadlock import Blocker, deadlock, word_for
 from tests.model.failing import Failing
 from tests.model.kafka import path_of
@@ -20,7 +20,7 @@ from tests.model.store import ConflictError
 from tests.unit.test_healing_plan import cluster, give_word, reasons, until, whole
 from tests.unit.test_rolling import partition, view
 
-GONE = Shrunk("t", 0, broker=1, bytes=1, before=(0, 1, 2))
+GONE = DroppedReplica("t", 0, broker=1, bytes=1, before=(0, 1, 2))
 
 
 def standing(*replicas: int, adding: tuple[int, ...] = (), removing: tuple[int, ...] = ()) -> Partition:
@@ -46,35 +46,37 @@ class TestReassignedByOthers:
         ],
     )
     def test_whose_assignment_it_is(self, now: Partition, theirs: bool) -> None:
-        assert bool(taken_over(Journal(shrunk=(GONE,)), {("t", 0): now})) is theirs
-        assert meant(Journal(shrunk=(GONE,)), [now]) == ({} if theirs else {("t", 0): (0, 1, 2)})
+        assert bool(taken_over(Journal(dropped=(GONE,)), {("t", 0): now})) is theirs
+        assert meant(Journal(dropped=(GONE,)), [now]) == ({} if theirs else {("t", 0): (0, 1, 2)})
 
     @pytest.mark.parametrize(
         "now", [standing(0, 2), standing(0, 3), standing(0, 2, 3, adding=(3,), removing=(2,))]
     )
     def test_what_spindle_moves_itself_is_no_one_elses(self, now: Partition) -> None:
         move = Move("t", 0, source=2, from_dir="/d0", target=3, to_dir="/d0", bytes=1)
-        assert not taken_over(Journal(moves=(move,), shrunk=(GONE,)), {("t", 0): now})
+        assert not taken_over(Journal(moves=(move,), dropped=(GONE,)), {("t", 0): now})
 
     def test_a_move_that_has_landed_belongs_to_what_is_meant(self) -> None:
         move = Move("t", 0, source=2, from_dir="/d0", target=3, to_dir="/d0", bytes=1, before=(0, 2))
-        looked = view(standing(0, 3))
-        after = execute(looked, Journal(moves=(move,), shrunk=(GONE,)), [], Limits()).journal
+        replica_index = view(standing(0, 3))
+        after = execute(replica_index, Journal(moves=(move,), dropped=(GONE,)), [], Limits()).journal
         assert after.moves == ()
-        assert [entry.before for entry in after.shrunk] == [(0, 1, 3)]
+        assert [entry.before for entry in after.dropped] == [(0, 1, 3)]
         assert not taken_over(after, {("t", 0): standing(0, 3)})
 
     def test_rule_two_counts_what_the_others_gave_it(self) -> None:
         """Somebody made it two replicas with a minimum of two: nothing could ever spare one, so it is named and not counted."""
-        looked = view(standing(2, 3))
-        before = meant(Journal(shrunk=(GONE,)), looked.partitions)
-        assert Rolling(looked, before).may_go_down(2).named == ("t-0",)
+        replica_index = view(standing(2, 3))
+        before = meant(Journal(dropped=(GONE,)), replica_index.partitions)
+        assert RestartSafety(replica_index, before).may_go_down(2).named == ("t-0",)
 
     def test_as_many_as_before_is_put_right_and_nothing_is_added_to_it(self) -> None:
-        assert execute(view(standing(0, 2, 3)), Journal(shrunk=(GONE,)), [], Limits()).journal == Journal()
+        assert execute(view(standing(0, 2, 3)), Journal(dropped=(GONE,)), [], Limits()).journal == Journal()
 
     def test_fewer_than_before_still_get_theirs_back(self) -> None:
-        assert execute(view(standing(2, 3)), Journal(shrunk=(GONE,)), [], Limits()).journal.shrunk == (GONE,)
+        assert execute(view(standing(2, 3)), Journal(dropped=(GONE,)), [], Limits()).journal.dropped == (
+            GONE,
+        )
 
 
 def blocked(*missing: int, needs: int = 1) -> Blocker:
@@ -104,10 +106,10 @@ class TestWhoWaitsForWhom:
         assert deadlock({1: [blocked(2), blocked(7)], 2: [blocked(1)]}) == {1: ("2",), 2: ("1",)}
 
     def test_a_copy_that_catches_up_blocks_nobody(self) -> None:
-        looked: KafkaView = view(partition(0, (0, 1), (0, 1, 2)))
-        assert Rolling(looked).blockers(1, ["t-0"], frozenset()) == ()
+        replica_index: KafkaView = view(partition(0, (0, 1), (0, 1, 2)))
+        assert RestartSafety(replica_index).blockers(1, ["t-0"], frozenset()) == ()
         dead = view(partition(0, (0, 1), (0, 1, 2)), dead=(2,), lost=[(2, 0)])
-        assert Rolling(dead).blockers(1, ["t-0"], frozenset()) == (Blocker("t-0", frozenset({2}), 1),)
+        assert RestartSafety(dead).blockers(1, ["t-0"], frozenset()) == (Blocker("t-0", frozenset({2}), 1),)
 
 
 def _other_disk(broker: int) -> Callable[[int], str]:

@@ -11,12 +11,12 @@ from spindle.disks import facts
 from spindle.disks.classify import (
     FLAPPING,
     HOLD_SECONDS,
+    DiskTracker,
     Judged,
-    Watch,
     resume,
     step,
 )
-from spindle.disks.findings import RULES, Tuning
+from spindle.disks.findings import RULES, ProbeSettings
 from spindle.disks.signals import DiskVerdict, Latency, Probe, Signals, compare
 
 F = "0a1b2c3d-0000-4000-8000-00000000000f"
@@ -43,10 +43,10 @@ BLIND = replace(GOOD, mounted=None, read_only=None, probe=Probe(), kafka_error=N
 class Disk:
     """A disk that is watched; a round every two seconds."""
 
-    def __init__(self, watch: Watch | None = None, at: float = 1000.0) -> None:
-        self.watch = watch or Watch()
+    def __init__(self, watch: DiskTracker | None = None, at: float = 1000.0) -> None:
+        self.watch = watch or DiskTracker()
         self.now = at
-        self.tuning = Tuning()
+        self.tuning = ProbeSettings()
         self.changes: list[tuple[float, str, str]] = []
 
     def see(self, signals: Signals) -> bool:

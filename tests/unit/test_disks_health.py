@@ -5,20 +5,20 @@ from typing import Any
 import pytest
 
 from spindle.disks import facts
-from spindle.disks.flock import limit, may_act
-from spindle.disks.health import AGENT, KAFKA, NOBODY, PREFLIGHT, UNKNOWN, Health, Said, health
-from spindle.disks.remedy import MOST_RESTARTS, Patience, Remedy, remedy
+from spindle.disks.correlated_failures import limit, may_act_on_failures
+from spindle.disks.health import AGENT, KAFKA, NOBODY, PREFLIGHT, UNKNOWN, AgentReport, Health, health
+from spindle.disks.remedy import MOST_RESTARTS, RecoveryTimers, Remedy, remedy
 
 NOW = 10_000.0
-GOOD = Said(verdict="Healthy", since=100.0, content="ours", fs_uuid="u", fresh=True)
-HUNG = Said(verdict="Failed", since=9_990.0, reason="Hung", message="m", content="unknown", fresh=True)
+GOOD = AgentReport(verdict="Healthy", since=100.0, content="ours", fs_uuid="u", fresh=True)
+HUNG = AgentReport(verdict="Failed", since=9_990.0, reason="Hung", message="m", content="unknown", fresh=True)
 
 
-def silent(said: Said) -> Said:
-    return Said(verdict=said.verdict, since=said.since, reason=said.reason, content=said.content)
+def silent(said: AgentReport) -> AgentReport:
+    return AgentReport(verdict=said.verdict, since=said.since, reason=said.reason, content=said.content)
 
 
-def merged(said: Said | None, kafka_error: int | None, **more: Any) -> Health:
+def merged(said: AgentReport | None, kafka_error: int | None, **more: Any) -> Health:
     return health(**{"now": NOW, "mode": facts.ACTIVE, "said": said, "kafka_error": kafka_error, **more})
 
 
@@ -31,7 +31,7 @@ def merged(said: Said | None, kafka_error: int | None, **more: Any) -> Health:
         pytest.param(HUNG, 56, "Failed", "Hung", AGENT, True, id="both-say-so"),
         pytest.param(GOOD, 56, "Failed", "KafkaOffline", KAFKA, True, id="kafka-first"),
         pytest.param(
-            Said(verdict="Suspect", since=1.0, reason="Full", fresh=True),
+            AgentReport(verdict="Suspect", since=1.0, reason="Full", fresh=True),
             56,
             "Failed",
             "OfflineFull",
@@ -40,7 +40,7 @@ def merged(said: Said | None, kafka_error: int | None, **more: Any) -> Health:
             id="full",
         ),
         pytest.param(
-            Said(verdict="Failed", since=1.0, reason="KafkaOffline", fresh=True),
+            AgentReport(verdict="Failed", since=1.0, reason="KafkaOffline", fresh=True),
             0,
             "Suspect",
             "KafkaOffline",
@@ -61,7 +61,7 @@ def merged(said: Said | None, kafka_error: int | None, **more: Any) -> Health:
     ],
 )
 def test_merged(
-    said: Said | None, kafka: int | None, verdict: str, reason: str, source: str, *, fresh: bool
+    said: AgentReport | None, kafka: int | None, verdict: str, reason: str, source: str, *, fresh: bool
 ) -> None:
     made = merged(said, kafka)
     assert (made.verdict, made.reason, made.source, made.fresh) == (verdict, reason, source, fresh)
@@ -111,11 +111,11 @@ def test_only_what_is_fresh_is_sure() -> None:
 
 def test_entries_of_the_status_are_read() -> None:
     entry = {"name": "disk0", "verdict": "Failed", "reason": "Hung", "content": "ours", "fsUuid": "u"}
-    said = Said.parse(entry, 7.0, fresh=True)
-    assert said == Said(
+    said = AgentReport.parse(entry, 7.0, fresh=True)
+    assert said == AgentReport(
         verdict="Failed", since=7.0, reason="Hung", content="ours", fs_uuid="u", fresh=True, message=""
     )
-    assert Said.parse({}, 0.0, fresh=False).verdict == UNKNOWN
+    assert AgentReport.parse({}, 0.0, fresh=False).verdict == UNKNOWN
 
 
 def bad(reason: str, age: float, *, fresh: bool = True) -> Health:
@@ -125,21 +125,26 @@ def bad(reason: str, age: float, *, fresh: bool = True) -> Health:
 @pytest.mark.parametrize(
     ("what", "patience", "wanted"),
     [
-        pytest.param(bad("ProbeError", 0), Patience(agent=True), Remedy.EVACUATE, id="dead"),
-        pytest.param(bad("Hung", 0, fresh=False), Patience(agent=False), Remedy.NOTHING, id="stale"),
-        pytest.param(merged(GOOD, 0), Patience(agent=True), Remedy.NOTHING, id="healthy"),
-        pytest.param(bad("KafkaOffline", 29), Patience(agent=True), Remedy.WAIT, id="wait"),
-        pytest.param(bad("KafkaOffline", 30), Patience(agent=True), Remedy.RESTART, id="restart"),
+        pytest.param(bad("ProbeError", 0), RecoveryTimers(agent=True), Remedy.EVACUATE, id="dead"),
+        pytest.param(bad("Hung", 0, fresh=False), RecoveryTimers(agent=False), Remedy.NOTHING, id="stale"),
+        pytest.param(merged(GOOD, 0), RecoveryTimers(agent=True), Remedy.NOTHING, id="healthy"),
+        pytest.param(bad("KafkaOffline", 29), RecoveryTimers(agent=True), Remedy.WAIT, id="wait"),
+        pytest.param(bad("KafkaOffline", 30), RecoveryTimers(agent=True), Remedy.RESTART, id="restart"),
         pytest.param(
-            bad("KafkaOffline", 0), Patience(agent=True, restarts=MOST_RESTARTS), Remedy.EVACUATE, id="enough"
+            bad("KafkaOffline", 0),
+            RecoveryTimers(agent=True, restart_count=MOST_RESTARTS),
+            Remedy.EVACUATE,
+            id="enough",
         ),
-        pytest.param(bad("KafkaOffline", 59), Patience(agent=False), Remedy.WAIT, id="unseen-wait"),
-        pytest.param(bad("KafkaOffline", 60), Patience(agent=False), Remedy.EVACUATE, id="unseen"),
-        pytest.param(bad("OfflineFull", 599), Patience(agent=True), Remedy.WAIT, id="full"),
-        pytest.param(bad("OfflineFull", 600), Patience(agent=True), Remedy.EVACUATE, id="full-for-long"),
+        pytest.param(bad("KafkaOffline", 59), RecoveryTimers(agent=False), Remedy.WAIT, id="unseen-wait"),
+        pytest.param(bad("KafkaOffline", 60), RecoveryTimers(agent=False), Remedy.EVACUATE, id="unseen"),
+        pytest.param(bad("OfflineFull", 599), RecoveryTimers(agent=True), Remedy.WAIT, id="full"),
+        pytest.param(
+            bad("OfflineFull", 600), RecoveryTimers(agent=True), Remedy.EVACUATE, id="full-for-long"
+        ),
     ],
 )
-def test_remedy(what: Health, patience: Patience, wanted: Remedy) -> None:
+def test_remedy(what: Health, patience: RecoveryTimers, wanted: Remedy) -> None:
     assert remedy(what, NOW, patience) is wanted
 
 
@@ -153,15 +158,15 @@ def test_limit(disks: int, share: float, most: int) -> None:
 
 def test_many_at_once_stop_what_is_automatic() -> None:
     together = {(0, "disk0"): NOW - 1, (1, "disk0"): NOW - 500, (2, "disk1"): NOW + 3}
-    refusal = may_act(together, 6, NOW)
+    refusal = may_act_on_failures(together, 6, NOW)
     assert refusal is not None
     assert (refusal.rule, refusal.reason) == (9, "ManyDisksBad")
     assert refusal.objects == ("0/disk0", "1/disk0", "2/disk1")
     assert "3 disks of 3 brokers" in refusal.message
-    assert may_act(together, 30, NOW) is None
-    assert may_act(together, 6, NOW + 101) is None
+    assert may_act_on_failures(together, 30, NOW) is None
+    assert may_act_on_failures(together, 6, NOW + 101) is None
 
 
-def test_all_disks_of_two_brokers_are_no_flock() -> None:
+def test_all_disks_of_two_brokers_are_no_correlated_failures() -> None:
     together = {(broker, f"disk{n}"): NOW for broker in (0, 1) for n in range(12)}
-    assert may_act(together, 72, NOW, 0.01) is None
+    assert may_act_on_failures(together, 72, NOW, 0.01) is None

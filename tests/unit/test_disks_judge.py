@@ -2,9 +2,9 @@ from dataclasses import replace
 
 import pytest
 
-from spindle.disks.facts import ABSENT, ACTIVE, PLACEHOLDER, Clearance, Expected, Found, Look
+from spindle.disks.facts import ABSENT, ACTIVE, PLACEHOLDER, Clearance, Expected, Found, InspectionId
 from spindle.disks.identity import Identity, MetaProperties
-from spindle.disks.judge import Verdict, content, judge, may_write_identity, unused
+from spindle.disks.judge import PreflightVerdict, content, judge, may_write_identity, unused
 
 F = "0a1b2c3d-0000-4000-8000-00000000000f"
 G = "0a1b2c3d-0000-4000-8000-000000000010"
@@ -19,84 +19,124 @@ BLANK = Found(mounted=True, writable=True, fs_uuid=G)
 @pytest.mark.parametrize(
     ("expected", "found", "verdict", "state"),
     [
-        pytest.param(EXPECTED, OURS, Verdict.USE, "ours", id="ours"),
+        pytest.param(EXPECTED, OURS, PreflightVerdict.USE, "ours", id="ours"),
         pytest.param(
-            replace(EXPECTED, fs_uuid=None), OURS, Verdict.USE, "ours", id="recorded-while-the-pod-waited"
+            replace(EXPECTED, fs_uuid=None),
+            OURS,
+            PreflightVerdict.USE,
+            "ours",
+            id="recorded-while-the-pod-waited",
         ),
         pytest.param(
-            EXPECTED, replace(OURS, identity=None), Verdict.USE, "ours", id="killed-before-the-identity"
+            EXPECTED,
+            replace(OURS, identity=None),
+            PreflightVerdict.USE,
+            "ours",
+            id="killed-before-the-identity",
         ),
         pytest.param(
-            EXPECTED, replace(OURS, fs_uuid=None), Verdict.USE, "ours", id="file-system-without-uuid"
+            EXPECTED, replace(OURS, fs_uuid=None), PreflightVerdict.USE, "ours", id="file-system-without-uuid"
         ),
         pytest.param(
-            EXPECTED, replace(OURS, fs_uuid="fsid-77"), Verdict.USE, "ours", id="uuid-not-to-be-had-today"
+            EXPECTED,
+            replace(OURS, fs_uuid="fsid-77"),
+            PreflightVerdict.USE,
+            "ours",
+            id="uuid-not-to-be-had-today",
         ),
         pytest.param(
-            replace(EXPECTED, fs_uuid="fsid-77"), OURS, Verdict.USE, "ours", id="uuid-since-a-newer-kernel"
+            replace(EXPECTED, fs_uuid="fsid-77"),
+            OURS,
+            PreflightVerdict.USE,
+            "ours",
+            id="uuid-since-a-newer-kernel",
         ),
-        pytest.param(EXPECTED, BLANK, Verdict.NEEDS_CLEARANCE, "blank", id="blank"),
+        pytest.param(EXPECTED, BLANK, PreflightVerdict.NEEDS_CLEARANCE, "blank", id="blank"),
         pytest.param(
-            replace(EXPECTED, mode=PLACEHOLDER), BLANK, Verdict.PLACEHOLDER, "placeholder", id="placeholder"
+            replace(EXPECTED, mode=PLACEHOLDER),
+            BLANK,
+            PreflightVerdict.PLACEHOLDER,
+            "placeholder",
+            id="placeholder",
         ),
-        pytest.param(EXPECTED, Found(mounted=False), Verdict.REFUSE, "not-mounted", id="empty-folder"),
+        pytest.param(
+            EXPECTED, Found(mounted=False), PreflightVerdict.REFUSE, "not-mounted", id="empty-folder"
+        ),
         pytest.param(
             replace(EXPECTED, shared_filesystem=True),
             replace(BLANK, mounted=False),
-            Verdict.NEEDS_CLEARANCE,
+            PreflightVerdict.NEEDS_CLEARANCE,
             "blank",
             id="folder-that-is-allowed",
         ),
-        pytest.param(EXPECTED, Found(mounted=True, error="EIO"), Verdict.OFFLINE, "dead", id="dead"),
+        pytest.param(EXPECTED, Found(mounted=True, error="EIO"), PreflightVerdict.OFFLINE, "dead", id="dead"),
         pytest.param(
-            CONTROLLER, Found(mounted=True, error="EIO"), Verdict.REFUSE, "dead", id="dead-controller"
-        ),
-        pytest.param(EXPECTED, replace(OURS, readonly=True), Verdict.OFFLINE, "readonly", id="readonly"),
-        pytest.param(EXPECTED, replace(OURS, writable=False), Verdict.OFFLINE, "readonly", id="not-writable"),
-        pytest.param(
-            EXPECTED, replace(BLANK, readonly=True), Verdict.REFUSE, "readonly", id="blank-readonly"
-        ),
-        pytest.param(
-            EXPECTED, replace(BLANK, writable=False), Verdict.REFUSE, "readonly", id="blank-not-writable"
+            CONTROLLER,
+            Found(mounted=True, error="EIO"),
+            PreflightVerdict.REFUSE,
+            "dead",
+            id="dead-controller",
         ),
         pytest.param(
-            EXPECTED, replace(BLANK, strangers=("photos",)), Verdict.REFUSE, "foreign", id="somebodys-data"
+            EXPECTED, replace(OURS, readonly=True), PreflightVerdict.OFFLINE, "readonly", id="readonly"
         ),
         pytest.param(
-            EXPECTED, replace(BLANK, partitions=True), Verdict.REFUSE, "foreign", id="logs-of-nobody"
+            EXPECTED, replace(OURS, writable=False), PreflightVerdict.OFFLINE, "readonly", id="not-writable"
         ),
         pytest.param(
-            EXPECTED, replace(OURS, meta=None), Verdict.REFUSE, "foreign", id="lost-meta-properties"
+            EXPECTED, replace(BLANK, readonly=True), PreflightVerdict.REFUSE, "readonly", id="blank-readonly"
+        ),
+        pytest.param(
+            EXPECTED,
+            replace(BLANK, writable=False),
+            PreflightVerdict.REFUSE,
+            "readonly",
+            id="blank-not-writable",
+        ),
+        pytest.param(
+            EXPECTED,
+            replace(BLANK, strangers=("photos",)),
+            PreflightVerdict.REFUSE,
+            "foreign",
+            id="somebodys-data",
+        ),
+        pytest.param(
+            EXPECTED, replace(BLANK, partitions=True), PreflightVerdict.REFUSE, "foreign", id="logs-of-nobody"
+        ),
+        pytest.param(
+            EXPECTED, replace(OURS, meta=None), PreflightVerdict.REFUSE, "foreign", id="lost-meta-properties"
         ),
         pytest.param(
             EXPECTED,
             replace(OURS, meta=None, partitions=False),
-            Verdict.REFUSE,
+            PreflightVerdict.REFUSE,
             "foreign",
             id="emptied-log-dir",
         ),
-        pytest.param(EXPECTED, replace(OURS, garbled="x"), Verdict.REFUSE, "foreign", id="garbled"),
-        pytest.param(EXPECTED, replace(OURS, fs_uuid=G), Verdict.REFUSE, "foreign", id="copy"),
+        pytest.param(EXPECTED, replace(OURS, garbled="x"), PreflightVerdict.REFUSE, "foreign", id="garbled"),
+        pytest.param(EXPECTED, replace(OURS, fs_uuid=G), PreflightVerdict.REFUSE, "foreign", id="copy"),
         pytest.param(
             CONTROLLER,
             replace(BLANK, pending=CONTROLLER.identity, partitions=True),
-            Verdict.RESUME,
+            PreflightVerdict.RESUME,
             "ours",
             id="tool-was-killed",
         ),
         pytest.param(
             EXPECTED,
             replace(BLANK, pending=IDENTITY, partitions=True),
-            Verdict.REFUSE,
+            PreflightVerdict.REFUSE,
             "foreign",
             id="no-tool",
         ),
     ],
 )
-def test_verdict(expected: Expected, found: Found, verdict: Verdict, state: str) -> None:
+def test_verdict(expected: Expected, found: Found, verdict: PreflightVerdict, state: str) -> None:
     judgement = judge(expected, found)
     assert (judgement.verdict, judgement.state) == (verdict, state)
-    assert bool(judgement.reason) == (verdict not in {Verdict.USE, Verdict.PLACEHOLDER, Verdict.RESUME})
+    assert bool(judgement.reason) == (
+        verdict not in {PreflightVerdict.USE, PreflightVerdict.PLACEHOLDER, PreflightVerdict.RESUME}
+    )
     assert bool(judgement.reason) == bool(judgement.way_out)
 
 
@@ -130,12 +170,12 @@ def test_identity_mix_ups_are_refused_whatever_else_is_there(
         ]
     for seen in found:
         judgement = judge(expected, seen)
-        assert judgement.verdict is Verdict.REFUSE
+        assert judgement.verdict is PreflightVerdict.REFUSE
         assert judgement.state == "foreign"
         assert str(next(iter(changes.values()))) in judgement.reason
 
 
-LOOK = Look(nonce="n", pod_uid="u")
+LOOK = InspectionId(nonce="n", pod_uid="u")
 CLEARANCE = Clearance(disk="disk0", directory_id="d", fs_uuid=G, pv_uid="p", nonce="n", pod_uid="u")
 
 
@@ -173,7 +213,7 @@ def test_clearance_is_used_once() -> None:
 def test_a_retired_disk_is_foreign_and_called_so(seen: Found) -> None:
     slot = replace(EXPECTED, directory_id="e", fs_uuid=None, retired=("x", "d"))
     for judgement in (judge(slot, seen), content(slot, seen)):
-        assert judgement.verdict is Verdict.REFUSE
+        assert judgement.verdict is PreflightVerdict.REFUSE
         assert judgement.state == "foreign"
         assert "was evacuated (directory id d)" in judgement.reason
         assert "new file system" in judgement.way_out

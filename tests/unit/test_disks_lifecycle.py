@@ -6,18 +6,18 @@ import pytest
 
 from spindle.disks import facts
 from spindle.disks.health import Health
-from spindle.disks.lifecycle import MEANINGS, TRANSITIONS, TRIGGERS, DiskState, Facts, initial, step
+from spindle.disks.lifecycle import MEANINGS, TRANSITIONS, TRIGGERS, DiskFacts, DiskState, initial, step
 from tools.disk_life import disk_life_page
 
 S = DiskState
 WELL = Health(verdict="Healthy", since=0.0, fresh=True)
 BAD = Health(verdict="Failed", reason="ProbeError", since=0.0, fresh=True)
 STALE = replace(BAD, fresh=False)
-USED = Facts(health=WELL, online=True, empty=False, out=False)
-OUT = Facts(health=BAD, mode=facts.ABSENT, empty=True, out=True)
+USED = DiskFacts(health=WELL, online=True, empty=False, out=False)
+OUT = DiskFacts(health=BAD, mode=facts.ABSENT, empty=True, out=True)
 
 
-def life(state: DiskState, *seen: Facts) -> list[str]:
+def life(state: DiskState, *seen: DiskFacts) -> list[str]:
     """Reasons of the transitions, as far as each look leads."""
     said = []
     for each in seen:
@@ -42,7 +42,7 @@ def test_a_disk_fails_and_is_replaced() -> None:
         new,
         replace(new, mode=facts.ACTIVE, new_disk=False),
         USED,
-        replace(USED, filled=True),
+        replace(USED, backfilled=True),
     ) == [
         "DiskFailed",
         "EvacuationBegan",
@@ -69,7 +69,7 @@ def test_a_disk_that_is_well_again_goes_on() -> None:
         pytest.param(replace(USED, health=Health(verdict="Slow", since=0.0)), id="slow-of-old"),
     ],
 )
-def test_what_is_not_sure_changes_nothing(seen: Facts) -> None:
+def test_what_is_not_sure_changes_nothing(seen: DiskFacts) -> None:
     assert step(S.ACTIVE, seen) is None
 
 
@@ -84,7 +84,7 @@ def test_what_is_not_sure_changes_nothing(seen: Facts) -> None:
     ],
 )
 def test_a_new_disk_fails_only_if_it_answers_badly(health: Health, mode: str, after: str) -> None:
-    assert life(S.PROVISIONING, Facts(health=health, mode=mode, online=False))[-1] == after
+    assert life(S.PROVISIONING, DiskFacts(health=health, mode=mode, online=False))[-1] == after
 
 
 def test_not_emptied_while_that_is_not_allowed() -> None:
@@ -101,7 +101,7 @@ def test_not_emptied_while_that_is_not_allowed() -> None:
     ],
 )
 @pytest.mark.parametrize("state", [S.EVACUATING, S.DRAINING])
-def test_not_safe_to_pull_before_it_surely_is(state: DiskState, seen: Facts) -> None:
+def test_not_safe_to_pull_before_it_surely_is(state: DiskState, seen: DiskFacts) -> None:
     row = step(state, seen)
     assert row is None or row.target not in (S.EVACUATED, S.DRAINED)
 
@@ -109,20 +109,20 @@ def test_not_safe_to_pull_before_it_surely_is(state: DiskState, seen: Facts) -> 
 @pytest.mark.parametrize(
     ("cause", "reason"),
     [
-        pytest.param(replace(USED, cordon_wished=True), "CordonWished", id="wished"),
-        pytest.param(replace(USED, filling=True), "DiskFilling", id="filling"),
+        pytest.param(replace(USED, cordon_requested=True), "CordonWished", id="wished"),
+        pytest.param(replace(USED, backfilling=True), "DiskFilling", id="filling"),
         pytest.param(replace(USED, health=replace(WELL, verdict="Slow")), "DiskSlow", id="slow"),
     ],
 )
-def test_cordoned_as_long_as_there_is_a_cause(cause: Facts, reason: str) -> None:
+def test_cordoned_as_long_as_there_is_a_cause(cause: DiskFacts, reason: str) -> None:
     assert life(S.ACTIVE, cause, cause, USED) == [reason, "Uncordoned", "Active"]
 
 
 def test_drained_by_wish_and_taken_back() -> None:
-    wished = replace(USED, drain_wished=True)
-    away = replace(OUT, health=WELL, drain_wished=True)
+    wished = replace(USED, drain_requested=True)
+    away = replace(OUT, health=WELL, drain_requested=True)
     back = replace(OUT, health=WELL)
-    assert life(S.ACTIVE, wished, away, back, USED, replace(USED, filled=True)) == [
+    assert life(S.ACTIVE, wished, away, back, USED, replace(USED, backfilled=True)) == [
         "DrainWished",
         "DiskDrained",
         "DrainWithdrawn",
@@ -132,9 +132,9 @@ def test_drained_by_wish_and_taken_back() -> None:
 
 
 def test_an_added_disk_joins_and_is_filled() -> None:
-    waiting = Facts(health=WELL, mode=facts.ABSENT, added=True, empty=True, out=True)
+    waiting = DiskFacts(health=WELL, mode=facts.ABSENT, added=True, empty=True, out=True)
     joined = replace(USED, added=True)
-    assert life(S.PROVISIONING, waiting, joined, replace(USED, filled=True)) == [
+    assert life(S.PROVISIONING, waiting, joined, replace(USED, backfilled=True)) == [
         "DiskJoined",
         "DiskFilled",
         "Active",
@@ -142,16 +142,16 @@ def test_an_added_disk_joins_and_is_filled() -> None:
 
 
 def test_an_added_disk_that_no_pod_has_yet_does_not_fail() -> None:
-    waiting = Facts(health=BAD, mode=facts.ABSENT, added=True, empty=True, out=True)
+    waiting = DiskFacts(health=BAD, mode=facts.ABSENT, added=True, empty=True, out=True)
     assert initial(waiting) is S.PROVISIONING
     assert life(S.PROVISIONING, waiting) == ["Provisioning"]
     assert life(S.PROVISIONING, replace(waiting, mode=facts.ACTIVE)) == ["DiskFailed", "Failed"]
 
 
 def test_a_disk_that_dies_while_it_is_drained_ends_drained() -> None:
-    wished = replace(USED, drain_wished=True)
+    wished = replace(USED, drain_requested=True)
     dying = replace(wished, health=BAD, online=False, may_empty=True)
-    assert life(S.ACTIVE, wished, dying, replace(OUT, drain_wished=True)) == [
+    assert life(S.ACTIVE, wished, dying, replace(OUT, drain_requested=True)) == [
         "DrainWished",
         "DiskFailed",
         "EvacuationBegan",
@@ -162,8 +162,8 @@ def test_a_disk_that_dies_while_it_is_drained_ends_drained() -> None:
 
 
 def test_a_disk_that_leaves_the_spec_is_removed_last() -> None:
-    leaving = replace(USED, leaving=True)
-    away = replace(OUT, health=WELL, leaving=True)
+    leaving = replace(USED, removing=True)
+    away = replace(OUT, health=WELL, removing=True)
     assert life(S.CORDONED, leaving, away, replace(away, released=True)) == [
         "DiskLeaves",
         "DiskDrained",
@@ -180,10 +180,10 @@ def test_a_disk_that_leaves_the_spec_is_removed_last() -> None:
         pytest.param(replace(USED, online=None), S.PROVISIONING, id="not-known"),
         pytest.param(replace(OUT, mode=facts.PLACEHOLDER), S.FAILED, id="placeholder"),
         pytest.param(OUT, S.EVACUATED, id="absent"),
-        pytest.param(replace(OUT, drain_wished=True), S.DRAINED, id="absent-by-wish"),
+        pytest.param(replace(OUT, drain_requested=True), S.DRAINED, id="absent-by-wish"),
     ],
 )
-def test_a_lost_status_is_found_again(seen: Facts, state: DiskState) -> None:
+def test_a_lost_status_is_found_again(seen: DiskFacts, state: DiskState) -> None:
     assert initial(seen) is state
 
 

@@ -7,24 +7,24 @@ import pytest
 from spindle.cluster import names
 from spindle.cluster.refusal import Refusal
 from spindle.cluster.view import Partition
-from spindle.rolling.drains import Drain, Resident, next_drained
-from spindle.rolling.verdict import Verdict
+from spindle.rolling.drains import Drain, DrainCandidate, next_to_drain
+from spindle.rolling.verdict import RestartVerdict
 from tests.model.store import ConflictError
 from tests.model.world import World
 
-_NO = Verdict(Refusal(rule=2, reason="BelowMinIsr", message="no", unblocked_by="time"))
+_NO = RestartVerdict(Refusal(rule=2, reason="BelowMinIsr", message="no", unblocked_by="time"))
 
 
-def yes(_node: int, _others: frozenset[int]) -> Verdict:
-    return Verdict()
+def yes(_node: int, _others: frozenset[int]) -> RestartVerdict:
+    return RestartVerdict()
 
 
-def resident(node_id: int, **facts: Any) -> Resident:
-    return Resident(node_id=node_id, rack="abc"[node_id % 3], **facts)
+def resident(node_id: int, **facts: Any) -> DrainCandidate:
+    return DrainCandidate(node_id=node_id, rack="abc"[node_id % 3], **facts)
 
 
 def test_a_closed_node_alone_opens_nothing() -> None:
-    assert next_drained([resident(0, closed=True), resident(3, closed=True), resident(1)], yes) == Drain()
+    assert next_to_drain([resident(0, closed=True), resident(3, closed=True), resident(1)], yes) == Drain()
 
 
 def test_beside_a_drained_broker_go_those_on_closed_nodes_of_its_rack() -> None:
@@ -34,19 +34,19 @@ def test_beside_a_drained_broker_go_those_on_closed_nodes_of_its_rack() -> None:
         resident(6),
         resident(1, closed=True),
     ]
-    assert next_drained(residents, yes) == Drain("a", away=(0,), go=(3,), later=(1,))
+    assert next_to_drain(residents, yes) == Drain("a", away=(0,), go=(3,), later=(1,))
 
 
 def test_each_is_asked_about_with_those_before_it() -> None:
     asked: list[tuple[int, frozenset[int]]] = []
 
-    def ask(node: int, others: frozenset[int]) -> Verdict:
+    def ask(node: int, others: frozenset[int]) -> RestartVerdict:
         asked.append((node, others))
-        return _NO if node == 3 else Verdict()
+        return _NO if node == 3 else RestartVerdict()
 
     residents = [resident(0, closed=True, whole=False, there=False)]
     residents += [resident(i, closed=True) for i in (9, 3, 6)]
-    drain = next_drained(residents, ask)
+    drain = next_to_drain(residents, ask)
     assert asked == [(3, frozenset()), (6, frozenset()), (9, frozenset({6}))]
     assert drain.go == (6, 9)
     assert drain.refused == {3: _NO.refusal}
@@ -61,15 +61,15 @@ def test_nobody_goes_while_another_rack_lacks_one(other: dict[str, Any]) -> None
         resident(3, closed=True),
         resident(1, **other),
     ]
-    assert next_drained(residents, yes).go == ()
+    assert next_to_drain(residents, yes).go == ()
 
 
 def test_without_racks_it_stays_one_at_a_time() -> None:
     residents = [
-        Resident(node_id=0, closed=True, whole=False, there=False),
-        Resident(node_id=1, closed=True),
+        DrainCandidate(node_id=0, closed=True, whole=False, there=False),
+        DrainCandidate(node_id=1, closed=True),
     ]
-    assert next_drained(residents, yes) == Drain(later=(1,))
+    assert next_to_drain(residents, yes) == Drain(later=(1,))
 
 
 # -- whole passes ------------------------------------------------------------------------------------------------------

@@ -7,7 +7,7 @@ import pytest
 
 from spindle.cluster import names
 from spindle.moves import Journal
-from spindle.reconcile.steps.losses import ANN_ACCEPTED
+from spindle.reconcile.steps.data_loss import ANN_ACCEPTED
 from tests.model.failing import Failing
 from tests.model.kafka import path_of
 from tests.unit.test_healing_plan import accept_text, cluster, reasons, until, whole

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
+from spindle.forecast.forecast import Forecast, forecast
 from spindle.forecast.history import DAY, HOUR, Columns, Floats, History, gather, without_moves
-from spindle.forecast.outlook import Forecast, forecast
 from spindle_cli.forecast import app
 
 pa: Any = pytest.importorskip("pyarrow")

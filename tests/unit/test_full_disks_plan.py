@@ -3,7 +3,7 @@
 import pytest
 
 from spindle.cluster import names
-from tests.model.tuned import crash
+from tests.model.dynamic_config import crash
 from tests.model.world import World
 
 POD = names.pod_name("demo", 0)

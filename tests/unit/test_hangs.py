@@ -6,7 +6,7 @@ from collections.abc import Callable
 import pytest
 
 from spindle.cluster.view import Broker, KafkaView, LogDir, Partition
-from spindle.healing.hang import Evidence, confirms, ends, later, moved, parse, render
+from spindle.healing.hang import HangEvidence, confirms, ends, later, moved, parse, render
 from spindle.reconcile.actions import Delete
 from spindle.reconcile.times import stamp
 from tests.model.failing import Failing
@@ -15,28 +15,28 @@ from tests.unit.test_healing_plan import cluster, mode_of, reasons, state_of, un
 
 
 class TestTwoLooks:
-    FIRST = Evidence(7, 10, "a")
+    FIRST = HangEvidence(7, 10, "a")
 
     @pytest.mark.parametrize(
         ("now", "sure"),
         [
-            (Evidence(7, 15, "a"), True),
-            (Evidence(7, 15, None), True),  # a hung broker rarely answers
-            (Evidence(7, 10, "a"), False),  # the same word as before
-            (Evidence(8, 15, "a"), False),  # another write: the one before came back
-            (Evidence(7, 15, "b"), False),  # something was appended
-            (Evidence(None, 15, "a"), False),
+            (HangEvidence(7, 15, "a"), True),
+            (HangEvidence(7, 15, None), True),  # a hung broker rarely answers
+            (HangEvidence(7, 10, "a"), False),  # the same word as before
+            (HangEvidence(8, 15, "a"), False),  # another write: the one before came back
+            (HangEvidence(7, 15, "b"), False),  # something was appended
+            (HangEvidence(None, 15, "a"), False),
         ],
     )
-    def test_what_confirms_a_hang(self, now: Evidence, sure: bool) -> None:
+    def test_what_confirms_a_hang(self, now: HangEvidence, sure: bool) -> None:
         assert confirms(self.FIRST, now) is sure
         assert not confirms(None, now)
 
     def test_what_moved_begins_anew(self) -> None:
-        grown = Evidence(7, 15, "b")
+        grown = HangEvidence(7, 15, "b")
         assert moved(self.FIRST, grown)
         assert later(self.FIRST, grown) == grown
-        assert later(self.FIRST, Evidence(7, 15, "a")) == self.FIRST
+        assert later(self.FIRST, HangEvidence(7, 15, "a")) == self.FIRST
 
     def test_what_was_noted_is_read_again(self) -> None:
         assert parse(render({"disk0": self.FIRST})) == {"disk0": self.FIRST}

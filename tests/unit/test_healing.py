@@ -6,19 +6,19 @@ import pytest
 
 from spindle.cluster.view import Broker, KafkaView, LogDir, Partition
 from spindle.healing import acceptance
-from spindle.healing.acceptance import Accepted, Loss, accept, digest, lost_with, settle
+from spindle.healing.acceptance import Accepted, Loss, accept, digest, lost_with, resolve_losses
+from spindle.healing.disk_slot import SlotContent, SlotObservation, classify_slot, unexpected_disk
+from spindle.healing.drop_replicas import drop_replicas, may_drop_replica
 from spindle.healing.evacuate import evacuate
 from spindle.healing.fence import may_fence, stalls_alone
-from spindle.healing.regrow import place, regrow
-from spindle.healing.replace import Seen, Slot, in_slot, wrong_disk
-from spindle.healing.retire import may_leave
-from spindle.healing.shrink import may_shrink, shrink
-from spindle.healing.standing import Standing
-from spindle.healing.wishes import wishes
-from spindle.moves.journal import Journal, Shrunk
-from spindle.moves.lacking import meant
-from spindle.reconcile.steps.healing import grow_back_first
-from spindle.reconcile.steps.takedown import Wanted
+from spindle.healing.maintenance import disk_requests
+from spindle.healing.remove_dir import may_remove_dir
+from spindle.healing.replica_index import ReplicaIndex
+from spindle.healing.restore_replicas import place, restore_replicas
+from spindle.moves.journal import DroppedReplica, Journal
+from spindle.moves.missing_replicas import meant
+from spindle.reconcile.steps.eviction import RestartRequest
+from spindle.reconcile.steps.healing import restore_pending
 
 T = "orders"
 
@@ -69,16 +69,16 @@ def three(**of_zero: object) -> KafkaView:
 
 class TestStanding:
     def test_what_no_live_dir_shows_is_on_the_dead_one(self) -> None:
-        looked = Standing(three())
-        assert looked.on(0, "b") == frozenset({(T, 0), (T, 1)})
-        assert looked.on(0, "a") == frozenset()
-        assert looked.on(1, "a") == frozenset({(T, 0)})
+        replica_index = ReplicaIndex(three())
+        assert replica_index.on(0, "b") == frozenset({(T, 0), (T, 1)})
+        assert replica_index.on(0, "a") == frozenset()
+        assert replica_index.on(1, "a") == frozenset({(T, 0)})
 
     def test_a_broker_that_cannot_be_asked_tells_nothing(self) -> None:
-        looked = Standing(view([broker(0, asked=False)], part(0, (0,))))
-        assert looked.on(0, "a") is None
-        assert looked.lost(0) is None
-        assert not looked.holds(0, (T, 0))
+        replica_index = ReplicaIndex(view([broker(0, asked=False)], part(0, (0,))))
+        assert replica_index.on(0, "a") is None
+        assert replica_index.lost(0) is None
+        assert not replica_index.holds(0, (T, 0))
 
     @pytest.mark.parametrize(
         "partly",
@@ -86,22 +86,30 @@ class TestStanding:
         ids=str,
     )
     def test_a_look_that_failed_half_way_permits_nothing(self, partly: dict[str, object]) -> None:
-        looked = Standing(replace(three(), **partly))  # type: ignore[arg-type]
-        assert (looked.lost(0), looked.on(0, "b")) == (None, None)
-        shrinking, leaving = may_shrink(looked, 0, [(T, 0)]), may_leave(looked, 0, "b")
+        replica_index = ReplicaIndex(replace(three(), **partly))  # type: ignore[arg-type]
+        assert (replica_index.lost(0), replica_index.on(0, "b")) == (None, None)
+        shrinking, leaving = (
+            may_drop_replica(replica_index, 0, [(T, 0)]),
+            may_remove_dir(replica_index, 0, "b"),
+        )
         assert shrinking is not None
         assert shrinking.reason == "KafkaUnknown"
         assert leaving is not None
         assert leaving.reason == "BrokerNotAsked"
-        assert regrow(looked.view, [Shrunk(T, 0, broker=0, bytes=1, before=(0, 1, 2))]).moves == ()
+        assert (
+            restore_replicas(
+                replica_index.view, [DroppedReplica(T, 0, broker=0, bytes=1, before=(0, 1, 2))]
+            ).moves
+            == ()
+        )
 
     def test_with_two_dead_dirs_a_lost_replica_counts_for_both(self) -> None:
         v = view([broker(0, log_dir("a"), log_dir("b", error=56), log_dir("c", error=56))], part(0, (0,), ()))
-        assert Standing(v).on(0, "b") == Standing(v).on(0, "c") == frozenset({(T, 0)})
+        assert ReplicaIndex(v).on(0, "b") == ReplicaIndex(v).on(0, "c") == frozenset({(T, 0)})
 
     def test_copies_are_those_in_sync_on_live_dirs_elsewhere(self) -> None:
-        assert Standing(three()).copies((T, 0), 0) == 2
-        assert Standing(three()).copies((T, 0), 1) == 1
+        assert ReplicaIndex(three()).copies((T, 0), 0) == 2
+        assert ReplicaIndex(three()).copies((T, 0), 1) == 1
 
 
 class TestEvacuate:
@@ -173,9 +181,12 @@ class TestEvacuate:
 
 class TestShrink:
     def test_all_of_a_disk_leaves_with_the_old_assignment_on_record(self) -> None:
-        found = shrink(Standing(three()), 0, [(T, 0), (T, 1)], ["b"])
+        found = drop_replicas(ReplicaIndex(three()), 0, [(T, 0), (T, 1)], ["b"])
         assert found.refusal is None
-        assert found.shrunk == (Shrunk(T, 0, 0, 100, (0, 1, 2)), Shrunk(T, 1, 0, 100, (1, 2, 0)))
+        assert found.shrunk == (
+            DroppedReplica(T, 0, 0, 100, (0, 1, 2)),
+            DroppedReplica(T, 1, 0, 100, (1, 2, 0)),
+        )
 
     @pytest.mark.parametrize(
         ("replicas", "isr", "why"),
@@ -190,13 +201,13 @@ class TestShrink:
     ) -> None:
         v = three()
         odd = view(list((v.brokers or {}).values()), part(0, replicas, isr), part(1, (1, 2, 0), (1, 2)))
-        refusal = may_shrink(Standing(odd), 0, [(T, 0), (T, 1)])
+        refusal = may_drop_replica(ReplicaIndex(odd), 0, [(T, 0), (T, 1)])
         assert refusal is not None
         assert (refusal.rule, refusal.reason) == (5, why)
 
     def test_a_broker_that_is_being_taken_down_does_not_count(self) -> None:
-        assert may_shrink(Standing(three()), 0, [(T, 0)], {0}) is None
-        found = shrink(Standing(three()), 0, [(T, 0), (T, 1)], ["b"], down={2})
+        assert may_drop_replica(ReplicaIndex(three()), 0, [(T, 0)], {0}) is None
+        found = drop_replicas(ReplicaIndex(three()), 0, [(T, 0), (T, 1)], ["b"], down={2})
         assert not found.shrunk
         assert found.refusal is not None
         assert found.refusal.reason == "TooFewInSync"
@@ -204,7 +215,7 @@ class TestShrink:
     def test_one_that_cannot_leave_holds_all_of_the_disk(self) -> None:
         v = three()
         odd = view(list((v.brokers or {}).values()), part(0, (0,), ()), part(1, (1, 2, 0), (1, 2)))
-        found = shrink(Standing(odd), 0, [(T, 0), (T, 1)], ["b"])
+        found = drop_replicas(ReplicaIndex(odd), 0, [(T, 0), (T, 1)], ["b"])
         assert not found.shrunk
         assert found.refusal is not None
         assert found.refusal.objects == ("orders-0",)
@@ -215,12 +226,14 @@ class TestShrink:
             broker(1, log_dir("a"), log_dir("b", error=56)),
             broker(2, log_dir("a", 0)),
         ]
-        assert may_shrink(Standing(view(brokers, part(0, (0, 1, 2), (1, 2)))), 0, [(T, 0)]) is not None
+        assert (
+            may_drop_replica(ReplicaIndex(view(brokers, part(0, (0, 1, 2), (1, 2)))), 0, [(T, 0)]) is not None
+        )
 
     def test_what_is_being_reassigned_waits(self) -> None:
         v = three()
         moving = view(list((v.brokers or {}).values()), part(0, (0, 1, 2), (1, 2), adding=(2,)))
-        refusal = may_shrink(Standing(moving), 0, [(T, 0)])
+        refusal = may_drop_replica(ReplicaIndex(moving), 0, [(T, 0)])
         assert refusal is not None
         assert refusal.reason == "ReassignmentInProgress"
 
@@ -230,13 +243,13 @@ class TestShrink:
             [broker(0, full, log_dir("b", error=56)), *list((three().brokers or {}).values())[1:]],
             *(three().partitions or ()),
         )
-        found = shrink(Standing(v), 0, [(T, 0), (T, 1)], ["b"])
+        found = drop_replicas(ReplicaIndex(v), 0, [(T, 0), (T, 1)], ["b"])
         assert found.refusal is not None
         assert (found.refusal.rule, found.refusal.reason) == (4, "NoWayBack")
 
 
 class TestRegrow:
-    SHRUNK = (Shrunk(T, 0, 0, 100, (0, 1, 2)), Shrunk(T, 1, 0, 100, (1, 2, 0)))
+    SHRUNK = (DroppedReplica(T, 0, 0, 100, (0, 1, 2)), DroppedReplica(T, 1, 0, 100, (1, 2, 0)))
 
     def whole(self, *of_zero: LogDir, isr: tuple[int, ...] = (1, 2), elr: tuple[int, ...] = ()) -> KafkaView:
         return view(
@@ -246,27 +259,27 @@ class TestRegrow:
         )
 
     def test_each_comes_back_to_a_dir_of_its_own(self) -> None:
-        found = regrow(self.whole(log_dir("a"), log_dir("c")), self.SHRUNK)
+        found = restore_replicas(self.whole(log_dir("a"), log_dir("c")), self.SHRUNK)
         assert [(m.partition, m.source, m.target, m.to_dir) for m in found.moves] == [
             (0, None, 0, "a"),
             (1, None, 0, "c"),
         ]
 
     def test_not_while_a_dir_is_offline(self) -> None:
-        found = regrow(self.whole(log_dir("a"), log_dir("b", error=56)), self.SHRUNK)
+        found = restore_replicas(self.whole(log_dir("a"), log_dir("b", error=56)), self.SHRUNK)
         assert not found.moves
         assert found.refusals[0][1].reason == "BrokerNotWhole"
 
     def test_not_where_the_broker_may_still_lead(self) -> None:
-        assert not regrow(self.whole(log_dir("a"), elr=(0,)), self.SHRUNK).moves
+        assert not restore_replicas(self.whole(log_dir("a"), elr=(0,)), self.SHRUNK).moves
 
     def test_not_above_the_incoming_limit(self) -> None:
-        found = regrow(self.whole(log_dir("a", used=8_950)), self.SHRUNK)
+        found = restore_replicas(self.whole(log_dir("a", used=8_950)), self.SHRUNK)
         assert not found.moves
         assert found.refusals[0][1].reason == "NoRoomToGrowBack"
 
     def test_what_is_back_already_is_not_moved_again(self) -> None:
-        assert regrow(three(), self.SHRUNK) == regrow(three(), ())
+        assert restore_replicas(three(), self.SHRUNK) == restore_replicas(three(), ())
 
     def test_the_largest_goes_to_the_emptiest(self) -> None:
         dirs = [log_dir("a", used=1_000), log_dir("b")]
@@ -276,34 +289,34 @@ class TestRegrow:
 
 class TestRetire:
     def test_a_dir_leaves_only_when_nothing_stands_there(self) -> None:
-        assert may_leave(Standing(three()), 1, "b") is not None
-        refusal = may_leave(Standing(three()), 0, "b")
+        assert may_remove_dir(ReplicaIndex(three()), 1, "b") is not None
+        refusal = may_remove_dir(ReplicaIndex(three()), 0, "b")
         assert refusal is not None
         assert refusal.rule == 5
-        assert may_leave(Standing(three()), 0, "b", given_up=[(T, 0), (T, 1)]) is None
-        assert may_leave(Standing(three()), 0, "a") is None
+        assert may_remove_dir(ReplicaIndex(three()), 0, "b", given_up=[(T, 0), (T, 1)]) is None
+        assert may_remove_dir(ReplicaIndex(three()), 0, "a") is None
 
     def test_not_while_something_is_on_its_way_there(self) -> None:
-        assert may_leave(Standing(three()), 0, "a", owed=[(T, 1)]) is not None
+        assert may_remove_dir(ReplicaIndex(three()), 0, "a", owed=[(T, 1)]) is not None
 
     def test_not_while_the_broker_cannot_be_asked(self) -> None:
-        refusal = may_leave(Standing(view([broker(0, asked=False)], part(0, (1,)))), 0, "b")
+        refusal = may_remove_dir(ReplicaIndex(view([broker(0, asked=False)], part(0, (1,)))), 0, "b")
         assert refusal is not None
         assert refusal.reason == "BrokerNotAsked"
 
 
 class TestFence:
-    def hung(self, *partitions: Partition, asked: bool = False) -> Standing:
+    def hung(self, *partitions: Partition, asked: bool = False) -> ReplicaIndex:
         brokers = [
             broker(0, log_dir("a", 0), log_dir("b", 1), asked=asked),
             broker(1, log_dir("a", 0, 1)),
             broker(2, log_dir("a", 0, 1)),
         ]
-        return Standing(view(brokers, *partitions))
+        return ReplicaIndex(view(brokers, *partitions))
 
     def test_a_leader_that_does_not_answer_is_stopped(self) -> None:
-        looked = self.hung(part(0, (0, 1, 2), (0, 1)), part(1, (1, 2, 0), (0, 1, 2), leader=0))
-        assert may_fence(looked, 0, ["b"], frozenset()) is None
+        replica_index = self.hung(part(0, (0, 1, 2), (0, 1)), part(1, (1, 2, 0), (0, 1, 2), leader=0))
+        assert may_fence(replica_index, 0, ["b"], frozenset()) is None
 
     def test_not_two_at_once(self) -> None:
         refusal = may_fence(self.hung(part(0, (0, 1, 2))), 0, ["b"], frozenset({2}))
@@ -311,28 +324,30 @@ class TestFence:
         assert refusal.reason == "AnotherBrokerDown"
 
     def test_not_where_a_healthy_partition_would_fall_below_its_minimum(self) -> None:
-        looked = self.hung(part(0, (1, 0, 2), (0, 1), leader=1), part(1, (0, 1, 2)))
-        refusal = may_fence(looked, 0, ["b"], frozenset())
+        replica_index = self.hung(part(0, (1, 0, 2), (0, 1), leader=1), part(1, (0, 1, 2)))
+        refusal = may_fence(replica_index, 0, ["b"], frozenset())
         assert refusal is not None
         assert refusal.objects == ("orders-0",)
 
     def test_not_while_nobody_can_say_what_depends_on_it(self) -> None:
         """It may be only the operator's own way to Kafka that is cut."""
-        for looked in (KafkaView(error="no answer"), KafkaView(brokers={}, partitions=())):
-            refusal = may_fence(Standing(looked), 0, ["b"], frozenset())
+        for replica_index in (KafkaView(error="no answer"), KafkaView(brokers={}, partitions=())):
+            refusal = may_fence(ReplicaIndex(replica_index), 0, ["b"], frozenset())
             assert refusal is not None
             assert refusal.reason == "KafkaUnknown"
 
     def test_not_where_it_is_the_only_one_in_sync(self) -> None:
         for asked in (True, False):
-            looked = self.hung(part(0, (1, 0, 2), (1, 2), leader=1), part(1, (0, 1, 2), (0,)), asked=asked)
-            refusal = may_fence(looked, 0, ["b"], frozenset())
+            replica_index = self.hung(
+                part(0, (1, 0, 2), (1, 2), leader=1), part(1, (0, 1, 2), (0,)), asked=asked
+            )
+            refusal = may_fence(replica_index, 0, ["b"], frozenset())
             assert refusal is not None
             assert (refusal.reason, refusal.objects) == ("OnlyInSync", ("orders-1",))
 
     def test_what_stands_on_the_hung_disk_is_unwritable_already(self) -> None:
-        looked = self.hung(part(0, (0, 1, 2)), part(1, (0, 1, 2), (0, 1)), asked=True)
-        assert may_fence(looked, 0, ["b"], frozenset()) is None
+        replica_index = self.hung(part(0, (0, 1, 2)), part(1, (0, 1, 2), (0, 1)), asked=True)
+        assert may_fence(replica_index, 0, ["b"], frozenset()) is None
 
     @pytest.mark.parametrize(
         ("stalled", "neighbours", "lasting", "alone"),
@@ -359,34 +374,34 @@ class TestReplace:
     @pytest.mark.parametrize(
         ("seen", "slot"),
         [
-            (Seen("blank", well=True, fs_uuid="new"), Slot.NEW),
-            (Seen("blank", well=True, fs_uuid="old"), Slot.OLD),
-            (Seen("ours", well=True, fs_uuid="old"), Slot.OLD),
-            (Seen("foreign", well=True, fs_uuid="new"), Slot.FOREIGN),
-            (Seen("unknown", well=False), Slot.EMPTY),
-            (Seen("unknown", well=True), Slot.UNKNOWN),
-            (Seen(None, well=False), Slot.UNKNOWN),
-            (Seen(None, well=False, pv_uid="another"), Slot.NEW),
-            (Seen("blank", well=True), Slot.NEW),
+            (SlotObservation("blank", well=True, fs_uuid="new"), SlotContent.NEW),
+            (SlotObservation("blank", well=True, fs_uuid="old"), SlotContent.OLD),
+            (SlotObservation("ours", well=True, fs_uuid="old"), SlotContent.OLD),
+            (SlotObservation("foreign", well=True, fs_uuid="new"), SlotContent.FOREIGN),
+            (SlotObservation("unknown", well=False), SlotContent.EMPTY),
+            (SlotObservation("unknown", well=True), SlotContent.UNKNOWN),
+            (SlotObservation(None, well=False), SlotContent.UNKNOWN),
+            (SlotObservation(None, well=False, pv_uid="another"), SlotContent.NEW),
+            (SlotObservation("blank", well=True), SlotContent.NEW),
         ],
     )
-    def test_what_is_in_the_slot(self, seen: Seen, slot: Slot) -> None:
-        assert in_slot(seen, "old", "pv") is slot
+    def test_what_is_in_the_slot(self, seen: SlotObservation, slot: SlotContent) -> None:
+        assert classify_slot(seen, "old", "pv") is slot
 
     def test_the_wrong_disk_is_named(self) -> None:
-        assert wrong_disk(0, "disk1", Slot.NEW, "") is None
-        for slot in (Slot.OLD, Slot.FOREIGN):
-            refusal = wrong_disk(0, "disk1", slot, "another cluster's")
+        assert unexpected_disk(0, "disk1", SlotContent.NEW, "") is None
+        for slot in (SlotContent.OLD, SlotContent.FOREIGN):
+            refusal = unexpected_disk(0, "disk1", slot, "another cluster's")
             assert refusal is not None
             assert refusal.rule == 7
 
 
 def test_a_partition_that_was_shrunk_twice_is_meant_to_be_as_large_as_at_first() -> None:
-    first = Shrunk("p", 0, broker=1, bytes=1, before=(0, 1, 2, 3))
-    then = Shrunk("p", 0, broker=3, bytes=1, before=(0, 2, 3))
+    first = DroppedReplica("p", 0, broker=1, bytes=1, before=(0, 1, 2, 3))
+    then = DroppedReplica("p", 0, broker=3, bytes=1, before=(0, 2, 3))
     assert (
-        meant(Journal(shrunk=(first, then)), None)
-        == meant(Journal(shrunk=(then, first)), None)
+        meant(Journal(dropped=(first, then)), None)
+        == meant(Journal(dropped=(then, first)), None)
         == {("p", 0): (0, 1, 2, 3)}
     )
 
@@ -405,10 +420,14 @@ def test_a_partition_that_was_shrunk_twice_is_meant_to_be_as_large_as_at_first()
 def test_what_left_comes_back_before_a_restart_for_another_reason_than_a_disk(
     reason: str, shrunk_for: str, waits: bool
 ) -> None:
-    journal = Journal(shrunk=(Shrunk("p", 0, broker=1, bytes=1, before=(0, 1, 2), reason=shrunk_for),))
-    refused = grow_back_first(journal, None, {0: Wanted(reason, ""), 9000: Wanted(reason, "")})
+    journal = Journal(
+        dropped=(DroppedReplica("p", 0, broker=1, bytes=1, before=(0, 1, 2), reason=shrunk_for),)
+    )
+    refused = restore_pending(
+        journal, None, {0: RestartRequest(reason, ""), 9000: RestartRequest(reason, "")}
+    )
     assert {node: refusal.objects for node, refusal in refused.items()} == ({0: ("p-0",)} if waits else {})
-    assert grow_back_first(None, None, {0: Wanted(reason, "")}) == {}
+    assert restore_pending(None, None, {0: RestartRequest(reason, "")}) == {}
 
 
 class TestAcceptance:
@@ -423,7 +442,7 @@ class TestAcceptance:
             broker(1, log_dir("a", 0, 1)),
             broker(2, asked=False, fenced=True),
         ]
-        looked = Standing(
+        replica_index = ReplicaIndex(
             view(
                 brokers,
                 part(0, (0, 1), ()),
@@ -432,13 +451,15 @@ class TestAcceptance:
                 part(3, (0, 2), (), (2,)),
             )
         )
-        assert lost_with(looked, 0, "b") == frozenset({(T, 0), (T, 2)})
+        assert lost_with(replica_index, 0, "b") == frozenset({(T, 0), (T, 2)})
 
     def test_a_survivor_is_elected_and_what_has_none_restarts_empty(self) -> None:
         brokers = [broker(0, log_dir("b", error=56)), broker(1, log_dir("a", 0)), broker(2, asked=False)]
-        looked = Standing(view(brokers, part(0, (0, 1), ()), part(1, (0,), ()), part(2, (0, 2), ())))
+        replica_index = ReplicaIndex(
+            view(brokers, part(0, (0, 1), ()), part(1, (0,), ()), part(2, (0, 2), ()))
+        )
         loss = Loss(0, "disk1", "D", frozenset({(T, 0), (T, 1), (T, 2)}))
-        found = settle(looked, [loss], {"D": Accepted(loss.text, loss.partitions)})
+        found = resolve_losses(replica_index, [loss], {"D": Accepted(loss.text, loss.partitions)})
         assert found.elect == {(T, 0)}
         assert found.empty == {(0, (T, 1))}
         assert [r.objects for _, r in found.refusals] == [("orders-2",)]
@@ -450,11 +471,11 @@ class TestAcceptance:
         moving = part(0, (1, 2, 0), (), (0,), adding=(1,), removing=(0,))
         loss = Loss(0, "disk1", "D", frozenset({key}))
         given = {"D": Accepted(loss.text, loss.partitions)}
-        found = settle(Standing(view(brokers, moving)), [loss], given)
+        found = resolve_losses(ReplicaIndex(view(brokers, moving)), [loss], given)
         assert found.elect == frozenset()
         assert found.reorder == {key: (2, 0, 1)}
         ordered = part(0, (2, 0, 1), (), (0,), adding=(1,), removing=(0,))
-        found = settle(Standing(view(brokers, ordered)), [loss], given)
+        found = resolve_losses(ReplicaIndex(view(brokers, ordered)), [loss], given)
         assert found.elect == {key}
         assert not found.reorder
 
@@ -463,35 +484,39 @@ class TestAcceptance:
         loss = Loss(0, "disk1", "D", frozenset({(T, 0)}))
         given = {"D": Accepted(loss.text, loss.partitions)}
         moving = part(0, (2, 1, 0), (), (0,), adding=(1,), removing=(0,))
-        assert settle(Standing(view(brokers, moving)), [loss], given).elect == {(T, 0)}
+        assert resolve_losses(ReplicaIndex(view(brokers, moving)), [loss], given).elect == {(T, 0)}
         alone = part(0, (1, 0), (), (0,), adding=(1,), removing=(0,))
-        found = settle(Standing(view(brokers, alone)), [loss], given)
+        found = resolve_losses(ReplicaIndex(view(brokers, alone)), [loss], given)
         assert not found.elect
         assert [refusal.reason for _, refusal in found.refusals] == ["SurvivorsAway"]
 
     def test_what_is_lost_on_two_disks_needs_both_names(self) -> None:
         brokers = [broker(i, log_dir("b", error=56)) for i in (0, 1)]
-        looked = Standing(view(brokers, part(0, (0, 1), (), (0, 1))))
+        replica_index = ReplicaIndex(view(brokers, part(0, (0, 1), (), (0, 1))))
         losses = [Loss(i, "disk1", f"D{i}", frozenset({(T, 0)})) for i in (0, 1)]
-        one = settle(looked, losses, {"D0": Accepted("", frozenset({(T, 0)}))})
+        one = resolve_losses(replica_index, losses, {"D0": Accepted("", frozenset({(T, 0)}))})
         assert not one.empty
         assert one.refusals
-        both = settle(looked, losses, {f"D{i}": Accepted("", frozenset({(T, 0)})) for i in (0, 1)})
+        both = resolve_losses(
+            replica_index, losses, {f"D{i}": Accepted("", frozenset({(T, 0)})) for i in (0, 1)}
+        )
         assert both.empty == {(0, (T, 0)), (1, (T, 0))}
 
     def test_of_two_disks_of_a_broker_both_are_named(self) -> None:
         """Which of them a replica stands on nobody can tell: one may only have lost its cable."""
-        looked = Standing(
+        replica_index = ReplicaIndex(
             view([broker(0, log_dir("a", error=56), log_dir("b", error=56))], part(0, (0,), ()), min_isr=1)
         )
         losses = [Loss(0, f"disk{i}", f"D{i}", frozenset({(T, 0)})) for i in (0, 1)]
-        one = settle(looked, losses, {"D0": Accepted("", frozenset({(T, 0)}))})
+        one = resolve_losses(replica_index, losses, {"D0": Accepted("", frozenset({(T, 0)}))})
         assert not one.empty
         assert not one.elect
         ((loss, refusal),) = one.refusals
         assert (loss.disk, refusal.reason) == ("disk0", "OtherDiskMayHoldIt")
         assert losses[1].text in refusal.unblocked_by
-        both = settle(looked, losses, {f"D{i}": Accepted("", frozenset({(T, 0)})) for i in (0, 1)})
+        both = resolve_losses(
+            replica_index, losses, {f"D{i}": Accepted("", frozenset({(T, 0)})) for i in (0, 1)}
+        )
         assert both.empty == {(0, (T, 0))}
 
     def test_an_acceptance_does_not_outlive_its_loss(self) -> None:
@@ -520,8 +545,12 @@ class TestAcceptance:
     def test_more_lost_than_was_named_is_not_given_up(self) -> None:
         named = Loss(0, "disk1", "D", frozenset({(T, 0)}))
         more = Loss(0, "disk1", "D", frozenset({(T, 0), (T, 1)}))
-        looked = Standing(view([broker(0, log_dir("b", error=56))], part(0, (0,), ()), part(1, (0,), ())))
-        assert settle(looked, [more], {"D": Accepted(named.text, named.partitions)}).empty == {(0, (T, 0))}
+        replica_index = ReplicaIndex(
+            view([broker(0, log_dir("b", error=56))], part(0, (0,), ()), part(1, (0,), ()))
+        )
+        assert resolve_losses(replica_index, [more], {"D": Accepted(named.text, named.partitions)}).empty == {
+            (0, (T, 0))
+        }
         assert accept(named.text, more, None) is None
 
     def test_it_is_written_down_and_read_again(self) -> None:
@@ -532,9 +561,9 @@ class TestAcceptance:
 
 
 def test_wishes_are_read_by_disk() -> None:
-    found = wishes(
+    found = disk_requests(
         {"spec": {"wishes": [{"disk": "disk0", "cordoned": True}, {"disk": "disk1", "acceptLoss": "x"}]}}
     )
     assert found["disk0"].cordoned
     assert found["disk1"].accept_loss == "x"
-    assert wishes({"spec": {}}) == {}
+    assert disk_requests({"spec": {}}) == {}

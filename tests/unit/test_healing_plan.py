@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from spindle.reconcile.actions import Delete, Evict, Reassign
-from spindle.reconcile.plan import Plan
+from spindle.reconcile.plan import ReconcilePlan
 from tests.model.failing import Failing
 from tests.model.kafka import CAPACITY, path_of
 from tests.model.nodes import new_volume
@@ -68,9 +68,9 @@ def condition(world: Failing, kind: str) -> dict[str, Any]:
     return next(c for c in world.cluster["status"]["conditions"] if c["type"] == kind)
 
 
-def until(world: Failing, done: Callable[[], bool], passes: int = 60) -> list[Plan]:
+def until(world: Failing, done: Callable[[], bool], passes: int = 60) -> list[ReconcilePlan]:
     """Reconcile and breathe until something is so."""
-    made: list[Plan] = []
+    made: list[ReconcilePlan] = []
     for _ in range(passes):
         with contextlib.suppress(ConflictError):  # the next pass looks again
             made.append(world.reconcile())
@@ -80,7 +80,7 @@ def until(world: Failing, done: Callable[[], bool], passes: int = 60) -> list[Pl
     raise AssertionError(f"not so after {passes} passes; waiting: {world.cluster['status']['waiting']}")
 
 
-def events(plans: list[Plan]) -> list[str]:
+def events(plans: list[ReconcilePlan]) -> list[str]:
     return [event.reason for made in plans for event in made.events if event.kind == "KafkaBroker"]
 
 
@@ -330,7 +330,7 @@ class TestDrain:
         whole(world)
 
 
-def _fenced(made: Plan) -> bool:
+def _fenced(made: ReconcilePlan) -> bool:
     return any(isinstance(a, Delete) and a.grace_seconds == 1 for a in made.actions)
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from spindle.api.cluster import KafkaClusterSpec
 from spindle.cluster import names
-from spindle.cluster.listeners import Door
+from spindle.cluster.listeners import BrokerListener
 from spindle.manifests.services import broker_listener_service
 from spindle.reconcile.actions import Evict, IssueCertificate
 from tests.model.world import World
@@ -305,7 +305,7 @@ def test_the_way_to_a_load_balancer_is_what_was_asked_for() -> None:
 
 
 def test_an_ipv6_address_stands_in_brackets() -> None:
-    assert Door("x", 1, "none", "fd00::1", 2).address == "[fd00::1]:2"
+    assert BrokerListener("x", 1, "none", "fd00::1", 2).address == "[fd00::1]:2"
 
 
 def test_an_address_written_another_way_is_certified_once() -> None:

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from spindle.manifests.identity import (
-    Identity,
+    ConfiguredVoter,
     IdentityError,
-    Voter,
+    NodeIdentity,
     identity_map,
     parse_identity,
     parse_voters,
@@ -16,7 +16,9 @@ from spindle.manifests.identity import (
 )
 
 A, B, C = "4L6g3nShT-eMCtK--X86sw", "JVxZHnT9SEmo7qMPv1p0Yw", "MkU3OEVBNTcwNTJENDM2Qg"
-WHOLE = Identity(A, (Voter(9000, B), Voter(9001, C)), {B: {"claim": "x", "pvUid": "p", "fsUuid": "f"}})
+WHOLE = NodeIdentity(
+    A, (ConfiguredVoter(9000, B), ConfiguredVoter(9001, C)), {B: {"claim": "x", "pvUid": "p", "fsUuid": "f"}}
+)
 
 
 def record(**data: Any) -> dict[str, Any]:
@@ -77,5 +79,10 @@ def test_all_that_is_wrong_is_told() -> None:
 
 
 def test_voters_are_always_written_the_same() -> None:
-    assert voters_text((Voter(2, B), Voter(1, C))) == voters_text((Voter(1, C), Voter(2, B)))
-    assert parse_voters(voters_text((Voter(2, B), Voter(1, C)))) == (Voter(1, C), Voter(2, B))
+    assert voters_text((ConfiguredVoter(2, B), ConfiguredVoter(1, C))) == voters_text(
+        (ConfiguredVoter(1, C), ConfiguredVoter(2, B))
+    )
+    assert parse_voters(voters_text((ConfiguredVoter(2, B), ConfiguredVoter(1, C)))) == (
+        ConfiguredVoter(1, C),
+        ConfiguredVoter(2, B),
+    )

@@ -10,12 +10,12 @@ from spindle.cluster import names
 from spindle.manifests import budgets, services
 from spindle.manifests.brokers import kafka_broker
 from spindle.manifests.claims import claim
-from spindle.manifests.identity import Voter
+from spindle.manifests.identity import ConfiguredVoter
 from spindle.manifests.secrets import secret_metadata
 
 CLUSTER = {"metadata": {"name": "demo", "namespace": "kafka", "uid": "u-1"}}
 ID = "4L6g3nShT-eMCtK--X86sw"
-VOTERS = (Voter(9000, "JVxZHnT9SEmo7qMPv1p0Yw"),)
+VOTERS = (ConfiguredVoter(9000, "JVxZHnT9SEmo7qMPv1p0Yw"),)
 
 
 def made(**more: Any) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from spindle.cluster.view import CORDONED, LEADER_RATE, KafkaView
-from spindle.moves import Configure, Journal, Limits, Setting, execute
+from spindle.moves import ConfigureIntent, Journal, Limits, SavedConfig, execute
 from spindle.moves.journal import SettingKey, parse, render
 from spindle.moves.settings import gone_dirs
 from tests.model.moving import Dir, Kafka, Node
@@ -31,7 +31,7 @@ class Brokers(Kafka):
 
     def tell(self, *orders: object) -> None:
         for order in orders:
-            assert isinstance(order, Configure)
+            assert isinstance(order, ConfigureIntent)
             made = {k: v for k, v in {**self.own, **order.values}.items() if v is not None}
             cordon = set(filter(None, made.get(CORDONED, "").split(",")))
             assert cordon <= self.nodes[1].dirs.keys(), f"turned down: {order}"
@@ -121,7 +121,7 @@ def test_nothing_is_lifted_while_the_broker_is_down() -> None:
 @pytest.mark.parametrize("killed", range(5))
 def test_a_throttle_on_such_a_broker_is_put_back_after_the_cordon(killed: int) -> None:
     k = Brokers()
-    rate = Setting("broker", "1", LEADER_RATE, before=None, ours="100")
+    rate = SavedConfig("broker", "1", LEADER_RATE, before=None, ours="100")
     journal = Journal(settings=(*stands(k, ONE).settings, rate))
     k.own[LEADER_RATE] = "100"
     k.restart_without(D1)

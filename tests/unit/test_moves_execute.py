@@ -6,23 +6,23 @@ import pytest
 
 from spindle.cluster.view import FOLLOWER_RATE, FOLLOWER_REPLICAS, LEADER_RATE, LEADER_REPLICAS
 from spindle.moves import (
-    Configure,
+    ConfigureIntent,
+    DroppedReplica,
     Journal,
     JournalError,
     Limits,
     Move,
-    Place,
-    Reassign,
-    Setting,
-    Shrunk,
+    PlaceReplicasIntent,
+    ReassignIntent,
+    SavedConfig,
     cleanup,
     execute,
 )
+from spindle.moves.backoff import FIRST
 from spindle.moves.journal import REPAIR, parse, render
-from spindle.moves.outcome import Outcome
-from spindle.moves.rests import FIRST
-from spindle.moves.signals import Signals
-from spindle.moves.steer import PERIOD, Pressure
+from spindle.moves.outcome import StepResult
+from spindle.moves.rate_control import PERIOD, Pressure
+from spindle.moves.signals import MoveSignals
 from tests.model.moving import Dir, Kafka, Node, Part
 
 LIMITS = Limits(small=1, bytes_per_second=1000)
@@ -43,7 +43,7 @@ def kafka(
     )
 
 
-def step(k: Kafka, journal: Journal, *wanted: Move, limits: Limits = LIMITS, **more: object) -> Outcome:
+def step(k: Kafka, journal: Journal, *wanted: Move, limits: Limits = LIMITS, **more: object) -> StepResult:
     """One step, carried out in full; the journal goes through its text."""
     outcome = execute(k.view(), journal, wanted, limits, **more)  # type: ignore[arg-type]
     for intent in outcome.actions:
@@ -62,7 +62,7 @@ def until_quiet(k: Kafka, journal: Journal) -> Journal:
     raise AssertionError(f"not quiet: {journal}")
 
 
-def reasons(outcome: Outcome) -> list[str]:
+def reasons(outcome: StepResult) -> list[str]:
     return [refused.refusal.reason for refused in outcome.refusals]
 
 
@@ -70,11 +70,11 @@ def test_a_move_between_brokers_chooses_the_dir_and_throttles_before_it_reassign
     outcome = execute(kafka().view(), Journal(), [MOVE], LIMITS)
     assert outcome.journal.moves == (BEGUN,)
     kinds = [type(intent) for intent in outcome.actions]
-    assert kinds == [Configure] * 5 + [Place, Reassign]
+    assert kinds == [ConfigureIntent] * 5 + [PlaceReplicasIntent, ReassignIntent]
     configured = {
         (c.kind, c.name, key): value
         for c in outcome.actions
-        if isinstance(c, Configure)
+        if isinstance(c, ConfigureIntent)
         for key, value in c.values.items()
     }
     assert configured == {
@@ -86,8 +86,8 @@ def test_a_move_between_brokers_chooses_the_dir_and_throttles_before_it_reassign
         ("broker", "3", FOLLOWER_RATE): "1000",
     }
     assert {entry.id for entry in outcome.journal.settings} == set(configured)
-    assert outcome.actions[-2] == Place(broker=3, placements=(("t", 0, D1),))
-    assert isinstance(outcome.actions[-1], Reassign)
+    assert outcome.actions[-2] == PlaceReplicasIntent(broker=3, placements=(("t", 0, D1),))
+    assert isinstance(outcome.actions[-1], ReassignIntent)
     assert outcome.actions[-1].assignments == (("t", 0, (3, 1, 2)),)
 
 
@@ -171,7 +171,7 @@ def test_what_somebody_else_reassigns_is_let_alone_and_its_throttle_taken_back()
     outcome = step(k, journal)
     assert reasons(outcome) == ["MoveOvertaken"]
     assert not outcome.journal.moves
-    assert not any(isinstance(intent, Reassign) for intent in outcome.actions)
+    assert not any(isinstance(intent, ReassignIntent) for intent in outcome.actions)
     assert not any(k.settings.values())
 
 
@@ -179,11 +179,11 @@ def test_the_way_back_takes_the_old_place_and_ends_the_record() -> None:
     k = kafka()
     k.die(0, D0)
     k.die(0, D0)
-    shrunk = Shrunk("t", 0, 0, 100, (0, 1, 2))
+    shrunk = DroppedReplica("t", 0, 0, 100, (0, 1, 2))
     outcome = step(k, Journal(), shrinks=[shrunk])
-    assert outcome.journal.shrunk == (shrunk,)
+    assert outcome.journal.dropped == (shrunk,)
     assert k.parts[T].replicas == [1, 2]
-    assert step(k, outcome.journal).journal.shrunk == (shrunk,)
+    assert step(k, outcome.journal).journal.dropped == (shrunk,)
     k.nodes[0].dirs[D0] = Dir(1000)
     k.parts[T].elr = []
     back = Move("t", 0, None, None, 0, D0, 100, "regrow")
@@ -196,22 +196,22 @@ def test_the_way_back_takes_the_old_place_and_ends_the_record() -> None:
 def test_what_is_given_up_stays_while_another_broker_is_taken_down() -> None:
     for reason in (REPAIR, "shed"):
         k = kafka()
-        entry = Shrunk("t", 0, 0, 100, (0, 1, 2), reason)
-        down = execute(k.view(), Journal(), (), Limits(), shrinks=[entry], signals=Signals(down={1}))
-        assert down.journal.shrunk == ()
+        entry = DroppedReplica("t", 0, 0, 100, (0, 1, 2), reason)
+        down = execute(k.view(), Journal(), (), Limits(), shrinks=[entry], signals=MoveSignals(down={1}))
+        assert down.journal.dropped == ()
         assert down.actions == ()
-        assert execute(k.view(), Journal(), (), Limits(), shrinks=[entry]).journal.shrunk == (entry,)
+        assert execute(k.view(), Journal(), (), Limits(), shrinks=[entry]).journal.dropped == (entry,)
 
 
 def test_a_second_dead_replica_leaves_with_the_first_and_both_replicas_come_back() -> None:
     k = kafka((T, [0, 1, 2, 3]), min_isr=1)
     for broker in (0, 1):
         k.die(broker, k.nodes[broker].stands(T) or "")
-    gone = [Shrunk("t", 0, broker, 100, (0, 1, 2, 3)) for broker in (0, 1)]
+    gone = [DroppedReplica("t", 0, broker, 100, (0, 1, 2, 3)) for broker in (0, 1)]
     journal = step(k, Journal(), shrinks=gone[:1]).journal
     assert k.parts[T].removing == [0]  # waits for the other dead one
     journal = step(k, journal, shrinks=gone).journal
-    assert journal.shrunk == tuple(gone)
+    assert journal.dropped == tuple(gone)
     assert k.parts[T].replicas == [2, 3]
     k.parts[T].elr = []
     for broker in (1, 0):
@@ -220,13 +220,13 @@ def test_a_second_dead_replica_leaves_with_the_first_and_both_replicas_come_back
         k.tick(1, {})
         journal = step(k, journal).journal
     assert k.parts[T].replicas == [0, 1, 2, 3]
-    assert not journal.shrunk
+    assert not journal.dropped
 
 
 def test_a_shrink_that_did_not_come_off_is_forgotten_once_the_replica_is_back() -> None:
     k = kafka()
-    shrunk = Shrunk("t", 0, 0, 100, (0, 1, 2))
-    assert not step(k, Journal(shrunk=(shrunk,))).journal
+    shrunk = DroppedReplica("t", 0, 0, 100, (0, 1, 2))
+    assert not step(k, Journal(dropped=(shrunk,))).journal
 
 
 def test_moves_within_a_broker_go_to_its_agent_in_order_and_up_to_so_many() -> None:
@@ -310,10 +310,10 @@ def test_rule_1_no_replica_where_it_may_still_lead() -> None:
 def test_rule_5_what_left_a_broker_does_not_come_back_in_the_place_of_another_copy() -> None:
     k = kafka()
     assert T not in {key for d in k.nodes[MOVE.target].dirs.values() for key in d.replicas}
-    gone = Shrunk(*T, MOVE.target, 100, (*k.parts[T].replicas, MOVE.target))
-    outcome = execute(k.view(), Journal(shrunk=(gone,)), [MOVE], LIMITS)
+    gone = DroppedReplica(*T, MOVE.target, 100, (*k.parts[T].replicas, MOVE.target))
+    outcome = execute(k.view(), Journal(dropped=(gone,)), [MOVE], LIMITS)
     assert reasons(outcome) == ["ComesBack"]
-    assert outcome.journal.shrunk == (gone,)
+    assert outcome.journal.dropped == (gone,)
     assert not outcome.actions
     regrown = execute(k.view(), outcome.journal, [replace(MOVE, source=None, from_dir=None)], LIMITS)
     assert not reasons(regrown)
@@ -390,14 +390,14 @@ def test_what_kafka_does_not_end_after_an_unclean_election_is_asked_for_again() 
     assert (partition.replicas, partition.adding, partition.removing) == ((3, 0), (3,), (0,))
     elected = replace(partition, leader=3, isr=(3,), elr=())
     outcome = execute(replace(view, partitions=(elected,)), journal, [], LIMITS)
-    asked = [intent.assignments for intent in outcome.actions if isinstance(intent, Reassign)]
+    asked = [intent.assignments for intent in outcome.actions if isinstance(intent, ReassignIntent)]
     assert asked == [(("t", 0, (3,)),)]
     assert outcome.journal.moves == journal.moves
     over = replace(elected, replicas=(3,), adding=(), removing=())
     assert not [
         intent
         for intent in execute(replace(view, partitions=(over,)), outcome.journal, [], LIMITS).actions
-        if isinstance(intent, Reassign)
+        if isinstance(intent, ReassignIntent)
     ]
 
 
@@ -409,7 +409,7 @@ def test_a_reassignment_is_asked_for_again_only_where_all_of_it_is_in_sync() -> 
     for isr in ((0, 1, 2), (1, 2), (3,), (3, 1)):
         shown = replace(partition, isr=isr, leader=isr[0])
         outcome = execute(replace(view, partitions=(shown,)), journal, [], LIMITS)
-        asked = [a for i in outcome.actions if isinstance(i, Reassign) for a in i.assignments]
+        asked = [a for i in outcome.actions if isinstance(i, ReassignIntent) for a in i.assignments]
         assert [a for a in asked if a[2] is not None] == []
 
 
@@ -422,13 +422,13 @@ def test_no_cancel_is_asked_for_that_kafka_refuses() -> None:
     (partition,) = view.partitions or ()
     eligible = replace(partition, leader=None, isr=(), elr=(0,))
     outcome = execute(replace(view, partitions=(eligible,)), journal, [], LIMITS)
-    assert not [intent for intent in outcome.actions if isinstance(intent, Reassign)]
+    assert not [intent for intent in outcome.actions if isinstance(intent, ReassignIntent)]
     assert [p.state for p in outcome.progress] == ["Waiting"]
     assert outcome.journal.moves == journal.moves
     # Without ELR the last one stays in the ISR, and Kafka takes the move back.
     outcome = execute(replace(view, partitions=(replace(eligible, isr=(0,), elr=()),)), journal, [], LIMITS)
     assert reasons(outcome) == ["NoLeader"]
-    assert [i.assignments for i in outcome.actions if isinstance(i, Reassign)] == [(("t", 0, None),)]
+    assert [i.assignments for i in outcome.actions if isinstance(i, ReassignIntent)] == [(("t", 0, None),)]
 
 
 def test_a_deletion_asks_for_no_cancel_that_kafka_refuses_and_puts_settings_back() -> None:
@@ -439,18 +439,18 @@ def test_a_deletion_asks_for_no_cancel_that_kafka_refuses_and_puts_settings_back
     (partition,) = view.partitions or ()
     eligible = replace(partition, leader=None, isr=(), elr=(0,))
     outcome = cleanup(replace(view, partitions=(eligible,)), journal)
-    assert not [intent for intent in outcome.actions if isinstance(intent, Reassign)]
-    assert [intent for intent in outcome.actions if isinstance(intent, Configure)]
+    assert not [intent for intent in outcome.actions if isinstance(intent, ReassignIntent)]
+    assert [intent for intent in outcome.actions if isinstance(intent, ConfigureIntent)]
     assert reasons(outcome) == ["CancelRefused"]
     assert outcome.journal.moves == journal.moves
     # What lacks nothing any more is not taken back but ended.
     elected = replace(partition, leader=3, isr=(3,), elr=())
     outcome = cleanup(replace(view, partitions=(elected,)), journal)
-    assert [i.assignments for i in outcome.actions if isinstance(i, Reassign)] == [(("t", 0, (3,)),)]
+    assert [i.assignments for i in outcome.actions if isinstance(i, ReassignIntent)] == [(("t", 0, (3,)),)]
     assert not reasons(outcome)
     back = replace(partition, leader=0, isr=(0,), elr=())
     outcome = cleanup(replace(view, partitions=(back,)), journal)
-    assert [i.assignments for i in outcome.actions if isinstance(i, Reassign)] == [(("t", 0, None),)]
+    assert [i.assignments for i in outcome.actions if isinstance(i, ReassignIntent)] == [(("t", 0, None),)]
 
 
 def test_a_partition_short_of_copies_waits_unless_the_move_is_the_cure() -> None:
@@ -547,8 +547,8 @@ def test_settings_of_a_broker_that_is_down_wait_for_it() -> None:
 def test_the_journal_reads_back_and_nonsense_is_told() -> None:
     journal = Journal(
         (BEGUN, WITHIN, Move("ü", 1, None, None, 2, D0, 0)),
-        (Shrunk("t", 0, 1, 5, (1, 2)),),
-        (Setting("topic", "t", FOLLOWER_REPLICAS, None, "0:1", "0:2", closing=True),),
+        (DroppedReplica("t", 0, 1, 5, (1, 2)),),
+        (SavedConfig("topic", "t", FOLLOWER_REPLICAS, None, "0:1", "0:2", closing=True),),
     )
     assert parse(render(journal)) == journal
     assert parse("") == parse(None) == Journal()
@@ -570,7 +570,7 @@ def test_what_an_agent_gave_up_is_taken_back_told_and_rests() -> None:
     k = kafka()
     journal = step(k, Journal(), WITHIN).journal
 
-    outcome = step(k, journal, WITHIN, signals=Signals(now=1000, failed=FAILED))
+    outcome = step(k, journal, WITHIN, signals=MoveSignals(now=1000, failed=FAILED))
 
     assert reasons(outcome) == ["MoveFailed", "FailedLately"]
     assert [refused.given_up for refused in outcome.refusals] == [True, False]
@@ -578,24 +578,24 @@ def test_what_an_agent_gave_up_is_taken_back_told_and_rests() -> None:
     assert outcome.journal.moves == ()
     assert outcome.agent_moves == {}
     assert not outcome.journal, "there is nothing that would have to be put back"
-    elsewhere = step(k, outcome.journal, replace(WITHIN, target=1, source=1), signals=Signals(now=1001))
+    elsewhere = step(k, outcome.journal, replace(WITHIN, target=1, source=1), signals=MoveSignals(now=1001))
     assert len(elsewhere.journal.moves) == 1
-    again = step(k, outcome.journal, WITHIN, signals=Signals(now=1000 + FIRST))
+    again = step(k, outcome.journal, WITHIN, signals=MoveSignals(now=1000 + FIRST))
     assert len(again.journal.moves) == 1
 
 
 def test_each_time_it_rests_twice_as_long_and_one_that_lands_is_forgiven() -> None:
     k, journal, now, spans = kafka(), Journal(), 0.0, []
     for _ in range(10):
-        begun = step(k, journal, WITHIN, signals=Signals(now=now)).journal
-        journal = step(k, begun, signals=Signals(now=now, failed=FAILED)).journal
-        (rest,) = journal.rests
+        begun = step(k, journal, WITHIN, signals=MoveSignals(now=now)).journal
+        journal = step(k, begun, signals=MoveSignals(now=now, failed=FAILED)).journal
+        (rest,) = journal.backoffs
         spans.append(rest.until - now)
         now = rest.until
     assert spans[:3] == [600, 1200, 2400]
     assert spans[-1] == 86400
-    begun = step(k, journal, WITHIN, signals=Signals(now=now)).journal
-    assert until_quiet(k, begun).rests == ()
+    begun = step(k, journal, WITHIN, signals=MoveSignals(now=now)).journal
+    assert until_quiet(k, begun).backoffs == ()
 
 
 def test_a_failure_that_was_told_too_late_does_not_count() -> None:
@@ -603,7 +603,7 @@ def test_a_failure_that_was_told_too_late_does_not_count() -> None:
     journal = step(k, Journal(), WITHIN).journal
     k.nodes[0].dirs[D1].replicas[T] = k.nodes[0].dirs[D0].replicas.pop(T)
 
-    outcome = step(k, journal, signals=Signals(now=1, failed=FAILED))
+    outcome = step(k, journal, signals=MoveSignals(now=1, failed=FAILED))
 
     assert outcome.landed == (WITHIN,)
     assert outcome.refusals == ()
@@ -612,11 +612,11 @@ def test_a_failure_that_was_told_too_late_does_not_count() -> None:
 def test_rests_are_forgotten_in_the_end_and_with_their_partition() -> None:
     k = kafka()
     journal = step(k, Journal(), WITHIN).journal
-    journal = step(k, journal, signals=Signals(now=0, failed=FAILED)).journal
-    assert step(k, journal, signals=Signals(now=FIRST)).journal.rests == journal.rests
-    assert step(k, journal, signals=Signals(now=FIRST + 86400)).journal == Journal()
+    journal = step(k, journal, signals=MoveSignals(now=0, failed=FAILED)).journal
+    assert step(k, journal, signals=MoveSignals(now=FIRST)).journal.backoffs == journal.backoffs
+    assert step(k, journal, signals=MoveSignals(now=FIRST + 86400)).journal == Journal()
     k.parts.clear()
-    assert step(k, journal, signals=Signals(now=1)).journal == Journal()
+    assert step(k, journal, signals=MoveSignals(now=1)).journal == Journal()
 
 
 # --- moves between dirs that are overtaken
@@ -700,15 +700,15 @@ SLOW = replace(LIMITS, bytes_per_second=1000, least_bytes_per_second=100)
 
 def test_a_strained_disk_slows_its_broker_down_and_a_calm_one_speeds_it_up() -> None:
     k = kafka()
-    journal = step(k, Journal(), MOVE, limits=SLOW, signals=Signals(now=100)).journal
+    journal = step(k, Journal(), MOVE, limits=SLOW, signals=MoveSignals(now=100)).journal
     strained = {(3, D1): Pressure.STRAINED, (3, D0): Pressure.CALM}
 
-    slower = step(k, journal, limits=SLOW, signals=Signals(now=100 + PERIOD, felt=strained)).journal
+    slower = step(k, journal, limits=SLOW, signals=MoveSignals(now=100 + PERIOD, felt=strained)).journal
     assert rate(slower, 3, FOLLOWER_RATE) == 500
     assert rate(slower, 0, LEADER_RATE) == 1000, "it feels nothing"
-    soon = step(k, slower, limits=SLOW, signals=Signals(now=100 + PERIOD + 1, felt=strained)).journal
+    soon = step(k, slower, limits=SLOW, signals=MoveSignals(now=100 + PERIOD + 1, felt=strained)).journal
     assert soon == slower, "not before it can be seen what the last step did"
-    calm = step(k, slower, limits=SLOW, signals=Signals(now=100 + 2 * PERIOD)).journal
+    calm = step(k, slower, limits=SLOW, signals=MoveSignals(now=100 + 2 * PERIOD)).journal
     assert rate(calm, 3, FOLLOWER_RATE) == 590
     assert k.settings["broker", "3"][FOLLOWER_RATE] == "590"
     until_quiet(k, calm)
@@ -719,7 +719,7 @@ def test_the_disk_that_the_leader_reads_from_counts_and_no_other() -> None:
     k = kafka()
     journal = step(k, Journal(), MOVE, limits=SLOW).journal
     felt = {(0, D0): Pressure.STRAINED, (1, D0): Pressure.STRAINED, (3, D0): Pressure.STRAINED}
-    journal = step(k, journal, limits=SLOW, signals=Signals(now=PERIOD, felt=felt)).journal
+    journal = step(k, journal, limits=SLOW, signals=MoveSignals(now=PERIOD, felt=felt)).journal
 
     assert rate(journal, 0, LEADER_RATE) == 500
     assert rate(journal, 1, LEADER_RATE) == 1000
@@ -757,7 +757,7 @@ def test_what_runs_goes_on_but_slowly_where_nobody_can_write() -> None:
     journal = step(k, Journal(), MOVE, limits=SLOW).journal
     k.parts[OTHER].isr = [1]
 
-    outcome = step(k, journal, limits=SLOW, signals=Signals(now=1))
+    outcome = step(k, journal, limits=SLOW, signals=MoveSignals(now=1))
 
     assert outcome.refusals == ()
     assert [p.state for p in outcome.progress] == ["Copying"]
@@ -796,7 +796,7 @@ def test_the_longest_name_that_alter_replica_log_dirs_takes() -> None:
 def test_a_long_name_is_moved_without_a_chosen_dir_and_holds_up_no_other() -> None:
     k = kafka((T, [0, 1, 2]), ((LONG, 0), [0, 1, 2]))
     outcome = step(k, Journal(), LONG_MOVE, MOVE)
-    assert [i.placements for i in outcome.actions if isinstance(i, Place)] == [(("t", 0, D1),)]
+    assert [i.placements for i in outcome.actions if isinstance(i, PlaceReplicasIntent)] == [(("t", 0, D1),)]
     until_quiet(k, outcome.journal)
     assert k.parts[LONG, 0].replicas == [3, 1, 2]
     assert k.parts[T].replicas == [3, 1, 2]

@@ -7,22 +7,22 @@ import pytest
 
 from spindle.cluster import names
 from spindle.cluster.view import KafkaView
-from spindle.moves import Journal, Move, Setting, Shrunk
+from spindle.moves import DroppedReplica, Journal, Move, SavedConfig
 from spindle.moves.journal import parse, render
-from spindle.moves.steer import Pressure
+from spindle.moves.rate_control import Pressure
 from spindle.reconcile.actions import Create, Patch, PlaceReplicas, Reassign, SetConfigs
-from spindle.reconcile.draft import Draft
-from spindle.reconcile.state import State, read_state
-from spindle.reconcile.steps.brokers import Records
-from spindle.reconcile.steps.journal import settle_cleanup
-from spindle.reconcile.steps.moves import Wants, carry_out, load_journal, settle_moves, signals_of
+from spindle.reconcile.plan_builder import PlanBuilder
+from spindle.reconcile.state import ClusterState, read_state
+from spindle.reconcile.steps.brokers import BrokerRecords
+from spindle.reconcile.steps.journal import reconcile_cleanup
+from spindle.reconcile.steps.moves import MoveRequests, carry_out, load_journal, reconcile_moves, signals_of
 from tests.model.moving import Dir, Kafka, Node, Part
 from tests.model.world import World
 
 D0, D1 = names.log_dir("disk0"), names.log_dir("disk1")
 ACROSS = Move("t", 0, 0, D0, 2, D1, 100, "evacuate")
 WITHIN = Move("t", 1, 1, D1, 1, D0, 100, "fill")
-THROTTLE = Setting("broker", "0", "leader.replication.throttled.rate", None, "1000")
+THROTTLE = SavedConfig("broker", "0", "leader.replication.throttled.rate", None, "1000")
 
 
 def kafka(*more: tuple[str, int]) -> Kafka:
@@ -45,17 +45,17 @@ def world(running: World) -> World:
     return running
 
 
-def state_of(world: World, view: KafkaView | None = None) -> State:
+def state_of(world: World, view: KafkaView | None = None) -> ClusterState:
     snapshot = replace(world.snapshot(), kafka=kafka().view() if view is None else view)
     return read_state(snapshot, world.now)
 
 
-def step(state: State, *wanted: Move) -> tuple[Draft, Records]:
-    draft, records = Draft(), Records()
-    journal = load_journal(state, draft)
+def step(state: ClusterState, *wanted: Move) -> tuple[PlanBuilder, BrokerRecords]:
+    builder, records = PlanBuilder(), BrokerRecords()
+    journal = load_journal(state, builder)
     assert journal is not None
-    carry_out(draft, settle_moves(state, draft, records, journal, Wants(moves=wanted)))
-    return draft, records
+    carry_out(builder, reconcile_moves(state, builder, records, journal, MoveRequests(moves=wanted)))
+    return builder, records
 
 
 def put(world: World, text: str, **metadata: Any) -> dict[str, Any]:
@@ -77,15 +77,15 @@ def put(world: World, text: str, **metadata: Any) -> dict[str, Any]:
 
 
 def test_the_journal_is_written_first_then_agents_are_told_then_kafka(world: World) -> None:
-    draft, records = step(state_of(world), ACROSS, WITHIN)
-    first, *others = draft.actions
+    builder, records = step(state_of(world), ACROSS, WITHIN)
+    first, *others = builder.actions
     assert isinstance(first, Create)
     assert first.object["metadata"]["name"] == "demo-moves"
     assert [move.key for move in parse(first.object["data"]["journal"]).moves] == [("t", 0), ("t", 1)]
     kinds = [type(action) for action in others]
     assert kinds == [SetConfigs] * (len(kinds) - 2) + [PlaceReplicas, Reassign]
     assert len(kinds) > 2
-    (wait,) = draft.waits
+    (wait,) = builder.waits
     assert (wait.reason, wait.quiet) == ("ReplicasMoving", True)
     assert wait.message == "2 replicas of 0.0 GB on the way to another disk, 0 % copied."
     assert others[-1].reason == "MovesBegun"
@@ -100,8 +100,8 @@ def test_the_journal_is_written_first_then_agents_are_told_then_kafka(world: Wor
 
 def test_a_standing_journal_is_guarded_by_the_version_it_was_read_with(world: World) -> None:
     record = put(world, render(Journal()))
-    draft, _ = step(state_of(world), WITHIN)
-    (patch,) = draft.actions
+    builder, _ = step(state_of(world), WITHIN)
+    (patch,) = builder.actions
     assert isinstance(patch, Patch)
     assert (patch.uid, patch.resource_version) == (
         record["metadata"]["uid"],
@@ -128,9 +128,9 @@ def test_what_must_not_begin_waits_and_what_was_given_up_or_has_landed_is_told(w
     full.nodes[2].dirs[D1].deleting.append(900)
     landed = replace(ACROSS, source=2, target=0, to_dir=D0)
     put(world, render(Journal((landed, replace(WITHIN, to_dir="/gone")))))
-    draft, _ = step(state_of(world, full.view()), replace(ACROSS, topic="t", partition=0))
-    assert {(w.action, w.reason) for w in draft.waits} == {("MoveReplicas", "TargetFull")}
-    assert {(e.type, e.reason) for e in draft.events} == {
+    builder, _ = step(state_of(world, full.view()), replace(ACROSS, topic="t", partition=0))
+    assert {(w.action, w.reason) for w in builder.waits} == {("MoveReplicas", "TargetFull")}
+    assert {(e.type, e.reason) for e in builder.events} == {
         ("Warning", "TargetUnusable"),
         ("Normal", "ReplicasMoved"),
     }
@@ -163,7 +163,7 @@ def test_what_agents_tell_is_heard(world: World) -> None:
         state = state_of(world)
         heard = signals_of(state)
         put(world, render(Journal((WITHIN,))))
-        draft, records = step(state_of(world), WITHIN)
+        builder, records = step(state_of(world), WITHIN)
     finally:
         broker["status"] = status
 
@@ -174,14 +174,14 @@ def test_what_agents_tell_is_heard(world: World) -> None:
         (1, names.log_dir("disk2")): Pressure.CALM,
     }
     assert heard.failed == {(1, ("t", 1), D0): "It stood."}
-    (event,) = draft.events
+    (event,) = builder.events
     assert (event.type, event.reason) == ("Warning", "MoveFailed")
     assert event.message.endswith("It stood.")
-    assert [wait.reason for wait in draft.waits] == ["FailedLately"]
+    assert [wait.reason for wait in builder.waits] == ["FailedLately"]
     assert records.fields == {}
-    (patch,) = draft.actions
+    (patch,) = builder.actions
     assert isinstance(patch, Patch)
-    assert [rest.times for rest in parse(patch.body["data"]["journal"]).rests] == [1]
+    assert [rest.times for rest in parse(patch.body["data"]["journal"]).backoffs] == [1]
 
 
 def test_where_nobody_can_write_the_agent_is_slowed_down(world: World) -> None:
@@ -197,20 +197,20 @@ def test_where_nobody_can_write_the_agent_is_slowed_down(world: World) -> None:
 
 def test_a_journal_that_cannot_be_read_stops_moves_and_says_so(world: World) -> None:
     put(world, "{")
-    draft = Draft()
-    assert load_journal(state_of(world), draft) is None
-    assert [wait.reason for wait in draft.waits] == ["JournalUnreadable"]
+    builder = PlanBuilder()
+    assert load_journal(state_of(world), builder) is None
+    assert [wait.reason for wait in builder.waits] == ["JournalUnreadable"]
 
 
 def test_one_of_an_earlier_cluster_of_that_name_does_not_count(world: World) -> None:
     put(world, render(Journal((ACROSS,))), annotations={names.ANN_CLUSTER_ID: "another"})
-    assert load_journal(state_of(world), Draft()) == Journal()
+    assert load_journal(state_of(world), PlanBuilder()) == Journal()
 
 
 def test_one_that_outlived_its_kafkacluster_is_taken_over(world: World) -> None:
-    put(world, render(Journal(shrunk=(Shrunk("t", 0, 2, 1, (2, 0, 1)),))), ownerReferences=[])
-    draft, _ = step(state_of(world))
-    (patch,) = draft.actions
+    put(world, render(Journal(dropped=(DroppedReplica("t", 0, 2, 1, (2, 0, 1)),))), ownerReferences=[])
+    builder, _ = step(state_of(world))
+    (patch,) = builder.actions
     assert isinstance(patch, Patch)
     (owner,) = patch.body["metadata"]["ownerReferences"]
     assert owner["uid"] == world.cluster["metadata"]["uid"]
@@ -220,22 +220,22 @@ def test_a_deleted_cluster_puts_its_settings_back_before_its_brokers_stop(world:
     k = kafka()
     k.settings["broker", "0"][THROTTLE.key] = "1000"
     put(world, render(Journal(settings=(THROTTLE,))))
-    draft = Draft()
-    assert not settle_cleanup(state_of(world, k.view()), draft)
-    assert [type(action) for action in draft.actions] == [Patch, SetConfigs]
-    assert draft.actions[1].values == {THROTTLE.key: None}  # type: ignore[attr-defined]
+    builder = PlanBuilder()
+    assert not reconcile_cleanup(state_of(world, k.view()), builder)
+    assert [type(action) for action in builder.actions] == [Patch, SetConfigs]
+    assert builder.actions[1].values == {THROTTLE.key: None}  # type: ignore[attr-defined]
     put(world, render(Journal()))
-    assert settle_cleanup(state_of(world), Draft())
+    assert reconcile_cleanup(state_of(world), PlanBuilder())
 
 
 def test_a_deleted_cluster_says_which_reassignments_kafka_does_not_take_back(world: World) -> None:
     k = kafka()
     k.parts[ACROSS.key] = Part([0, 2], [], 100, target=[2], before=[0])
     put(world, render(Journal(moves=(ACROSS,))))
-    draft = Draft()
-    assert not settle_cleanup(state_of(world, k.view()), draft)
-    assert not [action for action in draft.actions if isinstance(action, Reassign)]
-    (wait,) = draft.waits
+    builder = PlanBuilder()
+    assert not reconcile_cleanup(state_of(world, k.view()), builder)
+    assert not [action for action in builder.actions if isinstance(action, Reassign)]
+    (wait,) = builder.waits
     assert wait.reason == "CancelRefused"
     assert not wait.quiet
     assert "t-0" in wait.message
@@ -244,21 +244,21 @@ def test_a_deleted_cluster_says_which_reassignments_kafka_does_not_take_back(wor
 def test_a_deleted_cluster_waits_for_its_agents_to_put_their_throttle_back(world: World) -> None:
     broker = world.get("KafkaBroker", "demo-broker-1")
     broker["spec"]["moves"] = [{"topic": "t", "partition": 1, "fromDir": D1, "toDir": D0}]
-    draft = Draft()
+    builder = PlanBuilder()
     try:
-        assert not settle_cleanup(state_of(world), draft)
+        assert not reconcile_cleanup(state_of(world), builder)
     finally:
         del broker["spec"]["moves"]
-    (patch,) = draft.actions
+    (patch,) = builder.actions
     assert isinstance(patch, Patch)
     assert patch.body["spec"]["moves"] is None
     observed = {"observed": {"throttle": {"ours": ["5"]}}}
     status = broker.get("status")
     broker["status"] = observed
     try:
-        draft = Draft()
-        assert not settle_cleanup(state_of(world), draft)
-        assert draft.actions == []
+        builder = PlanBuilder()
+        assert not reconcile_cleanup(state_of(world), builder)
+        assert builder.actions == []
     finally:
         broker["status"] = status
 
@@ -266,14 +266,14 @@ def test_a_deleted_cluster_waits_for_its_agents_to_put_their_throttle_back(world
 def test_what_cannot_be_put_back_stays_on_record_with_the_data(world: World) -> None:
     put(world, render(Journal(settings=(THROTTLE,))))
     late = replace(state_of(world, KafkaView(error="down")), now=world.now)
-    assert not settle_cleanup(late, Draft())
+    assert not reconcile_cleanup(late, PlanBuilder())
     cluster = {
         **world.cluster,
         "metadata": {**world.cluster["metadata"], "deletionTimestamp": "2000-01-01T00:00:00Z"},
     }
     gone = replace(late, snap=replace(late.snap, cluster=cluster), now=1e10)
-    draft = Draft()
-    assert settle_cleanup(gone, draft)
-    (patch,) = draft.actions
+    builder = PlanBuilder()
+    assert reconcile_cleanup(gone, builder)
+    (patch,) = builder.actions
     assert isinstance(patch, Patch)
     assert patch.body == {"metadata": {"ownerReferences": None}}

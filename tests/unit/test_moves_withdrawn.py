@@ -2,7 +2,7 @@
 
 import pytest
 
-from spindle.moves import Elect, Journal, Limits, Move, Outcome, Reassign, execute
+from spindle.moves import ElectIntent, Journal, Limits, Move, ReassignIntent, StepResult, execute
 from tests.model.moving import Dir, Kafka, Node, Part
 
 D0, D1 = "/d0", "/d1"
@@ -24,7 +24,7 @@ def kafka() -> Kafka:
 
 def step(
     world: Kafka, journal: Journal, *wanted: Move, withdrawn: frozenset[tuple[str, int]] = frozenset()
-) -> Outcome:
+) -> StepResult:
     outcome = execute(world.view(), journal, wanted, Limits(), withdrawn=withdrawn)
     for intent in outcome.actions:
         world.carry_out(intent)
@@ -51,7 +51,7 @@ def test_what_has_not_been_begun_is_not_begun_again() -> None:
     outcome = step(world, journal, withdrawn=frozenset({KEY}))
 
     assert outcome.journal.moves == ()
-    assert not any(isinstance(intent, Reassign) for intent in outcome.actions)
+    assert not any(isinstance(intent, ReassignIntent) for intent in outcome.actions)
 
 
 def test_a_move_between_disks_is_taken_from_its_agent() -> None:
@@ -76,7 +76,7 @@ def test_what_only_has_to_leave_its_old_place_is_left_to_end() -> None:
     assert not any(
         replicas is None
         for intent in outcome.actions
-        if isinstance(intent, Reassign)
+        if isinstance(intent, ReassignIntent)
         for *_, replicas in intent.assignments
     )
 
@@ -84,14 +84,14 @@ def test_what_only_has_to_leave_its_old_place_is_left_to_end() -> None:
 @pytest.mark.parametrize(
     ("replicas", "leader", "isr", "wanted"),
     [
-        pytest.param([0, 1], 1, [0, 1], (Reassign(assignments=(("t", 0, (1, 0)),)),), id="the order"),
+        pytest.param([0, 1], 1, [0, 1], (ReassignIntent(assignments=(("t", 0, (1, 0)),)),), id="the order"),
         pytest.param([1, 0], 1, [0, 1], (), id="so it is"),
         pytest.param([0, 1], 0, [0], (), id="not in sync"),
         pytest.param([0, 2], 0, [0, 2], (), id="holds no replica"),
     ],
 )
 def test_leaders_for_good(
-    replicas: list[int], leader: int, isr: list[int], wanted: tuple[Reassign, ...]
+    replicas: list[int], leader: int, isr: list[int], wanted: tuple[ReassignIntent, ...]
 ) -> None:
     world = kafka()
     part = world.parts[KEY]
@@ -109,9 +109,9 @@ def test_when_the_order_is_right_the_election_follows_in_the_same_step(ordered: 
         world.parts[KEY].replicas = [1, 0]
     *before, last = execute(world.view(), Journal(), (), Limits(), leaders={KEY: 1}).actions
 
-    assert isinstance(last, Elect)
+    assert isinstance(last, ElectIntent)
     assert last.partitions == (KEY,)
-    assert before == ([] if ordered else [Reassign(assignments=(("t", 0, (1, 0)),))])
+    assert before == ([] if ordered else [ReassignIntent(assignments=(("t", 0, (1, 0)),))])
 
 
 def test_a_partition_in_motion_keeps_its_leader() -> None:
@@ -119,4 +119,4 @@ def test_a_partition_in_motion_keeps_its_leader() -> None:
     journal = step(world, Journal(), ACROSS).journal
     outcome = execute(world.view(), journal, (), Limits(), leaders={KEY: 1})
 
-    assert not any(isinstance(intent, Elect | Reassign) for intent in outcome.actions)
+    assert not any(isinstance(intent, ElectIntent | ReassignIntent) for intent in outcome.actions)

@@ -32,11 +32,11 @@ from spindle_operator.act import (
     Actor,
     LeadershipLostError,
 )
-from spindle_operator.described import describe
-from spindle_operator.gate import KafkaGate
+from spindle_operator.descriptions import describe
+from spindle_operator.kafka_commands import NotPlacedError
+from spindle_operator.kafka_executor import KafkaExecutor
 from spindle_operator.kinds import KINDS
 from spindle_operator.kube import ApiError
-from spindle_operator.orders import NotPlacedError
 from tests.unit.operator_fakes import FakeKube, cluster, conflict
 
 POD = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "demo-broker-0"}}
@@ -44,7 +44,7 @@ OURS = {"metadata": {"name": "demo-map", "uid": "u", "resourceVersion": "7"}}
 MAP = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "demo-map"}}
 
 
-class Gate(KafkaGate):
+class Gate(KafkaExecutor):
     def __init__(self, error: Exception | None = None) -> None:
         self.error = error
         self.asked: list[Any] = []

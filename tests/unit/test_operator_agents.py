@@ -14,7 +14,7 @@ from cryptography.x509.name import _ASN1Type
 from cryptography.x509.oid import NameOID
 
 from spindle_agent.broker import keys
-from spindle_operator.agents import Watch
+from spindle_operator.agents import AgentMonitor
 from spindle_operator.kube import ApiError
 from tests.unit.operator_fakes import FakeKube
 
@@ -34,9 +34,9 @@ class World:
         self.renew()
         self.watch = self.started()
 
-    def started(self) -> Watch:
+    def started(self) -> AgentMonitor:
         """What an operator has that has just started."""
-        return Watch(self.kube, "agents", self._changed)
+        return AgentMonitor(self.kube, "agents", self._changed)
 
     def _changed(self) -> None:
         self.woken += 1

@@ -109,7 +109,7 @@ def broker(
     )
 
 
-NOISE, NEWS, ALARM = Weight.NOISE, Weight.NEWS, Weight.ALARM
+NOISE, NEWS, ALARM = Weight.NOISE, Weight.CHANGE, Weight.ALARM
 
 
 @pytest.mark.parametrize(
@@ -141,16 +141,16 @@ NOISE, NEWS, ALARM = Weight.NOISE, Weight.NEWS, Weight.ALARM
 )
 def test_what_is_news(kind: Any, before: Any, after: Any, weight: Weight) -> None:
     digests = Digests()
-    assert digests.weigh(kind, "ADDED", before) is NEWS
-    assert digests.weigh(kind, "MODIFIED", after) is weight
-    assert digests.weigh(kind, "MODIFIED", after) is NOISE
+    assert digests.classify(kind, "ADDED", before) is NEWS
+    assert digests.classify(kind, "MODIFIED", after) is weight
+    assert digests.classify(kind, "MODIFIED", after) is NOISE
 
 
 def test_a_deletion_is_news_and_is_forgotten() -> None:
     digests = Digests()
-    assert digests.weigh(POD, None, obj()) is NEWS
-    assert digests.weigh(POD, "DELETED", obj()) is NEWS
-    assert digests.weigh(POD, "ADDED", obj()) is NEWS
+    assert digests.classify(POD, None, obj()) is NEWS
+    assert digests.classify(POD, "DELETED", obj()) is NEWS
+    assert digests.classify(POD, "ADDED", obj()) is NEWS
 
 
 def test_kopf_writes_nothing_and_watches_by_label() -> None:

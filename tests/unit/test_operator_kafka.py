@@ -23,11 +23,11 @@ from kafka.protocol.admin import (
 
 from spindle.cluster.answers import read_partition
 from spindle.cluster.view import KafkaView, Voter
-from spindle_operator import gate as gate_module
+from spindle_operator import kafka_executor as gate_module
 from spindle_operator.answers import directory_text, freshest, read_log_dirs, read_quorum
 from spindle_operator.connection import Access, tls_context
-from spindle_operator.gate import KafkaGate
-from spindle_operator.kafka import Link
+from spindle_operator.kafka_client import KafkaClient
+from spindle_operator.kafka_executor import KafkaExecutor
 
 State = DescribeQuorumResponse.TopicData.PartitionData
 Replica = DescribeQuorumResponse.TopicData.PartitionData.ReplicaState
@@ -197,7 +197,7 @@ def test_the_key_is_loaded_without_a_file(
 
 
 async def test_without_access_the_view_says_why() -> None:
-    gate = KafkaGate("ns/demo", 0.2)
+    gate = KafkaExecutor("ns/demo", 0.2)
     view, _ = await gate.look("no broker runs yet")
     assert view.error == "no broker runs yet"
     await gate.shutdown()
@@ -218,7 +218,7 @@ async def test_brokers_that_answer_nothing_are_asked_all_at_once(reach: Access) 
     server = await asyncio.start_server(silent, "127.0.0.1", 0)
     port = server.sockets[0].getsockname()[1]
     hosts = Access(dict.fromkeys(range(5), "127.0.0.1"), reach.authority, reach.certificate, reach.key)
-    gate = KafkaGate("ns/demo", 0.3, port)
+    gate = KafkaExecutor("ns/demo", 0.3, port)
     view, _ = await gate.look(hosts)
     assert "none of the 5 running brokers" in (view.error or "")
     assert view.partitions is None
@@ -246,13 +246,13 @@ class FakeLink:
 
 @pytest.fixture
 def gate(monkeypatch: pytest.MonkeyPatch) -> Any:
-    gate = KafkaGate("ns/demo", 0.5)
+    gate = KafkaExecutor("ns/demo", 0.5)
 
     async def answering(hosts: Any, context: Any) -> Any:
         return dict(hosts)
 
     monkeypatch.setattr(gate, "_answering", answering)
-    monkeypatch.setattr(gate_module, "Link", FakeLink)
+    monkeypatch.setattr(gate_module, "KafkaClient", FakeLink)
     FakeLink.made = 0
     FakeLink.asked.clear()
     return gate
@@ -296,7 +296,7 @@ async def test_without_agents_their_rights_are_asked_for_until_there_are_none(
 
 
 def test_what_kafka_did_not_say_is_one_line_a_look(caplog: pytest.LogCaptureFixture) -> None:
-    link = Link.__new__(Link)
+    link = KafkaClient.__new__(KafkaClient)
     link._cluster, link._failed, link._unsaid = "ns/demo", False, []
 
     def fails(error: Exception) -> Any:
@@ -338,7 +338,7 @@ async def test_connections_whose_end_hangs_take_nothing_from_the_loops_own_threa
 
 
 def test_users_without_end_keep_nobody_from_looking_after_disks(monkeypatch: pytest.MonkeyPatch) -> None:
-    link = Link.__new__(Link)
+    link = KafkaClient.__new__(KafkaClient)
     link._cluster, link._failed, link._unsaid = "ns/demo", False, []
     link.timeout_ms, link.hosts, link.silent = 50, {0: "host"}, set()
 
@@ -355,9 +355,9 @@ def test_users_without_end_keep_nobody_from_looking_after_disks(monkeypatch: pyt
         "_features": {},
     }
     for question, answer in answers.items():
-        monkeypatch.setattr(Link, question, lambda *_, answer=answer: answer)
-    monkeypatch.setattr("spindle_operator.kafka.look_at_users", asked)
-    monkeypatch.setattr("spindle_operator.kafka.look_at_agents", lambda _: {})
+        monkeypatch.setattr(KafkaClient, question, lambda *_, answer=answer: answer)
+    monkeypatch.setattr("spindle_operator.kafka_client.look_at_users", asked)
+    monkeypatch.setattr("spindle_operator.kafka_client.look_at_agents", lambda _: {})
     few, *_ = link.look(ask_rights=False, users=["few"])
     assert few.users == {}
     many, *_ = link.look(ask_rights=False, users=["many"] * 10_000)

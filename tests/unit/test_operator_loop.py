@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from spindle.reconcile.actions import Apply, Create
-from spindle.reconcile.plan import Event, Plan
+from spindle.reconcile.plan import Event, ReconcilePlan
 from spindle_operator import act as act_module
 from spindle_operator import loop as loop_module
 from spindle_operator.act import CONFLICT, DONE, Result
@@ -28,12 +28,12 @@ class Deciding:
     """Stands in for the plan."""
 
     def __init__(self) -> None:
-        self.plans: list[Plan | Exception] = []
+        self.plans: list[ReconcilePlan | Exception] = []
         self.calls = 0
 
     def __call__(self, _snapshot: Any, _now: float) -> Any:
         self.calls += 1
-        nxt = self.plans.pop(0) if self.plans else Plan(settled=True)
+        nxt = self.plans.pop(0) if self.plans else ReconcilePlan(settled=True)
         if isinstance(nxt, Exception):
             raise nxt
         return nxt
@@ -91,9 +91,9 @@ async def test_many_events_are_one_pass(world: World) -> None:
 
 async def test_after_an_action_it_looks_again_at_once(world: World) -> None:
     world.decide.plans = [
-        Plan(actions=(Apply(object=MAP),)),
-        Plan(actions=(Apply(object=MAP),)),
-        Plan(settled=True),
+        ReconcilePlan(actions=(Apply(object=MAP),)),
+        ReconcilePlan(actions=(Apply(object=MAP),)),
+        ReconcilePlan(settled=True),
     ]
     world.loops.seen("ns", "demo")
     await world.until(lambda: world.decide.calls == 3)
@@ -102,7 +102,7 @@ async def test_after_an_action_it_looks_again_at_once(world: World) -> None:
 
 
 async def test_an_error_is_backed_off_and_survived_and_told(world: World) -> None:
-    world.decide.plans = [ValueError("nonsense"), ValueError("nonsense"), Plan(settled=True)]
+    world.decide.plans = [ValueError("nonsense"), ValueError("nonsense"), ReconcilePlan(settled=True)]
     world.loops.seen("ns", "demo")
     await world.until(lambda: world.decide.calls == 3)
     assert world.alive
@@ -153,10 +153,10 @@ async def test_a_long_list_is_done_in_batches_and_what_is_all_refused_keeps_nobo
 ) -> None:
     monkeypatch.setattr(loop_module, "AT_ONCE", 2)
     maps = [{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": f"m{i}"}} for i in range(5)]
-    many = Plan(actions=tuple(Apply(object=each) for each in maps))
+    many = ReconcilePlan(actions=tuple(Apply(object=each) for each in maps))
     for name in ("m0", "m1"):
         world.kube.failures["create", name] = ApiError(403, "Forbidden", "a quota")
-    world.decide.plans = [many, many, Plan(settled=True)]
+    world.decide.plans = [many, many, ReconcilePlan(settled=True)]
     world.loops.seen("ns", "demo")
     await world.until(lambda: world.decide.calls >= 3)
     applied = [name for verb, name, _ in world.kube.calls if verb == "create" and name.startswith("m")]
@@ -168,8 +168,8 @@ async def test_acting_leaves_time_to_tell_what_was_seen(
 ) -> None:
     monkeypatch.setattr(act_module, "ACTING", -1.0)
     maps = [{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": f"m{i}"}} for i in range(3)]
-    many = Plan(actions=tuple(Apply(object=each) for each in maps), status={"phase": "busy"})
-    world.decide.plans = [many, Plan(settled=True)]
+    many = ReconcilePlan(actions=tuple(Apply(object=each) for each in maps), status={"phase": "busy"})
+    world.decide.plans = [many, ReconcilePlan(settled=True)]
     world.loops.seen("ns", "demo")
     await world.until(lambda: world.decide.calls >= 2)
     applied = [name for verb, name, _ in world.kube.calls if verb == "create" and name.startswith("m")]
@@ -200,7 +200,7 @@ async def test_a_deleted_cluster_gets_its_last_passes_and_then_is_let_go(world: 
     world.kube.objects[PATH] = cluster(
         finalizers=[FINALIZER, "other/one"], deletionTimestamp="2026-01-01T00:00:00Z"
     )
-    world.decide.plans = [Plan(actions=(Apply(object=MAP),)), Plan(finished=True)]
+    world.decide.plans = [ReconcilePlan(actions=(Apply(object=MAP),)), ReconcilePlan(finished=True)]
     world.loops.seen("ns", "demo")
     await world.until(lambda: not world.alive)
     assert world.decide.calls == 2
@@ -244,7 +244,7 @@ async def test_events_of_unknown_clusters_start_nothing(world: World) -> None:
 
 async def test_a_lost_lease_ends_the_loop_before_it_writes(world: World) -> None:
     world.leads = False
-    world.decide.plans = [Plan(actions=(Create(object=MAP),), status={"phase": "x"})]
+    world.decide.plans = [ReconcilePlan(actions=(Create(object=MAP),), status={"phase": "x"})]
     world.loops.seen("ns", "demo")
     await world.until(lambda: world.lost)
     assert not world.kube.done("create")
@@ -253,7 +253,7 @@ async def test_a_lost_lease_ends_the_loop_before_it_writes(world: World) -> None
 
 async def test_a_paused_cluster_is_reported_like_any_other(world: World) -> None:
     world.kube.objects[PATH]["spec"] = {"paused": True}
-    world.decide.plans = [Plan(status={"phase": "paused"}, settled=True)]
+    world.decide.plans = [ReconcilePlan(status={"phase": "paused"}, settled=True)]
     world.loops.seen("ns", "demo")
     await world.until(lambda: world.kube.done("apply") == ["demo/status"])
 
@@ -272,7 +272,7 @@ async def test_an_alarm_waits_for_no_other_events(world: World, monkeypatch: pyt
 
 async def test_an_alarm_ends_the_pause_after_an_error(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(loop_module, "backoff", lambda _: 30.0)
-    world.decide.plans = [ValueError("nonsense"), Plan(settled=True)]
+    world.decide.plans = [ValueError("nonsense"), ReconcilePlan(settled=True)]
     world.loops.seen("ns", "demo")
     await world.until(lambda: world.decide.calls == 1)
     world.loops.wake("ns", "demo")
@@ -302,7 +302,7 @@ async def test_an_alarm_during_a_pass_is_looked_into_right_after_it(
 
 async def test_what_was_seen_is_told_before_anything_is_done_about_it(world: World) -> None:
     event = Event("Warning", "DiskFailed", "disk0 is dead.", "KafkaCluster", "demo", "u-1")
-    world.decide.plans = [Plan(actions=(Apply(object=MAP, reason="Done"),), events=(event,))]
+    world.decide.plans = [ReconcilePlan(actions=(Apply(object=MAP, reason="Done"),), events=(event,))]
     world.loops.seen("ns", "demo")
     await world.until(lambda: world.decide.calls == 2)
     told = [

@@ -8,9 +8,9 @@ import pytest
 from spindle.cluster.view import KafkaView
 from spindle_agent.broker import keys
 from spindle_operator import ca
-from spindle_operator.agents import Watch
+from spindle_operator.agents import AgentMonitor
 from spindle_operator.connection import Access
-from spindle_operator.gate import KafkaGate
+from spindle_operator.kafka_executor import KafkaExecutor
 from spindle_operator.kube import ApiError
 from spindle_operator.observe import access, belongs, observe, secret_view
 from tests.unit.operator_fakes import FakeKube, cluster
@@ -86,7 +86,7 @@ def test_a_secret_is_seen_without_its_secrets() -> None:
     assert "KEY" not in repr(view)
 
 
-class Gate(KafkaGate):
+class Gate(KafkaExecutor):
     def __init__(self) -> None:
         self.given: Any = None
         self.asked: bool | None = None
@@ -140,7 +140,7 @@ async def test_agents_are_seen_by_their_leases_and_by_the_certificates_of_this_c
         },
     }
 
-    snapshot = (await observe(kube, cluster(), "image", Gate(), watch=Watch(kube, "agents"))).snapshot
+    snapshot = (await observe(kube, cluster(), "image", Gate(), watch=AgentMonitor(kube, "agents"))).snapshot
 
     (seen,) = snapshot.agents.items()
     assert (seen[0], seen[1].alive, seen[1].silent) == ("node1", False, False)
@@ -159,7 +159,7 @@ async def test_agents_are_seen_by_their_leases_and_by_the_certificates_of_this_c
 async def test_the_secret_of_former_agents_is_looked_for_until_it_is_gone() -> None:
     kube = FakeKube()
     path = "/api/v1/namespaces/agents/secrets/ns.demo.spindle-agent"
-    watch = Watch(kube, "agents")
+    watch = AgentMonitor(kube, "agents")
     kube.objects[path] = {"metadata": {"name": "ns.demo.spindle-agent", "uid": "s-1"}}
     for there in (True, True, False, False):
         if not there:
@@ -169,7 +169,7 @@ async def test_the_secret_of_former_agents_is_looked_for_until_it_is_gone() -> N
     # Each look asks for the ConfigMap of the certificates, and the first three for the Secret, which has the same name.
     assert kube.done("find").count("ns.demo.spindle-agent") == 4 + 3
     kube.failures = {("find", "ns.demo.spindle-agent"): ApiError(403, "Forbidden", "no")}
-    other = Watch(kube, "agents")
+    other = AgentMonitor(kube, "agents")
     await observe(kube, cluster(), "image", Gate(), watch=other)
     assert not other.secrets_gone, "what cannot be read is not gone"
 
@@ -185,7 +185,7 @@ async def test_agents_that_cannot_be_looked_at_are_unknown() -> None:
     kube = FakeKube()
     no = ApiError(403, "Forbidden", "no")
     kube.failures = {("list", "leases"): no, ("find", "ns.demo.spindle-agent"): no}
-    seen = await observe(kube, cluster(), "image", Gate(), watch=Watch(kube, "agents"))
+    seen = await observe(kube, cluster(), "image", Gate(), watch=AgentMonitor(kube, "agents"))
     assert seen.snapshot.unknown == {"leases", "agentcertificates"}
 
 

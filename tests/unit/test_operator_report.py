@@ -3,9 +3,9 @@ from typing import Any
 import pytest
 
 from spindle.reconcile.actions import Apply, Create
-from spindle.reconcile.plan import Event, Plan
+from spindle.reconcile.plan import Event, ReconcilePlan
 from spindle_operator.act import CONFLICT, DONE, REFUSED, Result
-from spindle_operator.report import Events, Written, events_of, keep_times, report
+from spindle_operator.report import Events, Written, events_of, keep_timestamps, report
 from tests.unit.operator_fakes import FakeKube, cluster, conflict
 
 OLD, NEW = "2026-01-01T00:00:00Z", "2026-02-02T00:00:00Z"
@@ -16,12 +16,14 @@ def ready(status: str, since: str, reason: str = "R") -> dict[str, str]:
 
 
 def test_a_condition_keeps_its_time_while_its_status_stays() -> None:
-    kept = keep_times({"conditions": [ready("True", NEW, "Other")]}, {"conditions": [ready("True", OLD)]})
+    kept = keep_timestamps(
+        {"conditions": [ready("True", NEW, "Other")]}, {"conditions": [ready("True", OLD)]}
+    )
     assert kept == {"conditions": [ready("True", OLD, "Other")]}
 
 
 def test_a_condition_that_changed_has_the_new_time() -> None:
-    kept = keep_times({"conditions": [ready("False", NEW)]}, {"conditions": [ready("True", OLD)]})
+    kept = keep_timestamps({"conditions": [ready("False", NEW)]}, {"conditions": [ready("True", OLD)]})
     assert kept["conditions"][0]["lastTransitionTime"] == NEW
 
 
@@ -32,7 +34,7 @@ async def test_an_unchanged_status_is_not_written() -> None:
         "metadata": {"name": "demo-broker-0", "namespace": "ns", "uid": "b", "resourceVersion": "3"},
         "status": {"state": "Ready"},
     }
-    plan = Plan(
+    plan = ReconcilePlan(
         status={"phase": "fine", "conditions": [ready("True", NEW)]},
         broker_statuses={"demo-broker-0": {"state": "Ready"}},
     )
@@ -43,7 +45,7 @@ async def test_an_unchanged_status_is_not_written() -> None:
 
 async def test_changed_statuses_are_applied_to_these_very_objects() -> None:
     broker = {"metadata": {"name": "demo-broker-0", "namespace": "ns", "uid": "b", "resourceVersion": "3"}}
-    plan = Plan(
+    plan = ReconcilePlan(
         status={"phase": "new", "takingDown": []},
         broker_statuses={"demo-broker-0": {"state": "Ready"}, "other": {}},
     )
@@ -58,7 +60,7 @@ async def test_changed_statuses_are_applied_to_these_very_objects() -> None:
 async def test_a_status_of_what_was_deleted_meanwhile_is_no_error() -> None:
     kube = FakeKube()
     kube.failures = {"apply": conflict()}
-    assert await report(kube, cluster(), [], Plan(status={"phase": "x"})) == Written(skipped=1)
+    assert await report(kube, cluster(), [], ReconcilePlan(status={"phase": "x"})) == Written(skipped=1)
 
 
 class Overtaken(FakeKube):
@@ -82,7 +84,7 @@ def broker(version: str, *, stopped: bool = False, **status: Any) -> dict[str, A
     return {"metadata": meta, "spec": {"stopped": stopped}, "status": {"state": "Starting", **status}}
 
 
-READY = Plan(broker_statuses={"demo-broker-0": {"state": "Running"}})
+READY = ReconcilePlan(broker_statuses={"demo-broker-0": {"state": "Running"}})
 
 
 async def test_what_an_agent_reported_meanwhile_does_not_hold_up_our_own_status() -> None:
@@ -121,7 +123,9 @@ async def test_an_agent_that_never_rests_is_left_to_the_next_pass() -> None:
 async def test_what_an_agent_observes_is_no_difference() -> None:
     kube = FakeKube()
     standing = broker("3", observed={"node": "n1"})
-    wanted = Plan(broker_statuses={"demo-broker-0": {"state": "Starting", "observed": {"node": "old"}}})
+    wanted = ReconcilePlan(
+        broker_statuses={"demo-broker-0": {"state": "Starting", "observed": {"node": "old"}}}
+    )
     assert await report(kube, cluster(), [standing], wanted) == Written()
 
 

@@ -7,12 +7,12 @@ import pytest
 
 from spindle.cluster import names
 from spindle.reconcile.actions import Action, Apply, Create, Delete, IssueCa, IssueCertificate, Patch
-from spindle.reconcile.draft import Draft
-from spindle.reconcile.owned import Owners, ours_only, owners_of
+from spindle.reconcile.ownership import Owners, ours_only, owners_of
 from spindle.reconcile.plan import plan
-from spindle.reconcile.state import State, read_state
-from spindle.reconcile.steps.rebalance_job import settle_job
-from spindle.reconcile.steps.taken import leave_alone, regards
+from spindle.reconcile.plan_builder import PlanBuilder
+from spindle.reconcile.state import ClusterState, read_state
+from spindle.reconcile.steps.name_conflicts import leave_alone, regards
+from spindle.reconcile.steps.rebalance_job import reconcile_job
 from tests.model.world import World
 
 LABELS = {names.LABEL_CLUSTER: "demo"}
@@ -211,13 +211,13 @@ def test_without_its_journal_nothing_is_done_that_rests_on_it() -> None:
     world.settle()
     world.put(thing("ConfigMap", "demo-moves", labels=LABELS, annotations={names.ANN_CLUSTER_ID: "x" * 22}))
     state = read_state(world.snapshot(), world.now)
-    draft = Draft()
+    builder = PlanBuilder()
     journal = {"kind": "ConfigMap", "metadata": {"name": "demo-moves", "namespace": "kafka"}}
     first: Action = Delete(kind="Pod", name="before", uid="u")
-    draft.do(first, Create(object=journal), Delete(kind="Pod", name="after", uid="u"))
-    leave_alone(state, draft)
-    assert draft.actions == [first]
-    assert [(wait.object, wait.reason) for wait in draft.waits] == [("ConfigMap/demo-moves", "NameTaken")]
+    builder.do(first, Create(object=journal), Delete(kind="Pod", name="after", uid="u"))
+    leave_alone(state, builder)
+    assert builder.actions == [first]
+    assert [(wait.object, wait.reason) for wait in builder.waits] == [("ConfigMap/demo-moves", "NameTaken")]
 
 
 def test_a_volume_is_not_kept_for_somebody_elses_claim() -> None:
@@ -265,15 +265,15 @@ def test_no_job_runs_under_what_is_somebody_elses(kind: str) -> None:
     def job(*there: dict[str, Any]) -> list[Apply]:
         objects = {"rebalance_objects": there}
         snapshot = replace(world.snapshot(), rebalance_image="rebalance:test", named=(stranger,), **objects)  # type: ignore[arg-type]
-        draft, state = Draft(), _state(snapshot, world.now)
-        settle_job(state, draft)
-        leave_alone(state, draft)
-        return [a for a in draft.actions if isinstance(a, Apply) and a.object["kind"] == "CronJob"]
+        builder, state = PlanBuilder(), _state(snapshot, world.now)
+        reconcile_job(state, builder)
+        leave_alone(state, builder)
+        return [a for a in builder.actions if isinstance(a, Apply) and a.object["kind"] == "CronJob"]
 
     assert job() == []
     (suspended,) = job(thing("CronJob", name, OURS))
     assert suspended.object["spec"]["suspend"] is True
 
 
-def _state(snapshot: Any, now: float) -> State:
+def _state(snapshot: Any, now: float) -> ClusterState:
     return read_state(snapshot, now)

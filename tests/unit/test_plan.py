@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from spindle.cluster import names
-from spindle.cluster.dynamic import Standing
+from spindle.cluster.dynamic_config import ConfigValues
 from spindle.cluster.view import Partition
 from spindle.reconcile.actions import Action, Apply, Create, Delete, Evict, MarkDown, Tune
+from spindle.reconcile.dynamic_config_record import ANN_DYNAMIC_CONFIG
 from spindle.reconcile.times import stamp
-from spindle.reconcile.tuned import ANN_TUNED
 from tests.model.world import World
 
 
@@ -640,8 +640,8 @@ def test_a_renewed_certificate_rolls_the_nodes_that_run_with_the_one_before() ->
 
 def test_what_kafka_takes_while_it_runs_restarts_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     world = running()
-    told: dict[int, dict[str, Standing]] = {
-        node: {"log.retention.ms": Standing(default="1")} for node in range(3)
+    told: dict[int, dict[str, ConfigValues]] = {
+        node: {"log.retention.ms": ConfigValues(default="1")} for node in range(3)
     }
     seen = World.kafka
     monkeypatch.setattr(World, "kafka", lambda self: replace(seen(self), standing=told))
@@ -653,12 +653,12 @@ def test_what_kafka_takes_while_it_runs_restarts_nothing(monkeypatch: pytest.Mon
     }
     for node in range(3):
         record = json.loads(
-            world.get("KafkaBroker", f"demo-broker-{node}")["metadata"]["annotations"][ANN_TUNED]
+            world.get("KafkaBroker", f"demo-broker-{node}")["metadata"]["annotations"][ANN_DYNAMIC_CONFIG]
         )
         assert record["settings"] == {"log.retention.ms": "5"}
-        told[node]["log.retention.ms"] = Standing(own="5", default="1")
+        told[node]["log.retention.ms"] = ConfigValues(own="5", default="1")
     assert not [a for _ in range(5) for a in _step(world)]
-    told[1]["log.retention.ms"] = Standing(own="7", default="1")
+    told[1]["log.retention.ms"] = ConfigValues(own="7", default="1")
     world.reconcile()
     assert "SetByHand" in reasons(world)
     assert {p["metadata"]["name"]: p["metadata"]["uid"] for p in world.all("Pod")} == before
@@ -669,7 +669,7 @@ def test_what_a_broker_does_not_take_while_it_runs_it_takes_by_a_restart(
 ) -> None:
     world = running()
     seen = World.kafka
-    told = {0: {"log.retention.ms": Standing(default="1")}}
+    told = {0: {"log.retention.ms": ConfigValues(default="1")}}
     monkeypatch.setattr(World, "kafka", lambda self: replace(seen(self), standing=told))
     world.cluster["spec"]["config"] = {"log.retention.ms": "5"}
     assert not [a for _ in range(5) for a in _step(world) if isinstance(a, Evict)]

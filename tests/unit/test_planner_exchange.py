@@ -2,15 +2,15 @@
 
 from spindle.placement.closing import Closer
 from spindle.placement.exchange import Exchanges
-from spindle.placement.problem import Goals, pose
-from spindle.placement.snapshot import Snapshot
-from spindle.placement.state import Reason, State
+from spindle.placement.problem import Goals, build_problem
+from spindle.placement.snapshot import PlannerSnapshot
+from spindle.placement.state import PlanState, Reason
 from tests.unit.test_planner_plan import cluster
 
 SIZES = (160.0, 100.0, 80.0, 80.0, 80.0, 80.0, 80.0, 45.0)
 
 
-def crowded() -> Snapshot:
+def crowded() -> PlannerSnapshot:
     """Broker 0 with 705 bytes, broker 1 with 300; the largest log is partition 0, the next partition 1."""
     return cluster(
         ["", ""], 1,
@@ -18,9 +18,9 @@ def crowded() -> Snapshot:
     )  # fmt: skip
 
 
-def moved(snapshot: Snapshot, partition: int) -> tuple[State, Exchanges]:
+def moved(snapshot: PlannerSnapshot, partition: int) -> tuple[PlanState, Exchanges]:
     """The log of this partition is planned to go to the other broker."""
-    state = State(pose(snapshot, Goals()))
+    state = PlanState(build_problem(snapshot, Goals()))
     exchanges = Exchanges(state, Closer(state).on)
     state.move(int(snapshot.start[partition]), 1, Reason.OVER)
     return state, exchanges
@@ -54,7 +54,7 @@ def test_no_exchange_with_a_partition_that_moves_otherwise() -> None:
     """Partition 0 has a replica on the target: it could go there only if that had left first."""
     logs = [(p, [(0, 0), (1, 0)] if p == 0 else [(0, 0)], x) for p, x in enumerate(SIZES)]
     s = cluster(["", "", ""], 1, logs + [(8 + p, [(1, 0)], 50.0) for p in range(3)])
-    state = State(pose(s, Goals()))
+    state = PlanState(build_problem(s, Goals()))
     exchanges = Exchanges(state, Closer(state).on)
     state.move(int(s.start[1]), 1, Reason.OVER)
     state.move(1, 2, Reason.OVER)

@@ -12,15 +12,15 @@ from bench.check import broken_rules, stranded
 from spindle.placement import planner
 from spindle.placement.bound import bound, solve
 from spindle.placement.explain import explain, explain_partition, human
-from spindle.placement.planner import Plan, plan
-from spindle.placement.problem import Budget, Goals, pose
-from spindle.placement.snapshot import DirState, Snapshot, build
+from spindle.placement.planner import PlacementPlan, plan
+from spindle.placement.problem import Goals, PlanBudget, build_problem
+from spindle.placement.snapshot import DirState, PlannerSnapshot, build
 from spindle.placement.state import Reason, added
 
 
 def cluster(
     racks: list[str], dirs: int, logs: Sequence[tuple[int, list[tuple[int, int]], float]], **states: DirState
-) -> Snapshot:
+) -> PlannerSnapshot:
     """Brokers 0 … in these racks with dirs of 1000 bytes; logs as (partition, [(broker, dir), …], size).
 
     ``states``: ``b0d1=DirState.OFFLINE``.
@@ -42,7 +42,7 @@ def cluster(
     )
 
 
-def judged(s: Snapshot, goals: Goals | None = None, budget: Budget | None = None) -> Plan:
+def judged(s: PlannerSnapshot, goals: Goals | None = None, budget: PlanBudget | None = None) -> PlacementPlan:
     found = plan(s, goals, budget)
     assert broken_rules(s, found) == []
     return found
@@ -169,7 +169,7 @@ def test_the_bound_knows_racks_that_no_byte_can_leave(racks: int) -> None:
     """Three replicas: with three racks each partition has one in each; with two or four there is a choice."""
     s = aged(Shape(brokers=12, dirs=3, racks=racks, replicas=1200, seed=4))
     s = replace(s, planned=s.size * np.where(s.dir_broker[s.dir] % racks, 1.0, 1.1))
-    problem = pose(s, Goals())
+    problem = build_problem(s, Goals())
     least = bound(problem, s.used)
     assert solve(problem, s.used) == pytest.approx(least.bytes, rel=1e-6)
     free = max(least.into.sum(), least.out_of.sum())
@@ -195,7 +195,7 @@ def test_budgets_leave_no_more_out_of_band_than_the_full_plan_cut_off(share: flo
     s = aged(Shape(brokers=20, dirs=4, racks=4, replicas=2000, seed=2))
     full = judged(s)
     most = share * float(full.bytes.sum())
-    part = judged(s, budget=Budget(max_bytes=most))
+    part = judged(s, budget=PlanBudget(max_bytes=most))
     assert part.bytes.sum() <= most
     cut = np.cumsum(full.bytes) <= most
     where = s.dir.copy()
@@ -209,24 +209,24 @@ def test_budgets_leave_no_more_out_of_band_than_the_full_plan_cut_off(share: flo
 def test_a_time_budget_keeps_what_ends_in_time() -> None:
     s = aged(Shape(brokers=20, dirs=4, racks=4, replicas=2000, seed=2))
     full = judged(s)
-    slow = Budget(bytes_per_second=50e6, max_seconds=full.seconds(Budget()) / 2)
+    slow = PlanBudget(bytes_per_second=50e6, max_seconds=full.seconds(PlanBudget()) / 2)
     part = judged(s, budget=slow)
     assert 0 < len(part.replica) < len(full.replica)
-    assert part.seconds(slow) <= full.seconds(Budget()) / 2
+    assert part.seconds(slow) <= full.seconds(PlanBudget()) / 2
     assert "beyond the budget" in part.unreached[-1]
 
 
 @pytest.mark.parametrize("event", ["none", "dead-broker", "new-dir", "cordon", "hetero"])
 def test_the_closed_form_is_the_linear_programme(event: str) -> None:
     s = aged(Shape(brokers=20, dirs=5, racks=4, replicas=3000, seed=4, event=event))
-    problem = pose(s, Goals())
+    problem = build_problem(s, Goals())
     assert bound(problem, s.used).bytes == pytest.approx(solve(problem, s.used), rel=1e-6)
 
 
 @pytest.mark.parametrize("seed", range(60))
 def test_the_closed_form_holds_in_small_clusters(seed: int) -> None:
     s = small(seed)
-    problem = pose(s, Goals(broker_band=0.3, dir_band=0.5))
+    problem = build_problem(s, Goals(broker_band=0.3, dir_band=0.5))
     exact = solve(problem, s.used)
     if not np.isnan(exact):
         assert bound(problem, s.used).bytes == pytest.approx(exact, rel=1e-6, abs=2.0)
@@ -266,12 +266,12 @@ def test_goals_and_budgets_refuse_nonsense() -> None:
             Goals(**goals)
     for budget in ({"max_bytes": -1}, {"bytes_per_second": 0}, {"per_broker": 0}, {"max_seconds": -1}):
         with pytest.raises(ValueError, match=next(iter(budget))):
-            Budget(**budget)
+            PlanBudget(**budget)
 
 
 def test_concurrency_is_kept() -> None:
     s = aged(Shape(brokers=20, dirs=4, racks=4, replicas=2000, seed=2))
-    found = judged(s, budget=Budget(per_broker=2, per_rack=3))
+    found = judged(s, budget=PlanBudget(per_broker=2, per_rack=3))
     for wave in range(len(found.peak)):
         at = found.wave == wave
         a, b = s.dir_broker[found.source[at]], s.dir_broker[found.target[at]]

@@ -8,7 +8,7 @@ import pytest
 
 from bench.cases import small
 from spindle.cluster.view import Broker, KafkaView, LogDir, Partition
-from spindle.placement.snapshot import DirState, Snapshot, SnapshotError, build
+from spindle.placement.snapshot import DirState, PlannerSnapshot, SnapshotError, build
 from spindle.placement.sources import from_tables, from_view
 
 
@@ -91,7 +91,7 @@ def test_empty_clusters() -> None:
         )
 
 
-def shuffled(s: Snapshot, seed: int) -> Snapshot:
+def shuffled(s: PlannerSnapshot, seed: int) -> PlannerSnapshot:
     """The same cluster read in another order; dirs keep their order within a broker, which is what numbers them."""
     rng = np.random.default_rng(seed)
     b, r = rng.permutation(len(s.broker)), rng.permutation(len(s.topic))

@@ -6,16 +6,16 @@ import numpy as np
 import pytest
 
 from bench.cases import small
-from spindle.placement.problem import Goals, Problem, pose
+from spindle.placement.problem import Goals, PlanningProblem, build_problem
 from spindle.placement.rounding import short_partitions
-from spindle.placement.state import Reason, State
+from spindle.placement.state import PlanState, Reason
 from spindle.placement.walks import Walks, count_last, in_order, may_fit
 from tests.unit.test_planner_plan import cluster
 
 WIDE = Goals(broker_band=0.35, dir_band=0.60)
 
 
-def walked(problem: Problem) -> Walks:
+def walked(problem: PlanningProblem) -> Walks:
     start = problem.snapshot.dir
     walks = Walks(problem, start, [start], np.inf)
     walks.run(0.0)
@@ -24,7 +24,7 @@ def walked(problem: Problem) -> Walks:
 
 def test_an_exchange_does_what_no_move_can() -> None:
     logs = [(p, [(0, d)], size) for p, (d, size) in enumerate([(0, 300), (0, 300), (1, 150), (1, 100)])]
-    found = walked(pose(cluster(["a"], 2, logs), Goals()))
+    found = walked(build_problem(cluster(["a"], 2, logs), Goals()))
     assert found.least == 400.0
     assert found.trail is not None
     assert {r for r, _ in found.trail} in ({0, 3}, {1, 3})
@@ -33,30 +33,30 @@ def test_an_exchange_does_what_no_move_can() -> None:
 def test_an_end_that_no_order_of_moves_leads_to_does_not_count() -> None:
     # Either log would fill the other's disk before it could leave.
     s = cluster(["a"], 2, [(0, [(0, 0)], 600.0), (1, [(0, 1)], 500.0)])
-    assert in_order(pose(s, Goals()), s.dir, s.dir[::-1]) is None
+    assert in_order(build_problem(s, Goals()), s.dir, s.dir[::-1]) is None
 
 
 def test_moves_come_in_an_order_in_which_each_is_legal() -> None:
     # The second log can come only once the first has gone.
     s = cluster(["a"], 3, [(0, [(0, 1)], 500.0), (1, [(0, 0)], 600.0)])
-    assert in_order(pose(s, Goals()), s.dir, np.array([2, 1])) == [(0, 2), (1, 1)]
+    assert in_order(build_problem(s, Goals()), s.dir, np.array([2, 1])) == [(0, 2), (1, 1)]
     s = cluster(["a"], 3, [(0, [(0, 0)], 600.0), (1, [(0, 1)], 500.0)])
-    assert in_order(pose(s, Goals()), s.dir, np.array([1, 2])) == [(1, 2), (0, 1)]
+    assert in_order(build_problem(s, Goals()), s.dir, np.array([1, 2])) == [(1, 2), (0, 1)]
 
 
 @pytest.mark.parametrize("seed", range(6))
 def test_moves_lead_from_the_start_into_all_bands_at_the_cost_that_is_told(seed: int) -> None:
-    problem = pose(small(seed, crowded=False), WIDE)
+    problem = build_problem(small(seed, crowded=False), WIDE)
     found, again = walked(problem), walked(problem)
     assert found.trail == again.trail
     if found.trail is None:
         return
-    state = State(problem)
+    state = PlanState(problem)
     for r, d in found.trail:
         assert state.legal(r, d, lenient=True)
         assert not state.done[r]
         state.move(r, d, Reason.TARGET)
-    assert state.unrest <= state.floor
+    assert state.imbalance <= state.floor
     assert not len(short_partitions(state))
     assert sum(float(state.size[r]) for r, _ in found.trail) == pytest.approx(found.least)
 
@@ -66,7 +66,9 @@ def test_counting_logs_never_denies_a_placement_inside_all_bands(seed: int) -> N
     rng = np.random.default_rng(seed)
     sizes = rng.choice([0.0, 50.0, 90.0, 100.0, 120.0, 300.0], int(rng.integers(1, 6))).tolist()
     s = cluster(["a", "b"], int(rng.integers(1, 3)), [(p, [(0, 0)], size) for p, size in enumerate(sizes)])
-    problem = pose(s, Goals(dir_band=float(rng.uniform(0.1, 0.9)), broker_band=float(rng.uniform(0.05, 0.9))))
+    problem = build_problem(
+        s, Goals(dir_band=float(rng.uniform(0.1, 0.9)), broker_band=float(rng.uniform(0.05, 0.9)))
+    )
     dirs = len(s.capacity)
     some = any(
         (used >= problem.lo).all()
@@ -81,8 +83,8 @@ def test_counting_logs_never_denies_a_placement_inside_all_bands(seed: int) -> N
 
 def test_counting_logs_shows_that_there_are_more_dirs_than_logs() -> None:
     few = [(p, [(0, 0)], 100.0) for p in range(3)]
-    assert not may_fit(pose(cluster(["a", "b"], 2, few), Goals()))
-    assert may_fit(pose(cluster(["a", "b"], 2, [*few, (3, [(0, 1)], 100.0)]), Goals()))
+    assert not may_fit(build_problem(cluster(["a", "b"], 2, few), Goals()))
+    assert may_fit(build_problem(cluster(["a", "b"], 2, [*few, (3, [(0, 1)], 100.0)]), Goals()))
 
 
 @pytest.mark.parametrize("shape", [(3, 4, 1), (2, 5, 3), (4, 0, 2), (2, 2, 0)])

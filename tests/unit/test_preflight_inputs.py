@@ -6,7 +6,7 @@ import pytest
 
 from spindle.cluster import names
 from spindle.cluster.layout import Layout
-from spindle.disks.facts import Look
+from spindle.disks.facts import InspectionId
 from spindle_agent.preflight import main
 from spindle_agent.preflight.filesystem import mount_at
 from spindle_agent.preflight.inputs import (
@@ -112,7 +112,7 @@ def test_each_look_invents_what_its_clearance_has_to_repeat(
     second = begin_look(layout)
 
     assert first != second
-    assert read_look(layout) == Look(nonce=second, pod_uid="u")
+    assert read_look(layout) == InspectionId(nonce=second, pod_uid="u")
 
 
 def test_without_a_look_or_a_uid_nothing_can_be_cleared(

@@ -13,14 +13,14 @@ from spindle.api.engine import Window
 from spindle.api.policy import Rebalance
 from spindle.proposals.approval import approval, seconds_needed
 from spindle.proposals.duration import allowed, carried_out, too_long
-from spindle.proposals.life import Facts, Trouble, turn
-from spindle.proposals.marks import read_marks
-from spindle.proposals.proposal import NEXT, Phase, read_proposal
-from spindle.proposals.windows import Opening, opening
+from spindle.proposals.lifecycle import ProposalFacts, ProposalProblem, next_step
+from spindle.proposals.move_states import read_move_states
+from spindle.proposals.proposal import NEXT, ProposalPhase, read_proposal
+from spindle.proposals.windows import WindowState, window_state
 from tests.unit.proposal_samples import D0, D1, HASH, in_journal, move, rebalance
 
-TROUBLE = Trouble("DisksFirst", "1 disk failed.", "It is evacuated.")
-CLOSED = Opening(open=False, at=100.0)
+TROUBLE = ProposalProblem("DisksFirst", "1 disk failed.", "It is evacuated.")
+CLOSED = WindowState(open=False, at=100.0)
 
 
 def at(text: str) -> float:
@@ -30,184 +30,215 @@ def at(text: str) -> float:
 @pytest.mark.parametrize(
     ("facts", "phase", "reason"),
     [
-        pytest.param(Facts(phase=Phase.PROPOSED), "Proposed", "ApprovalNeeded", id="nobody approved it"),
         pytest.param(
-            Facts(phase=Phase.PROPOSED, approved_by="person"),
+            ProposalFacts(phase=ProposalPhase.PROPOSED), "Proposed", "ApprovalNeeded", id="nobody approved it"
+        ),
+        pytest.param(
+            ProposalFacts(phase=ProposalPhase.PROPOSED, approved_by="person"),
             "Executing",
             "Executing",
             id="a person approves",
         ),
         pytest.param(
-            Facts(phase=Phase.PROPOSED, approved_by="rule"), "Executing", "Executing", id="a rule approves"
+            ProposalFacts(phase=ProposalPhase.PROPOSED, approved_by="rule"),
+            "Executing",
+            "Executing",
+            id="a rule approves",
         ),
         pytest.param(
-            Facts(phase=Phase.PROPOSED, approved_by="person", window=CLOSED),
+            ProposalFacts(phase=ProposalPhase.PROPOSED, approved_by="person", window=CLOSED),
             "Approved",
             "WindowClosed",
             id="approved, and not yet begun",
         ),
         pytest.param(
-            Facts(phase=Phase.PROPOSED, approved_by="person", expired=True),
+            ProposalFacts(phase=ProposalPhase.PROPOSED, approved_by="person", expired=True),
             "Expired",
             "Expired",
             id="approved late",
         ),
         pytest.param(
-            Facts(phase=Phase.APPROVED, approved_by="person", expired=True),
+            ProposalFacts(phase=ProposalPhase.APPROVED, approved_by="person", expired=True),
             "Expired",
             "Expired",
             id="never begun",
         ),
         pytest.param(
-            Facts(phase=Phase.APPROVED, approved_by="person", newer="other"),
+            ProposalFacts(phase=ProposalPhase.APPROVED, approved_by="person", newer="other"),
             "Superseded",
             "Superseded",
             id="a newer one",
         ),
-        pytest.param(Facts(phase=Phase.APPROVED), "Proposed", "ApprovalNeeded", id="approval taken back"),
         pytest.param(
-            Facts(phase=Phase.APPROVED, approved_by="person", executing="other"),
+            ProposalFacts(phase=ProposalPhase.APPROVED),
+            "Proposed",
+            "ApprovalNeeded",
+            id="approval taken back",
+        ),
+        pytest.param(
+            ProposalFacts(phase=ProposalPhase.APPROVED, approved_by="person", executing="other"),
             "Approved",
             "AnotherExecutes",
             id="another one is finished first",
         ),
         pytest.param(
-            Facts(phase=Phase.APPROVED, approved_by="person", trouble=TROUBLE),
+            ProposalFacts(phase=ProposalPhase.APPROVED, approved_by="person", obstacle=TROUBLE),
             "Approved",
             "DisksFirst",
             id="a disk failed before",
         ),
         pytest.param(
-            Facts(phase=Phase.APPROVED, approved_by="person", window=CLOSED),
+            ProposalFacts(phase=ProposalPhase.APPROVED, approved_by="person", window=CLOSED),
             "Approved",
             "WindowClosed",
             id="no window",
         ),
         pytest.param(
-            Facts(phase=Phase.APPROVED, approved_by="person"),
+            ProposalFacts(phase=ProposalPhase.APPROVED, approved_by="person"),
             "Executing",
             "Executing",
             id="nothing is in its way",
         ),
         pytest.param(
-            Facts(phase=Phase.PROPOSED, stop=True), "Stopped", "StoppedByPerson", id="stopped before"
+            ProposalFacts(phase=ProposalPhase.PROPOSED, stop=True),
+            "Stopped",
+            "StoppedByPerson",
+            id="stopped before",
         ),
         pytest.param(
-            Facts(phase=Phase.PROPOSED, problem="spec.moves: nonsense"),
+            ProposalFacts(phase=ProposalPhase.PROPOSED, problem="spec.moves: nonsense"),
             "Failed",
             "NotUnderstood",
             id="nonsense",
         ),
         pytest.param(
-            Facts(phase=Phase.EXECUTING, approved_by="person", waiting=1),
+            ProposalFacts(phase=ProposalPhase.EXECUTING, approved_by="person", waiting=1),
             "Executing",
             "Executing",
             id="goes on",
         ),
         pytest.param(
-            Facts(phase=Phase.EXECUTING, approved_by="person", waiting=1, expired=True, newer="other"),
+            ProposalFacts(
+                phase=ProposalPhase.EXECUTING, approved_by="person", waiting=1, expired=True, newer="other"
+            ),
             "Executing",
             "Executing",
             id="what was begun in time is finished",
         ),
         pytest.param(
-            Facts(phase=Phase.EXECUTING, approved_by="person", waiting=1, stop=True),
+            ProposalFacts(phase=ProposalPhase.EXECUTING, approved_by="person", waiting=1, stop=True),
             "Stopped",
             "StoppedByPerson",
             id="stopped",
         ),
         pytest.param(
-            Facts(phase=Phase.EXECUTING, began_by="person", waiting=1),
+            ProposalFacts(phase=ProposalPhase.EXECUTING, began_by="person", waiting=1),
             "Stopped",
             "ApprovalWithdrawn",
             id="approval withdrawn",
         ),
         pytest.param(
-            Facts(phase=Phase.EXECUTING, began_by="rule", waiting=1),
+            ProposalFacts(phase=ProposalPhase.EXECUTING, began_by="rule", waiting=1),
             "Executing",
             "Executing",
             id="approved by a rule that was taken back",
         ),
         pytest.param(
-            Facts(phase=Phase.EXECUTING, approved_by="person", waiting=1, trouble=TROUBLE),
+            ProposalFacts(phase=ProposalPhase.EXECUTING, approved_by="person", waiting=1, obstacle=TROUBLE),
             "Executing",
             "DisksFirst",
             id="a disk fails, and may be well again",
         ),
         pytest.param(
-            Facts(
-                phase=Phase.EXECUTING, approved_by="person", waiting=1, trouble=replace(TROUBLE, lasts=True)
+            ProposalFacts(
+                phase=ProposalPhase.EXECUTING,
+                approved_by="person",
+                waiting=1,
+                obstacle=replace(TROUBLE, lasts=True),
             ),
             "Stopped",
             "DisksFirst",
             id="a disk is being emptied",
         ),
         pytest.param(
-            Facts(phase=Phase.EXECUTING, approved_by="person", waiting=1, trouble=TROUBLE, troubled=1800.0),
+            ProposalFacts(
+                phase=ProposalPhase.EXECUTING,
+                approved_by="person",
+                waiting=1,
+                obstacle=TROUBLE,
+                troubled=1800.0,
+            ),
             "Stopped",
             "DisksFirst",
             id="a trouble that lasts",
         ),
         pytest.param(
-            Facts(phase=Phase.EXECUTING, approved_by="person", waiting=1, window=CLOSED),
+            ProposalFacts(phase=ProposalPhase.EXECUTING, approved_by="person", waiting=1, window=CLOSED),
             "Executing",
             "WindowClosed",
             id="the window closes",
         ),
         pytest.param(
-            Facts(phase=Phase.EXECUTING, approved_by="rule", waiting=1, moving=1, too_long="x"),
+            ProposalFacts(
+                phase=ProposalPhase.EXECUTING, approved_by="rule", waiting=1, moving=1, too_long="x"
+            ),
             "Executing",
             "TimeOver",
             id="its time is over, and something is in motion",
         ),
         pytest.param(
-            Facts(phase=Phase.EXECUTING, approved_by="rule", waiting=1, done=1, too_long="x"),
+            ProposalFacts(phase=ProposalPhase.EXECUTING, approved_by="rule", waiting=1, done=1, too_long="x"),
             "Stopped",
             "TimeOver",
             id="its time is over",
         ),
         pytest.param(
-            Facts(phase=Phase.EXECUTING, approved_by="rule", leading=1, moving=1, too_long="x"),
+            ProposalFacts(
+                phase=ProposalPhase.EXECUTING, approved_by="rule", leading=1, moving=1, too_long="x"
+            ),
             "Executing",
             "Executing",
             id="its time is over when all of it has begun",
         ),
         pytest.param(
-            Facts(phase=Phase.EXECUTING, approved_by="person", done=2, dropped=1), "Done", "Done", id="done"
+            ProposalFacts(phase=ProposalPhase.EXECUTING, approved_by="person", done=2, dropped=1),
+            "Done",
+            "Done",
+            id="done",
         ),
         pytest.param(
-            Facts(phase=Phase.EXECUTING, approved_by="person", done=2, trouble=TROUBLE),
+            ProposalFacts(phase=ProposalPhase.EXECUTING, approved_by="person", done=2, obstacle=TROUBLE),
             "Done",
             "Done",
             id="done in spite of trouble",
         ),
         pytest.param(
-            Facts(phase=Phase.EXECUTING, approved_by="person", dropped=3),
+            ProposalFacts(phase=ProposalPhase.EXECUTING, approved_by="person", dropped=3),
             "Failed",
             "NothingLeft",
             id="nothing of it held",
         ),
     ],
 )
-def test_each_step_of_the_life(facts: Facts, phase: str, reason: str) -> None:
-    found = turn(facts)
+def test_each_step_of_the_life(facts: ProposalFacts, phase: str, reason: str) -> None:
+    found = next_step(facts)
 
     assert (found.phase, found.reason) == (phase, reason)
     assert found.message
     assert found.phase is facts.phase or found.phase in NEXT[facts.phase]
 
 
-@pytest.mark.parametrize("phase", [each for each in Phase if each.over])
-def test_what_is_over_stays_over(phase: Phase) -> None:
-    facts = Facts(phase=phase, approved_by="person", stop=True, expired=True, waiting=3, problem="x")
+@pytest.mark.parametrize("phase", [each for each in ProposalPhase if each.over])
+def test_what_is_over_stays_over(phase: ProposalPhase) -> None:
+    facts = ProposalFacts(phase=phase, approved_by="person", stop=True, expired=True, waiting=3, problem="x")
 
-    assert turn(facts).phase is phase
+    assert next_step(facts).phase is phase
 
 
 @given(st.lists(st.sampled_from(".>+-"), max_size=30), st.integers(0, 20), st.booleans())
 def test_what_is_told_of_moves_adds_up_to_all_of_them(marks: list[str], leading: int, stop: bool) -> None:
-    facts = Facts(
-        phase=Phase.EXECUTING,
+    facts = ProposalFacts(
+        phase=ProposalPhase.EXECUTING,
         approved_by="person",
         stop=stop,
         waiting=marks.count(".") + 1,  # one at least, so that it is not over
@@ -216,7 +247,7 @@ def test_what_is_told_of_moves_adds_up_to_all_of_them(marks: list[str], leading:
         dropped=marks.count("-"),
         leading=leading,
     )
-    said = turn(facts).message
+    said = next_step(facts).message
 
     told = {what: int(n) for n, what in re.findall(r"(\d+)(?: moves?)? (done|left out|not done)", said)}
     assert sum(told.values()) == len(marks) + 1, said
@@ -224,11 +255,11 @@ def test_what_is_told_of_moves_adds_up_to_all_of_them(marks: list[str], leading:
 
 
 def test_leaders_that_are_waited_for_are_no_moves() -> None:
-    facts = Facts(phase=Phase.EXECUTING, approved_by="person", waiting=8, done=10, leading=4)
+    facts = ProposalFacts(phase=ProposalPhase.EXECUTING, approved_by="person", waiting=8, done=10, leading=4)
 
-    assert turn(facts).message == "10 moves done, 8 not done, 4 partitions not yet led as planned."
+    assert next_step(facts).message == "10 moves done, 8 not done, 4 partitions not yet led as planned."
     assert (
-        turn(replace(facts, waiting=0, done=18)).message
+        next_step(replace(facts, waiting=0, done=18)).message
         == "18 moves done, 4 partitions not yet led as planned."
     )
 
@@ -240,46 +271,46 @@ def window(start: str, minutes: int) -> Window:
 @pytest.mark.parametrize(
     ("windows", "now", "wanted"),
     [
-        pytest.param([], "2026-09-21T12:00", Opening(open=True), id="none: always"),
+        pytest.param([], "2026-09-21T12:00", WindowState(open=True), id="none: always"),
         pytest.param(
             [window("0 22 * * *", 120)],
             "2026-09-21T22:00",
-            Opening(open=True, at=at("2026-09-22T00:00")),
+            WindowState(open=True, at=at("2026-09-22T00:00")),
             id="begins",
         ),
         pytest.param(
             [window("0 22 * * *", 120)],
             "2026-09-21T23:59",
-            Opening(open=True, at=at("2026-09-22T00:00")),
+            WindowState(open=True, at=at("2026-09-22T00:00")),
             id="last minute",
         ),
         pytest.param(
             [window("0 22 * * *", 120)],
             "2026-09-22T00:00",
-            Opening(open=False, at=at("2026-09-22T22:00")),
+            WindowState(open=False, at=at("2026-09-22T22:00")),
             id="over",
         ),
         pytest.param(
             [window("0 22 * * 1-5", 600)],
             "2026-09-26T07:00",  # Saturday morning
-            Opening(open=True, at=at("2026-09-26T08:00")),
+            WindowState(open=True, at=at("2026-09-26T08:00")),
             id="over midnight into a day of its own",
         ),
         pytest.param(
             [window("0 1 * * *", 60), window("@daily", 120)],
             "2026-09-21T01:30",
-            Opening(open=True, at=at("2026-09-21T02:00")),
+            WindowState(open=True, at=at("2026-09-21T02:00")),
             id="the longest that is open",
         ),
     ],
 )
-def test_windows(windows: list[Window], now: str, wanted: Opening) -> None:
-    assert opening(windows, at(now)) == wanted
+def test_windows(windows: list[Window], now: str, wanted: WindowState) -> None:
+    assert window_state(windows, at(now)) == wanted
 
 
 @pytest.mark.parametrize("start", ["61 * * * *", "0 22 31 2 *"])
 def test_a_window_that_is_no_time_never_opens_and_says_so(start: str) -> None:
-    found = opening([window(start, 60)], at("2026-09-21T12:00"))
+    found = window_state([window(start, 60)], at("2026-09-21T12:00"))
 
     assert not found.open
     assert "spec.rebalance.windows[0].start" in found.problem
@@ -370,8 +401,8 @@ def test_time_is_over_when_the_limit_is_reached_and_it_names_the_field() -> None
 
 
 def test_letters_that_are_missing_or_strange_are_looked_at_again() -> None:
-    assert read_marks("+-?", 5) == ("+", "-", ".", ".", ".")
-    assert read_marks("+++++", 2) == ("+", "+")
+    assert read_move_states("+-?", 5) == ("+", "-", ".", ".", ".")
+    assert read_move_states("+++++", 2) == ("+", "+")
 
 
 def test_an_object_that_is_not_understood_says_where() -> None:
@@ -381,4 +412,7 @@ def test_an_object_that_is_not_understood_says_where() -> None:
 
     assert found.spec is None
     assert found.problem.startswith("spec.moves.0.partition")
-    assert turn(replace(Facts(phase=Phase.PROPOSED), problem=found.problem)).phase is Phase.FAILED
+    assert (
+        next_step(replace(ProposalFacts(phase=ProposalPhase.PROPOSED), problem=found.problem)).phase
+        is ProposalPhase.FAILED
+    )

@@ -10,11 +10,11 @@ from spindle.api.cluster import KafkaClusterSpec
 from spindle.cluster.view import KafkaView
 from spindle.moves.journal import Journal
 from spindle.reconcile.actions import Delete
-from spindle.reconcile.draft import Draft
-from spindle.reconcile.state import State, read_state
-from spindle.reconcile.steps.healing import only_look
-from spindle.reconcile.steps.moves import Wants
-from spindle.reconcile.steps.proposals import Proposed, settle_proposals
+from spindle.reconcile.plan_builder import PlanBuilder
+from spindle.reconcile.state import ClusterState, read_state
+from spindle.reconcile.steps.healing import observe_only
+from spindle.reconcile.steps.moves import MoveRequests
+from spindle.reconcile.steps.proposals import ProposalResult, reconcile_proposals
 from spindle.reconcile.times import stamp
 from tests.model.moving import Dir, Kafka, Node, Part
 from tests.model.world import World
@@ -43,7 +43,9 @@ def kafka() -> Kafka:
     return made
 
 
-def state_of(world: World, *rebalances: dict[str, Any], view: KafkaView | None = None, **spec: Any) -> State:
+def state_of(
+    world: World, *rebalances: dict[str, Any], view: KafkaView | None = None, **spec: Any
+) -> ClusterState:
     snapshot = replace(
         world.snapshot(), kafka=kafka().view() if view is None else view, rebalances=rebalances
     )
@@ -54,54 +56,54 @@ def state_of(world: World, *rebalances: dict[str, Any], view: KafkaView | None =
 
 def settle(
     world: World, *rebalances: dict[str, Any], journal: Journal | None = None, **more: Any
-) -> tuple[Proposed, Draft]:
-    state, draft = state_of(world, *rebalances, **more), Draft()
-    ward = only_look(state, Draft())
-    ward.journal = journal if journal is not None else Journal()
-    return settle_proposals(ward, draft, Wants()), draft
+) -> tuple[ProposalResult, PlanBuilder]:
+    state, builder = state_of(world, *rebalances, **more), PlanBuilder()
+    inventory = observe_only(state, PlanBuilder())
+    inventory.journal = journal if journal is not None else Journal()
+    return reconcile_proposals(inventory, builder, MoveRequests()), builder
 
 
-def phases(proposed: Proposed) -> dict[str, str]:
+def phases(proposed: ProposalResult) -> dict[str, str]:
     return {name: str(status["phase"]) for name, status in proposed.statuses.items()}
 
 
-def reasons(draft: Draft) -> list[str]:
-    return [event.reason for event in draft.events]
+def reasons(builder: PlanBuilder) -> list[str]:
+    return [event.reason for event in builder.events]
 
 
 def test_a_new_proposal_waits_for_its_approval_and_says_how(running: World) -> None:
-    proposed, draft = settle(running, rebalance(WITHIN))
+    proposed, builder = settle(running, rebalance(WITHIN))
     status = proposed.statuses["demo-1"]
 
     assert status["phase"] == "Proposed"
     assert status["conditions"][0]["reason"] == "ApprovalNeeded"
     assert HASH in status["conditions"][0]["message"]
-    assert reasons(draft) == ["RebalanceProposed"]
-    assert draft.waits == []  # it may wait for days: a cluster at rest is at rest
+    assert reasons(builder) == ["RebalanceProposed"]
+    assert builder.waits == []  # it may wait for days: a cluster at rest is at rest
 
 
 def test_it_goes_one_step_at_a_time_and_moves_nothing_before_that_is_written(running: World) -> None:
-    begun, draft = settle(running, rebalance(WITHIN, status={"phase": "Proposed"}, approved=HASH))
+    begun, builder = settle(running, rebalance(WITHIN, status={"phase": "Proposed"}, approved=HASH))
     later, _ = settle(running, rebalance(WITHIN, status={"phase": "Approved"}, approved=HASH))
     going, _ = settle(running, executing(WITHIN))
 
     assert phases(begun) == phases(later) == {"demo-1": "Executing"}
-    assert [wait.reason for wait in draft.waits] == ["Executing"]  # so that the next pass comes soon
+    assert [wait.reason for wait in builder.waits] == ["Executing"]  # so that the next pass comes soon
     assert begun.statuses["demo-1"]["approvedBy"] == "person"
-    assert begun.wants.moves == later.wants.moves == ()
-    assert going.wants.moves == (in_journal(WITHIN),)
+    assert begun.requests.moves == later.requests.moves == ()
+    assert going.requests.moves == (in_journal(WITHIN),)
 
 
 def test_a_newer_one_supersedes_what_was_not_begun_and_waits_for_what_was(running: World) -> None:
     old = rebalance(WITHIN, name="old", made="2026-08-01T00:00:00Z")
     new = rebalance(WITHIN, name="new", status={"phase": "Approved"}, approved=HASH)
     begun = executing(ACROSS, name="begun", made="2026-08-02T00:00:00Z")
-    proposed, draft = settle(running, new, old, begun)
+    proposed, builder = settle(running, new, old, begun)
 
     assert phases(proposed) == {"old": "Superseded", "begun": "Executing", "new": "Approved"}
     assert proposed.statuses["new"]["reason"] == "AnotherExecutes"
-    assert proposed.wants.moves == (in_journal(ACROSS),)
-    assert {wait.reason for wait in draft.waits} == {"Executing", "AnotherExecutes"}
+    assert proposed.requests.moves == (in_journal(ACROSS),)
+    assert {wait.reason for wait in builder.waits} == {"Executing", "AnotherExecutes"}
 
 
 @pytest.mark.parametrize(
@@ -127,12 +129,12 @@ def test_what_is_approved_gives_way_only_to_a_newer_one(
 def test_outside_of_its_window_nothing_more_begins_and_it_says_when_it_goes_on(running: World) -> None:
     windows = [{"start": "0 22 * * *", "durationMinutes": 60}]  # it is a quarter past two in the afternoon
     journal = Journal(moves=(in_journal(ACROSS),))
-    proposed, draft = settle(running, executing(ACROSS, WITHIN), journal=journal, windows=windows)
+    proposed, builder = settle(running, executing(ACROSS, WITHIN), journal=journal, windows=windows)
 
-    assert proposed.wants.moves == ()
-    assert proposed.wants.withdrawn == frozenset()
+    assert proposed.requests.moves == ()
+    assert proposed.requests.withdrawn == frozenset()
     assert proposed.statuses["demo-1"]["message"].endswith("It goes on at 2026-09-21T22:00:00Z.")
-    assert [wait.reason for wait in draft.waits] == ["WindowClosed"]
+    assert [wait.reason for wait in builder.waits] == ["WindowClosed"]
 
 
 @pytest.mark.parametrize(
@@ -147,8 +149,8 @@ def test_one_that_ends_gives_up_what_is_in_motion(running: World, raw: dict[str,
     journal = Journal(moves=(in_journal(ACROSS), replace(in_journal(WITHIN), reason="drain")))
     proposed, _ = settle(running, *([raw] if raw else []), journal=journal)
 
-    assert proposed.wants.moves == ()
-    assert proposed.wants.withdrawn == {("t", 0)}  # and of others' moves none
+    assert proposed.requests.moves == ()
+    assert proposed.requests.withdrawn == {("t", 0)}  # and of others' moves none
     assert set(phases(proposed).values()) <= {"Stopped"}
     assert {status["outcomes"] for status in proposed.statuses.values()} <= {".."}, (
         "nothing of it is in motion"
@@ -159,27 +161,27 @@ def test_under_min_isr_it_pauses_and_goes_on(running: World) -> None:
     world = kafka()
     world.min_isr = 2
     world.parts["t", 1].replicas, world.parts["t", 1].isr = [1, 2, 0], [1]
-    proposed, draft = settle(running, executing(ACROSS, WITHIN), view=world.view())
+    proposed, builder = settle(running, executing(ACROSS, WITHIN), view=world.view())
 
     assert phases(proposed) == {"demo-1": "Executing"}
     assert proposed.statuses["demo-1"]["reason"] == "UnderMinIsr"
-    assert proposed.wants.moves == ()
-    assert reasons(draft) == []
+    assert proposed.requests.moves == ()
+    assert reasons(builder) == []
 
     proposed, _ = settle(running, executing(ACROSS, WITHIN))
     assert proposed.statuses["demo-1"]["reason"] == "Executing"
-    assert proposed.wants.moves
+    assert proposed.requests.moves
 
 
 def test_what_is_dropped_is_told_and_counted(running: World) -> None:
     gone = move(9, (0, D0), (2, D1))
-    proposed, draft = settle(running, executing(gone, WITHIN))
+    proposed, builder = settle(running, executing(gone, WITHIN))
     status = proposed.statuses["demo-1"]
 
     assert [each["reason"] for each in status["dropped"]] == ["TopicDeleted"]
     assert status["outcomes"] == "-."
-    assert reasons(draft) == ["MovesDropped"]
-    assert proposed.wants.moves == (in_journal(WITHIN),)
+    assert reasons(builder) == ["MovesDropped"]
+    assert proposed.requests.moves == (in_journal(WITHIN),)
 
 
 def test_what_was_left_out_stays_small_however_much_it_is(running: World) -> None:
@@ -190,7 +192,7 @@ def test_what_was_left_out_stays_small_however_much_it_is(running: World) -> Non
     ]
     raw = executing(*(move(n, (0, D0), (2, D1)) for n in range(2000)), outcomes=1999 * "-" + ".")
     raw["status"]["dropped"] = before[:200] + [{**each, "message": ""} for each in before[200:]]
-    proposed, draft = settle(running, raw)
+    proposed, builder = settle(running, raw)
     dropped = proposed.statuses["demo-1"]["dropped"]
 
     assert [len(dropped), dropped[199], dropped[1999]] == [
@@ -199,7 +201,7 @@ def test_what_was_left_out_stays_small_however_much_it_is(running: World) -> Non
         {"topic": "t", "partition": 1999, "reason": "TopicDeleted"},
     ]
     assert len(json.dumps(dropped)) < 900_000
-    assert [event.message for event in draft.events if event.reason == "MovesDropped"] == [
+    assert [event.message for event in builder.events if event.reason == "MovesDropped"] == [
         "t-1999: TopicDeleted."
     ]
 
@@ -219,18 +221,18 @@ def test_while_kafka_is_silent_nothing_is_withdrawn(running: World) -> None:
     journal = Journal(moves=(in_journal(ACROSS),))
     proposed, _ = settle(running, executing(ACROSS), journal=journal, view=KafkaView(error="away"))
 
-    assert proposed.wants == Wants()
+    assert proposed.requests == MoveRequests()
     assert phases(proposed) == {"demo-1": "Executing"}
 
 
 def test_proposals_that_cannot_be_read_leave_all_as_it_is(running: World) -> None:
     state = state_of(running)
     state = replace(state, snap=replace(state.snap, unknown=frozenset({"kafkarebalances"})))
-    ward, draft = only_look(state, Draft()), Draft()
-    ward.journal = Journal(moves=(in_journal(ACROSS),))
+    inventory, builder = observe_only(state, PlanBuilder()), PlanBuilder()
+    inventory.journal = Journal(moves=(in_journal(ACROSS),))
 
-    assert settle_proposals(ward, draft, Wants()) == Proposed()
-    assert [wait.reason for wait in draft.waits] == ["ProposalsUnknown"]
+    assert reconcile_proposals(inventory, builder, MoveRequests()) == ProposalResult()
+    assert [wait.reason for wait in builder.waits] == ["ProposalsUnknown"]
 
 
 def test_of_those_that_are_over_the_latest_are_kept(running: World) -> None:
@@ -240,9 +242,9 @@ def test_of_those_that_are_over_the_latest_are_kept(running: World) -> None:
     ]
     theirs = rebalance(name="p00", made="2026-07-01T00:00:00Z", status={"phase": "Done"})
     del theirs["metadata"]["ownerReferences"]
-    _, draft = settle(running, theirs, *over)
+    _, builder = settle(running, theirs, *over)
 
-    assert [action.name for action in draft.actions if isinstance(action, Delete)] == ["p01", "p02"]
+    assert [action.name for action in builder.actions if isinstance(action, Delete)] == ["p01", "p02"]
 
 
 def test_leaders_change_once_their_moves_have_ended(running: World) -> None:
@@ -250,7 +252,7 @@ def test_leaders_change_once_their_moves_have_ended(running: World) -> None:
     going, _ = settle(running, executing(ACROSS, WITHIN, outcomes=".+", leaders=leaders))
     left, _ = settle(running, executing(WITHIN, outcomes="+", leaders=leaders[1:]))
 
-    assert going.wants.leaders == {("t", 1): 2}
+    assert going.requests.leaders == {("t", 1): 2}
     assert phases(left) == {"demo-1": "Executing"}
 
 
@@ -271,7 +273,7 @@ def test_it_is_done_once_new_leaders_are_elected(running: World) -> None:
     elected, _ = settle(running, raw, view=world.view())
 
     assert phases(ordered) == {"demo-1": "Executing"}
-    assert ordered.wants.leaders == {("t", 1): 2}
+    assert ordered.requests.leaders == {("t", 1): 2}
     assert phases(elected) == {"demo-1": "Done"}
 
 
@@ -288,7 +290,7 @@ def test_leaders_are_not_given_up_for_a_window_that_was_closed(running: World) -
     found, _ = settle(running, raw)
 
     assert phases(found) == {"demo-1": "Executing"}
-    assert found.wants.leaders == {("t", 1): 2}
+    assert found.requests.leaders == {("t", 1): 2}
 
 
 def waiting(running: World, **status: Any) -> dict[str, Any]:
@@ -380,15 +382,15 @@ def test_the_time_that_it_was_carried_out_is_counted(running: World) -> None:
 
 def test_when_its_time_is_over_nothing_more_begins_and_what_is_in_motion_lands(running: World) -> None:
     journal = Journal(moves=(in_journal(ACROSS),))
-    proposed, draft = settle(
+    proposed, builder = settle(
         running, ran(running, ACROSS, WITHIN), journal=journal, approval="auto", maxDurationMinutes=10
     )
     raw = ran(running, ACROSS, WITHIN, outcomes="+.", reason="TimeOver")
     ended, told = settle(running, raw, approval="auto", maxDurationMinutes=10)
 
-    assert (proposed.wants.moves, proposed.wants.withdrawn) == ((), frozenset())
+    assert (proposed.requests.moves, proposed.requests.withdrawn) == ((), frozenset())
     assert phases(proposed) == {"demo-1": "Executing"}
-    assert [wait.reason for wait in draft.waits] == ["TimeOver"]
+    assert [wait.reason for wait in builder.waits] == ["TimeOver"]
     assert phases(ended) == {"demo-1": "Stopped"}
     assert "maxDurationMinutes (10)" in ended.statuses["demo-1"]["message"]
     assert reasons(told) == ["RebalanceStopped"]

@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from spindle.cluster.view import KafkaView
-from spindle.moves.journal import Journal, Leftover, Rest, Shrunk
+from spindle.moves.journal import DroppedReplica, Journal, MoveBackoff, PendingCleanup
+from spindle.moves.kafka_index import KafkaIndex
 from spindle.moves.limits import Limits
-from spindle.moves.look import Look
 from spindle.proposals.proposal import read_proposal
-from spindle.proposals.waves import PATIENCE, Wave, look_over
+from spindle.proposals.waves import PATIENCE, WaveState, look_over
 from tests.model.moving import Dir, Kafka, Node, Part
 from tests.unit.proposal_samples import D0, D1, executing, in_journal, move
 
@@ -44,19 +44,19 @@ def look(
     journal: Journal | None = None,
     outcomes: str = "",
     **more: Any,
-) -> Wave:
+) -> WaveState:
     proposal = read_proposal(executing(*moves, outcomes=outcomes))
     closed = more.pop("closed", frozenset())
     return look_over(
         proposal,
-        Look((world or kafka()).view(), closed),
+        KafkaIndex((world or kafka()).view(), closed),
         journal if journal is not None else Journal(),
         LIMITS,
         **more,
     )
 
 
-def drops(wave: Wave) -> list[str]:
+def drops(wave: WaveState) -> list[str]:
     return [str(each["reason"]) for each in wave.drops]
 
 
@@ -64,7 +64,7 @@ def test_what_holds_begins() -> None:
     wave = look(ACROSS, WITHIN, OTHER)
 
     assert wave.go == [in_journal(each) for each in (ACROSS, WITHIN, OTHER)]
-    assert "".join(wave.marks) == "..."
+    assert "".join(wave.move_states) == "..."
     assert (wave.moved, wave.left) == (0, 300)
 
 
@@ -128,7 +128,7 @@ def test_what_holds_no_more_is_left_out_with_its_reason(change: Callable[[Kafka]
 
     assert drops(wave) == [reason]
     assert wave.drops[0]["message"]
-    assert "".join(wave.marks) == "-"
+    assert "".join(wave.move_states) == "-"
     assert wave.go == []
 
 
@@ -180,7 +180,7 @@ def test_what_another_look_may_answer_otherwise_waits_but_not_for_ever(
     wave, late = look(ACROSS, world=world), look(ACROSS, world=world, idle=PATIENCE + 1)
 
     assert [each.reason for each in wave.waits] == [reason]
-    assert (wave.go, wave.drops, "".join(wave.marks)) == ([], [], ".")
+    assert (wave.go, wave.drops, "".join(wave.move_states)) == ([], [], ".")
     assert drops(late) == [reason]
 
 
@@ -191,7 +191,7 @@ def test_what_is_in_motion_is_kept_and_counted() -> None:
     world.parts["t", 0].before = [0, 1]
     wave = look(ACROSS, WITHIN, world=world, journal=Journal(moves=(in_journal(ACROSS),)))
 
-    assert "".join(wave.marks) == ">."
+    assert "".join(wave.move_states) == ">."
     assert wave.keep == {("t", 0)}
     assert (wave.moved, wave.left) == (40, 160)
 
@@ -202,8 +202,8 @@ def test_what_has_arrived_is_done_and_stays_so_wherever_it_goes_later() -> None:
     arrived = look(WITHIN, world=world)
     back = look(WITHIN, outcomes="+")
 
-    assert "".join(arrived.marks) == "+"
-    assert "".join(back.marks) == "+"
+    assert "".join(arrived.move_states) == "+"
+    assert "".join(back.move_states) == "+"
     assert back.go == []
 
 
@@ -254,23 +254,23 @@ def test_while_a_move_of_it_is_in_motion_nothing_is_left_out_for_waiting() -> No
 def test_a_full_target_may_have_room_when_what_is_in_motion_has_gone() -> None:
     world = kafka()
     full(world)
-    leftover = Leftover("t", 9, 2, D1, 850, 0.0)
-    wave = look(ACROSS, world=world, journal=Journal(leftovers=(leftover,)))
+    leftover = PendingCleanup("t", 9, 2, D1, 850, 0.0)
+    wave = look(ACROSS, world=world, journal=Journal(cleanups=(leftover,)))
 
     assert [each.reason for each in wave.waits] == ["TargetFull"]
     assert wave.drops == []
 
 
 def test_a_move_that_the_agent_gave_up_is_left_out() -> None:
-    rest = Rest("t", 1, 1, D1, 1, 1e12)
+    rest = MoveBackoff("t", 1, 1, D1, 1, 1e12)
 
-    assert drops(look(WITHIN, journal=Journal(rests=(rest,)))) == ["MoveFailed"]
+    assert drops(look(WITHIN, journal=Journal(backoffs=(rest,)))) == ["MoveFailed"]
 
 
 def test_what_left_a_broker_for_a_while_comes_back_there_first() -> None:
-    shrunk = Shrunk("t", 0, 2, 100, (0, 1, 2))
+    shrunk = DroppedReplica("t", 0, 2, 100, (0, 1, 2))
 
-    assert [each.reason for each in look(ACROSS, journal=Journal(shrunk=(shrunk,))).waits] == ["ComesBack"]
+    assert [each.reason for each in look(ACROSS, journal=Journal(dropped=(shrunk,))).waits] == ["ComesBack"]
 
 
 def test_a_disk_that_is_closed_takes_nothing() -> None:
@@ -279,6 +279,6 @@ def test_a_disk_that_is_closed_takes_nothing() -> None:
 
 def test_nothing_changes_while_kafka_is_silent() -> None:
     proposal = read_proposal(executing(ACROSS, WITHIN, outcomes="+."))
-    wave = look_over(proposal, Look(KafkaView(error="away")), Journal(), LIMITS)
+    wave = look_over(proposal, KafkaIndex(KafkaView(error="away")), Journal(), LIMITS)
 
-    assert ("".join(wave.marks), wave.go, wave.drops) == ("+.", [], [])
+    assert ("".join(wave.move_states), wave.go, wave.drops) == ("+.", [], [])

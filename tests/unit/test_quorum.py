@@ -7,7 +7,15 @@ import pytest
 from spindle.cluster.refusal import Refusal
 from spindle.cluster.view import Quorum, Voter
 from spindle.quorum.decide import NO_DIRECTORY, Member, next_step
-from spindle.quorum.steps import Admit, Dismiss, Join, Leave, Recall, Renew, Step
+from spindle.quorum.steps import (
+    AddVoterStep,
+    AdmitControllers,
+    DeleteController,
+    ReaddVoter,
+    RecreateController,
+    RemoveVoterStep,
+    Step,
+)
 
 A, B, C, D, E = 9000, 9001, 9002, 9003, 9004
 
@@ -60,38 +68,38 @@ def test_a_quorum_that_is_as_wanted_is_left_alone() -> None:
 
 
 def test_one_becomes_three() -> None:
-    assert step(seen(A), on_record(A), 3) == Admit((B, C))
+    assert step(seen(A), on_record(A), 3) == AdmitControllers((B, C))
     grown = on_record(A, B, C)
     assert reason(step(seen(A), grown, 3)) == "ControllersJoining"
     # Two voters bear no failure: the first joins when the second is ready.
     assert reason(step(seen(A, reading=(B,)), grown, 3)) == "ControllersJoining"
-    assert step(seen(A, reading=(B, C)), grown, 3) == Join(B, directory(B))
-    assert step(seen(A, B, reading=(C,)), grown, 3) == Join(C, directory(C))
+    assert step(seen(A, reading=(B, C)), grown, 3) == AddVoterStep(B, directory(B))
+    assert step(seen(A, B, reading=(C,)), grown, 3) == AddVoterStep(C, directory(C))
     assert step(seen(A, B, C), grown, 3) is None
 
 
 def test_five_become_three_and_the_leader_leaves_last() -> None:
     members = on_record(A, B, C, D, E)
-    assert step(seen(A, B, C, D, E, leader=E), members, 3) == Leave(
+    assert step(seen(A, B, C, D, E, leader=E), members, 3) == RemoveVoterStep(
         D, directory(D), "3 controllers are wanted"
     )
-    assert step(seen(A, B, C, E, leader=E), members, 3) == Dismiss(D)
+    assert step(seen(A, B, C, E, leader=E), members, 3) == DeleteController(D)
     found = step(seen(A, B, C, E, leader=E), on_record(A, B, C, E), 3)
-    assert found == Leave(E, directory(E), "3 controllers are wanted")
-    assert step(seen(A, B, C), on_record(A, B, C, E), 3) == Dismiss(E)
+    assert found == RemoveVoterStep(E, directory(E), "3 controllers are wanted")
+    assert step(seen(A, B, C), on_record(A, B, C, E), 3) == DeleteController(E)
     assert step(seen(A, B, C), on_record(A, B, C), 3) is None
 
 
 def test_those_that_are_dead_leave_first() -> None:
     quorum = seen(A, B, C, D, E, lagging=(D,))
-    assert step(quorum, on_record(A, B, C, D, E, down=(D,)), 3) == Leave(
+    assert step(quorum, on_record(A, B, C, D, E, down=(D,)), 3) == RemoveVoterStep(
         D, directory(D), "3 controllers are wanted"
     )
 
 
 @pytest.mark.parametrize("down", [(), (B,)])
 def test_one_of_two_leaves_by_the_word_of_the_one_that_stays(down: tuple[int, ...]) -> None:
-    left = Leave(B, directory(B), "1 controllers are wanted")
+    left = RemoveVoterStep(B, directory(B), "1 controllers are wanted")
     assert step(seen(A, B, lagging=down), on_record(A, B, down=down), 1) == left
 
 
@@ -110,12 +118,12 @@ def test_nobody_leaves_of_his_own_will_while_one_that_stays_is_not_well() -> Non
 
 def test_a_lost_one_leaves_begins_anew_and_joins() -> None:
     lost = on_record(A, B, C, down=(C,), lost={C: "its disk is blank"})
-    assert step(seen(A, B, C, lagging=(C,)), lost, 3) == Leave(C, directory(C), "its disk is blank")
-    assert step(seen(A, B), lost, 3) == Renew(C)
+    assert step(seen(A, B, C, lagging=(C,)), lost, 3) == RemoveVoterStep(C, directory(C), "its disk is blank")
+    assert step(seen(A, B), lost, 3) == RecreateController(C)
     anew = [*on_record(A, B), Member(C, directory(C, 1), up=True)]
     assert reason(step(seen(A, B), anew, 3)) == "ControllersJoining"
     reading = Quorum(A, seen(A, B).voters, (Voter(C, directory(C, 1), caught_up=True),))
-    assert step(reading, anew, 3) == Join(C, directory(C, 1))
+    assert step(reading, anew, 3) == AddVoterStep(C, directory(C, 1))
 
 
 @pytest.mark.parametrize("lagging", [(B, C), (A, C)])
@@ -154,7 +162,7 @@ def test_a_static_quorum_is_told_how_to_become_another() -> None:
 
 def test_an_order_that_was_given_back_is_given_anew_while_others_are_admitted() -> None:
     # Three were wanted for a moment only, and none of the new ones votes yet.
-    assert step(seen(A, reading=(B,)), on_record(A, B, C), 1) in (Dismiss(C), Dismiss(B))
+    assert step(seen(A, reading=(B,)), on_record(A, B, C), 1) in (DeleteController(C), DeleteController(B))
 
 
 def test_a_voter_that_nobody_put_on_record_is_left_alone() -> None:
@@ -166,23 +174,25 @@ def test_a_voter_that_nobody_put_on_record_is_left_alone() -> None:
 def test_the_record_follows_what_quorum_and_claim_agree_on() -> None:
     # A leader that was deposed took a change with it.
     carried = {A: directory(A), B: directory(B), C: directory(C)}
-    assert step(seen(A, B, C), on_record(A), 1, carried=carried) == Recall(B, directory(B))
+    assert step(seen(A, B, C), on_record(A), 1, carried=carried) == ReaddVoter(B, directory(B))
     renewed = [*on_record(A, B), Member(C, directory(C, 1), up=False)]
-    assert step(seen(A, B, C, lagging=(C,)), renewed, 3, carried=carried) == Recall(C, directory(C))
+    assert step(seen(A, B, C, lagging=(C,)), renewed, 3, carried=carried) == ReaddVoter(C, directory(C))
     told = {**carried, C: directory(C, 1)}
     found = step(seen(A, B, C, lagging=(C,)), renewed, 3, carried=told)
-    assert found == Leave(C, directory(C), "its disk was replaced")
+    assert found == RemoveVoterStep(C, directory(C), "its disk was replaced")
 
 
 def test_a_disk_that_was_given_up_and_comes_back_is_used() -> None:
     renewed = [*on_record(A, B), Member(C, directory(C, 1), up=True)]
     carried = {A: directory(A), B: directory(B), C: directory(C)}
-    assert step(seen(A, B, reading=(C,)), renewed, 3, carried=carried) == Recall(C, directory(C))
+    assert step(seen(A, B, reading=(C,)), renewed, 3, carried=carried) == ReaddVoter(C, directory(C))
 
 
 def test_one_that_is_to_stay_comes_back_before_the_last_others_leave() -> None:
     members = on_record(A, B, C, D, E, down=(B,), lost={B: "its disk is blank"})
-    assert step(seen(A, B, C, D, E, lagging=(B,)), members, 3) == Leave(B, directory(B), "its disk is blank")
+    assert step(seen(A, B, C, D, E, lagging=(B,)), members, 3) == RemoveVoterStep(
+        B, directory(B), "its disk is blank"
+    )
     anew = [m if m.id != B else Member(B, directory(B, 1), up=False) for m in members]
-    assert step(seen(A, C, D, E), anew, 3) == Leave(E, directory(E), "3 controllers are wanted")
+    assert step(seen(A, C, D, E), anew, 3) == RemoveVoterStep(E, directory(E), "3 controllers are wanted")
     assert reason(step(seen(A, C, D), anew[:4], 3)) == "ControllersJoining"

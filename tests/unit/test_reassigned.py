@@ -8,8 +8,8 @@ import pytest
 
 from spindle.cluster.reassigned import how_to_cancel, never_in_sync
 from spindle.cluster.view import KafkaView, Partition
-from spindle.healing.shrink import may_shrink
-from spindle.healing.standing import Standing
+from spindle.healing.drop_replicas import may_drop_replica
+from spindle.healing.replica_index import ReplicaIndex
 from spindle.moves.execute import execute
 from spindle.moves.journal import Journal
 from tests.unit.test_moves_execute import D0, D1, LIMITS, MOVE, T, kafka
@@ -85,12 +85,12 @@ def test_a_shrink_that_it_keeps_from_beginning_says_so_too() -> None:
         partitions=(partition((0, 1, 2), (0, 2), removing=(2,)),),
         min_isr={"t": 1},
     )
-    refusal = may_shrink(Standing(view), 1, [("t", 0)])
+    refusal = may_drop_replica(ReplicaIndex(view), 1, [("t", 0)])
     assert refusal is not None
     assert refusal.reason == "ReassignmentInProgress"
     assert "never ends for t-0" in refusal.message
     assert len(listed(refusal.unblocked_by)) == 1
     ends = KafkaView(brokers={}, partitions=(partition((0, 1, 2), (0, 2), removing=(1,)),), min_isr={"t": 1})
-    refusal = may_shrink(Standing(ends), 1, [("t", 0)])
+    refusal = may_drop_replica(ReplicaIndex(ends), 1, [("t", 0)])
     assert refusal is not None
     assert "never" not in refusal.message

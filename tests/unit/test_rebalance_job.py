@@ -10,10 +10,10 @@ from spindle.cluster import names
 from spindle.manifests.common import with_applied
 from spindle.manifests.cronjob import rebalance_objects, report_map
 from spindle.reconcile.actions import Apply, Delete, GrantRebalance, Patch
-from spindle.reconcile.draft import Draft
-from spindle.reconcile.state import State, read_state
-from spindle.reconcile.steps.rebalance_job import runs_row, settle_job, withdraw_job
-from spindle.reconcile.steps.security import settle_rebalance
+from spindle.reconcile.plan_builder import PlanBuilder
+from spindle.reconcile.state import ClusterState, read_state
+from spindle.reconcile.steps.rebalance_job import reconcile_job, runs_row, withdraw_job
+from spindle.reconcile.steps.security import reconcile_rebalance
 from tests.model.world import World
 
 
@@ -24,7 +24,7 @@ def running() -> World:
     return world
 
 
-def state_of(world: World, **seen: Any) -> State:
+def state_of(world: World, **seen: Any) -> ClusterState:
     seen.setdefault("rebalance_image", "rebalance:1")
     return read_state(replace(world.snapshot(), **seen), world.now)
 
@@ -47,26 +47,26 @@ def pod(of: str, message: str) -> dict[str, Any]:
     }
 
 
-def applied(draft: Draft) -> list[str]:
-    return [str(each.object["kind"]) for each in draft.actions if isinstance(each, Apply)]
+def applied(builder: PlanBuilder) -> list[str]:
+    return [str(each.object["kind"]) for each in builder.actions if isinstance(each, Apply)]
 
 
 def test_without_an_image_there_is_no_job(running: World) -> None:
-    draft = Draft()
-    settle_job(state_of(running, rebalance_image=""), draft)
+    builder = PlanBuilder()
+    reconcile_job(state_of(running, rebalance_image=""), builder)
 
-    assert draft.actions == []
+    assert builder.actions == []
 
 
 def test_it_is_made_once_and_put_right(running: World) -> None:
-    made, again, mended = Draft(), Draft(), Draft()
+    made, again, mended = PlanBuilder(), PlanBuilder(), PlanBuilder()
     there = objects(running)
     report = with_applied(report_map(state_of(running).cluster))
     kept = (*running.snapshot().config_maps, {**report, "binaryData": {names.REPORT_KEY: "x"}})
     changed = tuple({**each, "rules": []} if each["kind"] == "Role" else each for each in there)
-    settle_job(state_of(running), made)
-    settle_job(state_of(running, rebalance_objects=there, config_maps=kept), again)
-    settle_job(state_of(running, rebalance_objects=changed, config_maps=kept), mended)
+    reconcile_job(state_of(running), made)
+    reconcile_job(state_of(running, rebalance_objects=there, config_maps=kept), again)
+    reconcile_job(state_of(running, rebalance_objects=changed, config_maps=kept), mended)
 
     assert applied(made) == ["ConfigMap", "ServiceAccount", "Role", "RoleBinding", "CronJob"]
     assert again.actions == []
@@ -74,19 +74,19 @@ def test_it_is_made_once_and_put_right(running: World) -> None:
 
 
 def test_what_cannot_be_read_is_left_as_it_is(running: World) -> None:
-    draft = Draft()
-    settle_job(state_of(running, unknown=frozenset({"roles"})), draft)
+    builder = PlanBuilder()
+    reconcile_job(state_of(running, unknown=frozenset({"roles"})), builder)
 
-    assert draft.actions == []
-    assert [wait.reason for wait in draft.waits] == ["CannotReadJob"]
+    assert builder.actions == []
+    assert [wait.reason for wait in builder.waits] == ["CannotReadJob"]
 
 
 def test_before_a_cluster_goes_its_cron_job_goes(running: World) -> None:
-    draft = Draft()
+    builder = PlanBuilder()
 
-    assert withdraw_job(state_of(running), Draft()) is True
-    assert withdraw_job(state_of(running, rebalance_objects=objects(running)), draft) is False
-    assert [each.kind for each in draft.actions if isinstance(each, Delete)] == ["CronJob"]
+    assert withdraw_job(state_of(running), PlanBuilder()) is True
+    assert withdraw_job(state_of(running, rebalance_objects=objects(running)), builder) is False
+    assert [each.kind for each in builder.actions if isinstance(each, Delete)] == ["CronJob"]
 
 
 @pytest.mark.parametrize(
@@ -136,15 +136,15 @@ def test_how_the_latest_run_went(
 
 
 def test_its_acls_are_given_once_it_has_a_certificate(running: World) -> None:
-    none, first, then = Draft(), Draft(), Draft()
+    none, first, then = PlanBuilder(), PlanBuilder(), PlanBuilder()
     state = state_of(running)
-    settle_rebalance(state, none)
+    reconcile_rebalance(state, none)
     secret = replace(
         next(iter(state.secrets.values())), metadata={"name": "demo-rebalance", "uid": "u", "annotations": {}}
     )
-    settle_rebalance(replace(state, secrets={"demo-rebalance": secret}), first)
+    reconcile_rebalance(replace(state, secrets={"demo-rebalance": secret}), first)
     noted = replace(secret, metadata={**secret.metadata, "annotations": {"spindle.dev/acls": "granted"}})
-    settle_rebalance(replace(state, secrets={"demo-rebalance": noted}), then)
+    reconcile_rebalance(replace(state, secrets={"demo-rebalance": noted}), then)
 
     assert none.actions == then.actions == []
     assert [type(each) for each in first.actions] == [GrantRebalance, Patch]

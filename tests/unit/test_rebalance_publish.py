@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from spindle.api.rebalance import KafkaRebalance
-from spindle.balance.history import History
-from spindle.balance.propose import Proposal, propose
+from spindle.balance.history import ReplicaHistory
+from spindle.balance.propose import NewProposal, propose
 from spindle.balance.reading import read
 from spindle.cluster import names
 from spindle_cli import rebalance_report
@@ -65,14 +65,14 @@ class Shelf:
 
 
 @pytest.fixture
-def proposal() -> Proposal:
+def proposal() -> NewProposal:
     look = skewed()
-    found = propose(look, read(look), History()).proposal
+    found = propose(look, read(look), ReplicaHistory()).proposal
     assert found is not None
     return found
 
 
-def test_a_proposal_is_written_once(proposal: Proposal) -> None:
+def test_a_proposal_is_written_once(proposal: NewProposal) -> None:
     kube = Kubernetes()
     assert publish.publish(kube, "ns", proposal, "demo-rebalance-report").endswith("was made")
     assert publish.publish(kube, "ns", proposal, "").endswith("is Proposed already")
@@ -86,7 +86,7 @@ def test_a_proposal_is_written_once(proposal: Proposal) -> None:
     assert KafkaRebalance.parse(body).spec == proposal.spec
 
 
-def test_one_that_is_over_is_not_made_again(proposal: Proposal) -> None:
+def test_one_that_is_over_is_not_made_again(proposal: NewProposal) -> None:
     kube = Kubernetes()
     publish.publish(kube, "ns", proposal, "")
     kube.objects["KafkaRebalance", proposal.name]["status"] = {"phase": "Expired"}
@@ -96,13 +96,13 @@ def test_one_that_is_over_is_not_made_again(proposal: Proposal) -> None:
 
 def test_a_report_goes_into_a_config_map_and_comes_out_of_it() -> None:
     kube = Kubernetes()
-    shelf: Any = Shelf(kube)
+    cache: Any = Shelf(kube)
     name = names.rebalance_report("demo")
     with pytest.raises(KubeError, match="no run has ended yet"):
-        rebalance_report.fetch(shelf, "demo")
+        rebalance_report.fetch(cache, "demo")
     for page in ("<p>é</p>", "<p>later</p>"):
         assert publish.publish_report(kube, "ns", "demo", name, page)
-        assert rebalance_report.fetch(shelf, "demo") == page
+        assert rebalance_report.fetch(cache, "demo") == page
 
 
 @pytest.mark.parametrize("owners", [[], [{"kind": "KafkaCluster", "name": "demo", "uid": "former"}]])
@@ -128,7 +128,7 @@ def test_a_report_that_is_too_large_is_left_out() -> None:
 )
 def test_a_broken_report(broken: str) -> None:
     kube = Kubernetes()
-    shelf: Any = Shelf(kube)
+    cache: Any = Shelf(kube)
     kube.objects["ConfigMap", names.rebalance_report("demo")] = {"binaryData": {names.REPORT_KEY: broken}}
     with pytest.raises(KubeError, match="cannot be unpacked"):
-        rebalance_report.fetch(shelf, "demo")
+        rebalance_report.fetch(cache, "demo")

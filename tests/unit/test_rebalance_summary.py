@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 
 from spindle_rebalance import summary
-from spindle_rebalance.tidy import Dated, tidy
+from spindle_rebalance.tidy import Dated, clean_records
 from tests.unit.rebalance_samples import CLUSTER, INTERVAL, at, disk, record, records, replica, sample
 
 
 def moments(*samples: object) -> list[list[Dated]]:
     rows = [record(each, offset) for offset, each in enumerate(samples)]  # type: ignore[arg-type]
-    return tidy([records(rows)], CLUSTER).moments
+    return clean_records([records(rows)], CLUSTER).moments
 
 
 def test_a_line_grows_as_it_does_whatever_single_samples_say() -> None:

@@ -3,15 +3,15 @@
 import pytest
 
 from spindle.samples.codec import encode
-from spindle_rebalance.tidy import NAMED, Tidy, tidy
+from spindle_rebalance.tidy import NAMED, CleanRecords, clean_records
 from tests.unit.rebalance_samples import CLUSTER, at, disk, record, records, replica, sample
 
 
-def clean(*rows: dict[str, object]) -> Tidy:
-    return tidy([records(rows)], CLUSTER)
+def clean(*rows: dict[str, object]) -> CleanRecords:
+    return clean_records([records(rows)], CLUSTER)
 
 
-def times(found: Tidy) -> list[int]:
+def times(found: CleanRecords) -> list[int]:
     return [parts[0].at_ms for parts in found.moments]
 
 
@@ -136,7 +136,7 @@ def test_parts_of_a_sample_come_together() -> None:
 
 def test_old_replicas_leave_what_they_were_appended_to_only() -> None:
     rows = [record(sample(at(step), [replica("t", 0, 1), replica("t", 1, 1)]), step) for step in range(2)]
-    found = tidy([records(rows)], CLUSTER, at(1))
+    found = clean_records([records(rows)], CLUSTER, at(1))
 
     assert [parts[0].sample.replicas.num_rows for parts in found.moments] == [0, 2]
     assert [parts[0].appended for parts in found.moments] == [{"/d0": 20.0}, {"/d0": 20.0}]

@@ -7,13 +7,13 @@ import pytest
 
 from spindle.cluster import names
 from spindle.healing.acceptance import Accepted, render
-from spindle.reconcile.draft import Draft
-from spindle.reconcile.slots import slots
-from spindle.reconcile.state import State, read_state
+from spindle.reconcile.broker_disks import broker_disks
+from spindle.reconcile.plan_builder import PlanBuilder
+from spindle.reconcile.state import ClusterState, read_state
+from spindle.reconcile.steps.data_loss import ANN_ACCEPTED
 from spindle.reconcile.steps.disks import _was_on
-from spindle.reconcile.steps.emptying import closed
-from spindle.reconcile.steps.healing import only_look
-from spindle.reconcile.steps.losses import ANN_ACCEPTED
+from spindle.reconcile.steps.evacuation import closed_dirs
+from spindle.reconcile.steps.healing import observe_only
 from tests.model.world import World
 
 PATH = names.log_dir("disk0")
@@ -35,7 +35,7 @@ def broker(running: World) -> dict[str, Any]:
     return found
 
 
-def state_of(world: World) -> State:
+def state_of(world: World) -> ClusterState:
     return read_state(world.snapshot(), world.now)
 
 
@@ -47,19 +47,19 @@ def replace_it(broker: dict[str, Any]) -> None:
 def test_it_is_not_in_use_and_takes_nothing_before_the_broker_has_restarted(
     running: World, broker: dict[str, Any]
 ) -> None:
-    (before,) = [slot for slot in slots(state_of(running)) if slot.key == (0, "disk0")]
+    (before,) = [slot for slot in broker_disks(state_of(running)) if slot.key == (0, "disk0")]
     assert before.online is True
-    assert (0, PATH) not in closed(only_look(state_of(running), Draft()))
+    assert (0, PATH) not in closed_dirs(observe_only(state_of(running), PlanBuilder()))
     replace_it(broker)
-    (after,) = [slot for slot in slots(state_of(running)) if slot.key == (0, "disk0")]
+    (after,) = [slot for slot in broker_disks(state_of(running)) if slot.key == (0, "disk0")]
     assert after.log_dir is not None
     assert after.online is False
-    assert (0, PATH) in closed(only_look(state_of(running), Draft()))
+    assert (0, PATH) in closed_dirs(observe_only(state_of(running), PlanBuilder()))
     pod = running.get("Pod", "demo-broker-0")
     named = json.loads(pod["metadata"]["annotations"][names.ANN_DISKS])
     restarted = [{**d, "directoryId": NEW} if d["name"] == "disk0" else d for d in named]
     pod["metadata"]["annotations"][names.ANN_DISKS] = json.dumps(restarted)
-    (restarted_slot,) = [slot for slot in slots(state_of(running)) if slot.key == (0, "disk0")]
+    (restarted_slot,) = [slot for slot in broker_disks(state_of(running)) if slot.key == (0, "disk0")]
     assert restarted_slot.online is True
 
 
@@ -102,7 +102,7 @@ def test_what_the_agent_said_of_the_record_before_does_not_count(
     }
     broker["status"]["observed"] = {"disks": [said]}
 
-    (slot,) = [slot for slot in slots(state_of(running)) if slot.key == (0, "disk0")]
+    (slot,) = [slot for slot in broker_disks(state_of(running)) if slot.key == (0, "disk0")]
 
     assert slot.health.bad is bad
     assert slot.health.content == "blank"

@@ -8,8 +8,8 @@ import pytest
 
 from spindle.balance import reading
 from spindle.balance.picture import Picture
-from spindle.placement.planner import Plan, plan
-from spindle.placement.problem import Budget, Goals
+from spindle.placement.planner import PlacementPlan, plan
+from spindle.placement.problem import Goals, PlanBudget
 from spindle.report import charts, page
 from tests.unit.balance_samples import picture, skewed
 from tests.unit.test_rebalance_report import findings
@@ -66,10 +66,10 @@ def read(html: str) -> Reader:
     return reader
 
 
-def planned(look: Picture) -> Plan:
+def planned(look: Picture) -> PlacementPlan:
     snapshot = reading.read(look).snapshot
     assert snapshot is not None
-    return plan(snapshot, Goals(), Budget())
+    return plan(snapshot, Goals(), PlanBudget())
 
 
 @pytest.mark.parametrize("with_history", [True, False])
@@ -89,7 +89,7 @@ def test_no_request_leaves_the_report_of_a_run(with_history: bool) -> None:
 
 
 def test_nor_the_planners() -> None:
-    reader = read(page.page(planned(skewed()), Budget()))
+    reader = read(page.page(planned(skewed()), PlanBudget()))
 
     assert reader.found == []
     assert len(reader.policies) == 1
@@ -123,9 +123,9 @@ def test_a_few_dirs_have_a_bar_each_with_both_figures() -> None:
 
 def test_many_dirs_are_cells_of_a_map(monkeypatch: pytest.MonkeyPatch) -> None:
     found = planned(skewed())
-    few = page.page(found, Budget())
+    few = page.page(found, PlanBudget())
     monkeypatch.setattr(page, "_FEW", 5)
-    many = page.page(found, Budget())
+    many = page.page(found, PlanBudget())
 
     assert few.count("<svg") == 3
     assert many.count("<svg") == 5

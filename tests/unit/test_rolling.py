@@ -7,7 +7,7 @@ import pytest
 
 from spindle.cluster.view import Broker, KafkaView, LogDir, Partition, Quorum, Voter
 from spindle.rolling import (
-    Rolling,
+    RestartSafety,
     controller_in_sync,
     controller_may_go_down,
     in_sync,
@@ -117,8 +117,8 @@ def test_what_could_never_stay_up_is_named_and_not_counted(
 def test_a_partition_that_spindle_shrank_counts_as_large_as_it_is_meant_to_be() -> None:
     """With two of three replicas left of it, it looks like one that could never stay up."""
     shrunk = view(partition(isr=(0, 1), replicas=(0, 1)))
-    assert Rolling(shrunk).may_go_down(0).named == ("t-0",)
-    verdict = Rolling(shrunk, {("t", 0): (0, 1, 2)}).may_go_down(0)
+    assert RestartSafety(shrunk).may_go_down(0).named == ("t-0",)
+    verdict = RestartSafety(shrunk, {("t", 0): (0, 1, 2)}).may_go_down(0)
     assert verdict.refusal is not None
     assert verdict.refusal.reason == "BelowMinIsr"
 
@@ -242,7 +242,7 @@ def test_in_sync(given: KafkaView, expected: bool | None) -> None:
     ],
 )
 def test_as_in_sync_as_it_can_be(given: KafkaView, expected: bool | None) -> None:
-    assert Rolling(given).as_in_sync_as_it_can_be(0) is expected
+    assert RestartSafety(given).in_sync_as_far_as_possible(0) is expected
 
 
 def quorum(*caught_up: bool | None, leader: int = 9000) -> Quorum:
@@ -305,7 +305,7 @@ def test_a_large_cluster_is_asked_about_in_seconds() -> None:
         min_isr={f"t{i}": 2 for i in range(count // 100)},
     )
     started = time.process_time()
-    rolling = Rolling(given)
+    rolling = RestartSafety(given)
     assert all(rolling.may_go_down(b).allowed for b in range(brokers))
     assert all(rolling.in_sync(b) for b in range(brokers))
     assert time.process_time() - started < 10
@@ -334,5 +334,5 @@ class TestEachHoldsWhatTheOtherLacks:
         assert all(may_go_down(self.look(0, 1, 2, 3), b).allowed for b in (0, 1))
 
     def test_one_that_no_partition_counts_on_goes_for_nothing(self) -> None:
-        looked = view(partition(0, (1, 2)), partition(1, (1, 2)), dead=(0,), lost=[(0, 0), (0, 1)])
-        assert may_go_down(looked, 0).allowed
+        replica_index = view(partition(0, (1, 2)), partition(1, (1, 2)), dead=(0,), lost=[(0, 0), (0, 1)])
+        assert may_go_down(replica_index, 0).allowed

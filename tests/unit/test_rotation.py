@@ -9,19 +9,19 @@ import pytest
 
 from spindle.cluster import names
 from spindle.reconcile.actions import Evict, IssueCertificate, KeepPassword, TurnCa
-from spindle.reconcile.certificates import authority_of, holder, strangers, user_seat
+from spindle.reconcile.certificates import authority_of, holder, unknown_holders, user_holder
 from spindle.reconcile.state import read_state
 from spindle.reconcile.times import stamp
-from spindle.security.rotation import Authority, Holder, Pending, Phase, Step, next_step
+from spindle.security.rotation import Authority, Holder, Pending, RotationPhase, RotationStep, next_step
 from tests.model.world import YEARS, World
 
 NEW = {"name": "orders", "namespace": "kafka", "uid": "uid-newer"}
 BOTH = frozenset({"new", "old"})
 
 
-def authority(phase: Phase, due: str | None = None) -> Authority:
-    signer, other = ("old", "new") if phase is Phase.SPREADING else ("new", "old")
-    return Authority(phase, signer, (signer,) if phase is Phase.STABLE else (signer, other), due)
+def authority(phase: RotationPhase, due: str | None = None) -> Authority:
+    signer, other = ("old", "new") if phase is RotationPhase.SPREADING else ("new", "old")
+    return Authority(phase, signer, (signer,) if phase is RotationPhase.STABLE else (signer, other), due)
 
 
 def node(issuer: str, trust: frozenset[str] = BOTH, *, started: bool = True) -> Holder:
@@ -33,13 +33,13 @@ def client(issuer: str, age: float, trust: frozenset[str] = BOTH) -> Holder:
 
 
 def test_nothing_is_done_without_a_cause() -> None:
-    assert next_step(authority(Phase.STABLE), [node("new", frozenset({"new"}))], 60) == (None, None)
-    assert next_step(authority(Phase.STABLE, "it is old"), [], 60) == (Step.ANNOUNCE, None)
+    assert next_step(authority(RotationPhase.STABLE), [node("new", frozenset({"new"}))], 60) == (None, None)
+    assert next_step(authority(RotationPhase.STABLE, "it is old"), [], 60) == (RotationStep.ANNOUNCE, None)
 
 
 def test_the_new_one_signs_when_every_process_was_started_with_both_and_clients_had_their_time() -> None:
-    spreading = authority(Phase.SPREADING)
-    assert next_step(spreading, [node("old"), client("old", 60)], 60) == (Step.SWITCH, None)
+    spreading = authority(RotationPhase.SPREADING)
+    assert next_step(spreading, [node("old"), client("old", 60)], 60) == (RotationStep.SWITCH, None)
     for behind in (node("old", started=False), node("old", frozenset({"old"}))):
         assert next_step(spreading, [behind, client("old", 60)], 60) == (None, Pending(("node",)))
     step, pending = next_step(spreading, [node("old"), client("old", 50)], 60)
@@ -50,8 +50,8 @@ def test_the_new_one_signs_when_every_process_was_started_with_both_and_clients_
 
 
 def test_the_old_one_goes_when_nobody_shows_its_certificates_any_more() -> None:
-    changing = authority(Phase.CHANGING)
-    assert next_step(changing, [node("new"), client("new", 60)], 60) == (Step.RETIRE, None)
+    changing = authority(RotationPhase.CHANGING)
+    assert next_step(changing, [node("new"), client("new", 60)], 60) == (RotationStep.RETIRE, None)
     assert next_step(changing, [node("old"), client("new", 60)], 60) == (None, Pending(("node",)))
     assert next_step(changing, [node("new", started=False)], 60) == (None, Pending(("node",)))
     assert next_step(changing, [node("new"), client("old", 600)], 60) == (None, Pending(clients=("client",)))
@@ -140,14 +140,14 @@ def test_a_secret_of_a_user_who_was_there_before_owes_the_grace_though_it_was_ma
     state = read_state(world.snapshot(), world.now)
     ca = authority_of(state)
     assert ca is not None
-    seat = user_seat(state, world.get("KafkaUser", "orders"))
+    seat = user_holder(state, world.get("KafkaUser", "orders"))
     assert holder(state, seat, ca).age == 0.0
     world.now += 30
     assert holder(replace(state, now=world.now), seat, ca).age == pytest.approx(30.0)
     world.put(
         {**world.get("KafkaUser", "orders"), "metadata": {**NEW, "creationTimestamp": stamp(world.now)}}
     )
-    newer = user_seat(state, world.get("KafkaUser", "orders"))
+    newer = user_holder(state, world.get("KafkaUser", "orders"))
     assert holder(state, newer, ca).age == math.inf, "one who came later owes none"
 
 
@@ -259,25 +259,25 @@ def test_when_no_node_runs_any_more_an_older_authority_signs_for_all() -> None:
 @pytest.mark.parametrize(
     ("phase", "issuer", "trust", "fits"),
     [
-        (Phase.STABLE, "new", {"new"}, True),
-        (Phase.STABLE, "old", BOTH, False),
-        (Phase.STABLE, "old", {"old"}, False),
-        (Phase.SPREADING, "old", {"old"}, True),
-        (Phase.SPREADING, "old", BOTH, True),
-        (Phase.SPREADING, "new", {"new"}, False),
-        (Phase.CHANGING, "old", BOTH, True),
-        (Phase.CHANGING, "new", BOTH, True),
-        (Phase.CHANGING, "newest", {"newest"}, False),
+        (RotationPhase.STABLE, "new", {"new"}, True),
+        (RotationPhase.STABLE, "old", BOTH, False),
+        (RotationPhase.STABLE, "old", {"old"}, False),
+        (RotationPhase.SPREADING, "old", {"old"}, True),
+        (RotationPhase.SPREADING, "old", BOTH, True),
+        (RotationPhase.SPREADING, "new", {"new"}, False),
+        (RotationPhase.CHANGING, "old", BOTH, True),
+        (RotationPhase.CHANGING, "new", BOTH, True),
+        (RotationPhase.CHANGING, "newest", {"newest"}, False),
     ],
 )
-def test_who_fits_the_authority(phase: Phase, issuer: str, trust: set[str], *, fits: bool) -> None:
+def test_who_fits_the_authority(phase: RotationPhase, issuer: str, trust: set[str], *, fits: bool) -> None:
     world = running()
     secret = world.get("Secret", "demo-broker-1-tls")
     secret["view"] |= {"issuer": issuer, "trust": sorted(trust)}
     for other in world.all("Secret"):
         if other["metadata"]["name"].endswith("-tls") and other != secret:
             del world.objects["Secret", other["metadata"]["name"]]
-    found = strangers(read_state(world.snapshot(), world.now), authority(phase))
+    found = unknown_holders(read_state(world.snapshot(), world.now), authority(phase))
     assert found == ([] if fits else ["demo-broker-1-tls"])
 
 

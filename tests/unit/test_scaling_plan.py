@@ -8,7 +8,7 @@ import pytest
 
 from spindle.cluster import names
 from spindle.reconcile.actions import Action, Apply, Delete, Evict, PlaceReplicas, UnregisterBroker
-from spindle.reconcile.plan import Plan
+from spindle.reconcile.plan import ReconcilePlan
 from tests.model.checked import Checked
 from tests.model.kafka import CAPACITY, path_of
 from tests.model.store import ConflictError
@@ -81,11 +81,11 @@ def well(world: Checked, brokers: list[int], rf: int = 3) -> None:
     assert not world.cluster["status"].get("takingDown")
 
 
-def told(plans: list[Plan]) -> list[str]:
+def told(plans: list[ReconcilePlan]) -> list[str]:
     return [event.reason for made in plans for event in made.events]
 
 
-def said(plans: list[Plan]) -> list[str]:
+def said(plans: list[ReconcilePlan]) -> list[str]:
     """Reasons of what was done."""
     return [a.reason for made in plans for a in made.actions if a.reason]
 

@@ -3,8 +3,8 @@
 import pytest
 
 from spindle.cluster.view import Broker, KafkaView, LogDir, Partition
-from spindle.healing.standing import Standing
-from spindle.scaling.choose import Member, who_leaves
+from spindle.healing.replica_index import ReplicaIndex
+from spindle.scaling.choose import ScaleInCandidate, choose_brokers
 from spindle.scaling.rules import may_begin, may_go
 
 RACKS = {0: "a", 1: "b", 2: "c", 3: "a", 4: "b"}
@@ -45,46 +45,53 @@ def view(
 
 class TestWhoLeaves:
     def test_the_highest_ids(self) -> None:
-        assert who_leaves([Member(i) for i in (7, 2, 5, 0)], 2) == (7, 5)
+        assert choose_brokers([ScaleInCandidate(i) for i in (7, 2, 5, 0)], 2) == (7, 5)
 
     def test_those_that_are_named_then_those_that_never_ran(self) -> None:
-        members = [Member(0), Member(1, named=True), Member(2, idle=True), Member(3)]
-        assert who_leaves(members, 1) == (1, 2, 3)
+        members = [
+            ScaleInCandidate(0),
+            ScaleInCandidate(1, named=True),
+            ScaleInCandidate(2, idle=True),
+            ScaleInCandidate(3),
+        ]
+        assert choose_brokers(members, 1) == (1, 2, 3)
 
     def test_who_is_stopped_for_good_already_goes_on(self) -> None:
-        assert who_leaves([Member(0, stopped=True), Member(1, named=True), Member(2)], 2) == (0,)
+        assert choose_brokers(
+            [ScaleInCandidate(0, stopped=True), ScaleInCandidate(1, named=True), ScaleInCandidate(2)], 2
+        ) == (0,)
 
     @pytest.mark.parametrize("wanted", [3, 4])
     def test_nobody_where_there_are_not_too_many(self, wanted: int) -> None:
-        assert who_leaves([Member(i) for i in range(3)], wanted) == ()
+        assert choose_brokers([ScaleInCandidate(i) for i in range(3)], wanted) == ()
 
 
 class TestMayBegin:
     def test_where_enough_brokers_and_racks_are_left(self) -> None:
-        looked = Standing(view(partition(0, 1, 2)))
-        assert may_begin(looked, {3, 4}, RACKS) is None
+        replica_index = ReplicaIndex(view(partition(0, 1, 2)))
+        assert may_begin(replica_index, {3, 4}, RACKS) is None
 
     def test_a_topic_with_more_copies_than_brokers(self) -> None:
-        looked = Standing(view(partition(0, 1, 2, 3, topic="wide"), partition(0, 1)))
-        refusal = may_begin(looked, {3, 4}, RACKS)
+        replica_index = ReplicaIndex(view(partition(0, 1, 2, 3, topic="wide"), partition(0, 1)))
+        refusal = may_begin(replica_index, {3, 4}, RACKS)
         assert refusal is not None
         assert (refusal.reason, refusal.objects) == ("TooFewBrokers", ("wide",))
         assert "at least 4" in refusal.unblocked_by
 
     def test_a_rack_whose_last_broker_would_go(self) -> None:
-        looked = Standing(view(partition(0, 1, 2)))
-        refusal = may_begin(looked, {2}, RACKS)
+        replica_index = ReplicaIndex(view(partition(0, 1, 2)))
+        refusal = may_begin(replica_index, {2}, RACKS)
         assert refusal is not None
         assert (refusal.reason, refusal.objects) == ("TooFewRacks", ("t-0",))
 
     def test_a_rack_that_no_partition_needs(self) -> None:
-        looked = Standing(view(partition(2, 0), partition(0, 1, index=1)))
-        assert may_begin(looked, {2}, RACKS) is None
+        replica_index = ReplicaIndex(view(partition(2, 0), partition(0, 1, index=1)))
+        assert may_begin(replica_index, {2}, RACKS) is None
 
     @pytest.mark.parametrize(("value", "reason"), [("3", None), ("4", "ConfigNeedsMore"), ("many", None)])
     def test_what_new_topics_are_to_have(self, value: str, reason: str | None) -> None:
-        looked = Standing(view(partition(0, 1, 2)))
-        refusal = may_begin(looked, {3, 4}, RACKS, {"default.replication.factor": value})
+        replica_index = ReplicaIndex(view(partition(0, 1, 2)))
+        refusal = may_begin(replica_index, {3, 4}, RACKS, {"default.replication.factor": value})
         assert (refusal.reason if refusal else None) == reason
 
 

@@ -6,9 +6,7 @@ from collections.abc import Callable
 import pytest
 
 from spindle.scrub.catalog import Segment
-from spindle.scrub.doubts import AGAIN_AFTER, CONFIRM_AFTER, Doubts, Place
-from spindle.scrub.finds import Find, Kind
-from spindle.scrub.memory import Memory, parse, render
+from spindle.scrub.confirmation import AGAIN_AFTER, CONFIRM_AFTER, Confirmations, SegmentPlace
 from spindle.scrub.rate import BLOCK, Bucket, piece
 from spindle.scrub.schedule import (
     SETTLED,
@@ -22,13 +20,15 @@ from spindle.scrub.schedule import (
     sound,
     unchecked,
 )
+from spindle.scrub.segment_errors import SegmentError, SegmentErrorKind
+from spindle.scrub.state_file import ScrubState, parse, render
 
 DAY = 86400.0
 NOW = 1_000 * DAY
 LONG_AGO = 0.0
-FIND = Find(Kind.CRC, "log", 61, 9, "checksum")
-OTHER = Find(Kind.CRC, "log", 999, 12, "checksum")
-PLACE = Place("t-0", 0)
+FIND = SegmentError(SegmentErrorKind.CRC, "log", 61, 9, "checksum")
+OTHER = SegmentError(SegmentErrorKind.CRC, "log", 999, 12, "checksum")
+PLACE = SegmentPlace("t-0", 0)
 FILES = ((1, 2, 3), (4, 5, 6), ())
 
 
@@ -118,7 +118,7 @@ def test_a_replica_is_sound_when_all_of_it_that_is_at_rest_was_checked() -> None
 
 
 def test_a_find_is_believed_after_a_second_look_a_while_later() -> None:
-    doubts = Doubts()
+    doubts = Confirmations()
     assert not doubts.saw(PLACE, FILES, [FIND, OTHER], NOW)
     assert [doubts.about(folder) for folder in (PLACE.folder, "u-0")] == [True, False]
     assert doubts.due(NOW + 1) == []
@@ -130,14 +130,14 @@ def test_a_find_is_believed_after_a_second_look_a_while_later() -> None:
 
 
 def test_other_files_under_the_same_names_begin_anew() -> None:
-    doubts = Doubts()
+    doubts = Confirmations()
     doubts.saw(PLACE, FILES, [FIND], NOW)
     assert not doubts.saw(PLACE, ((9, 9, 9), (), ()), [FIND], NOW + CONFIRM_AFTER)
     assert doubts.troubles == ()
 
 
 def test_a_different_find_each_time_is_none() -> None:
-    doubts = Doubts()
+    doubts = Confirmations()
     doubts.saw(PLACE, FILES, [FIND], NOW)
     assert not doubts.saw(PLACE, FILES, [OTHER], NOW + CONFIRM_AFTER)
     assert doubts.troubles == ()
@@ -152,9 +152,9 @@ def test_a_different_find_each_time_is_none() -> None:
     ],
 )
 def test_what_is_believed_goes_with_its_segment_or_when_it_is_well_again(
-    end: Callable[[Doubts], bool],
+    end: Callable[[Confirmations], bool],
 ) -> None:
-    doubts = Doubts()
+    doubts = Confirmations()
     doubts.saw(PLACE, FILES, [FIND], NOW)
     doubts.saw(PLACE, FILES, [FIND], NOW + CONFIRM_AFTER)
     assert doubts.touched(PLACE, ((7,), (), ()))
@@ -165,23 +165,23 @@ def test_what_is_believed_goes_with_its_segment_or_when_it_is_well_again(
 
 
 def test_what_is_kept_on_the_disk_comes_back_and_is_looked_for_again() -> None:
-    doubts = Doubts()
+    doubts = Confirmations()
     doubts.saw(PLACE, FILES, [FIND], NOW)
     doubts.saw(PLACE, FILES, [FIND], NOW + CONFIRM_AFTER)
     runs = {"t-0": (Run(0, 10, NOW),)}
     memory = parse(render("dir", runs, doubts.troubles), "dir")
     assert memory.runs == runs
-    again = Doubts()
+    again = Confirmations()
     again.recall(memory.troubles)
     assert [(t.place, t.identity, t.finds, t.since) for t in again.troubles] == [(PLACE, FILES, (FIND,), NOW)]
     assert again.due(NOW) == [PLACE]
 
 
 def test_what_was_suspected_before_a_restart_is_believed_after_the_second_look_no_sooner() -> None:
-    doubts = Doubts()
+    doubts = Confirmations()
     doubts.saw(PLACE, FILES, [FIND], NOW)
     assert not doubts.settled(PLACE)
-    again = Doubts()
+    again = Confirmations()
     again.recall((), parse(render("dir", {}, (), doubts.suspects), "dir").suspects)
     assert again.due(NOW + 1) == []
     assert not again.saw(PLACE, FILES, [FIND], NOW + 1)
@@ -192,7 +192,7 @@ def test_what_was_suspected_before_a_restart_is_believed_after_the_second_look_n
 
 
 def test_a_clock_that_was_set_back_begins_a_suspicion_anew() -> None:
-    doubts = Doubts()
+    doubts = Confirmations()
     doubts.saw(PLACE, FILES, [FIND], NOW)
     assert not doubts.saw(PLACE, FILES, [FIND], NOW - DAY)
     assert doubts.due(NOW - DAY + 1) == []
@@ -202,7 +202,7 @@ def test_a_clock_that_was_set_back_begins_a_suspicion_anew() -> None:
 def test_a_memory_from_before_suspicions_were_kept_is_read() -> None:
     body = b'{"runs":{"t-0":[[0,10,5]]},"troubles":[]}'
     data = f"spindle-scrub-1 dir {zlib.crc32(body):08x}\n".encode() + body
-    assert parse(data, "dir") == Memory({"t-0": (Run(0, 10, 5.0),)})
+    assert parse(data, "dir") == ScrubState({"t-0": (Run(0, 10, 5.0),)})
 
 
 # The pace

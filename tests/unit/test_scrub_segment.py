@@ -11,8 +11,8 @@ from kafka.record.legacy_records import LegacyRecordBatchBuilder
 
 from spindle.scrub.batches import epoch_of
 from spindle.scrub.catalog import Segment, file_name, inactive, partition_of
-from spindle.scrub.finds import Kind
 from spindle.scrub.indexes import Indexes
+from spindle.scrub.segment_errors import SegmentErrorKind
 from tests.unit.scrub_logs import Log, batch, log
 
 LOG = log([[b"a" * 300, b"b"], [b"c" * 9000], [b"d"], [b"e" * 20, b"f", b"g"]], base=500)
@@ -65,8 +65,8 @@ def test_after_a_wrong_checksum_the_walk_goes_on() -> None:
     twice = flipped(flipped(LOG.data, LOG.starts[0] + 70), LOG.starts[2] + 65)
     found = LOG.check(twice)
     assert [(find.kind, find.position, find.offset) for find in found] == [
-        (Kind.CRC, LOG.starts[0], 500),
-        (Kind.CRC, LOG.starts[2], 503),
+        (SegmentErrorKind.CRC, LOG.starts[0], 500),
+        (SegmentErrorKind.CRC, LOG.starts[2], 503),
     ]
 
 

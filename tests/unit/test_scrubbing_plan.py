@@ -7,8 +7,8 @@ import pytest
 
 from spindle.cluster.view import Broker, KafkaView, LogDir, Partition
 from spindle.healing.repair import repair
-from spindle.healing.standing import Standing
-from spindle.moves.journal import REPAIR, Journal, Shrunk
+from spindle.healing.replica_index import ReplicaIndex
+from spindle.moves.journal import REPAIR, DroppedReplica, Journal
 from spindle.reconcile.actions import Patch, Reassign
 from spindle.reconcile.state import read_state
 from spindle.reconcile.steps.journal import read_journal, write_journal
@@ -148,9 +148,9 @@ def test_that_it_is_dropped_is_noted_before_it_is_done() -> None:
 def noted(world: Failing, broker: int, ago: float = 0.0) -> None:
     """As if the operator had ended between noting that a replica is to be dropped and dropping it, so long ago."""
     replicas = tuple(world.kafkas.partitions[KEY].replicas)
-    entry = Shrunk(*KEY, broker=broker, bytes=100, before=replicas, reason=REPAIR)
+    entry = DroppedReplica(*KEY, broker=broker, bytes=100, before=replicas, reason=REPAIR)
     state = read_state(world.snapshot(), world.now)
-    for action in write_journal(state, Journal(shrunk=(entry,))):
+    for action in write_journal(state, Journal(dropped=(entry,))):
         world.act(action)
     kafka_broker = world.get("KafkaBroker", f"demo-broker-{broker}")
     note = json.dumps({"orders-0": int(world.now - ago)})
@@ -158,8 +158,8 @@ def noted(world: Failing, broker: int, ago: float = 0.0) -> None:
     world.put(kafka_broker)
 
 
-def pending(world: Failing) -> tuple[Shrunk, ...]:
-    return read_journal(read_state(world.snapshot(), world.now)).shrunk
+def pending(world: Failing) -> tuple[DroppedReplica, ...]:
+    return read_journal(read_state(world.snapshot(), world.now)).dropped
 
 
 def sound_elsewhere(world: Failing) -> None:
@@ -291,7 +291,7 @@ def why(
     corrupt: dict[tuple[str, int], set[int]] | None = None,
     sound: frozenset[int] = frozenset({1, 2}),
 ) -> str:
-    made = repair(Standing(seen), 0, ("t", 0), corrupt or {("t", 0): {0}}, {("t", 0): sound})
+    made = repair(ReplicaIndex(seen), 0, ("t", 0), corrupt or {("t", 0): {0}}, {("t", 0): sound})
     assert (made.refusal is None) == bool(made.shrunk)
     return made.refusal.message if made.refusal is not None else "may"
 
@@ -305,10 +305,10 @@ def test_a_replica_may_go_where_the_others_are_in_sync_as_many_as_the_least_and_
     assert "no disk" in why(view((0, 1), room=50))
     assert "is sound is not known" in why(view((0, 1)), sound=frozenset())
     assert "broker 1 is sound is not known" in why(view((0, 1, 2), replicas=(0, 1, 2)), sound=frozenset({2}))
-    (shrunk,) = repair(Standing(view((0, 1))), 0, ("t", 0), {}, {("t", 0): {1}}).shrunk
+    (shrunk,) = repair(ReplicaIndex(view((0, 1))), 0, ("t", 0), {}, {("t", 0): {1}}).shrunk
     assert (shrunk.reason, shrunk.before, shrunk.bytes) == (REPAIR, (0, 1), 100)
 
 
 def test_a_replica_that_is_not_there_is_no_matter() -> None:
-    assert repair(Standing(view((0, 1))), 0, ("other", 0), {}, {}).shrunk == ()
-    assert repair(Standing(view((0, 1))), 7, ("t", 0), {}, {}).refusal is None
+    assert repair(ReplicaIndex(view((0, 1))), 0, ("other", 0), {}, {}).shrunk == ()
+    assert repair(ReplicaIndex(view((0, 1))), 7, ("t", 0), {}, {}).refusal is None

@@ -8,7 +8,7 @@ import pytest
 
 from spindle.api.cluster import KafkaClusterSpec
 from spindle.cluster.config import broker_settings, node_config
-from spindle.cluster.dynamic import AT_START, ON_BROKERS, ON_CLUSTER
+from spindle.cluster.dynamic_config import AT_START, ON_BROKERS, ON_CLUSTER
 from spindle.cluster.owned import OWNED, owned
 from spindle.cluster.setting_values import wrong_value
 from spindle.cluster.settings import known

@@ -6,7 +6,7 @@ import pytest
 
 from tests.sim.disks import RECORD, FileSystem, Log
 from tests.sim.kafka import KafkaSim, Timeout
-from tests.sim.kafka.ledger import Ledger
+from tests.sim.kafka.acknowledged import AcknowledgedRecords
 from tests.sim.kernel import Kernel
 
 KEY = ("t", 0)
@@ -314,7 +314,7 @@ def test_a_blank_disk_of_one_that_is_only_eligible_does_no_harm_while_another_is
 
 
 def test_the_ledger_notices_that_the_last_copy_goes() -> None:
-    ledger, one, other = Ledger(), disk(0, "0"), disk(1, "1")
+    ledger, one, other = AcknowledgedRecords(), disk(0, "0"), disk(1, "1")
     for fs in (one, other):
         fs.logs[KEY, ""] = Log("id", [(1, 7)])
         ledger.knows(fs)
@@ -327,7 +327,7 @@ def test_the_ledger_notices_that_the_last_copy_goes() -> None:
 
 
 def test_the_ledger_remembers_what_only_a_sick_disk_has() -> None:
-    ledger, sick = Ledger(), disk(0, "0")
+    ledger, sick = AcknowledgedRecords(), disk(0, "0")
     sick.logs[KEY, ""] = Log("id", [(1, 7)])
     sick.state = "dead"
     ledger.knows(sick)

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from spindle.placement.spread import Placed, Site, rack_status, spread
+from spindle.placement.spread import Placed, Topology, rack_status, spread
 
 ZONE = "topology.kubernetes.io/zone"
 
@@ -14,8 +14,8 @@ def node(name: str, zone: str | None = None, **more: Any) -> dict[str, Any]:
     return {"metadata": {"name": name, "labels": {ZONE: zone} if zone else {}}, **more}
 
 
-def site(*nodes: dict[str, Any], **more: Any) -> Site:
-    return Site(nodes=nodes, topology_key=ZONE, **more)
+def site(*nodes: dict[str, Any], **more: Any) -> Topology:
+    return Topology(nodes=nodes, topology_key=ZONE, **more)
 
 
 def nodes(**zones: int) -> list[dict[str, Any]]:

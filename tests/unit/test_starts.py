@@ -6,7 +6,7 @@ from spindle.reconcile.actions import Evict
 from spindle.reconcile.steps.starts import unfinished
 from spindle.reconcile.times import stamp
 from spindle.rolling.starts import Start, grace_seconds, read_start, seconds_left
-from tests.model.tuned import starting
+from tests.model.dynamic_config import starting
 from tests.model.world import World
 
 LOADING = """\

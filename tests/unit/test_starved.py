@@ -11,14 +11,14 @@ from typing import Any
 
 import pytest
 
-from spindle.disks.findings import Tuning
+from spindle.disks.findings import ProbeSettings
 from spindle.disks.signals import Latency
-from spindle.disks.starved import HOLD_SECONDS, NO_PRESSURE, Pressure, Starved, average, starved
+from spindle.disks.starved import HOLD_SECONDS, NO_PRESSURE, NodePressure, Starved, average, starved
 from spindle_agent.disk import Disk
-from spindle_agent.probing import strain as strains
+from spindle_agent.probing import timer_lag as strains
 from spindle_agent.probing import worker as workers
-from spindle_agent.probing.messages import Began, Glanced, Looked, Probed, Watch, decode
-from spindle_agent.probing.strain import Strain, read_pressure
+from spindle_agent.probing.messages import Began, Inspected, Probed, QuickChecked, Watch, decode
+from spindle_agent.probing.timer_lag import TimerLag, read_pressure
 from tests.model.failing import Failing
 from tests.unit.test_agent_disk import disk, entry, glance
 from tests.unit.test_agent_node import NAME, Setting, found
@@ -41,17 +41,17 @@ async def setting() -> Any:
 @pytest.mark.parametrize(
     ("late", "pressure", "is_starved"),
     [
-        pytest.param(0.0, Pressure(cpu=100.0, memory=100.0), False, id="pressure-alone"),
-        pytest.param(0.4, Pressure(cpu=90.0), False, id="a-busy-machine"),
-        pytest.param(1.2, Pressure(cpu=90.0), True, id="late-under-pressure"),
-        pytest.param(1.2, Pressure(memory=30.0), True, id="late-while-memory-is-short"),
-        pytest.param(1.2, Pressure(cpu=20.0), False, id="late-without-pressure"),
+        pytest.param(0.0, NodePressure(cpu=100.0, memory=100.0), False, id="pressure-alone"),
+        pytest.param(0.4, NodePressure(cpu=90.0), False, id="a-busy-machine"),
+        pytest.param(1.2, NodePressure(cpu=90.0), True, id="late-under-pressure"),
+        pytest.param(1.2, NodePressure(memory=30.0), True, id="late-while-memory-is-short"),
+        pytest.param(1.2, NodePressure(cpu=20.0), False, id="late-without-pressure"),
         pytest.param(1.2, NO_PRESSURE, False, id="a-kernel-without-figures"),
         pytest.param(3.0, NO_PRESSURE, True, id="very-late-whatever-the-kernel-says"),
     ],
 )
 def test_timers_decide_and_pressure_only_adds_to_them(
-    late: float, pressure: Pressure, is_starved: bool
+    late: float, pressure: NodePressure, is_starved: bool
 ) -> None:
     assert starved(late, pressure) is is_starved
 
@@ -60,14 +60,14 @@ def test_the_kernels_figures_are_read_where_there_are_any(tmp_path: Path) -> Non
     assert read_pressure(str(tmp_path)) == NO_PRESSURE
     (tmp_path / "cpu").write_text(CPU)
     (tmp_path / "memory").write_text("full avg10=many\n")
-    assert read_pressure(str(tmp_path)) == Pressure(cpu=94.38, memory=None)
+    assert read_pressure(str(tmp_path)) == NodePressure(cpu=94.38, memory=None)
     assert average(CPU, "full") == 0.0
     assert average("some total=1\n\n", "some") is None
 
 
 class TestStrain:
     def test_what_is_late_counts_for_ten_seconds_and_is_told_a_while_longer(self) -> None:
-        one = Strain()
+        one = TimerLag()
         assert not one.starved(100.0)
         for second in (101.0, 102.0, 103.0):
             one.was_late("disk0", second, 1.0)
@@ -83,13 +83,13 @@ class TestStrain:
         assert one.fields() == {}
 
     def test_several_who_are_late_a_little_are_no_more_than_one(self) -> None:
-        one = Strain()
+        one = TimerLag()
         for number in range(12):
             one.was_late(f"disk{number}", 100.0, 0.4)
         assert not one.starved(100.0)
 
     def test_a_clock_that_has_not_come_yet_is_late_already(self) -> None:
-        one = Strain()
+        one = TimerLag()
         one.expects(100.0)
         assert not one.starved(102.0)
         assert one.starved(104.0)
@@ -97,10 +97,10 @@ class TestStrain:
         assert one.starved(105.0)
 
     def test_with_pressure_less_is_enough(self) -> None:
-        one = Strain()
+        one = TimerLag()
         one.was_late("agent", 100.0, 1.5)
         assert not one.starved(100.0)
-        one.pressure = Pressure(cpu=95.0)
+        one.pressure = NodePressure(cpu=95.0)
         assert one.starved(100.0)
         assert "processors 95 %" in one.fields()["starved"]["message"]
 
@@ -129,7 +129,7 @@ def test_a_worker_measures_how_late_its_own_timer_is(monkeypatch: pytest.MonkeyP
     with other:
         while data := other.recv(65536):
             heard.append(decode(data))
-    assert [each.late for each in heard if isinstance(each, Glanced)] == [0.0, 1.5, 1.5]
+    assert [each.late for each in heard if isinstance(each, QuickChecked)] == [0.0, 1.5, 1.5]
 
 
 # --- what it means for a disk
@@ -138,7 +138,7 @@ def test_a_worker_measures_how_late_its_own_timer_is(monkeypatch: pytest.MonkeyP
 def watched(one: Disk, *, starved: bool, until: int, begin: int = 1, latency: Latency = SLOW) -> Disk:
     for second in range(begin, until):
         one.take(glance(second))
-        one.assess(latency, float(second), Tuning(), starved=starved)
+        one.assess(latency, float(second), ProbeSettings(), starved=starved)
     return one
 
 
@@ -180,7 +180,7 @@ class TestVerdicts:
         for at in (1.0, 1.1):
             one.take(Probed(at=at, seconds=0, errno=0 if wrong else errno.EIO, doing="fsync", wrong=wrong))
             one.take(glance(at))
-            one.assess(Latency(), at, Tuning(), starved=True)
+            one.assess(Latency(), at, ProbeSettings(), starved=True)
         assert (entry(one)["verdict"], entry(one)["reason"]) == (
             "Failed",
             "WrongData" if wrong else "ProbeError",
@@ -211,7 +211,7 @@ async def test_the_agent_tells_that_it_is_starved_and_gives_no_verdict_of_a_hang
     assert "starved" not in offered
 
     setting.node.take(key, Began(at=now - 60.0))
-    setting.node.take(key, Looked(at=now, found=found("disk0")))
+    setting.node.take(key, Inspected(at=now, found=found("disk0")))
     setting.node.take(other, replace(glance(now), late=4.0))
     setting.node.take(key, replace(glance(now), late=4.0))
     offered = setting.publisher.offers[NAME]

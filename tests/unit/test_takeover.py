@@ -12,9 +12,9 @@ from spindle.cluster.view import KafkaView
 from spindle.manifests.identity import DYNAMIC, STATIC
 from spindle.reconcile.actions import Evict, RaiseFeatures
 from spindle.takeover import manifests, strimzi, volumes
-from spindle.takeover.plan import Plan, memory_map, parse_memory, steps
-from spindle.takeover.strimzi import Theirs
-from spindle.takeover.volumes import Order, Place, Seen
+from spindle.takeover.plan import TakeoverPlan, memory_map, parse_memory, steps
+from spindle.takeover.strimzi import StrimziCluster
+from spindle.takeover.volumes import VolumeObservation, VolumeOrder, VolumePlace
 from tests.model.world import World
 
 ID = "3Db5QLSqSZieL3rJBUUegA"
@@ -44,7 +44,7 @@ def pool(name: str, roles: list[str], ids: list[int], *volume_ids: int) -> dict[
     }
 
 
-def theirs(**spec: Any) -> Theirs:
+def theirs(**spec: Any) -> StrimziCluster:
     """Two brokers with two volumes each, and three controllers whose ids follow theirs."""
     kafka = {
         "metadata": {"name": "demo", "namespace": "kafka"},
@@ -55,7 +55,7 @@ def theirs(**spec: Any) -> Theirs:
     found = [claim(f"data-{v}-demo-brokers-{n}") for n in (0, 1) for v in (0, 3)]
     found += [claim(f"data-0-demo-quorum-{n}", "20Gi") for n in (2, 3, 4)]
     pods = {f"demo-brokers-{n}": {"spec": {"nodeName": f"node{n}"}} for n in (0, 1)}
-    return Theirs(
+    return StrimziCluster(
         kafka,
         pools,
         claims={each["metadata"]["name"]: each for each in found},
@@ -70,7 +70,7 @@ def theirs(**spec: Any) -> Theirs:
     )
 
 
-def planned(**spec: Any) -> Plan:
+def planned(**spec: Any) -> TakeoverPlan:
     made = strimzi.plan(theirs(**spec))
     assert made.problems == ()
     return made
@@ -200,8 +200,8 @@ def test_pods_may_do_nothing_but_what_they_are_for() -> None:
 
 # -- volumes ---------------------------------------------------------------------------------------------------------
 
-PLACE = Place("/disks/disk0", "kafka-log4", 4, 9002, controller=True)
-ORDER = Order(ID, (PLACE,))
+PLACE = VolumePlace("/disks/disk0", "kafka-log4", 4, 9002, controller=True)
+ORDER = VolumeOrder(ID, (PLACE,))
 
 
 def meta(node: int = 4, cluster: str = ID, directory: str = f"directory.id={DIRECTORY}\n") -> str:
@@ -209,45 +209,49 @@ def meta(node: int = 4, cluster: str = ID, directory: str = f"directory.id={DIRE
 
 
 def test_a_volume_that_is_as_expected_may_be_taken() -> None:
-    found = volumes.may_take(ORDER, PLACE, Seen(meta=meta()))
+    found = volumes.may_take(ORDER, PLACE, VolumeObservation(meta=meta()))
     assert (found.refusal, found.done, found.directory_id) == ("", False, DIRECTORY)
 
 
 @pytest.mark.parametrize(
     ("seen", "says"),
     [
-        pytest.param(Seen(), "no kafka-log4/meta.properties", id="blank"),
-        pytest.param(Seen(meta=meta(cluster="other_other_other_othe")), "another cluster", id="cluster"),
-        pytest.param(Seen(meta=meta(node=5)), "another node", id="node"),
-        pytest.param(Seen(meta=meta(directory="")), "no directory.id", id="old"),
-        pytest.param(Seen(meta=meta(), entries=frozenset({"log"})), "folder log already", id="in the way"),
-        pytest.param(Seen(meta=meta(), locked=True), "in use", id="in use"),
-        pytest.param(Seen(meta=meta(), writable=False), "fsGroup", id="not ours to write"),
-        pytest.param(Seen(meta=meta(), ours=meta()), "both", id="both"),
-        pytest.param(Seen(ours=meta()), "not taken over", id="somebody's"),
-        pytest.param(Seen(meta="version=7\n"), "understood", id="unreadable"),
+        pytest.param(VolumeObservation(), "no kafka-log4/meta.properties", id="blank"),
+        pytest.param(
+            VolumeObservation(meta=meta(cluster="other_other_other_othe")), "another cluster", id="cluster"
+        ),
+        pytest.param(VolumeObservation(meta=meta(node=5)), "another node", id="node"),
+        pytest.param(VolumeObservation(meta=meta(directory="")), "no directory.id", id="old"),
+        pytest.param(
+            VolumeObservation(meta=meta(), entries=frozenset({"log"})), "folder log already", id="in the way"
+        ),
+        pytest.param(VolumeObservation(meta=meta(), locked=True), "in use", id="in use"),
+        pytest.param(VolumeObservation(meta=meta(), writable=False), "fsGroup", id="not ours to write"),
+        pytest.param(VolumeObservation(meta=meta(), ours=meta()), "both", id="both"),
+        pytest.param(VolumeObservation(ours=meta()), "not taken over", id="somebody's"),
+        pytest.param(VolumeObservation(meta="version=7\n"), "understood", id="unreadable"),
     ],
 )
-def test_any_other_volume_is_left_alone(seen: Seen, says: str) -> None:
+def test_any_other_volume_is_left_alone(seen: VolumeObservation, says: str) -> None:
     assert says in volumes.may_take(ORDER, PLACE, seen).refusal
 
 
 def test_an_order_that_was_cut_off_is_taken_up_where_it_was() -> None:
     record = volumes.note(PLACE, meta())
-    half = volumes.may_take(ORDER, PLACE, Seen(ours=meta(), record=record))
+    half = volumes.may_take(ORDER, PLACE, VolumeObservation(ours=meta(), record=record))
     assert (half.refusal, half.done) == ("", False)
-    whole = volumes.may_take(ORDER, PLACE, Seen(ours=meta(node=9002), record=record))
+    whole = volumes.may_take(ORDER, PLACE, VolumeObservation(ours=meta(node=9002), record=record))
     assert (whole.refusal, whole.done) == ("", True)
 
 
 def test_what_spindle_has_started_on_does_not_go_back() -> None:
     record = volumes.note(PLACE, meta())
-    ours = Seen(ours=meta(node=9002), record=record)
+    ours = VolumeObservation(ours=meta(node=9002), record=record)
     assert volumes.may_put_back(ORDER, PLACE, ours).refusal == ""
     assert "has started" in volumes.may_put_back(ORDER, PLACE, replace(ours, identity=True)).refusal
     assert "in use" in volumes.may_put_back(ORDER, PLACE, replace(ours, locked=True)).refusal
     assert "no record" in volumes.may_put_back(ORDER, PLACE, replace(ours, record=None)).refusal
-    assert volumes.may_put_back(ORDER, PLACE, Seen(meta=meta())).done
+    assert volumes.may_put_back(ORDER, PLACE, VolumeObservation(meta=meta())).done
 
 
 def test_a_number_is_changed_and_nothing_else() -> None:

@@ -305,7 +305,7 @@ dev = ["tool"]
         return [str(tmp_path / "pyproject.toml"), str(tmp_path / "requirements.lock")]
 
     def wanted(self, *arguments: str) -> list[str]:
-        program = Path(__file__).parents[2] / "operator" / "wanted.py"
+        program = Path(__file__).parents[2] / "operator" / "locked_requirements.py"
         done = subprocess.run(["python3", program, *arguments], capture_output=True, text=True, check=True)
         return [line.split("==")[0] for line in done.stdout.splitlines() if "==" in line]
 

@@ -43,7 +43,7 @@ class AgentKey:
             return False
 
 
-def kept(node: str, file: Path | None) -> AgentKey:
+def load_or_make(node: str, file: Path | None) -> AgentKey:
     """The key in a file, or else a new one, which is kept there.
 
     Args:

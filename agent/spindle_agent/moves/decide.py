@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from spindle_agent.broker.link import Copy, LogDir, Replica, offline
+from spindle_agent.broker.client import Copy, LogDir, Replica, offline
 from spindle_agent.moves import progress as progresses
 from spindle_agent.moves.progress import Move, Progress, State
 

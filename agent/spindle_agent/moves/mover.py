@@ -12,8 +12,8 @@ from typing import Any, Final
 
 from spindle.api import quantity
 from spindle.moves import between_dirs
-from spindle.moves.steer import Bounds, Pressure
-from spindle_agent.broker.link import Link, LogDir
+from spindle.moves.rate_control import Pressure, RateBounds
+from spindle_agent.broker.client import KafkaClient, LogDir
 from spindle_agent.moves import decide, progress
 from spindle_agent.moves.decide import Decision
 from spindle_agent.moves.pace import Pace
@@ -26,7 +26,7 @@ _SILENCE: Final = 30.0  # seconds between two looks after which copies are not b
 
 
 @dataclass(frozen=True)
-class Orders:
+class MoveOrders:
     """What the operator wants of a broker's moves: its part of the KafkaBroker's spec.
 
     Attributes:
@@ -35,7 +35,7 @@ class Orders:
     """
 
     moves: tuple[Move, ...] = ()
-    bounds: Bounds | None = None
+    bounds: RateBounds | None = None
     refuse_percent: int = 90
     refuse_free: int = 0
 
@@ -44,7 +44,7 @@ class Orders:
         return min(total * self.refuse_percent // 100, total - self.refuse_free)
 
 
-def orders(spec: Mapping[str, Any]) -> Orders:
+def read_orders(spec: Mapping[str, Any]) -> MoveOrders:
     """Read a KafkaBroker's spec."""
     most, least = spec.get("throttleBytesPerSecond"), spec.get("throttleBytesPerSecondMin")
     thresholds = spec.get("thresholds") or {}
@@ -52,10 +52,10 @@ def orders(spec: Mapping[str, Any]) -> Orders:
         free = quantity.whole((thresholds.get("free") or {}).get("refuse") or 0)
     except ValueError:  # the percentage alone counts then; the operator tells of it
         free = 0
-    return Orders(
+    return MoveOrders(
         moves=progress.wanted(spec),
-        bounds=None if most is None else Bounds.of(least, most),
-        refuse_percent=int(thresholds.get("refuse", Orders.refuse_percent)),
+        bounds=None if most is None else RateBounds.of(least, most),
+        refuse_percent=int(thresholds.get("refuse", MoveOrders.refuse_percent)),
         refuse_free=free,
     )
 
@@ -72,7 +72,7 @@ class Mover:
         """
         self._name = name
         self._known: dict[Move, Progress] = progress.remembered(observed, time.monotonic())
-        self._orders = Orders(tuple(self._known))
+        self._orders = MoveOrders(tuple(self._known))
         self._former = between_dirs.record(observed)  # what an agent of an earlier version has set
         self._pace = Pace(between_dirs.wanted(observed))
         self._looked_at: float | None = None
@@ -91,7 +91,7 @@ class Mover:
         """How far each is."""
         return self._known
 
-    def wants(self, wanted: Orders) -> None:
+    def wants(self, wanted: MoveOrders) -> None:
         """What the operator asks for now."""
         self._orders = wanted
 
@@ -108,7 +108,11 @@ class Mover:
         return fields | {"throttle": told} if told else fields
 
     async def step(
-        self, link: Link, dirs: Sequence[LogDir], felt: Mapping[str, Pressure], tell: Callable[[], None]
+        self,
+        link: KafkaClient,
+        dirs: Sequence[LogDir],
+        felt: Mapping[str, Pressure],
+        tell: Callable[[], None],
     ) -> None:
         """Look where all moves are and do what comes next. Raises BrokerError.
 
@@ -144,7 +148,7 @@ class Mover:
     def _hold_back(self, moves: Sequence[Move]) -> None:
         self._known |= {move: progress.waits(self._known[move], _UNTHROTTLED) for move in moves}
 
-    async def _give_up(self, link: Link, decision: Decision) -> None:
+    async def _give_up(self, link: KafkaClient, decision: Decision) -> None:
         """Cancel copies; a broker that turns that down is asked again each time, but complained of once."""
         answers = (await link.move(decision.cancel)).items() if decision.cancel else ()
         found = frozenset(
@@ -154,7 +158,7 @@ class Mover:
             log.warning("%s: the copy of %s", self._name, complaint)
         self._complained = found
 
-    async def _begin(self, link: Link, moves: Sequence[Move]) -> None:
+    async def _begin(self, link: KafkaClient, moves: Sequence[Move]) -> None:
         no = await link.move({move.replica: move.to_dir for move in moves})
         now = time.monotonic()
         for move in moves:
@@ -170,7 +174,7 @@ class Mover:
                 log.warning("%s: %s-%d: %s", self._name, *move.replica, self._known[move].message)
 
     async def _throttled(
-        self, link: Link, dirs: Sequence[LogDir], felt: Mapping[str, Pressure], busy: Iterable[str]
+        self, link: KafkaClient, dirs: Sequence[LogDir], felt: Mapping[str, Pressure], busy: Iterable[str]
     ) -> bool:
         """Say how fast the copies are to be; returns whether moves may begin."""
         bounds = self._orders.bounds if progress.under_way(self._known) else None

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 
-from spindle.moves.steer import PERIOD, Bounds, Pressure, highest, steer
+from spindle.moves.rate_control import PERIOD, Pressure, RateBounds, highest, steer
 
 
 class Pace:
@@ -19,7 +19,7 @@ class Pace:
         self.felt = Pressure.CALM
 
     def next(
-        self, bounds: Bounds | None, felt: Mapping[str, Pressure], busy: Iterable[str], now: float
+        self, bounds: RateBounds | None, felt: Mapping[str, Pressure], busy: Iterable[str], now: float
     ) -> int | None:
         """Bytes per second from now on; None for no throttle.
 

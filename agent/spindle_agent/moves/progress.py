@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any, Final
 
-from spindle_agent.broker.link import Copy, Replica
+from spindle_agent.broker.client import Copy, Replica
 
 GIVE_UP: Final = 600.0  # seconds without progress
 ATTEMPTS: Final = 5  # refusals by the broker after which a move has failed

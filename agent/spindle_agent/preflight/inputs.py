@@ -10,7 +10,7 @@ from typing import Any, Final
 from spindle.cluster import names
 from spindle.cluster.layout import Layout
 from spindle.disks.dir_list import DirList, parse_list
-from spindle.disks.facts import Clearance, Expected, Look
+from spindle.disks.facts import Clearance, Expected, InspectionId
 
 _NONCE_FILE: Final = "look.nonce"
 _NONCE_BYTES: Final = 16
@@ -108,7 +108,7 @@ def begin_look(layout: Layout) -> str:
     return nonce
 
 
-def read_look(layout: Layout) -> Look:
+def read_look(layout: Layout) -> InspectionId:
     """The look that clearances have to answer.
 
     Raises:
@@ -118,7 +118,7 @@ def read_look(layout: Layout) -> Look:
     pod_uid = os.environ[names.ENV_POD_UID]
     if not nonce or not pod_uid:
         raise ValueError("the look at the disks left no nonce, or the pod has no UID")
-    return Look(nonce=nonce, pod_uid=pod_uid)
+    return InspectionId(nonce=nonce, pod_uid=pod_uid)
 
 
 def read_clearances(layout: Layout) -> list[Clearance]:

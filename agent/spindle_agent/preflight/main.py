@@ -13,9 +13,9 @@ from typing import Any, Final
 from spindle.cluster.layout import Layout
 from spindle.disks import report
 from spindle.disks.dir_list import NO_LIST, DirList, newest
-from spindle.disks.facts import Expected, Found, Look
+from spindle.disks.facts import Expected, Found, InspectionId
 from spindle.disks.identity import Identity
-from spindle.disks.judge import Judgement, Verdict, judge, left_out, may_write_identity, unused
+from spindle.disks.judge import Judgement, PreflightVerdict, judge, left_out, may_write_identity, unused
 from spindle.takeover import volumes
 from spindle_agent.preflight import handover, inputs, look, prepare, takeover
 from spindle_agent.preflight.inputs import Node
@@ -68,9 +68,9 @@ class _Preflight:
             for disk in disks:
                 if disk.expected.disk in leaving and not _holds(disk):
                     waiting.append(disk)
-                elif disk.judgement.verdict is Verdict.RESUME:
+                elif disk.judgement.verdict is PreflightVerdict.RESUME:
                     self.format(disk)
-                elif disk.judgement.verdict is Verdict.NEEDS_CLEARANCE:
+                elif disk.judgement.verdict is PreflightVerdict.NEEDS_CLEARANCE:
                     if may_write_identity(disk.expected, disk.found, clearances, self.answered()):
                         self.format(disk)
                     else:
@@ -85,7 +85,7 @@ class _Preflight:
         self.finish(disks)
         return disks
 
-    def answered(self) -> Look:
+    def answered(self) -> InspectionId:
         """The look of this pod that a clearance has to answer.
 
         Raises:
@@ -105,7 +105,7 @@ class _Preflight:
         Raises:
             RefusedError: a disk must not be used, or one is missing.
         """
-        if refused := [disk for disk in disks if disk.judgement.verdict is Verdict.REFUSE]:
+        if refused := [disk for disk in disks if disk.judgement.verdict is PreflightVerdict.REFUSE]:
             raise RefusedError("; ".join(_sentence(disk.judgement) for disk in refused))
         if missing := left_out(self.expected, self.newer(disks)):
             raise RefusedError(_without(missing))
@@ -144,12 +144,12 @@ class _Preflight:
         """Everything that needs no clearance."""
         usable, given = [], inputs.read_log_dirs(self.layout)
         for disk in disks:
-            if disk.judgement.verdict is Verdict.PLACEHOLDER:
+            if disk.judgement.verdict is PreflightVerdict.PLACEHOLDER:
                 prepare.place_placeholder(self.layout, disk.expected)
-            elif disk.judgement.verdict is Verdict.USE:
+            elif disk.judgement.verdict is PreflightVerdict.USE:
                 prepare.adopt(self.layout, disk.expected, disk.found, given)
                 usable.append(disk.expected)
-            elif disk.judgement.verdict is Verdict.OFFLINE:
+            elif disk.judgement.verdict is PreflightVerdict.OFFLINE:
                 _say(f"{disk.judgement.reason}; {disk.judgement.way_out}")
         if not self.node.controller:
             prepare.prepare_metadata_dir(self.layout, self.node.cluster_id, self.node.node_id)
@@ -281,12 +281,12 @@ def _entry(disk: _Disk, *, formatted: bool = False) -> Mapping[str, Any]:
 
 def _holds(disk: _Disk) -> bool:
     """Whether a disk that was to be left out has to be used all the same: a replica came to stand on it."""
-    return disk.judgement.verdict is Verdict.USE and disk.found.replicas > 0
+    return disk.judgement.verdict is PreflightVerdict.USE and disk.found.replicas > 0
 
 
 def _reminder(disk: _Disk) -> str:
     """What is waited for."""
-    if disk.judgement.verdict is Verdict.USE:
+    if disk.judgement.verdict is PreflightVerdict.USE:
         return f"nothing stands on {disk.expected.disk}, which is to be left out: the operator makes the pod anew without it"
     return f"{disk.judgement.reason} (file system {disk.found.fs_uuid}): {disk.judgement.way_out}"
 

@@ -14,7 +14,7 @@ from typing import Final
 from spindle.cluster import names
 from spindle.disks.identity import META_PROPERTIES
 from spindle.takeover import volumes
-from spindle.takeover.volumes import Finding, Order, Place, Seen
+from spindle.takeover.volumes import VolumeFinding, VolumeObservation, VolumeOrder, VolumePlace
 from spindle_agent import volume
 
 _LOCK: Final = ".lock"  # Kafka's, held as long as it runs
@@ -22,7 +22,7 @@ _LARGEST: Final = 64 * 1024
 _OUR_META: Final = f"{names.LOG_SUBDIR}/{META_PROPERTIES}"
 
 
-def carry_out(order: Order) -> list[Finding]:
+def carry_out(order: VolumeOrder) -> list[VolumeFinding]:
     """Do it; if one volume is refused none is changed."""
     judge = volumes.may_put_back if order.undo else volumes.may_take
     findings = [judge(order, place, look(place)) for place in order.places]
@@ -34,7 +34,7 @@ def carry_out(order: Order) -> list[Finding]:
     return findings
 
 
-def look(place: Place) -> Seen:
+def look(place: VolumePlace) -> VolumeObservation:
     """What stands on a volume."""
     path = Path(place.path)
     theirs, ours = path / place.folder, path / names.LOG_SUBDIR
@@ -49,7 +49,7 @@ def look(place: Place) -> Seen:
             )
         )
         locked = any(_is_locked(root, f"{folder}/{_LOCK}") for folder in (place.folder, names.LOG_SUBDIR))
-    return Seen(
+    return VolumeObservation(
         entries=entries,
         meta=meta,
         ours=mine,
@@ -69,7 +69,7 @@ class _Paths:
     folder: str
 
     @classmethod
-    def of(cls, place: Place) -> "_Paths":
+    def of(cls, place: VolumePlace) -> "_Paths":
         return cls(Path(place.path), place.folder)
 
     @property
@@ -80,14 +80,14 @@ class _Paths:
     def ours(self) -> Path:
         return self.root / names.LOG_SUBDIR
 
-    def aside(self, place: Place, log: Path) -> tuple[Path, Path]:
+    def aside(self, place: VolumePlace, log: Path) -> tuple[Path, Path]:
         """What does not go along, and where it is kept."""
         if place.controller:
             return log / volumes.METADATA_FOLDER / "quorum-state", self.root / volumes.KEPT_VOTE
         return log / volumes.METADATA_FOLDER, self.root / volumes.KEPT_METADATA
 
 
-def _take(place: Place) -> None:
+def _take(place: VolumePlace) -> None:
     paths = _Paths.of(place)
     record = paths.root / volumes.RECORD
     if paths.theirs.exists():
@@ -104,7 +104,7 @@ def _take(place: Place) -> None:
         _write(paths.root, _OUR_META, volumes.renumbered(text, place.as_node))
 
 
-def _put_back(place: Place) -> None:
+def _put_back(place: VolumePlace) -> None:
     paths = _Paths.of(place)
     before = volumes.restore(_text(paths.root, volumes.RECORD))
     _write(paths.root, _OUR_META, before.text)

@@ -39,7 +39,7 @@ class Watch:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Looked:
+class Inspected:
     """A whole look at the disk, sent when it may show something new."""
 
     at: float
@@ -47,7 +47,7 @@ class Looked:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Glanced:
+class QuickChecked:
     """A cheap look.
 
     Attributes:
@@ -96,9 +96,9 @@ class Probed:
     ballast: int | None = None
 
 
-def well(glanced: Glanced) -> bool:
+def well(checked: QuickChecked) -> bool:
     """Whether a glance shows nothing odd."""
-    return glanced.mounted and glanced.readable and not glanced.readonly and not glanced.errno
+    return checked.mounted and checked.readable and not checked.readonly and not checked.errno
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -130,11 +130,11 @@ class Recalled:
     records: str
 
 
-Report = Looked | Glanced | Began | Probed | Recalled
+Report = Inspected | QuickChecked | Began | Probed | Recalled
 Order = Watch | Scrub
 _KINDS: Final[dict[str, type[Any]]] = {
     kind.__name__: kind
-    for kind in (Watch, Remember, Looked, Glanced, Began, Probed, Recalled, Scrub, Scrubbed)
+    for kind in (Watch, Remember, Inspected, QuickChecked, Began, Probed, Recalled, Scrub, Scrubbed)
 }
 
 
@@ -151,7 +151,7 @@ def decode(data: bytes) -> Any:
     """
     try:
         name, fields = json.loads(data)
-        if name == Looked.__name__:
+        if name == Inspected.__name__:
             fields["found"] = _found(fields["found"])
         return _KINDS[name](**fields)
     except (TypeError, KeyError) as error:

@@ -9,10 +9,11 @@ from dataclasses import dataclass
 from typing import Final
 
 from spindle_agent.preflight import filesystem
+from spindle_agent.probing.fork_server import ForkServer
 from spindle_agent.probing.messages import (
     LARGEST,
     Began,
-    Looked,
+    Inspected,
     Probed,
     Remember,
     Report,
@@ -20,7 +21,6 @@ from spindle_agent.probing.messages import (
     decode,
     encode,
 )
-from spindle_agent.probing.nursery import Nursery
 
 log = logging.getLogger(__name__)
 
@@ -44,16 +44,19 @@ class Pool:
     """Starts, feeds and replaces workers. Lives in the event loop; never blocks, never touches a disk."""
 
     def __init__(
-        self, nursery: Nursery, on_report: Callable[[Key, Report], None], on_start: Callable[[Key], None]
+        self,
+        fork_server: ForkServer,
+        on_report: Callable[[Key, Report], None],
+        on_start: Callable[[Key], None],
     ) -> None:
         """An empty pool.
 
         Args:
-            nursery: where workers come from.
+            fork_server: where workers come from.
             on_report: is given each report, in order.
             on_start: is told that reports are from another worker from now on.
         """
-        self._nursery = nursery
+        self._fork_server = fork_server
         self._on_report = on_report
         self._on_start = on_start
         self._workers: dict[Key, _Worker] = {}
@@ -117,7 +120,7 @@ class Pool:
 
     def _start(self, key: Key) -> None:
         watch = self._wanted[key]
-        channel = self._nursery.spawn(watch)
+        channel = self._fork_server.spawn(watch)
         self._on_start(key)
         self._workers[key] = _Worker(watch, channel, _mount(watch.path))
         asyncio.get_running_loop().add_reader(channel, self._read, key)
@@ -157,7 +160,7 @@ class Pool:
             worker.writing_since = report.at
         elif isinstance(report, Probed):
             worker.writing_since = None
-        elif isinstance(report, Looked) and worker.writing_since is None:
+        elif isinstance(report, Inspected) and worker.writing_since is None:
             worker.mount = _mount(
                 worker.watch.path
             )  # comes with each change, so this is what the next write is for

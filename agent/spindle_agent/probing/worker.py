@@ -17,12 +17,11 @@ from dataclasses import replace
 from typing import Final, NoReturn
 
 from spindle_agent.probing.ballast import keep
-from spindle_agent.probing.glance import Seen, glance, whole_look
 from spindle_agent.probing.messages import (
     LARGEST,
     Began,
-    Glanced,
     Probed,
+    QuickChecked,
     Remember,
     Report,
     Watch,
@@ -30,8 +29,9 @@ from spindle_agent.probing.messages import (
     encode,
     well,
 )
-from spindle_agent.probing.past import Past
 from spindle_agent.probing.probe import memory, probe
+from spindle_agent.probing.quick_check import QuickCheck, full_check, quick_check
+from spindle_agent.probing.usage_record import UsageRecord
 
 GLANCE_EVERY: Final = 0.5
 LOOK_EVERY: Final = 30.0  # a whole look even if nothing seems to have changed
@@ -65,11 +65,11 @@ class _Worker:
         self._channel = channel
         self._watch = watch
         self._probe_now = threading.Event()
-        self._told: Glanced | None = None
+        self._told: QuickChecked | None = None
         self._fingerprint: tuple[object, ...] | None = None
         self._looked_at = 0.0
         self._late = 0.0
-        self._past = Past()
+        self._usage_record = UsageRecord()
 
     def look_for_ever(self) -> NoReturn:
         """Glance, and read what is to be watched."""
@@ -90,7 +90,7 @@ class _Worker:
             watch = self._watch
             probed = _with_ballast(watch, probe(watch, block, back))
             if not (probed.errno or probed.skipped or probed.wrong):
-                self._past.see_to(watch, self._send)
+                self._usage_record.see_to(watch, self._send)
             self._send(probed)
             pause = self._watch.interval - (time.monotonic() - began)
             self._probe_now.wait(max(pause, _LEAST_PAUSE))
@@ -103,7 +103,7 @@ class _Worker:
             os._exit(0)  # the agent is gone; a thread that hangs must not be waited for
         message = decode(order)
         if isinstance(message, Remember):
-            self._past.remember(message)
+            self._usage_record.remember(message)
             return
         self._watch = message
         self._fingerprint = None
@@ -111,9 +111,9 @@ class _Worker:
 
     def _look(self) -> None:
         now = time.monotonic()
-        seen = glance(self._watch, now)
+        seen = quick_check(self._watch, now)
         if seen.fingerprint != self._fingerprint or now - self._looked_at >= LOOK_EVERY:
-            self._send(whole_look(self._watch, now))
+            self._send(full_check(self._watch, now))
             # Told after it, so that whoever hears of a change knows what it is.
             self._tell(seen)
             self._looked_at = now
@@ -121,11 +121,11 @@ class _Worker:
             self._tell(seen)
         self._fingerprint = seen.fingerprint
 
-    def _worth_telling(self, glanced: Glanced, now: float) -> bool:
+    def _worth_telling(self, checked: QuickChecked, now: float) -> bool:
         told = self._told
-        return told is None or not well(glanced) or now - told.at >= _SIGN_OF_LIFE or self._late >= _LATE
+        return told is None or not well(checked) or now - told.at >= _SIGN_OF_LIFE or self._late >= _LATE
 
-    def _tell(self, seen: Seen) -> None:
+    def _tell(self, seen: QuickCheck) -> None:
         self._told = replace(seen.glanced, late=round(self._late, 3))
         self._late = 0.0
         self._send(self._told)

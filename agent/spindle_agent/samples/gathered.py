@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from spindle_agent.broker.link import LogDir, Replica
+from spindle_agent.broker.client import LogDir, Replica
 from spindle_agent.samples.devices import Rates
 from spindle_agent.samples.growth import Place
 

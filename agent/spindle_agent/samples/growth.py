@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
-from spindle_agent.broker.link import LogDir, Replica
+from spindle_agent.broker.client import LogDir, Replica
 
 _FAR: Final = 600.0  # seconds between two looks after which what happened in between is not known
 

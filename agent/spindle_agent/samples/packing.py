@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from spindle.samples.codec import encode
 from spindle.samples.schema import DISKS, REPLICAS, Sample
-from spindle_agent.broker.link import Replica
+from spindle_agent.broker.client import Replica
 from spindle_agent.samples.gathered import Gathered, Row
 
 RECORD_BYTES: Final = 900_000  # of a record at most; the topic takes a bit more

@@ -9,8 +9,8 @@ from concurrent.futures import Executor
 from typing import Any, Final
 
 from spindle_agent.backoff import Backoff
-from spindle_agent.broker.link import Link, LogDir
-from spindle_agent.broker.wire import Access, BrokerError
+from spindle_agent.broker.client import KafkaClient, LogDir
+from spindle_agent.broker.connection import Access, BrokerError
 from spindle_agent.kube import ApiError
 from spindle_agent.probing import diskstats
 from spindle_agent.samples.backlog import Backlog
@@ -79,7 +79,7 @@ class Sampler:
 
     # Taking
 
-    async def step(self, link: Link, dirs: Sequence[LogDir]) -> None:
+    async def step(self, link: KafkaClient, dirs: Sequence[LogDir]) -> None:
         """The broker said what is on its log dirs; take the sample if it is due.
 
         Raises:
@@ -100,7 +100,7 @@ class Sampler:
         self._taken_at = now
         self._due = (wall // self._interval + 1) * self._interval
 
-    async def _take(self, link: Link, dirs: Sequence[LogDir], now: float, wall: float) -> None:
+    async def _take(self, link: KafkaClient, dirs: Sequence[LogDir], now: float, wall: float) -> None:
         topics = sorted({topic for log_dir in dirs for topic, _ in log_dir.replicas})
         cluster_id, leaders = await link.leaders(topics)
         broker = int(self._spec["id"])

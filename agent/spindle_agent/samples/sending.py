@@ -7,7 +7,7 @@ from typing import Any, Final
 from kafka import KafkaProducer
 
 from spindle.cluster import names
-from spindle_agent.broker.wire import Access, BrokerError
+from spindle_agent.broker.connection import Access, BrokerError
 
 _TIMEOUT: Final = 20.0  # seconds for one step: to connect, to find the topic, to be sure of the records
 _LARGEST: Final = 1_048_576  # bytes of a request; a record is a bit less

@@ -10,12 +10,12 @@ from typing import Final
 
 import crc32c
 
-from spindle.scrub.batches import SHORT, Bounds, epoch_of
+from spindle.scrub.batches import SHORT, SegmentBounds, epoch_of
 from spindle.scrub.catalog import Segment, file_name, inactive
-from spindle.scrub.doubts import Identity
-from spindle.scrub.finds import LOG, OFFSETS, TIMES, Find, Kind
+from spindle.scrub.confirmation import SegmentIdentity
 from spindle.scrub.rate import BLOCK
 from spindle.scrub.segment import SegmentCheck
+from spindle.scrub.segment_errors import LOG, OFFSETS, TIMES, SegmentError, SegmentErrorKind
 from spindle_agent import volume
 from spindle_agent.scrub.survey import BAD_MEDIUM, names_in
 
@@ -25,7 +25,7 @@ _FILES: Final = (LOG, OFFSETS, TIMES)
 # disk can make a file of a terabyte that takes no space, and the agent's memory is that of all disks of its node.
 _LARGEST_INDEX: Final = 16 * 2**20 // 24 * 24
 _NOT_GIVEN: Final = (-1,)
-UNKNOWN: Final[Identity] = (_NOT_GIVEN,) * len(_FILES)
+UNKNOWN: Final[SegmentIdentity] = (_NOT_GIVEN,) * len(_FILES)
 """In place of the identity of a segment of which the disk gives nothing."""
 
 Pace = Callable[[int], None]
@@ -41,8 +41,8 @@ class Scanned:
         direct: whether they surely came from the disk, not from memory.
     """
 
-    identity: Identity
-    finds: tuple[Find, ...]
+    identity: SegmentIdentity
+    finds: tuple[SegmentError, ...]
     size: int
     direct: bool
 
@@ -96,9 +96,9 @@ class Reader:
 
     def _check(
         self, folder: int, segment: Segment, before: int | None, size: int
-    ) -> tuple[tuple[Find, ...], int]:
+    ) -> tuple[tuple[SegmentError, ...], int]:
         offsets, times = (self._whole(folder, segment.base, file) for file in (OFFSETS, TIMES))
-        bounds = Bounds(
+        bounds = SegmentBounds(
             base=segment.base,
             end=segment.end,
             size=size,
@@ -181,15 +181,15 @@ class Reader:
 class UnreadableError(Exception):
     """The disk does not give some bytes of one file."""
 
-    def __init__(self, find: Find) -> None:
+    def __init__(self, find: SegmentError) -> None:
         super().__init__(find.message)
         self.find = find
 
 
-def unreadable(error: OSError, file: str, at: int, what: str = "it") -> Find:
+def unreadable(error: OSError, file: str, at: int, what: str = "it") -> SegmentError:
     """The find that an error of the disk is."""
     why = os.strerror(error.errno or errno.EIO)
-    return Find(Kind.UNREADABLE, file, at, None, f"the disk does not give {what}: {why}")
+    return SegmentError(SegmentErrorKind.UNREADABLE, file, at, None, f"the disk does not give {what}: {why}")
 
 
 def _check_medium(error: OSError, file: str, at: int) -> None:
@@ -202,7 +202,7 @@ def _check_medium(error: OSError, file: str, at: int) -> None:
         raise UnreadableError(unreadable(error, file, at)) from error
 
 
-def _given(identity: Identity) -> int:
+def _given(identity: SegmentIdentity) -> int:
     """Size of a segment's log.
 
     Raises:
@@ -219,7 +219,7 @@ def _last(opened: int, at: int, count: int) -> int:
     return count if at + count >= os.fstat(opened).st_size else count // BLOCK * BLOCK
 
 
-def identify(folder: int, base: int) -> Identity:
+def identify(folder: int, base: int) -> SegmentIdentity:
     """Inode, size and time of the last write of a segment's files; an empty entry for one that is not there.
 
     That of a file whose inode the disk does not give is -1 alone.

@@ -10,8 +10,8 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from spindle.scrub.catalog import partition_of
+from spindle_agent.probing.fork_server import ForkServer
 from spindle_agent.probing.messages import LARGEST, decode, encode
-from spindle_agent.probing.nursery import Nursery
 from spindle_agent.scrub.messages import Scrub, Scrubbed
 
 log = logging.getLogger(__name__)
@@ -42,14 +42,14 @@ class _Word:
 class Scrubs:
     """Starts, feeds and ends them. Lives in the event loop; never blocks, never touches a disk."""
 
-    def __init__(self, nursery: Nursery, changed: Callable[[Key], None]) -> None:
+    def __init__(self, fork_server: ForkServer, changed: Callable[[Key], None]) -> None:
         """None runs yet.
 
         Args:
-            nursery: where processes come from.
+            fork_server: where processes come from.
             changed: is told of each disk of which there is something else to tell.
         """
-        self._nursery = nursery
+        self._fork_server = fork_server
         self._changed = changed
         self._workers: dict[Key, _Worker] = {}
         self._words: dict[Key, _Word] = {}
@@ -99,7 +99,7 @@ class Scrubs:
         if loop.time() < self._not_before.get(key, 0.0):
             return
         self._not_before[key] = loop.time() + _AGAIN_AFTER
-        channel = self._nursery.spawn(order)
+        channel = self._fork_server.spawn(order)
         self._workers[key] = _Worker(order, channel)
         loop.add_reader(channel, self._take, key)
 

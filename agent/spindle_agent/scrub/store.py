@@ -6,16 +6,16 @@ from collections.abc import Sequence
 from typing import Final
 
 from spindle.cluster.names import SCRUB_FILE, SCRUB_FILE_NEW
-from spindle.scrub.doubts import Trouble
-from spindle.scrub.memory import Memory, parse, render
+from spindle.scrub.confirmation import SegmentProblem
 from spindle.scrub.schedule import Runs
+from spindle.scrub.state_file import ScrubState, parse, render
 from spindle_agent import volume
 
 # Bytes: of a disk with ten thousand partitions it has one. Whoever writes to the disk may have put another there, and parsing takes thirty times as much.
 _MOST: Final = 4 << 20
 
 
-def read(root: int, directory_id: str) -> Memory:
+def read(root: int, directory_id: str) -> ScrubState:
     """What is kept; nothing where there is nothing that can be read.
 
     Args:
@@ -25,15 +25,19 @@ def read(root: int, directory_id: str) -> Memory:
     try:
         file = volume.open_file(root, SCRUB_FILE)
     except OSError:
-        return Memory()
+        return ScrubState()
     with open(file, "rb") as opened, contextlib.suppress(OSError):  # noqa: PTH123 - of a descriptor
         data = opened.read(_MOST + 1)
-        return parse(data, directory_id) if len(data) <= _MOST else Memory()
-    return Memory()
+        return parse(data, directory_id) if len(data) <= _MOST else ScrubState()
+    return ScrubState()
 
 
 def write(
-    root: int, directory_id: str, runs: Runs, troubles: Sequence[Trouble], suspects: Sequence[Trouble] = ()
+    root: int,
+    directory_id: str,
+    runs: Runs,
+    troubles: Sequence[SegmentProblem],
+    suspects: Sequence[SegmentProblem] = (),
 ) -> None:
     """Keep it. Under another name first, so that what stands is whole; on a disk without room the former stays.
 

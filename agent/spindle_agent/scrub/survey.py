@@ -8,8 +8,8 @@ from itertools import islice
 from typing import Final
 
 from spindle.scrub.catalog import file_name, inactive, partition_of
-from spindle.scrub.finds import LOG
 from spindle.scrub.schedule import Known
+from spindle.scrub.segment_errors import LOG
 from spindle_agent import volume
 
 BAD_MEDIUM: Final = frozenset({errno.EIO, errno.ENODATA, errno.EBADMSG, errno.EUCLEAN, errno.EREMOTEIO})

@@ -14,10 +14,10 @@ from typing import Final, NoReturn
 
 from spindle.cluster.names import LOG_SUBDIR
 from spindle.scrub.catalog import Segment, inactive, partition_of
-from spindle.scrub.doubts import CONFIRM_AFTER, Doubts, Place, Trouble
-from spindle.scrub.finds import LOG
+from spindle.scrub.confirmation import CONFIRM_AFTER, Confirmations, SegmentPlace, SegmentProblem
 from spindle.scrub.rate import Bucket, piece
 from spindle.scrub.schedule import Known, Run, due, figures, forget, record, sound, unchecked, without
+from spindle.scrub.segment_errors import LOG
 from spindle_agent import volume
 from spindle_agent.probing.messages import LARGEST, decode, encode
 from spindle_agent.probing.probe import is_ours
@@ -72,7 +72,7 @@ class Scrubber:
     def _begin(self, order: Scrub) -> None:
         self._order = order
         self._runs: dict[str, tuple[Run, ...]] = {}
-        self._doubts = Doubts(CONFIRM_AFTER)
+        self._doubts = Confirmations(CONFIRM_AFTER)
         self._known: list[Known] = []
         self._queue: list[Known] = []
         self._seen = 0.0
@@ -129,7 +129,7 @@ class Scrubber:
             self._scan(log_dir, place)
         elif self._queue:
             each = self._queue.pop()
-            self._scan(log_dir, Place(each.folder, each.segment.base))
+            self._scan(log_dir, SegmentPlace(each.folder, each.segment.base))
         self._tell(changed=False)
         if now - self._saved >= _SAVE_EVERY:
             self._save(root)
@@ -146,7 +146,7 @@ class Scrubber:
     def _hidden(self, folder: str, error: OSError, base: int = 0) -> None:
         """The disk does not give a partition's folder, while it gives others: that is a find, and no reason to stop."""
         find = unreadable(error, LOG, 0, "the folder")
-        if self._doubts.saw(Place(folder, base), UNKNOWN, [find], time.time()):
+        if self._doubts.saw(SegmentPlace(folder, base), UNKNOWN, [find], time.time()):
             self._saved = -SURVEY_EVERY
             self._tell(changed=True)
 
@@ -177,7 +177,7 @@ class Scrubber:
         if changed:
             self._tell(changed=True)
 
-    def _scan(self, log_dir: int, place: Place) -> None:
+    def _scan(self, log_dir: int, place: SegmentPlace) -> None:
         try:
             self._scan_in(log_dir, place)
         except OSError as error:
@@ -185,7 +185,7 @@ class Scrubber:
                 raise
             self._hidden(place.folder, error, place.base)
 
-    def _scan_in(self, log_dir: int, place: Place) -> None:
+    def _scan_in(self, log_dir: int, place: SegmentPlace) -> None:
         folder = open_folder(log_dir, place.folder)
         if folder is None:
             self._doubts.gone(place)
@@ -202,7 +202,7 @@ class Scrubber:
         finally:
             os.close(folder)
 
-    def _check(self, folder: int, place: Place, segment: Segment, before: int | None) -> None:
+    def _check(self, folder: int, place: SegmentPlace, segment: Segment, before: int | None) -> None:
         found = self._reader.scan(folder, segment, before)
         if found is None:
             return  # it is looked at again when it has come to rest
@@ -293,7 +293,7 @@ class Scrubber:
             os._exit(0)
 
 
-def _told(trouble: Trouble) -> dict[str, object] | None:
+def _told(trouble: SegmentProblem) -> dict[str, object] | None:
     """A corrupt segment as the status has it: the first find, and how many there are."""
     partition = partition_of(trouble.place.folder)
     if partition is None:

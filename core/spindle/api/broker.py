@@ -19,7 +19,7 @@ from spindle.api.common import (
     ObjectMeta,
     Path,
     Sentence,
-    Short,
+    ShortText,
     Time,
     TopicName,
     atomic,
@@ -40,7 +40,7 @@ MOST_MOVES: Final = 2000
 MOST_RETIRED: Final = 256
 VERDICTS: Final = ("Healthy", "Suspect", "Slow", "Failed", "Missing", "Swapped")
 CONTENTS: Final = ("ours", "blank", "foreign", "unknown")
-RUNGS: Final = (
+LEVELS: Final = (
     "Fine",
     "Warned",
     "Relieving",
@@ -65,13 +65,13 @@ def _never_changes(field: str) -> dict[str, Any]:
     return rules(rule("self == oldSelf", f"{field} {_IDENTITY}"))
 
 
-class BrokerDisk(ApiModel):
+class DiskSpec(ApiModel):
     """One disk of the broker and what it should be."""
 
-    name: Short = Field(description="Name of the disk: disk0, disk1, …")
+    name: ShortText = Field(description="Name of the disk: disk0, disk1, …")
     claim: Name = Field(description="PersistentVolumeClaim of the disk.")
     pv: Name | None = Field(None, description="PersistentVolume behind the claim, once it is bound.")
-    pv_uid: Short | None = Field(None, description="UID of that PersistentVolume.")
+    pv_uid: ShortText | None = Field(None, description="UID of that PersistentVolume.")
     fs_uuid: _FsUuid | None = Field(
         None, description="UUID of the file system on the volume, as preflight found it."
     )
@@ -91,7 +91,7 @@ class BrokerDisk(ApiModel):
 class LogDirEntry(ApiModel):
     """One log dir that may hold replicas."""
 
-    name: Short = Field(description="Name of the disk: disk0, disk1, …")
+    name: ShortText = Field(description="Name of the disk: disk0, disk1, …")
     directory_id: KafkaId = Field(description="Kafka's id of the log dir.")
 
 
@@ -115,10 +115,10 @@ class ReplicaMove(ApiModel):
     to_dir: Path = Field(description="Log dir that it goes to.")
 
 
-class Wish(ApiModel):
+class DiskMaintenance(ApiModel):
     """What a person wants of one disk."""
 
-    disk: Short = Field(description="Name of the disk: disk0.")
+    disk: ShortText = Field(description="Name of the disk: disk0.")
     cordoned: bool = Field(
         False,
         description="Nothing new is placed on the disk, as long as this is true. What is on it stays. Needs Kafka 4.3 "
@@ -155,7 +155,7 @@ class Wish(ApiModel):
 class KafkaBrokerSpec(ApiModel):
     """What the broker is and what its disks should be."""
 
-    cluster: Short = Field(
+    cluster: ShortText = Field(
         description="Name of its KafkaCluster.", json_schema_extra=_never_changes("cluster")
     )
     id: int = Field(
@@ -167,12 +167,12 @@ class KafkaBrokerSpec(ApiModel):
             **_never_changes("id"),
         ),
     )
-    pool: Short = Field(
+    pool: ShortText = Field(
         description="Pool that the broker belongs to.", json_schema_extra=_never_changes("pool")
     )
     node: Name | None = Field(None, description="Kubernetes node that the broker's volumes are on.")
     rack: Name | None = Field(None, description="Rack of the broker, as broker.rack has it.")
-    disks: list[BrokerDisk] = Field(
+    disks: list[DiskSpec] = Field(
         default_factory=list,
         description="The broker's disks.",
         json_schema_extra=list_map("name", most=MOST_DISKS),
@@ -274,7 +274,7 @@ class KafkaBrokerSpec(ApiModel):
         "back. It is the hash that the entry BrokersWaitForEachOther of the KafkaCluster's status.waiting gives; it counts for this one restart "
         "and for the partitions that were named, and only while another broker has a copy of each in sync.",
     )
-    wishes: list[Wish] = Field(
+    wishes: list[DiskMaintenance] = Field(
         default_factory=list,
         description="Set by a person: what is wanted of single disks.",
         json_schema_extra=list_map("disk", most=MOST_DISKS),
@@ -284,13 +284,13 @@ class KafkaBrokerSpec(ApiModel):
 class DiskFill(ApiModel):
     """How full a disk is, and what is done about that."""
 
-    rung: Annotated[str, Field(json_schema_extra={"enum": list(RUNGS)})] = Field(
+    rung: Annotated[str, Field(json_schema_extra={"enum": list(LEVELS)})] = Field(
         description="The step that is reached: Fine, Warned, Relieving (replicas are moved away), Cordoned, Refusing (no move "
         "comes in), Shedding (a replica is given up where enough others are in sync), and where they are turned on Retention, "
         "DeleteRecords, Quota, HardStop. Each includes those before it."
     )
     since: Time | None = Field(None, description="Since when it is that step.")
-    reason: Short | None = Field(
+    reason: ShortText | None = Field(
         None, description="Why, one word in CamelCase: UsedPercent, BytesFree, Forecast, NotReleased, Room."
     )
     message: Sentence | None = Field(None, description="Why, as a sentence with the numbers.")
@@ -300,16 +300,16 @@ class DiskFill(ApiModel):
 class BrokerDiskStatus(ApiModel):
     """One disk of the broker as it is."""
 
-    name: Short = Field(description="Name of the disk: disk0, disk1, …")
+    name: ShortText = Field(description="Name of the disk: disk0, disk1, …")
     log_dir: Path | None = Field(None, description="Kafka's log dir on the disk.")
-    state: Short | None = Field(
+    state: ShortText | None = Field(
         None,
         description="State of the disk in its life: Provisioning, Active, Cordoned, Failed, Evacuating, Evacuated, "
         "Replacing, Rejoining, Draining, Drained, Removed.",
     )
     directory_id: KafkaId | None = Field(None, description="Directory id of the disk that this is about.")
     since: Time | None = Field(None, description="Since when it is in that state.")
-    reason: Short | None = Field(
+    reason: ShortText | None = Field(
         None, description="Why it is in that state, one word in CamelCase that the manual lists."
     )
     message: Sentence | None = Field(None, description="Why it is so, as a sentence.")
@@ -323,7 +323,7 @@ class BrokerDiskStatus(ApiModel):
     fill: DiskFill | None = Field(None, description="How full it is, and what is done about that.")
 
 
-class Crossing(ApiModel):
+class ThresholdTime(ApiModel):
     """When a disk is expected to reach a level."""
 
     at: Time = Field(description="When, as far as can be told.")
@@ -340,23 +340,23 @@ class DiskForecast(ApiModel):
         description="How fast it fills, on average of day and week; negative while it empties.",
         json_schema_extra={"format": "int64"},
     )
-    warn_at: Crossing | None = Field(
+    warn_at: ThresholdTime | None = Field(
         None, description="When it reaches thresholds.warn; left out if it does not, for weeks."
     )
-    move_at: Crossing | None = Field(None, description="When it reaches thresholds.move.")
-    cordon_at: Crossing | None = Field(None, description="When it reaches thresholds.cordon.")
-    hard_stop_at: Crossing | None = Field(None, description="When it reaches thresholds.hardStop.")
+    move_at: ThresholdTime | None = Field(None, description="When it reaches thresholds.move.")
+    cordon_at: ThresholdTime | None = Field(None, description="When it reaches thresholds.cordon.")
+    hard_stop_at: ThresholdTime | None = Field(None, description="When it reaches thresholds.hardStop.")
 
 
 class ObservedDisk(ApiModel):
     """One disk as the agent on its node sees it."""
 
-    name: Short = Field(description="Name of the disk: disk0, disk1, …")
+    name: ShortText = Field(description="Name of the disk: disk0, disk1, …")
     verdict: Annotated[str, Field(json_schema_extra={"enum": list(VERDICTS)})] = Field(
         description="What the probes come to: Healthy; Suspect (something is odd, nothing is done yet); Slow; Failed; "
         "Missing (nothing is mounted there); Swapped (another file system is mounted there)."
     )
-    reason: Short | None = Field(
+    reason: ShortText | None = Field(
         None,
         description="Why, one word in CamelCase: Hung, ProbeError, ReadOnly, KafkaOffline, Flapping and others.",
     )
@@ -435,11 +435,11 @@ class ObservedThrottle(ApiModel):
         ge=1,
         json_schema_extra=hint("write at least 1 byte per second, or leave it out", format="int64"),
     )
-    before: Short | None = Field(
+    before: ShortText | None = Field(
         None,
         description="Of an agent of an earlier version: the broker's own setting before; left out if there was none.",
     )
-    ours: list[Short] = Field(
+    ours: list[ShortText] = Field(
         default_factory=list,
         description="Of an agent of an earlier version: what it has set it to, the latest last. Put back where it is still one of these.",
         json_schema_extra=atomic(most=4),
@@ -489,7 +489,7 @@ class BrokerStart(ApiModel):
     """How the Kafka that runs came up, and why it was started."""
 
     at: Time = Field(description="When its container was started.")
-    reason: Short | None = Field(
+    reason: ShortText | None = Field(
         None,
         description="Why: the reason of its restart (SpecChanged, Stopped, …), PodCreated, or ContainerRestarted where it had ended by itself.",
     )
@@ -516,7 +516,7 @@ class KafkaBrokerStatus(ApiModel):
         description="Generation of the spec that this status is about.",
         json_schema_extra={"format": "int64"},
     )
-    state: Short | None = Field(
+    state: ShortText | None = Field(
         None,
         description="State of the broker: Pending, Starting, Running, Degraded (without a disk), Stopping, Stopped, "
         "Leaving (stopped for good), Unreachable.",
@@ -528,8 +528,8 @@ class KafkaBrokerStatus(ApiModel):
         description="The broker's disks as they are.",
         json_schema_extra=list_map("name", most=MOST_DISKS),
     )
-    disks_summary: Short | None = Field(None, description="Healthy disks of all disks: 2/2.")
-    fullest: Short | None = Field(None, description="Fill of the fullest disk: 12%.")
+    disks_summary: ShortText | None = Field(None, description="Healthy disks of all disks: 2/2.")
+    fullest: ShortText | None = Field(None, description="Fill of the fullest disk: 12%.")
     start: BrokerStart | None = Field(
         None, description="How the Kafka that runs came up, and why it was started."
     )

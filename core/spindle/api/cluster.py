@@ -28,7 +28,7 @@ from spindle.api.policy import (
     Metrics,
     Racks,
     Rebalance,
-    Rolling,
+    RollingPolicy,
     Scheduling,
     Thresholds,
 )
@@ -127,7 +127,7 @@ class KafkaClusterSpec(ApiModel):
         default_factory=Rebalance,
         description="When and how replicas are moved for balance.",
     )
-    rolling: Rolling = Field(default_factory=Rolling, description="How brokers are restarted.")
+    rolling: RollingPolicy = Field(default_factory=RollingPolicy, description="How brokers are restarted.")
     metrics: Metrics = Field(default_factory=Metrics, description="What can be measured.")
     paused: bool = Field(
         False,

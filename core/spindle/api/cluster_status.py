@@ -12,7 +12,7 @@ from spindle.api.common import (
     Name,
     NodeId,
     Sentence,
-    Short,
+    ShortText,
     Time,
     atomic,
     conditions_field,
@@ -26,7 +26,7 @@ class Tally(ApiModel):
 
     total: Count = Field(0, description="How many there should be.")
     ready: Count = Field(0, description="How many are ready.")
-    summary: Short = Field("", description="Both as one text: 3/3.")
+    summary: ShortText = Field("", description="Both as one text: 3/3.")
 
     @model_validator(mode="before")
     @classmethod
@@ -43,7 +43,7 @@ class DiskTally(ApiModel):
 
     total: Count = Field(0, description="How many there should be.")
     healthy: Count = Field(0, description="How many are healthy and in use.")
-    summary: Short = Field("", description="Both as one text: 6/6.")
+    summary: ShortText = Field("", description="Both as one text: 6/6.")
 
     @model_validator(mode="before")
     @classmethod
@@ -99,7 +99,7 @@ class Waiting(ApiModel):
 
     action: Name = Field(description="What is held back.")
     object: Name = Field("", description="The object that it is about.")
-    reason: Short = Field(description="One word in CamelCase.")
+    reason: ShortText = Field(description="One word in CamelCase.")
     message: Sentence = Field(description="Why it waits, as a sentence.")
     since: Time | None = Field(None, description="Since when it waits.")
     unblocked_by: Sentence = Field("", description="What would let it go on.")
@@ -109,7 +109,7 @@ class TakingDown(ApiModel):
     """A pod that is going down by our own hand; written before it goes."""
 
     pod: Name = Field(description="Name of the pod.")
-    uid: Short = Field(description="UID of the pod; a successor has another one.")
+    uid: ShortText = Field(description="UID of the pod; a successor has another one.")
     node_id: NodeId = Field(description="Kafka's node id.")
     since: Time = Field(description="When the decision was written.")
     reason: Sentence = Field("", description="Why it goes down.")
@@ -135,9 +135,11 @@ class KafkaClusterStatus(ApiModel):
     phase: Sentence | None = Field(None, description="The state of things in one sentence.")
     conditions: list[Condition] = conditions_field()
     cluster_id: KafkaId | None = Field(None, description="Kafka's own id of the cluster.")
-    version: Short | None = Field(None, description="Release of Kafka that all brokers and controllers run.")
+    version: ShortText | None = Field(
+        None, description="Release of Kafka that all brokers and controllers run."
+    )
     version_since: Time | None = Field(None, description="Since when all of them run it.")
-    metadata_version: Short | None = Field(
+    metadata_version: ShortText | None = Field(
         None, description="Release whose metadata.version the cluster has. An earlier release cannot read it."
     )
     bootstrap: Name | None = Field(None, description="Host and port that clients start from.")

@@ -110,7 +110,7 @@ def _text(value: Any) -> Any:
     return str(value) if isinstance(value, int) and not isinstance(value, bool) else value
 
 
-Short = Annotated[str, Field(json_schema_extra=longest(63))]
+ShortText = Annotated[str, Field(json_schema_extra=longest(63))]
 Name = Annotated[str, Field(json_schema_extra=longest(253))]
 Sentence = Annotated[str, Field(json_schema_extra=longest(32768))]  # a bound that breaks no report
 Path = Annotated[str, Field(json_schema_extra=longest(512))]
@@ -171,7 +171,7 @@ Cpu = Annotated[
     ),
 ]
 
-Memory = Annotated[
+MemoryQuantity = Annotated[
     str,
     BeforeValidator(_text),
     _amount(
@@ -185,7 +185,7 @@ class ResourceAmounts(ApiModel):
     """Amounts of CPU and memory."""
 
     cpu: Cpu | None = Field(None, description="Processor time in cores: 2, or 500m for half a core.")
-    memory: Memory | None = Field(None, description="Memory in bytes, with a unit: 4Gi.")
+    memory: MemoryQuantity | None = Field(None, description="Memory in bytes, with a unit: 4Gi.")
 
 
 class ResourceRequirements(ApiModel):
@@ -229,7 +229,7 @@ class Toleration(ApiModel):
     operator: Literal["Exists", "Equal"] = Field(
         "Equal", description="Equal compares key and value, Exists only the key."
     )
-    value: Short | None = Field(None, description="Value of the taint, for operator Equal.")
+    value: ShortText | None = Field(None, description="Value of the taint, for operator Equal.")
     effect: Literal["NoSchedule", "PreferNoSchedule", "NoExecute"] | None = Field(
         None, description="Effect of the taint. Left out, every effect."
     )
@@ -243,11 +243,11 @@ class Toleration(ApiModel):
 class Condition(ApiModel):
     """One condition of an object, in the usual form."""
 
-    type: Short = Field(description="What the condition is about.")
+    type: ShortText = Field(description="What the condition is about.")
     status: Annotated[str, Field(json_schema_extra={"enum": ["True", "False", "Unknown"]})] = Field(
         description="True, False or Unknown."
     )
-    reason: Short = Field(
+    reason: ShortText = Field(
         "", description="One word in CamelCase that programs can rely on; the manual lists them."
     )
     message: Sentence = Field("", description="A sentence for people: what is so, and what would change it.")

@@ -44,7 +44,7 @@ class Column:
 
 
 @dataclass(frozen=True)
-class Kind:
+class CustomResource:
     """One kind of the API and how kubectl shows it."""
 
     model: type[ApiModel]
@@ -66,7 +66,7 @@ class Kind:
 _AGE: Final = Column("Age", ".metadata.creationTimestamp", "date")
 
 KINDS: Final = (
-    Kind(
+    CustomResource(
         KafkaCluster,
         "kafkaclusters",
         "kc",
@@ -84,7 +84,7 @@ KINDS: Final = (
             Column("Status", ".status.phase", description="The state of things in one sentence."),
         ),
     ),
-    Kind(
+    CustomResource(
         KafkaBroker,
         "kafkabrokers",
         "kb",
@@ -99,7 +99,7 @@ KINDS: Final = (
             Column("Message", ".status.message", description="Why it is so.", wide=True),
         ),
     ),
-    Kind(
+    CustomResource(
         KafkaRebalance,
         "kafkarebalances",
         "kr",
@@ -118,7 +118,7 @@ KINDS: Final = (
             Column("Message", ".status.message", description="Why it is so.", wide=True),
         ),
     ),
-    Kind(
+    CustomResource(
         KafkaUser,
         "kafkausers",
         "ku",
@@ -137,7 +137,7 @@ KINDS: Final = (
 )
 
 
-def crd(kind: Kind) -> dict[str, Any]:
+def crd(kind: CustomResource) -> dict[str, Any]:
     """The CustomResourceDefinition of one kind, ready to be applied."""
     return {
         "apiVersion": "apiextensions.k8s.io/v1",
@@ -168,7 +168,7 @@ def crd(kind: Kind) -> dict[str, Any]:
     }
 
 
-def _object_schema(kind: Kind) -> Schema:
+def _object_schema(kind: CustomResource) -> Schema:
     schema = structural(schema_of(kind.model))
     # A default in the status would be read as something that was found.
     schema["properties"]["status"] = _without_defaults(schema["properties"]["status"])

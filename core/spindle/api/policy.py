@@ -10,7 +10,7 @@ from spindle.api.common import (
     Amount,
     ApiModel,
     Name,
-    Short,
+    ShortText,
     Size,
     Toleration,
     atomic,
@@ -67,7 +67,7 @@ class Scheduling(ApiModel):
         description="Secrets with which the images are pulled.",
         json_schema_extra=list_map("name", most=16),
     )
-    node_selector: dict[str, Short] = Field(
+    node_selector: dict[str, ShortText] = Field(
         default_factory=dict,
         description="Labels that a node must have to get a broker or a controller.",
         json_schema_extra={"maxProperties": 32},
@@ -388,7 +388,7 @@ class Rebalance(ApiModel):
         return self.schedule is not None if wanted is None else wanted
 
 
-class Rolling(ApiModel):
+class RollingPolicy(ApiModel):
     """How brokers are restarted."""
 
     max_unavailable: int | None = Field(

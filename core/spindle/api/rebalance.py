@@ -12,7 +12,7 @@ from spindle.api.common import (
     ObjectMeta,
     Path,
     Sentence,
-    Short,
+    ShortText,
     Time,
     TopicName,
     atomic,
@@ -45,7 +45,7 @@ def _frozen_presence(*fields: str) -> list[dict[str, str]]:
     ]
 
 
-class Move(ApiModel):
+class ProposedMove(ApiModel):
     """One replica that is to move to another broker or another disk."""
 
     topic: TopicName = Field(description="Topic of the replica.")
@@ -101,7 +101,7 @@ class Gain(ApiModel):
     rack_violations_after: Count | None = Field(None, description="Partitions on too few racks after.")
 
 
-class Forecast(ApiModel):
+class ProposalForecast(ApiModel):
     """What would come without the moves."""
 
     horizon_hours: Count | None = Field(None, description="How far the forecast looks ahead, in hours.")
@@ -125,7 +125,7 @@ class KafkaRebalanceSpec(ApiModel):
         )
     )
 
-    cluster: Short = Field(description="Name of the KafkaCluster.", json_schema_extra=_frozen())
+    cluster: ShortText = Field(description="Name of the KafkaCluster.", json_schema_extra=_frozen())
     input_hash: Digits = Field(
         description="Hash of the state that the plan was made from.", json_schema_extra=_frozen(_IS_HASH)
     )
@@ -133,10 +133,10 @@ class KafkaRebalanceSpec(ApiModel):
         description="A proposal that was not begun by then is not carried out any more.",
         json_schema_extra=_frozen(),
     )
-    forecast: Forecast | None = Field(
+    forecast: ProposalForecast | None = Field(
         None, description="What would come without the moves.", json_schema_extra=_frozen()
     )
-    moves: list[Move] = Field(
+    moves: list[ProposedMove] = Field(
         description="The moves, in order. A larger plan is made of successive proposals.",
         json_schema_extra=atomic(most=MAX_MOVES, **_frozen()),
     )
@@ -175,7 +175,7 @@ class Dropped(ApiModel):
 
     topic: TopicName = Field(description="Topic of the replica.")
     partition: Count = Field(description="Partition of the replica.")
-    reason: Short = Field("", description="One word in CamelCase.")
+    reason: ShortText = Field("", description="One word in CamelCase.")
     message: Sentence = Field("", description="Why it was left out, as a sentence; for the first 200.")
 
 
@@ -187,19 +187,21 @@ class KafkaRebalanceStatus(ApiModel):
         description="Generation of the spec that this status is about.",
         json_schema_extra={"format": "int64"},
     )
-    phase: Short | None = Field(
+    phase: ShortText | None = Field(
         None,
         description="Proposed, Approved, Executing, Done, Stopped, Expired, Superseded or Failed.",
     )
-    reason: Short | None = Field(None, description="Why it is in this phase, or what it waits for: one word.")
+    reason: ShortText | None = Field(
+        None, description="Why it is in this phase, or what it waits for: one word."
+    )
     message: Sentence | None = Field(None, description="The same as a sentence.")
-    approved_by: Short | None = Field(
+    approved_by: ShortText | None = Field(
         None, description="Who had approved it when it was begun: person or rule."
     )
     conditions: list[Condition] = conditions_field()
     moved_bytes: Bytes | None = Field(None, description="Bytes moved so far.")
     moved_moves: Count | None = Field(None, description="Moves finished so far.")
-    progress: Short | None = Field(None, description="Finished moves of all moves: 12/340.")
+    progress: ShortText | None = Field(None, description="Finished moves of all moves: 12/340.")
     eta: Time | None = Field(
         None, description="When it should be done, at the rate of the moves so far; none while it waits."
     )

@@ -9,7 +9,7 @@ from spindle.api.common import (
     Condition,
     Name,
     ObjectMeta,
-    Short,
+    ShortText,
     Time,
     atomic,
     conditions_field,
@@ -99,7 +99,7 @@ class Quotas(ApiModel):
 class KafkaUserSpec(ApiModel):
     """The user."""
 
-    cluster: Short = Field(
+    cluster: ShortText = Field(
         description="Name of the KafkaCluster, in the same namespace.", json_schema_extra=_fixed("cluster")
     )
     authentication: Literal["mtls", "scram"] = Field(
@@ -118,22 +118,22 @@ class KafkaUserSpec(ApiModel):
 class MadeAcl(ApiModel):
     """One right that Spindle gave."""
 
-    resource: Short = Field(description="What it is about.")
+    resource: ShortText = Field(description="What it is about.")
     name: Annotated[str, Field(json_schema_extra=longest(249))] = Field(description="Which one.")
-    pattern: Short = Field(description="literal or prefixed.")
-    operation: Short = Field(description="What may be done.")
+    pattern: ShortText = Field(description="literal or prefixed.")
+    operation: ShortText = Field(description="What may be done.")
     host: Name = Field(description="From where.")
 
 
 class MadeQuota(ApiModel):
     """One quota that Spindle set. Kafka keeps quotas as fractions, so the values are text."""
 
-    name: Short = Field(description="Kafka's name of it.")
-    values: list[Short] = Field(
+    name: ShortText = Field(description="Kafka's name of it.")
+    values: list[ShortText] = Field(
         description="What Spindle set it to: the latest, and while that is on its way the one before.",
         json_schema_extra=atomic(most=4),
     )
-    before: Short | None = Field(
+    before: ShortText | None = Field(
         None, description="What it was before, and is to be again; left out for none."
     )
 

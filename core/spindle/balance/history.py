@@ -11,8 +11,8 @@ from typing import Final
 import numpy as np
 from numpy.typing import ArrayLike
 
-from spindle.balance.picture import Place
-from spindle.placement.snapshot import Floats, Ints, Snapshot
+from spindle.balance.picture import DirPlace
+from spindle.placement.snapshot import FloatArray, IntArray, PlannerSnapshot
 
 _DIGITS: Final = 4
 
@@ -27,13 +27,13 @@ class DiskOutlook:
         full_in: seconds from the look until it is full: earliest, expected, latest of an 80 % range; None if not known.
     """
 
-    place: Place
+    place: DirPlace
     growth: float | None = None
     full_in: tuple[float, float, float] | None = None
 
 
 @dataclass(frozen=True, eq=False)
-class History:
+class ReplicaHistory:
     """What samples told.
 
     Attributes:
@@ -50,21 +50,21 @@ class History:
     growth: ArrayLike = ()
     rate: ArrayLike = ()
     disks: tuple[DiskOutlook, ...] = field(default=())
-    slow: frozenset[Place] = frozenset()
+    slow: frozenset[DirPlace] = frozenset()
 
 
-def rounded(values: ArrayLike) -> Floats:
+def rounded(values: ArrayLike) -> FloatArray:
     """Four significant digits; 0 for what is no number, and for what is negative."""
     x = np.asarray(values, np.float64)
     x = np.where(np.isfinite(x) & (x > 0), x, 0.0)
     with np.errstate(divide="ignore"):
         power = np.floor(np.log10(x, where=x > 0, out=np.zeros_like(x))) - (_DIGITS - 1)
     scale = 10.0 ** np.abs(power)
-    down: Floats = np.where(power >= 0, np.round(x / scale) * scale, np.round(x * scale) / scale)
+    down: FloatArray = np.where(power >= 0, np.round(x / scale) * scale, np.round(x * scale) / scale)
     return down
 
 
-def rows_of(snapshot: Snapshot, history: History) -> tuple[Ints, Ints]:
+def rows_of(snapshot: PlannerSnapshot, history: ReplicaHistory) -> tuple[IntArray, IntArray]:
     """Rows of the snapshot, and rows of the history that are about the same replicas; what only one of them has is left out."""
     if not len(history.topic) or not snapshot.topic_names:
         return np.zeros(0, np.int64), np.zeros(0, np.int64)
@@ -80,15 +80,15 @@ def rows_of(snapshot: Snapshot, history: History) -> tuple[Ints, Ints]:
     return order[place[hit]], np.flatnonzero(hit)
 
 
-def _keys(topic: Ints, partition: Ints, broker: Ints) -> Ints:
+def _keys(topic: IntArray, partition: IntArray, broker: IntArray) -> IntArray:
     """One integer per replica: topics and partitions are below 2^24 each, brokers below 2^14."""
-    found: Ints = (
+    found: IntArray = (
         (topic.astype(np.int64) << 38) | (partition.astype(np.int64) << 14) | broker.astype(np.int64)
     )
     return found
 
 
-def with_history(snapshot: Snapshot, history: History, seconds: float) -> Snapshot:
+def with_history(snapshot: PlannerSnapshot, history: ReplicaHistory, seconds: float) -> PlannerSnapshot:
     """The same cluster with what is produced to it, and with sizes as they will be when a plan of that many seconds has ended.
 
     A disk that would be beyond its end by then is shown as full: what more it could be told is left to the forecast.

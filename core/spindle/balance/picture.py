@@ -15,8 +15,8 @@ from spindle.cluster.view import Broker, KafkaView, LogDir, Partition
 _FORMAT: Final = 1
 _OPEN: Final = frozenset({"Approved", "Executing"})
 
-Place = tuple[int, str]  # broker, path of a log dir
-Key = tuple[str, int]  # topic, partition
+DirPlace = tuple[int, str]  # broker, path of a log dir
+PlaceKey = tuple[str, int]  # topic, partition
 
 
 class RecordError(ValueError):
@@ -31,7 +31,7 @@ class DiskFact:
         name: as the KafkaBroker has it.
         mode: ``Active``, ``Placeholder`` or ``Absent``.
         state: its state in its life; empty if none is on record yet.
-        rung: the step of the ladder that its fill has reached; empty if none is on record.
+        level: the step of the ladder that its fill has reached; empty if none is on record.
         cordoned, drained: whether a person wishes so.
         slow: whether the agent calls it slow.
     """
@@ -62,7 +62,7 @@ class BrokerFact:
     id: int
     disks: tuple[DiskFact, ...]
     thresholds: Mapping[str, Any] | None = None
-    moving: tuple[Key, ...] = ()
+    moving: tuple[PlaceKey, ...] = ()
 
     @classmethod
     def parse(cls, raw: Mapping[str, Any]) -> Self:
@@ -72,21 +72,21 @@ class BrokerFact:
             pydantic.ValidationError: what the API server would not have let through.
         """
         broker = KafkaBroker.parse(raw)
-        status, wishes = broker.status, {wish.disk: wish for wish in broker.spec.wishes}
+        status, wishes = broker.status, {request.disk: request for request in broker.spec.wishes}
         states = {disk.name: disk for disk in status.disks} if status else {}
         observed = status.observed if status else None
         slow = {disk.name for disk in observed.disks if disk.verdict == "Slow"} if observed else set()
         disks = []
         for disk in broker.spec.disks:
-            known, wish = states.get(disk.name), wishes.get(disk.name)
+            known, request = states.get(disk.name), wishes.get(disk.name)
             disks.append(
                 DiskFact(
                     name=disk.name,
                     mode=disk.mode,
                     state=(known.state if known else None) or "",
                     rung=known.fill.rung if known and known.fill else "",
-                    cordoned=wish is not None and wish.cordoned,
-                    drained=wish is not None and wish.drained,
+                    cordoned=request is not None and request.cordoned,
+                    drained=request is not None and request.drained,
                     slow=disk.name in slow,
                 )
             )
@@ -227,7 +227,7 @@ def _dir_document(log_dir: LogDir) -> dict[str, Any]:
     }
 
 
-def _by_topic(sizes: Mapping[Key, int]) -> dict[str, list[list[int]]]:
+def _by_topic(sizes: Mapping[PlaceKey, int]) -> dict[str, list[list[int]]]:
     found: dict[str, list[list[int]]] = {}
     for (topic, index), size in sorted(sizes.items()):
         found.setdefault(topic, []).append([index, size])
@@ -281,5 +281,5 @@ def _broker(document: Mapping[str, Any]) -> Broker:
     )
 
 
-def _sizes(document: Mapping[str, Any]) -> dict[Key, int]:
+def _sizes(document: Mapping[str, Any]) -> dict[PlaceKey, int]:
     return {(topic, int(index)): int(size) for topic, entries in document.items() for index, size in entries}

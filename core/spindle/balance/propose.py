@@ -13,16 +13,24 @@ from typing import Final
 
 import numpy as np
 
-from spindle.api.rebalance import MAX_MOVES, Cost, Forecast, Gain, KafkaRebalanceSpec, Lead, Move
-from spindle.balance.history import History, rounded, with_history
+from spindle.api.rebalance import (
+    MAX_MOVES,
+    Cost,
+    Gain,
+    KafkaRebalanceSpec,
+    Lead,
+    ProposalForecast,
+    ProposedMove,
+)
+from spindle.balance.history import ReplicaHistory, rounded, with_history
 from spindle.balance.picture import Picture
 from spindle.balance.reading import Reading
 from spindle.cluster.refusal import counted
 from spindle.placement.explain import explain, human
-from spindle.placement.planner import Plan, plan
+from spindle.placement.planner import PlacementPlan, plan
 from spindle.placement.rounding import short_partitions
-from spindle.placement.snapshot import Floats, Ints, Snapshot
-from spindle.placement.state import State
+from spindle.placement.snapshot import FloatArray, IntArray, PlannerSnapshot
+from spindle.placement.state import PlanState
 
 PROPOSED: Final = "Proposed"
 BALANCED: Final = "Balanced"
@@ -42,7 +50,7 @@ NEVER_S: Final = (
 
 
 @dataclass(frozen=True)
-class Proposal:
+class NewProposal:
     """One KafkaRebalance.
 
     Attributes:
@@ -52,7 +60,7 @@ class Proposal:
 
     name: str
     spec: KafkaRebalanceSpec
-    plan: Plan
+    plan: PlacementPlan
     left: int = 0
 
 
@@ -68,12 +76,12 @@ class Result:
 
     reason: str
     message: str
-    proposal: Proposal | None = None
-    plan: Plan | None = None
+    proposal: NewProposal | None = None
+    plan: PlacementPlan | None = None
 
 
 def propose(
-    picture: Picture, reading: Reading, history: History, tell: Callable[[str], None] = lambda _: None
+    picture: Picture, reading: Reading, history: ReplicaHistory, tell: Callable[[str], None] = lambda _: None
 ) -> Result:
     """Plan, and make a proposal of it.
 
@@ -98,7 +106,7 @@ def propose(
     return Result(PROPOSED, _sentence(proposal), proposal, found)
 
 
-def held_by(name: str, found: Plan | None = None) -> Result:
+def held_by(name: str, found: PlacementPlan | None = None) -> Result:
     """Nothing is proposed while this KafkaRebalance is approved and not done; ``found``: what was planned all the same."""
     return Result(
         UNDER_WAY,
@@ -107,7 +115,9 @@ def held_by(name: str, found: Plan | None = None) -> Result:
     )
 
 
-def _planned(reading: Reading, snapshot: Snapshot, history: History, tell: Callable[[str], None]) -> Plan:
+def _planned(
+    reading: Reading, snapshot: PlannerSnapshot, history: ReplicaHistory, tell: Callable[[str], None]
+) -> PlacementPlan:
     now = with_history(snapshot, history, 0.0)
     first = plan(now, reading.goals, reading.budget, tell)
     seconds = float(rounded(first.seconds(reading.budget)))
@@ -118,7 +128,9 @@ def _planned(reading: Reading, snapshot: Snapshot, history: History, tell: Calla
     return plan(then, reading.goals, reading.budget, tell)
 
 
-def _proposal(picture: Picture, reading: Reading, history: History, found: Plan) -> Proposal:
+def _proposal(
+    picture: Picture, reading: Reading, history: ReplicaHistory, found: PlacementPlan
+) -> NewProposal:
     digest = input_hash(picture, reading, history, found)
     room = _bytes(_leaders(found, int(_LEADERS * _MOST_BYTES)))
     moves = _moves(found, _MOST_BYTES - room)
@@ -139,10 +151,10 @@ def _proposal(picture: Picture, reading: Reading, history: History, found: Plan)
         gain=_gain(part),
     )
     name = f"{picture.cluster}-{digest[:10]}"
-    return Proposal(name, spec, part, len(found.replica) - len(moves))
+    return NewProposal(name, spec, part, len(found.replica) - len(moves))
 
 
-def input_hash(picture: Picture, reading: Reading, history: History, found: Plan) -> str:
+def input_hash(picture: Picture, reading: Reading, history: ReplicaHistory, found: PlacementPlan) -> str:
     """SHA-256 over what the proposal was made from: cluster, snapshot, goals, budget, and what is said of disks.
 
     The time of the look is left out, so that two runs that find the same make one proposal.
@@ -163,17 +175,17 @@ def input_hash(picture: Picture, reading: Reading, history: History, found: Plan
     return sha256(json.dumps(document, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
 
 
-def _bytes(made: Sequence[Move | Lead]) -> int:
+def _bytes(made: Sequence[ProposedMove | Lead]) -> int:
     return sum(len(json.dumps(each.to_dict(), separators=(",", ":")).encode()) + 1 for each in made)
 
 
-def _moves(found: Plan, room: int) -> list[Move]:
+def _moves(found: PlacementPlan, room: int) -> list[ProposedMove]:
     """As many moves from the beginning as one proposal holds; every beginning of a plan is legal."""
-    s, made, size = found.problem.snapshot, list[Move](), 0
+    s, made, size = found.problem.snapshot, list[ProposedMove](), 0
     for k in range(min(len(found.replica), MAX_MOVES)):
         r, i, j = int(found.replica[k]), int(found.source[k]), int(found.target[k])
         line = explain(found, k)
-        move = Move(
+        move = ProposedMove(
             topic=s.topic_name(r),
             partition=int(s.partition[r]),
             from_broker=int(s.broker[s.dir_broker[i]]),
@@ -195,7 +207,7 @@ def _short(text: str) -> str:
     return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
 
 
-def _beginning(found: Plan, count: int) -> Plan:
+def _beginning(found: PlacementPlan, count: int) -> PlacementPlan:
     """The plan cut off after so many moves; leaders of partitions that are not done by then come later."""
     if count == len(found.replica):
         return found
@@ -216,7 +228,7 @@ def _beginning(found: Plan, count: int) -> Plan:
     )
 
 
-def _leaders(part: Plan, room: int) -> list[Lead]:
+def _leaders(part: PlacementPlan, room: int) -> list[Lead]:
     """As many as fit; the others are chosen by a later run."""
     s, made, size = part.problem.snapshot, list[Lead](), 0
     where = s.dir.copy()
@@ -231,7 +243,7 @@ def _leaders(part: Plan, room: int) -> list[Lead]:
     return made
 
 
-def _gain(part: Plan) -> Gain:
+def _gain(part: PlacementPlan) -> Gain:
     p, s = part.problem, part.problem.snapshot
     where = s.dir.copy()
     where[part.replica] = part.target
@@ -243,23 +255,23 @@ def _gain(part: Plan) -> Gain:
         disks_out_of_band_after=dirs_after,
         brokers_out_of_band_before=brokers,
         brokers_out_of_band_after=brokers_after,
-        rack_violations_before=len(short_partitions(State(p))),
-        rack_violations_after=len(short_partitions(State(p, where))),
+        rack_violations_before=len(short_partitions(PlanState(p))),
+        rack_violations_after=len(short_partitions(PlanState(p, where))),
     )
 
 
-def _fullest(part: Plan, used: Floats) -> int:
+def _fullest(part: PlacementPlan, used: FloatArray) -> int:
     usable = part.problem.usable
     return round(100 * float((used / part.problem.snapshot.capacity)[usable].max(initial=0.0)))
 
 
-def _forecast(picture: Picture, history: History, s: Snapshot) -> Forecast | None:
+def _forecast(picture: Picture, history: ReplicaHistory, s: PlannerSnapshot) -> ProposalForecast | None:
     """What comes without the moves; None where nothing is known of any disk."""
     known = [d for d in history.disks if d.growth is not None]
     if not known:
         return None
     row = {(int(s.broker[b]), s.dir_name[d]): d for d, b in enumerate(s.dir_broker.tolist())}
-    held: Ints = np.bincount(s.dir, s.size, len(s.capacity)).astype(np.int64)
+    held: IntArray = np.bincount(s.dir, s.size, len(s.capacity)).astype(np.int64)
     fills = [
         (held[d] + float(rounded(each.growth or 0.0)) * _HORIZON_H * 3600) / s.capacity[d]
         for each in known
@@ -267,7 +279,7 @@ def _forecast(picture: Picture, history: History, s: Snapshot) -> Forecast | Non
     ]
     full = [(float(rounded(d.full_in[1])), d.place) for d in known if d.full_in and d.full_in[1] <= NEVER_S]
     first = min(full, default=None)
-    return Forecast(
+    return ProposalForecast(
         horizon_hours=_HORIZON_H,
         fullest_percent=round(100 * min(1.0, max(fills))) if fills else None,
         first_full_at=None if first is None else _stamp(picture.at_ms / 1000 + first[0]),
@@ -275,7 +287,7 @@ def _forecast(picture: Picture, history: History, s: Snapshot) -> Forecast | Non
     )
 
 
-def _sentence(proposal: Proposal) -> str:
+def _sentence(proposal: NewProposal) -> str:
     part, gain = proposal.plan, proposal.spec.gain
     text = (
         f"{counted(len(part.replica), 'move')} of {human(float(part.bytes.sum()))} in {counted(len(part.peak), 'wave')}: "

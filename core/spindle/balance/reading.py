@@ -12,16 +12,16 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from spindle.api import quantity
-from spindle.balance.picture import Key, Picture, Place
+from spindle.balance.picture import DirPlace, Picture, PlaceKey
 from spindle.cluster.refusal import counted, some
 from spindle.cluster.view import Broker, KafkaView, LogDir
 from spindle.disks.lifecycle import DiskState
-from spindle.filling.levels import BY_LABEL, Rung, levels
-from spindle.healing.standing import Standing, for_planning
-from spindle.moves.look import Incoming, Look
-from spindle.placement.problem import Budget, Goals
-from spindle.placement.snapshot import Snapshot, SnapshotError
+from spindle.healing.replica_index import ReplicaIndex, view_for_planning
+from spindle.moves.kafka_index import Incoming, KafkaIndex
+from spindle.placement.problem import Goals, PlanBudget
+from spindle.placement.snapshot import PlannerSnapshot, SnapshotError
 from spindle.placement.sources import from_view
+from spindle.thresholds.bounds import BY_LABEL, UsageLevel, disk_bounds
 
 _BAD: Final = frozenset({DiskState.FAILED, DiskState.EVACUATING, DiskState.EVACUATED})
 _LEAVING: Final = frozenset({DiskState.DRAINING, DiskState.DRAINED, DiskState.REMOVED})
@@ -40,16 +40,16 @@ class Reading:
         refusal: why no plan can be made; then there is no snapshot.
     """
 
-    snapshot: Snapshot | None
+    snapshot: PlannerSnapshot | None
     goals: Goals
-    budget: Budget
+    budget: PlanBudget
     notes: tuple[str, ...] = ()
     silent: tuple[int, ...] = ()
-    slow: frozenset[Place] = frozenset()
+    slow: frozenset[DirPlace] = frozenset()
     refusal: str = ""
 
 
-def read(picture: Picture, slow: Collection[Place] = ()) -> Reading:
+def read(picture: Picture, slow: Collection[DirPlace] = ()) -> Reading:
     """Make the planner's snapshot, goals and budget.
 
     Args:
@@ -57,7 +57,7 @@ def read(picture: Picture, slow: Collection[Place] = ()) -> Reading:
         slow: dirs that the history calls slow; what the agents call slow is in the picture.
     """
     goals, budget = _goals(picture), _budget(picture)
-    standing = Standing(picture.kafka)
+    standing = ReplicaIndex(picture.kafka)
     if not standing.known:
         refusal = picture.kafka.error or "Kafka's brokers or partitions could not be read"
         return Reading(None, goals, budget, refusal=refusal)
@@ -66,7 +66,7 @@ def read(picture: Picture, slow: Collection[Place] = ()) -> Reading:
         return Reading(None, goals, budget, silent=silent, refusal="no broker answered for its log dirs")
     places = _Places(picture, frozenset(slow))
     stay = _staying(picture, standing, silent, places)
-    shown = for_planning(_with_silent(picture.kafka, standing, silent), places.bad, places.shut, dead=())
+    shown = view_for_planning(_with_silent(picture.kafka, standing, silent), places.bad, places.shut, dead=())
     try:
         snapshot = from_view(
             shown,
@@ -88,8 +88,8 @@ def read(picture: Picture, slow: Collection[Place] = ()) -> Reading:
 class _Places:
     """Log dirs by what may happen with them."""
 
-    def __init__(self, picture: Picture, slow: frozenset[Place]) -> None:
-        bad, leaving, shut, slow_ones = set[Place](), set[Place](), set[Place](), set(slow)
+    def __init__(self, picture: Picture, slow: frozenset[DirPlace]) -> None:
+        bad, leaving, shut, slow_ones = set[DirPlace](), set[DirPlace](), set[DirPlace](), set(slow)
         for broker in picture.brokers:
             for disk in broker.disks:
                 at = broker.id, disk.path
@@ -101,7 +101,7 @@ class _Places:
                     disk.state in _NEW
                     or disk.state == DiskState.CORDONED
                     or disk.cordoned
-                    or BY_LABEL.get(disk.rung, Rung.FINE) >= Rung.CORDONED
+                    or BY_LABEL.get(disk.rung, UsageLevel.FINE) >= UsageLevel.CORDONED
                 ):
                     shut.add(at)
                 if disk.slow:
@@ -114,12 +114,12 @@ class _Places:
 
 
 def _staying(
-    picture: Picture, standing: Standing, silent: Collection[int], places: _Places
-) -> dict[str, frozenset[Key]]:
+    picture: Picture, standing: ReplicaIndex, silent: Collection[int], places: _Places
+) -> dict[str, frozenset[PlaceKey]]:
     """Partitions that are left alone, by the reason; each counts for the first one only."""
     partitions = standing.partitions.values()
     unheard = {(p.topic, p.index) for p in partitions if not set(silent).isdisjoint(p.replicas)}
-    sick: set[Key] = set()
+    sick: set[PlaceKey] = set()
     for b, path in places.bad | places.leaving:
         if b not in silent and b in standing.brokers:
             sick |= standing.on(b, path) or frozenset()
@@ -140,7 +140,7 @@ def _is_silent(broker: Broker) -> bool:
     return broker.log_dirs is None or not broker.log_dirs or bool(broker.fenced)
 
 
-def _with_silent(view: KafkaView, standing: Standing, silent: Collection[int]) -> KafkaView:
+def _with_silent(view: KafkaView, standing: ReplicaIndex, silent: Collection[int]) -> KafkaView:
     """Brokers that did not answer are shown with one dir that holds what metadata assigns to them, as full as the others are.
 
     So they neither draw replicas nor give any, and do not shift what the others are measured by.
@@ -162,12 +162,12 @@ def _with_silent(view: KafkaView, standing: Standing, silent: Collection[int]) -
     return replace(view, brokers=brokers)
 
 
-def _reserved(picture: Picture, goals: Goals, silent: Collection[int]) -> Mapping[Place, int]:
+def _reserved(picture: Picture, goals: Goals, silent: Collection[int]) -> Mapping[DirPlace, int]:
     """Bytes on each dir that are no replica's: other files, what is still to come, and what a stricter threshold keeps free."""
-    look = Look(picture.kafka)
+    look = KafkaIndex(picture.kafka)
     incoming = Incoming(look, ())
     known = {b.id for b in picture.brokers}
-    found: dict[Place, int] = {}
+    found: dict[DirPlace, int] = {}
     for b, broker in look.brokers.items():
         marks = picture.thresholds(b) if b in known else None
         for d in broker.log_dirs or () if b not in silent else ():
@@ -176,7 +176,7 @@ def _reserved(picture: Picture, goals: Goals, silent: Collection[int]) -> Mappin
             held = sum(d.replicas.values())
             size = d.other_bytes + max(0, incoming.to(b, d.path))
             if marks is not None:
-                refuse = levels(d.total_bytes, marks).at(Rung.REFUSING).enter
+                refuse = disk_bounds(d.total_bytes, marks).at(UsageLevel.REFUSING).enter
                 size += max(0, int(goals.incoming_limit * d.total_bytes) - refuse)
             if size := min(size, max(0, d.total_bytes - held)):
                 found[b, d.path] = size
@@ -190,10 +190,10 @@ def _goals(picture: Picture) -> Goals:
     return Goals(mark=min(limit, max(m.move for m in marks) / 100), incoming_limit=limit)
 
 
-def _budget(picture: Picture) -> Budget:
+def _budget(picture: Picture) -> PlanBudget:
     policy = picture.policy
     minutes, most = policy.rebalance.max_duration_minutes, policy.rebalance.max_bytes
-    return Budget(
+    return PlanBudget(
         max_bytes=None if most is None else float(quantity.whole(most)),
         max_seconds=None if minutes is None else 60.0 * minutes,
         bytes_per_second=float(policy.disks.move_bytes_per_second),

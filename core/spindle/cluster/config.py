@@ -14,7 +14,7 @@ from typing import Final
 
 from spindle.cluster import names
 from spindle.cluster.layout import Layout
-from spindle.cluster.listeners import Door, door_settings, protocols
+from spindle.cluster.listeners import BrokerListener, listener_settings, protocols
 
 _FULL_REPLICATION: Final = 3
 _HEAP: Final = re.compile(r"(\d+)([kKmMgG]?)")
@@ -48,7 +48,7 @@ class NodeConfig:
         heap: the JVM's heap (``512m``, ``1g``), None for the default: buffers that Kafka sizes without looking at the heap are
             made to fit a small one.
         bind: address to listen on; empty for all.
-        doors: a broker's listeners of the user's choice.
+        listeners: a broker's listeners of the user's choice.
         static_quorum: whether the voters stand in the configuration, as they do until kraft.version is 1 (KIP-853).
     """
 
@@ -61,7 +61,7 @@ class NodeConfig:
     heap: str | None = None
     bind: str = ""
     layout: Layout = field(default_factory=Layout)
-    doors: tuple[Door, ...] = ()
+    listeners: tuple[BrokerListener, ...] = ()
     static_quorum: bool = False
 
 
@@ -106,16 +106,21 @@ def broker_properties(node: NodeConfig, *, rack: str | None) -> str:
 
 def broker_settings(node: NodeConfig, *, rack: str | None) -> dict[str, str]:
     """The same as a mapping."""
-    doors = node.doors
+    listeners = node.listeners
     listening = {names.LISTENER_REPLICATION: names.PORT_REPLICATION, names.LISTENER_CLIENT: names.PORT_CLIENT}
     own = [f"{listener}://{node.host}:{port}" for listener, port in listening.items()]
-    listening |= {door.listener: door.port for door in doors}
-    owned = _common(node, protocols(doors)) | {
+    listening |= {broker_listener.listener: broker_listener.port for broker_listener in listeners}
+    owned = _common(node, protocols(listeners)) | {
         "process.roles": "broker",
         "listeners": ",".join(f"{listener}://{node.bind}:{port}" for listener, port in listening.items()),
-        "advertised.listeners": ",".join([*own, *(f"{door.listener}://{door.address}" for door in doors)]),
+        "advertised.listeners": ",".join(
+            [
+                *own,
+                *(f"{broker_listener.listener}://{broker_listener.address}" for broker_listener in listeners),
+            ]
+        ),
         "inter.broker.listener.name": names.LISTENER_REPLICATION,
-        **door_settings(doors),
+        **listener_settings(listeners),
     }
     if rack is not None:
         owned["broker.rack"] = rack
@@ -169,9 +174,9 @@ def release_version(version: str) -> str:
     return f"{match[1]}.{match[2]}"
 
 
-def _common(node: NodeConfig, doors: Mapping[str, str] | None = None) -> dict[str, str]:
+def _common(node: NodeConfig, listeners: Mapping[str, str] | None = None) -> dict[str, str]:
     own = (names.LISTENER_CONTROLLER, names.LISTENER_REPLICATION, names.LISTENER_CLIENT)
-    protocol = dict.fromkeys(own, "SSL") | dict(doors or {})
+    protocol = dict.fromkeys(own, "SSL") | dict(listeners or {})
     tls = node.layout.tls_dir
     quorum = (
         {

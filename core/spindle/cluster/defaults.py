@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from spindle.cluster.dynamic import ON_CLUSTER, UNCLEAN, Standing
+from spindle.cluster.dynamic_config import ON_CLUSTER, UNCLEAN, ConfigValues
 
 
 @dataclass(frozen=True)
@@ -36,8 +36,8 @@ class Defaults:
     by_hand: Mapping[str, tuple[str, str]] = field(default_factory=dict)
 
 
-def tune_cluster(
-    explicit: Mapping[str, str], standing: Mapping[str, Standing], ours: Mapping[str, Default]
+def default_changes(
+    explicit: Mapping[str, str], standing: Mapping[str, ConfigValues], ours: Mapping[str, Default]
 ) -> Defaults:
     """What to set, and what to put back where the spec does not name it any more.
 

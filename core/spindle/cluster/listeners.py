@@ -11,7 +11,7 @@ _LOGIN: Final = "org.apache.kafka.common.security.scram.ScramLoginModule require
 
 
 @dataclass(frozen=True)
-class Door:
+class BrokerListener:
     """A listener for clients.
 
     Attributes:
@@ -39,22 +39,22 @@ class Door:
         return f"{host}:{self.advertised}"
 
 
-def protocols(doors: Iterable[Door]) -> dict[str, str]:
+def protocols(listeners: Iterable[BrokerListener]) -> dict[str, str]:
     """Kafka's security protocol of each listener; none is without encryption."""
-    return {door.listener: "SASL_SSL" if door.auth == SCRAM else "SSL" for door in doors}
+    return {listener.listener: "SASL_SSL" if listener.auth == SCRAM else "SSL" for listener in listeners}
 
 
-def door_settings(doors: Iterable[Door]) -> Mapping[str, str]:
+def listener_settings(listeners: Iterable[BrokerListener]) -> Mapping[str, str]:
     """What a broker's configuration says of each listener beyond its address and protocol.
 
     Source: Kafka's ``ChannelBuilders``, which prefers ``listener.name.<in small letters>.<key>`` to ``<key>``.
     """
     settings: dict[str, str] = {}
-    for door in doors:
-        prefix = f"listener.name.{door.name}"
+    for listener in listeners:
+        prefix = f"listener.name.{listener.name}"
         # A client that shows a certificate where none is asked for stays what it is without one.
-        settings[f"{prefix}.ssl.client.auth"] = "required" if door.auth == MTLS else "none"
-        if door.auth == SCRAM:
+        settings[f"{prefix}.ssl.client.auth"] = "required" if listener.auth == MTLS else "none"
+        if listener.auth == SCRAM:
             settings[f"{prefix}.sasl.enabled.mechanisms"] = MECHANISM
             settings[f"{prefix}.{MECHANISM.lower()}.sasl.jaas.config"] = _LOGIN
     return settings

@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
-from spindle.cluster.settings import Problem, Setting
+from spindle.cluster.settings import SettingProblem, SettingSpec
 
 _WHOLE: Final = re.compile(r"[+-]?[0-9]+")
 # Each digit fits in one place alone: of two that both take digits, a long text that is no number would be tried in all divisions, for minutes.
@@ -53,7 +53,7 @@ _MORE: Final[Mapping[str, Callable[[str], str | None]]] = {
 }
 
 
-def wrong_value(key: str, value: str, setting: Setting) -> Iterator[Problem]:
+def wrong_value(key: str, value: str, setting: SettingSpec) -> Iterator[SettingProblem]:
     """What is wrong with a value; nothing if Kafka takes it."""
     wanted = _wanted(value.strip(), setting)
     if wanted is None and key in _MORE:
@@ -61,10 +61,10 @@ def wrong_value(key: str, value: str, setting: Setting) -> Iterator[Problem]:
     if wanted is not None:
         shown = value if len(value) <= _SHOWN else f"{value[:_SHOWN]}…"
         said = "the value that it has" if setting.sensitive else f'"{shown}"'
-        yield Problem(key, f"{key} cannot be {said}: Kafka takes {wanted}", f"set {key} to {wanted}")
+        yield SettingProblem(key, f"{key} cannot be {said}: Kafka takes {wanted}", f"set {key} to {wanted}")
 
 
-def _wanted(value: str, setting: Setting) -> str | None:
+def _wanted(value: str, setting: SettingSpec) -> str | None:
     """What Kafka takes for a setting, in words; None if this value is such."""
     if setting.type in _BITS or setting.type == "double":
         return None if _fits(value, setting) else _numbers(value, setting)
@@ -79,7 +79,7 @@ def _wanted(value: str, setting: Setting) -> str | None:
     return None if _is_allowed(value, setting) else _one_of(setting)
 
 
-def _fits(value: str, setting: Setting) -> bool:
+def _fits(value: str, setting: SettingSpec) -> bool:
     """Whether a text is a number within the bounds of the setting and of its type."""
     if not (_DECIMAL if setting.type == "double" else _WHOLE).fullmatch(value):
         return False
@@ -93,7 +93,7 @@ def _fits(value: str, setting: Setting) -> bool:
     return within or number in setting.also
 
 
-def _numbers(value: str, setting: Setting) -> str:
+def _numbers(value: str, setting: SettingSpec) -> str:
     kind = "a number" if setting.type == "double" else "a whole number"
     least, most, bits = setting.least, setting.most, _BITS.get(setting.type)
     if bits is not None and _WHOLE.fullmatch(value):  # a number, so the bounds are what it breaks
@@ -106,7 +106,7 @@ def _numbers(value: str, setting: Setting) -> str:
     return f"{text}, or {' or '.join(str(n) for n in setting.also)}" if setting.also else text
 
 
-def _list(value: str, setting: Setting) -> str | None:
+def _list(value: str, setting: SettingSpec) -> str | None:
     members = [part.strip() for part in value.split(",")] if value else []
     if setting.filled and not members:
         return (
@@ -119,7 +119,7 @@ def _list(value: str, setting: Setting) -> str | None:
     return f"a list of {', '.join(setting.allowed)}"
 
 
-def _is_allowed(value: str, setting: Setting) -> bool:
+def _is_allowed(value: str, setting: SettingSpec) -> bool:
     if not setting.allowed:
         return True
     if setting.any_case:
@@ -127,5 +127,5 @@ def _is_allowed(value: str, setting: Setting) -> bool:
     return value in setting.allowed
 
 
-def _one_of(setting: Setting) -> str:
+def _one_of(setting: SettingSpec) -> str:
     return f"one of {', '.join(setting.allowed)}"

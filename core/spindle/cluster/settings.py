@@ -11,7 +11,7 @@ from spindle.cluster import versions
 
 
 @dataclass(frozen=True, kw_only=True)
-class Setting:
+class SettingSpec:
     """One broker setting of one Kafka release.
 
     Attributes:
@@ -41,7 +41,7 @@ class Setting:
 
 
 @dataclass(frozen=True)
-class Problem:
+class SettingProblem:
     """One setting that Kafka would not use as it stands.
 
     Attributes:
@@ -56,7 +56,7 @@ class Problem:
 
 
 @cache
-def known(version: str) -> Mapping[str, Setting]:
+def known(version: str) -> Mapping[str, SettingSpec]:
     """The settings of a release (``4.3.1``) by name; empty for one that is not supported."""
     minor = ".".join(version.split(".")[:2])
     if minor not in versions.SUPPORTED:
@@ -65,8 +65,8 @@ def known(version: str) -> Mapping[str, Setting]:
     return {name: _setting(row) for name, row in json.loads(text).items()}
 
 
-def _setting(row: Mapping[str, Any]) -> Setting:
-    return Setting(
+def _setting(row: Mapping[str, Any]) -> SettingSpec:
+    return SettingSpec(
         type=row["type"],
         least=row.get("min"),
         most=row.get("max"),

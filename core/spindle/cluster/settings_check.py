@@ -10,7 +10,7 @@ from typing import Final
 
 from spindle.cluster import versions
 from spindle.cluster.setting_values import wrong_value
-from spindle.cluster.settings import Problem, known
+from spindle.cluster.settings import SettingProblem, known
 from spindle.cluster.settings_together import impossible
 
 _LONGEST: Final = 128  # letters of a key that are compared: nobody bounds a key's length
@@ -39,7 +39,7 @@ _PREFIXES: Final = ("remote.log.metadata.manager.impl.prefix", "remote.log.stora
 
 def problems(
     settings: Mapping[str, str], version: str, around: Mapping[str, str] | None = None
-) -> tuple[Problem, ...]:
+) -> tuple[SettingProblem, ...]:
     """What of a user's settings a Kafka release would ignore or refuse, by key; empty if it takes them all.
 
     Nothing is said about a release that is not supported: that it is not is said elsewhere.
@@ -56,11 +56,11 @@ def problems(
 @lru_cache(maxsize=256)
 def _problems(
     settings: tuple[tuple[str, str], ...], version: str, whole: tuple[tuple[str, str], ...]
-) -> tuple[Problem, ...]:
+) -> tuple[SettingProblem, ...]:
     table, everything = known(version), dict(whole)
     if not table:
         return ()
-    found: list[Problem] = []
+    found: list[SettingProblem] = []
     unknown = 0
     for key, value in settings:
         setting = table.get(key)
@@ -86,7 +86,7 @@ def _nearest(key: str, version: str, cutoff: float) -> tuple[str, ...]:
     return tuple(difflib.get_close_matches(key, documented, 1, cutoff))
 
 
-def _unknown(key: str, whole: Mapping[str, str], version: str, *, guess: bool) -> Iterator[Problem]:
+def _unknown(key: str, whole: Mapping[str, str], version: str, *, guess: bool) -> Iterator[SettingProblem]:
     table = known(version)
     prefixes = [whole.get(name) or table[name].default or "" for name in _PREFIXES if name in table]
     if key.startswith((*_PASSED_ON, *(prefix for prefix in prefixes if prefix))):
@@ -102,7 +102,7 @@ def _unknown(key: str, whole: Mapping[str, str], version: str, *, guess: bool) -
     elif near:
         message += f", the nearest that it has is {near[0]}"
     instead = f"write {near[0]} or take {key} out" if near and not elsewhere else f"take {key} out"
-    yield Problem(
+    yield SettingProblem(
         key,
         message,
         f"{instead}; a setting of a class of your own is let through beside the setting that loads the class, for example metric.reporters",

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from spindle.cluster.settings import Problem, Setting
+from spindle.cluster.settings import SettingProblem, SettingSpec
 
 _MIB: Final = 2**20
 
@@ -56,7 +56,7 @@ _BELOW: Final = tuple(
 class _Values:
     """What holds once a node has started: what is written, else Kafka's default."""
 
-    def __init__(self, written: Mapping[str, str], table: Mapping[str, Setting]) -> None:
+    def __init__(self, written: Mapping[str, str], table: Mapping[str, SettingSpec]) -> None:
         self._written = written
         self._table = table
 
@@ -79,8 +79,8 @@ class _Values:
 
 
 def impossible(
-    asked: Mapping[str, str], whole: Mapping[str, str], table: Mapping[str, Setting]
-) -> Iterator[Problem]:
+    asked: Mapping[str, str], whole: Mapping[str, str], table: Mapping[str, SettingSpec]
+) -> Iterator[SettingProblem]:
     """What does not fit together of a whole configuration, of which these settings are the user's; each is right by itself."""
     values = _Values(whole, table)
     for low, high in (*_NOT_ABOVE, *_BELOW):
@@ -90,7 +90,7 @@ def impossible(
         yield from (problem for problem in rule(asked, values) if problem.key in asked)
 
 
-def _ordered(asked: Mapping[str, str], values: _Values, low: str, high: str) -> Iterator[Problem]:
+def _ordered(asked: Mapping[str, str], values: _Values, low: str, high: str) -> Iterator[SettingProblem]:
     small, large, strictly = values.number(low), values.number(high), (low, high) in _BELOW
     if small is None or large is None or small < large or (small == large and not strictly):
         return
@@ -114,12 +114,12 @@ def _ordered(asked: Mapping[str, str], values: _Values, low: str, high: str) -> 
         )
 
 
-def _clash(asked: Mapping[str, str], low: str, high: str, what: str, less: str, more: str) -> Problem:
+def _clash(asked: Mapping[str, str], low: str, high: str, what: str, less: str, more: str) -> SettingProblem:
     key = low if low in asked else high
-    return Problem(key, f"{what}, and Kafka does not start so", f"set {low} {less}, or {high} {more}")
+    return SettingProblem(key, f"{what}, and Kafka does not start so", f"set {low} {less}, or {high} {more}")
 
 
-def _idle(asked: Mapping[str, str], values: _Values) -> Iterator[Problem]:
+def _idle(asked: Mapping[str, str], values: _Values) -> Iterator[SettingProblem]:
     delay, idle = "connection.failed.authentication.delay.ms", "connections.max.idle.ms"
     small, large = values.number(delay), values.number(idle)
     if small is not None and large is not None and 0 <= large <= small:
@@ -133,7 +133,7 @@ def _idle(asked: Mapping[str, str], values: _Values) -> Iterator[Problem]:
         )
 
 
-def _queue(asked: Mapping[str, str], values: _Values) -> Iterator[Problem]:
+def _queue(asked: Mapping[str, str], values: _Values) -> Iterator[SettingProblem]:
     request, queue = "socket.request.max.bytes", "queued.max.request.bytes"
     small, large = values.number(request), values.number(queue)
     if small is not None and large is not None and 0 < large < small:
@@ -147,40 +147,40 @@ def _queue(asked: Mapping[str, str], values: _Values) -> Iterator[Problem]:
         )
 
 
-def _per_ip(_asked: Mapping[str, str], values: _Values) -> Iterator[Problem]:
+def _per_ip(_asked: Mapping[str, str], values: _Values) -> Iterator[SettingProblem]:
     key, overrides = "max.connections.per.ip", "max.connections.per.ip.overrides"
     if values.number(key) == 0 and not values.text(overrides):
-        yield Problem(
+        yield SettingProblem(
             key,
             f"{key} is 0 without {overrides}, so nobody could connect",
             f"set {key} to 1 or more, or {overrides} too",
         )
 
 
-def _cleaner(asked: Mapping[str, str], values: _Values) -> Iterator[Problem]:
+def _cleaner(asked: Mapping[str, str], values: _Values) -> Iterator[SettingProblem]:
     threads, buffer = "log.cleaner.threads", "log.cleaner.dedupe.buffer.size"
     count, size = values.number(threads), values.number(buffer)
     if count is not None and size is not None and count > 0 and size // count <= _MIB:
         key = buffer if buffer in asked else threads
         what = f"{buffer} ({size}) is not more than {_MIB} for each of {count} {threads}"
-        yield Problem(
+        yield SettingProblem(
             key,
             f"{what}, and Kafka does not start so",
             f"set {buffer} to {count * (_MIB + 1)} or more, or {threads} to fewer",
         )
 
 
-def _retention(_asked: Mapping[str, str], values: _Values) -> Iterator[Problem]:
+def _retention(_asked: Mapping[str, str], values: _Values) -> Iterator[SettingProblem]:
     key = values.first("log.retention.ms", "log.retention.minutes", "log.retention.hours")
     if key is not None and values.number(key) == 0:
-        yield Problem(
+        yield SettingProblem(
             key,
             f"{key} cannot be 0: Kafka takes -1 for no limit, or 1 or more",
             f"set {key} to -1, or to 1 or more",
         )
 
 
-def _local(asked: Mapping[str, str], values: _Values) -> Iterator[Problem]:
+def _local(asked: Mapping[str, str], values: _Values) -> Iterator[SettingProblem]:
     """With tiered storage, what stays on the disks is a part of what is kept at all; -2 stands for all of it."""
     if values.text("remote.log.storage.system.enable").lower() != "true":
         return
@@ -200,9 +200,11 @@ def _local(asked: Mapping[str, str], values: _Values) -> Iterator[Problem]:
         yield _clash(asked, local, total, what, "to that or less, or to -2 for the same", "to that or more")
 
 
-def _flush(_asked: Mapping[str, str], values: _Values) -> Iterator[Problem]:
+def _flush(_asked: Mapping[str, str], values: _Values) -> Iterator[SettingProblem]:
     """How often a log is flushed, if nothing else says it, is how often Kafka looks."""
     key = "log.flush.scheduler.interval.ms"
     number = values.number(key)
     if values.first("log.flush.interval.ms", key) == key and number is not None and number < 0:
-        yield Problem(key, f"{key} cannot be {number}: Kafka takes 0 or more", f"set {key} to 0 or more")
+        yield SettingProblem(
+            key, f"{key} cannot be {number}: Kafka takes 0 or more", f"set {key} to 0 or more"
+        )

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from spindle.cluster.dynamic import Standing
+from spindle.cluster.dynamic_config import ConfigValues
 from spindle.cluster.rights import Right, UserView
 
 LEADER_REPLICAS: Final = "leader.replication.throttled.replicas"
@@ -171,6 +171,6 @@ class KafkaView:
     features: Mapping[str, int] | None = None
     settings: Mapping[tuple[str, str], Mapping[str, str]] | None = None
     topics: Mapping[str, Mapping[str, str]] | None = None
-    standing: Mapping[int, Mapping[str, Standing]] = field(default_factory=dict)
+    standing: Mapping[int, Mapping[str, ConfigValues]] = field(default_factory=dict)
     users: Mapping[str, UserView] | None = None
     agents: Mapping[str, frozenset[Right]] | None = None

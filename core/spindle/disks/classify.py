@@ -13,8 +13,8 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from spindle.disks import facts
-from spindle.disks.findings import BY_KAFKA, BY_PROBE, RULES, SUSPECT_LEAVES, Finding, Tuning, find
-from spindle.disks.signals import DiskVerdict, Outcome, Signals
+from spindle.disks.findings import BY_KAFKA, BY_PROBE, RULES, SUSPECT_LEAVES, Finding, ProbeSettings, find
+from spindle.disks.signals import DiskVerdict, ProbeOutcome, Signals
 
 FLAPPING: Final = "Flapping"
 FLAPS: Final = 3  # times that a trigger goes on within the window before it is held
@@ -79,11 +79,11 @@ class Trigger:
 
 
 @dataclass(frozen=True)
-class Watch:
-    """All that is remembered of one disk. Begin with ``Watch()``, or with `resume` after a restart.
+class DiskTracker:
+    """All that is remembered of one disk. Begin with ``DiskTracker()``, or with `resume` after a restart.
 
     Attributes:
-        life: `Signals.life` of the disk that it is about.
+        generation: `Signals.life` of the disk that it is about.
         round_at: when the latest round was.
         awake_since: begin of the present stretch of rounds without a gap, in none of which whoever looks was starved.
         strikes: when the latest bad rounds were.
@@ -91,7 +91,7 @@ class Watch:
         judged: the present verdict; None until a first round saw something.
     """
 
-    life: str = ""
+    generation: str = ""
     round_at: float | None = None
     awake_since: float = 0.0
     strikes: tuple[float, ...] = ()
@@ -103,18 +103,18 @@ class Watch:
 
 
 @dataclass(frozen=True)
-class Step:
+class WatchStep:
     """What a round led to.
 
     Attributes:
         again: probe this disk again at once, before anything is reported: that confirms or clears a first error.
     """
 
-    watch: Watch
+    watch: DiskTracker
     again: bool = False
 
 
-def resume(life: str, earlier: Judged) -> Watch:
+def resume(life: str, earlier: Judged) -> DiskTracker:
     """A watch that goes on from what was reported before, so that a restart does not make a disk well.
 
     Args:
@@ -125,8 +125,8 @@ def resume(life: str, earlier: Judged) -> Watch:
     known = earlier.reason in RULES or earlier.reason == FLAPPING
     reason = earlier.reason if known else _LIKELY.get(verdict, "")
     on = Trigger(finding=Finding(reason, earlier.message), held=reason == FLAPPING)
-    return Watch(
-        life=life,
+    return DiskTracker(
+        generation=life,
         judged=earlier,
         failed=on if verdict.bad else Trigger(),
         slow=on if verdict is DiskVerdict.SLOW else Trigger(),
@@ -134,10 +134,10 @@ def resume(life: str, earlier: Judged) -> Watch:
     )
 
 
-def step(watch: Watch, signals: Signals, now: float, tuning: Tuning) -> Step:
+def step(watch: DiskTracker, signals: Signals, now: float, tuning: ProbeSettings) -> WatchStep:
     """One round: what was remembered, what is seen now, and what that comes to."""
-    if watch.life != signals.life:
-        watch = Watch(life=signals.life)
+    if watch.generation != signals.life:
+        watch = DiskTracker(generation=signals.life)
     still = watch.round_at is None or now - watch.round_at > tuning.gap
     awake_since = now if still or signals.starved else watch.awake_since
     watch = replace(watch, round_at=now, awake_since=awake_since)
@@ -145,9 +145,9 @@ def step(watch: Watch, signals: Signals, now: float, tuning: Tuning) -> Step:
         watch = _unseen(watch)
     finding = find(signals, now, tuning, watch.awake_since)
     if _silent(watch, signals, finding):
-        return Step(_unseen(watch))
+        return WatchStep(_unseen(watch))
     if finding is None or _told_before(watch, signals, finding):
-        return Step(watch)
+        return WatchStep(watch)
     watch = _count(watch, finding, now)
     watch = replace(
         watch,
@@ -158,17 +158,17 @@ def step(watch: Watch, signals: Signals, now: float, tuning: Tuning) -> Step:
     )
     rule = finding.rule
     unsure = rule is not None and rule.verdict.bad and watch.failed.finding is None
-    return Step(replace(watch, judged=_judged(watch, now)), again=unsure and watch.failed.run == 1)
+    return WatchStep(replace(watch, judged=_judged(watch, now)), again=unsure and watch.failed.run == 1)
 
 
 # --- triggers ---------------------------------------------------------------------------------------------------------
 
 
-def _silent(watch: Watch, signals: Signals, finding: Finding | None) -> bool:
+def _silent(watch: DiskTracker, signals: Signals, finding: Finding | None) -> bool:
     """Whether the round is one in which nothing could be seen, so that time must not run over it."""
     probe = signals.probe
     if finding is None:
-        return signals.starved or probe.outcome is not Outcome.PENDING
+        return signals.starved or probe.outcome is not ProbeOutcome.PENDING
     # While its broker restarts, Kafka's own word is neither repeated nor taken back.
     on = watch.failed.finding
     return (
@@ -180,7 +180,7 @@ def _silent(watch: Watch, signals: Signals, finding: Finding | None) -> bool:
     )
 
 
-def _told_before(watch: Watch, signals: Signals, finding: Finding) -> bool:
+def _told_before(watch: DiskTracker, signals: Signals, finding: Finding) -> bool:
     """Whether the round only repeats an error that was counted, and that needs another probe to be sure."""
     probe = signals.probe
     return (
@@ -191,7 +191,7 @@ def _told_before(watch: Watch, signals: Signals, finding: Finding) -> bool:
     )
 
 
-def _unseen(watch: Watch) -> Watch:
+def _unseen(watch: DiskTracker) -> DiskTracker:
     """No run goes on over what was not seen; what is on stays on."""
     return replace(
         watch, failed=_broken(watch.failed), slow=_broken(watch.slow), suspect=_broken(watch.suspect)
@@ -202,14 +202,14 @@ def _broken(trigger: Trigger) -> Trigger:
     return replace(trigger, run=0, reason="", reason_run=0, well_since=None)
 
 
-def _count(watch: Watch, finding: Finding, now: float) -> Watch:
+def _count(watch: DiskTracker, finding: Finding, now: float) -> DiskTracker:
     strikes = tuple(at for at in watch.strikes if now - at < STRIKE_SECONDS)
     if finding.rule is not None and finding.rule.verdict.bad:
         strikes = (*strikes, now)[-STRIKES:]
     return replace(watch, strikes=strikes)
 
 
-def _failed(watch: Watch, finding: Finding, now: float) -> Trigger:
+def _failed(watch: DiskTracker, finding: Finding, now: float) -> Trigger:
     rule = finding.rule
     if rule is None or not rule.verdict.bad:
         # What is Suspect is not bad, and not well either.
@@ -303,7 +303,7 @@ def _settle(trigger: Trigger, finding: Finding, now: float) -> Trigger:
 # --- the verdict ------------------------------------------------------------------------------------------------------
 
 
-def _judged(watch: Watch, now: float) -> Judged:
+def _judged(watch: DiskTracker, now: float) -> Judged:
     verdict, reason, message = _worst(watch)
     before = watch.judged
     if before is not None and before.verdict is verdict:
@@ -313,7 +313,7 @@ def _judged(watch: Watch, now: float) -> Judged:
     return Judged(verdict, reason, message, now)
 
 
-def _worst(watch: Watch) -> tuple[DiskVerdict, str, str]:
+def _worst(watch: DiskTracker) -> tuple[DiskVerdict, str, str]:
     if (on := watch.failed.finding) is not None:
         rule = on.rule
         if watch.failed.held or rule is None:

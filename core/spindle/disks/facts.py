@@ -108,7 +108,7 @@ class Clearance:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Look:
+class InspectionId:
     """Which look at the disks a clearance has to answer. No clock tells whether it is still good: the next look invents another nonce.
 
     Attributes:

@@ -8,7 +8,7 @@ from typing import Final
 from spindle.cluster.view import STORAGE_ERROR
 from spindle.disks import facts
 from spindle.disks.judge import another_filesystem
-from spindle.disks.signals import DiskVerdict, Outcome, Signals
+from spindle.disks.signals import DiskVerdict, ProbeOutcome, Signals
 
 SUSPECT_LEAVES: Final = 10.0  # seconds that a disk must be well before it is no longer Suspect
 _FULL: Final = 0.98
@@ -83,7 +83,7 @@ _OUR_OWN: Final = (e.EMFILE, e.ENFILE, e.ENOMEM, e.EINTR, e.EAGAIN)
 
 
 @dataclass(frozen=True)
-class Tuning:
+class ProbeSettings:
     """What the user may set: seconds between rounds, and after which a pending write is a hung disk."""
 
     interval: float = 2.0
@@ -111,7 +111,7 @@ class Finding:
 WELL: Final = Finding()
 
 
-def find(signals: Signals, now: float, tuning: Tuning, awake_since: float) -> Finding | None:
+def find(signals: Signals, now: float, tuning: ProbeSettings, awake_since: float) -> Finding | None:
     """What this round shows by itself, the gravest first; None while it shows nothing either way."""
     return (
         _not_ours(signals)
@@ -140,12 +140,12 @@ def _not_ours(signals: Signals) -> Finding | None:
 def _waits(signals: Signals, now: float, awake_since: float) -> float | None:
     """Seconds that the probe has been pending while we watched; None if it is not."""
     probe = signals.probe
-    if probe.outcome is not Outcome.PENDING:
+    if probe.outcome is not ProbeOutcome.PENDING:
         return None
     return now - max(probe.since if probe.since is not None else now, awake_since)
 
 
-def _hung(signals: Signals, now: float, tuning: Tuning, awake_since: float) -> Finding | None:
+def _hung(signals: Signals, now: float, tuning: ProbeSettings, awake_since: float) -> Finding | None:
     waits = _waits(signals, now, awake_since)
     if waits is None or waits < tuning.hung_after:
         return None
@@ -159,7 +159,7 @@ def _hung(signals: Signals, now: float, tuning: Tuning, awake_since: float) -> F
     )
 
 
-def stalled(signals: Signals, now: float, tuning: Tuning, awake_since: float) -> bool:
+def stalled(signals: Signals, now: float, tuning: ProbeSettings, awake_since: float) -> bool:
     """Whether a probe has been pending for half of the time after which the disk is hung, or longer, and still is."""
     waits = _waits(signals, now, awake_since)
     return waits is not None and waits >= tuning.hung_after / 2
@@ -167,9 +167,9 @@ def stalled(signals: Signals, now: float, tuning: Tuning, awake_since: float) ->
 
 def _error(signals: Signals) -> Finding | None:
     probe = signals.probe
-    if probe.outcome is Outcome.WRONG:
+    if probe.outcome is ProbeOutcome.WRONG:
         return Finding("WrongData", "The disk read back other bytes than had been written.")
-    wrong = probe.outcome is Outcome.ERROR and probe.errno not in (*_NO_ROOM, *_NO_RIGHT, *_OUR_OWN)
+    wrong = probe.outcome is ProbeOutcome.ERROR and probe.errno not in (*_NO_ROOM, *_NO_RIGHT, *_OUR_OWN)
     if signals.read_only or (wrong and probe.errno == e.EROFS):
         return Finding("ReadOnly", "The file system is read-only.")
     if not wrong:
@@ -192,24 +192,24 @@ def _given_up(signals: Signals) -> Finding | None:
 
 def _no_room(signals: Signals) -> bool:
     probe, capacity, used = signals.probe, signals.capacity_bytes, signals.used_bytes
-    if probe.outcome is Outcome.ERROR and probe.errno in _NO_ROOM:
+    if probe.outcome is ProbeOutcome.ERROR and probe.errno in _NO_ROOM:
         return True
     return bool(capacity) and used is not None and used >= _FULL * (capacity or 0)
 
 
-def _lesser(signals: Signals, now: float, tuning: Tuning, awake_since: float) -> Finding | None:
+def _lesser(signals: Signals, now: float, tuning: ProbeSettings, awake_since: float) -> Finding | None:
     probe = signals.probe
     if stalled(signals, now, tuning, awake_since):
         return Finding(
             "NotAnswering", f"A {probe.doing or 'probe'} is taking more than {tuning.hung_after / 2:g} s."
         )
-    if probe.outcome is Outcome.ERROR and probe.errno in _NO_ROOM:
+    if probe.outcome is ProbeOutcome.ERROR and probe.errno in _NO_ROOM:
         return Finding("Full", "The disk is full: not even a probe finds room.")
-    if probe.outcome is Outcome.ERROR and probe.errno in _NO_RIGHT:
+    if probe.outcome is ProbeOutcome.ERROR and probe.errno in _NO_RIGHT:
         return Finding("NotPermitted", "Kafka's user may not write to the disk.")
     if signals.latency.far:
         return None if signals.starved else Finding("SlowDevice", _slow_words(signals))
-    return WELL if probe.outcome is Outcome.OK else None
+    return WELL if probe.outcome is ProbeOutcome.OK else None
 
 
 def _slow_words(signals: Signals) -> str:

@@ -77,7 +77,7 @@ class Health:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Said:
+class AgentReport:
     """What the agent said of one disk.
 
     Attributes:
@@ -96,7 +96,7 @@ class Said:
     stalled: bool = False
 
     @classmethod
-    def parse(cls, entry: Mapping[str, Any], since: float, *, fresh: bool) -> "Said":
+    def parse(cls, entry: Mapping[str, Any], since: float, *, fresh: bool) -> "AgentReport":
         """From an entry of ``status.observed.disks``."""
         return cls(
             verdict=str(entry.get("verdict") or UNKNOWN),
@@ -119,7 +119,7 @@ def health(
     *,
     now: float,
     mode: str,
-    said: Said | None,
+    said: AgentReport | None,
     kafka_error: int | None,
     inspected: Mapping[str, Any] | None = None,
     bad_since: float | None = None,
@@ -147,7 +147,11 @@ def health(
 
 
 def _merged(
-    now: float, said: Said | None, kafka: int | None, inspected: Mapping[str, Any] | None, bad_since: float
+    now: float,
+    said: AgentReport | None,
+    kafka: int | None,
+    inspected: Mapping[str, Any] | None,
+    bad_since: float,
 ) -> Health:
     live = said is not None and said.fresh
     if kafka == STORAGE_ERROR and not (said is not None and live and not said.good):
@@ -186,7 +190,7 @@ def _merged(
     return Health(verdict=UNKNOWN, message="Nobody can say how the disk is.", since=now)
 
 
-def _by_agent(said: Said, *, fresh: bool) -> Health:
+def _by_agent(said: AgentReport, *, fresh: bool) -> Health:
     return Health(
         verdict=said.verdict,
         reason=said.reason,

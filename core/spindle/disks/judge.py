@@ -8,7 +8,7 @@ from typing import Final
 
 from spindle.disks import facts
 from spindle.disks.dir_list import DirList
-from spindle.disks.facts import Clearance, Expected, Found, Look
+from spindle.disks.facts import Clearance, Expected, Found, InspectionId
 from spindle.disks.identity import Identity, MetaProperties
 
 _UUID: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
@@ -17,7 +17,7 @@ _UUID: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _CONTENTS: Final = (facts.OURS, facts.BLANK, facts.FOREIGN)
 
 
-class Verdict(StrEnum):
+class PreflightVerdict(StrEnum):
     """What to do with a disk."""
 
     USE = "use"
@@ -38,7 +38,7 @@ class Judgement:
         way_out: what a person can do about it.
     """
 
-    verdict: Verdict
+    verdict: PreflightVerdict
     state: str
     reason: str = ""
     way_out: str = ""
@@ -47,12 +47,12 @@ class Judgement:
 def judge(expected: Expected, found: Found) -> Judgement:
     """Judge one disk by what it is on record as and what was found in its place."""
     if expected.mode == facts.PLACEHOLDER:
-        return Judgement(Verdict.PLACEHOLDER, facts.IS_PLACEHOLDER)
+        return Judgement(PreflightVerdict.PLACEHOLDER, facts.IS_PLACEHOLDER)
     if found.error is not None:
         return _dead(expected, found.error)
     if not found.mounted and not expected.shared_filesystem:
         return Judgement(
-            Verdict.REFUSE,
+            PreflightVerdict.REFUSE,
             facts.NOT_MOUNTED,
             f"{expected.disk} is not mounted: its path leads to an empty folder on the node's own file system",
             "mount the disk on the node, then delete the pod",
@@ -62,8 +62,10 @@ def judge(expected: Expected, found: Found) -> Judgement:
     if found.meta is None:
         return _without_meta(expected, found)
     if found.readonly or found.writable is False:
-        return _unwritable(expected, found, Verdict.REFUSE if expected.controller else Verdict.OFFLINE)
-    return Judgement(Verdict.USE, facts.OURS)
+        return _unwritable(
+            expected, found, PreflightVerdict.REFUSE if expected.controller else PreflightVerdict.OFFLINE
+        )
+    return Judgement(PreflightVerdict.USE, facts.OURS)
 
 
 def content(expected: Expected, found: Found) -> Judgement:
@@ -72,13 +74,15 @@ def content(expected: Expected, found: Found) -> Judgement:
     Nothing is to be done on this verdict alone; the words for a foreign disk are those of preflight.
     """
     if found.error is not None or (not found.mounted and not expected.shared_filesystem):
-        return Judgement(Verdict.OFFLINE, facts.UNKNOWN)
+        return Judgement(PreflightVerdict.OFFLINE, facts.UNKNOWN)
     in_use = replace(expected, mode=facts.ACTIVE)
     judgement = judge(in_use, replace(found, readonly=False, writable=True))
     return judgement if judgement.state in _CONTENTS else replace(judgement, state=facts.UNKNOWN)
 
 
-def may_write_identity(expected: Expected, found: Found, clearances: Iterable[Clearance], look: Look) -> bool:
+def may_write_identity(
+    expected: Expected, found: Found, clearances: Iterable[Clearance], look: InspectionId
+) -> bool:
     """Whether one of the clearances lets this very disk be formatted now: it must answer this very look of this very pod.
 
     The file system is compared, not the volume: preflight can't see which volume it was given.
@@ -112,20 +116,20 @@ def left_out(expected: Iterable[Expected], newer: DirList) -> dict[str, str]:
 def _dead(expected: Expected, error: str) -> Judgement:
     if expected.controller:
         return Judgement(
-            Verdict.REFUSE,
+            PreflightVerdict.REFUSE,
             facts.DEAD,
             f"the only disk of controller {expected.node_id} does not answer: {error}",
             "replace the disk; the other controllers go on without this one",
         )
     return Judgement(
-        Verdict.OFFLINE,
+        PreflightVerdict.OFFLINE,
         facts.DEAD,
         f"{expected.disk} does not answer: {error}",
         "nothing to do for the start: Kafka runs without it",
     )
 
 
-def _unwritable(expected: Expected, found: Found, verdict: Verdict) -> Judgement:
+def _unwritable(expected: Expected, found: Found, verdict: PreflightVerdict) -> Judgement:
     if found.readonly:
         reason = f"{expected.disk} is mounted read-only"
         way_out = "look into the node's kernel log for why; mount it read-write again"
@@ -139,7 +143,7 @@ def _mix_up(expected: Expected, found: Found) -> Judgement | None:
     """Rule 7: what names another cluster, node, disk or directory id, and what can't be understood, is left alone."""
 
     def foreign(reason: str, way_out: str) -> Judgement:
-        return Judgement(Verdict.REFUSE, facts.FOREIGN, reason, way_out)
+        return Judgement(PreflightVerdict.REFUSE, facts.FOREIGN, reason, way_out)
 
     if (retired := _retired(expected, found)) is not None:
         return foreign(
@@ -213,7 +217,7 @@ def _without_meta(expected: Expected, found: Found) -> Judgement:
     if found.identity is not None:
         # Our formats write the identity last, so this disk was in use: to format it again is not a matter of course.
         return Judgement(
-            Verdict.REFUSE,
+            PreflightVerdict.REFUSE,
             facts.FOREIGN,
             f"{expected.disk} is ours, but its log dir has lost its meta.properties",
             "restore the file with the directory id on record, or wipe the disk if nobody needs what is on it",
@@ -224,11 +228,11 @@ def _without_meta(expected: Expected, found: Found) -> Judgement:
     if found.strangers:
         return _strangers(expected, found.strangers)
     if found.readonly or found.writable is False:
-        return _unwritable(expected, found, Verdict.REFUSE)
+        return _unwritable(expected, found, PreflightVerdict.REFUSE)
     if resumes:
-        return Judgement(Verdict.RESUME, facts.OURS)
+        return Judgement(PreflightVerdict.RESUME, facts.OURS)
     return Judgement(
-        Verdict.NEEDS_CLEARANCE,
+        PreflightVerdict.NEEDS_CLEARANCE,
         facts.BLANK,
         f"{expected.disk} is blank",
         "the operator clears it for formatting as soon as no data can be lost by that",
@@ -238,7 +242,7 @@ def _without_meta(expected: Expected, found: Found) -> Judgement:
 def _strangers(expected: Expected, names: tuple[str, ...]) -> Judgement:
     shown = ", ".join(names[:3]) + (" …" if len(names) > 3 else "")
     return Judgement(
-        Verdict.REFUSE,
+        PreflightVerdict.REFUSE,
         facts.FOREIGN,
         f"{expected.disk} carries no identity, but somebody's data ({shown})",
         "empty the disk if nobody needs what is on it",

@@ -47,7 +47,7 @@ MEANINGS: Final[Mapping[DiskState, str]] = {
 
 
 @dataclass(frozen=True, kw_only=True)
-class Facts:
+class DiskFacts:
     """What is so now. None is "not known", and permits nothing (rule 8).
 
     Attributes:
@@ -57,11 +57,11 @@ class Facts:
         out: whether the broker's pod is without the disk, and was made so.
         may_empty: whether it may be emptied by itself now (rule 9, and what it calls for is evacuation).
         new_disk: whether a blank disk that is not the former one lies in the slot.
-        filled: whether the moves that fill a new disk are done.
-        cordon_wished, drain_wished: by a person.
-        filling: whether it is fuller than the level at which disks are cordoned.
-        leaving: whether the spec has this disk no more.
-        departing: whether the spec has no more of its whole broker.
+        backfilled: whether the moves that fill a new disk are done.
+        cordon_requested, drain_requested: by a person.
+        backfilling: whether it is fuller than the level at which disks are cordoned.
+        removing: whether the spec has this disk no more.
+        scaling_in: whether the spec has no more of its whole broker.
         released: whether its claim is gone, so that the slot itself can go.
         added: whether it is new to a broker that ran before, and nothing was ever on it.
         joining: whether its broker is new to a cluster that ran before.
@@ -74,12 +74,12 @@ class Facts:
     out: bool | None = None
     may_empty: bool = False
     new_disk: bool = False
-    filled: bool = False
-    cordon_wished: bool = False
-    drain_wished: bool = False
-    filling: bool = False
-    leaving: bool = False
-    departing: bool = False
+    backfilled: bool = False
+    cordon_requested: bool = False
+    drain_requested: bool = False
+    backfilling: bool = False
+    removing: bool = False
+    scaling_in: bool = False
     released: bool = False
     added: bool = False
     joining: bool = False
@@ -95,16 +95,16 @@ class Facts:
         return self.online is True and self.mode == known.ACTIVE
 
 
-Test = Callable[[Facts], bool]
+Test = Callable[[DiskFacts], bool]
 
 # What makes a transition happen, by the name that the diagram shows.
 TRIGGERS: Final[Mapping[str, Test]] = {
     "in use": lambda f: f.in_use and not f.health.surely_bad,
     "joined": lambda f: (f.added or f.joining) and f.in_use and not f.health.surely_bad,
-    "cordon wished": lambda f: f.cordon_wished,
-    "filling": lambda f: f.filling,
+    "cordon wished": lambda f: f.cordon_requested,
+    "filling": lambda f: f.backfilling,
     "slow": lambda f: f.slow,
-    "no more cause": lambda f: f.health.well and not (f.cordon_wished or f.filling or f.slow),
+    "no more cause": lambda f: f.health.well and not (f.cordon_requested or f.backfilling or f.slow),
     "failed": lambda f: f.health.surely_bad,
     # A new disk that is not mounted yet, or is not the right one, is none that failed; nor is one that no pod has yet.
     "unusable": lambda f: (
@@ -117,14 +117,17 @@ TRIGGERS: Final[Mapping[str, Test]] = {
     "empty and out": lambda f: f.empty is True and f.out is True and f.mode == known.ABSENT,
     # Where nobody looks, another volume is one: preflight sees to it that it is blank.
     "new disk": lambda f: (
-        f.new_disk and (f.health.well or f.health.verdict == UNKNOWN) and not f.drain_wished and not f.leaving
+        f.new_disk
+        and (f.health.well or f.health.verdict == UNKNOWN)
+        and not f.drain_requested
+        and not f.removing
     ),
-    "filled": lambda f: f.filled and f.in_use and f.health.well,
-    "drain wished": lambda f: f.drain_wished,
-    "leaving": lambda f: f.leaving,
-    "broker leaves": lambda f: f.departing,
-    "wanted again": lambda f: f.in_use and f.health.well and not f.drain_wished and not f.leaving,
-    "released": lambda f: f.leaving and f.released,
+    "filled": lambda f: f.backfilled and f.in_use and f.health.well,
+    "drain wished": lambda f: f.drain_requested,
+    "leaving": lambda f: f.removing,
+    "broker leaves": lambda f: f.scaling_in,
+    "wanted again": lambda f: f.in_use and f.health.well and not f.drain_requested and not f.removing,
+    "released": lambda f: f.removing and f.released,
 }
 
 
@@ -247,7 +250,7 @@ TRANSITIONS: Final[tuple[Transition, ...]] = (
 )
 
 
-def step(state: DiskState, facts: Facts) -> Transition | None:
+def step(state: DiskState, facts: DiskFacts) -> Transition | None:
     """The transition that is due; None if the disk stays where it is. One at a time: ask again with the new state."""
     for row in TRANSITIONS:
         if row.source is state and TRIGGERS[row.trigger](facts):
@@ -255,13 +258,13 @@ def step(state: DiskState, facts: Facts) -> Transition | None:
     return None
 
 
-def initial(facts: Facts) -> DiskState:
+def initial(facts: DiskFacts) -> DiskState:
     """The state of a disk of which none is on record, or which this version does not know."""
     new = facts.added or (facts.joining and facts.mode == known.ACTIVE)
     if new and facts.mode != known.PLACEHOLDER:
         return DiskState.PROVISIONING
     if facts.mode == known.ABSENT:
-        return DiskState.DRAINED if facts.drain_wished or facts.leaving else DiskState.EVACUATED
+        return DiskState.DRAINED if facts.drain_requested or facts.removing else DiskState.EVACUATED
     if facts.mode == known.PLACEHOLDER:
         return DiskState.FAILED
     return DiskState.ACTIVE if facts.online else DiskState.PROVISIONING

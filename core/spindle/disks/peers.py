@@ -16,9 +16,9 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
-Bools = NDArray[np.bool_]
+PeerFloats = NDArray[np.float64]
+PeerInts = NDArray[np.int64]
+PeerBools = NDArray[np.bool_]
 
 AT_LEAST: Final = 5.0  # times its better hours, on (geometric) mean of three samples
 UNKNOWN: Final = 1.6  # times what is usual: taken for a disk's better hours while none was seen
@@ -50,12 +50,12 @@ class Fleet:
         read_ms, write_ms: mean time of a request, NaN for none or unknown, (disks, steps).
     """
 
-    broker: Ints
-    kind: Ints
-    reads: Floats
-    writes: Floats
-    read_ms: Floats
-    write_ms: Floats
+    broker: PeerInts
+    kind: PeerInts
+    reads: PeerFloats
+    writes: PeerFloats
+    read_ms: PeerFloats
+    write_ms: PeerFloats
 
 
 @dataclass(frozen=True)
@@ -69,11 +69,11 @@ class Verdicts:
         peers: disks that it was compared with, itself not counted.
     """
 
-    slow: Bools
-    ratio: Floats
-    own_ms: Floats
-    peers_ms: Floats
-    peers: Ints
+    slow: PeerBools
+    ratio: PeerFloats
+    own_ms: PeerFloats
+    peers_ms: PeerFloats
+    peers: PeerInts
 
 
 def judge(fleet: Fleet) -> Verdicts:
@@ -86,7 +86,7 @@ def judge(fleet: Fleet) -> Verdicts:
     return Verdicts(_told(np.log(ratio), _crowded(ratio, fleet.kind)), ratio, own, usual, peers)
 
 
-def _compared(fleet: Fleet) -> tuple[Floats, Floats, Ints]:
+def _compared(fleet: Fleet) -> tuple[PeerFloats, PeerFloats, PeerInts]:
     """Mean ms of each disk's requests, the same at its kind's median times, and the number of peers."""
     waiting = _waiting(fleet)
     number, own, usual = (np.zeros(fleet.reads.shape) for _ in range(3))
@@ -105,7 +105,7 @@ def _compared(fleet: Fleet) -> tuple[Floats, Floats, Ints]:
     return np.where(some, own / share, np.nan), np.where(some, usual / share, np.nan), peers
 
 
-def _waiting(fleet: Fleet) -> Floats:
+def _waiting(fleet: Fleet) -> PeerFloats:
     """By how much requests take longer for those before them, from how many there are at once: number x time (Little)."""
     at_once = np.zeros(fleet.reads.shape)
     for rate, ms in ((fleet.reads, fleet.read_ms), (fleet.writes, fleet.write_ms)):
@@ -113,7 +113,7 @@ def _waiting(fleet: Fleet) -> Floats:
     return 1 + at_once / _IN_FLIGHT
 
 
-def _middles(values: Floats, kind: Ints) -> tuple[Floats, Ints]:
+def _middles(values: PeerFloats, kind: PeerInts) -> tuple[PeerFloats, PeerInts]:
     """The median of each kind at each step, and how many disks it is of, for each disk."""
     middle, count = np.full(values.shape, np.nan), np.zeros(values.shape, np.int64)
     for rows in _groups(kind):
@@ -121,7 +121,7 @@ def _middles(values: Floats, kind: Ints) -> tuple[Floats, Ints]:
     return middle, count
 
 
-def _median(values: Floats) -> tuple[Floats, Ints]:
+def _median(values: PeerFloats) -> tuple[PeerFloats, PeerInts]:
     """Over the first axis, without NaN: the median (NaN for nothing) and the number of values."""
     ordered = np.sort(values, axis=0)  # NaN last
     count = (~np.isnan(ordered)).sum(axis=0)
@@ -131,7 +131,7 @@ def _median(values: Floats) -> tuple[Floats, Ints]:
     return np.where(count > 0, (low + high) / 2, np.nan), count
 
 
-def _shared(ratio: Floats, broker: Ints) -> Floats:
+def _shared(ratio: PeerFloats, broker: PeerInts) -> PeerFloats:
     """By how much a broker's other disks are slower than usual, 1 at least; it is asked only where a disk seems slow."""
     found = np.ones(ratio.shape)
     with np.errstate(invalid="ignore"):
@@ -146,7 +146,7 @@ def _shared(ratio: Floats, broker: Ints) -> Floats:
     return found
 
 
-def _crowded(ratio: Floats, kind: Ints) -> Bools:
+def _crowded(ratio: PeerFloats, kind: PeerInts) -> PeerBools:
     """Whether so many of a kind seem slow at once that it is not the disks, (disks, steps)."""
     crowded = np.zeros(ratio.shape, np.bool_)
     for rows in _groups(kind):
@@ -157,7 +157,7 @@ def _crowded(ratio: Floats, kind: Ints) -> Bools:
     return crowded
 
 
-def _told(log: Floats, crowded: Bools) -> Bools:
+def _told(log: PeerFloats, crowded: PeerBools) -> PeerBools:
     """The verdict at each step: what three samples in a row say, which holds until three others say otherwise."""
     disks, steps = log.shape
     better = _better(log)
@@ -179,7 +179,7 @@ def _told(log: Floats, crowded: Bools) -> Bools:
     return slow
 
 
-def _better(log: Floats) -> Floats:
+def _better(log: PeerFloats) -> PeerFloats:
     """The logarithm of the ratio in a disk's better hours of the last day before each step, `UNKNOWN` where there were none."""
     disks, steps = log.shape
     blocks = -(-steps // _PAST)
@@ -196,9 +196,9 @@ def _better(log: Floats) -> Floats:
     return np.repeat(better, _PAST, axis=1)[:, :steps]
 
 
-def _groups(labels: Ints) -> Iterator[Ints]:
+def _groups(labels: PeerInts) -> Iterator[PeerInts]:
     """Rows of each label."""
-    order: Ints = np.argsort(labels, kind="stable").astype(np.int64)
+    order: PeerInts = np.argsort(labels, kind="stable").astype(np.int64)
     cuts = np.flatnonzero(np.diff(labels[order])) + 1
     for first, end in pairwise([0, *cuts.tolist(), len(order)]):
         if end > first:

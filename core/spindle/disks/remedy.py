@@ -23,21 +23,21 @@ class Remedy(StrEnum):
 
 
 @dataclass(frozen=True)
-class Patience:
+class RecoveryTimers:
     """What is known beside the health of the disk.
 
     Attributes:
         agent: whether an agent looks at the disk and lives.
-        restarts: of the broker, for this disk's sake, in the last hour.
+        restart_count: of the broker, for this disk's sake, in the last hour.
         grace: ``spec.disks.graceSeconds``.
     """
 
     agent: bool
-    restarts: int = 0
+    restart_count: int = 0
     grace: float = 600.0
 
 
-def remedy(health: Health, now: float, patience: Patience) -> Remedy:
+def remedy(health: Health, now: float, patience: RecoveryTimers) -> Remedy:
     """What the disk calls for now; the safety rules have their say afterwards."""
     if not health.surely_bad:
         return Remedy.NOTHING
@@ -49,6 +49,6 @@ def remedy(health: Health, now: float, patience: Patience) -> Remedy:
         return Remedy.EVACUATE
     if not patience.agent:
         return Remedy.EVACUATE if age >= EVACUATE_UNSEEN_AFTER_SECONDS else Remedy.WAIT
-    if patience.restarts >= MOST_RESTARTS:
+    if patience.restart_count >= MOST_RESTARTS:
         return Remedy.EVACUATE
     return Remedy.RESTART if age >= RESTART_AFTER_SECONDS else Remedy.WAIT

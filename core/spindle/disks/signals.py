@@ -39,7 +39,7 @@ class DiskVerdict(StrEnum):
 _BAD: Final = {DiskVerdict.FAILED, DiskVerdict.MISSING, DiskVerdict.SWAPPED}
 
 
-class Outcome(StrEnum):
+class ProbeOutcome(StrEnum):
     """How the latest probe of a disk ended."""
 
     OK = "ok"
@@ -62,7 +62,7 @@ class Probe:
         text: the error in words.
     """
 
-    outcome: Outcome = Outcome.NONE
+    outcome: ProbeOutcome = ProbeOutcome.NONE
     since: float | None = None
     at: float | None = None
     errno: int | None = None
@@ -72,22 +72,22 @@ class Probe:
     @classmethod
     def ok(cls) -> "Probe":
         """It did what it should."""
-        return cls(Outcome.OK)
+        return cls(ProbeOutcome.OK)
 
     @classmethod
     def error(cls, errno: int | None, doing: str, text: str = "", at: float | None = None) -> "Probe":
         """A system call failed; without a number the words must do."""
-        return cls(Outcome.ERROR, at=at, errno=errno, doing=doing, text=text)
+        return cls(ProbeOutcome.ERROR, at=at, errno=errno, doing=doing, text=text)
 
     @classmethod
     def wrong(cls, at: float | None = None) -> "Probe":
         """It read back other bytes than it wrote."""
-        return cls(Outcome.WRONG, at=at, doing="read")
+        return cls(ProbeOutcome.WRONG, at=at, doing="read")
 
     @classmethod
     def pending(cls, since: float, doing: str) -> "Probe":
         """It began at ``since`` and has not come back yet."""
-        return cls(Outcome.PENDING, since=since, doing=doing)
+        return cls(ProbeOutcome.PENDING, since=since, doing=doing)
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ _MEMORY: Final = 20.0
 
 
 @dataclass(frozen=True)
-class Pressure:
+class NodePressure:
     """What the kernel says (``/proc/pressure``, Linux's PSI): percent of the last ten seconds; None where it does not say.
 
     Attributes:
@@ -37,7 +37,7 @@ class Pressure:
         return (self.cpu or 0.0) >= _CPU or (self.memory or 0.0) >= _MEMORY
 
 
-NO_PRESSURE: Final = Pressure()
+NO_PRESSURE: Final = NodePressure()
 
 
 def average(text: str, kind: str) -> float | None:
@@ -51,7 +51,7 @@ def average(text: str, kind: str) -> float | None:
     return float(found[1]) if found else None
 
 
-def starved(late: float, pressure: Pressure) -> bool:
+def starved(late: float, pressure: NodePressure) -> bool:
     """Whether nobody on this machine can tell a disk that hangs from one whose turn does not come.
 
     Args:
@@ -62,7 +62,7 @@ def starved(late: float, pressure: Pressure) -> bool:
     return share >= _ALONE or (share >= _UNDER_PRESSURE and pressure.high)
 
 
-def words(late: float, pressure: Pressure) -> str:
+def words(late: float, pressure: NodePressure) -> str:
     """What shows it, as a sentence."""
     told = [
         f"{kind} {value:.0f} %"

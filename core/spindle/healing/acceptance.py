@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from spindle.cluster.refusal import Refusal, counted, some
-from spindle.healing.standing import Key, Standing, names_of
+from spindle.healing.replica_index import Key, ReplicaIndex, names_of
 
 _DIGITS = 16
 
@@ -50,7 +50,7 @@ class Accepted:
 
 
 @dataclass(frozen=True)
-class Verdict:
+class AcceptanceVerdict:
     """What acceptances come to.
 
     Attributes:
@@ -72,30 +72,32 @@ def digest(keys: Iterable[Key]) -> str:
     return hashlib.sha256("\n".join(names_of(keys)).encode()).hexdigest()[:_DIGITS]
 
 
-def lost_with(looked: Standing, broker: int, path: str) -> frozenset[Key] | None:
+def lost_with(replica_index: ReplicaIndex, broker: int, path: str) -> frozenset[Key] | None:
     """Partitions on one bad dir of which nobody else may hold an in-sync copy; None if that is not known.
 
     One whose ISR or ELR names a broker that cannot be asked is not lost: it waits for that broker.
     """
-    standing = looked.on(broker, path)
+    standing = replica_index.on(broker, path)
     if standing is None:
         return None
     return frozenset(
-        key for key in standing if key in looked.partitions and not _elsewhere(looked, broker, key)
+        key
+        for key in standing
+        if key in replica_index.partitions and not _elsewhere(replica_index, broker, key)
     )
 
 
-def _elsewhere(looked: Standing, broker: int, key: Key) -> bool:
+def _elsewhere(replica_index: ReplicaIndex, broker: int, key: Key) -> bool:
     """Whether an in-sync copy is, or may be, on another broker."""
-    partition = looked.partitions[key]
+    partition = replica_index.partitions[key]
     return any(
-        (lost := looked.lost(other)) is None or key not in lost
+        (lost := replica_index.lost(other)) is None or key not in lost
         for other in {*partition.isr, *(partition.elr or ())} - {broker}
     )
 
 
 def accept(
-    wish: str | None,
+    request: str | None,
     loss: Loss | None,
     before: Accepted | None,
     leaderless: Collection[Key] = (),
@@ -109,29 +111,31 @@ def accept(
     up as well: the record may have been removed by hand, or gone with the KafkaBroker.
 
     Args:
-        wish: ``acceptLoss`` as it is written now.
+        request: ``acceptLoss`` as it is written now.
         loss: what is lost with the disk now; None if nothing is seen to be.
         before: what stood on record.
         leaderless: partitions that have no leader now.
         well: whether the disk is surely well and in use.
     """
-    if wish is None:
+    if request is None:
         return None
-    if before is not None and before.text == wish:
+    if before is not None and before.text == request:
         over = (loss is None or not loss.partitions & before.partitions) and not (
             before.partitions & frozenset(leaderless)
         )
-        return Accepted(wish, before.partitions, done=before.done or over)
+        return Accepted(request, before.partitions, done=before.done or over)
     if loss is None:
-        return Accepted(wish, frozenset(), done=True) if well else None
-    return Accepted(wish, loss.partitions) if loss.text == wish else None
+        return Accepted(request, frozenset(), done=True) if well else None
+    return Accepted(request, loss.partitions) if loss.text == request else None
 
 
-def settle(looked: Standing, losses: Sequence[Loss], accepted: Mapping[str, Accepted]) -> Verdict:
+def resolve_losses(
+    replica_index: ReplicaIndex, losses: Sequence[Loss], accepted: Mapping[str, Accepted]
+) -> AcceptanceVerdict:
     """What may be done about losses that were accepted.
 
     Args:
-        looked: what Kafka says now.
+        replica_index: what Kafka says now.
         losses: all losses at the moment, of all brokers: one for each dir that cannot be read.
         accepted: directory id → its acceptance on record.
     """
@@ -141,10 +145,10 @@ def settle(looked: Standing, losses: Sequence[Loss], accepted: Mapping[str, Acce
     empty: set[tuple[int, Key]] = set()
     waiting: dict[str, tuple[Loss, set[Key]]] = {}
     for (broker, key), loss in given.items():
-        partition = looked.partitions[key]
+        partition = replica_index.partitions[key]
         others = [b for b in partition.replicas if b != broker and (b, key) not in given]
         survivors = [b for b in others if b not in partition.adding] or others
-        if any(not looked.holds(b, key) for b in survivors):
+        if any(not replica_index.holds(b, key) for b in survivors):
             waiting.setdefault(loss.directory_id, (loss, set()))[1].add(key)
         elif survivors and others[0] not in survivors:
             made = [b for b in partition.replicas if b in partition.adding]
@@ -153,8 +157,8 @@ def settle(looked: Standing, losses: Sequence[Loss], accepted: Mapping[str, Acce
             elect.add(key)
         else:
             empty.add((broker, key))
-    refusals += [(loss, _survivors_away(looked, loss, keys)) for loss, keys in waiting.values()]
-    return Verdict(frozenset(elect), reorder, frozenset(empty), tuple(refusals))
+    refusals += [(loss, _survivors_away(replica_index, loss, keys)) for loss, keys in waiting.values()]
+    return AcceptanceVerdict(frozenset(elect), reorder, frozenset(empty), tuple(refusals))
 
 
 def _given_up(
@@ -229,13 +233,13 @@ def _also_on(loss: Loss, others: Collection[Loss], keys: Collection[Key]) -> Ref
     )
 
 
-def _survivors_away(looked: Standing, loss: Loss, keys: Collection[Key]) -> Refusal:
+def _survivors_away(replica_index: ReplicaIndex, loss: Loss, keys: Collection[Key]) -> Refusal:
     away = sorted(
         {
             b
             for key in keys
-            for b in looked.partitions[key].replicas
-            if b != loss.broker and not looked.holds(b, key)
+            for b in replica_index.partitions[key].replicas
+            if b != loss.broker and not replica_index.holds(b, key)
         }
     )
     return Refusal(

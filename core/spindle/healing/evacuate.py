@@ -9,9 +9,9 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 from spindle.cluster.view import KafkaView
-from spindle.healing.standing import Key, Standing, for_planning
+from spindle.healing.replica_index import Key, ReplicaIndex, view_for_planning
 from spindle.moves.journal import EVACUATE, Move
-from spindle.placement.planner import Plan, plan
+from spindle.placement.planner import PlacementPlan, plan
 from spindle.placement.problem import Goals
 from spindle.placement.snapshot import SnapshotError
 from spindle.placement.sources import from_view
@@ -52,11 +52,11 @@ def evacuate(
     """
     if not (bad or draining or lost):
         return Evacuation()
-    looked = Standing(view)
-    if not looked.known:
-        return Evacuation(problem=looked.problem)
+    replica_index = ReplicaIndex(view)
+    if not replica_index.known:
+        return Evacuation(problem=replica_index.problem)
     try:
-        shown = for_planning(view, frozenset({*bad, *avoid}), frozenset(closed), frozenset(lost))
+        shown = view_for_planning(view, frozenset({*bad, *avoid}), frozenset(closed), frozenset(lost))
         snapshot = from_view(
             shown, dead=lost, draining=frozenset(draining), reserved=other_files(shown, frozenset(draining))
         )
@@ -64,9 +64,9 @@ def evacuate(
         return Evacuation(problem=str(error))
     goals = Goals(balance=False, leader_band=None, incoming_limit=incoming_limit, mark=incoming_limit)
     # Which of a broker's dead dirs a replica stands on nobody can tell, so the planner may name one that is not among these.
-    standing = {(broker, key) for broker, path in bad for key in looked.on(broker, path) or ()}
+    standing = {(broker, key) for broker, path in bad for key in replica_index.on(broker, path) or ()}
     made = _moves(plan(snapshot, goals), standing, frozenset(draining), frozenset(lost))
-    made.sort(key=lambda move: looked.copies(move.key, -1 if move.source is None else move.source))
+    made.sort(key=lambda move: replica_index.copies(move.key, -1 if move.source is None else move.source))
     return Evacuation(tuple(made))
 
 
@@ -84,7 +84,7 @@ def other_files(view: KafkaView, draining: frozenset[tuple[int, str]]) -> dict[t
 
 
 def _moves(
-    found: Plan,
+    found: PlacementPlan,
     standing: Collection[tuple[int, Key]],
     draining: Collection[tuple[int, str]],
     lost: Collection[int],

@@ -9,7 +9,7 @@ from typing import Final
 
 from spindle.cluster.refusal import Refusal, counted, some
 from spindle.cluster.view import Partition
-from spindle.healing.standing import Key, Standing
+from spindle.healing.replica_index import Key, ReplicaIndex
 
 SHARED_FOR_SECONDS: Final = (
     60.0  # for which several disks that stall together are taken for a starved machine
@@ -17,7 +17,7 @@ SHARED_FOR_SECONDS: Final = (
 
 
 def may_fence(
-    looked: Standing,
+    replica_index: ReplicaIndex,
     broker: int,
     hung: Collection[str],
     down: AbstractSet[int],
@@ -31,7 +31,7 @@ def may_fence(
     cannot be asked counts as long as it stands in the ISR: if it hangs as well, nobody can write there already.
 
     Args:
-        looked: what Kafka says now; a hung broker rarely answers, so its own log dirs may be unknown.
+        replica_index: what Kafka says now; a hung broker rarely answers, so its own log dirs may be unknown.
         broker: the broker in question.
         hung: paths of its dirs that do not answer.
         down: other brokers that are down or going down.
@@ -46,20 +46,20 @@ def may_fence(
             "as well: one at a time.",
             unblocked_by="The other broker is back, or the disk answers again.",
         )
-    if not looked.known or looked.view.min_isr is None:
-        return _unknown(looked, broker)
-    on_hung = [looked.on(broker, path) for path in hung]
-    silent = looked.dirs(broker) is None
+    if not replica_index.known or replica_index.view.min_isr is None:
+        return _unknown(replica_index, broker)
+    on_hung = [replica_index.on(broker, path) for path in hung]
+    silent = replica_index.dirs(broker) is None
     stuck = frozenset().union(*(keys for keys in on_hung if keys is not None))
-    if alone := _only_alone(looked, broker, stuck, silent=silent):
+    if alone := _only_alone(replica_index, broker, stuck, silent=silent):
         return _nobody_takes_over(broker, alone)
     short = sorted(
         p.name
-        for p in looked.assigned.get(broker, ())
+        for p in replica_index.assigned.get(broker, ())
         if broker in p.isr
         and (p.topic, p.index) not in stuck
         and not (silent and p.leader == broker)
-        and not _keeps(looked, p, broker, before or {})
+        and not _keeps(replica_index, p, broker, before or {})
     )
     if not short:
         return None
@@ -73,7 +73,9 @@ def may_fence(
     )
 
 
-def _only_alone(looked: Standing, broker: int, stuck: AbstractSet[Key], *, silent: bool) -> list[str]:
+def _only_alone(
+    replica_index: ReplicaIndex, broker: int, stuck: AbstractSet[Key], *, silent: bool
+) -> list[str]:
     """Names of the partitions that the hang is about, if this broker is the only in-sync replica of each that it is in sync with.
 
     Whoever else had to take over could not, so stopping the broker wins nothing; and if it does not hang after all (a machine so loaded that
@@ -81,18 +83,18 @@ def _only_alone(looked: Standing, broker: int, stuck: AbstractSet[Key], *, silen
     """
     mine = [
         p
-        for p in looked.assigned.get(broker, ())
+        for p in replica_index.assigned.get(broker, ())
         if ((p.topic, p.index) in stuck or (silent and p.leader == broker)) and broker in p.isr
     ]
     return [] if any(set(p.isr) != {broker} for p in mine) else sorted(p.name for p in mine)
 
 
-def _unknown(looked: Standing, broker: int) -> Refusal:
+def _unknown(replica_index: ReplicaIndex, broker: int) -> Refusal:
     return Refusal(
         rule=8,
         reason="KafkaUnknown",
         message=f"Broker {broker} has a hung disk and is to be stopped, but what depends on it is not known: "
-        f"{looked.view.error or 'not everything could be read'}. It may be only the operator that cannot reach Kafka.",
+        f"{replica_index.view.error or 'not everything could be read'}. It may be only the operator that cannot reach Kafka.",
         unblocked_by="Kafka can be asked again, or the disk answers. If it is sure that the broker hangs, delete its pod with "
         "`kubectl delete pod --grace-period=1`: it then starts without the disk.",
     )
@@ -150,16 +152,18 @@ def stalls_alone(
 
 
 def _keeps(
-    looked: Standing, partition: Partition, broker: int, before: Mapping[Key, tuple[int, ...]]
+    replica_index: ReplicaIndex, partition: Partition, broker: int, before: Mapping[Key, tuple[int, ...]]
 ) -> bool:
-    least = (looked.view.min_isr or {}).get(partition.topic)
+    least = (replica_index.view.min_isr or {}).get(partition.topic)
     if least is None:
         return False
     key = (partition.topic, partition.index)
-    staying = sum(looked.holds(b, key) or _silent(looked, b) for b in partition.isr if b != broker)
+    staying = sum(
+        replica_index.holds(b, key) or _silent(replica_index, b) for b in partition.isr if b != broker
+    )
     return max(partition.recorded_rf, len(before.get(key, ()))) <= least or staying >= least
 
 
-def _silent(looked: Standing, broker: int) -> bool:
-    known = looked.brokers.get(broker)
+def _silent(replica_index: ReplicaIndex, broker: int) -> bool:
+    known = replica_index.brokers.get(broker)
     return known is not None and not known.fenced and known.log_dirs is None

@@ -13,7 +13,7 @@ from spindle.cluster.view import KafkaView
 
 
 @dataclass(frozen=True)
-class Evidence:
+class HangEvidence:
     """What one look shows of a disk that is called hung.
 
     Attributes:
@@ -41,12 +41,12 @@ def ends(view: KafkaView, broker: int, path: str) -> str | None:
     return hashlib.sha256(repr(found).encode()).hexdigest()[:16]
 
 
-def moved(before: Evidence | None, now: Evidence) -> bool:
+def moved(before: HangEvidence | None, now: HangEvidence) -> bool:
     """Whether something was appended to what is led from the disk since the look before."""
     return before is not None and None not in (before.ends, now.ends) and before.ends != now.ends
 
 
-def confirms(before: Evidence | None, now: Evidence) -> bool:
+def confirms(before: HangEvidence | None, now: HangEvidence) -> bool:
     """Whether this look shows the same write pending for longer than the one before, and nothing moved in between."""
     return (
         before is not None
@@ -57,20 +57,20 @@ def confirms(before: Evidence | None, now: Evidence) -> bool:
     )
 
 
-def later(before: Evidence | None, now: Evidence) -> Evidence:
+def later(before: HangEvidence | None, now: HangEvidence) -> HangEvidence:
     """What to compare the next look with: the first one that shows what this one shows."""
     same = before is not None and before.write == now.write and not moved(before, now)
     return before if same and before is not None else now
 
 
-def render(noted: Mapping[str, Evidence]) -> str:
+def render(noted: Mapping[str, HangEvidence]) -> str:
     """Evidence by disk as the text of an annotation."""
     return json.dumps({disk: asdict(e) for disk, e in sorted(noted.items())}, separators=(",", ":"))
 
 
-def parse(text: str | None) -> dict[str, Evidence]:
+def parse(text: str | None) -> dict[str, HangEvidence]:
     """Read what `render` wrote; what can't be read counts as no look."""
     try:
-        return {str(disk): Evidence(**entry) for disk, entry in json.loads(text or "{}").items()}
+        return {str(disk): HangEvidence(**entry) for disk, entry in json.loads(text or "{}").items()}
     except (ValueError, TypeError, AttributeError):
         return {}

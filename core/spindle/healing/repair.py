@@ -7,14 +7,14 @@ from collections.abc import Collection, Mapping
 from collections.abc import Set as AbstractSet
 
 from spindle.cluster.refusal import Refusal
-from spindle.healing.regrow import place
-from spindle.healing.shrink import Shrinking, may_shrink
-from spindle.healing.standing import Key, Standing
-from spindle.moves.journal import REPAIR, Shrunk
+from spindle.healing.drop_replicas import ReplicaDrops, may_drop_replica
+from spindle.healing.replica_index import Key, ReplicaIndex
+from spindle.healing.restore_replicas import place
+from spindle.moves.journal import REPAIR, DroppedReplica
 
 
 def repair(
-    looked: Standing,
+    replica_index: ReplicaIndex,
     broker: int,
     key: Key,
     corrupt: Mapping[Key, AbstractSet[int]],
@@ -22,11 +22,11 @@ def repair(
     avoid: Collection[str] = (),
     incoming_limit: float = 0.9,
     down: AbstractSet[int] = frozenset(),
-) -> Shrinking:
+) -> ReplicaDrops:
     """Whether a replica may leave its assignment to be made anew.
 
     Args:
-        looked: what Kafka says now.
+        replica_index: what Kafka says now.
         broker: whose replica it is.
         key: topic and partition.
         corrupt: brokers with a corrupt replica of each partition, as far as is known.
@@ -34,11 +34,11 @@ def repair(
             of a replica says nothing of it (rule 8).
         avoid: paths of the broker's dirs that are to take nothing.
         incoming_limit: rule 4.
-        down: see `spindle.healing.shrink.may_shrink`.
+        down: see `spindle.healing.drop_replicas.may_drop_replica`.
     """
-    partition = looked.partitions.get(key)
+    partition = replica_index.partitions.get(key)
     if partition is None or broker not in partition.replicas:
-        return Shrinking()
+        return ReplicaDrops()
     others = set(partition.replicas) - {broker}
     if bad := others & corrupt.get(key, frozenset()):
         return _held_back(
@@ -54,25 +54,27 @@ def repair(
             f"that the replica on broker {min(unchecked)} is sound is not known",
             "The agents of the other replicas' brokers live, and have checked these replicas; they are read before all else.",
         )
-    if (refusal := may_shrink(looked, broker, [key], down)) is not None:
+    if (refusal := may_drop_replica(replica_index, broker, [key], down)) is not None:
         return _held_back(
             broker,
             key,
             "without it too few replicas are in sync, or one of these is being taken down, or the partition is being moved, or that is not known",
             refusal.unblocked_by,
         )
-    size = looked.size(key)
-    kept = [d for d in looked.dirs(broker) or () if d.path not in avoid]
+    size = replica_index.size(key)
+    kept = [d for d in replica_index.dirs(broker) or () if d.path not in avoid]
     if place(kept, {key: size}, incoming_limit) is None:
         return _held_back(
             broker, key, "no disk of the broker has room for it to come back to", "Free space on its disks."
         )
-    return Shrinking((Shrunk(*key, broker=broker, bytes=size, before=partition.replicas, reason=REPAIR),))
+    return ReplicaDrops(
+        (DroppedReplica(*key, broker=broker, bytes=size, before=partition.replicas, reason=REPAIR),)
+    )
 
 
-def _held_back(broker: int, key: Key, why: str, way_out: str) -> Shrinking:
+def _held_back(broker: int, key: Key, why: str, way_out: str) -> ReplicaDrops:
     name = f"{key[0]}-{key[1]}"
-    return Shrinking(
+    return ReplicaDrops(
         refusal=Refusal(
             rule=5,
             reason="RepairHeldBack",

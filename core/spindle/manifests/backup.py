@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from spindle.cluster import names
 
-Object = Mapping[str, Any]
+BackupObject = Mapping[str, Any]
 
 _ORDER: Final = ("PersistentVolumeClaim", "ConfigMap", "Secret", "KafkaCluster", "KafkaUser")
 # Of annotations: what Kubernetes wrote for itself.
@@ -28,15 +28,15 @@ class Backup:
     """A cluster's resources, in the order in which they are put back."""
 
     cluster: str
-    objects: tuple[Object, ...]
+    objects: tuple[BackupObject, ...]
 
     @property
-    def claims(self) -> tuple[Object, ...]:
+    def claims(self) -> tuple[BackupObject, ...]:
         """The claims of its disks."""
         return tuple(obj for obj in self.objects if obj["kind"] == "PersistentVolumeClaim")
 
 
-def backup(objects: Iterable[Object]) -> list[dict[str, Any]]:
+def backup(objects: Iterable[BackupObject]) -> list[dict[str, Any]]:
     """Objects as they are written into a backup: without what belongs to the Kubernetes that they were read from."""
     made = [_stripped(obj) for obj in objects]
     return sorted(made, key=lambda obj: (_ORDER.index(obj["kind"]), obj["metadata"]["name"]))
@@ -78,7 +78,7 @@ def parse_backup(documents: Iterable[Any]) -> Backup:
     )
 
 
-def unkept(claims: Iterable[Object], volumes: Mapping[str, Object]) -> list[str]:
+def unkept(claims: Iterable[BackupObject], volumes: Mapping[str, BackupObject]) -> list[str]:
     """Volumes that would be deleted with their claims, and a backup of the claims with them."""
     found = (volumes.get(_volume(claim)) for claim in claims)
     return sorted(
@@ -91,11 +91,11 @@ def unkept(claims: Iterable[Object], volumes: Mapping[str, Object]) -> list[str]
 def obstacles(
     kept: Backup,
     namespace: str,
-    volumes: Mapping[str, Object],
-    there: Mapping[str, Object],
+    volumes: Mapping[str, BackupObject],
+    there: Mapping[str, BackupObject],
     *,
     lives: bool,
-    secrets: Mapping[str, Object] = MappingProxyType({}),
+    secrets: Mapping[str, BackupObject] = MappingProxyType({}),
 ) -> list[str]:
     """What stands against a restore, as sentences; nothing is changed while there is any.
 
@@ -147,7 +147,9 @@ def hold(namespace: str, claim: str) -> dict[str, Any]:
     }
 
 
-def restored(obj: Object, namespace: str, owners: Mapping[tuple[str, str], Object]) -> dict[str, Any]:
+def restored(
+    obj: BackupObject, namespace: str, owners: Mapping[tuple[str, str], BackupObject]
+) -> dict[str, Any]:
     """An object as it is put back.
 
     Args:
@@ -172,7 +174,7 @@ def restored(obj: Object, namespace: str, owners: Mapping[tuple[str, str], Objec
     return {**obj, "metadata": metadata}
 
 
-def with_secrets(cluster: Object, uids: Sequence[str]) -> dict[str, Any]:
+def with_secrets(cluster: BackupObject, uids: Sequence[str]) -> dict[str, Any]:
     """A KafkaCluster that takes Secrets for its own which were put back before it, by their UIDs; those of another time are forgotten."""
     metadata = dict(cluster["metadata"])
     notes = {k: v for k, v in (metadata.get("annotations") or {}).items() if k != names.ANN_RESTORED}
@@ -187,7 +189,7 @@ def claim_volumes(kept: Backup) -> Sequence[tuple[str, str]]:
     return [(_name(claim), _volume(claim)) for claim in kept.claims if _volume(claim)]
 
 
-def _stripped(obj: Object) -> dict[str, Any]:
+def _stripped(obj: BackupObject) -> dict[str, Any]:
     metadata = obj["metadata"]
     annotations = {
         key: value
@@ -204,29 +206,29 @@ def _stripped(obj: Object) -> dict[str, Any]:
     return made | {part: obj[part] for part in ("spec", "data", "type") if obj.get(part)}
 
 
-def _spindles(secret: Object) -> bool:
+def _spindles(secret: BackupObject) -> bool:
     """Whether a Secret goes with a KafkaCluster or a KafkaUser."""
     owners = secret["metadata"].get("ownerReferences") or ()
     return any(owner.get("kind") in ("KafkaCluster", "KafkaUser") for owner in owners)
 
 
-def _same_data(secret: Object, obj: Object) -> bool:
+def _same_data(secret: BackupObject, obj: BackupObject) -> bool:
     """Whether a Secret is the kept one already: a restore that was cut off is run again."""
     return obj["kind"] == "Secret" and obj.get("data") == secret.get("data")
 
 
-def _holds(volume: Object, namespace: str, claim: str) -> bool:
+def _holds(volume: BackupObject, namespace: str, claim: str) -> bool:
     reference = volume["spec"].get("claimRef") or {}
     return (reference.get("namespace"), reference.get("name")) == (namespace, claim)
 
 
-def _cluster(obj: Object) -> str:
+def _cluster(obj: BackupObject) -> str:
     return str((obj["metadata"].get("labels") or {}).get(names.LABEL_CLUSTER, ""))
 
 
-def _volume(claim: Object) -> str:
+def _volume(claim: BackupObject) -> str:
     return str((claim.get("spec") or {}).get("volumeName") or "")
 
 
-def _name(obj: Object) -> str:
+def _name(obj: BackupObject) -> str:
     return str(obj["metadata"]["name"])

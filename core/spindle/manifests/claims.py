@@ -5,7 +5,7 @@ from typing import Any
 
 from spindle.cluster import names
 from spindle.manifests.common import labels
-from spindle.manifests.identity import Voter, voters_text
+from spindle.manifests.identity import ConfiguredVoter, voters_text
 
 
 def claim(
@@ -13,7 +13,7 @@ def claim(
     cluster: str,
     namespace: str,
     cluster_id: str,
-    voters: Sequence[Voter],
+    voters: Sequence[ConfiguredVoter],
     node_id: int,
     disk: str,
     directory_id: str,

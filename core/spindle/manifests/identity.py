@@ -16,7 +16,7 @@ DYNAMIC: Final = "dynamic"
 
 
 @dataclass(frozen=True)
-class Voter:
+class ConfiguredVoter:
     """A controller of the quorum as it was born, or as it joined later."""
 
     id: int
@@ -24,7 +24,7 @@ class Voter:
 
 
 @dataclass(frozen=True)
-class Identity:
+class NodeIdentity:
     """What the record says.
 
     Attributes:
@@ -38,13 +38,13 @@ class Identity:
     """
 
     cluster_id: str
-    voters: tuple[Voter, ...]
+    voters: tuple[ConfiguredVoter, ...]
     clearances: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
-    controllers: tuple[Voter, ...] = ()
+    controllers: tuple[ConfiguredVoter, ...] = ()
     quorum: str | None = None
 
     @property
-    def members(self) -> tuple[Voter, ...]:
+    def members(self) -> tuple[ConfiguredVoter, ...]:
         """The controllers that there are to be."""
         return self.controllers or self.voters
 
@@ -64,7 +64,7 @@ class IdentityError:
         return "; ".join(self.problems)
 
 
-def identity_map(cluster: str, namespace: str, identity: Identity) -> dict[str, Any]:
+def identity_map(cluster: str, namespace: str, identity: NodeIdentity) -> dict[str, Any]:
     """The ConfigMap."""
     changed = {
         _CONTROLLERS: voters_text(identity.controllers) if identity.controllers else "",
@@ -85,21 +85,23 @@ def identity_map(cluster: str, namespace: str, identity: Identity) -> dict[str, 
     }
 
 
-def voters_text(voters: Sequence[Voter]) -> str:
+def voters_text(voters: Sequence[ConfiguredVoter]) -> str:
     """The voters as JSON, always the same text for the same voters: for the record and for claims' annotations."""
     return json.dumps(
         [{"id": v.id, "directoryId": v.directory_id} for v in sorted(voters, key=lambda v: v.id)]
     )
 
 
-def parse_voters(text: str) -> tuple[Voter, ...]:
+def parse_voters(text: str) -> tuple[ConfiguredVoter, ...]:
     """Voters from their JSON.
 
     Raises:
         ValueError: it is none, or one that no quorum could be made of; the message says what is wrong.
     """
     try:
-        voters = tuple(Voter(_whole(entry["id"]), entry["directoryId"]) for entry in json.loads(text))
+        voters = tuple(
+            ConfiguredVoter(_whole(entry["id"]), entry["directoryId"]) for entry in json.loads(text)
+        )
     except (ValueError, TypeError, KeyError, IndexError, RecursionError) as error:
         raise ValueError("is no list of id and directoryId") from error
     odd = [
@@ -116,7 +118,7 @@ def parse_voters(text: str) -> tuple[Voter, ...]:
     return tuple(sorted(voters, key=lambda v: v.id))
 
 
-def parse_identity(config_map: Mapping[str, Any]) -> Identity | IdentityError:
+def parse_identity(config_map: Mapping[str, Any]) -> NodeIdentity | IdentityError:
     """The record back from its ConfigMap.
 
     Unknown keys are ignored. Whatever is missing or unreadable makes the whole record unusable: half an identity is
@@ -130,7 +132,7 @@ def parse_identity(config_map: Mapping[str, Any]) -> Identity | IdentityError:
         problems.append(
             f"{_CLUSTER_ID} is missing" if not cluster_id else f"{_CLUSTER_ID} {cluster_id!r} is no id"
         )
-    voters: tuple[Voter, ...] = ()
+    voters: tuple[ConfiguredVoter, ...] = ()
     clearances: dict[str, Mapping[str, str]] = {}
     try:
         voters = parse_voters(_text(data, _VOTERS))
@@ -140,14 +142,14 @@ def parse_identity(config_map: Mapping[str, Any]) -> Identity | IdentityError:
         clearances = _parse_clearances(_text(data, _CLEARANCES))
     except ValueError as error:
         problems.append(f"{_CLEARANCES} {error}")
-    controllers: tuple[Voter, ...] = ()
+    controllers: tuple[ConfiguredVoter, ...] = ()
     try:
         controllers = parse_voters(data[_CONTROLLERS]) if _CONTROLLERS in data else ()
     except ValueError as error:
         problems.append(f"{_CONTROLLERS} {error}")
     if problems:
         return IdentityError(tuple(problems))
-    return Identity(str(cluster_id), voters, clearances, controllers, quorum=data.get(_QUORUM) or None)
+    return NodeIdentity(str(cluster_id), voters, clearances, controllers, quorum=data.get(_QUORUM) or None)
 
 
 def _text(data: Mapping[str, Any], key: str) -> str:

@@ -6,7 +6,7 @@ from typing import Any
 from spindle.cluster import names
 from spindle.manifests.common import labels, owner_reference
 
-Rule = dict[str, Any]
+PolicyRule = dict[str, Any]
 
 
 def network_policies(
@@ -23,8 +23,8 @@ def network_policies(
         namespaces: of the operator and of the agents.
     """
     name = cluster["metadata"]["name"]
-    own: Rule = {"podSelector": {"matchLabels": {names.LABEL_CLUSTER: name}}}
-    spindle: list[Rule] = [
+    own: PolicyRule = {"podSelector": {"matchLabels": {names.LABEL_CLUSTER: name}}}
+    spindle: list[PolicyRule] = [
         {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": each}}}
         for each in sorted(set(namespaces))
     ]
@@ -43,17 +43,17 @@ def spark_policy(cluster: Mapping[str, Any]) -> dict[str, Any]:
     """The policy for the pods of the rebalance job where Spark has executors: driver and executors reach each other, nobody else them."""
     name = cluster["metadata"]["name"]
     job = {names.LABEL_CLUSTER: name, names.LABEL_ROLE: names.ROLE_REBALANCE}
-    own: Rule = {"podSelector": {"matchLabels": job}}
+    own: PolicyRule = {"podSelector": {"matchLabels": job}}
     ports = [names.PORT_SPARK_DRIVER, names.PORT_SPARK_BLOCKS]
     return _policy(cluster, names.rebalance_job(name), names.ROLE_REBALANCE, [_rule(ports, [own])])
 
 
-def _rule(ports: Iterable[int], sources: list[Rule] | None = None) -> Rule:
-    made: Rule = {"ports": [{"protocol": "TCP", "port": port} for port in ports]}
+def _rule(ports: Iterable[int], sources: list[PolicyRule] | None = None) -> PolicyRule:
+    made: PolicyRule = {"ports": [{"protocol": "TCP", "port": port} for port in ports]}
     return made | {"from": sources} if sources else made
 
 
-def _policy(cluster: Mapping[str, Any], name: str, role: str, ingress: list[Rule]) -> dict[str, Any]:
+def _policy(cluster: Mapping[str, Any], name: str, role: str, ingress: list[PolicyRule]) -> dict[str, Any]:
     owner = cluster["metadata"]["name"]
     return {
         "apiVersion": "networking.k8s.io/v1",

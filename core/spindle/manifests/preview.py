@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from spindle.api.cluster import BrokerPool, KafkaClusterSpec
 from spindle.cluster import config
-from spindle.cluster.dynamic import AT_START, ON_BROKERS, ON_CLUSTER, fixed
+from spindle.cluster.dynamic_config import AT_START, ON_BROKERS, ON_CLUSTER, fixed
 
 RUNNING: Final = "without a restart"
 NEXT_START: Final = "when a broker next starts"
@@ -20,7 +20,7 @@ _SHARED: Final = ("version", "image", "scheduling", "metrics")
 
 
 @dataclass(frozen=True)
-class Change:
+class PreviewChange:
     """One thing that changes.
 
     Attributes:
@@ -34,15 +34,15 @@ class Change:
     how: str
 
 
-def preview(old: KafkaClusterSpec, new: KafkaClusterSpec) -> list[Change]:
+def preview(old: KafkaClusterSpec, new: KafkaClusterSpec) -> list[PreviewChange]:
     """What changes between two specs of a cluster: for its nodes that are there, and which brokers come and go."""
     changes = [
-        Change(name, "all nodes", ROLL) for name in _SHARED if getattr(old, name) != getattr(new, name)
+        PreviewChange(name, "all nodes", ROLL) for name in _SHARED if getattr(old, name) != getattr(new, name)
     ]
     if old.disks.shared_filesystem != new.disks.shared_filesystem:
-        changes.append(Change("disks.sharedFilesystem", "all nodes", ROLL))
+        changes.append(PreviewChange("disks.sharedFilesystem", "all nodes", ROLL))
     if old.controllers.replicas != new.controllers.replicas:
-        changes.append(Change("controllers.replicas", "controllers", RUNNING))
+        changes.append(PreviewChange("controllers.replicas", "controllers", RUNNING))
     changes += _of_controllers(old, new)
     before = {pool.name: pool for pool in old.broker_pools}
     for pool in new.broker_pools:
@@ -52,10 +52,10 @@ def preview(old: KafkaClusterSpec, new: KafkaClusterSpec) -> list[Change]:
     return list(dict.fromkeys(changes))
 
 
-def _coming_and_going(old: KafkaClusterSpec, new: KafkaClusterSpec) -> list[Change]:
+def _coming_and_going(old: KafkaClusterSpec, new: KafkaClusterSpec) -> list[PreviewChange]:
     before, after = ({pool.name: pool.replicas for pool in spec.broker_pools} for spec in (old, new))
     return [
-        Change(
+        PreviewChange(
             f"replicas: {before.get(name, 0)} to {after.get(name, 0)}",
             f"pool {name}",
             FILLED if after.get(name, 0) > before.get(name, 0) else EMPTIED,
@@ -65,17 +65,17 @@ def _coming_and_going(old: KafkaClusterSpec, new: KafkaClusterSpec) -> list[Chan
     ]
 
 
-def _of_controllers(old: KafkaClusterSpec, new: KafkaClusterSpec) -> list[Change]:
+def _of_controllers(old: KafkaClusterSpec, new: KafkaClusterSpec) -> list[PreviewChange]:
     sides = [
         fixed(config.controller_settings(_node(spec, spec.controllers.jvm.heap, {}))) for spec in (old, new)
     ]
-    changes = [Change(key, "controllers", ROLL) for key in _differing(*sides)]
+    changes = [PreviewChange(key, "controllers", ROLL) for key in _differing(*sides)]
     return changes + _made_from(old.controllers, new.controllers, "controllers")
 
 
 def _of_pool(
     old: KafkaClusterSpec, new: KafkaClusterSpec, before: BrokerPool, pool: BrokerPool
-) -> list[Change]:
+) -> list[PreviewChange]:
     where = f"brokers of pool {pool.name}"
     sides = [
         config.broker_settings(_node(spec, its.jvm.heap, its.config), rack=None)
@@ -87,17 +87,17 @@ def _of_pool(
 
 def _setting(
     key: str, where: str, after: Mapping[str, str], new: KafkaClusterSpec, pool: BrokerPool
-) -> Change:
+) -> PreviewChange:
     if key in AT_START:
-        return Change(key, where, NEXT_START)
+        return PreviewChange(key, where, NEXT_START)
     if key in ON_CLUSTER and key not in pool.config:
-        return Change(key, "cluster", RUNNING if key in new.config else STAYS)
-    return Change(key, where, RUNNING if key in ON_BROKERS and key in after else ROLL)
+        return PreviewChange(key, "cluster", RUNNING if key in new.config else STAYS)
+    return PreviewChange(key, where, RUNNING if key in ON_BROKERS and key in after else ROLL)
 
 
-def _made_from(before: Any, after: Any, where: str) -> list[Change]:
+def _made_from(before: Any, after: Any, where: str) -> list[PreviewChange]:
     return [
-        Change(name, where, ROLL)
+        PreviewChange(name, where, ROLL)
         for name in ("resources", "jvm")
         if getattr(before, name) != getattr(after, name)
     ]

@@ -8,14 +8,14 @@ from spindle.api.cluster import MAX_CLUSTER_DISKS, KafkaClusterSpec
 from spindle.cluster import allowed as rules
 from spindle.cluster import names
 from spindle.cluster.allowed import Allowed
-from spindle.manifests.spec_settings import Refused
+from spindle.manifests.spec_settings import RejectedSettings
 
 REASON: Final = "NotAllowed"
 _SHOWN: Final = 200  # letters of a value
 
 
 @dataclass(frozen=True)
-class Lent:
+class SharedObject:
     """A Secret or claim that a spec names, as far as it is known whether it may be used.
 
     Attributes:
@@ -38,7 +38,7 @@ class Ask:
         unsure: whether it is only not known to be allowed, or not there.
     """
 
-    refused: Refused
+    refused: RejectedSettings
     value: str
     unsure: bool = False
 
@@ -60,7 +60,11 @@ def named(spec: KafkaClusterSpec) -> tuple[tuple[str, str, str], ...]:
 
 
 def not_allowed(
-    cluster: str, spec: KafkaClusterSpec, allowed: Allowed, lent: Mapping[str, Lent], job_image: str = ""
+    cluster: str,
+    spec: KafkaClusterSpec,
+    allowed: Allowed,
+    lent: Mapping[str, SharedObject],
+    job_image: str = "",
 ) -> tuple[Ask, ...]:
     """What of a spec is not allowed, by field and key.
 
@@ -139,9 +143,9 @@ def _settings(spec: KafkaClusterSpec, allowed: Allowed) -> Iterator[Ask]:
             yield _ask(field, each.key, each.value, each.message, each.way_out)
 
 
-def _lent(cluster: str, spec: KafkaClusterSpec, lent: Mapping[str, Lent]) -> Iterator[Ask]:
+def _lent(cluster: str, spec: KafkaClusterSpec, lent: Mapping[str, SharedObject]) -> Iterator[Ask]:
     for kind, name, field in named(spec):
-        found = lent.get(f"{kind}/{name}", Lent(problem="it was not read"))
+        found = lent.get(f"{kind}/{name}", SharedObject(problem="it was not read"))
         if not found.problem and rules.lent_to(found.label, cluster):
             continue
         wanted = rules.lender_label(cluster)
@@ -164,4 +168,4 @@ def _lent(cluster: str, spec: KafkaClusterSpec, lent: Mapping[str, Lent]) -> Ite
 
 
 def _ask(field: str, key: str, value: str, message: str, way_out: str, *, unsure: bool = False) -> Ask:
-    return Ask(Refused(field, key, message, way_out, REASON), value, unsure)
+    return Ask(RejectedSettings(field, key, message, way_out, REASON), value, unsure)

@@ -10,7 +10,7 @@ from spindle.cluster.settings_check import problems
 
 
 @dataclass(frozen=True, order=True)
-class Refused:
+class RejectedSettings:
     """One setting that Kafka would ignore or not start with, or a thing of the spec that is not allowed.
 
     Attributes:
@@ -28,7 +28,7 @@ class Refused:
     reason: str = "ConfigRefused"
 
 
-def refused_settings(spec: KafkaClusterSpec, version: str) -> tuple[Refused, ...]:
+def refused_settings(spec: KafkaClusterSpec, version: str) -> tuple[RejectedSettings, ...]:
     """What of a spec's settings a Kafka release would not take, of every place where a spec has such; by field and key.
 
     The release is given, since a cluster may have to stay with the one that it runs. Of one that is not supported nothing is said.
@@ -49,7 +49,7 @@ def _refused(
     heap: str | None,
     brokers: int,
     version: str,
-) -> tuple[Refused, ...]:
+) -> tuple[RejectedSettings, ...]:
     cluster = dict(shared)
     found = dict.fromkeys(_of_controllers(cluster, heap, brokers, version))
     for name, its_heap, own in pools:
@@ -59,21 +59,21 @@ def _refused(
 
 def _of_controllers(
     cluster: dict[str, str], heap: str | None, brokers: int, version: str
-) -> Iterator[Refused]:
+) -> Iterator[RejectedSettings]:
     """The settings of the cluster as the controllers have them; they concern every broker, too."""
     around = config.controller_settings(_node(cluster, heap, {}, brokers))
     for problem in problems(cluster, version, around):
-        yield Refused("spec.config", problem.key, problem.message, problem.way_out)
+        yield RejectedSettings("spec.config", problem.key, problem.message, problem.way_out)
 
 
 def _of_pool(
     cluster: dict[str, str], name: str, heap: str | None, own: dict[str, str], brokers: int, version: str
-) -> Iterator[Refused]:
+) -> Iterator[RejectedSettings]:
     """The pool's own over those of the cluster, and those of the cluster with what the pool's heap makes of Spindle's defaults."""
     for field, asked, pool in (("spec.config", cluster, {}), (f"spec.brokerPools[{name}].config", own, own)):
         around = config.broker_settings(_node(cluster, heap, pool, brokers), rack=None)
         for problem in problems(asked, version, around):
-            yield Refused(field, problem.key, problem.message, problem.way_out)
+            yield RejectedSettings(field, problem.key, problem.message, problem.way_out)
 
 
 def _node(cluster: dict[str, str], heap: str | None, own: dict[str, str], brokers: int) -> config.NodeConfig:

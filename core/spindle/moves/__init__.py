@@ -5,27 +5,27 @@ written before what it records is done, so an operator that dies anywhere is fol
 """
 
 from spindle.moves.execute import cleanup, execute
-from spindle.moves.intents import Configure, Elect, Intent, Place, Reassign
-from spindle.moves.journal import Journal, JournalError, Move, Order, Setting, Shrunk
+from spindle.moves.intents import ConfigureIntent, ElectIntent, Intent, PlaceReplicasIntent, ReassignIntent
+from spindle.moves.journal import DroppedReplica, Journal, JournalError, LeadershipOverride, Move, SavedConfig
 from spindle.moves.limits import Limits
-from spindle.moves.outcome import Outcome, Progress, Refused
+from spindle.moves.outcome import Progress, RefusedMove, StepResult
 
 __all__ = [
-    "Configure",
-    "Elect",
+    "ConfigureIntent",
+    "DroppedReplica",
+    "ElectIntent",
     "Intent",
     "Journal",
     "JournalError",
+    "LeadershipOverride",
     "Limits",
     "Move",
-    "Order",
-    "Outcome",
-    "Place",
+    "PlaceReplicasIntent",
     "Progress",
-    "Reassign",
-    "Refused",
-    "Setting",
-    "Shrunk",
+    "ReassignIntent",
+    "RefusedMove",
+    "SavedConfig",
+    "StepResult",
     "cleanup",
     "execute",
 ]

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from spindle.cluster.view import LOG_DIRS_RATE, KafkaView
-from spindle.moves.journal import Journal, Setting, SettingKey
+from spindle.moves.journal import Journal, SavedConfig, SettingKey
 from spindle.moves.settings import told
 
 _UNDER_WAY: Final = ("Queued", "Copying")
@@ -79,12 +79,12 @@ def taken_over(
 ) -> Journal:
     """The journal with what agents of earlier versions have set and not put back."""
     known = {entry.id for entry in journal.settings}
-    added = list[Setting]()
+    added = list[SavedConfig]()
     for broker_id, broker in brokers:
         name, former = str(broker_id), record(_observed(broker))
         current = (told(view, "broker", name) or {}).get(LOG_DIRS_RATE)
         if former is not None and former.standing(current) and ("broker", name, LOG_DIRS_RATE) not in known:
-            added.append(Setting("broker", name, LOG_DIRS_RATE, former.before, current, current))
+            added.append(SavedConfig("broker", name, LOG_DIRS_RATE, former.before, current, current))
     return journal.replacing(settings=(*journal.settings, *added)) if added else journal
 
 

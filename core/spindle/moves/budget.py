@@ -5,17 +5,17 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 
 from spindle.moves.journal import Move
+from spindle.moves.kafka_index import KafkaIndex
 from spindle.moves.limits import Limits
-from spindle.moves.look import Look
 
 _LEAST: Final = 0.04  # what the smallest replica counts
 _EPSILON: Final = 1e-9
 
 
-class Budget:
+class MoveBudget:
     """Concurrent moves per broker and per dir. What others have begun counts as well."""
 
-    def __init__(self, look: Look, limits: Limits, running: Iterable[Move]) -> None:
+    def __init__(self, look: KafkaIndex, limits: Limits, running: Iterable[Move]) -> None:
         """Count what runs.
 
         Args:

@@ -8,25 +8,25 @@ from typing import Final, Literal
 from spindle.cluster.refusal import Refusal, counted, some
 from spindle.cluster.view import KafkaView, Partition
 from spindle.moves import rules
-from spindle.moves.budget import Budget
-from spindle.moves.crowding import Crowding
-from spindle.moves.intents import Intent, Place, Reassign
-from spindle.moves.journal import REPAIR, Journal, Move, SettingKey, Shrunk
-from spindle.moves.lacking import put_right, taken_over
-from spindle.moves.leftovers import Leftovers
+from spindle.moves.backoff import MoveBackoffs
+from spindle.moves.budget import MoveBudget
+from spindle.moves.copy_progress import track_copies
+from spindle.moves.deferred_cleanup import CleanupTracker
+from spindle.moves.intents import Intent, PlaceReplicasIntent, ReassignIntent
+from spindle.moves.journal import REPAIR, DroppedReplica, Journal, Move, SettingKey
+from spindle.moves.kafka_index import Incoming, KafkaIndex, PartitionKey
+from spindle.moves.leadership import Leads, reconcile_leadership, set_preferred_leaders
 from spindle.moves.limits import Limits
-from spindle.moves.look import Incoming, Key, Look
-from spindle.moves.orders import Leads, lead_for_good, settle_orders
-from spindle.moves.outcome import Outcome, Progress, Refused
-from spindle.moves.pace import keep_pace
+from spindle.moves.missing_replicas import put_right, taken_over
+from spindle.moves.outcome import Progress, RefusedMove, StepResult
 from spindle.moves.rates import Rates
-from spindle.moves.rests import Rests
 from spindle.moves.settings import settle, throttles
-from spindle.moves.short import find_short
-from spindle.moves.signals import Signals
+from spindle.moves.signals import MoveSignals
+from spindle.moves.spread_tracking import SpreadTracker
+from spindle.moves.under_replicated import find_under_replicated
 from spindle.moves.verify import (
-    Found,
-    State,
+    FoundMove,
+    MoveState,
     copied,
     find,
     forgotten,
@@ -37,7 +37,7 @@ from spindle.moves.verify import (
     withdraw,
 )
 
-_NONE: Final = Signals()
+_NONE: Final = MoveSignals()
 _SHED: Final = ("ReplicasShed", "their disk is too full, and nothing else helps")
 _TAKEN_OFF: Final = {  # by the reason why a replica leaves its assignment
     "": ("ReplicasTakenOff", "they stood on a dead disk"),
@@ -51,16 +51,16 @@ def execute(
     wanted: Sequence[Move],
     limits: Limits,
     *,
-    shrinks: Sequence[Shrunk] = (),
+    shrinks: Sequence[DroppedReplica] = (),
     lost: AbstractSet[int] = frozenset(),
     settings: Mapping[SettingKey, str] | None = None,
     closed: AbstractSet[tuple[int, str]] = frozenset(),
     bad: AbstractSet[tuple[int, str]] = frozenset(),
     leads: Leads | None = None,
-    signals: Signals = _NONE,
-    withdrawn: AbstractSet[Key] = frozenset(),
-    leaders: Mapping[Key, int] | None = None,
-) -> Outcome:
+    signals: MoveSignals = _NONE,
+    withdrawn: AbstractSet[PartitionKey] = frozenset(),
+    leaders: Mapping[PartitionKey, int] | None = None,
+) -> StepResult:
     """Verify what is in motion, begin what may begin, and keep Kafka's settings as both need them.
 
     Whatever of Kafka is not known (``None`` in the view) permits nothing new and proves nothing done.
@@ -79,18 +79,18 @@ def execute(
             for what is there to be looked at (a cordon of a dir that its broker does not have).
         closed: (broker, path) of dirs that are to take nothing, though Kafka knows nothing of that: bad ones, ones to be emptied.
         bad: those of `closed` whose disk is bad, so that what stands there counts as no live replica (rule 3).
-        leads: who is to lead for as long as it is asked for; see `spindle.moves.orders`.
+        leads: who is to lead for as long as it is asked for; see `spindle.moves.leadership`.
         signals: the time, what disks feel, what agents gave up.
         withdrawn: partitions whose moves in the journal nobody wants any more: what is being copied is given up.
         leaders: who is to be the preferred leader from now on; nothing of it is put back.
     """
     if journal == Journal() and not (wanted or shrinks or settings or leads or leaders):
-        return Outcome(journal)
-    look = Look(view, closed, bad)
+        return StepResult(journal)
+    look = KafkaIndex(view, closed, bad)
     if look.unknown:
-        return Outcome(
+        return StepResult(
             journal,
-            refusals=tuple(Refused(move, _unknown(look)) for move in wanted[:1]),
+            refusals=tuple(RefusedMove(move, _unknown(look)) for move in wanted[:1]),
             agent_moves=journal.within(),
         )
     step = _Step(look, journal, limits, lost, signals, withdrawn)
@@ -106,13 +106,13 @@ def why_not(
     lost: AbstractSet[int] = frozenset(),
     closed: AbstractSet[tuple[int, str]] = frozenset(),
     bad: AbstractSet[tuple[int, str]] = frozenset(),
-    signals: Signals = _NONE,
-) -> dict[Key, Refusal]:
+    signals: MoveSignals = _NONE,
+) -> dict[PartitionKey, Refusal]:
     """Why `execute` would not begin moves, each asked for alone: by partition; those that it would begin are left out.
 
     For whoever has another remedy where a move cannot be had. The arguments are those of `execute`.
     """
-    look = Look(view, closed, bad)
+    look = KafkaIndex(view, closed, bad)
     if look.unknown:
         return {move.key: _unknown(look) for move in wanted}
     step = _Step(look, journal, limits, lost, signals, frozenset())
@@ -121,7 +121,7 @@ def why_not(
     return {key: refusal for key, refusal in asked if refusal is not None}
 
 
-def cleanup(view: KafkaView, journal: Journal) -> Outcome:
+def cleanup(view: KafkaView, journal: Journal) -> StepResult:
     """Before the cluster goes: cancel what is in motion, put back every setting.
 
     Done when the outcome's journal has neither moves nor settings. Replicas that were taken away stay on record: their
@@ -132,9 +132,9 @@ def cleanup(view: KafkaView, journal: Journal) -> Outcome:
         view: one look at Kafka.
         journal: what is on record.
     """
-    look = Look(view)
+    look = KafkaIndex(view)
     if look.unknown:
-        return Outcome(journal)
+        return StepResult(journal)
     between = [
         (move, partition)
         for move in journal.moves
@@ -147,15 +147,15 @@ def cleanup(view: KafkaView, journal: Journal) -> Outcome:
     unsure = [doubted for move, partition in between if (doubted := in_doubt(move, partition))]
     disordered = [move for move, partition in between if out_of_order(move, partition)]
     standing, configures = settle(look, journal.settings, {})
-    return Outcome(
-        Journal((*(move for move, _ in moving), *unsure, *disordered), journal.shrunk, standing),
+    return StepResult(
+        Journal((*(move for move, _ in moving), *unsure, *disordered), journal.dropped, standing),
         actions=(
             *_reassigns([(*move.key, None) for move in cancels], "MovesCancelled", "the cluster is deleted"),
             *_ended(nearly),
             *_reassigns([(*move.key, move.before) for move in disordered]),
             *configures,
         ),
-        refusals=tuple(Refused(move, _not_cancelled(move)) for move in stuck),
+        refusals=tuple(RefusedMove(move, _not_cancelled(move)) for move in stuck),
     )
 
 
@@ -164,70 +164,72 @@ class _Step:
 
     def __init__(
         self,
-        look: Look,
+        look: KafkaIndex,
         journal: Journal,
         limits: Limits,
         lost: AbstractSet[int],
-        signals: Signals,
-        withdrawn: AbstractSet[Key],
+        signals: MoveSignals,
+        withdrawn: AbstractSet[PartitionKey],
     ) -> None:
         self.look, self.journal, self.limits, self.lost = look, journal, limits, lost
         self.withdrawn = withdrawn
         self.signals = signals
-        self.short = find_short(look)
-        self.rests = Rests(look, journal.rests, signals.now)
-        self.leftovers = Leftovers(look, journal.leftovers, signals.now)
-        self.crowding = Crowding(look, journal)
+        self.short = find_under_replicated(look)
+        self.rests = MoveBackoffs(look, journal.backoffs, signals.now)
+        self.leftovers = CleanupTracker(look, journal.cleanups, signals.now)
+        self.crowding = SpreadTracker(look, journal)
         self.incoming = Incoming(look, journal.moves)
-        self.refusals: list[Refused] = []
+        self.refusals: list[RefusedMove] = []
         self.landed: list[Move] = []
-        self.found: list[Found] = []  # what stays in the journal, in its order
-        self.shrunk = {entry.id: entry for entry in journal.shrunk}
+        self.found: list[FoundMove] = []  # what stays in the journal, in its order
+        self.shrunk = {entry.id: entry for entry in journal.dropped}
         self.shrinking: set[tuple[str, int]] = set()  # what leaves its assignment in this step
         # A replica that goes where another one stood takes its place in the order of before, whoever leads for a while.
-        self.before = {entry.key: entry.before for entry in journal.orders}
+        self.before = {entry.key: entry.before for entry in journal.leadership}
         self.before |= {move.key: move.before for move in journal.moves if move.before}
 
     def run(
         self,
         wanted: Sequence[Move],
-        shrinks: Sequence[Shrunk],
+        shrinks: Sequence[DroppedReplica],
         settings: Mapping[SettingKey, str],
         leads: Leads,
-        leaders: Mapping[Key, int],
-    ) -> Outcome:
+        leaders: Mapping[PartitionKey, int],
+    ) -> StepResult:
         stalled = self.verify()
         removals = self.shrink(shrinks)
         busy = {found.move.key for found in self.found} | {move.key for move in stalled} | self.shrinking
-        ordered = settle_orders(self.look, self.journal.orders, leads, busy, self.limits.moves_in_all)
+        ordered = reconcile_leadership(
+            self.look, self.journal.leadership, leads, busy, self.limits.moves_in_all
+        )
         # Who leads is settled first; what is to be moved goes on in the next step.
         turned = {
             (topic, index)
             for i in ordered.intents
-            if isinstance(i, Reassign)
+            if isinstance(i, ReassignIntent)
             for topic, index, _ in i.assignments
         }
         still = [move for move in stalled if move.key not in self.withdrawn]
         fresh, again = self.begin([move for move in wanted if move.key not in turned], still)
         reordered = self.reorder(stalled)
         moves = tuple(found.move for found in self.found)
-        moving = [*(f.move for f in self.found if f.state is not State.CANCEL)]
+        moving = [*(f.move for f in self.found if f.state is not MoveState.CANCEL)]
         rates = Rates(self.look, self.journal, self.limits, self.short, self.signals, moving)
         desired = {**throttles(self.look, moving, rates.of), **settings}
         standing, configures = settle(self.look, self.journal.settings, desired)
-        shrunk = tuple(self.shrunk[key] for key in sorted(self.shrunk))
+        dropped = tuple(self.shrunk[key] for key in sorted(self.shrunk))
         steered = rates.steered if standing else 0.0
         left = self.leftovers.standing()
-        for_good = lead_for_good(
+        for_good = set_preferred_leaders(
             self.look, leaders, {move.key for move in moves} | busy | turned | {o.key for o in ordered.orders}
         )
-        crowded = self.crowding.standing({*(m.key for m in moves), *(e.key for e in shrunk)})
-        rests = self.rests.standing()
+        crowded = self.crowding.standing({*(m.key for m in moves), *(e.key for e in dropped)})
+        backoffs = self.rests.standing()
         progress = tuple(self.progress(found) for found in self.found)
         copies = [(*p.move.key, p.move.target, p.copied) for p in progress if not p.move.within]
-        pace = keep_pace(self.journal.pace, copies, self.signals.now)
-        journal = Journal(moves, shrunk, standing, ordered.orders, rests, steered, left, crowded, pace)
-        return Outcome(
+        pace = track_copies(self.journal.pace, copies, self.signals.now)
+        journal = Journal(moves, dropped, standing, ordered.orders, backoffs, steered, left, crowded, pace)
+        return StepResult(
             journal,
             actions=(
                 *self.cancels(),
@@ -262,19 +264,19 @@ class _Step:
                 found = withdraw(self.look, found)
             if found.in_motion:
                 self.found.append(found)
-            elif found.state is State.NOT_BEGUN:
+            elif found.state is MoveState.NOT_BEGUN:
                 stalled.append(move)
-            elif found.state is State.LANDED:
+            elif found.state is MoveState.LANDED:
                 self.landed.append(move)
                 self.rests.landed(move)
                 self.leftovers.landed(move)
                 self.note_landed(move)
-            if found.state is State.FAILED:
+            if found.state is MoveState.FAILED:
                 self.rests.failed(move)
-            if found.state in (State.FAILED, State.GIVEN_UP):
+            if found.state in (MoveState.FAILED, MoveState.GIVEN_UP):
                 self.incoming.drop(move)  # what it leaves free the others may count with
             if found.refusal is not None:
-                self.refusals.append(Refused(move, found.refusal, given_up=True))
+                self.refusals.append(RefusedMove(move, found.refusal, given_up=True))
         self.incoming = Incoming(self.look, [found.move for found in self.found])
         return stalled
 
@@ -297,11 +299,11 @@ class _Step:
 
         return tuple(sorted(moves, key=leads))
 
-    def cancels(self) -> tuple[Reassign, ...]:
+    def cancels(self) -> tuple[ReassignIntent, ...]:
         """What is to end."""
-        by_reason: dict[str, list[Found]] = {}
+        by_reason: dict[str, list[FoundMove]] = {}
         for found in self.found:
-            if found.state is State.CANCEL and found.refusal is not None:
+            if found.state is MoveState.CANCEL and found.refusal is not None:
                 by_reason.setdefault(found.refusal.reason, []).append(found)
         return tuple(
             intent
@@ -309,26 +311,28 @@ class _Step:
             for intent in _reassigns([(*found.move.key, None) for found in group], "MovesCancelled", reason)
         )
 
-    def asked_again(self) -> tuple[Reassign, ...]:
+    def asked_again(self) -> tuple[ReassignIntent, ...]:
         """What Kafka forgot to end: nothing is to be copied any more, so neither budgets nor rules have a say."""
-        return _ended([self.look.partitions[f.move.key] for f in self.found if f.state is State.FORGOTTEN])
+        return _ended(
+            [self.look.partitions[f.move.key] for f in self.found if f.state is MoveState.FORGOTTEN]
+        )
 
-    def placed_again(self) -> tuple[Place, ...]:
+    def placed_again(self) -> tuple[PlaceReplicasIntent, ...]:
         """Replicas that are not made yet: their target may have been restarted and have forgotten where they go."""
-        return _places([found.move for found in self.found if found.state is State.UNPLACED])
+        return _places([found.move for found in self.found if found.state is MoveState.UNPLACED])
 
-    def progress(self, found: Found) -> Progress:
+    def progress(self, found: FoundMove) -> Progress:
         size = self.look.size(found.move.key, found.move.bytes)
         state: Literal["Queued", "Copying", "Waiting"] = (
             "Waiting"
-            if found.state is State.WAITING
+            if found.state is MoveState.WAITING
             else "Queued"
-            if found.state is State.QUEUED
+            if found.state is MoveState.QUEUED
             else "Copying"
         )
         return Progress(found.move, state, size, min(size, copied(self.look, found)))
 
-    def reorder(self, stalled: Sequence[Move]) -> tuple[Reassign, ...]:
+    def reorder(self, stalled: Sequence[Move]) -> tuple[ReassignIntent, ...]:
         """Put the order of replicas back where a cancelled move is not begun again; it stays on record until that is seen."""
         staying = {found.move.key for found in self.found} | self.shrinking
         left = [
@@ -336,12 +340,12 @@ class _Step:
             for move in stalled
             if move.key not in staying and out_of_order(move, self.look.partitions[move.key])
         ]
-        self.found += [Found(move, State.WAITING) for move in left]
+        self.found += [FoundMove(move, MoveState.WAITING) for move in left]
         return _reassigns([(*move.key, move.before) for move in left])
 
     # What is taken away
 
-    def shrink(self, shrinks: Sequence[Shrunk]) -> tuple[Reassign, ...]:
+    def shrink(self, shrinks: Sequence[DroppedReplica]) -> tuple[ReassignIntent, ...]:
         """Note replicas that are to leave their assignment, and let them leave; forget those that are back."""
         moving = {found.move.key for found in self.found}
         asked = {entry.id: entry for entry in shrinks if entry.key not in moving}
@@ -369,7 +373,7 @@ class _Step:
             for intent in _reassigns(assignments[reason], *_TAKEN_OFF.get(reason, _SHED))
         )
 
-    def take_off(self, partition: Partition, leaving: Sequence[Shrunk]) -> tuple[int, ...]:
+    def take_off(self, partition: Partition, leaving: Sequence[DroppedReplica]) -> tuple[int, ...]:
         """Note what leaves a partition now. Returns what stays; nothing if none may leave.
 
         Kafka completes a removal only when all that stay are in sync. So the dead ones leave together, and one that is
@@ -380,7 +384,7 @@ class _Step:
         if partition.adding or not under_way:
             return ()
         gone = set(partition.removing)
-        going: list[Shrunk] = []
+        going: list[DroppedReplica] = []
         for entry in leaving:
             # One that is in sync still goes alone: the caller asked about each by itself.
             alone = entry.broker not in partition.isr or not gone
@@ -417,7 +421,9 @@ class _Step:
         Returns:
             reassignments to be begun, and to be begun again.
         """
-        budget = Budget(self.look, self.limits, [f.move for f in self.found if f.state is not State.QUEUED])
+        budget = MoveBudget(
+            self.look, self.limits, [f.move for f in self.found if f.state is not MoveState.QUEUED]
+        )
         busy = {found.move.key for found in self.found} | self.shrinking
         fresh = self.begin_in_turn([move for move in wanted if move.key not in busy], budget)
         begun = {found.move.key for found in self.found}
@@ -426,7 +432,7 @@ class _Step:
         )
         return fresh, again
 
-    def begin_in_turn(self, wanted: Sequence[Move], budget: Budget, *, begun: bool = False) -> list[Move]:
+    def begin_in_turn(self, wanted: Sequence[Move], budget: MoveBudget, *, begun: bool = False) -> list[Move]:
         """Take wanted moves in order into the journal, as budgets and rules allow. Returns those between brokers."""
         started: list[Move] = []
         queued = {broker: len(moves) for broker, moves in Journal(self.moves()).within().items()}
@@ -441,13 +447,13 @@ class _Step:
                 continue
             refusal, ready = self.may_begin(move)
             if refusal is not None:
-                self.refusals.append(Refused(move, refusal, given_up=begun))
+                self.refusals.append(RefusedMove(move, refusal, given_up=begun))
             if ready is None:
                 continue
             taken.add(move.key)
             self.incoming.add(ready)
             self.crowding.begun(ready)
-            self.found.append(Found(ready, State.QUEUED if ready.within else State.COPYING))
+            self.found.append(FoundMove(ready, MoveState.QUEUED if ready.within else MoveState.COPYING))
             if ready.within:
                 queued[move.target] = queued.get(move.target, 0) + 1
             else:
@@ -522,7 +528,9 @@ class _Step:
         return (*_places(moves), *_reassigns(assignments, "MovesBegun", reasons))
 
 
-def replicas_after(partition: Partition, move: Move, shrunk: Shrunk | None = None) -> tuple[int, ...]:
+def replicas_after(
+    partition: Partition, move: Move, dropped: DroppedReplica | None = None
+) -> tuple[int, ...]:
     """A partition's assignment with a move done: the target in the source's place.
 
     A replica that is grown back goes where it stood before, so that the preferred leader is again who it was.
@@ -530,29 +538,31 @@ def replicas_after(partition: Partition, move: Move, shrunk: Shrunk | None = Non
     standing = move.before if set(move.before) == set(partition.replicas) else partition.replicas
     if move.source is not None:
         return tuple(move.target if b == move.source else b for b in standing)
-    if shrunk is None or shrunk.broker != move.target:
+    if dropped is None or dropped.broker != move.target:
         return (*standing, move.target)
-    back = [b for b in shrunk.before if b == move.target or b in standing]
+    back = [b for b in dropped.before if b == move.target or b in standing]
     return (*back, *(b for b in standing if b not in back))
 
 
-def _places(moves: Sequence[Move]) -> tuple[Place, ...]:
+def _places(moves: Sequence[Move]) -> tuple[PlaceReplicasIntent, ...]:
     by_broker: dict[int, list[tuple[str, int, str]]] = {}
     for move in moves:
         if not move.placeable:
             continue  # Kafka chooses the dir, and where the replica then stands is where it was to go
         by_broker.setdefault(move.target, []).append((*move.key, move.to_dir))
-    return tuple(Place(broker=broker, placements=tuple(where)) for broker, where in by_broker.items())
+    return tuple(
+        PlaceReplicasIntent(broker=broker, placements=tuple(where)) for broker, where in by_broker.items()
+    )
 
 
 def _reassigns(
     assignments: Sequence[tuple[str, int, tuple[int, ...] | None]], reason: str = "", why: str = ""
-) -> tuple[Reassign, ...]:
+) -> tuple[ReassignIntent, ...]:
     if not assignments:
         return ()
     named = some([f"{topic}-{index}" for topic, index, _ in assignments])
     return (
-        Reassign(
+        ReassignIntent(
             assignments=tuple(assignments),
             reason=reason,
             message=f"{counted(len(assignments), 'partition')} ({why}): {named}." if why else f"{named}.",
@@ -560,7 +570,7 @@ def _reassigns(
     )
 
 
-def _ended(partitions: Sequence[Partition]) -> tuple[Reassign, ...]:
+def _ended(partitions: Sequence[Partition]) -> tuple[ReassignIntent, ...]:
     """Reassignments that lack nothing and that Kafka forgot to end, asked for once more."""
     return _reassigns(
         [(p.topic, p.index, tuple(b for b in p.replicas if b not in p.removing)) for p in partitions]
@@ -578,7 +588,7 @@ def _not_cancelled(move: Move) -> Refusal:
     )
 
 
-def _unknown(look: Look) -> Refusal:
+def _unknown(look: KafkaIndex) -> Refusal:
     return Refusal(
         rule=None,
         reason="KafkaUnknown",

@@ -6,7 +6,7 @@ from typing import Literal
 
 
 @dataclass(frozen=True, kw_only=True)
-class Place:
+class PlaceReplicasIntent:
     """Tell a broker which dir a replica that it does not hold yet is to be created in (AlterReplicaLogDirs).
 
     The broker keeps this in memory only. That the replica is not there (REPLICA_NOT_AVAILABLE) is the answer that is
@@ -21,7 +21,7 @@ class Place:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Reassign:
+class ReassignIntent:
     """Give partitions other replicas (AlterPartitionReassignments).
 
     Attributes:
@@ -35,7 +35,7 @@ class Reassign:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Configure:
+class ConfigureIntent:
     """Set dynamic configs of a topic or of one broker (IncrementalAlterConfigs), or a quota (AlterClientQuotas).
 
     Attributes:
@@ -49,7 +49,7 @@ class Configure:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Elect:
+class ElectIntent:
     """Make the preferred replicas leaders (ElectLeaders).
 
     Attributes:
@@ -61,4 +61,4 @@ class Elect:
     message: str = ""
 
 
-Intent = Place | Reassign | Configure | Elect
+Intent = PlaceReplicasIntent | ReassignIntent | ConfigureIntent | ElectIntent

@@ -8,18 +8,18 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final, Literal
 
-from spindle.moves.crowded import Crowded, read_crowded, write_crowded
-from spindle.moves.pace import Pace, read_pace, write_pace
+from spindle.moves.copy_progress import CopyProgress, read_copy_progress, write_copy_progress
+from spindle.moves.spread_violations import SpreadViolation, read_spread_violations, write_spread_violations
 
 _VERSION: Final = 1
 REPAIR: Final = "repair"
 EVACUATE: Final = "evacuate"
-REGROW: Final = "regrow"
+RESTORE: Final = "regrow"
 SPREAD: Final = "spread"
 MOST_BYTES: Final = 900_000  # a ConfigMap holds 1 MiB, all in all
 
-Kind = Literal["topic", "broker", "quota"]
-SettingKey = tuple[Kind, str, str]  # kind, name, key
+ConfigKind = Literal["topic", "broker", "quota"]
+SettingKey = tuple[ConfigKind, str, str]  # kind, name, key
 
 
 class JournalError(ValueError):
@@ -83,7 +83,7 @@ class Move:
 
 
 @dataclass(frozen=True)
-class Shrunk:
+class DroppedReplica:
     """A replica on a dead or overfull dir, or one that is corrupt, that was taken out of its partition's assignment, to be grown back.
 
     Attributes:
@@ -112,7 +112,7 @@ class Shrunk:
 
 
 @dataclass(frozen=True)
-class Setting:
+class SavedConfig:
     """A dynamic config, or a quota, of Kafka that we changed.
 
     Attributes:
@@ -122,7 +122,7 @@ class Setting:
         closing: it is being put back.
     """
 
-    kind: Kind
+    kind: ConfigKind
     name: str
     key: str
     before: str | None
@@ -137,7 +137,7 @@ class Setting:
 
 
 @dataclass(frozen=True)
-class Order:
+class LeadershipOverride:
     """The order of a partition's replicas that we changed, so that another one is the preferred leader for a while.
 
     Attributes:
@@ -159,7 +159,7 @@ class Order:
 
 
 @dataclass(frozen=True)
-class Rest:
+class MoveBackoff:
     """A move between dirs that an agent gave up, and that is not asked for again at once.
 
     Attributes:
@@ -182,7 +182,7 @@ class Rest:
 
 
 @dataclass(frozen=True)
-class Leftover:
+class PendingCleanup:
     """A log whose replica has left its dir, and that Kafka deletes in a minute only: until then it takes up room.
 
     Attributes:
@@ -208,31 +208,31 @@ class Journal:
 
     Attributes:
         steered: when a throttle's rate was changed last, in seconds since the epoch.
-        crowded: partitions that healing left on fewer racks than it found them on. Nothing waits for them: they are spread when that is possible.
+        spread_violations: partitions that healing left on fewer racks than it found them on. Nothing waits for them: they are spread when that is possible.
         pace: how far copies between brokers were, and when.
     """
 
     moves: tuple[Move, ...] = ()
-    shrunk: tuple[Shrunk, ...] = ()
-    settings: tuple[Setting, ...] = ()
-    orders: tuple[Order, ...] = ()
-    rests: tuple[Rest, ...] = ()
+    dropped: tuple[DroppedReplica, ...] = ()
+    settings: tuple[SavedConfig, ...] = ()
+    leadership: tuple[LeadershipOverride, ...] = ()
+    backoffs: tuple[MoveBackoff, ...] = ()
     steered: float = 0.0
-    leftovers: tuple[Leftover, ...] = ()
-    crowded: tuple[Crowded, ...] = ()
-    pace: tuple[Pace, ...] = ()
+    cleanups: tuple[PendingCleanup, ...] = ()
+    spread_violations: tuple[SpreadViolation, ...] = ()
+    pace: tuple[CopyProgress, ...] = ()
 
     def __bool__(self) -> bool:
         """Whether anything is in it that is still to be done or put back."""
-        return bool(self.moves or self.shrunk or self.settings or self.orders)
+        return bool(self.moves or self.dropped or self.settings or self.leadership)
 
     def move_of(self, topic: str, partition: int) -> Move | None:
         """The move of a partition that is in motion."""
         return next((move for move in self.moves if move.key == (topic, partition)), None)
 
-    def shrunk_on(self, broker: int) -> tuple[Shrunk, ...]:
+    def dropped_on(self, broker: int) -> tuple[DroppedReplica, ...]:
         """What is to be grown back on a broker."""
-        return tuple(entry for entry in self.shrunk if entry.broker == broker)
+        return tuple(entry for entry in self.dropped if entry.broker == broker)
 
     def within(self) -> Mapping[int, tuple[Move, ...]]:
         """Moves between dirs by broker, in order."""
@@ -263,23 +263,24 @@ def render(journal: Journal) -> str:
         ],
         "shrunk": [
             [s.topic, s.partition, s.broker, s.bytes, list(s.before), *([s.reason] if s.reason else [])]
-            for s in journal.shrunk
+            for s in journal.dropped
         ],
         "settings": [[s.kind, s.name, s.key, s.before, s.ours, s.was, s.closing] for s in journal.settings],
-        "orders": [[o.topic, o.partition, list(o.before), list(o.ours), list(o.was)] for o in journal.orders],
+        "orders": [[o.topic, o.partition, list(o.before), list(o.ours), list(o.was)] for o in journal.leadership],
     }  # fmt: skip
-    if journal.rests:
+    if journal.backoffs:
         document["rests"] = [
-            [r.topic, r.partition, r.broker, words.number(r.to_dir), r.times, r.until] for r in journal.rests
+            [r.topic, r.partition, r.broker, words.number(r.to_dir), r.times, r.until]
+            for r in journal.backoffs
         ]
-    if journal.leftovers:
+    if journal.cleanups:
         document["leftovers"] = [
-            [e.topic, e.partition, e.broker, words.number(e.dir), e.bytes, e.until] for e in journal.leftovers
+            [e.topic, e.partition, e.broker, words.number(e.dir), e.bytes, e.until] for e in journal.cleanups
         ]
-    if journal.crowded:
-        document["crowded"] = write_crowded(journal.crowded)
+    if journal.spread_violations:
+        document["crowded"] = write_spread_violations(journal.spread_violations)
     if journal.pace:
-        document["pace"] = write_pace(journal.pace)
+        document["pace"] = write_copy_progress(journal.pace)
     if journal.steered:
         document["steered"] = journal.steered
     document["words"] = list(words)
@@ -311,8 +312,8 @@ def parse(text: str | None) -> Journal:
                 _move(entry, word(entry[3]), str(word(entry[5])), word(entry[7]) or "")
                 for entry in document["moves"]
             ),
-            shrunk=tuple(
-                Shrunk(
+            dropped=tuple(
+                DroppedReplica(
                     str(topic),
                     int(index),
                     int(broker),
@@ -323,18 +324,18 @@ def parse(text: str | None) -> Journal:
                 for topic, index, broker, size, before, *reason in document["shrunk"]
             ),
             settings=tuple(_setting(entry) for entry in document["settings"]),
-            orders=tuple(_order(entry) for entry in document.get("orders") or ()),
-            rests=tuple(
-                Rest(str(topic), int(index), int(broker), str(word(to_dir)), int(times), float(until))
+            leadership=tuple(_order(entry) for entry in document.get("orders") or ()),
+            backoffs=tuple(
+                MoveBackoff(str(topic), int(index), int(broker), str(word(to_dir)), int(times), float(until))
                 for topic, index, broker, to_dir, times, until in document.get("rests", ())
             ),
             steered=float(document.get("steered", 0)),
-            leftovers=tuple(
-                Leftover(str(topic), int(index), int(broker), str(word(path)), int(size), float(until))
+            cleanups=tuple(
+                PendingCleanup(str(topic), int(index), int(broker), str(word(path)), int(size), float(until))
                 for topic, index, broker, path, size, until in document.get("leftovers", ())
             ),
-            crowded=read_crowded(document.get("crowded") or {}),
-            pace=read_pace(document.get("pace") or ()),
+            spread_violations=read_spread_violations(document.get("crowded") or {}),
+            pace=read_copy_progress(document.get("pace") or ()),
         )
     except (ValueError, KeyError, TypeError, IndexError) as error:
         if isinstance(error, JournalError):
@@ -358,17 +359,17 @@ def _move(entry: list[Any], from_dir: str | None, to_dir: str, reason: str) -> M
     )
 
 
-def _order(entry: list[Any]) -> Order:
+def _order(entry: list[Any]) -> LeadershipOverride:
     topic, index, *orders = entry
     before, ours, was = (tuple(int(b) for b in order) for order in orders)
-    return Order(str(topic), int(index), before, ours, was)
+    return LeadershipOverride(str(topic), int(index), before, ours, was)
 
 
-def _setting(entry: list[Any]) -> Setting:
+def _setting(entry: list[Any]) -> SavedConfig:
     kind, name, key, before, ours, was, closing = entry
     if kind not in ("topic", "broker", "quota"):
         raise JournalError(f"the journal of moves names a setting of a {kind}")
-    return Setting(kind, str(name), str(key), before, ours, was, bool(closing))
+    return SavedConfig(kind, str(name), str(key), before, ours, was, bool(closing))
 
 
 class _Words:

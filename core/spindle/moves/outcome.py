@@ -10,7 +10,7 @@ from spindle.moves.journal import Journal, Move
 
 
 @dataclass(frozen=True)
-class Refused:
+class RefusedMove:
     """A wanted move that must not begin now, or one that was given up, and why.
 
     Attributes:
@@ -38,7 +38,7 @@ class Progress:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class StepResult:
     """What one step comes to.
 
     Attributes:
@@ -55,7 +55,7 @@ class Outcome:
 
     journal: Journal
     actions: tuple[Intent, ...] = ()
-    refusals: tuple[Refused, ...] = ()
+    refusals: tuple[RefusedMove, ...] = ()
     agent_moves: Mapping[int, tuple[Move, ...]] = field(default_factory=dict)
     progress: tuple[Progress, ...] = ()
     landed: tuple[Move, ...] = ()

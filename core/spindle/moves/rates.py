@@ -4,11 +4,11 @@ from collections.abc import Iterable
 
 from spindle.cluster.view import FOLLOWER_RATE, LEADER_RATE
 from spindle.moves.journal import Journal, Move, SettingKey
+from spindle.moves.kafka_index import KafkaIndex
 from spindle.moves.limits import Limits
-from spindle.moves.look import Look
-from spindle.moves.short import Short
-from spindle.moves.signals import Signals
-from spindle.moves.steer import PERIOD, Bounds, Pressure, highest, steer
+from spindle.moves.rate_control import PERIOD, Pressure, RateBounds, highest, steer
+from spindle.moves.signals import MoveSignals
+from spindle.moves.under_replicated import UnderReplicated
 
 
 class Rates:
@@ -20,11 +20,11 @@ class Rates:
 
     def __init__(
         self,
-        look: Look,
+        look: KafkaIndex,
         journal: Journal,
         limits: Limits,
-        short: Short,
-        signals: Signals,
+        short: UnderReplicated,
+        signals: MoveSignals,
         moves: Iterable[Move],
     ) -> None:
         """See what is on record, and what the disks feel that the moves touch."""
@@ -37,7 +37,7 @@ class Rates:
             and entry.ours.isdecimal()
         }
         self._bounds = (
-            Bounds.of(limits.least_bytes_per_second, limits.bytes_per_second)
+            RateBounds.of(limits.least_bytes_per_second, limits.bytes_per_second)
             if limits.bytes_per_second is not None
             else None
         )
@@ -63,7 +63,7 @@ class Rates:
         return rate
 
 
-def _felt(look: Look, signals: Signals, moves: Iterable[Move]) -> dict[int, Pressure]:
+def _felt(look: KafkaIndex, signals: MoveSignals, moves: Iterable[Move]) -> dict[int, Pressure]:
     """By broker: what those of its disks feel that are written to, or read from as the leader's."""
     touched: dict[int, set[str]] = {}
     for move in moves:

@@ -11,8 +11,8 @@ from spindle.cluster.reassigned import how_to_cancel, never_in_sync
 from spindle.cluster.refusal import Refusal, some
 from spindle.cluster.view import LogDir, Partition
 from spindle.moves.journal import Move
+from spindle.moves.kafka_index import Incoming, KafkaIndex, PartitionKey
 from spindle.moves.limits import Limits
-from spindle.moves.look import Incoming, Key, Look
 from spindle.moves.settings import told
 from spindle.placement.racks import PlacementError, count_racks, move_keeps_racks, rack_of, wanted_racks
 
@@ -79,7 +79,7 @@ def comes_back(move: Move, given_up: Collection[tuple[str, int, int]]) -> Refusa
     )
 
 
-def throttle_known(look: Look, move: Move) -> Refusal | None:
+def throttle_known(look: KafkaIndex, move: Move) -> Refusal | None:
     """Rule 10: what is not known can be neither recorded nor put back."""
     unknown = [
         f"{kind} {name}"
@@ -98,7 +98,7 @@ def throttle_known(look: Look, move: Move) -> Refusal | None:
 
 
 def keeps_racks(
-    look: Look, move: Move, partition: Partition, limits: Limits, incoming: Incoming
+    look: KafkaIndex, move: Move, partition: Partition, limits: Limits, incoming: Incoming
 ) -> Refusal | None:
     """Rule 3: the live replicas stand on no fewer racks than now, nor on fewer than they could."""
     try:
@@ -139,7 +139,7 @@ def keeps_racks(
     )
 
 
-def takes(look: Look, move: Move) -> Refusal | None:
+def takes(look: KafkaIndex, move: Move) -> Refusal | None:
     """Whether the chosen dir can take a replica at all: its broker is up, the dir is online and not cordoned."""
     if not look.up(move.target):
         return Refusal(
@@ -165,7 +165,7 @@ def takes(look: Look, move: Move) -> Refusal | None:
 
 
 def has_room(
-    look: Look, move: Move, limits: Limits, incoming: Incoming, *, counted: bool = False
+    look: KafkaIndex, move: Move, limits: Limits, incoming: Incoming, *, counted: bool = False
 ) -> Refusal | None:
     """Rule 4: with this move and all that are in flight, the chosen dir stays below the incoming limit.
 
@@ -194,7 +194,7 @@ def has_room(
     )
 
 
-def wherever_it_lands(look: Look, move: Move, limits: Limits, incoming: Incoming) -> Refusal | None:
+def wherever_it_lands(look: KafkaIndex, move: Move, limits: Limits, incoming: Incoming) -> Refusal | None:
     """Rule 4 for a replica whose dir cannot be chosen: every dir that Kafka may choose on the target has to be able to take it.
 
     For moves that are not `Move.placeable`. Kafka chooses the uncordoned online dir with the fewest logs.
@@ -253,7 +253,7 @@ def fits(log_dir: LogDir, more: int, refuse: float) -> bool:
     return log_dir.total_bytes - log_dir.usable_bytes + more <= refuse * log_dir.total_bytes
 
 
-def undisturbed(look: Look, move: Move, partition: Partition) -> Refusal | None:
+def undisturbed(look: KafkaIndex, move: Move, partition: Partition) -> Refusal | None:
     """Rule 6 about the partition: nobody else reassigns it, and none of its replicas is in motion.
 
     To be asked of partitions that are not in the journal.
@@ -284,7 +284,7 @@ def undisturbed(look: Look, move: Move, partition: Partition) -> Refusal | None:
     )
 
 
-def _is_lost(look: Look, broker: int, key: Key) -> bool:
+def _is_lost(look: KafkaIndex, broker: int, key: PartitionKey) -> bool:
     """Whether a broker that answers has a dir that is offline, or is to be emptied as a bad one, and no live one shows the replica."""
     stands = look.standing(broker, key)
     if stands is not None:
@@ -292,7 +292,7 @@ def _is_lost(look: Look, broker: int, key: Key) -> bool:
     return bool(look.offline(broker))
 
 
-def moves_within(look: Look, move: Move) -> Refusal | None:
+def moves_within(look: KafkaIndex, move: Move) -> Refusal | None:
     """Rule 6 about the broker: with an offline dir it refuses every move between its own dirs."""
     offline = look.offline(move.target)
     if not offline:
@@ -306,7 +306,9 @@ def moves_within(look: Look, move: Move) -> Refusal | None:
     )
 
 
-def enough_copies(look: Look, move: Move, partition: Partition, *, begun: bool = False) -> Refusal | None:
+def enough_copies(
+    look: KafkaIndex, move: Move, partition: Partition, *, begun: bool = False
+) -> Refusal | None:
     """Keep away from partitions that are short of copies, unless the move is the cure.
 
     The cure is a replica that is added, or one that replaces a replica which is not in sync. Anything else does not begin at or
@@ -337,7 +339,7 @@ def enough_copies(look: Look, move: Move, partition: Partition, *, begun: bool =
     )
 
 
-def _takes(look: Look, broker: int, size: int, limits: Limits, incoming: Incoming) -> bool:
+def _takes(look: KafkaIndex, broker: int, size: int, limits: Limits, incoming: Incoming) -> bool:
     """Whether some dir of a broker could take so many bytes."""
     return look.up(broker) and any(
         look.open(broker, d) and fits(d, incoming.to(broker, d.path) + size, limits.ceiling(broker, d.path))

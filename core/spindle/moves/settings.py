@@ -23,9 +23,9 @@ from spindle.cluster.view import (
     RETENTION_MS,
     KafkaView,
 )
-from spindle.moves.intents import Configure
-from spindle.moves.journal import Kind, Move, Setting, SettingKey
-from spindle.moves.look import Look
+from spindle.moves.intents import ConfigureIntent
+from spindle.moves.journal import ConfigKind, Move, SavedConfig, SettingKey
+from spindle.moves.kafka_index import KafkaIndex
 
 _LISTS: Final = frozenset({LEADER_REPLICAS, FOLLOWER_REPLICAS, CORDONED})
 # These take the place of the user's own value for a while. Everything else that a user has set is left as it is.
@@ -35,7 +35,7 @@ _NONE: Final = "none"  # what Kafka takes for "no replica at all" in a list of t
 
 
 def throttles(
-    look: Look, moves: Iterable[Move], rate_of: Callable[[int, str], int | None]
+    look: KafkaIndex, moves: Iterable[Move], rate_of: Callable[[int, str], int | None]
 ) -> dict[SettingKey, str]:
     """The throttles that these moves between brokers need: (kind, name, key) → value.
 
@@ -68,8 +68,8 @@ def throttles(
 
 
 def settle(
-    look: Look, standing: Iterable[Setting], desired: Mapping[SettingKey, str]
-) -> tuple[tuple[Setting, ...], tuple[Configure, ...]]:
+    look: KafkaIndex, standing: Iterable[SavedConfig], desired: Mapping[SettingKey, str]
+) -> tuple[tuple[SavedConfig, ...], tuple[ConfigureIntent, ...]]:
     """Bring Kafka's settings to what is desired now, and put the others back.
 
     Args:
@@ -81,21 +81,23 @@ def settle(
         the settings for the journal, and what is to be set.
     """
     entries = {entry.id: entry for entry in standing}
-    changes: dict[tuple[Kind, str], dict[str, str | None]] = {}
-    kept: list[Setting] = []
+    changes: dict[tuple[ConfigKind, str], dict[str, str | None]] = {}
+    kept: list[SavedConfig] = []
     for key in sorted(entries.keys() | desired.keys()):
         entry, change = _settle_one(look, key, entries.get(key), desired.get(key))
         if entry is not None:
             kept.append(entry)
         if entry is not None and change:
             changes.setdefault(key[:2], {})[key[2]] = entry.before if entry.closing else entry.ours
-    configures = (Configure(kind=kind, name=name, values=values) for (kind, name), values in changes.items())
+    configures = (
+        ConfigureIntent(kind=kind, name=name, values=values) for (kind, name), values in changes.items()
+    )
     return tuple(kept), tuple(configures)
 
 
 def _settle_one(
-    look: Look, key: SettingKey, entry: Setting | None, wanted: str | None
-) -> tuple[Setting | None, bool]:
+    look: KafkaIndex, key: SettingKey, entry: SavedConfig | None, wanted: str | None
+) -> tuple[SavedConfig | None, bool]:
     """One setting: its entry in the journal, None for none, and whether Kafka is to be told."""
     values = told(look.view, *key[:2]) if key[2] != CORDONED else (look.view.settings or {}).get(key[:2])
     if values is None:
@@ -105,7 +107,7 @@ def _settle_one(
     if entry is not None and not _is_ours(entry, live):
         # Somebody else's by now, and so is what becomes of it: as long as we would override it, it is noted as left alone.
         left_alone = key[2] in _OVERRIDES and wanted is not None
-        entry = Setting(*key, before=live, ours=live, was=live) if left_alone else _ours_in(entry, live)
+        entry = SavedConfig(*key, before=live, ours=live, was=live) if left_alone else _ours_in(entry, live)
     entry = _possible(look.view, key, entry, live)
     if entry is not None and wanted is not None and key[2] in _OVERRIDES and entry.ours == entry.before:
         return entry, False
@@ -119,7 +121,7 @@ def _settle_one(
         ours = _merged(key, live, wanted)
         if _same(key, live, ours):
             return None, False
-        return Setting(*key, before=live, ours=ours, was=live), True
+        return SavedConfig(*key, before=live, ours=ours, was=live), True
     ours = _merged(key, entry.before, wanted)
     if entry.closing or not _same(key, entry.ours, ours):
         entry = replace(entry, ours=ours, was=live, closing=False)
@@ -145,13 +147,15 @@ def gone_dirs(view: KafkaView, broker: str) -> AbstractSet[str]:
     return set(_split(cordon)) - {d.path for d in found.log_dirs} - {_ALL}
 
 
-def _possible(view: KafkaView, key: SettingKey, entry: Setting | None, live: str | None) -> Setting | None:
+def _possible(
+    view: KafkaView, key: SettingKey, entry: SavedConfig | None, live: str | None
+) -> SavedConfig | None:
     """A cordon's entry, of which only dirs come back that its broker has; one is made for somebody else's cordon of others. Other settings stay as they are."""
     missing = gone_dirs(view, key[1]) if key[2] == CORDONED else frozenset()
     if not missing:
         return entry
     if entry is None:
-        return Setting(*key, before=_less(live, missing), ours=live, was=live)
+        return SavedConfig(*key, before=_less(live, missing), ours=live, was=live)
     return replace(entry, before=_less(entry.before, missing))
 
 
@@ -162,12 +166,12 @@ def _less(value: str | None, gone: AbstractSet[str]) -> str | None:
     return _joined(path for path in _split(value) if path not in gone) or None
 
 
-def _is_ours(entry: Setting, live: str | None) -> bool:
+def _is_ours(entry: SavedConfig, live: str | None) -> bool:
     """Whether a value is the one we set, the one we set before that, or the one that stood there before us."""
     return any(_same(entry.id, live, value) for value in (entry.ours, entry.was, entry.before))
 
 
-def _ours_in(entry: Setting, live: str | None) -> Setting | None:
+def _ours_in(entry: SavedConfig, live: str | None) -> SavedConfig | None:
     """A list that somebody else has changed, as far as entries of ours still are in it: all others are what is to stand there after us.
 
     Other tools add their entries to throttled replicas, and take them out again.

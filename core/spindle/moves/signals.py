@@ -4,12 +4,12 @@ from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 
-from spindle.moves.look import Key
-from spindle.moves.steer import Pressure
+from spindle.moves.kafka_index import PartitionKey
+from spindle.moves.rate_control import Pressure
 
 
 @dataclass(frozen=True, kw_only=True)
-class Signals:
+class MoveSignals:
     """All of it may be missing: then rates stay as they are.
 
     Attributes:
@@ -21,5 +21,5 @@ class Signals:
 
     now: float = 0.0
     felt: Mapping[tuple[int, str], Pressure] = field(default_factory=dict)
-    failed: Mapping[tuple[int, Key, str], str] = field(default_factory=dict)
+    failed: Mapping[tuple[int, PartitionKey, str], str] = field(default_factory=dict)
     down: AbstractSet[int] = frozenset()

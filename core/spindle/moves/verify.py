@@ -14,13 +14,13 @@ from spindle.cluster.refusal import Refusal
 from spindle.cluster.view import LogDir, Partition
 from spindle.moves import rules
 from spindle.moves.journal import Move
+from spindle.moves.kafka_index import Incoming, KafkaIndex, PartitionKey, present
 from spindle.moves.limits import Limits
-from spindle.moves.look import Incoming, Key, Look, present
 
 _DOUBTS: Final = 5
 
 
-class State(Enum):
+class MoveState(Enum):
     """Where a move is."""
 
     LANDED = auto()  # done
@@ -37,7 +37,7 @@ class State(Enum):
 
 
 @dataclass(frozen=True)
-class Found:
+class FoundMove:
     """A move as it was found.
 
     Attributes:
@@ -46,7 +46,7 @@ class Found:
     """
 
     move: Move
-    state: State
+    state: MoveState
     refusal: Refusal | None = None
 
     @property
@@ -56,56 +56,63 @@ class Found:
 
 
 _IN_MOTION = frozenset(
-    {State.QUEUED, State.COPYING, State.UNPLACED, State.WAITING, State.CANCEL, State.FORGOTTEN}
+    {
+        MoveState.QUEUED,
+        MoveState.COPYING,
+        MoveState.UNPLACED,
+        MoveState.WAITING,
+        MoveState.CANCEL,
+        MoveState.FORGOTTEN,
+    }
 )
 
 
 def find(
-    look: Look,
+    look: KafkaIndex,
     move: Move,
     limits: Limits,
     incoming: Incoming,
     lost: AbstractSet[int],
-    failed: Mapping[tuple[int, Key, str], str],
-) -> Found:
+    failed: Mapping[tuple[int, PartitionKey, str], str],
+) -> FoundMove:
     """Look for one move of the journal. The partitions and brokers are known."""
     partition = look.partitions.get(move.key)
     if partition is None:
-        return Found(move, State.GONE, _overtaken(move, "its topic was deleted"))
+        return FoundMove(move, MoveState.GONE, _overtaken(move, "its topic was deleted"))
     if not (move.placeable or move.within) and (stands := look.standing(move.target, move.key)) is not None:
         move = replace(move, to_dir=stands.path)  # Kafka chose the dir
     if move.within:
         found = _within(look, move, partition, limits, incoming, lost)
         why = failed.get((move.target, move.key, move.to_dir))
-        gave_up = why is not None and found.state in (State.QUEUED, State.COPYING)
-        return Found(move, State.FAILED, _gave_up(move, why or "")) if gave_up else found
+        gave_up = why is not None and found.state in (MoveState.QUEUED, MoveState.COPYING)
+        return FoundMove(move, MoveState.FAILED, _gave_up(move, why or "")) if gave_up else found
     if partition.adding or partition.removing:
         if not under_way(move, partition):
-            return Found(move, State.GIVEN_UP, _overtaken(move, "somebody else reassigns it"))
+            return FoundMove(move, MoveState.GIVEN_UP, _overtaken(move, "somebody else reassigns it"))
         found = _reassigning(look, move, partition, lost, limits, incoming)
-        refused = found.state is State.CANCEL and not may_cancel(partition)
-        return Found(move, State.WAITING) if refused else found
+        refused = found.state is MoveState.CANCEL and not may_cancel(partition)
+        return FoundMove(move, MoveState.WAITING) if refused else found
     arrived, left = move.target in partition.replicas, move.source not in partition.replicas
     if arrived and left:
         return _arrived(look, move, partition, limits, incoming, lost)
     if not arrived and (move.source is None or not left):
-        return Found(move, State.NOT_BEGUN)
+        return FoundMove(move, MoveState.NOT_BEGUN)
     if doubted := in_doubt(move, partition):
-        return Found(doubted, State.WAITING)
-    return Found(
-        move, State.GIVEN_UP, _overtaken(move, f"its replicas are {list(partition.replicas)} by now")
+        return FoundMove(doubted, MoveState.WAITING)
+    return FoundMove(
+        move, MoveState.GIVEN_UP, _overtaken(move, f"its replicas are {list(partition.replicas)} by now")
     )
 
 
-def withdraw(look: Look, found: Found) -> Found:
+def withdraw(look: KafkaIndex, found: FoundMove) -> FoundMove:
     """A move in motion that nobody wants any more. What is nearly done (only the old replica has to go) is left to end."""
     move, partition = found.move, look.partitions.get(found.move.key)
-    if partition is None or found.state is State.CANCEL or not found.in_motion:
+    if partition is None or found.state is MoveState.CANCEL or not found.in_motion:
         return found
     if move.within:
-        return Found(move, State.GIVEN_UP, _withdrawn(move))
+        return FoundMove(move, MoveState.GIVEN_UP, _withdrawn(move))
     if partition.adding and under_way(move, partition) and may_cancel(partition):
-        return Found(move, State.CANCEL, _withdrawn(move))
+        return FoundMove(move, MoveState.CANCEL, _withdrawn(move))
     return found
 
 
@@ -158,34 +165,39 @@ def out_of_order(move: Move, partition: Partition) -> bool:
 
 
 def _reassigning(
-    look: Look, move: Move, partition: Partition, lost: AbstractSet[int], limits: Limits, incoming: Incoming
-) -> Found:
+    look: KafkaIndex,
+    move: Move,
+    partition: Partition,
+    lost: AbstractSet[int],
+    limits: Limits,
+    incoming: Incoming,
+) -> FoundMove:
     """A move between brokers that is under way."""
     if forgotten(partition):
-        return Found(move, State.FORGOTTEN)
+        return FoundMove(move, MoveState.FORGOTTEN)
     if not partition.adding:
-        return Found(move, State.COPYING)  # all that is left is to remove the old one
+        return FoundMove(move, MoveState.COPYING)  # all that is left is to remove the old one
     if move.target in lost or move.target not in look.brokers:
-        return Found(move, State.CANCEL, _lost(move))
+        return FoundMove(move, MoveState.CANCEL, _lost(move))
     if partition.leader is None and _leaders_lost(look, partition, lost):
-        return Found(move, State.CANCEL, rules.has_leader(move, partition))
+        return FoundMove(move, MoveState.CANCEL, rules.has_leader(move, partition))
     if not look.up(move.target):
-        return Found(move, State.WAITING)
+        return FoundMove(move, MoveState.WAITING)
     stands = look.standing(move.target, move.key)
     if stands is None:
         # With a dir offline the log may have been made on that one, which shows nothing: begun again it costs nothing.
         refusal = rules.takes(look, move) or (_hidden(move) if look.offline(move.target) else None)
-        return Found(move, State.CANCEL, refusal) if refusal else Found(move, State.UNPLACED)
+        return FoundMove(move, MoveState.CANCEL, refusal) if refusal else FoundMove(move, MoveState.UNPLACED)
     if short := rules.enough_copies(look, move, partition, begun=True):
-        return Found(move, State.CANCEL, short)
+        return FoundMove(move, MoveState.CANCEL, short)
     if full := rules.fills(move, stands, limits, incoming):
-        return Found(move, State.CANCEL, full)
+        return FoundMove(move, MoveState.CANCEL, full)
     if stands.path != move.to_dir and _better_anew(look, move, stands, limits, incoming):
-        return Found(move, State.CANCEL, _elsewhere(move, stands.path))
-    return Found(move, State.COPYING)
+        return FoundMove(move, MoveState.CANCEL, _elsewhere(move, stands.path))
+    return FoundMove(move, MoveState.COPYING)
 
 
-def _leaders_lost(look: Look, partition: Partition, lost: AbstractSet[int]) -> bool:
+def _leaders_lost(look: KafkaIndex, partition: Partition, lost: AbstractSet[int]) -> bool:
     """Whether everyone who may lead is surely without the replica: nobody is left to copy from."""
     return all(
         b in lost or (look.up(b) and look.standing(b, (partition.topic, partition.index)) is None)
@@ -193,7 +205,7 @@ def _leaders_lost(look: Look, partition: Partition, lost: AbstractSet[int]) -> b
     )
 
 
-def _better_anew(look: Look, move: Move, stands: LogDir, limits: Limits, incoming: Incoming) -> bool:
+def _better_anew(look: KafkaIndex, move: Move, stands: LogDir, limits: Limits, incoming: Incoming) -> bool:
     """Whether a replica that grows on the wrong dir is better begun again than moved on once it is complete.
 
     It is while less than half is there, and wherever it would fill the wrong dir. No use if the chosen dir takes nothing any more.
@@ -206,49 +218,64 @@ def _better_anew(look: Look, move: Move, stands: LogDir, limits: Limits, incomin
 
 
 def _arrived(
-    look: Look, move: Move, partition: Partition, limits: Limits, incoming: Incoming, lost: AbstractSet[int]
-) -> Found:
-    """Kafka is done with a move between brokers; does the replica stand where it should?"""
-    stands = look.standing(move.target, move.key)
-    if stands is not None and stands.path == move.to_dir and look.future(move.target, move.key) is None:
-        return Found(move, State.LANDED)
-    if not look.up(move.target):
-        return Found(move, State.GIVEN_UP, _lost(move)) if move.target in lost else Found(move, State.WAITING)
-    if stands is None:
-        if look.offline(move.target):
-            return Found(move, State.GIVEN_UP, _overtaken(move, "it stands on no live dir of its target"))
-        return Found(move, State.WAITING)
-    if move.target in partition.isr or look.future(move.target, move.key) is not None:
-        onwards = replace(move, source=move.target, from_dir=stands.path)
-        return _within(look, onwards, partition, limits, incoming, lost)
-    return Found(move, State.WAITING)
-
-
-def _within(
-    look: Look,
+    look: KafkaIndex,
     move: Move,
     partition: Partition,
     limits: Limits,
     incoming: Incoming,
     lost: AbstractSet[int],
-) -> Found:
+) -> FoundMove:
+    """Kafka is done with a move between brokers; does the replica stand where it should?"""
+    stands = look.standing(move.target, move.key)
+    if stands is not None and stands.path == move.to_dir and look.future(move.target, move.key) is None:
+        return FoundMove(move, MoveState.LANDED)
+    if not look.up(move.target):
+        return (
+            FoundMove(move, MoveState.GIVEN_UP, _lost(move))
+            if move.target in lost
+            else FoundMove(move, MoveState.WAITING)
+        )
+    if stands is None:
+        if look.offline(move.target):
+            return FoundMove(
+                move, MoveState.GIVEN_UP, _overtaken(move, "it stands on no live dir of its target")
+            )
+        return FoundMove(move, MoveState.WAITING)
+    if move.target in partition.isr or look.future(move.target, move.key) is not None:
+        onwards = replace(move, source=move.target, from_dir=stands.path)
+        return _within(look, onwards, partition, limits, incoming, lost)
+    return FoundMove(move, MoveState.WAITING)
+
+
+def _within(
+    look: KafkaIndex,
+    move: Move,
+    partition: Partition,
+    limits: Limits,
+    incoming: Incoming,
+    lost: AbstractSet[int],
+) -> FoundMove:
     """A move between dirs of one broker."""
     if move.target not in partition.replicas or move.target in lost:
-        return Found(move, State.GIVEN_UP, _overtaken(move, f"broker {move.target} holds it no more"))
+        return FoundMove(move, MoveState.GIVEN_UP, _overtaken(move, f"broker {move.target} holds it no more"))
     if not look.up(move.target):
-        return Found(move, State.WAITING)
+        return FoundMove(move, MoveState.WAITING)
     stands, future = look.standing(move.target, move.key), look.future(move.target, move.key)
     if stands is not None and stands.path == move.to_dir and future is None:
-        return Found(move, State.LANDED)
+        return FoundMove(move, MoveState.LANDED)
     if stands is None:
-        return Found(move, State.GIVEN_UP, _overtaken(move, "the dir that it was to leave is gone"))
+        return FoundMove(move, MoveState.GIVEN_UP, _overtaken(move, "the dir that it was to leave is gone"))
     if future is not None and future.path == move.to_dir:
         # At most one replica is in motion: ours gives way to a person's.
         if partition.adding or partition.removing:
-            return Found(move, State.GIVEN_UP, _overtaken(move, "somebody else reassigns its partition"))
-        return Found(move, State.COPYING)
+            return FoundMove(
+                move, MoveState.GIVEN_UP, _overtaken(move, "somebody else reassigns its partition")
+            )
+        return FoundMove(move, MoveState.COPYING)
     if future is not None:
-        return Found(move, State.GIVEN_UP, _overtaken(move, f"somebody else moves it to {future.path}"))
+        return FoundMove(
+            move, MoveState.GIVEN_UP, _overtaken(move, f"somebody else moves it to {future.path}")
+        )
     refusal = (
         rules.may_choose_dir(move)
         or rules.undisturbed(look, move, partition)
@@ -256,12 +283,12 @@ def _within(
         or rules.takes(look, move)
         or rules.has_room(look, move, limits, incoming, counted=True)
     )
-    return Found(move, State.GIVEN_UP, refusal) if refusal else Found(move, State.QUEUED)
+    return FoundMove(move, MoveState.GIVEN_UP, refusal) if refusal else FoundMove(move, MoveState.QUEUED)
 
 
-def copied(look: Look, found: Found) -> int:
+def copied(look: KafkaIndex, found: FoundMove) -> int:
     """Bytes of a move that stand on its chosen dir."""
-    return present(look, found.move) if found.state is not State.QUEUED else 0
+    return present(look, found.move) if found.state is not MoveState.QUEUED else 0
 
 
 def _overtaken(move: Move, why: str) -> Refusal:

@@ -36,8 +36,8 @@ from typing import Any
 
 import numpy as np
 
-from spindle.placement.problem import Problem
-from spindle.placement.snapshot import Floats, Ints
+from spindle.placement.problem import PlanningProblem
+from spindle.placement.snapshot import FloatArray, IntArray
 
 
 @dataclass(frozen=True)
@@ -50,9 +50,9 @@ class Bound:
         part: brokers among which bytes can go, as a number per broker, int64[B].
     """
 
-    into: Floats
-    out_of: Floats
-    part: Ints
+    into: FloatArray
+    out_of: FloatArray
+    part: IntArray
 
     @property
     def bytes(self) -> float:
@@ -60,17 +60,17 @@ class Bound:
         return float(np.maximum(np.bincount(self.part, self.into), np.bincount(self.part, self.out_of)).sum())
 
 
-def parts(problem: Problem) -> Ints:
+def parts(problem: PlanningProblem) -> IntArray:
     """Brokers among which bytes can go, as a number per broker: racks if they are closed, else all one."""
     s, racks = problem.snapshot, problem.racks
-    one: Ints = np.zeros(len(s.broker), np.int64)
+    one: IntArray = np.zeros(len(s.broker), np.int64)
     if racks < 2 or not len(s.topic) or not bool(np.all(np.diff(s.start) == racks)):
         return one
     rack = np.sort(s.rack[s.dir_broker[s.dir]].reshape(-1, racks), axis=1)
     return s.rack if bool(np.all(np.diff(rack, axis=1) > 0)) else one
 
 
-def bound(problem: Problem, used: Floats) -> Bound:
+def bound(problem: PlanningProblem, used: FloatArray) -> Bound:
     """The bound in closed form.
 
     Args:
@@ -87,7 +87,7 @@ def bound(problem: Problem, used: Floats) -> Bound:
     )
 
 
-def solve(problem: Problem, used: Floats) -> float:
+def solve(problem: PlanningProblem, used: FloatArray) -> float:
     """The bound by HiGHS: the programme as it stands above, in units of the largest dir.
 
     Returns:

@@ -1,6 +1,6 @@
 """Budgets: the best part of a plan for so many bytes or so long, and the curve of gain against bytes.
 
-The measure is *bytes out of band*, summed over dirs and brokers (:meth:`Problem.out_of_band`); what stands on a dir that must be
+The measure is *bytes out of band*, summed over dirs and brokers (:meth:`PlanningProblem.out_of_band`); what stands on a dir that must be
 emptied is out of its band too. Two parts of the full plan are compared, and the better one is taken:
 
 - its longest beginning, wave by wave and in the last wave move by move, that fits the budget, cut back to where the measure was least;
@@ -16,9 +16,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from spindle.placement.problem import Budget, Problem
-from spindle.placement.snapshot import Floats, Snapshot
-from spindle.placement.state import Reason, State, Step
+from spindle.placement.problem import PlanBudget, PlanningProblem
+from spindle.placement.snapshot import FloatArray, PlannerSnapshot
+from spindle.placement.state import PlanState, PlanStep, Reason
 from spindle.placement.waves import Schedule, schedule
 
 
@@ -34,17 +34,17 @@ class Point:
 class Chosen:
     """The steps that a budget allows, in order of planning, and their schedule."""
 
-    steps: list[Step]
+    steps: list[PlanStep]
     schedule: Schedule
 
 
-def curve(problem: Problem, steps: Sequence[Step], timetable: Schedule) -> tuple[Point, ...]:
+def curve(problem: PlanningProblem, steps: Sequence[PlanStep], timetable: Schedule) -> tuple[Point, ...]:
     """Bytes out of band after every wave, the start first; never rising (a budget would have been cut before a rise)."""
     s = problem.snapshot
     used = s.used.copy()
     moved, least = 0.0, problem.out_of_band(used)
     points = [Point(0.0, least)]
-    by_wave: list[list[Step]] = [[] for _ in timetable.peak]
+    by_wave: list[list[PlanStep]] = [[] for _ in timetable.peak]
     for x, wave in zip(steps, timetable.wave.tolist(), strict=True):
         by_wave[wave].append(x)
     for wave in by_wave:
@@ -56,7 +56,9 @@ def curve(problem: Problem, steps: Sequence[Step], timetable: Schedule) -> tuple
     return tuple(points)
 
 
-def within(problem: Problem, steps: list[Step], timetable: Schedule, budget: Budget) -> Chosen:
+def within(
+    problem: PlanningProblem, steps: list[PlanStep], timetable: Schedule, budget: PlanBudget
+) -> Chosen:
     """The best part of a plan that a budget allows; all of it where nothing is limited."""
     if budget.max_seconds is not None:
         steps, timetable = _in_time(problem, steps, timetable, budget)
@@ -68,23 +70,25 @@ def within(problem: Problem, steps: list[Step], timetable: Schedule, budget: Bud
     return Chosen(best, schedule(problem, best, budget))
 
 
-def _cost(problem: Problem, steps: Sequence[Step]) -> list[float]:
+def _cost(problem: PlanningProblem, steps: Sequence[PlanStep]) -> list[float]:
     return [float(problem.snapshot.size[x.replica]) for x in steps]
 
 
-def _shift(used: Floats, s: Snapshot, x: Step) -> None:
+def _shift(used: FloatArray, s: PlannerSnapshot, x: PlanStep) -> None:
     used[x.source] -= s.planned[x.replica]
     used[x.target] += s.planned[x.replica]
 
 
-def _remaining(problem: Problem, steps: Sequence[Step]) -> float:
+def _remaining(problem: PlanningProblem, steps: Sequence[PlanStep]) -> float:
     used = problem.snapshot.used.copy()
     for x in steps:
         _shift(used, problem.snapshot, x)
     return problem.out_of_band(used)
 
 
-def _beginning(problem: Problem, steps: list[Step], timetable: Schedule, most: float) -> list[Step]:
+def _beginning(
+    problem: PlanningProblem, steps: list[PlanStep], timetable: Schedule, most: float
+) -> list[PlanStep]:
     """The beginning of the executed order that fits and leaves least out of band, back in order of planning."""
     s = problem.snapshot
     used, spent = s.used.copy(), 0.0
@@ -101,7 +105,7 @@ def _beginning(problem: Problem, steps: list[Step], timetable: Schedule, most: f
     return [steps[k] for k in order[:count]]
 
 
-def _dense(problem: Problem, steps: list[Step], most: float) -> list[Step]:
+def _dense(problem: PlanningProblem, steps: list[PlanStep], most: float) -> list[PlanStep]:
     """Moves by priority, then by out-of-band bytes removed per byte, as long as they are legal and fit."""
     s = problem.snapshot
     used = s.used
@@ -116,7 +120,7 @@ def _dense(problem: Problem, steps: list[Step], most: float) -> list[Step]:
         + (a != b) * (np.clip(broker[a] - problem.broker_hi[a], 0, x) + np.clip(problem.broker_lo[b] - broker[b], 0, x))
     )  # fmt: skip
     kind = np.minimum([step.reason for step in steps], Reason.RACK + 1)
-    state, spent = State(problem), 0.0
+    state, spent = PlanState(problem), 0.0
     rest = np.lexsort((np.arange(len(steps)), -helped / x, kind)).tolist()
     while True:
         later: list[int] = []
@@ -135,8 +139,8 @@ def _dense(problem: Problem, steps: list[Step], most: float) -> list[Step]:
 
 
 def _in_time(
-    problem: Problem, steps: list[Step], timetable: Schedule, budget: Budget
-) -> tuple[list[Step], Schedule]:
+    problem: PlanningProblem, steps: list[PlanStep], timetable: Schedule, budget: PlanBudget
+) -> tuple[list[PlanStep], Schedule]:
     """The waves that end in time, and of the first that does not the moves that do."""
     s, left = problem.snapshot, (budget.max_seconds or 0.0) * budget.bytes_per_second
     kept: list[int] = []

@@ -12,8 +12,8 @@ from collections.abc import Callable
 import numpy as np
 
 from spindle.placement.exchange import Exchanges
-from spindle.placement.snapshot import Floats, Ints, group
-from spindle.placement.state import Reason, State, put
+from spindle.placement.snapshot import FloatArray, IntArray, group
+from spindle.placement.state import PlanState, Reason, put
 
 _WASTE = (
     0.3  # of the bound, what all closings together might overshoot; less than a tenth of it is what they do
@@ -29,14 +29,14 @@ _PAIRS = 24  # dirs that a stuck one is compared with
 class Closer:
     """Settles one dir after another on a state that it changes."""
 
-    def __init__(self, state: State) -> None:
+    def __init__(self, state: PlanState) -> None:
         self.state = state
         needs = int((state.useful_out > 0).sum() + (state.useful_in > 0).sum())
         self.share = _WASTE * state.left / max(needs, _MANY)
-        self._by_size: Ints = np.zeros(0, np.int64)  # made when the first dir takes
+        self._by_size: IntArray = np.zeros(0, np.int64)  # made when the first dir takes
         self._stale = 0
         self._exchanges = Exchanges(state, self.on)
-        self._grouped: Ints = group(state.dir, len(state.used))
+        self._grouped: IntArray = group(state.dir, len(state.used))
         self._edges = np.searchsorted(state.dir[self._grouped], np.arange(len(state.used) + 1))
 
     def _index(self) -> None:
@@ -57,7 +57,7 @@ class Closer:
             self._run(state.useful_out, self.repair_giver)
             self._run(state.useful_in, self.repair_taker)
 
-    def _run(self, amount: Floats, settle: Callable[[int], bool]) -> None:
+    def _run(self, amount: FloatArray, settle: Callable[[int], bool]) -> None:
         """Settle the dir with the largest amount until none is left; one that cannot be is passed over."""
         stuck = np.zeros(len(amount), np.bool_)
         while True:
@@ -67,13 +67,13 @@ class Closer:
                 return
             stuck[d] = not settle(d)
 
-    def on(self, i: int) -> Ints:
+    def on(self, i: int) -> IntArray:
         """Replicas on dir ``i`` that may still move; those that arrived have moved already."""
-        rows: Ints = self._grouped[self._edges[i] : self._edges[i + 1]]
-        here: Ints = rows[(self.state.dir[rows] == i) & ~self.state.done[rows]]
+        rows: IntArray = self._grouped[self._edges[i] : self._edges[i + 1]]
+        here: IntArray = rows[(self.state.dir[rows] == i) & ~self.state.done[rows]]
         return here
 
-    def _ranked(self, rows: Ints, need: float) -> list[int]:
+    def _ranked(self, rows: IntArray, need: float) -> list[int]:
         """Logs in the order in which they should settle ``need``: little waste, else largest below, else least waste."""
         x = self.state.size[rows]
         over = x - need
@@ -86,7 +86,7 @@ class Closer:
             order = [r for r in (first, *order) if r is not None]
         return order
 
-    def _pair(self, rows: Ints, need: float) -> int | None:
+    def _pair(self, rows: IntArray, need: float) -> int | None:
         """The larger of the two logs that settle ``need`` together with least waste; None if that is not little."""
         rows = rows[self.state.size[rows].argsort(kind="stable")]
         x = self.state.size[rows]
@@ -133,7 +133,7 @@ class Closer:
                 return True
         return False
 
-    def _take_from(self, window: Ints, j: int, need: float) -> bool:
+    def _take_from(self, window: IntArray, j: int, need: float) -> bool:
         """Move the log of this window that settles ``need`` best, if any may go."""
         state = self.state
         x, home = state.size[window], state.dir[window]
@@ -148,9 +148,9 @@ class Closer:
         return False
 
     def _better(self, change: tuple[float, float]) -> bool:
-        return sum(change) < -max(self.state.floor, 1e-9 * self.state.unrest)
+        return sum(change) < -max(self.state.floor, 1e-9 * self.state.imbalance)
 
-    def _with_own(self, d: int, merit: Floats) -> list[int]:
+    def _with_own(self, d: int, merit: FloatArray) -> list[int]:
         """Dirs of most merit, and all of the same broker: what harms a broker at its band's edge does not inside it."""
         s = self.state.snapshot
         own = np.flatnonzero(s.dir_broker == s.dir_broker[d])

@@ -15,8 +15,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from spindle.placement.snapshot import Ints
-from spindle.placement.state import Reason, State
+from spindle.placement.snapshot import IntArray
+from spindle.placement.state import PlanState, Reason
 
 _TRIES = 4  # exchanges that are tried for one dir
 _Choice = tuple[float, int, int]  # what it costs, step, replica
@@ -25,7 +25,7 @@ _Choice = tuple[float, int, int]  # what it costs, step, replica
 class Exchanges:
     """The steps of a state by source and by target, and what can be exchanged among them."""
 
-    def __init__(self, state: State, on: Callable[[int], Ints]) -> None:
+    def __init__(self, state: PlanState, on: Callable[[int], IntArray]) -> None:
         """Know no step yet.
 
         Args:
@@ -56,7 +56,7 @@ class Exchanges:
                 self._forced.append(k)
         self._known = len(state.steps)
 
-    def give(self, i: int, rows: Ints, need: float, share: float) -> bool:
+    def give(self, i: int, rows: IntArray, need: float, share: float) -> bool:
         """Let a move off dir ``i`` take one of its ``rows`` that is larger by ``need``, and by at most ``share`` more."""
         self._learn()
         steps = self._from.get(i)

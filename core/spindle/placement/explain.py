@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from spindle.placement.planner import Plan
+from spindle.placement.planner import PlacementPlan
 from spindle.placement.racks import wanted_racks
 from spindle.placement.snapshot import DirState
 from spindle.placement.state import Reason
@@ -53,7 +53,7 @@ class Line:
         )
 
 
-def explain(plan: Plan, move: int) -> Line:
+def explain(plan: PlacementPlan, move: int) -> Line:
     """Why a move is in the plan.
 
     Args:
@@ -69,7 +69,7 @@ def explain(plan: Plan, move: int) -> Line:
     )  # fmt: skip
 
 
-def _why(plan: Plan, reason: Reason, r: int, i: int, j: int) -> str:
+def _why(plan: PlacementPlan, reason: Reason, r: int, i: int, j: int) -> str:
     s, p = plan.problem.snapshot, plan.problem
     if reason == Reason.EVACUATE:
         dead = "its broker is dead" if not s.alive[s.dir_broker[i]] else "its dir is offline"
@@ -97,22 +97,22 @@ def _why(plan: Plan, reason: Reason, r: int, i: int, j: int) -> str:
     return f"{why}; {_arrives(plan, j)}"
 
 
-def _fill(plan: Plan, d: int) -> str:
+def _fill(plan: PlacementPlan, d: int) -> str:
     s = plan.problem.snapshot
     return f"{s.used[d] / s.capacity[d]:.1%}"
 
 
-def _band(plan: Plan, d: int) -> str:
+def _band(plan: PlacementPlan, d: int) -> str:
     p = plan.problem
     return f"{p.lo[d] / p.snapshot.capacity[d]:.1%} to {p.hi[d] / p.snapshot.capacity[d]:.1%}"
 
 
-def _arrives(plan: Plan, j: int) -> str:
+def _arrives(plan: PlacementPlan, j: int) -> str:
     s = plan.problem.snapshot
     return f"the target goes from {_fill(plan, j)} to {plan.after[j] / s.capacity[j]:.1%} by the whole plan"
 
 
-def _broker_fill(plan: Plan, d: int) -> tuple[float, float, float]:
+def _broker_fill(plan: PlacementPlan, d: int) -> tuple[float, float, float]:
     """Fill of a dir's broker now, and its band, as shares of its usable capacity."""
     p, b = plan.problem, int(plan.problem.snapshot.dir_broker[d])
     capacity = float(p.per_broker(p.snapshot.capacity * p.usable)[b]) or 1.0
@@ -123,20 +123,20 @@ def _broker_fill(plan: Plan, d: int) -> tuple[float, float, float]:
     )
 
 
-def _copies(plan: Plan, r: int) -> str:
+def _copies(plan: PlacementPlan, r: int) -> str:
     s, p = plan.problem.snapshot, int(plan.problem.snapshot.part[r])
     live = int(plan.problem.live[s.dir[s.start[p] : s.start[p + 1]]].sum())
     return f"{live} live {'copy' if live == 1 else 'copies'}"
 
 
-def _racks(plan: Plan, r: int) -> tuple[int, int]:
+def _racks(plan: PlacementPlan, r: int) -> tuple[int, int]:
     s, p = plan.problem.snapshot, int(plan.problem.snapshot.part[r])
     at = s.dir[s.start[p] : s.start[p + 1]]
     have = len(np.unique(s.rack[s.dir_broker[at[plan.problem.live[at]]]]))
     return have, wanted_racks(len(at), plan.problem.racks)
 
 
-def explain_partition(plan: Plan, topic: str, partition: int) -> list[str]:
+def explain_partition(plan: PlacementPlan, topic: str, partition: int) -> list[str]:
     """For every replica of a partition: why it moves, or why it stays.
 
     Raises:
@@ -161,7 +161,7 @@ def explain_partition(plan: Plan, topic: str, partition: int) -> list[str]:
     return lines
 
 
-def _stays(plan: Plan, r: int) -> str:
+def _stays(plan: PlacementPlan, r: int) -> str:
     """Why a replica is left where it is."""
     s, p, d = plan.problem.snapshot, plan.problem, int(plan.problem.snapshot.dir[r])
     here = f"({human(float(s.size[r]))}) stays on {s.dir_label(d)}"

@@ -13,8 +13,8 @@ it depends on nothing but where replicas stand, so doing it again changes nothin
 
 import numpy as np
 
-from spindle.placement.problem import Problem
-from spindle.placement.snapshot import Bools, Floats, Ints, group
+from spindle.placement.problem import PlanningProblem
+from spindle.placement.snapshot import BoolArray, FloatArray, IntArray, group
 
 _ROUNDS = 100  # passes over all brokers; a handful until none helps
 _EPSILON = 1e-9
@@ -23,7 +23,7 @@ _EPSILON = 1e-9
 class Leaders:
     """Leader of each partition, as a row of replicas; improved in place by :meth:`balance`."""
 
-    def __init__(self, problem: Problem, where: Ints, band: float) -> None:
+    def __init__(self, problem: PlanningProblem, where: IntArray, band: float) -> None:
         """Start from the present preferred leaders.
 
         Args:
@@ -33,12 +33,12 @@ class Leaders:
         """
         s = problem.snapshot
         self.snapshot, self.band = s, band
-        self.broker: Ints = s.dir_broker[where]
-        self.able: Bools = problem.live[where] & ~s.frozen
-        self.leader: Ints = s.start[:-1].copy()
+        self.broker: IntArray = s.dir_broker[where]
+        self.able: BoolArray = problem.live[where] & ~s.frozen
+        self.leader: IntArray = s.start[:-1].copy()
         alive = s.alive
         n = len(s.broker)
-        self.rate: Floats = s.rate
+        self.rate: FloatArray = s.rate
         logs = ~s.other[self.leader]
         self.n_mean = max(int(logs.sum()) / max(int(alive.sum()), 1), _EPSILON)
         self.w_mean = max(float(s.rate[self.leader].sum()) / max(int(alive.sum()), 1), _EPSILON)
@@ -49,11 +49,11 @@ class Leaders:
         self._now = [
             self._psi(n, w) for n, w in zip(self.count, self.weight, strict=True)
         ]  # ψ of each broker
-        self._grouped: Ints = group(self.broker, n)
+        self._grouped: IntArray = group(self.broker, n)
         self._edges = np.searchsorted(self.broker[self._grouped], np.arange(n + 1))
         self.alive = alive
 
-    def misfit(self, count: Floats, weight: Floats) -> Floats:
+    def misfit(self, count: FloatArray, weight: FloatArray) -> FloatArray:
         """ψ, elementwise."""
         b = self.band
         return (
@@ -80,7 +80,7 @@ class Leaders:
             if len(live):
                 self._hand(int(live[0]))
 
-    def _round(self, worst: Ints) -> bool:
+    def _round(self, worst: IntArray) -> bool:
         """Let each of these brokers give or take what helps; whether anything changed."""
         changed = False
         for b in worst.tolist():
@@ -90,7 +90,7 @@ class Leaders:
             changed |= self._settle(mine[~leads], b)
         return changed
 
-    def _others(self, leaders: Ints) -> Ints:
+    def _others(self, leaders: IntArray) -> IntArray:
         """The other replicas of the partitions that these lead."""
         part = self.snapshot.part[leaders]
         first, last = self.snapshot.start[part], self.snapshot.start[part + 1]
@@ -98,7 +98,7 @@ class Leaders:
         rows = first[:, None] + np.arange(longest)
         return np.sort(rows[(rows < last[:, None]) & (rows != leaders[:, None])])
 
-    def _gain(self, rows: Ints) -> Floats:
+    def _gain(self, rows: IntArray) -> FloatArray:
         """By how much Σψ falls if each of these replicas became leader, one at a time."""
         part = self.snapshot.part[rows]
         old = self.leader[part]
@@ -111,7 +111,7 @@ class Leaders:
         )
         return np.where(old == rows, 0.0, psi[a] + psi[b] - then)
 
-    def _settle(self, rows: Ints, b: int) -> bool:
+    def _settle(self, rows: IntArray, b: int) -> bool:
         """Hand over among these candidates, best first by a gain computed once and checked again before each change."""
         if self._now[b] <= _EPSILON:
             return False
@@ -166,6 +166,6 @@ class Leaders:
         self.leader[p] = r
 
     @property
-    def changes(self) -> Ints:
+    def changes(self) -> IntArray:
         """Replicas that become preferred leaders and were not, ascending."""
         return np.sort(self.leader[self.leader != self.snapshot.start[:-1]])

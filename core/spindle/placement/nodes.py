@@ -6,7 +6,7 @@ Nodes are raw objects as the API server lists them. Whatever is missing or of an
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-Object = Mapping[str, Any]
+NodeObject = Mapping[str, Any]
 
 _KEEPS_OUT = frozenset({"NoSchedule", "NoExecute"})
 # The taints that Kubernetes itself sets and lifts again by a node's condition.
@@ -30,22 +30,22 @@ def items(value: object) -> list[Mapping[str, Any]]:
     return [entry for entry in value if type(entry) is dict or isinstance(entry, Mapping)]
 
 
-def name(node: Object) -> str:
+def name(node: NodeObject) -> str:
     """A node's name, empty if it has none."""
     return str(section(node, "metadata").get("name") or "")
 
 
-def labels(node: Object) -> dict[str, str]:
+def labels(node: NodeObject) -> dict[str, str]:
     """A node's labels."""
     return {str(k): str(v) for k, v in section(node, "metadata", "labels").items() if v is not None}
 
 
-def zone(node: Object, topology_key: str) -> str | None:
+def zone(node: NodeObject, topology_key: str) -> str | None:
     """The zone that a node's label says; None if it has no such label or an empty one."""
     return labels(node).get(topology_key) or None
 
 
-def selected(node: Object, selector: Mapping[str, str]) -> bool:
+def selected(node: NodeObject, selector: Mapping[str, str]) -> bool:
     """Whether a node has all labels of a pod's ``nodeSelector``."""
     having = labels(node)
     return all(having.get(key) == value for key, value in selector.items())
@@ -60,7 +60,7 @@ def tolerated(taint: Mapping[str, Any], tolerations: Iterable[Mapping[str, Any]]
     return any(_matches(toleration, taint) for toleration in tolerations)
 
 
-def admits(node: Object, tolerations: Iterable[Mapping[str, Any]]) -> bool:
+def admits(node: NodeObject, tolerations: Iterable[Mapping[str, Any]]) -> bool:
     """Whether a new pod could be scheduled to a node: schedulable, not known to be unready, no taint against it."""
     if section(node, "spec").get("unschedulable") is True:
         return False
@@ -70,12 +70,12 @@ def admits(node: Object, tolerations: Iterable[Mapping[str, Any]]) -> bool:
     return not any(not tolerated(taint, tolerations) for taint in _taints(node))
 
 
-def closed(node: Object, tolerations: Iterable[Mapping[str, Any]]) -> bool:
+def closed(node: NodeObject, tolerations: Iterable[Mapping[str, Any]]) -> bool:
     """Whether somebody closed a node to such pods: cordoned, or with a taint that is not of Kubernetes' own making."""
     return section(node, "spec").get("unschedulable") is True or not belongs(node, {}, tolerations)
 
 
-def belongs(node: Object, selector: Mapping[str, str], tolerations: Iterable[Mapping[str, Any]]) -> bool:
+def belongs(node: NodeObject, selector: Mapping[str, str], tolerations: Iterable[Mapping[str, Any]]) -> bool:
     """Whether a node is meant for such pods, though it may be cordoned or unready just now."""
     lasting = (taint for taint in _taints(node) if not str(taint.get("key") or "").startswith(_PASSING))
     return (
@@ -85,7 +85,7 @@ def belongs(node: Object, selector: Mapping[str, str], tolerations: Iterable[Map
     )
 
 
-def matches_selector(node: Object, selector: object) -> bool:
+def matches_selector(node: NodeObject, selector: object) -> bool:
     """Whether a node matches a ``NodeSelector`` (a volume's ``nodeAffinity.required``): terms ORed, parts ANDed.
 
     A selector without terms, a term without parts, and an operator that is not known match nothing.
@@ -93,7 +93,7 @@ def matches_selector(node: Object, selector: object) -> bool:
     return any(_matches_term(node, term) for term in items(section(selector).get("nodeSelectorTerms")))
 
 
-def _taints(node: Object) -> list[Mapping[str, Any]]:
+def _taints(node: NodeObject) -> list[Mapping[str, Any]]:
     return [t for t in items(section(node, "spec").get("taints")) if t.get("effect") in _KEEPS_OUT]
 
 
@@ -109,7 +109,7 @@ def _matches(toleration: Mapping[str, Any], taint: Mapping[str, Any]) -> bool:
     return operator == "Equal" and bool(key) and (toleration.get("value") or "") == (taint.get("value") or "")
 
 
-def _matches_term(node: Object, term: Mapping[str, Any]) -> bool:
+def _matches_term(node: NodeObject, term: Mapping[str, Any]) -> bool:
     expressions, fields = items(term.get("matchExpressions")), items(term.get("matchFields"))
     if not expressions and not fields:
         return False

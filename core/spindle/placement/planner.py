@@ -15,11 +15,11 @@ import numpy as np
 from spindle.placement.bound import bound
 from spindle.placement.budget import Point, curve, within
 from spindle.placement.leaders import Leaders
-from spindle.placement.problem import Budget, Goals, Problem, pose
+from spindle.placement.problem import Goals, PlanBudget, PlanningProblem, build_problem
 from spindle.placement.rounding import improve, short_partitions
 from spindle.placement.search import LARGEST, search
-from spindle.placement.snapshot import Floats, Ints, Snapshot
-from spindle.placement.state import State, Step
+from spindle.placement.snapshot import FloatArray, IntArray, PlannerSnapshot
+from spindle.placement.state import PlanState, PlanStep
 from spindle.placement.waves import schedule
 
 _PASSES = 8  # each pass lowers what is left; more than two are rare
@@ -31,7 +31,7 @@ _REMEMBERED = 64  # plans of small clusters that are kept
 
 
 @dataclass(frozen=True, eq=False)
-class Plan:
+class PlacementPlan:
     """What to do, what it costs, and how good it is. Moves stand in the order of execution.
 
     Attributes:
@@ -48,26 +48,26 @@ class Plan:
         unreached: what could not be had, why, and what would make it possible; one sentence each.
     """
 
-    problem: Problem
-    wave: Ints
-    replica: Ints
-    source: Ints
-    target: Ints
-    reason: Ints
-    peak: Floats
+    problem: PlanningProblem
+    wave: IntArray
+    replica: IntArray
+    source: IntArray
+    target: IntArray
+    reason: IntArray
+    peak: FloatArray
     bound: float
     points: tuple[Point, ...]
     dropped: int
-    leader: Ints
+    leader: IntArray
     unreached: tuple[str, ...]
 
     @cached_property
-    def bytes(self) -> Floats:
+    def bytes(self) -> FloatArray:
         """Bytes that each move copies, by size now."""
         return self.problem.snapshot.size[self.replica]
 
     @cached_property
-    def intra(self) -> Ints:
+    def intra(self) -> IntArray:
         """Indices of the moves between dirs of one broker."""
         at = self.problem.snapshot.dir_broker
         return np.flatnonzero(at[self.source] == at[self.target])
@@ -94,21 +94,21 @@ class Plan:
         return self.problem.snapshot.digest
 
     @cached_property
-    def after(self) -> Floats:
+    def after(self) -> FloatArray:
         """Planned bytes on each dir once the plan is done, float64[D]."""
         return self.result.used
 
     @cached_property
-    def result(self) -> Snapshot:
+    def result(self) -> PlannerSnapshot:
         """The cluster once the plan is done."""
         return self.problem.snapshot.moved(self.replica, self.target, self.leader)
 
-    def seconds(self, budget: Budget) -> float:
+    def seconds(self, budget: PlanBudget) -> float:
         """How long the plan takes if every broker copies at the budget's rate: wave by wave, its busiest broker."""
         return float(sum(_wave_seconds(self, budget)))
 
 
-def _wave_seconds(plan: Plan, budget: Budget) -> list[float]:
+def _wave_seconds(plan: PlacementPlan, budget: PlanBudget) -> list[float]:
     s = plan.problem.snapshot
     n = len(s.broker)
     seconds = []
@@ -121,11 +121,11 @@ def _wave_seconds(plan: Plan, budget: Budget) -> list[float]:
 
 
 def plan(
-    snapshot: Snapshot,
+    snapshot: PlannerSnapshot,
     goals: Goals | None = None,
-    budget: Budget | None = None,
+    budget: PlanBudget | None = None,
     tell: Callable[[str], None] = lambda _: None,
-) -> Plan:
+) -> PlacementPlan:
     """Find the moves.
 
     Args:
@@ -134,8 +134,8 @@ def plan(
         budget: what it may cost; nothing is limited if not given.
         tell: called with what is being done, for whoever waits for a large plan.
     """
-    goals, budget = goals or Goals(), budget or Budget()
-    problem = pose(snapshot, goals)
+    goals, budget = goals or Goals(), budget or PlanBudget()
+    problem = build_problem(snapshot, goals)
     tell(f"finding moves for {len(snapshot.topic):,} replicas on {len(snapshot.capacity):,} dirs")
     steps = _known_steps(problem)
     tell(f"packing {len(steps):,} moves into waves")
@@ -152,7 +152,7 @@ def plan(
         leader = leaders.changes
     order = chosen.schedule.order
     at = [chosen.steps[k] for k in order.tolist()]
-    return Plan(
+    return PlacementPlan(
         problem=problem, wave=chosen.schedule.wave[order], replica=rows[order],
         source=np.array([x.source for x in at], np.int64), target=np.array([x.target for x in at], np.int64),
         reason=np.array([x.reason for x in at], np.int64), peak=chosen.schedule.peak,
@@ -162,10 +162,10 @@ def plan(
     )  # fmt: skip
 
 
-_known: dict[tuple[str, Goals], tuple[Step, ...]] = {}
+_known: dict[tuple[str, Goals], tuple[PlanStep, ...]] = {}
 
 
-def _known_steps(problem: Problem) -> list[Step]:
+def _known_steps(problem: PlanningProblem) -> list[PlanStep]:
     """:func:`_steps`, which in a small cluster takes up to a second: found once for the same snapshot and goals, pass after pass."""
     snapshot, goals = problem.snapshot, problem.goals
     if not goals.search or len(snapshot.topic) * len(snapshot.capacity) > LARGEST:
@@ -179,14 +179,14 @@ def _known_steps(problem: Problem) -> list[Step]:
     return list(found)
 
 
-def _steps(problem: Problem) -> list[Step]:
+def _steps(problem: PlanningProblem) -> list[PlanStep]:
     """Passes until one finds nothing more, as net moves in an order that is legal one by one.
 
     A pass depends on nothing but where replicas stand, so if planning ends with a pass that finds nothing, planning on its
     result finds nothing either. A replica moves once. Where a later pass wants to move some again and no order allows that
     as one move each (in very full clusters), planning begins anew with those held back in the first pass.
     """
-    best: State | None = None
+    best: PlanState | None = None
     waiting: list[frozenset[int]] = [frozenset()]
     seen = set(waiting)
     for _ in range(_BEGINNINGS):
@@ -206,7 +206,7 @@ def _steps(problem: Problem) -> list[Step]:
     return best.steps if best else []
 
 
-def _from_start(problem: Problem, held: Collection[int]) -> tuple[State, frozenset[int]]:
+def _from_start(problem: PlanningProblem, held: Collection[int]) -> tuple[PlanState, frozenset[int]]:
     """All passes; and, if the last one could not be had, the replicas that it would have moved a second time."""
     state = _pass(problem, problem.snapshot.dir, held)
     for _ in range(_PASSES):
@@ -227,14 +227,14 @@ def _from_start(problem: Problem, held: Collection[int]) -> tuple[State, frozens
     return state, frozenset()
 
 
-def _pass(problem: Problem, where: Ints, held: Collection[int] = ()) -> State:
+def _pass(problem: PlanningProblem, where: IntArray, held: Collection[int] = ()) -> PlanState:
     """Rounding, and in a small cluster also searching; the better of the two."""
-    state = State(problem, where)
+    state = PlanState(problem, where)
     state.done[list(held)] = True
     improve(state)
     goals = problem.goals
     if not held and goals.balance and goals.search and 0 < len(where) * len(problem.lo) <= LARGEST:
-        other = State(problem, where)
+        other = PlanState(problem, where)
         for r, j in search(problem, where, [(x.replica, x.target) for x in state.steps]):
             other.move(r, j, other.reason_to_leave(int(other.dir[r])))
         if _standing(other) < _standing(state):
@@ -242,24 +242,24 @@ def _pass(problem: Problem, where: Ints, held: Collection[int] = ()) -> State:
     return state
 
 
-def _standing(state: State) -> tuple[float, int, float, float, int]:
+def _standing(state: PlanState) -> tuple[float, int, float, float, int]:
     """How good a state is, least is best: stranded bytes, partitions short of a rack, unrest, bytes moved, moves."""
     stranded = float(state.size[~state.problem.usable[state.dir]].sum())
-    unrest = state.unrest if state.unrest > state.floor else 0.0
+    unrest = state.imbalance if state.imbalance > state.floor else 0.0
     moved = float(sum(state.size[x.replica] for x in state.steps))
     return stranded, len(short_partitions(state)), unrest, moved, len(state.steps)
 
 
-def _settled(state: State) -> bool:
+def _settled(state: PlanState) -> bool:
     """Whether nothing is left to wish for."""
     stranded, short, unrest, *_ = _standing(state)
     return not stranded and not short and (not unrest or not state.problem.goals.balance)
 
 
-def _net(problem: Problem, steps: list[Step]) -> State:
+def _net(problem: PlanningProblem, steps: list[PlanStep]) -> PlanState:
     """One move per replica, from where it is to where it ends, as far as moves are legal in some order."""
     last = {x.replica: k for k, x in enumerate(steps)}
-    state = State(problem)
+    state = PlanState(problem)
     waiting = [x for k, x in enumerate(steps) if last[x.replica] == k]
     while waiting:
         later = []
@@ -276,7 +276,7 @@ def _net(problem: Problem, steps: list[Step]) -> State:
     return state
 
 
-def _unreached(problem: Problem, where: Ints, dropped: int) -> tuple[str, ...]:
+def _unreached(problem: PlanningProblem, where: IntArray, dropped: int) -> tuple[str, ...]:
     """What is not as wanted once the plan is done, with the reason and the way out."""
     if dropped:
         return (
@@ -284,7 +284,7 @@ def _unreached(problem: Problem, where: Ints, dropped: int) -> tuple[str, ...]:
             f"{dropped:,} moves of the full plan are beyond the budget; allow more and plan again",
         )
     s = problem.snapshot
-    state = State(problem, where)
+    state = PlanState(problem, where)
     found = list(problem.notes)
     for d in np.unique(where[~problem.usable[where]]).tolist():
         rows = np.flatnonzero(where == d)
@@ -315,7 +315,7 @@ def _unreached(problem: Problem, where: Ints, dropped: int) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _brokers_off(problem: Problem, used: Floats) -> list[str]:
+def _brokers_off(problem: PlanningProblem, used: FloatArray) -> list[str]:
     """Brokers that end outside their bands, worst first, with the reason."""
     s, p = problem.snapshot, problem
     per, capacity = p.per_broker(used), np.maximum(p.per_broker(s.capacity * p.usable), 1.0)
@@ -340,7 +340,7 @@ def _brokers_off(problem: Problem, used: Floats) -> list[str]:
     return found
 
 
-def _why_off(problem: Problem, used: Floats, d: int, largest: float) -> str:
+def _why_off(problem: PlanningProblem, used: FloatArray, d: int, largest: float) -> str:
     s = problem.snapshot
     fill, lo, hi = (x[d] / s.capacity[d] for x in (used, problem.lo, problem.hi))
     text = f"{s.dir_label(d)} ends at {fill:.1%}, outside {lo:.1%} to {hi:.1%}: "

@@ -1,4 +1,4 @@
-"""The planning problem: what is wanted (:class:`Goals`), what may be spent (:class:`Budget`), and the bands that follow.
+"""The planning problem: what is wanted (:class:`Goals`), what may be spent (:class:`PlanBudget`), and the bands that follow.
 
 Let ``u_d`` be the bytes on dir ``d``, ``c_d`` its capacity, and let *usable* dirs be those of live brokers that are online or
 cordoned. With ``m = Σ u / Σ_usable c`` (the mean fill once everything stands on usable dirs) a dir is in its band when
@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from spindle.placement.snapshot import Bools, DirState, Floats, Ints, Snapshot
+from spindle.placement.snapshot import BoolArray, DirState, FloatArray, IntArray, PlannerSnapshot
 
 # Bands are aimed at a hair inside, so that rounding in whoever checks the plan does not decide.
 _INSIDE = 1e-7
@@ -65,7 +65,7 @@ class Goals:
 
 
 @dataclass(frozen=True)
-class Budget:
+class PlanBudget:
     """What the plan may cost.
 
     Attributes:
@@ -96,7 +96,7 @@ class Budget:
 
 
 @dataclass(frozen=True, eq=False)
-class Problem:
+class PlanningProblem:
     """A snapshot under goals: the bands, and what may give and take.
 
     Attributes:
@@ -112,29 +112,29 @@ class Problem:
         notes: bands that had to be cut, in sentences.
     """
 
-    snapshot: Snapshot
+    snapshot: PlannerSnapshot
     goals: Goals
-    usable: Bools
-    takes: Bools
-    live: Bools
+    usable: BoolArray
+    takes: BoolArray
+    live: BoolArray
     mean: float
-    lo: Floats
-    hi: Floats
-    broker_lo: Floats
-    broker_hi: Floats
-    limit: Floats
-    no_intra: Bools
+    lo: FloatArray
+    hi: FloatArray
+    broker_lo: FloatArray
+    broker_hi: FloatArray
+    limit: FloatArray
+    no_intra: BoolArray
     racks: int
     notes: tuple[str, ...] = field(default=())
 
-    def out_of_band(self, used: Floats) -> float:
+    def out_of_band(self, used: FloatArray) -> float:
         """Bytes outside the bands, summed over dirs and brokers."""
         broker = self.per_broker(used)
         dirs = np.maximum(used - self.hi, 0).sum() + np.maximum(self.lo - used, 0).sum()
         brokers = np.maximum(broker - self.broker_hi, 0).sum() + np.maximum(self.broker_lo - broker, 0).sum()
         return float(dirs + brokers)
 
-    def outside(self, used: Floats) -> tuple[int, int]:
+    def outside(self, used: FloatArray) -> tuple[int, int]:
         """How many usable dirs, and how many live brokers, are outside their bands."""
         slack = 1e-6 * self.snapshot.capacity
         dirs = ((used > self.hi + slack) | (used < self.lo - slack)) & self.usable
@@ -142,16 +142,16 @@ class Problem:
         brokers = ((per > self.broker_hi + wide) | (per < self.broker_lo - wide)) & self.snapshot.alive
         return int(dirs.sum()), int(brokers.sum())
 
-    def per_broker(self, used: Floats) -> Floats:
+    def per_broker(self, used: FloatArray) -> FloatArray:
         """Sum over the dirs of each broker, float64[B]."""
         return np.bincount(self.snapshot.dir_broker, used, len(self.snapshot.broker)).astype(np.float64)
 
-    def must_leave(self) -> Ints:
+    def must_leave(self) -> IntArray:
         """Replicas that stand where nothing may stay, ascending."""
         return np.flatnonzero(~self.usable[self.snapshot.dir])
 
 
-def pose(snapshot: Snapshot, goals: Goals) -> Problem:
+def build_problem(snapshot: PlannerSnapshot, goals: Goals) -> PlanningProblem:
     """Work out the bands of a snapshot."""
     s, n = snapshot, len(snapshot.broker)
     alive = s.alive[s.dir_broker]
@@ -185,7 +185,7 @@ def pose(snapshot: Snapshot, goals: Goals) -> Problem:
             f"the cluster holds {total:.3g} bytes and its dirs {hi.sum():.3g} below the mark of {goals.mark:.0%}: "
             "no plan can bring every dir below it; add disks or delete data"
         )
-    return Problem(
+    return PlanningProblem(
         snapshot=s, goals=goals, usable=usable, takes=takes, live=alive & ~offline, mean=mean, lo=lo, hi=hi,
         broker_lo=broker_lo, broker_hi=broker_hi, limit=goals.incoming_limit * s.capacity,
         no_intra=np.bincount(s.dir_broker, offline, n) > 0,

@@ -6,7 +6,7 @@ from typing import Any
 
 from spindle.api.quantity import whole
 from spindle.placement import nodes as node_facts
-from spindle.placement.nodes import Object, items, section
+from spindle.placement.nodes import NodeObject, items, section
 
 _NO_PROVISIONER = "kubernetes.io/no-provisioner"
 _DEFAULT_CLASS = "storageclass.kubernetes.io/is-default-class"
@@ -28,9 +28,9 @@ class DiskWant:
 
 
 def room(
-    nodes: Iterable[Object],
-    volumes: Iterable[Object],
-    storage_classes: Iterable[Object],
+    nodes: Iterable[NodeObject],
+    volumes: Iterable[NodeObject],
+    storage_classes: Iterable[NodeObject],
     disks: Sequence[DiskWant],
     reserve: Sequence[DiskWant] = (),
 ) -> dict[str, int] | None:
@@ -66,8 +66,8 @@ def room(
 
 
 def free_volume(
-    node: Object, volumes: Iterable[Object], storage_classes: Iterable[Object], want: DiskWant
-) -> Object | None:
+    node: NodeObject, volumes: Iterable[NodeObject], storage_classes: Iterable[NodeObject], want: DiskWant
+) -> NodeObject | None:
     """The free volume on a node that fits a disk best: the smallest that is large enough; None if there is none.
 
     Args:
@@ -90,19 +90,19 @@ def free_volume(
     return min(fitting, key=lambda found: found[:2])[2] if fitting else None
 
 
-def reachable(volume: Object, node: Object) -> bool:
+def reachable(volume: NodeObject, node: NodeObject) -> bool:
     """Whether a volume can be mounted on a node."""
     required = section(volume, "spec", "nodeAffinity").get("required")
     return required is None or node_facts.matches_selector(node, required)
 
 
-def class_of(storage_class: str | None, storage_classes: Iterable[Object]) -> Object | None:
+def class_of(storage_class: str | None, storage_classes: Iterable[NodeObject]) -> NodeObject | None:
     """The StorageClass that a claim gets that names one, or none; None if there is no such object."""
     classes = {str(section(c, "metadata").get("name")): c for c in storage_classes}
     return classes.get(_default_class(classes) if storage_class is None else storage_class)
 
 
-def _by_static_class(disks: Sequence[DiskWant], classes: Mapping[str, Object]) -> dict[str, list[int]]:
+def _by_static_class(disks: Sequence[DiskWant], classes: Mapping[str, NodeObject]) -> dict[str, list[int]]:
     """Class → sizes wanted of it, for the classes whose volumes nobody makes."""
     sizes: dict[str, list[int]] = {}
     for disk in disks:
@@ -130,7 +130,7 @@ def _sets(sizes: list[int], kept: list[int], free: list[int]) -> int:
 
 
 def _free_volumes(
-    nodes: Mapping[str, Object], volumes: Iterable[Object], classes: frozenset[str]
+    nodes: Mapping[str, NodeObject], volumes: Iterable[NodeObject], classes: frozenset[str]
 ) -> dict[tuple[str, str], list[int]]:
     """(node, class) → sizes of the volumes there that nobody has claimed."""
     hosts: dict[str, list[str]] = {}
@@ -149,7 +149,7 @@ def _free_volumes(
 
 
 def _reachable(
-    spec: Mapping[str, Any], nodes: Mapping[str, Object], hosts: Mapping[str, list[str]]
+    spec: Mapping[str, Any], nodes: Mapping[str, NodeObject], hosts: Mapping[str, list[str]]
 ) -> list[str]:
     """The nodes from which a volume can be mounted."""
     required = section(spec, "nodeAffinity").get("required")
@@ -172,7 +172,7 @@ def _hostnames(required: object) -> list[str] | None:
     return None
 
 
-def _is_free(volume: Object) -> bool:
+def _is_free(volume: NodeObject) -> bool:
     """Whether a claim could still bind a volume. One that is reserved for a certain claim is not free."""
     spec = section(volume, "spec")
     modes = spec.get("accessModes")
@@ -186,12 +186,12 @@ def _is_free(volume: Object) -> bool:
     )
 
 
-def is_static(storage_class: Object | None) -> bool:
+def is_static(storage_class: NodeObject | None) -> bool:
     """Whether nobody makes volumes of this class; so it is for one that has no StorageClass object, too."""
     return storage_class is None or storage_class.get("provisioner") == _NO_PROVISIONER
 
 
-def _default_class(classes: Mapping[str, Object]) -> str:
+def _default_class(classes: Mapping[str, NodeObject]) -> str:
     """Name of the default class, the newest if there are several; empty (volumes without class) if there is none."""
     defaults = [
         name

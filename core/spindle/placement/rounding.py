@@ -26,8 +26,8 @@ planning ends, and planning on a finished plan gives nothing.
 import numpy as np
 
 from spindle.placement.closing import Closer
-from spindle.placement.snapshot import Bools, Floats, Ints
-from spindle.placement.state import Reason, State, put
+from spindle.placement.snapshot import BoolArray, FloatArray, IntArray
+from spindle.placement.state import PlanState, Reason, put
 
 _FAIR = 2  # times what each broker would take of replicas that have to go, if all took the same
 _SPARED = 4  # times the gap per dir that may be spent on settling one
@@ -36,7 +36,7 @@ _FAR = 1e18  # bytes; more than any difference
 _PLENTY = 2  # times what is left: choice enough to find logs that fit
 
 
-def improve(state: State) -> None:
+def improve(state: PlanState) -> None:
     """Run all stages once, on the replicas that have not moved in this pass."""
     evacuate(state)
     repair_racks(state)
@@ -44,13 +44,13 @@ def improve(state: State) -> None:
         balance(state)
 
 
-def balance(state: State) -> None:
+def balance(state: PlanState) -> None:
     """Stages 1 to 5."""
     needs = int((state.useful_out > 0).sum() + (state.useful_in > 0).sum())
-    if not needs or state.unrest <= state.floor:
+    if not needs or state.imbalance <= state.floor:
         return
     rest = Closer(state)
-    small = state.unrest / needs
+    small = state.imbalance / needs
     floor = min(small, _enough(state))
     settle(state, rest, floor)
     match(state, floor)
@@ -59,7 +59,7 @@ def balance(state: State) -> None:
     rest.close()
 
 
-def _enough(state: State) -> float:
+def _enough(state: PlanState) -> float:
     """A size such that the logs above it, on dirs that may give, are several times what is left to move."""
     rows = np.flatnonzero((state.free_out[state.dir] >= state.size) & ~state.done)
     sizes = np.sort(state.size[rows])[::-1]
@@ -67,7 +67,7 @@ def _enough(state: State) -> float:
     return float(sizes[at]) if at < len(sizes) else 0.0
 
 
-def evacuate(state: State) -> None:
+def evacuate(state: PlanState) -> None:
     """Move replicas off dirs that must be emptied: dead before draining, fewest live copies first, then largest."""
     must = np.flatnonzero(~state.problem.usable[state.dir] & ~state.done)
     if not len(must):
@@ -81,7 +81,9 @@ def evacuate(state: State) -> None:
             crowd[at[state.dir[r]]] += 1
 
 
-def _place(state: State, r: int, reason: Reason, among: Bools, crowd: Floats | None = None) -> bool:
+def _place(
+    state: PlanState, r: int, reason: Reason, among: BoolArray, crowd: FloatArray | None = None
+) -> bool:
     """Find the best home for a replica that cannot stay, ``among`` these dirs: useful, else harmless, else least full.
 
     Of useful ones those below their own bands first (they need a move in any case), then those of brokers that take few others
@@ -108,7 +110,7 @@ def _place(state: State, r: int, reason: Reason, among: Bools, crowd: Floats | N
     return put(state, r, fits, after, reason, tries=len(fits), lenient=True)
 
 
-def repair_racks(state: State) -> None:
+def repair_racks(state: PlanState) -> None:
     """Give partitions on too few racks another one, by the replica whose leaving costs least."""
     for p in short_partitions(state).tolist():
         first, last = int(state.snapshot.start[p]), int(state.snapshot.start[p + 1])
@@ -121,7 +123,7 @@ def repair_racks(state: State) -> None:
                 break
 
 
-def short_partitions(state: State) -> Ints:
+def short_partitions(state: PlanState) -> IntArray:
     """Partitions whose live replicas stand on fewer racks than they should, ascending; vectorised over all of them."""
     s, p = state.snapshot, state.problem
     n = len(s.start) - 1
@@ -139,7 +141,7 @@ def short_partitions(state: State) -> Ints:
     return np.flatnonzero(have < np.minimum(rf, p.racks))
 
 
-def match(state: State, small: float) -> None:
+def match(state: PlanState, small: float) -> None:
     """Stage 2: logs that both ends have use for, largest first."""
     for r in _descending(state, state.useful_out, small):
         x, i = float(state.size[r]), int(state.dir[r])
@@ -148,7 +150,7 @@ def match(state: State, small: float) -> None:
         _match(state, r)
 
 
-def settle(state: State, rest: Closer, small: float) -> None:
+def settle(state: PlanState, rest: Closer, small: float) -> None:
     """Stage 1: dirs with more than ``small`` bytes to give that one log settles, with little waste or out of the gap."""
     spared = _SPARED * max(state.gap, 0.0) / max(int((state.useful_out > 0).sum()), 1)
     for i in (-state.useful_out).argsort(kind="stable").tolist():
@@ -163,7 +165,7 @@ def settle(state: State, rest: Closer, small: float) -> None:
                 break
 
 
-def spend_gap(state: State, small: float, *, needy: bool) -> None:
+def spend_gap(state: PlanState, small: float, *, needy: bool) -> None:
     """Stage 3: logs from dirs that can spare them, first (``needy``) from those that must give anyway."""
     give = np.where(state.useful_out > 0, state.free_out, 0.0) if needy else state.free_out
     for r in _descending(state, give, small):
@@ -175,14 +177,14 @@ def spend_gap(state: State, small: float, *, needy: bool) -> None:
         _match(state, r)
 
 
-def _descending(state: State, give: Floats, small: float) -> list[int]:
+def _descending(state: PlanState, give: FloatArray, small: float) -> list[int]:
     """Replicas that their dir could give in one piece, largest first."""
     rows = np.flatnonzero((state.size <= give[state.dir]) & (state.size > small) & ~state.done)
     order: list[int] = rows[(-state.size[rows]).argsort(kind="stable")].tolist()
     return order
 
 
-def _match(state: State, r: int) -> bool:
+def _match(state: PlanState, r: int) -> bool:
     """Send a log to the dir that has use for all of it and lacks least then.
 
     A dir of the same broker comes first; then dirs that are below their own bands, which need a move in any case.

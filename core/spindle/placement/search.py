@@ -22,9 +22,9 @@ from typing import Any
 
 import numpy as np
 
-from spindle.placement.problem import Problem
-from spindle.placement.snapshot import Bools, Floats, Ints
-from spindle.placement.state import Reason, State
+from spindle.placement.problem import PlanningProblem
+from spindle.placement.snapshot import BoolArray, FloatArray, IntArray
+from spindle.placement.state import PlanState, Reason
 from spindle.placement.walks import Walks, count_last, may_fit
 
 LARGEST = 6_000  # replicas times dirs, up to which searching pays
@@ -43,9 +43,9 @@ _FLOOR = 1.0  # bytes
 class _Nodes:
     """Placements side by side: dir of each replica, what has moved, bytes moved, last (parent, replica, dir)."""
 
-    where: Ints
-    moved: Bools
-    cost: Floats
+    where: IntArray
+    moved: BoolArray
+    cost: FloatArray
     trail: tuple[tuple[tuple[int, int], ...], ...]
 
     def take(self, rows: list[int]) -> "_Nodes":
@@ -56,20 +56,20 @@ class _Nodes:
 class _Terms:
     """Sums over dirs of each broker and over replicas of each partition, for every node."""
 
-    used: Floats
-    over: Floats
-    under: Floats
-    e: Floats
-    delta: Floats
-    total: Floats
-    into: Floats
-    out_of: Floats
-    held: Ints  # replicas of a partition per broker, [N, P, B]
-    live: Ints  # live replicas of a partition per rack, [N, P, racks]
+    used: FloatArray
+    over: FloatArray
+    under: FloatArray
+    e: FloatArray
+    delta: FloatArray
+    total: FloatArray
+    into: FloatArray
+    out_of: FloatArray
+    held: IntArray  # replicas of a partition per broker, [N, P, B]
+    live: IntArray  # live replicas of a partition per rack, [N, P, racks]
 
 
 class _Search:
-    def __init__(self, problem: Problem, start: Ints) -> None:
+    def __init__(self, problem: PlanningProblem, start: IntArray) -> None:
         s = problem.snapshot
         self.problem, self.snapshot = problem, s
         self.size, self.part = s.planned, s.part
@@ -155,7 +155,7 @@ class _Search:
 
     def _without(self, drop: tuple[int, ...]) -> tuple[tuple[int, int], ...] | None:
         """The best plan's moves but these, None if the others are not legal without them."""
-        state = State(self.problem, self.start)
+        state = PlanState(self.problem, self.start)
         kept = tuple(x for k, x in enumerate(self.trail) if k not in drop)
         for r, d in kept:
             if not state.legal(r, d):
@@ -210,7 +210,7 @@ class _Search:
             lowest, patience = (now, _PATIENCE) if now < lowest else (lowest, patience - 1)
             nodes = children
 
-    def terms(self, where: Ints) -> _Terms:
+    def terms(self, where: IntArray) -> _Terms:
         """Everything that valuing children needs, for placements int64[N, R]."""
         p, s = self.problem, self.snapshot
         n, d = len(where), len(s.capacity)
@@ -230,13 +230,13 @@ class _Search:
             held, live.astype(np.int64),
         )  # fmt: skip
 
-    def short(self, t: _Terms) -> Floats:
+    def short(self, t: _Terms) -> FloatArray:
         """Bytes of partitions that lack a rack, per node."""
         lacking = count_last(t.live > 0) < self.wanted
         return np.asarray((lacking * self.part_size).sum(1), np.float64)
 
-    def legal(self, nodes: _Nodes, t: _Terms) -> tuple[Bools, Floats]:
-        """Which moves are legal (rules 3, 4 and 6 as in :meth:`State.legal`), and bytes of partitions lacking a rack then.
+    def legal(self, nodes: _Nodes, t: _Terms) -> tuple[BoolArray, FloatArray]:
+        """Which moves are legal (rules 3, 4 and 6 as in :meth:`PlanState.legal`), and bytes of partitions lacking a rack then.
 
         Both are of shape [N, R, D].
         """
@@ -266,7 +266,7 @@ class _Search:
         )
         return np.asarray(ok, np.bool_), self.short(t)[:, None, None] + change
 
-    def rest(self, nodes: _Nodes, t: _Terms) -> Floats:
+    def rest(self, nodes: _Nodes, t: _Terms) -> FloatArray:
         """The bound of what is left after each child, float64[N, R, D]."""
         p, where, x = self.problem, nodes.where, self.size
         home, b = self.broker[where], self.broker
@@ -300,7 +300,9 @@ class _Search:
         return [(*x, len(nodes.trail[k])) for k, x in enumerate(zip(*lists, strict=True))]
 
 
-def search(problem: Problem, start: Ints, first: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+def search(
+    problem: PlanningProblem, start: IntArray, first: Sequence[tuple[int, int]]
+) -> list[tuple[int, int]]:
     """Look for the cheapest plan from a placement.
 
     Args:
@@ -325,7 +327,7 @@ def search(problem: Problem, start: Ints, first: Sequence[tuple[int, int]]) -> l
     return list(run.trail)
 
 
-def _children(nodes: _Nodes, f: Floats, size: Floats, width: int) -> _Nodes | None:
+def _children(nodes: _Nodes, f: FloatArray, size: FloatArray, width: int) -> _Nodes | None:
     """The best children, equal placements once; None if there is none."""
     flat = f.ravel()
     many = min(len(flat), 8 * width)
@@ -349,7 +351,7 @@ def _children(nodes: _Nodes, f: Floats, size: Floats, width: int) -> _Nodes | No
     return _Nodes(where, moved, nodes.cost[n] + size[r], trail)
 
 
-def _first_of_each(rows: Ints, most: int) -> Ints:
+def _first_of_each(rows: IntArray, most: int) -> IntArray:
     """Where each distinct row stands first, in their order, for at most so many of them."""
     seen: set[bytes] = set()
     first: list[int] = []

@@ -2,7 +2,7 @@
 
 Arrays instead of objects, because a million replicas have to fit: a replica costs about 40 bytes. Canonical order
 (brokers by id, dirs by broker and row, replicas by topic, partition and position), because the same cluster must give the
-same plan whatever order it was read in; :attr:`Snapshot.digest` is a hash of exactly these arrays and goes into every
+same plan whatever order it was read in; :attr:`PlannerSnapshot.digest` is a hash of exactly these arrays and goes into every
 proposal, so that it can be seen whether a plan was made for what is there now.
 
 Notation used in all files of the planner: ``B`` brokers, ``D`` dirs, ``R`` replicas, ``P`` partitions; sizes and capacities
@@ -22,9 +22,9 @@ import numpy.typing as npt
 OTHER_FILES: Final = "(other files)"
 """The topic under which bytes stand that are no replica's: as logs that stay where they are. No topic can be called so."""
 
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
-Bools = npt.NDArray[np.bool_]
+FloatArray = npt.NDArray[np.float64]
+IntArray = npt.NDArray[np.int64]
+BoolArray = npt.NDArray[np.bool_]
 
 
 class DirState(IntEnum):
@@ -46,7 +46,7 @@ class SnapshotError(ValueError):
 
 
 @dataclass(frozen=True, eq=False)
-class Snapshot:
+class PlannerSnapshot:
     """One checked look at a cluster. Make it with :func:`build`, which sorts and validates.
 
     Attributes:
@@ -67,32 +67,32 @@ class Snapshot:
         frozen: bool[R]; replicas of partitions that someone else is moving (rule 6). They stay.
     """
 
-    broker: Ints
-    rack: Ints
+    broker: IntArray
+    rack: IntArray
     rack_names: tuple[str, ...]
-    alive: Bools
-    dir_broker: Ints
-    dir_row: Ints
+    alive: BoolArray
+    dir_broker: IntArray
+    dir_row: IntArray
     dir_name: tuple[str, ...]
-    capacity: Floats
-    dir_state: Ints
+    capacity: FloatArray
+    dir_state: IntArray
     topic_names: tuple[str, ...]
-    topic: Ints
-    partition: Ints
-    position: Ints
-    dir: Ints
-    size: Floats
-    planned: Floats
-    rate: Floats
-    frozen: Bools
+    topic: IntArray
+    partition: IntArray
+    position: IntArray
+    dir: IntArray
+    size: FloatArray
+    planned: FloatArray
+    rate: FloatArray
+    frozen: BoolArray
 
     @cached_property
-    def first_dir(self) -> Ints:
+    def first_dir(self) -> IntArray:
         """First dir of each broker and, last, ``D``: int64[B + 1]."""
         return np.searchsorted(self.dir_broker, np.arange(len(self.broker) + 1))
 
     @cached_property
-    def start(self) -> Ints:
+    def start(self) -> IntArray:
         """First replica of each partition and, last, ``R``: int64[P + 1]."""
         if not len(self.topic):
             return np.zeros(1, np.int64)
@@ -100,20 +100,20 @@ class Snapshot:
         return np.concatenate([[0], np.flatnonzero(new) + 1, [len(self.topic)]])
 
     @cached_property
-    def part(self) -> Ints:
+    def part(self) -> IntArray:
         """Partition of each replica, dense: int64[R]."""
         return np.repeat(np.arange(len(self.start) - 1), np.diff(self.start))
 
     @cached_property
-    def used(self) -> Floats:
+    def used(self) -> FloatArray:
         """Planned bytes on each dir: float64[D]."""
         return np.bincount(self.dir, self.planned, len(self.capacity)).astype(np.float64)
 
     @cached_property
-    def other(self) -> Bools:
+    def other(self) -> BoolArray:
         """Rows that are no replicas (`OTHER_FILES`): bool[R]."""
         number = self.topic_names.index(OTHER_FILES) if OTHER_FILES in self.topic_names else -1
-        found: Bools = self.topic == number
+        found: BoolArray = self.topic == number
         return found
 
     @property
@@ -146,7 +146,9 @@ class Snapshot:
         """``broker 7 /data/d3``."""
         return f"broker {self.broker[self.dir_broker[d]]} {self.dir_name[d]}"
 
-    def moved(self, replicas: Ints, targets: Ints, leaders: Ints | None = None) -> "Snapshot":
+    def moved(
+        self, replicas: IntArray, targets: IntArray, leaders: IntArray | None = None
+    ) -> "PlannerSnapshot":
         """The same cluster after these replicas have gone to these dirs, and these have become preferred leaders."""
         there = self.dir.copy()
         there[replicas] = targets
@@ -161,7 +163,7 @@ class Snapshot:
             frozen=self.frozen[rows],
         )  # fmt: skip
 
-    def with_states(self, states: Mapping[int, DirState]) -> "Snapshot":
+    def with_states(self, states: Mapping[int, DirState]) -> "PlannerSnapshot":
         """The same cluster with some dirs (by row) in other states."""
         changed = self.dir_state.copy()
         for d, state in states.items():
@@ -174,7 +176,7 @@ def build(
     dirs: Mapping[str, Any],
     replicas: Mapping[str, Any],
     topic_names: Sequence[str] = (),
-) -> Snapshot:
+) -> PlannerSnapshot:
     """Sort, check and freeze a snapshot.
 
     Args:
@@ -207,7 +209,7 @@ def build(
     r_id, r_row = r["broker"].astype(np.int64), r["dir"].astype(np.int64)
     size = r["size"].astype(np.float64)
     row = np.searchsorted(d_id, ids)[np.minimum(np.searchsorted(ids, r_id), max(len(ids) - 1, 0))] + r_row
-    snapshot = Snapshot(
+    snapshot = PlannerSnapshot(
         broker=ids, rack=np.array([index[x or ""] for x in names], np.int64), rack_names=tuple(rack_names),
         alive=np.asarray(brokers["alive"], np.bool_)[order],
         dir_broker=d_broker, dir_row=np.arange(len(d_id)) - first,
@@ -227,7 +229,7 @@ def build(
     return snapshot
 
 
-def _order(topic: Ints, partition: Ints, position: Ints) -> Ints | None:
+def _order(topic: IntArray, partition: IntArray, position: IntArray) -> IntArray | None:
     """Rows in canonical order, None if they stand in it already (then a million rows need no sorting)."""
     if len(topic) < 2:
         return None
@@ -237,13 +239,15 @@ def _order(topic: Ints, partition: Ints, position: Ints) -> Ints | None:
     return np.lexsort((position, partition, topic))
 
 
-def _named(what: Ints | Sequence[Any], words: str) -> list[str]:
+def _named(what: IntArray | Sequence[Any], words: str) -> list[str]:
     """At most three sentences of one kind, then a count."""
     items = list(what[:3])
     return [words.format(x) for x in items] + ([f"({len(what) - 3} more of these)"] if len(what) > 3 else [])
 
 
-def _problems(s: Snapshot, racks: Sequence[str | None], d_id: Ints, r_id: Ints, r_row: Ints) -> list[str]:
+def _problems(
+    s: PlannerSnapshot, racks: Sequence[str | None], d_id: IntArray, r_id: IntArray, r_row: IntArray
+) -> list[str]:
     """Everything that is wrong with a snapshot, in sentences."""
     found: list[str] = []
     if not len(s.broker):
@@ -299,7 +303,7 @@ def _problems(s: Snapshot, racks: Sequence[str | None], d_id: Ints, r_id: Ints, 
     return found
 
 
-def _twice(s: Snapshot) -> Ints:
+def _twice(s: PlannerSnapshot) -> IntArray:
     """Replicas that share their broker with another one of their partition."""
     broker = s.dir_broker[s.dir]
     found = np.zeros(len(broker), np.bool_)
@@ -309,11 +313,11 @@ def _twice(s: Snapshot) -> Ints:
     return np.flatnonzero(found)
 
 
-def group(keys: Ints, n: int) -> Ints:
+def group(keys: IntArray, n: int) -> IntArray:
     """Stable order of rows by small integer keys below ``n``; 16 bits sort by counting, ten times as fast."""
-    order: Ints = np.argsort(keys.astype(np.int16) if n < 2**15 else keys, kind="stable")
+    order: IntArray = np.argsort(keys.astype(np.int16) if n < 2**15 else keys, kind="stable")
     return order
 
 
-def _replica(s: Snapshot, i: int) -> str:
+def _replica(s: PlannerSnapshot, i: int) -> str:
     return f"{s.topic_name(i)}-{s.partition[i]}"

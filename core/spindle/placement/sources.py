@@ -6,13 +6,13 @@ from typing import Any
 import numpy as np
 
 from spindle.cluster.view import Broker, KafkaView, Partition
-from spindle.placement.snapshot import OTHER_FILES, DirState, Snapshot, SnapshotError, build
+from spindle.placement.snapshot import OTHER_FILES, DirState, PlannerSnapshot, SnapshotError, build
 
 _DIR_STATES = {state.name.lower(): int(state) for state in DirState}
 _BROKER_STATES = {"alive": True, "new": True, "dead": False}
 
 
-def from_tables(brokers: Any, dirs: Any, replicas: Any) -> Snapshot:
+def from_tables(brokers: Any, dirs: Any, replicas: Any) -> PlannerSnapshot:
     """Read three tables.
 
     Args:
@@ -84,7 +84,7 @@ def from_view(
     rates: Mapping[tuple[str, int], float] | None = None,
     frozen: Collection[tuple[str, int]] = (),
     reserved: Mapping[tuple[int, str], int] | None = None,
-) -> Snapshot:
+) -> PlannerSnapshot:
     """Read what Kafka's admin API answered.
 
     A replica on an offline dir is one that metadata assigns to the broker and that none of its live dirs shows. Replicas of
@@ -161,7 +161,7 @@ class _Reader:
                 self.at[broker, topic, index] = row, size
             self.moving.update(log_dir.futures)
 
-    def snapshot(self, reserved: Mapping[tuple[int, str], int]) -> Snapshot:
+    def snapshot(self, reserved: Mapping[tuple[int, str], int]) -> PlannerSnapshot:
         """Everything together."""
         names = sorted({p.topic for p in self.partitions} | ({OTHER_FILES} if reserved else set()))
         number = {name: k for k, name in enumerate(names)}

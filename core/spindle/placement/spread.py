@@ -12,7 +12,7 @@ from typing import Any
 
 from spindle.cluster.refusal import Refusal, counted, some
 from spindle.placement import nodes as node_facts
-from spindle.placement.nodes import Object
+from spindle.placement.nodes import NodeObject
 
 _UNLIMITED = 1 << 30  # brokers that a node takes if nothing limits it
 
@@ -51,7 +51,7 @@ class Spread:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Site:
+class Topology:
     """What there is to place on.
 
     Attributes:
@@ -64,7 +64,7 @@ class Site:
         what: what is being placed, for messages: ``broker`` or ``controller``.
     """
 
-    nodes: Sequence[Object]
+    nodes: Sequence[NodeObject]
     topology_key: str
     tolerations: Sequence[Mapping[str, Any]] = ()
     node_selector: Mapping[str, str] = field(default_factory=dict)
@@ -73,7 +73,7 @@ class Site:
     what: str = "broker"
 
 
-def spread(site: Site, existing: Mapping[int, Placed], wanted: Sequence[int] = ()) -> Spread:
+def spread(site: Topology, existing: Mapping[int, Placed], wanted: Sequence[int] = ()) -> Spread:
     """Choose a zone for each new broker; with none wanted, only look at how things stand.
 
     Each goes to the zone with room that has the fewest, the first by name among equals. Either all brokers have a
@@ -99,7 +99,7 @@ def rack_status(brokers: Mapping[int, str | None]) -> list[dict[str, Any]]:
 class _Spreading:
     """One run of `spread`."""
 
-    def __init__(self, site: Site, existing: Mapping[int, Placed], wanted: Sequence[int]) -> None:
+    def __init__(self, site: Topology, existing: Mapping[int, Placed], wanted: Sequence[int]) -> None:
         self.site = site
         self.existing = existing
         self.wanted = [i for i in dict.fromkeys(wanted) if i not in existing]

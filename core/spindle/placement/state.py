@@ -22,9 +22,9 @@ from enum import IntEnum
 
 import numpy as np
 
-from spindle.placement.problem import Problem
+from spindle.placement.problem import PlanningProblem
 from spindle.placement.racks import move_keeps_racks, wanted_racks
-from spindle.placement.snapshot import Bools, DirState, Floats, Ints
+from spindle.placement.snapshot import BoolArray, DirState, FloatArray, IntArray
 
 _sum = np.add.reduce
 _FEW = 7  # values that numpy adds up from left to right
@@ -51,7 +51,7 @@ _DRAINING = DirState.DRAINING
 
 
 @dataclass(frozen=True)
-class Step:
+class PlanStep:
     """One move in the order of planning: replica, dirs by row, why."""
 
     replica: int
@@ -60,18 +60,18 @@ class Step:
     reason: Reason
 
 
-class State:
+class PlanState:
     """Mutable; everything is kept up to date by :meth:`move`."""
 
-    def __init__(self, problem: Problem, where: Ints | None = None) -> None:
+    def __init__(self, problem: PlanningProblem, where: IntArray | None = None) -> None:
         """Start from where the replicas are, or from another place of theirs (int64[R], rows of dirs)."""
         s = problem.snapshot
         d, b = len(s.capacity), len(s.broker)
         self.problem, self.snapshot, self.size = problem, s, s.planned
         self.dir = (s.dir if where is None else where).copy()
-        self.used: Floats = np.bincount(self.dir, self.size, d).astype(np.float64)
+        self.used: FloatArray = np.bincount(self.dir, self.size, d).astype(np.float64)
         self.done = s.frozen.copy()  # a replica moves once in a pass, a frozen one never
-        self.steps: list[Step] = []
+        self.steps: list[PlanStep] = []
         self.useful_out, self.free_out = np.zeros(d), np.zeros(d)
         self.useful_in, self.free_in = np.zeros(d), np.zeros(d)
         self.into, self.out_of = [0.0] * b, [0.0] * b
@@ -136,7 +136,7 @@ class State:
         return max(self.sum_in, self.sum_out, 0.0)
 
     @property
-    def unrest(self) -> float:
+    def imbalance(self) -> float:
         """Both sides of the bound together: falls with every move that is worth making, and is 0 inside all bands."""
         return self.sum_in + self.sum_out
 
@@ -183,11 +183,11 @@ class State:
             self._live[d] and self._rack[self._broker[d]] == self._rack[self._broker[i]] for d in others
         )
 
-    def on_racks_of(self, p: int) -> Bools:
+    def on_racks_of(self, p: int) -> BoolArray:
         """Dirs in racks that hold a live replica of partition ``p`` already, bool[D]."""
         at = self.dir[int(self._start[p]) : int(self._start[p + 1])]
         taken = self.snapshot.rack[self.snapshot.dir_broker[at[self.problem.live[at]]]]
-        found: Bools = np.isin(self.snapshot.rack[self.snapshot.dir_broker], taken)
+        found: BoolArray = np.isin(self.snapshot.rack[self.snapshot.dir_broker], taken)
         return found
 
     def racks_short(self, p: int) -> bool:
@@ -205,7 +205,7 @@ class State:
         self.used[j] += self.size[r]
         self.dir[r] = j
         self.done[r] = True
-        self.steps.append(Step(r, i, j, reason))
+        self.steps.append(PlanStep(r, i, j, reason))
         self._refresh(self._broker[i])
         if self._broker[j] != self._broker[i]:
             self._refresh(self._broker[j])
@@ -219,7 +219,7 @@ class State:
             self.dir[replica] = target
         self.done[old.replica] = False
         self.done[r] = True
-        self.steps[k] = Step(r, i, j, old.reason)
+        self.steps[k] = PlanStep(r, i, j, old.reason)
         for b in sorted({self._broker[d] for d in (old.source, old.target, i, j)}):
             self._refresh(b)
 
@@ -271,10 +271,10 @@ def added(values: list[float]) -> float:
 
 
 def put(
-    state: State,
+    state: PlanState,
     r: int,
-    targets: Ints,
-    score: Floats,
+    targets: IntArray,
+    score: FloatArray,
     reason: Reason,
     *,
     tries: int = TRIES,

@@ -20,9 +20,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from spindle.placement.problem import Problem
-from spindle.placement.snapshot import Bools, Floats, Ints
-from spindle.placement.state import Reason, State
+from spindle.placement.problem import PlanningProblem
+from spindle.placement.snapshot import BoolArray, FloatArray, IntArray
+from spindle.placement.state import PlanState, Reason
 
 _WALKS = 16
 _STEPS = 400
@@ -39,9 +39,9 @@ _CHECKS = 200  # ends whose order is looked for
 _FLOOR = 1.0  # bytes
 
 
-def in_order(problem: Problem, start: Ints, where: Ints) -> list[tuple[int, int]] | None:
+def in_order(problem: PlanningProblem, start: IntArray, where: IntArray) -> list[tuple[int, int]] | None:
     """Moves (replica, dir) from one placement to another, one per replica, each legal at its turn; None if none is found."""
-    state = State(problem, start)
+    state = PlanState(problem, start)
     left = np.flatnonzero(where != start).tolist()
     while left:
         before = len(left)
@@ -54,14 +54,14 @@ def in_order(problem: Problem, start: Ints, where: Ints) -> list[tuple[int, int]
     return [(x.replica, x.target) for x in state.steps]
 
 
-def _moved(state: State, r: int, j: int, *, lenient: bool) -> bool:
+def _moved(state: PlanState, r: int, j: int, *, lenient: bool) -> bool:
     if not state.legal(r, j, lenient=lenient):
         return False
     state.move(r, j, Reason.TARGET)
     return True
 
 
-def may_fit(problem: Problem) -> bool:
+def may_fit(problem: PlanningProblem) -> bool:
     """Whether there may be a placement inside all bands; False where counting alone shows that there is none.
 
     A band that nothing but logs of at least some size can fill takes so many of them at most, and needs so many of the largest at least;
@@ -87,7 +87,9 @@ class Walks:
         trail: moves (replica, dir) that lead there in a legal order; None while nothing was beaten.
     """
 
-    def __init__(self, problem: Problem, start: Ints, beginnings: Sequence[Ints], least: float) -> None:
+    def __init__(
+        self, problem: PlanningProblem, start: IntArray, beginnings: Sequence[IntArray], least: float
+    ) -> None:
         """Stand at the beginnings.
 
         Args:
@@ -126,7 +128,7 @@ class Walks:
         self.may = self._may()
         self._seen: set[bytes] = set()
 
-    def _may(self) -> Bools:
+    def _may(self) -> BoolArray:
         """Dirs to which a replica could ever go, and the one where it is; bool[R, D]."""
         p, home = self.problem, self.start
         inside = self.broker[home][:, None] == self.broker
@@ -167,14 +169,14 @@ class Walks:
         exchange[~(both & both.transpose(0, 2, 1))] = np.inf
         self._go(np.concatenate([move.reshape(n, -1), exchange.reshape(n, -1)], 1), step)
 
-    def _adapted(self, weight: Floats, amiss: Bools) -> Floats:
+    def _adapted(self, weight: FloatArray, amiss: BoolArray) -> FloatArray:
         """Weights after a step: more where something is amiss, less where not."""
-        found: Floats = np.where(amiss, weight * self.growth, weight / self.decay)
+        found: FloatArray = np.where(amiss, weight * self.growth, weight / self.decay)
         np.maximum(found, _LEAST, out=found)
         np.minimum(found, _MOST, out=found)
         return found
 
-    def _go(self, value: Floats, step: int) -> None:
+    def _go(self, value: FloatArray, step: int) -> None:
         """Make the best move or exchange of each walk, and bar the ways back."""
         n, r, d = self.barred.shape
         best = value.argmin(1)
@@ -199,7 +201,7 @@ class Walks:
         if trail is not None:
             self.least, self.trail = cost, trail
 
-    def _moves(self) -> tuple[Bools, Floats]:
+    def _moves(self) -> tuple[BoolArray, FloatArray]:
         """Which single moves are possible, and what they change in bytes away from home; both [N, R, D]."""
         s, where, x = self.problem.snapshot, self.where, self.size
         n, _, d = self.barred.shape
@@ -213,7 +215,7 @@ class Walks:
         away = (where != self.start)[:, :, None]
         return ok, (self._there - away) * x[:, None]
 
-    def _lack(self) -> tuple[Floats, Floats]:
+    def _lack(self) -> tuple[FloatArray, FloatArray]:
         """Bytes that lack racks, float64[N], and what single moves change of them, float64[N, R, D]."""
         s, where = self.problem.snapshot, self.where
         n, r, d = self.barred.shape
@@ -230,7 +232,7 @@ class Walks:
         change = np.maximum(self.wanted[:, None] - after, 0) - now[:, :, None]
         return (now * self.share).sum(1), change * self.lacks[:, None]
 
-    def _off(self) -> tuple[Floats, Floats, Floats]:
+    def _off(self) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Bytes outside bands, and what moves change of them, weighted: float64[N], [N, R, D]; [N, R, R] is half of an exchange."""
         p, x, where = self.problem, self.size, self.where
         n, _, d = self.barred.shape
@@ -244,7 +246,7 @@ class Walks:
         w = self.dir_weight = self._adapted(self.dir_weight, dirs > _FLOOR)
         v = self.broker_weight = self._adapted(self.broker_weight, brokers > _FLOOR)
 
-        def leaving(x: Floats) -> tuple[Floats, Floats]:
+        def leaving(x: FloatArray) -> tuple[FloatArray, FloatArray]:
             """What it changes if replicas' dirs, and their brokers, have ``x`` [R, …] less."""
             i, b = (where[:, :, None], home[:, :, None]) if x.ndim > 1 else (where, home)
             k = self._walk.reshape(-1, *[1] * x.ndim)
@@ -265,17 +267,17 @@ class Walks:
         return dirs.sum(1) + brokers.sum(1), move, exchange
 
 
-def _outside(x: Floats, lo: Floats, hi: Floats) -> Floats:
+def _outside(x: FloatArray, lo: FloatArray, hi: FloatArray) -> FloatArray:
     """Bytes outside a band."""
-    found: Floats = x - hi
+    found: FloatArray = x - hi
     np.maximum(found, lo - x, out=found)
     np.maximum(found, 0.0, out=found)
     return found
 
 
-def count_last(found: Bools) -> Ints:
+def count_last(found: BoolArray) -> IntArray:
     """How many are true along the last axis, a short one: added up column by column, which numpy does faster than its own sum."""
-    total: Ints = np.zeros(found.shape[:-1], np.int64)
+    total: IntArray = np.zeros(found.shape[:-1], np.int64)
     for k in range(found.shape[-1]):
         total += found[..., k]
     return total

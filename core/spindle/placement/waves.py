@@ -22,9 +22,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from spindle.placement.problem import Budget, Problem
-from spindle.placement.snapshot import Floats, Ints
-from spindle.placement.state import Reason, Step
+from spindle.placement.problem import PlanBudget, PlanningProblem
+from spindle.placement.snapshot import FloatArray, IntArray
+from spindle.placement.state import PlanStep, Reason
 
 _WAVES = 28  # what the choice of concurrency aims at
 _LEAST = 5  # moves side by side per broker, whatever the number of waves
@@ -39,16 +39,16 @@ class Schedule:
         peak: for each wave the highest fill of any usable dir while it runs: float64[waves].
     """
 
-    wave: Ints
-    peak: Floats
+    wave: IntArray
+    peak: FloatArray
 
     @property
-    def order(self) -> Ints:
+    def order(self) -> IntArray:
         """Steps in the order of waves; inside a wave as they were planned."""
         return np.argsort(self.wave, kind="stable")
 
 
-def schedule(problem: Problem, steps: Sequence[Step], budget: Budget) -> Schedule:
+def schedule(problem: PlanningProblem, steps: Sequence[PlanStep], budget: PlanBudget) -> Schedule:
     """Pack steps into waves."""
     run = _Waves(problem, steps, budget)
     number = 0
@@ -61,7 +61,7 @@ def schedule(problem: Problem, steps: Sequence[Step], budget: Budget) -> Schedul
 class _Waves:
     """The packing, wave by wave; plain lists, because each step is looked at a few times and never in bulk."""
 
-    def __init__(self, problem: Problem, steps: Sequence[Step], budget: Budget) -> None:
+    def __init__(self, problem: PlanningProblem, steps: Sequence[PlanStep], budget: PlanBudget) -> None:
         s = problem.snapshot
         self.steps, self.snapshot, self.problem = steps, s, problem
         broker = s.dir_broker.tolist()

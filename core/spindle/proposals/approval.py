@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from spindle.api import quantity
 from spindle.api.policy import Rebalance
 from spindle.moves.journal import Move
-from spindle.proposals.life import PERSON, RULE
+from spindle.proposals.lifecycle import PERSON, RULE
 from spindle.proposals.proposal import Proposal
 
 

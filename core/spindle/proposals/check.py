@@ -13,14 +13,14 @@ from spindle.cluster.refusal import Refusal
 from spindle.cluster.view import Partition
 from spindle.moves import rules
 from spindle.moves.journal import Move
+from spindle.moves.kafka_index import Incoming, KafkaIndex
 from spindle.moves.limits import Limits
-from spindle.moves.look import Incoming, Look
 
 _GROWN: Final = 1.25  # of the planned size
 _GROWN_LEAST: Final = 256 * 2**20  # bytes by which it may grow in any case
 
 
-class Answer(Enum):
+class CheckResult(Enum):
     """What is to be done with a move."""
 
     ARRIVED = auto()  # its replica stands where it should
@@ -30,30 +30,30 @@ class Answer(Enum):
 
 
 @dataclass(frozen=True)
-class Checked:
+class CheckedMove:
     """What became of the question.
 
     Attributes:
         refusal: why it waits or is left out.
     """
 
-    answer: Answer
+    answer: CheckResult
     refusal: Refusal | None = None
 
 
-_ARRIVED: Final = Checked(Answer.ARRIVED)
-_GO: Final = Checked(Answer.GO)
+_ARRIVED: Final = CheckedMove(CheckResult.ARRIVED)
+_GO: Final = CheckedMove(CheckResult.GO)
 
 
 def check(
-    look: Look,
+    look: KafkaIndex,
     move: Move,
     limits: Limits,
     incoming: Incoming,
     given_up: Collection[tuple[str, int, int]],
     *,
     room_may_come: bool,
-) -> Checked:
+) -> CheckedMove:
     """Ask every rule about a move that is not in motion.
 
     Args:
@@ -71,13 +71,13 @@ def check(
         return _ARRIVED
     moved = rules.undisturbed(look, move, partition)
     if moved is not None:
-        return Checked(Answer.WAIT, moved)
+        return CheckedMove(CheckResult.WAIT, moved)
     return _stands(look, move, partition) or _may(
         look, move, partition, limits, incoming, given_up, room_may_come=room_may_come
     )
 
 
-def arrived(look: Look, move: Move, partition: Partition) -> bool:
+def arrived(look: KafkaIndex, move: Move, partition: Partition) -> bool:
     """Whether a move's replica stands on its chosen dir, and the one that it replaces is gone."""
     if move.target not in partition.replicas or move.target in partition.adding:
         return False
@@ -87,7 +87,7 @@ def arrived(look: Look, move: Move, partition: Partition) -> bool:
     return stands is not None and stands.path == move.to_dir and look.future(move.target, move.key) is None
 
 
-def _stands(look: Look, move: Move, partition: Partition) -> Checked | None:
+def _stands(look: KafkaIndex, move: Move, partition: Partition) -> CheckedMove | None:
     """Whether the replica is still what was planned with: where it was, and about as large."""
     source = move.target if move.source is None else move.source
     if source not in partition.replicas or (not move.within and move.target in partition.replicas):
@@ -99,7 +99,7 @@ def _stands(look: Look, move: Move, partition: Partition) -> Checked | None:
     stands = look.standing(source, move.key)
     if stands is None:
         if not look.up(source):
-            return Checked(Answer.WAIT, _source_down(move, source))
+            return CheckedMove(CheckResult.WAIT, _source_down(move, source))
         return _drop("ReplicaElsewhere", move, f"Broker {source} shows {move.name} on none of its live dirs.")
     if stands.path != move.from_dir:
         return _drop(
@@ -119,7 +119,7 @@ def _stands(look: Look, move: Move, partition: Partition) -> Checked | None:
 
 
 def _may(
-    look: Look,
+    look: KafkaIndex,
     move: Move,
     partition: Partition,
     limits: Limits,
@@ -127,14 +127,14 @@ def _may(
     given_up: Collection[tuple[str, int, int]],
     *,
     room_may_come: bool,
-) -> Checked:
+) -> CheckedMove:
     """The executor's rules: those that another look may answer otherwise let it wait, the others leave it out."""
     if move.target not in look.brokers:
         return _drop("TargetGone", move, f"There is no broker {move.target}, where {move.name} was to go.")
     if not look.up(move.target):
-        return Checked(Answer.WAIT, rules.takes(look, move))
+        return CheckedMove(CheckResult.WAIT, rules.takes(look, move))
     if refusal := rules.takes(look, move):
-        return Checked(Answer.DROP, refusal)
+        return CheckedMove(CheckResult.DROP, refusal)
     if move.within:
         later = rules.moves_within(look, move)
     else:
@@ -146,17 +146,17 @@ def _may(
             or (rules.throttle_known(look, move) if limits.bytes_per_second is not None else None)
         )
     if later is not None:
-        return Checked(Answer.WAIT, later)
+        return CheckedMove(CheckResult.WAIT, later)
     if refusal := rules.has_room(look, move, limits, incoming):
-        return Checked(Answer.WAIT if room_may_come else Answer.DROP, refusal)
+        return CheckedMove(CheckResult.WAIT if room_may_come else CheckResult.DROP, refusal)
     if not move.within and (refusal := rules.keeps_racks(look, move, partition, limits, incoming)):
-        return Checked(Answer.DROP, refusal)
+        return CheckedMove(CheckResult.DROP, refusal)
     return _GO
 
 
-def _drop(reason: str, move: Move, message: str) -> Checked:
-    return Checked(
-        Answer.DROP,
+def _drop(reason: str, move: Move, message: str) -> CheckedMove:
+    return CheckedMove(
+        CheckResult.DROP,
         Refusal(
             rule=None,
             reason=reason,

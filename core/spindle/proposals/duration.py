@@ -7,7 +7,7 @@ from typing import Final
 
 from spindle.api.policy import Rebalance
 from spindle.proposals.approval import seconds_needed
-from spindle.proposals.life import PERSON
+from spindle.proposals.lifecycle import PERSON
 from spindle.proposals.proposal import Proposal
 
 AWAY: Final = 300.0  # seconds without a write after which nobody has looked: one that goes on is written every quarter of a minute

@@ -10,12 +10,12 @@ from pydantic import ValidationError
 
 from spindle.api import rebalance as api
 from spindle.moves.journal import Move
-from spindle.proposals.marks import read_marks
+from spindle.proposals.move_states import read_move_states
 
 REASON: Final = "rebalance"  # of a proposal's moves in the executor's journal
 
 
-class Phase(StrEnum):
+class ProposalPhase(StrEnum):
     """Where a proposal is in its life."""
 
     PROPOSED = "Proposed"
@@ -30,19 +30,33 @@ class Phase(StrEnum):
     @property
     def over(self) -> bool:
         """Whether nothing more becomes of it."""
-        return self not in (Phase.PROPOSED, Phase.APPROVED, Phase.EXECUTING)
+        return self not in (ProposalPhase.PROPOSED, ProposalPhase.APPROVED, ProposalPhase.EXECUTING)
 
 
 # What may follow on what; everything else never happens.
-NEXT: Final[Mapping[Phase, frozenset[Phase]]] = {
-    Phase.PROPOSED: frozenset(
-        (Phase.APPROVED, Phase.EXECUTING, Phase.STOPPED, Phase.EXPIRED, Phase.SUPERSEDED, Phase.FAILED)
+NEXT: Final[Mapping[ProposalPhase, frozenset[ProposalPhase]]] = {
+    ProposalPhase.PROPOSED: frozenset(
+        (
+            ProposalPhase.APPROVED,
+            ProposalPhase.EXECUTING,
+            ProposalPhase.STOPPED,
+            ProposalPhase.EXPIRED,
+            ProposalPhase.SUPERSEDED,
+            ProposalPhase.FAILED,
+        )
     ),
-    Phase.APPROVED: frozenset(
-        (Phase.PROPOSED, Phase.EXECUTING, Phase.STOPPED, Phase.EXPIRED, Phase.SUPERSEDED, Phase.FAILED)
+    ProposalPhase.APPROVED: frozenset(
+        (
+            ProposalPhase.PROPOSED,
+            ProposalPhase.EXECUTING,
+            ProposalPhase.STOPPED,
+            ProposalPhase.EXPIRED,
+            ProposalPhase.SUPERSEDED,
+            ProposalPhase.FAILED,
+        )
     ),
-    Phase.EXECUTING: frozenset((Phase.DONE, Phase.STOPPED, Phase.FAILED)),
-    **{phase: frozenset() for phase in Phase if phase.over},
+    ProposalPhase.EXECUTING: frozenset((ProposalPhase.DONE, ProposalPhase.STOPPED, ProposalPhase.FAILED)),
+    **{phase: frozenset() for phase in ProposalPhase if phase.over},
 }
 
 
@@ -75,12 +89,12 @@ class Proposal:
         return self.raw.get("status") or {}
 
     @property
-    def phase(self) -> Phase:
+    def phase(self) -> ProposalPhase:
         """Where it is by its own record; one without any has just been made."""
         try:
-            return Phase(self.status.get("phase") or Phase.PROPOSED)
+            return ProposalPhase(self.status.get("phase") or ProposalPhase.PROPOSED)
         except ValueError:
-            return Phase.FAILED  # a word of another version: nothing is done about it
+            return ProposalPhase.FAILED  # a word of another version: nothing is done about it
 
     @property
     def deleting(self) -> bool:
@@ -105,7 +119,7 @@ class Proposal:
     @cached_property
     def marks(self) -> tuple[str, ...]:
         """What has become of each move, by its record."""
-        return read_marks(self.status.get("outcomes"), len(self.moves))
+        return read_move_states(self.status.get("outcomes"), len(self.moves))
 
     @property
     def dropped(self) -> tuple[Mapping[str, Any], ...]:
@@ -138,7 +152,7 @@ def read_proposal(raw: Mapping[str, Any]) -> Proposal:
         return Proposal(raw, None, f"spec.{where}: {first['msg']}")
 
 
-def _move(move: api.Move) -> Move:
+def _move(move: api.ProposedMove) -> Move:
     return Move(
         topic=move.topic,
         partition=move.partition,

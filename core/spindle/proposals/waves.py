@@ -9,10 +9,10 @@ from typing import Any, Final
 
 from spindle.cluster.refusal import Refusal
 from spindle.moves.journal import Journal, Move
+from spindle.moves.kafka_index import Incoming, KafkaIndex, PartitionKey, present
 from spindle.moves.limits import Limits
-from spindle.moves.look import Incoming, Key, Look, present
-from spindle.proposals.check import Answer, arrived, check
-from spindle.proposals.marks import DONE, DROPPED, MOVING, OVER, WAITING
+from spindle.proposals.check import CheckResult, arrived, check
+from spindle.proposals.move_states import DONE, DROPPED, MOVING, OVER, WAITING
 from spindle.proposals.proposal import Proposal
 
 AT_ONCE: Final = 200  # moves that are checked and handed over in one pass
@@ -20,11 +20,11 @@ PATIENCE: Final = 1800.0  # seconds without any progress after which what has no
 
 
 @dataclass
-class Wave:
+class WaveState:
     """What one look at a proposal comes to.
 
     Attributes:
-        marks: one letter a move.
+        move_states: one letter a move.
         go: to be handed to the executor, in order.
         keep: partitions of its moves in the journal: those go on.
         drops: what was left out by this look, as ``status.dropped`` has it.
@@ -33,9 +33,9 @@ class Wave:
         left: bytes that are still to be copied.
     """
 
-    marks: list[str]
+    move_states: list[str]
     go: list[Move] = field(default_factory=list)
-    keep: set[Key] = field(default_factory=set)
+    keep: set[PartitionKey] = field(default_factory=set)
     drops: list[Mapping[str, Any]] = field(default_factory=list)
     waits: list[Refusal] = field(default_factory=list)
     moved: int = 0
@@ -44,13 +44,13 @@ class Wave:
 
 def look_over(
     proposal: Proposal,
-    look: Look,
+    look: KafkaIndex,
     journal: Journal,
     limits: Limits,
     *,
-    busy: Collection[Key] = (),
+    busy: Collection[PartitionKey] = (),
     idle: float = 0.0,
-) -> Wave:
+) -> WaveState:
     """Find what has become of each move, and check those whose turn it is.
 
     A move's turn comes when all waves before its own have ended, and all earlier moves of its partition: by the record, so that what
@@ -64,7 +64,7 @@ def look_over(
         busy: partitions that others want to move first (healing, full disks).
         idle: seconds since anything of it was last done.
     """
-    wave = Wave(list(proposal.marks))
+    wave = WaveState(list(proposal.marks))
     if look.unknown:
         _count(wave, proposal, look, journal)
         return wave
@@ -74,38 +74,38 @@ def look_over(
     return wave
 
 
-def _find(wave: Wave, proposal: Proposal, look: Look, journal: Journal) -> None:
+def _find(wave: WaveState, proposal: Proposal, look: KafkaIndex, journal: Journal) -> None:
     """What is in motion, and what has arrived."""
     moving = {move.key: move for move in journal.moves}
     for index, move in enumerate(proposal.moves):
-        if wave.marks[index] in OVER:
+        if wave.move_states[index] in OVER:
             continue
         under_way = moving.get(move.key)
         if under_way is not None and (under_way.target, under_way.to_dir) == (move.target, move.to_dir):
-            wave.marks[index] = MOVING
+            wave.move_states[index] = MOVING
             wave.keep.add(move.key)
             continue
         partition = look.partitions.get(move.key)
         if partition is None:
             _drop(wave, index, move, "TopicDeleted", f"{move.name} is not there any more.")
         elif under_way is None and arrived(look, move, partition):
-            wave.marks[index] = DONE
+            wave.move_states[index] = DONE
         else:
-            wave.marks[index] = WAITING
+            wave.move_states[index] = WAITING
 
 
 def _choose(
-    wave: Wave,
+    wave: WaveState,
     proposal: Proposal,
-    look: Look,
+    look: KafkaIndex,
     journal: Journal,
     limits: Limits,
-    busy: Collection[Key],
+    busy: Collection[PartitionKey],
     idle: float,
 ) -> None:
     """Check the moves whose turn it is."""
     incoming = Incoming(look, journal.moves)
-    away = {entry.id for entry in journal.shrunk}
+    away = {entry.id for entry in journal.dropped}
     moving = {move.key for move in journal.moves}
     stuck = idle > PATIENCE and not wave.keep
     for index in _turns(wave, proposal):
@@ -116,29 +116,29 @@ def _choose(
             continue
         if len(wave.go) >= AT_ONCE:
             break
-        rests = _rests(journal, move)
-        if rests:
-            _drop(wave, index, move, "MoveFailed", rests)
+        backoffs = _rests(journal, move)
+        if backoffs:
+            _drop(wave, index, move, "MoveFailed", backoffs)
             continue
-        coming = bool(moving or wave.go or journal.leftovers)
+        coming = bool(moving or wave.go or journal.cleanups)
         found = check(look, move, limits, incoming, away, room_may_come=coming)
-        if found.refusal is not None and (found.answer is Answer.DROP or stuck):
+        if found.refusal is not None and (found.answer is CheckResult.DROP or stuck):
             _drop(wave, index, move, found.refusal.reason, found.refusal.message)
         elif found.refusal is not None:
             wave.waits.append(found.refusal)
-        elif found.answer is Answer.GO and stuck:
+        elif found.answer is CheckResult.GO and stuck:
             # Not for ever: a later run plans on what is so then, and the next proposal gets its turn.
             why = "copies of other partitions catch up, or its journal of moves is full"
             _not_taken(wave, index, move, f"the executor did not take it: {why}")
-        elif found.answer is Answer.GO:
+        elif found.answer is CheckResult.GO:
             wave.go.append(move)
 
 
-def _turns(wave: Wave, proposal: Proposal) -> list[int]:
+def _turns(wave: WaveState, proposal: Proposal) -> list[int]:
     """Moves that wait and whose turn it is: of the first wave that has not ended, the first of each partition."""
     pending = [index for index, mark in enumerate(proposal.marks) if mark not in OVER]
     current = min((proposal.waves[index] for index in pending), default=0)
-    first: dict[Key, int] = {}
+    first: dict[PartitionKey, int] = {}
     for index in pending:
         first.setdefault(proposal.moves[index].key, index)
     return [
@@ -146,34 +146,34 @@ def _turns(wave: Wave, proposal: Proposal) -> list[int]:
         for index in pending
         if first[proposal.moves[index].key] == index
         and proposal.waves[index] == current
-        and wave.marks[index] == WAITING
+        and wave.move_states[index] == WAITING
     ]
 
 
 def _rests(journal: Journal, move: Move) -> str:
     """Why the agent gave up a move between dirs; empty if it did not."""
-    for rest in journal.rests:
+    for rest in journal.backoffs:
         if move.within and rest.id == (*move.key, move.target, move.to_dir):
             return f"The agent gave up the move of {move.name} to {move.to_dir} of broker {move.target}."
     return ""
 
 
-def _not_taken(wave: Wave, index: int, move: Move, why: str) -> None:
+def _not_taken(wave: WaveState, index: int, move: Move, why: str) -> None:
     minutes = round(PATIENCE / 60)
     _drop(wave, index, move, "NotTaken", f"{move.name} was not begun for {minutes} minutes: {why}.")
 
 
-def _drop(wave: Wave, index: int, move: Move, reason: str, message: str) -> None:
-    wave.marks[index] = DROPPED
+def _drop(wave: WaveState, index: int, move: Move, reason: str, message: str) -> None:
+    wave.move_states[index] = DROPPED
     wave.drops.append(
         {"topic": move.topic, "partition": move.partition, "reason": reason, "message": message}
     )
 
 
-def _count(wave: Wave, proposal: Proposal, look: Look, journal: Journal) -> None:
+def _count(wave: WaveState, proposal: Proposal, look: KafkaIndex, journal: Journal) -> None:
     """Bytes that are done and to be done, as they were planned."""
     moving = {move.key: move for move in journal.moves}
-    for move, mark in zip(proposal.moves, wave.marks, strict=True):
+    for move, mark in zip(proposal.moves, wave.move_states, strict=True):
         if mark == DONE:
             wave.moved += move.bytes
         elif mark == MOVING and move.key in moving and not look.unknown:

@@ -18,7 +18,7 @@ _ALIASES: Final = {
 
 
 @dataclass(frozen=True)
-class Opening:
+class WindowState:
     """How the windows stand.
 
     Attributes:
@@ -32,10 +32,10 @@ class Opening:
     problem: str = ""
 
 
-ALWAYS: Final = Opening(open=True)
+ALWAYS: Final = WindowState(open=True)
 
 
-def opening(windows: Sequence[Window], now: float) -> Opening:
+def window_state(windows: Sequence[Window], now: float) -> WindowState:
     """How the windows stand; without any, moves may begin at any time.
 
     A window that cannot be read is never open, and says so: what was meant nobody knows.
@@ -64,8 +64,8 @@ def opening(windows: Sequence[Window], now: float) -> Opening:
             closes.append(end)
         opens.append(following)
     if closes:
-        return Opening(open=True, at=max(closes), problem=problem)
-    return Opening(open=False, at=min(opens, default=None), problem=problem)
+        return WindowState(open=True, at=max(closes), problem=problem)
+    return WindowState(open=False, at=min(opens, default=None), problem=problem)
 
 
 def _around(text: str, now: float) -> tuple[float, float]:

@@ -11,7 +11,15 @@ from typing import Final
 from spindle.cluster import names
 from spindle.cluster.refusal import Refusal, some
 from spindle.cluster.view import Quorum, Voter
-from spindle.quorum.steps import Admit, Dismiss, Join, Leave, Recall, Renew, Step
+from spindle.quorum.steps import (
+    AddVoterStep,
+    AdmitControllers,
+    DeleteController,
+    ReaddVoter,
+    RecreateController,
+    RemoveVoterStep,
+    Step,
+)
 
 SIZES: Final = (1, 3, 5)
 NO_DIRECTORY: Final = (
@@ -59,7 +67,7 @@ def next_step(
         return _uneven(wanted)
     if (blind := _blind(quorum)) is not None or quorum is None:
         return blind if len(members) != wanted or any(member.lost for member in members) else None
-    look = _Look(quorum, {member.id: member for member in members}, wanted, carried)
+    look = _QuorumView(quorum, {member.id: member for member in members}, wanted, carried)
     questions: tuple[Callable[[], Step | Refusal | None], ...] = (
         look.static,
         look.strangers,
@@ -73,7 +81,7 @@ def next_step(
 
 
 @dataclass(frozen=True)
-class _Look:
+class _QuorumView:
     quorum: Quorum
     members: Mapping[int, Member]
     wanted: int
@@ -120,7 +128,7 @@ class _Look:
             if voter.directory_id == NO_DIRECTORY or (member and member.directory_id == voter.directory_id):
                 continue
             if self.carried.get(voter.id) == voter.directory_id:
-                return Recall(voter.id, voter.directory_id)
+                return ReaddVoter(voter.id, voter.directory_id)
             if member is None or voter.caught_up is not False:
                 return _stranger(voter)
             return self._forced(voter, "its disk was replaced")
@@ -128,7 +136,7 @@ class _Look:
 
     def idle(self) -> Step | None:
         """Controllers that are too many and no voters."""
-        return next((Dismiss(m.id) for m in self._surplus() if not self._is_voter(m)), None)
+        return next((DeleteController(m.id) for m in self._surplus() if not self._is_voter(m)), None)
 
     def lost(self) -> Step | Refusal | None:
         """Controllers whose disk is gone: out of the quorum first, then on record under a new directory id."""
@@ -136,7 +144,7 @@ class _Look:
             if not member.lost:
                 continue
             if not self._is_voter(member):
-                return Renew(member.id)
+                return RecreateController(member.id)
             if self.voters[member.id].caught_up is not True:  # who keeps up has its log
                 return self._forced(self.voters[member.id], member.lost)
         return None
@@ -151,7 +159,9 @@ class _Look:
             # A leader that goes down with its own removal in no log but its own would leave nobody behind who can be elected.
             needed = self.voters.keys() if member.id == leader else self.voters.keys() - {member.id}
             if needed <= well:
-                return Leave(member.id, member.directory_id, f"{self.wanted} controllers are wanted")
+                return RemoveVoterStep(
+                    member.id, member.directory_id, f"{self.wanted} controllers are wanted"
+                )
         return self._unwell(too_many)
 
     def missing(self) -> Step | None:
@@ -159,7 +169,7 @@ class _Look:
         short = self.wanted - len(self.members)
         ids = [names.controller_id(index) for index in range(self.wanted)]
         fresh = [node_id for node_id in ids if node_id not in self.members][: max(0, short)]
-        return Admit(tuple(fresh)) if fresh else None
+        return AdmitControllers(tuple(fresh)) if fresh else None
 
     def joining(self) -> Step | Refusal | None:
         """Controllers on record that are no voters yet."""
@@ -170,14 +180,14 @@ class _Look:
         for member in pending:  # a disk that was given up is back, before anything took its place
             before = self.carried.get(member.id)
             if before not in (None, member.directory_id) and (member.id, before) in caught_up:
-                return Recall(member.id, str(before))
+                return ReaddVoter(member.id, str(before))
         ready = [m for m in pending if m.up and (m.id, m.directory_id) in caught_up]
         together = 2 if len(self.voters) % 2 and len(pending) > 1 else 1
         if len(ready) < min(together, len(pending)):
             return self._awaited([m for m in pending if m not in ready])
         for member in ready:
             if self._may_grow(member):
-                return Join(member.id, member.directory_id)
+                return AddVoterStep(member.id, member.directory_id)
         return self._unwell(ready) if ready else None
 
     def _may_grow(self, member: Member) -> bool:
@@ -194,7 +204,7 @@ class _Look:
         rest = self.voters.keys() - {voter.id}
         well = self.well - {voter.id}
         if _majority(well, self.voters.keys()) and _majority(well, rest):
-            return Leave(voter.id, voter.directory_id, why)
+            return RemoveVoterStep(voter.id, voter.directory_id, why)
         missing = [str(node_id) for node_id in sorted(rest - well)]
         return Refusal(
             rule=_RULE,

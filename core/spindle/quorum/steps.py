@@ -4,14 +4,14 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
-class Admit:
+class AdmitControllers:
     """Put new controllers on record, so that they start and read the metadata log as observers."""
 
     ids: tuple[int, ...]
 
 
 @dataclass(frozen=True)
-class Join:
+class AddVoterStep:
     """Make an observer that has caught up a voter (AddRaftVoter)."""
 
     id: int
@@ -19,7 +19,7 @@ class Join:
 
 
 @dataclass(frozen=True)
-class Leave:
+class RemoveVoterStep:
     """Take a voter out of the quorum (RemoveRaftVoter).
 
     Attributes:
@@ -32,25 +32,25 @@ class Leave:
 
 
 @dataclass(frozen=True)
-class Dismiss:
+class DeleteController:
     """Take a controller that is no voter off the record; its pod goes then."""
 
     id: int
 
 
 @dataclass(frozen=True)
-class Renew:
+class RecreateController:
     """Put a controller that lost its disk, and is no voter any more, on record under a new directory id."""
 
     id: int
 
 
 @dataclass(frozen=True)
-class Recall:
+class ReaddVoter:
     """Put on record what a controller's claim carries and the quorum knows it by."""
 
     id: int
     directory_id: str
 
 
-Step = Admit | Join | Leave | Dismiss | Renew | Recall
+Step = AdmitControllers | AddVoterStep | RemoveVoterStep | DeleteController | RecreateController | ReaddVoter

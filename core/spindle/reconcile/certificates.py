@@ -9,11 +9,11 @@ from typing import Any, Final
 from spindle.cluster import names
 from spindle.manifests.secrets import secret_metadata, user_secret_metadata
 from spindle.reconcile import objects
-from spindle.reconcile.doors import doors_of
-from spindle.reconcile.snapshot import Certificate, Object, SecretView
-from spindle.reconcile.state import State
+from spindle.reconcile.advertised_listeners import listeners_of
+from spindle.reconcile.snapshot import Certificate, SecretView, SnapshotObject
+from spindle.reconcile.state import ClusterState
 from spindle.reconcile.times import seconds, stamp
-from spindle.security.rotation import Authority, Holder, Phase
+from spindle.security.rotation import Authority, Holder, RotationPhase
 from spindle.users.principals import on_record
 
 DAY: Final = 86400
@@ -24,7 +24,7 @@ _CLOCKS: Final = 120.0
 
 
 @dataclass(frozen=True)
-class Seat:
+class CertificateHolder:
     """Somebody who is to have a certificate.
 
     Attributes:
@@ -35,7 +35,7 @@ class Seat:
         node_id: of a broker or controller; None for a client.
         client_properties: bootstrap address for a ready ``client.properties``, None for none.
         password: whether it has a password in place of a certificate.
-        made: of a user: when its KafkaUser was made, in seconds since the epoch.
+        issued: of a user: when its KafkaUser was made, in seconds since the epoch.
         noted: whether it is on record when the certificate ends that it has now, if that is good for servers.
     """
 
@@ -46,7 +46,7 @@ class Seat:
     node_id: int | None = None
     client_properties: str | None = None
     password: bool = False
-    made: float | None = None
+    issued: float | None = None
     noted: bool = True
 
     @property
@@ -55,13 +55,19 @@ class Seat:
         return str(self.metadata["name"])
 
 
-def authority_of(state: State) -> Authority | None:
+def authority_of(state: ClusterState) -> Authority | None:
     """The cluster's authority; None if its Secret is not there or cannot be understood."""
     secret = state.secrets.get(names.ca_secret(state.name))
     if secret is None or secret.certificate is None or unreadable(secret):
         return None
     others = [each.fingerprint for each in (secret.following, secret.former) if each is not None]
-    phase = Phase.SPREADING if secret.following else Phase.CHANGING if secret.former else Phase.STABLE
+    phase = (
+        RotationPhase.SPREADING
+        if secret.following
+        else RotationPhase.CHANGING
+        if secret.former
+        else RotationPhase.STABLE
+    )
     signer = secret.certificate.fingerprint
     return Authority(phase, signer, tuple(dict.fromkeys([signer, *others])), _due(state, secret))
 
@@ -73,19 +79,19 @@ def unreadable(authority: SecretView) -> bool:
     )
 
 
-def _due(state: State, authority: SecretView) -> str | None:
+def _due(state: ClusterState, authority: SecretView) -> str | None:
     if state.spec.security.ca_secret is not None:
         return _due_by_source(state, authority)
-    wish = state.spec.security.rotate
-    if wish and wish != (authority.metadata.get("annotations") or {}).get(names.ANN_ROTATED):
-        return f"spec.security.rotate asks for it ({wish})"
+    request = state.spec.security.rotate
+    if request and request != (authority.metadata.get("annotations") or {}).get(names.ANN_ROTATED):
+        return f"spec.security.rotate asks for it ({request})"
     certificate = authority.certificate
     if certificate is None or certificate.not_after - state.now >= state.spec.security.ca_days * DAY / 5:
         return None
     return f"its certificate ends on {stamp(certificate.not_after)[:10]}"
 
 
-def _due_by_source(state: State, authority: SecretView) -> str | None:
+def _due_by_source(state: ClusterState, authority: SecretView) -> str | None:
     """An authority that comes from a Secret is replaced when that holds another one, and never of itself."""
     source, certificate = state.snap.ca_source, authority.certificate
     if source is None or source.certificate is None or certificate is None:
@@ -95,9 +101,9 @@ def _due_by_source(state: State, authority: SecretView) -> str | None:
     return f"Secret {state.spec.security.ca_secret} holds another one"
 
 
-def seats(state: State, node_ids: tuple[int, ...]) -> list[Seat]:
+def certificate_holders(state: ClusterState, node_ids: tuple[int, ...]) -> list[CertificateHolder]:
     """Everybody who is to have a certificate of the cluster's authority in a Secret; agents have theirs elsewhere."""
-    found = [node_seat(state, node_id) for node_id in node_ids]
+    found = [node_holder(state, node_id) for node_id in node_ids]
     bootstrap = f"{names.bootstrap_service(state.name)}.{state.namespace}.svc:{names.PORT_CLIENT}"
     for name, principal, client in (
         (names.operator_secret(state.name), names.PRINCIPAL_OPERATOR, None),
@@ -105,7 +111,7 @@ def seats(state: State, node_ids: tuple[int, ...]) -> list[Seat]:
         *_of_the_job(state),
     ):
         found.append(
-            Seat(
+            CertificateHolder(
                 secret_metadata(state.cluster, name),
                 state.secrets.get(name),
                 principal,
@@ -114,28 +120,28 @@ def seats(state: State, node_ids: tuple[int, ...]) -> list[Seat]:
         )
     # Whose principal is not settled gets no certificate: that alone would be enough to be somebody else.
     return found + [
-        user_seat(state, user)
+        user_holder(state, user)
         for user in state.snap.users
         if not objects.deleting(user) and on_record(user) is not None
     ]
 
 
-def user_seat(state: State, user: Object) -> Seat:
+def user_holder(state: ClusterState, user: SnapshotObject) -> CertificateHolder:
     """A KafkaUser's; its Secret goes with it."""
     name = names.user_secret(state.name, objects.name(user))
     password = (user.get("spec") or {}).get("authentication") == "scram"
     secret = state.secrets.get(name)
-    return Seat(
+    return CertificateHolder(
         user_secret_metadata(state.cluster, user, name),
         secret,
         on_record(user) or objects.name(user),
         password=password,
-        made=seconds(user["metadata"].get("creationTimestamp")),
+        issued=seconds(user["metadata"].get("creationTimestamp")),
         noted=_noted(user, secret),
     )
 
 
-def _noted(user: Object, secret: SecretView | None) -> bool:
+def _noted(user: SnapshotObject, secret: SecretView | None) -> bool:
     """Whether the status says of the certificate in a user's Secret, if that is good for servers, until when it is out."""
     certificate = secret.certificate if secret else None
     if certificate is None or not certificate.servers:
@@ -144,20 +150,20 @@ def _noted(user: Object, secret: SecretView | None) -> bool:
     return until is not None and until >= int(certificate.not_after)
 
 
-def _of_the_job(state: State) -> tuple[tuple[str, str, None], ...]:
+def _of_the_job(state: ClusterState) -> tuple[tuple[str, str, None], ...]:
     """The rebalance job's, where there is such a job."""
     return ((names.rebalance_secret(state.name), names.PRINCIPAL_REBALANCE, None),) if has_job(state) else ()
 
 
-def has_job(state: State) -> bool:
+def has_job(state: ClusterState) -> bool:
     """Whether the cluster has a rebalance job: an image of one is known."""
     return bool(state.spec.rebalance.engine.image or state.snap.rebalance_image)
 
 
-def node_seat(state: State, node_id: int) -> Seat:
+def node_holder(state: ClusterState, node_id: int) -> CertificateHolder:
     """A broker's or a controller's."""
     name = names.tls_secret(state.name, node_id)
-    return Seat(
+    return CertificateHolder(
         secret_metadata(state.cluster, name, node_id=node_id),
         state.secrets.get(name),
         names.PRINCIPAL_NODE,
@@ -171,25 +177,25 @@ def in_last_third(certificate: Certificate, now: float) -> bool:
     return certificate.not_after - now < (certificate.not_after - certificate.issued) / 3
 
 
-def stale(seat: Seat, authority: Authority, now: float) -> bool:
+def stale(holder: CertificateHolder, authority: Authority, now: float) -> bool:
     """Whether a certificate must be issued (again)."""
-    secret = seat.secret
-    if seat.password:
-        return secret is None or secret.password is None or since(seat, authority) is None
+    secret = holder.secret
+    if holder.password:
+        return secret is None or secret.password is None or since(holder, authority) is None
     if secret is None or secret.certificate is None or "keystore.pem" not in secret.keys:
         return True
     certificate = secret.certificate
     return (
         certificate.issuer != authority.signer
         or set(secret.trust) != set(authority.trusted)
-        or certificate.common_name != seat.principal
-        or not set(seat.hosts) <= set(certificate.dns_names)
+        or certificate.common_name != holder.principal
+        or not set(holder.hosts) <= set(certificate.dns_names)
         or in_last_third(certificate, now)
-        or (certificate.servers and seat.node_id is None and seat.noted)
+        or (certificate.servers and holder.node_id is None and holder.noted)
     )
 
 
-def strangers(state: State, authority: Authority) -> list[str]:
+def unknown_holders(state: ClusterState, authority: Authority) -> list[str]:
     """Secrets of nodes with a pod that do not go with the authority: an older one was put into its place.
 
     It may sign only when every process trusts it, and trust only what leaves nobody out. In a replacement both always hold.
@@ -206,59 +212,59 @@ def _strange(secret: SecretView | None, authority: Authority) -> bool:
     return authority.signer not in secret.trust or secret.certificate.issuer not in authority.trusted
 
 
-def node_stale(state: State, node_id: int) -> bool:
+def node_stale(state: ClusterState, node_id: int) -> bool:
     """Whether a node's certificate is about to be issued anew, so that no pod should be started with it."""
     authority = authority_of(state)
-    seat = node_seat(state, node_id)
-    if authority is None or not stale(seat, authority, state.now):
+    holder = node_holder(state, node_id)
+    if authority is None or not stale(holder, authority, state.now):
         return False
     # Nothing is issued then: a pod that has to start does so with what all others trust.
-    return not (_strange(seat.secret, authority) and strangers(state, authority))
+    return not (_strange(holder.secret, authority) and unknown_holders(state, authority))
 
 
-def since(seat: Seat, authority: Authority) -> float | None:
+def since(holder: CertificateHolder, authority: Authority) -> float | None:
     """Since when a Secret has named the authorities that it is to name now, in seconds since the epoch; None if it does not.
 
     This is not when it was last written: a renewal tells nothing new about authorities, so clients need no time for it.
     """
-    secret = seat.secret
+    secret = holder.secret
     if secret is None or set(secret.trust) != set(authority.trusted):
         return None
     noted = seconds((secret.metadata.get("annotations") or {}).get(names.ANN_WRITTEN))
-    if seat.password:
+    if holder.password:
         return noted  # it shows nobody a certificate
     if secret.certificate is None or secret.certificate.issuer != authority.signer:
         return None
     return secret.certificate.issued if noted is None else noted
 
 
-def holder(state: State, seat: Seat, authority: Authority) -> Holder:
+def holder(state: ClusterState, holder: CertificateHolder, authority: Authority) -> Holder:
     """A seat as the replacement of the authority looks at it."""
-    secret = seat.secret
+    secret = holder.secret
     certificate = secret.certificate if secret else None
-    started = None if seat.node_id is None else not restarts_for(state, seat.node_id)
+    started = None if holder.node_id is None else not restarts_for(state, holder.node_id)
     if secret is None or certificate is None:
-        return Holder(seat.name, "", frozenset(), 0.0, started)
-    told = since(seat, authority)
-    age = math.inf if _newcomer(state, seat) else state.now - told if told is not None else 0.0
-    issuer = None if seat.password else certificate.issuer
-    return Holder(seat.name, issuer, frozenset(secret.trust), age, started)
+        return Holder(holder.name, "", frozenset(), 0.0, started)
+    told = since(holder, authority)
+    age = math.inf if _newcomer(state, holder) else state.now - told if told is not None else 0.0
+    issuer = None if holder.password else certificate.issuer
+    return Holder(holder.name, issuer, frozenset(secret.trust), age, started)
 
 
-def _newcomer(state: State, seat: Seat) -> bool:
+def _newcomer(state: ClusterState, holder: CertificateHolder) -> bool:
     """Whether a user came after the last step of the replacement, so that its clients know nothing older.
 
     A Secret alone that is new is no sign of it: clients may still have what was in one that somebody deleted.
     """
     authority = state.secrets.get(names.ca_secret(state.name))
-    if authority is None or seat.secret is None or seat.made is None:
+    if authority is None or holder.secret is None or holder.issued is None:
         return False
     turned = seconds((authority.metadata.get("annotations") or {}).get(names.ANN_TURNED))
-    written = seconds(seat.secret.metadata.get("creationTimestamp"))
-    return turned is not None and written is not None and min(seat.made, written) >= turned + _CLOCKS
+    written = seconds(holder.secret.metadata.get("creationTimestamp"))
+    return turned is not None and written is not None and min(holder.issued, written) >= turned + _CLOCKS
 
 
-def restarts_for(state: State, node_id: int) -> bool:
+def restarts_for(state: ClusterState, node_id: int) -> bool:
     """Whether a node's process was started with another certificate than the one in its Secret."""
     pod, secret = state.pods.get(node_id), state.secrets.get(names.tls_secret(state.name, node_id))
     if pod is None or secret is None or secret.certificate is None:
@@ -266,7 +272,7 @@ def restarts_for(state: State, node_id: int) -> bool:
     return not _started_with(pod, secret.certificate.fingerprint, secret.certificate.issued)
 
 
-def _started_with(pod: Object, fingerprint: str, issued: float) -> bool:
+def _started_with(pod: SnapshotObject, fingerprint: str, issued: float) -> bool:
     noted = objects.annotation(pod, names.ANN_CERTIFICATE)
     if noted is not None:
         return noted == fingerprint
@@ -275,7 +281,7 @@ def _started_with(pod: Object, fingerprint: str, issued: float) -> bool:
     return created is None or created >= issued
 
 
-def _hosts(state: State, node_id: int) -> tuple[str, ...]:
+def _hosts(state: ClusterState, node_id: int) -> tuple[str, ...]:
     host = names.node_host(state.name, state.namespace, node_id)
     hosts = [host, f"{host}.cluster.local"]
     if node_id < names.FIRST_CONTROLLER_ID:
@@ -285,7 +291,7 @@ def _hosts(state: State, node_id: int) -> tuple[str, ...]:
     return tuple(dict.fromkeys(hosts))
 
 
-def _doors(state: State, node_id: int) -> list[str]:
+def _doors(state: ClusterState, node_id: int) -> list[str]:
     """Names and addresses under which clients of the spec's listeners reach a broker."""
     broker = state.brokers.get(node_id)
     if broker is None:
@@ -296,7 +302,7 @@ def _doors(state: State, node_id: int) -> list[str]:
         if listener.type == "internal"
     ]
     inside += [f"{host}.cluster.local" for host in inside]
-    return [*inside, *(_canonical(door.host) for door in doors_of(state, broker))]
+    return [*inside, *(_canonical(broker_listener.host) for broker_listener in listeners_of(state, broker))]
 
 
 def _canonical(host: str) -> str:

@@ -25,7 +25,7 @@ class Event:
 
 
 @dataclass(frozen=True)
-class Plan:
+class ReconcilePlan:
     """What one pass wants.
 
     Attributes:

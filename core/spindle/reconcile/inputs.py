@@ -6,27 +6,27 @@ from typing import Any, TypeVar
 
 from spindle.cluster import config, names
 from spindle.cluster.allowed import providers_in_use
-from spindle.cluster.dynamic import fixed
+from spindle.cluster.dynamic_config import fixed
 from spindle.cluster.layout import METADATA_DISK
 from spindle.disks.dir_list import NO_LIST, DirList, read_list
 from spindle.disks.facts import ABSENT, ACTIVE, PLACEHOLDER
-from spindle.manifests.identity import Identity
+from spindle.manifests.identity import NodeIdentity
 from spindle.manifests.inputs import ClusterInputs, DiskInputs, NodeInputs, Zone
 from spindle.reconcile import objects
-from spindle.reconcile.behind import found_again
-from spindle.reconcile.doors import doors_of
-from spindle.reconcile.leaving import looked_at, seen_empty, unconfirmed
+from spindle.reconcile.advertised_listeners import listeners_of
+from spindle.reconcile.controller_placement import avoided_nodes
+from spindle.reconcile.dir_removal import looked_at, seen_empty, unconfirmed
 from spindle.reconcile.pod_disks import mode_in
-from spindle.reconcile.seats import avoided
-from spindle.reconcile.snapshot import Object
-from spindle.reconcile.state import State
+from spindle.reconcile.snapshot import SnapshotObject
+from spindle.reconcile.stale_records import is_readopted
+from spindle.reconcile.state import ClusterState
 from spindle.reconcile.steps.upgrade import version_to_run
 from spindle.rolling.starts import grace_seconds
 
 _Made = TypeVar("_Made")
 
 
-def cluster_inputs(state: State, identity: Identity) -> ClusterInputs:
+def cluster_inputs(state: ClusterState, identity: NodeIdentity) -> ClusterInputs:
     """What all pods of the cluster share."""
     spec = state.spec
     return ClusterInputs(
@@ -47,13 +47,16 @@ def cluster_inputs(state: State, identity: Identity) -> ClusterInputs:
     )
 
 
-def broker_inputs(state: State, broker: Object) -> NodeInputs | None:
+def broker_inputs(state: ClusterState, broker: SnapshotObject) -> NodeInputs | None:
     """What one broker's pod is made from; None if its pool is no longer in the spec."""
     return _once(state, broker, state.inputs, _broker_inputs)
 
 
 def _once(
-    state: State, broker: Object, made: dict[int, _Made], make: Callable[[State, Object], _Made]
+    state: ClusterState,
+    broker: SnapshotObject,
+    made: dict[int, _Made],
+    make: Callable[[ClusterState, SnapshotObject], _Made],
 ) -> _Made:
     """What is made of a broker's record, once in a pass; of a record that is not the pass's own, each time."""
     node_id = int(broker["spec"]["id"])
@@ -64,7 +67,7 @@ def _once(
     return made[node_id]
 
 
-def next_inputs(state: State, broker: Object) -> NodeInputs | None:
+def next_inputs(state: ClusterState, broker: SnapshotObject) -> NodeInputs | None:
     """What one broker's pod is to be made from now: with disks that are to be left out, if it is yet to be seen that they are empty."""
     leaving, pod = unconfirmed(broker), state.pods.get(int(broker["spec"]["id"]))
     if leaving and (pod is None or looked_at(pod)):
@@ -72,7 +75,9 @@ def next_inputs(state: State, broker: Object) -> NodeInputs | None:
     return broker_inputs(state, broker)
 
 
-def _broker_inputs(state: State, broker: Object, look_at: frozenset[str] = frozenset()) -> NodeInputs | None:
+def _broker_inputs(
+    state: ClusterState, broker: SnapshotObject, look_at: frozenset[str] = frozenset()
+) -> NodeInputs | None:
     pool = state.pool_of(broker)
     if pool is None:
         return None
@@ -89,12 +94,12 @@ def _broker_inputs(state: State, broker: Object, look_at: frozenset[str] = froze
         for disk in disks_of(broker)
         if disk.get("mode") != ABSENT or disk["name"] in look_at
     )
-    if found_again(state, broker):
+    if is_readopted(state, broker):
         beside = DiskInputs(name=names.PLACEHOLDER_DIR, claim="", directory_id="", mode=PLACEHOLDER)
         disks = (*disks, beside)
     bound = any(objects.bound_volume(claim) for disk in disks if (claim := state.claims.get(disk.claim)))
     settings = broker_settings(state, broker) or {}
-    doors = doors_of(state, broker)
+    listeners = listeners_of(state, broker)
     return NodeInputs(
         node_id=node_id,
         server_properties=config.render(settings),
@@ -106,9 +111,9 @@ def _broker_inputs(state: State, broker: Object, look_at: frozenset[str] = froze
         zone=None if bound or not rack else Zone(topology_key=state.spec.racks.topology_key, value=rack),
         pool=pool.name,
         grace_seconds=_grace(state, broker),
-        ports={door.name: door.port for door in doors},
+        ports={listener.name: listener.port for listener in listeners},
         listener_types={
-            each.name: each.type for each in state.spec.listeners if each.name in {d.name for d in doors}
+            each.name: each.type for each in state.spec.listeners if each.name in {d.name for d in listeners}
         },
         certificate=_certificate(state, node_id),
         providers=providers_in_use(settings),
@@ -117,14 +122,14 @@ def _broker_inputs(state: State, broker: Object, look_at: frozenset[str] = froze
     )
 
 
-def list_of(state: State, broker: Object) -> DirList:
+def list_of(state: ClusterState, broker: SnapshotObject) -> DirList:
     """The list of a broker's log dirs as it is to be now: the one on record, or its successor.
 
     A dir that is to leave is on it until it is seen that nothing stands there. Of a broker that was found again it is not known yet whether
     the record is complete, so its list stays as it is.
     """
     before = read_list(broker["spec"].get("logDirs"))
-    if found_again(state, broker):
+    if is_readopted(state, broker):
         return before
     dirs = {
         disk["name"]: disk["directoryId"]
@@ -135,7 +140,7 @@ def list_of(state: State, broker: Object) -> DirList:
     return before.changed_to(dirs) if dirs or before else NO_LIST
 
 
-def _may_hold(state: State, broker: Object, disk: Mapping[str, Any], before: DirList) -> bool:
+def _may_hold(state: ClusterState, broker: SnapshotObject, disk: Mapping[str, Any], before: DirList) -> bool:
     """Whether a disk that is to be left out may still hold something: it is listed, or in the pod, and not seen to be empty."""
     broker_id, name = int(broker["spec"]["id"]), str(disk["name"])
     listed = before.dirs.get(name) == disk["directoryId"]
@@ -143,29 +148,29 @@ def _may_hold(state: State, broker: Object, disk: Mapping[str, Any], before: Dir
     return (listed or there) and not seen_empty(state, broker_id, name)
 
 
-def broker_settings(state: State, broker: Object) -> Mapping[str, str] | None:
+def broker_settings(state: ClusterState, broker: SnapshotObject) -> Mapping[str, str] | None:
     """What a broker's ``server.properties`` says, but for ``log.dirs``; None if its pool is no longer in the spec."""
     return _once(state, broker, state.settings, _broker_settings)
 
 
-def _broker_settings(state: State, broker: Object) -> Mapping[str, str] | None:
+def _broker_settings(state: ClusterState, broker: SnapshotObject) -> Mapping[str, str] | None:
     pool = state.pool_of(broker)
     if pool is None:
         return None
     node = _node_config(state, int(broker["spec"]["id"]), pool.jvm.heap, pool_config=pool.config)
     return config.broker_settings(
-        replace(node, doors=doors_of(state, broker)), rack=broker["spec"].get("rack")
+        replace(node, listeners=listeners_of(state, broker)), rack=broker["spec"].get("rack")
     )
 
 
-def controller_inputs(state: State, node_id: int) -> NodeInputs | None:
+def controller_inputs(state: ClusterState, node_id: int) -> NodeInputs | None:
     """What one controller's pod is made from; None while its claim is not there to say which disk it has."""
     if node_id not in state.inputs:
         state.inputs[node_id] = _controller_inputs(state, node_id)
     return state.inputs[node_id]
 
 
-def _controller_inputs(state: State, node_id: int) -> NodeInputs | None:
+def _controller_inputs(state: ClusterState, node_id: int) -> NodeInputs | None:
     claim = state.claim(node_id, METADATA_DISK)
     directory_id = objects.annotation(claim, names.ANN_DIRECTORY_ID) if claim else None
     if claim is None or directory_id is None:
@@ -190,13 +195,13 @@ def _controller_inputs(state: State, node_id: int) -> NodeInputs | None:
         heap=controllers.jvm.heap,
         jvm_options=tuple(controllers.jvm.options),
         zone=Zone(topology_key=state.spec.racks.topology_key, value=zone) if zone and unbound else None,
-        avoid=avoided(state, node_id),
+        avoid=avoided_nodes(state, node_id),
         certificate=_certificate(state, node_id),
         providers=providers_in_use(settings),
     )
 
 
-def _grace(state: State, broker: Object) -> int:
+def _grace(state: ClusterState, broker: SnapshotObject) -> int:
     """How long a broker may take to stop, by what it holds as far as that is known; only a new pod gets it."""
     node_id = int(broker["spec"]["id"])
     disks = (broker.get("status") or {}).get("disks") or ()
@@ -206,20 +211,20 @@ def _grace(state: State, broker: Object) -> int:
     return grace_seconds(replicas, max((int(disk.get("usedBytes") or 0) for disk in disks), default=0))
 
 
-def _certificate(state: State, node_id: int) -> str | None:
+def _certificate(state: ClusterState, node_id: int) -> str | None:
     """Fingerprint of a node's certificate; None while there is none that can be read."""
     secret = state.secrets.get(names.tls_secret(state.name, node_id))
     return secret.certificate.fingerprint if secret is not None and secret.certificate is not None else None
 
 
-def disks_of(broker: Object) -> list[dict[str, Any]]:
+def disks_of(broker: SnapshotObject) -> list[dict[str, Any]]:
     """The disks of a KafkaBroker in the order of their numbers: disk2 before disk10."""
     disks = (broker.get("spec") or {}).get("disks") or ()
     return sorted((dict(disk) for disk in disks), key=lambda disk: (len(disk["name"]), disk["name"]))
 
 
 def _node_config(
-    state: State, node_id: int, heap: str | None, pool_config: Mapping[str, str] | None = None
+    state: ClusterState, node_id: int, heap: str | None, pool_config: Mapping[str, str] | None = None
 ) -> config.NodeConfig:
     return config.node_config(
         state.name,

@@ -5,57 +5,57 @@ from typing import Any, Final
 
 from spindle.cluster import names
 
-Object = Mapping[str, Any]
+RawObject = Mapping[str, Any]
 
-_NOTHING: Final[Object] = {}
+_NOTHING: Final[RawObject] = {}
 
 
-def name(obj: Object) -> str:
+def name(obj: RawObject) -> str:
     """``metadata.name``."""
     return str(obj["metadata"]["name"])
 
 
-def uid(obj: Object) -> str:
+def uid(obj: RawObject) -> str:
     """``metadata.uid``."""
     return str(obj["metadata"].get("uid", ""))
 
 
-def version(obj: Object) -> str:
+def version(obj: RawObject) -> str:
     """``metadata.resourceVersion``."""
     return str(obj["metadata"].get("resourceVersion", ""))
 
 
-def annotation(obj: Object, key: str) -> str | None:
+def annotation(obj: RawObject, key: str) -> str | None:
     """One annotation, None if absent."""
     value = (obj["metadata"].get("annotations") or {}).get(key)
     return None if value is None else str(value)
 
 
-def labels(obj: Object) -> Mapping[str, str]:
+def labels(obj: RawObject) -> Mapping[str, str]:
     """``metadata.labels``, never None."""
     return obj["metadata"].get("labels") or {}
 
 
-def deleting(obj: Object) -> bool:
+def deleting(obj: RawObject) -> bool:
     """Whether the object is on its way out."""
     return bool(obj["metadata"].get("deletionTimestamp"))
 
 
-def by_name(objects: Iterable[Object]) -> dict[str, Object]:
+def by_name(objects: Iterable[RawObject]) -> dict[str, RawObject]:
     """Index by name."""
     return {name(obj): obj for obj in objects}
 
 
-def condition(obj: Object, kind: str) -> Object | None:
+def condition(obj: RawObject, kind: str) -> RawObject | None:
     """One entry of ``status.conditions``."""
-    entry: Object
+    entry: RawObject
     for entry in (obj.get("status") or {}).get("conditions") or ():
         if entry.get("type") == kind:
             return entry
     return None
 
 
-def is_true(obj: Object, kind: str) -> bool:
+def is_true(obj: RawObject, kind: str) -> bool:
     """Whether a condition is there and True."""
     entry = condition(obj, kind)
     return entry is not None and entry.get("status") == "True"
@@ -73,10 +73,10 @@ def node_id_of(cluster: str, pod_name: str) -> int | None:
     return None
 
 
-def container_status(pod: Object, container: str) -> Object:
+def container_status(pod: RawObject, container: str) -> RawObject:
     """Status of one container or init container, empty if there is none yet."""
     status = pod.get("status") or {}
-    entry: Object
+    entry: RawObject
     for part in ("initContainerStatuses", "containerStatuses"):
         for entry in status.get(part) or ():
             if entry.get("name") == container:
@@ -84,7 +84,7 @@ def container_status(pod: Object, container: str) -> Object:
     return _NOTHING
 
 
-def image(pod: Object, container: str) -> str | None:
+def image(pod: RawObject, container: str) -> str | None:
     """The image that a container was made with."""
     for entry in (pod.get("spec") or {}).get("containers") or ():
         if entry.get("name") == container:
@@ -92,7 +92,7 @@ def image(pod: Object, container: str) -> str | None:
     return None
 
 
-def terminated(pod: Object, container: str) -> Object | None:
+def terminated(pod: RawObject, container: str) -> RawObject | None:
     """How a container ended: the present state if it is over, else the last one before a restart."""
     status = container_status(pod, container)
     for state in ("state", "lastState"):
@@ -102,60 +102,60 @@ def terminated(pod: Object, container: str) -> Object | None:
     return None
 
 
-def waiting(pod: Object, container: str) -> Object | None:
+def waiting(pod: RawObject, container: str) -> RawObject | None:
     """Why a container does not run yet: ``reason`` and ``message``."""
     entry = (container_status(pod, container).get("state") or {}).get("waiting")
     return dict(entry) if entry else None
 
 
-def kafka_ever_ran(pod: Object) -> bool:
+def kafka_ever_ran(pod: RawObject) -> bool:
     """Whether Kafka's container was ever started in this pod (and so may hold its log dirs)."""
     status = container_status(pod, names.CONTAINER_KAFKA)
     states = [status.get("state") or {}, status.get("lastState") or {}]
     return bool(status.get("restartCount")) or any("running" in s or "terminated" in s for s in states)
 
 
-def kafka_runs(pod: Object) -> bool:
+def kafka_runs(pod: RawObject) -> bool:
     """Whether Kafka's container runs at this moment."""
     return bool((container_status(pod, names.CONTAINER_KAFKA).get("state") or {}).get("running"))
 
 
-def kafka_started(pod: Object) -> str | None:
+def kafka_started(pod: RawObject) -> str | None:
     """When the Kafka that runs at this moment was started, as Kubernetes writes times; None if none runs or nobody knows."""
     running = (container_status(pod, names.CONTAINER_KAFKA).get("state") or {}).get("running") or {}
     return running.get("startedAt") or None
 
 
-def kept_down(broker: Object) -> bool:
+def kept_down(broker: RawObject) -> bool:
     """Whether a KafkaBroker is to have no pod: stopped by a person, or for good."""
     spec = broker.get("spec") or {}
     return bool(spec.get("stopped") or spec.get("leaving"))
 
 
-def owned_by(obj: Object, owner: Object) -> bool:
+def owned_by(obj: RawObject, owner: RawObject) -> bool:
     """Whether an object names another one as its owner."""
     owners = (obj.get("metadata") or {}).get("ownerReferences") or ()
     return any(reference.get("uid") == uid(owner) for reference in owners)
 
 
-def is_over(pod: Object) -> bool:
+def is_over(pod: RawObject) -> bool:
     """Whether all containers have ended for good; such a pod only occupies its name."""
     return (pod.get("status") or {}).get("phase") in ("Failed", "Succeeded")
 
 
-def lost(claim: Object) -> bool:
+def lost(claim: RawObject) -> bool:
     """Whether Kubernetes says that a claim has no volume any more, or one that is not bound to it."""
     return (claim.get("status") or {}).get("phase") == "Lost"
 
 
-def bound_volume(claim: Object) -> str | None:
+def bound_volume(claim: RawObject) -> str | None:
     """The PersistentVolume that a claim is bound to."""
     if (claim.get("status") or {}).get("phase") != "Bound":
         return None
     return (claim.get("spec") or {}).get("volumeName") or None
 
 
-def pinned_to(volume: Object) -> str | None:
+def pinned_to(volume: RawObject) -> str | None:
     """The host name that a volume's node affinity requires, if it is the usual one-host affinity."""
     required = ((volume.get("spec") or {}).get("nodeAffinity") or {}).get("required") or {}
     for term in required.get("nodeSelectorTerms") or ():

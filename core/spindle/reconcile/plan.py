@@ -9,76 +9,76 @@ from pydantic import ValidationError
 from spindle.cluster.refusal import Refusal, some
 from spindle.cluster.versions import unsupported
 from spindle.moves.journal import Journal
-from spindle.moves.lacking import meant
+from spindle.moves.missing_replicas import meant
 from spindle.reconcile import objects
+from spindle.reconcile.accepted_spec import as_accepted, nothing_accepted, report_rejected, report_tolerated
 from spindle.reconcile.actions import Apply, Patch
-from spindle.reconcile.asked import as_accepted, nothing_accepted, tell_refused, tell_tolerated
-from spindle.reconcile.draft import Draft, Wait
-from spindle.reconcile.events import Event, Plan
-from spindle.reconcile.snapshot import Snapshot
-from spindle.reconcile.state import State, read_state
-from spindle.reconcile.steps.agent_access import settle_agents
-from spindle.reconcile.steps.all_lost import tell_all_lost
-from spindle.reconcile.steps.birth import settle_identity
+from spindle.reconcile.disk_inventory import DiskInventory
+from spindle.reconcile.events import Event, ReconcilePlan
+from spindle.reconcile.plan_builder import PlanBuilder, Wait
+from spindle.reconcile.snapshot import ClusterSnapshot
+from spindle.reconcile.state import ClusterState, read_state
+from spindle.reconcile.steps.add_disks import reconcile_added_disks
+from spindle.reconcile.steps.agent_access import reconcile_agents
+from spindle.reconcile.steps.agent_health import report_clocks
+from spindle.reconcile.steps.all_disks_lost import report_all_disks_lost
 from spindle.reconcile.steps.broker_status import broker_statuses
-from spindle.reconcile.steps.brokers import Records, settle_brokers
-from spindle.reconcile.steps.claims import settle_claims
-from spindle.reconcile.steps.controllers import settle_controllers
-from spindle.reconcile.steps.deletion import settle_deletion
-from spindle.reconcile.steps.disks import settle_disks
-from spindle.reconcile.steps.drains import settle_drains
-from spindle.reconcile.steps.emptying import together
-from spindle.reconcile.steps.filling import settle_filling
-from spindle.reconcile.steps.former_users import settle_former_users
-from spindle.reconcile.steps.gates import settle_gates
-from spindle.reconcile.steps.gone_for_good import settle_gone_for_good
-from spindle.reconcile.steps.growing import settle_growth
+from spindle.reconcile.steps.brokers import BrokerRecords, reconcile_brokers
+from spindle.reconcile.steps.claims import reconcile_claims
+from spindle.reconcile.steps.cluster_identity import reconcile_identity
+from spindle.reconcile.steps.controllers import reconcile_controllers
+from spindle.reconcile.steps.data_loss import at_risk
+from spindle.reconcile.steps.deletion import reconcile_deletion
+from spindle.reconcile.steps.disks import reconcile_disks
+from spindle.reconcile.steps.drains import reconcile_drains
+from spindle.reconcile.steps.dynamic_config import reconcile_dynamic_config
+from spindle.reconcile.steps.evacuation import merge_requests
+from spindle.reconcile.steps.eviction import RestartRequest, reconcile_evictions
+from spindle.reconcile.steps.fenced_broker import reconcile_fenced_brokers
+from spindle.reconcile.steps.former_users import reconcile_former_users
 from spindle.reconcile.steps.healing import (
-    Healed,
-    grow_back_first,
-    only_look,
-    settle_healing,
+    HealingResult,
+    observe_only,
+    reconcile_healing,
+    restore_pending,
     to_restart,
 )
-from spindle.reconcile.steps.leading import still_leading
-from spindle.reconcile.steps.losses import at_risk
-from spindle.reconcile.steps.moves import carry_out, load_journal, settle_moves
-from spindle.reconcile.steps.pods import settle_pods
+from spindle.reconcile.steps.leadership import still_leads
+from spindle.reconcile.steps.moves import carry_out, load_journal, reconcile_moves
+from spindle.reconcile.steps.name_conflicts import leave_alone
+from spindle.reconcile.steps.node_loss import reconcile_node_loss
+from spindle.reconcile.steps.pods import reconcile_pods
 from spindle.reconcile.steps.problems import report_nodes, report_problems, report_racks
-from spindle.reconcile.steps.proposals import settle_proposals
-from spindle.reconcile.steps.rebalance_job import settle_job
-from spindle.reconcile.steps.returning import settle_returning
-from spindle.reconcile.steps.samples import settle_samples
-from spindle.reconcile.steps.scrubbing import settle_scrubbing
-from spindle.reconcile.steps.security import settle_admin, settle_rebalance, settle_security
+from spindle.reconcile.steps.proposals import reconcile_proposals
+from spindle.reconcile.steps.rack_spread import reconcile_rack_spread
+from spindle.reconcile.steps.readiness_gates import reconcile_gates
+from spindle.reconcile.steps.readoption import reconcile_readoption
+from spindle.reconcile.steps.rebalance_job import reconcile_job
+from spindle.reconcile.steps.remove_disks import reconcile_removed_disks
+from spindle.reconcile.steps.samples import reconcile_samples
+from spindle.reconcile.steps.scrubbing import reconcile_scrub
+from spindle.reconcile.steps.security import reconcile_admin, reconcile_rebalance, reconcile_security
 from spindle.reconcile.steps.services import (
-    settle_configuration,
-    settle_policies,
-    settle_pools,
-    settle_services,
+    reconcile_configuration,
+    reconcile_policies,
+    reconcile_pools,
+    reconcile_services,
 )
-from spindle.reconcile.steps.shrinking import settle_removals
-from spindle.reconcile.steps.sizing import settle_sizes
-from spindle.reconcile.steps.spreading import settle_spreading
-from spindle.reconcile.steps.static_quorum import settle_static_quorum
+from spindle.reconcile.steps.static_quorum import reconcile_static_quorum
 from spindle.reconcile.steps.status import cluster_status
-from spindle.reconcile.steps.stranded import settle_stranded
-from spindle.reconcile.steps.takedown import Wanted, settle_takedowns
-from spindle.reconcile.steps.taken import leave_alone
-from spindle.reconcile.steps.tuning import settle_tuning
-from spindle.reconcile.steps.upgrade import settle_upgrade
-from spindle.reconcile.steps.users import settle_users, unsettled
-from spindle.reconcile.steps.watchers import tell_clocks
+from spindle.reconcile.steps.thresholds import reconcile_thresholds
+from spindle.reconcile.steps.upgrade import reconcile_upgrade
+from spindle.reconcile.steps.users import reconcile_users, unsettled
+from spindle.reconcile.steps.volume_expansion import reconcile_volume_sizes
 from spindle.reconcile.times import stamp
-from spindle.reconcile.ward import Ward
 
-__all__ = ["Event", "Plan", "plan"]
+__all__ = ["Event", "ReconcilePlan", "plan"]
 
 # Without these lists nobody knows what exists; nothing is made or taken away meanwhile (rule 8).
 _NEEDED: Final = frozenset({"pods", "persistentvolumeclaims", "configmaps", "kafkabrokers"})
 
 
-def plan(snapshot: Snapshot, now: float) -> Plan:
+def plan(snapshot: ClusterSnapshot, now: float) -> ReconcilePlan:
     """Decide what to do next.
 
     Each pass takes every step that what it saw allows; the next pass sees what came of them. There is no memory but
@@ -92,145 +92,147 @@ def plan(snapshot: Snapshot, now: float) -> Plan:
         state = as_accepted(read_state(snapshot, now))
     except ValidationError as error:
         return _not_understood(snapshot, error, now)
-    draft = Draft()
-    finished, done = False, Done()
+    builder = PlanBuilder()
+    finished, done = False, PassResult()
     users: dict[str, dict[str, Any]] = {}
     former: list[dict[str, Any]] | None = None
     # Where clients find a listener from outside stands in its Services.
     outside = any(listener.type != "internal" for listener in state.spec.listeners)
     blind = sorted(snapshot.unknown & (_NEEDED | {"services"} if outside else _NEEDED))
     if blind:
-        draft.wait(_blind(state, blind))
+        builder.wait(_blind(state, blind))
     elif objects.deleting(snapshot.cluster):
-        finished = settle_deletion(state, draft)
+        finished = reconcile_deletion(state, builder)
     elif not state.spec.paused:
-        done = _steps(state, draft)
-        if done.ward is not None and "kafkausers" not in snapshot.unknown:
-            users = settle_users(state, draft)
-            former = settle_former_users(state, draft)
+        done = _steps(state, builder)
+        if done.inventory is not None and "kafkausers" not in snapshot.unknown:
+            users = reconcile_users(state, builder)
+            former = reconcile_former_users(state, builder)
     if not finished:
-        report_nodes(state, draft)
-        report_problems(state, draft)
-        tell_clocks(state, draft)
-    ward = done.ward or only_look(state, draft)
+        report_nodes(state, builder)
+        report_problems(state, builder)
+        report_clocks(state, builder)
+    inventory = done.inventory or observe_only(state, builder)
     if not finished:
-        report_racks(state, draft, ward.journal)
-    leave_alone(state, draft)
-    statuses = broker_statuses(state, ward.lives, ward.fills)
-    return Plan(
-        actions=tuple(draft.actions),
-        status=cluster_status(state, draft, statuses, at_risk(ward), former),
+        report_racks(state, builder, inventory.journal)
+    leave_alone(state, builder)
+    statuses = broker_statuses(state, inventory.states, inventory.usages)
+    return ReconcilePlan(
+        actions=tuple(builder.actions),
+        status=cluster_status(state, builder, statuses, at_risk(inventory), former),
         broker_statuses={} if objects.deleting(snapshot.cluster) else statuses,
         rebalance_statuses=done.rebalances,
-        events=(*_untold(draft), *_events(state, draft)),
+        events=(*_untold(builder), *_events(state, builder)),
         finished=finished,
         user_statuses=users,
-        settled=not draft.actions and not draft.waits and not unsettled(users),
+        settled=not builder.actions and not builder.waits and not unsettled(users),
     )
 
 
 @dataclass(frozen=True)
-class Done:
+class PassResult:
     """What the steps found out, beside what they want done.
 
     Attributes:
-        ward: about the disks; None if nothing was done.
+        inventory: about the disks; None if nothing was done.
         rebalances: KafkaRebalance → its status.
     """
 
-    ward: Ward | None = None
+    inventory: DiskInventory | None = None
     rebalances: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
 
-def _steps(state: State, draft: Draft) -> Done:
+def _steps(state: ClusterState, builder: PlanBuilder) -> PassResult:
     """All that is done for a cluster that is to run."""
-    if not _may_begin(state, draft):
-        return Done()
-    settle_upgrade(state, draft)
-    identity = settle_identity(state, draft)
+    if not _may_begin(state, builder):
+        return PassResult()
+    reconcile_upgrade(state, builder)
+    identity = reconcile_identity(state, builder)
     if identity is None:
-        return Done()
-    settle_static_quorum(state, draft, identity)
-    records = Records()
-    settle_services(state, draft)
-    settle_policies(state, draft)
-    settle_pools(state, draft)
-    settle_brokers(state, draft, records)
+        return PassResult()
+    reconcile_static_quorum(state, builder, identity)
+    records = BrokerRecords()
+    reconcile_services(state, builder)
+    reconcile_policies(state, builder)
+    reconcile_pools(state, builder)
+    reconcile_brokers(state, builder, records)
     nodes = (*state.controller_ids, *state.staying)
-    settle_agents(state, draft)
-    settle_security(state, draft, nodes)
-    settle_job(state, draft)
-    settle_claims(state, draft, identity)
-    settle_sizes(state, draft, identity)
-    settle_configuration(state, draft, identity)
-    wanted = settle_pods(state, draft, identity)
-    settle_disks(state, draft, identity, records, wanted)
-    settle_returning(state, draft, records)
-    staying = settle_controllers(state, draft, identity, wanted)
-    journal = load_journal(state, draft)
-    healed = settle_healing(state, draft, records, identity, wanted, journal)
-    tell_all_lost(healed.ward, draft)
-    settle_stranded(state, wanted)
-    settle_tuning(state, draft, wanted)
-    settle_growth(healed.ward, draft, records, identity)
-    settle_removals(healed.ward, draft, records, identity)
-    settle_gone_for_good(healed.ward, draft, records, identity)
-    filling = settle_filling(healed.ward, draft, records)
-    scrubbing = settle_scrubbing(healed.ward, draft, records)
-    wants = settle_spreading(healed.ward, together(together(healed.wants, filling.wants), scrubbing))
-    topics = settle_samples(state, draft, records)
-    proposed = settle_proposals(healed.ward, draft, wants)
-    wants = together(wants, proposed.wants)
-    outcome = settle_moves(state, draft, records, journal, wants) if journal is not None else None
-    records.write(state, draft)
-    _take_down(state, draft, healed, outcome.journal if outcome is not None else journal, wanted, staying)
-    settle_gates(state, draft)
-    settle_admin(state, draft)
-    settle_rebalance(state, draft)
-    draft.do(*healed.elections)
+    reconcile_agents(state, builder)
+    reconcile_security(state, builder, nodes)
+    reconcile_job(state, builder)
+    reconcile_claims(state, builder, identity)
+    reconcile_volume_sizes(state, builder, identity)
+    reconcile_configuration(state, builder, identity)
+    wanted = reconcile_pods(state, builder, identity)
+    reconcile_disks(state, builder, identity, records, wanted)
+    reconcile_readoption(state, builder, records)
+    staying = reconcile_controllers(state, builder, identity, wanted)
+    journal = load_journal(state, builder)
+    healed = reconcile_healing(state, builder, records, identity, wanted, journal)
+    report_all_disks_lost(healed.inventory, builder)
+    reconcile_fenced_brokers(state, wanted)
+    reconcile_dynamic_config(state, builder, wanted)
+    reconcile_added_disks(healed.inventory, builder, records, identity)
+    reconcile_removed_disks(healed.inventory, builder, records, identity)
+    reconcile_node_loss(healed.inventory, builder, records, identity)
+    filling = reconcile_thresholds(healed.inventory, builder, records)
+    scrubbing = reconcile_scrub(healed.inventory, builder, records)
+    requests = reconcile_rack_spread(
+        healed.inventory, merge_requests(merge_requests(healed.requests, filling.requests), scrubbing)
+    )
+    topics = reconcile_samples(state, builder, records)
+    proposed = reconcile_proposals(healed.inventory, builder, requests)
+    requests = merge_requests(requests, proposed.requests)
+    outcome = reconcile_moves(state, builder, records, journal, requests) if journal is not None else None
+    records.write(state, builder)
+    _take_down(state, builder, healed, outcome.journal if outcome is not None else journal, wanted, staying)
+    reconcile_gates(state, builder)
+    reconcile_admin(state, builder)
+    reconcile_rebalance(state, builder)
+    builder.do(*healed.elections)
     if outcome is not None:
-        carry_out(draft, outcome)
-    draft.do(*filling.trims, *topics)
-    return Done(healed.ward, proposed.statuses)
+        carry_out(builder, outcome)
+    builder.do(*filling.trims, *topics)
+    return PassResult(healed.inventory, proposed.statuses)
 
 
-def _may_begin(state: State, draft: Draft) -> bool:
+def _may_begin(state: ClusterState, builder: PlanBuilder) -> bool:
     """Whether there is a spec that can be carried out: of a release that is run here, with settings that it takes."""
     why = unsupported(state.spec.version)
     if why is not None:
-        draft.wait(Wait.refused("RunVersion", f"KafkaCluster/{state.name}", why))
+        builder.wait(Wait.refused("RunVersion", f"KafkaCluster/{state.name}", why))
         return False
-    tell_refused(state, draft)
-    tell_tolerated(state, draft)
+    report_rejected(state, builder)
+    report_tolerated(state, builder)
     return not nothing_accepted(state)
 
 
 def _take_down(
-    state: State,
-    draft: Draft,
-    healed: Healed,
+    state: ClusterState,
+    builder: PlanBuilder,
+    healed: HealingResult,
     journal: Journal | None,
-    wanted: Mapping[int, Wanted],
+    wanted: Mapping[int, RestartRequest],
     staying: Mapping[int, Refusal],
 ) -> None:
     """Who goes down, with all counted that leaves an assignment in this pass: ``journal`` is as it will stand after it."""
     partitions = state.kafka.partitions
     before = meant(journal, partitions)
-    given = settle_drains(state, draft, before)
-    settle_takedowns(
+    given = reconcile_drains(state, builder, before)
+    reconcile_evictions(
         state,
-        draft,
+        builder,
         wanted,
-        held=healed.held | still_leading(healed.ward, draft, healed.wants.leads),
-        refused={**grow_back_first(journal, partitions, wanted), **staying},
-        given=given | to_restart(healed.wants),
+        held=healed.held | still_leads(healed.inventory, builder, healed.requests.leads),
+        refused={**restore_pending(journal, partitions, wanted), **staying},
+        given=given | to_restart(healed.requests),
         before=before,
         fences=healed.fences,
-        shrinks=healed.ward.blocked,
+        shrinks=healed.inventory.blocked,
     )
 
 
-def _blind(state: State, kinds: list[str]) -> Wait:
+def _blind(state: ClusterState, kinds: list[str]) -> Wait:
     return Wait(
         "Reconcile",
         f"KafkaCluster/{state.name}",
@@ -241,23 +243,23 @@ def _blind(state: State, kinds: list[str]) -> Wait:
     )
 
 
-def _untold(draft: Draft) -> list[Event]:
+def _untold(builder: PlanBuilder) -> list[Event]:
     """Events of the pass, but for those of KafkaBrokers whose status will not be written because this pass changes them.
 
     What they tell is not on record then, and the next pass comes to it again. What is bad is told at once all the same.
     """
     changed = {
         str(action.object["metadata"]["name"]) if isinstance(action, Apply) else action.name
-        for action in draft.actions
+        for action in builder.actions
         if (isinstance(action, Apply) and action.object["kind"] == "KafkaBroker")
         or (isinstance(action, Patch) and action.kind == "KafkaBroker")
     }
     return [
-        e for e in draft.events if e.type == "Warning" or e.kind != "KafkaBroker" or e.name not in changed
+        e for e in builder.events if e.type == "Warning" or e.kind != "KafkaBroker" or e.name not in changed
     ]
 
 
-def _events(state: State, draft: Draft) -> tuple[Event, ...]:
+def _events(state: ClusterState, builder: PlanBuilder) -> tuple[Event, ...]:
     """An event for each wait that is new and not part of every normal start."""
     known = {(w.get("action"), w.get("object"), w.get("reason")) for w in state.status.get("waiting") or ()}
     return tuple(
@@ -269,12 +271,12 @@ def _events(state: State, draft: Draft) -> tuple[Event, ...]:
             name=state.name,
             uid=objects.uid(state.cluster),
         )
-        for wait in draft.waits
+        for wait in builder.waits
         if not wait.quiet and wait.key not in known
     )
 
 
-def _not_understood(snapshot: Snapshot, error: ValidationError, now: float) -> Plan:
+def _not_understood(snapshot: ClusterSnapshot, error: ValidationError, now: float) -> ReconcilePlan:
     """A spec that the API server took and this version cannot read: the definitions are of another version."""
     first = error.errors()[0]
     where = ".".join(str(part) for part in first["loc"])
@@ -290,7 +292,7 @@ def _not_understood(snapshot: Snapshot, error: ValidationError, now: float) -> P
     }
     name = str(snapshot.cluster["metadata"]["name"])
     former = (snapshot.cluster.get("status") or {}).get("formerUsers")
-    return Plan(
+    return ReconcilePlan(
         status={
             **({"formerUsers": former} if former else {}),
             "observedGeneration": generation,

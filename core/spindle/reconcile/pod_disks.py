@@ -7,10 +7,10 @@ from typing import Any
 from spindle.cluster import names
 from spindle.disks import facts
 from spindle.reconcile import objects
-from spindle.reconcile.snapshot import Object
+from spindle.reconcile.snapshot import SnapshotObject
 
 
-def mode_in(pod: Object | None, disk: str) -> str | None:
+def mode_in(pod: SnapshotObject | None, disk: str) -> str | None:
     """The mode in which a pod has a disk; None without a pod, or where the pod is without it."""
     if pod is None:
         return None
@@ -21,7 +21,7 @@ def mode_in(pod: Object | None, disk: str) -> str | None:
         return facts.ACTIVE  # nobody knows; so it counts as mounted
 
 
-def another_in(pod: Object | None, disk: str, directory_id: object) -> bool:
+def another_in(pod: SnapshotObject | None, disk: str, directory_id: object) -> bool:
     """Whether a pod was made with another disk of that name, which has been replaced since."""
     if pod is None:
         return False
@@ -34,7 +34,7 @@ def another_in(pod: Object | None, disk: str, directory_id: object) -> bool:
         return False
 
 
-def _entry(pod: Object, disk: str) -> Mapping[str, Any] | None:
+def _entry(pod: SnapshotObject, disk: str) -> Mapping[str, Any] | None:
     """What the annotation says of a disk; raises ValueError, KeyError, TypeError or AttributeError where it cannot be understood."""
     named = json.loads(objects.annotation(pod, names.ANN_DISKS) or "[]")
     found: Mapping[str, Any] | None = next((d for d in named if d["name"] == disk), None)

@@ -11,12 +11,12 @@ from pydantic import ValidationError
 from spindle.api.cluster import BrokerPool, KafkaClusterSpec
 from spindle.cluster import names
 from spindle.manifests.common import labels
-from spindle.reconcile.snapshot import Object
+from spindle.reconcile.snapshot import SnapshotObject
 
 _ACCEPTED: Final = "_accepted"  # no pool's name: those are of small letters, digits and dashes
 
 
-def recorded_spec(record: Object | None, uid: str) -> KafkaClusterSpec | None:
+def recorded_spec(record: SnapshotObject | None, uid: str) -> KafkaClusterSpec | None:
     """The spec that was carried out last of a KafkaCluster (its UID); None if none is on record that this version understands."""
     try:
         found = json.loads(((record or {}).get("data") or {})[_ACCEPTED])
@@ -25,7 +25,7 @@ def recorded_spec(record: Object | None, uid: str) -> KafkaClusterSpec | None:
         return None
 
 
-def recorded_pools(record: Object | None) -> dict[str, BrokerPool]:
+def recorded_pools(record: SnapshotObject | None) -> dict[str, BrokerPool]:
     """Pools by name as a ConfigMap has them; those that this version does not understand are left out."""
     found = {}
     for name, text in ((record or {}).get("data") or {}).items():
@@ -39,7 +39,10 @@ def recorded_pools(record: Object | None) -> dict[str, BrokerPool]:
 
 
 def pools_map(
-    cluster: Object, pools: dict[str, BrokerPool], spec: KafkaClusterSpec, cluster_id: str | None = None
+    cluster: SnapshotObject,
+    pools: dict[str, BrokerPool],
+    spec: KafkaClusterSpec,
+    cluster_id: str | None = None,
 ) -> dict[str, Any]:
     """The ConfigMap ``<cluster>-pools``: one entry for each pool, as JSON. It has no owner: a cluster that is applied again needs it.
 

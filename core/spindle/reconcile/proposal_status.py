@@ -6,11 +6,11 @@ from typing import Any, Final
 
 from spindle.cluster.refusal import counted
 from spindle.proposals.approval import Approval
-from spindle.proposals.life import Turn
-from spindle.proposals.marks import DONE, MOVING, OVER, given_up, write_marks
-from spindle.proposals.proposal import Phase, Proposal
-from spindle.proposals.waves import Wave
-from spindle.proposals.windows import Opening
+from spindle.proposals.lifecycle import ProposalStep
+from spindle.proposals.move_states import DONE, MOVING, OVER, given_up, write_move_states
+from spindle.proposals.proposal import Proposal, ProposalPhase
+from spindle.proposals.waves import WaveState
+from spindle.proposals.windows import WindowState
 from spindle.reconcile.times import seconds, stamp
 
 _TOLD: Final = 200  # moves that were left out for which a sentence says why; of the others the reason is kept
@@ -19,7 +19,7 @@ _MEASURED: Final = 60.0  # seconds after which the rate of the moves so far says
 
 
 @dataclass(frozen=True)
-class Standing:
+class ProposalProgress:
     """What a pass found out about a proposal.
 
     Attributes:
@@ -32,16 +32,16 @@ class Standing:
         ran: seconds for which it has been carried out.
     """
 
-    turn: Turn
+    turn: ProposalStep
     by: Approval
-    wave: Wave | None
-    window: Opening
+    wave: WaveState | None
+    window: WindowState
     bytes_per_second: int | None
     idle: float = 0.0
     ran: float = 0.0
 
 
-def proposal_status(proposal: Proposal, found: Standing, now: float) -> dict[str, Any]:
+def proposal_status(proposal: Proposal, found: ProposalProgress, now: float) -> dict[str, Any]:
     """The status as it should read now; as it stands where only progress differs and the last write was a moment ago."""
     before = proposal.status
     wanted = _wanted(proposal, found, now)
@@ -54,7 +54,7 @@ def proposal_status(proposal: Proposal, found: Standing, now: float) -> dict[str
 
 
 def _pressing(
-    proposal: Proposal, found: Standing, before: Mapping[str, Any], wanted: Mapping[str, Any]
+    proposal: Proposal, found: ProposalProgress, before: Mapping[str, Any], wanted: Mapping[str, Any]
 ) -> bool:
     """Whether a change cannot wait: another phase or reason, or a wave that has ended, on which the next one rests."""
     if any(before.get(key) != wanted.get(key) for key in ("phase", "reason", "observedGeneration")):
@@ -63,15 +63,15 @@ def _pressing(
         return False
     was, now = (
         {wave for wave, mark in zip(proposal.waves, marks, strict=True) if mark not in OVER}
-        for marks in (proposal.marks, found.wave.marks)
+        for marks in (proposal.marks, found.wave.move_states)
     )
     return was != now
 
 
-def _wanted(proposal: Proposal, found: Standing, now: float) -> dict[str, Any]:
+def _wanted(proposal: Proposal, found: ProposalProgress, now: float) -> dict[str, Any]:
     """All of it but when it was written."""
     before, phase = proposal.status, found.turn.phase
-    marks = tuple(found.wave.marks) if found.wave is not None else proposal.marks
+    marks = tuple(found.wave.move_states) if found.wave is not None else proposal.marks
     if phase.over:
         marks = given_up(marks)
     done = sum(mark == DONE for mark in marks)
@@ -83,12 +83,12 @@ def _wanted(proposal: Proposal, found: Standing, now: float) -> dict[str, Any]:
         "conditions": [_approved(proposal, found, now)],
         "movedMoves": done,
         "progress": f"{done}/{len(marks)}",
-        "outcomes": write_marks(marks),
+        "outcomes": write_move_states(marks),
         "dropped": _dropped([*proposal.dropped, *(found.wave.drops if found.wave is not None else ())]),
     }
     if not status["dropped"]:
         del status["dropped"]
-    begun = phase is Phase.EXECUTING or bool(before.get("startedAt"))
+    begun = phase is ProposalPhase.EXECUTING or bool(before.get("startedAt"))
     if begun:
         status["startedAt"] = before.get("startedAt") or stamp(now)
         status["ranSeconds"] = int(found.ran)
@@ -96,7 +96,9 @@ def _wanted(proposal: Proposal, found: Standing, now: float) -> dict[str, Any]:
         moved = found.wave.moved if found.wave is not None else int(before.get("movedBytes") or 0)
         status["movedBytes"] = moved
         moving = MOVING in marks
-        going = phase is Phase.EXECUTING and found.wave is not None and found.turn.reason == "Executing"
+        going = (
+            phase is ProposalPhase.EXECUTING and found.wave is not None and found.turn.reason == "Executing"
+        )
         changed = marks != proposal.marks or not before.get("progressedAt") or moving
         # Patience begins anew where it goes on after a time in which nothing could happen.
         fresh = changed or (going and not found.idle)
@@ -114,14 +116,14 @@ def _dropped(drops: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     return [*drops[:_TOLD], *short]
 
 
-def _when(found: Standing) -> str:
+def _when(found: ProposalProgress) -> str:
     """When a closed window opens again."""
     if found.turn.reason != "WindowClosed" or found.window.at is None:
         return ""
     return f" It goes on at {stamp(found.window.at)}."
 
 
-def _left(found: Standing, status: Mapping[str, Any], now: float) -> float:
+def _left(found: ProposalProgress, status: Mapping[str, Any], now: float) -> float:
     """Seconds that it still takes: at the rate so far, or as fast as one broker may where there is none yet. To whole minutes."""
     wave = found.wave
     if wave is None:
@@ -133,7 +135,7 @@ def _left(found: Standing, status: Mapping[str, Any], now: float) -> float:
     return 60.0 * (1 + int(wave.left / rate / 60))
 
 
-def _approved(proposal: Proposal, found: Standing, now: float) -> dict[str, Any]:
+def _approved(proposal: Proposal, found: ProposalProgress, now: float) -> dict[str, Any]:
     """The condition ``Approved``."""
     by = found.by.by
     reason = {"person": "ApprovedByPerson", "rule": "ApprovedByRule"}.get(by or "", "ApprovalNeeded")

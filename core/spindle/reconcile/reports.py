@@ -7,10 +7,10 @@ from spindle.cluster import names
 from spindle.disks import report
 from spindle.disks.dir_list import DirList
 from spindle.reconcile import objects
-from spindle.reconcile.snapshot import Object
+from spindle.reconcile.snapshot import SnapshotObject
 
 
-def inspected(pod: Object | None) -> Mapping[str, Mapping[str, Any]]:
+def inspected(pod: SnapshotObject | None) -> Mapping[str, Mapping[str, Any]]:
     """Disk name → what was found there; empty while nothing was reported or where it can't be read."""
     try:
         return report.parse(_said(pod))
@@ -18,16 +18,16 @@ def inspected(pod: Object | None) -> Mapping[str, Mapping[str, Any]]:
         return {}
 
 
-def listed_on_disks(pod: Object | None) -> DirList:
+def listed_on_disks(pod: SnapshotObject | None) -> DirList:
     """The newest list of log dirs on the broker's disks; `NO_LIST` where none is newer than the pod's own."""
     return report.parse_log_dirs(_said(pod))
 
 
-def nonce_of(pod: Object | None) -> str | None:
+def nonce_of(pod: SnapshotObject | None) -> str | None:
     """What this look invented, to be repeated by a clearance; None for a pod of a version that invented none."""
     return report.parse_nonce(_said(pod))
 
 
-def _said(pod: Object | None) -> str:
+def _said(pod: SnapshotObject | None) -> str:
     ended = objects.terminated(pod, names.CONTAINER_INSPECT) if pod is not None else None
     return str((ended or {}).get("message") or "")

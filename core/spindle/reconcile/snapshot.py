@@ -7,10 +7,10 @@ from typing import Any
 from spindle.cluster.allowed import Allowed
 from spindle.cluster.view import KafkaView
 from spindle.disks.agents import Agent
-from spindle.manifests.spec_allowed import Lent
+from spindle.manifests.spec_allowed import SharedObject
 from spindle.rolling.starts import Start
 
-Object = Mapping[str, Any]
+SnapshotObject = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
@@ -82,7 +82,7 @@ class CaSource:
 
 
 @dataclass(frozen=True)
-class Snapshot:
+class ClusterSnapshot:
     """Everything that `plan` may look at.
 
     Attributes:
@@ -101,7 +101,7 @@ class Snapshot:
         policies: its NetworkPolicies.
         operator_namespace: where the operator lives; empty if that is not known.
         allowed: what whoever installed Spindle lets a KafkaCluster ask for.
-        lent: ``Secret/name``, ``PersistentVolumeClaim/name`` of what the spec, or the one on record, names → whether it may be used.
+        shared_objects: ``Secret/name``, ``PersistentVolumeClaim/name`` of what the spec, or the one on record, names → whether it may be used.
         ca_source: where the authority comes from, if the spec names a Secret for it.
         ca_source_before: the same of the spec on record, where that names another Secret.
         agent_namespace: where the agents live; empty if there are none.
@@ -111,35 +111,35 @@ class Snapshot:
         agents: node → what the Lease of its agent tells (``"leases"`` in `unknown` if it could not be read of late).
     """
 
-    cluster: Object
+    cluster: SnapshotObject
     spindle_image: str
     entropy: bytes
-    nodes: tuple[Object, ...] = ()
-    pods: tuple[Object, ...] = ()
-    claims: tuple[Object, ...] = ()
-    volumes: tuple[Object, ...] = ()
-    storage_classes: tuple[Object, ...] = ()
-    services: tuple[Object, ...] = ()
-    config_maps: tuple[Object, ...] = ()
+    nodes: tuple[SnapshotObject, ...] = ()
+    pods: tuple[SnapshotObject, ...] = ()
+    claims: tuple[SnapshotObject, ...] = ()
+    volumes: tuple[SnapshotObject, ...] = ()
+    storage_classes: tuple[SnapshotObject, ...] = ()
+    services: tuple[SnapshotObject, ...] = ()
+    config_maps: tuple[SnapshotObject, ...] = ()
     secrets: tuple[SecretView, ...] = ()
-    budgets: tuple[Object, ...] = ()
-    brokers: tuple[Object, ...] = ()
-    users: tuple[Object, ...] = ()
-    policies: tuple[Object, ...] = ()
+    budgets: tuple[SnapshotObject, ...] = ()
+    brokers: tuple[SnapshotObject, ...] = ()
+    users: tuple[SnapshotObject, ...] = ()
+    policies: tuple[SnapshotObject, ...] = ()
     operator_namespace: str = ""
-    rebalances: tuple[Object, ...] = ()
+    rebalances: tuple[SnapshotObject, ...] = ()
     rebalance_image: str = ""
-    rebalance_objects: tuple[Object, ...] = ()
-    jobs: tuple[Object, ...] = ()
+    rebalance_objects: tuple[SnapshotObject, ...] = ()
+    jobs: tuple[SnapshotObject, ...] = ()
     allowed: Allowed = field(default_factory=Allowed)
-    lent: Mapping[str, Lent] = field(default_factory=dict)
+    shared_objects: Mapping[str, SharedObject] = field(default_factory=dict)
     ca_source: CaSource | None = None
     ca_source_before: CaSource | None = None
     agent_namespace: str = ""
     agent_certificates: AgentCertificates | None = None
     former_agents: SecretView | None = None
     agents: Mapping[str, Agent] = field(default_factory=dict)
-    named: tuple[Object, ...] = ()
+    named: tuple[SnapshotObject, ...] = ()
     kafka: KafkaView = field(default_factory=lambda: KafkaView(error="not asked"))
     admin_granted: bool | None = None
     starts: Mapping[int, Start] = field(default_factory=dict)

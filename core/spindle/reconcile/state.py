@@ -10,19 +10,19 @@ from spindle.api.cluster import BrokerPool, KafkaClusterSpec
 from spindle.cluster import names
 from spindle.cluster.refusal import Refusal
 from spindle.cluster.view import KafkaView
-from spindle.manifests.identity import Identity, IdentityError, parse_identity
+from spindle.manifests.identity import IdentityError, NodeIdentity, parse_identity
 from spindle.manifests.inputs import NodeInputs
-from spindle.manifests.spec_settings import Refused
+from spindle.manifests.spec_settings import RejectedSettings
 from spindle.quorum.decide import SIZES
 from spindle.reconcile import objects
-from spindle.reconcile.owned import Key, Taken, ours_only
+from spindle.reconcile.ownership import NameConflict, OwnerKey, ours_only
 from spindle.reconcile.pools import recorded_pools
-from spindle.reconcile.snapshot import Object, SecretView, Snapshot
+from spindle.reconcile.snapshot import ClusterSnapshot, SecretView, SnapshotObject
 from spindle.reconcile.times import seconds
 
 
 @dataclass(frozen=True)
-class State:
+class ClusterState:
     """One pass's view of one KafkaCluster.
 
     Attributes:
@@ -32,7 +32,7 @@ class State:
         brokers: KafkaBroker objects by broker id.
         spec: the spec that is carried out.
         former: pools that the spec has no more, as it had them last.
-        asked: the spec that is asked for, where it is another one because settings of it are refused.
+        spec_accepted: the spec that is asked for, where it is another one because settings of it are refused.
         version_refused: why the release that is asked for is not run, where the cluster goes on with the one that it runs.
         refused: those settings.
         tolerated: what of the spec that is carried out is not allowed, and goes on since it was in use before.
@@ -41,32 +41,32 @@ class State:
         settings: what is in brokers' ``server.properties``, likewise.
     """
 
-    snap: Snapshot
+    snap: ClusterSnapshot
     now: float
     name: str
     namespace: str
     spec: KafkaClusterSpec
-    identity: Identity | IdentityError | None
-    pods: Mapping[int, Object]
-    claims: Mapping[str, Object]
-    volumes: Mapping[str, Object]
-    nodes: Mapping[str, Object]
+    identity: NodeIdentity | IdentityError | None
+    pods: Mapping[int, SnapshotObject]
+    claims: Mapping[str, SnapshotObject]
+    volumes: Mapping[str, SnapshotObject]
+    nodes: Mapping[str, SnapshotObject]
     secrets: Mapping[str, SecretView]
-    config_maps: Mapping[str, Object]
-    brokers: Mapping[int, Object]
+    config_maps: Mapping[str, SnapshotObject]
+    brokers: Mapping[int, SnapshotObject]
     former: Mapping[str, BrokerPool] = field(default_factory=dict)
-    asked: KafkaClusterSpec | None = None
-    refused: tuple[Refused, ...] = ()
-    tolerated: tuple[Refused, ...] = ()
+    spec_accepted: KafkaClusterSpec | None = None
+    refused: tuple[RejectedSettings, ...] = ()
+    tolerated: tuple[RejectedSettings, ...] = ()
     version_refused: Refusal | None = None
-    taken: Mapping[Key, Taken] = field(default_factory=dict)
+    taken: Mapping[OwnerKey, NameConflict] = field(default_factory=dict)
     inputs: dict[int, NodeInputs | None] = field(default_factory=dict, init=False, repr=False, compare=False)
     settings: dict[int, Mapping[str, str] | None] = field(
         default_factory=dict, init=False, repr=False, compare=False
     )
 
     @property
-    def cluster(self) -> Object:
+    def cluster(self) -> SnapshotObject:
         """The KafkaCluster object."""
         return self.snap.cluster
 
@@ -81,9 +81,9 @@ class State:
         return self.snap.cluster.get("status") or {}
 
     @property
-    def known_identity(self) -> Identity | None:
+    def known_identity(self) -> NodeIdentity | None:
         """The birth record, None if absent or unreadable."""
-        return self.identity if isinstance(self.identity, Identity) else None
+        return self.identity if isinstance(self.identity, NodeIdentity) else None
 
     @cached_property
     def controller_ids(self) -> tuple[int, ...]:
@@ -111,7 +111,7 @@ class State:
         return self.possible_controllers
 
     @cached_property
-    def marks(self) -> tuple[Mapping[str, Any], ...]:
+    def unavailable_records(self) -> tuple[Mapping[str, Any], ...]:
         """``status.takingDown``."""
         return tuple(self.status.get("takingDown") or ())
 
@@ -123,7 +123,7 @@ class State:
                 return 0.0 if since is None else self.now - since
         return 0.0
 
-    def pool_of(self, broker: Object) -> BrokerPool | None:
+    def pool_of(self, broker: SnapshotObject) -> BrokerPool | None:
         """The pool of a KafkaBroker, as the spec has it or had it last; None if nobody knows it."""
         name = (broker.get("spec") or {}).get("pool", "")
         return self.pools.get(name) or self.former.get(name)
@@ -134,7 +134,7 @@ class State:
         return {pool.name: pool for pool in self.spec.broker_pools}
 
     @cached_property
-    def staying(self) -> Mapping[int, Object]:
+    def staying(self) -> Mapping[int, SnapshotObject]:
         """KafkaBrokers but for those that were stopped for good."""
         return {i: broker for i, broker in self.brokers.items() if not broker["spec"].get("leaving")}
 
@@ -157,11 +157,11 @@ class State:
         record = self.config_maps.get(names.identity_map(self.name))
         return record is not None and objects.annotation(record, names.ANN_BORN) == "true"
 
-    def claim(self, node_id: int, disk: str) -> Object | None:
+    def claim(self, node_id: int, disk: str) -> SnapshotObject | None:
         """The claim behind a disk."""
         return self.claims.get(names.claim_name(self.name, node_id, disk))
 
-    def volume(self, claim: Object | None) -> Object | None:
+    def volume(self, claim: SnapshotObject | None) -> SnapshotObject | None:
         """The volume that a claim is bound to, None if unbound or not readable."""
         bound = objects.bound_volume(claim) if claim else None
         return self.volumes.get(bound) if bound else None
@@ -177,7 +177,7 @@ class State:
         return (pod.get("spec") or {}).get("nodeName") if pod else None
 
 
-def read_state(snap: Snapshot, now: float) -> State:
+def read_state(snap: ClusterSnapshot, now: float) -> ClusterState:
     """Index a snapshot.
 
     Raises:
@@ -193,7 +193,7 @@ def read_state(snap: Snapshot, now: float) -> State:
     spec = KafkaClusterSpec.model_validate(snap.cluster.get("spec") or {})
     there = {pool.name for pool in spec.broker_pools}
     former = recorded_pools(maps.get(names.pools_map(cluster)))
-    return State(
+    return ClusterState(
         snap=snap,
         now=now,
         name=cluster,

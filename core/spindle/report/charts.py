@@ -7,8 +7,8 @@ import numpy as np
 
 from spindle.cluster import names
 from spindle.placement.explain import human
-from spindle.placement.planner import Plan
-from spindle.placement.snapshot import Floats
+from spindle.placement.planner import PlacementPlan
+from spindle.placement.snapshot import FloatArray
 
 WIDTH = 960
 _STEPS = 4  # shades outside the band, each side
@@ -26,7 +26,7 @@ def text(x: float, y: float, words: str, anchor: str = "start", css: str = "") -
     return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}" class="{css}">{escape(words)}</text>'
 
 
-def shade(plan: Plan, used: Floats, d: int) -> str:
+def shade(plan: PlacementPlan, used: FloatArray, d: int) -> str:
     """CSS class of a dir: ``gone``, ``in``, ``lo1`` … ``lo4`` below its band, ``hi1`` … ``hi4`` above."""
     p = plan.problem
     if not p.usable[d]:
@@ -40,7 +40,7 @@ def shade(plan: Plan, used: Floats, d: int) -> str:
     return f"hi{min(_STEPS, 1 + int(_STEPS * (fill - p.hi[d]) / max(capacity - p.hi[d], 1.0)))}"
 
 
-def heat_map(plan: Plan, used: Floats, title: str) -> str:
+def heat_map(plan: PlacementPlan, used: FloatArray, title: str) -> str:
     """One cell per dir; a block per rack, a row per broker."""
     s = plan.problem.snapshot
     racks = [np.flatnonzero(s.rack == k) for k in range(len(s.rack_names))]
@@ -69,7 +69,7 @@ def heat_map(plan: Plan, used: Floats, title: str) -> str:
     return svg(top + row_height, body, title)
 
 
-def bars(plan: Plan) -> str:
+def bars(plan: PlacementPlan) -> str:
     """A row per dir, for clusters that are small enough for that: how full it is before and after, over its band."""
     p, s = plan.problem, plan.problem.snapshot
     row, left, right, bottom = 26.0, 210.0, 130.0, 26.0
@@ -115,7 +115,7 @@ def _axes(height: float, left: float, bottom: float, ticks_x: Sequence[tuple[flo
     return parts
 
 
-def distribution(plan: Plan) -> str:
+def distribution(plan: PlacementPlan) -> str:
     """How many dirs are how full, before and after, over the band."""
     p, height, left, bottom = plan.problem, 220.0, 50.0, 34.0
     s, usable = p.snapshot, p.usable
@@ -147,7 +147,7 @@ def distribution(plan: Plan) -> str:
     return svg(height, body, "Distribution of fill before and after")
 
 
-def gain_curve(plan: Plan) -> str:
+def gain_curve(plan: PlacementPlan) -> str:
     """Bytes out of band against bytes moved, wave by wave, with the bound."""
     height, left, bottom = 240.0, 80.0, 40.0
     points = plan.points
@@ -181,7 +181,7 @@ def gain_curve(plan: Plan) -> str:
     return svg(height, body, "Bytes out of band against bytes moved")
 
 
-def waves(plan: Plan) -> str:
+def waves(plan: PlacementPlan) -> str:
     """Bytes of each wave as bars, and the highest fill of any dir while it runs as a line."""
     n = len(plan.peak)
     if not n:

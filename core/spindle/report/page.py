@@ -8,9 +8,9 @@ import numpy as np
 
 from spindle.cluster.refusal import counted
 from spindle.placement.explain import TITLES, explain, human
-from spindle.placement.planner import Plan
-from spindle.placement.problem import Budget
-from spindle.placement.snapshot import Floats
+from spindle.placement.planner import PlacementPlan
+from spindle.placement.problem import PlanBudget
+from spindle.placement.snapshot import FloatArray
 from spindle.placement.state import Reason
 from spindle.report import charts
 
@@ -49,7 +49,7 @@ footer{margin-top:44px;color:var(--soft);font-size:13px;overflow-wrap:anywhere}c
 """
 
 
-def page(plan: Plan, budget: Budget) -> str:
+def page(plan: PlacementPlan, budget: PlanBudget) -> str:
     """The whole page about one plan."""
     return document("Rebalance plan", [head(plan), *body(plan, budget), foot(plan, budget)])
 
@@ -69,7 +69,7 @@ def document(title: str, parts: Sequence[str]) -> str:
     )
 
 
-def body(plan: Plan, budget: Budget) -> list[str]:
+def body(plan: PlacementPlan, budget: PlanBudget) -> list[str]:
     """What there is to say of a plan, in order: figures, what could not be had, maps, gain, moves, waves."""
     parts = [_tiles(plan, budget), _unreached(plan), _maps(plan)]
     if len(plan.replica):
@@ -77,12 +77,12 @@ def body(plan: Plan, budget: Budget) -> list[str]:
     return parts
 
 
-def _fill(plan: Plan, used: Floats) -> Floats:
-    fill: Floats = (used / plan.problem.snapshot.capacity)[plan.problem.usable]
+def _fill(plan: PlacementPlan, used: FloatArray) -> FloatArray:
+    fill: FloatArray = (used / plan.problem.snapshot.capacity)[plan.problem.usable]
     return fill if len(fill) else np.zeros(1)
 
 
-def head(plan: Plan) -> str:
+def head(plan: PlacementPlan) -> str:
     """Title, and the plan in two sentences."""
     s = plan.problem.snapshot
     before, after = _fill(plan, s.used), _fill(plan, plan.after)
@@ -101,7 +101,7 @@ def head(plan: Plan) -> str:
     return f'<h1>{escape(title)}</h1><p class="lead">{escape(text)}<br>{escape(where)}.</p>'
 
 
-def _tiles(plan: Plan, budget: Budget) -> str:
+def _tiles(plan: PlacementPlan, budget: PlanBudget) -> str:
     s = plan.problem.snapshot
     total = float(s.size.sum()) or 1.0
     tiles = [
@@ -132,14 +132,14 @@ def _long(seconds: float) -> str:
     return f"{seconds / 60:.0f} min" if seconds < 6000 else f"{seconds / 3600:.1f} h"
 
 
-def _unreached(plan: Plan) -> str:
+def _unreached(plan: PlacementPlan) -> str:
     items = [escape(text) for text in plan.unreached]
     if not items:
         return ""
     return f'<div class="card warn"><h3>Not reached</h3><ul><li>{"</li><li>".join(items)}</li></ul></div>'
 
 
-def _maps(plan: Plan) -> str:
+def _maps(plan: PlacementPlan) -> str:
     sides = (
         '<div class="legend"><span><i style="background:var(--before)"></i>before</span>'
         '<span><i style="background:var(--accent)"></i>after</span>'
@@ -166,14 +166,14 @@ def _maps(plan: Plan) -> str:
     )
 
 
-def _curve(plan: Plan) -> str:
+def _curve(plan: PlacementPlan) -> str:
     return (
         "<h2>What each byte buys</h2><p>Bytes outside the bands, summed over dirs and brokers, against bytes moved; a point per wave. "
         f'Stop after any wave and keep what is gained.</p><div class="card">{charts.gain_curve(plan)}</div>'
     )
 
 
-def _moves(plan: Plan) -> str:
+def _moves(plan: PlacementPlan) -> str:
     rows = []
     for k in np.argsort(-plan.bytes, kind="stable")[:_ROWS].tolist():
         line = explain(plan, k)
@@ -193,7 +193,7 @@ def _moves(plan: Plan) -> str:
     )
 
 
-def _waves(plan: Plan, budget: Budget) -> str:
+def _waves(plan: PlacementPlan, budget: PlanBudget) -> str:
     each = f"{human(budget.bytes_per_second)}/s"
     return (
         "<h2>Waves</h2><p>Moves of a wave run side by side. Bars: bytes. Line: the fullest dir while the wave runs, every "
@@ -202,7 +202,7 @@ def _waves(plan: Plan, budget: Budget) -> str:
     )
 
 
-def foot(plan: Plan, budget: Budget) -> str:
+def foot(plan: PlacementPlan, budget: PlanBudget) -> str:
     """Goals and limits, and the hash of what was planned on."""
     g = plan.problem.goals
     limits = f"dirs ±{g.dir_band:.0%}, brokers ±{g.broker_band:.0%} of the mean fill ({plan.problem.mean:.1%}), mark {g.mark:.0%}, "

@@ -3,20 +3,20 @@
 Every voluntary take-down of a broker or controller asks here first, and nowhere else.
 """
 
-from spindle.rolling.brokers import Rolling, in_sync, may_go_down
+from spindle.rolling.brokers import RestartSafety, in_sync, may_go_down
 from spindle.rolling.controllers import controller_in_sync, controller_may_go_down
-from spindle.rolling.turns import Member, Turn, at_once, next_turn
-from spindle.rolling.verdict import Verdict
+from spindle.rolling.rollout_order import RolloutDecision, RolloutMember, at_once, next_to_restart
+from spindle.rolling.verdict import RestartVerdict
 
 __all__ = [
-    "Member",
-    "Rolling",
-    "Turn",
-    "Verdict",
+    "RestartSafety",
+    "RestartVerdict",
+    "RolloutDecision",
+    "RolloutMember",
     "at_once",
     "controller_in_sync",
     "controller_may_go_down",
     "in_sync",
     "may_go_down",
-    "next_turn",
+    "next_to_restart",
 ]

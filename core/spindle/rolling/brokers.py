@@ -8,15 +8,15 @@ from functools import cache
 from spindle.cluster.refusal import Refusal, counted, some
 from spindle.cluster.view import Broker, KafkaView, Partition
 from spindle.rolling.deadlock import Blocker
-from spindle.rolling.verdict import Verdict
+from spindle.rolling.verdict import RestartVerdict
 
 _RULE = 2
 BELOW_MIN_ISR = "BelowMinIsr"
 
-Key = tuple[str, int]  # topic, partition
+TopicPartition = tuple[str, int]  # topic, partition
 
 
-class Rolling:
+class RestartSafety:
     """One look at Kafka, indexed by broker, so that many brokers can be asked about cheaply.
 
     How "on a live log dir" is read. Metadata and log dirs are not read at one instant, and each question takes the
@@ -30,7 +30,9 @@ class Rolling:
       a live dir. One that can't be asked keeps nothing up: it may be hung, and stays in the ISR while it is.
     """
 
-    def __init__(self, view: KafkaView, before: Mapping[Key, tuple[int, ...]] | None = None) -> None:
+    def __init__(
+        self, view: KafkaView, before: Mapping[TopicPartition, tuple[int, ...]] | None = None
+    ) -> None:
         """Index a view; takes time linear in its replicas.
 
         Args:
@@ -38,7 +40,7 @@ class Rolling:
             before: (topic, partition) → the assignment that it is meant to have, where Spindle itself took replicas off for a while.
         """
         self._view = view
-        self._before: Mapping[Key, tuple[int, ...]] = before or {}
+        self._before: Mapping[TopicPartition, tuple[int, ...]] = before or {}
         self._unknown = _what_is_unknown(view)
         self._brokers: Mapping[int, Broker] = view.brokers or {}
         self._in_isr: dict[int, list[Partition]] = defaultdict(list)
@@ -54,7 +56,7 @@ class Rolling:
                     self._lagging[broker_id].append(partition)
         self._live = cache(self._read_live)
 
-    def may_go_down(self, broker_id: int, down: AbstractSet[int] = frozenset()) -> Verdict:
+    def may_go_down(self, broker_id: int, down: AbstractSet[int] = frozenset()) -> RestartVerdict:
         """Whether a broker may be taken down now.
 
         A broker that stands in no ISR may: nothing depends on it. So may one that is surely fenced and leads
@@ -65,7 +67,7 @@ class Rolling:
             down: brokers that are down or going down, whether or not Kafka has noticed yet.
         """
         if self._unknown:
-            return Verdict(
+            return RestartVerdict(
                 Refusal(
                     rule=_RULE,
                     reason="KafkaUnknown",
@@ -80,9 +82,9 @@ class Rolling:
         arriving = [p for p in self._arriving.get(broker_id, ()) if not self._lost(broker_id, p)]
         broker = self._brokers.get(broker_id)
         if broker is not None and broker.fenced and not any(p.leader == broker_id for p in standing):
-            return Verdict()
+            return RestartVerdict()
         if arriving:
-            return Verdict(_reassigning(broker_id, arriving))
+            return RestartVerdict(_reassigning(broker_id, arriving))
         return self._without(broker_id, standing, down | {broker_id})
 
     def blockers(
@@ -134,7 +136,7 @@ class Rolling:
         """The partitions (``topic-0``) that a broker holds and in whose ISR it is missing; what is being added does not count."""
         return tuple(sorted(partition.name for partition in self._lagging.get(broker_id, ())))
 
-    def as_in_sync_as_it_can_be(self, broker_id: int) -> bool | None:
+    def in_sync_as_far_as_possible(self, broker_id: int) -> bool | None:
         """As `in_sync`, but replicas that are surely lost don't count: nothing that one could wait for brings them back.
 
         A broker with a dead disk is never whole again by itself, and a partition without a leader has nobody that it could
@@ -157,7 +159,7 @@ class Rolling:
             return False
         return None if broker.fenced is None else True
 
-    def _without(self, broker_id: int, standing: list[Partition], down: AbstractSet[int]) -> Verdict:
+    def _without(self, broker_id: int, standing: list[Partition], down: AbstractSet[int]) -> RestartVerdict:
         """The verdict on the partitions in whose ISR the broker stands."""
         named, unknown, short = [], [], []
         unasked: set[int] = set()
@@ -171,10 +173,12 @@ class Rolling:
                 short.append(partition.name)
                 unasked.update(self._unasked(partition, down))
         if unknown:
-            return Verdict(_min_isr_unknown(broker_id, sorted(unknown)), tuple(sorted(named)))
+            return RestartVerdict(_min_isr_unknown(broker_id, sorted(unknown)), tuple(sorted(named)))
         if short:
-            return Verdict(_below_min_isr(broker_id, sorted(short), sorted(unasked)), tuple(sorted(named)))
-        return Verdict(named=tuple(sorted(named)))
+            return RestartVerdict(
+                _below_min_isr(broker_id, sorted(short), sorted(unasked)), tuple(sorted(named))
+            )
+        return RestartVerdict(named=tuple(sorted(named)))
 
     def _meant(self, partition: Partition) -> int:
         """How many replicas a partition is meant to have: more than its assignment, while some of them have left it for a while."""
@@ -246,14 +250,14 @@ class Rolling:
         )
 
 
-def may_go_down(view: KafkaView, broker_id: int, down: AbstractSet[int] = frozenset()) -> Verdict:
-    """As `Rolling.may_go_down`, for a single question."""
-    return Rolling(view).may_go_down(broker_id, down)
+def may_go_down(view: KafkaView, broker_id: int, down: AbstractSet[int] = frozenset()) -> RestartVerdict:
+    """As `RestartSafety.may_go_down`, for a single question."""
+    return RestartSafety(view).may_go_down(broker_id, down)
 
 
 def in_sync(view: KafkaView, broker_id: int) -> bool | None:
-    """As `Rolling.in_sync`, for a single question."""
-    return Rolling(view).in_sync(broker_id)
+    """As `RestartSafety.in_sync`, for a single question."""
+    return RestartSafety(view).in_sync(broker_id)
 
 
 def _what_is_unknown(view: KafkaView) -> str:

@@ -4,12 +4,12 @@ from collections.abc import Set as AbstractSet
 
 from spindle.cluster.refusal import Refusal, counted, some
 from spindle.cluster.view import Quorum
-from spindle.rolling.verdict import Verdict
+from spindle.rolling.verdict import RestartVerdict
 
 _RULE = 2
 
 
-def controller_may_go_down(quorum: Quorum | None, node_id: int, down: AbstractSet[int]) -> Verdict:
+def controller_may_go_down(quorum: Quorum | None, node_id: int, down: AbstractSet[int]) -> RestartVerdict:
     """Whether a controller may be taken down.
 
     A voter of which it is not known that it is caught up does not count towards the majority. A controller that is
@@ -22,7 +22,7 @@ def controller_may_go_down(quorum: Quorum | None, node_id: int, down: AbstractSe
         down: node ids that are down or going down; more than controllers may be in it.
     """
     if quorum is None:
-        return Verdict(
+        return RestartVerdict(
             Refusal(
                 rule=_RULE,
                 reason="QuorumUnknown",
@@ -31,7 +31,7 @@ def controller_may_go_down(quorum: Quorum | None, node_id: int, down: AbstractSe
             )
         )
     if quorum.leader < 0:
-        return Verdict(
+        return RestartVerdict(
             Refusal(
                 rule=_RULE,
                 reason="NoQuorumLeader",
@@ -40,17 +40,17 @@ def controller_may_go_down(quorum: Quorum | None, node_id: int, down: AbstractSe
             )
         )
     if node_id not in {voter.id for voter in quorum.voters}:
-        return Verdict()
+        return RestartVerdict()
     if len(quorum.voters) == 1:
-        return Verdict(named=(f"controller {node_id}, the only one",))
+        return RestartVerdict(named=(f"controller {node_id}, the only one",))
     needed = len(quorum.voters) // 2 + 1
     staying = [voter for voter in quorum.voters if voter.id != node_id and voter.id not in down]
     caught_up = [voter for voter in staying if voter.caught_up]
     if len(caught_up) >= needed:
-        return Verdict()
+        return RestartVerdict()
     missing = sorted({voter.id for voter in quorum.voters} - {voter.id for voter in caught_up} - {node_id})
     absent = f" (down or lagging: {some([str(i) for i in missing])})" if missing else ""
-    return Verdict(
+    return RestartVerdict(
         Refusal(
             rule=_RULE,
             reason="QuorumMajority",

@@ -10,11 +10,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from spindle.cluster.refusal import Refusal
-from spindle.rolling.verdict import Verdict
+from spindle.rolling.verdict import RestartVerdict
 
 
 @dataclass(frozen=True, kw_only=True)
-class Resident:
+class DrainCandidate:
     """A broker and the node that it lives on.
 
     Attributes:
@@ -54,7 +54,9 @@ class Drain:
     later: tuple[int, ...] = ()
 
 
-def next_drained(residents: Sequence[Resident], ask: Callable[[int, frozenset[int]], Verdict]) -> Drain:
+def next_to_drain(
+    residents: Sequence[DrainCandidate], ask: Callable[[int, frozenset[int]], RestartVerdict]
+) -> Drain:
     """Choose who may be evicted beside those that are gone.
 
     Where brokers of two racks are gone, or there are no racks, nobody: then one at a time is all that is safe to say.

@@ -6,7 +6,7 @@ from spindle.cluster.refusal import Refusal
 
 
 @dataclass(frozen=True)
-class Verdict:
+class RestartVerdict:
     """May a broker or controller go down?
 
     Attributes:

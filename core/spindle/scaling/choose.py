@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
-class Member:
+class ScaleInCandidate:
     """One broker of a pool.
 
     Attributes:
@@ -20,7 +20,7 @@ class Member:
     idle: bool = False
 
 
-def who_leaves(members: Iterable[Member], wanted: int) -> tuple[int, ...]:
+def choose_brokers(members: Iterable[ScaleInCandidate], wanted: int) -> tuple[int, ...]:
     """The brokers that are too many, in the order in which they go.
 
     First whoever is out already, then those that a person named, then those that never ran, then the highest ids. The order depends on

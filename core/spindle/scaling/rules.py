@@ -8,7 +8,7 @@ from typing import Final
 
 from spindle.cluster.refusal import Refusal, counted, some
 from spindle.cluster.view import KafkaView, Partition
-from spindle.healing.standing import Key, Standing, names_of
+from spindle.healing.replica_index import Key, ReplicaIndex, names_of
 
 # Settings that a cluster of fewer brokers could not keep: whoever makes a topic would be turned down.
 _COPIES: Final = (
@@ -23,7 +23,7 @@ _COPIES: Final = (
 
 
 def may_begin(
-    looked: Standing,
+    replica_index: ReplicaIndex,
     leaving: Collection[int],
     racks: Mapping[int, str | None],
     config: Mapping[str, str] | None = None,
@@ -31,13 +31,13 @@ def may_begin(
     """Whether brokers may begin to leave, as far as copies and racks go; whether there is room is the planner's to say.
 
     Args:
-        looked: what Kafka says now; brokers and partitions are known.
+        replica_index: what Kafka says now; brokers and partitions are known.
         leaving: brokers that are to go, those on their way included.
         racks: rack of each broker of the cluster, those that are to go included.
         config: what the user asks of all brokers.
     """
     rest = {broker: rack for broker, rack in racks.items() if broker not in leaving}
-    too_many = [p for p in looked.partitions.values() if p.recorded_rf > len(rest)]
+    too_many = [p for p in replica_index.partitions.values() if p.recorded_rf > len(rest)]
     if too_many:
         return _too_few_brokers(too_many, len(rest))
     asked = {k: v for k, v in (config or {}).items() if k in _COPIES and _whole(v) > len(rest)}
@@ -46,7 +46,7 @@ def may_begin(
     left = {rack for rack in rest.values() if rack}
     narrow = [
         p
-        for p in looked.partitions.values()
+        for p in replica_index.partitions.values()
         if not set(p.replicas).isdisjoint(leaving) and _racks(p, racks) > len(left)
     ]
     return _too_few_racks(narrow, racks, sorted(left)) if narrow else None
@@ -63,8 +63,8 @@ def may_go(view: KafkaView, broker: int, owed: Collection[Key] = ()) -> Refusal 
         broker: that is to go.
         owed: partitions that a move is to bring there.
     """
-    looked = Standing(view)
-    if not looked.known:
+    replica_index = ReplicaIndex(view)
+    if not replica_index.known:
         return Refusal(
             rule=5,
             reason="KafkaUnknown",
@@ -72,17 +72,17 @@ def may_go(view: KafkaView, broker: int, owed: Collection[Key] = ()) -> Refusal 
             unblocked_by="Kafka answers again.",
         )
     standing = {
-        key for key, p in looked.partitions.items() if broker in p.replicas or broker in p.isr
+        key for key, p in replica_index.partitions.items() if broker in p.replicas or broker in p.isr
     } | frozenset(owed)
     shown = {
         key
-        for log_dir in looked.dirs(broker) or ()
+        for log_dir in replica_index.dirs(broker) or ()
         if not log_dir.error
         for key in (*log_dir.replicas, *log_dir.futures)
     }
     if standing or shown:
-        return _stands(looked, broker, standing | shown)
-    unsure = sorted(p.name for p in looked.partitions.values() if p.elr is None)
+        return _stands(replica_index, broker, standing | shown)
+    unsure = sorted(p.name for p in replica_index.partitions.values() if p.elr is None)
     if unsure:
         return Refusal(
             rule=5,
@@ -91,7 +91,7 @@ def may_go(view: KafkaView, broker: int, owed: Collection[Key] = ()) -> Refusal 
             unblocked_by="Kafka answers DescribeTopicPartitions for them.",
             objects=tuple(unsure),
         )
-    eligible = sorted(p.name for p in looked.partitions.values() if broker in (p.elr or ()))
+    eligible = sorted(p.name for p in replica_index.partitions.values() if broker in (p.elr or ()))
     if eligible:
         return Refusal(
             rule=5,
@@ -148,8 +148,8 @@ def _too_few_racks(partitions: list[Partition], racks: Mapping[int, str | None],
     )
 
 
-def _stands(looked: Standing, broker: int, keys: Collection[Key]) -> Refusal:
-    size = sum(map(looked.size, keys)) / 1e9
+def _stands(replica_index: ReplicaIndex, broker: int, keys: Collection[Key]) -> Refusal:
+    size = sum(map(replica_index.size, keys)) / 1e9
     named = names_of(keys)
     return Refusal(
         rule=5,

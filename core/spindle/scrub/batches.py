@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, Protocol
 
-from spindle.scrub.finds import LOG, Find, Kind
+from spindle.scrub.segment_errors import LOG, SegmentError, SegmentErrorKind
 
 Checksum = Callable[[memoryview, int], int]
 """CRC-32C of some bytes, going on from that of the bytes before them (0 at the beginning)."""
@@ -33,7 +33,7 @@ _RELATIVE: Final = 2**31 - 1  # the largest distance from a segment's base that 
 
 
 @dataclass(frozen=True)
-class Bounds:
+class SegmentBounds:
     """What a segment's batches have to keep to.
 
     Attributes:
@@ -58,7 +58,7 @@ def epoch_of(head: bytes) -> int | None:
     return epoch if epoch > _NO_EPOCH else None
 
 
-class Listener(Protocol):
+class BatchListener(Protocol):
     """Who wants to know of batches, as the indexes do."""
 
     position: float
@@ -70,14 +70,14 @@ class Listener(Protocol):
         """A batch that begins at ``position`` and has offsets from ``base`` to ``last``; ``whole`` if none of them is missing."""
 
 
-class Walk:
+class BatchWalk:
     """One pass over a log file. ``feed`` it all bytes in order, in pieces of any size, then ``finish``.
 
     A batch whose checksum is wrong is stepped over by its length; where a header makes no sense the walk ends, since nobody knows
     where the next batch begins.
     """
 
-    def __init__(self, bounds: Bounds, crc32c: Checksum, listener: Listener) -> None:
+    def __init__(self, bounds: SegmentBounds, crc32c: Checksum, listener: BatchListener) -> None:
         self._bounds = bounds
         self._crc32c = crc32c
         self._listener = listener
@@ -95,7 +95,7 @@ class Walk:
         self._epoch_at = 0
         self.batches = 0
         self.broken = False
-        self.finds: list[Find] = []
+        self.finds: list[SegmentError] = []
 
     @property
     def whole(self) -> bool:
@@ -119,11 +119,11 @@ class Walk:
             return
         if self._left or self._head:
             short = self._bounds.size - self._position
-            self._stop(Kind.TRUNCATED, f"the file ends {short} bytes into a batch")
+            self._stop(SegmentErrorKind.TRUNCATED, f"the file ends {short} bytes into a batch")
         after = self._bounds.epoch_after
         if after is not None and self._epoch > after >= 0:
             self._find(
-                Kind.EPOCH,
+                SegmentErrorKind.EPOCH,
                 f"leader epoch {self._epoch}, but the next segment begins with {after}",
                 self._epoch_at,
             )
@@ -153,10 +153,12 @@ class Walk:
     def _end(self) -> None:
         if self._sum != self._wanted:
             self._find(
-                Kind.CRC, f"checksum {self._sum:08x}, {self._wanted:08x} in its header", offset=self._base
+                SegmentErrorKind.CRC,
+                f"checksum {self._sum:08x}, {self._wanted:08x} in its header",
+                offset=self._base,
             )
         elif self._odd:  # under a right checksum: so it was written
-            self._find(Kind.LENGTH, self._odd, offset=self._base)
+            self._find(SegmentErrorKind.LENGTH, self._odd, offset=self._base)
         self._position += self._total
         self._odd = ""
 
@@ -168,11 +170,11 @@ class Walk:
             return self._begin_legacy(data)
         base, length, epoch, magic, crc, _, delta, _, max_timestamp, _, _, _, count = _V2.unpack_from(data)
         if magic != 2:
-            self._stop(Kind.MAGIC, f"magic {magic}")
+            self._stop(SegmentErrorKind.MAGIC, f"magic {magic}")
             return len(data)
         total = length + _BEFORE_LENGTH
         if total < _V2.size:
-            self._stop(Kind.LENGTH, f"length {length}")
+            self._stop(SegmentErrorKind.LENGTH, f"length {length}")
             return len(data)
         if not self._fits(total):
             return len(data)
@@ -189,11 +191,11 @@ class Walk:
     def _begin_legacy(self, data: memoryview) -> int:
         offset, size, crc, magic = _COMMON.unpack_from(data)
         if not (offset or size or crc or magic):
-            self._stop(Kind.ZEROED, "zeros where a batch should begin")
+            self._stop(SegmentErrorKind.ZEROED, "zeros where a batch should begin")
             return len(data)
         total = size + _BEFORE_LENGTH
         if size < _LEAST[magic]:
-            self._stop(Kind.LENGTH, f"length {size} with magic {magic}")
+            self._stop(SegmentErrorKind.LENGTH, f"length {size} with magic {magic}")
             return len(data)
         if not self._fits(total):
             return len(data)
@@ -216,14 +218,14 @@ class Walk:
     def _fits(self, total: int) -> bool:
         left = self._bounds.size - self._position
         if total > left:
-            self._stop(Kind.TRUNCATED, f"a batch of {total} bytes, the file ends after {left}")
+            self._stop(SegmentErrorKind.TRUNCATED, f"a batch of {total} bytes, the file ends after {left}")
         return total <= left
 
     def _order(self, base: int, last: int) -> None:
         bounds = self._bounds
         if last >= bounds.end or last - bounds.base > _RELATIVE:
             what = f"offset {last}, but the next segment begins with {bounds.end}"
-            self._find(Kind.OFFSET, what, offset=base)
+            self._find(SegmentErrorKind.OFFSET, what, offset=base)
             return
         if base <= self._last:
             after = (
@@ -231,12 +233,12 @@ class Walk:
                 if base >= bounds.base
                 else f"in the segment that begins with {bounds.base}"
             )
-            self._find(Kind.OFFSET, f"offset {base} {after}", offset=base)
+            self._find(SegmentErrorKind.OFFSET, f"offset {base} {after}", offset=base)
         self._last = last
 
     def _rise(self, epoch: int, base: int) -> None:
         if epoch < _NO_EPOCH or 0 <= epoch < self._epoch:
-            self._find(Kind.EPOCH, f"leader epoch {epoch} after {self._epoch}", offset=base)
+            self._find(SegmentErrorKind.EPOCH, f"leader epoch {epoch} after {self._epoch}", offset=base)
         if epoch not in (self._epoch, _NO_EPOCH):
             self._epoch, self._epoch_at = epoch, self._position
 
@@ -247,11 +249,13 @@ class Walk:
 
     # Finds
 
-    def _stop(self, kind: Kind, message: str) -> None:
+    def _stop(self, kind: SegmentErrorKind, message: str) -> None:
         self._find(kind, message)
         self.broken = True
 
-    def _find(self, kind: Kind, message: str, position: int | None = None, offset: int | None = None) -> None:
+    def _find(
+        self, kind: SegmentErrorKind, message: str, position: int | None = None, offset: int | None = None
+    ) -> None:
         if len(self.finds) < MOST_FINDS:
             at = self._position if position is None else position
-            self.finds.append(Find(kind, LOG, at, offset, message))
+            self.finds.append(SegmentError(kind, LOG, at, offset, message))

@@ -8,7 +8,7 @@ time and relative offset (``TimeIndex``): the largest time so far, and an offset
 import struct
 from typing import Final
 
-from spindle.scrub.finds import OFFSETS, TIMES, Find, Kind
+from spindle.scrub.segment_errors import OFFSETS, TIMES, SegmentError, SegmentErrorKind
 
 OFFSET_ENTRY: Final = 8
 TIME_ENTRY: Final = 12
@@ -30,7 +30,7 @@ class Indexes:
             size: bytes of its log.
             offsets, times: what the files hold; None for one that is not there.
         """
-        self.finds: list[Find] = []
+        self.finds: list[SegmentError] = []
         # Of a segment of 1 GB they have some hundred thousand entries: they stay as they lie on the disk, 8 and 12 bytes each.
         self._base = base
         self._offsets, self._times = offsets or b"", times or b""
@@ -147,13 +147,17 @@ class Indexes:
     def _there(self, file: str, data: bytes | None, entry: int, size: int) -> bool:
         if data is None:
             if size:
-                self.finds.append(Find(Kind.INDEX, file, 0, None, "the file is missing"))
+                self.finds.append(SegmentError(SegmentErrorKind.INDEX, file, 0, None, "the file is missing"))
             return False
         if len(data) % entry:
             at = len(data) // entry * entry
             self.finds.append(
-                Find(
-                    Kind.INDEX, file, at, None, f"{len(data)} bytes are no whole number of entries of {entry}"
+                SegmentError(
+                    SegmentErrorKind.INDEX,
+                    file,
+                    at,
+                    None,
+                    f"{len(data)} bytes are no whole number of entries of {entry}",
                 )
             )
             return False
@@ -162,7 +166,11 @@ class Indexes:
     def _find(self, file: str, number: int, offset: int, message: str) -> None:
         entry = OFFSET_ENTRY if file == OFFSETS else TIME_ENTRY
         if sum(find.file == file for find in self.finds) < _MOST:
-            self.finds.append(Find(Kind.INDEX, file, number * entry, offset, f"entry {number}: {message}"))
+            self.finds.append(
+                SegmentError(
+                    SegmentErrorKind.INDEX, file, number * entry, offset, f"entry {number}: {message}"
+                )
+            )
 
 
 def _pair(entry: tuple[int, int]) -> str:

@@ -1,14 +1,16 @@
 """One segment, checked as a whole."""
 
-from spindle.scrub.batches import Bounds, Checksum, Walk
-from spindle.scrub.finds import Find
+from spindle.scrub.batches import BatchWalk, Checksum, SegmentBounds
 from spindle.scrub.indexes import Indexes
+from spindle.scrub.segment_errors import SegmentError
 
 
 class SegmentCheck:
     """Feed it the log's bytes in order, then ask for the finds."""
 
-    def __init__(self, bounds: Bounds, offsets: bytes | None, times: bytes | None, crc32c: Checksum) -> None:
+    def __init__(
+        self, bounds: SegmentBounds, offsets: bytes | None, times: bytes | None, crc32c: Checksum
+    ) -> None:
         """Check the indexes by themselves.
 
         Args:
@@ -17,7 +19,7 @@ class SegmentCheck:
             crc32c: how checksums are made.
         """
         self._indexes = Indexes(bounds.base, bounds.size, offsets, times)
-        self._walk = Walk(bounds, crc32c, self._indexes)
+        self._walk = BatchWalk(bounds, crc32c, self._indexes)
 
     def feed(self, data: memoryview) -> None:
         """The next bytes of the log."""
@@ -28,7 +30,7 @@ class SegmentCheck:
         """Batches that were seen."""
         return self._walk.batches
 
-    def finish(self) -> tuple[Find, ...]:
+    def finish(self) -> tuple[SegmentError, ...]:
         """All finds, once all bytes were fed; those of the log come first."""
         self._walk.finish()
         if self._walk.whole:

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from spindle.cluster.refusal import some
 
 
-class Phase(enum.Enum):
+class RotationPhase(enum.Enum):
     """Where a replacement stands, by what the authority's Secret holds."""
 
     STABLE = "Stable"
@@ -27,7 +27,7 @@ class Phase(enum.Enum):
     CHANGING = "Changing"
 
 
-class Step(enum.Enum):
+class RotationStep(enum.Enum):
     """A write of the authority's Secret."""
 
     ANNOUNCE = "announce"
@@ -45,7 +45,7 @@ class Authority:
         due: why it is to be replaced, as a clause; None if it is not.
     """
 
-    phase: Phase
+    phase: RotationPhase
     signer: str
     trusted: tuple[str, ...]
     due: str | None = None
@@ -96,7 +96,7 @@ class Pending:
 
 def next_step(
     authority: Authority, holders: Iterable[Holder], grace: float
-) -> tuple[Step | None, Pending | None]:
+) -> tuple[RotationStep | None, Pending | None]:
     """What to do with the authority now: a step, or what it waits for, or neither.
 
     Args:
@@ -104,12 +104,12 @@ def next_step(
         holders: everybody with a certificate of it. One that is missing here is asked nothing, so all must be known.
         grace: seconds that clients are given after their Secret named the authorities of this phase.
     """
-    if authority.phase is Phase.STABLE:
-        return (Step.ANNOUNCE, None) if authority.due else (None, None)
+    if authority.phase is RotationPhase.STABLE:
+        return (RotationStep.ANNOUNCE, None) if authority.due else (None, None)
     pending = _pending(authority, tuple(holders), grace)
     if pending is not None:
         return None, pending
-    return (Step.SWITCH if authority.phase is Phase.SPREADING else Step.RETIRE), None
+    return (RotationStep.SWITCH if authority.phase is RotationPhase.SPREADING else RotationStep.RETIRE), None
 
 
 def _pending(authority: Authority, holders: tuple[Holder, ...], grace: float) -> Pending | None:

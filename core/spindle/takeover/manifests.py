@@ -8,16 +8,18 @@ from spindle.disks.dir_list import NO_LIST
 from spindle.manifests.backup import backup
 from spindle.manifests.claims import claim
 from spindle.manifests.common import labels
-from spindle.manifests.identity import STATIC, Voter
+from spindle.manifests.identity import STATIC, ConfiguredVoter
 from spindle.takeover import volumes
-from spindle.takeover.plan import DISKS_ROOT, DiskPlan, Memory, NodePlan, Plan, memory_map
+from spindle.takeover.plan import DISKS_ROOT, DiskPlan, NodePlan, TakeoverPlan, TakeoverRecord, memory_map
 
 APP: Final = "spindle-takeover"
 MEMORY_KEY: Final = "memory"
 _UID: Final = 1000  # Kafka's own, in its stock image
 
 
-def memory(plan: Plan, claims: Mapping[str, Mapping[str, Any]], policies: Mapping[str, str]) -> Memory:
+def memory(
+    plan: TakeoverPlan, claims: Mapping[str, Mapping[str, Any]], policies: Mapping[str, str]
+) -> TakeoverRecord:
     """What has to be known to go on, and to go back.
 
     Args:
@@ -26,14 +28,14 @@ def memory(plan: Plan, claims: Mapping[str, Mapping[str, Any]], policies: Mappin
     """
     disks = [disk for node in plan.nodes for disk in node.disks]
     kept = backup(claims[disk.claim] for disk in disks)
-    return Memory(
+    return TakeoverRecord(
         plan,
         {obj["metadata"]["name"]: obj for obj in kept},
         {disk.volume: policies[disk.volume] for disk in disks},
     )
 
 
-def memory_object(kept: Memory) -> dict[str, Any]:
+def memory_object(kept: TakeoverRecord) -> dict[str, Any]:
     """The ConfigMap that it is written down in."""
     return {
         "apiVersion": "v1",
@@ -47,20 +49,20 @@ def memory_object(kept: Memory) -> dict[str, Any]:
     }
 
 
-def new_claim(plan: Plan, node: NodePlan, disk: DiskPlan) -> dict[str, Any]:
+def new_claim(plan: TakeoverPlan, node: NodePlan, disk: DiskPlan) -> dict[str, Any]:
     """A claim before it is known what is on its disk: nobody takes it for a disk of a cluster yet."""
     made = _claim(plan, node, disk, (), "")
     del made["metadata"]["annotations"]
     return made
 
 
-def told_claims(plan: Plan, found: Mapping[int, Sequence[str]]) -> list[dict[str, Any]]:
+def told_claims(plan: TakeoverPlan, found: Mapping[int, Sequence[str]]) -> list[dict[str, Any]]:
     """The claims, saying whose disks they are.
 
     Args:
         found: for each node, by the id that it had, the directory ids of its disks.
     """
-    voters = tuple(Voter(node.as_node, found[node.node_id][0]) for node in plan.controllers)
+    voters = tuple(ConfiguredVoter(node.as_node, found[node.node_id][0]) for node in plan.controllers)
     made = []
     for node in plan.nodes:
         ids = found[node.node_id]
@@ -75,12 +77,12 @@ def told_claims(plan: Plan, found: Mapping[int, Sequence[str]]) -> list[dict[str
     return made
 
 
-def pod_name(plan: Plan, node: NodePlan) -> str:
+def pod_name(plan: TakeoverPlan, node: NodePlan) -> str:
     """Name of the pod that lays a node's volumes out."""
     return f"{plan.name}-takeover-{node.node_id}"
 
 
-def pod(plan: Plan, node: NodePlan, image: str, *, undo: bool = False) -> dict[str, Any]:
+def pod(plan: TakeoverPlan, node: NodePlan, image: str, *, undo: bool = False) -> dict[str, Any]:
     """The pod that lays a node's volumes out anew; it mounts nothing else, and what it finds is its termination message."""
     order = node.order(plan.cluster_id, undo=undo).text()
     return {
@@ -130,7 +132,7 @@ def pod(plan: Plan, node: NodePlan, image: str, *, undo: bool = False) -> dict[s
 
 
 def _claim(
-    plan: Plan, node: NodePlan, disk: DiskPlan, voters: Sequence[Voter], directory_id: str
+    plan: TakeoverPlan, node: NodePlan, disk: DiskPlan, voters: Sequence[ConfiguredVoter], directory_id: str
 ) -> dict[str, Any]:
     return claim(
         cluster=plan.name,

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from spindle.takeover.volumes import Order, Place
+from spindle.takeover.volumes import VolumeOrder, VolumePlace
 
 DISKS_ROOT = "/disks"  # where a pod that lays volumes out anew mounts them
 
@@ -56,10 +56,10 @@ class NodePlan:
         """Whether it is a controller."""
         return self.pool is None
 
-    def order(self, cluster_id: str, *, undo: bool = False) -> Order:
+    def order(self, cluster_id: str, *, undo: bool = False) -> VolumeOrder:
         """What is to be done with its volumes."""
         places = (
-            Place(
+            VolumePlace(
                 f"{DISKS_ROOT}/{disk.disk}",
                 disk.folder,
                 self.node_id,
@@ -68,11 +68,11 @@ class NodePlan:
             )
             for disk in self.disks
         )
-        return Order(cluster_id, tuple(places), undo)
+        return VolumeOrder(cluster_id, tuple(places), undo)
 
 
 @dataclass(frozen=True)
-class Plan:
+class TakeoverPlan:
     """All of it.
 
     Attributes:
@@ -101,7 +101,7 @@ class Plan:
 
 
 @dataclass(frozen=True)
-class Memory:
+class TakeoverRecord:
     """What is needed to go on, and to go back; written down before anything is changed.
 
     Attributes:
@@ -109,7 +109,7 @@ class Memory:
         policies: PersistentVolume → its reclaim policy as it was.
     """
 
-    plan: Plan
+    plan: TakeoverPlan
     claims: Mapping[str, Any] = field(default_factory=dict)
     policies: Mapping[str, str] = field(default_factory=dict)
 
@@ -118,7 +118,7 @@ class Memory:
         return json.dumps(asdict(self), sort_keys=True)
 
 
-def parse_memory(text: str) -> Memory:
+def parse_memory(text: str) -> TakeoverRecord:
     """What was written down.
 
     Raises:
@@ -132,12 +132,14 @@ def parse_memory(text: str) -> Memory:
             for node in plan["nodes"]
         )
         lists = {key: tuple(plan[key]) for key in ("problems", "differences")}
-        return Memory(Plan(**{**plan, "nodes": nodes, **lists}), document["claims"], document["policies"])
+        return TakeoverRecord(
+            TakeoverPlan(**{**plan, "nodes": nodes, **lists}), document["claims"], document["policies"]
+        )
     except (TypeError, KeyError) as error:
         raise ValueError(f"can't be understood: {error}") from error
 
 
-def steps(plan: Plan) -> Sequence[str]:
+def steps(plan: TakeoverPlan) -> Sequence[str]:
     """What happens, in words, in the order in which it does."""
     disks = sum(len(node.disks) for node in plan.nodes)
     return (

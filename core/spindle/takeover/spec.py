@@ -37,7 +37,7 @@ _LEFT_ABOVE: Final = {
     "maintenanceTimeWindows": "renewals of certificates are not held back for windows",
 }
 
-Object = Mapping[str, Any]
+StrimziSpec = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ class Volume:
     size: str
 
 
-def volumes(pool: Object) -> list[Volume] | str:
+def volumes(pool: StrimziSpec) -> list[Volume] | str:
     """The volumes of each node of a pool by their ids, or why it has none that could be taken over."""
     storage = (pool.get("spec") or {}).get("storage") or {}
     many = storage.get("type") == "jbod"
@@ -73,30 +73,33 @@ def smallest(found: Sequence[Volume]) -> str:
 
 
 def manifest(
-    kafka: Object, controllers: Sequence[Object], brokers: Sequence[Object], nodes: Sequence[NodePlan]
+    kafka: StrimziSpec,
+    controllers: Sequence[StrimziSpec],
+    brokers: Sequence[StrimziSpec],
+    nodes: Sequence[NodePlan],
 ) -> tuple[dict[str, Any], list[str]]:
     """The KafkaCluster, and what will not be as it was."""
-    theirs = (kafka.get("spec") or {}).get("kafka") or {}
+    strimzi = (kafka.get("spec") or {}).get("kafka") or {}
     told: list[str] = []
     mine = [node for node in nodes if node.controller]
     spec: dict[str, Any] = {
-        "version": str(theirs.get("version") or (kafka.get("status") or {}).get("kafkaVersion") or ""),
+        "version": str(strimzi.get("version") or (kafka.get("status") or {}).get("kafkaVersion") or ""),
         "controllers": {
             "replicas": len(mine),
             "storage": _storage([disk for node in mine for disk in node.disks]),
-            **_machine(controllers[0] if controllers else {}, theirs, told),
+            **_machine(controllers[0] if controllers else {}, strimzi, told),
         },
-        "brokerPools": [_pool(pool, theirs, nodes, told) for pool in brokers],
-        "racks": {"topologyKey": (theirs.get("rack") or {}).get("topologyKey") or ZONE},
-        "config": _config(theirs.get("config") or {}, told),
-        "listeners": _listeners(theirs.get("listeners") or (), kafka, told),
+        "brokerPools": [_pool(pool, strimzi, nodes, told) for pool in brokers],
+        "racks": {"topologyKey": (strimzi.get("rack") or {}).get("topologyKey") or ZONE},
+        "config": _config(strimzi.get("config") or {}, told),
+        "listeners": _listeners(strimzi.get("listeners") or (), kafka, told),
     }
-    if not theirs.get("rack"):
+    if not strimzi.get("rack"):
         told.append(
             f"Strimzi had no racks here: brokers get those of the label {ZONE}, and partitions may not be spread over them yet"
         )
-    _authorization(theirs.get("authorization"), told)
-    told += [f"spec.kafka.{key}: {what}" for key, what in _LEFT.items() if theirs.get(key)]
+    _authorization(strimzi.get("authorization"), told)
+    told += [f"spec.kafka.{key}: {what}" for key, what in _LEFT.items() if strimzi.get(key)]
     told += [f"spec.{key}: {what}" for key, what in _LEFT_ABOVE.items() if key in (kafka.get("spec") or {})]
     made = {
         "apiVersion": names.API_VERSION,
@@ -107,7 +110,9 @@ def manifest(
     return made, told
 
 
-def _pool(pool: Object, theirs: Object, nodes: Sequence[NodePlan], told: list[str]) -> dict[str, Any]:
+def _pool(
+    pool: StrimziSpec, strimzi: StrimziSpec, nodes: Sequence[NodePlan], told: list[str]
+) -> dict[str, Any]:
     name = str(pool["metadata"]["name"])
     mine = [node for node in nodes if node.pool == name]
     disks = [disk for node in mine for disk in node.disks]
@@ -115,7 +120,7 @@ def _pool(pool: Object, theirs: Object, nodes: Sequence[NodePlan], told: list[st
         "name": name,
         "replicas": len(mine),
         "disks": {"count": max((len(node.disks) for node in mine), default=1), **_storage(disks)},
-        **_machine(pool, theirs, told),
+        **_machine(pool, strimzi, told),
     }
 
 
@@ -128,7 +133,7 @@ def _storage(disks: Sequence[Any]) -> dict[str, str]:
     return found | ({"storageClass": min(classes)} if classes else {})
 
 
-def _machine(pool: Object, theirs: Object, told: list[str]) -> dict[str, Any]:
+def _machine(pool: StrimziSpec, strimzi: StrimziSpec, told: list[str]) -> dict[str, Any]:
     """Memory and processors of a pool's nodes."""
     spec = pool.get("spec") or {}
     made: dict[str, Any] = {}
@@ -139,7 +144,7 @@ def _machine(pool: Object, theirs: Object, told: list[str]) -> dict[str, Any]:
     }
     if any(kept.values()):
         made["resources"] = {kind: values for kind, values in kept.items() if values}
-    options = spec.get("jvmOptions") or theirs.get("jvmOptions") or {}
+    options = spec.get("jvmOptions") or strimzi.get("jvmOptions") or {}
     heap = str(options.get("-Xmx") or "")
     if _HEAP.fullmatch(heap):
         made["jvm"] = {"heap": heap}
@@ -152,7 +157,7 @@ def _machine(pool: Object, theirs: Object, told: list[str]) -> dict[str, Any]:
     return made
 
 
-def _config(given: Object, told: list[str]) -> dict[str, str]:
+def _config(given: StrimziSpec, told: list[str]) -> dict[str, str]:
     kept = {key: _text(value) for key, value in given.items() if owned(key) is None}
     gone = sorted(set(given) - set(kept))
     told += [f"spec.kafka.config: {owned(key)}" for key in gone]
@@ -163,7 +168,7 @@ def _text(value: object) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def _listeners(given: Sequence[Object], kafka: Object, told: list[str]) -> list[dict[str, Any]]:
+def _listeners(given: Sequence[StrimziSpec], kafka: StrimziSpec, told: list[str]) -> list[dict[str, Any]]:
     made = []
     for listener in given:
         name, port = str(listener.get("name")), int(listener.get("port") or 0)
@@ -200,7 +205,7 @@ def _listener_name(name: str) -> str:
     return f"their{made}"[:11] if made in RESERVED else made
 
 
-def _authorization(given: Object | None, told: list[str]) -> None:
+def _authorization(given: StrimziSpec | None, told: list[str]) -> None:
     kind = (given or {}).get("type")
     if kind is None:
         told.append(

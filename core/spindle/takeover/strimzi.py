@@ -16,7 +16,7 @@ from spindle.cluster.layout import METADATA_DISK
 from spindle.cluster.refusal import some
 from spindle.cluster.versions import unsupported
 from spindle.takeover import spec
-from spindle.takeover.plan import DiskPlan, NodePlan, Plan
+from spindle.takeover.plan import DiskPlan, NodePlan, TakeoverPlan
 
 GROUP: Final = "kafka.strimzi.io"
 CORE_GROUP: Final = "core.strimzi.io"
@@ -27,11 +27,11 @@ _QUORUMS: Final = (1, 3, 5)
 _POOL_NAME: Final = re.compile(r"[a-z]([-a-z0-9]{0,28}[a-z0-9])?")
 _NAME: Final = re.compile(r"[a-z]([-a-z0-9]{0,38}[a-z0-9])?")
 
-Object = Mapping[str, Any]
+StrimziObject = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
-class Theirs:
+class StrimziCluster:
     """What was read.
 
     Attributes:
@@ -45,12 +45,12 @@ class Theirs:
         taken: KafkaClusters of Spindle's in the namespace, by name.
     """
 
-    kafka: Object
-    pools: Sequence[Object]
-    claims: Mapping[str, Object] = field(default_factory=dict)
-    volumes: Mapping[str, Object] = field(default_factory=dict)
-    nodes: Mapping[str, Object] = field(default_factory=dict)
-    pods: Mapping[str, Object] = field(default_factory=dict)
+    kafka: StrimziObject
+    pools: Sequence[StrimziObject]
+    claims: Mapping[str, StrimziObject] = field(default_factory=dict)
+    volumes: Mapping[str, StrimziObject] = field(default_factory=dict)
+    nodes: Mapping[str, StrimziObject] = field(default_factory=dict)
+    pods: Mapping[str, StrimziObject] = field(default_factory=dict)
     users: int = 0
     taken: frozenset[str] = frozenset()
 
@@ -60,12 +60,12 @@ class Theirs:
         return str(self.kafka["metadata"]["name"])
 
     @property
-    def body(self) -> Object:
+    def body(self) -> StrimziObject:
         """``spec.kafka``."""
         return (self.kafka.get("spec") or {}).get("kafka") or {}
 
     @property
-    def status(self) -> Object:
+    def status(self) -> StrimziObject:
         """The Kafka resource's status."""
         return self.kafka.get("status") or {}
 
@@ -75,30 +75,30 @@ class Theirs:
         return str((self.body.get("rack") or {}).get("topologyKey") or spec.ZONE)
 
 
-def plan(theirs: Theirs) -> Plan:
+def plan(strimzi: StrimziCluster) -> TakeoverPlan:
     """The plan, with everything that stands against it."""
-    problems = _problems(theirs)
-    controllers, brokers = _roles(theirs)
+    problems = _problems(strimzi)
+    controllers, brokers = _roles(strimzi)
     ids = sorted(node for pool in controllers for node in _node_ids(pool))
     made = [
-        _node(theirs, pool, node, names.controller_id(index), problems)
+        _node(strimzi, pool, node, names.controller_id(index), problems)
         for index, node in enumerate(ids)
         for pool in controllers
         if node in _node_ids(pool)
     ]
-    made += [_node(theirs, pool, node, node, problems) for pool in brokers for node in _node_ids(pool)]
+    made += [_node(strimzi, pool, node, node, problems) for pool in brokers for node in _node_ids(pool)]
     nodes = [node for node in made if node is not None]
-    manifest, differences = spec.manifest(theirs.kafka, controllers, brokers, nodes)
-    if theirs.users:
+    manifest, differences = spec.manifest(strimzi.kafka, controllers, brokers, nodes)
+    if strimzi.users:
         differences.append(
-            f"{theirs.users} KafkaUsers of Strimzi's: their passwords (SCRAM) and ACLs stay in Kafka; those with certificates need a KafkaUser "
+            f"{strimzi.users} KafkaUsers of Strimzi's: their passwords (SCRAM) and ACLs stay in Kafka; those with certificates need a KafkaUser "
             "of Spindle's (apiVersion spindle.dev/v1alpha1), since Spindle signs with an authority of its own, and ACLs of User:CN=<name> do "
             "not fit the name that Spindle gives them, User:<name>"
         )
-    return Plan(
-        name=theirs.name,
-        namespace=str(theirs.kafka["metadata"]["namespace"]),
-        cluster_id=str(theirs.status.get("clusterId") or ""),
+    return TakeoverPlan(
+        name=strimzi.name,
+        namespace=str(strimzi.kafka["metadata"]["namespace"]),
+        cluster_id=str(strimzi.status.get("clusterId") or ""),
         nodes=tuple(nodes),
         manifest=manifest,
         problems=tuple(problems),
@@ -106,36 +106,38 @@ def plan(theirs: Theirs) -> Plan:
     )
 
 
-def _problems(theirs: Theirs) -> list[str]:
+def _problems(strimzi: StrimziCluster) -> list[str]:
     """What is wrong with the cluster as a whole."""
     found = []
-    if theirs.name in theirs.taken:
+    if strimzi.name in strimzi.taken:
         found.append(
-            f"there is a KafkaCluster {theirs.name} in this namespace already: rename or delete it first"
+            f"there is a KafkaCluster {strimzi.name} in this namespace already: rename or delete it first"
         )
-    if _NAME.fullmatch(theirs.name) is None:
+    if _NAME.fullmatch(strimzi.name) is None:
         found.append(
-            f"{theirs.name} is no name for a KafkaCluster: it begins with a letter and has at most 40 characters"
+            f"{strimzi.name} is no name for a KafkaCluster: it begins with a letter and has at most 40 characters"
         )
-    if not theirs.status.get("clusterId"):
+    if not strimzi.status.get("clusterId"):
         found.append("status.clusterId of the Kafka resource is empty: wait until Strimzi reports it")
-    version = str(theirs.body.get("version") or theirs.status.get("kafkaVersion") or "")
+    version = str(strimzi.body.get("version") or strimzi.status.get("kafkaVersion") or "")
     refusal = unsupported(version)
     if refusal is not None:
         found.append(
             f"Kafka {version or '(no version told)'} is not run by Spindle: upgrade it with Strimzi first. {refusal.unblocked_by}"
         )
     ready = [
-        c for c in theirs.status.get("conditions") or () if c.get("type") in ("Ready", "ReconciliationPaused")
+        c
+        for c in strimzi.status.get("conditions") or ()
+        if c.get("type") in ("Ready", "ReconciliationPaused")
     ]
     if not any(condition.get("status") == "True" for condition in ready):
         found.append("the Kafka resource is not Ready: a cluster is taken over when it is well")
-    if theirs.body.get("tieredStorage"):
+    if strimzi.body.get("tieredStorage"):
         found.append(
             "spec.kafka.tieredStorage: Spindle's images have no plugin for it, and what lies there could not be read"
         )
-    controllers, brokers = _roles(theirs)
-    both = [_name(pool) for pool in theirs.pools if pool not in controllers and pool not in brokers]
+    controllers, brokers = _roles(strimzi)
+    both = [_name(pool) for pool in strimzi.pools if pool not in controllers and pool not in brokers]
     if both:
         found.append(
             f"pool {some(both)} has controllers and brokers in one process: Spindle runs them apart, and takes no such pool over"
@@ -148,16 +150,18 @@ def _problems(theirs: Theirs) -> list[str]:
     return found
 
 
-def _roles(theirs: Theirs) -> tuple[list[Object], list[Object]]:
+def _roles(strimzi: StrimziCluster) -> tuple[list[StrimziObject], list[StrimziObject]]:
     """Pools of controllers alone, and of brokers alone."""
-    roles = {_name(pool): set((pool.get("spec") or {}).get("roles") or ()) for pool in theirs.pools}
+    roles = {_name(pool): set((pool.get("spec") or {}).get("roles") or ()) for pool in strimzi.pools}
     return (
-        [pool for pool in theirs.pools if roles[_name(pool)] == {"controller"}],
-        [pool for pool in theirs.pools if roles[_name(pool)] == {"broker"}],
+        [pool for pool in strimzi.pools if roles[_name(pool)] == {"controller"}],
+        [pool for pool in strimzi.pools if roles[_name(pool)] == {"broker"}],
     )
 
 
-def _node(theirs: Theirs, pool: Object, node: int, as_node: int, problems: list[str]) -> NodePlan | None:
+def _node(
+    strimzi: StrimziCluster, pool: StrimziObject, node: int, as_node: int, problems: list[str]
+) -> NodePlan | None:
     """One node; None, and why, if it cannot be taken over."""
     where = f"pool {_name(pool)}, node {node}"
     controller = as_node >= names.FIRST_CONTROLLER_ID and "controller" in pool["spec"]["roles"]
@@ -176,46 +180,48 @@ def _node(theirs: Theirs, pool: Object, node: int, as_node: int, problems: list[
     if controller and len(volumes) != 1:
         problems.append(f"{where}: a controller has one disk, and this one has {len(volumes)}")
         return None
-    pod = f"{theirs.name}-{_name(pool)}-{node}"
+    pod = f"{strimzi.name}-{_name(pool)}-{node}"
     disks = []
     for index, volume in enumerate(volumes):
         disk = METADATA_DISK if controller else names.disk_name(index)
-        found = _disk(theirs, f"{volume.prefix}-{pod}", node, as_node, disk, spec.smallest(volumes))
+        found = _disk(strimzi, f"{volume.prefix}-{pod}", node, as_node, disk, spec.smallest(volumes))
         if isinstance(found, str):
             problems.append(f"{where}: {found}")
         else:
             disks.append(found)
     if len(disks) < len(volumes):
         return None
-    host = ((theirs.pods.get(pod) or {}).get("spec") or {}).get("nodeName")
+    host = ((strimzi.pods.get(pod) or {}).get("spec") or {}).get("nodeName")
     rack = (
-        ((theirs.nodes.get(host or "") or {}).get("metadata") or {})
+        ((strimzi.nodes.get(host or "") or {}).get("metadata") or {})
         .get("labels", {})
-        .get(theirs.topology_key)
+        .get(strimzi.topology_key)
     )
     return NodePlan(node, as_node, pod, None if controller else _name(pool), rack, tuple(disks))
 
 
-def _disk(theirs: Theirs, claim: str, node: int, as_node: int, disk: str, size: str) -> DiskPlan | str:
+def _disk(
+    strimzi: StrimziCluster, claim: str, node: int, as_node: int, disk: str, size: str
+) -> DiskPlan | str:
     """One disk, or what is wrong with it."""
-    found = theirs.claims.get(claim)
+    found = strimzi.claims.get(claim)
     if found is None:
         return f"there is no claim {claim}"
     volume = str((found.get("spec") or {}).get("volumeName") or "")
-    if (found.get("status") or {}).get("phase") != "Bound" or volume not in theirs.volumes:
+    if (found.get("status") or {}).get("phase") != "Bound" or volume not in strimzi.volumes:
         return f"claim {claim} is not bound to a volume that can be read"
-    capacity = (theirs.volumes[volume].get("spec") or {}).get("capacity", {}).get("storage", size)
+    capacity = (strimzi.volumes[volume].get("spec") or {}).get("capacity", {}).get("storage", size)
     asked = min((size, str(capacity)), key=quantity.parse)
-    becomes = names.claim_name(theirs.name, as_node, disk)
-    if becomes in theirs.claims:
+    becomes = names.claim_name(strimzi.name, as_node, disk)
+    if becomes in strimzi.claims:
         return f"a claim {becomes} is there already, which is what {claim} would become"
     storage_class = (found.get("spec") or {}).get("storageClassName")
     return DiskPlan(claim, becomes, volume, f"kafka-log{node}", disk, asked, storage_class)
 
 
-def _node_ids(pool: Object) -> list[int]:
+def _node_ids(pool: StrimziObject) -> list[int]:
     return sorted(int(node) for node in (pool.get("status") or {}).get("nodeIds") or ())
 
 
-def _name(pool: Object) -> str:
+def _name(pool: StrimziObject) -> str:
     return str(pool["metadata"]["name"])

@@ -19,7 +19,7 @@ KEPT_VOTE: Final = (
 
 
 @dataclass(frozen=True)
-class Place:
+class VolumePlace:
     """One volume and what is expected on it.
 
     Attributes:
@@ -38,7 +38,7 @@ class Place:
 
 
 @dataclass(frozen=True)
-class Order:
+class VolumeOrder:
     """What a pod is to do with the volumes of one node.
 
     Attributes:
@@ -46,7 +46,7 @@ class Order:
     """
 
     cluster_id: str
-    places: tuple[Place, ...]
+    places: tuple[VolumePlace, ...]
     undo: bool = False
 
     def text(self) -> str:
@@ -54,7 +54,7 @@ class Order:
         return json.dumps(asdict(self), sort_keys=True)
 
 
-def parse_order(text: str) -> Order:
+def parse_order(text: str) -> VolumeOrder:
     """An order back from its JSON.
 
     Raises:
@@ -62,14 +62,14 @@ def parse_order(text: str) -> Order:
     """
     try:
         document = json.loads(text)
-        places = tuple(Place(**place) for place in document["places"])
-        return Order(str(document["cluster_id"]), places, bool(document["undo"]))
+        places = tuple(VolumePlace(**place) for place in document["places"])
+        return VolumeOrder(str(document["cluster_id"]), places, bool(document["undo"]))
     except (TypeError, KeyError) as error:
         raise ValueError(f"is no order: {error}") from error
 
 
 @dataclass(frozen=True)
-class Seen:
+class VolumeObservation:
     """What stands on a volume.
 
     Attributes:
@@ -92,7 +92,7 @@ class Seen:
 
 
 @dataclass(frozen=True)
-class Finding:
+class VolumeFinding:
     """What follows.
 
     Attributes:
@@ -106,58 +106,60 @@ class Finding:
     directory_id: str = ""
 
 
-def may_take(order: Order, place: Place, seen: Seen) -> Finding:
+def may_take(order: VolumeOrder, place: VolumePlace, seen: VolumeObservation) -> VolumeFinding:
     """Whether a volume may be taken over."""
     if seen.meta is not None and seen.ours is not None:
-        return Finding(
+        return VolumeFinding(
             f"{place.path} has both a folder {place.folder} and a folder log: one of them is not its own"
         )
     if seen.ours is not None:
         return _taken(order, place, seen)
     if seen.meta is None:
-        return Finding(
+        return VolumeFinding(
             f"{place.path} has no {place.folder}/meta.properties: it is not the volume that it should be, or was never used"
         )
     meta = _read(seen.meta)
     if isinstance(meta, str):
-        return Finding(f"{place.path}: meta.properties can't be understood: {meta}")
+        return VolumeFinding(f"{place.path}: meta.properties can't be understood: {meta}")
     wrong = _of_another(order, place.node_id, meta)
     if wrong:
-        return Finding(f"{place.path}: meta.properties names {wrong}")
+        return VolumeFinding(f"{place.path}: meta.properties names {wrong}")
     if meta.directory_id is None:
-        return Finding(
+        return VolumeFinding(
             f"{place.path}: meta.properties has no directory.id; Kafka 3.7 and later write one when they start"
         )
     if "log" in seen.entries:
-        return Finding(f"{place.path} has a folder log already, which is no log dir")
+        return VolumeFinding(f"{place.path} has a folder log already, which is no log dir")
     if seen.locked:
-        return Finding(f"{place.path}/{place.folder} is in use by a process: Kafka has to be stopped first")
+        return VolumeFinding(
+            f"{place.path}/{place.folder} is in use by a process: Kafka has to be stopped first"
+        )
     if not seen.writable:
-        return Finding(
+        return VolumeFinding(
             f"{place.path} can't be written by group 1000: its volume type does not honour fsGroup"
         )
-    return Finding(directory_id=meta.directory_id)
+    return VolumeFinding(directory_id=meta.directory_id)
 
 
-def may_put_back(order: Order, place: Place, seen: Seen) -> Finding:
+def may_put_back(order: VolumeOrder, place: VolumePlace, seen: VolumeObservation) -> VolumeFinding:
     """Whether a volume may be put back as it was: only as long as no pod of ours has started on it."""
     if seen.meta is not None and seen.ours is None:
-        return Finding(done=True)
+        return VolumeFinding(done=True)
     if seen.record is None or seen.ours is None:
-        return Finding(f"{place.path} has no record of what it was before")
+        return VolumeFinding(f"{place.path} has no record of what it was before")
     if seen.identity:
-        return Finding(
+        return VolumeFinding(
             f"{place.path}: Spindle has started on it, and what was written since would not be understood"
         )
     if seen.locked:
-        return Finding(f"{place.path}/log is in use by a process")
+        return VolumeFinding(f"{place.path}/log is in use by a process")
     try:
         before = restore(seen.record)
     except ValueError as error:
-        return Finding(f"{place.path}: its record {error}")
+        return VolumeFinding(f"{place.path}: its record {error}")
     if before.folder != place.folder or _of_another(order, place.node_id, before.meta):
-        return Finding(f"{place.path}: its record is of another volume")
-    return Finding(directory_id=before.meta.directory_id or "")
+        return VolumeFinding(f"{place.path}: its record is of another volume")
+    return VolumeFinding(directory_id=before.meta.directory_id or "")
 
 
 @dataclass(frozen=True)
@@ -169,7 +171,7 @@ class Before:
     meta: MetaProperties
 
 
-def note(place: Place, meta_text: str) -> str:
+def note(place: VolumePlace, meta_text: str) -> str:
     """The text of `RECORD`."""
     return json.dumps({"folder": place.folder, "metaProperties": meta_text}, indent=2) + "\n"
 
@@ -197,7 +199,7 @@ def renumbered(meta_text: str, node_id: int) -> str:
     return "\n".join(lines) + "\n"
 
 
-def report(findings: Sequence[Finding]) -> str:
+def report(findings: Sequence[VolumeFinding]) -> str:
     """What the pod says at its end, as JSON: why not, or the directory id of each volume in the order of the order."""
     refused = [finding.refusal for finding in findings if finding.refusal]
     if refused:
@@ -205,18 +207,18 @@ def report(findings: Sequence[Finding]) -> str:
     return json.dumps({"directories": [finding.directory_id for finding in findings]})
 
 
-def _taken(order: Order, place: Place, seen: Seen) -> Finding:
+def _taken(order: VolumeOrder, place: VolumePlace, seen: VolumeObservation) -> VolumeFinding:
     meta = _read(seen.ours or "")
     if isinstance(meta, str):
-        return Finding(f"{place.path}: log/meta.properties can't be understood: {meta}")
+        return VolumeFinding(f"{place.path}: log/meta.properties can't be understood: {meta}")
     if seen.record is None:
-        return Finding(f"{place.path} has a folder log that was not taken over")
+        return VolumeFinding(f"{place.path} has a folder log that was not taken over")
     wrong = _of_another(order, place.as_node, meta)
     if wrong and not _of_another(order, place.node_id, meta):
-        return Finding(directory_id=meta.directory_id or "")  # cut off before the number was changed
+        return VolumeFinding(directory_id=meta.directory_id or "")  # cut off before the number was changed
     if wrong:
-        return Finding(f"{place.path}: log/meta.properties names {wrong}")
-    return Finding(done=True, directory_id=meta.directory_id or "")
+        return VolumeFinding(f"{place.path}: log/meta.properties names {wrong}")
+    return VolumeFinding(done=True, directory_id=meta.directory_id or "")
 
 
 def _read(text: str) -> MetaProperties | str:
@@ -226,7 +228,7 @@ def _read(text: str) -> MetaProperties | str:
         return str(error)
 
 
-def _of_another(order: Order, node_id: int, meta: MetaProperties) -> str:
+def _of_another(order: VolumeOrder, node_id: int, meta: MetaProperties) -> str:
     if meta.cluster_id != order.cluster_id:
         return f"another cluster, {meta.cluster_id} (this is {order.cluster_id})"
     if meta.node_id != node_id:

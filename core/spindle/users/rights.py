@@ -34,7 +34,7 @@ class Record:
 
 
 @dataclass(frozen=True)
-class Change:
+class RightsChange:
     """What is to be done in Kafka, and what is to be on record.
 
     Attributes:
@@ -80,7 +80,7 @@ def wanted_quotas(spec: KafkaUserSpec) -> dict[str, float]:
 
 def change(
     rights: AbstractSet[Right], quotas: Mapping[str, float], record: Record, view: UserView, *, password: bool
-) -> Change:
+) -> RightsChange:
     """From what is wanted, what is on record and what is there: what to do.
 
     A right is given only when it is on record already, so that it is known as ours wherever the giving is interrupted. One that is
@@ -116,7 +116,7 @@ def change(
         if record.quotas.get(key) == limits[key] and view.quotas.get(key) != value
     }
     changed |= {key: given.before for key, given in back.items()}
-    return Change(
+    return RightsChange(
         give=tuple(sorted(missing & record.rights)),
         take=tuple(sorted((record.rights - rights) & view.rights)),
         quotas=changed,

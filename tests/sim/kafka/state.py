@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from tests.sim.disks import RECORD, FileSystem, Key
-from tests.sim.kafka.ledger import Ledger
+from tests.sim.kafka.acknowledged import AcknowledgedRecords
 from tests.sim.kernel import Kernel
 
 Exited = Callable[[str, str], None]  # a process's uid, why
@@ -183,7 +183,7 @@ class State:
 
     def __init__(self, kernel: Kernel, *, elr: bool, metadata_version: int) -> None:
         self.kernel, self.elr, self.level = kernel, elr, metadata_version
-        self.ledger = Ledger()
+        self.ledger = AcknowledgedRecords()
         self.on_exit: Exited = lambda *_: None
         self.links: Linked = lambda *_: True
         self.skew: Callable[[str], float] = lambda _: (

@@ -15,10 +15,10 @@ from spindle.manifests.secrets import agent_metadata
 from spindle.reconcile import objects
 from spindle.reconcile.actions import AlterUser, CertifyAgents, Delete
 from spindle.reconcile.certificates import in_last_third
-from spindle.reconcile.draft import Draft, Wait
+from spindle.reconcile.plan_builder import PlanBuilder, Wait
 from spindle.reconcile.snapshot import Certificate
-from spindle.reconcile.state import State
-from spindle.reconcile.steps.watchers import nodes_with_brokers
+from spindle.reconcile.state import ClusterState
+from spindle.reconcile.steps.agent_health import nodes_with_brokers
 from spindle.reconcile.times import seconds, stamp
 from spindle.security.rotation import Authority, Holder
 
@@ -27,13 +27,13 @@ DAYS: Final = 7
 _NOBODY: Final[frozenset[Right]] = frozenset()
 
 
-def settle_agents(state: State, draft: Draft) -> None:
+def reconcile_agents(state: ClusterState, builder: PlanBuilder) -> None:
     """Give the agents of nodes with brokers their rights, and take those of others away; so, too, of agents of earlier versions."""
     nodes = nodes_with_brokers(state) if state.snap.agent_namespace else set()
     due = dict.fromkeys(map(names.agent_principal, nodes), RIGHTS)
     former = state.snap.former_agents
     if former is not None and _all_have_keys(state, nodes):
-        draft.do(_delete(state, "Secret", former.metadata))
+        builder.do(_delete(state, "Secret", former.metadata))
     elif former is not None or UNKNOWN in state.snap.unknown:
         # Their brokers may have restarted, and it is a super user no more.
         due[names.PRINCIPAL_AGENT] = RIGHTS
@@ -45,10 +45,10 @@ def settle_agents(state: State, draft: Draft) -> None:
             one.get(user, _NOBODY) - other.get(user, _NOBODY) for one, other in ((due, have), (have, due))
         )
         if give or take:
-            draft.do(_alter(user, give, take))
+            builder.do(_alter(user, give, take))
 
 
-def _all_have_keys(state: State, nodes: set[str]) -> bool:
+def _all_have_keys(state: ClusterState, nodes: set[str]) -> bool:
     """Whether every agent that may be alive asks for certificates for a key of its own."""
     if "leases" in state.snap.unknown:
         return False
@@ -68,7 +68,7 @@ def _alter(user: str, give: frozenset[Right], take: frozenset[Right]) -> AlterUs
     )
 
 
-def certify_agents(state: State, draft: Draft, authority: Authority) -> list[Holder]:
+def certify_agents(state: ClusterState, builder: PlanBuilder, authority: Authority) -> list[Holder]:
     """Sign what the agents of nodes with brokers ask for, anew in the last third of its time.
 
     Returns:
@@ -92,7 +92,7 @@ def certify_agents(state: State, draft: Draft, authority: Authority) -> list[Hol
     told = _since(state, authority)
     trusting = there is not None and set(there.trust) == set(authority.trusted)
     if sign or len(keep) < len(held) or (there is not None and not trusting):
-        draft.do(
+        builder.do(
             CertifyAgents(
                 metadata=agent_metadata(state.cluster, state.snap.agent_namespace),
                 requests=sign,
@@ -118,7 +118,7 @@ def _due(held: Certificate | None, request: Request, authority: Authority, now: 
     )
 
 
-def _stays(state: State, node: str, held: Certificate, authority: Authority) -> bool:
+def _stays(state: ClusterState, node: str, held: Certificate, authority: Authority) -> bool:
     """Whether a certificate that is not to be signed anew is still of use to somebody.
 
     One that nobody asks for any more, and that another authority has signed, would hold up the replacement of that one for ever.
@@ -128,7 +128,7 @@ def _stays(state: State, node: str, held: Certificate, authority: Authority) -> 
     return held.issuer == authority.signer or "leases" in state.snap.unknown
 
 
-def _since(state: State, authority: Authority) -> float | None:
+def _since(state: ClusterState, authority: Authority) -> float | None:
     """Since when the ConfigMap has named the authorities that it is to name now, as `certificates.since` has it for Secrets."""
     there = state.snap.agent_certificates
     if there is None or set(there.trust) != set(authority.trusted):
@@ -138,20 +138,20 @@ def _since(state: State, authority: Authority) -> float | None:
     return seconds((there.metadata.get("annotations") or {}).get(names.ANN_WRITTEN))
 
 
-def withdraw_agents(state: State, draft: Draft) -> bool:
+def withdraw_agents(state: ClusterState, builder: PlanBuilder) -> bool:
     """Take away what the agents have in their namespace, which no garbage collector would. True when there is nothing."""
     if UNKNOWN in state.snap.unknown:
-        draft.wait(certificates_unknown(state))
+        builder.wait(certificates_unknown(state))
         return False
     there, former = state.snap.agent_certificates, state.snap.former_agents
     if there is not None:
-        draft.do(_delete(state, "ConfigMap", there.metadata))
+        builder.do(_delete(state, "ConfigMap", there.metadata))
     if former is not None:
-        draft.do(_delete(state, "Secret", former.metadata))
+        builder.do(_delete(state, "Secret", former.metadata))
     return there is None and former is None
 
 
-def certificates_unknown(state: State) -> Wait:
+def certificates_unknown(state: ClusterState) -> Wait:
     """Certificates that cannot be read are not taken for none (rule 8)."""
     namespace = state.snap.agent_namespace
     return Wait(
@@ -163,10 +163,10 @@ def certificates_unknown(state: State) -> Wait:
     )
 
 
-def _name(state: State) -> str:
+def _name(state: ClusterState) -> str:
     return names.agent_certificates(state.namespace, state.name)
 
 
-def _delete(state: State, kind: str, metadata: Mapping[str, Any]) -> Delete:
+def _delete(state: ClusterState, kind: str, metadata: Mapping[str, Any]) -> Delete:
     uid = str(metadata.get("uid", ""))
     return Delete(kind=kind, name=_name(state), uid=uid, namespace=state.snap.agent_namespace)

@@ -9,15 +9,15 @@ from spindle.cluster.view import LogDir
 from spindle.disks import facts
 from spindle.disks.lifecycle import DiskState
 from spindle.reconcile import objects
-from spindle.reconcile.fills import Fill, status_of
+from spindle.reconcile.disk_inventory import StateRecord
+from spindle.reconcile.disk_usage import DiskUsage, status_of
 from spindle.reconcile.inputs import disks_of
 from spindle.reconcile.reports import inspected
-from spindle.reconcile.snapshot import Object
-from spindle.reconcile.state import State
-from spindle.reconcile.steps.starts import settle_start, words
+from spindle.reconcile.snapshot import SnapshotObject
+from spindle.reconcile.state import ClusterState
+from spindle.reconcile.steps.starts import reconcile_start, words
 from spindle.reconcile.times import stamp
-from spindle.reconcile.ward import Life
-from spindle.rolling.brokers import Rolling
+from spindle.rolling.brokers import RestartSafety
 
 _WELL: Final = (DiskState.ACTIVE, DiskState.REJOINING)
 _CORDONED: Final = ("CordonWished", "DiskFilling")  # nothing is wrong with the disk itself
@@ -28,12 +28,14 @@ _STEPS: Final = (
 
 
 def broker_statuses(
-    state: State, lives: Mapping[tuple[int, str], Life], fills: Mapping[tuple[int, str], Fill]
+    state: ClusterState,
+    states: Mapping[tuple[int, str], StateRecord],
+    fills: Mapping[tuple[int, str], DiskUsage],
 ) -> dict[str, dict[str, Any]]:
     """KafkaBroker name → status."""
-    rolling = Rolling(state.kafka)
+    rolling = RestartSafety(state.kafka)
     return {
-        objects.name(broker): _status(state, broker, rolling, lives, fills)
+        objects.name(broker): _status(state, broker, rolling, states, fills)
         for broker in state.brokers.values()
     }
 
@@ -44,25 +46,25 @@ def healthy(disk: Mapping[str, Any]) -> bool:
 
 
 def _status(
-    state: State,
-    broker: Object,
-    rolling: Rolling,
-    lives: Mapping[tuple[int, str], Life],
-    fills: Mapping[tuple[int, str], Fill],
+    state: ClusterState,
+    broker: SnapshotObject,
+    rolling: RestartSafety,
+    states: Mapping[tuple[int, str], StateRecord],
+    fills: Mapping[tuple[int, str], DiskUsage],
 ) -> dict[str, Any]:
     node_id = int(broker["spec"]["id"])
     before = {d.get("name"): d for d in (broker.get("status") or {}).get("disks") or ()}
     disks = []
     for disk in disks_of(broker):
         key = node_id, disk["name"]
-        entry = _disk(state, node_id, disk, lives[key])
+        entry = _disk(state, node_id, disk, states[key])
         used = disk.get("mode", facts.ACTIVE) == facts.ACTIVE
         if used and (fill := status_of(fills.get(key), before.get(disk["name"]) or {})):
             entry["fill"] = fill
         disks.append(entry)
     shares = [disk["usedBytes"] / disk["capacityBytes"] for disk in disks if disk.get("capacityBytes")]
     failed = [disk["name"] for disk in disks if disk["state"] in _WITHOUT]
-    start = settle_start(state, broker)
+    start = reconcile_start(state, broker)
     condition, message = _state(state, broker, rolling, node_id, failed)
     if condition == "Starting":
         message = words(start) or message
@@ -81,7 +83,7 @@ def _status(
 
 
 def _state(
-    state: State, broker: Object, rolling: Rolling, node_id: int, failed: list[str]
+    state: ClusterState, broker: SnapshotObject, rolling: RestartSafety, node_id: int, failed: list[str]
 ) -> tuple[str, str]:
     """One word and one sentence."""
     pod = state.pods.get(node_id)
@@ -108,7 +110,7 @@ def _state(
     return "Starting", "Kafka does not run yet."
 
 
-def _disk(state: State, node_id: int, disk: Mapping[str, Any], life: Life) -> dict[str, Any]:
+def _disk(state: ClusterState, node_id: int, disk: Mapping[str, Any], record: StateRecord) -> dict[str, Any]:
     name = disk["name"]
     claim = state.claim(node_id, name)
     volume = state.volume(claim)
@@ -117,14 +119,14 @@ def _disk(state: State, node_id: int, disk: Mapping[str, Any], life: Life) -> di
     result: dict[str, Any] = {
         "name": name,
         "logDir": names.log_dir(name),
-        "state": str(life.state),
+        "state": str(record.state),
         "directoryId": disk["directoryId"],
-        "since": stamp(life.since),
+        "since": stamp(record.since),
     }
-    if life.reason:
-        result["reason"] = life.reason
-    if life.message:
-        result["message"] = life.message
+    if record.reason:
+        result["reason"] = record.reason
+    if record.message:
+        result["message"] = record.message
     if volume is not None:
         spec = volume.get("spec") or {}
         result["pv"] = objects.name(volume)
@@ -153,7 +155,7 @@ def _fill(found: Mapping[str, Any], log_dir: LogDir | None) -> dict[str, Any]:
     return result
 
 
-def _log_dir(state: State, node_id: int, disk: str) -> LogDir | None:
+def _log_dir(state: ClusterState, node_id: int, disk: str) -> LogDir | None:
     broker = (state.kafka.brokers or {}).get(node_id)
     for log_dir in (broker.log_dirs if broker else None) or ():
         if log_dir.path == names.log_dir(disk):

@@ -17,13 +17,20 @@ from spindle.placement.room import DiskWant
 from spindle.placement.spread import Placed, spread
 from spindle.reconcile import objects
 from spindle.reconcile.actions import Apply, Create
-from spindle.reconcile.draft import Draft, Wait
+from spindle.reconcile.claim_annotations import (
+    claim_annotations,
+    dynamic_config_of,
+    has_left,
+    is_out,
+    list_on,
+    retired_of,
+)
 from spindle.reconcile.inputs import disks_of
-from spindle.reconcile.keepsakes import has_left, is_out, keepsakes, list_on, retired_of, tuned_of
-from spindle.reconcile.sites import site
-from spindle.reconcile.snapshot import Object
-from spindle.reconcile.state import State
+from spindle.reconcile.plan_builder import PlanBuilder, Wait
+from spindle.reconcile.snapshot import SnapshotObject
+from spindle.reconcile.state import ClusterState
 from spindle.reconcile.steps.deletion import drop_finalizer
+from spindle.reconcile.topology import topology_of
 
 _ACTION = "PlaceBroker"
 _MOST_DIGITS = 10  # of a node id
@@ -47,7 +54,7 @@ _OWNED = {
 
 
 @dataclass
-class Records:
+class BrokerRecords:
     """Changes to KafkaBrokers, collected over the steps and applied at the end: one write for each broker at most.
 
     Attributes:
@@ -79,14 +86,14 @@ class Records:
         """Take a disk off a broker's record."""
         self.dropped.add((broker_id, disk))
 
-    def _disks(self, broker_id: int, broker: Object) -> list[dict[str, Any]]:
+    def _disks(self, broker_id: int, broker: SnapshotObject) -> list[dict[str, Any]]:
         kept = [disk for disk in disks_of(broker) if (broker_id, disk["name"]) not in self.dropped]
         return [
             *(disk | self.disks.get((broker_id, disk["name"]), {}) for disk in kept),
             *self.fresh.get(broker_id, ()),
         ]
 
-    def write(self, state: State, draft: Draft) -> None:
+    def write(self, state: ClusterState, builder: PlanBuilder) -> None:
         """Apply what differs from what is recorded."""
         for broker_id, broker in state.brokers.items():
             spec = broker["spec"]
@@ -98,13 +105,13 @@ class Records:
             wanted = kafka_broker(state.cluster, broker_id, spec["pool"], disks, **arguments)
             changed = any((spec.get(key) or None) != (value or None) for key, value in fresh.items())
             if changed or disks != disks_of(broker) or not _has_finalizer(broker):
-                draft.do(Apply(object=wanted, seen=broker))
+                builder.do(Apply(object=wanted, seen=broker))
 
 
-def settle_brokers(state: State, draft: Draft, records: Records) -> None:
+def reconcile_brokers(state: ClusterState, builder: PlanBuilder, records: BrokerRecords) -> None:
     """Make the KafkaBrokers that are missing; say what of the spec can't be had."""
     if state.snap.unknown & {"nodes", "persistentvolumes", "storageclasses"}:
-        draft.wait(
+        builder.wait(
             Wait(
                 _ACTION,
                 f"KafkaCluster/{state.name}",
@@ -116,26 +123,26 @@ def settle_brokers(state: State, draft: Draft, records: Records) -> None:
         return
     existing = {i: _placed(state, broker) for i, broker in state.brokers.items()}
     _where_they_are(state, records)
-    lost = _pools_lost(state, draft)
+    lost = _pools_lost(state, builder)
     for pool in (*state.spec.broker_pools, *state.former.values()):
         mine = [
             i
             for i, broker in state.brokers.items()
-            if broker["spec"].get("pool") == pool.name and not past_return(state, broker)
+            if broker["spec"].get("pool") == pool.name and not return_deadline_passed(state, broker)
         ]
         missing = max(0, pool.replicas - len(mine)) if pool.name in state.pools else 0
         returning = _returning(state, pool.name)
         # Who has data is taken up even if the pool is to have fewer brokers: it leaves as any other, when it is empty.
         taken = [i for n, i in enumerate(returning) if n < missing or not _had_left(state, i)]
         for broker_id in taken:
-            _adopt(state, draft, broker_id, pool, existing)
+            _adopt(state, builder, broker_id, pool, existing)
         if not lost:
-            existing |= _place_new(state, draft, pool, max(0, missing - len(taken)), existing)
-    _orphans(state, draft)
-    _deleted_by_hand(state, draft)
+            existing |= _place_new(state, builder, pool, max(0, missing - len(taken)), existing)
+    _orphans(state, builder)
+    _deleted_by_hand(state, builder)
 
 
-def past_return(state: State, broker: Object) -> bool:
+def return_deadline_passed(state: ClusterState, broker: SnapshotObject) -> bool:
     """Whether a broker that was stopped for good cannot come back any more: its record or one of its claims is gone, or going."""
     if not broker["spec"].get("leaving"):
         return False
@@ -143,7 +150,7 @@ def past_return(state: State, broker: Object) -> bool:
     return objects.deleting(broker) or any(claim is None or objects.deleting(claim) for claim in claims)
 
 
-def _deleted_by_hand(state: State, draft: Draft) -> None:
+def _deleted_by_hand(state: ClusterState, builder: PlanBuilder) -> None:
     """Let a deleted KafkaBroker go only if its claims know all that it knew; it is made again from them.
 
     One that is stopped is kept: that a person wants it down is written nowhere else. So is one of a pool that has too many: nobody
@@ -158,11 +165,11 @@ def _deleted_by_hand(state: State, draft: Draft) -> None:
             and objects.annotation(claim, names.ANN_FS_UUID) == disk.get("fsUuid")
             for disk in disks_of(broker)
         )
-        complete = complete and not keepsakes(state, broker)
+        complete = complete and not claim_annotations(state, broker)
         if complete and not broker["spec"].get("stopped") and not _too_many(state, broker):
-            drop_finalizer(draft, broker)
+            drop_finalizer(builder, broker)
         else:
-            draft.wait(
+            builder.wait(
                 Wait(
                     "DeleteBroker",
                     f"KafkaBroker/{objects.name(broker)}",
@@ -175,14 +182,14 @@ def _deleted_by_hand(state: State, draft: Draft) -> None:
             )
 
 
-def _too_many(state: State, broker: Object) -> bool:
+def _too_many(state: ClusterState, broker: SnapshotObject) -> bool:
     """Whether the pool of a broker has more of them than the spec asks for."""
     name = broker["spec"].get("pool")
     mine = [b for b in state.brokers.values() if b["spec"].get("pool") == name]
     return name not in state.pools or len(mine) > state.pools[name].replicas
 
 
-def _placed(state: State, broker: Object) -> Placed:
+def _placed(state: ClusterState, broker: SnapshotObject) -> Placed:
     node_id = int(broker["spec"]["id"])
     return Placed(
         zone=broker["spec"].get("rack"),
@@ -190,7 +197,7 @@ def _placed(state: State, broker: Object) -> Placed:
     )
 
 
-def node_of_volumes(state: State, broker: Object) -> str | None:
+def node_of_volumes(state: ClusterState, broker: SnapshotObject) -> str | None:
     """The one node that a broker's local volumes are pinned to."""
     for disk in disks_of(broker):
         node = node_of_volume(state, state.volume(state.claims.get(disk["claim"])))
@@ -199,7 +206,7 @@ def node_of_volumes(state: State, broker: Object) -> str | None:
     return None
 
 
-def node_of_volume(state: State, volume: Object | None) -> str | None:
+def node_of_volume(state: ClusterState, volume: SnapshotObject | None) -> str | None:
     """The node that a volume is pinned to; None if it is bound to none, or to several."""
     host = objects.pinned_to(volume) if volume is not None else None
     hosts = {
@@ -208,7 +215,7 @@ def node_of_volume(state: State, volume: Object | None) -> str | None:
     return hosts.get(host or "")
 
 
-def _where_they_are(state: State, records: Records) -> None:
+def _where_they_are(state: ClusterState, records: BrokerRecords) -> None:
     """Write down node and volumes once they are bound."""
     for broker_id, broker in state.brokers.items():
         node = state.node_of(broker_id) or node_of_volumes(state, broker)
@@ -222,7 +229,7 @@ def _where_they_are(state: State, records: Records) -> None:
             _fresh_start(state, records, broker_id, broker)
 
 
-def _fresh_start(state: State, records: Records, broker_id: int, broker: Object) -> None:
+def _fresh_start(state: ClusterState, records: BrokerRecords, broker_id: int, broker: SnapshotObject) -> None:
     """A stopped broker starts with what is true then: its node's zone, and every disk tried again."""
     zone = state.zone_of_node(broker["spec"].get("node"))
     if zone and broker["spec"].get("rack"):
@@ -233,18 +240,18 @@ def _fresh_start(state: State, records: Records, broker_id: int, broker: Object)
 
 
 def _place_new(
-    state: State, draft: Draft, pool: BrokerPool, count: int, existing: Mapping[int, Placed]
+    state: ClusterState, builder: PlanBuilder, pool: BrokerPool, count: int, existing: Mapping[int, Placed]
 ) -> dict[int, Placed]:
     """Choose zones for new brokers and record them; returns where they are to be."""
     wanted = [DiskWant(pool.disks.size, pool.disks.storage_class)] * pool.disks.count
-    where = site(state, wanted, "broker", _promised(state))
+    where = topology_of(state, wanted, "broker", _promised(state))
     found = spread(where, existing, _free_ids(state, existing, count))
     for refusal in found.problems:
-        draft.wait(Wait.refused(_ACTION, f"KafkaCluster/{state.name}", refusal))
+        builder.wait(Wait.refused(_ACTION, f"KafkaCluster/{state.name}", refusal))
     for broker_id, zone in found.assignments.items():
         disks = [new_disk(state, broker_id, names.disk_name(index)) for index in range(pool.disks.count)]
         zone_text = f"zone {zone}" if zone else "no zone"
-        draft.do(
+        builder.do(
             Create(
                 object=kafka_broker(
                     state.cluster, broker_id, pool.name, disks, rack=zone, joining=state.born or None
@@ -257,7 +264,7 @@ def _place_new(
 
 
 @dataclass(frozen=True)
-class Home:
+class BrokerLocation:
     """Where a broker could start anew.
 
     Attributes:
@@ -271,24 +278,24 @@ class Home:
     way_out: str = ""
 
 
-def find_home(state: State, broker_id: int) -> Home:
+def find_location(state: ClusterState, broker_id: int) -> BrokerLocation:
     """A place for a broker that has none any more, chosen as for a new one."""
     pool = state.pool_of(state.brokers[broker_id])
     if pool is None or state.snap.unknown & {"nodes", "persistentvolumes", "storageclasses"}:
-        return Home(
+        return BrokerLocation(
             found=False, way_out="It is known which nodes and volumes there are, and the spec has its pool."
         )
     wanted = [DiskWant(pool.disks.size, pool.disks.storage_class)] * pool.disks.count
     others = {i: _placed(state, broker) for i, broker in state.brokers.items() if i != broker_id}
-    found = spread(site(state, wanted, "broker", _promised(state)), others, [broker_id])
+    found = spread(topology_of(state, wanted, "broker", _promised(state)), others, [broker_id])
     if broker_id in found.assignments:
-        return Home(found=True, zone=found.assignments[broker_id])
-    return Home(
+        return BrokerLocation(found=True, zone=found.assignments[broker_id])
+    return BrokerLocation(
         found=False, way_out=" ".join(p.unblocked_by for p in found.problems if p.reason == "TooFewNodes")
     )
 
 
-def _promised(state: State) -> list[DiskWant]:
+def _promised(state: ClusterState) -> list[DiskWant]:
     """What a controller may still take of a node's volumes: the choice of a zone is for good, so room is left for it."""
     storage = state.spec.controllers.storage
     waiting = [
@@ -299,7 +306,7 @@ def _promised(state: State) -> list[DiskWant]:
     return [DiskWant(storage.size, storage.storage_class)] if waiting else []
 
 
-def _free_ids(state: State, existing: Mapping[int, Placed], count: int) -> list[int]:
+def _free_ids(state: ClusterState, existing: Mapping[int, Placed], count: int) -> list[int]:
     """The lowest ids that nothing knows: no KafkaBroker, no claim, no registration in Kafka."""
     taken = {*existing, *state.brokers, *(state.kafka.brokers or {})}
     taken |= {i for claim in state.claims.values() if (i := _claimed_by(claim)) is not None}
@@ -312,12 +319,12 @@ def _free_ids(state: State, existing: Mapping[int, Placed], count: int) -> list[
     return ids
 
 
-def _claimed_by(claim: Object) -> int | None:
+def _claimed_by(claim: SnapshotObject) -> int | None:
     text = objects.annotation(claim, names.ANN_NODE_ID) or objects.name(claim).rsplit("-", 1)[-1]
     return int(text) if text.isdecimal() and len(text) <= _MOST_DIGITS else None
 
 
-def new_disk(state: State, broker_id: int, disk: str) -> dict[str, Any]:
+def new_disk(state: ClusterState, broker_id: int, disk: str) -> dict[str, Any]:
     """The entry of a disk that Kafka has never had."""
     return {
         "name": disk,
@@ -327,7 +334,7 @@ def new_disk(state: State, broker_id: int, disk: str) -> dict[str, Any]:
     }
 
 
-def _returning(state: State, pool: str) -> list[int]:
+def _returning(state: ClusterState, pool: str) -> list[int]:
     """Brokers of this pool whose claims are there, of a KafkaCluster that was deleted; last those that had left it before that."""
     found = {
         broker_id
@@ -340,12 +347,12 @@ def _returning(state: State, pool: str) -> list[int]:
     return sorted(found - set(state.brokers), key=lambda i: (_had_left(state, i), i))
 
 
-def _had_left(state: State, broker_id: int) -> bool:
+def _had_left(state: ClusterState, broker_id: int) -> bool:
     """Whether all claims of a broker say that it had left its cluster, so that nothing is on its disks."""
     return all(has_left(claim) for claim in state.claims.values() if _claimed_by(claim) == broker_id)
 
 
-def _pools_lost(state: State, draft: Draft) -> bool:
+def _pools_lost(state: ClusterState, builder: PlanBuilder) -> bool:
     """Whether there are disks with data of brokers whose pool nobody knows; no new broker is placed beside them."""
     known = state.pools.keys() | state.former.keys()
     found: dict[str, set[int]] = {}
@@ -361,7 +368,7 @@ def _pools_lost(state: State, draft: Draft) -> bool:
             found.setdefault(pool, set()).add(broker_id)
     for pool, ids in sorted(found.items()):
         brokers = some([str(i) for i in sorted(ids)])
-        draft.wait(
+        builder.wait(
             Wait(
                 _ACTION,
                 f"KafkaCluster/{state.name}",
@@ -375,7 +382,9 @@ def _pools_lost(state: State, draft: Draft) -> bool:
     return bool(found)
 
 
-def _adopt(state: State, draft: Draft, broker_id: int, pool: BrokerPool, existing: dict[int, Placed]) -> None:
+def _adopt(
+    state: ClusterState, builder: PlanBuilder, broker_id: int, pool: BrokerPool, existing: dict[int, Placed]
+) -> None:
     """Make the KafkaBroker again that the claims tell of.
 
     The claims may be those of an old backup, or not all of them, so it starts with a placeholder dir besides its disks (rule 15).
@@ -398,9 +407,9 @@ def _adopt(state: State, draft: Draft, broker_id: int, pool: BrokerPool, existin
         returning=True if _unseen(state, broker_id, disks) else None,
         log_dirs=known.document() if known else None,
     )
-    record["metadata"].setdefault("annotations", {}).update(tuned_of(mine))
+    record["metadata"].setdefault("annotations", {}).update(dynamic_config_of(mine))
     existing[broker_id] = Placed(rack, node_of_volumes(state, record))
-    draft.do(
+    builder.do(
         Create(
             object=record,
             reason="BrokerFound",
@@ -409,7 +418,7 @@ def _adopt(state: State, draft: Draft, broker_id: int, pool: BrokerPool, existin
     )
 
 
-def _adopted(state: State, claim: Object, known: DirList) -> dict[str, Any] | None:
+def _adopted(state: ClusterState, claim: SnapshotObject, known: DirList) -> dict[str, Any] | None:
     """The entry of a disk as its claim tells it, unless a newer list says otherwise."""
     name, carried = (objects.annotation(claim, key) for key in (names.ANN_DISK, names.ANN_DIRECTORY_ID))
     if not name or not carried or name == METADATA_DISK:
@@ -430,13 +439,13 @@ def _adopted(state: State, claim: Object, known: DirList) -> dict[str, Any] | No
     return disk
 
 
-def missing_disk(state: State, broker_id: int, name: str, directory_id: str) -> dict[str, Any]:
+def missing_disk(state: ClusterState, broker_id: int, name: str, directory_id: str) -> dict[str, Any]:
     """The entry of a disk whose claim is not there: its broker must not start without it."""
     claim = names.claim_name(state.name, broker_id, name)
     return {"name": name, "claim": claim, "directoryId": directory_id, "mode": PLACEHOLDER}
 
 
-def _unseen(state: State, broker_id: int, disks: list[dict[str, Any]]) -> bool:
+def _unseen(state: ClusterState, broker_id: int, disks: list[dict[str, Any]]) -> bool:
     """Whether a broker has to be started; a pod that runs with all these disks is what the record was made of."""
     pod = state.pods.get(broker_id)
     try:
@@ -447,12 +456,12 @@ def _unseen(state: State, broker_id: int, disks: list[dict[str, Any]]) -> bool:
     return pod is None or not used <= {(d["name"], d["directoryId"]) for d in disks if d["mode"] == ACTIVE}
 
 
-def _orphans(state: State, draft: Draft) -> None:
+def _orphans(state: ClusterState, builder: PlanBuilder) -> None:
     """Brokers of pools that the spec no longer has, and that nobody knows any more."""
     gone = sorted(i for i, broker in state.brokers.items() if state.pool_of(broker) is None)
     if gone:
         pools = sorted({str(state.brokers[i]["spec"].get("pool")) for i in gone})
-        draft.wait(
+        builder.wait(
             Wait(
                 "RemovePool",
                 f"KafkaCluster/{state.name}",
@@ -464,5 +473,5 @@ def _orphans(state: State, draft: Draft) -> None:
         )
 
 
-def _has_finalizer(broker: Object) -> bool:
+def _has_finalizer(broker: SnapshotObject) -> bool:
     return objects.deleting(broker) or names.FINALIZER in (broker["metadata"].get("finalizers") or ())

@@ -24,7 +24,7 @@ _WORDS: Final = {
 }
 
 
-def what_changed(pod: objects.Object, cluster: ClusterInputs, node: NodeInputs) -> str:
+def what_changed(pod: objects.RawObject, cluster: ClusterInputs, node: NodeInputs) -> str:
     """A clause such as "its configuration and its disks changed"; a general one for a pod that does not tell its parts."""
     before, after = objects.image(pod, names.CONTAINER_KAFKA), kafka_image(cluster)
     parts = _parts(pod)
@@ -39,7 +39,7 @@ def what_changed(pod: objects.Object, cluster: ClusterInputs, node: NodeInputs) 
     return f"{some(changed)} changed" if changed else "what it was made from has changed"
 
 
-def _parts(pod: objects.Object) -> dict[str, Any]:
+def _parts(pod: objects.RawObject) -> dict[str, Any]:
     try:
         parts = json.loads(objects.annotation(pod, names.ANN_SPEC_PARTS) or "{}")
     except ValueError:

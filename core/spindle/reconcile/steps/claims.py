@@ -8,49 +8,49 @@ from spindle.cluster import names
 from spindle.cluster.layout import METADATA_DISK
 from spindle.disks import facts
 from spindle.manifests.claims import claim
-from spindle.manifests.identity import Identity, Voter
+from spindle.manifests.identity import ConfiguredVoter, NodeIdentity
 from spindle.placement.room import DiskWant
 from spindle.placement.spread import Placed, spread
 from spindle.reconcile import objects
 from spindle.reconcile.actions import Create
-from spindle.reconcile.draft import Draft, Wait
-from spindle.reconcile.gone import gone_for_good
+from spindle.reconcile.claim_annotations import noted
 from spindle.reconcile.inputs import disks_of
-from spindle.reconcile.keepsakes import noted
-from spindle.reconcile.sites import site
-from spindle.reconcile.snapshot import Object
-from spindle.reconcile.state import State
+from spindle.reconcile.node_loss import node_is_lost
+from spindle.reconcile.plan_builder import PlanBuilder, Wait
+from spindle.reconcile.snapshot import SnapshotObject
+from spindle.reconcile.state import ClusterState
 from spindle.reconcile.steps.brokers import node_of_volume
+from spindle.reconcile.topology import topology_of
 
 _ACTION: Final = "CreateClaim"
 
 
-def settle_claims(state: State, draft: Draft, identity: Identity) -> None:
+def reconcile_claims(state: ClusterState, builder: PlanBuilder, identity: NodeIdentity) -> None:
     """Make the claims that are missing."""
-    _controllers(state, draft, identity)
+    _controllers(state, builder, identity)
     for broker in state.brokers.values():
-        pool, gone = state.pool_of(broker), gone_for_good(state, int(broker["spec"]["id"]))
+        pool, gone = state.pool_of(broker), node_is_lost(state, int(broker["spec"]["id"]))
         for disk in disks_of(broker):
             if disk["claim"] in state.claims:
                 retired = broker["spec"].get("retired") or ()
-                _check(draft, identity, state.claims[disk["claim"]], disk["directoryId"], retired)
+                _check(builder, identity, state.claims[disk["claim"]], disk["directoryId"], retired)
             elif (
                 pool is not None
                 and disk.get("mode") == facts.ACTIVE
                 and not gone
                 and not broker["spec"].get("leaving")
             ):
-                draft.do(Create(object=claim_of(state, identity, broker, pool, disk)))
+                builder.do(Create(object=claim_of(state, identity, broker, pool, disk)))
 
 
 def claim_of(
-    state: State,
-    identity: Identity,
-    broker: Object,
+    state: ClusterState,
+    identity: NodeIdentity,
+    broker: SnapshotObject,
     pool: BrokerPool,
     disk: Mapping[str, Any],
     volume: str | None = None,
-) -> Object:
+) -> SnapshotObject:
     """The claim of a disk of a broker, for a volume that is kept for it if one is named."""
     made = claim(
         cluster=state.name,
@@ -70,19 +70,19 @@ def claim_of(
     return made
 
 
-def _controllers(state: State, draft: Draft, identity: Identity) -> None:
+def _controllers(state: ClusterState, builder: PlanBuilder, identity: NodeIdentity) -> None:
     spec = state.spec.controllers
     missing = [voter for voter in identity.members if state.claim(voter.id, METADATA_DISK) is None]
     for voter in identity.members:
         found = state.claim(voter.id, METADATA_DISK)
         if found is not None:
-            _check(draft, identity, found, voter.directory_id, identity.clearances)
+            _check(builder, identity, found, voter.directory_id, identity.clearances)
     if not missing or state.snap.unknown & {"nodes", "persistentvolumes", "storageclasses"}:
         return
-    zones = _zones(state, draft, identity, missing)
+    zones = _zones(state, builder, identity, missing)
     for voter in missing:
         if voter.id in zones:
-            draft.do(
+            builder.do(
                 Create(
                     object=claim(
                         cluster=state.name,
@@ -100,7 +100,9 @@ def _controllers(state: State, draft: Draft, identity: Identity) -> None:
             )
 
 
-def _zones(state: State, draft: Draft, identity: Identity, missing: list[Voter]) -> dict[int, str | None]:
+def _zones(
+    state: ClusterState, builder: PlanBuilder, identity: NodeIdentity, missing: list[ConfiguredVoter]
+) -> dict[int, str | None]:
     """A zone for each controller that has no claim yet."""
     storage = state.spec.controllers.storage
     existing = {
@@ -111,15 +113,19 @@ def _zones(state: State, draft: Draft, identity: Identity, missing: list[Voter])
         for voter in identity.members
         if (found := state.claim(voter.id, METADATA_DISK)) is not None
     }
-    where = site(state, [DiskWant(storage.size, storage.storage_class)], "controller")
+    where = topology_of(state, [DiskWant(storage.size, storage.storage_class)], "controller")
     result = spread(where, existing, [voter.id for voter in missing])
     for refusal in result.problems:
-        draft.wait(Wait.refused("PlaceController", f"KafkaCluster/{state.name}", refusal))
+        builder.wait(Wait.refused("PlaceController", f"KafkaCluster/{state.name}", refusal))
     return dict(result.assignments)
 
 
 def _check(
-    draft: Draft, identity: Identity, found: Object, directory_id: str, retired: Collection[str] = ()
+    builder: PlanBuilder,
+    identity: NodeIdentity,
+    found: SnapshotObject,
+    directory_id: str,
+    retired: Collection[str] = (),
 ) -> None:
     """A claim of the right name that is somebody else's, or another disk's (rule 7).
 
@@ -129,7 +135,7 @@ def _check(
     carried = objects.annotation(found, names.ANN_DIRECTORY_ID)
     theirs = objects.annotation(found, names.ANN_CLUSTER_ID) != identity.cluster_id
     if theirs or (carried != directory_id and carried not in retired):
-        draft.wait(
+        builder.wait(
             Wait(
                 "UseClaim",
                 thing,

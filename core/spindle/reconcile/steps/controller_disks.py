@@ -7,18 +7,18 @@ from spindle.cluster import names
 from spindle.cluster.layout import METADATA_DISK
 from spindle.disks import facts
 from spindle.disks.rules import Cleared, may_format_voter
-from spindle.healing.gone import Evidence, find_evidence
-from spindle.manifests.identity import Identity, Voter
+from spindle.healing.node_loss import NodeLossEvidence, find_evidence
+from spindle.manifests.identity import ConfiguredVoter, NodeIdentity
 from spindle.reconcile import objects
 from spindle.reconcile.actions import Patch
-from spindle.reconcile.draft import Draft
+from spindle.reconcile.controller_placement import displaced_by
+from spindle.reconcile.plan_builder import PlanBuilder
 from spindle.reconcile.reports import inspected
-from spindle.reconcile.seats import displaced
-from spindle.reconcile.snapshot import Object
-from spindle.reconcile.state import State
+from spindle.reconcile.snapshot import SnapshotObject
+from spindle.reconcile.state import ClusterState
 from spindle.reconcile.steps.disks import NO_UUID, prepared, volume_unreadable
-from spindle.reconcile.steps.shrinking import release
-from spindle.reconcile.steps.takedown import Wanted
+from spindle.reconcile.steps.eviction import RestartRequest
+from spindle.reconcile.steps.remove_disks import release
 from spindle.reconcile.times import seconds
 
 _AGAIN: Final = 60.0  # seconds between two looks at a disk that cannot be read
@@ -27,7 +27,7 @@ _PUT_OFF: Final = (
 )
 
 
-def lost(state: State, identity: Identity, voter: Voter) -> str:
+def lost(state: ClusterState, identity: NodeIdentity, voter: ConfiguredVoter) -> str:
     """Why what a controller had on its disk is gone for good, as a clause; empty while that is not known.
 
     Either its disk is out of reach for good, or in its place stands a blank one, and the controller was on another one, or on this one,
@@ -51,7 +51,7 @@ def lost(state: State, identity: Identity, voter: Voter) -> str:
     return "" if refusal is None else "the disk in its place is blank"
 
 
-def blank(state: State, node_id: int) -> Mapping[str, object] | None:
+def blank(state: ClusterState, node_id: int) -> Mapping[str, object] | None:
     """What was found of a controller's disk in the pod that stands, if the disk is blank and waits for its format."""
     pod = state.pods.get(node_id)
     if pod is None or objects.deleting(pod) or prepared(pod):
@@ -60,7 +60,7 @@ def blank(state: State, node_id: int) -> Mapping[str, object] | None:
     return found if found is not None and found.get("state") == facts.BLANK else None
 
 
-def look_anew(state: State, wanted: dict[int, Wanted]) -> None:
+def look_anew(state: ClusterState, wanted: dict[int, RestartRequest]) -> None:
     """Have pods of controllers made anew that do not get at their disk any more: only a new pod gets, and looks at, another one.
 
     At once where Kafka ran before, so where the disk was there; where it never ran, a while after the pod was made.
@@ -76,10 +76,10 @@ def look_anew(state: State, wanted: dict[int, Wanted]) -> None:
             continue
         said = str((objects.terminated(pod, names.CONTAINER_KAFKA) or {}).get("message"))
         if volume_unreadable(state, {"claim": objects.name(claim)}, pod) or _PUT_OFF in said:
-            wanted[node_id] = Wanted("DiskUnusable", "its disk cannot be read, or is another one")
+            wanted[node_id] = RestartRequest("DiskUnusable", "its disk cannot be read, or is another one")
 
 
-def settle_controller_claims(state: State, draft: Draft, identity: Identity) -> None:
+def reconcile_controller_claims(state: ClusterState, builder: PlanBuilder, identity: NodeIdentity) -> None:
     """Let claims follow the record where a controller begins anew under another directory id.
 
     A claim whose disk is known to hold nothing is told the new id, and its pod, which waits for the format, is made anew for that. One whose
@@ -93,15 +93,15 @@ def settle_controller_claims(state: State, draft: Draft, identity: Identity) -> 
         if objects.deleting(claim):
             continue
         if objects.annotation(claim, names.ANN_DIRECTORY_ID) == voter.directory_id:
-            if why := displaced(state, voter.id):
-                _begin_anew(state, draft, identity, claim, why)
+            if why := displaced_by(state, voter.id):
+                _begin_anew(state, builder, identity, claim, why)
             continue
         unused = objects.annotation(claim, names.ANN_FS_UUID) is None and voter.id not in state.pods
-        if why := _out_of_reach(state, claim) or displaced(state, voter.id):
-            _begin_anew(state, draft, identity, claim, why)
+        if why := _out_of_reach(state, claim) or displaced_by(state, voter.id):
+            _begin_anew(state, builder, identity, claim, why)
         elif unused or blank(state, voter.id) is not None:
             annotations = {names.ANN_DIRECTORY_ID: voter.directory_id, names.ANN_FS_UUID: None}
-            draft.do(
+            builder.do(
                 Patch(
                     kind="PersistentVolumeClaim",
                     name=objects.name(claim),
@@ -111,7 +111,7 @@ def settle_controller_claims(state: State, draft: Draft, identity: Identity) -> 
             )
 
 
-def _out_of_reach(state: State, claim: Object) -> str:
+def _out_of_reach(state: ClusterState, claim: SnapshotObject) -> str:
     """Why nobody will reach a claim's disk any more (rule 14), as a clause; empty while it may be reached again."""
     if state.snap.unknown & {"nodes", "persistentvolumes"} or not state.nodes:
         return ""
@@ -128,12 +128,14 @@ def _out_of_reach(state: State, claim: Object) -> str:
     ]
     if not there:
         return f"node {host}, where its disk is, was deleted"
-    if all(find_evidence(name, state.nodes) is Evidence.OUT_OF_SERVICE for name in there):
+    if all(find_evidence(name, state.nodes) is NodeLossEvidence.OUT_OF_SERVICE for name in there):
         return f"node {host}, where its disk is, is out of service"
     return ""
 
 
-def _begin_anew(state: State, draft: Draft, identity: Identity, claim: Object, why: str) -> None:
+def _begin_anew(
+    state: ClusterState, builder: PlanBuilder, identity: NodeIdentity, claim: SnapshotObject, why: str
+) -> None:
     """Give up a disk that nobody reaches, or needs; its volume is kept (rule 5)."""
     thing = f"PersistentVolumeClaim/{objects.name(claim)}"
-    release(state, draft, identity, claim, thing, f"{why}, and its controller begins anew on another one")
+    release(state, builder, identity, claim, thing, f"{why}, and its controller begins anew on another one")

@@ -12,36 +12,43 @@ from spindle.cluster import names
 from spindle.cluster.ids import uuid_from_entropy
 from spindle.cluster.layout import METADATA_DISK
 from spindle.cluster.refusal import Refusal, some
-from spindle.manifests.identity import Identity, Voter, identity_map
+from spindle.manifests.identity import ConfiguredVoter, NodeIdentity, identity_map
 from spindle.quorum.decide import Member, next_step
-from spindle.quorum.steps import Admit, Dismiss, Join, Leave, Recall, Renew
+from spindle.quorum.steps import (
+    AddVoterStep,
+    AdmitControllers,
+    DeleteController,
+    ReaddVoter,
+    RecreateController,
+    RemoveVoterStep,
+)
 from spindle.reconcile import objects
 from spindle.reconcile.actions import Action, AddVoter, Delete, Patch, RemoveVoter
-from spindle.reconcile.draft import Draft, Wait
-from spindle.reconcile.state import State
-from spindle.reconcile.steps.controller_disks import look_anew, lost, settle_controller_claims
-from spindle.reconcile.steps.takedown import Wanted
+from spindle.reconcile.plan_builder import PlanBuilder, Wait
+from spindle.reconcile.state import ClusterState
+from spindle.reconcile.steps.controller_disks import look_anew, lost, reconcile_controller_claims
+from spindle.reconcile.steps.eviction import RestartRequest
 
 _ACTION: Final = "ChangeControllers"
 
-_Recorded = Admit | Dismiss | Renew | Recall
+_Recorded = AdmitControllers | DeleteController | RecreateController | ReaddVoter
 
 
-def settle_controllers(
-    state: State, draft: Draft, identity: Identity, wanted: dict[int, Wanted]
+def reconcile_controllers(
+    state: ClusterState, builder: PlanBuilder, identity: NodeIdentity, wanted: dict[int, RestartRequest]
 ) -> Mapping[int, Refusal]:
     """Take the next step towards the controllers that are wanted.
 
     Args:
-        state, draft, identity: of this pass.
+        state, builder, identity: of this pass.
         wanted: who should go down; a controller that needs another pod is added.
 
     Returns:
         controllers that must not be taken down in this pass, and why: what is decided about the quorum rests on their staying up.
     """
-    _clear_away(state, draft, identity)
+    _clear_away(state, builder, identity)
     look_anew(state, wanted)
-    settle_controller_claims(state, draft, identity)
+    reconcile_controller_claims(state, builder, identity)
     decision = next_step(
         state.kafka.quorum,
         [_member(state, identity, voter) for voter in identity.members],
@@ -52,18 +59,18 @@ def settle_controllers(
         return {}
     if isinstance(decision, Refusal):
         quiet = decision.reason == "ControllersJoining"
-        draft.wait(replace(Wait.refused(_ACTION, f"KafkaCluster/{state.name}", decision), quiet=quiet))
+        builder.wait(replace(Wait.refused(_ACTION, f"KafkaCluster/{state.name}", decision), quiet=quiet))
         return {}
-    if isinstance(decision, Join | Leave):
-        draft.do(_order(state, identity, decision))
+    if isinstance(decision, AddVoterStep | RemoveVoterStep):
+        builder.do(_order(state, identity, decision))
         return dict.fromkeys(state.controller_ids, _changing(decision.id))
-    if not _writes(state, draft):
-        _record(state, draft, identity, decision)
+    if not _writes(state, builder):
+        _record(state, builder, identity, decision)
     return {}
 
 
-def _order(state: State, identity: Identity, step: Join | Leave) -> Action:
-    if isinstance(step, Join):
+def _order(state: ClusterState, identity: NodeIdentity, step: AddVoterStep | RemoveVoterStep) -> Action:
+    if isinstance(step, AddVoterStep):
         return AddVoter(
             cluster_id=identity.cluster_id,
             controller=step.id,
@@ -85,16 +92,16 @@ def _order(state: State, identity: Identity, step: Join | Leave) -> Action:
 class _Change:
     """What becomes of the record."""
 
-    identity: Identity
+    identity: NodeIdentity
     reason: str
     message: str
 
 
-def _record(state: State, draft: Draft, identity: Identity, step: _Recorded) -> None:
+def _record(state: ClusterState, builder: PlanBuilder, identity: NodeIdentity, step: _Recorded) -> None:
     """Write a step down, guarded by the version of the record that was read."""
     change = _changed(state, identity, step)
     record = state.config_maps[names.identity_map(state.name)]
-    draft.do(
+    builder.do(
         Patch(
             kind="ConfigMap",
             name=objects.name(record),
@@ -107,26 +114,26 @@ def _record(state: State, draft: Draft, identity: Identity, step: _Recorded) -> 
     )
 
 
-def _changed(state: State, identity: Identity, step: _Recorded) -> _Change:
+def _changed(state: ClusterState, identity: NodeIdentity, step: _Recorded) -> _Change:
     members = {voter.id: voter for voter in identity.members}
     match step:
-        case Admit():
-            members |= {i: Voter(i, _directory_for(state, identity, i)) for i in step.ids}
+        case AdmitControllers():
+            members |= {i: ConfiguredVoter(i, _directory_for(state, identity, i)) for i in step.ids}
             ids = some([str(node_id) for node_id in step.ids])
             reason, message = (
                 "ControllersAdmitted",
                 f"Controllers {ids} are made: they join once they know all.",
             )
-        case Dismiss():
+        case DeleteController():
             del members[step.id]
             reason = "ControllerDismissed"
             message = f"Controller {step.id} is no voter any more and is stopped. Its claim stays."
-        case Renew():
-            members[step.id] = Voter(step.id, _fresh(state, step.id))
+        case RecreateController():
+            members[step.id] = ConfiguredVoter(step.id, _fresh(state, step.id))
             reason = "ControllerRenewed"
             message = f"Controller {step.id} lost its disk and begins anew on a blank one, under a new directory id."
         case _:
-            members[step.id] = Voter(step.id, step.directory_id)
+            members[step.id] = ConfiguredVoter(step.id, step.directory_id)
             reason = "ControllerRecalled"
             message = (
                 f"Controller {step.id} is on record with the disk again that it has, {step.directory_id}."
@@ -135,7 +142,7 @@ def _changed(state: State, identity: Identity, step: _Recorded) -> _Change:
     return _Change(changed, reason, message)
 
 
-def _directory_for(state: State, identity: Identity, node_id: int) -> str:
+def _directory_for(state: ClusterState, identity: NodeIdentity, node_id: int) -> str:
     """The directory id of a controller that comes: of the disk that it left with, if that is still kept for it."""
     claim = state.claim(node_id, METADATA_DISK)
     carried = objects.annotation(claim, names.ANN_DIRECTORY_ID) if claim is not None else None
@@ -149,19 +156,19 @@ def _directory_for(state: State, identity: Identity, node_id: int) -> str:
     return _fresh(state, node_id)
 
 
-def _fresh(state: State, node_id: int) -> str:
+def _fresh(state: ClusterState, node_id: int) -> str:
     return uuid_from_entropy(state.snap.entropy, "controller", str(node_id))
 
 
-def _member(state: State, identity: Identity, voter: Voter) -> Member:
+def _member(state: ClusterState, identity: NodeIdentity, voter: ConfiguredVoter) -> Member:
     pod = state.pods.get(voter.id)
     # The mark of one that went down stays until its successor is in sync, which one that is no voter any more never is.
-    going = pod is not None and any(mark["uid"] == objects.uid(pod) for mark in state.marks)
+    going = pod is not None and any(mark["uid"] == objects.uid(pod) for mark in state.unavailable_records)
     up = pod is not None and not objects.deleting(pod) and objects.kafka_runs(pod) and not going
     return Member(voter.id, voter.directory_id, up, lost(state, identity, voter))
 
 
-def _carried(state: State, identity: Identity) -> dict[int, str]:
+def _carried(state: ClusterState, identity: NodeIdentity) -> dict[int, str]:
     """Directory ids that claims of controllers of this cluster carry."""
     found = {}
     for node_id in state.possible_controllers:
@@ -173,7 +180,7 @@ def _carried(state: State, identity: Identity) -> dict[int, str]:
     return found
 
 
-def _clear_away(state: State, draft: Draft, identity: Identity) -> None:
+def _clear_away(state: ClusterState, builder: PlanBuilder, identity: NodeIdentity) -> None:
     """Stop the pods of controllers that left, then take away what only they needed; never one that the quorum still knows."""
     quorum = state.kafka.quorum
     if quorum is None or quorum.leader < 0:
@@ -186,14 +193,14 @@ def _clear_away(state: State, draft: Draft, identity: Identity) -> None:
         if pod is not None:
             if objects.owned_by(pod, state.cluster) and not objects.deleting(pod):
                 message = f"{objects.name(pod)} is stopped: it is no controller any more."
-                draft.do(_delete("Pod", objects.name(pod), objects.uid(pod), message))
+                builder.do(_delete("Pod", objects.name(pod), objects.uid(pod), message))
             continue
         config = state.config_maps.get(names.config_map(state.name, node_id))
         if config is not None and objects.owned_by(config, state.cluster):
-            draft.do(_delete("ConfigMap", objects.name(config), objects.uid(config)))
+            builder.do(_delete("ConfigMap", objects.name(config), objects.uid(config)))
         secret = state.secrets.get(names.tls_secret(state.name, node_id))
         if secret is not None and objects.owned_by({"metadata": secret.metadata}, state.cluster):
-            draft.do(_delete("Secret", str(secret.metadata["name"]), str(secret.metadata["uid"])))
+            builder.do(_delete("Secret", str(secret.metadata["name"]), str(secret.metadata["uid"])))
 
 
 def _delete(kind: str, name: str, uid: str, message: str = "") -> Delete:
@@ -202,10 +209,10 @@ def _delete(kind: str, name: str, uid: str, message: str = "") -> Delete:
     )
 
 
-def _writes(state: State, draft: Draft) -> bool:
+def _writes(state: ClusterState, builder: PlanBuilder) -> bool:
     """Whether this pass changes the record already: a second change would be made from what is no longer so."""
     record = names.identity_map(state.name)
-    return any(isinstance(a, Patch) and (a.kind, a.name) == ("ConfigMap", record) for a in draft.actions)
+    return any(isinstance(a, Patch) and (a.kind, a.name) == ("ConfigMap", record) for a in builder.actions)
 
 
 def _changing(node_id: int) -> Refusal:

@@ -14,17 +14,19 @@ from typing import Final
 from spindle.cluster import names
 from spindle.cluster.refusal import Refusal, counted, some
 from spindle.reconcile import objects
-from spindle.reconcile.draft import Draft, Wait
-from spindle.reconcile.state import State
-from spindle.rolling.brokers import BELOW_MIN_ISR, Rolling
+from spindle.reconcile.plan_builder import PlanBuilder, Wait
+from spindle.reconcile.state import ClusterState
+from spindle.rolling.brokers import BELOW_MIN_ISR, RestartSafety
 from spindle.rolling.deadlock import Blocked, deadlock, word_for
-from spindle.rolling.turns import Turn
-from spindle.rolling.verdict import Verdict
+from spindle.rolling.rollout_order import RolloutDecision
+from spindle.rolling.verdict import RestartVerdict
 
 _WORD: Final = "acceptUnavailable"
 
 
-def let_go(state: State, rolling: Rolling, node_id: int, verdict: Verdict, down: AbstractSet[int]) -> Verdict:
+def let_go(
+    state: ClusterState, rolling: RestartSafety, node_id: int, verdict: RestartVerdict, down: AbstractSet[int]
+) -> RestartVerdict:
     """The verdict on a broker with a person's word counted: what it makes unavailable is then named, and no longer forbids it.
 
     Args:
@@ -45,7 +47,7 @@ def let_go(state: State, rolling: Rolling, node_id: int, verdict: Verdict, down:
 
 
 def held_by(
-    rolling: Rolling, node_id: int, refusal: Refusal, down: AbstractSet[int], *, restarts: bool = True
+    rolling: RestartSafety, node_id: int, refusal: Refusal, down: AbstractSet[int], *, restarts: bool = True
 ) -> Blocked:
     """What holds a broker; where it does not go even if these partitions could spare it, every copy of theirs is needed."""
     return Blocked(
@@ -57,18 +59,18 @@ def held_by(
 
 
 def name_deadlock(
-    state: State,
-    draft: Draft,
-    rolling: Rolling,
+    state: ClusterState,
+    builder: PlanBuilder,
+    rolling: RestartSafety,
     down: AbstractSet[int],
     shrinks: Mapping[int, Blocked],
-    turn: Turn,
+    turn: RolloutDecision,
     coming: AbstractSet[int],
 ) -> None:
     """Say which brokers wait for each other, for which partitions, and how a person lets one of them go.
 
     Args:
-        state, draft: of this pass.
+        state, builder: of this pass.
         rolling: one look at Kafka.
         down: brokers that are down or going down.
         shrinks: brokers whose dead disks cannot be given up for now.
@@ -89,7 +91,7 @@ def name_deadlock(
         return
     first = min(able, key=lambda n: (bool(blocked[n].alone), len(blocked[n].partitions), n))
     each = "; ".join(f"{_name(state, n)} by {some(found[n])}" for n in sorted(found))
-    draft.wait(
+    builder.wait(
         Wait(
             "TakeDown",
             f"KafkaCluster/{state.name}",
@@ -101,7 +103,7 @@ def name_deadlock(
     )
 
 
-def _way_out(state: State, node_id: int, blocked: Blocked) -> str:
+def _way_out(state: ClusterState, node_id: int, blocked: Blocked) -> str:
     pod, named = state.pods[node_id], blocked.partitions
     if blocked.alone:
         return (
@@ -116,5 +118,5 @@ def _way_out(state: State, node_id: int, blocked: Blocked) -> str:
     )
 
 
-def _name(state: State, node_id: int) -> str:
+def _name(state: ClusterState, node_id: int) -> str:
     return names.broker_name(state.name, node_id)

@@ -13,20 +13,20 @@ from spindle.disks import facts
 from spindle.disks.lifecycle import DiskState
 from spindle.disks.rules import Cleared, may_clear, may_format, may_format_voter
 from spindle.healing.acceptance import parse
-from spindle.healing.standing import Key
-from spindle.manifests.identity import Identity, identity_map
+from spindle.healing.replica_index import Key
+from spindle.manifests.identity import NodeIdentity, identity_map
 from spindle.reconcile import objects
 from spindle.reconcile.actions import Patch
-from spindle.reconcile.draft import Draft, Wait
 from spindle.reconcile.inputs import disks_of
+from spindle.reconcile.plan_builder import PlanBuilder, Wait
 from spindle.reconcile.reports import inspected, nonce_of
-from spindle.reconcile.snapshot import Object
-from spindle.reconcile.state import State
-from spindle.reconcile.steps.brokers import Records
-from spindle.reconcile.steps.growing import refuse
+from spindle.reconcile.snapshot import SnapshotObject
+from spindle.reconcile.state import ClusterState
+from spindle.reconcile.steps.add_disks import refuse
+from spindle.reconcile.steps.brokers import BrokerRecords
+from spindle.reconcile.steps.data_loss import ANN_ACCEPTED
+from spindle.reconcile.steps.eviction import RestartRequest
 from spindle.reconcile.steps.journal import note_journal
-from spindle.reconcile.steps.losses import ANN_ACCEPTED
-from spindle.reconcile.steps.takedown import Wanted
 
 _REPLACED: Final = (
     "The original disk comes back, bound to this claim. Else nothing is to be done: the broker starts without it, what was on it is made anew "
@@ -43,33 +43,37 @@ _RENEW: Final = 60
 _ACTION: Final = "Format"
 _UNUSABLE: Final = frozenset({facts.FOREIGN, facts.NOT_MOUNTED, facts.DEAD, facts.READONLY})
 
-Found = Mapping[str, Any]
+InspectedDisk = Mapping[str, Any]
 
 
-def settle_disks(
-    state: State, draft: Draft, identity: Identity, records: Records, wanted: dict[int, Wanted]
+def reconcile_disks(
+    state: ClusterState,
+    builder: PlanBuilder,
+    identity: NodeIdentity,
+    records: BrokerRecords,
+    wanted: dict[int, RestartRequest],
 ) -> None:
     """Clear blank disks for formatting, write down what was formatted, set dead ones aside."""
-    _note_birth(state, draft)
-    note_journal(state, draft)
+    _note_birth(state, builder)
+    note_journal(state, builder)
     for broker_id, broker in state.brokers.items():
         pod = state.pods.get(broker_id)
         if pod is not None and not objects.deleting(pod):
-            _settle_broker(state, draft, records, wanted, broker, pod)
+            _reconcile_broker(state, builder, records, wanted, broker, pod)
     fresh: dict[str, dict[str, str]] = {}
     for node_id in state.controller_ids:
         pod = state.pods.get(node_id)
         found = inspected(pod).get(METADATA_DISK)
         if pod is not None and found is not None and not objects.deleting(pod):
-            fresh |= _settle_controller(state, draft, identity, node_id, pod, found)
+            fresh |= _reconcile_controller(state, builder, identity, node_id, pod, found)
     if fresh:
-        _record_voters(state, draft, identity, fresh)
+        _record_voters(state, builder, identity, fresh)
 
 
-def _note_birth(state: State, draft: Draft) -> None:
+def _note_birth(state: ClusterState, builder: PlanBuilder) -> None:
     record = state.config_maps.get(names.identity_map(state.name))
     if record is not None and not state.born and state.kafka.brokers and state.kafka.partitions is not None:
-        draft.do(
+        builder.do(
             Patch(
                 kind="ConfigMap",
                 name=objects.name(record),
@@ -81,8 +85,13 @@ def _note_birth(state: State, draft: Draft) -> None:
         )
 
 
-def _settle_broker(
-    state: State, draft: Draft, records: Records, wanted: dict[int, Wanted], broker: Object, pod: Object
+def _reconcile_broker(
+    state: ClusterState,
+    builder: PlanBuilder,
+    records: BrokerRecords,
+    wanted: dict[int, RestartRequest],
+    broker: SnapshotObject,
+    pod: SnapshotObject,
 ) -> None:
     broker_id = int(broker["spec"]["id"])
     report = inspected(pod)
@@ -106,9 +115,9 @@ def _settle_broker(
         if bad:
             seen, running = ({}, False) if gone else (found, prepared(pod))
             alone = not usable - {disk["name"]}
-            _unusable(draft, records, wanted, broker, disk, seen, alone=alone, running=running)
+            _unusable(builder, records, wanted, broker, disk, seen, alone=alone, running=running)
             if not running:
-                _give_up_added(state, draft, records, wanted, broker_id, disk, seen)
+                _give_up_added(state, builder, records, wanted, broker_id, disk, seen)
         elif what == facts.OURS:
             if not disk.get("fsUuid"):
                 records.note_disk(broker_id, disk["name"], fsUuid=found.get("fsUuid") or NO_UUID)
@@ -116,17 +125,24 @@ def _settle_broker(
             what == facts.BLANK
             and not prepared(pod)
             and _clear_broker_disk(
-                state, draft, records, broker_id, disk, found, others=bool(ours - {disk["name"]})
+                state, builder, records, broker_id, disk, found, others=bool(ours - {disk["name"]})
             )
         ):
             cleared.append(_clearance(disk["name"], disk["pvUid"], disk["fsUuid"], disk["directoryId"]))
         if prepared(pod) and what in (facts.OURS, facts.BLANK):
-            _remember(state, draft, disk["claim"], found)
-    _give(state, draft, pod, cleared)
+            _remember(state, builder, disk["claim"], found)
+    _give(state, builder, pod, cleared)
 
 
 def _clear_broker_disk(
-    state: State, draft: Draft, records: Records, broker_id: int, disk: Found, found: Found, *, others: bool
+    state: ClusterState,
+    builder: PlanBuilder,
+    records: BrokerRecords,
+    broker_id: int,
+    disk: InspectedDisk,
+    found: InspectedDisk,
+    *,
+    others: bool,
 ) -> bool:
     """Whether this blank disk may be formatted now; the record of that comes a pass before the clearance itself.
 
@@ -134,7 +150,7 @@ def _clear_broker_disk(
     emptied disk keeps its file system, and a claim that was made anew does not know that it was in use).
 
     Args:
-        state, draft, records: the pass.
+        state, builder, records: the pass.
         broker_id: whose disk it is.
         disk: as it is on record.
         found: what the pod's look found.
@@ -145,18 +161,18 @@ def _clear_broker_disk(
     if not disk.get("pvUid"):
         return False  # which volume it is will be known in a moment
     if disk.get("fsUuid") and (refusal := _not_as_recorded(state, disk, fs_uuid, others=others)) is not None:
-        draft.wait(Wait.refused(_ACTION, f"{thing}/{disk['name']}", refusal))
+        builder.wait(Wait.refused(_ACTION, f"{thing}/{disk['name']}", refusal))
         return False
     # Before the first birth there is nothing to ask and nothing to lose, nor is there where a disk was added or an emptied one
     # replaced (rule 5 saw to that, and the directory id is new); else Kafka must say what the broker holds.
     fresh = state.kafka.partitions is None and not state.born
     if fresh and (wait := _until_the_quorum_stands(state, f"{thing}/{disk['name']}")) is not None:
-        draft.wait(wait)
+        builder.wait(wait)
         return False
     on_disk = () if fresh or disk.get("added") else _was_on(state, broker_id, disk)
     refusal = may_format(state.kafka, broker_id, on_disk)
     if refusal is not None:
-        draft.wait(Wait.refused(_ACTION, f"{thing}/{disk['name']}", refusal))
+        builder.wait(Wait.refused(_ACTION, f"{thing}/{disk['name']}", refusal))
         return False
     if not disk.get("fsUuid"):
         records.note_disk(broker_id, disk["name"], fsUuid=fs_uuid)
@@ -164,7 +180,9 @@ def _clear_broker_disk(
     return True
 
 
-def _not_as_recorded(state: State, disk: Found, fs_uuid: str, *, others: bool) -> Refusal | None:
+def _not_as_recorded(
+    state: ClusterState, disk: InspectedDisk, fs_uuid: str, *, others: bool
+) -> Refusal | None:
     """Why a blank file system is not the one that was chosen for a disk, or no longer: None if it is.
 
     ``others``: whether the broker has another disk that it can start with.
@@ -176,7 +194,7 @@ def _not_as_recorded(state: State, disk: Found, fs_uuid: str, *, others: bool) -
     return _emptied(disk["name"]) if _was_formatted(state, disk["claim"], fs_uuid) else None
 
 
-def _until_the_quorum_stands(state: State, thing: str) -> Wait | None:
+def _until_the_quorum_stands(state: ClusterState, thing: str) -> Wait | None:
     """What a broker of a new cluster waits for before it is formatted and starts.
 
     It reads the voters from the metadata log. Were that record taken back by a second election, because it was not committed
@@ -197,7 +215,7 @@ def _until_the_quorum_stands(state: State, thing: str) -> Wait | None:
     )
 
 
-def _was_on(state: State, broker_id: int, disk: Found) -> Collection[Key] | None:
+def _was_on(state: ClusterState, broker_id: int, disk: InspectedDisk) -> Collection[Key] | None:
     """What rule 1 has to be asked about; None for all that there is.
 
     Nothing for the new disk in the slot of one that was emptied, and that the broker ran without. One that has no other disk ran with the old
@@ -216,8 +234,13 @@ def _was_on(state: State, broker_id: int, disk: Found) -> Collection[Key] | None
     return None if everything is None or not given else {(p.topic, p.index) for p in everything} - given
 
 
-def _settle_controller(
-    state: State, draft: Draft, identity: Identity, node_id: int, pod: Object, found: Found
+def _reconcile_controller(
+    state: ClusterState,
+    builder: PlanBuilder,
+    identity: NodeIdentity,
+    node_id: int,
+    pod: SnapshotObject,
+    found: InspectedDisk,
 ) -> dict[str, dict[str, str]]:
     """Clear a controller's blank disk; returns what has to be written down before that."""
     claim = state.claim(node_id, METADATA_DISK)
@@ -230,11 +253,11 @@ def _settle_controller(
     thing = f"Pod/{objects.name(pod)}"
     if prepared(pod):
         if objects.kafka_ever_ran(pod):
-            _remember(state, draft, objects.name(claim), found)
+            _remember(state, builder, objects.name(claim), found)
         return {}
     if found.get("state") in _UNUSABLE:
         problem = str(found.get("problem") or found["state"])
-        draft.wait(Wait("UseDisk", thing, "DiskUnusable", problem, _way_out(found)))
+        builder.wait(Wait("UseDisk", thing, "DiskUnusable", problem, _way_out(found)))
     if found.get("state") != facts.BLANK:
         return {}
     fs_uuid, pv_uid = found.get("fsUuid") or NO_UUID, objects.uid(volume)
@@ -242,21 +265,21 @@ def _settle_controller(
     formatted = objects.annotation(claim, names.ANN_FS_UUID) is not None
     refusal = may_format_voter(voter.directory_id, pv_uid, fs_uuid, recorded, seen_running=formatted)
     if refusal is not None:
-        draft.wait(Wait.refused(_ACTION, thing, refusal))
+        builder.wait(Wait.refused(_ACTION, thing, refusal))
     elif voter.directory_id not in identity.clearances:
         return {voter.directory_id: {"claim": objects.name(claim), "pvUid": pv_uid, "fsUuid": fs_uuid}}
     else:
-        _give(state, draft, pod, [_clearance(METADATA_DISK, pv_uid, fs_uuid, voter.directory_id)])
+        _give(state, builder, pod, [_clearance(METADATA_DISK, pv_uid, fs_uuid, voter.directory_id)])
     return {}
 
 
 def _record_voters(
-    state: State, draft: Draft, identity: Identity, fresh: Mapping[str, Mapping[str, str]]
+    state: ClusterState, builder: PlanBuilder, identity: NodeIdentity, fresh: Mapping[str, Mapping[str, str]]
 ) -> None:
     """Write down which file systems the voters' directory ids go to, before they do."""
     record = state.config_maps[names.identity_map(state.name)]
     wanted = replace(identity, clearances={**identity.clearances, **fresh})
-    draft.do(
+    builder.do(
         Patch(
             kind="ConfigMap",
             name=objects.name(record),
@@ -276,7 +299,9 @@ def _clearance(disk: str, pv_uid: str, fs_uuid: str, directory_id: str) -> dict[
     }
 
 
-def _give(state: State, draft: Draft, pod: Object, cleared: list[dict[str, Any]]) -> None:
+def _give(
+    state: ClusterState, builder: PlanBuilder, pod: SnapshotObject, cleared: list[dict[str, Any]]
+) -> None:
     """Put clearances on the pod, unless they are there.
 
     Each repeats what the pod's look invented, and names the pod: it is an answer to that look, and no later one can be mistaken for it.
@@ -292,7 +317,7 @@ def _give(state: State, draft: Draft, pod: Object, cleared: list[dict[str, Any]]
     if text == objects.annotation(pod, names.ANN_CLEARANCE):
         return
     disks = ", ".join(entry["disk"] for entry in cleared)
-    draft.do(
+    builder.do(
         Patch(
             kind="Pod",
             name=objects.name(pod),
@@ -304,7 +329,7 @@ def _give(state: State, draft: Draft, pod: Object, cleared: list[dict[str, Any]]
     )
 
 
-def _until(state: State, pod: Object, cleared: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def _until(state: ClusterState, pod: SnapshotObject, cleared: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """As versions before the nonce want it: with a time until which it is good. What is good for a while yet stays as it is."""
     try:
         given = json.loads(objects.annotation(pod, names.ANN_CLEARANCE) or "[]")
@@ -315,12 +340,12 @@ def _until(state: State, pod: Object, cleared: list[dict[str, Any]]) -> list[dic
     return [entry | {"expires": expires} for entry in cleared]
 
 
-def _remember(state: State, draft: Draft, claim_name: str, found: Found) -> None:
+def _remember(state: ClusterState, builder: PlanBuilder, claim_name: str, found: InspectedDisk) -> None:
     """Note on the claim which file system carries the disk's identity now."""
     claim = state.claims.get(claim_name)
     fs_uuid = found.get("fsUuid") or NO_UUID
     if claim is not None and objects.annotation(claim, names.ANN_FS_UUID) is None:
-        draft.do(
+        builder.do(
             Patch(
                 kind="PersistentVolumeClaim",
                 name=claim_name,
@@ -330,7 +355,7 @@ def _remember(state: State, draft: Draft, claim_name: str, found: Found) -> None
         )
 
 
-def _was_formatted(state: State, claim_name: str, fs_uuid: str) -> bool:
+def _was_formatted(state: ClusterState, claim_name: str, fs_uuid: str) -> bool:
     claim = state.claims.get(claim_name)
     return claim is not None and objects.annotation(claim, names.ANN_FS_UUID) == fs_uuid
 
@@ -344,7 +369,7 @@ def _emptied(disk: str) -> Refusal:
     )
 
 
-def prepared(pod: Object) -> bool:
+def prepared(pod: SnapshotObject) -> bool:
     """Whether preflight came to its good end in this pod."""
     ended = (objects.container_status(pod, names.CONTAINER_PREFLIGHT).get("state") or {}).get(
         "terminated"
@@ -352,7 +377,7 @@ def prepared(pod: Object) -> bool:
     return ended.get("exitCode") == 0
 
 
-def volume_unreadable(state: State, disk: Found, pod: Object) -> bool:
+def volume_unreadable(state: ClusterState, disk: InspectedDisk, pod: SnapshotObject) -> bool:
     """Whether the runtime can't make a container because it cannot read this disk on the node.
 
     It names the path that the volume has there or, in a pod that has mounted it, the kubelet's own: ``…/volumes/<plugin>/<volume>``.
@@ -372,12 +397,12 @@ def volume_unreadable(state: State, disk: Found, pod: Object) -> bool:
 
 
 def _unusable(
-    draft: Draft,
-    records: Records,
-    wanted: dict[int, Wanted],
-    broker: Object,
-    disk: Found,
-    found: Found,
+    builder: PlanBuilder,
+    records: BrokerRecords,
+    wanted: dict[int, RestartRequest],
+    broker: SnapshotObject,
+    disk: InspectedDisk,
+    found: InspectedDisk,
     *,
     alone: bool,
     running: bool,
@@ -385,7 +410,7 @@ def _unusable(
     """A disk that can't be used: start without it if it ever was in use and another one is left, and say so."""
     broker_id, name = int(broker["spec"]["id"]), disk["name"]
     problem = str(found.get("problem") or "the node cannot read its path")
-    draft.wait(
+    builder.wait(
         Wait(
             "UseDisk",
             f"KafkaBroker/{objects.name(broker)}/{name}",
@@ -397,26 +422,26 @@ def _unusable(
     # Where preflight let Kafka start all the same, Kafka keeps the dir offline and the broker runs.
     if disk.get("fsUuid") and not alone and not running:
         records.note_disk(broker_id, name, mode=facts.PLACEHOLDER)
-        wanted.setdefault(broker_id, Wanted("DiskUnusable", f"it starts without {name}"))
+        wanted.setdefault(broker_id, RestartRequest("DiskUnusable", f"it starts without {name}"))
 
 
 def _give_up_added(
-    state: State,
-    draft: Draft,
-    records: Records,
-    wanted: dict[int, Wanted],
+    state: ClusterState,
+    builder: PlanBuilder,
+    records: BrokerRecords,
+    wanted: dict[int, RestartRequest],
     broker_id: int,
-    disk: Found,
-    found: Found,
+    disk: InspectedDisk,
+    found: InspectedDisk,
 ) -> None:
     """A disk that was to be added and cannot be used: the broker starts without it, and is not restarted for it again."""
     claim = state.claims.get(disk["claim"])
     if not disk.get("added") or disk.get("fsUuid") or claim is None:
         return
-    draft.do(refuse(claim, str(found.get("problem") or "the node cannot read its path")))
+    builder.do(refuse(claim, str(found.get("problem") or "the node cannot read its path")))
     records.note_disk(broker_id, disk["name"], mode=facts.ABSENT)
-    wanted.setdefault(broker_id, Wanted("DiskUnusable", f"it starts without {disk['name']}"))
+    wanted.setdefault(broker_id, RestartRequest("DiskUnusable", f"it starts without {disk['name']}"))
 
 
-def _way_out(found: Found) -> str:
+def _way_out(found: InspectedDisk) -> str:
     return str(found.get("wayOut") or "Put the right disk back, mounted and writable.")

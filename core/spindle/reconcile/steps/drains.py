@@ -14,36 +14,36 @@ from spindle.cluster import names
 from spindle.cluster.refusal import some
 from spindle.reconcile import objects
 from spindle.reconcile.actions import Patch
-from spindle.reconcile.draft import Draft, Wait
-from spindle.reconcile.snapshot import Object
-from spindle.reconcile.state import State
-from spindle.reconcile.steps.away import down, given_to_drain, on_closed_node
-from spindle.rolling.brokers import Rolling
-from spindle.rolling.drains import Drain, Resident, next_drained
-from spindle.rolling.verdict import Verdict
+from spindle.reconcile.plan_builder import PlanBuilder, Wait
+from spindle.reconcile.snapshot import SnapshotObject
+from spindle.reconcile.state import ClusterState
+from spindle.reconcile.steps.unavailable import evicted_for_drain, on_closed_node, unavailable
+from spindle.rolling.brokers import RestartSafety
+from spindle.rolling.drains import Drain, DrainCandidate, next_to_drain
+from spindle.rolling.verdict import RestartVerdict
 
 _ACTION: Final = "Drain"
 
 
-def settle_drains(
-    state: State, draft: Draft, before: Mapping[tuple[str, int], tuple[int, ...]] | None = None
+def reconcile_drains(
+    state: ClusterState, builder: PlanBuilder, before: Mapping[tuple[str, int], tuple[int, ...]] | None = None
 ) -> frozenset[int]:
     """Move pods between the two budgets; returns who may be evicted by a drain from this pass on.
 
-    ``before``: see `Rolling`. When the nodes could not be read nothing is given to a drain that was not before, and what was stays known as going down.
+    ``before``: see `RestartSafety`. When the nodes could not be read nothing is given to a drain that was not before, and what was stays known as going down.
     """
     drain = _drain(state, before)
-    given = {i for i in state.brokers if given_to_drain(state, i)}
+    given = {i for i in state.brokers if evicted_for_drain(state, i)}
     usual, own = names.broker_budget(state.name), names.drain_budget(state.name)
     for node_id in sorted(given - set(drain.go)):
-        draft.do(_move(state.pods[node_id], usual))
+        builder.do(_move(state.pods[node_id], usual))
     # Those of another rack come back first: nobody is given to a drain before that is seen.
     fresh = set(drain.go) - given if given <= set(drain.go) else set()
     for node_id in sorted(fresh):
         pod = state.pods[node_id]
         if objects.labels(pod).get(names.LABEL_BUDGET) == usual:
             others = some([names.broker_name(state.name, i) for i in drain.away])
-            draft.do(
+            builder.do(
                 _move(
                     pod,
                     own,
@@ -52,39 +52,39 @@ def settle_drains(
                     "min.insync.replicas by that.",
                 )
             )
-    _tell(state, draft, drain)
+    _tell(state, builder, drain)
     return frozenset(given | fresh)
 
 
-def _drain(state: State, before: Mapping[tuple[str, int], tuple[int, ...]] | None) -> Drain:
+def _drain(state: ClusterState, before: Mapping[tuple[str, int], tuple[int, ...]] | None) -> Drain:
     if "nodes" in state.snap.unknown:
         return Drain()
     residents = [_resident(state, i, broker) for i, broker in state.brokers.items()]
     if not any(each.closed for each in residents):
         return Drain()
-    rolling, gone = Rolling(state.kafka, before), down(state)
+    rolling, gone = RestartSafety(state.kafka, before), unavailable(state)
 
-    def ask(node_id: int, going: frozenset[int]) -> Verdict:
+    def ask(node_id: int, going: frozenset[int]) -> RestartVerdict:
         return rolling.may_go_down(node_id, (gone | going) - {node_id})
 
-    return next_drained(residents, ask)
+    return next_to_drain(residents, ask)
 
 
-def _resident(state: State, node_id: int, broker: Object) -> Resident:
+def _resident(state: ClusterState, node_id: int, broker: SnapshotObject) -> DrainCandidate:
     pod = state.pods.get(node_id)
     there = pod is not None and not objects.deleting(pod) and state.node_of(node_id) is not None
-    return Resident(
+    return DrainCandidate(
         node_id=node_id,
         rack=broker["spec"].get("rack") or None,
         closed=on_closed_node(state, node_id),
         whole=there and pod is not None and objects.is_true(pod, "Ready"),
         there=there,
-        taken=any(int(mark["nodeId"]) == node_id for mark in state.marks),
-        open=given_to_drain(state, node_id),
+        taken=any(int(mark["nodeId"]) == node_id for mark in state.unavailable_records),
+        open=evicted_for_drain(state, node_id),
     )
 
 
-def _move(pod: Object, budget: str, reason: str = "", message: str = "") -> Patch:
+def _move(pod: SnapshotObject, budget: str, reason: str = "", message: str = "") -> Patch:
     return Patch(
         kind="Pod",
         name=objects.name(pod),
@@ -96,15 +96,15 @@ def _move(pod: Object, budget: str, reason: str = "", message: str = "") -> Patc
     )
 
 
-def _tell(state: State, draft: Draft, drain: Drain) -> None:
+def _tell(state: ClusterState, builder: PlanBuilder, drain: Drain) -> None:
     """Say why the others on closed nodes stay."""
     for node_id, refusal in drain.refused.items():
-        draft.wait(Wait.refused(_ACTION, f"Pod/{objects.name(state.pods[node_id])}", refusal))
+        builder.wait(Wait.refused(_ACTION, f"Pod/{objects.name(state.pods[node_id])}", refusal))
     away = some([names.broker_name(state.name, i) for i in drain.away])
     for node_id in drain.later:
         name = objects.name(state.pods[node_id])
         rack = f"zone {drain.rack} is drained" if drain.rack else "brokers are down already"
-        draft.wait(
+        builder.wait(
             Wait(
                 _ACTION,
                 f"Pod/{name}",

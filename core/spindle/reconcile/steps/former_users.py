@@ -8,14 +8,14 @@ from typing import Any
 from spindle.cluster import names
 from spindle.reconcile import objects
 from spindle.reconcile.actions import AlterUser
-from spindle.reconcile.draft import Draft
-from spindle.reconcile.snapshot import Object
-from spindle.reconcile.state import State
+from spindle.reconcile.plan_builder import PlanBuilder
+from spindle.reconcile.snapshot import SnapshotObject
+from spindle.reconcile.state import ClusterState
 from spindle.reconcile.times import seconds, stamp
 from spindle.users.principals import former_on_record, on_record
 
 
-def certificate_until(state: State, user: Object) -> str | None:
+def certificate_until(state: ClusterState, user: SnapshotObject) -> str | None:
     """When the last of a user's certificates ends: the one in its Secret, or one on record; None if it never had one."""
     secret = state.secrets.get(names.user_secret(state.name, objects.name(user)))
     found = secret.certificate if secret is not None and secret.password is None else None
@@ -24,13 +24,13 @@ def certificate_until(state: State, user: Object) -> str | None:
     return max([*ends, *([str(noted)] if noted else [])], default=None)
 
 
-def is_out(state: State, user: Object) -> bool:
+def is_out(state: ClusterState, user: SnapshotObject) -> bool:
     """Whether somebody may still have a certificate of a user's that is good."""
     until = certificate_until(state, user)
     return until is not None and not _past(state, until)
 
 
-def former_users(state: State) -> dict[str, str]:
+def former_users(state: ClusterState) -> dict[str, str]:
     """Former principals, with those of users that are being deleted, and when the last certificate of each ends."""
     former = former_on_record(state.status)
     for user in state.snap.users:
@@ -40,20 +40,20 @@ def former_users(state: State) -> dict[str, str]:
     return former
 
 
-def settle_former_users(state: State, draft: Draft) -> list[dict[str, Any]]:
+def reconcile_former_users(state: ClusterState, builder: PlanBuilder) -> list[dict[str, Any]]:
     """Deny what is to be denied and lift what is past; returns ``status.formerUsers``."""
     recorded, kept = former_on_record(state.status), []
     for name, until in sorted(former_users(state).items()):
         view = (state.kafka.users or {}).get(name)
         past = _past(state, until)
         if view is not None and name in recorded and view.denied is past:
-            draft.do(_deny(name, until, deny=not past))
+            builder.do(_deny(name, until, deny=not past))
         if view is None or view.denied or not past:
             kept.append({"name": name, "until": until})
     return kept
 
 
-def _past(state: State, until: str) -> bool:
+def _past(state: ClusterState, until: str) -> bool:
     return (seconds(until) or 0.0) <= state.now
 
 

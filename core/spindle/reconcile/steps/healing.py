@@ -13,31 +13,41 @@ from spindle.cluster.view import Partition
 from spindle.disks import facts
 from spindle.disks.lifecycle import DiskState
 from spindle.disks.remedy import Remedy
-from spindle.filling.shedding import SHED
-from spindle.manifests.identity import Identity
-from spindle.moves.journal import Journal, Shrunk
-from spindle.moves.lacking import taken_over
+from spindle.manifests.identity import NodeIdentity
+from spindle.moves.journal import DroppedReplica, Journal
+from spindle.moves.missing_replicas import taken_over
 from spindle.reconcile import objects
 from spindle.reconcile.actions import Delete, ElectUnclean, Reassign
-from spindle.reconcile.draft import Draft, Wait
-from spindle.reconcile.slots import HUNG, Slot
-from spindle.reconcile.state import State
-from spindle.reconcile.steps.brokers import Records
-from spindle.reconcile.steps.departing import find_departing, settle_departing
-from spindle.reconcile.steps.emptying import bad, closed, settle_emptying, still_cordoned, together
-from spindle.reconcile.steps.fencing import lost_brokers, settle_fences, settle_starts
-from spindle.reconcile.steps.leading import settle_leaders
-from spindle.reconcile.steps.leaving import settle_leaving
-from spindle.reconcile.steps.lives import live_on, remedy_of
-from spindle.reconcile.steps.losses import find_losses, settle_losses
-from spindle.reconcile.steps.moves import Wants
+from spindle.reconcile.broker_disks import HUNG, BrokerDisk
+from spindle.reconcile.disk_inventory import DiskInventory
+from spindle.reconcile.plan_builder import PlanBuilder, Wait
+from spindle.reconcile.state import ClusterState
+from spindle.reconcile.steps.agent_health import report_silent_agents, report_starved_nodes
+from spindle.reconcile.steps.brokers import BrokerRecords
+from spindle.reconcile.steps.data_loss import find_losses, reconcile_losses
+from spindle.reconcile.steps.disk_replacement import (
+    backfill_new_disks,
+    reconcile_replacements,
+    restore_dropped,
+)
+from spindle.reconcile.steps.disk_states import advance_states, remedy_of
+from spindle.reconcile.steps.evacuation import (
+    bad_dirs,
+    closed_dirs,
+    merge_requests,
+    reconcile_evacuation,
+    still_cordoned,
+)
+from spindle.reconcile.steps.eviction import RestartRequest
+from spindle.reconcile.steps.exclude_disks import reconcile_excluded_disks
+from spindle.reconcile.steps.fencing import brokers_without_disks, reconcile_fences, reconcile_starts
+from spindle.reconcile.steps.leadership import reconcile_leadership
+from spindle.reconcile.steps.moves import MoveRequests
 from spindle.reconcile.steps.pods import SCALED_IN
-from spindle.reconcile.steps.refilling import fill_new, grow_back, settle_replacements
-from spindle.reconcile.steps.shrinking import find_leaving
-from spindle.reconcile.steps.stalls import CHANGES
-from spindle.reconcile.steps.takedown import Wanted
-from spindle.reconcile.steps.watchers import tell_starved, tell_unheard
-from spindle.reconcile.ward import Ward
+from spindle.reconcile.steps.remove_disks import find_leaving
+from spindle.reconcile.steps.scale_in import find_scaling_in, reconcile_scale_in
+from spindle.reconcile.steps.stalled_rollout import CHANGES
+from spindle.thresholds.drop_for_space import DROP_FOR_SPACE
 
 _HEAL: Final = "HealDisks"
 _ADDED: Final = "DisksAdded"
@@ -47,80 +57,85 @@ _NEED_NOT_WAIT: Final = frozenset(
 
 
 @dataclass
-class Healed:
+class HealingResult:
     """What comes of it.
 
     Attributes:
-        wants: for the executor of moves.
+        requests: for the executor of moves.
         fences: to be carried out after the records are written.
         elections: to be carried out last.
         held: brokers that are not taken down in this pass; the next one asks again.
     """
 
-    ward: Ward
-    wants: Wants = field(default_factory=Wants)
+    inventory: DiskInventory
+    requests: MoveRequests = field(default_factory=MoveRequests)
     fences: list[Delete] = field(default_factory=list)
     elections: list[ElectUnclean | Reassign] = field(default_factory=list)
     held: frozenset[int] = frozenset()
 
 
-def only_look(state: State, draft: Draft) -> Ward:
+def observe_only(state: ClusterState, builder: PlanBuilder) -> DiskInventory:
     """Disks' lives where nothing is to be done: paused, or without what has to be known."""
-    ward = Ward(state, None)
-    ward.losses = find_losses(ward)
-    ward.departing = find_departing(ward, draft, acting=False)
-    ward.leaving = find_leaving(ward, draft, acting=False)
-    live_on(ward, draft, acting=False)
-    return ward
+    inventory = DiskInventory(state, None)
+    inventory.losses = find_losses(inventory)
+    inventory.scaling_in = find_scaling_in(inventory, builder, acting=False)
+    inventory.removing = find_leaving(inventory, builder, acting=False)
+    advance_states(inventory, builder, acting=False)
+    return inventory
 
 
-def settle_healing(
-    state: State,
-    draft: Draft,
-    records: Records,
-    identity: Identity,
-    wanted: dict[int, Wanted],
+def reconcile_healing(
+    state: ClusterState,
+    builder: PlanBuilder,
+    records: BrokerRecords,
+    identity: NodeIdentity,
+    wanted: dict[int, RestartRequest],
     journal: Journal | None,
-) -> Healed:
+) -> HealingResult:
     """Decide about every disk."""
-    ward = Ward(state, journal)
-    ward.losses = find_losses(ward)
-    elections = settle_losses(ward, draft)
-    ward.departing = find_departing(ward, draft, acting=True)
-    ward.leaving = find_leaving(ward, draft, acting=True)
-    fills, filled = fill_new(ward)
-    live_on(ward, draft, acting=True, filled=filled)
-    if any(ward.now(slot) is DiskState.FAILED for slot in ward.slots) and ward.few_at_once is not None:
-        draft.wait(Wait.refused(_HEAL, f"KafkaCluster/{state.name}", ward.few_at_once))
-    lost = lost_brokers(ward, draft)
-    back = grow_back(ward, draft)
-    wants = together(Wants(moves=back), settle_emptying(ward, draft, records, lost))
-    settle_starts(ward, records, wanted)
-    settle_leaving(ward, draft, records)
-    fences = settle_fences(ward, draft, records)
-    tell_unheard(ward, draft)
-    tell_starved(ward, draft)
-    settle_replacements(ward, draft, records)
-    for slot in ward.slots:
-        _bring_back(ward, draft, slot, wanted)
-    held = settle_departing(ward, draft, records, identity, wanted)
-    _name_reasons(ward, wanted)
-    return Healed(
-        ward,
+    inventory = DiskInventory(state, journal)
+    inventory.losses = find_losses(inventory)
+    elections = reconcile_losses(inventory, builder)
+    inventory.scaling_in = find_scaling_in(inventory, builder, acting=True)
+    inventory.removing = find_leaving(inventory, builder, acting=True)
+    fills, filled = backfill_new_disks(inventory)
+    advance_states(inventory, builder, acting=True, filled=filled)
+    if (
+        any(inventory.state_of(slot) is DiskState.FAILED for slot in inventory.slots)
+        and inventory.correlated_failures is not None
+    ):
+        builder.wait(Wait.refused(_HEAL, f"KafkaCluster/{state.name}", inventory.correlated_failures))
+    lost = brokers_without_disks(inventory, builder)
+    back = restore_dropped(inventory, builder)
+    requests = merge_requests(
+        MoveRequests(moves=back), reconcile_evacuation(inventory, builder, records, lost)
+    )
+    reconcile_starts(inventory, records, wanted)
+    reconcile_excluded_disks(inventory, builder, records)
+    fences = reconcile_fences(inventory, builder, records)
+    report_silent_agents(inventory, builder)
+    report_starved_nodes(inventory, builder)
+    reconcile_replacements(inventory, builder, records)
+    for slot in inventory.slots:
+        _bring_back(inventory, builder, slot, wanted)
+    held = reconcile_scale_in(inventory, builder, records, identity, wanted)
+    _name_reasons(inventory, wanted)
+    return HealingResult(
+        inventory,
         replace(
-            together(wants, Wants(moves=fills)),
-            closed=bad(ward) | closed(ward),
-            bad=bad(ward),
-            leads=settle_leaders(ward, draft),
+            merge_requests(requests, MoveRequests(moves=fills)),
+            closed=bad_dirs(inventory) | closed_dirs(inventory),
+            bad=bad_dirs(inventory),
+            leads=reconcile_leadership(inventory, builder),
         ),
         fences,
         elections,
-        held=still_cordoned(ward) | held,
+        held=still_cordoned(inventory) | held,
     )
 
 
-def grow_back_first(
-    journal: Journal | None, partitions: Iterable[Partition] | None, wanted: Mapping[int, Wanted]
+def restore_pending(
+    journal: Journal | None, partitions: Iterable[Partition] | None, wanted: Mapping[int, RestartRequest]
 ) -> dict[int, Refusal]:
     """Who has to wait: what left its assignment comes back before anybody restarts for another reason than a disk (rule 5).
 
@@ -130,25 +145,25 @@ def grow_back_first(
     broker that gave it up is in sync with none of them.
     """
     others = taken_over(journal, {(p.topic, p.index): p for p in partitions or ()})
-    shrunk = tuple(e for e in journal.shrunk if e.key not in others) if journal is not None else ()
-    dead = tuple(entry for entry in shrunk if entry.reason != SHED)
+    dropped = tuple(e for e in journal.dropped if e.key not in others) if journal is not None else ()
+    dead = tuple(entry for entry in dropped if entry.reason != DROP_FOR_SPACE)
     refused = {}
     for node, why in wanted.items():
         if node >= names.FIRST_CONTROLLER_ID or why.reason in _NEED_NOT_WAIT:
             continue
-        holding = dead if why.reason == _ADDED else shrunk
+        holding = dead if why.reason == _ADDED else dropped
         if holding:
             refused[node] = _one_less(holding)
     return refused
 
 
-def to_restart(wants: Wants) -> frozenset[int]:
+def to_restart(requests: MoveRequests) -> frozenset[int]:
     """Brokers that are to restart next, because replicas leave their dead disks in this very pass: nobody else goes down in it."""
-    return frozenset(entry.broker for entry in wants.shrinks if not entry.reason)
+    return frozenset(entry.broker for entry in requests.shrinks if not entry.reason)
 
 
-def _one_less(shrunk: Sequence[Shrunk]) -> Refusal:
-    named = sorted({f"{entry.topic}-{entry.partition}" for entry in shrunk})
+def _one_less(dropped: Sequence[DroppedReplica]) -> Refusal:
+    named = sorted({f"{entry.topic}-{entry.partition}" for entry in dropped})
     return Refusal(
         rule=5,
         reason="GrowBackFirst",
@@ -160,27 +175,29 @@ def _one_less(shrunk: Sequence[Shrunk]) -> Refusal:
     )
 
 
-def _bring_back(ward: Ward, draft: Draft, slot: Slot, wanted: dict[int, Wanted]) -> None:
+def _bring_back(
+    inventory: DiskInventory, builder: PlanBuilder, slot: BrokerDisk, wanted: dict[int, RestartRequest]
+) -> None:
     """A disk that answers, but that Kafka has given up, comes back by a restart of its broker.
 
     That is no action against a disk, so rule 9 does not hold it back: where many went bad for a moment, it is how all come back.
     """
-    if ward.now(slot) not in (DiskState.FAILED, DiskState.EVACUATING):
+    if inventory.state_of(slot) not in (DiskState.FAILED, DiskState.EVACUATING):
         return
-    what = remedy_of(ward, slot)
-    broker = objects.name(ward.state.brokers[slot.broker])
+    what = remedy_of(inventory, slot)
+    broker = objects.name(inventory.state.brokers[slot.broker])
     if what is Remedy.RESTART and slot.mode == facts.ACTIVE and slot.running:
         # A disk goes before any other reason but a person's: it need not wait for what has to grow back first.
         if slot.broker not in wanted or wanted[slot.broker].reason in CHANGES:
             why = f"{slot.name} answers again, and Kafka takes it up only at its start"
-            wanted[slot.broker] = Wanted("DiskBack", why)
-    elif ward.now(slot) is DiskState.EVACUATING and not _tried_again(slot, what):
+            wanted[slot.broker] = RestartRequest("DiskBack", why)
+    elif inventory.state_of(slot) is DiskState.EVACUATING and not _tried_again(slot, what):
         return
     elif slot.mode == facts.PLACEHOLDER:
-        draft.wait(_set_aside(broker, slot))
+        builder.wait(_set_aside(broker, slot))
     elif what in (Remedy.WAIT, Remedy.RESTART) and slot.health.reason != HUNG:
         said = slot.health.message.rstrip(".") or "It failed"
-        draft.wait(
+        builder.wait(
             Wait(
                 "UseDisk",
                 f"KafkaBroker/{broker}/{slot.name}",
@@ -193,12 +210,12 @@ def _bring_back(ward: Ward, draft: Draft, slot: Slot, wanted: dict[int, Wanted])
         )
 
 
-def _tried_again(slot: Slot, what: Remedy) -> bool:
+def _tried_again(slot: BrokerDisk, what: Remedy) -> bool:
     """Whether a Kafka that was started while its disk was being emptied has the time to settle that each start has."""
     return what is Remedy.WAIT and slot.mode == facts.ACTIVE and slot.running
 
 
-def _set_aside(broker: str, slot: Slot) -> Wait:
+def _set_aside(broker: str, slot: BrokerDisk) -> Wait:
     return Wait(
         "UseDisk",
         f"KafkaBroker/{broker}/{slot.name}",
@@ -209,16 +226,18 @@ def _set_aside(broker: str, slot: Slot) -> Wait:
     )
 
 
-def _name_reasons(ward: Ward, wanted: dict[int, Wanted]) -> None:
+def _name_reasons(inventory: DiskInventory, wanted: dict[int, RestartRequest]) -> None:
     """Say of a restart that changes a broker's disks that it does."""
-    for broker, mine in ward.by_broker.items():
+    for broker, mine in inventory.by_broker.items():
         if broker not in wanted or wanted[broker].reason != "SpecChanged":
             continue
         goes = [s.name for s in mine if s.in_pod is not None and s.mode not in (facts.ACTIVE, s.in_pod)]
         comes = [s.name for s in mine if s.in_pod != facts.ACTIVE and s.mode == facts.ACTIVE]
         if goes:
-            wanted[broker] = Wanted("RestartWithoutDisk", f"it goes on without {', '.join(goes)}")
+            wanted[broker] = RestartRequest("RestartWithoutDisk", f"it goes on without {', '.join(goes)}")
         elif comes:
             # What was added can wait for what has to grow back first; what heals can't.
             heals = any(s.name in comes and not s.added for s in mine)
-            wanted[broker] = Wanted("RestartWithDisk" if heals else _ADDED, f"it takes up {', '.join(comes)}")
+            wanted[broker] = RestartRequest(
+                "RestartWithDisk" if heals else _ADDED, f"it takes up {', '.join(comes)}"
+            )

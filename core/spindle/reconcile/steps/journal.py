@@ -22,7 +22,7 @@ from spindle.manifests.common import labels, owner_reference
 from spindle.moves import between_dirs, intents
 from spindle.moves.execute import cleanup
 from spindle.moves.journal import Journal, JournalError, parse, render
-from spindle.moves.outcome import Refused
+from spindle.moves.outcome import RefusedMove
 from spindle.reconcile import objects
 from spindle.reconcile.actions import (
     Action,
@@ -33,9 +33,9 @@ from spindle.reconcile.actions import (
     Reassign,
     SetConfigs,
 )
-from spindle.reconcile.draft import Draft, Wait
-from spindle.reconcile.snapshot import Object
-from spindle.reconcile.state import State
+from spindle.reconcile.plan_builder import PlanBuilder, Wait
+from spindle.reconcile.snapshot import SnapshotObject
+from spindle.reconcile.state import ClusterState
 from spindle.reconcile.times import seconds, stamp
 
 _KEY: Final = "journal"
@@ -51,7 +51,7 @@ _OURS: Final = frozenset(
 _PATIENCE: Final = 120.0  # seconds that a deleted cluster waits for Kafka to take its settings back
 
 
-def read_journal(state: State) -> Journal:
+def read_journal(state: ClusterState) -> Journal:
     """The journal on record; an empty one if there is none, or if it is of a cluster of the same name that is no more.
 
     Raises:
@@ -69,7 +69,7 @@ def read_journal(state: State) -> Journal:
     return parse(text)
 
 
-def write_journal(state: State, journal: Journal) -> tuple[Action, ...]:
+def write_journal(state: ClusterState, journal: Journal) -> tuple[Action, ...]:
     """Write the journal if it differs from what is on record, and make a record of an earlier KafkaCluster ours.
 
     Raises:
@@ -101,7 +101,7 @@ def write_journal(state: State, journal: Journal) -> tuple[Action, ...]:
     return (_patch(record, {"metadata": metadata, "data": data}),)
 
 
-def find_journal(state: State, draft: Draft) -> bool:
+def find_journal(state: ClusterState, builder: PlanBuilder) -> bool:
     """Whether the journal is where it should be, or never was; sees to it that one that is gone is noticed.
 
     One that lost its label is not listed: to create it anew puts the label back, and the next pass reads it.
@@ -111,8 +111,8 @@ def find_journal(state: State, draft: Draft) -> bool:
     thing = f"ConfigMap/{names.moves_map(state.name)}"
     if record is None:
         if kept:
-            draft.do(_begun_anew(state))
-            draft.wait(
+            builder.do(_begun_anew(state))
+            builder.wait(
                 Wait(
                     _MOVES,
                     thing,
@@ -124,13 +124,13 @@ def find_journal(state: State, draft: Draft) -> bool:
             )
         return not kept
     if objects.deleting(record):
-        draft.wait(Wait(_MOVES, thing, "JournalDeleted", _DELETED, _UNTIL_EMPTY))
+        builder.wait(Wait(_MOVES, thing, "JournalDeleted", _DELETED, _UNTIL_EMPTY))
     if objects.annotation(record, names.ANN_LOST) is not None:
-        _tell_what_is_left(state, draft, record)
+        _tell_what_is_left(state, builder, record)
     return True
 
 
-def note_journal(state: State, draft: Draft) -> None:
+def note_journal(state: ClusterState, builder: PlanBuilder) -> None:
     """Write down, where it outlives the journal, that there is one."""
     identity = _identity_record(state)
     if identity is None or names.moves_map(state.name) not in state.config_maps:
@@ -138,14 +138,14 @@ def note_journal(state: State, draft: Draft) -> None:
     if objects.annotation(identity, names.ANN_JOURNAL) is None:
         body = {"metadata": {"annotations": {names.ANN_JOURNAL: "kept"}}}
         name, uid = objects.name(identity), objects.uid(identity)
-        draft.do(Patch(kind="ConfigMap", name=name, uid=uid, body=body))
+        builder.do(Patch(kind="ConfigMap", name=name, uid=uid, body=body))
 
 
-def _identity_record(state: State) -> Object | None:
+def _identity_record(state: ClusterState) -> SnapshotObject | None:
     return state.config_maps.get(names.identity_map(state.name))
 
 
-def _begun_anew(state: State) -> Create:
+def _begun_anew(state: ClusterState) -> Create:
     metadata = {
         "name": names.moves_map(state.name),
         "namespace": state.namespace,
@@ -161,19 +161,19 @@ def _begun_anew(state: State) -> Create:
     return Create(object={"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data})
 
 
-def _tell_what_is_left(state: State, draft: Draft, record: Object) -> None:
+def _tell_what_is_left(state: ClusterState, builder: PlanBuilder, record: SnapshotObject) -> None:
     """After a journal was lost: what Kafka shows that may have been in it, until there is no such thing any more."""
     try:
-        left = leftovers(state.kafka, read_journal(state))
+        left = pending_cleanup(state.kafka, read_journal(state))
     except JournalError:
         return
     if left is None:
         return
     if not left:
-        draft.do(_patch(record, {"metadata": {"annotations": {names.ANN_LOST: None}}}))
+        builder.do(_patch(record, {"metadata": {"annotations": {names.ANN_LOST: None}}}))
         return
     name = objects.name(record)
-    draft.wait(
+    builder.wait(
         Wait(
             _MOVES,
             f"ConfigMap/{name}",
@@ -185,7 +185,7 @@ def _tell_what_is_left(state: State, draft: Draft, record: Object) -> None:
     )
 
 
-def leftovers(view: KafkaView, journal: Journal) -> list[str] | None:
+def pending_cleanup(view: KafkaView, journal: Journal) -> list[str] | None:
     """What Kafka shows of the kind that a journal records and this one does not: settings, and partitions that lack replicas.
 
     None where Kafka could not be asked.
@@ -202,16 +202,16 @@ def leftovers(view: KafkaView, journal: Journal) -> list[str] | None:
     most: dict[str, int] = {}
     for partition in view.partitions:
         most[partition.topic] = max(most.get(partition.topic, 0), partition.recorded_rf)
-    shrunk = {entry.key for entry in journal.shrunk}
+    dropped = {entry.key for entry in journal.dropped}
     short = [
         p
         for p in view.partitions
-        if p.recorded_rf < most[p.topic] and (p.topic, p.index) not in shrunk and not p.adding
+        if p.recorded_rf < most[p.topic] and (p.topic, p.index) not in dropped and not p.adding
     ]
     return [*found, *(f"{p.recorded_rf} of {most[p.topic]} replicas of {p.name}" for p in short)]
 
 
-def _other_finalizers(record: Object) -> list[str]:
+def _other_finalizers(record: SnapshotObject) -> list[str]:
     return [f for f in record["metadata"].get("finalizers") or () if f != names.FINALIZER_JOURNAL]
 
 
@@ -225,7 +225,7 @@ def _patch(record: Mapping[str, Any], body: Mapping[str, Any]) -> Patch:
     )
 
 
-def settle_cleanup(state: State, draft: Draft) -> bool:
+def reconcile_cleanup(state: ClusterState, builder: PlanBuilder) -> bool:
     """Before a KafkaCluster that is deleted stops its brokers: cancel what is in motion, put settings back.
 
     Returns:
@@ -242,10 +242,10 @@ def settle_cleanup(state: State, draft: Draft) -> bool:
         agents = [b for b in state.brokers.values() if b["spec"].get("moves") or _throttles(b)]
         if ours or agents:
             outcome = cleanup(state.kafka, journal or Journal())
-            draft.do(*_take_back_agents_moves(agents))
+            builder.do(*_take_back_agents_moves(agents))
             if journal:
-                draft.do(*write_journal(state, outcome.journal), *to_actions(outcome.actions))
-            draft.wait(_putting_back(state, outcome.refusals))
+                builder.do(*write_journal(state, outcome.journal), *to_actions(outcome.actions))
+            builder.wait(_putting_back(state, outcome.refusals))
             return False
     record = state.config_maps.get(names.moves_map(state.name))
     owned = record is not None and record["metadata"].get("ownerReferences")
@@ -254,7 +254,7 @@ def settle_cleanup(state: State, draft: Draft) -> bool:
     if owned and not state.spec.delete_claims and _stays(_left(state)):
         change["ownerReferences"] = None
     if record is not None and change:
-        draft.do(_patch(record, {"metadata": change}))
+        builder.do(_patch(record, {"metadata": change}))
     return True
 
 
@@ -263,7 +263,7 @@ def _stays(journal: Journal | None) -> bool:
     return journal is None or bool(journal)
 
 
-def _left(state: State) -> Journal | None:
+def _left(state: ClusterState) -> Journal | None:
     """What stands in the journal; None if that is not known."""
     try:
         return read_journal(state)
@@ -271,7 +271,7 @@ def _left(state: State) -> Journal | None:
         return None
 
 
-def _putting_back(state: State, refused: Sequence[Refused]) -> Wait:
+def _putting_back(state: ClusterState, refused: Sequence[RefusedMove]) -> Wait:
     """What a deletion waits for: Kafka, which takes back what it can."""
     if not refused:
         return Wait(
@@ -293,7 +293,7 @@ def _putting_back(state: State, refused: Sequence[Refused]) -> Wait:
     )
 
 
-def _take_back_agents_moves(brokers: Iterable[Object]) -> list[Action]:
+def _take_back_agents_moves(brokers: Iterable[SnapshotObject]) -> list[Action]:
     """Empty ``spec.moves``: the agents then cancel their copies, and want no throttle any more."""
     return [
         Patch(
@@ -313,7 +313,7 @@ def _take_back_agents_moves(brokers: Iterable[Object]) -> list[Action]:
     ]
 
 
-def _throttles(broker: Object) -> bool:
+def _throttles(broker: SnapshotObject) -> bool:
     """Whether a broker's agent still wants a throttle, or has set one that is not put back."""
     return bool(((broker.get("status") or {}).get("observed") or {}).get("throttle"))
 
@@ -325,11 +325,11 @@ def to_actions(wanted: Iterable[intents.Intent]) -> list[Action]:
 
 def _action(intent: intents.Intent) -> Action:
     match intent:
-        case intents.Place():
+        case intents.PlaceReplicasIntent():
             return PlaceReplicas(broker=intent.broker, placements=intent.placements)
-        case intents.Reassign():
+        case intents.ReassignIntent():
             return Reassign(assignments=intent.assignments, reason=intent.reason, message=intent.message)
-        case intents.Elect():
+        case intents.ElectIntent():
             return ElectPreferred(partitions=intent.partitions, reason=intent.reason, message=intent.message)
-        case intents.Configure():
+        case intents.ConfigureIntent():
             return SetConfigs(target=intent.kind, name=intent.name, values=dict(intent.values))

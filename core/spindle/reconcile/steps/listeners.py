@@ -4,12 +4,12 @@ from typing import Any, Final
 
 from spindle.api.listeners import Listener
 from spindle.cluster import names
-from spindle.cluster.listeners import Door
+from spindle.cluster.listeners import BrokerListener
 from spindle.manifests.services import broker_listener_service, listener_service
 from spindle.reconcile import objects
 from spindle.reconcile.actions import Delete, Patch
-from spindle.reconcile.doors import (
-    doors_of,
+from spindle.reconcile.advertised_listeners import (
+    listeners_of,
     live_address,
     node_of,
     port_of,
@@ -17,16 +17,16 @@ from spindle.reconcile.doors import (
     service_of,
     told,
 )
-from spindle.reconcile.draft import Draft, Wait
-from spindle.reconcile.snapshot import Object
-from spindle.reconcile.state import State
+from spindle.reconcile.plan_builder import PlanBuilder, Wait
+from spindle.reconcile.snapshot import SnapshotObject
+from spindle.reconcile.state import ClusterState
 
 _MOST_NAMED: Final = 16  # addresses of brokers that clients start from: any one of them will do
 
 
-def listener_services(state: State) -> list[Object]:
+def listener_services(state: ClusterState) -> list[SnapshotObject]:
     """The Services that the spec's listeners need, and brokers that run still with what they were before."""
-    wanted: list[Object] = []
+    wanted: list[SnapshotObject] = []
     for listener in state.spec.listeners:
         if listener.type == "internal":
             wanted.append(listener_service(state.cluster, listener, _former(state, listener, *state.brokers)))
@@ -36,13 +36,13 @@ def listener_services(state: State) -> list[Object]:
     return wanted
 
 
-def listener_ports(state: State) -> list[int]:
+def listener_ports(state: ClusterState) -> list[int]:
     """The ports of the spec's listeners, and those that brokers have for them still."""
     found = {port for each in state.spec.listeners for port in _former(state, each, *state.brokers)}
     return sorted(found | {each.port for each in state.spec.listeners})
 
 
-def _of_broker(state: State, listener: Listener, broker_id: int) -> Object | None:
+def _of_broker(state: ClusterState, listener: Listener, broker_id: int) -> SnapshotObject | None:
     """The Service of one broker's listener; None for one that is to stay as it is for now."""
     live, former = service_of(state, listener, broker_id), _former(state, listener, broker_id)
     entry = port_of(live, listener.name) if live is not None else {}
@@ -58,21 +58,21 @@ def _of_broker(state: State, listener: Listener, broker_id: int) -> Object | Non
     return broker_listener_service(state.cluster, listener, broker_id, former=former)
 
 
-def _further(service: Object) -> set[int]:
+def _further(service: SnapshotObject) -> set[int]:
     return {int(each["port"]) for each in (service.get("spec") or {}).get("ports") or ()}
 
 
-def _is(service: Object, kind: str) -> bool:
+def _is(service: SnapshotObject, kind: str) -> bool:
     return (service.get("spec") or {}).get("type") == kind
 
 
-def _former(state: State, listener: Listener, *brokers: int) -> set[int]:
+def _former(state: ClusterState, listener: Listener, *brokers: int) -> set[int]:
     """Ports of a listener that brokers have still, and were told to clients."""
     found = (runs(state.pods[number], listener.name) for number in brokers if number in state.pods)
     return {port for _, port in (each for each in found if each is not None)} - {listener.port}
 
 
-def _runs(state: State, service: Object, *types: str) -> bool:
+def _runs(state: ClusterState, service: SnapshotObject, *types: str) -> bool:
     """Whether brokers that a listener's Service leads to were made with the listener of such a type, or do not say of which."""
     of = objects.labels(service)
     number, name = of.get(names.LABEL_NODE_ID, ""), of.get(names.LABEL_LISTENER, "")
@@ -81,46 +81,46 @@ def _runs(state: State, service: Object, *types: str) -> bool:
     return any(each is not None and each[0] in (None, *types) for each in found)
 
 
-def settle_listeners(state: State, draft: Draft) -> None:
+def reconcile_listeners(state: ClusterState, builder: PlanBuilder) -> None:
     """Write down the addresses that clients are told, say which are not known, and take away Services of listeners that are gone."""
     for listener in state.spec.listeners:
         if listener.type != "internal":
             for broker_id in state.staying:
-                _settle_address(state, draft, listener, broker_id)
+                _reconcile_address(state, builder, listener, broker_id)
     wanted = {objects.name(service) for service in listener_services(state)}
     for service in state.snap.services:
         if names.LABEL_LISTENER not in objects.labels(service) or objects.name(service) in wanted:
             continue
         outside = names.LABEL_NODE_ID in objects.labels(service)
         if not _runs(state, service, *(("nodeport", "loadbalancer") if outside else ("internal",))):
-            _remove(draft, service)  # nobody is led there any more
+            _remove(builder, service)  # nobody is led there any more
 
 
-def listener_status(state: State) -> list[dict[str, Any]]:
+def listener_status(state: ClusterState) -> list[dict[str, Any]]:
     """``status.listeners``: where clients start from."""
-    doors = [door for broker in state.brokers.values() for door in doors_of(state, broker)]
+    listeners = [door for broker in state.brokers.values() for door in listeners_of(state, broker)]
     return [
-        {"name": each.name, "bootstrap": _bootstrap(state, each, doors)}
+        {"name": each.name, "bootstrap": _bootstrap(state, each, listeners)}
         for each in sorted(state.spec.listeners, key=lambda listener: listener.name)
     ]
 
 
-def _bootstrap(state: State, listener: Listener, doors: list[Door]) -> str:
+def _bootstrap(state: ClusterState, listener: Listener, listeners: list[BrokerListener]) -> str:
     if listener.type == "internal":
         return f"{names.listener_service(state.name, listener.name)}.{state.namespace}.svc:{listener.port}"
-    return ",".join([door.address for door in doors if door.name == listener.name][:_MOST_NAMED])
+    return ",".join([door.address for door in listeners if door.name == listener.name][:_MOST_NAMED])
 
 
-def _settle_address(state: State, draft: Draft, listener: Listener, broker_id: int) -> None:
+def _reconcile_address(state: ClusterState, builder: PlanBuilder, listener: Listener, broker_id: int) -> None:
     service = service_of(state, listener, broker_id)
     if service is None:
         return  # it is made in this pass
     live, last = live_address(state, listener, broker_id), told(service)
     if live is None and last is None:
-        draft.wait(_unknown(state, listener, broker_id))
+        builder.wait(_unknown(state, listener, broker_id))
     elif live is not None and live != last:
         before = f" in place of {last[0]}:{last[1]}" if last else ""
-        draft.do(
+        builder.do(
             Patch(
                 kind="Service",
                 name=objects.name(service),
@@ -133,7 +133,7 @@ def _settle_address(state: State, draft: Draft, listener: Listener, broker_id: i
         )
 
 
-def _unknown(state: State, listener: Listener, broker_id: int) -> Wait:
+def _unknown(state: ClusterState, listener: Listener, broker_id: int) -> Wait:
     broker = names.broker_name(state.name, broker_id)
     service = names.broker_listener_service(state.name, broker_id, listener.name)
     if listener.type == "loadbalancer":
@@ -162,9 +162,9 @@ def _unknown(state: State, listener: Listener, broker_id: int) -> Wait:
     )
 
 
-def _remove(draft: Draft, service: Object) -> None:
+def _remove(builder: PlanBuilder, service: SnapshotObject) -> None:
     if not objects.deleting(service):
-        draft.do(
+        builder.do(
             Delete(
                 kind="Service",
                 name=objects.name(service),

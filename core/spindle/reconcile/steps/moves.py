@@ -9,51 +9,51 @@ from spindle.cluster import names
 from spindle.cluster.refusal import counted, some
 from spindle.disks.signals import DiskVerdict
 from spindle.moves import between_dirs
+from spindle.moves.copy_progress import STALLED_AFTER, is_stalled
 from spindle.moves.execute import execute
-from spindle.moves.journal import Journal, JournalError, Move, SettingKey, Shrunk
+from spindle.moves.journal import DroppedReplica, Journal, JournalError, Move, SettingKey
+from spindle.moves.kafka_index import PartitionKey
+from spindle.moves.leadership import Leads
 from spindle.moves.limits import Limits
-from spindle.moves.look import Key
-from spindle.moves.orders import Leads
-from spindle.moves.outcome import Outcome, Progress, Refused
-from spindle.moves.pace import STANDS_AFTER, stands_still
-from spindle.moves.signals import Signals
-from spindle.moves.steer import Pressure, pressure
+from spindle.moves.outcome import Progress, RefusedMove, StepResult
+from spindle.moves.rate_control import Pressure, pressure
+from spindle.moves.signals import MoveSignals
 from spindle.reconcile import objects
-from spindle.reconcile.draft import Draft, Wait
+from spindle.reconcile.disk_usage import ceilings
 from spindle.reconcile.events import Event
-from spindle.reconcile.fills import ceilings
-from spindle.reconcile.state import State
-from spindle.reconcile.steps.away import down
-from spindle.reconcile.steps.brokers import Records
+from spindle.reconcile.plan_builder import PlanBuilder, Wait
+from spindle.reconcile.state import ClusterState
+from spindle.reconcile.steps.brokers import BrokerRecords
 from spindle.reconcile.steps.journal import find_journal, read_journal, to_actions, write_journal
+from spindle.reconcile.steps.unavailable import unavailable
 
 _ACTION: Final = "MoveReplicas"
 _WELL: Final = (DiskVerdict.HEALTHY, DiskVerdict.SUSPECT)
 
 
 @dataclass(frozen=True)
-class Wants:
+class MoveRequests:
     """What the other steps want of the executor; see `spindle.moves.execute.execute`."""
 
     moves: tuple[Move, ...] = ()
-    shrinks: tuple[Shrunk, ...] = ()
+    shrinks: tuple[DroppedReplica, ...] = ()
     lost: AbstractSet[int] = frozenset()
     settings: Mapping[SettingKey, str] = field(default_factory=dict)
     closed: AbstractSet[tuple[int, str]] = frozenset()
     bad: AbstractSet[tuple[int, str]] = frozenset()
     leads: Leads = field(default_factory=dict)
-    withdrawn: AbstractSet[Key] = frozenset()
-    leaders: Mapping[Key, int] = field(default_factory=dict)
+    withdrawn: AbstractSet[PartitionKey] = frozenset()
+    leaders: Mapping[PartitionKey, int] = field(default_factory=dict)
 
 
-def load_journal(state: State, draft: Draft) -> Journal | None:
+def load_journal(state: ClusterState, builder: PlanBuilder) -> Journal | None:
     """The journal as it stands; None, with a wait, if it cannot be read: then nothing may be moved."""
-    if not find_journal(state, draft):
+    if not find_journal(state, builder):
         return None
     try:
         return read_journal(state)
     except JournalError as error:
-        draft.wait(
+        builder.wait(
             Wait(
                 _ACTION,
                 f"ConfigMap/{names.moves_map(state.name)}",
@@ -65,7 +65,13 @@ def load_journal(state: State, draft: Draft) -> Journal | None:
         return None
 
 
-def settle_moves(state: State, draft: Draft, records: Records, journal: Journal, wants: Wants) -> Outcome:
+def reconcile_moves(
+    state: ClusterState,
+    builder: PlanBuilder,
+    records: BrokerRecords,
+    journal: Journal,
+    requests: MoveRequests,
+) -> StepResult:
     """Work out the next step, note it in the journal, and hand each agent its moves, with the bounds of their throttle.
 
     What Kafka is to be told is left to :func:`carry_out`, which comes last in the pass: an order that Kafka turns down ends the pass,
@@ -76,22 +82,22 @@ def settle_moves(state: State, draft: Draft, records: Records, journal: Journal,
     outcome = execute(
         state.kafka,
         journal,
-        wants.moves,
+        requests.moves,
         limits,
-        shrinks=wants.shrinks,
-        lost=wants.lost,
-        settings={**wants.settings, **between_dirs.rates(state.brokers)},
-        closed=wants.closed,
-        bad=wants.bad,
-        leads=wants.leads,
+        shrinks=requests.shrinks,
+        lost=requests.lost,
+        settings={**requests.settings, **between_dirs.rates(state.brokers)},
+        closed=requests.closed,
+        bad=requests.bad,
+        leads=requests.leads,
         signals=signals_of(state),
-        withdrawn=wants.withdrawn,
-        leaders=wants.leaders,
+        withdrawn=requests.withdrawn,
+        leaders=requests.leaders,
     )
     try:
-        draft.do(*write_journal(state, outcome.journal))
+        builder.do(*write_journal(state, outcome.journal))
     except JournalError as error:
-        draft.wait(
+        builder.wait(
             Wait(
                 _ACTION,
                 f"ConfigMap/{names.moves_map(state.name)}",
@@ -100,7 +106,7 @@ def settle_moves(state: State, draft: Draft, records: Records, journal: Journal,
                 "What is in motion lands.",
             )
         )
-        return Outcome(journal, agent_moves=journal.within())
+        return StepResult(journal, agent_moves=journal.within())
     for broker_id, broker in state.brokers.items():
         moves = outcome.agent_moves.get(broker_id, ())
         if moves or broker["spec"].get("moves"):
@@ -110,16 +116,16 @@ def settle_moves(state: State, draft: Draft, records: Records, journal: Journal,
                 throttleBytesPerSecond=_most(limits, broker_id in outcome.slowed) if moves else None,
                 throttleBytesPerSecondMin=limits.least_bytes_per_second if moves else None,
             )
-    _tell(state, draft, outcome)
+    _tell(state, builder, outcome)
     return outcome
 
 
-def carry_out(draft: Draft, outcome: Outcome) -> None:
+def carry_out(builder: PlanBuilder, outcome: StepResult) -> None:
     """Tell Kafka. To be called after everything else of the pass."""
-    draft.do(*to_actions(outcome.actions))
+    builder.do(*to_actions(outcome.actions))
 
 
-def limits_of(state: State) -> Limits:
+def limits_of(state: ClusterState) -> Limits:
     """Budgets, as far as the KafkaCluster says them."""
     disks = state.spec.disks
     return Limits(
@@ -130,7 +136,7 @@ def limits_of(state: State) -> Limits:
     )
 
 
-def signals_of(state: State) -> Signals:
+def signals_of(state: ClusterState) -> MoveSignals:
     """What agents tell of disks and of the moves that they gave up."""
     felt: dict[tuple[int, str], Pressure] = {}
     failed: dict[tuple[int, tuple[str, int], str], str] = {}
@@ -143,7 +149,7 @@ def signals_of(state: State) -> Signals:
             if move.get("state") == "Failed":
                 key = (str(move["topic"]), int(move["partition"]))
                 failed[broker_id, key, str(move["toDir"])] = str(move.get("message") or "")
-    return Signals(now=state.now, felt=felt, failed=failed, down=down(state))
+    return MoveSignals(now=state.now, felt=felt, failed=failed, down=unavailable(state))
 
 
 def _most(limits: Limits, slowed: bool) -> int | None:
@@ -163,30 +169,30 @@ def _entry(move: Move) -> dict[str, Any]:
     }
 
 
-def _tell(state: State, draft: Draft, outcome: Outcome) -> None:
+def _tell(state: ClusterState, builder: PlanBuilder, outcome: StepResult) -> None:
     """Waits for what may not begin and for what is under way, events for what was given up and for what has landed."""
     thing = f"KafkaCluster/{state.name}"
     if outcome.progress:
-        draft.wait(_under_way(thing, outcome))
-        draft.wait(*_still(state, thing, outcome))
+        builder.wait(_under_way(thing, outcome))
+        builder.wait(*_still(state, thing, outcome))
     for refused in _by_reason(r for r in outcome.refusals if not r.given_up):
-        draft.wait(
+        builder.wait(
             Wait.refused(_ACTION, thing, refused[0].refusal)
             if len(refused) == 1
             else _several(thing, refused)
         )
     for refused in _by_reason(r for r in outcome.refusals if r.given_up):
         more = f" And {len(refused) - 1} more." if len(refused) > 1 else ""
-        draft.events.append(
+        builder.events.append(
             _event(state, "Warning", refused[0].refusal.reason, refused[0].refusal.message + more)
         )
     if outcome.landed:
         names_of = some([f"{move.name} on broker {move.target}" for move in outcome.landed])
         text = f"{counted(len(outcome.landed), 'replica')} moved to the chosen dir: {names_of}."
-        draft.events.append(_event(state, "Normal", "ReplicasMoved", text))
+        builder.events.append(_event(state, "Normal", "ReplicasMoved", text))
 
 
-def _under_way(thing: str, outcome: Outcome) -> Wait:
+def _under_way(thing: str, outcome: StepResult) -> Wait:
     """How far moves are, in steps of five per cent. Nothing tells when one lands, so the loop has to go on looking."""
     size = sum(progress.bytes for progress in outcome.progress)
     done = 100 * sum(progress.copied for progress in outcome.progress) // size if size else 0
@@ -201,13 +207,13 @@ def _under_way(thing: str, outcome: Outcome) -> Wait:
     )
 
 
-def _still(state: State, thing: str, outcome: Outcome) -> Iterable[Wait]:
+def _still(state: ClusterState, thing: str, outcome: StepResult) -> Iterable[Wait]:
     """A word for each broker to which nothing is copied any more, so that it does not look as if it only took its time."""
     noted = {entry.id: entry for entry in outcome.journal.pace}
     by_target: dict[int, list[Progress]] = {}
     for each in outcome.progress:
         entry = noted.get((*each.move.key, each.move.target))
-        if entry is not None and stands_still(entry, each.copied, state.now):
+        if entry is not None and is_stalled(entry, each.copied, state.now):
             by_target.setdefault(each.move.target, []).append(each)
     if not by_target:
         return
@@ -225,24 +231,24 @@ def _still(state: State, thing: str, outcome: Outcome) -> Iterable[Wait]:
         _ACTION,
         thing,
         "CopiesStandStill",
-        f"For {STANDS_AFTER / 60:g} minutes not a byte more was copied of {'; '.join(found)}.",
+        f"For {STALLED_AFTER / 60:g} minutes not a byte more was copied of {'; '.join(found)}.",
         "The copies go on: a partition without a leader needs a replica that may lead it, a broker that does not answer has to come back. If all "
         f"of them answer, look at the disks, the logs and the network of both ends; to have copies begun anew: {restarts}. It goes down only where rule 2 allows.",
     )
 
 
-def _by_reason(refusals: Iterable[Refused]) -> list[list[Refused]]:
-    groups: dict[str, list[Refused]] = {}
+def _by_reason(refusals: Iterable[RefusedMove]) -> list[list[RefusedMove]]:
+    groups: dict[str, list[RefusedMove]] = {}
     for refused in refusals:
         groups.setdefault(refused.refusal.reason, []).append(refused)
     return list(groups.values())
 
 
-def _several(thing: str, refused: list[Refused]) -> Wait:
+def _several(thing: str, refused: list[RefusedMove]) -> Wait:
     first = refused[0].refusal
     others = some([entry.move.name for entry in refused[1:]])
     return Wait(_ACTION, thing, first.reason, f"{first.message} Likewise {others}.", first.unblocked_by)
 
 
-def _event(state: State, kind: str, reason: str, message: str) -> Event:
+def _event(state: ClusterState, kind: str, reason: str, message: str) -> Event:
     return Event(kind, reason, message, "KafkaCluster", state.name, objects.uid(state.cluster))

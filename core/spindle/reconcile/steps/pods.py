@@ -4,77 +4,79 @@ from collections.abc import Mapping
 from typing import Final
 
 from spindle.cluster import names
-from spindle.manifests.identity import Identity
+from spindle.manifests.identity import NodeIdentity
 from spindle.manifests.inputs import ClusterInputs, NodeInputs
 from spindle.manifests.pods import broker_pod, config_hash, controller_pod, pod_labels, spec_hash
 from spindle.reconcile import objects
 from spindle.reconcile.actions import Create, Delete, Patch
 from spindle.reconcile.certificates import node_stale, restarts_for
-from spindle.reconcile.draft import Draft, Wait
-from spindle.reconcile.gone import gone_for_good
 from spindle.reconcile.inputs import cluster_inputs, controller_inputs, next_inputs
-from spindle.reconcile.snapshot import Object
-from spindle.reconcile.state import State
-from spindle.reconcile.steps.away import given_to_drain
+from spindle.reconcile.node_loss import node_is_lost
+from spindle.reconcile.plan_builder import PlanBuilder, Wait
+from spindle.reconcile.snapshot import SnapshotObject
+from spindle.reconcile.state import ClusterState
 from spindle.reconcile.steps.changed import what_changed
-from spindle.reconcile.steps.stalls import restarts_again
-from spindle.reconcile.steps.takedown import Wanted
+from spindle.reconcile.steps.eviction import RestartRequest
+from spindle.reconcile.steps.stalled_rollout import crash_loops
+from spindle.reconcile.steps.unavailable import evicted_for_drain
 
 SCALED_IN: Final = "ScaledIn"
 _ACTION: Final = "CreatePod"
 
 
-def settle_pods(state: State, draft: Draft, identity: Identity) -> dict[int, Wanted]:
+def reconcile_pods(
+    state: ClusterState, builder: PlanBuilder, identity: NodeIdentity
+) -> dict[int, RestartRequest]:
     """Make missing pods; returns the pods that should go down, and why."""
     shared = cluster_inputs(state, identity)
-    wanted: dict[int, Wanted] = {}
+    wanted: dict[int, RestartRequest] = {}
     for node_id in state.controller_ids:
-        _settle(state, draft, shared, controller_inputs(state, node_id), node_id, wanted)
+        _settle(state, builder, shared, controller_inputs(state, node_id), node_id, wanted)
     for node_id, broker in state.brokers.items():
         if broker["spec"].get("leaving"):
-            _settle_stopped(state, draft, node_id, wanted, leaves(broker))
+            _reconcile_stopped(state, builder, node_id, wanted, leaves(broker))
         elif broker["spec"].get("stopped"):
-            by_hand = Wanted("Stopped", "spec.stopped of its KafkaBroker is true")
-            _settle_stopped(state, draft, node_id, wanted, by_hand)
-        elif not gone_for_good(state, node_id):  # nothing is left for it to start with
-            _settle(state, draft, shared, next_inputs(state, broker), node_id, wanted)
-    _strangers(state, draft)
+            by_hand = RestartRequest("Stopped", "spec.stopped of its KafkaBroker is true")
+            _reconcile_stopped(state, builder, node_id, wanted, by_hand)
+        elif not node_is_lost(state, node_id):  # nothing is left for it to start with
+            _settle(state, builder, shared, next_inputs(state, broker), node_id, wanted)
+    _strangers(state, builder)
     return wanted
 
 
 def _settle(
-    state: State,
-    draft: Draft,
+    state: ClusterState,
+    builder: PlanBuilder,
     shared: ClusterInputs,
     inputs: NodeInputs | None,
     node_id: int,
-    wanted: dict[int, Wanted],
+    wanted: dict[int, RestartRequest],
 ) -> None:
     pod = state.pods.get(node_id)
     if inputs is None:
         return
     if pod is None:
-        _make(state, draft, shared, inputs)
+        _make(state, builder, shared, inputs)
     elif objects.is_over(pod):
-        _clear_away(draft, pod)
+        _clear_away(builder, pod)
     elif not objects.deleting(pod):
         if objects.annotation(pod, names.ANN_SPEC_HASH) != spec_hash(shared, inputs):
-            wanted[node_id] = Wanted("SpecChanged", what_changed(pod, shared, inputs))
+            wanted[node_id] = RestartRequest("SpecChanged", what_changed(pod, shared, inputs))
         elif _starts_in_vain(state, pod, inputs):
-            wanted[node_id] = Wanted(
+            wanted[node_id] = RestartRequest(
                 "SpecChanged", "its configuration changed, and Kafka does not start with it"
             )
         elif restarts_for(state, node_id):
-            wanted[node_id] = Wanted(
+            wanted[node_id] = RestartRequest(
                 "CertificateRenewed", "its certificate, or whom it trusts, is another one now"
             )
         else:
-            _name_release(draft, pod, shared)
-        free = _may_leave_budget(state, pod) or given_to_drain(state, node_id)
-        _mend_labels(draft, pod, pod_labels(shared, inputs), free=free)
+            _name_release(builder, pod, shared)
+        free = _may_leave_budget(state, pod) or evicted_for_drain(state, node_id)
+        _mend_labels(builder, pod, pod_labels(shared, inputs), free=free)
 
 
-def _starts_in_vain(state: State, pod: Object, inputs: NodeInputs) -> bool:
+def _starts_in_vain(state: ClusterState, pod: SnapshotObject, inputs: NodeInputs) -> bool:
     """Whether Kafka does not run in a pod, again and again or still, that was made with another file than there would be now.
 
     The restart of a container reads the file of its pod's beginning, so a value that keeps Kafka from starting stays until the pod is
@@ -83,15 +85,15 @@ def _starts_in_vain(state: State, pod: Object, inputs: NodeInputs) -> bool:
     made_with = objects.annotation(pod, names.ANN_CONFIG)
     if objects.kafka_runs(pod) or made_with in (None, config_hash(inputs)):
         return False
-    return not objects.kafka_ever_ran(pod) or restarts_again(state, pod)
+    return not objects.kafka_ever_ran(pod) or crash_loops(state, pod)
 
 
-def _build(shared: ClusterInputs, inputs: NodeInputs) -> Object:
+def _build(shared: ClusterInputs, inputs: NodeInputs) -> SnapshotObject:
     make = controller_pod if inputs.node_id >= names.FIRST_CONTROLLER_ID else broker_pod
     return make(shared, inputs)
 
 
-def _make(state: State, draft: Draft, shared: ClusterInputs, inputs: NodeInputs) -> None:
+def _make(state: ClusterState, builder: PlanBuilder, shared: ClusterInputs, inputs: NodeInputs) -> None:
     """Create a pod once its claims, its certificate and its configuration are there."""
     missing = [
         f"claim {disk.claim}"
@@ -110,7 +112,7 @@ def _make(state: State, draft: Draft, shared: ClusterInputs, inputs: NodeInputs)
         missing.append("its configuration")
     name = names.pod_name(state.name, inputs.node_id)
     if leaving:
-        draft.wait(
+        builder.wait(
             Wait(
                 _ACTION,
                 f"Pod/{name}",
@@ -120,7 +122,7 @@ def _make(state: State, draft: Draft, shared: ClusterInputs, inputs: NodeInputs)
             )
         )
     elif missing:
-        draft.wait(
+        builder.wait(
             Wait(
                 _ACTION,
                 f"Pod/{name}",
@@ -131,30 +133,38 @@ def _make(state: State, draft: Draft, shared: ClusterInputs, inputs: NodeInputs)
             )
         )
     else:
-        draft.do(Create(object=_build(shared, inputs), reason="PodCreated", message=f"{name} was made."))
+        builder.do(Create(object=_build(shared, inputs), reason="PodCreated", message=f"{name} was made."))
 
 
-def leaves(broker: Object) -> Wanted:
+def leaves(broker: SnapshotObject) -> RestartRequest:
     """Why a broker is stopped for good."""
     pool = broker["spec"].get("pool")
-    return Wanted(SCALED_IN, f"nothing stands on it any more, and pool {pool} is to have fewer brokers")
+    return RestartRequest(
+        SCALED_IN, f"nothing stands on it any more, and pool {pool} is to have fewer brokers"
+    )
 
 
-def _settle_stopped(state: State, draft: Draft, node_id: int, wanted: dict[int, Wanted], why: Wanted) -> None:
+def _reconcile_stopped(
+    state: ClusterState,
+    builder: PlanBuilder,
+    node_id: int,
+    wanted: dict[int, RestartRequest],
+    why: RestartRequest,
+) -> None:
     pod = state.pods.get(node_id)
     if pod is None:
         return
     if objects.is_over(pod):
-        _clear_away(draft, pod)
+        _clear_away(builder, pod)
     elif not objects.deleting(pod):
         wanted[node_id] = why
 
 
-def _clear_away(draft: Draft, pod: Object) -> None:
+def _clear_away(builder: PlanBuilder, pod: SnapshotObject) -> None:
     """A pod whose containers have ended for good only occupies its name."""
     if not objects.deleting(pod):
         why = str((pod.get("status") or {}).get("reason") or (pod.get("status") or {}).get("phase"))
-        draft.do(
+        builder.do(
             Delete(
                 kind="Pod",
                 name=objects.name(pod),
@@ -165,12 +175,14 @@ def _clear_away(draft: Draft, pod: Object) -> None:
         )
 
 
-def _may_leave_budget(state: State, pod: Object) -> bool:
+def _may_leave_budget(state: ClusterState, pod: SnapshotObject) -> bool:
     """Whether a pod is being taken down, or is one in which Kafka does not run, so that it can be made anew at any time."""
-    return not objects.kafka_runs(pod) or any(mark["uid"] == objects.uid(pod) for mark in state.marks)
+    return not objects.kafka_runs(pod) or any(
+        mark["uid"] == objects.uid(pod) for mark in state.unavailable_records
+    )
 
 
-def _mend_labels(draft: Draft, pod: Object, right: Mapping[str, str], *, free: bool) -> None:
+def _mend_labels(builder: PlanBuilder, pod: SnapshotObject, right: Mapping[str, str], *, free: bool) -> None:
     """Put back labels that were edited by hand: services and budgets find the pod by them.
 
     ``free``: it may have left its budget, so that it can be evicted.
@@ -179,7 +191,7 @@ def _mend_labels(draft: Draft, pod: Object, right: Mapping[str, str], *, free: b
     if free:
         wrong.pop(names.LABEL_BUDGET, None)
     if wrong:
-        draft.do(
+        builder.do(
             Patch(
                 kind="Pod",
                 name=objects.name(pod),
@@ -191,14 +203,14 @@ def _mend_labels(draft: Draft, pod: Object, right: Mapping[str, str], *, free: b
         )
 
 
-def _name_release(draft: Draft, pod: Object, shared: ClusterInputs) -> None:
+def _name_release(builder: PlanBuilder, pod: SnapshotObject, shared: ClusterInputs) -> None:
     """Note the release on a pod that is what it would be made as today: with an image of one's own, spec.version alone remakes nothing."""
     if objects.annotation(pod, names.ANN_VERSION) != shared.version:
         body = {"metadata": {"annotations": {names.ANN_VERSION: shared.version}}}
-        draft.do(Patch(kind="Pod", name=objects.name(pod), uid=objects.uid(pod), body=body))
+        builder.do(Patch(kind="Pod", name=objects.name(pod), uid=objects.uid(pod), body=body))
 
 
-def _strangers(state: State, draft: Draft) -> None:
+def _strangers(state: ClusterState, builder: PlanBuilder) -> None:
     """Pods with one of our names that no KafkaBroker stands behind; of controllers that left, others take care."""
     found = [
         objects.name(pod)
@@ -209,7 +221,7 @@ def _strangers(state: State, draft: Draft) -> None:
     for name in found:
         node_id = objects.node_id_of(state.name, name)
         if node_id is not None and node_id not in state.brokers and node_id not in state.controller_ids:
-            draft.wait(
+            builder.wait(
                 Wait(
                     "RemovePod",
                     f"Pod/{name}",

@@ -6,13 +6,13 @@ from spindle.cluster import names
 from spindle.cluster.refusal import some
 from spindle.disks import facts
 from spindle.disks.health import FULL, OFFLINE_FULL
-from spindle.healing.gone import OUT_OF_SERVICE
+from spindle.healing.node_loss import OUT_OF_SERVICE
 from spindle.moves.journal import Journal
-from spindle.placement.crowded import crowded
+from spindle.placement.spread_violations import under_spread_partitions
 from spindle.reconcile import objects
-from spindle.reconcile.draft import Draft, Wait
-from spindle.reconcile.snapshot import Object
-from spindle.reconcile.state import State
+from spindle.reconcile.plan_builder import PlanBuilder, Wait
+from spindle.reconcile.snapshot import SnapshotObject
+from spindle.reconcile.state import ClusterState
 
 _IMAGE: Final = frozenset({"ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull"})
 _STARTING: Final = frozenset({"PodInitializing", "ContainerCreating", ""})
@@ -20,23 +20,23 @@ _BACK_OFF: Final = "CrashLoopBackOff"
 _ACTION: Final = "StartPod"
 
 
-def report_problems(state: State, draft: Draft) -> None:
+def report_problems(state: ClusterState, builder: PlanBuilder) -> None:
     """Add a wait for every pod that does not get on."""
     for node_id, pod in state.pods.items():
         if objects.deleting(pod):
-            _terminating(state, draft, pod)
+            _terminating(state, builder, pod)
         elif _unschedulable(pod):
-            draft.wait(_pending(state, node_id, pod))
+            builder.wait(_pending(state, node_id, pod))
         else:
-            _containers(state, draft, node_id, pod)
+            _containers(state, builder, node_id, pod)
 
 
-def _unschedulable(pod: Object) -> bool:
+def _unschedulable(pod: SnapshotObject) -> bool:
     scheduled = objects.condition(pod, "PodScheduled")
     return scheduled is not None and scheduled.get("status") == "False"
 
 
-def _pending(state: State, node_id: int, pod: Object) -> Wait:
+def _pending(state: ClusterState, node_id: int, pod: SnapshotObject) -> Wait:
     """Why the scheduler finds no node, with the claims that are unbound and what their class has to offer."""
     said = str((objects.condition(pod, "PodScheduled") or {}).get("message", ""))
     thing = f"Pod/{objects.name(pod)}"
@@ -74,20 +74,20 @@ def _pending(state: State, node_id: int, pod: Object) -> Wait:
     )
 
 
-def _in_zone(state: State, node_id: int) -> str:
+def _in_zone(state: ClusterState, node_id: int) -> str:
     broker = state.brokers.get(node_id)
     rack = (broker.get("spec") or {}).get("rack") if broker else None
     return f" in zone {rack}" if rack else ""
 
 
-def _claims_of(state: State, pod: Object) -> list[Object]:
+def _claims_of(state: ClusterState, pod: SnapshotObject) -> list[SnapshotObject]:
     volumes = (pod.get("spec") or {}).get("volumes") or ()
     claimed = [(v.get("persistentVolumeClaim") or {}).get("claimName") for v in volumes]
     return [state.claims[name] for name in claimed if name and name in state.claims]
 
 
-def _what_they_ask(claims: list[Object]) -> str:
-    def ask(claim: Object) -> str:
+def _what_they_ask(claims: list[SnapshotObject]) -> str:
+    def ask(claim: SnapshotObject) -> str:
         spec: dict[str, Any] = claim.get("spec") or {}
         size = ((spec.get("resources") or {}).get("requests") or {}).get("storage", "?")
         return f"{size} of class {spec.get('storageClassName') or '(default)'}"
@@ -96,7 +96,7 @@ def _what_they_ask(claims: list[Object]) -> str:
     return f"{len(claims)} x {some(asked)} ({some(sorted(objects.name(c) for c in claims))})"
 
 
-def _containers(state: State, draft: Draft, node_id: int, pod: Object) -> None:
+def _containers(state: ClusterState, builder: PlanBuilder, node_id: int, pod: SnapshotObject) -> None:
     """The first container that does not get on."""
     thing = f"Pod/{objects.name(pod)}"
     for container in names.NODE_CONTAINERS:
@@ -106,7 +106,7 @@ def _containers(state: State, draft: Draft, node_id: int, pod: Object) -> None:
         reason, said = str(waiting.get("reason", "")), str(waiting.get("message", ""))
         if reason in _IMAGE:
             image = objects.container_status(pod, container).get("image", "")
-            draft.wait(
+            builder.wait(
                 Wait(
                     _ACTION,
                     thing,
@@ -119,13 +119,13 @@ def _containers(state: State, draft: Draft, node_id: int, pod: Object) -> None:
         elif (
             container == names.CONTAINER_KAFKA and reason == _BACK_OFF and (full := _all_full(state, node_id))
         ):
-            draft.wait(_full(pod, full))
+            builder.wait(_full(pod, full))
         else:
-            draft.wait(_not_starting(pod, container, reason, said))
+            builder.wait(_not_starting(pod, container, reason, said))
         return
 
 
-def _all_full(state: State, node_id: int) -> list[str]:
+def _all_full(state: ClusterState, node_id: int) -> list[str]:
     """The disks of a broker, if its agent says of every one that Kafka has that it is full; else none."""
     broker = state.brokers.get(node_id) or {}
     observed = (broker.get("status") or {}).get("observed") or {}
@@ -135,7 +135,7 @@ def _all_full(state: State, node_id: int) -> list[str]:
     return used if all(said.get(name) in (FULL, OFFLINE_FULL) for name in used) else []
 
 
-def _full(pod: Object, disks: list[str]) -> Wait:
+def _full(pod: SnapshotObject, disks: list[str]) -> Wait:
     """Kafka takes a log dir that it cannot write to for failed, and ends when it has no other."""
     name = objects.name(pod)
     return Wait(
@@ -149,12 +149,12 @@ def _full(pod: Object, disks: list[str]) -> Wait:
     )
 
 
-def _last_words(pod: Object, container: str) -> str:
+def _last_words(pod: SnapshotObject, container: str) -> str:
     ended = objects.terminated(pod, container) or {}
     return str(ended.get("message") or "").strip() or f"exit code {ended.get('exitCode', 'unknown')}"
 
 
-def _not_starting(pod: Object, container: str, reason: str, said: str) -> Wait:
+def _not_starting(pod: SnapshotObject, container: str, reason: str, said: str) -> Wait:
     thing = f"Pod/{objects.name(pod)}"
     if reason == _BACK_OFF:
         where = {
@@ -178,12 +178,12 @@ def _not_starting(pod: Object, container: str, reason: str, said: str) -> Wait:
     )
 
 
-def _terminating(state: State, draft: Draft, pod: Object) -> None:
+def _terminating(state: ClusterState, builder: PlanBuilder, pod: SnapshotObject) -> None:
     """A pod that cannot end because its node is away."""
     node = state.nodes.get((pod.get("spec") or {}).get("nodeName") or "")
     if node is None or objects.is_true(node, "Ready"):
         return
-    draft.wait(
+    builder.wait(
         Wait(
             "RemakePod",
             f"Pod/{objects.name(pod)}",
@@ -196,15 +196,15 @@ def _terminating(state: State, draft: Draft, pod: Object) -> None:
     )
 
 
-def report_racks(state: State, draft: Draft, journal: Journal | None) -> None:
+def report_racks(state: ClusterState, builder: PlanBuilder, journal: Journal | None) -> None:
     """Replicas that could stand on more racks."""
-    ours = frozenset(entry.key for entry in journal.crowded) if journal is not None else frozenset()
-    refusal = crowded(state.kafka, ours)
+    ours = frozenset(entry.key for entry in journal.spread_violations) if journal is not None else frozenset()
+    refusal = under_spread_partitions(state.kafka, ours)
     if refusal is not None:
-        draft.wait(Wait.refused("SpreadReplicas", f"KafkaCluster/{state.name}", refusal))
+        builder.wait(Wait.refused("SpreadReplicas", f"KafkaCluster/{state.name}", refusal))
 
 
-def report_nodes(state: State, draft: Draft) -> None:
+def report_nodes(state: ClusterState, builder: PlanBuilder) -> None:
     """Nodes that are away while their pods are not yet asked to go: the common power failure."""
     for node_id, pod in state.pods.items():
         node_name = state.node_of(node_id)
@@ -213,7 +213,7 @@ def report_nodes(state: State, draft: Draft) -> None:
             continue
         if node is None or not objects.is_true(node, "Ready"):
             what = "is not ready" if node is not None else "no longer exists"
-            draft.wait(
+            builder.wait(
                 Wait(
                     "RunPod",
                     f"Pod/{objects.name(pod)}",

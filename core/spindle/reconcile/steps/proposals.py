@@ -6,101 +6,103 @@ from typing import Any, Final
 
 from spindle.cluster.refusal import counted, some
 from spindle.disks.lifecycle import DiskState
-from spindle.moves.look import Key, Look
+from spindle.moves.kafka_index import KafkaIndex, PartitionKey
 from spindle.proposals.approval import Approval, approval
 from spindle.proposals.duration import AWAY, allowed, carried_out, too_long
-from spindle.proposals.life import Facts, Trouble, Turn, turn
-from spindle.proposals.marks import DONE, DROPPED, MOVING, OVER, WAITING
-from spindle.proposals.proposal import REASON, Phase, Proposal, read_proposal
-from spindle.proposals.waves import PATIENCE, Wave, look_over
-from spindle.proposals.windows import Opening, opening
+from spindle.proposals.lifecycle import ProposalFacts, ProposalProblem, ProposalStep, next_step
+from spindle.proposals.move_states import DONE, DROPPED, MOVING, OVER, WAITING
+from spindle.proposals.proposal import REASON, Proposal, ProposalPhase, read_proposal
+from spindle.proposals.waves import PATIENCE, WaveState, look_over
+from spindle.proposals.windows import WindowState, window_state
 from spindle.reconcile import objects
 from spindle.reconcile.actions import Delete
-from spindle.reconcile.draft import Draft, Wait
+from spindle.reconcile.disk_inventory import DiskInventory
 from spindle.reconcile.events import Event
-from spindle.reconcile.proposal_status import Standing, proposal_status
-from spindle.reconcile.state import State
-from spindle.reconcile.steps.moves import Wants, limits_of
+from spindle.reconcile.plan_builder import PlanBuilder, Wait
+from spindle.reconcile.proposal_status import ProposalProgress, proposal_status
+from spindle.reconcile.state import ClusterState
+from spindle.reconcile.steps.moves import MoveRequests, limits_of
 from spindle.reconcile.times import seconds
-from spindle.reconcile.ward import Ward
 
 _ACTION: Final = "Rebalance"
 _TROUBLES: Final = ("DisksFirst", "UnderMinIsr")
 _KEPT: Final = 10  # proposals that are over
-_GOOD: Final = frozenset((Phase.APPROVED, Phase.EXECUTING, Phase.DONE))
+_GOOD: Final = frozenset((ProposalPhase.APPROVED, ProposalPhase.EXECUTING, ProposalPhase.DONE))
 
 
 @dataclass(frozen=True)
-class Proposed:
+class ProposalResult:
     """What comes of all proposals.
 
     Attributes:
-        wants: for the executor of moves.
+        requests: for the executor of moves.
         statuses: KafkaRebalance → its status as it should read now.
     """
 
-    wants: Wants = field(default_factory=Wants)
+    requests: MoveRequests = field(default_factory=MoveRequests)
     statuses: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
 
-def settle_proposals(ward: Ward, draft: Draft, others: Wants) -> Proposed:
+def reconcile_proposals(
+    inventory: DiskInventory, builder: PlanBuilder, others: MoveRequests
+) -> ProposalResult:
     """Decide about every proposal of the cluster.
 
     Args:
-        ward: what is known of the disks; their lives are settled.
-        draft: of the pass.
+        inventory: what is known of the disks; their lives are settled.
+        builder: of the pass.
         others: what healing and full disks want: it comes first.
     """
-    state = ward.state
+    state = inventory.state
     if "kafkarebalances" in state.snap.unknown:
         # What is in motion goes on to its end; whether anybody still wants it is not known (rule 8).
-        draft.wait(_blind(state))
-        return Proposed()
+        builder.wait(_blind(state))
+        return ProposalResult()
     found = sorted((read_proposal(raw) for raw in state.snap.rebalances), key=lambda p: p.age)
     proposals = [proposal for proposal in found if not proposal.deleting]
-    _forget(state, draft, proposals)
-    desk = _Desk(ward, others, proposals)
+    _forget(state, builder, proposals)
+    reconciler = _ProposalReconciler(inventory, others, proposals)
     statuses: dict[str, Mapping[str, Any]] = {}
     for proposal in proposals:
         if proposal.phase.over:
             continue
-        made = desk.settle(proposal)
+        made = reconciler.settle(proposal)
         statuses[proposal.name] = made
-        _tell(draft, proposal, made)
-    draft.wait(*desk.waits)
-    return Proposed(desk.wants(), statuses)
+        _tell(builder, proposal, made)
+    builder.wait(*reconciler.waits)
+    return ProposalResult(reconciler.wants(), statuses)
 
 
-class _Desk:
+class _ProposalReconciler:
     """All proposals of a cluster, while they are worked through."""
 
-    def __init__(self, ward: Ward, others: Wants, proposals: Sequence[Proposal]) -> None:
-        state = ward.state
-        self.ward, self.state, self.others, self.proposals = ward, state, others, proposals
+    def __init__(self, inventory: DiskInventory, others: MoveRequests, proposals: Sequence[Proposal]) -> None:
+        state = inventory.state
+        self.inventory, self.state, self.others, self.proposals = inventory, state, others, proposals
         self.rules = state.spec.rebalance
         self.limits = limits_of(state)
-        self.window: Opening = opening(self.rules.windows, state.now)
-        self.trouble = _trouble(ward)
-        self.look = Look(ward.view, others.closed)
+        self.window: WindowState = window_state(self.rules.windows, state.now)
+        self.trouble = _trouble(inventory)
+        self.look = KafkaIndex(inventory.view, others.closed)
         self.waits: list[Wait] = []
-        self.wave: Wave | None = None
+        self.wave: WaveState | None = None
         self.go = False
-        self.leaders: dict[Key, int] = {}
+        self.leaders: dict[PartitionKey, int] = {}
 
     def settle(self, proposal: Proposal) -> Mapping[str, Any]:
         """One proposal: what it is next, and its status."""
-        executing = proposal.phase is Phase.EXECUTING
+        executing = proposal.phase is ProposalPhase.EXECUTING
         by = self._approval(proposal)
         wave = self._look_over(proposal) if executing else None
-        now = turn(self._facts(proposal, by, wave))
-        if wave is not None and now.phase is Phase.EXECUTING:
+        now = next_step(self._facts(proposal, by, wave))
+        if wave is not None and now.phase is ProposalPhase.EXECUTING:
             self._carry_on(proposal, wave, go=now.reason == "Executing")
-        if now.phase in (Phase.APPROVED, Phase.EXECUTING):
+        if now.phase in (ProposalPhase.APPROVED, ProposalPhase.EXECUTING):
             # Nothing in Kubernetes tells when it can go on, so the loop has to go on looking.
             self.waits.append(_wait(proposal, now, wave))
         return proposal_status(
             proposal,
-            Standing(
+            ProposalProgress(
                 now,
                 by,
                 wave,
@@ -112,14 +114,14 @@ class _Desk:
             self.state.now,
         )
 
-    def _look_over(self, proposal: Proposal) -> Wave | None:
+    def _look_over(self, proposal: Proposal) -> WaveState | None:
         """None where the journal cannot be read: then nothing is known, and nothing changes."""
-        if self.ward.journal is None:
+        if self.inventory.journal is None:
             return None
         return look_over(
             proposal,
             self.look,
-            self.ward.journal,
+            self.inventory.journal,
             self.limits,
             busy={move.key for move in self.others.moves} | {entry.key for entry in self.others.shrinks},
             idle=self._idle(proposal),
@@ -138,7 +140,7 @@ class _Desk:
     def _ran(self, proposal: Proposal) -> float:
         """Seconds for which it has been carried out."""
         status = proposal.status
-        going = proposal.phase is Phase.EXECUTING and status.get("reason") == "Executing"
+        going = proposal.phase is ProposalPhase.EXECUTING and status.get("reason") == "Executing"
         before, written = float(status.get("ranSeconds") or 0), seconds(status.get("updatedAt"))
         return carried_out(before, written, self.state.now, going=going)
 
@@ -149,13 +151,13 @@ class _Desk:
 
     def _too_long(self, proposal: Proposal, by: Approval) -> str:
         """Why its time is over. Not asked while Kafka is unknown: what is in motion would not be known either."""
-        if proposal.phase is not Phase.EXECUTING or self._unknown() is not None:
+        if proposal.phase is not ProposalPhase.EXECUTING or self._unknown() is not None:
             return ""
         who = by.by or proposal.status.get("approvedBy")
         limit = allowed(proposal, self.rules, self.state.spec.disks.move_bytes_per_second, who)
         return too_long(self._ran(proposal), limit)
 
-    def _carry_on(self, proposal: Proposal, wave: Wave, *, go: bool) -> None:
+    def _carry_on(self, proposal: Proposal, wave: WaveState, *, go: bool) -> None:
         self.wave, self.go = wave, go
         if not go or self.look.unknown:
             return
@@ -167,12 +169,12 @@ class _Desk:
             if key not in still and lead.broker in getattr(self.look.partitions.get(key), "replicas", ()):
                 self.leaders[key] = lead.broker
 
-    def _facts(self, proposal: Proposal, by: Approval, wave: Wave | None) -> Facts:
-        executing = proposal.phase is Phase.EXECUTING
-        marks = wave.marks if wave is not None else proposal.marks
+    def _facts(self, proposal: Proposal, by: Approval, wave: WaveState | None) -> ProposalFacts:
+        executing = proposal.phase is ProposalPhase.EXECUTING
+        marks = wave.move_states if wave is not None else proposal.marks
         unled = self._unled(proposal, wave)
         expires = seconds(proposal.spec.expires) if proposal.spec is not None else None
-        return Facts(
+        return ProposalFacts(
             phase=proposal.phase,
             problem=proposal.problem or _nonsense(proposal, expires),
             approved_by=by.by,
@@ -182,7 +184,7 @@ class _Desk:
             stop=proposal.spec is not None and proposal.spec.stop,
             newer=None if executing else self._newer(proposal, by),
             executing=self._executing(proposal),
-            trouble=self.trouble or (None if executing else self._unknown()),
+            obstacle=self.trouble or (None if executing else self._unknown()),
             troubled=self._troubled(proposal),
             window=self.window,
             too_long=self._too_long(proposal, by),
@@ -214,18 +216,18 @@ class _Desk:
             (
                 other.name
                 for other in self.proposals
-                if other.phase is Phase.EXECUTING and other.name != proposal.name
+                if other.phase is ProposalPhase.EXECUTING and other.name != proposal.name
             ),
             None,
         )
 
-    def _unknown(self) -> Trouble | None:
-        if not self.look.unknown and self.ward.journal is not None:
+    def _unknown(self) -> ProposalProblem | None:
+        if not self.look.unknown and self.inventory.journal is not None:
             return None
         why = self.look.unknown or "the journal of moves cannot be read"
-        return Trouble("KafkaUnknown", f"Nothing is begun: {why}.", "Kafka answers again.")
+        return ProposalProblem("KafkaUnknown", f"Nothing is begun: {why}.", "Kafka answers again.")
 
-    def _unled(self, proposal: Proposal, wave: Wave | None) -> int:
+    def _unled(self, proposal: Proposal, wave: WaveState | None) -> int:
         """Partitions that another broker is to lead, and could, and that are not in that order yet, or not led by it."""
         if wave is None or self.look.unknown:
             return len(proposal.leaders)  # it may be all of them, so it is not done
@@ -240,12 +242,12 @@ class _Desk:
             )
         return left
 
-    def wants(self) -> Wants:
+    def wants(self) -> MoveRequests:
         """For the executor: what may begin, and what of ours in the journal nobody wants any more."""
         keep = self.wave.keep if self.wave is not None else set()
-        unsure = self.ward.journal is None or self.look.unknown != ""
-        journal = self.ward.journal.moves if self.ward.journal is not None else ()
-        return Wants(
+        unsure = self.inventory.journal is None or self.look.unknown != ""
+        journal = self.inventory.journal.moves if self.inventory.journal is not None else ()
+        return MoveRequests(
             moves=tuple(self.wave.go) if self.wave is not None and self.go else (),
             withdrawn=frozenset()
             if unsure
@@ -254,21 +256,21 @@ class _Desk:
         )
 
 
-def _trouble(ward: Ward) -> Trouble | None:
+def _trouble(inventory: DiskInventory) -> ProposalProblem | None:
     """What comes before any balance: bad disks, and partitions that nobody can write to."""
     bad = [
-        ward.thing(slot).removeprefix("KafkaBroker/")
-        for slot in ward.slots
-        if ward.now(slot) in (DiskState.FAILED, DiskState.EVACUATING)
+        inventory.object_name(slot).removeprefix("KafkaBroker/")
+        for slot in inventory.slots
+        if inventory.state_of(slot) in (DiskState.FAILED, DiskState.EVACUATING)
     ]
     if bad:
-        return Trouble(
+        return ProposalProblem(
             "DisksFirst",
             f"{counted(len(bad), 'disk')} failed, and what stands on it comes first: {some(sorted(bad))}.",
             "The disk is evacuated, or well again.",
-            lasts=bool(ward.within(DiskState.EVACUATING)),
+            lasts=bool(inventory.in_states(DiskState.EVACUATING)),
         )
-    view = ward.state.kafka
+    view = inventory.state.kafka
     short = sorted(
         partition.name
         for partition in view.partitions or ()
@@ -276,7 +278,7 @@ def _trouble(ward: Ward) -> Trouble | None:
         and len(partition.isr) < least < partition.recorded_rf
     )
     if short:
-        return Trouble(
+        return ProposalProblem(
             "UnderMinIsr",
             f"{counted(len(short), 'partition')} under min.insync.replicas: {some(short)}. Its copies need the bandwidth.",
             "They catch up.",
@@ -294,10 +296,10 @@ def _nonsense(proposal: Proposal, expires: float | None) -> str:
     return ""
 
 
-def _wait(proposal: Proposal, now: Turn, wave: Wave | None) -> Wait:
+def _wait(proposal: Proposal, now: ProposalStep, wave: WaveState | None) -> Wait:
     """What it waits for; for one that goes on, that it does."""
     message = now.message
-    if now.phase is Phase.EXECUTING and wave is not None and wave.waits and not wave.go:
+    if now.phase is ProposalPhase.EXECUTING and wave is not None and wave.waits and not wave.go:
         message = f"{message} {wave.waits[0].message}"
     return Wait(
         _ACTION,
@@ -309,17 +311,17 @@ def _wait(proposal: Proposal, now: Turn, wave: Wave | None) -> Wait:
     )
 
 
-def _tell(draft: Draft, proposal: Proposal, status: Mapping[str, Any]) -> None:
+def _tell(builder: PlanBuilder, proposal: Proposal, status: Mapping[str, Any]) -> None:
     """An event for each change, and one for what was left out."""
 
     def event(kind: str, reason: str, message: str) -> None:
-        draft.events.append(Event(kind, reason, message, "KafkaRebalance", proposal.name, proposal.uid))
+        builder.events.append(Event(kind, reason, message, "KafkaRebalance", proposal.name, proposal.uid))
 
     before = proposal.status
-    phase = Phase(status["phase"])
+    phase = ProposalPhase(status["phase"])
     if status["phase"] != before.get("phase"):
         event(
-            "Normal" if phase in _GOOD or phase is Phase.PROPOSED else "Warning",
+            "Normal" if phase in _GOOD or phase is ProposalPhase.PROPOSED else "Warning",
             f"Rebalance{phase}",
             str(status["message"]),
         )
@@ -331,16 +333,16 @@ def _tell(draft: Draft, proposal: Proposal, status: Mapping[str, Any]) -> None:
         event("Warning", "MovesDropped", f"{text}{more}")
 
 
-def _forget(state: State, draft: Draft, proposals: Sequence[Proposal]) -> None:
+def _forget(state: ClusterState, builder: PlanBuilder, proposals: Sequence[Proposal]) -> None:
     """Of those that are over, the latest are kept, and any that somebody made without this KafkaCluster as its owner (rule 16)."""
     ours = {objects.name(raw) for raw in state.snap.rebalances if objects.owned_by(raw, state.cluster)}
     over = [proposal for proposal in proposals if proposal.phase.over]
     for proposal in over[: max(0, len(over) - _KEPT)]:
         if proposal.name in ours:
-            draft.do(Delete(kind="KafkaRebalance", name=proposal.name, uid=proposal.uid))
+            builder.do(Delete(kind="KafkaRebalance", name=proposal.name, uid=proposal.uid))
 
 
-def _blind(state: State) -> Wait:
+def _blind(state: ClusterState) -> Wait:
     return Wait(
         _ACTION,
         f"KafkaCluster/{state.name}",

@@ -8,39 +8,41 @@ from spindle.cluster import names
 from spindle.manifests.cronjob import rebalance_objects, report_map
 from spindle.reconcile import objects
 from spindle.reconcile.actions import Delete
-from spindle.reconcile.draft import Draft, Wait
-from spindle.reconcile.kept import keep
-from spindle.reconcile.owned import OWN
-from spindle.reconcile.snapshot import Object
-from spindle.reconcile.state import State
+from spindle.reconcile.ensure_applied import ensure_applied
+from spindle.reconcile.ownership import OWN
+from spindle.reconcile.plan_builder import PlanBuilder, Wait
+from spindle.reconcile.snapshot import SnapshotObject
+from spindle.reconcile.state import ClusterState
 
 KINDS: Final = ("serviceaccounts", "roles", "rolebindings", "cronjobs")
 _JOB_NAME: Final = "batch.kubernetes.io/job-name"
 _LONGEST: Final = 2000  # characters of what a run says
 
-Row = tuple[str, str, str, str]
+JobCondition = tuple[str, str, str, str]
 
 
-def settle_job(state: State, draft: Draft) -> None:
+def reconcile_job(state: ClusterState, builder: PlanBuilder) -> None:
     """Make the job and put it right; without an image there is none."""
     image = state.spec.rebalance.engine.image or state.snap.rebalance_image
     if not image:
         return
     unknown = sorted(state.snap.unknown & {*KINDS, "configmaps"})
     if unknown:
-        draft.wait(_blind(state, unknown))
+        builder.wait(_blind(state, unknown))
         return
-    keep(draft, report_map(state.cluster), state.config_maps.get(names.rebalance_report(state.name)))
+    ensure_applied(
+        builder, report_map(state.cluster), state.config_maps.get(names.rebalance_report(state.name))
+    )
     live = {(str(obj["kind"]), objects.name(obj)): obj for obj in state.snap.rebalance_objects}
     for made in rebalance_objects(state.cluster, state.spec, image):
         there = live.get((str(made["kind"]), objects.name(made)))
         if made["kind"] != "CronJob" or _with_its_own(state):
-            keep(draft, made, there)
+            ensure_applied(builder, made, there)
         elif there is not None:
-            keep(draft, {**made, "spec": {**made["spec"], "suspend": True}}, there)
+            ensure_applied(builder, {**made, "spec": {**made["spec"], "suspend": True}}, there)
 
 
-def _with_its_own(state: State) -> bool:
+def _with_its_own(state: ClusterState) -> bool:
     """Whether a run would be under an account, with rights and with a certificate of this KafkaCluster's own (rule 16).
 
     Somebody else's account of the same name may be allowed anything.
@@ -52,16 +54,16 @@ def _with_its_own(state: State) -> bool:
     )
 
 
-def withdraw_job(state: State, draft: Draft) -> bool:
+def withdraw_job(state: ClusterState, builder: PlanBuilder) -> bool:
     """Before the brokers of a deleted KafkaCluster stop: no run begins any more. True when there is no CronJob."""
     left = [obj for obj in state.snap.rebalance_objects if obj["kind"] == "CronJob"]
     for job in left:
         if not objects.deleting(job):
-            draft.do(Delete(kind="CronJob", name=objects.name(job), uid=objects.uid(job)))
+            builder.do(Delete(kind="CronJob", name=objects.name(job), uid=objects.uid(job)))
     return not left
 
 
-def runs_row(state: State) -> Row | None:
+def runs_row(state: ClusterState) -> JobCondition | None:
     """The condition ``RebalanceRuns``: how the latest run that has ended went; None if none has, or nobody knows."""
     ended = [job for job in state.snap.jobs if _ended(job) is not None]
     if not ended:
@@ -84,11 +86,11 @@ def runs_row(state: State) -> Row | None:
     )
 
 
-def _standing(condition: Object) -> Row:
+def _standing(condition: SnapshotObject) -> JobCondition:
     return ("RebalanceRuns", *(str(condition.get(key, "")) for key in ("status", "reason", "message")))  # type: ignore[return-value]
 
 
-def _ended(job: Object) -> Object | None:
+def _ended(job: SnapshotObject) -> SnapshotObject | None:
     return next(
         (
             condition
@@ -99,13 +101,13 @@ def _ended(job: Object) -> Object | None:
     )
 
 
-def _ended_at(job: Object) -> str:
+def _ended_at(job: SnapshotObject) -> str:
     return str(
         (_ended(job) or {}).get("lastTransitionTime") or job["metadata"].get("creationTimestamp") or ""
     )
 
 
-def _told(state: State, job: str) -> tuple[str, str] | None:
+def _told(state: ClusterState, job: str) -> tuple[str, str] | None:
     """Reason and message that the run's pod left behind; None if there is none."""
     for pod in state.snap.pods:
         if objects.labels(pod).get(_JOB_NAME) != job:
@@ -130,7 +132,7 @@ def _parsed(text: str) -> tuple[str, str]:
     return str(told.get("reason") or "")[:63], f"{told.get('message') or ''}{last}"
 
 
-def _of_the_job(job: Object) -> tuple[str, str]:
+def _of_the_job(job: SnapshotObject) -> tuple[str, str]:
     condition = _ended(job) or {}
     if condition.get("type") == "Complete":
         return "RunSucceeded", "It ended well and left no word."
@@ -138,7 +140,7 @@ def _of_the_job(job: Object) -> tuple[str, str]:
     return "RunFailed", f"It failed and left no word: {why}."
 
 
-def _blind(state: State, kinds: list[str]) -> Wait:
+def _blind(state: ClusterState, kinds: list[str]) -> Wait:
     return Wait(
         "MakeRebalanceJob",
         f"CronJob/{names.rebalance_job(state.name)}",

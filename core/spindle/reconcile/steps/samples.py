@@ -14,9 +14,9 @@ from spindle.placement.assign import assign
 from spindle.placement.racks import PlacementError
 from spindle.reconcile import objects
 from spindle.reconcile.actions import Action, CreateTopic, Patch, SetConfigs
-from spindle.reconcile.draft import Draft, Wait
-from spindle.reconcile.state import State
-from spindle.reconcile.steps.brokers import Records
+from spindle.reconcile.plan_builder import PlanBuilder, Wait
+from spindle.reconcile.state import ClusterState
+from spindle.reconcile.steps.brokers import BrokerRecords
 
 ANN_SAMPLES: Final = f"{names.GROUP}/samples-topic"  # of the identity record: the topic was made by Spindle
 _COPIES: Final = 3
@@ -34,7 +34,9 @@ _FIXED: Final = {
 }
 
 
-def settle_samples(state: State, draft: Draft, records: Records) -> tuple[Action, ...]:
+def reconcile_samples(
+    state: ClusterState, builder: PlanBuilder, records: BrokerRecords
+) -> tuple[Action, ...]:
     """Tell the agents whether to publish; returns what is to be done about the topic, at the end of the pass."""
     if not state.spec.rebalance.sampled:
         _tell(state, records, None)
@@ -46,22 +48,22 @@ def settle_samples(state: State, draft: Draft, records: Records) -> tuple[Action
     ours = _noted(state)
     if partitions and not ours:
         _tell(state, records, None)
-        draft.wait(Wait.refused("PublishSamples", f"KafkaCluster/{state.name}", _not_ours()))
+        builder.wait(Wait.refused("PublishSamples", f"KafkaCluster/{state.name}", _not_ours()))
         return ()
     if not partitions:
         _tell(state, records, None)
-        return _make(state, draft, noted=ours)
+        return _make(state, builder, noted=ours)
     _tell(state, records, state.spec.rebalance.samples.interval_seconds)
     return _keep(state, partitions)
 
 
-def _tell(state: State, records: Records, interval: int | None) -> None:
+def _tell(state: ClusterState, records: BrokerRecords, interval: int | None) -> None:
     for broker_id, broker in state.brokers.items():
         if (broker["spec"].get("samplesEverySeconds") or None) != interval:
             records.note(broker_id, samplesEverySeconds=interval)
 
 
-def _noted(state: State) -> bool:
+def _noted(state: ClusterState) -> bool:
     record = state.config_maps.get(names.identity_map(state.name))
     return record is not None and objects.annotation(record, ANN_SAMPLES) is not None
 
@@ -75,7 +77,7 @@ def _not_ours() -> Refusal:
     )
 
 
-def _make(state: State, draft: Draft, *, noted: bool) -> tuple[Action, ...]:
+def _make(state: ClusterState, builder: PlanBuilder, *, noted: bool) -> tuple[Action, ...]:
     """Note that the topic is ours, and in the next pass make it: on as many racks as it is to stand on for good."""
     record = state.config_maps.get(names.identity_map(state.name))
     live = {
@@ -84,7 +86,7 @@ def _make(state: State, draft: Draft, *, noted: bool) -> tuple[Action, ...]:
     copies = min(_COPIES, max(1, len(state.brokers)))
     racks = {broker["spec"].get("rack") for broker in state.brokers.values()}
     if record is None or len(live) < copies or len(set(live.values())) < min(copies, len(racks)):
-        draft.wait(_too_few(state, len(live), copies))
+        builder.wait(_too_few(state, len(live), copies))
         return ()
     if not noted:
         body = {"metadata": {"annotations": {ANN_SAMPLES: "made"}}}
@@ -105,7 +107,7 @@ def _make(state: State, draft: Draft, *, noted: bool) -> tuple[Action, ...]:
     )
 
 
-def _too_few(state: State, live: int, copies: int) -> Wait:
+def _too_few(state: ClusterState, live: int, copies: int) -> Wait:
     return Wait(
         "PublishSamples",
         f"KafkaCluster/{state.name}",
@@ -117,7 +119,7 @@ def _too_few(state: State, live: int, copies: int) -> Wait:
     )
 
 
-def _settings(state: State, partitions: int, copies: int) -> dict[str, str]:
+def _settings(state: ClusterState, partitions: int, copies: int) -> dict[str, str]:
     """What holds for the topic, by the spec."""
     samples = state.spec.rebalance.samples
     return {
@@ -129,7 +131,7 @@ def _settings(state: State, partitions: int, copies: int) -> dict[str, str]:
     }
 
 
-def _keep(state: State, partitions: list[Partition]) -> tuple[Action, ...]:
+def _keep(state: ClusterState, partitions: list[Partition]) -> tuple[Action, ...]:
     """Put right what is set otherwise; nothing is known of what could not be read."""
     wanted = _settings(state, len(partitions), min(each.recorded_rf for each in partitions))
     wrong = {key: wanted[key] for key, value in _found(state).items() if value != wanted[key]}
@@ -147,7 +149,7 @@ def _keep(state: State, partitions: list[Partition]) -> tuple[Action, ...]:
     )
 
 
-def _found(state: State) -> Mapping[str, str | None]:
+def _found(state: ClusterState) -> Mapping[str, str | None]:
     """What is set now, as far as it was read."""
     view, topic = state.kafka, names.TOPIC_SAMPLES
     found: dict[str, str | None] = {}

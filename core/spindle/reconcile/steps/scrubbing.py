@@ -10,17 +10,17 @@ from spindle.cluster import names
 from spindle.cluster.refusal import counted, some
 from spindle.disks.lifecycle import DiskState
 from spindle.healing.repair import repair
-from spindle.healing.standing import Key
-from spindle.moves.journal import REPAIR, Shrunk
+from spindle.healing.replica_index import Key
+from spindle.moves.journal import REPAIR, DroppedReplica
 from spindle.reconcile import objects
 from spindle.reconcile.actions import Patch
-from spindle.reconcile.draft import Draft, Wait
-from spindle.reconcile.slots import Slot
-from spindle.reconcile.steps.away import down
-from spindle.reconcile.steps.brokers import Records
-from spindle.reconcile.steps.emptying import bad, closed
-from spindle.reconcile.steps.moves import Wants
-from spindle.reconcile.ward import Ward
+from spindle.reconcile.broker_disks import BrokerDisk
+from spindle.reconcile.disk_inventory import DiskInventory
+from spindle.reconcile.plan_builder import PlanBuilder, Wait
+from spindle.reconcile.steps.brokers import BrokerRecords
+from spindle.reconcile.steps.evacuation import bad_dirs, closed_dirs
+from spindle.reconcile.steps.moves import MoveRequests
+from spindle.reconcile.steps.unavailable import unavailable
 
 _ACTION: Final = "RepairReplica"
 ANN_REPAIRED: Final = (
@@ -37,42 +37,42 @@ _USABLE: Final = (DiskState.ACTIVE, DiskState.CORDONED)
 class _Corrupt:
     """A replica with corrupt segments, and the first of them as its agent told it."""
 
-    slot: Slot
+    slot: BrokerDisk
     key: Key
     entry: Mapping[str, Any]
 
 
-def settle_scrubbing(ward: Ward, draft: Draft, records: Records) -> Wants:
+def reconcile_scrub(inventory: DiskInventory, builder: PlanBuilder, records: BrokerRecords) -> MoveRequests:
     """Hand each agent its pace, tell of what is corrupt, and have one replica at a time made anew where that is asked for."""
-    found = _found(ward)
-    _hand_over(ward, records, found)
+    found = _found(inventory)
+    _hand_over(inventory, records, found)
     for slot in dict.fromkeys(each.slot.key for each in found):
-        _tell(ward, draft, [each for each in found if each.slot.key == slot])
-    if ward.journal is None:
-        return Wants()
-    policy = ward.state.spec.disks.scrub
-    if not (policy.enabled and policy.repair) or ward.few_at_once is not None:
-        return Wants()
-    pending = {entry.id: entry for entry in ward.journal.shrunk if entry.reason == REPAIR}
+        _tell(inventory, builder, [each for each in found if each.slot.key == slot])
+    if inventory.journal is None:
+        return MoveRequests()
+    policy = inventory.state.spec.disks.scrub
+    if not (policy.enabled and policy.repair) or inventory.correlated_failures is not None:
+        return MoveRequests()
+    pending = {entry.id: entry for entry in inventory.journal.dropped if entry.reason == REPAIR}
     if pending:
-        return Wants(shrinks=_go_on(ward, draft, found, pending))
-    return Wants(shrinks=_repair(ward, draft, found))
+        return MoveRequests(shrinks=_go_on(inventory, builder, found, pending))
+    return MoveRequests(shrinks=_repair(inventory, builder, found))
 
 
-def _hand_over(ward: Ward, records: Records, found: Sequence[_Corrupt]) -> None:
-    policy = ward.state.spec.disks.scrub
+def _hand_over(inventory: DiskInventory, records: BrokerRecords, found: Sequence[_Corrupt]) -> None:
+    policy = inventory.state.spec.disks.scrub
     pace = {"bytesPerSecond": policy.bytes_per_second, "everyDays": policy.every_days}
-    for broker_id, broker in ward.state.brokers.items():
-        first = _asked_of(ward, broker_id, found) if policy.repair else []
+    for broker_id, broker in inventory.state.brokers.items():
+        first = _asked_of(inventory, broker_id, found) if policy.repair else []
         wanted = (pace | ({"first": first} if first else {})) if policy.enabled else None
         if (broker["spec"].get("scrub") or None) != wanted:
             records.note(broker_id, scrub=wanted)
 
 
-def _asked_of(ward: Ward, broker: int, found: Sequence[_Corrupt]) -> list[dict[str, Any]]:
+def _asked_of(inventory: DiskInventory, broker: int, found: Sequence[_Corrupt]) -> list[dict[str, Any]]:
     """Replicas of a broker that are to be known to be sound, before a corrupt one elsewhere may be made anew from them."""
     mine = {each.key for each in found if each.slot.broker == broker}
-    partitions = ward.looked.partitions
+    partitions = inventory.replica_index.partitions
     asked = dict.fromkeys(
         each.key
         for each in found
@@ -81,10 +81,10 @@ def _asked_of(ward: Ward, broker: int, found: Sequence[_Corrupt]) -> list[dict[s
     return [{"topic": topic, "partition": index} for topic, index in list(asked)[:MOST_ASKED]]
 
 
-def _sound(ward: Ward) -> dict[Key, set[int]]:
+def _sound(inventory: DiskInventory) -> dict[Key, set[int]]:
     """By partition, the brokers whose replica a living agent has read and found nothing in."""
     sound: dict[Key, set[int]] = {}
-    for slot in ward.slots:
+    for slot in inventory.slots:
         if not slot.watched or not slot.online or slot.health.bad or slot.log_dir is None:
             continue
         for entry in (slot.observed.get("scrub") or {}).get("sound") or ():
@@ -94,12 +94,12 @@ def _sound(ward: Ward) -> dict[Key, set[int]]:
     return sound
 
 
-def _found(ward: Ward) -> list[_Corrupt]:
+def _found(inventory: DiskInventory) -> list[_Corrupt]:
     """Replicas that are corrupt and still where they were found; the earliest find of each."""
-    if not ward.state.spec.disks.scrub.enabled:
+    if not inventory.state.spec.disks.scrub.enabled:
         return []
     replicas: dict[tuple[int, str, Key], _Corrupt] = {}
-    for slot in ward.slots:
+    for slot in inventory.slots:
         for entry in slot.observed.get("corrupt") or ():
             key = str(entry["topic"]), int(entry["partition"])
             if slot.log_dir is None or key in slot.log_dir.replicas:
@@ -107,17 +107,17 @@ def _found(ward: Ward) -> list[_Corrupt]:
     return sorted(replicas.values(), key=lambda c: (c.slot.key, str(c.entry.get("since")), c.key))
 
 
-def _tell(ward: Ward, draft: Draft, found: Sequence[_Corrupt]) -> None:
+def _tell(inventory: DiskInventory, builder: PlanBuilder, found: Sequence[_Corrupt]) -> None:
     slot = found[0].slot
-    policy = ward.state.spec.disks.scrub
+    policy = inventory.state.spec.disks.scrub
     count = int((slot.observed.get("scrub") or {}).get("corrupt") or len(found))
     first = found[0].entry
     where = names_of_file(first)
     others = f" Corrupt as well: {some([_name(each.key) for each in found[1:]])}." if len(found) > 1 else ""
-    draft.wait(
+    builder.wait(
         Wait(
             _ACTION,
-            ward.thing(slot),
+            inventory.object_name(slot),
             "CorruptSegment",
             f"{counted(count, 'segment')} on {slot.name} of broker {slot.broker} cannot be what was written. {_name(found[0].key)}: "
             f"{first['kind']} at byte {first['position']} of {where}.{others}",
@@ -138,20 +138,25 @@ def names_of_file(entry: Mapping[str, Any]) -> str:
 # Repair
 
 
-def _repair(ward: Ward, draft: Draft, found: Sequence[_Corrupt]) -> tuple[Shrunk, ...]:
+def _repair(
+    inventory: DiskInventory, builder: PlanBuilder, found: Sequence[_Corrupt]
+) -> tuple[DroppedReplica, ...]:
     """The first replica that may be dropped; that it is, is noted before it is done."""
     for each in found:
-        if _done_already(ward, each) or _in_motion(ward, each.key):
+        if _done_already(inventory, each) or _in_motion(inventory, each.key):
             continue
-        if shrunk := _may_be_dropped(ward, draft, each, found):
-            draft.do(_noted(ward, each, found))
-            return shrunk
+        if dropped := _may_be_dropped(inventory, builder, each, found):
+            builder.do(_noted(inventory, each, found))
+            return dropped
     return ()
 
 
 def _go_on(
-    ward: Ward, draft: Draft, found: Sequence[_Corrupt], pending: Mapping[tuple[str, int, int], Shrunk]
-) -> tuple[Shrunk, ...]:
+    inventory: DiskInventory,
+    builder: PlanBuilder,
+    found: Sequence[_Corrupt],
+    pending: Mapping[tuple[str, int, int], DroppedReplica],
+) -> tuple[DroppedReplica, ...]:
     """What was noted a moment ago, and is not seen to have left yet.
 
     Nothing is older: a replica of these that stands, or stands again, was brought back by somebody, and is forgotten once it is in sync.
@@ -160,70 +165,77 @@ def _go_on(
         entry
         for each in found
         if (entry := pending.get((*each.key, each.slot.broker))) is not None
-        and _just_noted(ward, each)
-        and not _changing(ward, each.key)
-        and _may_be_dropped(ward, draft, each, found)
+        and _just_noted(inventory, each)
+        and not _changing(inventory, each.key)
+        and _may_be_dropped(inventory, builder, each, found)
     )
 
 
 def _may_be_dropped(
-    ward: Ward, draft: Draft, each: _Corrupt, found: Sequence[_Corrupt]
-) -> tuple[Shrunk, ...]:
+    inventory: DiskInventory, builder: PlanBuilder, each: _Corrupt, found: Sequence[_Corrupt]
+) -> tuple[DroppedReplica, ...]:
     """The replica, if it may be made anew by what is known now."""
     slot = each.slot
-    if not slot.watched or not slot.online or slot.health.bad or ward.now(slot) not in _USABLE:
+    if not slot.watched or not slot.online or slot.health.bad or inventory.state_of(slot) not in _USABLE:
         return ()
     corrupt: dict[Key, set[int]] = {}
     for other in found:
         corrupt.setdefault(other.key, set()).add(other.slot.broker)
-    avoid = [path for broker, path in bad(ward) | closed(ward) if broker == slot.broker]
+    avoid = [path for broker, path in bad_dirs(inventory) | closed_dirs(inventory) if broker == slot.broker]
     made = repair(
-        ward.room, slot.broker, each.key, corrupt, _sound(ward), avoid, ward.limit, down(ward.state)
+        inventory.planning_index,
+        slot.broker,
+        each.key,
+        corrupt,
+        _sound(inventory),
+        avoid,
+        inventory.limit,
+        unavailable(inventory.state),
     )
     if made.refusal is not None:
-        draft.wait(Wait.refused(_ACTION, ward.thing(slot), made.refusal))
+        builder.wait(Wait.refused(_ACTION, inventory.object_name(slot), made.refusal))
     return made.shrunk
 
 
-def _in_motion(ward: Ward, key: Key) -> bool:
-    journal = ward.journal
-    return journal is None or key in {*(m.key for m in journal.moves), *(s.key for s in journal.shrunk)}
+def _in_motion(inventory: DiskInventory, key: Key) -> bool:
+    journal = inventory.journal
+    return journal is None or key in {*(m.key for m in journal.moves), *(s.key for s in journal.dropped)}
 
 
-def _changing(ward: Ward, key: Key) -> bool:
+def _changing(inventory: DiskInventory, key: Key) -> bool:
     """Whether a partition's replicas are being changed: then what was asked for is under way, or what brings it back is."""
-    partition = ward.looked.partitions.get(key)
-    moving = ward.journal is not None and any(move.key == key for move in ward.journal.moves)
+    partition = inventory.replica_index.partitions.get(key)
+    moving = inventory.journal is not None and any(move.key == key for move in inventory.journal.moves)
     return moving or partition is None or bool(partition.adding or partition.removing)
 
 
-def _repaired(ward: Ward, broker: int) -> dict[str, float]:
-    text = objects.annotation(ward.state.brokers[broker], ANN_REPAIRED) or "{}"
+def _repaired(inventory: DiskInventory, broker: int) -> dict[str, float]:
+    text = objects.annotation(inventory.state.brokers[broker], ANN_REPAIRED) or "{}"
     try:
         return {str(name): float(at) for name, at in json.loads(text).items()}
     except (ValueError, AttributeError, TypeError):
         return {}
 
 
-def _done_already(ward: Ward, each: _Corrupt) -> bool:
+def _done_already(inventory: DiskInventory, each: _Corrupt) -> bool:
     """Whether the replica was dropped since this was found: then the agent has not looked again yet."""
-    at = _repaired(ward, each.slot.broker).get(_name(each.key))
-    since = each.slot.here(each.entry.get("since"))
-    return at is not None and ward.state.now - at < _ONCE and (since is None or since <= at)
+    at = _repaired(inventory, each.slot.broker).get(_name(each.key))
+    since = each.slot.operator_time(each.entry.get("since"))
+    return at is not None and inventory.state.now - at < _ONCE and (since is None or since <= at)
 
 
-def _just_noted(ward: Ward, each: _Corrupt) -> bool:
+def _just_noted(inventory: DiskInventory, each: _Corrupt) -> bool:
     """Whether the replica was to be dropped so lately that it may not have come to it yet."""
-    at = _repaired(ward, each.slot.broker).get(_name(each.key))
-    return at is not None and 0 <= ward.state.now - at < _A_MOMENT
+    at = _repaired(inventory, each.slot.broker).get(_name(each.key))
+    return at is not None and 0 <= inventory.state.now - at < _A_MOMENT
 
 
-def _noted(ward: Ward, each: _Corrupt, found: Sequence[_Corrupt]) -> Patch:
+def _noted(inventory: DiskInventory, each: _Corrupt, found: Sequence[_Corrupt]) -> Patch:
     """Only what is still told of as corrupt has to be remembered."""
-    broker = ward.state.brokers[each.slot.broker]
+    broker = inventory.state.brokers[each.slot.broker]
     told = {_name(other.key) for other in found if other.slot.broker == each.slot.broker}
-    kept = {name: at for name, at in _repaired(ward, each.slot.broker).items() if name in told}
-    text = json.dumps(kept | {_name(each.key): int(ward.state.now)}, sort_keys=True)
+    kept = {name: at for name, at in _repaired(inventory, each.slot.broker).items() if name in told}
+    text = json.dumps(kept | {_name(each.key): int(inventory.state.now)}, sort_keys=True)
     return Patch(
         kind="KafkaBroker",
         name=objects.name(broker),

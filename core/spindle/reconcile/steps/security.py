@@ -16,68 +16,68 @@ from spindle.reconcile.actions import (
     TurnCa,
 )
 from spindle.reconcile.certificates import (
-    Seat,
+    CertificateHolder,
     authority_of,
+    certificate_holders,
     has_job,
     holder,
-    seats,
     since,
     stale,
-    strangers,
+    unknown_holders,
 )
-from spindle.reconcile.draft import Draft, Wait
+from spindle.reconcile.plan_builder import PlanBuilder, Wait
 from spindle.reconcile.snapshot import SecretView
-from spindle.reconcile.state import State
+from spindle.reconcile.state import ClusterState
 from spindle.reconcile.steps.agent_access import UNKNOWN, certificates_unknown, certify_agents
-from spindle.reconcile.steps.taken import told_taken
+from spindle.reconcile.steps.name_conflicts import name_conflict_reported
 from spindle.reconcile.steps.users import users_unknown
 from spindle.reconcile.times import stamp
-from spindle.security.rotation import Authority, Holder, Phase, Step, next_step
+from spindle.security.rotation import Authority, Holder, RotationPhase, RotationStep, next_step
 
 ANN_GRANTED: Final = f"{names.GROUP}/acls"
 _TOLD: Final = {
-    Step.ANNOUNCE: (
+    RotationStep.ANNOUNCE: (
         "CaAnnounced",
         "A new certificate authority was made, because {why}. Everybody is to trust it first.",
     ),
-    Step.SWITCH: (
+    RotationStep.SWITCH: (
         "CaSwitched",
         "The new certificate authority signs from now on. The old one is trusted as well.",
     ),
-    Step.RETIRE: ("CaRetired", "The old certificate authority is trusted no more."),
+    RotationStep.RETIRE: ("CaRetired", "The old certificate authority is trusted no more."),
 }
 
 
-def settle_security(state: State, draft: Draft, node_ids: tuple[int, ...]) -> None:
+def reconcile_security(state: ClusterState, builder: PlanBuilder, node_ids: tuple[int, ...]) -> None:
     """Issue what is missing, no longer true or soon out of date; replace the authority when its time has come."""
     if "secrets" in state.snap.unknown:
         return
     secret = state.secrets.get(names.ca_secret(state.name))
     authority = authority_of(state)
     if secret is None or authority is None:
-        _settle_ca(state, draft, secret)
+        _reconcile_ca(state, builder, secret)
         return
-    strange = strangers(state, authority)
+    strange = unknown_holders(state, authority)
     if strange:
-        draft.wait(_mismatch(state, strange))
+        builder.wait(_mismatch(state, strange))
         return
     if (source := _source_trouble(state)) is not None:
-        draft.wait(source)
-    everybody = seats(state, node_ids)
+        builder.wait(source)
+    everybody = certificate_holders(state, node_ids)
     for seat in everybody:
         if stale(seat, authority, state.now):
-            draft.do(_issue(state, seat, authority))
-    agents = certify_agents(state, draft, authority)
+            builder.do(_issue(state, seat, authority))
+    agents = certify_agents(state, builder, authority)
     if state.snap.agent_namespace and UNKNOWN in state.snap.unknown:
-        draft.wait(certificates_unknown(state))  # nobody is forgotten when the authority is replaced
+        builder.wait(certificates_unknown(state))  # nobody is forgotten when the authority is replaced
     elif "kafkausers" in state.snap.unknown:
-        draft.wait(users_unknown(state, "IssueCertificate"))  # nor any of these
+        builder.wait(users_unknown(state, "IssueCertificate"))  # nor any of these
     else:
         holders = [holder(state, seat, authority) for seat in everybody]
-        _turn(state, draft, secret, authority, holders + agents)
+        _turn(state, builder, secret, authority, holders + agents)
 
 
-def _source_trouble(state: State) -> Wait | None:
+def _source_trouble(state: ClusterState) -> Wait | None:
     """Why the authority of the user's own Secret cannot be had; meanwhile the one that is in use goes on."""
     name, source = state.spec.security.ca_secret, state.snap.ca_source
     if name is None or (source is not None and not source.problem):
@@ -94,7 +94,7 @@ def _source_trouble(state: State) -> Wait | None:
     )
 
 
-def _source(state: State) -> tuple[str, str] | None:
+def _source(state: ClusterState) -> tuple[str, str] | None:
     """Where a new authority comes from."""
     name, source = state.spec.security.ca_secret, state.snap.ca_source
     if name is None or source is None or source.certificate is None:
@@ -102,7 +102,7 @@ def _source(state: State) -> tuple[str, str] | None:
     return name, source.certificate.fingerprint
 
 
-def _mismatch(state: State, strange: list[str]) -> Wait:
+def _mismatch(state: ClusterState, strange: list[str]) -> Wait:
     return Wait(
         "IssueCertificates",
         f"Secret/{names.ca_secret(state.name)}",
@@ -114,26 +114,30 @@ def _mismatch(state: State, strange: list[str]) -> Wait:
     )
 
 
-def _issue(state: State, seat: Seat, authority: Authority) -> IssueCertificate | KeepPassword:
-    told, seen = since(seat, authority), seat.secret.metadata if seat.secret is not None else None
+def _issue(
+    state: ClusterState, holder: CertificateHolder, authority: Authority
+) -> IssueCertificate | KeepPassword:
+    told, seen = since(holder, authority), holder.secret.metadata if holder.secret is not None else None
     noted = stamp(told) if told is not None else ""
-    if seat.password:
-        message = f"Secret {seat.name} was written: the password of User:{seat.principal}, and whom to trust."
+    if holder.password:
+        message = (
+            f"Secret {holder.name} was written: the password of User:{holder.principal}, and whom to trust."
+        )
         return KeepPassword(
-            metadata=seat.metadata,
-            user=seat.principal,
+            metadata=holder.metadata,
+            user=holder.principal,
             trusted=authority.trusted,
             since=noted,
             seen=seen,
             reason="SecretWritten",
             message=message,
         )
-    of = seat.principal if seat.node_id is None else names.pod_name(state.name, seat.node_id)
+    of = holder.principal if holder.node_id is None else names.pod_name(state.name, holder.node_id)
     return IssueCertificate(
-        metadata=seat.metadata,
-        common_name=seat.principal,
-        dns_names=seat.hosts,
-        client_properties=seat.client_properties,
+        metadata=holder.metadata,
+        common_name=holder.principal,
+        dns_names=holder.hosts,
+        client_properties=holder.client_properties,
         days=state.spec.security.certificate_days,
         trusted=authority.trusted,
         since=noted,
@@ -144,19 +148,19 @@ def _issue(state: State, seat: Seat, authority: Authority) -> IssueCertificate |
 
 
 def _turn(
-    state: State, draft: Draft, secret: SecretView, authority: Authority, holders: list[Holder]
+    state: ClusterState, builder: PlanBuilder, secret: SecretView, authority: Authority, holders: list[Holder]
 ) -> None:
     """One step of the replacement of the authority, or what it waits for."""
     step, pending = next_step(authority, holders, state.spec.security.client_grace_seconds)
     name = names.ca_secret(state.name)
     if pending is not None:
-        spreading = authority.phase is Phase.SPREADING
+        spreading = authority.phase is RotationPhase.SPREADING
         doing = (
             "Everybody is to trust the new one"
             if spreading
             else "Everybody is to show the new one's certificates"
         )
-        draft.wait(
+        builder.wait(
             Wait(
                 "ReplaceCa",
                 f"Secret/{name}",
@@ -169,9 +173,9 @@ def _turn(
     if step is None:
         return
     annotations = {names.ANN_TURNED: stamp(state.now)}
-    if step is Step.ANNOUNCE:
+    if step is RotationStep.ANNOUNCE:
         annotations[names.ANN_ROTATED] = _rotated(state, secret)
-    draft.do(
+    builder.do(
         TurnCa(
             secret=name,
             uid=str(secret.metadata.get("uid", "")),
@@ -186,20 +190,20 @@ def _turn(
     )
 
 
-def _rotated(state: State, secret: SecretView) -> str:
+def _rotated(state: ClusterState, secret: SecretView) -> str:
     """The wish that a replacement answers: the spec's, else the last one that was answered."""
     answered = (secret.metadata.get("annotations") or {}).get(names.ANN_ROTATED, "")
     return state.spec.security.rotate or str(answered)
 
 
-def settle_admin(state: State, draft: Draft) -> None:
+def reconcile_admin(state: ClusterState, builder: PlanBuilder) -> None:
     """Give the admin its ACLs once; a person who takes them away later is not overruled."""
     secret = state.secrets.get(names.admin_secret(state.name))
     if secret is None or (secret.metadata.get("annotations") or {}).get(ANN_GRANTED) is not None:
         return
     uid = str(secret.metadata.get("uid", ""))
     if state.snap.admin_granted is False:
-        draft.do(
+        builder.do(
             GrantAdmin(
                 secret=names.admin_secret(state.name),
                 uid=uid,
@@ -209,10 +213,10 @@ def settle_admin(state: State, draft: Draft) -> None:
         )
     elif state.snap.admin_granted:
         body = {"metadata": {"annotations": {ANN_GRANTED: "granted"}}}
-        draft.do(Patch(kind="Secret", name=names.admin_secret(state.name), uid=uid, body=body))
+        builder.do(Patch(kind="Secret", name=names.admin_secret(state.name), uid=uid, body=body))
 
 
-def settle_rebalance(state: State, draft: Draft) -> None:
+def reconcile_rebalance(state: ClusterState, builder: PlanBuilder) -> None:
     """Give the rebalance job its ACLs once, when it has a certificate; then note that on its Secret."""
     name = names.rebalance_secret(state.name)
     secret = state.secrets.get(name)
@@ -227,12 +231,12 @@ def settle_rebalance(state: State, draft: Draft) -> None:
     )
     body = {"metadata": {"annotations": {ANN_GRANTED: "granted"}}}
     # The patch comes only if the grant was taken.
-    draft.do(grant, Patch(kind="Secret", name=name, uid=str(secret.metadata.get("uid", "")), body=body))
+    builder.do(grant, Patch(kind="Secret", name=name, uid=str(secret.metadata.get("uid", "")), body=body))
 
 
-def _settle_ca(state: State, draft: Draft, ca: SecretView | None) -> None:
+def _reconcile_ca(state: ClusterState, builder: PlanBuilder, ca: SecretView | None) -> None:
     secret = names.ca_secret(state.name)
-    if told_taken(state, draft, "Secret", secret):
+    if name_conflict_reported(state, builder, "Secret", secret):
         return
     # Those of users outlive a deleted KafkaCluster, its authority does not: they say nothing about what brokers trust.
     signed = sorted(
@@ -245,10 +249,10 @@ def _settle_ca(state: State, draft: Draft, ca: SecretView | None) -> None:
     )
     if ca is None and not signed:
         if (trouble := _source_trouble(state)) is not None:
-            draft.wait(trouble)
+            builder.wait(trouble)
             return
         source = _source(state)
-        draft.do(
+        builder.do(
             IssueCa(
                 secret=secret,
                 metadata=_ca_metadata(state, secret),
@@ -262,7 +266,7 @@ def _settle_ca(state: State, draft: Draft, ca: SecretView | None) -> None:
         )
         return
     what = "is gone" if ca is None else "holds a certificate that cannot be read, or none"
-    draft.wait(
+    builder.wait(
         Wait(
             "IssueCertificates",
             f"Secret/{secret}",
@@ -275,8 +279,8 @@ def _settle_ca(state: State, draft: Draft, ca: SecretView | None) -> None:
     )
 
 
-def _ca_metadata(state: State, secret: str) -> Mapping[str, Any]:
+def _ca_metadata(state: ClusterState, secret: str) -> Mapping[str, Any]:
     """A new authority answers the wish for a new one that is written already."""
     metadata = secret_metadata(state.cluster, secret)
-    wish = state.spec.security.rotate
-    return {**metadata, "annotations": {names.ANN_ROTATED: wish}} if wish else metadata
+    request = state.spec.security.rotate
+    return {**metadata, "annotations": {names.ANN_ROTATED: request}} if request else metadata

@@ -10,16 +10,16 @@ from typing import Any
 from spindle.cluster import names
 from spindle.cluster.refusal import some
 from spindle.reconcile import objects
-from spindle.reconcile.certificates import authority_of, node_seat
-from spindle.reconcile.draft import Draft, Wait
-from spindle.reconcile.snapshot import Object
-from spindle.reconcile.state import State
+from spindle.reconcile.certificates import authority_of, node_holder
+from spindle.reconcile.plan_builder import PlanBuilder, Wait
+from spindle.reconcile.snapshot import SnapshotObject
+from spindle.reconcile.state import ClusterState
 from spindle.reconcile.times import seconds, stamp
 
 Out = Mapping[str, str]  # ``until`` and ``authority``, as in the status
 
 
-def server_certificate(state: State, user: Object) -> Out | None:
+def server_certificate(state: ClusterState, user: SnapshotObject) -> Out | None:
     """Which of a user's certificates is good for servers and lasts longest: the one in its Secret, or one on record; None for none."""
     secret = state.secrets.get(names.user_secret(state.name, objects.name(user)))
     found = secret.certificate if secret is not None else None
@@ -30,7 +30,7 @@ def server_certificate(state: State, user: Object) -> Out | None:
     return max((out for out in outs if _counts(state, out)), key=_end, default=None)
 
 
-def _counts(state: State, out: Out) -> bool:
+def _counts(state: ClusterState, out: Out) -> bool:
     """Whether anybody takes it still. An authority that cannot be read is not one that nobody trusts (rule 8)."""
     authority = authority_of(state)
     return _end(out) > state.now and (authority is None or out["authority"] in authority.trusted)
@@ -45,17 +45,19 @@ def like_a_host(name: str, hosts: Iterable[str]) -> bool:
     return "." in name or name == "localhost" or name in hosts
 
 
-def tell_server_certificates(state: State, draft: Draft, statuses: Mapping[str, Mapping[str, Any]]) -> None:
+def tell_server_certificates(
+    state: ClusterState, builder: PlanBuilder, statuses: Mapping[str, Mapping[str, Any]]
+) -> None:
     """Name the users whose certificates could pass for a host's, until the last of these has ended."""
     noted = {name: out for name, status in statuses.items() if (out := status.get("serverCertificate"))}
     if not noted:
         return
-    hosts = {host for node_id in state.brokers for host in node_seat(state, node_id).hosts}
+    hosts = {host for node_id in state.brokers for host in node_holder(state, node_id).hosts}
     outs = {name: out for name, out in noted.items() if like_a_host(name, hosts)}
     if not outs:
         return
     last = max(out["until"] for out in outs.values())
-    draft.wait(
+    builder.wait(
         Wait(
             "EndCertificates",
             f"KafkaCluster/{state.name}",

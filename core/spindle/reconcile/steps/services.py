@@ -3,30 +3,30 @@
 from spindle.cluster import names
 from spindle.manifests.budgets import broker_budget, controller_budget, drain_budget
 from spindle.manifests.config_maps import node_config_map
-from spindle.manifests.identity import Identity
+from spindle.manifests.identity import NodeIdentity
 from spindle.manifests.inputs import VoterInputs
 from spindle.manifests.network import network_policies, spark_policy
 from spindle.manifests.services import services
 from spindle.reconcile import objects
 from spindle.reconcile.actions import Delete
 from spindle.reconcile.certificates import has_job
-from spindle.reconcile.draft import Draft
+from spindle.reconcile.claim_annotations import has_left
+from spindle.reconcile.ensure_applied import ensure_applied
 from spindle.reconcile.inputs import broker_inputs, cluster_inputs, controller_inputs
-from spindle.reconcile.keepsakes import has_left
-from spindle.reconcile.kept import keep
+from spindle.reconcile.plan_builder import PlanBuilder
 from spindle.reconcile.pools import pools_map
-from spindle.reconcile.snapshot import Object
-from spindle.reconcile.state import State
-from spindle.reconcile.steps.listeners import listener_ports, listener_services, settle_listeners
+from spindle.reconcile.snapshot import SnapshotObject
+from spindle.reconcile.state import ClusterState
+from spindle.reconcile.steps.listeners import listener_ports, listener_services, reconcile_listeners
 
 
-def settle_services(state: State, draft: Draft) -> None:
+def reconcile_services(state: ClusterState, builder: PlanBuilder) -> None:
     """Services and budgets: made, and put back where they were changed or deleted by hand."""
     if "services" not in state.snap.unknown:
         live = objects.by_name(state.snap.services)
         for wanted in (*services(state.cluster), *listener_services(state)):
-            keep(draft, wanted, live.get(objects.name(wanted)))
-        settle_listeners(state, draft)
+            ensure_applied(builder, wanted, live.get(objects.name(wanted)))
+        reconcile_listeners(state, builder)
     if "poddisruptionbudgets" not in state.snap.unknown:
         live = objects.by_name(state.snap.budgets)
         for wanted in (
@@ -34,10 +34,10 @@ def settle_services(state: State, draft: Draft) -> None:
             drain_budget(state.cluster),
             controller_budget(state.cluster, len(state.controller_ids)),
         ):
-            keep(draft, wanted, live.get(objects.name(wanted)))
+            ensure_applied(builder, wanted, live.get(objects.name(wanted)))
 
 
-def counted_brokers(state: State) -> int:
+def counted_brokers(state: ClusterState) -> int:
     """How many brokers the budget is to protect: those that Kafka knows, of those that there are or are to be.
 
     One that never ran (it found no node, or its pod none) is neither registered nor in any assignment. Were it counted as one that is
@@ -50,7 +50,7 @@ def counted_brokers(state: State) -> int:
     return min(state.broker_count, len(known))
 
 
-def budget_counts_too_few(state: State) -> bool:
+def budget_counts_too_few(state: ClusterState) -> bool:
     """Whether the budget as it stands protects fewer brokers than it should: its change is on the way."""
     name = names.broker_budget(state.name)
     live = objects.by_name(state.snap.budgets).get(name)
@@ -61,7 +61,7 @@ def budget_counts_too_few(state: State) -> bool:
     return isinstance(least, int) and least < wanted
 
 
-def settle_policies(state: State, draft: Draft) -> None:
+def reconcile_policies(state: ClusterState, builder: PlanBuilder) -> None:
     """NetworkPolicies, where they are wanted or Spark has ports open; those that are not wanted any more go, and no others."""
     if "networkpolicies" in state.snap.unknown:
         return
@@ -70,20 +70,20 @@ def settle_policies(state: State, draft: Draft) -> None:
     if has_job(state) and state.spec.rebalance.engine.executors is not None:
         wanted = (*wanted, spark_policy(state.cluster))
     for policy in wanted:
-        keep(draft, policy, live.get(objects.name(policy)))
+        ensure_applied(builder, policy, live.get(objects.name(policy)))
     kept = {objects.name(policy) for policy in wanted}
     for name, policy in live.items():
         ours = objects.annotation(policy, names.ANN_APPLIED) is not None
         if ours and name not in kept and not objects.deleting(policy):
-            draft.do(Delete(kind="NetworkPolicy", name=name, uid=objects.uid(policy)))
+            builder.do(Delete(kind="NetworkPolicy", name=name, uid=objects.uid(policy)))
 
 
-def _policies(state: State) -> tuple[Object, ...]:
+def _policies(state: ClusterState) -> tuple[SnapshotObject, ...]:
     spindle = [name for name in (state.snap.operator_namespace, state.snap.agent_namespace) if name]
     return network_policies(state.cluster, listener_ports(state), spindle)
 
 
-def settle_pools(state: State, draft: Draft) -> None:
+def reconcile_pools(state: ClusterState, builder: PlanBuilder) -> None:
     """What the pools are, for the time when one is removed from the spec and its brokers are not empty yet."""
     known = {str(broker["spec"].get("pool")) for broker in state.brokers.values()}
     known |= {str(objects.annotation(c, names.ANN_POOL)) for c in state.claims.values() if not has_left(c)}
@@ -91,10 +91,10 @@ def settle_pools(state: State, draft: Draft) -> None:
     identity = state.known_identity
     cluster_id = identity.cluster_id if identity is not None else None
     wanted = pools_map(state.cluster, {**state.pools, **kept}, state.spec, cluster_id)
-    keep(draft, wanted, state.config_maps.get(objects.name(wanted)))
+    ensure_applied(builder, wanted, state.config_maps.get(objects.name(wanted)))
 
 
-def settle_configuration(state: State, draft: Draft, identity: Identity) -> None:
+def reconcile_configuration(state: ClusterState, builder: PlanBuilder, identity: NodeIdentity) -> None:
     """The ConfigMap of every controller and broker."""
     shared = cluster_inputs(state, identity)
     voters = tuple(VoterInputs(node_id=v.id, directory_id=v.directory_id) for v in identity.voters)
@@ -103,4 +103,4 @@ def settle_configuration(state: State, draft: Draft, identity: Identity) -> None
     for node in inputs:
         if node is not None:
             wanted = node_config_map(shared, node, voters)
-            keep(draft, wanted, state.config_maps.get(objects.name(wanted)))
+            ensure_applied(builder, wanted, state.config_maps.get(objects.name(wanted)))

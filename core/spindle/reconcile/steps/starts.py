@@ -7,8 +7,8 @@ from spindle.cluster import names
 from spindle.cluster.refusal import Refusal, counted
 from spindle.cluster.start_kinds import DIRTY
 from spindle.reconcile import objects
-from spindle.reconcile.snapshot import Object
-from spindle.reconcile.state import State
+from spindle.reconcile.snapshot import SnapshotObject
+from spindle.reconcile.state import ClusterState
 from spindle.reconcile.times import seconds, stamp
 from spindle.rolling.starts import Start, seconds_left
 
@@ -16,7 +16,7 @@ _BY_ITSELF = "ContainerRestarted"
 _NEW = "PodCreated"
 
 
-def settle_start(state: State, broker: Object) -> dict[str, Any] | None:
+def reconcile_start(state: ClusterState, broker: SnapshotObject) -> dict[str, Any] | None:
     """What to report of a broker's start; what stands there while no Kafka runs."""
     node_id = int(broker["spec"]["id"])
     before: Mapping[str, Any] = (broker.get("status") or {}).get("start") or {}
@@ -44,7 +44,7 @@ def settle_start(state: State, broker: Object) -> dict[str, Any] | None:
     return entry
 
 
-def unfinished(broker: Object, pod: Object) -> bool:
+def unfinished(broker: SnapshotObject, pod: SnapshotObject) -> bool:
     """Whether the start of the Kafka that runs in a pod is still to be asked about.
 
     Once its own probe has passed it has loaded its logs; one with a dead disk may never be in sync.
@@ -56,7 +56,7 @@ def unfinished(broker: Object, pod: Object) -> bool:
     return "seconds" not in start and not (ready and "kind" in start)
 
 
-def loads(state: State, node_id: int) -> Refusal | None:
+def loads(state: ClusterState, node_id: int) -> Refusal | None:
     """Why a broker is not restarted: it loads its logs, and a restart would have it begin again."""
     start = state.snap.starts.get(node_id)
     if start is None or not start.loading:
@@ -69,7 +69,7 @@ def loads(state: State, node_id: int) -> Refusal | None:
     )
 
 
-def loaded_at(state: State, node_id: int) -> float:
+def loaded_at(state: ClusterState, node_id: int) -> float:
     """When a broker was last seen loading its logs, 0 for never."""
     broker = state.brokers.get(node_id) or {}
     start = (broker.get("status") or {}).get("start") or {}
@@ -86,7 +86,7 @@ def words(start: Mapping[str, Any] | None) -> str:
     return f"Kafka {how} its logs: {start['logsLeft']} of {start['logs']} to go{until}."
 
 
-def _loading(state: State, entry: Mapping[str, Any], start: Start) -> dict[str, Any]:
+def _loading(state: ClusterState, entry: Mapping[str, Any], start: Start) -> dict[str, Any]:
     most = max(int(entry.get("logs", 0)), start.logs_left)
     since = str(entry.get("loadingSince") or stamp(state.now))
     result: dict[str, Any] = {
@@ -102,11 +102,16 @@ def _loading(state: State, entry: Mapping[str, Any], start: Start) -> dict[str, 
     return result
 
 
-def _reason(state: State, node_id: int, pod: Object) -> str:
+def _reason(state: ClusterState, node_id: int, pod: SnapshotObject) -> str:
     """Why it was started: what its pod was taken down for, or because the process ended by itself."""
     if objects.container_status(pod, names.CONTAINER_KAFKA).get("restartCount"):
         return _BY_ITSELF
     mark = next(
-        (m for m in state.marks if int(m["nodeId"]) == node_id and m["uid"] != objects.uid(pod)), None
+        (
+            m
+            for m in state.unavailable_records
+            if int(m["nodeId"]) == node_id and m["uid"] != objects.uid(pod)
+        ),
+        None,
     )
     return str(mark.get("reason") or _NEW) if mark is not None else _NEW

@@ -4,16 +4,16 @@ from dataclasses import replace
 from typing import Final
 
 from spindle.cluster import names
-from spindle.manifests.identity import DYNAMIC, Identity, identity_map
+from spindle.manifests.identity import DYNAMIC, NodeIdentity, identity_map
 from spindle.reconcile import objects
 from spindle.reconcile.actions import Apply, RaiseFeatures
-from spindle.reconcile.draft import Draft, Wait
-from spindle.reconcile.state import State
+from spindle.reconcile.plan_builder import PlanBuilder, Wait
+from spindle.reconcile.state import ClusterState
 
 KRAFT: Final = "kraft.version"
 
 
-def settle_static_quorum(state: State, draft: Draft, identity: Identity) -> None:
+def reconcile_static_quorum(state: ClusterState, builder: PlanBuilder, identity: NodeIdentity) -> None:
     """Raise kraft.version once every controller runs; when it is raised, note that the configuration need not name the voters.
 
     The nodes then restart one after the other, as for any other change of their configuration.
@@ -22,7 +22,7 @@ def settle_static_quorum(state: State, draft: Draft, identity: Identity) -> None
     if not identity.static or features is None:
         return
     if features.get(KRAFT, 0) >= 1:
-        draft.do(
+        builder.do(
             Apply(
                 object=identity_map(state.name, state.namespace, replace(identity, quorum=DYNAMIC)),
                 seen=state.config_maps[names.identity_map(state.name)],
@@ -36,8 +36,8 @@ def settle_static_quorum(state: State, draft: Draft, identity: Identity) -> None
         for node in state.controller_ids
         if (pod := state.pods.get(node)) is None or not objects.is_true(pod, "Ready")
     ]
-    if away or state.marks:
-        draft.wait(
+    if away or state.unavailable_records:
+        builder.wait(
             Wait(
                 "RaiseKraftVersion",
                 f"KafkaCluster/{state.name}",
@@ -49,7 +49,7 @@ def settle_static_quorum(state: State, draft: Draft, identity: Identity) -> None
             )
         )
         return
-    draft.do(
+    builder.do(
         RaiseFeatures(
             levels={KRAFT: 1},
             reason="KraftVersionRaised",

@@ -5,18 +5,18 @@ from typing import Any, Final
 
 from spindle.cluster import names
 from spindle.cluster.refusal import counted, some
-from spindle.filling.levels import BY_LABEL, Rung
 from spindle.placement.spread import rack_status
 from spindle.reconcile import objects
-from spindle.reconcile.draft import Draft, Wait
-from spindle.reconcile.state import State
+from spindle.reconcile.plan_builder import PlanBuilder, Wait
+from spindle.reconcile.state import ClusterState
+from spindle.reconcile.steps.agent_health import clocks_row, unmonitored
 from spindle.reconcile.steps.broker_status import healthy
 from spindle.reconcile.steps.listeners import listener_status
 from spindle.reconcile.steps.quorum_status import quorum_status
 from spindle.reconcile.steps.rebalance_job import runs_row
 from spindle.reconcile.steps.upgrade import version_status
-from spindle.reconcile.steps.watchers import clocks_row, unwatched
 from spindle.reconcile.times import stamp
+from spindle.thresholds.bounds import BY_LABEL, UsageLevel
 
 _RACK_REASONS: Final = frozenset(
     {
@@ -34,12 +34,12 @@ _RACK_REASONS: Final = frozenset(
 )
 
 
-Row = tuple[str, str, str, str]
+ConditionRow = tuple[str, str, str, str]
 
 
 def cluster_status(
-    state: State,
-    draft: Draft,
+    state: ClusterState,
+    builder: PlanBuilder,
     broker_statuses: Mapping[str, Mapping[str, Any]],
     lost: str | None = None,
     former: Sequence[Mapping[str, Any]] | None = None,
@@ -47,7 +47,7 @@ def cluster_status(
     """``status`` of the KafkaCluster, all but ``takingDown``.
 
     Args:
-        state, draft: of the pass.
+        state, builder: of the pass.
         broker_statuses: of all KafkaBrokers.
         lost: what is lost with bad disks as things are, and the way out; None for nothing.
         former: the principals of deleted users; None if nothing was done about them, so that those on record stay.
@@ -68,7 +68,7 @@ def cluster_status(
         "brokers": brokers,
         "controllers": controllers,
         "disks": disks,
-        "waiting": draft.waiting_status(state.status.get("waiting") or (), state.now)[:256],
+        "waiting": builder.waiting_status(state.status.get("waiting") or (), state.now)[:256],
     }
     if state.spec.listeners:
         status["listeners"] = listener_status(state)
@@ -79,13 +79,13 @@ def cluster_status(
         status["clusterId"] = identity.cluster_id
     if (quorum := quorum_status(state.kafka.quorum)) is not None:
         status["quorum"] = quorum
-    status["phase"] = _phase(state, draft, status)
+    status["phase"] = _phase(state, builder, status)
     room = _have_room(broker_statuses)
-    status["conditions"] = _conditions(state, draft, status, _bad_disks(broker_statuses), lost, room)
+    status["conditions"] = _conditions(state, builder, status, _bad_disks(broker_statuses), lost, room)
     return status
 
 
-def _tally(state: State, node_ids: list[int], total: int) -> dict[str, Any]:
+def _tally(state: ClusterState, node_ids: list[int], total: int) -> dict[str, Any]:
     ready = sum(
         1 for n in node_ids if objects.is_true(state.pods[n], "Ready") and not objects.deleting(state.pods[n])
     )
@@ -108,20 +108,20 @@ def _bad_disks(broker_statuses: Mapping[str, Mapping[str, Any]]) -> list[str]:
     ]
 
 
-def _racks(state: State) -> list[dict[str, Any]]:
+def _racks(state: ClusterState) -> list[dict[str, Any]]:
     return rack_status({i: broker["spec"].get("rack") or None for i, broker in state.brokers.items()})
 
 
-def _loud(draft: Draft) -> list[Wait]:
+def _loud(builder: PlanBuilder) -> list[Wait]:
     return [
-        wait for wait in sorted(draft.waits, key=lambda w: (w.object, w.action, w.reason)) if not wait.quiet
+        wait for wait in sorted(builder.waits, key=lambda w: (w.object, w.action, w.reason)) if not wait.quiet
     ]
 
 
-def _phase(state: State, draft: Draft, status: Mapping[str, Any]) -> str:
+def _phase(state: ClusterState, builder: PlanBuilder, status: Mapping[str, Any]) -> str:
     """The state of things in one sentence."""
     brokers, controllers, disks = status["brokers"], status["controllers"], status["disks"]
-    loud = _loud(draft)
+    loud = _loud(builder)
     if objects.deleting(state.cluster):
         left = len(state.pods)
         return f"Deleting: {counted(left, 'pod')} still to stop." if left else "Deleting."
@@ -129,10 +129,14 @@ def _phase(state: State, draft: Draft, status: Mapping[str, Any]) -> str:
         return "Paused: Spindle looks and reports, and changes nothing until spec.paused is false."
     stopped = _stopped(state)
     whole = _whole(status, len(stopped))
-    marks = [str(mark.get("pod")) for mark in state.marks]
+    marks = [str(mark.get("pod")) for mark in state.unavailable_records]
     if marks:
-        verb = "Stopping" if all(mark.get("reason") == "Stopped" for mark in state.marks) else "Restarting"
-        return f"{verb} {some(sorted(marks))} ({state.marks[0].get('reason') or 'asked for'})."
+        verb = (
+            "Stopping"
+            if all(mark.get("reason") == "Stopped" for mark in state.unavailable_records)
+            else "Restarting"
+        )
+        return f"{verb} {some(sorted(marks))} ({state.unavailable_records[0].get('reason') or 'asked for'})."
     counts = f"{brokers['summary']} brokers, {controllers['summary']} controllers ready, {disks['summary']} disks healthy"
     if loud:
         more = f" (and {len(loud) - 1} more)" if len(loud) > 1 else ""
@@ -147,7 +151,7 @@ def _phase(state: State, draft: Draft, status: Mapping[str, Any]) -> str:
     return f"Starting: {counts}."
 
 
-def _stopped(state: State) -> list[str]:
+def _stopped(state: ClusterState) -> list[str]:
     """Brokers that are down because a person wants it."""
     return sorted(
         objects.name(broker)
@@ -165,9 +169,14 @@ def _whole(status: Mapping[str, Any], stopped: int) -> bool:
 
 
 def _conditions(
-    state: State, draft: Draft, status: Mapping[str, Any], bad: list[str], lost: str | None, room: Row
+    state: ClusterState,
+    builder: PlanBuilder,
+    status: Mapping[str, Any],
+    bad: list[str],
+    lost: str | None,
+    room: ConditionRow,
 ) -> list[dict[str, Any]]:
-    rows = [_ready(state, status), _progressing(state, draft, status), _racks_satisfied(state, draft)]
+    rows = [_ready(state, status), _progressing(state, builder, status), _racks_satisfied(state, builder)]
     rows += [_disks_healthy(state, status, bad), room, _data_at_risk(state, lost)]
     rows += [row for row in (clocks_row(state), runs_row(state)) if row is not None]
     before = {c.get("type"): c for c in state.status.get("conditions") or ()}
@@ -188,7 +197,7 @@ def _conditions(
     return result
 
 
-def _ready(state: State, status: Mapping[str, Any]) -> Row:
+def _ready(state: ClusterState, status: Mapping[str, Any]) -> ConditionRow:
     brokers, controllers = status["brokers"], status["controllers"]
     if state.refused:
         first = state.refused[0]
@@ -217,16 +226,16 @@ def _ready(state: State, status: Mapping[str, Any]) -> Row:
     )
 
 
-def _is_new(state: State) -> bool:
+def _is_new(state: ClusterState) -> bool:
     return state.known_identity is None
 
 
-def _progressing(state: State, draft: Draft, status: Mapping[str, Any]) -> Row:
+def _progressing(state: ClusterState, builder: PlanBuilder, status: Mapping[str, Any]) -> ConditionRow:
     if state.spec.paused:
         return ("Progressing", "False", "Paused", "spec.paused is true.")
-    if draft.actions or state.marks:
+    if builder.actions or state.unavailable_records:
         return ("Progressing", "True", "Working", status["phase"])
-    loud = _loud(draft)
+    loud = _loud(builder)
     if loud:
         return (
             "Progressing",
@@ -234,14 +243,14 @@ def _progressing(state: State, draft: Draft, status: Mapping[str, Any]) -> Row:
             "Waiting",
             f"{loud[0].object}: {loud[0].message} Way out: {loud[0].unblocked_by}",
         )
-    quiet = [wait for wait in draft.waits if wait.quiet]
+    quiet = [wait for wait in builder.waits if wait.quiet]
     if quiet or not _whole(status, len(_stopped(state))):
         return ("Progressing", "True", "Starting", quiet[0].message if quiet else "Brokers start.")
     return ("Progressing", "False", "Settled", "Nothing is left to do.")
 
 
-def _racks_satisfied(state: State, draft: Draft) -> Row:
-    troubles = [wait for wait in draft.waits if wait.reason in _RACK_REASONS]
+def _racks_satisfied(state: ClusterState, builder: PlanBuilder) -> ConditionRow:
+    troubles = [wait for wait in builder.waits if wait.reason in _RACK_REASONS]
     if troubles:
         first = troubles[0]
         return ("RacksSatisfied", "False", first.reason, f"{first.message} Way out: {first.unblocked_by}")
@@ -258,10 +267,10 @@ def _racks_satisfied(state: State, draft: Draft) -> Row:
     )
 
 
-def _disks_healthy(state: State, status: Mapping[str, Any], bad: list[str]) -> Row:
+def _disks_healthy(state: ClusterState, status: Mapping[str, Any], bad: list[str]) -> ConditionRow:
     disks = status["disks"]
     if disks["total"] and not bad:
-        message = f"All {disks['total']} disks are log dirs in use. {unwatched(state)}".rstrip()
+        message = f"All {disks['total']} disks are log dirs in use. {unmonitored(state)}".rstrip()
         return ("DisksHealthy", "True", "AllHealthy", message)
     if not disks["total"]:
         why = state.kafka.error or "no broker yet"
@@ -276,11 +285,11 @@ def _disks_healthy(state: State, status: Mapping[str, Any], bad: list[str]) -> R
         "False",
         "NotAllHealthy",
         f"{disks['summary']} disks are log dirs in use; not so: {some(bad, 20)}. More in the status of the KafkaBrokers. "
-        f"{unwatched(state)}".rstrip(),
+        f"{unmonitored(state)}".rstrip(),
     )
 
 
-def _have_room(broker_statuses: Mapping[str, Mapping[str, Any]]) -> Row:
+def _have_room(broker_statuses: Mapping[str, Mapping[str, Any]]) -> ConditionRow:
     """How far up the ladder of full disks the fullest ones are."""
     fills = {
         f"{broker}/{disk['name']}": disk["fill"]
@@ -290,14 +299,16 @@ def _have_room(broker_statuses: Mapping[str, Mapping[str, Any]]) -> Row:
     }
     if not fills:
         return ("DisksHaveRoom", "Unknown", "KafkaUnknown", "How full the disks are is not known yet.")
-    worst = max((BY_LABEL.get(str(fill["rung"]), Rung.FINE) for fill in fills.values()), default=Rung.FINE)
-    if worst is Rung.FINE:
+    worst = max(
+        (BY_LABEL.get(str(fill["rung"]), UsageLevel.FINE) for fill in fills.values()), default=UsageLevel.FINE
+    )
+    if worst is UsageLevel.FINE:
         return ("DisksHaveRoom", "True", "BelowThresholds", "Every disk is below its thresholds.")
     # The fullest first; how full each is stands in the KafkaBrokers, so that this one need not be written all the time.
     rows = sorted(
-        fills.items(), key=lambda entry: (-BY_LABEL.get(str(entry[1]["rung"]), Rung.FINE), entry[0])
+        fills.items(), key=lambda entry: (-BY_LABEL.get(str(entry[1]["rung"]), UsageLevel.FINE), entry[0])
     )
-    named = [f"{name} ({fill['rung']})" for name, fill in rows if fill["rung"] != Rung.FINE.label]
+    named = [f"{name} ({fill['rung']})" for name, fill in rows if fill["rung"] != UsageLevel.FINE.label]
     return (
         "DisksHaveRoom",
         "False",
@@ -306,7 +317,7 @@ def _have_room(broker_statuses: Mapping[str, Mapping[str, Any]]) -> Row:
     )
 
 
-def _data_at_risk(state: State, lost: str | None) -> Row:
+def _data_at_risk(state: ClusterState, lost: str | None) -> ConditionRow:
     view = state.kafka
     if lost is not None:
         return ("DataAtRisk", "True", "LastCopy", lost)

@@ -11,17 +11,17 @@ from spindle.cluster.refusal import some
 from spindle.cluster.rights import Right, UserView
 from spindle.reconcile import objects
 from spindle.reconcile.actions import AlterUser, Patch, SetPassword
-from spindle.reconcile.certificates import authority_of, stale, user_seat
-from spindle.reconcile.draft import Draft, Wait
-from spindle.reconcile.owned import OWN as OWN_NAMESPACE
-from spindle.reconcile.snapshot import Object
-from spindle.reconcile.state import State
+from spindle.reconcile.certificates import authority_of, stale, user_holder
+from spindle.reconcile.ownership import OWN as OWN_NAMESPACE
+from spindle.reconcile.plan_builder import PlanBuilder, Wait
+from spindle.reconcile.snapshot import SnapshotObject
+from spindle.reconcile.state import ClusterState
 from spindle.reconcile.steps.former_users import certificate_until, former_users, is_out
 from spindle.reconcile.steps.server_certificates import server_certificate, tell_server_certificates
 from spindle.reconcile.times import stamp
 from spindle.users.principals import LONGEST, on_record, principal_of
 from spindle.users.rights import (
-    Change,
+    RightsChange,
     change,
     read_record,
     wanted_quotas,
@@ -30,38 +30,38 @@ from spindle.users.rights import (
 )
 from spindle.users.wide import OWN, wide
 
-Row = tuple[bool, str, str]  # ready, reason, message
+UserCondition = tuple[bool, str, str]  # ready, reason, message
 READY: Final = "AsAsked"
 AS_BEFORE: Final = "AllowedAsBefore"
 _WAY_OUT: Final = f"Way out: an administrator labels it {names.LABEL_PRIVILEGED}=true (that takes the verb privilege on kafkausers), or ask for less."
 
 
-def settle_users(state: State, draft: Draft) -> dict[str, dict[str, Any]]:
+def reconcile_users(state: ClusterState, builder: PlanBuilder) -> dict[str, dict[str, Any]]:
     """Go on with every user; returns their statuses by name."""
     if "kafkausers" in state.snap.unknown:
         return {}
     statuses = {}
     for user in state.snap.users:
-        status = _deleting(state, draft, user) if objects.deleting(user) else _settle(state, draft, user)
+        status = _deleting(state, builder, user) if objects.deleting(user) else _settle(state, builder, user)
         if status is not None:
             statuses[objects.name(user)] = status
-    tell_server_certificates(state, draft, statuses)
-    _tell_as_before(state, draft, statuses)
+    tell_server_certificates(state, builder, statuses)
+    _tell_as_before(state, builder, statuses)
     return statuses
 
 
-def release_users(state: State, draft: Draft) -> bool:
+def release_users(state: ClusterState, builder: PlanBuilder) -> bool:
     """Let users go of a cluster that is being deleted: nobody could take anything away from them later. True when none is held."""
     if "kafkausers" in state.snap.unknown:
-        draft.wait(users_unknown(state, "Withdraw"))
+        builder.wait(users_unknown(state, "Withdraw"))
         return False
     held = [user for user in state.snap.users if names.FINALIZER_USER in _finalizers(user)]
     for user in held:
-        draft.do(_finalize(user, wanted=False))
+        builder.do(_finalize(user, wanted=False))
     return not held
 
 
-def users_unknown(state: State, action: str) -> Wait:
+def users_unknown(state: ClusterState, action: str) -> Wait:
     """Users that cannot be listed are not taken for none (rule 8)."""
     return Wait(
         action,
@@ -77,7 +77,7 @@ def unsettled(statuses: Mapping[str, Mapping[str, Any]]) -> bool:
     return any(status["conditions"][0]["status"] != "True" for status in statuses.values())
 
 
-def _settle(state: State, draft: Draft, user: Object) -> dict[str, Any]:
+def _settle(state: ClusterState, builder: PlanBuilder, user: SnapshotObject) -> dict[str, Any]:
     standing = user.get("status") or {}
     record = read_record(standing)
     try:
@@ -89,7 +89,7 @@ def _settle(state: State, draft: Draft, user: Object) -> dict[str, Any]:
             state, user, record_of(standing), (False, "SpecNotUnderstood", f"spec.{where}: {first['msg']}.")
         )
     if names.FINALIZER_USER not in _finalizers(user):
-        draft.do(_finalize(user, wanted=True))
+        builder.do(_finalize(user, wanted=True))
         return _status(state, user, record_of(standing), (False, "Starting", "Its finalizer is set first."))
     view = _view(state, user)
     if view is None:
@@ -110,8 +110,8 @@ def _settle(state: State, draft: Draft, user: Object) -> dict[str, Any]:
             "out: delete it with kafka-configs, or make a KafkaUser of another name."
         )
         return _status(state, user, record_of(standing), (False, "NameTaken", message))
-    password = scram and record.password and _set_password(state, draft, user, view)
-    _alter(draft, user, todo)
+    password = scram and record.password and _set_password(state, builder, user, view)
+    _alter(builder, user, todo)
     row = _row(state, user, todo, password=password)
     if row[0] and refused:
         row = _not_privileged(refused, not_allowed - refused)
@@ -120,14 +120,14 @@ def _settle(state: State, draft: Draft, user: Object) -> dict[str, Any]:
     return _status(state, user, write_record(todo.record), row)
 
 
-def _not_allowed(user: Object, asked: frozenset[Right]) -> frozenset[Right]:
+def _not_allowed(user: SnapshotObject, asked: frozenset[Right]) -> frozenset[Right]:
     """Wide rights that nobody allowed."""
     if (user["metadata"].get("labels") or {}).get(names.LABEL_PRIVILEGED) == "true":
         return frozenset()
     return frozenset(right for right in asked if wide(right))
 
 
-def _as_before(kept: frozenset[Right]) -> Row:
+def _as_before(kept: frozenset[Right]) -> UserCondition:
     message = (
         "It has its Secret, its rights and its quotas. Rights that reach beyond what is its own go on only because they were given before that was asked "
         f"about: {_named(kept)}. Once they are taken out of spec.acls they do not come back. {_WAY_OUT}"
@@ -135,11 +135,13 @@ def _as_before(kept: frozenset[Right]) -> Row:
     return (True, AS_BEFORE, message)
 
 
-def _tell_as_before(state: State, draft: Draft, statuses: Mapping[str, Mapping[str, Any]]) -> None:
+def _tell_as_before(
+    state: ClusterState, builder: PlanBuilder, statuses: Mapping[str, Mapping[str, Any]]
+) -> None:
     """Name the users with rights that nobody allowed."""
     kept = [name for name, status in statuses.items() if status["conditions"][0]["reason"] == AS_BEFORE]
     if kept:
-        draft.wait(
+        builder.wait(
             Wait(
                 "KeepRights",
                 f"KafkaCluster/{state.name}",
@@ -155,13 +157,15 @@ def _named(rights: frozenset[Right]) -> str:
     return some([f"{right.operation} on {right.resource} {right.name}" for right in sorted(rights)])
 
 
-def _not_privileged(refused: frozenset[Right], kept: frozenset[Right]) -> Row:
+def _not_privileged(refused: frozenset[Right], kept: frozenset[Right]) -> UserCondition:
     goes_on = f" These go on as they were given before that was asked about: {_named(kept)}." if kept else ""
     message = f"It has what it asks for but these rights, which reach beyond what is its own: {_named(refused)}.{goes_on} {_WAY_OUT}"
     return (False, "NotPrivileged", message)
 
 
-def _taken(state: State, user: Object, wanted: frozenset[Right], view: UserView) -> Row | None:
+def _taken(
+    state: ClusterState, user: SnapshotObject, wanted: frozenset[Right], view: UserView
+) -> UserCondition | None:
     """Why a new user cannot have its name: it would become somebody with rights that it does not ask for. None if it can."""
     who = _principal(state, user)
     if len(who) > LONGEST:
@@ -185,11 +189,11 @@ def _taken(state: State, user: Object, wanted: frozenset[Right], view: UserView)
     )
 
 
-def _principal(state: State, user: Object) -> str:
+def _principal(state: ClusterState, user: SnapshotObject) -> str:
     return principal_of(user, former_users(state))
 
 
-def _row(state: State, user: Object, todo: Change, *, password: bool) -> Row:
+def _row(state: ClusterState, user: SnapshotObject, todo: RightsChange, *, password: bool) -> UserCondition:
     secret = names.user_secret(state.name, objects.name(user))
     if (taken := state.taken.get(("Secret", OWN_NAMESPACE, secret))) is not None and not taken.goes:
         return (
@@ -197,15 +201,15 @@ def _row(state: State, user: Object, todo: Change, *, password: bool) -> Row:
             "NameTaken",
             f"There is a Secret {secret} that is not this user's; the KafkaCluster's status says the way out.",
         )
-    authority, seat = authority_of(state), user_seat(state, user)
-    if authority is None or not seat.noted or stale(seat, authority, state.now):
+    authority, holder = authority_of(state), user_holder(state, user)
+    if authority is None or not holder.noted or stale(holder, authority, state.now):
         return (False, "NoSecretYet", "Its Secret is to be written.")
     if not todo.nothing or password:
         return (False, "Changing", "Its rights, quotas or password are being changed in Kafka.")
     return (True, READY, "It has its Secret, its rights and its quotas.")
 
 
-def _deleting(state: State, draft: Draft, user: Object) -> dict[str, Any] | None:
+def _deleting(state: ClusterState, builder: PlanBuilder, user: SnapshotObject) -> dict[str, Any] | None:
     """Take away what was given, then let it go."""
     standing = user.get("status") or {}
     if names.FINALIZER_USER not in _finalizers(user):
@@ -217,18 +221,20 @@ def _deleting(state: State, draft: Draft, user: Object) -> dict[str, Any] | None
     principal = on_record(user)
     todo = change(frozenset(), {}, record, view, password=False)
     if todo.take or todo.quotas or todo.keep_out is not None or (record.password and view.scram):
-        _alter(draft, user, todo, drop_password=record.password and view.scram)
+        _alter(builder, user, todo, drop_password=record.password and view.scram)
         return _status(
             state, user, record_of(standing), (False, "Deleting", "What it was given is taken away.")
         )
     if principal is not None and is_out(state, user) and not view.denied:
         message = f"Everything is denied to the certificates of User:{principal} that are out."
         return _status(state, user, record_of(standing), (False, "Deleting", message))
-    draft.do(_finalize(user, wanted=False))
+    builder.do(_finalize(user, wanted=False))
     return None
 
 
-def _alter(draft: Draft, user: Object, todo: Change, *, drop_password: bool = False) -> None:
+def _alter(
+    builder: PlanBuilder, user: SnapshotObject, todo: RightsChange, *, drop_password: bool = False
+) -> None:
     if not (todo.give or todo.take or todo.quotas or drop_password or todo.keep_out is not None):
         return
     who = on_record(user) or objects.name(user)
@@ -238,7 +244,7 @@ def _alter(draft: Draft, user: Object, todo: Change, *, drop_password: bool = Fa
     said += ["password taken away"] if drop_password else []
     if todo.keep_out is not None:
         said.append(f"writing to {OWN}* {'denied' if todo.keep_out else 'no longer denied'}")
-    draft.do(
+    builder.do(
         AlterUser(
             user=who,
             give=todo.give,
@@ -252,7 +258,7 @@ def _alter(draft: Draft, user: Object, todo: Change, *, drop_password: bool = Fa
     )
 
 
-def _set_password(state: State, draft: Draft, user: Object, view: UserView) -> bool:
+def _set_password(state: ClusterState, builder: PlanBuilder, user: SnapshotObject, view: UserView) -> bool:
     """Give Kafka the password in the user's Secret, if it does not have that one. True if it did not."""
     secret = state.secrets.get(names.user_secret(state.name, objects.name(user)))
     if secret is None or secret.password is None:
@@ -261,7 +267,7 @@ def _set_password(state: State, draft: Draft, user: Object, view: UserView) -> b
     if view.scram and known == secret.password:
         return False
     who = on_record(user) or objects.name(user)
-    draft.do(
+    builder.do(
         SetPassword(
             user=who,
             secret=str(secret.metadata["name"]),
@@ -273,7 +279,7 @@ def _set_password(state: State, draft: Draft, user: Object, view: UserView) -> b
     return True
 
 
-def _view(state: State, user: Object) -> UserView | None:
+def _view(state: ClusterState, user: SnapshotObject) -> UserView | None:
     return None if state.kafka.users is None else state.kafka.users.get(_principal(state, user))
 
 
@@ -282,11 +288,11 @@ def record_of(standing: Mapping[str, Any]) -> dict[str, Any]:
     return write_record(read_record(standing))
 
 
-def _finalizers(user: Object) -> list[str]:
+def _finalizers(user: SnapshotObject) -> list[str]:
     return list(user["metadata"].get("finalizers") or ())
 
 
-def _finalize(user: Object, *, wanted: bool) -> Patch:
+def _finalize(user: SnapshotObject, *, wanted: bool) -> Patch:
     """Put our finalizer on, or take it off: Kafka's own state goes with no owner, so the object must outlive it."""
     others = [name for name in _finalizers(user) if name != names.FINALIZER_USER]
     return Patch(
@@ -299,7 +305,12 @@ def _finalize(user: Object, *, wanted: bool) -> Patch:
 
 
 def _status(
-    state: State, user: Object, record: Mapping[str, Any], row: Row, *, settled: bool = False
+    state: ClusterState,
+    user: SnapshotObject,
+    record: Mapping[str, Any],
+    row: UserCondition,
+    *,
+    settled: bool = False,
 ) -> dict[str, Any]:
     """The status; with the principal only if it is on record, or settled now."""
     ready, reason, message = row

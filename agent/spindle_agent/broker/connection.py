@@ -1,0 +1,102 @@
+"""One connection to one broker.
+
+Only the library's encoding is used: its clients hold a thread, look for other brokers by themselves, and have calls that
+do not end. Here one broker is asked one thing at a time, and each answer comes in time or the connection is given up.
+"""
+
+import asyncio
+import os
+import ssl
+from dataclasses import dataclass
+from typing import Any, Final
+
+from kafka.errors import KafkaError
+from kafka.protocol.parser import KafkaProtocol
+
+from spindle.cluster import names
+
+_CHUNK: Final = 64 * 1024
+
+
+class BrokerError(Exception):
+    """The broker did not answer, or not as it should."""
+
+
+@dataclass(frozen=True)
+class Access:
+    """Where a broker is and what opens it; PEM."""
+
+    host: str
+    port: int
+    authority: bytes
+    certificate: bytes
+    key: bytes
+
+    def context(self) -> ssl.SSLContext:
+        """A client context. The key goes through an anonymous file in memory, never a disk. Raises OSError, ValueError."""
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        context.load_verify_locations(cadata=self.authority.decode())
+        descriptor = os.memfd_create("client", os.MFD_CLOEXEC)
+        try:
+            os.write(descriptor, self.key + b"\n" + self.certificate)
+            context.load_cert_chain(f"/proc/self/fd/{descriptor}")
+        finally:
+            os.close(descriptor)
+        return context
+
+
+class BrokerConnection:
+    """Asks one broker; connects when needed, and again after a failure."""
+
+    def __init__(self, access: Access, timeout: float) -> None:
+        """Not connected yet.
+
+        Args:
+            access: where and with what.
+            timeout: seconds that an answer may take, connecting included.
+        """
+        self.access = access
+        self._timeout = timeout
+        self._streams: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
+        self._protocol: Any = None
+
+    async def ask(self, request: Any, version: int) -> Any:
+        """Send a request, return its answer. Raises BrokerError."""
+        try:
+            async with asyncio.timeout(self._timeout):
+                reader, writer = await self._connected()
+                request.API_VERSION = version
+                number = self._protocol.send_request(request)
+                writer.write(self._protocol.send_bytes())
+                await writer.drain()
+                while True:
+                    data = await reader.read(_CHUNK)
+                    if not data:
+                        raise ConnectionResetError("the broker closed the connection")  # noqa: TRY301 - one way out
+                    for answered, answer in self._protocol.receive_bytes(data):
+                        if answered == number:
+                            return answer
+        except TimeoutError as error:
+            self.close()
+            raise BrokerError(f"no answer within {self._timeout:g} s") from error
+        except (OSError, ValueError, KafkaError) as error:
+            self.close()
+            raise BrokerError(str(error) or type(error).__name__) from error
+        except BaseException:
+            self.close()  # cancelled in between: what comes next would be the answer to this
+            raise
+
+    def close(self) -> None:
+        """Close the connection, if there is one, without waiting."""
+        if self._streams is not None:
+            self._streams[1].transport.abort()
+            self._streams = None
+
+    async def _connected(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        if self._streams is None:
+            access = self.access
+            self._streams = await asyncio.open_connection(
+                access.host, access.port, ssl=access.context(), server_hostname=access.host
+            )
+            self._protocol = KafkaProtocol(client_id=names.PRINCIPAL_AGENT)
+        return self._streams

@@ -1,0 +1,162 @@
+"""Keeps asking one broker for its log dirs, and has its moves seen to."""
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from spindle.moves.rate_control import Pressure
+from spindle_agent.backoff import Backoff
+from spindle_agent.broker.client import KafkaClient, LogDir
+from spindle_agent.broker.connection import Access, BrokerConnection, BrokerError
+from spindle_agent.broker.credentials import Credentials
+from spindle_agent.kube import ApiError
+from spindle_agent.moves.mover import Mover, read_orders
+from spindle_agent.options import Options
+from spindle_agent.samples.sampler import Sampler
+
+log = logging.getLogger(__name__)
+
+Name = tuple[str, str]
+
+EVERY: Final = 10.0
+_WHILE_MOVING: Final = (0.5, 5.0)  # the least and the most, in between as what an answer costs allows
+_COST: Final = (
+    20.0  # times what an answer took: no broker spends more than a twentieth of its time on our questions
+)
+_FRESH: Final = 30.0  # seconds for which an answer about a log dir counts
+_TIMEOUT: Final = 5.0
+
+
+class BrokerSession:
+    """One broker of this node."""
+
+    def __init__(
+        self,
+        name: Name,
+        options: Options,
+        credentials: Credentials,
+        mover: Mover,
+        changed: Callable[[], None],
+        felt: Callable[[], Mapping[str, Pressure]] = dict,
+        sampler: Sampler | None = None,
+    ) -> None:
+        """Nothing is known of the broker yet.
+
+        Args:
+            name: of the KafkaBroker.
+            options: where brokers are reached.
+            credentials: what opens them.
+            mover: of its replicas.
+            changed: called when the broker said something new.
+            felt: path of a log dir → what its disk feels now; disks that cannot be looked at are left out.
+            sampler: takes samples of it; None for nobody.
+        """
+        self._name = name
+        self._options = options
+        self._credentials = credentials
+        self._changed = changed
+        self._felt = felt
+        self._spec: Mapping[str, Any] = {}
+        self._link: KafkaClient | None = None
+        self._wake = asyncio.Event()
+        self._dirs: tuple[LogDir, ...] = ()
+        self._asked_at: float | None = None
+        self._problem = ""
+        self.mover = mover
+        self.sampler = sampler
+
+    def wants(self, spec: Mapping[str, Any]) -> None:
+        """The KafkaBroker's spec as it is now."""
+        keys = ("moves", "throttleBytesPerSecond", "throttleBytesPerSecondMin", "cluster", "id")
+        news = [key for key in keys if spec.get(key) != self._spec.get(key)]
+        self._spec = spec
+        self.mover.wants(read_orders(spec))
+        if self.sampler is not None:
+            self.sampler.wants(spec)
+        if news:
+            self._wake.set()
+
+    def error_of(self, log_dir: str, now: float) -> int | None:
+        """What the broker says of a log dir: 0 or Kafka's error code; None if it was not asked lately."""
+        if self._asked_at is None or now - self._asked_at > _FRESH:
+            return None
+        return next((each.error for each in self._dirs if each.path == log_dir), None)
+
+    def log_dir(self, path: str) -> LogDir | None:
+        """A log dir as the broker told it last; None if it did not."""
+        return next((each for each in self._dirs if each.path == path), None)
+
+    def answered(self, now: float) -> bool:
+        """Whether the broker answered lately."""
+        return self._asked_at is not None and now - self._asked_at <= _FRESH
+
+    async def run(self) -> None:
+        """Ask for ever."""
+        backoff = Backoff(first=1.0, longest=EVERY)
+        try:
+            while True:
+                self._wake.clear()
+                pause = await self._round(backoff)
+                try:
+                    async with asyncio.timeout(pause):
+                        await self._wake.wait()
+                except TimeoutError:
+                    continue
+        finally:
+            if self._link is not None:
+                self._link.close()
+
+    async def _round(self, backoff: Backoff) -> float:
+        """Ask once; returns the seconds until the next time."""
+        try:
+            link = await self._connected()
+            began = time.monotonic()
+            self._dirs = await link.log_dirs()
+            self._asked_at = time.monotonic()
+            took = self._asked_at - began
+            self._changed()
+            await self.mover.step(link, self._dirs, self._felt(), self._changed)
+            if self.sampler is not None:
+                await self.sampler.step(link, self._dirs)
+        except (BrokerError, ApiError, LookupError) as error:
+            if isinstance(error, BrokerError):
+                self.doubt()
+            self._note(str(error))
+            return backoff.failed()
+        self._note("")
+        backoff.worked()
+        least, most = _WHILE_MOVING
+        return min(most, max(least, _COST * took)) if self.mover.busy else EVERY
+
+    async def access(self) -> Access:
+        """Where the broker is, and what opens it.
+
+        Raises:
+            ApiError: the certificate was never read, and cannot be read now.
+            LookupError: there is none.
+        """
+        namespace, cluster = self._name[0], str(self._spec["cluster"])
+        host = self._options.host_of(namespace, cluster, int(self._spec["id"]))
+        return Access(host, self._options.broker_port, *await self._credentials.of(namespace, cluster))
+
+    def doubt(self) -> None:
+        """The certificate may be why something did not work: it is to be read again."""
+        self._credentials.doubt(self._name[0], str(self._spec.get("cluster")))
+
+    async def _connected(self) -> KafkaClient:
+        access = await self.access()
+        if self._link is None or self._link.wire.access != access:
+            if self._link is not None:
+                self._link.close()
+            self._link = KafkaClient(BrokerConnection(access, _TIMEOUT), int(self._spec["id"]))
+        return self._link
+
+    def _note(self, problem: str) -> None:
+        """Log what is new: a broker that is down says the same thing many times."""
+        if problem and problem != self._problem:
+            log.info("%s/%s: the broker cannot be asked: %s", *self._name, problem)
+        elif self._problem and not problem:
+            log.info("%s/%s: the broker answers", *self._name)
+        self._problem = problem

@@ -1,0 +1,103 @@
+"""Where workers come from: a small process, forked before the agent has loaded anything large.
+
+A worker is a copy of this process, and so costs a few megabytes; a copy of the agent would cost many times that, and an
+agent with threads cannot be forked safely anyway.
+"""
+
+import gc
+import os
+import resource
+import signal
+import socket
+from pathlib import Path
+from typing import Final, NoReturn, Self
+
+from spindle_agent.probing import worker
+from spindle_agent.probing.messages import LARGEST, Order, decode, encode
+from spindle_agent.scrub import worker as scrubber
+from spindle_agent.scrub.messages import Scrub
+
+# Bytes that one worker may take besides what it is forked with. It reads what somebody else has written, who may mean to take the memory from all disks of the
+# node: then it ends alone.
+_MEMORY: Final = 192 << 20
+
+
+class ForkServer:
+    """The agent's end. Made once, at the very start, while the process is small and has one thread."""
+
+    def __init__(self, channel: socket.socket, pid: int) -> None:
+        self._channel = channel
+        self.pid = pid
+
+    @classmethod
+    def start(cls) -> Self:
+        """Fork the process that workers come from."""
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        gc.freeze()  # what is there now is never collected, and so stays shared
+        pid = os.fork()
+        if pid == 0:
+            ours.close()
+            _serve(theirs)
+        theirs.close()
+        ours.setblocking(False)
+        return cls(ours, pid)
+
+    @property
+    def channel(self) -> socket.socket:
+        """Readable only when the other process has ended."""
+        return self._channel
+
+    def spawn(self, order: Order) -> socket.socket:
+        """A worker for one disk, for probes or for scrubbing; the socket is the agent's end of its channel.
+
+        Raises:
+            OSError: the process that makes them is gone.
+        """
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        try:
+            socket.send_fds(self._channel, [encode(order)], [theirs.fileno()])
+        except OSError:
+            ours.close()
+            raise
+        finally:
+            theirs.close()
+        ours.setblocking(False)
+        return ours
+
+
+def _serve(channel: socket.socket) -> NoReturn:
+    """Fork a worker for each request; end when the agent does."""
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for workers: the kernel forgets them
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, signal.SIG_IGN)
+    while True:
+        try:
+            data, descriptors, _, _ = socket.recv_fds(channel, LARGEST, 1)
+        except OSError:
+            os._exit(0)
+        if not data:
+            os._exit(0)
+        if os.fork() == 0:
+            channel.close()
+            _become_worker(descriptors[0], data)
+        for descriptor in descriptors:
+            os.close(descriptor)
+
+
+def _become_worker(descriptor: int, data: bytes) -> NoReturn:
+    code = 1
+    _limit_memory()
+    try:
+        order, channel = decode(data), socket.socket(fileno=descriptor)
+        if isinstance(order, Scrub):
+            scrubber.run(channel, order)
+        worker.run(channel, order)
+    finally:
+        os._exit(code)
+
+
+def _limit_memory() -> None:
+    data = int(Path("/proc/self/statm").read_text().split()[5]) * resource.getpagesize()
+    _, hard = resource.getrlimit(resource.RLIMIT_DATA)
+    most = data + _MEMORY if hard == resource.RLIM_INFINITY else min(data + _MEMORY, hard)
+    resource.setrlimit(resource.RLIMIT_DATA, (most, most))

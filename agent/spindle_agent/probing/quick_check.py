@@ -1,0 +1,133 @@
+"""A look at a disk that costs next to nothing, so that it can be had twice a second.
+
+A few calls that the kernel answers from memory while the disk is well, each of which a file system that has shut down
+answers with an error: XFS already when a folder is read, ext4 when a file is opened.
+"""
+
+import errno
+import os
+import stat
+from dataclasses import dataclass, replace
+from typing import Final
+
+from spindle.cluster import names
+from spindle.disks.identity import META_PROPERTIES
+from spindle_agent import volume
+from spindle_agent.preflight.look import look_at
+from spindle_agent.probing.messages import LARGEST, Inspected, QuickChecked, Watch, encode
+
+_HEAD: Final = 64 * 1024
+_STRANGERS: Final = 8  # names of files that are not ours: a few of them will do
+
+
+@dataclass(frozen=True)
+class QuickCheck:
+    """One glance, and what must stay the same for the last whole look to hold."""
+
+    glanced: QuickChecked
+    fingerprint: tuple[object, ...]
+
+
+def quick_check(watch: Watch, now: float) -> QuickCheck:
+    """Look at a disk in passing; blocks only if the disk must be read for it and does not answer."""
+    try:
+        with volume.opened_root(watch.path) as root:
+            about = os.fstat(root)
+            identity = _head(root, names.IDENTITY_FILE)
+            # A folder of a file system that several disks share is a disk if it says so.
+            if not _own_filesystem(watch, about) and not _says_ours(watch, identity):
+                return QuickCheck(QuickChecked(at=now, mounted=False), (about.st_dev, about.st_ino, None))
+            meta = _head(root, f"{names.LOG_SUBDIR}/{META_PROPERTIES}")
+            names_there = _some_names(root, ""), _some_names(root, names.LOG_SUBDIR)
+            sizes = os.fstatvfs(root)
+    except (FileNotFoundError, NotADirectoryError):
+        return QuickCheck(QuickChecked(at=now, mounted=False), (None,))
+    except PermissionError:
+        return QuickCheck(QuickChecked(at=now, mounted=True, readable=False), ("denied",))
+    except OSError as error:
+        # A mounted disk's answer to a mere look is the disk's own trouble.
+        return QuickCheck(
+            QuickChecked(at=now, mounted=True, errno=error.errno or errno.EIO), ("error", error.errno)
+        )
+    readonly = bool(sizes.f_flag & os.ST_RDONLY)
+    return QuickCheck(
+        QuickChecked(
+            at=now,
+            mounted=True,
+            readonly=readonly,
+            total_bytes=sizes.f_blocks * sizes.f_frsize,
+            used_bytes=(sizes.f_blocks - sizes.f_bfree) * sizes.f_frsize,
+        ),
+        (about.st_dev, about.st_ino, identity, meta, names_there, readonly),
+    )
+
+
+def full_check(watch: Watch, now: float) -> Inspected:
+    """Everything that can be seen without writing."""
+    unlike = -1  # no device: the volume counts as mounted
+    try:
+        with volume.opened_root(watch.path) as root:
+            about = os.fstat(root)
+            own, identity = _own_filesystem(watch, about), _head(root, names.IDENTITY_FILE)
+    except OSError:
+        return Inspected(at=now, found=look_at(watch.path, unlike, shared=False))
+    reference = unlike if own else about.st_dev
+    found = look_at(watch.path, reference, shared=_says_ours(watch, identity))
+    return _short(Inspected(at=now, found=found))
+
+
+def _short(replica_index: Inspected) -> Inspected:
+    """A look that fits into one message, whatever somebody has put on the disk."""
+    found = replace(replica_index.found, strangers=replica_index.found.strangers[:_STRANGERS])
+    replica_index = replace(replica_index, found=found)
+    if len(encode(replica_index)) < LARGEST:
+        return replica_index
+    garbled = "what it says of itself is too long to be ours"
+    return replace(
+        replica_index, found=replace(found, identity=None, pending=None, meta=None, garbled=garbled)
+    )
+
+
+def _own_filesystem(watch: Watch, about: os.stat_result) -> bool:
+    """Whether a path leads into another file system than the node's own, and so to a disk that is there.
+
+    The path may be a mount point, or a folder in a file system on a device that is mounted further up. Without a device
+    (tmpfs, an overlay) only a mount point counts: somebody may have mounted the folder around all disks so.
+    """
+    if not stat.S_ISDIR(about.st_mode):
+        return False
+    parent = os.stat(os.path.dirname(watch.path))  # noqa: PTH116, PTH120 - os names the errors that matter here
+    if about.st_dev != parent.st_dev:
+        return True
+    root = os.stat(watch.root or os.path.dirname(watch.path))  # noqa: PTH116, PTH120 - as above
+    return about.st_dev != root.st_dev and os.major(about.st_dev) != 0
+
+
+def _says_ours(watch: Watch, identity: bytes | None) -> bool:
+    return identity is not None and watch.directory_id.encode() in identity
+
+
+def _head(root: int, path: str) -> bytes | None:
+    """A small file's content; None if there is none. What is no plain file is told as such, and changes the fingerprint."""
+    try:
+        return volume.read_bytes(root, path, _HEAD)
+    except volume.ForeignFileError as error:
+        return str(error).encode()
+
+
+def _some_names(root: int, path: str) -> bool | None:
+    """Whether anything is in a folder; None if there is no such folder.
+
+    One name is asked for, which makes the kernel read the folder's first block, however many there are.
+    """
+    try:
+        folder = volume.open_folder(root, path)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except volume.ForeignFileError:
+        return True
+    try:
+        with os.scandir(folder) as entries:
+            return next(entries, None) is not None
+    finally:
+        os.close(folder)

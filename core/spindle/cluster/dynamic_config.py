@@ -1,0 +1,221 @@
+"""Which of the user's settings a running broker takes, and what it is to be told so that it has them.
+
+The list is `DynamicBrokerConfig.dynamicConfigUpdateModes` of Kafka 4.3.1 without what Spindle owns (throttles, cordons, TLS). A test asks a real
+broker whether it is still right.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+# Set on each broker, since pools may differ; Kafka lets a broker's own value win over the cluster's default.
+ON_BROKERS: Final = frozenset(
+    [
+        "background.threads",
+        "compression.gzip.level",
+        "compression.lz4.level",
+        "compression.type",
+        "compression.zstd.level",
+        "follower.fetch.last.tiered.offset.enable",
+        "group.consumer.assignment.interval.ms",
+        "group.coordinator.cached.buffer.max.bytes",
+        "group.share.assignment.interval.ms",
+        "group.streams.assignment.interval.ms",
+        "log.cleaner.backoff.ms",
+        "log.cleaner.dedupe.buffer.size",
+        "log.cleaner.delete.retention.ms",
+        "log.cleaner.io.buffer.load.factor",
+        "log.cleaner.io.buffer.size",
+        "log.cleaner.io.max.bytes.per.second",
+        "log.cleaner.max.compaction.lag.ms",
+        "log.cleaner.min.cleanable.ratio",
+        "log.cleaner.min.compaction.lag.ms",
+        "log.cleaner.threads",
+        "log.cleanup.policy",
+        "log.flush.interval.messages",
+        "log.flush.interval.ms",
+        "log.index.interval.bytes",
+        "log.index.size.max.bytes",
+        "log.local.retention.bytes",
+        "log.local.retention.ms",
+        "log.message.timestamp.after.max.ms",
+        "log.message.timestamp.before.max.ms",
+        "log.message.timestamp.type",
+        "log.preallocate",
+        "log.retention.bytes",
+        "log.retention.ms",
+        "log.roll.jitter.ms",
+        "log.roll.ms",
+        "log.segment.bytes",
+        "log.segment.delete.delay.ms",
+        "max.connection.creation.rate",
+        "max.connections",
+        "max.connections.per.ip",
+        "max.connections.per.ip.overrides",
+        "message.max.bytes",
+        "num.io.threads",
+        "num.network.threads",
+        "num.replica.fetchers",
+        "producer.id.expiration.ms",
+        "remote.fetch.max.wait.ms",
+        "remote.list.offsets.request.timeout.ms",
+        "remote.log.index.file.cache.total.size.bytes",
+        "remote.log.manager.copier.thread.pool.size",
+        "remote.log.manager.copy.max.bytes.per.second",
+        "remote.log.manager.expiration.thread.pool.size",
+        "remote.log.manager.fetch.max.bytes.per.second",
+        "remote.log.manager.follower.thread.pool.size",
+        "remote.log.reader.threads",
+        "share.coordinator.cached.buffer.max.bytes",
+        "transaction.partition.verification.enable",
+    ]
+)
+# The controllers go by these, too, so they are set as the cluster's default. With ELR Kafka has the first one nowhere else (KIP-966).
+ON_CLUSTER: Final = frozenset({"min.insync.replicas", "unclean.leader.election.enable"})
+UNCLEAN: Final = "unclean.leader.election.enable"
+# Nothing looks at these but a broker that starts: what runs need not be told.
+AT_START: Final = frozenset({"num.recovery.threads.per.data.dir"})
+
+# A broker takes no more than double the threads, and no less than half of them, at a time (DynamicThreadPool.validate).
+_THREADS: Final = frozenset(
+    {
+        "background.threads",
+        "log.cleaner.threads",
+        "num.io.threads",
+        "num.network.threads",
+        "num.replica.fetchers",
+        "remote.log.manager.copier.thread.pool.size",
+        "remote.log.manager.expiration.thread.pool.size",
+        "remote.log.manager.follower.thread.pool.size",
+        "remote.log.reader.threads",
+    }
+)
+
+
+@dataclass(frozen=True)
+class ConfigValues:
+    """One setting of one broker, by where it is set (DescribeConfigs with synonyms); None where it is not.
+
+    Attributes:
+        own: dynamically, on the broker itself.
+        shared: dynamically, as the cluster's default.
+        static: in the file that it was started with.
+        default: Kafka's own.
+    """
+
+    own: str | None = None
+    shared: str | None = None
+    static: str | None = None
+    default: str | None = None
+
+    @property
+    def effective(self) -> str | None:
+        """What holds."""
+        return next((v for v in (self.own, self.shared, self.static, self.default) if v is not None), None)
+
+
+@dataclass(frozen=True)
+class ConfigChanges:
+    """What one broker is to be told.
+
+    Attributes:
+        orders: dynamic settings of the broker; None takes one away.
+        ours: the settings that are ours on it when that is done, with what they are to be in the end.
+        restart: keys for which it has to restart.
+        by_hand: key → (what somebody else has set, what the spec wants).
+    """
+
+    orders: Mapping[str, str | None] = field(default_factory=dict)
+    ours: Mapping[str, str] = field(default_factory=dict)
+    restart: tuple[str, ...] = ()
+    by_hand: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+
+
+def config_changes(
+    wanted: Mapping[str, str],
+    standing: Mapping[str, ConfigValues],
+    ours: Mapping[str, str],
+    before: Mapping[str, str] | None = None,
+) -> ConfigChanges:
+    """What to tell a running broker so that it has what the spec says.
+
+    A value that somebody else has set dynamically is left as it is, and told (rule 10); so is one that was ours and is another now.
+
+    Args:
+        wanted: the broker's settings as the spec has them, the whole file.
+        standing: of `ON_BROKERS`, as the broker tells; what is missing is not known and left alone.
+        ours: which of its dynamic settings we have set, and to what.
+        before: what we had set before that, where the broker may not have taken the latest yet.
+    """
+    known = {key: [value, *_of(before, key)] for key, value in ours.items()}
+    orders: dict[str, str | None] = {}
+    kept: dict[str, str] = {}
+    by_hand: dict[str, tuple[str, str]] = {}
+    restart: list[str] = []
+    for key in sorted(ON_BROKERS & standing.keys()):
+        now, want = standing[key], wanted.get(key)
+        others = _by_others(now, key, known.get(key, []))
+        if others is not None:
+            if want is not None and others != want:
+                by_hand[key] = (others, want)
+            continue
+        # It was started with the key and is not to have it: only a start can do that, since Kafka has no "not set".
+        if want is None and now.static is not None:
+            restart.append(key)
+        if want is None or now.static == want:
+            if now.own is not None:
+                orders[key] = _back(key, now)
+                if orders[key] is not None:
+                    kept[key] = ours[key]
+            continue
+        kept[key] = want
+        if now.own != want:
+            orders[key] = _towards(key, now.effective, want)
+    return ConfigChanges(orders, kept, tuple(restart), by_hand)
+
+
+def _of(values: Mapping[str, str] | None, key: str) -> list[str]:
+    return [values[key]] if values and key in values else []
+
+
+def _by_others(now: ConfigValues, key: str, ours: Sequence[str]) -> str | None:
+    """What somebody else has set dynamically; None if nobody has."""
+    if now.own is None:
+        return now.shared
+    return None if ours and _may_be_ours(key, now.own, ours, now) else now.own
+
+
+def _may_be_ours(key: str, value: str, ours: Sequence[str], now: ConfigValues) -> bool:
+    """Whether a dynamic value is one that we set, or a step of the way there."""
+    if value in ours:
+        return True
+    start = now.shared or now.static or now.default
+    if key not in _THREADS or start is None:
+        return False
+    ends = [start, *ours]
+    if not all(text.isdecimal() for text in (value, *ends)):
+        return False
+    return min(map(int, ends)) <= int(value) <= max(map(int, ends))
+
+
+def _back(key: str, now: ConfigValues) -> str | None:
+    """None to take a dynamic value away; for threads, first as near to what holds then as one step goes."""
+    then = next((v for v in (now.shared, now.static, now.default) if v is not None), None)
+    step = None if then is None else _towards(key, now.own, then)
+    return None if step == then else step
+
+
+def _towards(key: str, now: str | None, want: str) -> str:
+    """The value itself, or for threads as far as one step goes."""
+    if key not in _THREADS or now is None or not (now.isdecimal() and want.isdecimal()) or int(now) < 1:
+        return want
+    return str(min(max(int(want), int(now) // 2, 1), 2 * int(now)))
+
+
+def fixed(settings: Mapping[str, str], *, own: Mapping[str, str] | None = None) -> dict[str, str]:
+    """The settings for which a node has to restart: all but those that it takes while it runs, or needs only when it starts.
+
+    ``own`` is what the node's pool sets for itself: the cluster's defaults cannot differ by pool, so those of them count.
+    """
+    running = ON_BROKERS | AT_START | (ON_CLUSTER - (own or {}).keys())
+    return {key: value for key, value in settings.items() if key not in running}

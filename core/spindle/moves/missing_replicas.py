@@ -1,0 +1,62 @@
+"""Partitions that lack replicas by Spindle's own hand: what each is meant to have, and whether somebody else has decided otherwise since."""
+
+from collections.abc import Iterable, Mapping
+
+from spindle.cluster.view import Partition
+from spindle.moves.journal import DroppedReplica, Journal
+from spindle.moves.kafka_index import PartitionKey
+
+
+def meant(
+    journal: Journal | None,
+    partitions: Iterable[Partition] | None,
+) -> dict[PartitionKey, tuple[int, ...]]:
+    """The assignment that each partition is meant to have of which Spindle took replicas off for a while.
+
+    Several may have left one after the other, each from a smaller assignment: the largest is meant. What somebody else has reassigned since is
+    left out: it is meant to have what that one gave it.
+
+    Args:
+        journal: None if it cannot be read.
+        partitions: as Kafka has them now; None if they could not be read.
+    """
+    others = taken_over(journal, {(p.topic, p.index): p for p in partitions or ()})
+    found: dict[PartitionKey, tuple[int, ...]] = {}
+    for entry in journal.dropped if journal is not None else ():
+        if entry.key not in others:
+            found[entry.key] = max(entry.before, found.get(entry.key, ()), key=len)
+    return found
+
+
+def taken_over(
+    journal: Journal | None, partitions: Mapping[PartitionKey, Partition]
+) -> frozenset[PartitionKey]:
+    """Partitions that lack replicas on record, and that somebody else has reassigned since.
+
+    What Spindle does leads to no broker but those that were assigned and the targets of its own moves, and takes none away but those that it has
+    on record and the sources of its moves.
+    """
+    if journal is None:
+        return frozenset()
+    left: dict[PartitionKey, set[int]] = {}
+    before: dict[PartitionKey, set[int]] = {}
+    for entry in journal.dropped:
+        left.setdefault(entry.key, set()).add(entry.broker)
+        before.setdefault(entry.key, set()).update(entry.before)
+    ours = {key: set(brokers) for key, brokers in before.items()}
+    stays = {key: brokers - left[key] for key, brokers in before.items()}
+    for move in journal.moves:
+        if move.key in ours:
+            ours[move.key].add(move.target)
+            stays[move.key].discard(-1 if move.source is None else move.source)
+    return frozenset(
+        key
+        for key, known in ours.items()
+        if (partition := partitions.get(key)) is not None
+        and (set(partition.replicas) - known or stays[key] - set(partition.replicas))
+    )
+
+
+def put_right(partition: Partition, entry: DroppedReplica) -> bool:
+    """Whether a partition that somebody else has reassigned has as many replicas again as it had."""
+    return not (partition.adding or partition.removing) and len(partition.replicas) >= len(entry.before)

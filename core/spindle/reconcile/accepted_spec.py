@@ -1,0 +1,174 @@
+"""Whether a spec is carried out: one with settings that Kafka would not take, or with something that is not allowed, is not, and the cluster goes on by the spec that was accepted last."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Final
+
+from spindle.api.cluster import KafkaClusterSpec
+from spindle.cluster import names
+from spindle.cluster.config import parsed
+from spindle.manifests import spec_allowed
+from spindle.manifests.spec_allowed import Ask, not_allowed
+from spindle.manifests.spec_settings import RejectedSettings, refused_settings
+from spindle.reconcile import objects
+from spindle.reconcile.plan_builder import PlanBuilder, Wait
+from spindle.reconcile.pools import recorded_pools, recorded_spec
+from spindle.reconcile.snapshot import ClusterSnapshot
+from spindle.reconcile.state import ClusterState
+from spindle.reconcile.steps.upgrade import as_run, version_to_run
+
+_KEY: Final = 128  # letters of a key; a status takes names of 253, and keys have no bound
+_TEXT: Final = 4096  # letters of what is said about one
+_NAMED: Final = 16  # settings that get an entry of their own; the rest follows when these are corrected
+
+
+def as_accepted(state: ClusterState) -> ClusterState:
+    """The state with the spec that is to be carried out, and what was refused of the one that is asked for.
+
+    A spec is taken as a whole or not at all, so that what belongs together comes together; only ``paused`` counts at once. A KafkaCluster that
+    is being deleted is not checked: nothing is set any more.
+    """
+    if objects.deleting(state.cluster):
+        return state
+    state = as_run(state)
+    record = state.config_maps.get(names.pools_map(state.name))
+    recorded = recorded_spec(record, objects.uid(state.cluster))
+    asked = _not_allowed(state, state.spec)
+    before = asked if recorded is None and _runs(state) else _not_allowed(state, recorded) if recorded else ()
+    in_use = {ask.key for ask in before}
+    fresh = [ask.refused for ask in asked if ask.key not in in_use]
+    refused = tuple(sorted({*refused_settings(state.spec, version_to_run(state)), *fresh}))
+    if not refused:
+        return replace(state, tolerated=_told(asked))
+    carried = recorded or _as_carried(state, refused)
+    spec = carried.model_copy(update={"paused": state.spec.paused})
+    there = {pool.name for pool in spec.broker_pools}
+    former = {name: pool for name, pool in recorded_pools(record).items() if name not in there}
+    return replace(
+        state,
+        snap=_with_its_authority(state, spec),
+        spec=spec,
+        former=former,
+        spec_accepted=state.spec,
+        refused=refused,
+        tolerated=_told(before),
+    )
+
+
+def _with_its_authority(state: ClusterState, spec: KafkaClusterSpec) -> ClusterSnapshot:
+    """The snapshot with the Secret of the authority that the spec to be carried out names, not the one that is asked for."""
+    snap = state.snap
+    if spec.security.ca_secret == state.spec.security.ca_secret:
+        return snap
+    return replace(snap, ca_source=snap.ca_source_before)
+
+
+def _not_allowed(state: ClusterState, spec: KafkaClusterSpec) -> tuple[Ask, ...]:
+    snap = state.snap
+    return not_allowed(state.name, spec, snap.allowed, snap.shared_objects, snap.rebalance_image)
+
+
+def _told(asks: tuple[Ask, ...]) -> tuple[RejectedSettings, ...]:
+    """What is known not to be allowed; of what could not be read, or is not there, nothing is said as long as it was in use before."""
+    return tuple(ask.refused for ask in asks if not ask.unsure)
+
+
+def _runs(state: ClusterState) -> bool:
+    """Whether this very KafkaCluster has pods. Of one that has, and no spec on record, it was in use before specs were checked: a record is made before pods are."""
+    uid = objects.uid(state.cluster)
+    return any(
+        owner.get("uid") == uid
+        for pod in state.pods.values()
+        for owner in pod["metadata"].get("ownerReferences") or ()
+    )
+
+
+def nothing_accepted(state: ClusterState) -> bool:
+    """Whether a spec is refused and there is nothing to go on with: no spec was accepted before, and nothing runs."""
+    record = state.config_maps.get(names.pools_map(state.name))
+    if not state.refused or recorded_spec(record, objects.uid(state.cluster)) is not None:
+        return False
+    return not state.pods or any(each.reason == spec_allowed.REASON for each in state.refused)
+
+
+def report_rejected(state: ClusterState, builder: PlanBuilder) -> None:
+    """A wait for each setting that is refused."""
+    goes_on = (
+        "Nothing is made until it is corrected"
+        if nothing_accepted(state)
+        else "Nothing of this spec is carried out until it is corrected, no restart and no upgrade; the cluster is looked after by the one before"
+    )
+    for each in state.refused[:_NAMED]:
+        builder.wait(
+            Wait(
+                "ApplySpec",
+                f"KafkaCluster/{state.name}/{each.key[:_KEY]}",
+                each.reason,
+                f"{each.field}: {each.message[:_TEXT]}. {goes_on}.",
+                f"{_way_out(each)}{_or_stay(state, each)}.",
+            )
+        )
+
+
+def report_tolerated(state: ClusterState, builder: PlanBuilder) -> None:
+    """A wait for each thing that is not allowed and goes on all the same."""
+    for each in state.tolerated[:_NAMED]:
+        builder.wait(
+            Wait(
+                "KeepSpec",
+                f"KafkaCluster/{state.name}/{each.key[:_KEY]}",
+                "AllowedAsBefore",
+                f"{each.field}: {each.message[:_TEXT]}. It goes on as it was in use before; once it is changed or taken out it does not come back.",
+                f"{_way_out(each)}.",
+            )
+        )
+
+
+def _way_out(refused: RejectedSettings) -> str:
+    return f"{refused.way_out[0].upper()}{refused.way_out[1:_TEXT]}"
+
+
+def _or_stay(state: ClusterState, refused: RejectedSettings) -> str:
+    """The other way out where it is the release that is new: to stay with the one before."""
+    before = state.spec.version
+    if (
+        state.spec_accepted is None
+        or state.spec_accepted.version == before
+        or refused.reason == spec_allowed.REASON
+    ):
+        return ""
+    still = {(each.field, each.key) for each in refused_settings(state.spec_accepted, before)}
+    return "" if (refused.field, refused.key) in still else f"; or set spec.version back to {before}"
+
+
+def _as_carried(state: ClusterState, refused: tuple[RejectedSettings, ...]) -> KafkaClusterSpec:
+    """The spec with each refused setting as the nodes have it, where none is on record: Spindle before this check carried out any.
+
+    What no node has is left out: it is not to come by way of the check.
+    """
+    shared = {each.key for each in refused if each.field == "spec.config"}
+    config = _with(state.spec.config, shared, _carried(state, None))
+    pools = []
+    for pool in state.spec.broker_pools:
+        own = {each.key for each in refused if each.field == f"spec.brokerPools[{pool.name}].config"}
+        pools.append(pool.model_copy(update={"config": _with(pool.config, own, _carried(state, pool.name))}))
+    return state.spec.model_copy(update={"config": config, "broker_pools": pools})
+
+
+def _with(asked: Mapping[str, str], keys: set[str], carried: Mapping[str, str]) -> dict[str, str]:
+    kept = {key: value for key, value in asked.items() if key not in keys}
+    return kept | {key: carried[key] for key in keys if key in carried}
+
+
+def _carried(state: ClusterState, pool: str | None) -> dict[str, str]:
+    """The settings of some node, of one pool or of the controllers, by its ConfigMap."""
+    ids = (
+        state.controller_ids
+        if pool is None
+        else [i for i, broker in state.brokers.items() if broker["spec"].get("pool") == pool]
+    )
+    for node_id in ids:
+        found = state.config_maps.get(names.config_map(state.name, node_id))
+        if found is not None:
+            return parsed(str((found.get("data") or {}).get("server.properties") or ""))
+    return {}

@@ -1,0 +1,349 @@
+"""Each disk of each broker as one pass sees it: what it should be, what is said of it, and where it was in its life."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, Final
+
+from spindle.cluster import names
+from spindle.cluster.view import LogDir
+from spindle.disks import correlated_failures, facts
+from spindle.disks.agents import NO_AGENT, Agent
+from spindle.disks.health import (
+    FULL,
+    KAFKA_OFFLINE,
+    NOBODY,
+    OFFLINE_FULL,
+    OTHER_FILE_SYSTEM,
+    PREFLIGHT,
+    AgentReport,
+    Health,
+    health,
+)
+from spindle.disks.lifecycle import DiskState
+from spindle.disks.signals import DiskVerdict
+from spindle.healing.fence import SHARED_FOR_SECONDS
+from spindle.healing.maintenance import NO_REQUEST, DiskRequest, disk_requests
+from spindle.healing.node_loss import NodeLossClaim
+from spindle.reconcile import objects
+from spindle.reconcile.inputs import disks_of
+from spindle.reconcile.node_loss import claimed_lost
+from spindle.reconcile.pod_disks import another_in, mode_in
+from spindle.reconcile.reports import inspected
+from spindle.reconcile.snapshot import SnapshotObject
+from spindle.reconcile.state import ClusterState
+from spindle.reconcile.times import seconds
+
+EXCLUDED: Final = (
+    "SetAside"  # the health of a disk that was left out of its broker and that no agent looks at
+)
+HUNG: Final = "Hung"
+CORRELATED_STALLS: Final = "ManyDisksStall"
+# Writes count as stalled since the same moment if their ages differ by no more: agents tell them in steps of five seconds, and are read seconds later.
+_AT_ONCE: Final = 15.0
+NODE_LOST: Final = "NodeGone"
+_STATES: Final = frozenset(state.value for state in DiskState)
+
+
+@dataclass(frozen=True)
+class BrokerDisk:
+    """One disk.
+
+    Attributes:
+        disk: its entry in ``spec.disks``.
+        log_dir: as Kafka describes it; None if it does not name it, or could not be asked.
+        broker_answered: whether its broker answered for its log dirs.
+        pod: the broker's pod; None if there is none.
+        watched: whether an agent looks at the disk and lives.
+        before: its entry in ``status.disks``.
+        observed: its entry in ``status.observed.disks``, however old.
+        given_up: whether a person said that the node is gone for good, and the disk with it.
+        offset: seconds by which the clock of the disk's node is ahead, where that is more than a little.
+    """
+
+    broker: int
+    disk: Mapping[str, Any]
+    health: Health
+    log_dir: LogDir | None
+    broker_answered: bool
+    pod: SnapshotObject | None
+    watched: bool
+    before: Mapping[str, Any]
+    observed: Mapping[str, Any]
+    request: DiskRequest
+    given_up: bool = False
+    offset: float = 0.0
+
+    @property
+    def name(self) -> str:
+        """Name of the disk."""
+        return str(self.disk["name"])
+
+    @property
+    def key(self) -> tuple[int, str]:
+        """(broker id, disk)."""
+        return self.broker, self.name
+
+    @property
+    def added(self) -> bool:
+        """Whether it is new to a broker that ran before, and nothing was ever on it."""
+        return bool(self.disk.get("added"))
+
+    @property
+    def never_used(self) -> bool:
+        """Whether it is new, no file system was given to it, and no pod is to have it yet."""
+        return (
+            self.added and not self.disk.get("fsUuid") and self.mode == facts.ABSENT and self.in_pod is None
+        )
+
+    @property
+    def path(self) -> str:
+        """Its log dir."""
+        return names.log_dir(self.name)
+
+    @property
+    def mode(self) -> str:
+        """What it should be: ``Active``, ``Placeholder`` or ``Absent``."""
+        return str(self.disk.get("mode") or facts.ACTIVE)
+
+    @property
+    def online(self) -> bool | None:
+        """Whether Kafka shows the log dir without an error; None if it could not be asked.
+
+        What a Kafka shows that was started with the disk before this one is that one's dir, at the same path.
+        """
+        if self.other_in_pod:
+            return False
+        return (self.log_dir is not None and not self.log_dir.error) if self.broker_answered else None
+
+    @property
+    def recorded(self) -> DiskState | None:
+        """The state on record; None if there is none that this version knows."""
+        text = self.before.get("state")
+        return DiskState(text) if text in _STATES else None
+
+    @cached_property
+    def in_pod(self) -> str | None:
+        """The mode in which the broker's pod has the disk; None without a pod, or where the pod is without it."""
+        return mode_in(self.pod, self.name)
+
+    @cached_property
+    def other_in_pod(self) -> bool:
+        """Whether the broker's pod has the disk that was there before this one, so that its Kafka still writes to that one."""
+        return another_in(self.pod, self.name, self.disk["directoryId"])
+
+    @property
+    def running(self) -> bool:
+        """Whether Kafka runs in the broker's pod."""
+        return self.pod is not None and objects.kafka_runs(self.pod)
+
+    @property
+    def started(self) -> float | None:
+        """When the Kafka that runs was started, in seconds since the epoch by the operator's clock; None if none runs."""
+        return None if self.pod is None else self.operator_time(objects.kafka_started(self.pod))
+
+    def operator_time(self, text: str | None) -> float | None:
+        """A time that was written on the disk's node (by its agent or its kubelet), by the operator's clock."""
+        at = seconds(text)
+        return None if at is None else at - self.offset
+
+
+def broker_disks(state: ClusterState) -> list[BrokerDisk]:
+    """All disks of all brokers."""
+    found = [slot for broker_id, broker in state.brokers.items() for slot in _of(state, broker_id, broker)]
+    together = stalled_together(state, found)
+    return [_starved(slot) if slot in together and slot.health.reason == HUNG else slot for slot in found]
+
+
+def stalled_together(state: ClusterState, found: Sequence[BrokerDisk]) -> list[BrokerDisk]:
+    """Disks in use to which writes are stalled now, where they are hardly each disk's own matter.
+
+    Either they are of more brokers than rule 9 lets go bad at once, and not of one node, or they began on several nodes at about the same time. Disks of
+    several machines do not hang by themselves at the same moment: it is what they share that is busy. Of few brokers that is believed for a
+    minute only, since two disks that truly hang must not stay unfenced: no write that is merely slow takes as long.
+    """
+    stalled = [s for s in found if s.health.stalled and s.watched and s.mode == facts.ACTIVE]
+    nodes = {s.key: state.brokers[s.broker]["spec"].get("node") for s in stalled}
+    if many_brokers(state, found, stalled) and len(set(nodes.values())) > 1:
+        return stalled
+    ages = {s.key: _pending(state, s) for s in stalled}
+    young = [s for s in stalled if ages[s.key] < SHARED_FOR_SECONDS]
+    return [
+        s
+        for s in young
+        if any(
+            nodes[o.key] != nodes[s.key] and abs(ages[o.key] - ages[s.key]) <= _AT_ONCE
+            for o in young
+            if o is not s
+        )
+    ]
+
+
+def many_brokers(state: ClusterState, found: Sequence[BrokerDisk], stalled: Sequence[BrokerDisk]) -> bool:
+    """Whether stalled disks are of more brokers than rule 9 lets go bad at once."""
+    return len({s.broker for s in stalled}) > correlated_failures.limit(
+        len(found), state.spec.disks.automatic_share / 100
+    )
+
+
+def _pending(state: ClusterState, slot: BrokerDisk) -> float:
+    """Seconds for which a stalled write has been pending, as far as its agent says; from its verdict on where that is of an older version."""
+    told = slot.observed.get("pendingSeconds")
+    if told is not None:
+        return float(told)
+    return state.now - slot.health.since if slot.health.reason == HUNG else 0.0
+
+
+def _starved(slot: BrokerDisk) -> BrokerDisk:
+    """One of those: not bad, and not known to be well."""
+    said = replace(slot.health, verdict=DiskVerdict.SUSPECT, reason=CORRELATED_STALLS, fresh=False)
+    return replace(slot, health=said)
+
+
+def _of(state: ClusterState, broker_id: int, broker: SnapshotObject) -> list[BrokerDisk]:
+    status = broker.get("status") or {}
+    before = {entry.get("name"): entry for entry in status.get("disks") or ()}
+    observed = status.get("observed") or {}
+    said = {entry.get("name"): entry for entry in observed.get("disks") or ()}
+    agent = state.snap.agents.get(str(observed.get("node") or ""), NO_AGENT)
+    known = (state.kafka.brokers or {}).get(broker_id)
+    dirs = {d.path: d for d in (known.log_dirs if known else None) or ()}
+    pod, wanted = state.pods.get(broker_id), disk_requests(broker)
+    report = {} if pod is None or objects.kafka_ever_ran(pod) else inspected(pod)
+    found = []
+    gone = claimed_lost(state, broker_id)
+    for disk in disks_of(broker):
+        name = disk["name"]
+        word = _now_on_record(_said(said.get(name), agent, state.now), disk)
+        log_dir = dirs.get(names.log_dir(name))
+        error = log_dir.error if log_dir else None
+        if pod is None or not objects.kafka_runs(pod) or mode_in(pod, name) != facts.ACTIVE:
+            word, error = _without_kafka(word), None
+        elif word is not None and _before(said[name], objects.kafka_started(pod)):
+            word = _without_kafka(word)  # of the Kafka before this one, which has not spoken yet
+        slot = BrokerDisk(
+            broker=broker_id,
+            disk=disk,
+            health=health(
+                now=state.now,
+                mode=str(disk.get("mode") or facts.ACTIVE),
+                said=word,
+                kafka_error=error,
+                inspected=report.get(name),
+                bad_since=_bad_since(before.get(name) or {}),
+            ),
+            log_dir=log_dir,
+            broker_answered=known is not None and known.log_dirs is not None and not known.fenced,
+            pod=pod,
+            watched=word is not None and word.fresh,
+            before=before.get(name) or {},
+            observed=said.get(name) or {},
+            request=wanted.get(name, NO_REQUEST),
+            offset=agent.offset,
+        )
+        if word is None or not word.fresh:
+            slot = _another(slot, report.get(name) or {}, state.now)
+        if gone is not None and gone.agreed:
+            found.append(_left_behind(slot, state.now, gone))
+        else:
+            found.append(_set_aside(slot, state.now) if word is None else slot)
+    return found
+
+
+def _said(entry: Mapping[str, Any] | None, agent: Agent, now: float) -> AgentReport | None:
+    if entry is None:
+        return None
+    at = seconds(entry.get("since"))
+    # What lies ahead was written by a clock that is off, by how much nobody has measured yet.
+    return AgentReport.parse(entry, now if at is None else min(at - agent.offset, now), fresh=agent.alive)
+
+
+def _now_on_record(word: AgentReport | None, disk: Mapping[str, Any]) -> AgentReport | None:
+    """The agent's word that another file system is mounted than is on record, where what is mounted has been put on record since.
+
+    A new disk is on record at once; its agent still has the one from before, until it looks again.
+    """
+    if (
+        word is None
+        or word.reason != OTHER_FILE_SYSTEM
+        or not word.fs_uuid
+        or word.fs_uuid != disk.get("fsUuid")
+    ):
+        return word
+    return replace(word, verdict=str(DiskVerdict.HEALTHY), reason="", message="")
+
+
+def _before(entry: Mapping[str, Any], started: str | None) -> bool:
+    """Whether the agent said this before a Kafka was started: both times are by the clock of one node."""
+    said, began = seconds(entry.get("since")), seconds(started)
+    return said is not None and began is not None and said <= began
+
+
+def _without_kafka(word: AgentReport | None) -> AgentReport | None:
+    """What the agent says of the disk itself.
+
+    A Kafka that is without the disk calls its log dir offline. That is what we told it, and says nothing of a disk that
+    is about to be taken up again. Nor does the word of a Kafka that has ended say anything of the next one.
+    """
+    if word is None or word.reason not in (KAFKA_OFFLINE, OFFLINE_FULL):
+        return word
+    if word.reason == OFFLINE_FULL:
+        return replace(word, verdict=str(DiskVerdict.SUSPECT), reason=FULL, message="The disk is full.")
+    return replace(word, verdict=str(DiskVerdict.HEALTHY), reason="", message="")
+
+
+def _bad_since(before: Mapping[str, Any]) -> float | None:
+    if before.get("state") not in (DiskState.FAILED, DiskState.EVACUATING):
+        return None
+    return seconds(before.get("since"))
+
+
+def _left_behind(slot: BrokerDisk, now: float, gone: NodeLossClaim) -> BrokerDisk:
+    """A disk of a node that is gone for good, whatever was said of it before."""
+    since = _bad_since(slot.before)
+    health = Health(
+        verdict=DiskVerdict.FAILED,
+        reason=NODE_LOST,
+        message=f"It was in node {gone.node}, which is gone for good.",
+        since=now if since is None else since,
+        source=NOBODY,
+        fresh=True,
+    )
+    return replace(slot, health=health, given_up=gone.by_person)
+
+
+def _another(slot: BrokerDisk, found: Mapping[str, Any], now: float) -> BrokerDisk:
+    """A blank disk in the place of one that was formatted: the one on record is gone, and no agent says so."""
+    before, here = slot.disk.get("fsUuid"), found.get("fsUuid") or "none"
+    if slot.mode != facts.ACTIVE or found.get("state") != facts.BLANK or not before or here == before:
+        return slot
+    since = _bad_since(slot.before)
+    health = Health(
+        verdict=DiskVerdict.SWAPPED,
+        reason=OTHER_FILE_SYSTEM,
+        message=f"A blank disk, file system {here}, is in its place.",
+        since=now if since is None else since,
+        source=PREFLIGHT,
+        fresh=True,
+        content=facts.BLANK,
+        fs_uuid=found.get("fsUuid") or None,
+    )
+    return replace(slot, health=health)
+
+
+def _set_aside(slot: BrokerDisk, now: float) -> BrokerDisk:
+    """A placeholder that no agent looks at: it was left out because it could not be used, and nobody says otherwise."""
+    if slot.mode != facts.PLACEHOLDER:
+        return slot
+    since = _bad_since(slot.before)
+    return replace(
+        slot,
+        health=Health(
+            verdict=DiskVerdict.FAILED,
+            reason=EXCLUDED,
+            message="The broker was started without it.",
+            since=now if since is None else since,
+            source=PREFLIGHT,
+            fresh=True,
+        ),
+    )

@@ -1,0 +1,125 @@
+"""How full each disk is, and how far up the ladder that takes it; worked out once in a pass."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from spindle.api.policy import Thresholds
+from spindle.disks import facts
+from spindle.reconcile.broker_disks import BrokerDisk
+from spindle.reconcile.state import ClusterState
+from spindle.reconcile.times import seconds, stamp
+from spindle.thresholds.bounds import BY_LABEL, DiskBounds, UsageLevel, disk_bounds
+from spindle.thresholds.levels import LevelVerdict, decide_level
+
+
+@dataclass(frozen=True)
+class DiskUsage:
+    """One disk.
+
+    Attributes:
+        used: bytes in use: ballast that was given up counts, so that giving it up does not undo a step.
+        others: bytes that are no replica's: other people's files, and logs that Kafka is about to delete.
+        since: when the step was reached, in seconds since the epoch.
+        before: the step before this pass.
+    """
+
+    levels: DiskBounds
+    used: int
+    others: int
+    verdict: LevelVerdict
+    since: float
+    before: UsageLevel
+
+    @property
+    def level(self) -> UsageLevel:
+        """How far up the ladder it is."""
+        return self.verdict.level
+
+
+def thresholds_of(state: ClusterState, broker: int) -> Thresholds:
+    """What holds for a broker's disks: its pool's own thresholds, else the cluster's."""
+    pool = state.pool_of(state.brokers[broker])
+    return (pool.disks.thresholds if pool is not None else None) or state.spec.disks.thresholds
+
+
+def ceilings(state: ClusterState) -> dict[tuple[int, str], float]:
+    """The share of each dir (broker, path) above which nothing may be moved in, where it is not the cluster's per cent."""
+    usual = state.spec.disks.thresholds.refuse / 100
+    found = {}
+    for broker_id, broker in (state.kafka.brokers or {}).items():
+        if broker_id not in state.brokers:
+            continue
+        marks = thresholds_of(state, broker_id)
+        for log_dir in broker.log_dirs or ():
+            if log_dir.total_bytes and (marks.free.refuse is not None or marks.refuse / 100 != usual):
+                level = disk_bounds(log_dir.total_bytes, marks).at(UsageLevel.REFUSING)
+                found[broker_id, log_dir.path] = level.enter / log_dir.total_bytes
+    return found
+
+
+def find_disk_usage(state: ClusterState, slot: BrokerDisk) -> DiskUsage | None:
+    """How full a disk is; None while nobody says: then nothing is done and nothing undone."""
+    size = _size(slot)
+    if size is None or slot.mode != facts.ACTIVE:
+        return None
+    capacity, in_use = size
+    used = in_use + _given_up(state, slot)
+    levels_of = disk_bounds(capacity, thresholds_of(state, slot.broker), state.spec.disks.last_resorts)
+    recorded, before = slot.before.get("fill") or {}, recorded_level(slot)
+    # A forecast of an agent that is silent is old, and grows older.
+    cordon_in = _cordon_in(state, slot) if slot.watched else None
+    verdict = decide_level(used, levels_of, before, cordon_in)
+    since = seconds(recorded.get("since")) if verdict.level is before else None
+    return DiskUsage(
+        levels_of, used, _others(slot, used), verdict, state.now if since is None else since, before
+    )
+
+
+def recorded_level(slot: BrokerDisk) -> UsageLevel:
+    """The step that the status has; the foot if there is none that this version knows."""
+    return BY_LABEL.get(str((slot.before.get("fill") or {}).get("rung")), UsageLevel.FINE)
+
+
+def status_of(fill: DiskUsage | None, before: Mapping[str, Any]) -> Mapping[str, Any]:
+    """``status.disks[].fill``; what stood there before, if nobody says how full the disk is."""
+    if fill is None:
+        return before.get("fill") or {}
+    return {
+        "rung": fill.level.label,
+        "since": stamp(fill.since),
+        "reason": fill.verdict.reason,
+        "message": fill.verdict.message,
+        "usedPercent": fill.verdict.used_percent,
+    }
+
+
+def _size(slot: BrokerDisk) -> tuple[int, int] | None:
+    """Capacity and use, as Kafka tells them, else as the agent does."""
+    known = slot.log_dir
+    if known is not None and not known.error and known.total_bytes and known.usable_bytes is not None:
+        return known.total_bytes, known.total_bytes - known.usable_bytes
+    capacity, used = slot.observed.get("capacityBytes"), slot.observed.get("usedBytes")
+    if not slot.watched or not capacity or used is None:
+        return None
+    return int(capacity), int(used)
+
+
+def _given_up(state: ClusterState, slot: BrokerDisk) -> int:
+    """Ballast that should be there and is not."""
+    standing = slot.observed.get("ballastBytes")
+    wanted = state.spec.disks.ballast_bytes
+    return 0 if standing is None or not wanted else max(0, wanted - int(standing))
+
+
+def _cordon_in(state: ClusterState, slot: BrokerDisk) -> float | None:
+    """Seconds until the forecast expects the cordon; None for never or not known."""
+    found = ((slot.observed.get("forecast") or {}).get("cordonAt") or {}).get("at")
+    at = slot.operator_time(found) if isinstance(found, str) else None
+    return None if at is None else at - state.now
+
+
+def _others(slot: BrokerDisk, used: int) -> int:
+    known = slot.log_dir
+    logs = sum(known.replicas.values()) + sum(known.futures.values()) if known is not None else 0
+    return max(0, used - logs)

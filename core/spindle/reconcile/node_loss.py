@@ -1,0 +1,50 @@
+"""Brokers whose node is gone for good, as far as one pass can say."""
+
+from typing import Final
+
+from spindle.healing.node_loss import NodeLossClaim, find_evidence, is_left_behind, is_ready
+from spindle.reconcile import objects
+from spindle.reconcile.inputs import disks_of
+from spindle.reconcile.state import ClusterState
+
+ACTION: Final = "ReleaseNode"
+REASON: Final = "NodeGone"
+_NEEDED: Final = frozenset({"nodes", "pods", "persistentvolumes", "persistentvolumeclaims"})
+
+
+def claimed_lost(state: ClusterState, node_id: int) -> NodeLossClaim | None:
+    """What is said about a broker's node; None if nothing says that it is gone, or if not all of its disks would be gone with it.
+
+    With its claims given up it stays gone, whatever becomes of the node: there is nothing on it that the broker could come back to.
+    """
+    broker = state.brokers[node_id]
+    node = str(broker["spec"].get("node") or "")
+    if state.snap.unknown & _NEEDED or state.node_of(node_id) not in (None, node):
+        return None
+    evidence = find_evidence(node, state.nodes)
+    if evidence is None or not all(_left_behind(state, disk["claim"], node) for disk in disks_of(broker)):
+        return None
+    known = (state.kafka.brokers or {}).get(node_id)
+    thing = f"KafkaBroker/{objects.name(broker)}"
+    return NodeLossClaim(
+        node=node,
+        evidence=evidence,
+        answers=is_ready(state.nodes.get(node)) or (known is not None and known.fenced is False),
+        statement=broker["spec"].get("nodeGone"),
+        waited=state.waited((ACTION, thing, REASON)),
+        grace=state.spec.disks.node_gone_after_seconds,
+    )
+
+
+def node_is_lost(state: ClusterState, node_id: int) -> bool:
+    """Whether a broker's node is gone for good, with its disks, and that is agreed on."""
+    said = claimed_lost(state, node_id)
+    return said is not None and said.agreed
+
+
+def _left_behind(state: ClusterState, claim_name: str, node: str) -> bool:
+    """Whether the disk behind a claim is out of reach; one that was never bound, or was given up, holds nothing back."""
+    claim = state.claims.get(claim_name)
+    bound = (claim.get("spec") or {}).get("volumeName") if claim is not None else None
+    volume = state.volumes.get(bound) if bound else None
+    return volume is None or is_left_behind(volume, node, state.nodes)

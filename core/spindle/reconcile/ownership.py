@@ -1,0 +1,210 @@
+"""Whose the objects are that a pass sees (rule 16): what is not ours is not read as ours, not written and not deleted.
+
+Ours is what names the KafkaCluster as its owner by UID: a name says nothing, since anybody can take one first. Three kinds of objects are told
+otherwise. What belongs to one of the cluster's KafkaBrokers or KafkaUsers is ours by their UID. What is made to outlive the KafkaCluster (the birth record,
+the pools, the journal, the claims) is ours by Kafka's cluster id. A Secret out of a backup is ours if it has our label and an annotation of the
+KafkaCluster names its UID. What the agents have stands in another namespace, where no owner counts, and is ours by its labels.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from spindle.cluster import names
+from spindle.manifests.identity import NodeIdentity, parse_identity
+from spindle.reconcile import objects
+from spindle.reconcile.snapshot import ClusterSnapshot, SnapshotObject
+
+OWN: Final = ""  # in place of a namespace: the KafkaCluster's
+OwnerKey = tuple[str, str, str]  # kind, namespace, name
+_KAFKA_KINDS: Final = frozenset({"KafkaCluster", "KafkaBroker", "KafkaUser"})
+_CLAIM: Final = "PersistentVolumeClaim"
+
+
+@dataclass(frozen=True)
+class Owners:
+    """What makes an object one of this KafkaCluster's.
+
+    Attributes:
+        cluster, namespace, uid: of the KafkaCluster.
+        others: UIDs of its KafkaBrokers and KafkaUsers.
+        restored: UIDs of Secrets that were put back from a backup.
+        cluster_id: Kafka's, by the birth record or else by the status; None while nobody knows it.
+        known_ids: ids by which the cluster is known beside its birth record: of its status and of its claims.
+        agents: the agents' namespace; empty for none.
+    """
+
+    cluster: str
+    namespace: str
+    uid: str
+    others: frozenset[str] = frozenset()
+    restored: frozenset[str] = frozenset()
+    cluster_id: str | None = None
+    known_ids: frozenset[str] = frozenset()
+    agents: str = ""
+
+    def hold(self, obj: SnapshotObject) -> bool:
+        """Whether an object, of which metadata and of ConfigMaps the data are known, is ours."""
+        meta, kind = obj["metadata"], str(obj["kind"])
+        owners = owner_uids(obj)
+        if self.uid in owners:
+            return True
+        if kind == "Secret":
+            return bool(owners & self.others) or (not owners and self._holds_secret(meta))
+        if kind == "ConfigMap":
+            alone = not owners and (self._outlives(obj) or self._of_agents(meta))
+            return bool(owners & self.others) or alone
+        if kind == "KafkaBroker":
+            # It only waits for our finalizer to go, and its claims are to be told before what it knew.
+            return objects.deleting(obj) and self.former(obj)
+        return kind == _CLAIM and objects.annotation(obj, names.ANN_CLUSTER_ID) == self.cluster_id
+
+    def former(self, obj: SnapshotObject) -> bool:
+        """Whether an object belonged to a KafkaCluster, KafkaBroker or KafkaUser of ours that is gone, and so goes, too."""
+        return any(
+            owner.get("kind") in _KAFKA_KINDS
+            and str(owner.get("apiVersion", "")).startswith(f"{names.GROUP}/")
+            and (owner.get("kind") != "KafkaCluster" or owner.get("name") == self.cluster)
+            for owner in obj["metadata"].get("ownerReferences") or ()
+        )
+
+    def _holds_secret(self, meta: Mapping[str, Any]) -> bool:
+        # The annotation is written by whoever may write the KafkaCluster, and UIDs are no secret; the label takes somebody who may write the Secret.
+        labelled = (meta.get("labels") or {}).get(names.LABEL_CLUSTER) == self.cluster
+        return (labelled and meta.get("uid") in self.restored) or self._of_agents(meta)
+
+    def _of_agents(self, meta: Mapping[str, Any]) -> bool:
+        """The ConfigMap of the agents' certificates, and the Secret that agents of earlier versions have."""
+        labels = meta.get("labels") or {}
+        whose = (labels.get(names.LABEL_NAMESPACE), labels.get(names.LABEL_CLUSTER))
+        name = names.agent_certificates(self.namespace, self.cluster)
+        return bool(self.agents) and meta["name"] == name and whose == (self.namespace, self.cluster)
+
+    def _outlives(self, obj: SnapshotObject) -> bool:
+        """A ConfigMap without any owner. Those of earlier releases carry our label, and not all of them the cluster's id."""
+        name, labelled = objects.name(obj), objects.labels(obj).get(names.LABEL_CLUSTER) == self.cluster
+        if name == names.identity_map(self.cluster):
+            # With our label it is read as the birth record, or named as one that cannot be read.
+            return labelled or (obj.get("data") or {}).get("clusterId") in self.known_ids
+        if name not in objects_without_owner(self.cluster):
+            return False
+        carried = objects.annotation(obj, names.ANN_CLUSTER_ID)
+        return labelled if carried is None else carried == self.cluster_id
+
+
+@dataclass(frozen=True)
+class NameConflict:
+    """An object that is not ours and has a name that we need, or a label of ours.
+
+    Attributes:
+        namespace: `OWN` for the KafkaCluster's.
+        owner: whose it is, as ``Kind name``; empty if it has no owner.
+        uid: its own.
+        goes: whether it is about to go: it is being deleted, or its owner was one of ours that is gone.
+    """
+
+    kind: str
+    namespace: str
+    name: str
+    owner: str
+    uid: str
+    goes: bool
+
+
+def objects_without_owner(cluster: str) -> frozenset[str]:
+    """ConfigMaps that a KafkaCluster may leave behind for one of the same name."""
+    return frozenset({names.identity_map(cluster), names.moves_map(cluster), names.pools_map(cluster)})
+
+
+def owner_uids(obj: SnapshotObject) -> frozenset[str]:
+    """UIDs of an object's owners."""
+    return frozenset(str(owner.get("uid")) for owner in obj["metadata"].get("ownerReferences") or ())
+
+
+def owners_of(snapshot: ClusterSnapshot) -> Owners:
+    """What makes an object this KafkaCluster's, by one look at the world."""
+    cluster = snapshot.cluster
+    name, uid = objects.name(cluster), objects.uid(cluster)
+    told = str((cluster.get("status") or {}).get("clusterId") or "")
+    record = objects.by_name(snapshot.config_maps).get(names.identity_map(name))
+    identity = parse_identity(record) if record is not None else None
+    cluster_id = identity.cluster_id if isinstance(identity, NodeIdentity) else told or None
+    carried = {str(objects.annotation(claim, names.ANN_CLUSTER_ID) or "") for claim in snapshot.claims}
+    others = [broker for broker in snapshot.brokers if uid in owner_uids(broker)]
+    restored = objects.annotation(cluster, names.ANN_RESTORED) or ""
+    return Owners(
+        cluster=name,
+        namespace=str(cluster["metadata"]["namespace"]),
+        uid=uid,
+        others=frozenset(objects.uid(obj) for obj in (*others, *snapshot.users)),
+        restored=frozenset(part.strip() for part in restored.split(",") if part.strip()),
+        cluster_id=cluster_id,
+        known_ids=frozenset({told, *carried, cluster_id or ""} - {""}),
+        agents=snapshot.agent_namespace,
+    )
+
+
+def ours_only(snapshot: ClusterSnapshot) -> tuple[ClusterSnapshot, dict[OwnerKey, NameConflict]]:
+    """A snapshot without what is not ours, and what that is.
+
+    Claims stay in it: the steps look at the ids on them. So do pods that have no name of ours, which are only read.
+    """
+    owners, taken = owners_of(snapshot), dict[OwnerKey, NameConflict]()
+
+    def keep(found: Iterable[SnapshotObject]) -> tuple[SnapshotObject, ...]:
+        kept = []
+        for obj in found:
+            if owners.hold(obj):
+                kept.append(obj)
+            else:
+                _note(taken, owners, obj)
+        return tuple(kept)
+
+    def held(kind: str, metadata: Mapping[str, Any], namespace: str = OWN) -> bool:
+        obj = {"kind": kind, "metadata": metadata}
+        if not (is_ours := owners.hold(obj)):
+            _note(taken, owners, obj, namespace)
+        return is_ours
+
+    elsewhere = OWN if snapshot.agent_namespace == owners.namespace else snapshot.agent_namespace
+    certificates, former = snapshot.agent_certificates, snapshot.former_agents
+    sorted_out = replace(
+        snapshot,
+        pods=tuple(pod for pod in snapshot.pods if not _named_as_ours(owners.cluster, pod) or keep((pod,))),
+        services=keep(snapshot.services),
+        config_maps=keep(snapshot.config_maps),
+        secrets=tuple(secret for secret in snapshot.secrets if held("Secret", secret.metadata)),
+        budgets=keep(snapshot.budgets),
+        policies=keep(snapshot.policies),
+        brokers=keep(snapshot.brokers),
+        rebalance_objects=keep(snapshot.rebalance_objects),
+        agent_certificates=certificates
+        if certificates is not None and held("ConfigMap", certificates.metadata, elsewhere)
+        else None,
+        former_agents=former if former is not None and held("Secret", former.metadata, elsewhere) else None,
+    )
+    keep(snapshot.named)
+    if owners.cluster_id is not None:
+        keep(snapshot.claims)
+    return sorted_out, taken
+
+
+def _named_as_ours(cluster: str, pod: SnapshotObject) -> bool:
+    """Whether a pod bears the name of a broker, of a controller, or of a claim, as a pod that asks for a volume does."""
+    name = objects.name(pod)
+    return objects.node_id_of(cluster, name) is not None or name.startswith("data-")
+
+
+def _note(
+    taken: dict[OwnerKey, NameConflict], owners: Owners, obj: SnapshotObject, namespace: str = OWN
+) -> None:
+    kind, name = str(obj["kind"]), objects.name(obj)
+    owner = next(iter(obj["metadata"].get("ownerReferences") or ()), None)
+    taken[kind, namespace, name] = NameConflict(
+        kind=kind,
+        namespace=namespace,
+        name=name,
+        owner=f"{owner.get('kind')} {owner.get('name')}" if owner else "",
+        uid=objects.uid(obj),
+        goes=objects.deleting(obj) or owners.former(obj),
+    )

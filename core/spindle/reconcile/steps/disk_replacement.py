@@ -1,0 +1,229 @@
+"""After a disk has left: what left with it comes back, a new disk takes its place, and is filled."""
+
+from dataclasses import replace
+from typing import Any, Final
+
+from spindle.cluster import names
+from spindle.cluster.ids import uuid_from_entropy
+from spindle.disks import facts
+from spindle.disks.health import UNKNOWN
+from spindle.disks.lifecycle import DiskState
+from spindle.disks.rules import may_format
+from spindle.healing.backfill import plan_backfill
+from spindle.healing.disk_slot import NO_UUID, unexpected_disk
+from spindle.healing.disk_slot import SlotContent as Place
+from spindle.healing.replica_index import Key
+from spindle.healing.restore_replicas import restore_replicas
+from spindle.moves.journal import REPAIR, Move
+from spindle.reconcile import objects
+from spindle.reconcile.broker_disks import BrokerDisk
+from spindle.reconcile.claim_annotations import claim_annotations
+from spindle.reconcile.disk_inventory import DiskInventory
+from spindle.reconcile.plan_builder import PlanBuilder, Wait
+from spindle.reconcile.steps.add_disks import unbound
+from spindle.reconcile.steps.brokers import BrokerRecords
+from spindle.reconcile.steps.disk_states import place_of, seen_in, stands_empty
+from spindle.reconcile.steps.evacuation import bad_dirs, closed_dirs
+from spindle.thresholds.drop_for_space import DROP_FOR_SPACE
+
+_REPLACE: Final = "ReplaceDisk"
+_GROW: Final = "GrowBack"
+_MOST_RETIRED: Final = 256
+_DWELL: Final = 30.0  # seconds that a disk must be well before its broker restarts for it
+
+
+def restore_dropped(inventory: DiskInventory, builder: PlanBuilder) -> tuple[Move, ...]:
+    """Moves that bring back what left its assignment."""
+    if inventory.journal is None or not inventory.journal.dropped:
+        return ()
+    moves: list[Move] = []
+    # What was given up for want of room comes back where it will not be too much again; it may have shrunk meanwhile.
+    for reason, limit in (
+        ("", inventory.limit),
+        (REPAIR, inventory.limit),
+        (DROP_FOR_SPACE, min(inventory.limit, inventory.state.spec.disks.thresholds.move / 100)),
+    ):
+        entries = [
+            replace(entry, bytes=0) if entry.reason == DROP_FOR_SPACE else entry
+            for entry in inventory.journal.dropped
+            if entry.reason == reason
+        ]
+        found = restore_replicas(
+            inventory.for_planning, entries, limit, bad_dirs(inventory) | closed_dirs(inventory)
+        )
+        moves += found.moves
+        for broker, refusal in found.refusals:
+            thing = f"KafkaBroker/{names.broker_name(inventory.state.name, broker)}"
+            quiet = refusal.reason == "BrokerNotWhole"  # a step of the way, not a trouble
+            builder.wait(
+                Wait(_GROW, thing, refusal.reason, refusal.message, refusal.unblocked_by, quiet=quiet)
+            )
+    return tuple(moves)
+
+
+def backfill_new_disks(inventory: DiskInventory) -> tuple[tuple[Move, ...], frozenset[tuple[int, str]]]:
+    """Moves onto disks that have just joined, and the disks that have got all that they get.
+
+    Asked before the disks' lives are worked out, so it goes by the state on record.
+    """
+    joining = [s for s in inventory.slots if s.recorded is DiskState.REJOINING and s.online]
+    if not joining or inventory.journal is None:
+        return (), frozenset()
+    new = frozenset((s.broker, s.path) for s in joining)
+    shut = frozenset(
+        (s.broker, s.path) for s in inventory.slots if s.recorded in (DiskState.CORDONED, DiskState.DRAINING)
+    )
+    under_way = inventory.journal.moves
+    moves = plan_backfill(
+        inventory.for_planning,
+        new,
+        under_way,
+        avoid=bad_dirs(inventory),
+        closed=shut,
+        incoming_limit=inventory.limit,
+    )
+    if moves is None:
+        return (), frozenset()
+    # Between the dirs of a broker only its agent can move, and not what Kafka takes for a name that is too long: a disk
+    # does not wait for what never comes.
+    watched = {s.broker for s in inventory.slots if s.watched}
+    moves = tuple(move for move in moves if not move.within or (move.target in watched and move.placeable))
+    coming = {(move.target, move.to_dir) for move in (*moves, *under_way)}
+    # Of several new brokers that are to get replicas of one partition, one has to wait for the other (rule 6).
+    moving = {move.key for move in under_way}
+    begin = tuple(move for move in moves if move.key not in moving)
+    return begin, frozenset(s.key for s in joining if (s.broker, s.path) not in coming)
+
+
+def reconcile_replacements(inventory: DiskInventory, builder: PlanBuilder, records: BrokerRecords) -> None:
+    """Retire what was evacuated, take new disks in, use again what is well again, and say what is in a slot."""
+    for slot in inventory.slots:
+        now = inventory.state_of(slot)
+        if now is DiskState.EVACUATED and slot.mode == facts.ABSENT:
+            retire(inventory, records, slot)
+            if not (
+                slot.key in inventory.removing
+                or inventory.state.brokers[slot.broker]["spec"].get("returning")
+                or unbound(inventory.state, slot)  # a volume comes first
+            ):
+                _say(inventory, builder, slot)
+        elif now is DiskState.REPLACING and slot.mode == facts.ABSENT:
+            _take_in(inventory, records, slot)
+        elif now in (DiskState.DRAINING, DiskState.DRAINED) and not inventory.to_be_emptied(slot):
+            _use_again(inventory, slot, records)
+        elif now in (DiskState.FAILED, DiskState.EVACUATING):
+            _use_again(inventory, slot, records, inventory.state.now)
+            _replace_in_place(inventory, builder, records, slot)
+    _note_on_claims(inventory, builder)
+
+
+def _retired(inventory: DiskInventory, slot: BrokerDisk) -> list[str]:
+    return list(inventory.state.brokers[slot.broker]["spec"].get("retired") or ())
+
+
+def retire(inventory: DiskInventory, records: BrokerRecords, slot: BrokerDisk) -> None:
+    """The directory id of a disk that was given up is never used again."""
+    known = records.fields.get(slot.broker, {}).get("retired") or _retired(inventory, slot)
+    if slot.disk["directoryId"] not in known:
+        records.note(slot.broker, retired=[*known, slot.disk["directoryId"]][-_MOST_RETIRED:])
+
+
+def _take_in(inventory: DiskInventory, records: BrokerRecords, slot: BrokerDisk) -> None:
+    """A slot gets a new directory id for the new disk; its file system is on record before the pod is made."""
+    retire(inventory, records, slot)
+    volume = inventory.state.volume(inventory.state.claims.get(slot.disk["claim"]))
+    fresh: dict[str, Any] = {"fsUuid": slot.health.fs_uuid or NO_UUID, "added": None}
+    if volume is not None:
+        fresh |= {"pv": objects.name(volume), "pvUid": objects.uid(volume)}
+        if objects.uid(volume) != slot.disk.get("pvUid") and slot.health.content is None:
+            fresh["fsUuid"] = None  # nobody has looked: preflight tells
+    records.note_disk(
+        slot.broker,
+        slot.name,
+        mode=facts.ACTIVE,
+        directoryId=uuid_from_entropy(
+            inventory.state.snap.entropy, "broker", str(slot.broker), slot.name, slot.disk["directoryId"]
+        ),
+        **fresh,
+    )
+
+
+def _use_again(
+    inventory: DiskInventory, slot: BrokerDisk, records: BrokerRecords, now: float | None = None
+) -> None:
+    """The same disk, well again: its broker restarts with it (rule 2 permitting). One that was given up stays out (rule 7).
+
+    One that was well when it was drained, and that no agent can look at, is left to preflight to judge.
+    """
+    unseen = now is None and slot.health.verdict == UNKNOWN and slot.health.content is None
+    if slot.never_used:
+        return
+    if slot.mode == facts.ACTIVE or not (unseen or (slot.health.well and slot.health.content == facts.OURS)):
+        return
+    if slot.disk["directoryId"] in _retired(inventory, slot):
+        return
+    if now is None or now - slot.health.since >= _DWELL:
+        records.note_disk(slot.broker, slot.name, mode=facts.ACTIVE)
+
+
+def _replace_in_place(
+    inventory: DiskInventory, builder: PlanBuilder, records: BrokerRecords, slot: BrokerDisk
+) -> None:
+    """A new disk in the slot of one that was never emptied: rule 1 decides, and says which copies it was the last for.
+
+    A broker without any other disk takes it at once if it cannot run, or has nothing left on the old one: a Kafka that nobody writes to
+    does not notice that its disks are gone. Else what was on the old disk leaves it first, as far as it may.
+    """
+    if (
+        slot.health.content != facts.BLANK
+        or not slot.health.fresh
+        or place_of(inventory, slot) is not Place.NEW
+    ):
+        return
+    at_once = not inventory.others(slot) and (not slot.running or stands_empty(inventory, slot) is True)
+    refusal = may_format(inventory.view, slot.broker, _was_on(inventory, slot, everything=at_once))
+    if refusal is not None:
+        builder.wait(Wait.refused("Format", inventory.object_name(slot), refusal))
+    elif at_once:
+        _take_in(inventory, records, slot)
+
+
+def _was_on(inventory: DiskInventory, slot: BrokerDisk, *, everything: bool) -> frozenset[Key] | None:
+    """What rule 1 has to be asked about, without what a person gave up; None for all that there is.
+
+    Args:
+        inventory: the pass.
+        slot: whose disk is replaced.
+        everything: whether the disk may have held all that its broker has.
+    """
+    given = inventory.given_up_on(slot.broker)
+    if everything:
+        return frozenset(inventory.replica_index.partitions) - given if given else None
+    lost = (loss.partitions for loss in inventory.losses if (loss.broker, loss.disk) == slot.key)
+    return next(lost, frozenset()) - given
+
+
+def _say(inventory: DiskInventory, builder: PlanBuilder, slot: BrokerDisk) -> None:
+    """What a person is to do about an empty slot."""
+    refusal = unexpected_disk(
+        slot.broker, slot.name, place_of(inventory, slot), seen_in(inventory, slot).message
+    )
+    if refusal is not None and slot.health.well:
+        builder.wait(Wait.refused(_REPLACE, inventory.object_name(slot), refusal))
+        return
+    builder.wait(
+        Wait(
+            _REPLACE,
+            inventory.object_name(slot),
+            "DiskToReplace",
+            f"{slot.name} of broker {slot.broker} has failed. Nothing stands on it any more, and the broker runs without it: it is "
+            "safe to pull.",
+            "Put a new disk into its place, with an empty file system, mounted where the old one was.",
+        )
+    )
+
+
+def _note_on_claims(inventory: DiskInventory, builder: PlanBuilder) -> None:
+    """A claim carries the directory id that its slot has now, and which were given up."""
+    for broker in inventory.state.brokers.values():
+        builder.do(*claim_annotations(inventory.state, broker))

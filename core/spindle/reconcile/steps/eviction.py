@@ -1,0 +1,366 @@
+"""The only way in which Spindle takes a running Kafka down (rule 2).
+
+Mark in ``status.takingDown`` by compare-and-swap, see the mark in the next pass, ask the predicate again, evict with UID and
+resourceVersion; the mark stays until the successor is in sync. Withdrawing a mark first changes the pod, so that a
+leader that lost its lease unawares can no longer evict it with what it had read.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, Final
+
+from spindle.cluster import names
+from spindle.cluster.refusal import Refusal, some
+from spindle.reconcile import objects
+from spindle.reconcile.actions import Delete, Evict, MarkDown, Patch
+from spindle.reconcile.plan_builder import PlanBuilder, Wait
+from spindle.reconcile.snapshot import SnapshotObject
+from spindle.reconcile.state import ClusterState
+from spindle.reconcile.steps.deadlocks import name_deadlock
+from spindle.reconcile.steps.restart_policy import RestartPolicy
+from spindle.reconcile.steps.stalled_rollout import (
+    CHANGES,
+    copying,
+    crash_loops,
+    crashed_pods,
+    overdue,
+    stalled_rollout,
+)
+from spindle.reconcile.steps.unavailable import ANN_WITHDRAWN, current_records, token, unavailable_with
+from spindle.reconcile.times import stamp
+from spindle.rolling.brokers import RestartSafety, TopicPartition
+from spindle.rolling.deadlock import Blocked
+from spindle.rolling.rollout_order import RolloutDecision, RolloutMember, at_once, next_to_restart
+from spindle.rolling.verdict import RestartVerdict
+
+_ACTION: Final = "TakeDown"
+
+
+@dataclass(frozen=True)
+class RestartRequest:
+    """A pod that should go down.
+
+    Attributes:
+        reason: CamelCase: ``SpecChanged``, ``Stopped``, ``DiskDead``.
+        message: why, as a clause: "its configuration changed".
+    """
+
+    reason: str
+    message: str
+
+
+def reconcile_evictions(
+    state: ClusterState,
+    builder: PlanBuilder,
+    wanted: Mapping[int, RestartRequest],
+    *,
+    held: AbstractSet[int] = frozenset(),
+    refused: Mapping[int, Refusal] | None = None,
+    given: AbstractSet[int] = frozenset(),
+    before: Mapping[TopicPartition, tuple[int, ...]] | None = None,
+    fences: Sequence[Delete] = (),
+    shrinks: Mapping[int, Blocked] | None = None,
+) -> None:
+    """Go on with what is going down, then begin with the next if rule 2 allows.
+
+    Args:
+        state, builder: of this pass.
+        wanted: who should go down, and why.
+        held: nodes that are not taken down in this pass, though they may stay marked.
+        refused: nodes that have to wait for another reason than rule 2.
+        given: brokers that a drain may evict from this pass on, or that are to restart next.
+        before: see `RestartSafety`.
+        fences: brokers that are stopped at once. They are marked, too: a leader that lost its lease unawares cannot do that.
+        shrinks: brokers whose dead disks cannot be given up for now, and why.
+    """
+    kept = current_records(state)
+    rolling = RestartPolicy(RestartSafety(state.kafka, before), refused or {})
+    gone = unavailable_with(state, kept) | given
+    fenced = _fenced(state, kept, fences)
+    now = {int(mark["nodeId"]) for mark in fenced} | {
+        n for n, pod in state.pods.items() if objects.uid(pod) in {fence.uid for fence in fences}
+    }
+    others = {node_id: why for node_id, why in wanted.items() if node_id not in now}
+    _settle(state, builder, others, kept, rolling, gone | now, held | now, fenced, shrinks or {})
+    builder.do(*fences)
+
+
+def _fenced(
+    state: ClusterState, kept: list[Mapping[str, Any]], fences: Sequence[Delete]
+) -> tuple[dict[str, Any], ...]:
+    """Marks for brokers that are stopped at once and have none yet."""
+    marked = {str(mark["uid"]) for mark in kept}
+    going = {fence.uid: fence.reason for fence in fences if fence.uid not in marked}
+    return tuple(
+        _mark(state, node_id, pod, RestartRequest(going[uid], ""))
+        for node_id, pod in state.pods.items()
+        if (uid := objects.uid(pod)) in going
+    )
+
+
+def _settle(
+    state: ClusterState,
+    builder: PlanBuilder,
+    wanted: Mapping[int, RestartRequest],
+    kept: list[Mapping[str, Any]],
+    judge: RestartPolicy,
+    down: frozenset[int],
+    held: AbstractSet[int],
+    fenced: tuple[dict[str, Any], ...],
+    shrinks: Mapping[int, Blocked],
+) -> None:
+    changes = {node_id for node_id, why in wanted.items() if why.reason in CHANGES}
+
+    def ask(node_id: int, going: frozenset[int] = frozenset()) -> RestartVerdict:
+        return judge.ask(state, node_id, down | going, change=node_id in changes)
+
+    for mark in list(kept):
+        node_id = int(mark["nodeId"])
+        pod = state.pods.get(node_id)
+        if pod is None or objects.uid(pod) != mark["uid"]:
+            if _is_back(state, judge.rolling, node_id):
+                kept.remove(mark)
+            elif pod is not None and not objects.deleting(pod) and node_id in wanted:
+                # The successor is outdated itself (an image that can't be pulled was corrected, say): it goes, too.
+                gone = recreate_now(state, builder, node_id, wanted[node_id])
+                kept[kept.index(mark)] = (
+                    mark if gone else _again(state, builder, mark, wanted[node_id], ask(node_id))
+                )
+        elif not objects.deleting(pod) and node_id not in held:
+            _go_on(state, builder, mark, pod, wanted.get(node_id), ask(node_id))
+    told = partial(name_deadlock, state, builder, judge.rolling, down, shrinks)
+    fresh = _begin(state, builder, wanted, kept, ask, told)
+    for node_id in sorted(
+        changes
+    ):  # however its turn comes, so that it is known since when it waits for them
+        if (copies := copying(state, node_id)) is not None:
+            pod_name = names.pod_name(state.name, node_id)
+            builder.wait(replace(Wait.refused(_ACTION, f"Pod/{pod_name}", copies), quiet=True))
+    entries = tuple(kept) + fenced + fresh
+    if list(entries) != list(state.unavailable_records):
+        builder.do(MarkDown(resource_version=objects.version(state.cluster), entries=entries))
+
+
+def recreate_now(state: ClusterState, builder: PlanBuilder, node_id: int, wanted: RestartRequest) -> bool:
+    """Take away a pod in which Kafka does not run; nothing depends on it. False if Kafka runs there.
+
+    The resourceVersion sees to it that Kafka was not started in between.
+    """
+    pod = state.pods[node_id]
+    if objects.kafka_runs(pod) or (pod.get("status") or {}).get("phase") == "Unknown":
+        return False
+    message = f"{objects.name(pod)} is made anew (Kafka does not run in it): {wanted.message}."
+    builder.do(_next(state, node_id, wanted.reason, message))
+    return True
+
+
+def _again(
+    state: ClusterState,
+    builder: PlanBuilder,
+    mark: Mapping[str, Any],
+    wanted: RestartRequest,
+    verdict: RestartVerdict,
+) -> Mapping[str, Any]:
+    """The mark of one that is to go down once more before it was back.
+
+    Where it may not, the old mark stays, and with it that the node is late and the roll stopped.
+    """
+    pod = state.pods[int(mark["nodeId"])]
+    if verdict.refusal is None:
+        return _mark(state, int(mark["nodeId"]), pod, wanted)
+    builder.wait(Wait.refused(_ACTION, f"Pod/{objects.name(pod)}", verdict.refusal))
+    return mark
+
+
+def _go_on(
+    state: ClusterState,
+    builder: PlanBuilder,
+    mark: Mapping[str, Any],
+    pod: SnapshotObject,
+    wanted: RestartRequest | None,
+    verdict: RestartVerdict,
+) -> None:
+    """Evict a marked pod, or withdraw its mark if it need not, or must not, go down any more."""
+    if wanted is not None and verdict.refusal is None:
+        also = f" While it is down, so are: {some(verdict.named)}." if verdict.named else ""
+        message = f"{objects.name(pod)} is taken down: {wanted.message}.{also}"
+        builder.do(_next(state, int(mark["nodeId"]), wanted.reason, message))
+        return
+    if verdict.refusal is not None:
+        builder.wait(Wait.refused(_ACTION, f"Pod/{objects.name(pod)}", verdict.refusal))
+    builder.do(
+        Patch(
+            kind="Pod",
+            name=objects.name(pod),
+            uid=objects.uid(pod),
+            body={
+                "metadata": {
+                    "annotations": {ANN_WITHDRAWN: token(mark)},
+                    "labels": {names.LABEL_BUDGET: _budget(state, int(mark["nodeId"]))},
+                }
+            },
+        )
+    )
+
+
+def _next(state: ClusterState, node_id: int, reason: str, message: str) -> Evict | Patch:
+    """Evict a pod; one that its budget may hold leaves the budget first, goes in the next pass, and its successor is counted again."""
+    pod = state.pods[node_id]
+    name, uid, version = objects.name(pod), objects.uid(pod), objects.version(pod)
+    if names.LABEL_BUDGET in objects.labels(pod) and _budget_forbids(state, node_id):
+        freed = {"metadata": {"labels": {names.LABEL_BUDGET: None}}}
+        return Patch(kind="Pod", name=name, uid=uid, body=freed, resource_version=version)
+    return Evict(pod=name, uid=uid, resource_version=version, reason=reason, message=message)
+
+
+def _budget(state: ClusterState, node_id: int) -> str:
+    """The disruption budget that counts a node's pod."""
+    broker = node_id < names.FIRST_CONTROLLER_ID
+    return names.broker_budget(state.name) if broker else names.controller_budget(state.name)
+
+
+def _budget_forbids(state: ClusterState, node_id: int) -> bool:
+    """Whether the budget, which only counts pods, may refuse what rule 2 allows: another one is not ready.
+
+    A broker whose disk is back, and one that cannot get in sync before that, would else wait for each other.
+    """
+    broker = node_id < names.FIRST_CONTROLLER_ID
+    others = (state.brokers.keys() if broker else frozenset(state.controller_ids)) - {node_id}
+    if any(int(mark["nodeId"]) in others for mark in state.unavailable_records):
+        return True  # they go together, and the budget knows of one at a time
+    return not all((pod := state.pods.get(n)) is not None and objects.is_true(pod, "Ready") for n in others)
+
+
+def _begin(
+    state: ClusterState,
+    builder: PlanBuilder,
+    wanted: Mapping[int, RestartRequest],
+    kept: list[Mapping[str, Any]],
+    ask: Callable[[int, frozenset[int]], RestartVerdict],
+    told: Callable[[RolloutDecision, frozenset[int]], None],
+) -> tuple[dict[str, Any], ...]:
+    """Mark the next ones, as many as may be down at once; ``told`` is told who goes, and who may not, for more than a change; and who is to come back."""
+    marked = {int(mark["nodeId"]) for mark in state.unavailable_records}
+    stuck = stalled_rollout(state, builder, _away(state, kept), wanted)
+    able = [n for n in wanted if n not in marked and _up(state, builder, n, wanted[n], stopped=bool(stuck))]
+    most = at_once(len(state.brokers), state.spec.rolling.max_unavailable)
+
+    # Who goes for more than a change waits neither for a change that went wrong nor for its turn behind it.
+    urgent = [_member(state, n, wanted[n]) for n in able if wanted[n].reason not in CHANGES]
+    going = [_going(state, mark) for mark in kept if not overdue(state, mark)]
+    first = next_to_restart(urgent, going, most, ask)
+    _tell(state, builder, wanted, kept, first)
+    # Those found back in this very pass, too: the answers that it plans on are partly from before.
+    told(
+        first,
+        frozenset(int(mark["nodeId"]) for mark in state.unavailable_records if not overdue(state, mark)),
+    )
+    changes = [_member(state, n, wanted[n]) for n in able if wanted[n].reason in CHANGES]
+    going = [_going(state, mark) for mark in kept] + [m for m in urgent if m.node_id in first.go]
+    if stuck:
+        for member in changes:
+            pod = f"Pod/{objects.name(state.pods[member.node_id])}"
+            builder.wait(replace(Wait.refused(_ACTION, pod, crashed_pods(stuck)), quiet=True))
+        second = RolloutDecision()
+    else:
+        second = next_to_restart(changes, going, most, lambda n, others: ask(n, others | set(first.go)))
+        _tell(state, builder, wanted, kept, second)
+    return tuple(_mark(state, n, state.pods[n], wanted[n]) for n in (*first.go, *second.go))
+
+
+def _up(
+    state: ClusterState, builder: PlanBuilder, node_id: int, wanted: RestartRequest, *, stopped: bool
+) -> bool:
+    """Whether there is a Kafka to take down. A pod without one is made anew at once.
+
+    But a roll that is stopped carries its change no further by that: who is down only for a moment counts as up, and waits.
+    """
+    pod = state.pods.get(node_id)
+    if pod is None or objects.deleting(pod):
+        return False
+    if stopped and wanted.reason in CHANGES and objects.kafka_ever_ran(pod) and not crash_loops(state, pod):
+        return True
+    return not recreate_now(state, builder, node_id, wanted)
+
+
+def _tell(
+    state: ClusterState,
+    builder: PlanBuilder,
+    wanted: Mapping[int, RestartRequest],
+    kept: list[Mapping[str, Any]],
+    turn: RolloutDecision,
+) -> None:
+    """Say why the others wait."""
+    for node_id, refusal in turn.refused.items():
+        builder.wait(Wait.refused(_ACTION, f"Pod/{objects.name(state.pods[node_id])}", refusal))
+    before = sorted({str(mark["pod"]) for mark in kept} | {objects.name(state.pods[n]) for n in turn.go})
+    for node_id in turn.later:
+        name = objects.name(state.pods[node_id])
+        builder.wait(
+            Wait(
+                _ACTION,
+                f"Pod/{name}",
+                "OneAtATime",
+                f"{name} is to be taken down ({wanted[node_id].message}), after {some(before) or 'others'}.",
+                f"{some(before) or 'They'}: back in sync. Brokers of one rack go together, {_how_many(state)} at most; controllers singly.",
+                quiet=True,
+            )
+        )
+
+
+def _how_many(state: ClusterState) -> int:
+    return at_once(len(state.brokers), state.spec.rolling.max_unavailable)
+
+
+def _member(state: ClusterState, node_id: int, wanted: RestartRequest | None = None) -> RolloutMember:
+    pod, broker = state.pods.get(node_id), state.brokers.get(node_id)
+    return RolloutMember(
+        node_id=node_id,
+        rack=(broker["spec"].get("rack") or None) if broker is not None else None,
+        ready=pod is not None and objects.is_true(pod, "Ready"),
+        active=state.kafka.quorum is not None and state.kafka.quorum.leader == node_id,
+        urgent=wanted is not None and wanted.reason not in CHANGES,
+    )
+
+
+def _going(state: ClusterState, mark: Mapping[str, Any]) -> RolloutMember:
+    return _member(state, int(mark["nodeId"]))
+
+
+def _away(state: ClusterState, kept: list[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """Marks of those that went down and are to come back."""
+    stopped = {i for i, broker in state.brokers.items() if objects.kept_down(broker)}
+    return [mark for mark in kept if int(mark["nodeId"]) not in stopped]
+
+
+def _mark(state: ClusterState, node_id: int, pod: SnapshotObject, wanted: RestartRequest) -> dict[str, Any]:
+    """An entry of ``status.takingDown``."""
+    return {
+        "pod": objects.name(pod),
+        "uid": objects.uid(pod),
+        "nodeId": node_id,
+        "since": stamp(state.now),
+        "reason": wanted.reason,
+    }
+
+
+def _is_back(state: ClusterState, rolling: RestartSafety, node_id: int) -> bool:
+    """Whether nothing needs to wait any longer for a pod that went down.
+
+    A broker with a dead disk never gets its readiness gate; it is back when all that it can hold is in sync.
+    """
+    broker = state.brokers.get(node_id)
+    if broker is not None and objects.kept_down(broker):
+        return node_id not in state.pods
+    if broker is None and node_id not in state.controller_ids:
+        return True
+    pod = state.pods.get(node_id)
+    if pod is None or not objects.kafka_runs(pod):
+        return False
+    if objects.is_true(pod, "Ready"):
+        return True
+    # Kafka's own probe has passed, so it is this process that Kafka's answers are about.
+    ready = bool(objects.container_status(pod, names.CONTAINER_KAFKA).get("ready"))
+    return ready and broker is not None and rolling.in_sync_as_far_as_possible(node_id) is True

@@ -1,0 +1,110 @@
+"""What becomes of a disk that is to be left out, once its broker is stopped (rules 5 and 15).
+
+Where nothing stands on it, it goes off the broker's list (see `list_of`), and with that out of the pod. What came to stand there meanwhile
+keeps it in. Where it cannot be looked at, a placeholder stands for it, so that Kafka makes nothing anew that may be on it.
+"""
+
+from typing import Final
+
+from spindle.cluster import names
+from spindle.cluster.refusal import counted
+from spindle.disks import facts
+from spindle.reconcile import objects
+from spindle.reconcile.actions import Patch
+from spindle.reconcile.broker_disks import BrokerDisk
+from spindle.reconcile.dir_removal import looked_at, named_in, replicas_seen, unconfirmed
+from spindle.reconcile.disk_inventory import DiskInventory
+from spindle.reconcile.events import Event
+from spindle.reconcile.plan_builder import PlanBuilder
+from spindle.reconcile.reports import inspected
+from spindle.reconcile.state import ClusterState
+from spindle.reconcile.steps.brokers import BrokerRecords
+from spindle.reconcile.steps.disks import volume_unreadable
+from spindle.reconcile.times import seconds
+
+_PATIENCE: Final = (
+    120.0  # seconds that a pod on its node may take until its first look at the disks has ended
+)
+
+
+def reconcile_excluded_disks(inventory: DiskInventory, builder: PlanBuilder, records: BrokerRecords) -> None:
+    """Take up again what is in use, and set aside what cannot be looked at."""
+    for broker_id, broker in inventory.state.brokers.items():
+        pod = inventory.state.pods.get(broker_id)
+        if (
+            objects.kept_down(broker)
+            or objects.deleting(broker)
+            or (pod is not None and objects.deleting(pod))
+        ):
+            continue
+        left = unconfirmed(broker)
+        for slot in inventory.by_broker.get(broker_id, ()):
+            if slot.name in left and (pod is None or slot.name in looked_at(pod)):
+                _decide(inventory, builder, records, slot)
+        if pod is not None:
+            _tell_pod(inventory, builder, broker_id)
+
+
+def _decide(inventory: DiskInventory, builder: PlanBuilder, records: BrokerRecords, slot: BrokerDisk) -> None:
+    seen = replicas_seen(slot.pod, slot.name)
+    usable = (inspected(slot.pod).get(slot.name) or {}).get("state") == facts.OURS
+    if seen and usable:
+        records.note_disk(slot.broker, slot.name, mode=facts.ACTIVE)
+        there = f"{counted(seen, 'replica')} came to stand on {slot.name} while its broker was being stopped"
+        builder.events.append(
+            _event(inventory.state, slot, "DiskStays", f"{there}: it stays in use, and is emptied again.")
+        )
+    elif (seen or seen is None) and _out_of_sight(inventory.state, slot):
+        records.note_disk(slot.broker, slot.name, mode=facts.PLACEHOLDER)
+        why = f"{slot.name} was to be left out, and cannot be looked at now that its broker is stopped"
+        builder.events.append(
+            _event(
+                inventory.state,
+                slot,
+                "DiskUnseen",
+                f"{why}: a placeholder stands for it until Kafka says that nothing is missing.",
+            )
+        )
+
+
+def _out_of_sight(state: ClusterState, slot: BrokerDisk) -> bool:
+    """Whether nobody can look at a disk; one whose pod has only just been made is waited for."""
+    claim = state.claims.get(slot.disk["claim"])
+    if claim is None or objects.deleting(claim) or objects.lost(claim):
+        return True
+    pod = slot.pod
+    if pod is None or not inspected(pod):
+        hopeless = slot.health.surely_bad or (pod is not None and volume_unreadable(state, slot.disk, pod))
+        return hopeless or _late(state, slot)
+    return True
+
+
+def _late(state: ClusterState, slot: BrokerDisk) -> bool:
+    """Whether the pod is on its node for long, and its first look has still not ended: a volume that cannot be mounted, say."""
+    if slot.pod is None or not (slot.pod.get("spec") or {}).get("nodeName"):
+        return False
+    made = seconds(slot.pod["metadata"].get("creationTimestamp"))
+    return made is not None and state.now - made > _PATIENCE
+
+
+def _tell_pod(inventory: DiskInventory, builder: PlanBuilder, broker_id: int) -> None:
+    """Its preflight goes on with a disk that is wanted again."""
+    pod = inventory.state.pods[broker_id]
+    wanted = {slot.name for slot in inventory.by_broker.get(broker_id, ()) if slot.mode == facts.ACTIVE}
+    named = named_in(pod)
+    if named & wanted:
+        left = ",".join(sorted(named - wanted)) or None
+        body = {"metadata": {"annotations": {names.ANN_LEAVING: left}}}
+        builder.do(Patch(kind="Pod", name=objects.name(pod), uid=objects.uid(pod), body=body))
+
+
+def _event(state: ClusterState, slot: BrokerDisk, reason: str, message: str) -> Event:
+    broker = state.brokers[slot.broker]
+    return Event(
+        type="Warning",
+        reason=reason,
+        message=message,
+        kind="KafkaBroker",
+        name=objects.name(broker),
+        uid=objects.uid(broker),
+    )

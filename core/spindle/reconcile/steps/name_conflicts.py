@@ -1,0 +1,127 @@
+"""Names that somebody else's objects have: what a pass would do to those is left out, and told (rule 16)."""
+
+from typing import Final
+
+from spindle.cluster import names
+from spindle.reconcile.actions import (
+    Action,
+    Apply,
+    CertifyAgents,
+    Create,
+    Delete,
+    Evict,
+    IssueCa,
+    IssueCertificate,
+    KeepPassword,
+    Patch,
+    SetPassword,
+    SetPodCondition,
+    TurnCa,
+)
+from spindle.reconcile.ownership import OWN, NameConflict, OwnerKey, objects_without_owner
+from spindle.reconcile.plan_builder import PlanBuilder, Wait
+from spindle.reconcile.state import ClusterState
+
+REASONS: Final = frozenset({"NameTaken", "OwnerGone"})
+_CLAIM: Final = "PersistentVolumeClaim"
+
+
+def leave_alone(state: ClusterState, builder: PlanBuilder) -> None:
+    """Take out of the draft what would touch an object that is not ours, with a wait for each such object.
+
+    What rests on the journal does not go without it (rule 10): with its name taken, all that would follow its first writing is left out.
+    """
+    records = {names.identity_map(state.name), names.moves_map(state.name)}
+    kept: list[Action] = []
+    for action in builder.actions:
+        found = [taken for key in regards(action, state.namespace) if (taken := state.taken.get(key))]
+        builder.wait(*(_wait(state, taken) for taken in found))
+        if any(taken.kind == "ConfigMap" and taken.name in records for taken in found):
+            break
+        if not found:
+            kept.append(action)
+    builder.actions[:] = kept
+
+
+def name_conflict_reported(state: ClusterState, builder: PlanBuilder, kind: str, name: str) -> bool:
+    """Whether a name in the KafkaCluster's namespace is taken; if so, with a wait for it."""
+    taken = state.taken.get((kind, OWN, name))
+    if taken is not None:
+        builder.wait(_wait(state, taken))
+    return taken is not None
+
+
+def regards(action: Action, namespace: str) -> list[OwnerKey]:
+    """The objects that an action would make, change, delete, or lead a volume to.
+
+    Args:
+        action: of a plan.
+        namespace: the KafkaCluster's.
+    """
+    match action:
+        case Create(object=obj) | Apply(object=obj):
+            return [_key(obj["kind"], obj["metadata"]["name"], obj["metadata"].get("namespace"), namespace)]
+        case Patch(kind="PersistentVolume"):
+            claim = ((action.body.get("spec") or {}).get("claimRef") or {}).get("name")
+            return [(_CLAIM, OWN, str(claim))] if claim else []
+        case Patch(kind=kind, name=name):
+            return [(kind, OWN, name)]
+        case Delete(kind=kind, name=name):
+            return [_key(kind, name, action.namespace, namespace)]
+        case Evict(pod=pod) | SetPodCondition(pod=pod):
+            return [("Pod", OWN, pod)]
+        case IssueCertificate(metadata=meta) | KeepPassword(metadata=meta):
+            return [_key("Secret", meta["name"], meta.get("namespace"), namespace)]
+        case CertifyAgents(metadata=meta):
+            return [_key("ConfigMap", meta["name"], meta.get("namespace"), namespace)]
+        case IssueCa(secret=secret) | TurnCa(secret=secret) | SetPassword(secret=secret):
+            return [("Secret", OWN, secret)]
+        case _:
+            return []
+
+
+def _key(kind: str, name: str, where: str | None, namespace: str) -> OwnerKey:
+    return kind, OWN if where in (None, namespace) else str(where), name
+
+
+def _wait(state: ClusterState, taken: NameConflict) -> Wait:
+    thing = f"{taken.kind}/{taken.name}"
+    if taken.goes:
+        return Wait(
+            f"Make{taken.kind}",
+            thing,
+            "OwnerGone",
+            f"{taken.kind} {taken.name} is of a former KafkaCluster, broker or user of this name, or is being deleted. It is not taken up; a new one is made "
+            "when it is gone.",
+            f"Kubernetes' garbage collector deletes it by itself. If it stays, delete it: {_delete(state, taken)}",
+            quiet=True,
+        )
+    whose = f"it belongs to {taken.owner}" if taken.owner else "it has no owner"
+    return Wait(
+        f"Make{taken.kind}",
+        thing,
+        "NameTaken",
+        f"There is a {taken.kind} {taken.name} that is not of this KafkaCluster: {whose}. It is neither used nor changed nor deleted, and the "
+        "cluster goes without one of its own.",
+        f"If nobody needs it, delete it: {_delete(state, taken)}. If somebody does, give the KafkaCluster another name.{_claim(state, taken)}",
+    )
+
+
+def _delete(state: ClusterState, taken: NameConflict) -> str:
+    return f"kubectl delete {taken.kind.lower()} {taken.name} -n {taken.namespace or state.namespace}"
+
+
+def _claim(state: ClusterState, taken: NameConflict) -> str:
+    """How a person says that it is the cluster's own after all."""
+    identity = state.known_identity
+    if taken.kind == "Secret" and taken.namespace == OWN:
+        return (
+            f" If it is this cluster's own, from a backup, it has the label {names.LABEL_CLUSTER}={state.name}, or its owner puts it there: then "
+            f"kubectl annotate --overwrite kafkacluster {state.name} -n {state.namespace} {names.ANN_RESTORED}={taken.uid}"
+        )
+    if identity is not None and (taken.kind == _CLAIM or taken.name in objects_without_owner(state.name)):
+        return (
+            f" If it is this cluster's own: kubectl annotate --overwrite {taken.kind.lower()} {taken.name} -n {state.namespace} "
+            f"{names.ANN_CLUSTER_ID}={identity.cluster_id}"
+        )
+    return ""

@@ -1,0 +1,46 @@
+"""The readiness gate ``spindle.dev/in-sync``: written by the operator alone, so that budgets count what is true."""
+
+from spindle.cluster import names
+from spindle.reconcile import objects
+from spindle.reconcile.actions import SetPodCondition
+from spindle.reconcile.plan_builder import PlanBuilder
+from spindle.reconcile.state import ClusterState
+from spindle.reconcile.steps.services import budget_counts_too_few
+from spindle.rolling.brokers import RestartSafety
+from spindle.rolling.controllers import controller_in_sync
+
+
+def reconcile_gates(state: ClusterState, builder: PlanBuilder) -> None:
+    """Set each pod's gate to what Kafka says; where Kafka says nothing, leave it.
+
+    A broker that came in counts as ready only when the budget is seen to count it: else two could be evicted in between.
+    """
+    rolling = RestartSafety(state.kafka)
+    too_few = budget_counts_too_few(state)
+    for node_id, pod in state.pods.items():
+        if objects.deleting(pod) or objects.is_over(pod):
+            continue
+        if node_id >= names.FIRST_CONTROLLER_ID:
+            fresh = controller_in_sync(state.kafka.quorum, node_id)
+            why = "a voter that has caught up" if fresh else "no voter that has caught up"
+        else:
+            fresh = rolling.in_sync(node_id)
+            why = (
+                "unfenced and in every ISR it belongs to"
+                if fresh
+                else "fenced, or out of an ISR it belongs to"
+            )
+        if not objects.kafka_runs(pod):
+            # For some seconds Kafka still takes the process of the pod before for the one that is to come.
+            fresh, why = False, "Kafka does not run in this pod"
+        if fresh is None or fresh == objects.is_true(pod, names.READINESS_GATE):
+            continue
+        if not fresh and objects.condition(pod, names.READINESS_GATE) is None:
+            continue  # an absent gate is as good as a false one
+        if fresh and too_few and node_id < names.FIRST_CONTROLLER_ID:
+            continue
+        builder.do(
+            SetPodCondition(
+                pod=objects.name(pod), uid=objects.uid(pod), type=names.READINESS_GATE, status=fresh, why=why
+            )
+        )

@@ -1,0 +1,269 @@
+"""Brokers that were found again by their claims, and the lists of log dirs that keep them from starting without one (rule 15).
+
+Claims may be those of an old backup, or some may be missing. A broker without one of its dirs would make empty replicas of what is on it;
+with any dir offline Kafka makes none anew whose directory id it does not know. So such a broker runs with a placeholder dir besides its
+disks until all that is assigned to it was seen on them.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from spindle.cluster import names
+from spindle.cluster.ids import uuid_from_entropy
+from spindle.cluster.refusal import counted, some
+from spindle.disks import facts
+from spindle.disks.dir_list import DirList, newest, read_list
+from spindle.healing.acceptance import parse
+from spindle.healing.replica_index import Key, ReplicaIndex, names_of
+from spindle.reconcile import objects
+from spindle.reconcile.actions import Patch
+from spindle.reconcile.claim_annotations import list_on, retired_of
+from spindle.reconcile.events import Event
+from spindle.reconcile.inputs import disks_of, list_of
+from spindle.reconcile.plan_builder import PlanBuilder, Wait
+from spindle.reconcile.reports import listed_on_disks
+from spindle.reconcile.snapshot import SnapshotObject
+from spindle.reconcile.stale_records import is_readopted, is_stale
+from spindle.reconcile.state import ClusterState
+from spindle.reconcile.steps.brokers import BrokerRecords, missing_disk
+from spindle.reconcile.steps.data_loss import ANN_ACCEPTED
+
+_ACTION: Final = "FindDisks"
+_PATIENCE: Final = (
+    60.0  # seconds until a replica that no disk shows is taken for one on a disk that is missing
+)
+
+
+def reconcile_readoption(state: ClusterState, builder: PlanBuilder, records: BrokerRecords) -> None:
+    """Complete the records of brokers that were found again; keep everybody's list of log dirs up to date."""
+    replica_index = ReplicaIndex(state.kafka)
+    for broker_id, broker in state.brokers.items():
+        if objects.deleting(broker):
+            continue
+        if is_stale(state, broker):
+            _count_as_found(state, builder, records, broker_id, broker)
+        if is_readopted(state, broker):
+            _complete(state, builder, records, replica_index, broker_id, broker)
+            continue
+        wanted = list_of(state, broker)
+        if wanted and wanted.document() != broker["spec"].get("logDirs"):
+            records.note(broker_id, logDirs=wanted.document())
+        _tell_pod(state, builder, broker_id, wanted)
+
+
+def _count_as_found(
+    state: ClusterState, builder: PlanBuilder, records: BrokerRecords, broker_id: int, broker: SnapshotObject
+) -> None:
+    """A record that knows less than what it gave out is completed as that of a broker that was found again by its claims."""
+    if broker["spec"].get("returning"):
+        return
+    mine = [claim for disk in disks_of(broker) if (claim := state.claims.get(disk["claim"])) is not None]
+    retired = list(dict.fromkeys([*retired_of(mine), *(broker["spec"].get("retired") or ())]))
+    records.note(broker_id, returning=True, retired=retired)
+    name = objects.name(broker)
+    builder.events.append(
+        Event(
+            "Warning",
+            "RecordBehind",
+            f"The record of {name} lacks log dirs that its claims or disks list: it was edited, or put back as it once was. It is completed by "
+            f"them, and {name} restarts with a placeholder dir besides its disks until all its replicas were seen.",
+            "KafkaBroker",
+            name,
+            objects.uid(broker),
+        )
+    )
+
+
+def _tell_pod(state: ClusterState, builder: PlanBuilder, broker_id: int, wanted: DirList) -> None:
+    """The pod's preflight writes the list on the disks."""
+    pod = state.pods.get(broker_id)
+    if pod is None or objects.deleting(pod) or not wanted or objects.kafka_runs(pod):
+        return  # a pod whose preflight is over needs none
+    if objects.annotation(pod, names.ANN_LOG_DIRS) != wanted.text():
+        body = {"metadata": {"annotations": {names.ANN_LOG_DIRS: wanted.text()}}}
+        builder.do(Patch(kind="Pod", name=objects.name(pod), uid=objects.uid(pod), body=body))
+
+
+def _complete(
+    state: ClusterState,
+    builder: PlanBuilder,
+    records: BrokerRecords,
+    replica_index: ReplicaIndex,
+    broker_id: int,
+    broker: SnapshotObject,
+) -> None:
+    """The next step of one that was found again: what its disks and claims know goes on record, then it is seen whether all is there."""
+    disks = {disk["name"]: disk for disk in disks_of(broker)}
+    mine = {
+        name: claim for name, disk in disks.items() if (claim := state.claims.get(disk["claim"])) is not None
+    }
+    pod = state.pods.get(broker_id)
+    before = read_list(broker["spec"].get("logDirs"))
+    known = newest([before, list_on(mine.values()), listed_on_disks(pod)])
+    if known.generation > before.generation:
+        records.note(broker_id, logDirs=known.document())
+    changed = _follow(state, records, broker, disks, known) | _follow_claims(
+        records, broker, disks, mine, known
+    )
+    for name, disk in disks.items():
+        if disk.get("mode") == facts.PLACEHOLDER and name not in mine:
+            builder.wait(_missing(broker, disk))
+        elif name in mine and objects.lost(mine[name]):
+            builder.wait(_claim_lost(broker, disk))
+    lost = replica_index.lost(broker_id)
+    there = replica_index.brokers.get(broker_id)
+    if (
+        changed
+        or lost is None
+        or there is None
+        or there.fenced
+        or not _has_placeholder(replica_index, broker_id)
+    ):
+        return
+    if not lost - _given_up(replica_index, broker, disks):
+        records.note(broker_id, returning=False)  # not None: the record was created with it
+        return
+    builder.wait(wait := _incomplete(broker, lost))
+    explained = any(disk.get("mode") == facts.PLACEHOLDER for disk in disks.values())
+    if (
+        state.waited(wait.key) > _PATIENCE
+        and not explained
+        and not _may_hold(replica_index, broker_id, disks)
+    ):
+        _make_room(state, records, broker_id, disks)
+
+
+def _follow(
+    state: ClusterState,
+    records: BrokerRecords,
+    broker: SnapshotObject,
+    disks: Mapping[str, Mapping[str, Any]],
+    known: DirList,
+) -> bool:
+    """Put on record what the newest list says; whether that changed anything."""
+    broker_id = int(broker["spec"]["id"])
+    retired = list(broker["spec"].get("retired") or ())
+    changed = False
+    for name, directory_id in known.dirs.items():
+        disk = disks.get(name)
+        if disk is None:
+            entry = missing_disk(state, broker_id, name, directory_id)
+            there = entry["claim"] in state.claims
+            records.add_disk(broker_id, entry | ({"mode": facts.ACTIVE} if there else {}))
+            changed = True
+        elif disk["directoryId"] != directory_id:
+            if disk["directoryId"] not in retired:
+                retired.append(disk["directoryId"])
+                records.note(broker_id, retired=retired)
+            mode = facts.ACTIVE if disk["claim"] in state.claims else facts.PLACEHOLDER
+            records.note_disk(broker_id, name, directoryId=directory_id, fsUuid=None, mode=mode)
+            changed = True
+        elif (
+            disk.get("mode") == facts.ABSENT
+            and disk["claim"] in state.claims
+            and known != read_list(broker["spec"].get("logDirs"))
+        ):
+            records.note_disk(broker_id, name, mode=facts.ACTIVE)
+            changed = True
+    return changed
+
+
+def _follow_claims(
+    records: BrokerRecords,
+    broker: SnapshotObject,
+    disks: Mapping[str, Mapping[str, Any]],
+    mine: Mapping[str, SnapshotObject],
+    known: DirList,
+) -> bool:
+    """Where no list knows a disk its claim is believed, also one that a person corrected or put back since."""
+    changed = False
+    for name, claim in mine.items():
+        carried = objects.annotation(claim, names.ANN_DIRECTORY_ID)
+        if name in known.dirs or not carried or carried in (broker["spec"].get("retired") or ()):
+            continue
+        if carried != disks[name]["directoryId"]:
+            fresh: dict[str, Any] = {"directoryId": carried, "mode": facts.ACTIVE, "fsUuid": None}
+            records.note_disk(int(broker["spec"]["id"]), name, **fresh)
+            changed = True
+    return changed
+
+
+def _given_up(
+    replica_index: ReplicaIndex, broker: SnapshotObject, disks: Mapping[str, Mapping[str, Any]]
+) -> frozenset[Key]:
+    """Partitions that a person gave up with disks that are out, and of which nothing is left anywhere: they begin anew, empty.
+
+    While the placeholder is there Kafka makes no replica of them (`ReplicaManager`, the dir of theirs being unknown), so they would be missing for
+    ever. A disk is out only when each of its replicas is elsewhere or was given up (rule 1).
+    """
+    out = {name for name, disk in disks.items() if disk.get("mode") == facts.ABSENT}
+    accepted = parse(objects.annotation(broker, ANN_ACCEPTED))
+    keys = {
+        key for name, word in accepted.items() if name in out and not word.done for key in word.partitions
+    }
+    return frozenset(
+        key
+        for key in keys
+        if (found := replica_index.partitions.get(key)) is not None and found.leader is None
+    )
+
+
+def _has_placeholder(replica_index: ReplicaIndex, broker_id: int) -> bool:
+    """Whether it is the process with the placeholder that answers."""
+    path = names.log_dir(names.PLACEHOLDER_DIR)
+    return any(log_dir.path == path for log_dir in replica_index.dirs(broker_id) or ())
+
+
+def _may_hold(replica_index: ReplicaIndex, broker_id: int, disks: Mapping[str, Mapping[str, Any]]) -> bool:
+    """Whether one of the broker's own disks is offline and may hold what is missing."""
+    offline = {log_dir.path for log_dir in replica_index.dirs(broker_id) or () if log_dir.error}
+    return any(names.log_dir(name) in offline for name in disks)
+
+
+def _make_room(
+    state: ClusterState, records: BrokerRecords, broker_id: int, disks: Mapping[str, Mapping[str, Any]]
+) -> None:
+    """A slot for the disk that must have held what is missing, so that it is healed as a dead one."""
+    name = next(name for i in range(len(disks) + 1) if (name := names.disk_name(i)) not in disks)
+    directory_id = uuid_from_entropy(state.snap.entropy, "missing", str(broker_id), name)
+    records.add_disk(broker_id, missing_disk(state, broker_id, name, directory_id))
+
+
+def _missing(broker: SnapshotObject, disk: Mapping[str, Any]) -> Wait:
+    name = objects.name(broker)
+    return Wait(
+        _ACTION,
+        f"KafkaBroker/{name}/{disk['name']}",
+        "ClaimMissing",
+        f"{name} was found again without claim {disk['claim']}. It belongs to the volume whose spindle.json names broker "
+        f"{broker['spec']['id']}, {disk['name']}, directory id {disk['directoryId']}. {name} runs without it, and makes no empty replicas.",
+        f"Put claim {disk['claim']} back (from a backup, with spec.volumeName of that volume): the disk is used again. Else its "
+        "replicas are made anew from the others, and the disk counts as dead.",
+    )
+
+
+def _claim_lost(broker: SnapshotObject, disk: Mapping[str, Any]) -> Wait:
+    name = objects.name(broker)
+    return Wait(
+        _ACTION,
+        f"PersistentVolumeClaim/{disk['claim']}",
+        "ClaimLost",
+        f"{name} was found again, and claim {disk['claim']} is Lost: Kubernetes does not bind it to its volume. So it is with a claim that was "
+        "applied with the annotations of an earlier binding.",
+        f"Delete claim {disk['claim']} and apply it again without the annotations that begin with pv.kubernetes.io/, with spec.volumeName of "
+        "its volume; take uid out of the volume's spec.claimRef. The disk is used again then.",
+    )
+
+
+def _incomplete(broker: SnapshotObject, lost: frozenset[Key]) -> Wait:
+    name = objects.name(broker)
+    return Wait(
+        _ACTION,
+        f"KafkaBroker/{name}",
+        "ReplicasNotFound",
+        f"{name} was found again, and {counted(len(lost), 'replica')} that Kafka has on it {'is' if len(lost) == 1 else 'are'} on none of its disks: "
+        f"{some(names_of(lost))}. It keeps a placeholder dir, so that none is made anew empty.",
+        "The disk that holds them is used again: put its claim back. If a claim's annotation spindle.dev/directory-id is older than its "
+        "disk, set it to the id in the disk's log/meta.properties. Else they are made anew from the other replicas; where there is none, the condition "
+        "DataAtRisk says how they are given up.",
+    )

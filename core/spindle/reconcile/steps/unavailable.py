@@ -1,0 +1,65 @@
+"""Who is down or going down, whatever the reason: what every question of rule 2 counts."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+from spindle.cluster import names
+from spindle.placement.nodes import closed
+from spindle.reconcile import objects
+from spindle.reconcile.state import ClusterState
+from spindle.reconcile.topology import tolerations
+
+ANN_WITHDRAWN: Final = f"{names.GROUP}/withdrawn"
+
+
+def current_records(state: ClusterState) -> list[Mapping[str, Any]]:
+    """The marks of ``status.takingDown`` that were not withdrawn."""
+    return [mark for mark in state.unavailable_records if not _withdrawn(state, mark)]
+
+
+def unavailable(state: ClusterState) -> frozenset[int]:
+    """Everyone who is down or going down, the marked ones included."""
+    return unavailable_with(state, current_records(state))
+
+
+def unavailable_with(state: ClusterState, marks: Iterable[Mapping[str, Any]]) -> frozenset[int]:
+    """Everyone who is marked, without a pod, on its way out, not running Kafka, or may be evicted by a drain at any moment."""
+    everyone = {*state.brokers, *state.controller_ids}
+    away = {
+        node_id
+        for node_id in everyone
+        if (pod := state.pods.get(node_id)) is None
+        or objects.deleting(pod)
+        or not objects.kafka_runs(pod)
+        or evicted_for_drain(state, node_id)
+    }
+    return frozenset(away | {int(mark["nodeId"]) for mark in marks})
+
+
+def evicted_for_drain(state: ClusterState, node_id: int) -> bool:
+    """Whether a drain may evict a broker beside others: its pod says so."""
+    pod = state.pods.get(node_id)
+    return pod is not None and objects.labels(pod).get(names.LABEL_BUDGET) == names.drain_budget(state.name)
+
+
+def on_closed_node(state: ClusterState, node_id: int) -> bool:
+    """Whether a broker lives on a node that somebody has closed to new pods: a drain begins so, and it may be evicted at any moment."""
+    broker = state.brokers.get(node_id)
+    recorded = (broker["spec"].get("node") or "") if broker is not None else ""
+    node = state.nodes.get(state.node_of(node_id) or recorded)
+    return node is not None and closed(node, tolerations(state))
+
+
+def token(mark: Mapping[str, Any]) -> str:
+    """What a pod is told when its mark is withdrawn."""
+    return f"{mark['uid']} {mark['since']}"
+
+
+def _withdrawn(state: ClusterState, mark: Mapping[str, Any]) -> bool:
+    pod = state.pods.get(int(mark["nodeId"]))
+    return (
+        pod is not None
+        and objects.uid(pod) == mark["uid"]
+        and not objects.deleting(pod)
+        and objects.annotation(pod, ANN_WITHDRAWN) == token(mark)
+    )

@@ -1,0 +1,153 @@
+"""Sizes that were raised: claims ask for more where their class can grow volumes; where it can't, a person is told.
+
+Thresholds are shares of what Kafka says of the file system, so they follow by themselves.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Final
+
+from spindle.api.quantity import whole
+from spindle.cluster import names
+from spindle.cluster.layout import METADATA_DISK
+from spindle.cluster.refusal import counted, some
+from spindle.manifests.identity import NodeIdentity
+from spindle.placement.nodes import items, section
+from spindle.placement.room import class_of
+from spindle.reconcile import objects
+from spindle.reconcile.actions import Patch
+from spindle.reconcile.inputs import disks_of
+from spindle.reconcile.plan_builder import PlanBuilder, Wait
+from spindle.reconcile.snapshot import SnapshotObject
+from spindle.reconcile.state import ClusterState
+
+_GROW: Final = "GrowDisk"
+
+
+@dataclass(frozen=True)
+class _Expansion:
+    """The claims of which one size is asked: a pool's, or the controllers'."""
+
+    thing: str
+    size: str
+    claims: tuple[SnapshotObject, ...]
+
+
+def reconcile_volume_sizes(state: ClusterState, builder: PlanBuilder, identity: NodeIdentity) -> None:
+    """Let claims ask for the size that the spec has now."""
+    if state.snap.unknown & {"persistentvolumes", "storageclasses"}:
+        return
+    for asked in _asked(state, identity):
+        small = [claim for claim in asked.claims if _has(state, claim) < whole(asked.size)]
+        stuck = [claim for claim in small if not _grow(state, builder, claim, asked.size)]
+        if stuck:
+            builder.wait(_cannot(asked, stuck))
+        growing = [claim for claim in small if claim not in stuck]
+        if growing:
+            builder.wait(_growing(asked, growing))
+
+
+def _asked(state: ClusterState, identity: NodeIdentity) -> Iterator[_Expansion]:
+    for pool in state.spec.broker_pools:
+        slots = [
+            disk["claim"]
+            for broker in state.brokers.values()
+            if broker["spec"].get("pool") == pool.name
+            for disk in disks_of(broker)
+        ]
+        yield _Expansion(f"Pool/{pool.name}", pool.disks.size, _bound(state, identity, slots))
+    controllers = [names.claim_name(state.name, i, METADATA_DISK) for i in state.controller_ids]
+    size = state.spec.controllers.storage.size
+    yield _Expansion(f"KafkaCluster/{state.name}", size, _bound(state, identity, controllers))
+
+
+def _bound(state: ClusterState, identity: NodeIdentity, claims: list[str]) -> tuple[SnapshotObject, ...]:
+    """Claims that are ours and have their volume; the others get theirs at the size that is asked now, or not at all."""
+    found = (state.claims.get(name) for name in claims)
+    return tuple(
+        claim
+        for claim in found
+        if claim is not None
+        and objects.bound_volume(claim)
+        and not objects.deleting(claim)
+        and objects.annotation(claim, names.ANN_CLUSTER_ID) == identity.cluster_id
+    )
+
+
+def _has(state: ClusterState, claim: SnapshotObject) -> int:
+    """Bytes that a claim's volume has.
+
+    The claim's own word comes last, when the file system has grown, too. A local volume may be larger than any claim asked for.
+    """
+    told = section(claim, "status", "capacity").get("storage")
+    volume = section(state.volume(claim), "spec")
+    if told is not None and not volume.get("local"):
+        return _bytes(told)
+    return max(_bytes(told), _bytes(section(volume, "capacity").get("storage")))
+
+
+def _grow(state: ClusterState, builder: PlanBuilder, claim: SnapshotObject, size: str) -> bool:
+    """Ask for more; False if nobody could give it."""
+    if _bytes(_request(claim)) >= whole(size):
+        return True
+    wanted = section(claim, "spec").get("storageClassName")
+    found = class_of(wanted, state.snap.storage_classes)
+    if found is None or found.get("allowVolumeExpansion") is not True:
+        return False
+    builder.do(
+        Patch(
+            kind="PersistentVolumeClaim",
+            name=objects.name(claim),
+            uid=objects.uid(claim),
+            body={"spec": {"resources": {"requests": {"storage": size}}}},
+            reason="DiskGrows",
+            message=f"{objects.name(claim)} asks for {size} instead of {_request(claim)}.",
+        )
+    )
+    return True
+
+
+def _request(claim: SnapshotObject) -> Any:
+    return section(claim, "spec", "resources", "requests").get("storage")
+
+
+def _bytes(text: Any) -> int:
+    try:
+        return whole(str(text))
+    except ValueError:
+        return 0
+
+
+def _cannot(asked: _Expansion, stuck: list[SnapshotObject]) -> Wait:
+    classes = sorted({str(section(c, "spec").get("storageClassName") or "(default)") for c in stuck})
+    having = sorted({str(_request(c)) for c in stuck})
+    return Wait(
+        _GROW,
+        asked.thing,
+        "CannotGrow",
+        f"{counted(len(stuck), 'claim')} of {some(having)} should have {asked.size}, and volumes of class {some(classes)} do not "
+        f"grow: {some(sorted(objects.name(c) for c in stuck))}.",
+        "Replace the disks by larger ones, one after the other, and let their PersistentVolumes say the new capacity; or set "
+        "allowVolumeExpansion in the StorageClass, if its driver can; or add disks instead (disks.count).",
+    )
+
+
+def _growing(asked: _Expansion, growing: list[SnapshotObject]) -> Wait:
+    """Volumes grow while Kafka runs; what Kubernetes says of one that does not get on is handed through."""
+    said = sorted(
+        {
+            str(c.get("message") or c.get("type"))
+            for claim in growing
+            for c in items(section(claim, "status").get("conditions"))
+            if c.get("status") == "True"
+        }
+    )
+    return Wait(
+        _GROW,
+        asked.thing,
+        "VolumeGrowing",
+        f"{counted(len(growing), 'claim')} grow to {asked.size}: {some(sorted(objects.name(c) for c in growing))}. "
+        f"{'Kubernetes says: ' + some(said) if said else ''}".rstrip(),
+        "The volume and its file system have grown, which their driver sees to.",
+        quiet=True,
+    )

@@ -1,0 +1,37 @@
+"""What there is to place brokers and controllers on."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from spindle.manifests.pods import STANDING_TOLERATIONS
+from spindle.placement.room import DiskWant, room
+from spindle.placement.spread import Topology
+from spindle.reconcile.state import ClusterState
+
+
+def tolerations(state: ClusterState) -> list[Mapping[str, Any]]:
+    """What the pods put up with."""
+    return [*STANDING_TOLERATIONS, *(t.to_dict() for t in state.spec.scheduling.tolerations)]
+
+
+def topology_of(
+    state: ClusterState, disks: Sequence[DiskWant], what: str, reserve: Sequence[DiskWant] = ()
+) -> Topology:
+    """The cluster's nodes, with room for so many of what needs these disks.
+
+    Args:
+        state: the pass's state.
+        disks: of one broker or controller.
+        what: ``broker`` or ``controller``, for messages.
+        reserve: disks that each node's free volumes must leave room for besides.
+    """
+    snap, scheduling = state.snap, state.spec.scheduling
+    return Topology(
+        nodes=snap.nodes,
+        topology_key=state.spec.racks.topology_key,
+        tolerations=tolerations(state),
+        node_selector=scheduling.node_selector,
+        room=room(snap.nodes, snap.volumes, snap.storage_classes, disks, reserve),
+        shared_nodes=scheduling.shared_nodes,
+        what=what,
+    )

@@ -1,0 +1,115 @@
+"""Thresholds of one disk in bytes: where each step of the ladder begins, and where it ends."""
+
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Final
+
+from spindle.api import quantity
+from spindle.api.policy import LastResorts, Thresholds
+
+
+class UsageLevel(IntEnum):
+    """The ladder, from its foot to its top; each step includes those below it."""
+
+    FINE = 0
+    WARNED = 1
+    RELIEVING = 2
+    CORDONED = 3
+    REFUSING = 4
+    SHEDDING = 5
+    RETENTION = 6
+    DELETE_RECORDS = 7
+    QUOTA = 8
+    HARD_STOP = 9
+
+    @property
+    def label(self) -> str:
+        """As the status has it: ``DeleteRecords``."""
+        return "".join(word.capitalize() for word in self.name.split("_"))
+
+
+BY_LABEL: Final = {usage_level.label: usage_level for usage_level in UsageLevel}
+
+USED_PERCENT: Final = "UsedPercent"
+BYTES_FREE: Final = "BytesFree"
+
+# Between the refusal of moves and the hard stop the steps stand at even distances: 91, 92, 93 and 94 % by default.
+_BETWEEN: Final = (UsageLevel.SHEDDING, UsageLevel.RETENTION, UsageLevel.DELETE_RECORDS, UsageLevel.QUOTA)
+
+
+@dataclass(frozen=True)
+class LevelBounds:
+    """Where one step begins and ends.
+
+    Attributes:
+        enter: bytes in use from which on it is taken.
+        leave: bytes in use below which it is undone.
+        by: which threshold is the stricter one: ``UsedPercent`` or ``BytesFree``.
+    """
+
+    level: UsageLevel
+    enter: int
+    leave: int
+    by: str
+
+
+@dataclass(frozen=True)
+class DiskBounds:
+    """All steps of one disk, from the lowest to the highest; those that are turned off are left out."""
+
+    capacity: int
+    steps: tuple[LevelBounds, ...]
+
+    def at(self, lowest: UsageLevel) -> LevelBounds:
+        """The level of a step, or of the next one above it that is turned on; else of the highest."""
+        return next((level for level in self.steps if level.level >= lowest), self.steps[-1])
+
+
+def disk_bounds(capacity: int, thresholds: Thresholds, actions: LastResorts | None = None) -> DiskBounds:
+    """Turn thresholds into bytes in use of a disk of this capacity; of per cent and bytes free the stricter one counts.
+
+    A step never begins later than the next one, whatever was written about bytes free.
+
+    Args:
+        capacity: bytes of the file system.
+        thresholds: of the cluster or of the pool.
+        actions: the steps that are turned on; none if not given.
+    """
+    actions = actions or LastResorts()
+    release = capacity * thresholds.release // 100
+    named = {
+        UsageLevel.WARNED: (thresholds.warn, thresholds.free.warn),
+        UsageLevel.RELIEVING: (thresholds.move, thresholds.free.move),
+        UsageLevel.CORDONED: (thresholds.cordon, thresholds.free.cordon),
+        UsageLevel.REFUSING: (thresholds.refuse, thresholds.free.refuse),
+        UsageLevel.HARD_STOP: (thresholds.hard_stop, thresholds.free.hard_stop),
+    }
+    begins = {
+        usage_level: _stricter(capacity, percent, free) for usage_level, (percent, free) in named.items()
+    }
+    refuse, stop = begins[UsageLevel.REFUSING], begins[UsageLevel.HARD_STOP]
+    for number, usage_level in enumerate(_BETWEEN, 1):
+        way = (stop[0] - refuse[0]) * number // (len(_BETWEEN) + 1)
+        begins[usage_level] = refuse[0] + max(0, way), refuse[1]
+    on = {
+        UsageLevel.RETENTION: actions.retention,
+        UsageLevel.DELETE_RECORDS: actions.delete_records,
+        UsageLevel.QUOTA: actions.quota,
+        UsageLevel.HARD_STOP: actions.hard_stop,
+    }
+    made: list[LevelBounds] = []
+    for usage_level in sorted(begins, reverse=True):
+        enter, by = begins[usage_level]
+        if made:
+            enter = min(enter, made[-1].enter)
+        made.append(LevelBounds(usage_level, enter, max(0, enter - release), by))
+    return DiskBounds(capacity, tuple(level for level in reversed(made) if on.get(level.level, True)))
+
+
+def _stricter(capacity: int, percent: int, free: str | None) -> tuple[int, str]:
+    """Bytes in use at which the first of both is reached, and which that is."""
+    by_percent = capacity * percent // 100
+    if free is None:
+        return by_percent, USED_PERCENT
+    by_free = max(0, capacity - quantity.whole(free))
+    return (by_free, BYTES_FREE) if by_free < by_percent else (by_percent, USED_PERCENT)

@@ -1,0 +1,81 @@
+"""Give up a replica where no move helps: rule 5's condition, and at least two copies stay.
+
+It is the only way to make a follower stop writing to a full disk. The replica is on record and comes back when there is room.
+"""
+
+from collections.abc import Collection
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+from typing import Final
+
+from spindle.cluster.refusal import Refusal
+from spindle.healing.drop_replicas import may_drop_replica
+from spindle.healing.replica_index import Key, ReplicaIndex
+from spindle.moves.journal import DroppedReplica
+
+DROP_FOR_SPACE: Final = "shed"
+_LEAST_COPIES: Final = 2
+
+
+@dataclass(frozen=True)
+class ReplicaDrop:
+    """The one replica that leaves a disk now; or why none may."""
+
+    shrunk: tuple[DroppedReplica, ...] = ()
+    refusal: Refusal | None = None
+
+
+def drop_for_space(
+    replica_index: ReplicaIndex,
+    broker: int,
+    path: str,
+    need: int,
+    moving: Collection[Key] = (),
+    down: AbstractSet[int] = frozenset(),
+) -> ReplicaDrop:
+    """Choose the smallest replica that is large enough, else the largest; one at a time.
+
+    Args:
+        replica_index: what Kafka says now.
+        broker, path: the disk.
+        need: bytes that are to leave it.
+        moving: partitions that are in motion; they are left alone.
+        down: see `spindle.healing.drop_replicas.may_drop_replica`.
+    """
+    found = next((d for d in replica_index.dirs(broker) or () if d.path == path and not d.error), None)
+    if found is None or need <= 0:
+        return ReplicaDrop()
+    candidates = sorted(
+        (key for key in found.replicas if key not in moving and found.replicas[key] > 0),
+        key=lambda k: (found.replicas[k] < need, abs(found.replicas[k] - need), k),
+    )
+    refusal = None
+    for key in candidates:
+        if (
+            len(set(replica_index.partitions[key].replicas) - {broker}) < _LEAST_COPIES
+            if key in replica_index.partitions
+            else True
+        ):
+            continue
+        refused = may_drop_replica(replica_index, broker, [key], down)
+        if refused is None:
+            partition = replica_index.partitions[key]
+            size = max(replica_index.size(key), found.replicas[key])
+            return ReplicaDrop(
+                (
+                    DroppedReplica(
+                        *key, broker=broker, bytes=size, before=partition.replicas, reason=DROP_FOR_SPACE
+                    ),
+                )
+            )
+        refusal = refusal or refused
+    return ReplicaDrop(refusal=refusal or _none_to_spare(broker, path))
+
+
+def _none_to_spare(broker: int, path: str) -> Refusal:
+    return Refusal(
+        rule=5,
+        reason="NoneToSpare",
+        message=f"No replica on {path} of broker {broker} can be given up: none has two other copies.",
+        unblocked_by="Add a disk or a broker, or delete data.",
+    )

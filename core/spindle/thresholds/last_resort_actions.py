@@ -1,0 +1,134 @@
+"""The last resorts, each of them opt-in: shorter retention, deleted records, a quota, stopped producers.
+
+Retention, quota and stop are settings: the journal records what stood there before and puts it back when the disk has room again
+(rule 10). Deleted records do not come back.
+"""
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from spindle.cluster.view import (
+    CLEANUP_POLICY,
+    DEFAULT_USERS,
+    MAX_MESSAGE_BYTES,
+    PRODUCER_RATE,
+    RETENTION_BYTES,
+    RETENTION_MS,
+    KafkaView,
+    LogDir,
+)
+from spindle.moves.journal import SavedConfig, SettingKey
+from spindle.thresholds.bounds import UsageLevel
+
+# Too small for any record batch, large enough for the markers that end a transaction (78 bytes).
+PRODUCERS_BLOCKED: Final = "100"
+RATE: Final = 1_000_000  # bytes per second, of each user on each broker
+_SHARE: Final = 0.05  # of a disk's logs; topics with less of it do not fill it
+_MOST: Final = 0.5  # of a partition's records, deleted at once
+_NONE: Final = "-1"
+_KEYS: Final = frozenset({RETENTION_MS, RETENTION_BYTES, MAX_MESSAGE_BYTES, PRODUCER_RATE})
+_INTERNAL: Final = "__"
+
+
+@dataclass(frozen=True)
+class FullLogDir:
+    """A dir that has come so far, and the steps that are turned on and reached there."""
+
+    log_dir: LogDir
+    steps: frozenset[UsageLevel]
+
+
+def settings(
+    view: KafkaView, dirs: Iterable[FullLogDir], standing: Iterable[SavedConfig] = (), *, unsure: bool = False
+) -> dict[SettingKey, str]:
+    """The settings that are to stand now, as `spindle.moves.execute.execute` takes them.
+
+    Args:
+        view: what Kafka says now.
+        dirs: those that are that full.
+        standing: the journal's settings: what was worked out once is kept, since what holds now is ours.
+        unsure: whether some disk that was that full cannot be asked: then nothing is undone.
+    """
+    ours = {
+        entry.id: entry.ours
+        for entry in standing
+        if not entry.closing and entry.ours is not None and entry.key in _KEYS
+    }
+    wanted: dict[SettingKey, str] = dict(ours) if unsure else {}
+    for full in dirs:
+        if UsageLevel.RETENTION in full.steps:
+            for topic in topics_on(full.log_dir):
+                wanted |= _retention(view, topic, full.log_dir, ours)
+        if UsageLevel.QUOTA in full.steps:
+            wanted[(*DEFAULT_USERS, PRODUCER_RATE)] = str(RATE)
+        if UsageLevel.HARD_STOP in full.steps:
+            wanted |= {
+                ("topic", topic, MAX_MESSAGE_BYTES): PRODUCERS_BLOCKED for topic in topics_on(full.log_dir)
+            }
+    return wanted
+
+
+def topics_on(log_dir: LogDir) -> list[str]:
+    """Users' topics that have a replica on a dir; Kafka's own are never stopped."""
+    return sorted({topic for topic, _ in log_dir.replicas if not topic.startswith(_INTERNAL)})
+
+
+def topics_by_size(view: KafkaView, log_dir: LogDir) -> list[str]:
+    """Of these the ones that have a share worth mentioning, and from which Kafka deletes what is old."""
+    total, sizes = sum(log_dir.replicas.values()), dict.fromkeys(topics_on(log_dir), 0)
+    for (topic, _), size in log_dir.replicas.items():
+        if topic in sizes:
+            sizes[topic] += size
+    return [topic for topic, size in sizes.items() if size >= _SHARE * total and deletes(view, topic)]
+
+
+def deletes(view: KafkaView, topic: str) -> bool:
+    """Whether a topic's clean-up deletes what is old; not if it is only compacted, or nobody knows."""
+    return "delete" in (view.topics or {}).get(topic, {}).get(CLEANUP_POLICY, "")
+
+
+def _retention(
+    view: KafkaView, topic: str, log_dir: LogDir, ours: Mapping[SettingKey, str]
+) -> dict[SettingKey, str]:
+    """Half of a topic's retention. A topic that is to be kept for ever is left as it is."""
+    by_time: SettingKey = ("topic", topic, RETENTION_MS)
+    by_size: SettingKey = ("topic", topic, RETENTION_BYTES)
+    known = {key: ours[key] for key in (by_time, by_size) if key in ours}
+    if known or topic not in topics_by_size(view, log_dir):
+        return known
+    holds = (view.topics or {}).get(topic, {})
+    times, sizes = holds.get(RETENTION_MS, _NONE), holds.get(RETENTION_BYTES, _NONE)
+    if times == _NONE and sizes == _NONE:
+        return {}
+    largest = max(size for (name, _), size in log_dir.replicas.items() if name == topic)
+    limit = min(int(sizes), largest) if sizes != _NONE else largest
+    wanted: dict[SettingKey, str] = {by_size: str(max(1, limit // 2))}
+    if times != _NONE:
+        wanted[by_time] = str(max(1, int(times) // 2))
+    return wanted
+
+
+@dataclass(frozen=True)
+class Trim:
+    """The oldest records that are to go: of each (topic, partition, leader) this share."""
+
+    partitions: tuple[tuple[str, int, int], ...] = ()
+    share: float = 0.0
+
+
+def trim(view: KafkaView, log_dir: LogDir, need: int, moving: Collection[tuple[str, int]] = ()) -> Trim:
+    """What to delete so that about ``need`` bytes become free, of all partitions on the dir alike, at most half of each."""
+    found = [
+        (p.topic, p.index, p.leader)
+        for p in view.partitions or ()
+        if (p.topic, p.index) in log_dir.replicas
+        and (p.topic, p.index) not in moving
+        and p.leader is not None
+        and not p.topic.startswith(_INTERNAL)
+        and deletes(view, p.topic)
+    ]
+    total = sum(log_dir.replicas[topic, index] for topic, index, _ in found)
+    if need <= 0 or not total:
+        return Trim()
+    return Trim(tuple(found), round(min(_MOST, need / total), 4))

@@ -1,0 +1,297 @@
+"""A cluster as Strimzi leaves it in Kubernetes: its resources, claims and folders, with Kafka on them.
+
+Its operator is no part of this: what it would do, making pods of its sets and saying that it pauses, is done here by hand.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from e2e.scenarios.lab import CLUSTER, Lab, run_client
+
+GROUP: Final = "kafka.strimzi.io"
+SETS: Final = "core.strimzi.io"
+CLUSTER_ID: Final = "3Db5QLSqSZieL3rJBUUegA"
+BROKERS: Final = (0, 1, 2)
+CONTROLLERS: Final = (3, 4, 5)  # ids go on from one pool to the next
+RECORDS: Final = 2000
+_SERVICE: Final = f"{CLUSTER}-kafka-brokers"
+_CONFIG: Final = {
+    "offsets.topic.replication.factor": 3,
+    "default.replication.factor": 3,
+    "min.insync.replicas": 2,
+}
+# As its kafka_run.sh: formats what is blank at each start, then runs.
+_RUN: Final = """
+echo "$CONFIG" > /tmp/strimzi.properties
+java -cp '/opt/kafka/libs/*' kafka.tools.StorageTool format -g -t "$ID" -r 4.3 -c /tmp/strimzi.properties
+exec java -Xmx256m -XX:+UseSerialGC -XX:TieredStopAtLevel=1 -cp '/opt/kafka/libs/*' kafka.Kafka /tmp/strimzi.properties
+"""
+_WRITE: Final = """
+import os
+from kafka import KafkaProducer
+from kafka.admin import KafkaAdminClient, NewTopic
+S = dict(bootstrap_servers=os.environ["THEIRS"])
+KafkaAdminClient(**S).create_topics([NewTopic("orders", num_partitions=6, replication_factor=3)])
+p = KafkaProducer(**S, acks="all")
+for each in [p.send("orders", b"%d" % n, partition=n % 6) for n in range(RECORDS)]:
+    each.get(60)
+p.close(10)
+print("RESULT", RECORDS)
+""".replace("RECORDS", str(RECORDS))
+_READ: Final = """
+import os
+from kafka import KafkaConsumer, TopicPartition
+c = KafkaConsumer(bootstrap_servers=os.environ["THEIRS"], consumer_timeout_ms=15000)
+c.assign([TopicPartition("orders", n) for n in range(6)])
+c.seek_to_beginning()
+print("RESULT", len({int(record.value) for record in c}))
+"""
+
+
+def definitions() -> list[dict[str, Any]]:
+    """The kinds, taking any content."""
+    made = []
+    for group, kind, plural in (
+        (GROUP, "Kafka", "kafkas"),
+        (GROUP, "KafkaNodePool", "kafkanodepools"),
+        (SETS, "StrimziPodSet", "strimzipodsets"),
+    ):
+        schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+        version = {
+            "name": "v1",
+            "served": True,
+            "storage": True,
+            "schema": {"openAPIV3Schema": schema},
+            "subresources": {"status": {}},
+        }
+        made.append(
+            {
+                "apiVersion": "apiextensions.k8s.io/v1",
+                "kind": "CustomResourceDefinition",
+                "metadata": {"name": f"{plural}.{group}"},
+                "spec": {
+                    "group": group,
+                    "names": {"kind": kind, "plural": plural, "singular": kind.lower()},
+                    "scope": "Namespaced",
+                    "versions": [version],
+                },
+            }
+        )
+    return made
+
+
+@dataclass(frozen=True)
+class StrimziCluster:
+    """The cluster, in a scenario's namespace."""
+
+    lab: Lab
+    image: str
+    hosts: Mapping[int, str]  # Kafka's node → Kubernetes' node
+
+    def pool(self, node: int) -> str:
+        """The pool of a node of Kafka's."""
+        return "controller" if node in CONTROLLERS else "broker"
+
+    def pod_name(self, node: int) -> str:
+        """Its pod."""
+        return f"{CLUSTER}-{self.pool(node)}-{node}"
+
+    def volumes(self, node: int) -> list[int]:
+        """Ids of its volumes."""
+        return [0] if node in CONTROLLERS else [0, 1]
+
+    def claim(self, node: int, volume: int) -> str:
+        """The claim of one of them."""
+        return f"data-{volume}-{self.pod_name(node)}"
+
+    def make(self) -> None:
+        """Resources and claims, then the pods."""
+        lab = self.lab
+        lab.apply(*definitions())
+        names = ("kafkas", "kafkanodepools")
+        for plural in (*(f"{each}.{GROUP}" for each in names), f"strimzipodsets.{SETS}"):
+            lab.kubectl("wait", "--for=condition=Established", f"crd/{plural}", "--timeout=30s")
+        lab.apply(self._kafka(), *(self._pool(pool) for pool in ("broker", "controller")), self._service())
+        lab.apply_status("kafka", CLUSTER, self._status())
+        for pool, ids in (("broker", BROKERS), ("controller", CONTROLLERS)):
+            lab.apply_status("kafkanodepool", pool, {"nodeIds": list(ids)})
+        lab.apply(
+            *(self._claim(node, volume) for node in (*BROKERS, *CONTROLLERS) for volume in self.volumes(node))
+        )
+        self.start()
+
+    def start(self) -> None:
+        """Sets and their pods, as its operator makes them."""
+        for pool, ids in (("controller", CONTROLLERS), ("broker", BROKERS)):
+            made = {
+                "apiVersion": f"{SETS}/v1",
+                "kind": "StrimziPodSet",
+                "metadata": {"name": f"{CLUSTER}-{pool}", "labels": {"strimzi.io/cluster": CLUSTER}},
+            }
+            self.lab.apply(made)
+            owner = self.lab.the("strimzipodset", f"{CLUSTER}-{pool}")
+            self.lab.apply(*(self._pod(node, owner) for node in ids))
+        for node in (*CONTROLLERS, *BROKERS):
+            self.lab.kubectl(
+                "wait", "--for=condition=Ready", f"pod/{self.pod_name(node)}", "--timeout=240s", timeout=260
+            )
+
+    def write(self) -> None:
+        """Numbered records, with acks=all."""
+        assert self._run("their-writer", _WRITE) == RECORDS
+
+    def read(self) -> int:
+        """How many of them are there."""
+        return self._run("their-reader", _READ)
+
+    def _run(self, name: str, program: str) -> int:
+        env = {"THEIRS": f"{_SERVICE}.{self.lab.namespace}.svc:9092"}
+        text = "import os\n" + "".join(f"os.environ[{k!r}] = {v!r}\n" for k, v in env.items()) + program
+        return int(run_client(self.lab, name, self.image, text, plain=True).split("RESULT ", 1)[1].split()[0])
+
+    def _status(self) -> dict[str, Any]:
+        conditions = [
+            {"type": "Ready", "status": "True"},
+            {"type": "ReconciliationPaused", "status": "True"},  # what its operator would answer
+        ]
+        return {"clusterId": CLUSTER_ID, "kafkaVersion": "4.3.1", "conditions": conditions}
+
+    def _kafka(self) -> dict[str, Any]:
+        listeners = [
+            {"name": "plain", "port": 9092, "type": "internal", "tls": False},
+            {
+                "name": "tls",
+                "port": 9093,
+                "type": "internal",
+                "tls": True,
+                "authentication": {"type": "scram-sha-512"},
+            },
+        ]
+        kafka = {
+            "version": "4.3.1",
+            "listeners": listeners,
+            "config": _CONFIG,
+            "rack": {"topologyKey": "topology.kubernetes.io/zone"},
+        }
+        return {
+            "apiVersion": f"{GROUP}/v1",
+            "kind": "Kafka",
+            "metadata": {"name": CLUSTER},
+            "spec": {"kafka": kafka, "entityOperator": {}},
+        }
+
+    def _pool(self, pool: str) -> dict[str, Any]:
+        volumes = [
+            {"id": n, "type": "persistent-claim", "size": "200Mi", "class": "local-disks"}
+            for n in ((0,) if pool == "controller" else (0, 1))
+        ]
+        return {
+            "apiVersion": f"{GROUP}/v1",
+            "kind": "KafkaNodePool",
+            "metadata": {"name": pool, "labels": {"strimzi.io/cluster": CLUSTER}},
+            "spec": {
+                "replicas": 3,
+                "roles": [pool],
+                "storage": {"type": "jbod", "volumes": volumes},
+                "jvmOptions": {"-Xmx": "320m"},
+            },
+        }
+
+    def _service(self) -> dict[str, Any]:
+        return {
+            "apiVersion": "v1",
+            "kind": "Service",
+            "metadata": {"name": _SERVICE},
+            "spec": {
+                "clusterIP": "None",
+                "publishNotReadyAddresses": True,
+                "selector": {"strimzi.io/cluster": CLUSTER},
+            },
+        }
+
+    def _claim(self, node: int, volume: int) -> dict[str, Any]:
+        return {
+            "apiVersion": "v1",
+            "kind": "PersistentVolumeClaim",
+            "metadata": {
+                "name": self.claim(node, volume),
+                "labels": {"strimzi.io/cluster": CLUSTER, "strimzi.io/pool-name": self.pool(node)},
+            },
+            "spec": {
+                "accessModes": ["ReadWriteOnce"],
+                "storageClassName": "local-disks",
+                "resources": {"requests": {"storage": "200Mi"}},
+            },
+        }
+
+    def _host(self, node: int) -> str:
+        return f"{self.pod_name(node)}.{_SERVICE}.{self.lab.namespace}.svc"
+
+    def _properties(self, node: int) -> str:
+        controller = node in CONTROLLERS
+        dirs = [f"/var/lib/kafka/data-{n}/kafka-log{node}" for n in self.volumes(node)]
+        own: dict[str, Any] = {
+            **_CONFIG,
+            "node.id": node,
+            "process.roles": "controller" if controller else "broker",
+            "controller.listener.names": "CONTROLPLANE-9090",
+            "controller.quorum.voters": ",".join(f"{c}@{self._host(c)}:9090" for c in CONTROLLERS),
+            "listener.security.protocol.map": "CONTROLPLANE-9090:PLAINTEXT,REPLICATION-9091:PLAINTEXT,PLAIN-9092:PLAINTEXT",
+            "inter.broker.listener.name": "REPLICATION-9091",
+            "log.dirs": ",".join(dirs),
+            "metadata.log.dir": dirs[0],
+            "log.cleaner.dedupe.buffer.size": 2097152,
+        }
+        if controller:
+            own["listeners"] = "CONTROLPLANE-9090://0.0.0.0:9090"
+            own["advertised.listeners"] = f"CONTROLPLANE-9090://{self._host(node)}:9090"
+        else:
+            own["listeners"] = "REPLICATION-9091://0.0.0.0:9091,PLAIN-9092://0.0.0.0:9092"
+            host = self._host(node)
+            own["advertised.listeners"] = f"REPLICATION-9091://{host}:9091,PLAIN-9092://{host}:9092"
+        return "".join(f"{key}={value}\n" for key, value in own.items())
+
+    def _pod(self, node: int, owner: Mapping[str, Any]) -> dict[str, Any]:
+        reference = {
+            "apiVersion": f"{SETS}/v1",
+            "kind": "StrimziPodSet",
+            "name": owner["metadata"]["name"],
+            "uid": owner["metadata"]["uid"],
+            "controller": True,
+        }
+        port = 9090 if node in CONTROLLERS else 9092
+        kafka = {
+            "name": "kafka",
+            "image": "docker.io/apache/kafka:4.3.1",
+            "command": ["bash", "-c", _RUN],
+            "env": [
+                {"name": "CONFIG", "value": self._properties(node)},
+                {"name": "ID", "value": CLUSTER_ID},
+            ],
+            "readinessProbe": {"tcpSocket": {"port": port}, "periodSeconds": 2},
+            "volumeMounts": [
+                {"name": f"data-{n}", "mountPath": f"/var/lib/kafka/data-{n}"} for n in self.volumes(node)
+            ],
+        }
+        return {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {
+                "name": self.pod_name(node),
+                "labels": {"strimzi.io/cluster": CLUSTER, "strimzi.io/pool-name": self.pool(node)},
+                "ownerReferences": [reference],
+            },
+            "spec": {
+                "hostname": self.pod_name(node),
+                "subdomain": _SERVICE,
+                "nodeSelector": {"kubernetes.io/hostname": self.hosts[node]},
+                "securityContext": {"runAsUser": 1001, "runAsGroup": 0, "fsGroup": 0},
+                "terminationGracePeriodSeconds": 60,
+                "containers": [kafka],
+                "volumes": [
+                    {"name": f"data-{n}", "persistentVolumeClaim": {"claimName": self.claim(node, n)}}
+                    for n in self.volumes(node)
+                ],
+            },
+        }

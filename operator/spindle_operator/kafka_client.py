@@ -1,0 +1,288 @@
+"""One look at a cluster's Kafka, question by question, each to a broker of our choice."""
+
+import copy
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from kafka.protocol.admin import (
+    DescribeClientQuotasRequest,
+    DescribeClusterRequest,
+    DescribeConfigsRequest,
+    DescribeLogDirsRequest,
+    DescribeQuorumRequest,
+    DescribeTopicPartitionsRequest,
+    ListPartitionReassignmentsRequest,
+)
+from kafka.protocol.metadata import ApiVersionsRequest
+
+from spindle.cluster.answers import read_partition
+from spindle.cluster.dynamic_config import ON_BROKERS, ON_CLUSTER, ConfigValues
+from spindle.cluster.rights import UserView
+from spindle.cluster.view import (
+    BROKER_SETTINGS,
+    CLEANUP_POLICY,
+    DEFAULT_USERS,
+    MAX_MESSAGE_BYTES,
+    RETENTION_BYTES,
+    RETENTION_MS,
+    TOPIC_SETTINGS,
+    Broker,
+    KafkaView,
+    LogDir,
+    Partition,
+    Quorum,
+)
+from spindle_operator import kafka_commands
+from spindle_operator.answers import (
+    expect,
+    freshest,
+    leading_state,
+    read_log_dirs,
+    read_quorum,
+    read_quota,
+    read_settings,
+    read_standing,
+)
+from spindle_operator.connection import Budget, Connection, TooMuchError
+from spindle_operator.users import agents as look_at_agents
+from spindle_operator.users import look as look_at_users
+
+_PARTITIONS_PER_PAGE: Final = 2000  # what brokers allow at most (max.request.partition.size.limit)
+_TOPICS_PER_CALL: Final = 500
+# Of one look: time-outs that it may last, answers (each of a megabyte at most) besides those about brokers and users, and what of them is kept.
+_LOOK: Final = 10
+_ANSWERS: Final = 1000
+_OF_USERS: Final = 0.4  # of the time of a look, for what KafkaUsers have
+_MOST_PARTITIONS: Final = 300_000
+_MOST_REPLICAS: Final = 3_000_000
+_TOPIC: Final = 2  # ConfigResource.Type.TOPIC
+_BROKER: Final = 4  # ConfigResource.Type.BROKER
+_MIN_ISR: Final = "min.insync.replicas"
+_HOLDS: Final = (RETENTION_MS, RETENTION_BYTES, MAX_MESSAGE_BYTES, CLEANUP_POLICY)
+_TOPIC_KEYS: Final = (_MIN_ISR, *dict.fromkeys((*TOPIC_SETTINGS, *_HOLDS)))
+_ASKED: Final = 4  # brokers asked for the quorum before it counts as unknown
+
+_TUNABLE: Final = sorted(ON_BROKERS | ON_CLUSTER)
+
+Settings = dict[tuple[str, str], Mapping[str, str]]
+_Told = tuple[Mapping[str, str], Mapping[str, ConfigValues]]
+
+
+class KafkaClient(Connection):
+    """A connection that can look. All methods block; all raise KafkaError, OSError or RuntimeError."""
+
+    # The look
+
+    def look(
+        self, *, ask_rights: bool, users: Sequence[str] = (), agents: bool = True
+    ) -> tuple[KafkaView, bool | None, bool]:
+        """Everything at once: the view, whether the admin has its ACLs, and whether every answer came.
+
+        Args:
+            ask_rights: whether the admin's ACLs are asked for.
+            users: those that are asked about.
+            agents: whether those of the agents are.
+        """
+        # Less than the gate waits, so that a look that takes too long has ended by itself, and its thread is free.
+        self.budget = Budget(_LOOK * self.timeout_ms / 1000, _ANSWERS + len(users) * 4 + len(self.hosts) * 4)
+        try:
+            return self._look(ask_rights=ask_rights, users=users, agents=agents)
+        finally:
+            self.budget = None
+            self.tell_unsaid()
+
+    def _look(
+        self, *, ask_rights: bool, users: Sequence[str], agents: bool
+    ) -> tuple[KafkaView, bool | None, bool]:
+        self._failed = False
+        self.silent.clear()
+        quorum, node = self._quorum()
+        if node is None:
+            # Without a quorum there is no telling how old a broker's metadata is: unknown, not stale.
+            return KafkaView(quorum=quorum), None, False
+        cluster = self.attempt(lambda: self._describe_cluster(node))
+        partitions = self.attempt(lambda: self._partitions(node))
+        brokers = self._with_log_dirs(cluster[1]) if cluster else None
+        told = self._broker_configs(brokers) if brokers else {}
+        topics = None if partitions is None else self.attempt(lambda: self._topic_configs(node, partitions))
+        features = self.attempt(lambda: self._features(node))
+        view = KafkaView(
+            cluster_id=cluster[0] if cluster else None,
+            brokers=brokers,
+            partitions=partitions,
+            min_isr=topics[0] if topics else None,
+            settings=(topics[1] if topics else {})
+            | {("broker", str(node)): values for node, (values, _) in told.items()}
+            | self._default_quota(node)
+            if brokers
+            else None,
+            standing={node: standing for node, (_, standing) in told.items()},
+            topics=topics[2] if topics else None,
+            quorum=quorum,
+            metadata_version=None if features is None else features.get("metadata.version"),
+            features=features,
+            users=self._users(users) if users else None,
+            agents=self.attempt(lambda: look_at_agents(self)) if agents else None,
+        )
+        granted = self.attempt(lambda: kafka_commands.admin_granted(self)) if ask_rights else None
+        return view, granted, not self._failed
+
+    def _users(self, users: Sequence[str]) -> dict[str, UserView] | None:
+        """What users have; None if there are so many that it takes too long: then users wait, and disks do not.
+
+        Whoever may make KafkaUsers may not look after disks, nor keep the operator from doing so.
+        """
+        whole = self.budget
+        self.budget = Budget(_LOOK * self.timeout_ms / 1000 * _OF_USERS, len(users) * 4 + _ANSWERS)
+        try:
+            return self.attempt(lambda: look_at_users(self, users))
+        except TooMuchError as error:
+            self._unsaid.append(f"what {len(users)} users have: {error}")
+            return None
+        finally:
+            self.budget = whole
+
+    def _quorum(self) -> tuple[Quorum | None, int | None]:
+        """The quorum, and the broker whose metadata is the freshest by the word of the quorum's leader.
+
+        A broker cut off from the controllers goes on answering with what it last knew; rule 2 must not be decided on that.
+        """
+        topic = DescribeQuorumRequest.TopicData
+        asked = DescribeQuorumRequest(topics=[topic("__cluster_metadata", [topic.PartitionData(0)])])
+
+        def ask(node: int) -> Any | None:
+            answer = self.attempt(lambda: self.send(copy.copy(asked), node), f"broker {node}")
+            return leading_state(answer) if answer is not None else None
+
+        hosts = list(self.hosts)[:_ASKED]
+        for nodes in (hosts[:1], hosts[1:]):
+            for state in self.side_by_side(ask, nodes):
+                if state is not None:
+                    answering = [node for node in self.hosts if node not in self.silent]
+                    return read_quorum(state), freshest(state, answering)
+        return None, None
+
+    def _describe_cluster(self, node: int) -> tuple[str, dict[int, Broker]]:
+        answer = self.send(DescribeClusterRequest(include_fenced_brokers=True), node)
+        expect(answer.error_code, answer.error_message)
+        told = answer.API_VERSION >= 2
+        brokers = {
+            broker.broker_id: Broker(broker.broker_id, broker.rack, broker.is_fenced if told else None)
+            for broker in answer.brokers
+        }
+        return answer.cluster_id, brokers
+
+    def _with_log_dirs(self, brokers: Mapping[int, Broker]) -> dict[int, Broker]:
+        """Ask every broker that runs for its log dirs, side by side: a dead one costs one time-out, not the pass."""
+        asked = [node for node in brokers if node in self.hosts]
+
+        def ask(node: int) -> tuple[LogDir, ...] | None:
+            return self.attempt(
+                lambda: read_log_dirs(self.send(DescribeLogDirsRequest(topics=None), node)), f"broker {node}"
+            )
+
+        found = dict(zip(asked, self.side_by_side(ask, asked), strict=True))
+        return {
+            node: Broker(broker.id, broker.rack, broker.fenced, found.get(node))
+            for node, broker in brokers.items()
+        }
+
+    def _partitions(self, node: int) -> tuple[Partition, ...]:
+        moving = self._reassignments(node)
+        request = DescribeTopicPartitionsRequest
+        found: list[Partition] = []
+        cursor, replicas = None, 0
+        while True:
+            answer = self.send(
+                request(topics=[], response_partition_limit=_PARTITIONS_PER_PAGE, cursor=cursor), node
+            )
+            for topic in answer.topics:
+                expect(topic.error_code, topic.name)
+                found.extend(read_partition(topic.name, partition, moving) for partition in topic.partitions)
+                replicas += sum(len(p.replica_nodes or ()) + len(p.isr_nodes or ()) for p in topic.partitions)
+            if len(found) > _MOST_PARTITIONS or replicas > _MOST_REPLICAS:
+                raise TooMuchError(
+                    f"it has more than {_MOST_PARTITIONS} partitions, or {_MOST_REPLICAS} replicas of them: too many to be looked after"
+                )
+            after = answer.next_cursor
+            if after is None:
+                return tuple(found)
+            if cursor is not None and (after.topic_name, after.partition_index) <= (
+                cursor.topic_name,
+                cursor.partition_index,
+            ):
+                raise TooMuchError("its list of partitions goes in a circle")
+            cursor = request.Cursor(topic_name=after.topic_name, partition_index=after.partition_index)
+
+    def _reassignments(self, node: int) -> dict[tuple[str, int], tuple[tuple[int, ...], tuple[int, ...]]]:
+        answer = self.send(ListPartitionReassignmentsRequest(timeout_ms=self.timeout_ms, topics=None), node)
+        expect(answer.error_code, answer.error_message)
+        return {
+            (topic.name, partition.partition_index): (
+                tuple(partition.adding_replicas),
+                tuple(partition.removing_replicas),
+            )
+            for topic in answer.topics
+            for partition in topic.partitions
+        }
+
+    def _topic_configs(
+        self, node: int, partitions: Sequence[Partition]
+    ) -> tuple[dict[str, int], Settings, dict[str, Mapping[str, str]]]:
+        """Each topic's min.insync.replicas; the settings that we change which are set on it itself; and what holds for it."""
+        topics = sorted({partition.topic for partition in partitions})
+        minimum: dict[str, int] = {}
+        settings: Settings = {}
+        holds: dict[str, Mapping[str, str]] = {}
+        for start in range(0, len(topics), _TOPICS_PER_CALL):
+            wanted = [
+                DescribeConfigsRequest.DescribeConfigsResource(_TOPIC, topic, list(_TOPIC_KEYS))
+                for topic in topics[start : start + _TOPICS_PER_CALL]
+            ]
+            for result in self.send(DescribeConfigsRequest(resources=wanted), node).results:
+                expect(result.error_code, result.error_message)
+                values = {config.name: config.value for config in result.configs}
+                if _MIN_ISR in values:
+                    minimum[result.resource_name] = int(values[_MIN_ISR])
+                settings["topic", result.resource_name] = read_settings(result, TOPIC_SETTINGS)
+                holds[result.resource_name] = {k: values[k] for k in _HOLDS if values.get(k)}
+        return minimum, settings, holds
+
+    def _default_quota(self, node: int) -> Settings:
+        """The quota of users that have none of their own; nothing if it could not be asked for."""
+        component = DescribeClientQuotasRequest.ComponentData(entity_type="user", match_type=1, match=None)
+
+        def ask() -> dict[str, str]:
+            answer = self.send(DescribeClientQuotasRequest(components=[component], strict=True), node)
+            expect(answer.error_code, answer.error_message)
+            return read_quota(answer)
+
+        found = self.attempt(ask)
+        return {} if found is None else {DEFAULT_USERS: found}
+
+    def _broker_configs(self, brokers: Mapping[int, Broker]) -> dict[int, _Told]:
+        """What is set on a broker itself of the settings that we change, and where the user's are set; each is asked for its own."""
+
+        def ask(node: int) -> _Told | None:
+            resource = DescribeConfigsRequest.DescribeConfigsResource(
+                _BROKER, str(node), [*BROKER_SETTINGS, *_TUNABLE]
+            )
+            request = DescribeConfigsRequest(resources=[resource], include_synonyms=True)
+            return self.attempt(lambda: self._one_config(request, node), f"broker {node}")
+
+        asked = [node for node in brokers if node in self.hosts]
+        answers = zip(asked, self.side_by_side(ask, asked), strict=True)
+        return {node: told for node, told in answers if told is not None}
+
+    def _one_config(self, request: DescribeConfigsRequest, node: int) -> _Told:
+        (result,) = self.send(request, node).results
+        expect(result.error_code, result.error_message)
+        return read_settings(result, BROKER_SETTINGS), read_standing(result, _TUNABLE)
+
+    def _features(self, node: int) -> dict[str, int]:
+        answer = self.send(
+            ApiVersionsRequest(client_software_name="spindle", client_software_version="1", min_version=3),
+            node,
+        )
+        expect(answer.error_code, "ApiVersions")
+        return {feature.name: feature.max_version_level for feature in answer.finalized_features or []}

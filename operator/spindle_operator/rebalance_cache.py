@@ -1,0 +1,73 @@
+"""KafkaRebalances of one cluster: their metadata is listed in each pass, one is read whole only when it has changed.
+
+One may have two thousand moves, a few hundred kilobytes; of those that are over, nobody needs the moves any more.
+"""
+
+from dataclasses import dataclass, field
+from typing import Final
+
+from spindle.cluster import names
+from spindle.proposals.proposal import ProposalPhase
+from spindle_operator.kinds import KAFKA_REBALANCE
+from spindle_operator.kube import Json, Kube
+
+# Open at one time: there is seldom more than one. Whoever may make them can make thousands, and each takes its time in every pass, and memory.
+_MOST: Final = 32
+_OVER: Final = frozenset(str(phase) for phase in ProposalPhase if phase.over)
+
+
+@dataclass
+class RebalanceCache:
+    """What was read. It may be lost at any time: then all is read again."""
+
+    _read: dict[str, Json] = field(default_factory=dict)  # by UID
+    _others: set[str] = field(default_factory=set)  # UIDs of other clusters' ones: whose one is never changes
+
+    async def look(self, kube: Kube, namespace: str, cluster: str) -> list[Json]:
+        """This cluster's KafkaRebalances as they are now.
+
+        Raises:
+            ApiError: they cannot be listed or read.
+        """
+        found: list[Json] = []
+        listed = await kube.metadata(KAFKA_REBALANCE, namespace)
+        uids = {str(each["metadata"]["uid"]) for each in listed}
+        self._others &= uids
+        self._read = {uid: known for uid, known in self._read.items() if uid in uids}
+        still_open = 0
+        # The oldest first: what is being carried out is never left out for one that came later. The others' turn comes when these are over.
+        for each in sorted(listed, key=_age):
+            if still_open >= _MOST:
+                break
+            uid = str(each["metadata"]["uid"])
+            label = (each["metadata"].get("labels") or {}).get(names.LABEL_CLUSTER)
+            if uid in self._others or label not in (None, cluster):
+                continue
+            known = self._read.get(uid)
+            if known is None or known["metadata"]["resourceVersion"] != each["metadata"]["resourceVersion"]:
+                known = await kube.find(KAFKA_REBALANCE, namespace, str(each["metadata"]["name"]))
+            if known is None:
+                continue
+            if (known.get("spec") or {}).get("cluster") != cluster:
+                self._others.add(uid)
+                continue
+            self._read[uid] = _short(known)
+            found.append(self._read[uid])
+            still_open += not _is_over(known)
+        return found
+
+
+def _short(obj: Json) -> Json:
+    """Without what nobody looks at."""
+    meta = {key: value for key, value in obj["metadata"].items() if key != "managedFields"}
+    if not _is_over(obj):
+        return {**obj, "metadata": meta}
+    return {**obj, "metadata": meta, "spec": {**obj["spec"], "moves": []}}
+
+
+def _is_over(obj: Json) -> bool:
+    return (obj.get("status") or {}).get("phase") in _OVER
+
+
+def _age(obj: Json) -> tuple[str, str]:
+    return str(obj["metadata"].get("creationTimestamp") or ""), str(obj["metadata"]["name"])

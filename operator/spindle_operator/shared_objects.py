@@ -1,0 +1,51 @@
+"""Whether Secrets and claims that a KafkaCluster's spec names may be used: what their owners have labelled."""
+
+from collections.abc import Mapping, Sequence
+
+from spindle.api.cluster import KafkaClusterSpec
+from spindle.cluster import names
+from spindle.manifests.spec_allowed import SharedObject, named
+from spindle_operator.kinds import CLAIM, SECRET
+from spindle_operator.kube import ApiError, Json, Kube
+
+
+async def look(
+    kube: Kube,
+    namespace: str,
+    specs: Sequence[KafkaClusterSpec],
+    claims: Sequence[Json],
+    problems: Mapping[str, str],
+) -> dict[str, SharedObject]:
+    """``Secret/name`` and ``PersistentVolumeClaim/name`` of what any of these specs names → what is known of it. Of a Secret only its label goes further.
+
+    Args:
+        kube: the API server.
+        namespace: of the KafkaCluster.
+        specs: the one that is asked for, and the one that is carried out.
+        claims: all of the namespace.
+        problems: kinds that could not be listed.
+    """
+    found: dict[str, SharedObject] = {}
+    for kind, name, _ in dict.fromkeys(each for spec in specs for each in named(spec)):
+        if kind == SECRET.kind:
+            found[f"{kind}/{name}"] = await _secret(kube, namespace, name)
+        elif CLAIM.plural in problems:
+            found[f"{kind}/{name}"] = SharedObject(problem=problems[CLAIM.plural])
+        else:
+            found[f"{kind}/{name}"] = _lent(
+                next((claim for claim in claims if claim["metadata"]["name"] == name), None)
+            )
+    return found
+
+
+async def _secret(kube: Kube, namespace: str, name: str) -> SharedObject:
+    try:
+        return _lent(await kube.find(SECRET, namespace, name))
+    except ApiError as error:
+        return SharedObject(problem=str(error))
+
+
+def _lent(obj: Json | None) -> SharedObject:
+    if obj is None:
+        return SharedObject(there=False)
+    return SharedObject(label=(obj["metadata"].get("labels") or {}).get(names.LABEL_USABLE))

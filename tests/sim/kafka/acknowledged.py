@@ -1,0 +1,142 @@
+"""What was promised to producers that asked for all, and where copies of it are."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from tests.sim.disks import FileSystem, Key, Log
+
+Ident = tuple[str, int]  # topic id and partition
+_SICK = ("dead", "hung")
+
+
+@dataclass(frozen=True)
+class Loss:
+    """Acknowledged records that Kafka has no more.
+
+    Attributes:
+        how: what became of them (``led by broker 1 now``).
+        disk: that has them still; empty if none has.
+    """
+
+    topic: str
+    partition: int
+    records: int
+    how: str
+    disk: str
+
+    def __str__(self) -> str:
+        where = f"; they are on disk {self.disk}" if self.disk else ""
+        return f"{self.records} of {self.topic[:20]}-{self.partition}, {self.how}{where}"
+
+
+@dataclass
+class _Doubt:
+    """Records that a leader does not have, while the only disks that do are sick: lost if such a disk is well again one day."""
+
+    key: Key
+    ident: Ident
+    records: set[int]
+    how: str
+
+
+class AcknowledgedRecords:
+    """Judges each leader's log when it begins to serve, each copy that is cut off or deleted, and all logs at the end."""
+
+    def __init__(self) -> None:
+        self.acked: dict[Ident, set[int]] = {}
+        self.gone: dict[Ident, set[int]] = {}  # deleted on purpose
+        self.accepted: list[tuple[int, str, frozenset[Key]]] = []
+        self.losses: list[Loss] = []
+        self.disks: list[FileSystem] = []
+        self._doubts: list[_Doubt] = []
+
+    def lost(self) -> list[Loss]:
+        """All losses so far."""
+        for doubt in list(self._doubts):
+            fs = self._holder(doubt.key, doubt.ident, doubt.records, sick=False)
+            if fs is not None:
+                kept = doubt.records & _records(fs, doubt.key, doubt.ident)
+                self.losses.append(Loss(*doubt.key, len(kept), doubt.how, fs.disk))
+                self._doubts.remove(doubt)
+        return self.losses
+
+    def accept(self, broker: int, directory_id: str, partitions: Iterable[Key]) -> None:
+        """A person gave up what one disk holds of these."""
+        self.accepted.append((broker, directory_id, frozenset(partitions)))
+
+    def knows(self, fs: FileSystem) -> None:
+        """A disk is, or was, Kafka's."""
+        if not any(each is fs for each in self.disks):
+            self.disks.append(fs)
+
+    def acknowledge(self, ident: Ident, records: Iterable[int]) -> None:
+        """Producers were told that these are safe."""
+        self.acked.setdefault(ident, set()).update(records)
+
+    def delete(self, ident: Ident, records: Iterable[int]) -> None:
+        """Somebody wanted these deleted."""
+        self.gone.setdefault(ident, set()).update(records)
+
+    def forget(self, ident: Ident) -> None:
+        """Somebody wanted the topic deleted."""
+        self.acked.pop(ident, None)
+        self._doubts = [doubt for doubt in self._doubts if doubt.ident != ident]
+
+    def serves(self, key: Key, ident: Ident, log: Log, how: str) -> None:
+        """A log is what a partition holds from now on: is everything there that was acknowledged?"""
+        promised = self.acked.get(ident)
+        if not promised:
+            return
+        missing = promised - {record for _, record in log.entries} - self.gone.get(ident, set())
+        if not missing:
+            return
+        promised -= missing
+        well = self._holder(key, ident, missing, sick=False)
+        if well is not None:
+            kept = missing & _records(well, key, ident)
+            self.losses.append(Loss(*key, len(kept), how, well.disk))
+        elif self._holder(key, ident, missing, sick=True) is not None:
+            self._doubts.append(_Doubt(key, ident, missing, how))
+
+    def destroys(
+        self, fs: FileSystem, key: Key, log: Log, entries: Iterable[tuple[int, int]], how: str
+    ) -> None:
+        """Entries of a copy go. They may not be the last that there is of what was acknowledged."""
+        ident = (log.topic_id, key[1])
+        promised = self.acked.get(ident)
+        if not promised:
+            return
+        going = {record for _, record in entries} & promised
+        going -= self.gone.get(ident, set())
+        for other in self.disks if going else ():
+            for (held, _), copy in other.logs.items():
+                if held == key and copy is not log and copy.topic_id == log.topic_id:
+                    going -= {record for _, record in copy.entries}
+        if going and not self._given_up(fs, key):
+            self.losses.append(Loss(*key, len(going), how, ""))
+            promised -= going
+
+    def _holder(self, key: Key, ident: Ident, records: set[int], *, sick: bool) -> FileSystem | None:
+        """A disk that has some of these records and was not given up."""
+        for fs in self.disks:
+            if (
+                (fs.state in _SICK) == sick
+                and not self._given_up(fs, key)
+                and records & _records(fs, key, ident)
+            ):
+                return fs
+        return None
+
+    def _given_up(self, fs: FileSystem, key: Key) -> bool:
+        directory = (fs.meta or {}).get("directory.id")
+        return any(key in keys and directory == d for _, d, keys in self.accepted)
+
+
+def _records(fs: FileSystem, key: Key, ident: Ident) -> set[int]:
+    """What a disk has of a partition, under whatever name."""
+    return {
+        record
+        for (held, _), log in fs.logs.items()
+        if held == key and log.topic_id == ident[0]
+        for _, record in log.entries
+    }

@@ -1,0 +1,66 @@
+"""A broker that runs and that Kafka has shut out for good."""
+
+import pytest
+
+from spindle.cluster import names
+from spindle.reconcile.actions import Evict
+from spindle.reconcile.steps.fenced_broker import PATIENCE
+from spindle.reconcile.times import stamp
+from tests.model.failing import Failing
+from tests.unit.test_healing_plan import cluster, until, whole
+
+NAME = "demo-broker-1"
+
+
+def shut_out(world: Failing, *, ready: str = "True", seconds: float = PATIENCE) -> None:
+    """The controllers hear nothing of the broker; its process and Kafka's own probe are as they were."""
+    world.kafkas.stop(1)
+    since = stamp(world.now - seconds)
+    pod = world.get("Pod", NAME)
+    pod["status"]["conditions"] = [
+        {"type": "ContainersReady", "status": ready, "lastTransitionTime": stamp(world.now - 3600)},
+        {"type": names.READINESS_GATE, "status": "False", "lastTransitionTime": since},
+    ]
+    world.put(pod)
+
+
+def uid(world: Failing) -> str:
+    return str(world.get("Pod", NAME)["metadata"]["uid"])
+
+
+def test_it_is_restarted() -> None:
+    world = cluster(3)
+    before = uid(world)
+    shut_out(world)
+    plans = until(world, lambda: ("Pod", NAME) in world.objects and uid(world) != before)
+    taken = [act for made in plans for act in made.actions if isinstance(act, Evict)]
+    assert [(act.pod, act.reason) for act in taken] == [(NAME, "Fenced")]
+    assert "shut it out (fenced) for more than 3 minutes" in taken[0].message
+    whole(world)
+
+
+@pytest.mark.parametrize(
+    ("ready", "seconds"),
+    [
+        pytest.param("True", PATIENCE - 60, id="not for long"),
+        pytest.param("False", 10 * PATIENCE, id="it still starts"),
+    ],
+)
+def test_it_is_given_its_time(ready: str, seconds: float) -> None:
+    world = cluster(3)
+    before = uid(world)
+    shut_out(world, ready=ready, seconds=seconds)
+    for _ in range(3):
+        world.reconcile()
+    assert uid(world) == before
+
+
+def test_with_all_of_them_shut_out_it_is_not_the_brokers() -> None:
+    world = cluster(3)
+    before = uid(world)
+    shut_out(world)
+    for broker in (0, 2):
+        world.kafkas.stop(broker)
+    for _ in range(3):
+        world.reconcile()
+    assert uid(world) == before
