@@ -86,12 +86,12 @@ def _prose() -> str:
         f"""A disk that goes bad {classify.FLAPS} times within {window:g} minutes, or keeps changing between kinds of bad, is
         `{classify.FLAPPING}`: its verdict stays until it has been well for {hold:g} minutes on end. A slot that waits for a
         new disk begins without that history.""",
-        f"""What Kafka alone gives up (`KafkaOffline`) heals by a restart of the broker, {remedy.RESTART_AFTER_SECONDS:g} s
+        f"""What Kafka alone gives up (`LogDirOffline`) heals by a restart of the broker, {remedy.RESTART_AFTER_SECONDS:g} s
         after it was seen; a disk that needs a restart more than {remedy.MOST_RESTARTS} times in an hour is emptied like one
         that failed. Where no agent looks, it is emptied after {remedy.EVACUATE_UNSEEN_AFTER_SECONDS:g} s. A full disk
         (`OfflineFull`) has `spec.disks.graceSeconds` to get room again.""",
         f"""When more than `spec.disks.automaticShare` per cent of the cluster's disks, and more than {correlated_failures.LEAST}, go bad
         within {correlated_failures.WINDOW_SECONDS / 60:g} minutes (each broker counted once), nothing is done about them by itself: reason
-        `ManyDisksBad`.""",
+        `CorrelatedDiskFailures`.""",
     )
     return "\n\n".join(fill(" ".join(each.split()), 110) for each in paragraphs) + "\n"

@@ -8,7 +8,9 @@ from e2e.chaos.bench import Bench
 from e2e.scenarios.disk_slot import slots
 
 _PATIENCE: Final = 45.0  # seconds that a person lets Spindle try by itself
-_NEW_DISK: Final = frozenset({"DiskToReplace", "OldDiskAgain", "WrongDisk", "DiskEmptied"})
+_NEW_DISK: Final = frozenset(
+    {"ReplacementNeeded", "RetiredDiskReinserted", "UnexpectedDisk", "DiskContentLost"}
+)
 _DELETE_POD: Final = re.compile(r"kubectl delete pod ([a-z0-9-]+)")
 
 
@@ -39,7 +41,7 @@ class People:
                 if (slot.owner, slot.disk) == (owner, disk):
                     self._bench.machine.new_disk(slot.volume)
                     return True
-        if wait["reason"] == "BrokersWaitForEachOther" and (named := _DELETE_POD.search(wait["unblockedBy"])):
+        if wait["reason"] == "RestartDeadlock" and (named := _DELETE_POD.search(wait["unblockedBy"])):
             self._bench.lab.kubectl("delete", "pod", named[1], "--wait=false", "--ignore-not-found")
             return True
         return False

@@ -82,7 +82,7 @@ def renew(lab: Lab) -> None:
 def test_an_authority_of_cert_managers_signs_and_its_renewal_is_followed(lab: Lab) -> None:
     security = {"caSecret": "kafka-ca", "clientGraceSeconds": 120}
     lab.apply(sample(security=security))
-    lab.until_waiting("NotAllowed")  # there is no such Secret yet, so nobody has labelled it
+    lab.until_waiting("SpecNotAllowed")  # there is no such Secret yet, so nobody has labelled it
     assert not lab.list("pods", "spindle.dev/role")
     lab.apply(_ISSUER, _CERTIFICATE)
     lab.until("cert-manager has issued it", lambda: held(lab, "kafka-ca", "tls.crt"), 90)

@@ -115,7 +115,7 @@ def test_minds_are_changed_in_the_middle(stand: Stand, spindle_image: str) -> No
         pods = uids(lab)
         timeline.mark("a fourth, which there is no room for on any node")
         want(lab, EVERY, 4)
-        wait = lab.until_waiting("NoVolumeOnNode")
+        wait = lab.until_waiting("InsufficientVolumesOnNode")
         assert "set disks.count of pool main back to 3" in wait["unblockedBy"]
         want(lab, EVERY, 3)
         until_has(lab, 3)
@@ -130,12 +130,12 @@ def test_a_disk_stays_when_the_rest_has_no_room(stand: Stand, spindle_image: str
         pods = uids(lab)
         began = timeline.mark("one disk instead of two")
         want(lab, SMALL, 1)
-        wait = lab.until_waiting("NoRoomForRemoval")
+        wait = lab.until_waiting("InsufficientSpaceForDiskRemoval")
         print(wait["message"], wait["unblockedBy"])
         assert "GB) find no place elsewhere" in wait["message"]
         assert all(slot.spec()["mode"] == "Active" for slot in slots(lab).values())
         want(lab, SMALL, 2)
-        lab.until("nothing is held back", lambda: "NoRoomForRemoval" not in lab.waits(), 60)
+        lab.until("nothing is held back", lambda: "InsufficientSpaceForDiskRemoval" not in lab.waits(), 60)
         assert uids(lab) == pods
         assert len(used(running)) == 6
         conclude(running, timeline, began)
@@ -149,7 +149,7 @@ def test_a_size_that_local_volumes_cannot_have_is_told(stand: Stand, spindle_ima
         manifest = TWO.manifest()
         manifest["spec"]["brokerPools"][0]["disks"]["size"] = "1000Ti"
         lab.apply(manifest)
-        wait = lab.until_waiting("CannotGrow")
+        wait = lab.until_waiting("ExpansionNotSupported")
         assert "do not grow" in wait["message"]
         running.until_more()
         conclude(running, timeline, began)

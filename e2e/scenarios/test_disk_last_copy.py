@@ -60,7 +60,7 @@ def _replaced_last_copy(
 def test_the_old_disk_comes_back(stand: Stand, machine: Machine, spindle_image: str) -> None:
     lab = stand.get(THREE)
     with _replaced_last_copy(lab, machine, spindle_image, "kept") as (running, timeline, slot, died, serial):
-        entry = lab.until_waiting("LastCopy", 180)
+        entry = lab.until_waiting("LastReplicaAtRisk", 180)
         print(entry)
         assert "kept-0" in entry["message"]
         assert slot.spec()["directoryId"] == slot.directory_id
@@ -74,7 +74,7 @@ def test_the_old_disk_comes_back(stand: Stand, machine: Machine, spindle_image: 
 def test_the_loss_is_accepted(stand: Stand, machine: Machine, spindle_image: str) -> None:
     lab = stand.get(THREE)
     with _replaced_last_copy(lab, machine, spindle_image, "given") as (running, timeline, slot, died, _):
-        lab.until_waiting("LastCopy", 180)
+        lab.until_waiting("LastReplicaAtRisk", 180)
         message = lab.condition("DataAtRisk")["message"]
         token = re.search(r"[A-Za-z0-9_-]{22}:[0-9a-f]{8,64}", message)
         assert token, message
@@ -96,7 +96,7 @@ def test_an_acceptance_of_an_earlier_loss_gives_nothing_else_up(
 ) -> None:
     lab = stand.get(THREE)
     with _replaced_last_copy(lab, machine, spindle_image, "twice") as (running, timeline, slot, _, _):
-        lab.until_waiting("LastCopy", 180)
+        lab.until_waiting("LastReplicaAtRisk", 180)
         token = re.search(r"[A-Za-z0-9_-]{22}:[0-9a-f]{8,64}", lab.condition("DataAtRisk")["message"])
         assert token
         slot.wish(acceptLoss=token[0])
@@ -104,7 +104,7 @@ def test_an_acceptance_of_an_earlier_loss_gives_nothing_else_up(
         lab.until("the new disk is in use", lambda: slot.state() == "Active", 300)
         again, died, serial = _lose(lab, machine, timeline, running, "twice")
         again.wish(acceptLoss=token[0])
-        entry = lab.until_waiting("AcceptanceOfAnotherLoss", 180)
+        entry = lab.until_waiting("AcceptanceOutdated", 180)
         assert again.disk in entry["object"]
         assert again.spec()["directoryId"] == again.directory_id
         timeline.mark("the old disk is put back")

@@ -50,7 +50,7 @@ def test_one_disk_given_up_gives_up_no_other(stand: Stand, machine: Machine, spi
         token = _token(lab, dead.directory_id)
         timeline.mark(f"acceptLoss: {token}")
         dead.wish(acceptLoss=token)
-        entry = lab.until_waiting("OtherDiskMayHoldIt", 180)
+        entry = lab.until_waiting("OtherDiskMayHoldReplica", 180)
         assert unplugged.disk in f"{entry['message']} {entry['unblockedBy']}"
         timeline.mark("the cable is plugged in again")
         machine.disk("put", unplugged.volume)
@@ -83,7 +83,7 @@ def test_a_broker_with_one_disk_starts_again_once_its_loss_is_accepted(
         token = _token(lab, slot.directory_id)
         timeline.mark("a blank disk for the dead one")
         machine.new_disk(slot.volume)
-        lab.until_waiting("LastCopy", 180)
+        lab.until_waiting("LastReplicaAtRisk", 180)
         timeline.mark(f"acceptLoss: {token}")
         slot.wish(acceptLoss=token)
         running.until_all_writable(300)

@@ -56,7 +56,7 @@ def test_an_evacuated_disk_that_is_put_back_is_not_used(
         timeline.mark("the same disk is put back")
         machine.old_disk(slot.volume, serial)
         # The disk itself is as it was; that its directory id is retired only the operator knows.
-        assert slot.subject in lab.until_waiting("OldDiskAgain", 120)["object"]
+        assert slot.subject in lab.until_waiting("RetiredDiskReinserted", 120)["object"]
         pause(30)
         assert slot.spec()["mode"] != "Active"
         assert not [r for r in running.placement() if (r.broker, r.disk) == (slot.broker, slot.disk)]

@@ -179,7 +179,7 @@ def _help_back(lab: Lab, timeline: Timeline, slot: Slot) -> None:
 
     Going down would cost writes that are acknowledged now, and that is for a person to decide.
     """
-    lab.until("it is held back", lambda: "BelowMinIsr" in lab.waits() or is_well(lab), 180)
+    lab.until("it is held back", lambda: "WouldBeUnderMinIsr" in lab.waits() or is_well(lab), 180)
     if not is_well(lab):
         timeline.mark(f"somebody restarts {slot.owner}")
         lab.kubectl("delete", "pod", slot.owner, "--wait=false")
@@ -247,7 +247,7 @@ def test_many_disks_at_once_stop_what_goes_by_itself(
         for slot in chosen:
             timeline.until("verdict", "^Failed", slot.subject, since=died)
         says(10, paused=False)
-        entry = lab.until_waiting("ManyDisksBad")
+        entry = lab.until_waiting("CorrelatedDiskFailures")
         print(entry)
         began = timeline.mark("three are too many")
         pause(40)

@@ -28,7 +28,7 @@ def test_a_full_cluster_stops_producers_and_puts_all_back(
         began = timeline.mark("all disks but those of one broker are filled up to 97 %")
         for slot in crowded:
             machine.disk("fill", slot.volume, 97)
-        timeline.until("waiting", "ProducersStopped", since=began, seconds=120)
+        timeline.until("waiting", "ProducersBlocked", since=began, seconds=120)
         lab.until("producers are refused", lambda: "everywhere-0" in running.refused(), 60)
         print("what a producer gets:", running.refused())
         assert all("MessageSizeTooLarge" in error for error in running.refused().values())

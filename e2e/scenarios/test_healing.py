@@ -64,7 +64,7 @@ def test_a_zone_label_that_changes_under_a_broker_is_told(running: Lab) -> None:
 def test_an_image_that_cannot_be_pulled_is_told_and_healed(running: Lab) -> None:
     lab = running
     lab.patch("kafkacluster", CLUSTER, {"spec": {"image": "localhost/no/such-kafka:1"}})
-    entry = lab.until_waiting("ImageNotPulled", 180)
+    entry = lab.until_waiting("ImagePullFailed", 180)
     assert "localhost/no/such-kafka:1" in entry["message"]
     assert "spec.image" in entry["unblockedBy"]
     down = [p for p in lab.list("pods", "spindle.dev/role") if not _ready(p)]

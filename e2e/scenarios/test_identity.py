@@ -74,7 +74,7 @@ def test_a_namespace_that_is_lost_is_put_back_from_a_backup_onto_its_disks(
     assert secrets(lab) == known
     assert read(lab, spindle_image, "saved") == RECORDS
     reasons = {event["reason"] for event in lab.list("events")}
-    assert "BrokerFound" in reasons
+    assert "BrokerReadopted" in reasons
     assert "DiskCleared" not in reasons, "nothing may be formatted"
     with pytest.raises(LabError, match="delete it first"):
         lab.spindle("restore", str(file), "-n", lab.namespace)
@@ -92,12 +92,12 @@ def test_all_controller_disks_but_one_blank_is_told_and_nothing_is_formatted(
         lab.kubectl("delete", "pod", f"{CLUSTER}-controller-{index}", "--grace-period=5", timeout=120)
         machine.new_disk(claim["spec"]["volumeName"])
     lab.patch("kafkacluster", CLUSTER, {"spec": {"paused": False}})
-    entry = lab.until_waiting("ClearedForAnotherDisk", 120)
+    entry = lab.until_waiting("DirectoryIdAlreadyUsed", 120)
     assert "original disk" in entry["unblockedBy"]
 
     def held() -> set[str]:
         waiting = lab.status()["waiting"]
-        return {wait["object"] for wait in waiting if wait["reason"] == "ClearedForAnotherDisk"}
+        return {wait["object"] for wait in waiting if wait["reason"] == "DirectoryIdAlreadyUsed"}
 
     both = {f"Pod/{CLUSTER}-controller-{index}" for index in (0, 1)}
     lab.until("both are held back", lambda: held() == both, 60)  # their pods come up one after the other

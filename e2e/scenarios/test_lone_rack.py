@@ -123,7 +123,7 @@ def test_a_lone_rack_that_is_given_up_and_comes_back(
         try:
             lab.until_waiting("NodeNotReady")
             lab.kubectl("taint", "node", node, f"{GONE}=off:NoExecute")
-            lab.until_waiting("NodeGone")
+            lab.until_waiting("NodeLost")
             lab.patch("kafkabroker", broker, {"spec": {"nodeGone": node}})
             agreed = time.monotonic()
             lab.until(

@@ -70,7 +70,7 @@ def test_a_topic_is_deleted_during_its_move(stand: Stand, spindle_image: str) ->
         )
         deleted = timeline.mark("the topic is deleted")
         running.drop(doomed)
-        timeline.until("event", "MoveOvertaken: .*doomed.*deleted", since=deleted, seconds=60)
+        timeline.until("event", "MoveObsolete: .*doomed.*deleted", since=deleted, seconds=60)
         until_drained(timeline, began, slot)
         assert_nothing_left(running)
         use_again(timeline, slot)
@@ -87,7 +87,10 @@ def test_a_target_that_fills_gets_no_more(stand: Stand, machine: Machine, spindl
         filled = timeline.mark(f"{full.subject} is filled to 94 % by somebody else")
         machine.disk("fill", full.volume, 94)
         found = timeline.until(
-            "event", "^(MoveFailed|TargetFull|TargetFills|TargetUnusable)", since=filled, seconds=120
+            "event",
+            "^(MoveFailed|TargetDiskFull|TargetDiskFilling|TargetUnusable)",
+            since=filled,
+            seconds=120,
         )
         print(f"told {found - filled:.1f} s after it was filled")
         lab.until(
@@ -122,7 +125,7 @@ def test_a_person_reassigns_a_partition_during_its_move(stand: Stand, spindle_im
         wanted = [spare if broker == leaves else broker for broker in replicas]
         taken = timeline.mark(f"{name} is reassigned from {replicas} to {wanted} by somebody else")
         running.reassign(move["topic"], index, wanted)
-        timeline.until("event", f"MoveOvertaken: .*{name}", since=taken, seconds=60)
+        timeline.until("event", f"MoveObsolete: .*{name}", since=taken, seconds=60)
         lab.until(
             "the reassignment is done", lambda: sorted(running.partitions()[name][2]) == sorted(wanted), 240
         )

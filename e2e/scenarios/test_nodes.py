@@ -120,7 +120,7 @@ def test_a_zone_is_drained(stand: Stand, spindle_image: str) -> None:
 
 def drain_events(lab: Lab) -> set[str]:
     """What was said of it."""
-    return {e["message"] for e in lab.list("events") if e["reason"] in ("DrainAllowed", "DrainLater")}
+    return {e["message"] for e in lab.list("events") if e["reason"] in ("DrainAllowed", "EvictionDeferred")}
 
 
 @pytest.mark.parametrize("kind", [SIX, THREE], ids=["six", "three"])
@@ -138,7 +138,7 @@ def test_a_node_is_gone_for_good(stand: Stand, spindle_image: str, machine: Mach
         try:
             lab.until_waiting("NodeNotReady")
             lab.kubectl("taint", "node", node, f"{GONE}=off:NoExecute")
-            lab.until_waiting("NodeGone")
+            lab.until_waiting("NodeLost")
             assert claims_of(lab, broker) == claims
             agreed = timeline.mark("a person agrees")
             lab.patch("kafkabroker", broker, {"spec": {"nodeGone": node}})

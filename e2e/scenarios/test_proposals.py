@@ -100,10 +100,10 @@ def test_what_does_not_hold_any_more_is_left_out(stand: Stand, spindle_image: st
                 drop["topic"]: drop["reason"] for drop in found["dropped"] if drop["topic"] != "steady"
             } == {
                 "doomed": "TopicDeleted",
-                "grows": "ReplicaGrown",
+                "grows": "ReplicaSizeChanged",
             }
             steadies = {d["partition"]: d["reason"] for d in found["dropped"] if d["topic"] == "steady"}
-            assert steadies == {here[0].partition: "TargetUnusable", there[1].partition: "ReplicaElsewhere"}
+            assert steadies == {here[0].partition: "TargetUnusable", there[1].partition: "ReplicaRelocated"}
             assert_landed(running, holds)
             lab.patch("kafkabroker", f"{CLUSTER}-broker-{other}", {"spec": {"wishes": []}})
             until_well(lab)
@@ -131,7 +131,7 @@ def test_one_at_a_time_not_too_late_and_disks_first(
 
         propose(lab, "late", forth[:1], seconds=30)
         approve(lab, "late")
-        held = until_held(lab, "late", "AnotherExecutes")
+        held = until_held(lab, "late", "AnotherProposalExecuting")
         assert held["phase"] == "Approved"
         assert held["message"].startswith("first is being carried out")
         assert "approved too late" in until_phase(lab, "late", "Expired", seconds=150)["message"]
@@ -147,7 +147,7 @@ def test_one_at_a_time_not_too_late_and_disks_first(
         ]
         propose(lab, "second", [each for each in back if each["topic"] == topic.name])
         approve(lab, "second")
-        until_held(lab, "second", "AnotherExecutes")
+        until_held(lab, "second", "AnotherProposalExecuting")
         first = until_phase(lab, "first", "Done", seconds=400)
         assert first["outcomes"] == "+" * len(forth)
         until_moving(lab, "second", seconds=120)
@@ -156,7 +156,7 @@ def test_one_at_a_time_not_too_late_and_disks_first(
         died = dies(timeline, machine, slot)
         second = until_phase(lab, "second", "Stopped", seconds=120)
         timeline.mark("the second one is stopped")
-        assert second["reason"] == "DisksFirst"
+        assert second["reason"] == "DiskFailureHasPriority"
         assert slot.subject in second["message"]
         assert ">" not in second["outcomes"]
         until_evacuated(timeline, died, slot)

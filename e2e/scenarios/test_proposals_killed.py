@@ -92,7 +92,7 @@ def test_killed_while_a_proposal_is_stopped(stand: Stand, killer: Killer, spindl
         lab.spindle("rebalance", "stop", name, "-n", lab.namespace)
         killer.kill()
         stopped = until_phase(lab, name, "Stopped", seconds=120)
-        assert stopped["reason"] == "StoppedByPerson"
+        assert stopped["reason"] == "StoppedByUser"
         assert ">" not in stopped["outcomes"]
         until_well(lab)
         assert_nothing_left(running)

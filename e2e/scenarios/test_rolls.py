@@ -187,7 +187,7 @@ def test_an_upgrade_of_kafka(lab: Lab, installed: Target, spindle_image: str) ->
         lab.until("metadata.version is raised", lambda: lab.status()["metadataVersion"] == release, 120)
     assert lab.status()["version"] == latest
     lab.patch("kafkacluster", CLUSTER, {"spec": {"version": former}})
-    lab.until_waiting("DowngradeRefused")
+    lab.until_waiting("DowngradeNotSupported")
     before = pods(lab)
     pause(20)
     assert pods(lab) == before

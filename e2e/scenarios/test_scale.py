@@ -79,7 +79,7 @@ def test_three_brokers_five_and_three_again(stand: Stand, spindle_image: str, ki
         lab.until(
             "they are being emptied",
             lambda: any(
-                disk.get("reason") == "BrokerLeaves"
+                disk.get("reason") == "ScaleInStarted"
                 for broker in lab.list("kafkabrokers")
                 for disk in broker["status"].get("disks", ())
             ),
@@ -90,7 +90,7 @@ def test_three_brokers_five_and_three_again(stand: Stand, spindle_image: str, ki
         timeline.mark("three brokers again")
         assert used(running) == THREE
         assert pods(lab, THREE) == before, "a broker that stays was restarted"
-        for step in ("ScaledIn", "BrokerUnregistered", "BrokerForgotten"):
+        for step in ("ScaledIn", "BrokerUnregistered", "BrokerRemoved"):
             until_told(lab, step)
         for broker in FIVE - THREE:
             for disk in ("disk0", "disk1"):
@@ -134,14 +134,14 @@ def test_what_cannot_be_is_refused_and_nothing_is_done(stand: Stand, spindle_ima
         before = pods(lab, THREE)
         began = timeline.mark("two brokers")
         want(lab, 2)
-        wait = lab.until_waiting("TooFewBrokers")
+        wait = lab.until_waiting("InsufficientBrokers")
         print(wait["message"], wait["unblockedBy"])
         assert "refused" in wait["message"]
         running.until_more()
         assert pods(lab, THREE) == before
         assert all(len(replicas) == 3 for _, _, replicas in running.partitions().values())
         want(lab, 3)
-        lab.until("nothing is held back", lambda: "TooFewBrokers" not in lab.waits(), 60)
+        lab.until("nothing is held back", lambda: "InsufficientBrokers" not in lab.waits(), 60)
         conclude(running, timeline, began)
 
 

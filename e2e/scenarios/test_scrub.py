@@ -62,7 +62,7 @@ def test_a_flipped_bit_is_found_and_its_replica_made_anew(
         entry = observed(slot)["corrupt"][0]
         assert (entry["topic"], entry["partition"]) == (replica.topic, replica.partition)
         timeline.mark(f"found: {entry}")
-        timeline.until("event", "^ReplicasDropped", since=began, seconds=120)
+        timeline.until("event", "^CorruptReplicasDropped", since=began, seconds=120)
         lab.until(
             "the replica is back and nothing is corrupt",
             lambda: (

@@ -355,7 +355,7 @@ class ClusterLoop:
         log.error("%s: the pass failed, next try in %.0f s: %s", self._label, pause, text, exc_info=trace)
         if isinstance(error, PassTooLongError):
             await self._tell(
-                "PassTooLong",
+                "ReconcileTimeout",
                 f"A pass failed: {error}. Other clusters go on; this one is tried again later and later",
             )
         elif not expected:

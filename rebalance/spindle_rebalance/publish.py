@@ -104,7 +104,7 @@ def publish_report(kube: Kubernetes, namespace: str, cluster: str, name: str, pa
         return True
     if not owned_by(there, of):
         log.warning(
-            "%s/%s: NameTaken: there is a ConfigMap %s that is not of this KafkaCluster; it is left alone, and the report is not kept. "
+            "%s/%s: NameConflict: there is a ConfigMap %s that is not of this KafkaCluster; it is left alone, and the report is not kept. "
             "Delete it if nobody needs it, or write the report elsewhere with --report",
             *(namespace, cluster, name),
         )

@@ -64,7 +64,7 @@ async def test_a_hung_disk_holds_up_no_other_and_is_well_after_the_thaw(tmp_path
         on.insert("disk0"), on.insert("disk1")
         await well(on, "disk0", "disk1")
         on.disks["disk0"].freeze()
-        took = await on.until_verdict("disk0", "Failed", "Hung", seconds=10)
+        took = await on.until_verdict("disk0", "Failed", "IOHung", seconds=10)
         assert 3.0 <= took < 3.0 + tuning.interval + 2
         on.disks["disk1"].die()
         assert await on.until_verdict("disk1", "Failed", "ProbeError") < BOUND
@@ -119,7 +119,7 @@ async def test_a_new_disk_is_seen_while_a_write_to_the_former_one_still_hangs(tm
         await well(on, "disk0")
         before = on.entry("disk0")["fsUuid"]
         hung.freeze()
-        await on.until_verdict("disk0", "Failed", "Hung", seconds=10)
+        await on.until_verdict("disk0", "Failed", "IOHung", seconds=10)
         frozen = on.base / "aside"
         frozen.mkdir()
         at = hung.at

@@ -76,7 +76,7 @@ async def test_a_device_that_falls_silent_hangs_reads_too_and_holds_up_no_other(
     async with stand(tmp_path / "disks", ProbeSettings(hung_after=4.0)) as on:
         await with_disks(on, enclosure, "disk0", "disk1")
         enclosure.order("disk0", "hang")
-        took = await on.until_verdict("disk0", "Failed", "Hung", seconds=15)
+        took = await on.until_verdict("disk0", "Failed", "IOHung", seconds=15)
         print(f"silence of the device to verdict: {took:.2f} s")
         on.disks["disk1"].die()
         assert await on.until_verdict("disk1", "Failed", "ProbeError") < 2

@@ -214,7 +214,7 @@ def test_a_target_that_restarts_after_it_was_told_the_dir_is_put_right(
     assert stands is not None
     assert stands.path == other
     outcome = operator.step(limits=slow)
-    assert [refused.refusal.reason for refused in outcome.refusals] == ["LandedElsewhere"]
+    assert [refused.refusal.reason for refused in outcome.refusals] == ["MovedToOtherDisk"]
     operator.until_quiet()
     stands = standing(cluster, 3, "forgotten")
     assert stands is not None

@@ -259,7 +259,7 @@ async def test_what_others_did_meanwhile_is_left_out_and_why(cluster: Cluster, g
 
     assert passes.status["outcomes"] == "+--"
     assert [(drop["topic"], drop["reason"]) for drop in passes.status["dropped"]] == [
-        ("moved", "ReplicaElsewhere"),
+        ("moved", "ReplicaRelocated"),
         ("refused", "TargetUnusable"),
     ]
     assert cluster.partitions("refused")[0].replicas == (0, 1)

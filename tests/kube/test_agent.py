@@ -239,7 +239,7 @@ def test_it_ends_at_once_though_a_write_hangs_and_goes_on_where_it_was(agent: Ag
     agent.disks["disk1"].freeze()
     agent.until("a verdict", lambda: agent.verdicts()["disk1"] == "Failed", seconds=30)
     since = agent.observed()["disks"][1]["since"]
-    assert agent.observed()["disks"][1]["reason"] == "Hung"
+    assert agent.observed()["disks"][1]["reason"] == "IOHung"
 
     code, took = agent.stop()
     assert code == 0

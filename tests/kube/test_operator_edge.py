@@ -317,11 +317,11 @@ async def test_events_are_seen_by_whoever_describes_the_cluster(
     kube: Kube, namespace: str, cluster: dict[str, Any], api_server: ApiServer
 ) -> None:
     event = Event(
-        "Warning", "TooFewNodes", "No place. " * 200, "KafkaCluster", "demo", cluster["metadata"]["uid"]
+        "Warning", "InsufficientNodes", "No place. " * 200, "KafkaCluster", "demo", cluster["metadata"]["uid"]
     )
     await Events(kube, "operator-0").post(namespace, [event, event])
     assert len(await kube.items(EVENT, namespace)) == 1
-    assert "TooFewNodes" in api_server.kubectl("-n", namespace, "describe", "kc", "demo")
+    assert "InsufficientNodes" in api_server.kubectl("-n", namespace, "describe", "kc", "demo")
 
 
 async def test_refusals_carry_the_servers_words(kube: Kube, namespace: str) -> None:

@@ -69,7 +69,7 @@ def test_the_largest_proposal_fits_with_its_status(resources: Resources) -> None
     leaders = [{"topic": "t" * 100, "partition": i, "broker": 1} for i in range(2000)]
     thing = resources.create(bent(rebalance(), {"spec.moves": moves, "spec.leaders": leaders}))
     dropped = [
-        {"topic": "t" * 100, "partition": i, "reason": "ReplicaGrown", "message": "m" * 200}
+        {"topic": "t" * 100, "partition": i, "reason": "ReplicaSizeChanged", "message": "m" * 200}
         for i in range(1000)
     ]
     body = {**rebalance(), "status": {"phase": "Executing", "outcomes": "." * 2000, "dropped": dropped}}

@@ -394,7 +394,7 @@ class Failing(World):
         content = _content(volume, disk["directoryId"], disk.get("fsUuid"))
         verdict, reason = _verdict(volume, disk, content)
         if verdict == "Healthy" and disk["mode"] == "Active" and self._offline(broker, disk["name"], before):
-            verdict, reason = "Failed", "KafkaOffline"
+            verdict, reason = "Failed", "LogDirOffline"
         entry: dict[str, Any] = {
             "name": disk["name"],
             "verdict": verdict,
@@ -459,7 +459,7 @@ class Failing(World):
             or started is None
             or self.now + self._ahead(broker) - (seconds(started) or 0.0) < _SPEAKS_AFTER
         ):
-            return before.get("reason") == "KafkaOffline"
+            return before.get("reason") == "LogDirOffline"
         return path_of(disk) in process.offline
 
     def _move_within(self, broker: dict[str, Any]) -> None:
@@ -485,7 +485,7 @@ def _pending(stalled: bool, before: dict[str, Any], now: float) -> dict[str, int
 def _verdict(volume: Volume, disk: dict[str, Any], content: str) -> tuple[str, str]:
     found = {
         "dead": ("Failed", "ProbeError"),
-        "hung": ("Failed", "Hung"),
+        "hung": ("Failed", "IOHung"),
         "readonly": ("Failed", "ReadOnly"),
         "missing": ("Missing", "NotMounted"),
     }.get(volume.state)

@@ -117,7 +117,7 @@ class Changing(Driven):
 
     def _whole(self) -> None:
         waiting = self.world.cluster["status"]["waiting"]
-        if any(wait["reason"] == "BelowMinIsr" for wait in waiting):
+        if any(wait["reason"] == "WouldBeUnderMinIsr" for wait in waiting):
             return
         for key, state in self.world.kafkas.partitions.items():
             assert sorted(state.isr) == sorted(state.replicas), f"{key}: {state}: {waiting}"

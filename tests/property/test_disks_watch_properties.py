@@ -114,7 +114,7 @@ def test_who_is_starved_calls_nothing_hung_or_slow_and_every_error_an_error(
     ):
         made = step(watch, each, now, TUNING)
         watch = step(made.watch, each, now, TUNING).watch if made.again else made.watch
-        assert watch.judged is None or watch.judged.reason not in ("Hung", "SlowDevice", "NotAnswering")
+        assert watch.judged is None or watch.judged.reason not in ("IOHung", "SlowDevice", "NotAnswering")
     for now in (10_000.0, 10_000.1, 10_000.2):
         watch = step(watch, replace(GOOD, mounted=False, starved=True), now, TUNING).watch
     assert watch.judged is not None

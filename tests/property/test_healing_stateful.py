@@ -156,7 +156,7 @@ class Healing(Driven):
 
     def _whole(self) -> None:
         waiting = self.world.cluster["status"]["waiting"]
-        if any(wait["reason"] == "BelowMinIsr" for wait in waiting):
+        if any(wait["reason"] == "WouldBeUnderMinIsr" for wait in waiting):
             return  # two brokers need a restart, and each holds what the other lacks: rule 2 leaves that to a person
         for key, state in self.world.kafkas.partitions.items():
             assert state.leader is not None, f"{key} has no leader: {waiting}"

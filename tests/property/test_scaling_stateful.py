@@ -125,13 +125,13 @@ class Scaling(Driven):
 
     def _whole(self) -> None:
         waiting = self.world.cluster["status"]["waiting"]
-        if any(wait["reason"] == "BelowMinIsr" for wait in waiting):
+        if any(wait["reason"] == "WouldBeUnderMinIsr" for wait in waiting):
             return
         for key, state in self.world.kafkas.partitions.items():
             assert sorted(state.isr) == sorted(state.replicas), f"{key}: {state}: {waiting}"
             assert len(state.replicas) == _COPIES, f"{key}: {state}: {waiting}"
         records = self.world.all("KafkaBroker")
-        if any(wait["reason"] == "TooFewRacks" for wait in waiting):
+        if any(wait["reason"] == "InsufficientRacks" for wait in waiting):
             return  # those that a person named are the last of their rack, and stay
         assert [record["spec"]["pool"] for record in records] == ["main"] * 4, waiting
         assert len(self.world.registered) == 4, waiting

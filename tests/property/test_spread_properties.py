@@ -80,7 +80,7 @@ def test_nobody_is_left_out_while_there_is_room(
     assert sorted([*found.assignments, *found.unplaced]) == sorted(wanted)
     if not found.unplaced:
         return
-    assert "TooFewNodes" in [p.reason for p in found.problems]
+    assert "InsufficientNodes" in [p.reason for p in found.problems]
     gained = list(found.assignments.values())
     zones = {z for z in open_nodes(site).values() if z} if found.counts else {None}
     assert all(places(site, existing, zone) <= gained.count(zone) for zone in zones)

@@ -114,9 +114,9 @@ def test_what_is_somebody_elses_is_not_taken_over_and_outlives_the_cluster(
     with start() as operator:
         until(
             "a wait for each",
-            lambda: waits(api_server, namespace, "NameTaken") >= things.keys(),
+            lambda: waits(api_server, namespace, "NameConflict") >= things.keys(),
             120,
-            lambda: f"{waits(api_server, namespace, 'NameTaken')}\n{operator.log}",
+            lambda: f"{waits(api_server, namespace, 'NameConflict')}\n{operator.log}",
         )
         assert seen() == before
         assert read(api_server, namespace, "CronJob", JOB) is None, (
@@ -162,11 +162,14 @@ def test_the_way_out_works(api_server: ApiServer, namespace: str, start: Start) 
     with start() as operator:
         taken = {f"ServiceAccount/{JOB}"}
         until(
-            "the wait", lambda: waits(api_server, namespace, "NameTaken") == taken, 90, lambda: operator.log
+            "the wait",
+            lambda: waits(api_server, namespace, "NameConflict") == taken,
+            90,
+            lambda: operator.log,
         )
         api_server.kubectl("-n", namespace, "delete", "serviceaccount", JOB)
         until("the job", lambda: read(api_server, namespace, "CronJob", JOB), 90, lambda: operator.log)
-        until("no wait", lambda: not waits(api_server, namespace, "NameTaken"), 90, lambda: operator.log)
+        until("no wait", lambda: not waits(api_server, namespace, "NameConflict"), 90, lambda: operator.log)
     (owner,) = (read(api_server, namespace, "ServiceAccount", JOB) or {})["metadata"]["ownerReferences"]
     assert owner["kind"] == "KafkaCluster"
 
@@ -194,7 +197,12 @@ def test_what_a_deleted_cluster_of_the_name_left_is_awaited_and_not_taken_up(
     api_server.kubectl("-n", namespace, "apply", "-f", "-", stdin=json.dumps(sample_cluster()))
     with start() as operator:
         gone = {f"Secret/{names.admin_secret('demo')}"}
-        until("the wait", lambda: waits(api_server, namespace, "OwnerGone") == gone, 90, lambda: operator.log)
+        until(
+            "the wait",
+            lambda: waits(api_server, namespace, "OrphanedObject") == gone,
+            90,
+            lambda: operator.log,
+        )
         assert substance(read(api_server, namespace, "Secret", names.admin_secret("demo"))) == before
         api_server.kubectl("-n", namespace, "delete", "secret", names.admin_secret("demo"))
         until(
@@ -227,11 +235,14 @@ def test_an_authority_from_a_backup_counts_by_its_uid_alone(
     with start() as operator:
         taken = {f"Secret/{name}"}
         until(
-            "the wait", lambda: waits(api_server, namespace, "NameTaken") == taken, 90, lambda: operator.log
+            "the wait",
+            lambda: waits(api_server, namespace, "NameConflict") == taken,
+            90,
+            lambda: operator.log,
         )
         mine = f"{names.ANN_RESTORED}={back['metadata']['uid']}"
         api_server.kubectl("-n", namespace, "annotate", "kafkacluster", "demo", mine)
-        until("no wait", lambda: not waits(api_server, namespace, "NameTaken"), 90, lambda: operator.log)
+        until("no wait", lambda: not waits(api_server, namespace, "NameConflict"), 90, lambda: operator.log)
         assert not waits(api_server, namespace, "CaMissing")
 
 
@@ -255,7 +266,10 @@ def test_who_writes_a_kafkacluster_alone_cannot_call_somebodys_secret_restored(
     with start() as operator:
         taken = {f"Secret/{name}"}
         until(
-            "the wait", lambda: waits(api_server, namespace, "NameTaken") == taken, 90, lambda: operator.log
+            "the wait",
+            lambda: waits(api_server, namespace, "NameConflict") == taken,
+            90,
+            lambda: operator.log,
         )
         until(
             "certificates of others",

@@ -39,7 +39,7 @@ async def made(kube: Kube, namespace: str) -> int:
     return sum([len(await kube.items(kind, namespace)) for kind in (POD, SERVICE, CLAIM)])
 
 
-def waiting(wanted: ReconcilePlan, reason: str = "NotAllowed") -> list[str]:
+def waiting(wanted: ReconcilePlan, reason: str = "SpecNotAllowed") -> list[str]:
     found = wanted.status.get("waiting") or ()
     return sorted(wait["message"].partition(":")[0] for wait in found if wait["reason"] == reason)
 
@@ -108,7 +108,7 @@ async def test_a_tenant_reaches_no_further_than_kafka(
     assert set(waiting(outcome)) == {field}
     assert await made(kube, namespace) == 1, "their claim, and nothing else"
     live = await kube.get(KAFKA_CLUSTER, namespace, "demo")
-    told = [wait for wait in live["status"]["waiting"] if wait["reason"] == "NotAllowed"]
+    told = [wait for wait in live["status"]["waiting"] if wait["reason"] == "SpecNotAllowed"]
     assert told
     assert all(wait["unblockedBy"] for wait in told)
 

@@ -653,58 +653,58 @@ _P = Person
 WAYS: dict[str, Callable[[Person, Wait], None]] = {
     reason: way
     for way, reasons in (
-        (_P.nothing, """PartsMissing ClaimBeingDeleted QuorumForming NoPlanYet GrowBackFirst BrokerNotWhole LeadersLeave CaReplaced
-            QuorumStatic SettingsLeft Soaking ReplicasOnBroker StillEligible StillRegistered ReplicasMoving LandedElsewhere MoveOvertaken
-            MoveFailed FailedLately MoveWithdrawn TargetLost SettingsPutBack PodsStopping CopiesBetweenDisks LoadsItsLogs OneAtATime
-            QuorumChanges ControllersJoining LookingAtDisk VolumeGrowing TooFewBrokersYet VolumeNotBound ComesBack
-            NearMinIsr OthersCatchUp JournalFull ReplicasOnDisk DrainLater KafkaUnknown QuorumUnknown NoQuorumLeader
-            MinIsrUnknown ElrUnknown SettingsUnknown QuorumMajority ManyDisksStall HangNotSureYet DiskStillServes ManyDisksBad CannotRead CannotReadJob NodesUnknown
-            UsersUnknown ServerCertificatesOut ProposalsUnknown AgentCertificatesUnknown NewZone OneZone SpreadUneven NoCordon EvenControllers NoAddressYet
-            RetentionHalved ProducersSlowed ProducersStopped MovesRefused MayStillLead TargetDown TargetUnusable TargetFills Executing
-            WindowClosed TopicDeleted ReplicaElsewhere NotTaken ReplicaGrown TargetGone NothingLeft Expired Superseded StoppedByPerson
-            ApprovalWithdrawn TimeOver DirNotChosen RunFailed RunSucceeded DisksFirst UnderMinIsr AnotherExecutes OfflineDir
-            JournalNotFound JournalDeleted CancelRefused AgentSilent AgentStarved AllowedAsBefore OwnerGone"""),
+        (_P.nothing, """DependenciesMissing ClaimBeingDeleted QuorumPending PlanPending ReplicaRestorePending RestartPending LeadershipMoving CaReplaced
+            QuorumStatic DynamicConfigNotReverted Soaking ReplicasOnBroker EligibleLeaderReplicas BrokerStillRegistered ReplicasMoving MovedToOtherDisk MoveObsolete
+            MoveFailed MoveBackOff MoveCancelled TargetLost ThrottlesReverting PodsTerminating IntraBrokerMovesInProgress LoadingLogs RolloutInProgress
+            QuorumChanging ControllersJoining DiskInspectionPending VolumeExpansionInProgress WaitingForBrokers VolumeNotBound ReplicaReturning
+            UnderReplicated CatchUpInProgress JournalFull ReplicasOnDisk EvictionDeferred KafkaUnknown QuorumUnknown NoQuorumLeader
+            MinIsrUnknown ElrUnknown SettingsUnknown WouldLoseQuorum CorrelatedDiskStalls HangUnconfirmed DiskStillServes CorrelatedDiskFailures CannotRead JobUnreadable NodesUnknown
+            UsersUnknown UserCertificatesValidForServers ProposalsUnknown AgentCertificatesUnknown ZoneWithoutBrokers SingleZone UnevenSpread CordonNotSupported EvenControllerCount AddressPending
+            RetentionReduced ProducersThrottled ProducersBlocked MovesBlocked EmptyReplicaMayLead TargetUnavailable TargetUnusable TargetDiskFilling Executing
+            MaintenanceWindowClosed TopicDeleted ReplicaRelocated MoveNotStarted ReplicaSizeChanged TargetGone NoMovesLeft Expired Superseded StoppedByUser
+            ApprovalWithdrawn MaxDurationExceeded LogDirNotSelectable RunFailed RunSucceeded DiskFailureHasPriority PartitionsUnderMinIsr AnotherProposalExecuting BlockedByOfflineLogDir
+            JournalNotFound JournalDeleted CancellationRejected AgentNotReporting AgentStarved AllowedForCompatibility OrphanedObject"""),
         (_P.free_space, "DisksFull DiskOffline"),
         (_P.other_broker, "TopicNameTooLong"),
         (_P.last_disk, "LastDisk"),
-        (_P.replace_disk, "DiskToReplace OldDiskAgain ProcessHangs VoterLostItsLog DiskEmptied"),
-        (_P.put_back, "WrongDisk LastCopy ClearedForAnotherDisk OtherDiskMayHoldIt"),
-        (_P.disk_or_pod, "DiskUnusable PreflightRefuses InspectFails NoMajorityToReplace"),
-        (_P.delete_pod, "DiskSetAside KafkaExits RestartsAgain"),
-        (_P.node_back, """NodeNotReady NodeAway NodeUnknown SurvivorsAway AnotherBrokerDown BelowMinIsr NotBackInTime RollStopped
-            ControllersNotWell NoLeader SourceDown"""),
+        (_P.replace_disk, "ReplacementNeeded RetiredDiskReinserted ProcessHung VoterLogLost DiskContentLost"),
+        (_P.put_back, "UnexpectedDisk LastReplicaAtRisk DirectoryIdAlreadyUsed OtherDiskMayHoldReplica"),
+        (_P.disk_or_pod, "DiskUnusable PreflightFailed InspectionFailed QuorumMajorityMissing"),
+        (_P.delete_pod, "DiskExcluded KafkaCrashed CrashLooping"),
+        (_P.node_back, """NodeNotReady NodeUnreachable NodeUnknown SurvivorsUnavailable AnotherBrokerDown WouldBeUnderMinIsr ProgressDeadlineExceeded RolloutStalled
+            ControllersNotReady NoLeader SourceDown"""),
         (_P.put_right, "CreateContainerError CreateContainerConfigError RunContainerError"),
         (_P.begin_anew, "AllDisksLost"),
         (_P.claim_back, "ClaimMissing ReplicasNotFound"),
-        (_P.restart_named, "OnlyInSync AgentTooOld"),
-        (_P.stop_and_start, "CopiesStandStill"),
-        (_P.let_go, "BrokersWaitForEachOther"),
-        (_P.cancel_reassignment, "MovedByOthers ReassignmentInProgress"),
-        (_P.in_sync_or_broker, "TooFewInSync"),
-        (_P.start_broker, "BrokerNotAsked IdentityHeld"),
-        (_P.node_is_gone, "NodeGone"),
-        (_P.untaint, "NodeAnswers"),
-        (_P.add_room, """NoTarget NoRoomToGrowBack NoWayBack NoRoomElsewhere NoneToSpare NoRoomForRemoval NoRoomToScaleIn TargetFull RackLost
-            RepairHeldBack"""),
-        (_P.add_nodes, "TooFewNodes Unschedulable"),
-        (_P.add_volumes, "NoVolume NoVolumeOnNode VolumeElsewhere"),
-        (_P.keep_more, "TooFewBrokers ConfigNeedsMore TooFewRacks CannotGrow"),
-        (_P.pool_back, "PoolGone ClaimsOfUnknownPool"),
-        (_P.accept_again, "AcceptanceOfAnotherLoss"),
-        (_P.accept_anew, "AcceptanceUsedUp"),
-        (_P.claim_annotation, "ClaimNotOurs"),
-        (_P.claim_away, "ClaimInTheWay ClaimLost ClaimOfAnotherCluster"),
-        (_P.identity_back, "IdentityLost IdentityUnreadable"),
+        (_P.restart_named, "OnlyInSyncReplica AgentTooOld"),
+        (_P.stop_and_start, "ReplicationStalled"),
+        (_P.let_go, "RestartDeadlock"),
+        (_P.cancel_reassignment, "ExternalReassignment ReassignmentInProgress"),
+        (_P.in_sync_or_broker, "InsufficientInSyncReplicas"),
+        (_P.start_broker, "LogDirsUnknown BrokerRecordRetained"),
+        (_P.node_is_gone, "NodeLost"),
+        (_P.untaint, "NodeStillReachable"),
+        (_P.add_room, """NoMoveTarget InsufficientSpaceToRestore InsufficientSpaceOnBroker InsufficientSpace NoReplicaToDrop InsufficientSpaceForDiskRemoval InsufficientSpaceToScaleIn TargetDiskFull WouldReduceRackSpread
+            RepairDeferred"""),
+        (_P.add_nodes, "InsufficientNodes Unschedulable"),
+        (_P.add_volumes, "InsufficientVolumes InsufficientVolumesOnNode VolumeNotOnNode"),
+        (_P.keep_more, "InsufficientBrokers ConfigNeedsMoreBrokers InsufficientRacks ExpansionNotSupported"),
+        (_P.pool_back, "PoolNotFound UnknownPoolClaims"),
+        (_P.accept_again, "AcceptanceOutdated"),
+        (_P.accept_anew, "AcceptanceAlreadyUsed"),
+        (_P.claim_annotation, "ClaimDirectoryIdMismatch"),
+        (_P.claim_away, "ClaimNameConflict ClaimLost ClaimClusterIdMismatch"),
+        (_P.identity_back, "ClusterIdConflict IdentityUnreadable"),
         (_P.journal_away, "JournalUnreadable"),
         (_P.as_it_should_be, "JournalLost"),
-        (_P.ca_back, "CaMissing CaSourceUnusable"),
+        (_P.ca_back, "CaMissing CaSecretInvalid"),
         (_P.all_pods_again, "CaMismatch"),
-        (_P.rebalance, "ReplicasCrowded ApprovalNeeded"),
-        (_P.unmark, "SetByHand UncleanElections"),
-        (_P.relabel, "ZoneChanged NoZoneLabels UnlabelledNodes MixedRacks ZonesAppeared"),
-        (_P.delete_object, "PodWithoutBroker NotUnderstood TopicNotOurs VoterNotOnRecord NameTaken"),
-        (_P.config_back, "ImageNotPulled NoStorageClass DowngradeRefused StaticQuorum VersionNotSupported"),
-        (_P.settings_back, "ConfigRefused NotAllowed SettingNotTaken"),
+        (_P.rebalance, "RackSpreadViolated ApprovalRequired"),
+        (_P.unmark, "ConfigOverridden UncleanElectionsEnabled"),
+        (_P.relabel, "ZoneChanged NoZoneLabels NodesWithoutZone MixedRacks BrokersWithoutRack"),
+        (_P.delete_object, "OrphanedPod InvalidProposal TopicNotManaged UnknownVoter NameConflict"),
+        (_P.config_back, "ImagePullFailed NoStorageClass DowngradeNotSupported StaticQuorum VersionNotSupported"),
+        (_P.settings_back, "InvalidConfig SpecNotAllowed DynamicConfigRejected"),
         (_P.topic_settings, "CorruptSegment"),
     )
     for reason in reasons.split()

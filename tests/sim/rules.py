@@ -20,13 +20,13 @@ SILENT = 420.0  # seconds for which something may be amiss without a word or an 
 # Remarks about how a cluster stands that nobody has to do anything about.
 STANDING = frozenset(
     {
-        "OneZone",
-        "SpreadUneven",
-        "NewZone",
-        "EvenControllers",
-        "TooFewBrokersYet",
-        "NoCordon",
-        "UncleanElections",
+        "SingleZone",
+        "UnevenSpread",
+        "ZoneWithoutBrokers",
+        "EvenControllerCount",
+        "WaitingForBrokers",
+        "CordonNotSupported",
+        "UncleanElectionsEnabled",
         "Soaking",
     }
 )

@@ -3,7 +3,7 @@
 from tests.sim.kernel import Line
 from tests.sim.life import Outcome, describe
 
-_QUIET = ("Normal", "PartsMissing", "QuorumForming")
+_QUIET = ("Normal", "DependenciesMissing", "QuorumPending")
 
 
 def line(told: Line, *, long: bool = True) -> str:

@@ -279,7 +279,7 @@ def test_what_is_somebody_elses_in_the_agents_namespace_is_left_alone_and_told()
     assert certified(made) is None
     assert withdrawn(made) == []
     (wait,) = made.status["waiting"]
-    assert (wait["object"], wait["reason"]) == (f"ConfigMap/{NAME}", "NameTaken")
+    assert (wait["object"], wait["reason"]) == (f"ConfigMap/{NAME}", "NameConflict")
     assert f"kubectl delete configmap {NAME} -n agents" in wait["unblockedBy"]
 
 

@@ -139,7 +139,7 @@ def test_a_write_that_does_not_come_back_is_a_hung_disk_even_if_looking_goes_on(
         one.take(glance(second))
         one.assess(Latency(quiet=float(second)), float(second), TUNING)
 
-    assert (entry(one)["verdict"], entry(one)["reason"]) == ("Failed", "Hung")
+    assert (entry(one)["verdict"], entry(one)["reason"]) == ("Failed", "IOHung")
     assert entry(one)["stalled"] is True
     assert (entry(one, 13.0)["pendingWrite"], entry(one, 13.0)["pendingSeconds"]) == (1000, 10)
     assert entry(one, 16.5)["pendingSeconds"] == 15, "it goes on growing for as long as this write is pending"
@@ -157,7 +157,7 @@ def test_a_worker_that_falls_silent_is_a_hung_disk() -> None:
     for second in range(1, 14):
         one.assess(Latency(quiet=float(second)), float(second), TUNING)
 
-    assert (entry(one)["verdict"], entry(one)["reason"]) == ("Failed", "Hung")
+    assert (entry(one)["verdict"], entry(one)["reason"]) == ("Failed", "IOHung")
     assert "look" in entry(one)["message"]
 
 
@@ -166,7 +166,7 @@ def test_what_kafka_says_counts_for_a_disk_in_use() -> None:
     one.kafka_error = 56
     one.assess(Latency(), 1.0, TUNING)
 
-    assert (entry(one)["verdict"], entry(one)["reason"]) == ("Failed", "KafkaOffline")
+    assert (entry(one)["verdict"], entry(one)["reason"]) == ("Failed", "LogDirOffline")
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ PROVIDERS = {
 }
 
 
-def waiting(world: World, reason: str = "NotAllowed") -> list[str]:
+def waiting(world: World, reason: str = "SpecNotAllowed") -> list[str]:
     found = world.cluster["status"].get("waiting") or ()
     return sorted(wait["message"].partition(":")[0] for wait in found if wait["reason"] == reason)
 
@@ -75,7 +75,7 @@ def test_nothing_is_made_of_a_spec_that_asks_for_too_much(field: str, spec: dict
     assert not world.all("Pod")
     assert not world.all("Service")
     (ready,) = (c for c in world.cluster["status"]["conditions"] if c["type"] == "Ready")
-    assert (ready["status"], ready["reason"]) == ("False", "NotAllowed")
+    assert (ready["status"], ready["reason"]) == ("False", "SpecNotAllowed")
 
 
 @pytest.mark.parametrize("option", [
@@ -166,7 +166,7 @@ def test_what_was_in_use_goes_on_and_is_told() -> None:
     before = {pod["metadata"]["uid"] for pod in world.all("Pod")}
     look(world)
     assert waiting(world) == []
-    assert waiting(world, "AllowedAsBefore") == ["spec.brokerPools[main].jvm.options", "spec.image"]
+    assert waiting(world, "AllowedForCompatibility") == ["spec.brokerPools[main].jvm.options", "spec.image"]
     assert {pod["metadata"]["uid"] for pod in world.all("Pod")} == before
     # Other parts of the spec are carried out all the while.
     world.cluster["spec"]["config"] = {"log.retention.ms": "9000"}
@@ -196,7 +196,7 @@ def test_more_disks_than_one_cluster_may_have_are_refused_and_what_runs_goes_on(
     pool["replicas"], pool["disks"]["count"] = 100, 51
     look(world)
     assert waiting(world) == ["spec.brokerPools"]
-    (wait,) = [w for w in world.cluster["status"]["waiting"] if w["reason"] == "NotAllowed"]
+    (wait,) = [w for w in world.cluster["status"]["waiting"] if w["reason"] == "SpecNotAllowed"]
     assert "5100 disks" in wait["message"]
     assert len(world.all("KafkaBroker")) == before
     pool["replicas"], pool["disks"]["count"] = kept, 2
@@ -213,7 +213,7 @@ def test_a_cluster_from_before_there_were_records_goes_on() -> None:
     world.allowed = Allowed()
     look(world)
     assert waiting(world) == []
-    assert waiting(world, "AllowedAsBefore") == ["spec.image"]
+    assert waiting(world, "AllowedForCompatibility") == ["spec.image"]
 
 
 def test_pods_of_a_former_kafkacluster_prove_nothing() -> None:
@@ -250,10 +250,10 @@ def test_a_secret_is_used_only_where_its_owner_says_so() -> None:
     for found in (SharedObject(problem="no answer"), SharedObject(there=False)):
         world.lent["Secret/store"] = found
         look(world)
-        assert waiting(world) == waiting(world, "AllowedAsBefore") == []
+        assert waiting(world) == waiting(world, "AllowedForCompatibility") == []
     world.lent["Secret/store"] = SharedObject()
     look(world)
-    assert waiting(world, "AllowedAsBefore") == ["spec.rebalance.rollup.secretName"]
+    assert waiting(world, "AllowedForCompatibility") == ["spec.rebalance.rollup.secretName"]
 
 
 def test_one_that_is_to_come_is_not_used_beforehand() -> None:

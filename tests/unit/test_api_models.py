@@ -143,7 +143,7 @@ def test_what_the_agent_reports_round_trips() -> None:
     disk = {
         "name": "disk0",
         "verdict": "Failed",
-        "reason": "Hung",
+        "reason": "IOHung",
         "since": "2030-01-01T00:00:00Z",
         "scrub": {"percent": 99, "corrupt": 1, "sound": [{"topic": "t", "partition": 1}]},
         "corrupt": [place],

@@ -38,7 +38,7 @@ def grown_without_node(zones: str = "abc") -> World:
 def test_a_broker_without_a_node_holds_up_no_drain() -> None:
     world = grown_without_node()
     assert [b["spec"]["id"] for b in world.all("KafkaBroker")] == [0, 1, 2]
-    assert "TooFewNodes" in {w["reason"] for w in world.cluster["status"]["waiting"]}
+    assert "InsufficientNodes" in {w["reason"] for w in world.cluster["status"]["waiting"]}
     assert least(world) == 2
     close(world, ["demo-broker-1"])
     drain(world, "demo-broker-1")

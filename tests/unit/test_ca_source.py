@@ -54,7 +54,7 @@ def test_a_cluster_is_born_with_the_users_authority_and_not_before_it_is_there()
     for _ in range(10):
         assert not [action for action in world.reconcile().actions if isinstance(action, IssueCa)]
         world.breathe()
-    assert "CaSourceUnusable" in reasons(world)
+    assert "CaSecretInvalid" in reasons(world)
     assert not world.all("Pod")
     world.ca_source = held("theirs")
     world.settle()
@@ -94,7 +94,7 @@ def test_a_secret_that_is_gone_or_of_no_use_leaves_the_cluster_with_what_it_has(
     world.now += 0.95 * YEARS  # even when its own time is nearly over: none is made in its place
     assert steps(world) == []
     assert authorities(world) == {"first"}
-    assert reasons(world) == {"CaSourceUnusable"}
+    assert reasons(world) == {"CaSecretInvalid"}
 
 
 def test_a_cluster_with_an_authority_of_its_own_goes_over_and_keeps_what_it_has_when_the_wish_is_gone() -> (

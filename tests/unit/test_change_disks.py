@@ -99,7 +99,7 @@ class TestMore:
         want(world, 3)
         plans = until(world, lambda: at(world, 0, "disk2") == "Active")
         told = [e for made in plans for e in made.events if e.message.startswith("disk2 of demo-broker-0")]
-        assert [e.reason for e in told] == ["DiskJoined", "DiskFilled"]
+        assert [e.reason for e in told] == ["BackfillStarted", "BackfillCompleted"]
         added = [e for made in plans for e in made.events if e.reason == "DisksAdded"]
         assert len(added) == 3
         well(world, 3)
@@ -147,9 +147,11 @@ class TestMore:
         )
         kept = world.objects.pop(("PersistentVolume", spare))
         want(world, 3)
-        until(world, lambda: "NoVolumeOnNode" in reasons(world))
+        until(world, lambda: "InsufficientVolumesOnNode" in reasons(world))
         until(world, lambda: at(world, 1, "disk2") == at(world, 2, "disk2") == "Active")
-        wait = next(w for w in world.cluster["status"]["waiting"] if w["reason"] == "NoVolumeOnNode")
+        wait = next(
+            w for w in world.cluster["status"]["waiting"] if w["reason"] == "InsufficientVolumesOnNode"
+        )
         assert wait["object"] == "KafkaBroker/demo-broker-0/disk2"
         assert "set disks.count of pool main back to 2" in wait["unblockedBy"]
         world.put(kept)
@@ -205,7 +207,7 @@ class TestFewer:
         want(world, 2)
         plans = until(world, lambda: len(disks_of(world, 0)) == 2, 120)
         told = [e for made in plans for e in made.events if e.message.startswith("disk2 of demo-broker-0")]
-        assert [e.reason for e in told] == ["DiskLeaves", "DiskDrained", "DiskRemoved"]
+        assert [e.reason for e in told] == ["DiskRemovalStarted", "DiskDrained", "DiskRemoved"]
         well(world, 2)
         kept = world.get("PersistentVolume", volume)
         assert kept["status"]["phase"] == "Released"
@@ -219,8 +221,10 @@ class TestFewer:
         for _ in range(20):
             world.reconcile()
             world.breathe()
-        assert "NoRoomForRemoval" in reasons(world)
-        wait = next(w for w in world.cluster["status"]["waiting"] if w["reason"] == "NoRoomForRemoval")
+        assert "InsufficientSpaceForDiskRemoval" in reasons(world)
+        wait = next(
+            w for w in world.cluster["status"]["waiting"] if w["reason"] == "InsufficientSpaceForDiskRemoval"
+        )
         assert wait["object"] == "KafkaBroker/demo-broker-0/disk1"
         assert "GB) find no place elsewhere" in wait["message"]
         assert {at(world, b, "disk1") for b in range(3)} == {"Active"}
@@ -345,7 +349,7 @@ class TestSize:
         world.reconcile()
         claims = [c for c in world.all("PersistentVolumeClaim") if "metadata" not in c["metadata"]["name"]]
         assert {c["spec"]["resources"]["requests"]["storage"] for c in claims} == {"200Gi"}
-        assert "VolumeGrowing" in reasons(world)
+        assert "VolumeExpansionInProgress" in reasons(world)
         for claim in claims:
             claim["status"]["capacity"] = {"storage": "200Gi"}
         well(world, 2)
@@ -357,7 +361,7 @@ class TestSize:
         made = world.reconcile()
         assert [a.object["metadata"]["name"] for a in made.actions if isinstance(a, Apply)] == ["demo-pools"]
         assert len(made.actions) == 1
-        waits = [w for w in world.cluster["status"]["waiting"] if w["reason"] == "CannotGrow"]
+        waits = [w for w in world.cluster["status"]["waiting"] if w["reason"] == "ExpansionNotSupported"]
         assert [w["object"] for w in waits] == ["Pool/main"]
         assert "6 claims of 100Gi should have 200Gi" in waits[0]["message"]
         assert "class local-disks do not grow" in waits[0]["message"]

@@ -98,7 +98,7 @@ def test_wait_tells_what_is_new_once(connected: Callable[..., FakeKube]) -> None
     hindrance = {
         "action": "StartPod",
         "object": "Pod/x",
-        "reason": "NoVolume",
+        "reason": "InsufficientVolumes",
         "message": "No node has room.",
     }
     starting = samples.cluster(phase="Starting.", waiting=[hindrance])

@@ -103,7 +103,7 @@ def test_what_is_waited_for_comes_with_the_way_out() -> None:
     entry = {
         "action": "RestartBroker",
         "object": "demo-broker-1",
-        "reason": "BelowMinIsr",
+        "reason": "WouldBeUnderMinIsr",
         "message": "orders-3 would have one copy in sync",
         "since": "2026-03-04T09:57:00Z",
         "unblockedBy": "broker 2 catches up",
@@ -172,7 +172,12 @@ def test_controllers_have_their_part_in_the_quorum() -> None:
 
 
 def test_progress_has_a_line_for_everything_that_can_change() -> None:
-    waiting = {"action": "StartPod", "object": "Pod/x", "reason": "NoVolume", "message": "No node has room."}
+    waiting = {
+        "action": "StartPod",
+        "object": "Pod/x",
+        "reason": "InsufficientVolumes",
+        "message": "No node has room.",
+    }
     view = ClusterView(
         KafkaCluster.parse(samples.cluster(phase="Starting.", waiting=[waiting])),
         (KafkaBroker.parse(samples.broker(0, state="Starting")),),

@@ -96,12 +96,12 @@ def test_a_page_says_what_it_costs_what_it_is_good_for_and_why(told: Any) -> Non
 
 
 def test_a_page_says_what_has_become_of_each_move(told: Any) -> None:
-    dropped = [{"topic": "t", "partition": 1, "reason": "ReplicaGrown", "message": "t-1 has grown."}]
+    dropped = [{"topic": "t", "partition": 1, "reason": "ReplicaSizeChanged", "message": "t-1 has grown."}]
     status = {"phase": "Done", "outcomes": "+-", "dropped": dropped, "progress": "1/2"}
     _, text = told(FakeKube(rebalance(*MOVES, status=status)), "show", "demo-1")
 
     assert "left out" in text
-    assert "ReplicaGrown: t-1 has grown." in text
+    assert "ReplicaSizeChanged: t-1 has grown." in text
     assert "approve" not in text
 
 

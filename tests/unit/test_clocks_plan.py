@@ -24,7 +24,7 @@ def node_of(world: Failing, broker: int) -> str:
 
 
 def fenced(made: ReconcilePlan) -> bool:
-    return any(isinstance(a, Delete) and a.reason == "BrokerFenced" for a in made.actions)
+    return any(isinstance(a, Delete) and a.reason == "BrokerStoppedForHungDisk" for a in made.actions)
 
 
 @pytest.mark.parametrize("ahead", [-660.0, -45.0, 45.0, 660.0])
@@ -36,9 +36,9 @@ def test_a_disk_that_hangs_is_fenced_whatever_its_nodes_clock_says(ahead: float)
 
     assert any(map(fenced, made))
     told = condition(world, "ClocksAgree")
-    assert (told["status"], told["reason"]) == ("False", "ClockOff")
+    assert (told["status"], told["reason"]) == ("False", "ClockSkew")
     assert f"{node_of(world, 0)} ({abs(ahead):.0f} s {'ahead' if ahead > 0 else 'behind'})" in told["message"]
-    assert [e.reason for each in made for e in each.events].count("ClockOff") == 1
+    assert [e.reason for each in made for e in each.events].count("ClockSkew") == 1
     world.disk(0, "disk1").state = "well"
     whole(world)
 
@@ -63,14 +63,14 @@ def test_an_agent_that_was_not_heard_yet_is_neither_believed_nor_called_dead() -
     world.breathe()
     seen = replace(world.snapshot(), agents={node_of(world, 0): Agent(unchanged=9.0)})
     made = plan(seen, world.now)
-    (told,) = [w for w in made.status["waiting"] if w["reason"] == "AgentSilent"]
+    (told,) = [w for w in made.status["waiting"] if w["reason"] == "AgentNotReporting"]
     assert not fenced(made)
     assert "has not been heard of yet" in told["message"]
-    assert not [e for e in made.events if e.reason == "AgentSilent"]
+    assert not [e for e in made.events if e.reason == "AgentNotReporting"]
 
     silent = plan(replace(seen, agents={node_of(world, 0): Agent(age=31.0, unchanged=31.0)}), world.now)
     assert not fenced(silent)
-    assert [e for e in silent.events if e.reason == "AgentSilent"]
+    assert [e for e in silent.events if e.reason == "AgentNotReporting"]
 
     world.reconcile()
     world.breathe()  # a second look, in which the same write is still pending
@@ -98,7 +98,7 @@ def test_the_condition_names_the_operators_clock() -> None:
     world.breathe()
     world.reconcile()
     told = condition(world, "ClocksAgree")
-    assert told["reason"] == "OperatorClockOff"
+    assert told["reason"] == "OperatorClockSkew"
     assert "100 s behind" in told["message"]
 
 

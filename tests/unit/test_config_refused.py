@@ -29,7 +29,7 @@ def passes(world: World, count: int) -> list[Action]:
     return made
 
 
-def waiting(world: World, reason: str = "ConfigRefused") -> list[dict[str, Any]]:
+def waiting(world: World, reason: str = "InvalidConfig") -> list[dict[str, Any]]:
     return [wait for wait in world.cluster["status"]["waiting"] if wait["reason"] == reason]
 
 
@@ -63,9 +63,9 @@ def test_a_refused_setting_is_told_and_changes_nothing(refused: dict[str, str], 
     assert key in wait["message"]
     assert wait["unblockedBy"]
     assert condition(world, "Ready")["status"] == "False"
-    assert condition(world, "Ready")["reason"] == "ConfigRefused"
+    assert condition(world, "Ready")["reason"] == "InvalidConfig"
     assert condition(world, "Progressing")["reason"] == "Waiting"
-    assert "ConfigRefused" in world.cluster["status"]["phase"]
+    assert "InvalidConfig" in world.cluster["status"]["phase"]
 
 
 def test_corrected_it_is_carried_out_as_a_whole() -> None:
@@ -185,17 +185,17 @@ def test_a_value_that_kafka_turns_down_while_it_runs_is_told_as_a_wait() -> None
     world.bad = {("num.network.threads", "5")}
     world.cluster["spec"]["config"] = {"num.network.threads": "5"}
     passes(world, 3)
-    assert not waiting(world, "SettingNotTaken")  # it may have been told this very moment
+    assert not waiting(world, "DynamicConfigRejected")  # it may have been told this very moment
     world.now += 60
     passes(world, 2)
-    waits = waiting(world, "SettingNotTaken")
+    waits = waiting(world, "DynamicConfigRejected")
     assert {wait["object"] for wait in waits} == {
         f"KafkaBroker/demo-broker-{n}/num.network.threads" for n in range(3)
     }
     assert "num.network.threads=5" in waits[0]["message"]
     world.cluster["spec"]["config"] = {"num.network.threads": "4"}
     passes(world, 6)
-    assert not waiting(world, "SettingNotTaken")
+    assert not waiting(world, "DynamicConfigRejected")
     assert ANN_DYNAMIC_CONFIG in world.get("KafkaBroker", "demo-broker-0")["metadata"]["annotations"]
 
 

@@ -289,7 +289,7 @@ def test_without_a_majority_nothing_is_formatted_and_it_is_said() -> None:
         world.breathe()
     assert world.changes == []
     assert world.formats == formats
-    assert {"QuorumUnknown", "VoterLostItsLog"} & reasons(world)
+    assert {"QuorumUnknown", "VoterLogLost"} & reasons(world)
 
 
 def test_the_only_controller_is_not_replaced() -> None:
@@ -327,7 +327,7 @@ def test_what_only_has_the_name_of_a_controllers_object_is_left_alone() -> None:
         )
     for _ in range(3):
         assert not [action for action in world.reconcile().actions if isinstance(action, Delete)]
-    assert "PodWithoutBroker" in reasons(world)
+    assert "OrphanedPod" in reasons(world)
 
 
 def test_the_record_is_made_again_from_the_claims_of_those_that_are_controllers_now() -> None:

@@ -52,8 +52,8 @@ def test_a_copy_that_does_not_get_on_is_named_with_both_ends() -> None:
     world.disk(0, "disk1").state = "dead"
     until(world, lambda: "ReplicasMoving" in reasons(world))
     began = world.now
-    until(world, lambda: "CopiesStandStill" in reasons(world), 100)
-    wait = next(w for w in world.cluster["status"]["waiting"] if w["reason"] == "CopiesStandStill")
+    until(world, lambda: "ReplicationStalled" in reasons(world), 100)
+    wait = next(w for w in world.cluster["status"]["waiting"] if w["reason"] == "ReplicationStalled")
 
     assert world.now - began >= STALLED_AFTER
     assert "orders-0 from broker 1 to broker 3" in wait["message"]

@@ -130,7 +130,7 @@ def two_dead() -> Failing:
 
 
 def told(world: Failing) -> dict[str, str]:
-    return next(w for w in world.cluster["status"]["waiting"] if w["reason"] == "BrokersWaitForEachOther")
+    return next(w for w in world.cluster["status"]["waiting"] if w["reason"] == "RestartDeadlock")
 
 
 class TestTwoDeadDisks:
@@ -146,7 +146,7 @@ class TestTwoDeadDisks:
 
     def test_a_persons_word_leads_out(self) -> None:
         world = two_dead()
-        until(world, lambda: "BrokersWaitForEachOther" in reasons(world))
+        until(world, lambda: "RestartDeadlock" in reasons(world))
         name = give_word(world, told(world)["unblockedBy"])
         pods = {p["metadata"]["name"]: p["metadata"]["uid"] for p in world.all("Pod")}
         until(world, lambda: all(len(s.isr) == 3 for s in world.kafkas.partitions.values()), 200)
@@ -155,7 +155,7 @@ class TestTwoDeadDisks:
 
     def test_a_word_for_other_partitions_does_not_count(self) -> None:
         world = two_dead()
-        until(world, lambda: "BrokersWaitForEachOther" in reasons(world))
+        until(world, lambda: "RestartDeadlock" in reasons(world))
         uid = world.get("Pod", "demo-broker-1")["metadata"]["uid"]
         for word in (word_for(uid, ["p-0", "q-0"]), word_for("another pod", ["p-0"])):
             world.get("KafkaBroker", "demo-broker-1")["spec"]["acceptUnavailable"] = word
@@ -180,7 +180,7 @@ class TestTheWord:
 
     def test_it_lets_exactly_one_go_and_counts_once(self) -> None:
         world = self.back()
-        until(world, lambda: "BrokersWaitForEachOther" in reasons(world), 100)
+        until(world, lambda: "RestartDeadlock" in reasons(world), 100)
         way_out = told(world)["unblockedBy"]
         name = give_word(world, way_out)
         gone: list[str] = []
@@ -193,7 +193,7 @@ class TestTheWord:
         # The same disk once more: the word is still written, and was for a pod that is no more.
         for broker in (0, 1):
             world.kafkas.running[broker].offline.add(path_of("disk1"))
-        until(world, lambda: "BrokersWaitForEachOther" in reasons(world), 100)
+        until(world, lambda: "RestartDeadlock" in reasons(world), 100)
         assert told(world)["unblockedBy"] != way_out
         assert json.loads(way_out.split("-p '")[1].split("'")[0])["spec"]["acceptUnavailable"] in json.dumps(
             world.get("KafkaBroker", name)["spec"]
@@ -201,7 +201,7 @@ class TestTheWord:
 
     def test_the_only_copy_in_sync_is_never_let_go_by_it(self) -> None:
         world = self.back()
-        until(world, lambda: "BrokersWaitForEachOther" in reasons(world), 100)
+        until(world, lambda: "RestartDeadlock" in reasons(world), 100)
         world.kafkas.partitions["p", 0].isr = (1,)
         world.kafkas.running[2].offline.add(path_of("disk0"))
         uid = world.get("Pod", "demo-broker-1")["metadata"]["uid"]

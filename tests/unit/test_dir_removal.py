@@ -188,7 +188,7 @@ def test_a_folder_that_is_nobodys_any_more_keeps_its_disk_for_one_start_at_most(
         if happened and state_of(world) == "Drained":
             break
 
-    assert told.count("DiskStays") == 1
+    assert told.count("DiskRemovalCancelled") == 1
     assert state_of(world) == "Drained"
     assert disk_of(world)["mode"] == "Absent"
     assert world.broken == []

@@ -108,7 +108,7 @@ def test_nothing_is_said_before_something_was_seen() -> None:
             ("Swapped", "ForeignContent"),
             id="foreign",
         ),
-        pytest.param(OFFLINE, ("Failed", "KafkaOffline"), id="kafka-gave-up"),
+        pytest.param(OFFLINE, ("Failed", "LogDirOffline"), id="kafka-gave-up"),
         pytest.param(replace(FULL, kafka_error=56), ("Failed", "OfflineFull"), id="full-and-given-up"),
         pytest.param(replace(OFFLINE, used_bytes=990), ("Failed", "OfflineFull"), id="nearly-full"),
         pytest.param(FULL, ("Suspect", "Full"), id="full"),
@@ -174,10 +174,10 @@ def test_a_disk_that_does_not_answer_is_suspect_then_hung() -> None:
     disk.during(60, hangs(froze))
     assert [(at - froze, *said) for at, *said in disk.changes[1:]] == [
         (6.0, "Suspect", "NotAnswering"),
-        (10.0, "Failed", "Hung"),
+        (10.0, "Failed", "IOHung"),
     ]
     disk.during(28, GOOD)
-    assert disk.said == ("Failed", "Hung")
+    assert disk.said == ("Failed", "IOHung")
     assert disk.during(6, GOOD).said == ("Healthy", "")
 
 
@@ -197,7 +197,7 @@ def test_a_device_that_finishes_writes_is_slow_not_hung(quiet: float | None, aft
     disk.during(60, hangs(froze, quiet))
     assert [(at - froze, *said) for at, *said in disk.changes[1:]] == [
         (6.0, "Suspect", "NotAnswering"),
-        (after, "Failed", "Hung"),
+        (after, "Failed", "IOHung"),
     ]
 
 
@@ -205,7 +205,7 @@ def test_a_hang_that_begins_behind_others_writes_is_told_no_later_than_half_of_t
     disk = Disk().during(10, GOOD)
     froze = disk.now
     disk.during(60, lambda now: hangs(froze, max(0.0, now - froze - 9.0)))
-    assert disk.changes[-1] == (froze + 14.0, "Failed", "Hung")
+    assert disk.changes[-1] == (froze + 14.0, "Failed", "IOHung")
 
 
 def test_time_in_which_we_stood_still_does_not_count() -> None:
@@ -215,7 +215,7 @@ def test_time_in_which_we_stood_still_does_not_count() -> None:
     disk.see(hangs(froze))
     assert disk.said == ("Healthy", "")
     disk.now += 2
-    assert disk.during(12, hangs(froze)).said == ("Failed", "Hung")
+    assert disk.during(12, hangs(froze)).said == ("Failed", "IOHung")
 
 
 def test_slow_writes_that_end_are_no_hung_disk() -> None:
@@ -240,7 +240,7 @@ def test_slow_needs_to_last_and_leaves_late() -> None:
 
 def test_what_kafka_said_stands_while_it_cannot_be_asked() -> None:
     disk = Disk().during(4, GOOD).during(10, OFFLINE)
-    assert disk.during(300, replace(GOOD, kafka_error=None)).said == ("Failed", "KafkaOffline")
+    assert disk.during(300, replace(GOOD, kafka_error=None)).said == ("Failed", "LogDirOffline")
     assert disk.during(8, GOOD).said == ("Healthy", "")
 
 
@@ -316,7 +316,7 @@ def test_a_new_directory_id_begins_a_new_life() -> None:
 @pytest.mark.parametrize(
     ("earlier", "after_well"),
     [
-        pytest.param(Judged(DiskVerdict.FAILED, "Hung", "x", 900.0), 34, id="hung"),
+        pytest.param(Judged(DiskVerdict.FAILED, "IOHung", "x", 900.0), 34, id="hung"),
         pytest.param(Judged(DiskVerdict.MISSING, "NotMounted", "x", 900.0), 34, id="missing"),
         pytest.param(Judged(DiskVerdict.SLOW, "SlowDevice", "x", 900.0), 124, id="slow"),
         pytest.param(Judged(DiskVerdict.SUSPECT, "Full", "x", 900.0), 14, id="suspect"),

@@ -11,7 +11,9 @@ from spindle.disks.remedy import MOST_RESTARTS, RecoveryTimers, Remedy, remedy
 
 NOW = 10_000.0
 GOOD = AgentReport(verdict="Healthy", since=100.0, content="ours", fs_uuid="u", fresh=True)
-HUNG = AgentReport(verdict="Failed", since=9_990.0, reason="Hung", message="m", content="unknown", fresh=True)
+HUNG = AgentReport(
+    verdict="Failed", since=9_990.0, reason="IOHung", message="m", content="unknown", fresh=True
+)
 
 
 def silent(said: AgentReport) -> AgentReport:
@@ -27,9 +29,9 @@ def merged(said: AgentReport | None, kafka_error: int | None, **more: Any) -> He
     [
         pytest.param(GOOD, 0, "Healthy", "", AGENT, True, id="all-well"),
         pytest.param(GOOD, None, "Healthy", "", AGENT, True, id="kafka-down"),
-        pytest.param(HUNG, 0, "Failed", "Hung", AGENT, True, id="kafka-does-not-notice"),
-        pytest.param(HUNG, 56, "Failed", "Hung", AGENT, True, id="both-say-so"),
-        pytest.param(GOOD, 56, "Failed", "KafkaOffline", KAFKA, True, id="kafka-first"),
+        pytest.param(HUNG, 0, "Failed", "IOHung", AGENT, True, id="kafka-does-not-notice"),
+        pytest.param(HUNG, 56, "Failed", "IOHung", AGENT, True, id="both-say-so"),
+        pytest.param(GOOD, 56, "Failed", "LogDirOffline", KAFKA, True, id="kafka-first"),
         pytest.param(
             AgentReport(verdict="Suspect", since=1.0, reason="Full", fresh=True),
             56,
@@ -40,22 +42,22 @@ def merged(said: AgentReport | None, kafka_error: int | None, **more: Any) -> He
             id="full",
         ),
         pytest.param(
-            AgentReport(verdict="Failed", since=1.0, reason="KafkaOffline", fresh=True),
+            AgentReport(verdict="Failed", since=1.0, reason="LogDirOffline", fresh=True),
             0,
             "Suspect",
-            "KafkaOffline",
+            "LogDirOffline",
             KAFKA,
             True,
             id="agent-behind",
         ),
         pytest.param(silent(GOOD), 0, "Healthy", "", KAFKA, True, id="silent-kafka-online"),
-        pytest.param(silent(GOOD), 56, "Failed", "KafkaOffline", KAFKA, True, id="silent-kafka-offline"),
+        pytest.param(silent(GOOD), 56, "Failed", "LogDirOffline", KAFKA, True, id="silent-kafka-offline"),
         pytest.param(silent(GOOD), None, "Healthy", "", AGENT, False, id="silent-kafka-away"),
-        pytest.param(silent(HUNG), None, "Failed", "Hung", AGENT, False, id="silent-and-hung"),
-        pytest.param(silent(HUNG), 0, "Failed", "Hung", AGENT, False, id="silent-and-hung-kafka-online"),
-        pytest.param(silent(HUNG), 56, "Failed", "KafkaOffline", KAFKA, True, id="silent-and-dead"),
+        pytest.param(silent(HUNG), None, "Failed", "IOHung", AGENT, False, id="silent-and-hung"),
+        pytest.param(silent(HUNG), 0, "Failed", "IOHung", AGENT, False, id="silent-and-hung-kafka-online"),
+        pytest.param(silent(HUNG), 56, "Failed", "LogDirOffline", KAFKA, True, id="silent-and-dead"),
         pytest.param(None, 0, "Healthy", "", KAFKA, True, id="no-agent"),
-        pytest.param(None, 56, "Failed", "KafkaOffline", KAFKA, True, id="no-agent-offline"),
+        pytest.param(None, 56, "Failed", "LogDirOffline", KAFKA, True, id="no-agent-offline"),
         pytest.param(None, None, UNKNOWN, "", NOBODY, False, id="nobody"),
         pytest.param(None, 31, UNKNOWN, "", NOBODY, False, id="another-error-says-nothing"),
     ],
@@ -110,10 +112,10 @@ def test_only_what_is_fresh_is_sure() -> None:
 
 
 def test_entries_of_the_status_are_read() -> None:
-    entry = {"name": "disk0", "verdict": "Failed", "reason": "Hung", "content": "ours", "fsUuid": "u"}
+    entry = {"name": "disk0", "verdict": "Failed", "reason": "IOHung", "content": "ours", "fsUuid": "u"}
     said = AgentReport.parse(entry, 7.0, fresh=True)
     assert said == AgentReport(
-        verdict="Failed", since=7.0, reason="Hung", content="ours", fs_uuid="u", fresh=True, message=""
+        verdict="Failed", since=7.0, reason="IOHung", content="ours", fs_uuid="u", fresh=True, message=""
     )
     assert AgentReport.parse({}, 0.0, fresh=False).verdict == UNKNOWN
 
@@ -126,18 +128,18 @@ def bad(reason: str, age: float, *, fresh: bool = True) -> Health:
     ("what", "patience", "wanted"),
     [
         pytest.param(bad("ProbeError", 0), RecoveryTimers(agent=True), Remedy.EVACUATE, id="dead"),
-        pytest.param(bad("Hung", 0, fresh=False), RecoveryTimers(agent=False), Remedy.NOTHING, id="stale"),
+        pytest.param(bad("IOHung", 0, fresh=False), RecoveryTimers(agent=False), Remedy.NOTHING, id="stale"),
         pytest.param(merged(GOOD, 0), RecoveryTimers(agent=True), Remedy.NOTHING, id="healthy"),
-        pytest.param(bad("KafkaOffline", 29), RecoveryTimers(agent=True), Remedy.WAIT, id="wait"),
-        pytest.param(bad("KafkaOffline", 30), RecoveryTimers(agent=True), Remedy.RESTART, id="restart"),
+        pytest.param(bad("LogDirOffline", 29), RecoveryTimers(agent=True), Remedy.WAIT, id="wait"),
+        pytest.param(bad("LogDirOffline", 30), RecoveryTimers(agent=True), Remedy.RESTART, id="restart"),
         pytest.param(
-            bad("KafkaOffline", 0),
+            bad("LogDirOffline", 0),
             RecoveryTimers(agent=True, restart_count=MOST_RESTARTS),
             Remedy.EVACUATE,
             id="enough",
         ),
-        pytest.param(bad("KafkaOffline", 59), RecoveryTimers(agent=False), Remedy.WAIT, id="unseen-wait"),
-        pytest.param(bad("KafkaOffline", 60), RecoveryTimers(agent=False), Remedy.EVACUATE, id="unseen"),
+        pytest.param(bad("LogDirOffline", 59), RecoveryTimers(agent=False), Remedy.WAIT, id="unseen-wait"),
+        pytest.param(bad("LogDirOffline", 60), RecoveryTimers(agent=False), Remedy.EVACUATE, id="unseen"),
         pytest.param(bad("OfflineFull", 599), RecoveryTimers(agent=True), Remedy.WAIT, id="full"),
         pytest.param(
             bad("OfflineFull", 600), RecoveryTimers(agent=True), Remedy.EVACUATE, id="full-for-long"
@@ -160,7 +162,7 @@ def test_many_at_once_stop_what_is_automatic() -> None:
     together = {(0, "disk0"): NOW - 1, (1, "disk0"): NOW - 500, (2, "disk1"): NOW + 3}
     refusal = may_act_on_failures(together, 6, NOW)
     assert refusal is not None
-    assert (refusal.rule, refusal.reason) == (9, "ManyDisksBad")
+    assert (refusal.rule, refusal.reason) == (9, "CorrelatedDiskFailures")
     assert refusal.objects == ("0/disk0", "1/disk0", "2/disk1")
     assert "3 disks of 3 brokers" in refusal.message
     assert may_act_on_failures(together, 30, NOW) is None

@@ -45,11 +45,11 @@ def test_a_disk_fails_and_is_replaced() -> None:
         replace(USED, backfilled=True),
     ) == [
         "DiskFailed",
-        "EvacuationBegan",
+        "EvacuationStarted",
         "DiskEvacuated",
-        "NewDisk",
-        "DiskJoined",
-        "DiskFilled",
+        "DiskReplaced",
+        "BackfillStarted",
+        "BackfillCompleted",
         "Active",
     ]
 
@@ -57,7 +57,7 @@ def test_a_disk_fails_and_is_replaced() -> None:
 def test_a_disk_that_is_well_again_goes_on() -> None:
     failed = replace(USED, health=BAD, online=False)
     placeholder = replace(failed, mode=facts.PLACEHOLDER, health=WELL)
-    assert life(S.ACTIVE, failed, placeholder, USED) == ["DiskFailed", "DiskWellAgain", "Active"]
+    assert life(S.ACTIVE, failed, placeholder, USED) == ["DiskFailed", "DiskRecovered", "Active"]
 
 
 @pytest.mark.parametrize(
@@ -109,8 +109,8 @@ def test_not_safe_to_pull_before_it_surely_is(state: DiskState, seen: DiskFacts)
 @pytest.mark.parametrize(
     ("cause", "reason"),
     [
-        pytest.param(replace(USED, cordon_requested=True), "CordonWished", id="wished"),
-        pytest.param(replace(USED, backfilling=True), "DiskFilling", id="filling"),
+        pytest.param(replace(USED, cordon_requested=True), "CordonRequested", id="wished"),
+        pytest.param(replace(USED, backfilling=True), "DiskUsageHigh", id="filling"),
         pytest.param(replace(USED, health=replace(WELL, verdict="Slow")), "DiskSlow", id="slow"),
     ],
 )
@@ -123,10 +123,10 @@ def test_drained_by_wish_and_taken_back() -> None:
     away = replace(OUT, health=WELL, drain_requested=True)
     back = replace(OUT, health=WELL)
     assert life(S.ACTIVE, wished, away, back, USED, replace(USED, backfilled=True)) == [
-        "DrainWished",
+        "DrainRequested",
         "DiskDrained",
-        "DrainWithdrawn",
-        "DiskFilled",
+        "DrainCancelled",
+        "BackfillCompleted",
         "Active",
     ]
 
@@ -135,8 +135,8 @@ def test_an_added_disk_joins_and_is_filled() -> None:
     waiting = DiskFacts(health=WELL, mode=facts.ABSENT, added=True, empty=True, out=True)
     joined = replace(USED, added=True)
     assert life(S.PROVISIONING, waiting, joined, replace(USED, backfilled=True)) == [
-        "DiskJoined",
-        "DiskFilled",
+        "BackfillStarted",
+        "BackfillCompleted",
         "Active",
     ]
 
@@ -152,9 +152,9 @@ def test_a_disk_that_dies_while_it_is_drained_ends_drained() -> None:
     wished = replace(USED, drain_requested=True)
     dying = replace(wished, health=BAD, online=False, may_empty=True)
     assert life(S.ACTIVE, wished, dying, replace(OUT, drain_requested=True)) == [
-        "DrainWished",
+        "DrainRequested",
         "DiskFailed",
-        "EvacuationBegan",
+        "EvacuationStarted",
         "DiskEvacuated",
         "DiskDrained",
         "Drained",
@@ -165,7 +165,7 @@ def test_a_disk_that_leaves_the_spec_is_removed_last() -> None:
     leaving = replace(USED, removing=True)
     away = replace(OUT, health=WELL, removing=True)
     assert life(S.CORDONED, leaving, away, replace(away, released=True)) == [
-        "DiskLeaves",
+        "DiskRemovalStarted",
         "DiskDrained",
         "DiskRemoved",
         "Removed",

@@ -65,7 +65,7 @@ def test_partition_that_this_broker_could_lead_empty_is_refused(shown: Partition
     for on_disk in ({T0}, None):
         refusal = may_format(view(shown), 0, on_disk)
         assert refusal is not None
-        assert (refusal.rule, refusal.reason, refusal.objects) == (1, "LastCopy", ("t-0",))
+        assert (refusal.rule, refusal.reason, refusal.objects) == (1, "LastReplicaAtRisk", ("t-0",))
         assert "t-0" in refusal.message
 
 

@@ -12,7 +12,7 @@ from spindle.rolling.verdict import RestartVerdict
 from tests.model.store import ConflictError
 from tests.model.world import World
 
-_NO = RestartVerdict(Refusal(rule=2, reason="BelowMinIsr", message="no", unblocked_by="time"))
+_NO = RestartVerdict(Refusal(rule=2, reason="WouldBeUnderMinIsr", message="no", unblocked_by="time"))
 
 
 def yes(_node: int, _others: frozenset[int]) -> RestartVerdict:
@@ -132,7 +132,7 @@ def test_a_zone_is_drained_and_the_others_may_lose_none() -> None:
         drain_after(world, first, second)
     passes(world)
     assert budget_of(world, second) == "demo-brokers-draining"
-    assert {w["reason"] for w in world.cluster["status"]["waiting"]} >= {"DrainLater"}
+    assert {w["reason"] for w in world.cluster["status"]["waiting"]} >= {"EvictionDeferred"}
     for pod in (other, third):
         with pytest.raises(ConflictError):
             drain(world, pod)
@@ -165,7 +165,7 @@ def test_brokers_of_a_zone_that_share_a_partition_go_one_by_one() -> None:
     _lose(world, first)
     passes(world)
     assert budget_of(world, second) == "demo-brokers"
-    assert {w["reason"] for w in world.cluster["status"]["waiting"]} >= {"BelowMinIsr"}
+    assert {w["reason"] for w in world.cluster["status"]["waiting"]} >= {"WouldBeUnderMinIsr"}
     with pytest.raises(ConflictError):
         drain(world, second)
 
@@ -199,7 +199,7 @@ def test_a_roll_does_not_take_from_another_rack_what_a_drain_may_take() -> None:
     world.get("KafkaBroker", other)["spec"]["stopped"] = True
     passes(world)
     assert not world.cluster["status"].get("takingDown")
-    assert {w["reason"] for w in world.cluster["status"]["waiting"]} >= {"BelowMinIsr"}
+    assert {w["reason"] for w in world.cluster["status"]["waiting"]} >= {"WouldBeUnderMinIsr"}
 
 
 def test_back_on_open_nodes_they_are_counted_as_before() -> None:

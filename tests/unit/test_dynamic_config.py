@@ -125,7 +125,7 @@ def test_a_key_that_leaves_the_file_waits_for_what_has_to_grow_back_first(
     monkeypatch.setattr("spindle.reconcile.plan.load_journal", lambda *_: gone)
     wants(world)
     assert evicted(passes(world, 6)) == []
-    assert "GrowBackFirst" in reasons(world)
+    assert "ReplicaRestorePending" in reasons(world)
     monkeypatch.undo()
     world.partitions = ()
     assert len(evicted(passes(world, 40))) == 3
@@ -141,7 +141,7 @@ def test_a_value_stays_ours_when_the_next_one_never_comes_to_the_broker(key: str
     world.reconcile(stop_after=first)  # it dies with 4 on record and 32 on the broker
     wants(world, **{key: "64"})
     passes(world, 6)
-    assert "SetByHand" not in reasons(world)
+    assert "ConfigOverridden" not in reasons(world)
     assert {world.own[n][key] for n in range(3)} == {"64"}
     assert [dict(read_record(b).before) for b in world.all("KafkaBroker")] == [{}, {}, {}]
 
@@ -185,7 +185,7 @@ def test_threads_come_to_rest_however_often_they_change_and_whoever_dies(
         world.now += pause
     made = passes(world, 20)
     assert evicted(made) == []
-    assert "SetByHand" not in reasons(world)
+    assert "ConfigOverridden" not in reasons(world)
     want = changes[-1][0] or "8"
     assert {world.standing(n)[THREADS].effective for n in range(3)} == {want}
     assert passes(world, 2) == []
@@ -218,7 +218,7 @@ def test_an_order_that_is_turned_down_at_the_end_keeps_the_record() -> None:
     world.cluster["metadata"]["deletionTimestamp"] = "now"
     passes(world, 3)
     assert record(world, 0) == {RETENTION: "5"}
-    assert "SettingsLeft" in reasons(world)
+    assert "DynamicConfigNotReverted" in reasons(world)
     world.bad = set()
     ends(world)
     assert not any(world.own.values())
@@ -273,15 +273,15 @@ def test_the_clusters_defaults_are_put_back_when_they_leave_the_spec() -> None:
     wants(world, **{"min.insync.replicas": "1", UNCLEAN: "true"})
     passes(world, 3)
     assert world.shared == {"min.insync.replicas": "1", UNCLEAN: "true"}
-    assert "UncleanElections" not in reasons(world)
+    assert "UncleanElectionsEnabled" not in reasons(world)
     wants(world)
     passes(world, 3)
     assert world.shared == {"min.insync.replicas": "2"}
     assert passes(world, 2) == []
-    assert "UncleanElections" not in reasons(world)
+    assert "UncleanElectionsEnabled" not in reasons(world)
     world.shared[UNCLEAN] = "true"
     passes(world, 1)
-    assert "UncleanElections" in reasons(world)
+    assert "UncleanElectionsEnabled" in reasons(world)
     assert world.shared[UNCLEAN] == "true"
 
 
@@ -292,12 +292,12 @@ def test_a_default_that_kafka_turns_down_is_told_as_a_wait() -> None:
     passes(world, 4)
     world.now += 60
     passes(world, 1)
-    (told,) = [w for w in world.cluster["status"]["waiting"] if w["reason"] == "SettingNotTaken"]
+    (told,) = [w for w in world.cluster["status"]["waiting"] if w["reason"] == "DynamicConfigRejected"]
     assert told["object"] == "KafkaCluster/demo/min.insync.replicas"
     assert "min.insync.replicas=7" in told["message"]
     wants(world)
     passes(world, 4)
-    assert "SettingNotTaken" not in reasons(world)
+    assert "DynamicConfigRejected" not in reasons(world)
 
 
 def test_the_clusters_defaults_go_with_the_cluster_that_set_them() -> None:

@@ -89,7 +89,7 @@ class TestAnEmptiedDisk:
         world.crash(0)
         del world.objects["Pod", "demo-broker-0"]
         record(world, 1)["spec"]["stopped"] = False
-        until(world, lambda: len(world.formats) > formats or "LastCopy" in reasons(world), 20)
+        until(world, lambda: len(world.formats) > formats or "LastReplicaAtRisk" in reasons(world), 20)
         assert len(world.formats) == formats
         assert world.kafkas.losses == []
 
@@ -132,13 +132,13 @@ class TestAUsedUpAcceptance:
         record(world, 1)["spec"]["stopped"] = False
         self.passes(world, 20)
         assert world.kafkas.partitions["pay", 0].leader is None
-        assert "AcceptanceUsedUp" in reasons(world)
+        assert "AcceptanceAlreadyUsed" in reasons(world)
 
     def test_the_way_out_leads_on(self) -> None:
         world = self.used_up()
         self.dies(world)
         record(world, 1)["spec"]["stopped"] = False
-        until(world, lambda: "AcceptanceUsedUp" in reasons(world))
+        until(world, lambda: "AcceptanceAlreadyUsed" in reasons(world))
         record(world)["spec"]["wishes"] = []
         until(world, lambda: ANN_ACCEPTED not in record(world)["metadata"]["annotations"])
         record(world)["spec"]["wishes"] = [{"disk": "disk1", "acceptLoss": accept_text(world, "disk1")}]

@@ -31,8 +31,8 @@ def world_of(*reasons: str) -> World:
     [
         pytest.param(("Full", "Full"), "DisksFull", id="all-full"),
         pytest.param(("Full", "OfflineFull"), "DisksFull", id="all-full-one-known-to-kafka"),
-        pytest.param(("Full", ""), "KafkaExits", id="one-has-room"),
-        pytest.param(("Full",), "KafkaExits", id="of-one-nobody-knows"),
+        pytest.param(("Full", ""), "KafkaCrashed", id="one-has-room"),
+        pytest.param(("Full",), "KafkaCrashed", id="of-one-nobody-knows"),
     ],
 )
 def test_a_kafka_that_ends_because_its_disks_are_full_asks_for_space(

@@ -78,7 +78,7 @@ class TestLoadedMachine:
             entry |= {"pendingWrite": int(world.now * 1000), "pendingSeconds": 10}
 
         assert fenced(world, another) == []
-        assert "HangNotSureYet" in reasons(world)
+        assert "HangUnconfirmed" in reasons(world)
 
     def test_a_disk_that_is_still_written_to_stops_nobody(self) -> None:
         world = cluster(3)
@@ -88,7 +88,7 @@ class TestLoadedMachine:
             world.kafkas.sizes["orders"] = world.kafkas.sizes.get("orders", 1000) + 1000
             observed = world.get("KafkaBroker", "demo-broker-0")["status"]["observed"]["disks"]
             entry = next(d for d in observed if d["name"] == "disk1")
-            entry |= {"verdict": "Failed", "reason": "Hung", "stalled": True, "since": since}
+            entry |= {"verdict": "Failed", "reason": "IOHung", "stalled": True, "since": since}
             entry |= {"pendingWrite": 1, "pendingSeconds": int(world.now)}
 
         assert fenced(world, grow) == []
@@ -99,14 +99,14 @@ class TestLoadedMachine:
         for broker in (0, 1, 2):
             world.disk(broker, "disk1").state = "hung"
         assert fenced(world, lambda: None, 20) == []
-        told = [w for w in world.cluster["status"]["waiting"] if w["reason"] == "ManyDisksStall"]
+        told = [w for w in world.cluster["status"]["waiting"] if w["reason"] == "CorrelatedDiskStalls"]
         assert [w["object"] for w in told] == ["KafkaCluster/demo"]
         assert all(f"{b}/disk1" in told[0]["message"] for b in (0, 1, 2))
         assert {state_of(world, b, "disk1") for b in (0, 1, 2)} == {"Active"}
         assert "counts as a hang" not in told[0]["unblockedBy"], "however long it lasts"
         for broker in (0, 1, 2):
             world.disk(broker, "disk1").state = "well"
-        until(world, lambda: "ManyDisksStall" not in reasons(world))
+        until(world, lambda: "CorrelatedDiskStalls" not in reasons(world))
         whole(world)
 
 
@@ -116,7 +116,7 @@ class TestTwoNodes:
         for broker in (0, 1):
             world.disk(broker, "disk1").state = "hung"
         assert fenced(world, lambda: None, 10) == []
-        (told,) = [w for w in world.cluster["status"]["waiting"] if w["reason"] == "ManyDisksStall"]
+        (told,) = [w for w in world.cluster["status"]["waiting"] if w["reason"] == "CorrelatedDiskStalls"]
         assert told["object"] == "KafkaCluster/demo"
         assert "0/disk1" in told["message"]
         assert "1/disk1" in told["message"]
@@ -151,7 +151,7 @@ class TestTwoNodes:
                 entry |= {"pendingWrite": int(world.now * 1000), "pendingSeconds": 10}
 
         assert fenced(world, others, 40) == []
-        assert "ManyDisksStall" in reasons(world)
+        assert "CorrelatedDiskStalls" in reasons(world)
 
     def test_a_disk_that_hangs_long_before_another_one_stalls_is_its_own_matter(self) -> None:
         world = cluster(3)
@@ -186,7 +186,7 @@ class TestOlderAgent:
         (told,) = [w for w in world.cluster["status"]["waiting"] if w["reason"] == "AgentTooOld"]
         assert told["object"] == "KafkaBroker/demo-broker-0"
         assert "pod demo-broker-0" in told["unblockedBy"]
-        assert "HangNotSureYet" not in reasons(world)
+        assert "HangUnconfirmed" not in reasons(world)
 
         def told_so() -> None:
             older()

@@ -95,7 +95,7 @@ class TestStanding:
         assert shrinking is not None
         assert shrinking.reason == "KafkaUnknown"
         assert leaving is not None
-        assert leaving.reason == "BrokerNotAsked"
+        assert leaving.reason == "LogDirsUnknown"
         assert (
             restore_replicas(
                 replica_index.view, [DroppedReplica(T, 0, broker=0, bytes=1, before=(0, 1, 2))]
@@ -191,9 +191,14 @@ class TestShrink:
     @pytest.mark.parametrize(
         ("replicas", "isr", "why"),
         [
-            pytest.param((0, 1, 2), (1,), "TooFewInSync", id="one copy left: the hazard that was seen live"),
-            pytest.param((0,), (), "TooFewInSync", id="the only replica"),
-            pytest.param((0, 1), (1,), "TooFewInSync", id="rf 2 with min isr 2"),
+            pytest.param(
+                (0, 1, 2),
+                (1,),
+                "InsufficientInSyncReplicas",
+                id="one copy left: the hazard that was seen live",
+            ),
+            pytest.param((0,), (), "InsufficientInSyncReplicas", id="the only replica"),
+            pytest.param((0, 1), (1,), "InsufficientInSyncReplicas", id="rf 2 with min isr 2"),
         ],
     )
     def test_it_does_not_leave_below_the_minimum(
@@ -210,7 +215,7 @@ class TestShrink:
         found = drop_replicas(ReplicaIndex(three()), 0, [(T, 0), (T, 1)], ["b"], down={2})
         assert not found.shrunk
         assert found.refusal is not None
-        assert found.refusal.reason == "TooFewInSync"
+        assert found.refusal.reason == "InsufficientInSyncReplicas"
 
     def test_one_that_cannot_leave_holds_all_of_the_disk(self) -> None:
         v = three()
@@ -245,7 +250,7 @@ class TestShrink:
         )
         found = drop_replicas(ReplicaIndex(v), 0, [(T, 0), (T, 1)], ["b"])
         assert found.refusal is not None
-        assert (found.refusal.rule, found.refusal.reason) == (4, "NoWayBack")
+        assert (found.refusal.rule, found.refusal.reason) == (4, "InsufficientSpaceOnBroker")
 
 
 class TestRegrow:
@@ -268,7 +273,7 @@ class TestRegrow:
     def test_not_while_a_dir_is_offline(self) -> None:
         found = restore_replicas(self.whole(log_dir("a"), log_dir("b", error=56)), self.SHRUNK)
         assert not found.moves
-        assert found.refusals[0][1].reason == "BrokerNotWhole"
+        assert found.refusals[0][1].reason == "RestartPending"
 
     def test_not_where_the_broker_may_still_lead(self) -> None:
         assert not restore_replicas(self.whole(log_dir("a"), elr=(0,)), self.SHRUNK).moves
@@ -276,7 +281,7 @@ class TestRegrow:
     def test_not_above_the_incoming_limit(self) -> None:
         found = restore_replicas(self.whole(log_dir("a", used=8_950)), self.SHRUNK)
         assert not found.moves
-        assert found.refusals[0][1].reason == "NoRoomToGrowBack"
+        assert found.refusals[0][1].reason == "InsufficientSpaceToRestore"
 
     def test_what_is_back_already_is_not_moved_again(self) -> None:
         assert restore_replicas(three(), self.SHRUNK) == restore_replicas(three(), ())
@@ -302,7 +307,7 @@ class TestRetire:
     def test_not_while_the_broker_cannot_be_asked(self) -> None:
         refusal = may_remove_dir(ReplicaIndex(view([broker(0, asked=False)], part(0, (1,)))), 0, "b")
         assert refusal is not None
-        assert refusal.reason == "BrokerNotAsked"
+        assert refusal.reason == "LogDirsUnknown"
 
 
 class TestFence:
@@ -343,7 +348,7 @@ class TestFence:
             )
             refusal = may_fence(replica_index, 0, ["b"], frozenset())
             assert refusal is not None
-            assert (refusal.reason, refusal.objects) == ("OnlyInSync", ("orders-1",))
+            assert (refusal.reason, refusal.objects) == ("OnlyInSyncReplica", ("orders-1",))
 
     def test_what_stands_on_the_hung_disk_is_unwritable_already(self) -> None:
         replica_index = self.hung(part(0, (0, 1, 2)), part(1, (0, 1, 2), (0, 1)), asked=True)
@@ -367,7 +372,11 @@ class TestFence:
         refusal = stalls_alone(0, stalled, neighbours, 2, lasting)
         assert (refusal is None) is alone
         if refusal is not None:
-            assert (refusal.rule, refusal.reason, len(refusal.objects)) == (9, "ManyDisksStall", len(stalled))
+            assert (refusal.rule, refusal.reason, len(refusal.objects)) == (
+                9,
+                "CorrelatedDiskStalls",
+                len(stalled),
+            )
 
 
 class TestReplace:
@@ -411,7 +420,7 @@ def test_a_partition_that_was_shrunk_twice_is_meant_to_be_as_large_as_at_first()
     [
         ("SpecChanged", "", True),
         ("RestartWithoutDisk", "", False),
-        ("DiskBack", "", False),
+        ("DiskReturned", "", False),
         ("DisksAdded", "", True),
         ("DisksAdded", "shed", False),
         ("SpecChanged", "shed", True),
@@ -488,7 +497,7 @@ class TestAcceptance:
         alone = part(0, (1, 0), (), (0,), adding=(1,), removing=(0,))
         found = resolve_losses(ReplicaIndex(view(brokers, alone)), [loss], given)
         assert not found.elect
-        assert [refusal.reason for _, refusal in found.refusals] == ["SurvivorsAway"]
+        assert [refusal.reason for _, refusal in found.refusals] == ["SurvivorsUnavailable"]
 
     def test_what_is_lost_on_two_disks_needs_both_names(self) -> None:
         brokers = [broker(i, log_dir("b", error=56)) for i in (0, 1)]
@@ -512,7 +521,7 @@ class TestAcceptance:
         assert not one.empty
         assert not one.elect
         ((loss, refusal),) = one.refusals
-        assert (loss.disk, refusal.reason) == ("disk0", "OtherDiskMayHoldIt")
+        assert (loss.disk, refusal.reason) == ("disk0", "OtherDiskMayHoldReplica")
         assert losses[1].text in refusal.unblocked_by
         both = resolve_losses(
             replica_index, losses, {f"D{i}": Accepted("", frozenset({(T, 0)})) for i in (0, 1)}

@@ -105,14 +105,14 @@ class TestDeadDisk:
         world = cluster(brokers)
         world.disk(0, "disk1").state = "dead"
         plans = until(world, lambda: state_of(world, 0, "disk1") == "Evacuated")
-        assert events(plans) == ["DiskFailed", "EvacuationBegan", "DiskEvacuated"]
+        assert events(plans) == ["DiskFailed", "EvacuationStarted", "DiskEvacuated"]
         assert condition(world, "DisksHealthy")["status"] == "False"
-        assert reasons(world) == {"DiskToReplace"}
+        assert reasons(world) == {"ReplacementNeeded"}
         old = world.get("KafkaBroker", "demo-broker-0")["spec"]["disks"][1]["directoryId"]
         assert world.get("KafkaBroker", "demo-broker-0")["spec"]["retired"] == [old]
         world.swap(0, "disk1")
         plans = until(world, lambda: state_of(world, 0, "disk1") == "Active")
-        assert events(plans) == ["NewDisk", "DiskJoined", "DiskFilled"]
+        assert events(plans) == ["DiskReplaced", "BackfillStarted", "BackfillCompleted"]
         whole(world)
         assert world.get("KafkaBroker", "demo-broker-0")["spec"]["disks"][1]["directoryId"] != old
         assert world.disk(0, "disk1").logs
@@ -189,7 +189,7 @@ class TestHungDisk:
         for _ in range(4):
             world.reconcile()
             world.breathe()
-        assert "ProcessHangs" in reasons(world)
+        assert "ProcessHung" in reasons(world)
         assert all(s.leader not in (None, 0) for s in world.kafkas.partitions.values())
         world.disk(0, "disk1").state = "well"
         whole(world)
@@ -210,7 +210,7 @@ class TestHungDisk:
         for _ in range(6):
             world.breathe()
             assert not _fenced(world.reconcile())
-        assert "ManyDisksStall" in reasons(world)
+        assert "CorrelatedDiskStalls" in reasons(world)
         made = until(world, lambda: world.get("Pod", "demo-broker-0")["metadata"].get("graceSeconds") == 1)
         assert sum(map(_fenced, made)) == 1
         for disk in ("disk0", "disk1"):
@@ -249,7 +249,7 @@ class TestClaimDeleted:
         for volume in world.all("PersistentVolume"):
             if volume["status"]["phase"] == "Available":
                 del world.objects["PersistentVolume", volume["metadata"]["name"]]
-        until(world, lambda: "NoVolumeOnNode" in reasons(world))
+        until(world, lambda: "InsufficientVolumesOnNode" in reasons(world))
         assert ("PersistentVolumeClaim", claim) not in world.objects, (
             "nothing is there that it could be bound to"
         )
@@ -281,7 +281,7 @@ class TestAppliedAgain:
         assert mode_of(world, 0, "disk1") == "Absent"
         assert world.get("KafkaBroker", "demo-broker-0")["spec"]["retired"] == spec["retired"]
         assert state_of(world, 0, "disk1") == "Evacuated"
-        assert "OldDiskAgain" in reasons(world)
+        assert "RetiredDiskReinserted" in reasons(world)
         world.swap(0, "disk1")
         whole(world)
         delete(world)
@@ -310,7 +310,7 @@ class TestManyWellAgain:
             world.kafkas.running[at].offline.add(path_of(name))
             world.kafkas.running[at].given_up |= set(world.disk(at, name).logs)
         began = world.now
-        until(world, lambda: "ManyDisksBad" in reasons(world), 4)
+        until(world, lambda: "CorrelatedDiskFailures" in reasons(world), 4)
         until(world, lambda: all(state_of(world, *disk) == "Active" for disk in given_up), 80)
         assert world.now - began < 600
         assert not any(b["spec"].get("retired") for b in world.all("KafkaBroker"))
@@ -343,8 +343,8 @@ class TestAgain:
         disk.state = "well"
         plans = until(world, lambda: state_of(world, 0, "disk1") == "Failed")
         plans += until(world, lambda: state_of(world, 0, "disk1") == "Active")
-        assert [a.reason for made in plans for a in made.actions if isinstance(a, Evict)] == ["DiskBack"]
-        assert "DiskWellAgain" in events(plans)
+        assert [a.reason for made in plans for a in made.actions if isinstance(a, Evict)] == ["DiskReturned"]
+        assert "DiskRecovered" in events(plans)
         whole(world)
 
     def test_the_third_time_within_an_hour_it_is_emptied(self) -> None:
@@ -372,7 +372,7 @@ class TestAgain:
 
         plans = until(world, evacuated, 90)
         evicted = [a.reason for made in plans for a in made.actions if isinstance(a, Evict)]
-        assert evicted == ["DiskBack"] * 3 + ["RestartWithoutDisk"]
+        assert evicted == ["DiskReturned"] * 3 + ["RestartWithoutDisk"]
 
     def test_a_disk_that_is_not_mounted_for_a_moment_is_waited_for(self) -> None:
         world = cluster(6)
@@ -406,7 +406,7 @@ class TestManyAtOnce:
             made = world.reconcile()
             assert not any(isinstance(a, Reassign) for a in made.actions)
             world.breathe()
-        assert "ManyDisksBad" in reasons(world)
+        assert "CorrelatedDiskFailures" in reasons(world)
         assert condition(world, "DisksHealthy")["status"] == "False"
 
     def test_it_goes_on_when_it_is_fewer(self) -> None:
@@ -439,7 +439,7 @@ class TestLastCopy:
     def test_it_is_named_and_nothing_makes_it_worse(self) -> None:
         world = self.lost()
         risk = condition(world, "DataAtRisk")
-        assert (risk["status"], risk["reason"]) == ("True", "LastCopy")
+        assert (risk["status"], risk["reason"]) == ("True", "LastReplicaAtRisk")
         assert "pay-0" in risk["message"]
         assert "acceptLoss" in risk["message"]
         assert state_of(world, 0, "disk1") == "Evacuating"
@@ -455,7 +455,7 @@ class TestLastCopy:
         for _ in range(5):
             world.reconcile()
             world.breathe()
-        (entry,) = [w for w in world.cluster["status"]["waiting"] if w["reason"] == "LastCopy"]
+        (entry,) = [w for w in world.cluster["status"]["waiting"] if w["reason"] == "LastReplicaAtRisk"]
         assert "pay-0" in entry["message"]
         assert mode_of(world, 0, "disk1") == "Active"
         assert not world.get("KafkaBroker", "demo-broker-0")["spec"].get("retired")
@@ -483,7 +483,7 @@ class TestLastCopy:
         for _ in range(5):
             world.reconcile()
             world.breathe()
-        assert "AcceptanceOfAnotherLoss" in reasons(world)
+        assert "AcceptanceOutdated" in reasons(world)
         assert world.kafkas.partitions["pay", 0].leader is None
 
 
@@ -522,7 +522,7 @@ class TestAcceptedByName:
         for _ in range(20):
             world.reconcile()
             world.breathe()
-        assert "OtherDiskMayHoldIt" in reasons(world)
+        assert "OtherDiskMayHoldReplica" in reasons(world)
         assert mode_of(world, 0, "disk1") != "Absent"
         assert not world.get("KafkaBroker", "demo-broker-0")["spec"].get("retired")
 
@@ -556,7 +556,7 @@ class TestCeilings:
                 world.reconcile()
             seen |= reasons(world)
             world.breathe()
-        assert "TargetFull" not in seen
+        assert "TargetDiskFull" not in seen
         assert state_of(world, 0, "disk1") == "Evacuated"
 
 
@@ -577,7 +577,7 @@ class TestShrunk:
                         assert not left, f"broker 1 goes down while {left} have two replicas"
             world.breathe()
         # Broker 0 is needed by what broker 1 gave up, and the other way round: that is for a person to decide.
-        (told,) = [w for w in world.cluster["status"]["waiting"] if w["reason"] == "BrokersWaitForEachOther"]
+        (told,) = [w for w in world.cluster["status"]["waiting"] if w["reason"] == "RestartDeadlock"]
         give_word(world, told["unblockedBy"])
         until(world, lambda: all(len(s.isr) == 3 for s in world.kafkas.partitions.values()), 80)
         assert world.kafkas.losses == []
@@ -626,7 +626,7 @@ class TestOneDisk:
 
     def test_a_new_disk_waits_for_the_word_of_a_person(self) -> None:
         world = self.lost()
-        assert "LastCopy" in reasons(world)
+        assert "LastReplicaAtRisk" in reasons(world)
         assert 0 not in world.running("broker")
 
     def test_an_accepted_loss_is_honoured(self) -> None:
@@ -647,7 +647,7 @@ class TestWishes:
         assert not world.disk(0, "disk1").logs
         world.get("KafkaBroker", "demo-broker-0")["spec"]["wishes"] = []
         plans = until(world, lambda: state_of(world, 0, "disk1") == "Active")
-        assert events(plans) == ["DrainWithdrawn", "DiskFilled"]
+        assert events(plans) == ["DrainCancelled", "BackfillCompleted"]
         whole(world)
 
     def test_cordoned_takes_nothing_new(self) -> None:
@@ -670,7 +670,7 @@ class TestMoreThanOne:
             made = world.reconcile()
             assert not any(isinstance(a, Reassign) for a in made.actions)
             world.breathe()
-        assert "TooFewInSync" in reasons(world)
+        assert "InsufficientInSyncReplicas" in reasons(world)
         for broker in (0, 1):
             world.disk(broker, "disk1").state = "well"
         whole(world)
@@ -719,7 +719,7 @@ class TestWrongDisk:
         if which == "foreign":
             old.cluster, old.id = False, "another"
         world.swap(0, "disk1", old)
-        until(world, lambda: bool(reasons(world) & {"OldDiskAgain", "WrongDisk"}))
+        until(world, lambda: bool(reasons(world) & {"RetiredDiskReinserted", "UnexpectedDisk"}))
         formats = len(world.formats)
         for _ in range(10):
             world.reconcile()
@@ -747,7 +747,7 @@ class TestAllDisksOfABroker:
             world.swap(0, disk)
         made = until(world, lambda: {state_of(world, 0, disk) for disk in ("disk0", "disk1")} == {"Active"})
         whole(world)
-        assert events(made).count("DiskFilled") == 2
+        assert events(made).count("BackfillCompleted") == 2
         assert any(0 in state.replicas for state in world.kafkas.partitions.values())
 
     def test_where_nobody_is_left_to_ask_that_is_said_with_the_way_out(self) -> None:
@@ -760,12 +760,12 @@ class TestAllDisksOfABroker:
         formats = len(world.formats)
         for disk in ("disk0", "disk1"):
             world.swap(0, disk)
-        until(world, lambda: "ClearedForAnotherDisk" in reasons(world))
+        until(world, lambda: "DirectoryIdAlreadyUsed" in reasons(world))
         until(world, lambda: "AllDisksLost" in reasons(world))
         assert len(world.formats) == formats
         ways = {w["reason"]: w["unblockedBy"] for w in world.cluster["status"]["waiting"]}
         assert "deleteClaims" in ways["AllDisksLost"]
-        assert "no other disk" in ways["ClearedForAnotherDisk"]
+        assert "no other disk" in ways["DirectoryIdAlreadyUsed"]
 
     def test_what_left_comes_back_as_one_more_copy_and_not_in_the_place_of_another(self) -> None:
         world = cluster(3, partitions=12)
@@ -791,10 +791,10 @@ class TestKafkaUnknown:
         for _ in range(3):
             world.reconcile()
             world.breathe()
-        assert "NoPlanYet" in reasons(world)
+        assert "PlanPending" in reasons(world)
         world.kafka_up = True
         until(world, lambda: state_of(world, 0, "disk1") == "Evacuated")
-        assert "NoPlanYet" not in reasons(world)
+        assert "PlanPending" not in reasons(world)
 
 
 class TestLongNames:
@@ -873,11 +873,11 @@ class TestMovesRefused:
     def test_after_some_minutes_the_replica_leaves_and_grows_back(self) -> None:
         world = self._cluster()
         world.disk(0, "disk1").state = "dead"
-        until(world, lambda: "MovesRefused" in reasons(world))
+        until(world, lambda: "MovesBlocked" in reasons(world))
         asked = world.now
         made = until(world, lambda: mode_of(world, 0, "disk1") == "Absent", 80)
         took_off = [
-            a for p in made for a in p.actions if isinstance(a, Reassign) and a.reason == "ReplicasTakenOff"
+            a for p in made for a in p.actions if isinstance(a, Reassign) and a.reason == "ReplicasRemoved"
         ]
 
         assert took_off
@@ -889,8 +889,8 @@ class TestMovesRefused:
     def test_the_wait_says_why_and_what_comes_next(self) -> None:
         world = self._cluster()
         world.disk(0, "disk1").state = "dead"
-        until(world, lambda: "MovesRefused" in reasons(world))
-        wait = next(w for w in world.cluster["status"]["waiting"] if w["reason"] == "MovesRefused")
+        until(world, lambda: "MovesBlocked" in reasons(world))
+        wait = next(w for w in world.cluster["status"]["waiting"] if w["reason"] == "MovesBlocked")
 
         assert wait["object"] == "KafkaBroker/demo-broker-0/disk1"
         assert "too long for AlterReplicaLogDirs" in wait["message"]

@@ -202,7 +202,7 @@ class TestOnTheModelCluster:
             made = world.reconcile()
             assert not any(isinstance(a, (ElectPreferred, ReassignAction)) for a in made.actions)
             world.breathe()
-        assert "ManyDisksBad" in reasons(world)
+        assert "CorrelatedDiskFailures" in reasons(world)
         assert leaders(world) == led
 
     @pytest.mark.parametrize(("reason", "moves"), [("NotAnswering", True), ("Full", False)])
@@ -239,7 +239,7 @@ class TestGoingDown:
         world.reconcile()
         assert [mark["nodeId"] for mark in world.cluster["status"]["takingDown"]] == [0]
         assert not evicted(world.reconcile())
-        assert "LeadersLeave" in waits(world)
+        assert "LeadershipMoving" in waits(world)
         assert [p.leader for p in world.partitions] == [1, 1, 1]
         assert evicted(world.reconcile())
 

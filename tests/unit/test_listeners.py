@@ -93,7 +93,7 @@ def test_controllers_know_nothing_of_it_and_are_not_restarted() -> None:
 
 def test_a_node_port_is_told_with_the_address_of_the_brokers_node() -> None:
     world = running(NODES)
-    assert {reason for reason, _ in waits(world)} == {"NoAddressYet"}
+    assert {reason for reason, _ in waits(world)} == {"AddressPending"}
     assert "NODES" not in properties(world)["listeners"]
     give_ports(world)
     assert sorted(roll(world)) == ["demo-broker-0", "demo-broker-1", "demo-broker-2"]
@@ -123,7 +123,7 @@ def test_a_label_of_the_node_can_be_the_address() -> None:
 def test_a_load_balancer_is_waited_for_with_a_reason_and_holds_nobody_back() -> None:
     world = running(CLOUD)
     assert world.running("broker") == [0, 1, 2]
-    assert waits(world) == [("NoAddressYet", f"Service/demo-broker-{n}-cloud") for n in range(3)]
+    assert waits(world) == [("AddressPending", f"Service/demo-broker-{n}-cloud") for n in range(3)]
     assert listeners_of(world) == {"cloud": ""}
     give_addresses(world, "lb")
     assert sorted(roll(world)) == ["demo-broker-0", "demo-broker-1", "demo-broker-2"]

@@ -116,7 +116,7 @@ def test_a_target_that_forgot_early_is_begun_again() -> None:
         d.replicas.pop(T, None)
     k.nodes[3].dirs[D0].replicas[T] = 10
     outcome = step(k, journal)
-    assert reasons(outcome) == ["LandedElsewhere"]
+    assert reasons(outcome) == ["MovedToOtherDisk"]
     assert k.parts[T].target is None
     until_quiet(k, outcome.journal)
     assert k.nodes[3].stands(T) == D1
@@ -158,7 +158,7 @@ def test_answers_of_different_moments_prove_nothing() -> None:
         left = cleanup(stale, journal)
         assert [move.key for move in left.journal.moves] == [T]
         journal = parse(render(outcome.journal))
-    assert reasons(execute(stale, journal, (), LIMITS)) == ["MoveOvertaken"]
+    assert reasons(execute(stale, journal, (), LIMITS)) == ["MoveObsolete"]
     assert not cleanup(stale, journal).journal.moves  # nor does a deletion wait for ever
 
 
@@ -169,7 +169,7 @@ def test_what_somebody_else_reassigns_is_let_alone_and_its_throttle_taken_back()
     k.begin(T, [0, 1, 2], foreign=True)
     k.parts[T].target, k.parts[T].before, k.parts[T].foreign = [1, 2], [0, 1, 2], True
     outcome = step(k, journal)
-    assert reasons(outcome) == ["MoveOvertaken"]
+    assert reasons(outcome) == ["MoveObsolete"]
     assert not outcome.journal.moves
     assert not any(isinstance(intent, ReassignIntent) for intent in outcome.actions)
     assert not any(k.settings.values())
@@ -278,7 +278,7 @@ def test_what_is_in_flight_counts_in_full_on_the_target() -> None:
     k.nodes[3].dirs[D1].deleting.append(150)
     outcome = step(k, Journal(), *wanted)
     assert len(outcome.journal.moves) == 1
-    assert reasons(outcome) == ["TargetFull"]
+    assert reasons(outcome) == ["TargetDiskFull"]
     assert "950" not in outcome.refusals[0].refusal.message
     assert "150 of 1000 bytes are used, 400 are on their way" in outcome.refusals[0].refusal.message
 
@@ -287,7 +287,7 @@ def test_others_copies_between_dirs_count_too() -> None:
     k = kafka((("t", 0), [0]), (("t", 1), [3]), size=500, min_isr=1)
     k.nodes[3].dirs[D0].replicas, k.nodes[3].dirs[D1].replicas = {("t", 1): 500}, {}
     k.nodes[3].dirs[D1].futures[("t", 1)] = 0
-    assert reasons(step(k, Journal(), replace(MOVE, bytes=500))) == ["TargetFull"]
+    assert reasons(step(k, Journal(), replace(MOVE, bytes=500))) == ["TargetDiskFull"]
 
 
 def refused(k: Kafka, move: Move = MOVE, limits: Limits = LIMITS) -> list[str]:
@@ -300,7 +300,7 @@ def refused(k: Kafka, move: Move = MOVE, limits: Limits = LIMITS) -> list[str]:
 def test_rule_1_no_replica_where_it_may_still_lead() -> None:
     k = kafka()
     k.parts[T].elr = [3]
-    assert refused(k) == ["MayStillLead"]
+    assert refused(k) == ["EmptyReplicaMayLead"]
     view = k.view()
     assert view.partitions is not None
     unknown = replace(view, partitions=tuple(replace(p, elr=None) for p in view.partitions))
@@ -312,7 +312,7 @@ def test_rule_5_what_left_a_broker_does_not_come_back_in_the_place_of_another_co
     assert T not in {key for d in k.nodes[MOVE.target].dirs.values() for key in d.replicas}
     gone = DroppedReplica(*T, MOVE.target, 100, (*k.parts[T].replicas, MOVE.target))
     outcome = execute(k.view(), Journal(dropped=(gone,)), [MOVE], LIMITS)
-    assert reasons(outcome) == ["ComesBack"]
+    assert reasons(outcome) == ["ReplicaReturning"]
     assert outcome.journal.dropped == (gone,)
     assert not outcome.actions
     regrown = execute(k.view(), outcome.journal, [replace(MOVE, source=None, from_dir=None)], LIMITS)
@@ -332,12 +332,12 @@ def test_rule_10_what_is_not_known_cannot_be_put_back() -> None:
 
 
 def test_rule_3_racks() -> None:
-    assert refused(kafka(), replace(MOVE, source=1)) == ["RackLost"]
+    assert refused(kafka(), replace(MOVE, source=1)) == ["WouldReduceRackSpread"]
     # a dead replica gives up no rack, but a better one that has room is preferred
     k = kafka((T, [0, 1]), min_isr=1)
     k.nodes[1].up = False
     k.parts[T].isr = [0]
-    assert refused(k, replace(MOVE, source=1)) == ["RackLost"]
+    assert refused(k, replace(MOVE, source=1)) == ["WouldReduceRackSpread"]
     k.nodes[2].dirs = {D0: Dir(50)}
     assert execute(k.view(), Journal(), [replace(MOVE, source=1)], LIMITS).journal.moves
 
@@ -351,7 +351,7 @@ def test_closed_dirs_take_nothing_and_are_no_better_rack() -> None:
     k.nodes[1].up = False
     k.parts[T].isr = [0]
     off_one = replace(MOVE, source=1)
-    assert reasons(execute(k.view(), Journal(), [off_one], LIMITS)) == ["RackLost"]
+    assert reasons(execute(k.view(), Journal(), [off_one], LIMITS)) == ["WouldReduceRackSpread"]
     assert execute(k.view(), Journal(), [off_one], LIMITS, closed={(2, D0), (2, D1)}).journal.moves
 
 
@@ -362,12 +362,12 @@ def test_rule_6_dirs_and_strangers() -> None:
     k.parts[T].isr = [0, 1, 2]
     assert refused(k, replace(WITHIN, to_dir=D1)) == ["TargetUnusable"]
     k.nodes[0].dirs["/d2/log"] = Dir(1000)
-    assert refused(k, replace(WITHIN, to_dir="/d2/log")) == ["OfflineDir"]
+    assert refused(k, replace(WITHIN, to_dir="/d2/log")) == ["BlockedByOfflineLogDir"]
     k = kafka()
     k.begin(T, [0, 1, 2, 3], foreign=True)
     assert refused(k, replace(MOVE, target=3, source=None)) == []
     assert refused(k, WITHIN if k.nodes[0].stands(T) == D0 else replace(WITHIN, to_dir=D0)) == [
-        "MovedByOthers"
+        "ExternalReassignment"
     ]
 
 
@@ -441,7 +441,7 @@ def test_a_deletion_asks_for_no_cancel_that_kafka_refuses_and_puts_settings_back
     outcome = cleanup(replace(view, partitions=(eligible,)), journal)
     assert not [intent for intent in outcome.actions if isinstance(intent, ReassignIntent)]
     assert [intent for intent in outcome.actions if isinstance(intent, ConfigureIntent)]
-    assert reasons(outcome) == ["CancelRefused"]
+    assert reasons(outcome) == ["CancellationRejected"]
     assert outcome.journal.moves == journal.moves
     # What lacks nothing any more is not taken back but ended.
     elected = replace(partition, leader=3, isr=(3,), elr=())
@@ -456,7 +456,7 @@ def test_a_deletion_asks_for_no_cancel_that_kafka_refuses_and_puts_settings_back
 def test_a_partition_short_of_copies_waits_unless_the_move_is_the_cure() -> None:
     k = kafka()
     k.stop(2)
-    assert refused(k) == ["NearMinIsr"]
+    assert refused(k) == ["UnderReplicated"]
     cure = replace(MOVE, source=2)
     k.nodes[3].rack = "c"
     assert step(k, Journal(), cure).journal.moves == (replace(cure, before=(0, 1, 2)),)
@@ -469,7 +469,7 @@ def test_below_its_minimum_a_move_is_cancelled_and_given_up() -> None:
     assert step(k, journal).journal.moves == (BEGUN,)
     k.stop(2)
     outcome = step(k, journal)
-    assert reasons(outcome) == ["NearMinIsr"]
+    assert reasons(outcome) == ["UnderReplicated"]
     assert k.parts[T].target is None
     assert k.parts[T].replicas == [1, 2, 0]
     outcome = step(k, outcome.journal)
@@ -572,7 +572,7 @@ def test_what_an_agent_gave_up_is_taken_back_told_and_rests() -> None:
 
     outcome = step(k, journal, WITHIN, signals=MoveSignals(now=1000, failed=FAILED))
 
-    assert reasons(outcome) == ["MoveFailed", "FailedLately"]
+    assert reasons(outcome) == ["MoveFailed", "MoveBackOff"]
     assert [refused.given_up for refused in outcome.refusals] == [True, False]
     assert "it came no nearer" in outcome.refusals[0].refusal.message
     assert outcome.journal.moves == ()
@@ -643,7 +643,7 @@ def test_a_copy_between_dirs_gives_way_to_a_persons_reassignment() -> None:
 
     outcome = step(k, journal)
 
-    assert reasons(outcome) == ["MoveOvertaken"]
+    assert reasons(outcome) == ["MoveObsolete"]
     assert outcome.agent_moves == {}
 
 
@@ -654,7 +654,7 @@ def test_one_whose_topic_is_deleted_says_so() -> None:
 
     outcome = step(k, journal)
 
-    assert reasons(outcome) == ["MoveOvertaken"]
+    assert reasons(outcome) == ["MoveObsolete"]
     assert "its topic was deleted" in outcome.refusals[0].refusal.message
     assert outcome.journal == Journal()
 
@@ -670,7 +670,7 @@ def test_only_as_many_that_wait_are_given_up_as_have_no_room_any_more() -> None:
 
     outcome = step(k, journal)
 
-    assert reasons(outcome) == ["TargetFull", "TargetFull"]
+    assert reasons(outcome) == ["TargetDiskFull", "TargetDiskFull"]
     assert [move.partition for move in outcome.journal.moves] == [2, 3]
 
 
@@ -684,7 +684,7 @@ def test_a_copy_to_another_broker_is_cancelled_when_its_dir_fills() -> None:
 
     outcome = step(k, journal)
 
-    assert reasons(outcome) == ["TargetFills"]
+    assert reasons(outcome) == ["TargetDiskFilling"]
     assert k.parts[T].target is None
 
 
@@ -746,7 +746,7 @@ def test_nothing_begins_where_a_partition_short_of_copies_catches_up(in_sync: in
 
     outcome = step(k, Journal(), move)
 
-    assert reasons(outcome) == ["OthersCatchUp"]
+    assert reasons(outcome) == ["CatchUpInProgress"]
     assert outcome.journal.moves == ()
     k.parts[OTHER].isr = [1, 2, 0]
     assert len(step(k, outcome.journal, move).journal.moves) == 1
@@ -808,7 +808,7 @@ def test_a_long_name_goes_only_where_every_dir_has_room() -> None:
     k = kafka((T, [0, 1, 2]), ((LONG, 0), [0, 1, 2]))
     k.nodes[3].dirs[D0].deleting.append(850)
     outcome = execute(k.view(), Journal(), [LONG_MOVE], LIMITS)
-    assert reasons(outcome) == ["DirNotChosen"]
+    assert reasons(outcome) == ["LogDirNotSelectable"]
     assert "not every one of them can take it" in outcome.refusals[0].refusal.message
 
 

@@ -88,7 +88,7 @@ def test_the_journal_is_written_first_then_agents_are_told_then_kafka(world: Wor
     (wait,) = builder.waits
     assert (wait.reason, wait.quiet) == ("ReplicasMoving", True)
     assert wait.message == "2 replicas of 0.0 GB on the way to another disk, 0 % copied."
-    assert others[-1].reason == "MovesBegun"
+    assert others[-1].reason == "MovesStarted"
     assert records.fields == {
         1: {
             "moves": [{"topic": "t", "partition": 1, "fromDir": D1, "toDir": D0}],
@@ -129,7 +129,7 @@ def test_what_must_not_begin_waits_and_what_was_given_up_or_has_landed_is_told(w
     landed = replace(ACROSS, source=2, target=0, to_dir=D0)
     put(world, render(Journal((landed, replace(WITHIN, to_dir="/gone")))))
     builder, _ = step(state_of(world, full.view()), replace(ACROSS, topic="t", partition=0))
-    assert {(w.action, w.reason) for w in builder.waits} == {("MoveReplicas", "TargetFull")}
+    assert {(w.action, w.reason) for w in builder.waits} == {("MoveReplicas", "TargetDiskFull")}
     assert {(e.type, e.reason) for e in builder.events} == {
         ("Warning", "TargetUnusable"),
         ("Normal", "ReplicasMoved"),
@@ -177,7 +177,7 @@ def test_what_agents_tell_is_heard(world: World) -> None:
     (event,) = builder.events
     assert (event.type, event.reason) == ("Warning", "MoveFailed")
     assert event.message.endswith("It stood.")
-    assert [wait.reason for wait in builder.waits] == ["FailedLately"]
+    assert [wait.reason for wait in builder.waits] == ["MoveBackOff"]
     assert records.fields == {}
     (patch,) = builder.actions
     assert isinstance(patch, Patch)
@@ -236,7 +236,7 @@ def test_a_deleted_cluster_says_which_reassignments_kafka_does_not_take_back(wor
     assert not reconcile_cleanup(state_of(world, k.view()), builder)
     assert not [action for action in builder.actions if isinstance(action, Reassign)]
     (wait,) = builder.waits
-    assert wait.reason == "CancelRefused"
+    assert wait.reason == "CancellationRejected"
     assert not wait.quiet
     assert "t-0" in wait.message
 

@@ -62,7 +62,7 @@ def test_a_move_between_disks_is_taken_from_its_agent() -> None:
 
     assert outcome.agent_moves == {}
     assert outcome.journal.moves == ()
-    assert [refused.refusal.reason for refused in outcome.refusals] == ["MoveWithdrawn"]
+    assert [refused.refusal.reason for refused in outcome.refusals] == ["MoveCancelled"]
 
 
 def test_what_only_has_to_leave_its_old_place_is_left_to_end() -> None:

@@ -80,7 +80,7 @@ def test_evidence_alone_gives_nothing_up(*, deleted: bool) -> None:
     agree(world, 0, "another")
     before = claims(world, 0)
     passes(world)
-    assert "NodeGone" in reasons(world)
+    assert "NodeLost" in reasons(world)
     assert claims(world, 0) == before
     assert all(0 in s.replicas for key, s in world.kafkas.partitions.items() if key[1] in (0, 4, 5))
 
@@ -91,7 +91,7 @@ def test_a_node_that_answers_is_not_gone() -> None:
     taint(world, node)
     agree(world, 0, node)
     passes(world, 5)
-    assert "NodeAnswers" in reasons(world)
+    assert "NodeStillReachable" in reasons(world)
     assert world.kafkas.running.keys() == set(range(6))
 
 

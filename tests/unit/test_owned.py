@@ -145,7 +145,7 @@ def test_of_a_settled_cluster_everything_is_its_own() -> None:
 
 
 @pytest.mark.parametrize("kind", ["Service", "PodDisruptionBudget", "Secret", "ConfigMap"])
-@pytest.mark.parametrize(("owner", "reason"), [(None, "NameTaken"), (FORMER, "OwnerGone")])
+@pytest.mark.parametrize(("owner", "reason"), [(None, "NameConflict"), (FORMER, "OrphanedObject")])
 def test_a_name_that_is_taken_is_left_alone_and_told_and_the_rest_goes_on(
     kind: str, owner: dict[str, Any] | None, reason: str
 ) -> None:
@@ -179,7 +179,9 @@ def test_an_object_without_our_label_is_told_once_it_was_found_by_its_name() -> 
     snapshot = replace(snapshot, services=())
     made = plan(snapshot, world.now)
     assert ("Service", "", name) not in {key for action in made.actions for key in regards(action, "kafka")}
-    assert {w["reason"] for w in made.status["waiting"] if w["object"] == f"Service/{name}"} == {"NameTaken"}
+    assert {w["reason"] for w in made.status["waiting"] if w["object"] == f"Service/{name}"} == {
+        "NameConflict"
+    }
 
 
 def test_an_authority_that_is_not_ours_signs_nothing_and_its_way_out_works() -> None:
@@ -195,7 +197,7 @@ def test_an_authority_that_is_not_ours_signs_nothing_and_its_way_out_works() -> 
     made = plan(world.snapshot(), world.now)
     assert not [a for a in made.actions if isinstance(a, IssueCa | IssueCertificate)]
     (wait,) = [w for w in made.status["waiting"] if w["object"] == "Secret/demo-ca"]
-    assert (wait["reason"], f"{names.ANN_RESTORED}=uid-back" in wait["unblockedBy"]) == ("NameTaken", True)
+    assert (wait["reason"], f"{names.ANN_RESTORED}=uid-back" in wait["unblockedBy"]) == ("NameConflict", True)
     world.cluster["metadata"]["annotations"] = {names.ANN_RESTORED: "another, uid-back"}
     bare = {**back, "metadata": {k: v for k, v in back["metadata"].items() if k != "labels"}}
     world.objects["Secret", "demo-ca"] = bare
@@ -217,7 +219,9 @@ def test_without_its_journal_nothing_is_done_that_rests_on_it() -> None:
     builder.do(first, Create(object=journal), Delete(kind="Pod", name="after", uid="u"))
     leave_alone(state, builder)
     assert builder.actions == [first]
-    assert [(wait.object, wait.reason) for wait in builder.waits] == [("ConfigMap/demo-moves", "NameTaken")]
+    assert [(wait.object, wait.reason) for wait in builder.waits] == [
+        ("ConfigMap/demo-moves", "NameConflict")
+    ]
 
 
 def test_a_volume_is_not_kept_for_somebody_elses_claim() -> None:

@@ -91,7 +91,7 @@ def test_brokers_of_a_new_cluster_start_when_most_controllers_know_a_quorum(read
     world.settle()
     assert world.running("controller") == [9000, 9001, 9002]
     assert not world.running("broker")
-    wait = next(w for w in world.cluster["status"]["waiting"] if w["reason"] == "QuorumForming")
+    wait = next(w for w in world.cluster["status"]["waiting"] if w["reason"] == "QuorumPending")
     assert wait["object"].startswith("KafkaBroker/demo-broker-0/")
     assert wait["message"].startswith(f"{ready} of 3 controllers")
     for number in range(2):
@@ -193,7 +193,7 @@ def test_a_roll_stops_where_a_partition_would_fall_below_min_isr() -> None:
         made = world.reconcile()
         assert not {a.pod for a in made.actions if isinstance(a, Evict)} & {"demo-broker-0", "demo-broker-1"}
         world.breathe()
-    assert "BelowMinIsr" in reasons(world)
+    assert "WouldBeUnderMinIsr" in reasons(world)
 
 
 def test_stopping_a_broker_for_maintenance_and_starting_it_again() -> None:
@@ -221,7 +221,7 @@ def test_a_second_broker_is_not_stopped_while_the_first_is_down() -> None:
         world.reconcile()
         world.breathe()
     assert world.running("broker") == [0, 2]
-    assert "BelowMinIsr" in reasons(world)
+    assert "WouldBeUnderMinIsr" in reasons(world)
 
 
 def test_a_broker_that_is_on_its_way_down_counts_before_kafka_has_noticed() -> None:
@@ -231,7 +231,7 @@ def test_a_broker_that_is_on_its_way_down_counts_before_kafka_has_noticed() -> N
     world.get("KafkaBroker", "demo-broker-2")["spec"]["stopped"] = True
     world.reconcile()
     assert [mark["nodeId"] for mark in world.cluster["status"]["takingDown"]] == [1]
-    assert "BelowMinIsr" in reasons(world)
+    assert "WouldBeUnderMinIsr" in reasons(world)
 
 
 def test_a_mark_is_withdrawn_by_changing_the_pod_first() -> None:
@@ -340,7 +340,7 @@ def test_a_stopped_brokers_record_is_kept_when_it_is_deleted_by_hand() -> None:
     world.settle()
     world.get("KafkaBroker", "demo-broker-1")["metadata"]["deletionTimestamp"] = "now"
     world.settle()
-    assert "IdentityHeld" in reasons(world)
+    assert "BrokerRecordRetained" in reasons(world)
     assert world.running("broker") == [0, 2]
 
 
@@ -372,10 +372,10 @@ def test_a_version_that_is_not_run_changes_nothing_and_the_cluster_is_looked_aft
 @pytest.mark.parametrize(
     ("zones", "reason", "brokers"),
     [
-        pytest.param("aaaa", "OneZone", 3, id="one zone only"),
+        pytest.param("aaaa", "SingleZone", 3, id="one zone only"),
         pytest.param("----", "NoZoneLabels", 3, id="no label anywhere"),
-        pytest.param("ab-", "UnlabelledNodes", 2, id="one node without label"),
-        pytest.param("ab", "TooFewNodes", 2, id="more brokers than nodes"),
+        pytest.param("ab-", "NodesWithoutZone", 2, id="one node without label"),
+        pytest.param("ab", "InsufficientNodes", 2, id="more brokers than nodes"),
     ],
 )
 def test_a_spread_that_cannot_be_had_is_a_condition_and_the_best_is_made(
@@ -405,7 +405,7 @@ def test_a_zone_that_appears_later_takes_the_next_broker() -> None:
     world.settle()
     world.add_node("node9", "zone-c", 3)
     world.reconcile()
-    assert "NewZone" in reasons(world)
+    assert "ZoneWithoutBrokers" in reasons(world)
     world.cluster["spec"]["brokerPools"][0]["replicas"] = 5
     world.settle()
     assert world.get("KafkaBroker", "demo-broker-4")["spec"]["rack"] == "zone-c"
@@ -452,7 +452,7 @@ def test_a_disk_that_was_emptied_is_not_formatted() -> None:
         world.breathe()
         told |= {wait["reason"] for wait in world.cluster["status"].get("waiting") or ()}
     assert len(world.formats) == formats
-    assert "DiskEmptied" in told
+    assert "DiskContentLost" in told
 
 
 def test_controllers_that_lost_their_disks_are_not_born_again() -> None:
@@ -467,7 +467,7 @@ def test_controllers_that_lost_their_disks_are_not_born_again() -> None:
         world.breathe()
     assert len(world.formats) == formats
     assert {
-        w["object"] for w in world.cluster["status"]["waiting"] if w["reason"] == "ClearedForAnotherDisk"
+        w["object"] for w in world.cluster["status"]["waiting"] if w["reason"] == "DirectoryIdAlreadyUsed"
     } == {
         "Pod/demo-controller-0",
         "Pod/demo-controller-1",
@@ -484,7 +484,7 @@ def test_a_broker_starts_without_a_disk_that_cannot_be_used_and_with_it_when_it_
         world.reconcile()
         world.breathe()
     assert world.running("broker") == [0, 1, 2]
-    assert "DiskSetAside" in reasons(world)
+    assert "DiskExcluded" in reasons(world)
     assert condition(world, "DisksHealthy")["status"] == "False"
     del world.formatted[volume]["state"]
     broker = world.get("KafkaBroker", "demo-broker-0")
@@ -585,15 +585,15 @@ def test_a_broker_that_does_not_come_back_stops_the_roll() -> None:
     world.cluster["spec"]["brokerPools"][0]["config"] = {"num.partitions": "3"}
     for _ in range(6):  # nothing breathes: the successor never starts
         world.reconcile()
-    assert "NotBackInTime" not in reasons(world)
+    assert "ProgressDeadlineExceeded" not in reasons(world)
     world.now += 700
     world.reconcile()
     assert {m["pod"] for m in world.cluster["status"]["takingDown"]} == {"demo-broker-0"}
-    assert {"NotBackInTime", "RollStopped"} <= reasons(world)
+    assert {"ProgressDeadlineExceeded", "RolloutStalled"} <= reasons(world)
     assert condition(world, "Progressing")["reason"] == "Working"
     rolled(world)
     assert world.cluster["status"]["takingDown"] == []
-    assert "RollStopped" not in reasons(world)
+    assert "RolloutStalled" not in reasons(world)
 
 
 def test_a_broker_that_ends_again_and_again_stops_the_roll_though_it_was_back() -> None:
@@ -621,10 +621,10 @@ def test_a_broker_of_the_new_kind_that_ends_again_and_again_stops_the_roll() -> 
         "terminated": {"exitCode": 1, "message": "out of memory", "finishedAt": stamp(world.now)}
     }
     assert rolled(world, 5) == []
-    assert {"RestartsAgain", "RollStopped"} <= reasons(world)
+    assert {"CrashLooping", "RolloutStalled"} <= reasons(world)
     world.now += 700
     rolled(world)
-    assert "RestartsAgain" not in reasons(world)
+    assert "CrashLooping" not in reasons(world)
     hashes = {p["metadata"]["annotations"][names.ANN_SPEC_HASH] for p in world.all("Pod")}
     assert "outdated" not in hashes
 
@@ -660,7 +660,7 @@ def test_what_kafka_takes_while_it_runs_restarts_nothing(monkeypatch: pytest.Mon
     assert not [a for _ in range(5) for a in _step(world)]
     told[1]["log.retention.ms"] = ConfigValues(own="7", default="1")
     world.reconcile()
-    assert "SetByHand" in reasons(world)
+    assert "ConfigOverridden" in reasons(world)
     assert {p["metadata"]["name"]: p["metadata"]["uid"] for p in world.all("Pod")} == before
 
 

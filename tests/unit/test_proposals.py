@@ -19,7 +19,7 @@ from spindle.proposals.proposal import NEXT, ProposalPhase, read_proposal
 from spindle.proposals.windows import WindowState, window_state
 from tests.unit.proposal_samples import D0, D1, HASH, in_journal, move, rebalance
 
-TROUBLE = ProposalProblem("DisksFirst", "1 disk failed.", "It is evacuated.")
+TROUBLE = ProposalProblem("DiskFailureHasPriority", "1 disk failed.", "It is evacuated.")
 CLOSED = WindowState(open=False, at=100.0)
 
 
@@ -31,7 +31,10 @@ def at(text: str) -> float:
     ("facts", "phase", "reason"),
     [
         pytest.param(
-            ProposalFacts(phase=ProposalPhase.PROPOSED), "Proposed", "ApprovalNeeded", id="nobody approved it"
+            ProposalFacts(phase=ProposalPhase.PROPOSED),
+            "Proposed",
+            "ApprovalRequired",
+            id="nobody approved it",
         ),
         pytest.param(
             ProposalFacts(phase=ProposalPhase.PROPOSED, approved_by="person"),
@@ -48,7 +51,7 @@ def at(text: str) -> float:
         pytest.param(
             ProposalFacts(phase=ProposalPhase.PROPOSED, approved_by="person", window=CLOSED),
             "Approved",
-            "WindowClosed",
+            "MaintenanceWindowClosed",
             id="approved, and not yet begun",
         ),
         pytest.param(
@@ -72,25 +75,25 @@ def at(text: str) -> float:
         pytest.param(
             ProposalFacts(phase=ProposalPhase.APPROVED),
             "Proposed",
-            "ApprovalNeeded",
+            "ApprovalRequired",
             id="approval taken back",
         ),
         pytest.param(
             ProposalFacts(phase=ProposalPhase.APPROVED, approved_by="person", executing="other"),
             "Approved",
-            "AnotherExecutes",
+            "AnotherProposalExecuting",
             id="another one is finished first",
         ),
         pytest.param(
             ProposalFacts(phase=ProposalPhase.APPROVED, approved_by="person", obstacle=TROUBLE),
             "Approved",
-            "DisksFirst",
+            "DiskFailureHasPriority",
             id="a disk failed before",
         ),
         pytest.param(
             ProposalFacts(phase=ProposalPhase.APPROVED, approved_by="person", window=CLOSED),
             "Approved",
-            "WindowClosed",
+            "MaintenanceWindowClosed",
             id="no window",
         ),
         pytest.param(
@@ -102,13 +105,13 @@ def at(text: str) -> float:
         pytest.param(
             ProposalFacts(phase=ProposalPhase.PROPOSED, stop=True),
             "Stopped",
-            "StoppedByPerson",
+            "StoppedByUser",
             id="stopped before",
         ),
         pytest.param(
             ProposalFacts(phase=ProposalPhase.PROPOSED, problem="spec.moves: nonsense"),
             "Failed",
-            "NotUnderstood",
+            "InvalidProposal",
             id="nonsense",
         ),
         pytest.param(
@@ -128,7 +131,7 @@ def at(text: str) -> float:
         pytest.param(
             ProposalFacts(phase=ProposalPhase.EXECUTING, approved_by="person", waiting=1, stop=True),
             "Stopped",
-            "StoppedByPerson",
+            "StoppedByUser",
             id="stopped",
         ),
         pytest.param(
@@ -146,7 +149,7 @@ def at(text: str) -> float:
         pytest.param(
             ProposalFacts(phase=ProposalPhase.EXECUTING, approved_by="person", waiting=1, obstacle=TROUBLE),
             "Executing",
-            "DisksFirst",
+            "DiskFailureHasPriority",
             id="a disk fails, and may be well again",
         ),
         pytest.param(
@@ -157,7 +160,7 @@ def at(text: str) -> float:
                 obstacle=replace(TROUBLE, lasts=True),
             ),
             "Stopped",
-            "DisksFirst",
+            "DiskFailureHasPriority",
             id="a disk is being emptied",
         ),
         pytest.param(
@@ -169,13 +172,13 @@ def at(text: str) -> float:
                 troubled=1800.0,
             ),
             "Stopped",
-            "DisksFirst",
+            "DiskFailureHasPriority",
             id="a trouble that lasts",
         ),
         pytest.param(
             ProposalFacts(phase=ProposalPhase.EXECUTING, approved_by="person", waiting=1, window=CLOSED),
             "Executing",
-            "WindowClosed",
+            "MaintenanceWindowClosed",
             id="the window closes",
         ),
         pytest.param(
@@ -183,13 +186,13 @@ def at(text: str) -> float:
                 phase=ProposalPhase.EXECUTING, approved_by="rule", waiting=1, moving=1, too_long="x"
             ),
             "Executing",
-            "TimeOver",
+            "MaxDurationExceeded",
             id="its time is over, and something is in motion",
         ),
         pytest.param(
             ProposalFacts(phase=ProposalPhase.EXECUTING, approved_by="rule", waiting=1, done=1, too_long="x"),
             "Stopped",
-            "TimeOver",
+            "MaxDurationExceeded",
             id="its time is over",
         ),
         pytest.param(
@@ -215,7 +218,7 @@ def at(text: str) -> float:
         pytest.param(
             ProposalFacts(phase=ProposalPhase.EXECUTING, approved_by="person", dropped=3),
             "Failed",
-            "NothingLeft",
+            "NoMovesLeft",
             id="nothing of it held",
         ),
     ],

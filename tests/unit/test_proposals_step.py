@@ -76,7 +76,7 @@ def test_a_new_proposal_waits_for_its_approval_and_says_how(running: World) -> N
     status = proposed.statuses["demo-1"]
 
     assert status["phase"] == "Proposed"
-    assert status["conditions"][0]["reason"] == "ApprovalNeeded"
+    assert status["conditions"][0]["reason"] == "ApprovalRequired"
     assert HASH in status["conditions"][0]["message"]
     assert reasons(builder) == ["RebalanceProposed"]
     assert builder.waits == []  # it may wait for days: a cluster at rest is at rest
@@ -101,9 +101,9 @@ def test_a_newer_one_supersedes_what_was_not_begun_and_waits_for_what_was(runnin
     proposed, builder = settle(running, new, old, begun)
 
     assert phases(proposed) == {"old": "Superseded", "begun": "Executing", "new": "Approved"}
-    assert proposed.statuses["new"]["reason"] == "AnotherExecutes"
+    assert proposed.statuses["new"]["reason"] == "AnotherProposalExecuting"
     assert proposed.requests.moves == (in_journal(ACROSS),)
-    assert {wait.reason for wait in builder.waits} == {"Executing", "AnotherExecutes"}
+    assert {wait.reason for wait in builder.waits} == {"Executing", "AnotherProposalExecuting"}
 
 
 @pytest.mark.parametrize(
@@ -134,7 +134,7 @@ def test_outside_of_its_window_nothing_more_begins_and_it_says_when_it_goes_on(r
     assert proposed.requests.moves == ()
     assert proposed.requests.withdrawn == frozenset()
     assert proposed.statuses["demo-1"]["message"].endswith("It goes on at 2026-09-21T22:00:00Z.")
-    assert [wait.reason for wait in builder.waits] == ["WindowClosed"]
+    assert [wait.reason for wait in builder.waits] == ["MaintenanceWindowClosed"]
 
 
 @pytest.mark.parametrize(
@@ -164,7 +164,7 @@ def test_under_min_isr_it_pauses_and_goes_on(running: World) -> None:
     proposed, builder = settle(running, executing(ACROSS, WITHIN), view=world.view())
 
     assert phases(proposed) == {"demo-1": "Executing"}
-    assert proposed.statuses["demo-1"]["reason"] == "UnderMinIsr"
+    assert proposed.statuses["demo-1"]["reason"] == "PartitionsUnderMinIsr"
     assert proposed.requests.moves == ()
     assert reasons(builder) == []
 
@@ -286,7 +286,7 @@ def test_while_kafka_is_silent_leaders_are_not_given_up(running: World) -> None:
 
 def test_leaders_are_not_given_up_for_a_window_that_was_closed(running: World) -> None:
     raw = executing(WITHIN, outcomes="+", leaders=[{"topic": "t", "partition": 1, "broker": 2}])
-    raw["status"] |= {"progressedAt": stamp(running.now - 3600), "reason": "WindowClosed"}
+    raw["status"] |= {"progressedAt": stamp(running.now - 3600), "reason": "MaintenanceWindowClosed"}
     found, _ = settle(running, raw)
 
     assert phases(found) == {"demo-1": "Executing"}
@@ -314,13 +314,13 @@ def moved_by_others() -> KafkaView:
 def test_after_half_an_hour_what_waits_is_left_out(running: World) -> None:
     proposed, _ = settle(running, waiting(running), view=moved_by_others())
 
-    assert [each["reason"] for each in proposed.statuses["demo-1"]["dropped"]] == ["MovedByOthers"]
+    assert [each["reason"] for each in proposed.statuses["demo-1"]["dropped"]] == ["ExternalReassignment"]
 
 
 @pytest.mark.parametrize(
     "status",
     [
-        pytest.param({"reason": "WindowClosed"}, id="the window was closed until now"),
+        pytest.param({"reason": "MaintenanceWindowClosed"}, id="the window was closed until now"),
         pytest.param({"updatedAt": "2026-09-21T13:00:00Z"}, id="nobody looked"),
     ],
 )
@@ -375,7 +375,7 @@ def ran(running: World, *moves: dict[str, Any], **status: Any) -> dict[str, Any]
 
 def test_the_time_that_it_was_carried_out_is_counted(running: World) -> None:
     going = settle(running, ran(running, ACROSS))[0].statuses["demo-1"]
-    shut = settle(running, ran(running, ACROSS, reason="WindowClosed"))[0].statuses["demo-1"]
+    shut = settle(running, ran(running, ACROSS, reason="MaintenanceWindowClosed"))[0].statuses["demo-1"]
 
     assert (going["ranSeconds"], shut["ranSeconds"]) == (615, 600)
 
@@ -385,12 +385,12 @@ def test_when_its_time_is_over_nothing_more_begins_and_what_is_in_motion_lands(r
     proposed, builder = settle(
         running, ran(running, ACROSS, WITHIN), journal=journal, approval="auto", maxDurationMinutes=10
     )
-    raw = ran(running, ACROSS, WITHIN, outcomes="+.", reason="TimeOver")
+    raw = ran(running, ACROSS, WITHIN, outcomes="+.", reason="MaxDurationExceeded")
     ended, told = settle(running, raw, approval="auto", maxDurationMinutes=10)
 
     assert (proposed.requests.moves, proposed.requests.withdrawn) == ((), frozenset())
     assert phases(proposed) == {"demo-1": "Executing"}
-    assert [wait.reason for wait in builder.waits] == ["TimeOver"]
+    assert [wait.reason for wait in builder.waits] == ["MaxDurationExceeded"]
     assert phases(ended) == {"demo-1": "Stopped"}
     assert "maxDurationMinutes (10)" in ended.statuses["demo-1"]["message"]
     assert reasons(told) == ["RebalanceStopped"]

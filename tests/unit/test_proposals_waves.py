@@ -111,14 +111,14 @@ def one_rack(world: Kafka) -> None:
     ("change", "reason"),
     [
         pytest.param(deleted, "TopicDeleted", id="topic deleted"),
-        pytest.param(on_another_disk, "ReplicaElsewhere", id="on another disk"),
-        pytest.param(on_another_broker, "ReplicaElsewhere", id="on another broker"),
-        pytest.param(grown, "ReplicaGrown", id="size has grown"),
+        pytest.param(on_another_disk, "ReplicaRelocated", id="on another disk"),
+        pytest.param(on_another_broker, "ReplicaRelocated", id="on another broker"),
+        pytest.param(grown, "ReplicaSizeChanged", id="size has grown"),
         pytest.param(cordoned, "TargetUnusable", id="target is cordoned"),
         pytest.param(failed, "TargetUnusable", id="target is offline"),
         pytest.param(no_broker, "TargetGone", id="target broker is gone"),
-        pytest.param(full, "TargetFull", id="target is full"),
-        pytest.param(one_rack, "RackLost", id="a rack would be lost"),
+        pytest.param(full, "TargetDiskFull", id="target is full"),
+        pytest.param(one_rack, "WouldReduceRackSpread", id="a rack would be lost"),
     ],
 )
 def test_what_holds_no_more_is_left_out_with_its_reason(change: Callable[[Kafka], None], reason: str) -> None:
@@ -165,11 +165,11 @@ def at_its_minimum(world: Kafka) -> None:
 @pytest.mark.parametrize(
     ("change", "reason"),
     [
-        pytest.param(others_move_it, "MovedByOthers", id="others move it"),
-        pytest.param(target_is_down, "TargetDown", id="target does not answer"),
+        pytest.param(others_move_it, "ExternalReassignment", id="others move it"),
+        pytest.param(target_is_down, "TargetUnavailable", id="target does not answer"),
         pytest.param(source_is_down, "SourceDown", id="source does not answer"),
         pytest.param(no_leader, "NoLeader", id="no leader"),
-        pytest.param(at_its_minimum, "NearMinIsr", id="short of copies"),
+        pytest.param(at_its_minimum, "UnderReplicated", id="short of copies"),
     ],
 )
 def test_what_another_look_may_answer_otherwise_waits_but_not_for_ever(
@@ -231,7 +231,7 @@ def test_what_nobody_takes_is_left_out_in_the_end() -> None:
     """The executor may refuse for reasons of its own, and what comes first may stay so: no proposal is carried out for ever."""
     late = PATIENCE + 1
 
-    assert drops(look(ACROSS, WITHIN, busy={("t", 0)}, idle=late)) == ["NotTaken", "NotTaken"]
+    assert drops(look(ACROSS, WITHIN, busy={("t", 0)}, idle=late)) == ["MoveNotStarted", "MoveNotStarted"]
     assert look(ACROSS, idle=late).go == []
     assert look(ACROSS, idle=PATIENCE - 1).go == [in_journal(ACROSS)]
 
@@ -240,7 +240,7 @@ def test_what_others_have_in_motion_is_left_out_in_the_end() -> None:
     journal = Journal(moves=(replace(in_journal({**ACROSS, "toBroker": 3}), reason="drain"),))
 
     assert drops(look(ACROSS, journal=journal)) == []
-    assert drops(look(ACROSS, journal=journal, idle=PATIENCE + 1)) == ["NotTaken"]
+    assert drops(look(ACROSS, journal=journal, idle=PATIENCE + 1)) == ["MoveNotStarted"]
 
 
 def test_while_a_move_of_it_is_in_motion_nothing_is_left_out_for_waiting() -> None:
@@ -257,7 +257,7 @@ def test_a_full_target_may_have_room_when_what_is_in_motion_has_gone() -> None:
     leftover = PendingCleanup("t", 9, 2, D1, 850, 0.0)
     wave = look(ACROSS, world=world, journal=Journal(cleanups=(leftover,)))
 
-    assert [each.reason for each in wave.waits] == ["TargetFull"]
+    assert [each.reason for each in wave.waits] == ["TargetDiskFull"]
     assert wave.drops == []
 
 
@@ -270,7 +270,9 @@ def test_a_move_that_the_agent_gave_up_is_left_out() -> None:
 def test_what_left_a_broker_for_a_while_comes_back_there_first() -> None:
     shrunk = DroppedReplica("t", 0, 2, 100, (0, 1, 2))
 
-    assert [each.reason for each in look(ACROSS, journal=Journal(dropped=(shrunk,))).waits] == ["ComesBack"]
+    assert [each.reason for each in look(ACROSS, journal=Journal(dropped=(shrunk,))).waits] == [
+        "ReplicaReturning"
+    ]
 
 
 def test_a_disk_that_is_closed_takes_nothing() -> None:

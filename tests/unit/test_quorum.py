@@ -106,14 +106,14 @@ def test_one_of_two_leaves_by_the_word_of_the_one_that_stays(down: tuple[int, ..
 @pytest.mark.parametrize("voters", [(A, B), (A, B, C)])
 def test_the_leader_does_not_leave_while_it_is_about_to_restart(voters: tuple[int, ...]) -> None:
     members = on_record(*voters, down=(B,))
-    assert reason(step(seen(*voters, leader=B), members, 1)) == "ControllersNotWell"
+    assert reason(step(seen(*voters, leader=B), members, 1)) == "ControllersNotReady"
 
 
 def test_nobody_leaves_of_his_own_will_while_one_that_stays_is_not_well() -> None:
     quorum = seen(A, B, C, lagging=(A,), leader=B)
-    assert reason(step(quorum, on_record(A, B, C, down=(A,)), 1)) == "ControllersNotWell"
+    assert reason(step(quorum, on_record(A, B, C, down=(A,)), 1)) == "ControllersNotReady"
     # About to restart is as good as down.
-    assert reason(step(seen(A, B, C), on_record(A, B, C, down=(A,)), 1)) == "ControllersNotWell"
+    assert reason(step(seen(A, B, C), on_record(A, B, C, down=(A,)), 1)) == "ControllersNotReady"
 
 
 def test_a_lost_one_leaves_begins_anew_and_joins() -> None:
@@ -129,13 +129,13 @@ def test_a_lost_one_leaves_begins_anew_and_joins() -> None:
 @pytest.mark.parametrize("lagging", [(B, C), (A, C)])
 def test_a_lost_one_stays_a_voter_while_the_others_are_no_majority(lagging: tuple[int, ...]) -> None:
     members = on_record(A, B, C, down=(C,), lost={C: "its disk is blank"})
-    assert reason(step(seen(A, B, C, lagging=lagging), members, 3)) == "NoMajorityToReplace"
+    assert reason(step(seen(A, B, C, lagging=lagging), members, 3)) == "QuorumMajorityMissing"
 
 
 def test_a_lost_one_of_two_stays_a_voter() -> None:
     members = on_record(A, B, C, down=(B,), lost={B: "its disk is blank"})
     found = step(seen(A, B, lagging=(B,)), members, 3)
-    assert reason(found) == "NoMajorityToReplace"
+    assert reason(found) == "QuorumMajorityMissing"
     assert isinstance(found, Refusal)
     assert found.message.endswith("no majority: 1 of 2 voters.")
 
@@ -151,7 +151,7 @@ def test_without_a_quorum_nothing_changes() -> None:
 
 
 def test_an_even_number_is_refused() -> None:
-    assert reason(step(seen(A), on_record(A), 2)) == "EvenControllers"
+    assert reason(step(seen(A), on_record(A), 2)) == "EvenControllerCount"
 
 
 def test_a_static_quorum_is_told_how_to_become_another() -> None:
@@ -166,9 +166,9 @@ def test_an_order_that_was_given_back_is_given_anew_while_others_are_admitted() 
 
 
 def test_a_voter_that_nobody_put_on_record_is_left_alone() -> None:
-    assert reason(step(seen(A, B, C, D), on_record(A, B, C), 3)) == "VoterNotOnRecord"
+    assert reason(step(seen(A, B, C, D), on_record(A, B, C), 3)) == "UnknownVoter"
     replaced = Quorum(A, (*seen(A, B).voters, Voter(C, directory(C, 7), caught_up=True)))
-    assert reason(step(replaced, on_record(A, B, C), 3)) == "VoterNotOnRecord"
+    assert reason(step(replaced, on_record(A, B, C), 3)) == "UnknownVoter"
 
 
 def test_the_record_follows_what_quorum_and_claim_agree_on() -> None:

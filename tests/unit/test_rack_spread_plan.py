@@ -84,17 +84,17 @@ def crowd(world: Checked) -> None:
 
 def test_what_healing_crowded_is_spread_again_without_a_person(world: Checked) -> None:
     crowd(world)
-    waits = [w for w in world.cluster["status"]["waiting"] if w["reason"] == "ReplicasCrowded"]
+    waits = [w for w in world.cluster["status"]["waiting"] if w["reason"] == "RackSpreadViolated"]
     assert all("healing put them there" in wait["unblockedBy"] for wait in waits)
     made = list(passes(world, 30))
 
     assert racks(world) == [3] * 6
     told = [
-        a.message for p in made for a in p.actions if isinstance(a, Reassign) and a.reason == "MovesBegun"
+        a.message for p in made for a in p.actions if isinstance(a, Reassign) and a.reason == "MovesStarted"
     ]
     assert any("(spread)" in message for message in told)
     assert journal(world).spread_violations == ()
-    assert "ReplicasCrowded" not in {wait["reason"] for wait in world.cluster["status"]["waiting"]}
+    assert "RackSpreadViolated" not in {wait["reason"] for wait in world.cluster["status"]["waiting"]}
     assert world.broken == []
     assert world.kafkas.losses == []
 
@@ -123,7 +123,7 @@ def test_what_a_person_put_together_is_left_alone(world: Checked) -> None:
 
     assert set(state.replicas) == {*others, pair[0]}
     assert sum(count == 2 for count in racks(world)) == 1
-    wait = next(w for w in world.cluster["status"]["waiting"] if w["reason"] == "ReplicasCrowded")
+    wait = next(w for w in world.cluster["status"]["waiting"] if w["reason"] == "RackSpreadViolated")
     assert "spindle rebalance run" in wait["unblockedBy"]
 
 

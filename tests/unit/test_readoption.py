@@ -201,7 +201,7 @@ class TestThePlaceholder:
         record = world.get("KafkaBroker", "demo-broker-0")
         assert record["spec"]["returning"] is True
         for _ in range(6):
-            if condition(world, "DataAtRisk")["reason"] == "LastCopy":
+            if condition(world, "DataAtRisk")["reason"] == "LastReplicaAtRisk":
                 text = accept_text(world, "disk1")
                 world.get("KafkaBroker", "demo-broker-0")["spec"]["wishes"] = [
                     {"disk": "disk1", "acceptLoss": text}
@@ -254,7 +254,7 @@ class TestAnotherSpec:
         delete(world)
         del world.objects["ConfigMap", "demo-pools"]
         world.cluster["spec"]["brokerPools"] = [pool("other", 3)]
-        until(world, lambda: "ClaimsOfUnknownPool" in reasons(world))
+        until(world, lambda: "UnknownPoolClaims" in reasons(world))
         run(world, 10)
         assert not world.all("KafkaBroker")
         world.cluster["spec"]["brokerPools"] = [pool("other", 3), pool("main", 3)]

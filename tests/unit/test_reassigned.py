@@ -74,7 +74,7 @@ def test_a_move_that_it_keeps_from_beginning_says_that_it_never_ends() -> None:
     assert found.removing == (2,)
     assert 1 not in found.isr
     (refused,) = execute(view, Journal(), [MOVE], LIMITS).refusals
-    assert refused.refusal.reason == "MovedByOthers"
+    assert refused.refusal.reason == "ExternalReassignment"
     assert "never ends" in refused.refusal.message
     assert [(p["topic"], p["partition"]) for p in listed(refused.refusal.unblocked_by)] == [T]
 

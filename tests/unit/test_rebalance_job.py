@@ -78,7 +78,7 @@ def test_what_cannot_be_read_is_left_as_it_is(running: World) -> None:
     reconcile_job(state_of(running, unknown=frozenset({"roles"})), builder)
 
     assert builder.actions == []
-    assert [wait.reason for wait in builder.waits] == ["CannotReadJob"]
+    assert [wait.reason for wait in builder.waits] == ["JobUnreadable"]
 
 
 def test_before_a_cluster_goes_its_cron_job_goes(running: World) -> None:

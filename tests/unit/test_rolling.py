@@ -60,7 +60,7 @@ def test_a_second_one_that_takes_the_partition_below_may_not() -> None:
     assert verdict.refusal
     assert (verdict.refusal.rule, verdict.refusal.reason, verdict.refusal.objects) == (
         2,
-        "BelowMinIsr",
+        "WouldBeUnderMinIsr",
         ("t-0",),
     )
 
@@ -120,7 +120,7 @@ def test_a_partition_that_spindle_shrank_counts_as_large_as_it_is_meant_to_be() 
     assert RestartSafety(shrunk).may_go_down(0).named == ("t-0",)
     verdict = RestartSafety(shrunk, {("t", 0): (0, 1, 2)}).may_go_down(0)
     assert verdict.refusal is not None
-    assert verdict.refusal.reason == "BelowMinIsr"
+    assert verdict.refusal.reason == "WouldBeUnderMinIsr"
 
 
 @pytest.mark.parametrize(
@@ -161,14 +161,14 @@ def test_a_topic_without_known_min_isr_is_refused() -> None:
             partition(replicas=(0, 1, 2, 3), adding=(3,), removing=(0,), isr=(0, 1)),
             1,
             (),
-            "BelowMinIsr",
+            "WouldBeUnderMinIsr",
             id="a-copy-not-yet-in-isr-does-not-count",
         ),
         pytest.param(
             partition(replicas=(0, 1, 2, 3), isr=(0, 1, 3), adding=(3,), removing=(0,)),
             1,
             (),
-            "BelowMinIsr",
+            "WouldBeUnderMinIsr",
             id="once-complete-it-would-be-one-short",
         ),
         pytest.param(
@@ -182,7 +182,7 @@ def test_a_topic_without_known_min_isr_is_refused() -> None:
             partition(replicas=(0, 1, 2), removing=(1,)),
             2,
             (),
-            "BelowMinIsr",
+            "WouldBeUnderMinIsr",
             id="a-shrink-completes-at-any-moment",
         ),
     ],
@@ -253,15 +253,15 @@ def quorum(*caught_up: bool | None, leader: int = 9000) -> Quorum:
     ("given", "node", "down", "reason"),
     [
         pytest.param(quorum(True, True, True), 9000, (), None, id="three"),
-        pytest.param(quorum(True, True, True), 9000, (9001,), "QuorumMajority", id="second-of-three"),
-        pytest.param(quorum(True, True, False), 9000, (), "QuorumMajority", id="one-lags"),
-        pytest.param(quorum(True, True, None), 9000, (), "QuorumMajority", id="one-unknown"),
+        pytest.param(quorum(True, True, True), 9000, (9001,), "WouldLoseQuorum", id="second-of-three"),
+        pytest.param(quorum(True, True, False), 9000, (), "WouldLoseQuorum", id="one-lags"),
+        pytest.param(quorum(True, True, None), 9000, (), "WouldLoseQuorum", id="one-unknown"),
         pytest.param(quorum(True, True, False), 9002, (), None, id="the-lagging-one"),
         pytest.param(quorum(True, True, True, True, True), 9000, (9001,), None, id="second-of-five"),
         pytest.param(
-            quorum(True, True, True, True, True), 9000, (9001, 9002), "QuorumMajority", id="third-of-five"
+            quorum(True, True, True, True, True), 9000, (9001, 9002), "WouldLoseQuorum", id="third-of-five"
         ),
-        pytest.param(quorum(True, True), 9000, (), "QuorumMajority", id="two-never"),
+        pytest.param(quorum(True, True), 9000, (), "WouldLoseQuorum", id="two-never"),
         pytest.param(quorum(True, True, True), 9007, (9001,), None, id="no-voter"),
         pytest.param(quorum(True, True, True, leader=-1), 9000, (), "NoQuorumLeader", id="leaderless"),
         pytest.param(None, 9000, (), "QuorumUnknown", id="unknown"),

@@ -5,7 +5,7 @@ import pytest
 from spindle.cluster.refusal import Refusal
 from spindle.rolling import RestartVerdict, RolloutMember, at_once, next_to_restart
 
-NO = RestartVerdict(Refusal(rule=2, reason="BelowMinIsr", message="no.", unblocked_by="later."))
+NO = RestartVerdict(Refusal(rule=2, reason="WouldBeUnderMinIsr", message="no.", unblocked_by="later."))
 
 
 def broker(

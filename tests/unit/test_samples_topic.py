@@ -112,7 +112,7 @@ def test_a_topic_that_somebody_else_made_is_left_alone() -> None:
     world.cluster["spec"]["rebalance"]["samples"]["enabled"] = True
     world.settle(20)
 
-    assert "TopicNotOurs" in reasons(world)
+    assert "TopicNotManaged" in reasons(world)
     assert rows(world) == [(0, 1)]
     assert world.kafkas.settings[SETTINGS] == {"cleanup.policy": "compact"}
     assert every(world) == {None}
@@ -149,4 +149,4 @@ def test_nothing_is_made_while_its_copies_would_share_a_rack() -> None:
     plan = world.reconcile()
 
     assert not [action for action in plan.actions if isinstance(action, CreateTopic)]
-    assert "TooFewBrokersYet" in {entry["reason"] for entry in plan.status["waiting"]}
+    assert "WaitingForBrokers" in {entry["reason"] for entry in plan.status["waiting"]}

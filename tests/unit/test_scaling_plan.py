@@ -130,16 +130,13 @@ class TestIn:
         world = cluster()
         scale(world, 3)
         plans = until(world, lambda: ids(world) == [0, 1, 2], 120)
-        assert "BrokerLeaves" in told(plans)
-        steps = [r for r in said(plans) if r in ("ScaledIn", "BrokerUnregistered", "BrokerForgotten")]
+        assert "ScaleInStarted" in told(plans)
+        steps = [r for r in said(plans) if r in ("ScaledIn", "BrokerUnregistered", "BrokerRemoved")]
         assert (
-            steps.count("ScaledIn")
-            == steps.count("BrokerUnregistered")
-            == steps.count("BrokerForgotten")
-            == 2
+            steps.count("ScaledIn") == steps.count("BrokerUnregistered") == steps.count("BrokerRemoved") == 2
         )
         assert steps[0] == "ScaledIn"
-        assert steps[-1] == "BrokerForgotten"
+        assert steps[-1] == "BrokerRemoved"
         well(world, [0, 1, 2])
 
     def test_its_volumes_are_kept_and_that_is_told(self) -> None:
@@ -147,10 +144,7 @@ class TestIn:
         scale(world, 4)
         plans = until(world, lambda: ids(world) == [0, 1, 2, 3], 120)
         forgotten = [
-            a
-            for made in plans
-            for a in made.actions
-            if isinstance(a, Delete) and a.reason == "BrokerForgotten"
+            a for made in plans for a in made.actions if isinstance(a, Delete) and a.reason == "BrokerRemoved"
         ]
         assert len(forgotten) == 1
         assert "data-disk0-demo-4" in forgotten[0].message
@@ -179,7 +173,7 @@ class TestIn:
     def test_it_restarts_like_any_other_while_it_is_emptied(self) -> None:
         world = cluster()
         scale(world, 4)
-        until(world, lambda: "BrokerLeaves" in _lives(world, 4))
+        until(world, lambda: "ScaleInStarted" in _lives(world, 4))
         world.cluster["spec"]["brokerPools"][0]["jvm"] = {"heap": "2g"}
         world.kafkas.traffic = False
         evicted: list[str] = []
@@ -203,7 +197,7 @@ class TestIn:
         world.cluster["spec"]["brokerPools"].append(pool("other", 3))
         well(world, [0, 1, 2, 3, 4, 5])
         del world.cluster["spec"]["brokerPools"][0]
-        until(world, lambda: "BrokerLeaves" in _lives(world, 0))
+        until(world, lambda: "ScaleInStarted" in _lives(world, 0))
         plans = until(world, lambda: ids(world) == [3, 4, 5], 150)
         plans.append(world.reconcile())
         well(world, [3, 4, 5])
@@ -215,7 +209,7 @@ class TestIn:
         world.cluster["spec"]["brokerPools"].append(pool("other", 3))
         well(world, [0, 1, 2, 3, 4, 5])
         del world.cluster["spec"]["brokerPools"][0]
-        until(world, lambda: "BrokerLeaves" in _lives(world, 0))
+        until(world, lambda: "ScaleInStarted" in _lives(world, 0))
         del world.objects["Pod", "demo-broker-0"]
         until(world, lambda: ("Pod", "demo-broker-0") in world.objects, 5)
 
@@ -322,17 +316,17 @@ class TestRefusals:
     def test_too_few_brokers_for_the_copies(self) -> None:
         world = cluster(3)
         scale(world, 2)
-        nothing_is_done(world, "TooFewBrokers")
+        nothing_is_done(world, "InsufficientBrokers")
         scale(world, 3)
         world.reconcile()
-        assert "TooFewBrokers" not in reasons(world)
+        assert "InsufficientBrokers" not in reasons(world)
 
     def test_the_last_broker_of_a_rack(self) -> None:
         world = cluster(4, zones="abca")
         assert [i for i, rack in world.kafkas.racks.items() if rack == "zone-c"] == [2]
         world.get("KafkaBroker", "demo-broker-2")["spec"]["goesFirst"] = True
         scale(world, 3)
-        nothing_is_done(world, "TooFewRacks")
+        nothing_is_done(world, "InsufficientRacks")
 
     def test_no_room_elsewhere(self) -> None:
         world = cluster(4, zones="abca")
@@ -342,7 +336,7 @@ class TestRefusals:
                 volume = world.disk(broker, disk)
                 volume.others = 79 * CAPACITY // 100 - size * len(volume.logs)
         scale(world, 3)
-        nothing_is_done(world, "NoRoomToScaleIn")
+        nothing_is_done(world, "InsufficientSpaceToScaleIn")
         for broker in range(3):
             for disk in ("disk0", "disk1"):
                 world.disk(broker, disk).others = 0
@@ -354,7 +348,7 @@ class TestRefusals:
         world.settle(120)
         scale(world, 3)
         world.settle()
-        assert "ConfigNeedsMore" in reasons(world)
+        assert "ConfigNeedsMoreBrokers" in reasons(world)
         assert ids(world) == [0, 1, 2, 3, 4]
         world.cluster["spec"]["config"] = {"default.replication.factor": "3"}
         well(world, [0, 1, 2])
@@ -367,7 +361,7 @@ class TestRefusals:
         for _ in range(8):
             world.reconcile()
             world.breathe()
-        assert "BrokerNotAsked" in reasons(world)
+        assert "LogDirsUnknown" in reasons(world)
         world.get("KafkaBroker", "demo-broker-4")["spec"]["stopped"] = False
         well(world, [0, 1, 2, 3])
 

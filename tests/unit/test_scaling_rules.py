@@ -75,20 +75,22 @@ class TestMayBegin:
         replica_index = ReplicaIndex(view(partition(0, 1, 2, 3, topic="wide"), partition(0, 1)))
         refusal = may_begin(replica_index, {3, 4}, RACKS)
         assert refusal is not None
-        assert (refusal.reason, refusal.objects) == ("TooFewBrokers", ("wide",))
+        assert (refusal.reason, refusal.objects) == ("InsufficientBrokers", ("wide",))
         assert "at least 4" in refusal.unblocked_by
 
     def test_a_rack_whose_last_broker_would_go(self) -> None:
         replica_index = ReplicaIndex(view(partition(0, 1, 2)))
         refusal = may_begin(replica_index, {2}, RACKS)
         assert refusal is not None
-        assert (refusal.reason, refusal.objects) == ("TooFewRacks", ("t-0",))
+        assert (refusal.reason, refusal.objects) == ("InsufficientRacks", ("t-0",))
 
     def test_a_rack_that_no_partition_needs(self) -> None:
         replica_index = ReplicaIndex(view(partition(2, 0), partition(0, 1, index=1)))
         assert may_begin(replica_index, {2}, RACKS) is None
 
-    @pytest.mark.parametrize(("value", "reason"), [("3", None), ("4", "ConfigNeedsMore"), ("many", None)])
+    @pytest.mark.parametrize(
+        ("value", "reason"), [("3", None), ("4", "ConfigNeedsMoreBrokers"), ("many", None)]
+    )
     def test_what_new_topics_are_to_have(self, value: str, reason: str | None) -> None:
         replica_index = ReplicaIndex(view(partition(0, 1, 2)))
         refusal = may_begin(replica_index, {3, 4}, RACKS, {"default.replication.factor": value})
@@ -107,7 +109,7 @@ class TestMayGo:
             pytest.param(
                 view(partition(0, 1), shown={4: [("t", 0)]}), "ReplicasOnBroker", id="a log is left"
             ),
-            pytest.param(view(partition(0, 1, elr=(4,))), "StillEligible", id="may still lead"),
+            pytest.param(view(partition(0, 1, elr=(4,))), "EligibleLeaderReplicas", id="may still lead"),
             pytest.param(view(partition(0, 1, elr=None)), "ElrUnknown", id="Kafka does not say"),
             pytest.param(KafkaView(error="no answer"), "KafkaUnknown", id="nothing is known"),
         ],

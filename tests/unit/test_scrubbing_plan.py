@@ -46,7 +46,7 @@ def dropped(plans: list[Any]) -> list[Reassign]:
         action
         for made in plans
         for action in made.actions
-        if isinstance(action, Reassign) and action.reason == "ReplicasDropped"
+        if isinstance(action, Reassign) and action.reason == "CorruptReplicasDropped"
     ]
 
 
@@ -112,12 +112,12 @@ def test_where_both_copies_are_corrupt_a_person_decides() -> None:
     world = cluster(repair=True)
     corrupt(world, 1)
     corrupt(world, 2)
-    plans = until(world, lambda: "RepairHeldBack" in reasons(world))
+    plans = until(world, lambda: "RepairDeferred" in reasons(world))
     for _ in range(10):
         plans.append(world.reconcile())
         world.breathe()
     assert dropped(plans) == []
-    assert "corrupt, too" in waits(world, "RepairHeldBack")[0]["message"]
+    assert "corrupt, too" in waits(world, "RepairDeferred")[0]["message"]
 
 
 def test_what_was_found_before_the_last_repair_is_not_dropped_again() -> None:
@@ -165,7 +165,7 @@ def pending(world: Failing) -> tuple[DroppedReplica, ...]:
 def sound_elsewhere(world: Failing) -> None:
     """The other agents have answered, and nothing was dropped for that yet."""
     world.unread.add(0)
-    until(world, lambda: "RepairHeldBack" in reasons(world))
+    until(world, lambda: "RepairDeferred" in reasons(world))
     world.unread.clear()
     world.breathe()
 
@@ -193,7 +193,7 @@ def test_no_replica_is_dropped_in_the_pass_that_takes_another_broker_down() -> N
     world.cluster["status"]["takingDown"] = [mark]
     made = world.reconcile()
     assert dropped([made]) == []
-    assert "is being taken down" in waits(world, "RepairHeldBack")[0]["message"]
+    assert "is being taken down" in waits(world, "RepairDeferred")[0]["message"]
     plans = until(world, lambda: whole(world), 80)
     assert len(dropped(plans)) == 1
 
@@ -238,12 +238,12 @@ def test_nothing_is_dropped_before_the_other_replicas_are_known_to_be_sound() ->
     world = cluster(repair=True)
     world.unread.add(2)
     corrupt(world, 1)
-    plans = until(world, lambda: "RepairHeldBack" in reasons(world))
+    plans = until(world, lambda: "RepairDeferred" in reasons(world))
     for _ in range(10):
         plans.append(world.reconcile())
         world.breathe()
     assert dropped(plans) == []
-    assert "broker 2 is sound is not known" in waits(world, "RepairHeldBack")[0]["message"]
+    assert "broker 2 is sound is not known" in waits(world, "RepairDeferred")[0]["message"]
     asked = [world.get("KafkaBroker", f"demo-broker-{i}")["spec"]["scrub"].get("first") for i in range(3)]
     assert asked == [[{"topic": "orders", "partition": 0}], None, [{"topic": "orders", "partition": 0}]]
     world.unread.clear()
@@ -257,7 +257,7 @@ def test_what_an_agent_said_before_it_fell_silent_is_no_proof_that_a_replica_is_
     world = cluster(repair=True)
     world.unread.add(0)  # so that broker 2's agent has spoken, and nothing is dropped yet
     corrupt(world, 1)
-    until(world, lambda: "RepairHeldBack" in reasons(world))
+    until(world, lambda: "RepairDeferred" in reasons(world))
     world.settle(10)
     world.silent.add(world.get("KafkaBroker", "demo-broker-2")["spec"]["node"])
     world.now += 3600

@@ -47,17 +47,22 @@ NOT_READY = {"status": {"conditions": [{"type": "Ready", "status": "Unknown"}]}}
             id="one-waits-in-a-full-zone",
         ),
         pytest.param(
-            nodes(a=1, b=1), {}, range(3), {0: "a", 1: "b"}, ["TooFewNodes"], id="more-brokers-than-nodes"
+            nodes(a=1, b=1),
+            {},
+            range(3),
+            {0: "a", 1: "b"},
+            ["InsufficientNodes"],
+            id="more-brokers-than-nodes",
         ),
         pytest.param(
             nodes(a=4, b=1),
             {},
             range(4),
             {0: "a", 1: "b", 2: "a", 3: "a"},
-            ["SpreadUneven"],
+            ["UnevenSpread"],
             id="a-zone-is-full",
         ),
-        pytest.param(nodes(a=3), {}, range(3), {0: "a", 1: "a", 2: "a"}, ["OneZone"], id="one-zone"),
+        pytest.param(nodes(a=3), {}, range(3), {0: "a", 1: "a", 2: "a"}, ["SingleZone"], id="one-zone"),
         pytest.param(nodes(a=1), {}, [0], {0: "a"}, [], id="one-broker-one-zone"),
         pytest.param(
             [node("x"), node("y")], {}, [0, 1], {0: None, 1: None}, ["NoZoneLabels"], id="no-labels"
@@ -67,7 +72,7 @@ NOT_READY = {"status": {"conditions": [{"type": "Ready", "status": "Unknown"}]}}
             {},
             [0, 1],
             {0: "a", 1: "b"},
-            ["UnlabelledNodes"],
+            ["NodesWithoutZone"],
             id="one-unlabelled",
         ),
         pytest.param(
@@ -75,7 +80,7 @@ NOT_READY = {"status": {"conditions": [{"type": "Ready", "status": "Unknown"}]}}
             {},
             range(3),
             {0: "a", 1: "b"},
-            ["TooFewNodes", "UnlabelledNodes"],
+            ["InsufficientNodes", "NodesWithoutZone"],
             id="never-mixed",
         ),
         pytest.param(
@@ -83,7 +88,7 @@ NOT_READY = {"status": {"conditions": [{"type": "Ready", "status": "Unknown"}]}}
             {0: Placed(None, "x")},
             [1],
             {1: None},
-            ["ZonesAppeared"],
+            ["BrokersWithoutRack"],
             id="labels-came-later",
         ),
         pytest.param(
@@ -91,7 +96,7 @@ NOT_READY = {"status": {"conditions": [{"type": "Ready", "status": "Unknown"}]}}
             {0: Placed("a", "gone")},
             [1],
             {},
-            ["TooFewNodes", "UnlabelledNodes"],
+            ["InsufficientNodes", "NodesWithoutZone"],
             id="labels-went",
         ),
         pytest.param(
@@ -99,7 +104,7 @@ NOT_READY = {"status": {"conditions": [{"type": "Ready", "status": "Unknown"}]}}
             {0: Placed("a", "a0"), 1: Placed("a", "a1"), 2: Placed("b", "b0"), 3: Placed("b", "b1")},
             [],
             {},
-            ["NewZone"],
+            ["ZoneWithoutBrokers"],
             id="a-zone-appeared",
         ),
         pytest.param(
@@ -126,16 +131,21 @@ NOT_READY = {"status": {"conditions": [{"type": "Ready", "status": "Unknown"}]}}
             ["MixedRacks"],
             id="one-without",
         ),
-        pytest.param([], {}, [0], {}, ["TooFewNodes"], id="no-nodes"),
+        pytest.param([], {}, [0], {}, ["InsufficientNodes"], id="no-nodes"),
         pytest.param(
-            [*nodes(a=1), node("b0", "b", **TAINTED)], {}, [0, 1], {0: "a"}, ["TooFewNodes"], id="tainted"
+            [*nodes(a=1), node("b0", "b", **TAINTED)],
+            {},
+            [0, 1],
+            {0: "a"},
+            ["InsufficientNodes"],
+            id="tainted",
         ),
         pytest.param(
             [*nodes(a=1), node("b0", "b", spec={"unschedulable": True})],
             {},
             [0, 1],
             {0: "a"},
-            ["TooFewNodes"],
+            ["InsufficientNodes"],
             id="cordoned",
         ),
         pytest.param(
@@ -143,7 +153,7 @@ NOT_READY = {"status": {"conditions": [{"type": "Ready", "status": "Unknown"}]}}
             {},
             [0],
             {},
-            ["TooFewNodes", "UnlabelledNodes"],
+            ["InsufficientNodes", "NodesWithoutZone"],
             id="zones-stay-zones-while-their-nodes-are-away",
         ),
     ],

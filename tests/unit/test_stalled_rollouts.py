@@ -46,7 +46,7 @@ def stopped() -> World:
     passes(world, 6, breathing=False)
     world.now += 700
     world.reconcile()
-    assert "NotBackInTime" in reasons(world)
+    assert "ProgressDeadlineExceeded" in reasons(world)
     return world
 
 
@@ -62,7 +62,7 @@ def test_one_whose_eviction_is_refused_was_not_restarted_and_its_budget_is_named
     if leaving:
         pod["metadata"]["deletionTimestamp"] = stamp(world.now)
     made = plan(world.snapshot(), world.now)
-    (told,) = [w for w in made.status["waiting"] if w["reason"] == "NotBackInTime"]
+    (told,) = [w for w in made.status["waiting"] if w["reason"] == "ProgressDeadlineExceeded"]
     assert mark["uid"] == uid
     assert "was restarted" not in told["message"]
     if leaving:
@@ -77,7 +77,7 @@ def test_a_stopped_roll_is_not_carried_on_by_a_broker_that_is_down_for_a_moment(
     world = stopped()
     crash(world, "demo-broker-1", times=1)
     assert evicted(passes(world, 3, breathing=False)) == []
-    held = [w for w in world.cluster["status"]["waiting"] if w["reason"] == "RollStopped"]
+    held = [w for w in world.cluster["status"]["waiting"] if w["reason"] == "RolloutStalled"]
     assert "Pod/demo-broker-1" in {wait["object"] for wait in held}
 
 
@@ -102,7 +102,7 @@ def late_successor() -> World:
     passes(world, 6)
     world.now += 700
     world.reconcile()
-    assert {"NotBackInTime", "RollStopped"} <= reasons(world)
+    assert {"ProgressDeadlineExceeded", "RolloutStalled"} <= reasons(world)
     world.cluster["spec"]["brokerPools"][0]["config"] = {"num.partitions": "4"}
     return world
 
@@ -115,7 +115,7 @@ def test_a_late_successor_that_loads_its_logs_is_left_to_it_and_the_roll_stays_s
     told = starting(world, monkeypatch)
     told[0] = Start("Dirty", 40, 9)
     assert evicted(passes(world, 4)) == []
-    assert "LoadsItsLogs" in reasons(world)
+    assert "LoadingLogs" in reasons(world)
     assert world.cluster["status"]["takingDown"] == before
     told.clear()
     assert evicted(passes(world, 4))[:1] == ["demo-broker-0"]
@@ -126,7 +126,7 @@ def test_a_late_successor_that_may_not_go_down_keeps_the_roll_stopped() -> None:
     world.partitions = (BEHIND, replace(BEHIND, index=1, isr=(0, 1)))
     for _ in range(4):
         assert evicted(passes(world, 1)) == []
-        assert {"BelowMinIsr", "NotBackInTime", "RollStopped"} <= reasons(world)
+        assert {"WouldBeUnderMinIsr", "ProgressDeadlineExceeded", "RolloutStalled"} <= reasons(world)
     world.partitions = (BEHIND,)
     assert evicted(passes(world, 4))[:1] == ["demo-broker-0"]
 
@@ -153,6 +153,6 @@ def test_copies_between_disks_hold_a_restart_for_half_an_hour_and_not_once_more(
         assert evicted(passes(world, 3)) == []
         world.now += 1000
     passes(world, 1)
-    assert {"BelowMinIsr", "CopiesBetweenDisks"} <= reasons(world)
+    assert {"WouldBeUnderMinIsr", "IntraBrokerMovesInProgress"} <= reasons(world)
     world.partitions = ()
     assert evicted(passes(world, 4)) == ["demo-broker-0"]

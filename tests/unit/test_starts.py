@@ -115,7 +115,7 @@ def test_a_broker_that_loads_its_logs_is_not_restarted_for_a_change(monkeypatch:
         evicted += [a.pod for a in world.reconcile().actions if isinstance(a, Evict)]
         world.breathe()
     assert sorted(evicted) == ["demo-broker-1", "demo-broker-2"]
-    assert "LoadsItsLogs" in {w["reason"] for w in world.cluster["status"]["waiting"]}
+    assert "LoadingLogs" in {w["reason"] for w in world.cluster["status"]["waiting"]}
 
 
 def test_time_spent_loading_does_not_stop_a_roll(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -128,8 +128,8 @@ def test_time_spent_loading_does_not_stop_a_roll(monkeypatch: pytest.MonkeyPatch
     told[0] = Start("Dirty", 40, 9)
     world.now += 5000
     world.reconcile()
-    assert "NotBackInTime" not in {w["reason"] for w in world.cluster["status"]["waiting"]}
+    assert "ProgressDeadlineExceeded" not in {w["reason"] for w in world.cluster["status"]["waiting"]}
     told.clear()
     world.now += 700
     world.reconcile()
-    assert "NotBackInTime" in {w["reason"] for w in world.cluster["status"]["waiting"]}
+    assert "ProgressDeadlineExceeded" in {w["reason"] for w in world.cluster["status"]["waiting"]}

@@ -157,7 +157,7 @@ class TestVerdicts:
         watched(one, starved=False, begin=60, until=69)
         assert entry(one)["verdict"] == "Suspect", "time begins anew when there is time"
         watched(one, starved=False, begin=69, until=72)
-        assert (entry(one)["verdict"], entry(one)["reason"]) == ("Failed", "Hung")
+        assert (entry(one)["verdict"], entry(one)["reason"]) == ("Failed", "IOHung")
         assert entry(one, 72.0)["pendingWrite"] == 1000
 
     def test_no_disk_is_slow_meanwhile_and_no_time_runs_for_it(self) -> None:
@@ -192,7 +192,7 @@ class TestVerdicts:
         watched(one, starved=False, until=13)
         assert entry(one)["stalled"] is True
         watched(one, starved=True, begin=13, until=60)
-        assert (entry(one)["verdict"], entry(one)["reason"]) == ("Failed", "Hung")
+        assert (entry(one)["verdict"], entry(one)["reason"]) == ("Failed", "IOHung")
         assert "stalled" not in entry(one), "nobody is stopped on it"
 
 

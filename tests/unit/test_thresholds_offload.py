@@ -128,19 +128,19 @@ def test_nothing_is_shed_while_a_broker_of_the_others_is_taken_down() -> None:
     held = drop_for_space(ReplicaIndex(view_of(THREE)), 0, path(0), 150, down={1})
     assert not held.shrunk
     assert held.refusal is not None
-    assert held.refusal.reason == "TooFewInSync"
+    assert held.refusal.reason == "InsufficientInSyncReplicas"
 
 
 def test_nothing_is_shed_below_the_minimum_or_two_copies() -> None:
     short = drop_for_space(ReplicaIndex(view_of(THREE, min_isr=3)), 0, path(0), 150)
     assert not short.shrunk
     assert short.refusal is not None
-    assert short.refusal.reason == "TooFewInSync"
+    assert short.refusal.reason == "InsufficientInSyncReplicas"
     two = {b: [{"a-0": 300}] for b in range(2)}
     alone = drop_for_space(ReplicaIndex(view_of(two, min_isr=1)), 0, path(0), 150)
     assert not alone.shrunk
     assert alone.refusal is not None
-    assert alone.refusal.reason == "NoneToSpare"
+    assert alone.refusal.reason == "NoReplicaToDrop"
 
 
 def test_what_is_in_motion_is_not_shed() -> None:

@@ -51,7 +51,7 @@ def used(world: Failing, broker: int, disk: str) -> int:
 
 def told(world: Failing) -> dict[str, Any]:
     """The entry about brokers that wait for each other; empty if there is none."""
-    found = (w for w in world.cluster["status"]["waiting"] if w["reason"] == "BrokersWaitForEachOther")
+    found = (w for w in world.cluster["status"]["waiting"] if w["reason"] == "RestartDeadlock")
     return next(found, {})
 
 
@@ -148,7 +148,7 @@ def full_cluster(share: int, **disks: Any) -> Failing:
 
 def test_where_nothing_helps_a_person_is_told_and_nothing_is_touched() -> None:
     world = full_cluster(88)
-    until(world, lambda: "NoRoomElsewhere" in reasons(world))
+    until(world, lambda: "InsufficientSpace" in reasons(world))
     for _ in range(10):
         world.reconcile()
         world.breathe()
@@ -159,7 +159,7 @@ def test_where_nothing_helps_a_person_is_told_and_nothing_is_touched() -> None:
 def test_a_replica_is_shed_and_comes_back() -> None:
     world = full_cluster(92)
     plans = until(world, lambda: any(len(s.replicas) == 2 for s in world.kafkas.partitions.values()))
-    assert "ReplicasShed" in {getattr(a, "reason", "") for made in plans for a in made.actions}
+    assert "ReplicasDropped" in {getattr(a, "reason", "") for made in plans for a in made.actions}
     assert all(len(s.replicas) >= 2 for s in world.kafkas.partitions.values())
     for name in list(world.kafkas.sizes):
         world.kafkas.sizes[name] //= 4
@@ -182,7 +182,12 @@ def test_the_last_resorts_one_after_the_other_and_back_byte_for_byte() -> None:
         ),
     )
     assert world.kafkas.settings["topic", "big-disk0"][RETENTION_MS] == "500000"
-    assert {"ProducersStopped", "RetentionHalved", "ProducersSlowed", "TooFewInSync"} <= reasons(world)
+    assert {
+        "ProducersBlocked",
+        "RetentionReduced",
+        "ProducersThrottled",
+        "InsufficientInSyncReplicas",
+    } <= reasons(world)
     for _ in range(6):
         plans.append(world.reconcile())
         world.breathe()
@@ -194,7 +199,7 @@ def test_the_last_resorts_one_after_the_other_and_back_byte_for_byte() -> None:
     for name in list(world.kafkas.sizes):
         world.kafkas.sizes[name] //= 4
     until(world, lambda: untouched_but(world, mine), 80)
-    assert not reasons(world) & {"ProducersStopped", "RetentionHalved", "ProducersSlowed"}
+    assert not reasons(world) & {"ProducersBlocked", "RetentionReduced", "ProducersThrottled"}
 
 
 def untouched_but(world: Failing, mine: dict[str, str]) -> bool:
@@ -258,7 +263,7 @@ def test_a_disk_that_is_added_makes_room_for_what_was_shed() -> None:
         topic(world, f"t{n}", f"disk{n % 2}", 2300)  # 92 %
     until(world, lambda: any(len(s.replicas) == 2 for s in world.kafkas.partitions.values()))
     world.cluster["spec"]["config"] = {"queued.max.requests": "400"}  # read at a start only
-    until(world, lambda: "GrowBackFirst" in reasons(world))
+    until(world, lambda: "ReplicaRestorePending" in reasons(world))
     world.cluster["spec"]["brokerPools"][0]["disks"]["count"] = 3
     # Each broker has given up a replica of what two others have left, and is needed for what another one gave up.
     until(world, lambda: bool(told(world)), 100)
@@ -299,7 +304,7 @@ def test_only_a_disk_that_is_added_goes_before_what_was_shed() -> None:
     wanted = {
         0: RestartRequest("DisksAdded", ""),
         1: RestartRequest("SpecChanged", ""),
-        2: RestartRequest("DiskBack", ""),
+        2: RestartRequest("DiskReturned", ""),
     }
     assert set(restore_pending(Journal(dropped=(shed,)), None, wanted)) == {1}
     assert set(restore_pending(Journal(dropped=(shed, dead)), None, wanted)) == {0, 1}

@@ -113,7 +113,7 @@ def test_while_kafka_does_not_tell_what_it_told_before_counts(monkeypatch: pytes
     it.level = None
     it.world.cluster["spec"]["version"] = "4.2.0"
     it.go_on(3)
-    assert "DowngradeRefused" not in it.reasons
+    assert "DowngradeNotSupported" not in it.reasons
     assert it.world.cluster["status"]["metadataVersion"] == "4.2"
 
 
@@ -130,7 +130,7 @@ def test_going_back_is_possible_before_and_refused_after(monkeypatch: pytest.Mon
     it.world.cluster["spec"]["version"] = "4.2.0"
     it.go_on(20)
     assert it.images == {"apache/kafka:4.3.1"}
-    assert "DowngradeRefused" in it.reasons
+    assert "DowngradeNotSupported" in it.reasons
 
 
 def test_a_downgrade_that_is_refused_holds_up_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -49,7 +49,7 @@ def rights(*operations: str) -> set[Right]:
 
 def test_one_with_a_certificate_gets_secret_rights_and_quotas() -> None:
     world = running(user(acls=[READ], quotas={"producerBytesPerSecond": 1000}))
-    assert condition(world) == ("True", "AsAsked")
+    assert condition(world) == ("True", "SpecApplied")
     assert world.users["orders"].rights == rights("Read", "Describe")
     assert world.users["orders"].quotas == {"producer_byte_rate": 1000.0}
     assert not world.users["orders"].scram
@@ -71,7 +71,7 @@ def given_before_it_was_asked_about(*acls: dict[str, Any]) -> World:
     allowed = user(acls=list(acls))
     allowed["metadata"]["labels"] = {names.LABEL_PRIVILEGED: "true"}
     world = running(allowed)
-    assert condition(world) == ("True", "AsAsked")
+    assert condition(world) == ("True", "SpecApplied")
     assert not waits(world)
     del world.get("KafkaUser", "orders")["metadata"]["labels"]
     world.settle()
@@ -80,11 +80,11 @@ def given_before_it_was_asked_about(*acls: dict[str, Any]) -> World:
 
 def test_wide_rights_that_were_given_before_that_was_asked_about_go_on_and_are_told() -> None:
     world = given_before_it_was_asked_about(READ, EVERYTHING)
-    assert condition(world) == ("True", "AllowedAsBefore")
+    assert condition(world) == ("True", "AllowedForCompatibility")
     (told,) = world.get("KafkaUser", "orders")["status"]["conditions"]
     assert "Read on topic *" in told["message"]
     assert "topic orders" not in told["message"]
-    assert waits(world) == [("AllowedAsBefore", "KafkaCluster/demo")]
+    assert waits(world) == [("AllowedForCompatibility", "KafkaCluster/demo")]
     assert not world.reconcile().actions
 
 
@@ -97,13 +97,13 @@ def test_each_way_out_of_wide_rights_ends_the_word(way: str) -> None:
     else:
         found["spec"]["acls"] = [READ]
     world.settle()
-    assert condition(world) == ("True", "AsAsked")
+    assert condition(world) == ("True", "SpecApplied")
     assert not waits(world)
     found["metadata"].pop("labels", None)
     found["spec"]["acls"] = [READ, EVERYTHING]
     world.settle()
     # What was taken away does not come back; what an administrator allowed once is as given before.
-    assert condition(world)[1] == ("AllowedAsBefore" if way == "label" else "NotPrivileged")
+    assert condition(world)[1] == ("AllowedForCompatibility" if way == "label" else "NotPrivileged")
 
 
 def test_what_is_refused_does_not_hide_what_goes_on() -> None:
@@ -133,9 +133,9 @@ def test_a_certificate_that_is_good_for_servers_is_on_record_before_it_is_replac
     secret = world.get("Secret", "demo.user.kafka.example.com")
     assert "servers" not in secret["view"], "the new one is for clients alone"
     assert world.get("KafkaUser", "kafka.example.com")["status"]["serverCertificate"] == noted
-    assert condition(world, "kafka.example.com") == ("True", "AsAsked")
+    assert condition(world, "kafka.example.com") == ("True", "SpecApplied")
     (wait,) = world.cluster["status"]["waiting"]
-    assert (wait["reason"], wait["object"]) == ("ServerCertificatesOut", "KafkaCluster/demo")
+    assert (wait["reason"], wait["object"]) == ("UserCertificatesValidForServers", "KafkaCluster/demo")
     assert "kafka.example.com" in wait["message"]
     assert noted["until"][:10] in wait["unblockedBy"]
     world.get("KafkaUser", "kafka.example.com")["status"]["serverCertificate"] = {
@@ -174,7 +174,7 @@ def test_a_certificate_is_out_until_its_authority_is_trusted_no_more() -> None:
 
 def test_one_with_a_password_gets_that_and_no_certificate() -> None:
     world = running(user(authentication="scram"))
-    assert condition(world) == ("True", "AsAsked")
+    assert condition(world) == ("True", "SpecApplied")
     assert world.users["orders"].scram
     assert world.get("Secret", "demo.user.orders")["view"]["password"]
     assert not world.reconcile().actions
@@ -188,7 +188,7 @@ def test_a_password_that_a_person_changed_in_the_secret_is_given_to_kafka() -> N
     made = world.reconcile()
     assert [type(a) for a in made.actions] == [SetPassword]
     world.settle()
-    assert condition(world) == ("True", "AsAsked")
+    assert condition(world) == ("True", "SpecApplied")
 
 
 def test_a_name_that_has_a_password_from_somebody_else_is_left_alone() -> None:
@@ -197,7 +197,7 @@ def test_a_name_that_has_a_password_from_somebody_else_is_left_alone() -> None:
     world.users["orders"] = UserView(scram=True)
     world.put(user(authentication="scram", acls=[READ]))
     world.settle()
-    assert condition(world) == ("False", "NameTaken")
+    assert condition(world) == ("False", "NameConflict")
     assert world.users["orders"] == UserView(scram=True)
 
 
@@ -233,7 +233,7 @@ def test_a_quota_that_a_person_set_before_comes_back(*, gone: bool) -> None:
     world.put(user(quotas={"producerBytesPerSecond": 1000, "requestPercentage": 50}))
     world.settle()
     assert world.users["orders"].quotas == {"producer_byte_rate": 1000.0, "request_percentage": 50.0}
-    assert condition(world) == ("True", "AsAsked")
+    assert condition(world) == ("True", "SpecApplied")
     if gone:
         delete(world)
     else:
@@ -339,7 +339,7 @@ def test_a_cluster_that_was_deleted_comes_back_under_its_users() -> None:
     world.cluster["status"] = {}
     world.settle()
     assert world.running("broker") == [0, 1, 2]
-    assert [condition(world, name) for name in ("orders", "other")] == [("True", "AsAsked")] * 2
+    assert [condition(world, name) for name in ("orders", "other")] == [("True", "SpecApplied")] * 2
 
 
 def test_an_authority_is_replaced_under_users_too() -> None:
@@ -354,7 +354,7 @@ def test_an_authority_is_replaced_under_users_too() -> None:
     for name in ("orders", "other"):
         assert world.get("Secret", f"demo.user.{name}")["view"]["trust"] == [authority["fingerprint"]]
     assert world.get("Secret", "demo.user.orders")["view"]["issuer"] == authority["fingerprint"]
-    assert condition(world, "other") == ("True", "AsAsked")
+    assert condition(world, "other") == ("True", "SpecApplied")
 
 
 @pytest.mark.parametrize("stop_after", range(6))
@@ -380,12 +380,12 @@ def test_a_new_one_does_not_become_somebody_who_has_more_rights_than_it_asks_for
     world.users["orders"] = UserView(frozenset({BY_HAND}))
     world.put(user(acls=[READ]))
     world.settle()
-    assert condition(world) == ("False", "NameTaken")
+    assert condition(world) == ("False", "NameConflict")
     assert ("Secret", "demo.user.orders") not in world.objects, "a certificate alone would be enough"
     assert world.users["orders"] == UserView(frozenset({BY_HAND}))
     world.users["orders"] = UserView()
     world.settle()
-    assert condition(world) == ("True", "AsAsked")
+    assert condition(world) == ("True", "SpecApplied")
     assert world.get("Secret", "demo.user.orders")["view"]["cn"] == "orders"
 
 
@@ -393,7 +393,7 @@ def test_one_that_was_there_before_stays_who_it_is() -> None:
     world = running(user(acls=[READ]))
     world.users["orders"] = UserView(world.users["orders"].rights | {BY_HAND})
     world.settle()
-    assert condition(world) == ("True", "AsAsked")
+    assert condition(world) == ("True", "SpecApplied")
     assert world.users["orders"].rights == rights("Read", "Describe") | {BY_HAND}
 
 
@@ -411,7 +411,7 @@ def test_a_deleted_ones_certificate_is_denied_everything_until_it_ends() -> None
     assert world.get("Secret", "demo.user.orders")["view"]["cn"] == "orders_2"
     assert world.users["orders_2"] == UserView(frozenset(rights("Read", "Describe")))
     assert world.users["orders"] == UserView(denied=True)
-    assert condition(world) == ("True", "AsAsked")
+    assert condition(world) == ("True", "SpecApplied")
     world.cluster["status"]["formerUsers"] = [{"name": "orders", "until": stamp(world.now)}]
     world.settle()
     assert world.users["orders"] == UserView(), "what is past needs no denial"

@@ -261,7 +261,7 @@ class KafkaBrokerSpec(ApiModel):
                 json_schema_extra=rules(
                     rule(
                         "self.matches('^[0-9a-f]{16}$')",
-                        "acceptUnavailable is the hash that the entry BrokersWaitForEachOther of status.waiting gives: copy it from there",
+                        "acceptUnavailable is the hash that the entry RestartDeadlock of status.waiting gives: copy it from there",
                     ),
                     maxLength=16,
                 )
@@ -271,7 +271,7 @@ class KafkaBrokerSpec(ApiModel):
     ) = Field(
         None,
         description="Set by a person: where brokers wait for each other, this one may restart although partitions refuse writes until it is "
-        "back. It is the hash that the entry BrokersWaitForEachOther of the KafkaCluster's status.waiting gives; it counts for this one restart "
+        "back. It is the hash that the entry RestartDeadlock of the KafkaCluster's status.waiting gives; it counts for this one restart "
         "and for the partitions that were named, and only while another broker has a copy of each in sync.",
     )
     wishes: list[DiskMaintenance] = Field(
@@ -358,7 +358,7 @@ class ObservedDisk(ApiModel):
     )
     reason: ShortText | None = Field(
         None,
-        description="Why, one word in CamelCase: Hung, ProbeError, ReadOnly, KafkaOffline, Flapping and others.",
+        description="Why, one word in CamelCase: Hung, ProbeError, ReadOnly, LogDirOffline, Flapping and others.",
     )
     message: Sentence | None = Field(None, description="Why, as a sentence.")
     since: Time | None = Field(None, description="When the verdict was reached.")

@@ -64,7 +64,7 @@ def may_change(running: str, wanted: str, metadata_version: int | None) -> Refus
         return None
     return Refusal(
         rule=None,
-        reason="DowngradeRefused",
+        reason="DowngradeNotSupported",
         message=f"The cluster runs Kafka {running} and does not go back to {wanted}: {why}.",
         unblocked_by=f"Set spec.version to {running} or a later release.",
     )

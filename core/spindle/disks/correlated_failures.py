@@ -30,7 +30,7 @@ def may_act_on_failures(bad: Verdicts, total: int, now: float, share: float = 0.
     disks = [f"{broker}/{disk}" for broker, disk in sorted(bad) if _recent(bad[broker, disk], now)]
     return Refusal(
         rule=_RULE,
-        reason="ManyDisksBad",
+        reason="CorrelatedDiskFailures",
         message=(
             f"{counted(len(disks), 'disk')} of {counted(len(counted_brokers), 'broker')} went bad within "
             f"{WINDOW_SECONDS / 60:.0f} minutes; more than {most} at once are hardly the disks' own fault, so nothing is "

@@ -43,7 +43,7 @@ RULES: Final[Mapping[str, Rule]] = {
     "ForeignContent": Rule(
         DiskVerdict.SWAPPED, "the disk's identity is not the one that is on record", rounds=2
     ),
-    "Hung": Rule(
+    "IOHung": Rule(
         DiskVerdict.FAILED,
         "no probe came back for `spec.disks.hungAfterSeconds` seconds, and the device finishes no write of anybody else",
     ),
@@ -53,7 +53,7 @@ RULES: Final[Mapping[str, Rule]] = {
     "OfflineFull": Rule(
         DiskVerdict.FAILED, "Kafka gave the log dir up, and the disk has no room left", leave=5
     ),
-    "KafkaOffline": Rule(DiskVerdict.FAILED, "Kafka gave the log dir up, though probes go well", leave=5),
+    "LogDirOffline": Rule(DiskVerdict.FAILED, "Kafka gave the log dir up, though probes go well", leave=5),
     "NotAnswering": Rule(
         DiskVerdict.SUSPECT, "a probe takes half the time after which the disk is hung", leave=SUSPECT_LEAVES
     ),
@@ -68,7 +68,7 @@ RULES: Final[Mapping[str, Rule]] = {
         leave=120,
     ),
 }
-BY_KAFKA: Final = ("KafkaOffline", "OfflineFull")
+BY_KAFKA: Final = ("LogDirOffline", "OfflineFull")
 BY_PROBE: Final = ("ProbeError", "WrongData")
 # A device that goes on finishing writes is slow, not hung: ours waits its turn. Half of the time without any is enough of a
 # sign, and no hang is told later for it; where that is not known, ours has to wait for half as long again. What waits for
@@ -155,7 +155,7 @@ def _hung(signals: Signals, now: float, tuning: ProbeSettings, awake_since: floa
         return None
     doing = signals.probe.doing or "probe"
     return Finding(
-        "Hung", f"The disk does not answer: a {doing} has been pending for {tuning.hung_after:g} s."
+        "IOHung", f"The disk does not answer: a {doing} has been pending for {tuning.hung_after:g} s."
     )
 
 
@@ -187,7 +187,7 @@ def _given_up(signals: Signals) -> Finding | None:
         return None
     if _no_room(signals):
         return Finding("OfflineFull", "Kafka has given the log dir up; the disk is full.")
-    return Finding("KafkaOffline", "Kafka has given the log dir up, though the disk answers.")
+    return Finding("LogDirOffline", "Kafka has given the log dir up, though the disk answers.")
 
 
 def _no_room(signals: Signals) -> bool:

@@ -9,7 +9,7 @@ from spindle.disks import facts
 from spindle.disks.signals import DiskVerdict
 
 UNKNOWN: Final = "Unknown"
-KAFKA_OFFLINE: Final = "KafkaOffline"
+KAFKA_OFFLINE: Final = "LogDirOffline"
 OFFLINE_FULL: Final = "OfflineFull"
 FULL: Final = "Full"
 OTHER_FILE_SYSTEM: Final = "OtherFileSystem"

@@ -166,16 +166,16 @@ TRANSITIONS: Final[tuple[Transition, ...]] = (
         "cannot serve its replicas.",
     ),
     *_rows((_S.PROVISIONING,), "unusable", _S.FAILED, "DiskFailed", "cannot be used."),
-    *_rows((_S.PROVISIONING,), "broker leaves", _S.DRAINING, "BrokerLeaves", "goes with its broker."),
-    *_rows((_S.PROVISIONING,), "leaving", _S.DRAINING, "DiskLeaves", "is wanted no more."),
+    *_rows((_S.PROVISIONING,), "broker leaves", _S.DRAINING, "ScaleInStarted", "goes with its broker."),
+    *_rows((_S.PROVISIONING,), "leaving", _S.DRAINING, "DiskRemovalStarted", "is wanted no more."),
     *_rows(
         (_S.PROVISIONING,),
         "joined",
         _S.REJOINING,
-        "DiskJoined",
+        "BackfillStarted",
         "is in use, and is filled by planned moves.",
     ),
-    *_rows((_S.PROVISIONING,), "in use", _S.ACTIVE, "DiskInUse", "is in use."),
+    *_rows((_S.PROVISIONING,), "in use", _S.ACTIVE, "DiskActive", "is in use."),
     *_rows(
         (_S.FAILED, _S.EVACUATING),
         "empty and out",
@@ -184,10 +184,14 @@ TRANSITIONS: Final[tuple[Transition, ...]] = (
         "is empty and out of its broker: safe to pull.",
     ),
     *_rows(
-        (_S.FAILED,), "may be emptied", _S.EVACUATING, "EvacuationBegan", "is being emptied onto other disks."
+        (_S.FAILED,),
+        "may be emptied",
+        _S.EVACUATING,
+        "EvacuationStarted",
+        "is being emptied onto other disks.",
     ),
     *_rows(
-        (_S.FAILED, _S.EVACUATING), "well again", _S.ACTIVE, "DiskWellAgain", "is well again, and in use."
+        (_S.FAILED, _S.EVACUATING), "well again", _S.ACTIVE, "DiskRecovered", "is well again, and in use."
     ),
     *_rows(
         (_S.EVACUATED, _S.DRAINED),
@@ -198,39 +202,45 @@ TRANSITIONS: Final[tuple[Transition, ...]] = (
     ),
     *_rows((_S.EVACUATED,), "drain wished", _S.DRAINED, "DiskDrained", "is empty, as was wished."),
     *_rows(
-        (_S.EVACUATED, _S.DRAINED), "new disk", _S.REPLACING, "NewDisk", "has been replaced by a new disk."
+        (_S.EVACUATED, _S.DRAINED),
+        "new disk",
+        _S.REPLACING,
+        "DiskReplaced",
+        "has been replaced by a new disk.",
     ),
     *_rows(
         (_S.REPLACING,),
         "in use",
         _S.REJOINING,
-        "DiskJoined",
+        "BackfillStarted",
         "is in use again, and is filled by planned moves.",
     ),
     *_rows(
         (*_IN_USE, _S.REJOINING),
         "drain wished",
         _S.DRAINING,
-        "DrainWished",
+        "DrainRequested",
         "is being emptied, as was wished.",
     ),
     *_rows(
         (*_IN_USE, _S.REJOINING),
         "broker leaves",
         _S.DRAINING,
-        "BrokerLeaves",
+        "ScaleInStarted",
         "is being emptied: its broker leaves.",
     ),
     *_rows(
         (*_IN_USE, _S.REJOINING),
         "leaving",
         _S.DRAINING,
-        "DiskLeaves",
+        "DiskRemovalStarted",
         "is being emptied: the spec has it no more.",
     ),
-    *_rows((_S.REJOINING,), "filled", _S.ACTIVE, "DiskFilled", "carries its share again."),
-    *_rows((_S.ACTIVE,), "cordon wished", _S.CORDONED, "CordonWished", "takes nothing new, as was wished."),
-    *_rows((_S.ACTIVE,), "filling", _S.CORDONED, "DiskFilling", "takes nothing new: it is nearly full."),
+    *_rows((_S.REJOINING,), "filled", _S.ACTIVE, "BackfillCompleted", "carries its share again."),
+    *_rows(
+        (_S.ACTIVE,), "cordon wished", _S.CORDONED, "CordonRequested", "takes nothing new, as was wished."
+    ),
+    *_rows((_S.ACTIVE,), "filling", _S.CORDONED, "DiskUsageHigh", "takes nothing new: it is nearly full."),
     *_rows((_S.ACTIVE,), "slow", _S.CORDONED, "DiskSlow", "takes nothing new: it is slow."),
     *_rows((_S.CORDONED,), "no more cause", _S.ACTIVE, "Uncordoned", "takes new replicas again."),
     *_rows(
@@ -244,7 +254,7 @@ TRANSITIONS: Final[tuple[Transition, ...]] = (
         (_S.DRAINING, _S.DRAINED),
         "wanted again",
         _S.REJOINING,
-        "DrainWithdrawn",
+        "DrainCancelled",
         "is wanted again, and is filled by planned moves.",
     ),
 )

@@ -61,7 +61,7 @@ def may_format(
         return None
     return Refusal(
         rule=_LAST_COPY,
-        reason="LastCopy",
+        reason="LastReplicaAtRisk",
         message=(
             f"Formatting could lose {counted(len(last), 'partition')} of which no other live replica is known to be "
             f"in sync, or which broker {broker_id} may still lead: {some(last)}."
@@ -82,7 +82,7 @@ def may_clear(
         if before.directory_id == directory_id and (before.fs_uuid, before.pv_uid) != (fs_uuid, pv_uid):
             return Refusal(
                 rule=_ONE_BIRTH,
-                reason="ClearedForAnotherDisk",
+                reason="DirectoryIdAlreadyUsed",
                 message=(
                     f"Directory id {directory_id} was cleared for file system {before.fs_uuid} already; this is {fs_uuid}."
                 ),
@@ -111,7 +111,7 @@ def may_format_voter(
     if seen_running:
         return Refusal(
             rule=_ONE_BIRTH,
-            reason="VoterLostItsLog",
+            reason="VoterLogLost",
             message=f"The voter with directory id {directory_id} has run before, and now its disk is blank.",
             unblocked_by=(
                 "The original disk comes back, or a live majority of the other controllers removes the voter so that "

@@ -224,7 +224,7 @@ def _also_on(loss: Loss, others: Collection[Loss], keys: Collection[Key]) -> Ref
     disks = sorted(other.disk for other in others)
     return Refusal(
         rule=1,
-        reason="OtherDiskMayHoldIt",
+        reason="OtherDiskMayHoldReplica",
         message=f"The loss of {loss.disk} of broker {loss.broker} is accepted, but {counted(len(keys), 'partition')} may as well stand on "
         f"{some(disks)} of the same broker, which cannot be read either: {some(names_of(keys))}.",
         unblocked_by=f"{some(disks)} is back; or, if it is lost as well, its loss is accepted, too: "
@@ -244,7 +244,7 @@ def _survivors_away(replica_index: ReplicaIndex, loss: Loss, keys: Collection[Ke
     )
     return Refusal(
         rule=1,
-        reason="SurvivorsAway",
+        reason="SurvivorsUnavailable",
         message=f"The loss of {loss.disk} of broker {loss.broker} is accepted, but {counted(len(keys), 'partition')} may have a copy "
         f"on broker {some([str(b) for b in away])}, which is not there at the moment: {some(names_of(keys))}.",
         unblocked_by=f"Broker {some([str(b) for b in away])} is back; or, if its disks are lost as well, that loss is accepted, too.",

@@ -63,7 +63,7 @@ def unexpected_disk(broker: int, disk: str, slot: SlotContent, message: str) -> 
     if slot is SlotContent.OLD:
         return Refusal(
             rule=7,
-            reason="OldDiskAgain",
+            reason="RetiredDiskReinserted",
             message=f"In the slot of {disk} of broker {broker} is the disk that was evacuated. It is left alone.",
             unblocked_by="Put a new disk in; or, if this one is well and nobody needs what is on it, make a new file system on it.",
         )
@@ -71,7 +71,7 @@ def unexpected_disk(broker: int, disk: str, slot: SlotContent, message: str) -> 
         said = message.rstrip(".") or "it carries somebody else's data"
         return Refusal(
             rule=7,
-            reason="WrongDisk",
+            reason="UnexpectedDisk",
             message=f"In the slot of {disk} of broker {broker} is a disk that does not belong there: {said}. It is left alone.",
             unblocked_by="Put a new disk in; or, if nobody needs what is on this one, make a new file system on it.",
         )

@@ -17,7 +17,7 @@ from spindle.healing.replica_index import Key, ReplicaIndex, names_of
 from spindle.healing.restore_replicas import place
 from spindle.moves.journal import DroppedReplica
 
-INSUFFICIENT_IN_SYNC: Final = "TooFewInSync"
+INSUFFICIENT_IN_SYNC: Final = "InsufficientInSyncReplicas"
 
 
 @dataclass(frozen=True)
@@ -177,7 +177,7 @@ def _enough(
 def _no_way_back(broker: int, leaving: Collection[Key]) -> Refusal:
     return Refusal(
         rule=4,
-        reason="NoWayBack",
+        reason="InsufficientSpaceOnBroker",
         message=f"The other disks of broker {broker} have no room for {counted(len(leaving), 'replica')} of its dead disk, so "
         f"they cannot leave it for a while: {some(names_of(leaving))}.",
         unblocked_by="Replace the disk, free space on the broker's other disks, or add a broker that can take the replicas.",

@@ -65,7 +65,7 @@ def may_fence(
         return None
     return Refusal(
         rule=2,
-        reason="BelowMinIsr",
+        reason="WouldBeUnderMinIsr",
         message=f"Broker {broker} has a hung disk and is to be stopped, but {counted(len(short), 'partition')} on its other "
         f"disks would fall under min.insync.replicas: {some(short)}.",
         unblocked_by="Their other replicas are back in sync, or the disk answers again.",
@@ -103,7 +103,7 @@ def _unknown(replica_index: ReplicaIndex, broker: int) -> Refusal:
 def _nobody_takes_over(broker: int, named: list[str]) -> Refusal:
     return Refusal(
         rule=2,
-        reason="OnlyInSync",
+        reason="OnlyInSyncReplica",
         message=f"A disk of broker {broker} does not answer, but this broker is the only in-sync replica of {counted(len(named), 'partition')} on "
         f"it, so nobody could take over: {some(named)}. The broker is not stopped for it.",
         unblocked_by="Another replica is in sync, or the disk answers. If the disk is lost, delete the broker's pod with "
@@ -141,7 +141,7 @@ def stalls_alone(
     named = sorted(f"{b}/{disk}" for b, disk in (stalled if many else here))
     return Refusal(
         rule=9,
-        reason="ManyDisksStall",
+        reason="CorrelatedDiskStalls",
         message=f"Writes to {counted(len(named), 'disk')} are stalled at the same time ({some(named)}), so it is hardly a disk of "
         f"broker {broker} that hangs, but the machine. The broker is not stopped for it.",
         unblocked_by="The disks answer: look for what keeps the machines or their storage busy."

@@ -26,7 +26,7 @@ def may_remove_dir(
     if standing is None:
         return Refusal(
             rule=5,
-            reason="BrokerNotAsked",
+            reason="LogDirsUnknown",
             message=f"Broker {broker} cannot be asked what stands on {path}.",
             unblocked_by=f"Broker {broker} answers again.",
         )

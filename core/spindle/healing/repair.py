@@ -77,7 +77,7 @@ def _held_back(broker: int, key: Key, why: str, way_out: str) -> ReplicaDrops:
     return ReplicaDrops(
         refusal=Refusal(
             rule=5,
-            reason="RepairHeldBack",
+            reason="RepairDeferred",
             message=f"The replica of {name} on broker {broker} has a corrupt segment and is not made anew now: {why}.",
             unblocked_by=way_out,
             objects=(name,),

@@ -108,7 +108,7 @@ def _cannot_take(replica_index: ReplicaIndex, broker: int, keys: Collection[Key]
     )
     return Refusal(
         rule=6,
-        reason="BrokerNotWhole",
+        reason="RestartPending",
         message=f"{counted(len(keys), 'replica')} left broker {broker} with its dead disk and come back to its other disks; "
         f"the broker {why}: {some(names_of(keys))}.",
         unblocked_by=f"Broker {broker} has restarted without the disk.",
@@ -119,7 +119,7 @@ def _cannot_take(replica_index: ReplicaIndex, broker: int, keys: Collection[Key]
 def _no_room(broker: int, keys: Collection[Key]) -> Refusal:
     return Refusal(
         rule=4,
-        reason="NoRoomToGrowBack",
+        reason="InsufficientSpaceToRestore",
         message=f"The disks of broker {broker} have no room for {counted(len(keys), 'replica')} that left it: "
         f"{some(names_of(keys))}.",
         unblocked_by=f"Put a new disk into the slot of the dead one, or free space on the disks of broker {broker}.",

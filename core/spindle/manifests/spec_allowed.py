@@ -10,7 +10,7 @@ from spindle.cluster import names
 from spindle.cluster.allowed import Allowed
 from spindle.manifests.spec_settings import RejectedSettings
 
-REASON: Final = "NotAllowed"
+REASON: Final = "SpecNotAllowed"
 _SHOWN: Final = 200  # letters of a value
 
 

@@ -25,7 +25,7 @@ class RejectedSettings:
     key: str
     message: str
     way_out: str
-    reason: str = "ConfigRefused"
+    reason: str = "InvalidConfig"
 
 
 def refused_settings(spec: KafkaClusterSpec, version: str) -> tuple[RejectedSettings, ...]:

@@ -44,7 +44,7 @@ class MoveBackoffs:
         minutes = round(min(LONGEST, FIRST * 2 ** (entry.times - 1)) / 60)
         return Refusal(
             rule=None,
-            reason="FailedLately",
+            reason="MoveBackOff",
             message=f"The move of {move.name} to {move.to_dir} of broker {move.target} was given up {counted(entry.times, 'time')}; "
             f"it rests for {minutes} minutes.",
             unblocked_by="Nothing: it is tried again by itself if it is still wanted. An event MoveFailed says what was in the way.",

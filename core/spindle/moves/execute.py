@@ -38,10 +38,13 @@ from spindle.moves.verify import (
 )
 
 _NONE: Final = MoveSignals()
-_SHED: Final = ("ReplicasShed", "their disk is too full, and nothing else helps")
+_SHED: Final = ("ReplicasDropped", "their disk is too full, and nothing else helps")
 _TAKEN_OFF: Final = {  # by the reason why a replica leaves its assignment
-    "": ("ReplicasTakenOff", "they stood on a dead disk"),
-    REPAIR: ("ReplicasDropped", "a segment of theirs is corrupt, and they are made anew from the others"),
+    "": ("ReplicasRemoved", "they stood on a dead disk"),
+    REPAIR: (
+        "CorruptReplicasDropped",
+        "a segment of theirs is corrupt, and they are made anew from the others",
+    ),
 }
 
 
@@ -525,7 +528,7 @@ class _Step:
             for move in moves
         ]
         reasons = ", ".join(sorted({move.reason for move in moves if move.reason}))
-        return (*_places(moves), *_reassigns(assignments, "MovesBegun", reasons))
+        return (*_places(moves), *_reassigns(assignments, "MovesStarted", reasons))
 
 
 def replicas_after(
@@ -580,7 +583,7 @@ def _ended(partitions: Sequence[Partition]) -> tuple[ReassignIntent, ...]:
 def _not_cancelled(move: Move) -> Refusal:
     return Refusal(
         rule=None,
-        reason="CancelRefused",
+        reason="CancellationRejected",
         message=f"The reassignment of {move.name} to broker {move.target} cannot be cancelled: none of its replicas from before it is in sync, so "
         "Kafka refuses.",
         unblocked_by="A replica from before is in sync again.",

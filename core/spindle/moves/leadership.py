@@ -150,7 +150,7 @@ def _elections(away: list[PartitionKey], back: list[PartitionKey]) -> tuple[Elec
             "LeadershipMoved",
             "led from a disk that is not well, or by a broker that goes down; another replica takes over",
         ),
-        (back, "LeadershipBack", "led again by whom it was"),
+        (back, "LeadershipRestored", "led again by whom it was"),
     ):
         if keys:
             named = some([f"{topic}-{index}" for topic, index in keys])

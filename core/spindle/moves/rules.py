@@ -37,7 +37,7 @@ def may_add(move: Move, partition: Partition) -> Refusal | None:
         return None
     return Refusal(
         rule=_NO_EMPTY_REPLICA,
-        reason="MayStillLead",
+        reason="EmptyReplicaMayLead",
         message=f"Broker {move.target} is still in the ISR or among the eligible leaders of {move.name}; an empty replica there "
         "could be made leader.",
         unblocked_by="Another replica is elected and in sync, which ends the eligibility.",
@@ -71,7 +71,7 @@ def comes_back(move: Move, given_up: Collection[tuple[str, int, int]]) -> Refusa
         return None
     return Refusal(
         rule=_WAY_BACK,
-        reason="ComesBack",
+        reason="ReplicaReturning",
         message=f"{move.name} has left broker {move.target} for a while and comes back there as one more copy; moved there from "
         f"broker {move.source} it would stay one copy short.",
         unblocked_by=f"It is back on broker {move.target}.",
@@ -131,7 +131,7 @@ def keeps_racks(
         return None
     return Refusal(
         rule=_RACKS,
-        reason="RackLost",
+        reason="WouldReduceRackSpread",
         message=f"On broker {move.target}, {move.name} would stand on {after} racks; it stands on {now}, and {best} can be had.",
         unblocked_by="Another target is planned by itself as soon as a disk in another rack takes it. If none does: free space there, or add a "
         "broker or a disk.",
@@ -144,7 +144,7 @@ def takes(look: KafkaIndex, move: Move) -> Refusal | None:
     if not look.up(move.target):
         return Refusal(
             rule=None,
-            reason="TargetDown",
+            reason="TargetUnavailable",
             message=f"Broker {move.target}, where {move.name} is to go, does not answer.",
             unblocked_by="The broker is back, or another target is chosen.",
             objects=(move.name,),
@@ -187,7 +187,7 @@ def has_room(
         )
     return Refusal(
         rule=_ROOM,
-        reason="TargetFull",
+        reason="TargetDiskFull",
         message=message,
         unblocked_by="Space is freed on the target, or another one is chosen.",
         objects=(move.name,),
@@ -206,7 +206,7 @@ def wherever_it_lands(look: KafkaIndex, move: Move, limits: Limits, incoming: In
         if refusal := takes(look, there) or has_room(look, there, limits, incoming):
             return Refusal(
                 rule=_ROOM,
-                reason="DirNotChosen",
+                reason="LogDirNotSelectable",
                 message=f"The name of topic {move.topic} is too long for AlterReplicaLogDirs, so broker {move.target} itself chooses a log dir "
                 f"for partition {move.partition}, and not every one of them can take it. {refusal.message}",
                 unblocked_by="Every log dir of that broker that is not cordoned takes replicas and has room, or another broker is chosen.",
@@ -238,7 +238,7 @@ def fills(move: Move, log_dir: LogDir, limits: Limits, incoming: Incoming) -> Re
         return None
     return Refusal(
         rule=_ROOM,
-        reason="TargetFills",
+        reason="TargetDiskFilling",
         message=f"{log_dir.path} of broker {move.target} fills while {move.name} is copied to it: {log_dir.usable_bytes} of "
         f"{log_dir.total_bytes} bytes are free, {under_way} are on their way. The copy is given up.",
         unblocked_by="Space is freed on the target, or another one is chosen.",
@@ -275,7 +275,7 @@ def undisturbed(look: KafkaIndex, move: Move, partition: Partition) -> Refusal |
     )
     return Refusal(
         rule=_HELPS,
-        reason="MovedByOthers",
+        reason="ExternalReassignment",
         message=f"{move.name} is in motion by somebody else's order: {what}.{endless}",
         unblocked_by="That ends, or whoever began it cancels it."
         if copying is not None
@@ -299,7 +299,7 @@ def moves_within(look: KafkaIndex, move: Move) -> Refusal | None:
         return None
     return Refusal(
         rule=_HELPS,
-        reason="OfflineDir",
+        reason="BlockedByOfflineLogDir",
         message=f"Broker {move.target} moves nothing between its dirs while one of them is offline: {some(offline)}.",
         unblocked_by="The broker is restarted without that dir, or with a good one.",
         objects=(move.name,),
@@ -332,7 +332,7 @@ def enough_copies(
         return None
     return Refusal(
         rule=None,
-        reason="NearMinIsr",
+        reason="UnderReplicated",
         message=f"{move.name} has {in_sync} of {copies} copies in sync, and {minimum} are the least.",
         unblocked_by="Its other copies catch up.",
         objects=(move.name,),

@@ -42,7 +42,7 @@ class UnderReplicated:
                 )
                 return Refusal(
                     rule=None,
-                    reason="OthersCatchUp",
+                    reason="CatchUpInProgress",
                     message=f"The move of {move.name} waits: {name} has {fewer} that it needs, and catches up by way of broker {broker}.",
                     unblocked_by="It has caught up.",
                     objects=(move.name, name),

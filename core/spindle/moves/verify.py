@@ -294,7 +294,7 @@ def copied(look: KafkaIndex, found: FoundMove) -> int:
 def _overtaken(move: Move, why: str) -> Refusal:
     return Refusal(
         rule=None,
-        reason="MoveOvertaken",
+        reason="MoveObsolete",
         message=f"The move of {move.name} to {move.to_dir} of broker {move.target} is given up: {why}.",
         unblocked_by="Nothing: what is still needed is planned anew.",
         objects=(move.name,),
@@ -304,7 +304,7 @@ def _overtaken(move: Move, why: str) -> Refusal:
 def _withdrawn(move: Move) -> Refusal:
     return Refusal(
         rule=None,
-        reason="MoveWithdrawn",
+        reason="MoveCancelled",
         message=f"The move of {move.name} to {move.to_dir} of broker {move.target} is given up: the proposal that it belongs to is not "
         "carried out any more.",
         unblocked_by="Nothing: what is still needed is planned anew by a later run.",
@@ -335,7 +335,7 @@ def _lost(move: Move) -> Refusal:
 def _hidden(move: Move) -> Refusal:
     return Refusal(
         rule=None,
-        reason="LandedElsewhere",
+        reason="MovedToOtherDisk",
         message=f"Broker {move.target} shows no log of {move.name}, and one of its dirs is offline. The copy is begun again.",
         unblocked_by="Nothing: it is cancelled and begun again.",
         objects=(move.name,),
@@ -345,7 +345,7 @@ def _hidden(move: Move) -> Refusal:
 def _elsewhere(move: Move, path: str) -> Refusal:
     return Refusal(
         rule=None,
-        reason="LandedElsewhere",
+        reason="MovedToOtherDisk",
         message=f"{move.name} is growing on {path} of broker {move.target}, not on {move.to_dir}: the broker was restarted before "
         "it made the replica, and forgot which dir was chosen. The copy is begun again.",
         unblocked_by="Nothing: it is cancelled and begun again.",

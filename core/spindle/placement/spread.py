@@ -37,8 +37,8 @@ class Spread:
     Attributes:
         assignments: new id → zone; None where the cluster goes without zones. Ids that found no place are missing.
         unplaced: the ids that found no place, in the order in which they were wanted.
-        problems: what is not as it should be, with its way out. Reasons: NoZoneLabels, UnlabelledNodes,
-            TooFewNodes, OneZone, SpreadUneven, NewZone, ZoneChanged, MixedRacks, ZonesAppeared.
+        problems: what is not as it should be, with its way out. Reasons: NoZoneLabels, NodesWithoutZone,
+            InsufficientNodes, SingleZone, UnevenSpread, ZoneWithoutBrokers, ZoneChanged, MixedRacks, BrokersWithoutRack.
         counts: zone → brokers, the new ones included; zones without brokers are in it, with 0.
         empty_zones: zones without a broker that have room; worth a word even where the spread is even.
     """
@@ -192,7 +192,7 @@ class _Spreading:
         )
         yield Refusal(
             rule=None,
-            reason="TooFewNodes",
+            reason="InsufficientNodes",
             message=f"{counted(len(self.wanted), what)} wanted, {counted(before, 'node')} with room for one more: "
             f"no place for {what} {some([str(i) for i in unplaced])}{why}.",
             unblocked_by=f"Add nodes with free volumes, ask for fewer {what}s{sharing}.",
@@ -206,7 +206,7 @@ class _Spreading:
         if self.zoned and unlabelled:
             yield Refusal(
                 rule=None,
-                reason="UnlabelledNodes",
+                reason="NodesWithoutZone",
                 message=f"{counted(len(unlabelled), 'node')} without the label {key} will get no {what}, because others "
                 f"have it: {some(unlabelled)}.",
                 unblocked_by=f"Label them with {key}, or keep Kafka off them by spec.scheduling.nodeSelector.",
@@ -226,7 +226,7 @@ class _Spreading:
         if labelled:
             yield Refusal(
                 rule=None,
-                reason="ZonesAppeared",
+                reason="BrokersWithoutRack",
                 message=f"The {what}s were made without zones; now there are nodes with the label {key} "
                 f"({some(labelled)}), and no {what} uses them.",
                 unblocked_by=f"Label the nodes of all {what}s with {key}, or remove the label from all nodes.",
@@ -242,12 +242,12 @@ class _Spreading:
             )
 
     def _shape(self, counts: Mapping[str, int], empty: Sequence[str]) -> Iterable[Refusal]:
-        """OneZone, SpreadUneven, NewZone."""
+        """SingleZone, UnevenSpread, ZoneWithoutBrokers."""
         what, total, most = self.site.what, sum(counts.values()), max(counts.values(), default=0)
         if total > 1 and len(counts) == 1:
             yield Refusal(
                 rule=None,
-                reason="OneZone",
+                reason="SingleZone",
                 message=f"All {counted(total, what)} are in zone {next(iter(counts))}, the only one there is: "
                 "if it fails, all of them fail.",
                 unblocked_by=f"Add nodes in other zones (label {self.site.topology_key}).",
@@ -257,7 +257,7 @@ class _Spreading:
         if new:
             yield Refusal(
                 rule=None,
-                reason="NewZone",
+                reason="ZoneWithoutBrokers",
                 message=f"No {what} is in zone {some(new)}, which has room, while others have several: {_tally(counts)}.",
                 unblocked_by=f"The next new {what} goes there; those that exist stay with their disks.",
                 objects=tuple(new),
@@ -268,7 +268,7 @@ class _Spreading:
             roomy = all(self.capacity.get(zone, 0) > 0 for zone in fewest)
             yield Refusal(
                 rule=None,
-                reason="SpreadUneven",
+                reason="UnevenSpread",
                 message=f"The {what}s are not spread evenly over the zones: {_tally(counts)}.",
                 unblocked_by=f"The next new {what}s even it out; those that exist stay with their disks."
                 if roomy

@@ -51,7 +51,7 @@ def under_spread_partitions(view: KafkaView, ours: Collection[tuple[str, int]] =
         way_out = _BY_PERSON
     return Refusal(
         rule=3,
-        reason="ReplicasCrowded",
+        reason="RackSpreadViolated",
         message=f"{counted(len(found), 'partition')} {'stands' if len(found) == 1 else 'stand'} on fewer racks than possible "
         f"({len(up)} racks are up): {some(named)}. "
         "If a rack fails, it loses more copies than it had to.",

@@ -92,7 +92,7 @@ def _stands(look: KafkaIndex, move: Move, partition: Partition) -> CheckedMove |
     source = move.target if move.source is None else move.source
     if source not in partition.replicas or (not move.within and move.target in partition.replicas):
         return _drop(
-            "ReplicaElsewhere",
+            "ReplicaRelocated",
             move,
             f"{move.name} has its replicas on the brokers {list(partition.replicas)} by now, which is not what was planned with.",
         )
@@ -100,10 +100,10 @@ def _stands(look: KafkaIndex, move: Move, partition: Partition) -> CheckedMove |
     if stands is None:
         if not look.up(source):
             return CheckedMove(CheckResult.WAIT, _source_down(move, source))
-        return _drop("ReplicaElsewhere", move, f"Broker {source} shows {move.name} on none of its live dirs.")
+        return _drop("ReplicaRelocated", move, f"Broker {source} shows {move.name} on none of its live dirs.")
     if stands.path != move.from_dir:
         return _drop(
-            "ReplicaElsewhere",
+            "ReplicaRelocated",
             move,
             f"{move.name} stands on {stands.path} of broker {source} by now, not on {move.from_dir}.",
         )
@@ -111,7 +111,7 @@ def _stands(look: KafkaIndex, move: Move, partition: Partition) -> CheckedMove |
     size = stands.replicas[move.key]
     if size > max(_GROWN * move.bytes, move.bytes + _GROWN_LEAST):
         return _drop(
-            "ReplicaGrown",
+            "ReplicaSizeChanged",
             move,
             f"{move.name} has {size} bytes by now; it was planned with {move.bytes}.",
         )

@@ -104,7 +104,7 @@ def next_step(facts: ProposalFacts) -> ProposalStep:
         return ProposalStep(facts.phase, str(facts.phase), "")
     if facts.problem:
         return ProposalStep(
-            ProposalPhase.FAILED, "NotUnderstood", f"It cannot be carried out: {facts.problem}."
+            ProposalPhase.FAILED, "InvalidProposal", f"It cannot be carried out: {facts.problem}."
         )
     if facts.phase is ProposalPhase.EXECUTING:
         return _executing(facts)
@@ -114,7 +114,7 @@ def next_step(facts: ProposalFacts) -> ProposalStep:
 def _before(facts: ProposalFacts) -> ProposalStep:
     """A proposal that was not begun."""
     if facts.stop:
-        return ProposalStep(ProposalPhase.STOPPED, "StoppedByPerson", "It was stopped before it was begun.")
+        return ProposalStep(ProposalPhase.STOPPED, "StoppedByUser", "It was stopped before it was begun.")
     if facts.newer is not None:
         return ProposalStep(
             ProposalPhase.SUPERSEDED,
@@ -135,7 +135,7 @@ def _before(facts: ProposalFacts) -> ProposalStep:
             facts.not_by_rule
             or "A person approves it by setting spec.approved to the value of spec.inputHash."
         )
-        return ProposalStep(ProposalPhase.PROPOSED, "ApprovalNeeded", text)
+        return ProposalStep(ProposalPhase.PROPOSED, "ApprovalRequired", text)
     return _approved(facts)
 
 
@@ -144,7 +144,7 @@ def _approved(facts: ProposalFacts) -> ProposalStep:
     if facts.executing is not None:
         return ProposalStep(
             ProposalPhase.APPROVED,
-            "AnotherExecutes",
+            "AnotherProposalExecuting",
             f"{facts.executing} is being carried out, and is finished first.",
             "It is done, or a person stops it.",
         )
@@ -154,14 +154,17 @@ def _approved(facts: ProposalFacts) -> ProposalStep:
         )
     if not facts.window.open:
         return ProposalStep(
-            ProposalPhase.APPROVED, "WindowClosed", _closed(facts.window), "A maintenance window opens."
+            ProposalPhase.APPROVED,
+            "MaintenanceWindowClosed",
+            _closed(facts.window),
+            "A maintenance window opens.",
         )
     return ProposalStep(ProposalPhase.EXECUTING, "Executing", "It is being carried out.")
 
 
 def _executing(facts: ProposalFacts) -> ProposalStep:
     if facts.stop:
-        return ProposalStep(ProposalPhase.STOPPED, "StoppedByPerson", f"A person stopped it. {_sum(facts)}")
+        return ProposalStep(ProposalPhase.STOPPED, "StoppedByUser", f"A person stopped it. {_sum(facts)}")
     if facts.began_by == PERSON and facts.approved_by is None:
         return ProposalStep(
             ProposalPhase.STOPPED,
@@ -171,7 +174,7 @@ def _executing(facts: ProposalFacts) -> ProposalStep:
     if not facts.left and not facts.leading:
         if facts.dropped and not facts.done:
             return ProposalStep(
-                ProposalPhase.FAILED, "NothingLeft", f"None of its moves holds any more. {_sum(facts)}"
+                ProposalPhase.FAILED, "NoMovesLeft", f"None of its moves holds any more. {_sum(facts)}"
             )
         kept = (
             f" {counted(facts.unled, 'partition')} kept another leader than planned." if facts.unled else ""
@@ -195,7 +198,7 @@ def _executing(facts: ProposalFacts) -> ProposalStep:
     if not facts.window.open:
         return ProposalStep(
             ProposalPhase.EXECUTING,
-            "WindowClosed",
+            "MaintenanceWindowClosed",
             f"{_closed(facts.window)} {_sum(facts)}",
             "A maintenance window opens.",
         )
@@ -207,13 +210,13 @@ def _time_over(facts: ProposalFacts) -> ProposalStep:
     if facts.moving:
         return ProposalStep(
             ProposalPhase.EXECUTING,
-            "TimeOver",
+            "MaxDurationExceeded",
             f"{facts.too_long} What is in motion goes on, nothing more begins. {_sum(facts)}",
             "What is in motion lands; then it is stopped. A larger maxDurationMinutes lets it go on.",
         )
     return ProposalStep(
         ProposalPhase.STOPPED,
-        "TimeOver",
+        "MaxDurationExceeded",
         f"{facts.too_long} What is still needed is planned anew by a later run. {_sum(facts)}",
     )
 

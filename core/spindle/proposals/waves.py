@@ -160,7 +160,7 @@ def _rests(journal: Journal, move: Move) -> str:
 
 def _not_taken(wave: WaveState, index: int, move: Move, why: str) -> None:
     minutes = round(PATIENCE / 60)
-    _drop(wave, index, move, "NotTaken", f"{move.name} was not begun for {minutes} minutes: {why}.")
+    _drop(wave, index, move, "MoveNotStarted", f"{move.name} was not begun for {minutes} minutes: {why}.")
 
 
 def _drop(wave: WaveState, index: int, move: Move, reason: str, message: str) -> None:

@@ -208,7 +208,7 @@ class _QuorumView:
         missing = [str(node_id) for node_id in sorted(rest - well)]
         return Refusal(
             rule=_RULE,
-            reason="NoMajorityToReplace",
+            reason="QuorumMajorityMissing",
             message=f"Controller {voter.id} is to be replaced ({why}), and the others that run and have caught up are no majority: "
             f"{len(well)} of {len(self.voters)} voters{f' ({some(missing)} missing)' if missing else ''}.",
             unblocked_by="The other controllers run again, or its own disk comes back. Nothing is formatted before.",
@@ -220,7 +220,7 @@ class _QuorumView:
         ids = [str(member.id) for member in sorted(changing, key=lambda m: m.id)]
         return Refusal(
             rule=_RULE,
-            reason="ControllersNotWell",
+            reason="ControllersNotReady",
             message=f"The quorum does not change (controllers {some(ids)}) while controllers "
             f"{some([str(i) for i in missing])} do not run, lag, or are about to restart.",
             unblocked_by="They run and have caught up with the leader.",
@@ -258,7 +258,7 @@ def _blind(quorum: Quorum | None) -> Refusal | None:
 def _uneven(wanted: int) -> Refusal:
     return Refusal(
         rule=None,
-        reason="EvenControllers",
+        reason="EvenControllerCount",
         message=f"{wanted} controllers are wanted. A quorum of an even number bears no more failures than one of one less.",
         unblocked_by="Set controllers.replicas to 1, 3 or 5.",
     )
@@ -267,7 +267,7 @@ def _uneven(wanted: int) -> Refusal:
 def _stranger(voter: Voter) -> Refusal:
     return Refusal(
         rule=None,
-        reason="VoterNotOnRecord",
+        reason="UnknownVoter",
         message=f"The quorum has a voter {voter.id} with directory id {voter.directory_id} that Spindle did not make.",
         unblocked_by="If nobody needs it, take it out: kafka-metadata-quorum.sh remove-controller "
         f"--controller-id {voter.id} --controller-directory-id {voter.directory_id}.",

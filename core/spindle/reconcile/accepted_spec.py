@@ -117,7 +117,7 @@ def report_tolerated(state: ClusterState, builder: PlanBuilder) -> None:
             Wait(
                 "KeepSpec",
                 f"KafkaCluster/{state.name}/{each.key[:_KEY]}",
-                "AllowedAsBefore",
+                "AllowedForCompatibility",
                 f"{each.field}: {each.message[:_TEXT]}. It goes on as it was in use before; once it is changed or taken out it does not come back.",
                 f"{_way_out(each)}.",
             )

@@ -35,13 +35,13 @@ from spindle.reconcile.state import ClusterState
 from spindle.reconcile.times import seconds
 
 EXCLUDED: Final = (
-    "SetAside"  # the health of a disk that was left out of its broker and that no agent looks at
+    "Excluded"  # the health of a disk that was left out of its broker and that no agent looks at
 )
-HUNG: Final = "Hung"
-CORRELATED_STALLS: Final = "ManyDisksStall"
+HUNG: Final = "IOHung"
+CORRELATED_STALLS: Final = "CorrelatedDiskStalls"
 # Writes count as stalled since the same moment if their ages differ by no more: agents tell them in steps of five seconds, and are read seconds later.
 _AT_ONCE: Final = 15.0
-NODE_LOST: Final = "NodeGone"
+NODE_LOST: Final = "NodeLost"
 _STATES: Final = frozenset(state.value for state in DiskState)
 
 

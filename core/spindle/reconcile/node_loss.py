@@ -8,7 +8,7 @@ from spindle.reconcile.inputs import disks_of
 from spindle.reconcile.state import ClusterState
 
 ACTION: Final = "ReleaseNode"
-REASON: Final = "NodeGone"
+REASON: Final = "NodeLost"
 _NEEDED: Final = frozenset({"nodes", "pods", "persistentvolumes", "persistentvolumeclaims"})
 
 

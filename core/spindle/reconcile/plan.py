@@ -285,7 +285,7 @@ def _not_understood(snapshot: ClusterSnapshot, error: ValidationError, now: floa
     condition: dict[str, Any] = {
         "type": "Ready",
         "status": "Unknown",
-        "reason": "SpecNotUnderstood",
+        "reason": "InvalidSpec",
         "message": f"{message}. Nothing is changed. Way out: correct the field, or install the chart's own definitions.",
         "lastTransitionTime": stamp(now),
         "observedGeneration": generation,
@@ -300,8 +300,6 @@ def _not_understood(snapshot: ClusterSnapshot, error: ValidationError, now: floa
             "conditions": [condition],
         },
         events=(
-            Event(
-                "Warning", "SpecNotUnderstood", message, "KafkaCluster", name, objects.uid(snapshot.cluster)
-            ),
+            Event("Warning", "InvalidSpec", message, "KafkaCluster", name, objects.uid(snapshot.cluster)),
         ),
     )

@@ -118,7 +118,7 @@ def _dropped(drops: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
 
 def _when(found: ProposalProgress) -> str:
     """When a closed window opens again."""
-    if found.turn.reason != "WindowClosed" or found.window.at is None:
+    if found.turn.reason != "MaintenanceWindowClosed" or found.window.at is None:
         return ""
     return f" It goes on at {stamp(found.window.at)}."
 
@@ -138,7 +138,7 @@ def _left(found: ProposalProgress, status: Mapping[str, Any], now: float) -> flo
 def _approved(proposal: Proposal, found: ProposalProgress, now: float) -> dict[str, Any]:
     """The condition ``Approved``."""
     by = found.by.by
-    reason = {"person": "ApprovedByPerson", "rule": "ApprovedByRule"}.get(by or "", "ApprovalNeeded")
+    reason = {"person": "ApprovedByUser", "rule": "ApprovedByRule"}.get(by or "", "ApprovalRequired")
     message = (
         f"{counted(len(proposal.moves), 'move')} of {proposal.bytes / 1e9:.1f} GB, hash {proposal.hash}."
         if by

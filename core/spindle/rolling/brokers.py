@@ -11,7 +11,7 @@ from spindle.rolling.deadlock import Blocker
 from spindle.rolling.verdict import RestartVerdict
 
 _RULE = 2
-BELOW_MIN_ISR = "BelowMinIsr"
+BELOW_MIN_ISR = "WouldBeUnderMinIsr"
 
 TopicPartition = tuple[str, int]  # topic, partition
 

@@ -53,7 +53,7 @@ def controller_may_go_down(quorum: Quorum | None, node_id: int, down: AbstractSe
     return RestartVerdict(
         Refusal(
             rule=_RULE,
-            reason="QuorumMajority",
+            reason="WouldLoseQuorum",
             message=f"Without controller {node_id}, {counted(len(caught_up), 'caught-up voter')} of "
             f"{len(quorum.voters)} would be left, and a majority is {needed}{absent}.",
             unblocked_by="The other controllers run and have caught up with the leader.",

@@ -95,7 +95,7 @@ def may_go(view: KafkaView, broker: int, owed: Collection[Key] = ()) -> Refusal 
     if eligible:
         return Refusal(
             rule=5,
-            reason="StillEligible",
+            reason="EligibleLeaderReplicas",
             message=f"Broker {broker} may still have to lead {counted(len(eligible), 'partition')}: {some(eligible)}.",
             unblocked_by="Enough of their replicas are back in sync.",
             objects=tuple(eligible),
@@ -116,7 +116,7 @@ def _too_few_brokers(partitions: list[Partition], left: int) -> Refusal:
     topics = sorted({p.topic for p in partitions if p.recorded_rf == most})
     return Refusal(
         rule=5,
-        reason="TooFewBrokers",
+        reason="InsufficientBrokers",
         message=f"{counted(left, 'broker')} would be left, and {counted(len(topics), 'topic')} has {counted(most, 'replica')} of each "
         f"partition: {some(topics)}.",
         unblocked_by=f"Keep at least {most} brokers, or give these topics fewer replicas (kafka-reassign-partitions.sh).",
@@ -128,7 +128,7 @@ def _config_needs_more(asked: Mapping[str, str], left: int) -> Refusal:
     named = [f"{key}={value}" for key, value in sorted(asked.items())]
     return Refusal(
         rule=5,
-        reason="ConfigNeedsMore",
+        reason="ConfigNeedsMoreBrokers",
         message=f"{counted(left, 'broker')} would be left, and spec.config asks for more copies than that: {some(named)}.",
         unblocked_by="Lower these in spec.config first, or keep more brokers.",
         objects=tuple(named),
@@ -140,7 +140,7 @@ def _too_few_racks(partitions: list[Partition], racks: Mapping[int, str | None],
     named = sorted(p.name for p in partitions)
     return Refusal(
         rule=3,
-        reason="TooFewRacks",
+        reason="InsufficientRacks",
         message=f"No broker would be left in {some(gone)}, and {counted(len(named), 'partition')} has replicas on more racks than the "
         f"{len(left)} that remain: {some(named)}.",
         unblocked_by=f"Keep a broker in {some(gone)}: let others go first (spec.goesFirst of their KafkaBrokers), or more of them stay.",

@@ -75,7 +75,7 @@ def drop_for_space(
 def _none_to_spare(broker: int, path: str) -> Refusal:
     return Refusal(
         rule=5,
-        reason="NoneToSpare",
+        reason="NoReplicaToDrop",
         message=f"No replica on {path} of broker {broker} can be given up: none has two other copies.",
         unblocked_by="Add a disk or a broker, or delete data.",
     )

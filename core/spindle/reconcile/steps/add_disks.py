@@ -140,7 +140,7 @@ def _in_the_way(broker: SnapshotObject, name: str, there: SnapshotObject) -> Wai
     return Wait(
         _ADD,
         f"KafkaBroker/{objects.name(broker)}/{name}",
-        "ClaimInTheWay",
+        "ClaimNameConflict",
         f"{objects.name(broker)} is to get {name}, but claim {objects.name(there)} "
         + (
             "of a former disk is still being deleted."
@@ -368,7 +368,7 @@ def _look(
     wait = Wait(
         _ADD,
         inventory.object_name(slot),
-        "LookingAtDisk",
+        "DiskInspectionPending",
         f"The agent on {objects.name(node)} has not said yet how {slot.name} is.",
         "It does, or half a minute has passed.",
         quiet=True,
@@ -428,7 +428,7 @@ def _no_volume(inventory: DiskInventory, pool: BrokerPool, slot: BrokerDisk, nod
     return Wait(
         _ADD,
         inventory.object_name(slot),
-        "NoVolumeOnNode",
+        "InsufficientVolumesOnNode",
         f"Broker {slot.broker} is to get {slot.name}, and {objects.name(node)} has no free volume of class "
         f"{disks.storage_class or '(default)'} with at least {disks.size}.",
         f"Provide one there.{hint} Or set disks.count of pool {pool.name} back to {having}.",
@@ -441,7 +441,7 @@ def _elsewhere(
     return Wait(
         _ADD,
         inventory.object_name(slot),
-        "VolumeElsewhere",
+        "VolumeNotOnNode",
         f"Claim {objects.name(there)} is bound to {objects.bound_volume(there)}, which cannot be read or cannot be mounted on "
         f"{objects.name(node)}, where broker {slot.broker} is.",
         "A StorageClass with volumeBindingMode WaitForFirstConsumer. Lower disks.count, and raise it again then.",

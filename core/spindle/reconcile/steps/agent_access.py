@@ -63,7 +63,7 @@ def _alter(user: str, give: frozenset[Right], take: frozenset[Right]) -> AlterUs
         give=tuple(sorted(give)),
         take=tuple(sorted(take)),
         quotas={},
-        reason="AgentGranted" if give else "AgentWithdrawn",
+        reason="AgentGranted" if give else "AgentAccessRevoked",
         message=f"User:{user} {said}.",
     )
 

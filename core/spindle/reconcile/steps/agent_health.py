@@ -53,9 +53,9 @@ def report_silent_agents(inventory: DiskInventory, builder: PlanBuilder) -> None
 def _unheard(inventory: DiskInventory, slot: BrokerDisk, node: str, agent: Agent) -> Wait:
     since = "has been silent since" if agent.silent else "has not been heard of yet since this operator runs"
     return Wait(
-        "UseDisk",
+        "ActivateDisk",
         inventory.object_name(slot),
-        "AgentSilent",
+        "AgentNotReporting",
         f"The last word of the agent on {node} is that {slot.name} of {objects.name(inventory.state.brokers[slot.broker])} is "
         f"{slot.health.verdict} ({slot.health.reason}). The agent {since}, so nothing is done on that word.",
         f"The agent on {node} renews its Lease again: look for its pod in namespace {inventory.state.snap.agent_namespace}. What Kafka itself "
@@ -74,7 +74,7 @@ def report_starved_nodes(inventory: DiskInventory, builder: PlanBuilder) -> None
             continue
         builder.wait(
             Wait(
-                "JudgeDisks",
+                "AssessDisks",
                 f"KafkaBroker/{objects.name(broker)}",
                 "AgentStarved",
                 f"The agent on {node} gets too little time of its machine to tell a disk that hangs from one whose turn does not come. {said.message} "
@@ -99,10 +99,10 @@ def clocks_row(state: ClusterState) -> tuple[str, str, str, str] | None:
             f"The operator's clock is {_by(ahead)} that of every node with brokers: what it writes is dated wrong, certificates too. "
             "Way out: set the clock of the operator's node by NTP (chrony, for example)."
         )
-        return (CLOCKS, "False", "OperatorClockOff", text)
+        return (CLOCKS, "False", "OperatorClockSkew", text)
     off = clocks_off(agents)
     if off:
-        return (CLOCKS, "False", "ClockOff", _off(off))
+        return (CLOCKS, "False", "ClockSkew", _off(off))
     if not any(agent.ahead is not None for agent in agents.values()):
         return (
             CLOCKS,

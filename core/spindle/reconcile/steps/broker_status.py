@@ -20,7 +20,7 @@ from spindle.reconcile.times import stamp
 from spindle.rolling.brokers import RestartSafety
 
 _WELL: Final = (DiskState.ACTIVE, DiskState.REJOINING)
-_CORDONED: Final = ("CordonWished", "DiskFilling")  # nothing is wrong with the disk itself
+_CORDONED: Final = ("CordonRequested", "DiskUsageHigh")  # nothing is wrong with the disk itself
 _WITHOUT: Final = (DiskState.FAILED, DiskState.EVACUATING, DiskState.EVACUATED)
 _STEPS: Final = (
     100  # use is told in hundredths of the capacity, so that not every written byte is a write here

@@ -173,7 +173,7 @@ def _deleted_by_hand(state: ClusterState, builder: PlanBuilder) -> None:
                 Wait(
                     "DeleteBroker",
                     f"KafkaBroker/{objects.name(broker)}",
-                    "IdentityHeld",
+                    "BrokerRecordRetained",
                     f"{objects.name(broker)} was deleted by hand, but it is the record of whose its disks are; it stays, and "
                     "its broker runs on.",
                     "Start the broker (spec.stopped: false) and wait until all its disks are in use; the record is then made "
@@ -291,7 +291,8 @@ def find_location(state: ClusterState, broker_id: int) -> BrokerLocation:
     if broker_id in found.assignments:
         return BrokerLocation(found=True, zone=found.assignments[broker_id])
     return BrokerLocation(
-        found=False, way_out=" ".join(p.unblocked_by for p in found.problems if p.reason == "TooFewNodes")
+        found=False,
+        way_out=" ".join(p.unblocked_by for p in found.problems if p.reason == "InsufficientNodes"),
     )
 
 
@@ -372,7 +373,7 @@ def _pools_lost(state: ClusterState, builder: PlanBuilder) -> bool:
             Wait(
                 _ACTION,
                 f"KafkaCluster/{state.name}",
-                "ClaimsOfUnknownPool",
+                "UnknownPoolClaims",
                 f"There are disks with data of brokers {brokers}, and their pool {pool or '(none)'} is not in the spec. They are not "
                 "started, and no new broker is made meanwhile.",
                 f"Put pool {pool or 'of these brokers'} back into spec.brokerPools with {len(ids)} replicas: it may be removed when they "
@@ -412,7 +413,7 @@ def _adopt(
     builder.do(
         Create(
             object=record,
-            reason="BrokerFound",
+            reason="BrokerReadopted",
             message=f"Broker {broker_id} was found again by its {counted(len(there), 'claim')}.",
         )
     )
@@ -465,7 +466,7 @@ def _orphans(state: ClusterState, builder: PlanBuilder) -> None:
             Wait(
                 "RemovePool",
                 f"KafkaCluster/{state.name}",
-                "PoolGone",
+                "PoolNotFound",
                 f"Pool {some(pools)} is not in the spec, and what it was is not on record, but brokers {some([str(i) for i in gone])} "
                 "belong to it. They are left as they are.",
                 f"Put pool {some(pools)} back into spec.brokerPools; it may be removed after that.",

@@ -139,7 +139,7 @@ def _check(
             Wait(
                 "UseClaim",
                 thing,
-                "ClaimNotOurs",
+                "ClaimDirectoryIdMismatch",
                 f"{objects.name(found)} carries directory id {carried or 'none'}; on record for this disk is {directory_id}. "
                 "What is on it decides: preflight uses only the disk that is on record.",
                 f"Restore the annotation {names.ANN_DIRECTORY_ID}, or move the claim out of the way.",

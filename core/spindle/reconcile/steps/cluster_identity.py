@@ -102,7 +102,7 @@ def _from_claims(state: ClusterState, builder: PlanBuilder) -> NodeIdentity | _U
         Wait(
             _ACTION,
             f"KafkaCluster/{state.name}",
-            "IdentityLost",
+            "ClusterIdConflict",
             f"There are disks of an earlier cluster of this name, but their claims ({some(sorted(carrying)) or 'none left'}) "
             f"do not tell one identity: they carry {said} and {len(voters)} different lists of voters. "
             "A new cluster is not born over them.",
@@ -166,7 +166,7 @@ def _agreed(state: ClusterState, identity: NodeIdentity, builder: PlanBuilder) -
                 Wait(
                     _ACTION,
                     f"PersistentVolumeClaim/{name}",
-                    "ClaimOfAnotherCluster",
+                    "ClaimClusterIdMismatch",
                     f"The claim carries cluster id {carried}, the record says {identity.cluster_id}. It is not used.",
                     f"Move the claim out of the way, or restore the ConfigMap {names.identity_map(state.name)} that "
                     "belongs to it.",

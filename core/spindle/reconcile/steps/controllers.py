@@ -76,14 +76,14 @@ def _order(state: ClusterState, identity: NodeIdentity, step: AddVoterStep | Rem
             controller=step.id,
             directory_id=step.directory_id,
             host=names.node_host(state.name, state.namespace, step.id),
-            reason="ControllerJoins",
+            reason="ControllerAdded",
             message=f"Controller {step.id} has caught up and joins the quorum.",
         )
     return RemoveVoter(
         cluster_id=identity.cluster_id,
         controller=step.id,
         directory_id=step.directory_id,
-        reason="ControllerLeaves",
+        reason="ControllerRemoved",
         message=f"Controller {step.id} is taken out of the quorum: {step.why}.",
     )
 
@@ -121,12 +121,12 @@ def _changed(state: ClusterState, identity: NodeIdentity, step: _Recorded) -> _C
             members |= {i: ConfiguredVoter(i, _directory_for(state, identity, i)) for i in step.ids}
             ids = some([str(node_id) for node_id in step.ids])
             reason, message = (
-                "ControllersAdmitted",
+                "ControllersAdded",
                 f"Controllers {ids} are made: they join once they know all.",
             )
         case DeleteController():
             del members[step.id]
-            reason = "ControllerDismissed"
+            reason = "ControllerDeleted"
             message = f"Controller {step.id} is no voter any more and is stopped. Its claim stays."
         case RecreateController():
             members[step.id] = ConfiguredVoter(step.id, _fresh(state, step.id))
@@ -134,7 +134,7 @@ def _changed(state: ClusterState, identity: NodeIdentity, step: _Recorded) -> _C
             message = f"Controller {step.id} lost its disk and begins anew on a blank one, under a new directory id."
         case _:
             members[step.id] = ConfiguredVoter(step.id, step.directory_id)
-            reason = "ControllerRecalled"
+            reason = "ControllerReadded"
             message = (
                 f"Controller {step.id} is on record with the disk again that it has, {step.directory_id}."
             )
@@ -218,7 +218,7 @@ def _writes(state: ClusterState, builder: PlanBuilder) -> bool:
 def _changing(node_id: int) -> Refusal:
     return Refusal(
         rule=2,
-        reason="QuorumChanges",
+        reason="QuorumChanging",
         message=f"Controller {node_id} joins or leaves the quorum at this moment; no controller restarts meanwhile.",
         unblocked_by="It is done in a moment.",
         objects=(str(node_id),),

@@ -85,7 +85,7 @@ def _survivors_first(reorder: Mapping[Key, tuple[int, ...]]) -> list[Reassign]:
     return [
         Reassign(
             assignments=tuple((*key, replicas) for key, replicas in sorted(reorder.items())),
-            reason="SurvivorFirst",
+            reason="SurvivorPreferred",
             message=f"Of {counted(len(named), 'partition')} the copy that survived is put before the one that is being made, for Kafka "
             f"elects the first that it can: {some(named)}.",
         )
@@ -153,7 +153,7 @@ def _used_up(inventory: DiskInventory, loss: Loss) -> Wait:
     return Wait(
         "AcceptLoss",
         f"KafkaBroker/{name}/{loss.disk}",
-        "AcceptanceUsedUp",
+        "AcceptanceAlreadyUsed",
         f"The acceptLoss that is written for {loss.disk} of {name} was for an earlier loss of the same partitions, and does not count for this one.",
         f"Bring the disk back as it is; or, if it is lost for good, take the wish back, wait until the annotation {ANN_ACCEPTED} names {loss.disk} "
         f"no more, and write {loss.text} again.",
@@ -165,7 +165,7 @@ def _another_loss(inventory: DiskInventory, loss: Loss) -> Wait:
     return Wait(
         "AcceptLoss",
         f"KafkaBroker/{name}/{loss.disk}",
-        "AcceptanceOfAnotherLoss",
+        "AcceptanceOutdated",
         f"The acceptLoss that is written for {loss.disk} of {name} does not name what is lost with it now.",
         f"If all of it is to be given up, write {loss.text}; else take the wish back.",
     )

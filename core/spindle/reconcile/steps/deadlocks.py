@@ -93,9 +93,9 @@ def name_deadlock(
     each = "; ".join(f"{_name(state, n)} by {some(found[n])}" for n in sorted(found))
     builder.wait(
         Wait(
-            "TakeDown",
+            "RestartPod",
             f"KafkaCluster/{state.name}",
-            "BrokersWaitForEachOther",
+            "RestartDeadlock",
             f"{some([_name(state, n) for n in sorted(found)])} have to restart for their disks, and each is needed by partitions that lack a "
             f"copy because of another one of them: {each}. None of them is restarted by itself.",
             _way_out(state, first, blocked[first]),

@@ -87,7 +87,7 @@ def _not_taken(state: ClusterState, orders: Mapping[str, str | None]) -> Iterato
         wait = Wait(
             "Configure",
             f"KafkaCluster/{state.name}/{key}",
-            "SettingNotTaken",
+            "DynamicConfigRejected",
             f"The cluster was told {key}={value} as its default and has not taken it, nor what it was told with it. The event TuneFailed has Kafka's words.",
             f"Correct {key} in the spec, or take it out.",
             quiet=True,
@@ -99,7 +99,7 @@ def _by_hand(state: ClusterState, key: str, now: str, want: str) -> Wait:
     return Wait(
         "Configure",
         f"KafkaCluster/{state.name}/{key}",
-        "SetByHand",
+        "ConfigOverridden",
         f"{key} was set to {now} for the whole cluster by somebody else; the spec says {want}. It is left as it is.",
         f"kafka-configs.sh --alter --add-config {key}={want} --entity-type brokers --entity-default, or write {now} into the spec.",
     )
@@ -109,7 +109,7 @@ def _unclean(state: ClusterState) -> Wait:
     return Wait(
         "Configure",
         f"KafkaCluster/{state.name}/{UNCLEAN}",
-        "UncleanElections",
+        "UncleanElectionsEnabled",
         f"{UNCLEAN} is true for the whole cluster, and the spec does not name it: a replica that lacks acknowledged records may be elected.",
         f"kafka-configs.sh --alter --delete-config {UNCLEAN} --entity-type brokers --entity-default, or write it into the spec.",
     )

@@ -75,7 +75,7 @@ def _stop(builder: PlanBuilder, pods: list[SnapshotObject]) -> None:
         Wait(
             "Delete",
             f"Pod/{objects.name(pods[0])}",
-            "PodsStopping",
+            "PodsTerminating",
             f"{len(pods)} pods are stopping; brokers close their logs first.",
             "The pods end.",
             quiet=True,

@@ -27,7 +27,7 @@ from spindle.reconcile.steps.evacuation import bad_dirs, closed_dirs
 from spindle.thresholds.drop_for_space import DROP_FOR_SPACE
 
 _REPLACE: Final = "ReplaceDisk"
-_GROW: Final = "GrowBack"
+_GROW: Final = "RestoreReplicas"
 _MOST_RETIRED: Final = 256
 _DWELL: Final = 30.0  # seconds that a disk must be well before its broker restarts for it
 
@@ -54,7 +54,7 @@ def restore_dropped(inventory: DiskInventory, builder: PlanBuilder) -> tuple[Mov
         moves += found.moves
         for broker, refusal in found.refusals:
             thing = f"KafkaBroker/{names.broker_name(inventory.state.name, broker)}"
-            quiet = refusal.reason == "BrokerNotWhole"  # a step of the way, not a trouble
+            quiet = refusal.reason == "RestartPending"  # a step of the way, not a trouble
             builder.wait(
                 Wait(_GROW, thing, refusal.reason, refusal.message, refusal.unblocked_by, quiet=quiet)
             )
@@ -215,7 +215,7 @@ def _say(inventory: DiskInventory, builder: PlanBuilder, slot: BrokerDisk) -> No
         Wait(
             _REPLACE,
             inventory.object_name(slot),
-            "DiskToReplace",
+            "ReplacementNeeded",
             f"{slot.name} of broker {slot.broker} has failed. Nothing stands on it any more, and the broker runs without it: it is "
             "safe to pull.",
             "Put a new disk into its place, with an empty file system, mounted where the old one was.",

@@ -56,7 +56,7 @@ def advance_states(
             if row is None:
                 break
             builder.events.append(_event(inventory.state, slot, row))
-            if row.reason == "DiskWellAgain" and acting and not _noted(inventory.state, slot):
+            if row.reason == "DiskRecovered" and acting and not _noted(inventory.state, slot):
                 builder.do(_note_restart(inventory.state, slot, inventory.state.now))
             at, since, reason = row.target, inventory.state.now, row.reason
         began = inventory.state.now if since is None else since
@@ -200,7 +200,7 @@ def stands_empty(inventory: DiskInventory, slot: BrokerDisk) -> bool | None:
         inventory.given_up_on(slot.broker),
         inventory.incoming_to(slot),
     )
-    if refusal is not None and refusal.reason == "BrokerNotAsked":
+    if refusal is not None and refusal.reason == "LogDirsUnknown":
         return None
     return refusal is None
 

@@ -79,7 +79,7 @@ def _note_birth(state: ClusterState, builder: PlanBuilder) -> None:
                 name=objects.name(record),
                 uid=objects.uid(record),
                 body={"metadata": {"annotations": {names.ANN_BORN: "true"}}},
-                reason="ClusterBorn",
+                reason="ClusterIdentityCreated",
                 message="Kafka is up for the first time; from now on no disk is formatted without asking it.",
             )
         )
@@ -208,7 +208,7 @@ def _until_the_quorum_stands(state: ClusterState, thing: str) -> Wait | None:
     return Wait(
         _ACTION,
         thing,
-        "QuorumForming",
+        "QuorumPending",
         f"{ready} of {len(state.controller_ids)} controllers know a quorum that has committed something.",
         f"{needed} of them do.",
         quiet=True,
@@ -257,7 +257,7 @@ def _reconcile_controller(
         return {}
     if found.get("state") in _UNUSABLE:
         problem = str(found.get("problem") or found["state"])
-        builder.wait(Wait("UseDisk", thing, "DiskUnusable", problem, _way_out(found)))
+        builder.wait(Wait("ActivateDisk", thing, "DiskUnusable", problem, _way_out(found)))
     if found.get("state") != facts.BLANK:
         return {}
     fs_uuid, pv_uid = found.get("fsUuid") or NO_UUID, objects.uid(volume)
@@ -363,7 +363,7 @@ def _was_formatted(state: ClusterState, claim_name: str, fs_uuid: str) -> bool:
 def _emptied(disk: str) -> Refusal:
     return Refusal(
         rule=1,
-        reason="DiskEmptied",
+        reason="DiskContentLost",
         message=f"{disk} is the same file system as before, but everything on it is gone.",
         unblocked_by="Restore its contents; or make a new file system on it, so that it counts as a new disk.",
     )
@@ -412,7 +412,7 @@ def _unusable(
     problem = str(found.get("problem") or "the node cannot read its path")
     builder.wait(
         Wait(
-            "UseDisk",
+            "ActivateDisk",
             f"KafkaBroker/{objects.name(broker)}/{name}",
             "DiskUnusable",
             f"{name}: {problem}",

@@ -108,7 +108,7 @@ def _tell(state: ClusterState, builder: PlanBuilder, drain: Drain) -> None:
             Wait(
                 _ACTION,
                 f"Pod/{name}",
-                "DrainLater",
+                "EvictionDeferred",
                 f"The node of {name} is closed to new pods, and {rack}{f' ({away})' if away else ''}: its eviction is refused meanwhile.",
                 "Those brokers are back in sync: uncordon their nodes. Brokers of one zone can be drained together.",
             )

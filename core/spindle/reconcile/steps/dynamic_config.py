@@ -142,7 +142,7 @@ def _left(owner: SnapshotObject, keys: Sequence[str]) -> Wait:
     return Wait(
         "PutBack",
         f"{owner['kind']}/{name}",
-        "SettingsLeft",
+        "DynamicConfigNotReverted",
         f"{some(keys)} of {name} was set while it ran, and is to be taken away before it goes.",
         "The broker answers and takes it. After three minutes it goes all the same, and the record stays, on its claims or the birth record.",
         quiet=True,
@@ -216,7 +216,7 @@ def _turned_down(broker: SnapshotObject, key: str, value: str) -> Wait:
     return Wait(
         "Configure",
         f"KafkaBroker/{name}/{key}",
-        "SettingNotTaken",
+        "DynamicConfigRejected",
         f"{name} was told {key}={value} and has not taken it, nor what it was told with it. The event TuneFailed has Kafka's words.",
         f"Correct {key} in the spec, or take it out. Left as it is, {name} is restarted with it after some minutes.",
     )
@@ -227,7 +227,7 @@ def _by_hand(broker: SnapshotObject, key: str, found: str, asked: str) -> Wait:
     return Wait(
         "Configure",
         f"KafkaBroker/{name}/{key}",
-        "SetByHand",
+        "ConfigOverridden",
         f"{key} of {name} was set to {found} by somebody else while it ran; the spec says {asked}. It is left as it is.",
         f"Delete it with kafka-configs.sh --alter --delete-config {key} (--entity-type brokers, with --entity-name "
         f"{broker['spec']['id']} or --entity-default), or write the same into the spec.",

@@ -129,7 +129,7 @@ def _cannot_plan(inventory: DiskInventory, slots: list[BrokerDisk], problem: str
     return Wait(
         _EVACUATE,
         inventory.object_name(slots[0]) if slots else f"KafkaCluster/{inventory.state.name}",
-        "NoPlanYet",
+        "PlanPending",
         f"Where the replicas can go is not known yet: {problem}.",
         "Kafka and all its brokers say what stands where; that is asked for again and again.",
         quiet=True,
@@ -236,7 +236,7 @@ def _refused_for_long(
     wait = Wait(
         _EVACUATE,
         inventory.object_name(slot),
-        "MovesRefused",
+        "MovesBlocked",
         f"{counted(len(moves), 'replica')} of {slot.name} of broker {slot.broker} may not begin to move to another broker: {why.message}",
         f"{why.unblocked_by} After {_REFUSED_FOR / 60:g} minutes they leave their assignments instead, if rule 5 permits, until their broker runs "
         "without the disk.",
@@ -281,7 +281,7 @@ def _stuck_drain(inventory: DiskInventory, builder: PlanBuilder, slot: BrokerDis
             Wait(
                 _DRAIN,
                 inventory.object_name(slot),
-                "NoTarget",
+                "NoMoveTarget",
                 f"{counted(len(stuck), 'replica')} on {slot.name} of broker {slot.broker} can go nowhere else: "
                 f"{some(names_of(stuck))}.",
                 "Add a broker or a disk that can take them, free space, or take back what was asked for (the wish, or the lower "

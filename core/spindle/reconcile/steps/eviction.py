@@ -35,7 +35,7 @@ from spindle.rolling.deadlock import Blocked
 from spindle.rolling.rollout_order import RolloutDecision, RolloutMember, at_once, next_to_restart
 from spindle.rolling.verdict import RestartVerdict
 
-_ACTION: Final = "TakeDown"
+_ACTION: Final = "RestartPod"
 
 
 @dataclass(frozen=True)
@@ -302,7 +302,7 @@ def _tell(
             Wait(
                 _ACTION,
                 f"Pod/{name}",
-                "OneAtATime",
+                "RolloutInProgress",
                 f"{name} is to be taken down ({wanted[node_id].message}), after {some(before) or 'others'}.",
                 f"{some(before) or 'They'}: back in sync. Brokers of one rack go together, {_how_many(state)} at most; controllers singly.",
                 quiet=True,

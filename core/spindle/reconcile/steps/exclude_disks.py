@@ -52,7 +52,12 @@ def _decide(inventory: DiskInventory, builder: PlanBuilder, records: BrokerRecor
         records.note_disk(slot.broker, slot.name, mode=facts.ACTIVE)
         there = f"{counted(seen, 'replica')} came to stand on {slot.name} while its broker was being stopped"
         builder.events.append(
-            _event(inventory.state, slot, "DiskStays", f"{there}: it stays in use, and is emptied again.")
+            _event(
+                inventory.state,
+                slot,
+                "DiskRemovalCancelled",
+                f"{there}: it stays in use, and is emptied again.",
+            )
         )
     elif (seen or seen is None) and _out_of_sight(inventory.state, slot):
         records.note_disk(slot.broker, slot.name, mode=facts.PLACEHOLDER)
@@ -61,7 +66,7 @@ def _decide(inventory: DiskInventory, builder: PlanBuilder, records: BrokerRecor
             _event(
                 inventory.state,
                 slot,
-                "DiskUnseen",
+                "DiskNotObserved",
                 f"{why}: a placeholder stands for it until Kafka says that nothing is missing.",
             )
         )

@@ -106,7 +106,7 @@ def _looked_again(
     return Wait(
         _FENCE,
         f"KafkaBroker/{objects.name(there)}",
-        "HangNotSureYet",
+        "HangUnconfirmed",
         f"{named} of {objects.name(there)} does not answer. The broker is stopped for it when the same write is still pending in another look.",
         "Nothing needs to be done: the agent says so within some seconds, or the disk answers.",
         quiet=True,
@@ -169,7 +169,7 @@ def _delete(inventory: DiskInventory, broker: int, hung: list[BrokerDisk]) -> De
         name=objects.name(pod),
         uid=objects.uid(pod),
         grace_seconds=_GRACE,
-        reason="BrokerFenced",
+        reason="BrokerStoppedForHungDisk",
         message=f"{objects.name(pod)} is stopped at once: {disks} does not answer, and nobody could write to what it leads. It starts "
         "again without the disk as soon as the old process is gone.",
     )
@@ -229,7 +229,7 @@ def _lingers(inventory: DiskInventory, hung: list[BrokerDisk], *, over: bool) ->
     return Wait(
         "StartBroker",
         f"KafkaBroker/{name}/{slot.name}",
-        "ProcessHangs",
+        "ProcessHung",
         f"The process of {name} was stopped, but waits in the kernel for {slot.name}. No other one is started before it is gone. "
         f"{then}",
         f"{slot.name} answers again or is taken away, or the node is restarted.",

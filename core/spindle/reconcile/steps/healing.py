@@ -49,10 +49,10 @@ from spindle.reconcile.steps.scale_in import find_scaling_in, reconcile_scale_in
 from spindle.reconcile.steps.stalled_rollout import CHANGES
 from spindle.thresholds.drop_for_space import DROP_FOR_SPACE
 
-_HEAL: Final = "HealDisks"
+_HEAL: Final = "RecoverDisks"
 _ADDED: Final = "DisksAdded"
 _NEED_NOT_WAIT: Final = frozenset(
-    {"Fenced", "DiskBack", "DiskUnusable", "RestartWithDisk", "RestartWithoutDisk", SCALED_IN}
+    {"Fenced", "DiskReturned", "DiskUnusable", "RestartWithDisk", "RestartWithoutDisk", SCALED_IN}
 )
 
 
@@ -166,7 +166,7 @@ def _one_less(dropped: Sequence[DroppedReplica]) -> Refusal:
     named = sorted({f"{entry.topic}-{entry.partition}" for entry in dropped})
     return Refusal(
         rule=5,
-        reason="GrowBackFirst",
+        reason="ReplicaRestorePending",
         message=f"{counted(len(named), 'partition')} has one replica less than it should have, because of a dead or overfull disk, or of a "
         f"corrupt segment: {some(named)}. It comes back before a broker restarts for another reason.",
         unblocked_by="The replicas are back, which happens by itself once their broker runs without the dead disk, or the full one has "
@@ -190,7 +190,7 @@ def _bring_back(
         # A disk goes before any other reason but a person's: it need not wait for what has to grow back first.
         if slot.broker not in wanted or wanted[slot.broker].reason in CHANGES:
             why = f"{slot.name} answers again, and Kafka takes it up only at its start"
-            wanted[slot.broker] = RestartRequest("DiskBack", why)
+            wanted[slot.broker] = RestartRequest("DiskReturned", why)
     elif inventory.state_of(slot) is DiskState.EVACUATING and not _tried_again(slot, what):
         return
     elif slot.mode == facts.PLACEHOLDER:
@@ -199,7 +199,7 @@ def _bring_back(
         said = slot.health.message.rstrip(".") or "It failed"
         builder.wait(
             Wait(
-                "UseDisk",
+                "ActivateDisk",
                 f"KafkaBroker/{broker}/{slot.name}",
                 "DiskOffline",
                 f"{slot.name} of {broker}: {said}. The broker goes on with its other disks, and the partitions that were on this one "
@@ -217,9 +217,9 @@ def _tried_again(slot: BrokerDisk, what: Remedy) -> bool:
 
 def _set_aside(broker: str, slot: BrokerDisk) -> Wait:
     return Wait(
-        "UseDisk",
+        "ActivateDisk",
         f"KafkaBroker/{broker}/{slot.name}",
-        "DiskSetAside",
+        "DiskExcluded",
         f"{broker} was started without {slot.name}, which could not be used. {slot.health.message}",
         "If the disk is well again, the broker is restarted with it (where no agent looks at it: stop the broker by spec.stopped and "
         "start it again); else its replicas are made anew on other disks.",

@@ -277,7 +277,7 @@ def _putting_back(state: ClusterState, refused: Sequence[RefusedMove]) -> Wait:
         return Wait(
             "Delete",
             f"KafkaCluster/{state.name}",
-            "SettingsPutBack",
+            "ThrottlesReverting",
             "Moves are cancelled and Kafka's settings put back before the brokers stop.",
             "Kafka has taken them.",
             quiet=True,
@@ -285,7 +285,7 @@ def _putting_back(state: ClusterState, refused: Sequence[RefusedMove]) -> Wait:
     return Wait(
         "Delete",
         f"KafkaCluster/{state.name}",
-        "CancelRefused",
+        "CancellationRejected",
         f"{counted(len(refused), 'reassignment')} cannot be cancelled before the brokers stop: {some([each.move.name for each in refused])}. No replica "
         "from before is in sync, so Kafka refuses.",
         f"A replica from before is in sync again, or {_PATIENCE:.0f} s have passed since the deletion: then the brokers stop, and what is in "

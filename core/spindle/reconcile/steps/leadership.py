@@ -95,9 +95,9 @@ def still_leads(
 
 def _hands_over(pod: str, left: list[Key]) -> Wait:
     return Wait(
-        "TakeDown",
+        "RestartPod",
         f"Pod/{pod}",
-        "LeadersLeave",
+        "LeadershipMoving",
         f"{pod} is taken down when others lead its {counted(len(left), 'partition')}: {some(names_of(left))}.",
         f"They do; after {_PATIENCE:g} s it goes all the same, and Kafka hands over what is left as it stops.",
         quiet=True,

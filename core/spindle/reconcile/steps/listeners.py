@@ -155,7 +155,7 @@ def _unknown(state: ClusterState, listener: Listener, broker_id: int) -> Wait:
     return Wait(
         "OpenListener",
         f"Service/{service}",
-        "NoAddressYet",
+        "AddressPending",
         f"{why}, so {broker} runs without listener {listener.name}.",
         f"{way} The broker is restarted then.",
         quiet=listener.type == "nodeport" and node_of(state, broker_id) is None,

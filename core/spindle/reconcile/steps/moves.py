@@ -230,7 +230,7 @@ def _still(state: ClusterState, thing: str, outcome: StepResult) -> Iterable[Wai
     yield Wait(
         _ACTION,
         thing,
-        "CopiesStandStill",
+        "ReplicationStalled",
         f"For {STALLED_AFTER / 60:g} minutes not a byte more was copied of {'; '.join(found)}.",
         "The copies go on: a partition without a leader needs a replica that may lead it, a broker that does not answer has to come back. If all "
         f"of them answer, look at the disks, the logs and the network of both ends; to have copies begun anew: {restarts}. It goes down only where rule 2 allows.",

@@ -22,7 +22,7 @@ from spindle.reconcile.ownership import OWN, NameConflict, OwnerKey, objects_wit
 from spindle.reconcile.plan_builder import PlanBuilder, Wait
 from spindle.reconcile.state import ClusterState
 
-REASONS: Final = frozenset({"NameTaken", "OwnerGone"})
+REASONS: Final = frozenset({"NameConflict", "OrphanedObject"})
 _CLAIM: Final = "PersistentVolumeClaim"
 
 
@@ -90,7 +90,7 @@ def _wait(state: ClusterState, taken: NameConflict) -> Wait:
         return Wait(
             f"Make{taken.kind}",
             thing,
-            "OwnerGone",
+            "OrphanedObject",
             f"{taken.kind} {taken.name} is of a former KafkaCluster, broker or user of this name, or is being deleted. It is not taken up; a new one is made "
             "when it is gone.",
             f"Kubernetes' garbage collector deletes it by itself. If it stays, delete it: {_delete(state, taken)}",
@@ -100,7 +100,7 @@ def _wait(state: ClusterState, taken: NameConflict) -> Wait:
     return Wait(
         f"Make{taken.kind}",
         thing,
-        "NameTaken",
+        "NameConflict",
         f"There is a {taken.kind} {taken.name} that is not of this KafkaCluster: {whose}. It is neither used nor changed nor deleted, and the "
         "cluster goes without one of its own.",
         f"If nobody needs it, delete it: {_delete(state, taken)}. If somebody does, give the KafkaCluster another name.{_claim(state, taken)}",

@@ -67,7 +67,7 @@ def _end(builder: PlanBuilder, pod: SnapshotObject, node: str) -> None:
                 name=objects.name(pod),
                 uid=objects.uid(pod),
                 grace_seconds=_GRACE,
-                reason="NodeGone",
+                reason="NodeLost",
                 message=f"{objects.name(pod)} is deleted: node {node} is gone for good.",
             )
         )
@@ -116,7 +116,7 @@ def _start_anew(
     builder.events.append(
         Event(
             type="Normal",
-            reason="BrokerStartsAnew",
+            reason="BrokerRecreated",
             message=f"{objects.name(broker)} starts anew on another node{where}: {said.node} is gone for good, and nothing stood on its "
             "disks any more.",
             kind="KafkaCluster",
@@ -133,7 +133,7 @@ def _not_agreed(state: ClusterState, node_id: int, said: NodeLossClaim) -> Wait:
         return Wait(
             ACTION,
             thing,
-            "NodeAnswers",
+            "NodeStillReachable",
             f"{gone}; but {said.node} is ready, or Kafka still hears {name}. Nothing of it is given up.",
             f"Take the taint off node {said.node}, or switch it off.",
         )

@@ -126,7 +126,7 @@ def _make(state: ClusterState, builder: PlanBuilder, shared: ClusterInputs, inpu
             Wait(
                 _ACTION,
                 f"Pod/{name}",
-                "PartsMissing",
+                "DependenciesMissing",
                 f"{name} waits for {', '.join(missing)}.",
                 "Spindle makes them in its next passes.",
                 quiet=True,
@@ -223,9 +223,9 @@ def _strangers(state: ClusterState, builder: PlanBuilder) -> None:
         if node_id is not None and node_id not in state.brokers and node_id not in state.controller_ids:
             builder.wait(
                 Wait(
-                    "RemovePod",
+                    "DeletePod",
                     f"Pod/{name}",
-                    "PodWithoutBroker",
+                    "OrphanedPod",
                     f"{name} looks like a pod of this cluster, but there is no KafkaBroker for it. It is left alone.",
                     "Delete the pod if nobody needs it.",
                 )

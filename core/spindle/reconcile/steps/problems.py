@@ -49,7 +49,7 @@ def _pending(state: ClusterState, node_id: int, pod: SnapshotObject) -> Wait:
         return Wait(
             _ACTION,
             thing,
-            "NoVolume",
+            "InsufficientVolumes",
             f"No node has the volumes that {objects.name(pod)} needs: {wanted}. {free} volumes are free in the whole "
             f"cluster. The scheduler says: {said}",
             f"Provide free volumes of that class and size on one node"
@@ -110,7 +110,7 @@ def _containers(state: ClusterState, builder: PlanBuilder, node_id: int, pod: Sn
                 Wait(
                     _ACTION,
                     thing,
-                    "ImageNotPulled",
+                    "ImagePullFailed",
                     f"The image {image} cannot be pulled: {said or reason}",
                     "Correct spec.version or spec.image, name pull secrets under spec.scheduling.imagePullSecrets, or make "
                     "the image available to the node. The kubelet tries again by itself.",
@@ -158,9 +158,9 @@ def _not_starting(pod: SnapshotObject, container: str, reason: str, said: str) -
     thing = f"Pod/{objects.name(pod)}"
     if reason == _BACK_OFF:
         where = {
-            names.CONTAINER_KAFKA: ("KafkaExits", "Kafka ends soon after its start"),
-            names.CONTAINER_PREFLIGHT: ("PreflightRefuses", "Preflight does not let Kafka start"),
-        }.get(container, ("InspectFails", "The disks could not be looked at"))
+            names.CONTAINER_KAFKA: ("KafkaCrashed", "Kafka ends soon after its start"),
+            names.CONTAINER_PREFLIGHT: ("PreflightFailed", "Preflight does not let Kafka start"),
+        }.get(container, ("InspectionFailed", "The disks could not be looked at"))
         return Wait(
             _ACTION,
             thing,
@@ -185,9 +185,9 @@ def _terminating(state: ClusterState, builder: PlanBuilder, pod: SnapshotObject)
         return
     builder.wait(
         Wait(
-            "RemakePod",
+            "RecreatePod",
             f"Pod/{objects.name(pod)}",
-            "NodeAway",
+            "NodeUnreachable",
             f"{objects.name(pod)} is being deleted, but its node {objects.name(node)} does not answer, so nobody knows "
             "whether Kafka still runs there. It is not replaced before that is certain.",
             f"Node {objects.name(node)} comes back; or, if it is gone for good, delete the Node or taint it "

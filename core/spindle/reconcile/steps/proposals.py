@@ -25,7 +25,7 @@ from spindle.reconcile.steps.moves import MoveRequests, limits_of
 from spindle.reconcile.times import seconds
 
 _ACTION: Final = "Rebalance"
-_TROUBLES: Final = ("DisksFirst", "UnderMinIsr")
+_TROUBLES: Final = ("DiskFailureHasPriority", "PartitionsUnderMinIsr")
 _KEPT: Final = 10  # proposals that are over
 _GOOD: Final = frozenset((ProposalPhase.APPROVED, ProposalPhase.EXECUTING, ProposalPhase.DONE))
 
@@ -131,7 +131,7 @@ class _ProposalReconciler:
         """Seconds since a move of it last began or ended, of those in which one could have; begins anew when it goes on."""
         now, status = self.state.now, proposal.status
         since, written = seconds(status.get("progressedAt")), seconds(status.get("updatedAt"))
-        paused = status.get("reason") in ("WindowClosed", *_TROUBLES)
+        paused = status.get("reason") in ("MaintenanceWindowClosed", *_TROUBLES)
         held = not self.window.open or paused or self.trouble is not None or self._unknown() is not None
         if since is None or held or (written is not None and now - written > AWAY):
             return 0.0
@@ -265,7 +265,7 @@ def _trouble(inventory: DiskInventory) -> ProposalProblem | None:
     ]
     if bad:
         return ProposalProblem(
-            "DisksFirst",
+            "DiskFailureHasPriority",
             f"{counted(len(bad), 'disk')} failed, and what stands on it comes first: {some(sorted(bad))}.",
             "The disk is evacuated, or well again.",
             lasts=bool(inventory.in_states(DiskState.EVACUATING)),
@@ -279,7 +279,7 @@ def _trouble(inventory: DiskInventory) -> ProposalProblem | None:
     )
     if short:
         return ProposalProblem(
-            "UnderMinIsr",
+            "PartitionsUnderMinIsr",
             f"{counted(len(short), 'partition')} under min.insync.replicas: {some(short)}. Its copies need the bandwidth.",
             "They catch up.",
         )

@@ -28,7 +28,7 @@ from spindle.reconcile.state import ClusterState
 from spindle.reconcile.steps.brokers import BrokerRecords, missing_disk
 from spindle.reconcile.steps.data_loss import ANN_ACCEPTED
 
-_ACTION: Final = "FindDisks"
+_ACTION: Final = "LocateDisks"
 _PATIENCE: Final = (
     60.0  # seconds until a replica that no disk shows is taken for one on a disk that is missing
 )
@@ -64,7 +64,7 @@ def _count_as_found(
     builder.events.append(
         Event(
             "Warning",
-            "RecordBehind",
+            "RecordOutdated",
             f"The record of {name} lacks log dirs that its claims or disks list: it was edited, or put back as it once was. It is completed by "
             f"them, and {name} restarts with a placeholder dir besides its disks until all its replicas were seen.",
             "KafkaBroker",

@@ -142,9 +142,9 @@ def _of_the_job(job: SnapshotObject) -> tuple[str, str]:
 
 def _blind(state: ClusterState, kinds: list[str]) -> Wait:
     return Wait(
-        "MakeRebalanceJob",
+        "CreateRebalanceJob",
         f"CronJob/{names.rebalance_job(state.name)}",
-        "CannotReadJob",
+        "JobUnreadable",
         f"{', '.join(kinds)} could not be read, so the rebalance job is left as it is.",
         "The operator's role allows to list them (chart 0.1.0 or later), and the API server answers.",
     )

@@ -136,7 +136,7 @@ def _not_known(inventory: DiskInventory, slot: BrokerDisk) -> Wait:
     return Wait(
         _REMOVE,
         inventory.object_name(slot),
-        "NoPlanYet",
+        "PlanPending",
         f"The spec has {slot.name} of broker {slot.broker} no more. Whether what stands on it finds a place elsewhere is not known "
         "yet.",
         "Kafka and all its brokers say what stands where; that is asked for again and again.",
@@ -157,7 +157,7 @@ def _no_room(
     return Wait(
         _REMOVE,
         inventory.object_name(slot),
-        "NoRoomForRemoval",
+        "InsufficientSpaceForDiskRemoval",
         f"{slot.name} of broker {slot.broker} stays: {len(stuck)} of {counted(len(standing), 'replica')} on it ({left:.1f} of "
         f"{size:.1f} GB) find no place elsewhere: {some(names_of(stuck))}. Up to {inventory.limit:.0%} of each, its broker's other disks "
         f"could take {own:.1f} GB, those of other brokers {others:.1f} GB.",

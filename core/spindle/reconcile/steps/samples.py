@@ -71,7 +71,7 @@ def _noted(state: ClusterState) -> bool:
 def _not_ours() -> Refusal:
     return Refusal(
         rule=None,
-        reason="TopicNotOurs",
+        reason="TopicNotManaged",
         message=f"Topic {names.TOPIC_SAMPLES} is there, and Spindle has not made it. It is left alone, and no samples are published.",
         unblocked_by="Delete the topic if nobody needs it, and Spindle makes its own; or turn off rebalance.samples.",
     )
@@ -101,7 +101,7 @@ def _make(state: ClusterState, builder: PlanBuilder, *, noted: bool) -> tuple[Ac
             topic=names.TOPIC_SAMPLES,
             assignments=tuple(map(tuple, rows)),
             configs=settings,
-            reason="SamplesTopicMade",
+            reason="SamplesTopicCreated",
             message=f"Topic {names.TOPIC_SAMPLES} was made, with {counted(len(rows), 'partition')} of {copies} copies each.",
         ),
     )
@@ -111,7 +111,7 @@ def _too_few(state: ClusterState, live: int, copies: int) -> Wait:
     return Wait(
         "PublishSamples",
         f"KafkaCluster/{state.name}",
-        "TooFewBrokersYet",
+        "WaitingForBrokers",
         f"Topic {names.TOPIC_SAMPLES} is to be made with {copies} copies, on as many racks as there are for them; "
         f"{counted(live, 'broker')} can take one now.",
         "More brokers run.",

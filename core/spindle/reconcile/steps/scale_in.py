@@ -74,7 +74,8 @@ def _begun(inventory: DiskInventory, broker: int) -> bool:
         return True
     mine = inventory.by_broker.get(broker, [])
     said = any(
-        (s.before.get("state"), s.before.get("reason")) == (DiskState.DRAINING, "BrokerLeaves") for s in mine
+        (s.before.get("state"), s.before.get("reason")) == (DiskState.DRAINING, "ScaleInStarted")
+        for s in mine
     )
     return said and all(slot.recorded in BEGUN for slot in mine)
 
@@ -129,7 +130,7 @@ def _room(
         Wait(
             _ACTION,
             thing,
-            "NoRoomToScaleIn",
+            "InsufficientSpaceToScaleIn",
             f"{_named(full)} cannot leave: there is no place elsewhere for {counted(len(left), 'replica')} ({size:.1f} GB): "
             f"{some(names_of(left))}. Up to {inventory.limit:.0%} of each, the disks of the other brokers could take {room:.1f} GB.",
             "Free space, or add disks or brokers in racks that can take them; or raise replicas of the pool again.",
@@ -220,7 +221,7 @@ def _unregister(builder: PlanBuilder, broker: SnapshotObject, *, fenced: bool) -
         Wait(
             _ACTION,
             _thing(broker),
-            "StillRegistered",
+            "BrokerStillRegistered",
             f"{name} is stopped, and Kafka still counts it among its brokers.",
             "Kafka has noticed that it is gone, and forgets it.",
             quiet=True,
@@ -245,7 +246,7 @@ def _forget(
                 kind="KafkaBroker",
                 name=objects.name(broker),
                 uid=objects.uid(broker),
-                reason="BrokerForgotten",
+                reason="BrokerRemoved",
                 message=message,
             )
         )
@@ -332,7 +333,7 @@ def _owed(thing: str, brokers: list[int]) -> Wait:
     return Wait(
         _ACTION,
         thing,
-        "GrowBackFirst",
+        "ReplicaRestorePending",
         f"{_named(brokers)} cannot leave yet: partitions gave up a replica there, and have one less until it is back.",
         "The replicas are back, which happens by itself once their broker has a good disk with room.",
     )
@@ -345,7 +346,7 @@ def _silent(inventory: DiskInventory, thing: str, brokers: list[int]) -> Wait:
     return Wait(
         _ACTION,
         thing,
-        "BrokerNotAsked",
+        "LogDirsUnknown",
         f"{_named(brokers)} cannot leave yet: it does not say what stands on it, so nothing is moved off.",
         "It runs and answers (spec.stopped of its KafkaBroker is false). Of a broker that is gone for good the replicas are made anew "
         "elsewhere first.",
@@ -357,7 +358,7 @@ def _not_known(inventory: DiskInventory, thing: str, brokers: list[int]) -> Wait
     return Wait(
         _ACTION,
         thing,
-        "NoPlanYet",
+        "PlanPending",
         f"{_named(brokers)} is to leave. Whether what stands there finds a place elsewhere is not known yet"
         f"{': ' + inventory.view.error if inventory.view.error else ''}.",
         "Kafka and all its brokers say what stands where; that is asked for again and again.",

@@ -84,9 +84,9 @@ def _source_trouble(state: ClusterState) -> Wait | None:
         return None
     problem = source.problem if source is not None else "It was not read."
     return Wait(
-        "TakeCa",
+        "ImportCa",
         f"Secret/{name}",
-        "CaSourceUnusable",
+        "CaSecretInvalid",
         f"The certificate authority in the Secret that spec.security.caSecret names cannot be used. {problem} An authority that is in "
         "use goes on; without one nothing is started.",
         "The Secret holds tls.crt and tls.key of an authority that signs itself and is for this cluster alone, as a cert-manager "
@@ -129,7 +129,7 @@ def _issue(
             trusted=authority.trusted,
             since=noted,
             seen=seen,
-            reason="SecretWritten",
+            reason="SecretUpdated",
             message=message,
         )
     of = holder.principal if holder.node_id is None else names.pod_name(state.name, holder.node_id)
@@ -273,7 +273,7 @@ def _reconcile_ca(state: ClusterState, builder: PlanBuilder, ca: SecretView | No
             "CaMissing",
             f"The Secret of the cluster's CA {what}, while brokers trust certificates that it signed. They go on with them, "
             "but none can be issued.",
-            "Restore the Secret from a backup; NameTaken then says how to tell that it is this cluster's own. Or, with a short outage: delete it and all of the cluster's Secrets "
+            "Restore the Secret from a backup; NameConflict then says how to tell that it is this cluster's own. Or, with a short outage: delete it and all of the cluster's Secrets "
             f"labelled {names.LABEL_CLUSTER}={state.name}, then its pods; all are made again.",
         )
     )

@@ -59,9 +59,9 @@ def tell_server_certificates(
     last = max(out["until"] for out in outs.values())
     builder.wait(
         Wait(
-            "EndCertificates",
+            "RevokeCertificates",
             f"KafkaCluster/{state.name}",
-            "ServerCertificatesOut",
+            "UserCertificatesValidForServers",
             f"KafkaUsers that are named like hosts have certificates of an earlier version that are good for servers ({some(sorted(outs))}): "
             "who has one of these can pass for the host of that name to Kafka's clients. New ones are good for clients alone.",
             f"The last of them ends on {last[:10]}. Sooner, where a user is not to be trusted with that: replace the authority "

@@ -56,7 +56,7 @@ def crashed_pods(pods: Sequence[str]) -> Refusal:
     """Why a change goes no further."""
     return Refusal(
         rule=None,
-        reason="RollStopped",
+        reason="RolloutStalled",
         message=f"Nothing further is restarted for a change: {some(pods)} did not come back as they should.",
         unblocked_by=f"{some(pods)} are back in sync, or the change is corrected.",
         objects=tuple(pods),
@@ -66,7 +66,7 @@ def crashed_pods(pods: Sequence[str]) -> Refusal:
 def copies_between_disks(state: ClusterState, node_id: int) -> Refusal | None:
     """Why a restart for a change waits for copies between a broker's own disks; None if none run, or it has waited for too long already."""
     name = names.pod_name(state.name, node_id)
-    if state.waited(("TakeDown", f"Pod/{name}", "CopiesBetweenDisks")) > _LANDS_WITHIN:
+    if state.waited(("RestartPod", f"Pod/{name}", "IntraBrokerMovesInProgress")) > _LANDS_WITHIN:
         return None
     return copying(state, node_id)
 
@@ -84,7 +84,7 @@ def copying(state: ClusterState, node_id: int) -> Refusal | None:
         return None
     return Refusal(
         rule=None,
-        reason="CopiesBetweenDisks",
+        reason="IntraBrokerMovesInProgress",
         message=f"{counted(len(copied), 'replica')} is copied between disks of {name}: {some(copied)}.",
         unblocked_by="The copies land. After half an hour it is restarted all the same; they go on after that.",
         objects=tuple(copied),
@@ -110,7 +110,7 @@ def _late(state: ClusterState, mark: Mapping[str, Any]) -> Wait:
     return Wait(
         _ACTION,
         f"Pod/{pod}",
-        "NotBackInTime",
+        "ProgressDeadlineExceeded",
         f"{pod} was restarted ({mark.get('reason') or 'asked for'}) and is not back in sync after {counted(within, 'second')}. "
         "Nothing further is restarted for a change.",
         f"{pod} comes back, or the change is corrected: see its own entries here, and kubectl logs {pod}.",
@@ -133,7 +133,7 @@ def _not_gone(state: ClusterState, mark: Mapping[str, Any], pod: SnapshotObject)
     return Wait(
         _ACTION,
         f"Pod/{name}",
-        "NotBackInTime",
+        "ProgressDeadlineExceeded",
         f"{name} is to be restarted ({mark.get('reason') or 'asked for'}) and {happened}. Nothing further is restarted for a change.",
         f"{way} Or the change is taken back.",
     )
@@ -160,7 +160,7 @@ def _again(pod: SnapshotObject) -> Wait:
     return Wait(
         _ACTION,
         f"Pod/{name}",
-        "RestartsAgain",
+        "CrashLooping",
         f"Kafka in {name} has ended {count} times. Nothing further is restarted for a change.{last}",
         f"It runs for ten minutes, or the change is corrected: kubectl logs {name} --previous says why it ends.",
     )

@@ -63,7 +63,7 @@ def loads(state: ClusterState, node_id: int) -> Refusal | None:
         return None
     return Refusal(
         rule=None,
-        reason="LoadsItsLogs",
+        reason="LoadingLogs",
         message=f"Broker {node_id} loads its logs, {counted(start.logs_left, 'log')} to go; a restart would have it begin again.",
         unblocked_by="It has loaded them; how far it is stands in status.start of its KafkaBroker.",
     )

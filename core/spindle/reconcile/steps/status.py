@@ -21,15 +21,15 @@ from spindle.thresholds.bounds import BY_LABEL, UsageLevel
 _RACK_REASONS: Final = frozenset(
     {
         "MixedRacks",
-        "NewZone",
+        "ZoneWithoutBrokers",
         "NoZoneLabels",
-        "OneZone",
-        "SpreadUneven",
-        "TooFewNodes",
-        "UnlabelledNodes",
+        "SingleZone",
+        "UnevenSpread",
+        "InsufficientNodes",
+        "NodesWithoutZone",
         "ZoneChanged",
-        "ReplicasCrowded",
-        "ZonesAppeared",
+        "RackSpreadViolated",
+        "BrokersWithoutRack",
     }
 )
 
@@ -255,7 +255,7 @@ def _racks_satisfied(state: ClusterState, builder: PlanBuilder) -> ConditionRow:
         first = troubles[0]
         return ("RacksSatisfied", "False", first.reason, f"{first.message} Way out: {first.unblocked_by}")
     if not state.brokers:
-        return ("RacksSatisfied", "Unknown", "NoBrokersYet", "No broker has a place yet.")
+        return ("RacksSatisfied", "Unknown", "BrokersPending", "No broker has a place yet.")
     racks = _racks(state)
     return (
         "RacksSatisfied",
@@ -320,7 +320,7 @@ def _have_room(broker_statuses: Mapping[str, Mapping[str, Any]]) -> ConditionRow
 def _data_at_risk(state: ClusterState, lost: str | None) -> ConditionRow:
     view = state.kafka
     if lost is not None:
-        return ("DataAtRisk", "True", "LastCopy", lost)
+        return ("DataAtRisk", "True", "LastReplicaAtRisk", lost)
     if view.partitions is None or view.min_isr is None:
         return (
             "DataAtRisk",
@@ -345,7 +345,7 @@ def _data_at_risk(state: ClusterState, lost: str | None) -> ConditionRow:
         return (
             "DataAtRisk",
             "True",
-            "UnderMinIsr",
+            "PartitionsUnderMinIsr",
             f"{counted(len(short), 'partition')} under min.insync.replicas, acks=all is refused: {some(short)}.",
         )
     return (

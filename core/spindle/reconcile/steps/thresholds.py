@@ -30,7 +30,7 @@ from spindle.thresholds.levels import FORECAST
 from spindle.thresholds.offload import OffloadPlan, plan_offload
 
 _SEARCHED_EVERY, _SEARCHED_FOR = 600.0, 30.0  # seconds
-_RELIEVE: Final = "RelieveDisk"
+_RELIEVE: Final = "OffloadDisk"
 _IN_USE: Final = (DiskState.ACTIVE, DiskState.CORDONED, DiskState.REJOINING)
 _TAKES: Final = (DiskState.ACTIVE, DiskState.REJOINING)
 ANN_TRIMMED: Final = (
@@ -98,7 +98,7 @@ def _tell(inventory: DiskInventory, builder: PlanBuilder, slot: BrokerDisk) -> N
         builder.events.append(
             Event(
                 type="Warning" if rose and fill.level >= UsageLevel.REFUSING else "Normal",
-                reason="FillRose" if rose else "FillFell",
+                reason="ThresholdReached" if rose else "ThresholdCleared",
                 message=f"{slot.name} of {objects.name(broker)}: {fill.level.label}, after {fill.before.label}. "
                 f"{fill.verdict.message}",
                 kind="KafkaBroker",
@@ -112,7 +112,7 @@ def _tell(inventory: DiskInventory, builder: PlanBuilder, slot: BrokerDisk) -> N
             Wait(
                 "CordonDisk",
                 inventory.object_name(slot),
-                "NoCordon",
+                "CordonNotSupported",
                 f"{fill.verdict.message} This Kafka cannot keep new replicas off a single disk, so new topics may still land on it.",
                 "Raise metadata.version to 4.3 or later. Spindle itself moves nothing there.",
             )
@@ -137,7 +137,8 @@ def _relief(inventory: DiskInventory, builder: PlanBuilder) -> OffloadPlan:
         agents=frozenset(s.broker for s in inventory.slots if s.watched),
         # It takes seconds of a core, so where nothing was found it is not done in each pass.
         search=any(
-            inventory.state.waited((_RELIEVE, inventory.object_name(s), "NoRoomElsewhere")) % _SEARCHED_EVERY
+            inventory.state.waited((_RELIEVE, inventory.object_name(s), "InsufficientSpace"))
+            % _SEARCHED_EVERY
             < _SEARCHED_FOR
             for s in full.values()
         ),
@@ -150,7 +151,7 @@ def _relief(inventory: DiskInventory, builder: PlanBuilder) -> OffloadPlan:
             Wait(
                 _RELIEVE,
                 inventory.object_name(full[place]),
-                "NoRoomElsewhere",
+                "InsufficientSpace",
                 f"{fill.verdict.message} No other disk can take its replicas without becoming too full itself, or none may by the "
                 "rules for racks and copies.",
                 "Add disks or brokers, shorten the retention of large topics, or delete data.",
@@ -235,7 +236,7 @@ def _shed(inventory: DiskInventory, builder: PlanBuilder, relief: OffloadPlan) -
             found += made.shrunk
             short |= {entry.key for entry in made.shrunk}
             if made.refusal is not None:
-                builder.wait(Wait.refused("ShedReplica", inventory.object_name(slot), made.refusal))
+                builder.wait(Wait.refused("DropReplica", inventory.object_name(slot), made.refusal))
     return tuple(found)
 
 
@@ -269,8 +270,8 @@ def _settings(inventory: DiskInventory, builder: PlanBuilder) -> dict[SettingKey
     standing = inventory.journal.settings if inventory.journal is not None else ()
     wanted = last_resort_actions.settings(inventory.view, dirs, standing, unsure=unsure)
     for key, reason, what in (
-        (RETENTION_MS, "RetentionHalved", "Records are kept half as long as they should be in"),
-        (MAX_MESSAGE_BYTES, "ProducersStopped", "Producers are stopped, with MESSAGE_TOO_LARGE (RecordTooLargeException), in"),
+        (RETENTION_MS, "RetentionReduced", "Records are kept half as long as they should be in"),
+        (MAX_MESSAGE_BYTES, "ProducersBlocked", "Producers are stopped, with MESSAGE_TOO_LARGE (RecordTooLargeException), in"),
     ):  # fmt: skip
         topics = sorted(name for kind, name, setting in wanted if kind == "topic" and setting == key)
         if topics:
@@ -279,13 +280,13 @@ def _settings(inventory: DiskInventory, builder: PlanBuilder) -> dict[SettingKey
             )
     if (*DEFAULT_USERS, PRODUCER_RATE) in wanted:
         slow = f"Users without a quota of their own may produce {last_resort_actions.RATE} bytes per second to each broker."
-        builder.wait(_resort(inventory, "ProducersSlowed", slow))
+        builder.wait(_resort(inventory, "ProducersThrottled", slow))
     return wanted
 
 
 def _resort(inventory: DiskInventory, reason: str, message: str) -> Wait:
     return Wait(
-        "UndoLastResort",
+        "RevertLastResort",
         f"KafkaCluster/{inventory.state.name}",
         reason,
         f"{message} A disk is nearly full.",

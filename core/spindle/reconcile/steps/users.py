@@ -31,8 +31,8 @@ from spindle.users.rights import (
 from spindle.users.wide import OWN, wide
 
 UserCondition = tuple[bool, str, str]  # ready, reason, message
-READY: Final = "AsAsked"
-AS_BEFORE: Final = "AllowedAsBefore"
+READY: Final = "SpecApplied"
+AS_BEFORE: Final = "AllowedForCompatibility"
 _WAY_OUT: Final = f"Way out: an administrator labels it {names.LABEL_PRIVILEGED}=true (that takes the verb privilege on kafkausers), or ask for less."
 
 
@@ -86,7 +86,7 @@ def _settle(state: ClusterState, builder: PlanBuilder, user: SnapshotObject) -> 
         first = error.errors()[0]
         where = ".".join(str(part) for part in first["loc"])
         return _status(
-            state, user, record_of(standing), (False, "SpecNotUnderstood", f"spec.{where}: {first['msg']}.")
+            state, user, record_of(standing), (False, "InvalidSpec", f"spec.{where}: {first['msg']}.")
         )
     if names.FINALIZER_USER not in _finalizers(user):
         builder.do(_finalize(user, wanted=True))
@@ -102,14 +102,14 @@ def _settle(state: ClusterState, builder: PlanBuilder, user: SnapshotObject) -> 
     refused = not_allowed - record.rights  # what was given before anybody was asked goes on
     if on_record(user) is None:
         row = _taken(state, user, asked - refused, view) or (False, "Starting", "Its name was free.")
-        return _status(state, user, record_of(standing), row, settled=row[1] != "NameTaken")
+        return _status(state, user, record_of(standing), row, settled=row[1] != "NameConflict")
     todo = change(asked - refused, wanted_quotas(spec), record, view, password=scram)
     if scram and view.scram and not record.password:
         message = (
             f"Kafka has a password for {objects.name(user)} already that Spindle did not give it; it is left alone. Way "
             "out: delete it with kafka-configs, or make a KafkaUser of another name."
         )
-        return _status(state, user, record_of(standing), (False, "NameTaken", message))
+        return _status(state, user, record_of(standing), (False, "NameConflict", message))
     password = scram and record.password and _set_password(state, builder, user, view)
     _alter(builder, user, todo)
     row = _row(state, user, todo, password=password)
@@ -184,7 +184,7 @@ def _taken(
         return None
     return (
         False,
-        "NameTaken",
+        "NameConflict",
         f"{why}; it gets no credentials. Way out: {way}make a KafkaUser of another name.",
     )
 
@@ -198,12 +198,12 @@ def _row(state: ClusterState, user: SnapshotObject, todo: RightsChange, *, passw
     if (taken := state.taken.get(("Secret", OWN_NAMESPACE, secret))) is not None and not taken.goes:
         return (
             False,
-            "NameTaken",
+            "NameConflict",
             f"There is a Secret {secret} that is not this user's; the KafkaCluster's status says the way out.",
         )
     authority, holder = authority_of(state), user_holder(state, user)
     if authority is None or not holder.noted or stale(holder, authority, state.now):
-        return (False, "NoSecretYet", "Its Secret is to be written.")
+        return (False, "SecretPending", "Its Secret is to be written.")
     if not todo.nothing or password:
         return (False, "Changing", "Its rights, quotas or password are being changed in Kafka.")
     return (True, READY, "It has its Secret, its rights and its quotas.")

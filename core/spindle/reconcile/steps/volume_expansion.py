@@ -21,7 +21,7 @@ from spindle.reconcile.plan_builder import PlanBuilder, Wait
 from spindle.reconcile.snapshot import SnapshotObject
 from spindle.reconcile.state import ClusterState
 
-_GROW: Final = "GrowDisk"
+_GROW: Final = "ExpandVolume"
 
 
 @dataclass(frozen=True)
@@ -100,7 +100,7 @@ def _grow(state: ClusterState, builder: PlanBuilder, claim: SnapshotObject, size
             name=objects.name(claim),
             uid=objects.uid(claim),
             body={"spec": {"resources": {"requests": {"storage": size}}}},
-            reason="DiskGrows",
+            reason="VolumeExpansionStarted",
             message=f"{objects.name(claim)} asks for {size} instead of {_request(claim)}.",
         )
     )
@@ -124,7 +124,7 @@ def _cannot(asked: _Expansion, stuck: list[SnapshotObject]) -> Wait:
     return Wait(
         _GROW,
         asked.thing,
-        "CannotGrow",
+        "ExpansionNotSupported",
         f"{counted(len(stuck), 'claim')} of {some(having)} should have {asked.size}, and volumes of class {some(classes)} do not "
         f"grow: {some(sorted(objects.name(c) for c in stuck))}.",
         "Replace the disks by larger ones, one after the other, and let their PersistentVolumes say the new capacity; or set "
@@ -145,7 +145,7 @@ def _growing(asked: _Expansion, growing: list[SnapshotObject]) -> Wait:
     return Wait(
         _GROW,
         asked.thing,
-        "VolumeGrowing",
+        "VolumeExpansionInProgress",
         f"{counted(len(growing), 'claim')} grow to {asked.size}: {some(sorted(objects.name(c) for c in growing))}. "
         f"{'Kubernetes says: ' + some(said) if said else ''}".rstrip(),
         "The volume and its file system have grown, which their driver sees to.",
