@@ -9,7 +9,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from spindle.api.broker import LEVELS, BrokerDiskStatus, DiskFill, KafkaBroker
+from spindle.api.broker import LEVELS, BrokerDiskStatus, DiskUsageStatus, KafkaBroker
 from spindle.api.cluster import KafkaCluster, Waiting
 from spindle.api.common import Condition
 from spindle.cluster import names
@@ -20,7 +20,7 @@ _GOOD: Final = frozenset({"Running", "Active", "Ready"})
 _BAD: Final = frozenset({"Failed", "Evacuating", "Evacuated", "Unreachable", "Unknown"})
 # Conditions that are good news when they are false; of all others the opposite holds.
 _GOOD_WHEN_FALSE: Final = frozenset({"DataAtRisk", "Progressing"})
-_FINE: Final = LEVELS[0]
+_NORMAL: Final = LEVELS[0]
 _UNITS: Final = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 
 
@@ -30,7 +30,11 @@ def overview(view: ClusterView, now: datetime) -> RenderableType:
     for broker in view.brokers:
         for disk in _disks(broker):
             parts += [_trouble(broker, disk)] if _remarkable(disk) else []
-            parts += [_filling(broker, disk, disk.fill, now)] if disk.fill and disk.fill.rung != _FINE else []
+            parts += (
+                [_filling(broker, disk, disk.usage, now)]
+                if disk.usage and disk.usage.level != _NORMAL
+                else []
+            )
     status = view.cluster.status
     parts.append(_controllers(view.controllers, _parts(view.cluster)))
     parts += [_condition(each) for each in _notable(view.cluster)]
@@ -144,8 +148,8 @@ def _used(disk: BrokerDiskStatus) -> Text:
     share = 100 * disk.used_bytes / disk.capacity_bytes if disk.capacity_bytes else 0
     text = Text(f"{share:.0f} % of {size(disk.capacity_bytes)}")
     text.append(f"\n{disk.replicas} replicas" if disk.replicas else "")
-    if disk.fill and disk.fill.rung != _FINE:
-        text.append("\n").append(disk.fill.rung, style="yellow")
+    if disk.usage and disk.usage.level != _NORMAL:
+        text.append("\n").append(disk.usage.level, style="yellow")
     return text
 
 
@@ -160,11 +164,11 @@ def _trouble(broker: KafkaBroker, disk: BrokerDiskStatus) -> Text:
     return text.append(f": {disk.message}")
 
 
-def _filling(broker: KafkaBroker, disk: BrokerDiskStatus, fill: DiskFill, now: datetime) -> Text:
+def _filling(broker: KafkaBroker, disk: BrokerDiskStatus, usage: DiskUsageStatus, now: datetime) -> Text:
     """What is done because a disk fills."""
-    text = Text(f"Broker {broker.spec.id} {disk.name} ").append(fill.rung, style="yellow")
-    since = age(fill.since, now)
-    return text.append(f": {fill.message or fill.reason or ''}" + (f" (for {since})" if since else ""))
+    text = Text(f"Broker {broker.spec.id} {disk.name} ").append(usage.level, style="yellow")
+    since = age(usage.since, now)
+    return text.append(f": {usage.message or usage.reason or ''}" + (f" (for {since})" if since else ""))
 
 
 def _controllers(pods: Sequence[Json], parts: Mapping[str, Sequence[str]]) -> Text:

@@ -57,7 +57,9 @@ def page(each: KafkaRebalance, most: int) -> RenderableType:
         parts += [Text(f"  {drop.reason}: {drop.message}") for drop in dropped[:_DROPS_SHOWN]]
         if len(dropped) > _DROPS_SHOWN:
             parts.append(
-                Text(f"  and {len(dropped) - _DROPS_SHOWN} more: kubectl get kr {each.metadata.name} -o yaml")
+                Text(
+                    f"  and {len(dropped) - _DROPS_SHOWN} more: kubectl get skr {each.metadata.name} -o yaml"
+                )
             )
     if phase_of(each) == "Proposed":
         parts.append(Text(f"\nApprove it with: spindle rebalance approve {each.metadata.name}"))

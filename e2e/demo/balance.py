@@ -78,7 +78,7 @@ class Balance:
             return
         if phase == "Failed":
             show.run("kubectl", "delete", "pod", _FILLER)
-        address = show.ask("kubectl", "get", "kc", self._cluster, "-o", "jsonpath={.status.bootstrap}")
+        address = show.ask("kubectl", "get", "skc", self._cluster, "-o", "jsonpath={.status.bootstrap}")
         manifest = self.report.with_name("fill.yaml")
         manifest.write_text(yaml.safe_dump(filler(self._cluster, address), sort_keys=False))
         if not phase or phase == "Failed":

@@ -36,10 +36,10 @@ Now it is yours. In your shell, in this folder:
 _NEXT: Final = """
 Look at it:
 
-  kubectl get kc,kb                     what there is, at a glance
+  kubectl get skc,skb                     what there is, at a glance
   kubectl -n spindle-agents get pods    on each node an agent that probes the disks
   spindle status                        racks, nodes, disks, log dirs, and what is waited for
-  kubectl describe kc demo              conditions and events, each with a reason
+  kubectl describe skc demo              conditions and events, each with a reason
   spindle verify --messages 1000        messages in and out once more
 {more}
 See it heal:
@@ -48,7 +48,7 @@ See it heal:
   kubectl delete svc demo-bootstrap     so does this
   spindle stop demo-broker-1            maintenance: it goes down when no partition suffers …
   spindle start demo-broker-1           … and returns
-  kubectl delete kc demo                the disks' claims stay: apply it again, and it finds its data
+  kubectl delete skc demo                the disks' claims stay: apply it again, and it finds its data
                                         (kubectl apply -f {file})
 """
 _BALANCE: Final = """
@@ -111,7 +111,7 @@ class Demo:
         if not self._foreign:
             Balance(show, CLUSTER, self._testbed.kubeconfig.parent).play()
         show.step("What there is")
-        show.run("kubectl", "get", "kc,kb")
+        show.run("kubectl", "get", "skc,skb")
         show.run("spindle", "status", CLUSTER)
         if self._foreign:
             show.say(_NEXT.format(more="", file=SAMPLE))

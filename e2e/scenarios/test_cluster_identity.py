@@ -59,7 +59,7 @@ def test_racks_disks_and_topics_are_as_the_nodes_are(ready: Lab, spindle_image: 
 
 
 def test_what_a_user_sees_reads_well(ready: Lab) -> None:
-    rows = ready.kubectl("get", "kc,kb")
+    rows = ready.kubectl("get", "skc,skb")
     for word in (
         "VERSION",
         "BROKERS",

@@ -11,7 +11,7 @@ from e2e.scenarios.timeline import Timeline
 
 pytestmark = pytest.mark.e2e
 
-STOPPING = small(3, lastResorts={"hardStop": True})
+STOPPING = small(3, lastResortActions={"blockProducers": True})
 
 
 def test_a_full_cluster_stops_producers_and_puts_all_back(
@@ -35,7 +35,7 @@ def test_a_full_cluster_stops_producers_and_puts_all_back(
         assert running.configs()["everywhere"]["max.message.bytes"] == "100"
         assert not [name for name in running.refused() if name.startswith(apart.name)]
         assert not [name for name in running.silent() if name.startswith(apart.name)]
-        assert lab.condition("DisksHaveRoom")["reason"] == "HardStop"
+        assert lab.condition("DisksHaveRoom")["reason"] == "BlockProducers"
         freed = timeline.mark("space is freed")
         for slot in crowded:
             machine.disk("fill", slot.volume, 1)

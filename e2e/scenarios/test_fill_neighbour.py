@@ -32,7 +32,7 @@ def test_a_neighbour_fills_the_disk_to_the_brim(stand: Stand, machine: Machine, 
         lab.until("the ballast stands", lambda: ballast_on(machine, slot) == SIZE)
         began = timeline.mark(f"{slot.subject} is filled up to 92 %")
         machine.disk("fill", slot.volume, 92)
-        timeline.until("fill", "^(Refusing|Shedding)", slot.subject, since=began, seconds=90)
+        timeline.until("usage", "^(RejectMoves|DropReplicas)", slot.subject, since=began, seconds=90)
         brim = timeline.mark("up to the brim")
         machine.disk("fill", slot.volume, 100)
         lab.until("the ballast is given up", lambda: ballast_on(machine, slot) == 0, 30)

@@ -26,7 +26,7 @@ SIX = small(6)
 
 def full(slot: Slot) -> dict[str, object]:
     """How full a disk is."""
-    return dict(slot.status().get("fill") or {})
+    return dict(slot.status().get("usage") or {})
 
 
 def used(slot: Slot) -> int:
@@ -63,7 +63,7 @@ def test_one_disk_fills(stand: Stand, machine: Machine, spindle_image: str) -> N
         before = bytes_on(running, slot)
         began = timeline.mark(f"{slot.subject} is filled up to 87 %")
         machine.disk("fill", slot.volume, 87)
-        timeline.until("fill", "^Cordoned", slot.subject, since=began, seconds=90)
+        timeline.until("usage", "^Cordon", slot.subject, since=began, seconds=90)
         timeline.until("disk", "^Cordoned", slot.subject, since=began, seconds=30)
         timeline.until("journal", "moves", since=began, seconds=60)
         until_fine(lab, slot)
@@ -94,7 +94,7 @@ def test_a_broker_as_a_whole_fills(stand: Stand, machine: Machine, spindle_image
         for slot in both:
             machine.disk("fill", slot.volume, 82)
         for slot in both:
-            timeline.until("fill", "^Relieving", slot.subject, since=began, seconds=90)
+            timeline.until("usage", "^Move", slot.subject, since=began, seconds=90)
         lab.until("both are below 80 %", lambda: all(used(slot) < 80 for slot in both), 400)
         after = {slot.subject: bytes_on(running, slot) for slot in both}
         left = sum(before.values()) - sum(after.values())

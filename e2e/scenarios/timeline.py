@@ -188,9 +188,9 @@ class Timeline:
         for disk in status.get("disks", ()):
             text = f"{disk.get('state')}, {disk.get('replicas', '?')} replicas"
             self._see("disk", f"{name}/{disk['name']}", text)
-            if fill := disk.get("fill"):
-                text = f"{fill.get('rung')} {fill.get('reason')}, {fill.get('usedPercent')} %"
-                self._see("fill", f"{name}/{disk['name']}", text)
+            if usage := disk.get("usage"):
+                text = f"{usage.get('level')} {usage.get('reason')}, {usage.get('usedPercent')} %"
+                self._see("usage", f"{name}/{disk['name']}", text)
         for disk in broker["spec"].get("disks", ()):
             text = f"{disk.get('mode', 'Active')} as {disk['directoryId']} on {disk.get('fsUuid', 'no file system')}"
             self._see("spec", f"{name}/{disk['name']}", text)

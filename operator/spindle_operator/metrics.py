@@ -28,7 +28,7 @@ LEADER: Final = Gauge("spindle_leader", "1 while this replica leads.")
 WAITING: Final = Gauge("spindle_waiting", "Actions that are held back.", ["cluster", "reason"])
 BROKERS: Final = Gauge("spindle_brokers", "Brokers by state.", ["cluster", "state"])
 DISKS: Final = Gauge("spindle_disks", "Disks by state.", ["cluster", "state"])
-FILLS: Final = Gauge("spindle_disk_fills", "Disks by step of the ladder of full disks.", ["cluster", "rung"])
+USAGE_LEVELS: Final = Gauge("spindle_disk_usage_level", "Disks by level of disk usage.", ["cluster", "level"])
 START: Final = Gauge(
     "spindle_broker_start_seconds",
     "How long the broker that runs took from its start until it was in sync.",
@@ -84,7 +84,7 @@ def observe_status(
     disks = [disk for broker in broker_statuses.values() for disk in broker.get("disks") or ()]
     _fill(DISKS, cluster, [str(disk.get("state")) for disk in disks])
     _starts(cluster, broker_statuses)
-    _fill(FILLS, cluster, [str(disk["fill"].get("rung")) for disk in disks if disk.get("fill")])
+    _fill(USAGE_LEVELS, cluster, [str(disk["usage"].get("level")) for disk in disks if disk.get("usage")])
 
 
 def clocks(ahead: Mapping[str, float]) -> None:
@@ -103,7 +103,7 @@ def forget(cluster: str) -> None:
         WAITING,
         BROKERS,
         DISKS,
-        FILLS,
+        USAGE_LEVELS,
         START,
         LOADING,
         REBALANCES,

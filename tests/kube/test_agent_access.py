@@ -94,8 +94,8 @@ def test_what_agents_had_goes_with_its_cluster_and_their_secret_of_before_at_onc
         until("the Secret is gone", lambda: not left("secret"), detail=lambda: operator.log)
         assert left("configmap")
 
-        api_server.kubectl("-n", namespace, "delete", "kc", "demo", "--wait=false")
-        gone = ("-n", namespace, "get", "kc", "demo", "--ignore-not-found", "-o", "name")
+        api_server.kubectl("-n", namespace, "delete", "skc", "demo", "--wait=false")
+        gone = ("-n", namespace, "get", "skc", "demo", "--ignore-not-found", "-o", "name")
         until("the cluster is gone", lambda: not api_server.kubectl(*gone), 40, lambda: operator.log)
         assert left("configmap") == ""
         assert "ERROR" not in operator.log

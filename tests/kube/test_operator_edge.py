@@ -321,7 +321,7 @@ async def test_events_are_seen_by_whoever_describes_the_cluster(
     )
     await Events(kube, "operator-0").post(namespace, [event, event])
     assert len(await kube.items(EVENT, namespace)) == 1
-    assert "InsufficientNodes" in api_server.kubectl("-n", namespace, "describe", "kc", "demo")
+    assert "InsufficientNodes" in api_server.kubectl("-n", namespace, "describe", "skc", "demo")
 
 
 async def test_refusals_carry_the_servers_words(kube: Kube, namespace: str) -> None:

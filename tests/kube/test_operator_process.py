@@ -131,20 +131,20 @@ def test_a_cluster_deleted_while_no_operator_runs_gets_its_last_passes(
     make_cluster(api_server, namespace)
     with start(name="one") as one:
         until(
-            "status", lambda: read(api_server, namespace, "kc", "demo").get("status"), detail=lambda: one.log
+            "status", lambda: read(api_server, namespace, "skc", "demo").get("status"), detail=lambda: one.log
         )
         one.stop(signal.SIGKILL)
     api_server.kubectl(
         "-n", namespace, "delete", "lease", "spindle-operator"
     )  # the next one need not wait for it
-    api_server.kubectl("-n", namespace, "delete", "kc", "demo", "--wait=false")
-    left = read(api_server, namespace, "kc", "demo")["metadata"]
+    api_server.kubectl("-n", namespace, "delete", "skc", "demo", "--wait=false")
+    left = read(api_server, namespace, "skc", "demo")["metadata"]
     assert left["finalizers"] == [FINALIZER]
     with start(name="two") as two:
 
         def gone() -> bool:
             return not api_server.kubectl(
-                "-n", namespace, "get", "kc", "demo", "--ignore-not-found", "-o", "name"
+                "-n", namespace, "get", "skc", "demo", "--ignore-not-found", "-o", "name"
             )
 
         until("it is gone", gone, 40, lambda: two.log)
@@ -170,6 +170,6 @@ def test_killed_at_any_moment_it_ends_in_the_same(
         until("three passes", lambda: two.passes() >= 3, detail=lambda: two.log)
         identity = read(api_server, namespace, "configmap", "demo-identity")
         assert (
-            read(api_server, namespace, "kc", "demo")["status"]["clusterId"] == identity["data"]["clusterId"]
+            read(api_server, namespace, "skc", "demo")["status"]["clusterId"] == identity["data"]["clusterId"]
         )
         assert "error" not in two.log

@@ -141,7 +141,7 @@ def test_rights_over_pods_come_and_go_with_executors(
 ) -> None:
     for engine, wanted in (({"executors": {"count": 2}}, True), ({"executors": None}, False)):
         patch = json.dumps({"spec": {"rebalance": {"engine": engine}}})
-        api_server.kubectl("-n", namespace, "patch", "kc", "demo", "--type=merge", "-p", patch)
+        api_server.kubectl("-n", namespace, "patch", "skc", "demo", "--type=merge", "-p", patch)
         until(
             f"pods: {wanted}",
             lambda wanted=wanted: can(api_server, namespace, "create", "pods") is wanted,  # type: ignore[misc]
@@ -186,9 +186,9 @@ def test_the_operator_tells_the_phase_of_each_proposal_and_clears_up(
     api_server: ApiServer, namespace: str, resources: Resources, served: OperatorProcess
 ) -> None:
     def phase(name: str) -> str:
-        return api_server.kubectl("-n", namespace, "get", "kr", name, "-o", "jsonpath={.status.phase}")
+        return api_server.kubectl("-n", namespace, "get", "skr", name, "-o", "jsonpath={.status.phase}")
 
-    uid = api_server.kubectl("-n", namespace, "get", "kc", "demo", "-o", "jsonpath={.metadata.uid}")
+    uid = api_server.kubectl("-n", namespace, "get", "skc", "demo", "-o", "jsonpath={.metadata.uid}")
     owner = {"apiVersion": "spindle.dev/v1alpha1", "kind": "KafkaCluster", "name": "demo", "uid": uid}
     by_the_job = {"metadata.ownerReferences": [owner]}
     resources.create(bent(rebalance(), by_the_job))
@@ -202,10 +202,10 @@ def test_the_operator_tells_the_phase_of_each_proposal_and_clears_up(
     until("approved", lambda: phase("demo-3") == "Approved", 40, lambda: served.log)
     resources.create(bent(rebalance(), {"metadata.name": "other", "spec.cluster": "other"}))
 
-    api_server.kubectl("-n", namespace, "delete", "kc", "demo", "--wait=false")
-    gone = ("-n", namespace, "get", "kc", "demo", "--ignore-not-found", "-o", "name")
+    api_server.kubectl("-n", namespace, "delete", "skc", "demo", "--wait=false")
+    gone = ("-n", namespace, "get", "skc", "demo", "--ignore-not-found", "-o", "name")
     until("the cluster is gone", lambda: not api_server.kubectl(*gone), 60, lambda: served.log)
-    left = api_server.kubectl("-n", namespace, "get", "kr", "-o", "name").split()
+    left = api_server.kubectl("-n", namespace, "get", "skr", "-o", "name").split()
     assert left == ["kafkarebalance.spindle.dev/demo-3", "kafkarebalance.spindle.dev/other"], (
         "one was made by hand"
     )

@@ -29,7 +29,7 @@ def test_defaults_are_the_servers(resources: Resources) -> None:
     stored = resources.create(cluster())
     spec = stored["spec"]
     assert spec["disks"]["thresholds"] == {
-        "warn": 70, "move": 80, "cordon": 85, "refuse": 90, "hardStop": 95, "release": 5,
+        "warn": 70, "move": 80, "cordon": 85, "rejectMoves": 90, "blockProducers": 95, "hysteresis": 5,
     }  # fmt: skip
     assert spec["brokerPools"][0]["jvm"] == {"heap": "1g"}
     assert spec["controllers"]["jvm"] == {"heap": "384m"}
@@ -67,7 +67,7 @@ def test_broker_and_rebalance_defaults(resources: Resources) -> None:
         pytest.param({"spec.config": {"num.io.threads": "8", "log.retention.hours": "24", "message.max.bytes": "10"}}, id="config"),
         pytest.param({"spec.config": {"log.dirs.are.not.this": "x", "ssl": "y", "listenersx": "z"}}, id="nearly-owned"),
         pytest.param({"spec.racks.topologyKey": "rack"}, id="short-label"),
-        pytest.param({"spec.disks.thresholds": {"warn": 50, "hardStop": 99}}, id="thresholds"),
+        pytest.param({"spec.disks.thresholds": {"warn": 50, "blockProducers": 99}}, id="thresholds"),
         pytest.param({"spec.rebalance": {"schedule": "*/15 0-6 * * 1-5", "approval": "auto", "maxBytes": "1Ti", "maxDurationMinutes": 60}}, id="rebalance"),
         pytest.param({"spec.rebalance.schedule": "@daily"}, id="daily"),
         pytest.param({"spec.scheduling.tolerations": [{"operator": "Exists"}, {"key": "a", "value": "b", "effect": "NoExecute", "tolerationSeconds": 5}]}, id="tolerations"),
@@ -167,18 +167,18 @@ def test_columns_read_well(api_server: ApiServer, resources: Resources) -> None:
         ends = [*starts[1:], None]
         return {head[a:b].strip(): line[a:b].strip() for a, b in zip(starts, ends, strict=True)}
 
-    found = row("kc")
+    found = row("skc")
     assert found.pop("AGE")
     assert found == {
         "NAME": "demo", "VERSION": "4.3.1", "BROKERS": "2/3", "DISKS": "6/6", "RACKS": "2", "READY": "False",
         "STATUS": "Running; broker 2 is starting.",
     }  # fmt: skip
-    found = row("kb")
+    found = row("skb")
     assert found.pop("AGE")
     assert found == {
         "NAME": "demo-broker-0", "ID": "0", "RACK": "a", "NODE": "n1", "DISKS": "2/2", "FULLEST": "12%", "STATE": "Running",
     }  # fmt: skip
-    assert row("kr")["CLUSTER"] == "demo"
+    assert row("skr")["CLUSTER"] == "demo"
     assert (
         len(api_server.kubectl("get", "spindle", "-n", resources.namespace, "-o", "name").splitlines()) == 3
     )

@@ -3,11 +3,16 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spindle.api.policy import FreeThresholds, LastResorts, Thresholds
+from spindle.api.policy import FreeThresholds, LastResortActions, Thresholds
 from spindle.thresholds.bounds import DiskBounds, UsageLevel, disk_bounds
 from spindle.thresholds.levels import decide_level
 
-RESORTS = (UsageLevel.RETENTION, UsageLevel.DELETE_RECORDS, UsageLevel.QUOTA, UsageLevel.HARD_STOP)
+RESORTS = (
+    UsageLevel.REDUCE_RETENTION,
+    UsageLevel.DELETE_RECORDS,
+    UsageLevel.THROTTLE_PRODUCERS,
+    UsageLevel.BLOCK_PRODUCERS,
+)
 CAPACITIES = st.integers(10**6, 10**14)
 SHARES = st.floats(0, 1)
 AHEAD = st.none() | st.floats(0, 10**6)
@@ -20,18 +25,18 @@ def thresholds(draw: st.DrawFn) -> Thresholds:
     )
     free = {
         name: draw(st.none() | st.integers(2**20, 2**42).map(str))
-        for name in ("warn", "move", "cordon", "refuse", "hard_stop")
+        for name in ("warn", "move", "cordon", "reject_moves", "block_producers")
     }
     release = draw(st.integers(1, 5))
     return Thresholds(
-        warn=warn, move=move, cordon=cordon, refuse=refuse, hard_stop=stop, release=release, free=FreeThresholds(**free)
+        warn=warn, move=move, cordon=cordon, reject_moves=refuse, block_producers=stop, hysteresis=release, free=FreeThresholds(**free)
     )  # fmt: skip
 
 
 @st.composite
-def resorts(draw: st.DrawFn) -> LastResorts:
-    on = {name: draw(st.booleans()) for name in LastResorts.model_fields}
-    return LastResorts(**on)
+def resorts(draw: st.DrawFn) -> LastResortActions:
+    on = {name: draw(st.booleans()) for name in LastResortActions.model_fields}
+    return LastResortActions(**on)
 
 
 @st.composite
@@ -78,7 +83,7 @@ def test_up_at_once_and_down_only_below_the_release(of: DiskBounds, share: float
     assert all(now >= level.level for level in of.steps if amount >= level.enter)
     assert all(now >= level.level for level in of.steps if level.level <= before and amount >= level.leave)
     if not any(amount >= level.leave for level in of.steps):
-        assert now is UsageLevel.FINE
+        assert now is UsageLevel.NORMAL
 
 
 @given(of=ladders(), shares=st.lists(SHARES, min_size=1, max_size=30), level=st.integers(0, 9))
@@ -87,10 +92,10 @@ def test_no_flutter_within_the_release(of: DiskBounds, shares: list[float], leve
     step = of.steps[level % len(of.steps)]
     above = [other.enter for other in of.steps if other.enter > step.enter]
     low, high = step.leave, min([*above, of.capacity]) - 1
-    rung, seen = UsageLevel.FINE, []
+    level, seen = UsageLevel.NORMAL, []
     for share in shares:
-        rung = decide_level(int(low + share * max(0, high - low)), of, rung).level
-        seen.append(rung)
+        level = decide_level(int(low + share * max(0, high - low)), of, level).level
+        seen.append(level)
     assert seen == sorted(seen)
 
 
@@ -98,7 +103,7 @@ def test_no_flutter_within_the_release(of: DiskBounds, shares: list[float], leve
 def test_what_is_turned_off_is_never_done(
     of: DiskBounds, share: float, before: UsageLevel, ahead: float | None
 ) -> None:
-    on = {level.level for level in of.steps} | {UsageLevel.FINE}
+    on = {level.level for level in of.steps} | {UsageLevel.NORMAL}
     assert decide_level(used(of, share), of, before, ahead).level in on
 
 
@@ -107,7 +112,9 @@ def test_bytes_free_only_make_it_stricter(
     capacity: int, marks: Thresholds, share: float, before: UsageLevel
 ) -> None:
     plain = marks.model_copy(update={"free": FreeThresholds()})
-    on = LastResorts(retention=True, delete_records=True, quota=True, hard_stop=True)
+    on = LastResortActions(
+        reduce_retention=True, delete_records=True, throttle_producers=True, block_producers=True
+    )
     amount = int(capacity * share)
     strict = decide_level(amount, disk_bounds(capacity, marks, on), before)
     assert strict.level >= decide_level(amount, disk_bounds(capacity, plain, on), before).level
@@ -119,5 +126,5 @@ def test_a_forecast_only_warns_and_moves(
 ) -> None:
     amount = used(of, share)
     without, foreseen = decide_level(amount, of, before), decide_level(amount, of, before, ahead)
-    assert foreseen.level in (without.level, UsageLevel.WARNED, UsageLevel.RELIEVING)
+    assert foreseen.level in (without.level, UsageLevel.WARN, UsageLevel.MOVE)
     assert foreseen.level >= without.level

@@ -20,7 +20,7 @@ _RUNS = int(os.environ.get("SPINDLE_FILLING_RUNS", examples(4)))
 _STEPS = int(os.environ.get("SPINDLE_FILLING_STEPS", "15"))
 _QUIET = 4  # passes without an action
 _TOPICS = ("a", "b", "c", "d")
-_RESORTS = ("retention", "quota", "hardStop")  # deleted records do not come back
+_RESORTS = ("reduceRetention", "throttleProducers", "blockProducers")  # deleted records do not come back
 
 
 @cache
@@ -47,7 +47,7 @@ class Filling(Driven):
     @initialize(brokers=st.sampled_from([3, 4, 6]), on=st.sets(st.sampled_from(_RESORTS)))
     def begin(self, brokers: int, on: set[str]) -> None:
         self.world = _settled(brokers).fork()
-        self.world.cluster["spec"]["disks"] = {"lastResorts": dict.fromkeys(on, True)}
+        self.world.cluster["spec"]["disks"] = {"lastResortActions": dict.fromkeys(on, True)}
         self.brokers = brokers
         self.mine: dict[str, str] = {}
 
@@ -83,8 +83,8 @@ class Filling(Driven):
         left = {key: values for key, values in kafka.settings.items() if values}
         assert left == {("topic", topic): {MAX_MESSAGE_BYTES: value} for topic, value in self.mine.items()}
         assert all(len(state.isr) == 3 for state in kafka.partitions.values()), waiting
-        levels = {d["fill"]["rung"] for b in self.world.all("KafkaBroker") for d in b["status"]["disks"]}
-        assert levels == {"Fine"}, waiting
+        levels = {d["usage"]["level"] for b in self.world.all("KafkaBroker") for d in b["status"]["disks"]}
+        assert levels == {"Normal"}, waiting
 
 
 TestFilling = pytest.mark.filterwarnings("ignore")(Filling.TestCase)

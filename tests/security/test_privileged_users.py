@@ -72,13 +72,13 @@ def test_a_tenant_makes_users_without_the_label_only(server: ApiServer) -> None:
             break
     refused(server, "create", "--filename=-", stdin=user("wide", privileged=True))
     server.kubectl("create", "--filename=-", *TENANT, stdin=user("plain", privileged=False))
-    server.kubectl("patch", "ku", "plain", *TENANT, "--type=merge", '-p={"spec":{"acls":[]}}')
-    refused(server, "label", "ku", "plain", f"{names.LABEL_PRIVILEGED}=true")
+    server.kubectl("patch", "sku", "plain", *TENANT, "--type=merge", '-p={"spec":{"acls":[]}}')
+    refused(server, "label", "sku", "plain", f"{names.LABEL_PRIVILEGED}=true")
 
 
 def test_a_tenant_changes_none_that_has_it_and_may_delete_it(server: ApiServer) -> None:
     server.kubectl("create", "--filename=-", "--namespace=default", stdin=user("given", privileged=True))
-    refused(server, "patch", "ku", "given", "--type=merge", '-p={"spec":{"quotas":{"requestPercentage":1}}}')
-    refused(server, "label", "ku", "given", f"{names.LABEL_PRIVILEGED}-")
-    server.kubectl("annotate", "ku", "given", *TENANT, "note=1")
-    server.kubectl("delete", "ku", "given", *TENANT)
+    refused(server, "patch", "sku", "given", "--type=merge", '-p={"spec":{"quotas":{"requestPercentage":1}}}')
+    refused(server, "label", "sku", "given", f"{names.LABEL_PRIVILEGED}-")
+    server.kubectl("annotate", "sku", "given", *TENANT, "note=1")
+    server.kubectl("delete", "sku", "given", *TENANT)

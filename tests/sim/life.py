@@ -32,7 +32,7 @@ from tests.sim.variety import SAMPLE, Variety, choose, cluster
 BIRTH = 1500.0  # seconds within which a cluster is up
 TROUBLE = 900.0  # seconds of troubles
 REST = 1500.0  # seconds without any deed of Spindle or a person after which a life stands still
-INCOMING = 0.9  # of a disk, up to which moves may fill it (`spec.disks.thresholds.refuse`)
+INCOMING = 0.9  # of a disk, up to which moves may fill it (`spec.disks.thresholds.reject_moves`)
 AFTER = 5400.0  # seconds after the last trouble within which all is well, people included
 
 

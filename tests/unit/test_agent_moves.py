@@ -280,7 +280,7 @@ def test_the_orders_are_read_from_the_spec() -> None:
             "moves": [{"topic": "t", "partition": 0, "fromDir": A, "toDir": B}],
             "throttleBytesPerSecond": 500,
             "throttleBytesPerSecondMin": 100,
-            "thresholds": {"refuse": 80, "free": {"refuse": "1Ki"}},
+            "thresholds": {"rejectMoves": 80, "free": {"rejectMoves": "1Ki"}},
         }
     )
     assert made == MoveOrders((FIRST,), RateBounds(100, 500), 80, 1024)

@@ -260,7 +260,7 @@ def outlook(rate: float = 123_456.0, **hours: float) -> UsageForecast:
 
 
 def test_what_is_told_is_coarse_and_leaves_out_what_is_far() -> None:
-    entry = as_status(outlook(cordonAt=10, hardStopAt=5000, warnAt=float("inf")), None)
+    entry = as_status(outlook(cordonAt=10, blockProducersAt=5000, warnAt=float("inf")), None)
     assert set(entry) == {"bytesPerSecond", "cordonAt"}
     assert entry["bytesPerSecond"] == 120_000
     assert entry["cordonAt"]["at"].endswith("00Z")
@@ -290,7 +290,7 @@ def test_thresholds_of_the_spec_count() -> None:
     plain = make_forecast(task)
     assert plain.rate == pytest.approx(1e5, rel=1e-3)
     assert plain.crossings["warnAt"].at == pytest.approx(NOW + 20 * GB / 1e5, rel=1e-6)
-    assert plain.crossings["hardStopAt"].at == pytest.approx(NOW + 45 * GB / 1e5, rel=1e-6)
+    assert plain.crossings["blockProducersAt"].at == pytest.approx(NOW + 45 * GB / 1e5, rel=1e-6)
     own = make_forecast(
         replace(task, thresholds=thresholds_of({"thresholds": {"warn": 60}}), arriving=5 * GB)
     )

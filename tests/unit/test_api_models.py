@@ -32,7 +32,7 @@ def test_the_sample_round_trips() -> None:
         "size": "100Gi",
         "storageClass": "local-disks",
     }
-    assert written["spec"]["disks"]["thresholds"]["hardStop"] == 95
+    assert written["spec"]["disks"]["thresholds"]["blockProducers"] == 95
 
 
 def test_none_is_never_written() -> None:

@@ -178,7 +178,7 @@ def test_what_stands_on_a_bad_or_draining_disk_is_not_proposed_to_move() -> None
 
 @pytest.mark.parametrize(
     "fact",
-    [{"state": "Cordoned"}, {"cordoned": True}, {"rung": "Cordoned"}, {"slow": True}, {"state": "Rejoining"}],
+    [{"state": "Cordoned"}, {"cordoned": True}, {"level": "Cordon"}, {"slow": True}, {"state": "Rejoining"}],
 )
 def test_closed_disks_take_nothing(fact: dict[str, object]) -> None:
     result = made(skewed(disks={(b, 1): fact for b in range(3)}))
@@ -218,7 +218,7 @@ def test_what_is_no_replicas_counts_as_fill() -> None:
 
 def test_a_stricter_threshold_of_a_pool_is_kept() -> None:
     look = skewed()
-    marks = {"warn": 10, "move": 20, "cordon": 25, "refuse": 30, "hardStop": 35}
+    marks = {"warn": 10, "move": 20, "cordon": 25, "rejectMoves": 30, "blockProducers": 35}
     strict = tuple(replace(b, thresholds=marks) if b.id == 0 else b for b in look.brokers)
     reading = read(replace(look, brokers=strict))
     assert reading.snapshot is not None
@@ -326,14 +326,14 @@ def test_brokers_are_read_from_their_objects() -> None:
             "wishes": [{"disk": "disk0", "cordoned": True}],
         },
         "status": {
-            "disks": [{"name": "disk0", "state": "Active", "fill": {"rung": "Warned"}}],
+            "disks": [{"name": "disk0", "state": "Active", "usage": {"level": "Warn"}}],
             "observed": {"disks": [{"name": "disk0", "verdict": "Slow"}]},
         },
     }
     fact = BrokerFact.parse(raw)
     assert fact.moving == (("t", 1),)
     one, other = fact.disks
-    assert (one.state, one.rung, one.cordoned, one.slow) == ("Active", "Warned", True, True)
+    assert (one.state, one.level, one.cordoned, one.slow) == ("Active", "Warn", True, True)
     assert other.mode == "Absent"
 
 

@@ -44,18 +44,18 @@ def test_each_broker_shows_its_rack_its_node_and_every_disk_with_its_log_dir() -
 
 def test_a_disk_that_fills_says_what_is_done_about_it() -> None:
     fill = {
-        "rung": "Cordoned",
+        "level": "Cordon",
         "since": samples.NOW,
         "message": "86 % is used, of 85 %.",
         "usedPercent": 86,
     }
-    fine = {"rung": "Fine", "message": "10 % is used."}
-    disks = (samples.disk(0, "disk0", fill=fill), samples.disk(0, "disk1", fill=fine))
+    fine = {"level": "Normal", "message": "10 % is used."}
+    disks = (samples.disk(0, "disk0", usage=fill), samples.disk(0, "disk1", usage=fine))
     text = drawn(samples.ready(), samples.broker(0, *disks))
 
     assert "Broker 0 disk0 Cordoned: 86 % is used, of 85 %. (for 0 s)" in text
-    assert text.count("Cordoned") == 2
-    assert "Fine" not in text
+    assert text.count("Cordon") == 2
+    assert "Normal" not in text
 
 
 def test_nothing_is_wider_than_the_terminal() -> None:

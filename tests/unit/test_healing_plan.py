@@ -537,7 +537,7 @@ class TestCeilings:
                 "count": 2,
                 "size": "100Gi",
                 "storageClass": "local-disks",
-                "thresholds": {"warn": 30, "move": 40, "cordon": 45, "refuse": 50, "hardStop": 95},
+                "thresholds": {"warn": 30, "move": 40, "cordon": 45, "rejectMoves": 50, "blockProducers": 95},
             },
         }
         world = Failing.of("abcabc", brokerPools=[pool])

@@ -13,7 +13,7 @@ def test_gauges_mirror_the_status_and_forget_what_is_over() -> None:
     brokers: dict[str, dict[str, Any]] = {
         "b0": {
             "state": "Ready",
-            "disks": [{"state": "Active", "fill": {"rung": "Warned"}}, {"state": "Failed"}],
+            "disks": [{"state": "Active", "usage": {"level": "Warn"}}, {"state": "Failed"}],
         },
         "b1": {"state": "Ready"},
     }
@@ -22,12 +22,12 @@ def test_gauges_mirror_the_status_and_forget_what_is_over() -> None:
     assert value("spindle_waiting", cluster="ns/a", reason="NoRoom") == 2
     assert value("spindle_brokers", cluster="ns/a", state="Ready") == 2
     assert value("spindle_disks", cluster="ns/a", state="Failed") == 1
-    assert value("spindle_disk_fills", cluster="ns/a", rung="Warned") == 1
+    assert value("spindle_disk_usage_level", cluster="ns/a", level="Warn") == 1
     metrics.observe_status("ns/a", {}, brokers)
     assert value("spindle_waiting", cluster="ns/a", reason="NoRoom") is None
     metrics.forget("ns/a")
     assert value("spindle_disks", cluster="ns/a", state="Failed") is None
-    assert value("spindle_disk_fills", cluster="ns/a", rung="Warned") is None
+    assert value("spindle_disk_usage_level", cluster="ns/a", level="Warn") is None
     assert value("spindle_waiting", cluster="ns/b", reason="NoRoom") == 1
     metrics.forget("ns/b")
 

@@ -13,7 +13,7 @@ from tests.model.kafka import CAPACITY, path_of
 from tests.model.store import ConflictError
 from tests.unit.test_healing_plan import condition, give_word, reasons, until
 
-ALL = {"retention": True, "deleteRecords": True, "quota": True, "hardStop": True}
+ALL = {"reduceRetention": True, "deleteRecords": True, "throttleProducers": True, "blockProducers": True}
 
 
 def cluster(brokers: int = 3, *, volumes: int = 2, **disks: Any) -> Failing:
@@ -37,11 +37,11 @@ def topic(world: Failing, name: str, disk: str, size: int, replicas: tuple[int, 
 def fill_of(world: Failing, broker: int, disk: str) -> dict[str, Any]:
     status = world.get("KafkaBroker", f"demo-broker-{broker}")["status"]
     found = next(d for d in status["disks"] if d["name"] == disk)
-    return dict(found["fill"], state=found["state"])
+    return dict(found["usage"], state=found["state"])
 
 
 def level(world: Failing, broker: int, disk: str) -> str:
-    return str(fill_of(world, broker, disk)["rung"])
+    return str(fill_of(world, broker, disk)["level"])
 
 
 def used(world: Failing, broker: int, disk: str) -> int:
@@ -75,7 +75,7 @@ def test_one_full_disk_is_relieved_and_no_cordon_is_left() -> None:
     until(world, lambda: fill_of(world, 0, "disk0")["state"] == "Active")
     world.settle(40)
     assert fill_of(world, 0, "disk0")["state"] == "Active"
-    assert condition(world, "DisksHaveRoom")["reason"] in ("BelowThresholds", "Warned")
+    assert condition(world, "DisksHaveRoom")["reason"] in ("BelowThresholds", "Warn")
     assert untouched(world)
 
 
@@ -85,7 +85,7 @@ def test_the_cordon_stands_while_the_disk_is_full() -> None:
     until(world, lambda: ("broker", "0") in world.kafkas.settings)
     assert world.kafkas.settings["broker", "0"] == {CORDONED: path_of("disk0")}
     assert fill_of(world, 0, "disk0")["reason"] == "UsedPercent"
-    assert condition(world, "DisksHaveRoom")["reason"] == "Cordoned"
+    assert condition(world, "DisksHaveRoom")["reason"] == "Cordon"
     world.disk(0, "disk0").others = 8200
     for _ in range(5):
         world.reconcile()
@@ -93,7 +93,7 @@ def test_the_cordon_stands_while_the_disk_is_full() -> None:
     assert fill_of(world, 0, "disk0")["reason"] == "NotReleased"
     assert world.kafkas.settings["broker", "0"] == {CORDONED: path_of("disk0")}
     world.disk(0, "disk0").others = 100
-    until(world, lambda: level(world, 0, "disk0") == "Fine")
+    until(world, lambda: level(world, 0, "disk0") == "Normal")
     world.settle(40)
     assert untouched(world)
 
@@ -105,7 +105,7 @@ def test_a_broker_that_is_full_as_a_whole_gives_to_others() -> None:
         topic(world, f"b{n}", "disk1", 900, (0, 1, 2))
     until(
         world,
-        lambda: all(level(world, b, d) in ("Fine", "Warned") for b in range(6) for d in ("disk0", "disk1")),
+        lambda: all(level(world, b, d) in ("Normal", "Warn") for b in range(6) for d in ("disk0", "disk1")),
         120,
     )
     assert any(set(state.replicas) & {3, 4, 5} for state in world.kafkas.partitions.values())
@@ -117,7 +117,7 @@ def test_no_more_leaves_a_broker_than_it_takes() -> None:
     world = cluster(6)
     for n in range(17):
         topic(world, f"t{n}", "disk0", 500, (0, 1, 2))  # 85 %
-    until(world, lambda: all(level(world, b, "disk0") == "Warned" for b in range(3)), 120)
+    until(world, lambda: all(level(world, b, "disk0") == "Warn" for b in range(3)), 120)
     world.settle(80)
     for broker in range(3):
         # Kafka deletes a minute after a move has landed: until then the disk looks as full as before.
@@ -128,11 +128,11 @@ def test_thresholds_of_a_pool_and_bytes_free_count() -> None:
     world = cluster(thresholds={"free": {"warn": "5000"}})
     world.disk(0, "disk0").others = 5100
     world.disk(1, "disk0").others = 4900
-    until(world, lambda: level(world, 0, "disk0") == "Warned")
+    until(world, lambda: level(world, 0, "disk0") == "Warn")
     assert fill_of(world, 0, "disk0")["reason"] == "BytesFree"
-    assert level(world, 1, "disk0") == "Fine"
+    assert level(world, 1, "disk0") == "Normal"
     world.cluster["spec"]["brokerPools"][0]["disks"]["thresholds"] = {"warn": 45}
-    until(world, lambda: level(world, 1, "disk0") == "Warned")
+    until(world, lambda: level(world, 1, "disk0") == "Warn")
     handed = world.get("KafkaBroker", "demo-broker-1")["spec"]["thresholds"]
     assert handed["warn"] == 45
 
@@ -170,7 +170,7 @@ def test_a_replica_is_shed_and_comes_back() -> None:
 
 
 def test_the_last_resorts_one_after_the_other_and_back_byte_for_byte() -> None:
-    world = full_cluster(96, lastResorts=ALL)
+    world = full_cluster(96, lastResortActions=ALL)
     mine = {"retention.ms": "1000000", "max.message.bytes": "5000"}
     world.kafkas.configure("topic", "big-disk0", dict(mine))
     world.kafkas.min_isr = 3  # so that nothing can be shed
@@ -208,7 +208,7 @@ def untouched_but(world: Failing, mine: dict[str, str]) -> bool:
 
 
 def test_what_a_user_sets_meanwhile_stays() -> None:
-    world = full_cluster(96, lastResorts={"hardStop": True})
+    world = full_cluster(96, lastResortActions={"blockProducers": True})
     until(
         world, lambda: world.kafkas.settings.get(("topic", "big-disk0"), {}).get(MAX_MESSAGE_BYTES) == "100"
     )
@@ -229,11 +229,11 @@ def test_a_disk_that_others_fill_takes_no_moves_and_loses_replicas() -> None:
     world.disk(0, "disk0").others = 8450
     until(world, lambda: not world.disk(0, "disk0").logs, 80)
     assert all(len(state.replicas) == 3 for state in world.kafkas.partitions.values())
-    until(world, lambda: level(world, 0, "disk0") == "Cordoned")
+    until(world, lambda: level(world, 0, "disk0") == "Cordon")
 
 
 def test_no_move_goes_above_what_a_pool_refuses() -> None:
-    world = cluster(thresholds={"free": {"refuse": "7000"}})
+    world = cluster(thresholds={"free": {"rejectMoves": "7000"}})
     for n in range(9):
         topic(world, f"t{n}", "disk0", 960)
     for _ in range(8):
@@ -249,12 +249,12 @@ def test_the_forecast_warns_and_moves_before_the_level_is_reached() -> None:
     world.forecasts[0, "disk0"] = 12 * 3600.0
     world.forecasts[1, "disk1"] = 600.0  # nothing is on it: what comes is only expected
     until(world, lambda: fill_of(world, 1, "disk1")["reason"] == "Forecast")
-    assert level(world, 0, "disk0") == level(world, 1, "disk1") == "Warned"
+    assert level(world, 0, "disk0") == level(world, 1, "disk1") == "Warn"
     before = used(world, 0, "disk0")
     world.forecasts[0, "disk0"] = 1800.0
     until(world, lambda: used(world, 0, "disk0") < before)
     world.forecasts.clear()
-    until(world, lambda: level(world, 1, "disk1") == "Fine")
+    until(world, lambda: level(world, 1, "disk1") == "Normal")
 
 
 def test_a_disk_that_is_added_makes_room_for_what_was_shed() -> None:

@@ -49,13 +49,13 @@ def read_orders(spec: Mapping[str, Any]) -> MoveOrders:
     most, least = spec.get("throttleBytesPerSecond"), spec.get("throttleBytesPerSecondMin")
     thresholds = spec.get("thresholds") or {}
     try:
-        free = quantity.whole((thresholds.get("free") or {}).get("refuse") or 0)
+        free = quantity.whole((thresholds.get("free") or {}).get("rejectMoves") or 0)
     except ValueError:  # the percentage alone counts then; the operator tells of it
         free = 0
     return MoveOrders(
         moves=progress.wanted(spec),
         bounds=None if most is None else RateBounds.of(least, most),
-        refuse_percent=int(thresholds.get("refuse", MoveOrders.refuse_percent)),
+        refuse_percent=int(thresholds.get("rejectMoves", MoveOrders.refuse_percent)),
         refuse_free=free,
     )
 

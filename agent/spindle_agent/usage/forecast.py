@@ -7,16 +7,16 @@ from typing import Any, Final
 
 import numpy as np
 
-from spindle.api.policy import LastResorts, Thresholds
+from spindle.api.policy import LastResortActions, Thresholds
 from spindle.forecast.forecast import forecast
 from spindle.forecast.history import DAY, History
 from spindle.thresholds.bounds import UsageLevel, disk_bounds
 
 THRESHOLDS: Final = {
-    "warnAt": UsageLevel.WARNED,
-    "moveAt": UsageLevel.RELIEVING,
-    "cordonAt": UsageLevel.CORDONED,
-    "hardStopAt": UsageLevel.HARD_STOP,
+    "warnAt": UsageLevel.WARN,
+    "moveAt": UsageLevel.MOVE,
+    "cordonAt": UsageLevel.CORDON,
+    "blockProducersAt": UsageLevel.BLOCK_PRODUCERS,
 }
 _HORIZON: Final = 28 * DAY
 _LONGER: Final = 1.25  # times the horizon, up to which what was told once is told on
@@ -70,7 +70,7 @@ class Task:
 def make_forecast(task: Task) -> UsageForecast:
     """Forecast one disk; takes some milliseconds."""
     capacity = float(task.history.capacity[0])
-    steps = disk_bounds(int(capacity), task.thresholds, LastResorts(hard_stop=True))
+    steps = disk_bounds(int(capacity), task.thresholds, LastResortActions(block_producers=True))
     goals = np.array([[float(steps.at(level).enter) for level in THRESHOLDS.values()]])
     found = forecast(task.history, goals, task.arriving, task.leaving)
     times = (task.until + values[0] for values in (found.eta, found.low, found.high))

@@ -41,16 +41,16 @@ MOST_RETIRED: Final = 256
 VERDICTS: Final = ("Healthy", "Suspect", "Slow", "Failed", "Missing", "Swapped")
 CONTENTS: Final = ("ours", "blank", "foreign", "unknown")
 LEVELS: Final = (
-    "Fine",
-    "Warned",
-    "Relieving",
-    "Cordoned",
-    "Refusing",
-    "Shedding",
-    "Retention",
+    "Normal",
+    "Warn",
+    "Move",
+    "Cordon",
+    "RejectMoves",
+    "DropReplicas",
+    "ReduceRetention",
     "DeleteRecords",
-    "Quota",
-    "HardStop",
+    "ThrottleProducers",
+    "BlockProducers",
 )
 MOVE_STATES: Final = ("Queued", "Copying", "Done", "Failed")
 PRESSURES: Final = ("Calm", "Busy", "Strained")
@@ -281,15 +281,15 @@ class KafkaBrokerSpec(ApiModel):
     )
 
 
-class DiskFill(ApiModel):
+class DiskUsageStatus(ApiModel):
     """How full a disk is, and what is done about that."""
 
-    rung: Annotated[str, Field(json_schema_extra={"enum": list(LEVELS)})] = Field(
-        description="The step that is reached: Fine, Warned, Relieving (replicas are moved away), Cordoned, Refusing (no move "
-        "comes in), Shedding (a replica is given up where enough others are in sync), and where they are turned on Retention, "
-        "DeleteRecords, Quota, HardStop. Each includes those before it."
+    level: Annotated[str, Field(json_schema_extra={"enum": list(LEVELS)})] = Field(
+        description="The level that the disk has reached: Normal, Warn, Move (replicas are moved away), Cordon, RejectMoves (no replica "
+        "is moved in), DropReplicas (a replica is dropped where enough others are in sync), and where they are turned on "
+        "ReduceRetention, DeleteRecords, ThrottleProducers, BlockProducers. Each includes those before it."
     )
-    since: Time | None = Field(None, description="Since when it is that step.")
+    since: Time | None = Field(None, description="Since when it has that level.")
     reason: ShortText | None = Field(
         None, description="Why, one word in CamelCase: UsedPercent, BytesFree, Forecast, NotReleased, Room."
     )
@@ -320,7 +320,7 @@ class BrokerDiskStatus(ApiModel):
     capacity_bytes: Bytes | None = Field(None, description="Size of the file system in bytes.")
     used_bytes: Bytes | None = Field(None, description="Bytes of it in use.")
     replicas: Count | None = Field(None, description="How many replicas are on it.")
-    fill: DiskFill | None = Field(None, description="How full it is, and what is done about that.")
+    usage: DiskUsageStatus | None = Field(None, description="How full it is, and what is done about that.")
 
 
 class ThresholdTime(ApiModel):
@@ -345,7 +345,9 @@ class DiskForecast(ApiModel):
     )
     move_at: ThresholdTime | None = Field(None, description="When it reaches thresholds.move.")
     cordon_at: ThresholdTime | None = Field(None, description="When it reaches thresholds.cordon.")
-    hard_stop_at: ThresholdTime | None = Field(None, description="When it reaches thresholds.hardStop.")
+    block_producers_at: ThresholdTime | None = Field(
+        None, description="When it reaches thresholds.blockProducers."
+    )
 
 
 class ObservedDisk(ApiModel):

@@ -24,7 +24,7 @@ from spindle.api.listeners import Listener, Listeners, ListenerStatus
 from spindle.api.policy import (
     DiskPolicy,
     FreeThresholds,
-    LastResorts,
+    LastResortActions,
     Metrics,
     Racks,
     Rebalance,
@@ -45,7 +45,7 @@ __all__ = [
     "KafkaCluster",
     "KafkaClusterSpec",
     "KafkaClusterStatus",
-    "LastResorts",
+    "LastResortActions",
     "Listener",
     "ListenerStatus",
     "PoolDisks",

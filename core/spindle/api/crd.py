@@ -69,7 +69,7 @@ KINDS: Final = (
     CustomResource(
         KafkaCluster,
         "kafkaclusters",
-        "kc",
+        "skc",
         (
             Column("Version", ".spec.version", description="Release of Apache Kafka that is asked for."),
             Column("Brokers", ".status.brokers.summary", description="Ready brokers of all brokers."),
@@ -87,7 +87,7 @@ KINDS: Final = (
     CustomResource(
         KafkaBroker,
         "kafkabrokers",
-        "kb",
+        "skb",
         (
             Column("ID", ".spec.id", "integer", "Kafka's id of the broker."),
             Column("Rack", ".spec.rack", description="Rack of the broker."),
@@ -102,7 +102,7 @@ KINDS: Final = (
     CustomResource(
         KafkaRebalance,
         "kafkarebalances",
-        "kr",
+        "skr",
         (
             Column("Cluster", ".spec.cluster", description="The KafkaCluster that it is for."),
             Column("Phase", ".status.phase", description="How far it is."),
@@ -121,7 +121,7 @@ KINDS: Final = (
     CustomResource(
         KafkaUser,
         "kafkausers",
-        "ku",
+        "sku",
         (
             Column("Cluster", ".spec.cluster", description="The KafkaCluster that it is of."),
             Column("Authentication", ".spec.authentication", description="By certificate or by password."),

@@ -98,7 +98,7 @@ class FreeThresholds(ApiModel):
         json_schema_extra=rules(
             *(
                 _less(later, sooner)
-                for sooner, later in pairwise(("warn", "move", "cordon", "refuse", "hardStop"))
+                for sooner, later in pairwise(("warn", "move", "cordon", "rejectMoves", "blockProducers"))
             )
         )
     )
@@ -106,8 +106,8 @@ class FreeThresholds(ApiModel):
     warn: Amount | None = Field(None, description="Warn when less is free, a quantity: 300Gi.")
     move: Amount | None = Field(None, description="Move replicas away when less is free.")
     cordon: Amount | None = Field(None, description="Cordon the disk when less is free.")
-    refuse: Amount | None = Field(None, description="Refuse moves that would leave less free.")
-    hard_stop: Amount | None = Field(
+    reject_moves: Amount | None = Field(None, description="Refuse moves that would leave less free.")
+    block_producers: Amount | None = Field(
         None, description="The last step, where it is turned on, when less is free."
     )
 
@@ -118,13 +118,13 @@ class Thresholds(ApiModel):
     model_config = ConfigDict(
         json_schema_extra=rules(
             rule(
-                "self.warn < self.move && self.move < self.cordon && self.cordon < self.refuse && self.refuse < self.hardStop",
-                "thresholds must rise: warn < move < cordon < refuse < hardStop, as the defaults 70, 80, 85, 90, 95 do",
+                "self.warn < self.move && self.move < self.cordon && self.cordon < self.rejectMoves && self.rejectMoves < self.blockProducers",
+                "thresholds must rise: warn < move < cordon < rejectMoves < blockProducers, as the defaults 70, 80, 85, 90, 95 do",
             ),
             rule(
-                "self.release < self.warn",
-                "release is how far below a threshold the fill must fall before its step is undone: write less than warn, by default 5",
-                field=".release",
+                "self.hysteresis < self.warn",
+                "hysteresis is how far below a threshold the fill must fall before its step is undone: write less than warn, by default 5",
+                field=".hysteresis",
             ),
         )
     )
@@ -146,27 +146,27 @@ class Thresholds(ApiModel):
         le=99,
         json_schema_extra=hint(_PERCENT),
     )
-    refuse: int = Field(
+    reject_moves: int = Field(
         90,
         description="Refuse moves that would fill the disk above this, in per cent of the disk.",
         ge=1,
         le=99,
         json_schema_extra=hint(_PERCENT),
     )
-    hard_stop: int = Field(
+    block_producers: int = Field(
         95,
         description="The last step, where it is turned on: clients are stopped, in per cent of the disk.",
         ge=1,
         le=99,
         json_schema_extra=hint(_PERCENT),
     )
-    release: int = Field(
+    hysteresis: int = Field(
         5,
         description="How far the fill must fall below a threshold before its step is undone, in percentage points.",
         ge=1,
         le=20,
         json_schema_extra=hint(
-            "release is how far below a threshold the fill must fall before its step is undone, between 1 and 20 "
+            "hysteresis is how far below a threshold the fill must fall before its step is undone, between 1 and 20 "
             "percentage points: write for example 5"
         ),
     )
@@ -176,10 +176,10 @@ class Thresholds(ApiModel):
     )
 
 
-class LastResorts(ApiModel):
+class LastResortActions(ApiModel):
     """Steps against a full disk that touch users' data or their clients; each has to be turned on."""
 
-    retention: bool = Field(
+    reduce_retention: bool = Field(
         False,
         description="Halve the retention of the topics that fill the disk, by time and by size, for as long as it is that full. "
         "Older records are lost.",
@@ -189,11 +189,11 @@ class LastResorts(ApiModel):
         description="Delete the oldest records of the partitions on the disk, until it is below its threshold. "
         "They are lost. Topics that are only compacted are left alone.",
     )
-    quota: bool = Field(
+    throttle_producers: bool = Field(
         False,
         description="Slow down all users that have no quota of their own, on every broker, for as long as a disk is that full.",
     )
-    hard_stop: bool = Field(
+    block_producers: bool = Field(
         False,
         description="Stop producers of the topics that have a replica on the disk: they get MESSAGE_TOO_LARGE until there is "
         "room again. The broker keeps its disk.",
@@ -218,8 +218,8 @@ class DiskPolicy(ApiModel):
         default_factory=Thresholds,
         description="Fill levels at which something is done.",
     )
-    last_resorts: LastResorts = Field(
-        default_factory=LastResorts,
+    last_resort_actions: LastResortActions = Field(
+        default_factory=LastResortActions,
         description="What may be done about a disk that fills though all else was tried. All of it is off by default.",
     )
     ballast: Amount | None = Field(

@@ -39,7 +39,7 @@ class DiskFact:
     name: str
     mode: str
     state: str = ""
-    rung: str = ""
+    level: str = ""
     cordoned: bool = False
     drained: bool = False
     slow: bool = False
@@ -84,7 +84,7 @@ class BrokerFact:
                     name=disk.name,
                     mode=disk.mode,
                     state=(known.state if known else None) or "",
-                    rung=known.fill.rung if known and known.fill else "",
+                    level=known.usage.level if known and known.usage else "",
                     cordoned=request is not None and request.cordoned,
                     drained=request is not None and request.drained,
                     slow=disk.name in slow,

@@ -101,7 +101,7 @@ class _Places:
                     disk.state in _NEW
                     or disk.state == DiskState.CORDONED
                     or disk.cordoned
-                    or BY_LABEL.get(disk.rung, UsageLevel.FINE) >= UsageLevel.CORDONED
+                    or BY_LABEL.get(disk.level, UsageLevel.NORMAL) >= UsageLevel.CORDON
                 ):
                     shut.add(at)
                 if disk.slow:
@@ -176,7 +176,7 @@ def _reserved(picture: Picture, goals: Goals, silent: Collection[int]) -> Mappin
             held = sum(d.replicas.values())
             size = d.other_bytes + max(0, incoming.to(b, d.path))
             if marks is not None:
-                refuse = disk_bounds(d.total_bytes, marks).at(UsageLevel.REFUSING).enter
+                refuse = disk_bounds(d.total_bytes, marks).at(UsageLevel.REJECT_MOVES).enter
                 size += max(0, int(goals.incoming_limit * d.total_bytes) - refuse)
             if size := min(size, max(0, d.total_bytes - held)):
                 found[b, d.path] = size
@@ -186,7 +186,7 @@ def _reserved(picture: Picture, goals: Goals, silent: Collection[int]) -> Mappin
 def _goals(picture: Picture) -> Goals:
     """Marks are those of the fill ladder: what a plan leaves is below what the operator would move away again."""
     marks = [picture.policy.disks.thresholds, *(picture.thresholds(b.id) for b in picture.brokers)]
-    limit = max(m.refuse for m in marks) / 100
+    limit = max(m.reject_moves for m in marks) / 100
     return Goals(mark=min(limit, max(m.move for m in marks) / 100), incoming_limit=limit)
 
 

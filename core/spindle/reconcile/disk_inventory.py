@@ -75,7 +75,7 @@ class DiskInventory:
         found = self.usages.get(slot.key)
         if found is not None:
             return found.level
-        return recorded_level(slot) if slot.mode == facts.ACTIVE else UsageLevel.FINE
+        return recorded_level(slot) if slot.mode == facts.ACTIVE else UsageLevel.NORMAL
 
     @cached_property
     def by_broker(self) -> Mapping[int, list[BrokerDisk]]:
@@ -166,12 +166,12 @@ class DiskInventory:
 
     def ceiling(self, broker: int, path: str) -> float:
         """Rule 4: the share of a dir above which nothing may be moved in, by its pool's own thresholds if it has some."""
-        return self._ceilings.get((broker, path), self.state.spec.disks.thresholds.refuse / 100)
+        return self._ceilings.get((broker, path), self.state.spec.disks.thresholds.reject_moves / 100)
 
     @cached_property
     def limit(self) -> float:
         """Rule 4 for the dirs as `for_planning` shows them: the highest of all ceilings."""
-        return max((self.state.spec.disks.thresholds.refuse / 100, *self._ceilings.values()))
+        return max((self.state.spec.disks.thresholds.reject_moves / 100, *self._ceilings.values()))
 
     def to_be_emptied(self, slot: BrokerDisk) -> bool:
         """Whether a disk is to be emptied though it works: a person wishes so, or the spec has it no more."""

@@ -45,15 +45,17 @@ def thresholds_of(state: ClusterState, broker: int) -> Thresholds:
 
 def ceilings(state: ClusterState) -> dict[tuple[int, str], float]:
     """The share of each dir (broker, path) above which nothing may be moved in, where it is not the cluster's per cent."""
-    usual = state.spec.disks.thresholds.refuse / 100
+    usual = state.spec.disks.thresholds.reject_moves / 100
     found = {}
     for broker_id, broker in (state.kafka.brokers or {}).items():
         if broker_id not in state.brokers:
             continue
         marks = thresholds_of(state, broker_id)
         for log_dir in broker.log_dirs or ():
-            if log_dir.total_bytes and (marks.free.refuse is not None or marks.refuse / 100 != usual):
-                level = disk_bounds(log_dir.total_bytes, marks).at(UsageLevel.REFUSING)
+            if log_dir.total_bytes and (
+                marks.free.reject_moves is not None or marks.reject_moves / 100 != usual
+            ):
+                level = disk_bounds(log_dir.total_bytes, marks).at(UsageLevel.REJECT_MOVES)
                 found[broker_id, log_dir.path] = level.enter / log_dir.total_bytes
     return found
 
@@ -65,8 +67,8 @@ def find_disk_usage(state: ClusterState, slot: BrokerDisk) -> DiskUsage | None:
         return None
     capacity, in_use = size
     used = in_use + _given_up(state, slot)
-    levels_of = disk_bounds(capacity, thresholds_of(state, slot.broker), state.spec.disks.last_resorts)
-    recorded, before = slot.before.get("fill") or {}, recorded_level(slot)
+    levels_of = disk_bounds(capacity, thresholds_of(state, slot.broker), state.spec.disks.last_resort_actions)
+    recorded, before = slot.before.get("usage") or {}, recorded_level(slot)
     # A forecast of an agent that is silent is old, and grows older.
     cordon_in = _cordon_in(state, slot) if slot.watched else None
     verdict = decide_level(used, levels_of, before, cordon_in)
@@ -78,15 +80,15 @@ def find_disk_usage(state: ClusterState, slot: BrokerDisk) -> DiskUsage | None:
 
 def recorded_level(slot: BrokerDisk) -> UsageLevel:
     """The step that the status has; the foot if there is none that this version knows."""
-    return BY_LABEL.get(str((slot.before.get("fill") or {}).get("rung")), UsageLevel.FINE)
+    return BY_LABEL.get(str((slot.before.get("usage") or {}).get("level")), UsageLevel.NORMAL)
 
 
 def status_of(fill: DiskUsage | None, before: Mapping[str, Any]) -> Mapping[str, Any]:
-    """``status.disks[].fill``; what stood there before, if nobody says how full the disk is."""
+    """``status.disks[].usage``; what stood there before, if nobody says how full the disk is."""
     if fill is None:
-        return before.get("fill") or {}
+        return before.get("usage") or {}
     return {
-        "rung": fill.level.label,
+        "level": fill.level.label,
         "since": stamp(fill.since),
         "reason": fill.verdict.reason,
         "message": fill.verdict.message,

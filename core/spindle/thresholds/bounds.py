@@ -5,22 +5,22 @@ from enum import IntEnum
 from typing import Final
 
 from spindle.api import quantity
-from spindle.api.policy import LastResorts, Thresholds
+from spindle.api.policy import LastResortActions, Thresholds
 
 
 class UsageLevel(IntEnum):
     """The ladder, from its foot to its top; each step includes those below it."""
 
-    FINE = 0
-    WARNED = 1
-    RELIEVING = 2
-    CORDONED = 3
-    REFUSING = 4
-    SHEDDING = 5
-    RETENTION = 6
+    NORMAL = 0
+    WARN = 1
+    MOVE = 2
+    CORDON = 3
+    REJECT_MOVES = 4
+    DROP_REPLICAS = 5
+    REDUCE_RETENTION = 6
     DELETE_RECORDS = 7
-    QUOTA = 8
-    HARD_STOP = 9
+    THROTTLE_PRODUCERS = 8
+    BLOCK_PRODUCERS = 9
 
     @property
     def label(self) -> str:
@@ -34,7 +34,12 @@ USED_PERCENT: Final = "UsedPercent"
 BYTES_FREE: Final = "BytesFree"
 
 # Between the refusal of moves and the hard stop the steps stand at even distances: 91, 92, 93 and 94 % by default.
-_BETWEEN: Final = (UsageLevel.SHEDDING, UsageLevel.RETENTION, UsageLevel.DELETE_RECORDS, UsageLevel.QUOTA)
+_BETWEEN: Final = (
+    UsageLevel.DROP_REPLICAS,
+    UsageLevel.REDUCE_RETENTION,
+    UsageLevel.DELETE_RECORDS,
+    UsageLevel.THROTTLE_PRODUCERS,
+)
 
 
 @dataclass(frozen=True)
@@ -65,7 +70,9 @@ class DiskBounds:
         return next((level for level in self.steps if level.level >= lowest), self.steps[-1])
 
 
-def disk_bounds(capacity: int, thresholds: Thresholds, actions: LastResorts | None = None) -> DiskBounds:
+def disk_bounds(
+    capacity: int, thresholds: Thresholds, actions: LastResortActions | None = None
+) -> DiskBounds:
     """Turn thresholds into bytes in use of a disk of this capacity; of per cent and bytes free the stricter one counts.
 
     A step never begins later than the next one, whatever was written about bytes free.
@@ -75,27 +82,27 @@ def disk_bounds(capacity: int, thresholds: Thresholds, actions: LastResorts | No
         thresholds: of the cluster or of the pool.
         actions: the steps that are turned on; none if not given.
     """
-    actions = actions or LastResorts()
-    release = capacity * thresholds.release // 100
+    actions = actions or LastResortActions()
+    release = capacity * thresholds.hysteresis // 100
     named = {
-        UsageLevel.WARNED: (thresholds.warn, thresholds.free.warn),
-        UsageLevel.RELIEVING: (thresholds.move, thresholds.free.move),
-        UsageLevel.CORDONED: (thresholds.cordon, thresholds.free.cordon),
-        UsageLevel.REFUSING: (thresholds.refuse, thresholds.free.refuse),
-        UsageLevel.HARD_STOP: (thresholds.hard_stop, thresholds.free.hard_stop),
+        UsageLevel.WARN: (thresholds.warn, thresholds.free.warn),
+        UsageLevel.MOVE: (thresholds.move, thresholds.free.move),
+        UsageLevel.CORDON: (thresholds.cordon, thresholds.free.cordon),
+        UsageLevel.REJECT_MOVES: (thresholds.reject_moves, thresholds.free.reject_moves),
+        UsageLevel.BLOCK_PRODUCERS: (thresholds.block_producers, thresholds.free.block_producers),
     }
     begins = {
         usage_level: _stricter(capacity, percent, free) for usage_level, (percent, free) in named.items()
     }
-    refuse, stop = begins[UsageLevel.REFUSING], begins[UsageLevel.HARD_STOP]
+    refuse, stop = begins[UsageLevel.REJECT_MOVES], begins[UsageLevel.BLOCK_PRODUCERS]
     for number, usage_level in enumerate(_BETWEEN, 1):
         way = (stop[0] - refuse[0]) * number // (len(_BETWEEN) + 1)
         begins[usage_level] = refuse[0] + max(0, way), refuse[1]
     on = {
-        UsageLevel.RETENTION: actions.retention,
+        UsageLevel.REDUCE_RETENTION: actions.reduce_retention,
         UsageLevel.DELETE_RECORDS: actions.delete_records,
-        UsageLevel.QUOTA: actions.quota,
-        UsageLevel.HARD_STOP: actions.hard_stop,
+        UsageLevel.THROTTLE_PRODUCERS: actions.throttle_producers,
+        UsageLevel.BLOCK_PRODUCERS: actions.block_producers,
     }
     made: list[LevelBounds] = []
     for usage_level in sorted(begins, reverse=True):

@@ -57,12 +57,12 @@ def settings(
     }
     wanted: dict[SettingKey, str] = dict(ours) if unsure else {}
     for full in dirs:
-        if UsageLevel.RETENTION in full.steps:
+        if UsageLevel.REDUCE_RETENTION in full.steps:
             for topic in topics_on(full.log_dir):
                 wanted |= _retention(view, topic, full.log_dir, ours)
-        if UsageLevel.QUOTA in full.steps:
+        if UsageLevel.THROTTLE_PRODUCERS in full.steps:
             wanted[(*DEFAULT_USERS, PRODUCER_RATE)] = str(RATE)
-        if UsageLevel.HARD_STOP in full.steps:
+        if UsageLevel.BLOCK_PRODUCERS in full.steps:
             wanted |= {
                 ("topic", topic, MAX_MESSAGE_BYTES): PRODUCERS_BLOCKED for topic in topics_on(full.log_dir)
             }

@@ -19,16 +19,16 @@ MOVE_AHEAD: Final = 3600.0  # seconds before it at which replicas are moved away
 _LINGER: Final = 1.5  # a forecast has to retreat so far before what it gave rise to is undone
 
 _DOES: Final = {
-    UsageLevel.FINE: "It has room.",
-    UsageLevel.WARNED: "Nothing is done yet.",
-    UsageLevel.RELIEVING: "Replicas are moved to disks with more room.",
-    UsageLevel.CORDONED: "Nothing new is placed on it, and replicas are moved away.",
-    UsageLevel.REFUSING: "No move may bring anything in.",
-    UsageLevel.SHEDDING: "A replica is given up where enough others are in sync.",
-    UsageLevel.RETENTION: "The retention of the topics that fill it is halved.",
+    UsageLevel.NORMAL: "It has room.",
+    UsageLevel.WARN: "Nothing is done yet.",
+    UsageLevel.MOVE: "Replicas are moved to disks with more room.",
+    UsageLevel.CORDON: "Nothing new is placed on it, and replicas are moved away.",
+    UsageLevel.REJECT_MOVES: "No move may bring anything in.",
+    UsageLevel.DROP_REPLICAS: "A replica is given up where enough others are in sync.",
+    UsageLevel.REDUCE_RETENTION: "The retention of the topics that fill it is halved.",
     UsageLevel.DELETE_RECORDS: "The oldest records on it are deleted.",
-    UsageLevel.QUOTA: "Producers without a quota of their own are slowed down.",
-    UsageLevel.HARD_STOP: "Producers of the topics on it are stopped.",
+    UsageLevel.THROTTLE_PRODUCERS: "Producers without a quota of their own are slowed down.",
+    UsageLevel.BLOCK_PRODUCERS: "Producers of the topics on it are stopped.",
 }
 
 
@@ -49,7 +49,7 @@ class LevelVerdict:
 
 
 def decide_level(
-    used: int, levels: DiskBounds, before: UsageLevel = UsageLevel.FINE, cordon_in: float | None = None
+    used: int, levels: DiskBounds, before: UsageLevel = UsageLevel.NORMAL, cordon_in: float | None = None
 ) -> LevelVerdict:
     """Decide about one disk.
 
@@ -65,7 +65,7 @@ def decide_level(
     usage_level = max(reached, held, foreseen)
     percent = 100 * used // levels.capacity if levels.capacity else 0
     size = f"{percent} % of {levels.capacity / 1e9:.1f} GB is used"
-    if usage_level is UsageLevel.FINE:
+    if usage_level is UsageLevel.NORMAL:
         return LevelVerdict(usage_level, ROOM, f"{size}. {_DOES[usage_level]}", percent)
     level = levels.at(usage_level)
     if reached is usage_level:
@@ -75,7 +75,7 @@ def decide_level(
         edge = f"{usage_level.label} ends below {_percent(level.leave, levels)} %"
         return LevelVerdict(usage_level, NOT_RELEASED, f"{size}; {edge}. {_DOES[usage_level]}", percent)
     # In coarse words: the status is not to be written for every second that passes.
-    ahead = "a day" if usage_level is UsageLevel.WARNED else "an hour"
+    ahead = "a day" if usage_level is UsageLevel.WARN else "an hour"
     edge = f"at its present growth it will be cordoned within about {ahead}"
     return LevelVerdict(usage_level, FORECAST, f"{size}; {edge}. {_DOES[usage_level]}", percent)
 
@@ -83,14 +83,14 @@ def decide_level(
 def _foreseen(used: int, levels: DiskBounds, before: UsageLevel, cordon_in: float | None) -> UsageLevel:
     """What the forecast alone calls for. Moving costs, so below the level of the warning nothing is moved for it."""
     if cordon_in is None:
-        return UsageLevel.FINE
-    lingering = 1.0 if before < UsageLevel.RELIEVING else _LINGER
-    warned = levels.at(UsageLevel.WARNED)
-    enough = used >= (warned.enter if before < UsageLevel.RELIEVING else warned.leave)
+        return UsageLevel.NORMAL
+    lingering = 1.0 if before < UsageLevel.MOVE else _LINGER
+    warned = levels.at(UsageLevel.WARN)
+    enough = used >= (warned.enter if before < UsageLevel.MOVE else warned.leave)
     if enough and cordon_in <= MOVE_AHEAD * lingering:
-        return UsageLevel.RELIEVING
-    lingering = 1.0 if before < UsageLevel.WARNED else _LINGER
-    return UsageLevel.WARNED if cordon_in <= WARN_AHEAD * lingering else UsageLevel.FINE
+        return UsageLevel.MOVE
+    lingering = 1.0 if before < UsageLevel.WARN else _LINGER
+    return UsageLevel.WARN if cordon_in <= WARN_AHEAD * lingering else UsageLevel.NORMAL
 
 
 def _percent(amount: int, levels: DiskBounds) -> int:
@@ -98,4 +98,4 @@ def _percent(amount: int, levels: DiskBounds) -> int:
 
 
 def _last(found: Iterable[LevelBounds]) -> UsageLevel:
-    return max((level.level for level in found), default=UsageLevel.FINE)
+    return max((level.level for level in found), default=UsageLevel.NORMAL)

@@ -60,7 +60,7 @@ def _status(
         entry = _disk(state, node_id, disk, states[key])
         used = disk.get("mode", facts.ACTIVE) == facts.ACTIVE
         if used and (fill := status_of(fills.get(key), before.get(disk["name"]) or {})):
-            entry["fill"] = fill
+            entry["usage"] = fill
         disks.append(entry)
     shares = [disk["usedBytes"] / disk["capacityBytes"] for disk in disks if disk.get("capacityBytes")]
     failed = [disk["name"] for disk in disks if disk["state"] in _WITHOUT]

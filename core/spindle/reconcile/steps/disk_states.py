@@ -179,7 +179,7 @@ def _facts(inventory: DiskInventory, slot: BrokerDisk, *, acting: bool, filled: 
         new_disk=acting and _is_new(inventory, slot),
         backfilled=filled,
         cordon_requested=slot.request.cordoned,
-        backfilling=inventory.level(slot) >= UsageLevel.CORDONED,
+        backfilling=inventory.level(slot) >= UsageLevel.CORDON,
         drain_requested=slot.request.drained,
         removing=slot.key in inventory.removing,
         scaling_in=slot.broker in inventory.scaling_in,

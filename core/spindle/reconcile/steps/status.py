@@ -292,23 +292,24 @@ def _disks_healthy(state: ClusterState, status: Mapping[str, Any], bad: list[str
 def _have_room(broker_statuses: Mapping[str, Mapping[str, Any]]) -> ConditionRow:
     """How far up the ladder of full disks the fullest ones are."""
     fills = {
-        f"{broker}/{disk['name']}": disk["fill"]
+        f"{broker}/{disk['name']}": disk["usage"]
         for broker, status in broker_statuses.items()
         for disk in status.get("disks") or ()
-        if disk.get("fill")
+        if disk.get("usage")
     }
     if not fills:
         return ("DisksHaveRoom", "Unknown", "KafkaUnknown", "How full the disks are is not known yet.")
     worst = max(
-        (BY_LABEL.get(str(fill["rung"]), UsageLevel.FINE) for fill in fills.values()), default=UsageLevel.FINE
+        (BY_LABEL.get(str(fill["level"]), UsageLevel.NORMAL) for fill in fills.values()),
+        default=UsageLevel.NORMAL,
     )
-    if worst is UsageLevel.FINE:
+    if worst is UsageLevel.NORMAL:
         return ("DisksHaveRoom", "True", "BelowThresholds", "Every disk is below its thresholds.")
     # The fullest first; how full each is stands in the KafkaBrokers, so that this one need not be written all the time.
     rows = sorted(
-        fills.items(), key=lambda entry: (-BY_LABEL.get(str(entry[1]["rung"]), UsageLevel.FINE), entry[0])
+        fills.items(), key=lambda entry: (-BY_LABEL.get(str(entry[1]["level"]), UsageLevel.NORMAL), entry[0])
     )
-    named = [f"{name} ({fill['rung']})" for name, fill in rows if fill["rung"] != UsageLevel.FINE.label]
+    named = [f"{name} ({fill['level']})" for name, fill in rows if fill["level"] != UsageLevel.NORMAL.label]
     return (
         "DisksHaveRoom",
         "False",

@@ -60,7 +60,9 @@ def reconcile_thresholds(
     for slot in inventory.slots:
         _tell(inventory, builder, slot)
     relief = _relief(inventory, builder)
-    shut = frozenset((s.broker, s.path) for s in inventory.slots if inventory.level(s) >= UsageLevel.REFUSING)
+    shut = frozenset(
+        (s.broker, s.path) for s in inventory.slots if inventory.level(s) >= UsageLevel.REJECT_MOVES
+    )
     if inventory.journal is None:
         return ThresholdResult(MoveRequests(closed=shut))
     requests = MoveRequests(
@@ -97,7 +99,7 @@ def _tell(inventory: DiskInventory, builder: PlanBuilder, slot: BrokerDisk) -> N
         rose = fill.level > fill.before
         builder.events.append(
             Event(
-                type="Warning" if rose and fill.level >= UsageLevel.REFUSING else "Normal",
+                type="Warning" if rose and fill.level >= UsageLevel.REJECT_MOVES else "Normal",
                 reason="ThresholdReached" if rose else "ThresholdCleared",
                 message=f"{slot.name} of {objects.name(broker)}: {fill.level.label}, after {fill.before.label}. "
                 f"{fill.verdict.message}",
@@ -107,7 +109,7 @@ def _tell(inventory: DiskInventory, builder: PlanBuilder, slot: BrokerDisk) -> N
             )
         )
     level = inventory.view.metadata_version
-    if fill.level >= UsageLevel.CORDONED and level is not None and level < CORDON_LEVEL:
+    if fill.level >= UsageLevel.CORDON and level is not None and level < CORDON_LEVEL:
         builder.wait(
             Wait(
                 "CordonDisk",
@@ -162,7 +164,7 @@ def _relief(inventory: DiskInventory, builder: PlanBuilder) -> OffloadPlan:
 
 def _to_relieve(inventory: DiskInventory, slot: BrokerDisk) -> bool:
     fill = inventory.usages.get(slot.key)
-    return fill is not None and fill.level >= UsageLevel.RELIEVING and _usable(inventory, slot)
+    return fill is not None and fill.level >= UsageLevel.MOVE and _usable(inventory, slot)
 
 
 def _usable(inventory: DiskInventory, slot: BrokerDisk) -> bool:
@@ -174,8 +176,8 @@ def _room(inventory: DiskInventory, slot: BrokerDisk) -> int | None:
     fill = inventory.usages.get(slot.key)
     if fill is None or not _usable(inventory, slot):
         return None
-    level = fill.levels.at(UsageLevel.RELIEVING)
-    if fill.level < UsageLevel.RELIEVING:
+    level = fill.levels.at(UsageLevel.MOVE)
+    if fill.level < UsageLevel.MOVE:
         return (
             max(0, level.enter - 1 - _others(inventory, slot, fill))
             if inventory.state_of(slot) in _TAKES
@@ -216,7 +218,7 @@ def _shed(inventory: DiskInventory, builder: PlanBuilder, relief: OffloadPlan) -
     found: list[DroppedReplica] = []
     for slot in inventory.slots:
         fill = inventory.usages.get(slot.key)
-        if fill is None or fill.level < UsageLevel.SHEDDING or not _usable(inventory, slot):
+        if fill is None or fill.level < UsageLevel.DROP_REPLICAS or not _usable(inventory, slot):
             continue
         pending = [
             e for e in journal.dropped_on(slot.broker) if e.reason == DROP_FOR_SPACE and _stands(slot, e)
@@ -224,7 +226,7 @@ def _shed(inventory: DiskInventory, builder: PlanBuilder, relief: OffloadPlan) -
         if pending:
             found += [entry for entry in pending if entry.key not in moving]
         elif (slot.broker, slot.path) in relief.stuck:
-            need = _settled(inventory, slot, fill) - fill.levels.at(UsageLevel.SHEDDING).leave + 1
+            need = _settled(inventory, slot, fill) - fill.levels.at(UsageLevel.DROP_REPLICAS).leave + 1
             made = drop_for_space(
                 inventory.replica_index,
                 slot.broker,
@@ -264,7 +266,7 @@ def _settings(inventory: DiskInventory, builder: PlanBuilder) -> dict[SettingKey
         if (fill := inventory.usages.get(slot.key)) is not None and slot.log_dir is not None and slot.online
     ]
     unsure = any(
-        inventory.level(s) >= UsageLevel.RETENTION and inventory.usages.get(s.key) is None
+        inventory.level(s) >= UsageLevel.REDUCE_RETENTION and inventory.usages.get(s.key) is None
         for s in inventory.slots
     )
     standing = inventory.journal.settings if inventory.journal is not None else ()
@@ -299,7 +301,7 @@ def _trims(inventory: DiskInventory, relief: OffloadPlan) -> tuple[Action, ...]:
 
     Replicas of one partition may stand on several such disks: it loses what the fullest of them needs, not the sum.
     """
-    policy, journal = inventory.state.spec.disks.last_resorts, inventory.journal
+    policy, journal = inventory.state.spec.disks.last_resort_actions, inventory.journal
     if not policy.delete_records or journal is None or not _due(inventory):
         return ()
     moving = {move.key for move in journal.moves}
