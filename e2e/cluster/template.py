@@ -75,7 +75,10 @@ until [ -S /run/containerd/containerd.sock ]; do
   [ $tries -lt 600 ] || { echo "containerd does not start" >&2; tail -n 20 "$3" >&2; exit 1; }
   sleep 0.05
 done
-for archive in "$4"/*.tar; do ctr --namespace k8s.io images import "$archive"; done
+for archive in "$4"/*.tar; do
+  # containerd may collect layers of the image that this one replaces while it unpacks on top of them: then once more.
+  ctr --namespace k8s.io images import "$archive" || { sleep 1; ctr --namespace k8s.io images import "$archive"; }
+done
 kill $daemon
 wait $daemon
 """
