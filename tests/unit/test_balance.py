@@ -178,7 +178,13 @@ def test_what_stands_on_a_bad_or_draining_disk_is_not_proposed_to_move() -> None
 
 @pytest.mark.parametrize(
     "fact",
-    [{"state": "Cordoned"}, {"cordoned": True}, {"level": "Cordon"}, {"slow": True}, {"state": "Rejoining"}],
+    [
+        {"state": "Cordoned"},
+        {"cordoned": True},
+        {"level": "Cordon"},
+        {"slow": True},
+        {"state": "Backfilling"},
+    ],
 )
 def test_closed_disks_take_nothing(fact: dict[str, object]) -> None:
     result = made(skewed(disks={(b, 1): fact for b in range(3)}))

@@ -161,7 +161,7 @@ class TestMore:
         world = cluster()
         world.kafkas.create("lonely", 0, (0,), partial(_on, path_of("disk0")))
         want(world, 3)
-        until(world, lambda: at(world, 0, "disk2") in ("Rejoining", "Active"), 120)
+        until(world, lambda: at(world, 0, "disk2") in ("Backfilling", "Active"), 120)
         assert world.kafkas.losses == []
 
     def test_a_disk_that_is_not_blank_is_not_taken_and_nobody_restarts_for_it(self) -> None:

@@ -25,7 +25,7 @@ def test_the_blank_volume_is_taken_in(watched: bool) -> None:
 
 def _taken_in(world: Failing, old: str | None) -> bool:
     disk = world.get("KafkaBroker", "demo-broker-0")["spec"]["disks"][1]
-    return disk["directoryId"] != old and state_of(world, 0, "disk1") in ("Rejoining", "Active")
+    return disk["directoryId"] != old and state_of(world, 0, "disk1") in ("Backfilling", "Active")
 
 
 def _by_hand(world: Failing, node: str) -> None:

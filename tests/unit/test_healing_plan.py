@@ -777,7 +777,7 @@ class TestAllDisksOfABroker:
         )
         world.swap(0, "disk0")
         until(world, lambda: any(len(state.replicas) < 3 for state in world.kafkas.partitions.values()))
-        until(world, lambda: state_of(world, 0, "disk0") == "Rejoining")
+        until(world, lambda: state_of(world, 0, "disk0") == "Backfilling")
         world.swap(0, "disk1")
         whole(world)
 
@@ -808,7 +808,7 @@ class TestLongNames:
         world.disk(0, "disk1").state = "dead"
         until(world, lambda: state_of(world, 0, "disk1") == "Evacuated")
         world.swap(0, "disk1")
-        until(world, lambda: state_of(world, 0, "disk1") == "Rejoining")
+        until(world, lambda: state_of(world, 0, "disk1") == "Backfilling")
         until(world, lambda: state_of(world, 0, "disk1") == "Active")
         whole(world)
         assert "TopicNameTooLong" not in reasons(world)

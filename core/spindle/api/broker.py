@@ -305,7 +305,7 @@ class BrokerDiskStatus(ApiModel):
     state: ShortText | None = Field(
         None,
         description="State of the disk in its life: Provisioning, Active, Cordoned, Failed, Evacuating, Evacuated, "
-        "Replacing, Rejoining, Draining, Drained, Removed.",
+        "Replacing, Backfilling, Draining, Drained, Removed.",
     )
     directory_id: KafkaId | None = Field(None, description="Directory id of the disk that this is about.")
     since: Time | None = Field(None, description="Since when it is in that state.")

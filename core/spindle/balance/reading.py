@@ -25,7 +25,7 @@ from spindle.thresholds.bounds import BY_LABEL, UsageLevel, disk_bounds
 
 _BAD: Final = frozenset({DiskState.FAILED, DiskState.EVACUATING, DiskState.EVACUATED})
 _LEAVING: Final = frozenset({DiskState.DRAINING, DiskState.DRAINED, DiskState.REMOVED})
-_NEW: Final = frozenset({DiskState.PROVISIONING, DiskState.REPLACING, DiskState.REJOINING})
+_NEW: Final = frozenset({DiskState.PROVISIONING, DiskState.REPLACING, DiskState.BACKFILLING})
 _NOT_ASKED: Final = "(not asked)"
 
 

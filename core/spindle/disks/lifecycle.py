@@ -24,7 +24,7 @@ class DiskState(StrEnum):
     EVACUATING = "Evacuating"
     EVACUATED = "Evacuated"
     REPLACING = "Replacing"
-    REJOINING = "Rejoining"
+    BACKFILLING = "Backfilling"
     DRAINING = "Draining"
     DRAINED = "Drained"
     REMOVED = "Removed"
@@ -39,7 +39,7 @@ MEANINGS: Final[Mapping[DiskState, str]] = {
     DiskState.EVACUATED: "Nothing stands on it any more and the broker runs without it: safe to pull. The slot waits "
     "for a new disk.",
     DiskState.REPLACING: "A new disk is in the slot and is taken in.",
-    DiskState.REJOINING: "Kafka uses it, since a moment ago; it is being filled by planned moves.",
+    DiskState.BACKFILLING: "Kafka uses it, since a moment ago; it is being filled by planned moves.",
     DiskState.DRAINING: "Its replicas are leaving it, since a person or the spec wants so.",
     DiskState.DRAINED: "Nothing stands on it any more and the broker runs without it: safe to pull.",
     DiskState.REMOVED: "It is no longer a disk of the broker. Its volume is kept for its owner.",
@@ -159,7 +159,7 @@ _IN_USE: Final = (_S.ACTIVE, _S.CORDONED)
 # From the first row that applies to the present state; what is bad goes before what is wished.
 TRANSITIONS: Final[tuple[Transition, ...]] = (
     *_rows(
-        (_S.ACTIVE, _S.CORDONED, _S.REPLACING, _S.REJOINING, _S.DRAINING),
+        (_S.ACTIVE, _S.CORDONED, _S.REPLACING, _S.BACKFILLING, _S.DRAINING),
         "failed",
         _S.FAILED,
         "DiskFailed",
@@ -171,7 +171,7 @@ TRANSITIONS: Final[tuple[Transition, ...]] = (
     *_rows(
         (_S.PROVISIONING,),
         "joined",
-        _S.REJOINING,
+        _S.BACKFILLING,
         "BackfillStarted",
         "is in use, and is filled by planned moves.",
     ),
@@ -211,32 +211,32 @@ TRANSITIONS: Final[tuple[Transition, ...]] = (
     *_rows(
         (_S.REPLACING,),
         "in use",
-        _S.REJOINING,
+        _S.BACKFILLING,
         "BackfillStarted",
         "is in use again, and is filled by planned moves.",
     ),
     *_rows(
-        (*_IN_USE, _S.REJOINING),
+        (*_IN_USE, _S.BACKFILLING),
         "drain wished",
         _S.DRAINING,
         "DrainRequested",
         "is being emptied, as was wished.",
     ),
     *_rows(
-        (*_IN_USE, _S.REJOINING),
+        (*_IN_USE, _S.BACKFILLING),
         "broker leaves",
         _S.DRAINING,
         "ScaleInStarted",
         "is being emptied: its broker leaves.",
     ),
     *_rows(
-        (*_IN_USE, _S.REJOINING),
+        (*_IN_USE, _S.BACKFILLING),
         "leaving",
         _S.DRAINING,
         "DiskRemovalStarted",
         "is being emptied: the spec has it no more.",
     ),
-    *_rows((_S.REJOINING,), "filled", _S.ACTIVE, "BackfillCompleted", "carries its share again."),
+    *_rows((_S.BACKFILLING,), "filled", _S.ACTIVE, "BackfillCompleted", "carries its share again."),
     *_rows(
         (_S.ACTIVE,), "cordon wished", _S.CORDONED, "CordonRequested", "takes nothing new, as was wished."
     ),
@@ -253,7 +253,7 @@ TRANSITIONS: Final[tuple[Transition, ...]] = (
     *_rows(
         (_S.DRAINING, _S.DRAINED),
         "wanted again",
-        _S.REJOINING,
+        _S.BACKFILLING,
         "DrainCancelled",
         "is wanted again, and is filled by planned moves.",
     ),

@@ -19,7 +19,7 @@ from spindle.reconcile.steps.starts import reconcile_start, words
 from spindle.reconcile.times import stamp
 from spindle.rolling.brokers import RestartSafety
 
-_WELL: Final = (DiskState.ACTIVE, DiskState.REJOINING)
+_WELL: Final = (DiskState.ACTIVE, DiskState.BACKFILLING)
 _CORDONED: Final = ("CordonRequested", "DiskUsageHigh")  # nothing is wrong with the disk itself
 _WITHOUT: Final = (DiskState.FAILED, DiskState.EVACUATING, DiskState.EVACUATED)
 _STEPS: Final = (

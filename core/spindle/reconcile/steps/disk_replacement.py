@@ -66,7 +66,7 @@ def backfill_new_disks(inventory: DiskInventory) -> tuple[tuple[Move, ...], froz
 
     Asked before the disks' lives are worked out, so it goes by the state on record.
     """
-    joining = [s for s in inventory.slots if s.recorded is DiskState.REJOINING and s.online]
+    joining = [s for s in inventory.slots if s.recorded is DiskState.BACKFILLING and s.online]
     if not joining or inventory.journal is None:
         return (), frozenset()
     new = frozenset((s.broker, s.path) for s in joining)

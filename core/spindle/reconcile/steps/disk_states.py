@@ -28,7 +28,7 @@ _UNSEEN_AFTER: Final = (
 )
 _MOST_STEPS: Final = 8
 _HOUR: Final = 3600
-_IN_BROKER: Final = (DiskState.PROVISIONING, DiskState.ACTIVE, DiskState.CORDONED, DiskState.REJOINING)
+_IN_BROKER: Final = (DiskState.PROVISIONING, DiskState.ACTIVE, DiskState.CORDONED, DiskState.BACKFILLING)
 ANN_RESTARTS: Final = f"{names.GROUP}/disk-restarts"  # for which disk's sake, and when: disk1=1790000000,…
 
 

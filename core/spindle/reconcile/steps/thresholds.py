@@ -31,8 +31,8 @@ from spindle.thresholds.offload import OffloadPlan, plan_offload
 
 _SEARCHED_EVERY, _SEARCHED_FOR = 600.0, 30.0  # seconds
 _RELIEVE: Final = "OffloadDisk"
-_IN_USE: Final = (DiskState.ACTIVE, DiskState.CORDONED, DiskState.REJOINING)
-_TAKES: Final = (DiskState.ACTIVE, DiskState.REJOINING)
+_IN_USE: Final = (DiskState.ACTIVE, DiskState.CORDONED, DiskState.BACKFILLING)
+_TAKES: Final = (DiskState.ACTIVE, DiskState.BACKFILLING)
 ANN_TRIMMED: Final = (
     f"{names.GROUP}/trimmed"  # of a KafkaBroker: when records were last deleted, for one of its disks
 )
