@@ -117,7 +117,7 @@ class Kube:
             f"KafkaBroker {broker}",
             call,
             *(names.GROUP, names.VERSION, self.namespace, "kafkabrokers", broker),
-            {"spec": {"stopped": stopped}},
+            {"spec": {"maintenance": {"stopped": stopped}}},
             field_manager=FIELD_MANAGER,
             _content_type="application/merge-patch+json",
         )

@@ -59,10 +59,22 @@ class Slot:
         """Whether the directory id that it had is given up for good."""
         return self.directory_id in self.lab.the("kafkabroker", self.owner)["spec"].get("retired", ())
 
-    def wish(self, **request: Any) -> None:
-        """Wish something of it, as a person does; nothing takes all wishes back."""
-        wishes = [{"disk": self.disk, **request}] if request else []
-        self.lab.patch("kafkabroker", self.owner, {"spec": {"wishes": wishes}})
+    def ask_for(self, state: str) -> None:
+        """Have it cordoned or drained, as a person does."""
+        entry = {"name": self.disk, "desiredState": state}
+        self.lab.patch("kafkabroker", self.owner, {"spec": {"maintenance": {"disks": [entry]}}})
+
+    def accept_loss(self, token: str) -> None:
+        """Give up the data on it, as a person does."""
+        entry = {"name": self.disk, "token": token}
+        self.lab.patch("kafkabroker", self.owner, {"spec": {"acceptDataLoss": {"disks": [entry]}}})
+
+    def withdraw(self) -> None:
+        """Take back all that was asked for of the broker's disks."""
+        nothing: dict[str, Any] = {"disks": []}
+        self.lab.patch(
+            "kafkabroker", self.owner, {"spec": {"maintenance": nothing, "acceptDataLoss": nothing}}
+        )
 
     def _entry(self, disks: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
         return dict(next((disk for disk in disks if disk["name"] == self.disk), {}))

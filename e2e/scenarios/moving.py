@@ -35,7 +35,7 @@ def throttle(slot: Slot) -> int:
 def drain(timeline: Timeline, slot: Slot) -> float:
     """Wish a disk empty, and wait until the first copy has grown; returns when it was wished."""
     at = timeline.mark(f"{slot.subject} is to be drained")
-    slot.wish(drained=True)
+    slot.ask_for("Drained")
     slot.lab.until(
         "the first copy has grown", lambda: [m for m in moves(slot, "Copying") if m.get("copied")], 120
     )
@@ -55,9 +55,9 @@ def until_drained(timeline: Timeline, since: float, *chosen: Slot, seconds: floa
 
 
 def use_again(timeline: Timeline, *chosen: Slot) -> None:
-    """Take the wishes back, and wait until all is well and they are filled."""
+    """Withdraw what was asked for, and wait until all is well and they are filled."""
     for slot in chosen:
-        slot.wish()
+        slot.withdraw()
     until_well(chosen[0].lab, 600)
     assert_used(*chosen)
     timeline.mark("all disks are used again")

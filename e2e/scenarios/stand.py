@@ -99,14 +99,17 @@ class Stand:
 
 
 def is_well(lab: Lab) -> bool:
-    """Whether nothing is left to do, every disk is in use, and nobody wishes anything."""
+    """Whether nothing is left to do, every disk is in use, and nothing is asked for."""
     conditions = {c["type"]: c["status"] for c in lab.status().get("conditions", ())}
     wanted = {"Ready": "True", "Progressing": "False", "DisksHealthy": "True", "DataAtRisk": "False"}
     brokers = lab.list("kafkabrokers")
     return (
         all(conditions.get(name) == value for name, value in wanted.items())
         and all(
-            disk["mode"] == "Active" and not broker["spec"].get("wishes")
+            disk["mode"] == "Active"
+            and not any(
+                (broker["spec"].get(field) or {}).get("disks") for field in ("maintenance", "acceptDataLoss")
+            )
             for broker in brokers
             for disk in broker["spec"]["disks"]
         )

@@ -78,10 +78,10 @@ def test_the_loss_is_accepted(stand: Stand, machine: Machine, spindle_image: str
         message = lab.condition("DataAtRisk")["message"]
         token = re.search(r"[A-Za-z0-9_-]{22}:[0-9a-f]{8,64}", message)
         assert token, message
-        timeline.mark(f"acceptLoss: {token[0]}")
-        slot.wish(acceptLoss=token[0])
+        timeline.mark(f"acceptDataLoss: {token[0]}")
+        slot.accept_loss(token[0])
         running.until_all_writable(240)
-        slot.wish()
+        slot.withdraw()
         until_well(lab)
         report = running.finish()
         timeline.add_kafka(running.lines())
@@ -99,17 +99,17 @@ def test_an_acceptance_of_an_earlier_loss_gives_nothing_else_up(
         lab.until_waiting("LastReplicaAtRisk", 180)
         token = re.search(r"[A-Za-z0-9_-]{22}:[0-9a-f]{8,64}", lab.condition("DataAtRisk")["message"])
         assert token
-        slot.wish(acceptLoss=token[0])
+        slot.accept_loss(token[0])
         running.until_all_writable(240)
         lab.until("the new disk is in use", lambda: slot.state() == "Active", 300)
         again, died, serial = _lose(lab, machine, timeline, running, "twice")
-        again.wish(acceptLoss=token[0])
+        again.accept_loss(token[0])
         entry = lab.until_waiting("AcceptanceOutdated", 180)
         assert again.disk in entry["object"]
         assert again.spec()["directoryId"] == again.directory_id
         timeline.mark("the old disk is put back")
-        again.wish()
-        slot.wish()
+        again.withdraw()
+        slot.withdraw()
         machine.old_disk(again.volume, serial)
         until_well(lab)
         running.until_all_writable()

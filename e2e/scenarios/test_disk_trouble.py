@@ -48,11 +48,11 @@ def test_it_dies_while_it_is_drained(stand: Stand, machine: Machine, spindle_ima
     ):
         slot = choose(lab, running)
         began = timeline.mark(f"{slot.subject} is to be drained")
-        slot.wish(drained=True)
+        slot.ask_for("Drained")
         timeline.until("journal", "moves", since=began, seconds=90)
         died = dies(timeline, machine, slot)
         timeline.until("disk", "^(Evacuated|Drained)", slot.subject, since=died, seconds=300)
-        slot.wish()
+        slot.withdraw()
         replace(timeline, machine, slot)
         assert_spread(running)
         conclude(running, timeline, died)

@@ -124,7 +124,7 @@ def test_a_lone_rack_that_is_given_up_and_comes_back(
             lab.until_waiting("NodeNotReady")
             lab.kubectl("taint", "node", node, f"{GONE}=off:NoExecute")
             lab.until_waiting("NodeLost")
-            lab.patch("kafkabroker", broker, {"spec": {"nodeGone": node}})
+            lab.patch("kafkabroker", broker, {"spec": {"acceptDataLoss": {"node": node}}})
             agreed = time.monotonic()
             lab.until(
                 "three copies of everything on the racks that are left",

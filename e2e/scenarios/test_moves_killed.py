@@ -60,7 +60,7 @@ def test_kills_at_twenty_moments_of_a_hundred_moves(
         chosen = [slot for (_, disk), slot in slots(lab).items() if disk == "disk0"]
         began = timeline.mark("one disk of each broker is to be drained: a hundred moves, about")
         for slot in chosen:
-            slot.wish(drained=True)
+            slot.ask_for("Drained")
         lab.until("moves have begun", lambda: any(moves(slot) for slot in chosen), 120)
         done: Counter[str] = Counter()
         for _ in range(_KILLS):

@@ -44,7 +44,7 @@ def test_a_disk_fails_during_the_moves(
         dead = slot if which == "source" else target(slot, moves(slot, "Copying")[0])
         died = dies(timeline, machine, dead)
         print(until_told(timeline, died, dead))
-        slot.wish()
+        slot.withdraw()
         until_evacuated(timeline, died, dead)
         replace(timeline, machine, dead)
         assert_nothing_left(running)

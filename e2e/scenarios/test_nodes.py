@@ -141,7 +141,7 @@ def test_a_node_is_gone_for_good(stand: Stand, spindle_image: str, machine: Mach
             lab.until_waiting("NodeLost")
             assert claims_of(lab, broker) == claims
             agreed = timeline.mark("a person agrees")
-            lab.patch("kafkabroker", broker, {"spec": {"nodeGone": node}})
+            lab.patch("kafkabroker", broker, {"spec": {"acceptDataLoss": {"node": node}}})
             lab.until("three copies of everything are in sync", lambda: full(running, kind, broker), 400)
             print(f"three copies of everything {time.time() - agreed:.0f} s after it was agreed")
             if kind is THREE:

@@ -34,8 +34,8 @@ _GROWTH = 300  # MiB: more than a replica may grow by
 
 def cordon(lab: Lab, running: Load, broker: int) -> None:
     """Let a broker take nothing more, as a person does."""
-    wishes = [{"disk": disk, "cordoned": True} for b, disk in slots(lab) if b == broker]
-    lab.patch("kafkabroker", f"{CLUSTER}-broker-{broker}", {"spec": {"wishes": wishes}})
+    entries = [{"name": disk, "desiredState": "Cordoned"} for b, disk in slots(lab) if b == broker]
+    lab.patch("kafkabroker", f"{CLUSTER}-broker-{broker}", {"spec": {"maintenance": {"disks": entries}}})
     lab.until(
         f"broker {broker} is cordoned",
         lambda: any("cordoned" in key for key in running.broker_settings()[str(broker)]),
@@ -105,7 +105,7 @@ def test_what_does_not_hold_any_more_is_left_out(stand: Stand, spindle_image: st
             steadies = {d["partition"]: d["reason"] for d in found["dropped"] if d["topic"] == "steady"}
             assert steadies == {here[0].partition: "TargetUnusable", there[1].partition: "ReplicaRelocated"}
             assert_landed(running, holds)
-            lab.patch("kafkabroker", f"{CLUSTER}-broker-{other}", {"spec": {"wishes": []}})
+            lab.patch("kafkabroker", f"{CLUSTER}-broker-{other}", {"spec": {"maintenance": {"disks": []}}})
             until_well(lab)
             assert_nothing_left(running)
             assert not throttles(running)

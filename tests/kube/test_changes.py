@@ -56,7 +56,7 @@ ACCEPTED = [
     case("KafkaCluster", "newer-version", {}, {"spec.version": "4.4.0"}),
     case("KafkaCluster", "other-racks", {}, {"spec.racks.topologyKey": "example.com/row"}),
     case("KafkaCluster", "paused", {}, {"spec.paused": True}),
-    case("KafkaBroker", "stopped", {}, {"spec.stopped": True}),
+    case("KafkaBroker", "stopped", {}, {"spec.maintenance": {"stopped": True}}),
     case("KafkaBroker", "disk-comes", {}, {"spec.disks[2]": {**broker()["spec"]["disks"][0], "name": "disk2"}}),
     case("KafkaBroker", "volume-known", {}, {"spec.node": "n1", "spec.rack": "a", "spec.disks[0].pv": "pv1"}),
     case("KafkaRebalance", "approved", {}, {"spec.approved": INPUT_HASH}),

@@ -146,7 +146,7 @@ OWNED = [
     ("log.dirs", "describe the disks under brokerPools[].disks"),
     ("log.dir", "describe the disks under brokerPools[].disks"),
     ("metadata.log.dir", "describe the disks under brokerPools[].disks"),
-    ("cordoned.log.dirs", "spec.wishes[].cordoned"),
+    ("cordoned.log.dirs", "spec.maintenance.disks[].desiredState"),
     ("broker.rack", "racks.topologyKey"),
     ("node.id", "ids are given by Spindle"),
     ("broker.id", "ids are given by Spindle"),
@@ -177,13 +177,14 @@ BROKERS = [
     case("no-cluster", {"spec.cluster": GONE}, "spec.cluster", "Required value"),
     case("disk-twice", {"spec.disks[1].name": "disk0"}, "spec.disks[1]", "Duplicate value"),
     case("disk-mode", {"spec.disks[0].mode": "Broken"}, "spec.disks[0].mode", 'supported values: "Active", "Placeholder"'),
-    case("wish-twice", {"spec.wishes": [{"disk": "disk0"}, {"disk": "disk0"}]}, "spec.wishes[1]", "Duplicate value"),
-    case("wish-of-no-disk", {"spec.wishes": [{"cordoned": True}]}, "spec.wishes[0].disk", "Required value"),
-    case("accept-loss-yes", {"spec.wishes": [{"disk": "disk0", "acceptLoss": "yes"}]}, "spec.wishes[0].acceptLoss", "copy it from the message of the condition DataAtRisk"),
-    case("accept-loss-no-hash", {"spec.wishes": [{"disk": "disk0", "acceptLoss": DIRECTORY_ID}]}, "spec.wishes[0].acceptLoss", "<directory id>:<hash>"),
+    case("maintenance-twice", {"spec.maintenance": {"disks": [{"name": "disk0", "desiredState": "Drained"}] * 2}}, "spec.maintenance.disks[1]", "Duplicate value"),
+    case("maintenance-of-no-disk", {"spec.maintenance": {"disks": [{"desiredState": "Drained"}]}}, "spec.maintenance.disks[0].name", "Required value"),
+    case("desired-state", {"spec.maintenance": {"disks": [{"name": "disk0", "desiredState": "Empty"}]}}, "spec.maintenance.disks[0].desiredState", 'supported values: "Cordoned", "Drained"'),
+    case("accept-loss-yes", {"spec.acceptDataLoss": {"disks": [{"name": "disk0", "token": "yes"}]}}, "spec.acceptDataLoss.disks[0].token", "copy it from the message of the condition DataAtRisk"),
+    case("accept-loss-no-hash", {"spec.acceptDataLoss": {"disks": [{"name": "disk0", "token": DIRECTORY_ID}]}}, "spec.acceptDataLoss.disks[0].token", "<directory id>:<hash>"),
     case("throttle-zero", {"spec.throttleBytesPerSecond": 0}, "spec.throttleBytesPerSecond", "leave the throttle out"),
     case("throttle-min-zero", {"spec.throttleBytesPerSecondMin": 0}, "spec.throttleBytesPerSecondMin", "leave it out"),
-    case("stopped-text", {"spec.stopped": "yes"}, "spec.stopped", "must be of type boolean"),
+    case("stopped-text", {"spec.maintenance": {"stopped": "yes"}}, "spec.maintenance.stopped", "must be of type boolean"),
 ]  # fmt: skip
 
 REBALANCES = [

@@ -10,6 +10,7 @@ from spindle.api.broker import KafkaBroker
 from spindle.api.cluster import KafkaCluster, KafkaClusterStatus
 from spindle.api.rebalance import KafkaRebalance
 from spindle.cluster.names import FIELD_MANAGER
+from spindle.healing.maintenance import DiskRequest, disk_requests
 from tests.kube.api import Resources
 from tests.kube.samples import DIRECTORY_ID, GONE, bent, broker, cluster, move, rebalance
 
@@ -43,7 +44,7 @@ def test_defaults_are_the_servers(resources: Resources) -> None:
 
 def test_broker_and_rebalance_defaults(resources: Resources) -> None:
     stored = resources.create(broker())
-    assert stored["spec"]["stopped"] is False
+    assert "maintenance" not in stored["spec"]
     assert [disk["mode"] for disk in stored["spec"]["disks"]] == ["Active", "Active"]
     assert KafkaBroker.parse(stored).spec == KafkaBroker.parse(broker()).spec
     proposal = resources.create(rebalance())
@@ -87,23 +88,26 @@ def test_operator_and_person_share_a_broker(resources: Resources) -> None:
     """Each applies its own fields over and over; neither undoes, or even touches, what the other said."""
     mine = bent(broker(), {"spec.node": "n1"})
     theirs = {key: mine[key] for key in ("apiVersion", "kind", "metadata")}
-    wishes = [{"disk": "disk1", "cordoned": True, "acceptLoss": f"{DIRECTORY_ID}:0123456789abcdef"}]
+    token = f"{DIRECTORY_ID}:0123456789abcdef"
+    asked: dict[str, Any] = {
+        "maintenance": {"stopped": True, "disks": [{"name": "disk1", "desiredState": "Cordoned"}]},
+        "acceptDataLoss": {"node": "node1", "disks": [{"name": "disk1", "token": token}]},
+    }
     resources.apply(mine, FIELD_MANAGER, force=True)
-    resources.apply({**theirs, "spec": {"stopped": True, "nodeGone": "node1", "wishes": wishes}}, PERSON)
+    resources.apply({**theirs, "spec": asked}, PERSON)
 
     after = resources.apply(bent(mine, {"spec.disks[1].mode": "Placeholder"}), FIELD_MANAGER, force=True)
-    assert after["spec"]["stopped"] is True
-    assert after["spec"]["nodeGone"] == "node1"
-    assert KafkaBroker.parse(after).spec.wishes[0].accept_loss == f"{DIRECTORY_ID}:0123456789abcdef"
+    assert {"removeFirst": False, **asked["maintenance"]} == after["spec"]["maintenance"]
+    assert after["spec"]["acceptDataLoss"] == asked["acceptDataLoss"]
+    assert disk_requests(after) == {"disk1": DiskRequest(cordoned=True, accept_loss=token)}
     assert after["spec"]["disks"][1]["mode"] == "Placeholder"
 
     after = resources.apply(bent(mine, {"spec.disks[1]": GONE}), FIELD_MANAGER, force=True)
     assert [disk["name"] for disk in after["spec"]["disks"]] == ["disk0"]
-    assert after["spec"]["wishes"][0]["disk"] == "disk1"
+    assert after["spec"]["maintenance"]["disks"][0]["name"] == "disk1"
 
     after = resources.apply({**theirs, "spec": {}}, PERSON)
-    assert after["spec"]["stopped"] is False
-    assert "wishes" not in after["spec"]
+    assert not {"maintenance", "acceptDataLoss"} & after["spec"].keys()
     assert after["spec"]["node"] == "n1"
 
 
@@ -115,18 +119,22 @@ def test_a_person_cannot_take_the_operators_fields_unawares(resources: Resources
     assert FIELD_MANAGER in str(caught.value.body)
 
 
-def test_two_people_wish_for_two_disks(resources: Resources) -> None:
+def test_two_people_ask_for_two_disks(resources: Resources) -> None:
     resources.apply(broker(), FIELD_MANAGER)
     head = {key: broker()[key] for key in ("apiVersion", "kind", "metadata")}
-    resources.apply({**head, "spec": {"wishes": [{"disk": "disk0", "drained": True}]}}, "ann")
-    after = resources.apply({**head, "spec": {"wishes": [{"disk": "disk1", "cordoned": True}]}}, "bob")
-    assert [request["disk"] for request in after["spec"]["wishes"]] == ["disk0", "disk1"]
+    resources.apply(
+        {**head, "spec": {"maintenance": {"disks": [{"name": "disk0", "desiredState": "Drained"}]}}}, "ann"
+    )
+    after = resources.apply(
+        {**head, "spec": {"maintenance": {"disks": [{"name": "disk1", "desiredState": "Cordoned"}]}}}, "bob"
+    )
+    assert [entry["name"] for entry in after["spec"]["maintenance"]["disks"]] == ["disk0", "disk1"]
     after = resources.apply({**head, "spec": {}}, "ann")
-    assert [request["disk"] for request in after["spec"]["wishes"]] == ["disk1"]
+    assert [entry["name"] for entry in after["spec"]["maintenance"]["disks"]] == ["disk1"]
 
 
 def test_applying_twice_writes_nothing(resources: Resources) -> None:
-    """Defaults must not make the same wish look like another one."""
+    """Defaults must not make the same request look like another one."""
     first = resources.apply(cluster(), FIELD_MANAGER, force=True)
     again = resources.apply(cluster(), FIELD_MANAGER, force=True)
     assert first["metadata"]["resourceVersion"] == again["metadata"]["resourceVersion"]

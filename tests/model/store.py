@@ -130,10 +130,8 @@ def without_ours(live: Mapping[str, Any], obj: Mapping[str, Any], made: Mapping[
     result = copy.deepcopy(dict(live))
     if obj["kind"] == "KafkaBroker":
         kept = (
-            "stopped",
-            "nodeGone",
-            "wishes",
-            "goesFirst",
+            "maintenance",
+            "acceptDataLoss",
             "acceptUnavailable",
             *made,
             *(key for key in obj["spec"] if key not in ("thresholds", "scrub")),

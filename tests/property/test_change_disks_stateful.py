@@ -55,7 +55,9 @@ class Changing(Driven):
 
     @rule(broker=st.integers(0, 2), stopped=st.booleans())
     def stop(self, broker: int, stopped: bool) -> None:
-        self.world.get("KafkaBroker", f"demo-broker-{broker}")["spec"]["stopped"] = stopped
+        self.world.get("KafkaBroker", f"demo-broker-{broker}")["spec"].setdefault("maintenance", {})[
+            "stopped"
+        ] = stopped
 
     @rule(broker=st.integers(0, 2))
     def forget_the_status(self, broker: int) -> None:
@@ -93,7 +95,7 @@ class Changing(Driven):
             return
         self.world.silent.clear()
         for broker in self.world.all("KafkaBroker"):
-            broker["spec"]["stopped"] = False
+            broker["spec"].setdefault("maintenance", {})["stopped"] = False
         for volume in self.world.kafkas.volumes.values():
             volume.state = "well"
         for _ in range(4):

@@ -84,16 +84,20 @@ class Healing(Driven):
 
     @rule(broker=st.integers(0, 5), stopped=st.booleans())
     def stop(self, broker: int, stopped: bool) -> None:
-        self.world.get("KafkaBroker", f"demo-broker-{broker % self.brokers}")["spec"]["stopped"] = stopped
+        self.world.get("KafkaBroker", f"demo-broker-{broker % self.brokers}")["spec"].setdefault(
+            "maintenance", {}
+        )["stopped"] = stopped
 
     @rule(roll=st.integers(1, 99))
     def change_the_configuration(self, roll: int) -> None:
         self.world.cluster["spec"]["config"] = {"log.retention.hours": str(roll)}
 
     @rule(broker=st.integers(0, 5), disk=st.integers(0, 1), drained=st.booleans(), cordoned=st.booleans())
-    def wish(self, broker: int, disk: int, drained: bool, cordoned: bool) -> None:
+    def ask_for(self, broker: int, disk: int, drained: bool, cordoned: bool) -> None:
         spec = self.world.get("KafkaBroker", f"demo-broker-{broker % self.brokers}")["spec"]
-        spec["wishes"] = [{"disk": f"disk{disk}", "drained": drained, "cordoned": cordoned}]
+        state = "Drained" if drained else "Cordoned"
+        entries = [{"name": f"disk{disk}", "desiredState": state}] if drained or cordoned else []
+        spec.setdefault("maintenance", {})["disks"] = entries
 
     @rule(beats=st.integers(1, 12))
     def time_goes_by(self, beats: int) -> None:
@@ -141,8 +145,8 @@ class Healing(Driven):
                 volume.state = "well"
         self.world.silent.clear()
         for broker in self.world.all("KafkaBroker"):
-            broker["spec"]["stopped"] = False
-            broker["spec"]["wishes"] = []
+            broker["spec"].setdefault("maintenance", {})["stopped"] = False
+            broker["spec"].setdefault("maintenance", {})["disks"] = []
         self.end_quiet(_QUIET, 400)
         # Whatever can be well is: then the cluster is whole again, but for what waits for new disks.
         for volume in self.world.kafkas.volumes.values():

@@ -38,7 +38,11 @@ class Nodes(Checked):
         spec = self.get("KafkaBroker", names.broker_name("demo", broker))["spec"]
         node = self.objects.get(("Node", spec["node"]))
         said = node is None or any(t["key"] == OUT_OF_SERVICE for t in node["spec"].get("taints") or ())
-        if not said or spec.get("nodeGone") != spec["node"] or broker not in self.off:
+        if (
+            not said
+            or (spec.get("acceptDataLoss") or {}).get("node") != spec["node"]
+            or broker not in self.off
+        ):
             self.broken.append(f"rule 14: {claim} goes, and node {spec['node']} is not gone for good")
 
     def node(self, broker: int) -> str:
@@ -137,7 +141,7 @@ def test_nothing_is_given_up_but_by_evidence_and_word(
                 [{"key": OUT_OF_SERVICE, "effect": "NoExecute"}] if step == "taint" else []
             )
         elif step in ("agree", "another"):
-            spec["nodeGone"] = spec.get("node") if step == "agree" else "another"
+            spec.setdefault("acceptDataLoss", {})["node"] = spec.get("node") if step == "agree" else "another"
         elif step == "spare" and ("Node", f"spare{broker % 3}") not in world.objects:
             world.add_node(f"spare{broker % 3}", f"zone-{'abc'[broker % 3]}", 3)
         _passes(world, deaths)

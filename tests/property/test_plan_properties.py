@@ -90,7 +90,9 @@ def test_nothing_that_is_asked_for_takes_two_brokers_down_at_once(
     for turn, death in enumerate(steps):
         if turn < len(asked):
             broker, stopped = asked[turn]
-            world.get("KafkaBroker", names.broker_name("demo", broker))["spec"]["stopped"] = stopped
+            world.get("KafkaBroker", names.broker_name("demo", broker))["spec"].setdefault("maintenance", {})[
+                "stopped"
+            ] = stopped
         world.reconcile(stop_after=death)
         up = world.running("broker")
         world.partitions = tuple(

@@ -142,7 +142,8 @@ class Proposing(Driven):
     @rule(broker=BROKER, disk=DISK, cordoned=st.booleans())
     def cordon(self, broker: int, disk: int, cordoned: bool) -> None:
         spec = self.world.get("KafkaBroker", f"demo-broker-{broker}")["spec"]
-        spec["wishes"] = [{"disk": f"disk{disk}", "cordoned": cordoned}]
+        entries = [{"name": f"disk{disk}", "desiredState": "Cordoned"}] if cordoned else []
+        spec["maintenance"] = {"disks": entries}
 
     @rule(index=st.integers(0, _PARTITIONS - 1))
     def delete_partition(self, index: int) -> None:
@@ -208,7 +209,7 @@ class Proposing(Driven):
         self.world.cluster["spec"].pop("rebalance", None)
         self.world.kafkas.sizes["t"] = 100
         for broker in self.world.all("KafkaBroker"):
-            broker["spec"].pop("wishes", None)
+            broker["spec"].pop("maintenance", None)
         for volume in self.world.kafkas.volumes.values():
             volume.state = "well"
         for _ in range(3):

@@ -76,12 +76,12 @@ class Scaling(Driven):
     @rule(broker=st.integers(0, 6), first=st.booleans())
     def name_it(self, broker: int, first: bool) -> None:
         if found := self._record(broker):
-            found["spec"]["goesFirst"] = first
+            found["spec"].setdefault("maintenance", {})["removeFirst"] = first
 
     @rule(broker=st.integers(0, 6), stopped=st.booleans())
     def stop(self, broker: int, stopped: bool) -> None:
         if found := self._record(broker):
-            found["spec"]["stopped"] = stopped
+            found["spec"].setdefault("maintenance", {})["stopped"] = stopped
 
     @rule(broker=st.integers(0, 6))
     def forget_the_status(self, broker: int) -> None:
@@ -114,7 +114,7 @@ class Scaling(Driven):
             return
         self.world.kafka_up = True
         for broker in self.world.all("KafkaBroker"):
-            broker["spec"]["stopped"] = False
+            broker["spec"].setdefault("maintenance", {})["stopped"] = False
         # What was asked for and cannot be is taken back: three copies need three brokers, on as many racks.
         self._want({"main": 4})
         for _ in range(2):

@@ -208,7 +208,7 @@ def test_the_spec_is_not_even_in_its_role(agent: client.ApiClient) -> None:
 def test_with_every_right_it_still_changes_no_spec_and_deletes_nothing(agent: client.ApiClient) -> None:
     brokers = Resources(agent, "default")
     objects: Any = client.CustomObjectsApi(agent)
-    stopped = report(HERE) | {"spec": {"stopped": True}}
+    stopped = report(HERE) | {"spec": {"maintenance": {"stopped": True}}}
     stopped.pop("status")
     another = broker()
     another["metadata"]["name"] = "demo-broker-9"

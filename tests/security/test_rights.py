@@ -144,7 +144,7 @@ def test_whoever_edits_a_namespace_writes_what_is_a_persons_of_a_broker(installe
             *who,
         )
 
-    assert "patched" in patch({"stopped": True, "goesFirst": True}, *manager)
+    assert "patched" in patch({"maintenance": {"stopped": True, "removeFirst": True}}, *manager)
     owned: tuple[Mapping[str, Any], ...] = (
         {"node": "theirs"},
         {"disks": []},

@@ -946,15 +946,15 @@ def fewer_disks(hand: Hand) -> End:
 
 
 def disk_drained(hand: Hand) -> End:
-    """A person wants one disk empty, and takes the wish back later."""
+    """A person wants one disk empty, and changes their mind later."""
     broker = hand.broker()
     found = hand.world.api.get("KafkaBroker", names.broker_name(SAMPLE, broker))
     if found is None or len(found["spec"].get("disks") or ()) < 2:
         return None
     disk = hand.told.get("disk", hand.rng.choice(found["spec"]["disks"])["name"])
-    hand.world.kernel.say("person", f"wishes {disk} of broker {broker} drained")
-    hand.world.wish(broker, disk, drained=True)
-    return lambda: hand.world.wish(broker, disk, drained=None)
+    hand.world.kernel.say("person", f"wants {disk} of broker {broker} drained")
+    hand.world.ask_for(broker, disk, "Drained")
+    return lambda: hand.world.ask_for(broker, disk, None)
 
 
 def broker_stopped(hand: Hand) -> End:
@@ -962,14 +962,14 @@ def broker_stopped(hand: Hand) -> End:
     found = hand.world.api.get("KafkaBroker", names.broker_name(SAMPLE, hand.broker()))
     if found is None:
         return None
-    hand.world.kernel.say("person", f"sets spec.stopped of {found['metadata']['name']}")
-    hand.world.api.change(found, {"spec": {"stopped": True}}, manager="person")
+    hand.world.kernel.say("person", f"sets spec.maintenance.stopped of {found['metadata']['name']}")
+    hand.world.api.change(found, {"spec": {"maintenance": {"stopped": True}}}, manager="person")
 
     def end() -> None:
         live = hand.world.api.get("KafkaBroker", found["metadata"]["name"])
         if live is not None:
-            hand.world.kernel.say("person", f"takes spec.stopped of {found['metadata']['name']} back")
-            hand.world.api.change(live, {"spec": {"stopped": False}}, manager="person")
+            hand.world.kernel.say("person", f"resets spec.maintenance.stopped of {found['metadata']['name']}")
+            hand.world.api.change(live, {"spec": {"maintenance": {"stopped": False}}}, manager="person")
 
     return end
 
@@ -986,7 +986,7 @@ def acceptance_copied(hand: Hand) -> End:
         risk = [
             c for c in (live or {}).get("status", {}).get("conditions") or () if c["type"] == "DataAtRisk"
         ]
-        words = re.findall(r'KafkaBroker (\S+): \{"disk": "([^"]+)", "acceptLoss": "([^"]+)"', str(risk))
+        words = re.findall(r'KafkaBroker (\S+): \{"name": "([^"]+)", "token": "([^"]+)"', str(risk))
         if not words:
             if not world.trouble_over:
                 world.kernel.call_later(10.0, paste)
@@ -1002,7 +1002,7 @@ def acceptance_copied(hand: Hand) -> End:
             world.kernel.say(
                 "person", f"pastes the word for {disk} of {owner} at {name} of broker {broker}", word
             )
-            world.wish(broker, name, acceptLoss=word)
+            world.accept_loss(broker, name, word)
 
     paste()
     return None

@@ -216,16 +216,27 @@ class World:
         for node in self.kubelets.nodes.values():
             self.kubelets.add_slots(node, count, self.variety.capacity)
 
-    def wish(self, broker: int, disk: str, **fields: Any) -> None:
-        """Write a wish about one disk."""
+    def ask_for(self, broker: int, disk: str, state: str | None) -> None:
+        """Write ``spec.maintenance`` for one disk; None removes its entry."""
+        self._write_entry(
+            broker, "maintenance", disk, None if state is None else {"name": disk, "desiredState": state}
+        )
+
+    def accept_loss(self, broker: int, disk: str, token: str | None) -> None:
+        """Write ``spec.acceptDataLoss`` for one disk; None removes its entry."""
+        self._write_entry(
+            broker, "acceptDataLoss", disk, None if token is None else {"name": disk, "token": token}
+        )
+
+    def _write_entry(self, broker: int, field: str, disk: str, entry: Json | None) -> None:
         live = self.api.get("KafkaBroker", names.broker_name(SAMPLE, broker))
         if live is None:
             return
-        held = {w["disk"]: w for w in live["spec"].get("wishes") or ()}
-        made = {k: v for k, v in {**held.get(disk, {"disk": disk}), **fields}.items() if v is not None}
-        held[disk] = made
-        wishes = [w for w in held.values() if len(w) > 1]
-        self.api.change(live, {"spec": {"wishes": wishes or None}}, manager="person")
+        held = {e["name"]: e for e in (live["spec"].get(field) or {}).get("disks") or ()}
+        held.pop(disk, None)
+        if entry is not None:
+            held[disk] = entry
+        self.api.change(live, {"spec": {field: {"disks": list(held.values())}}}, manager="person")
 
     def accept(self, broker: int, directory: str, word: str) -> None:
         """A person gave up what is on one disk."""

@@ -14,7 +14,9 @@ from tests.sim.variety import SAMPLE, cluster
 EVERY = 45.0  # seconds between two looks at the status
 PATIENCE = 90.0  # seconds for which something has waited before a person does something about it
 NEARLY_FULL = 0.8  # of a disk, from which a person who is asked for room makes some
-_LOSS = re.compile(r'spec\.wishes of KafkaBroker (\S+): \{"disk": "([^"]+)", "acceptLoss": "([^"]+)"\}')
+_LOSS = re.compile(
+    r'spec\.acceptDataLoss\.disks of KafkaBroker (\S+): \{"name": "([^"]+)", "token": "([^"]+)"\}'
+)
 
 
 @dataclass(frozen=True)
@@ -137,8 +139,8 @@ class Person:
         elif "a slot" in wait.unblocked_by:
             self.replace_disk(wait)
         elif wait.broker is not None and wait.disk:
-            self.say(f"takes the wish about {wait.disk} of broker {wait.broker} back", wait)
-            self.world.wish(wait.broker, wait.disk, drained=None)
+            self.say(f"wants {wait.disk} of broker {wait.broker} drained no more", wait)
+            self.world.ask_for(wait.broker, wait.disk, None)
 
     def put_back(self, wait: Wait) -> None:
         """Bring the disk back that belongs into the slot; only if it is lost, a new one."""
@@ -236,9 +238,9 @@ class Person:
     def start_broker(self, wait: Wait) -> None:
         """Take `spec.stopped` back."""
         for broker in self.world.api.all("KafkaBroker"):
-            if broker["spec"].get("stopped") and self.world.trouble_over:
+            if (broker["spec"].get("maintenance") or {}).get("stopped") and self.world.trouble_over:
                 self.say(f"takes spec.stopped of {broker['metadata']['name']} back", wait)
-                self.world.api.change(broker, {"spec": {"stopped": False}}, manager="person")
+                self.world.api.change(broker, {"spec": {"maintenance": {"stopped": False}}}, manager="person")
         self.node_back(wait)
 
     def cancel_reassignment(self, wait: Wait) -> None:
@@ -381,20 +383,25 @@ class Person:
         """`spindle stop`, and when the broker is down `spindle start`; whoever does not get down in ten minutes is let be."""
         found = re.search(rf"`spindle stop ({SAMPLE}-broker-\d+)`", wait.unblocked_by)
         broker = self.world.api.get("KafkaBroker", found[1]) if found else None
-        if found is None or broker is None or not self.world.trouble_over or broker["spec"].get("stopped"):
+        if (
+            found is None
+            or broker is None
+            or not self.world.trouble_over
+            or (broker["spec"].get("maintenance") or {}).get("stopped")
+        ):
             return
         name, began = found[1], self.world.kernel.now
         self.say(f"spindle stop {name}", wait)
-        self.world.api.change(broker, {"spec": {"stopped": True}}, manager="person")
+        self.world.api.change(broker, {"spec": {"maintenance": {"stopped": True}}}, manager="person")
 
         def down() -> None:
             if self.world.api.get("Pod", name) is not None and self.world.kernel.now - began < 600.0:
                 self.world.kernel.call_later(EVERY, down)
                 return
             live = self.world.api.get("KafkaBroker", name)
-            if live is not None and live["spec"].get("stopped"):
+            if live is not None and (live["spec"].get("maintenance") or {}).get("stopped"):
                 self.say(f"spindle start {name}")
-                self.world.api.change(live, {"spec": {"stopped": False}}, manager="person")
+                self.world.api.change(live, {"spec": {"maintenance": {"stopped": False}}}, manager="person")
 
         self.world.kernel.call_later(EVERY, down)
 
@@ -488,11 +495,8 @@ class Person:
 
     def accept_anew(self, wait: Wait) -> None:
         """Take a used-up acceptance back; it is written again, by what DataAtRisk says, once no record of it is left."""
-        name = "" if wait.broker is None else names.broker_name(SAMPLE, wait.broker)
-        broker = self.world.api.get("KafkaBroker", name)
-        if broker is not None:
-            wishes = [w for w in broker["spec"].get("wishes") or () if w["disk"] != wait.disk]
-            self.world.api.change(broker, {"spec": {"wishes": wishes}}, manager="person")
+        if wait.broker is not None and wait.disk:
+            self.world.accept_loss(wait.broker, wait.disk, None)
 
     def accept(self, name: str, disk: str, word: str) -> None:
         """Give up exactly what is named, if its disk is truly lost; a disk that is not is brought back."""
@@ -506,15 +510,12 @@ class Person:
                 Wait("Accept", f"KafkaBroker/{name}/{disk}", "DataAtRisk", "", "bring the disk back as it is")
             )
             return
-        wishes = [w for w in broker["spec"].get("wishes") or () if w["disk"] != disk]
-        old = next((w for w in broker["spec"].get("wishes") or () if w["disk"] == disk), {"disk": disk})
-        if old.get("acceptLoss") == word:
+        entries = (broker["spec"].get("acceptDataLoss") or {}).get("disks") or ()
+        if {"name": disk, "token": word} in entries:
             return
         self.say(f"accepts the loss of {disk} of {name}: {word}")
         self.world.accept(number, directory, word)
-        self.world.api.change(
-            broker, {"spec": {"wishes": [*wishes, {**old, "acceptLoss": word}]}}, manager="person"
-        )
+        self.world.accept_loss(number, disk, word)
 
     def _at_risk(self, live: Json) -> None:
         """The way out of the condition DataAtRisk."""
@@ -546,9 +547,9 @@ class Person:
         if broker is None:
             return
         node = self.world.kubelets.nodes.get(broker["spec"].get("node") or "")
-        if node is not None and node.gone and not broker["spec"].get("nodeGone"):
+        if node is not None and node.gone and not (broker["spec"].get("acceptDataLoss") or {}).get("node"):
             self.say(f"agrees that {node.name} is gone", wait)
-            self.world.api.change(broker, {"spec": {"nodeGone": node.name}}, manager="person")
+            self.world.api.change(broker, {"spec": {"acceptDataLoss": {"node": node.name}}}, manager="person")
 
     def untaint(self, wait: Wait) -> None:
         """Take the taint off a node that answers."""

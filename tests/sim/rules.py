@@ -314,17 +314,25 @@ class Judge:
 
     def _stopped(self) -> set[int]:
         """Brokers that a person wants down: that they are in sync of nothing is as asked for."""
-        return {int(b["spec"]["id"]) for b in self.world.api.all("KafkaBroker") if b["spec"].get("stopped")}
+        return {
+            int(b["spec"]["id"])
+            for b in self.world.api.all("KafkaBroker")
+            if (b["spec"].get("maintenance") or {}).get("stopped")
+        }
 
     def _drained(self) -> dict[int, int]:
         """Broker → disks that a person wished empty and that have left it."""
         found = {}
         for broker in self.world.api.all("KafkaBroker"):
-            wished = {w["disk"] for w in broker["spec"].get("wishes") or () if w.get("drained")}
+            wanted = {
+                e["name"]
+                for e in (broker["spec"].get("maintenance") or {}).get("disks") or ()
+                if e["desiredState"] == "Drained"
+            }
             out = [
                 d
                 for d in broker["spec"].get("disks") or ()
-                if d["name"] in wished and d.get("mode") == "Absent"
+                if d["name"] in wanted and d.get("mode") == "Absent"
             ]
             found[int(broker["spec"]["id"])] = len(out)
         return found

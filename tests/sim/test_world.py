@@ -92,14 +92,14 @@ def test_an_apply_takes_back_what_it_no_longer_names_and_nothing_of_others(api: 
         _broker(id=1, rack="a", disks=[{"name": "disk0", "mode": "Active"}, {"name": "disk1"}]),
         "operator",
     )
-    _apply(api, _broker(wishes=[{"disk": "disk0", "drained": True}]), "person")
+    _apply(api, _broker(maintenance={"disks": [{"name": "disk0", "desiredState": "Drained"}]}), "person")
 
     after = _apply(api, _broker(id=1, disks=[{"name": "disk1", "mode": "Absent"}]), "operator")
 
     assert after["spec"] == {
         "id": 1,
         "disks": [{"name": "disk1", "mode": "Absent"}],
-        "wishes": [{"disk": "disk0", "drained": True}],
+        "maintenance": {"disks": [{"name": "disk0", "desiredState": "Drained"}]},
     }
 
 

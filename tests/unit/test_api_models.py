@@ -36,7 +36,7 @@ def test_the_sample_round_trips() -> None:
 
 
 def test_none_is_never_written() -> None:
-    """Server-side apply would take a null for a wish."""
+    """Server-side apply would take a null for a value that is asked for."""
 
     def nulls(value: object) -> bool:
         if isinstance(value, dict):
@@ -111,13 +111,14 @@ def test_brokers_and_proposals_round_trip() -> None:
                 "id": 0,
                 "pool": "main",
                 "disks": [{"name": "disk0", "claim": "data-disk0-demo-0", "directoryId": "x" * 22}],
-                "wishes": [{"disk": "disk0", "cordoned": True}],
+                "maintenance": {"disks": [{"name": "disk0", "desiredState": "Cordoned"}]},
             },
         }
     )
     assert KafkaBroker.parse(broker.to_dict()) == broker
     assert broker.spec.disks[0].mode == "Active"
-    assert not broker.spec.stopped
+    assert broker.spec.maintenance is not None
+    assert not broker.spec.maintenance.stopped
     proposal = KafkaRebalance.parse(
         {
             "spec": {

@@ -329,7 +329,7 @@ def test_brokers_are_read_from_their_objects() -> None:
                 {"name": "disk1", "claim": "d", "directoryId": "BAAAAAAAAAAAAAAAAAAAAA", "mode": "Absent"},
             ],
             "moves": [{"topic": "t", "partition": 1, "fromDir": "/a", "toDir": "/b"}],
-            "wishes": [{"disk": "disk0", "cordoned": True}],
+            "maintenance": {"disks": [{"name": "disk0", "desiredState": "Cordoned"}]},
         },
         "status": {
             "disks": [{"name": "disk0", "state": "Active", "usage": {"level": "Warn"}}],

@@ -35,8 +35,9 @@ def _always(path: str) -> Callable[[int], str]:
     return lambda _: path
 
 
-def wish(world: Checked, **wanted: Any) -> None:
-    world.get("KafkaBroker", "demo-broker-0")["spec"]["wishes"] = [{"disk": "disk1", **wanted}]
+def drain(world: Checked) -> None:
+    entry = {"name": "disk1", "desiredState": "Drained"}
+    world.get("KafkaBroker", "demo-broker-0")["spec"]["maintenance"] = {"disks": [entry]}
 
 
 def disk_of(world: Checked, disk: str = "disk1") -> dict[str, Any]:
@@ -82,7 +83,7 @@ def run(world: Checked, done: Callable[[], bool], passes: int = 60) -> None:
 
 def test_a_topic_made_between_the_last_look_and_the_stop_is_kept_and_moved() -> None:
     world = cluster()
-    wish(world, drained=True)
+    drain(world)
     happened = before_the_stop(world, lambda: make_topic(world))
 
     run(world, lambda: bool(happened) and state_of(world) == "Drained", 120)
@@ -97,7 +98,7 @@ def test_a_topic_made_between_the_last_look_and_the_stop_is_kept_and_moved() -> 
 
 def test_a_dir_that_leaves_is_cordoned_until_the_stop_and_no_cordon_is_left() -> None:
     world = cluster()
-    wish(world, drained=True)
+    drain(world)
     cordons: list[str | None] = []
 
     def note() -> None:
@@ -124,7 +125,7 @@ def test_in_the_ordinary_case_kafka_starts_once() -> None:
         start(process, clean=clean)
 
     world.kafkas.start = watched  # type: ignore[method-assign]
-    wish(world, drained=True)
+    drain(world)
 
     run(world, lambda: state_of(world) == "Drained", 120)
 
@@ -136,9 +137,9 @@ def test_in_the_ordinary_case_kafka_starts_once() -> None:
 
 def test_a_claim_is_not_called_out_of_use_before_that_is_seen() -> None:
     world = cluster()
-    wish(world, drained=True)
+    drain(world)
     run(world, lambda: disk_of(world)["mode"] == "Absent")
-    world.get("KafkaBroker", "demo-broker-0")["spec"]["wishes"] = []
+    world.get("KafkaBroker", "demo-broker-0")["spec"].setdefault("maintenance", {})["disks"] = []
     broker = world.get("KafkaBroker", "demo-broker-0")
 
     assert unconfirmed(broker) == {"disk1"}
@@ -148,7 +149,7 @@ def test_a_claim_is_not_called_out_of_use_before_that_is_seen() -> None:
 
 def test_a_disk_that_cannot_be_looked_at_is_left_out_by_a_placeholder_and_its_records_come_back() -> None:
     world = cluster()
-    wish(world, drained=True)
+    drain(world)
 
     def topic_then_dead() -> None:
         make_topic(world)
@@ -174,7 +175,7 @@ def test_a_disk_that_cannot_be_looked_at_is_left_out_by_a_placeholder_and_its_re
 def test_a_folder_that_is_nobodys_any_more_keeps_its_disk_for_one_start_at_most() -> None:
     """Its topic was deleted while the broker stopped: the look counts the folder, and Kafka sets it aside at its start."""
     world = cluster()
-    wish(world, drained=True)
+    drain(world)
     leftover = ("deleted-meanwhile", 0)
 
     def leave_behind() -> None:

@@ -196,7 +196,7 @@ def test_a_roll_does_not_take_from_another_rack_what_a_drain_may_take() -> None:
     drain(world, first)
     passes(world)
     assert budget_of(world, second) == "demo-brokers-draining"
-    world.get("KafkaBroker", other)["spec"]["stopped"] = True
+    world.get("KafkaBroker", other)["spec"].setdefault("maintenance", {})["stopped"] = True
     passes(world)
     assert not world.cluster["status"].get("takingDown")
     assert {w["reason"] for w in world.cluster["status"]["waiting"]} >= {"WouldBeUnderMinIsr"}

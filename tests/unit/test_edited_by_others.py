@@ -78,7 +78,7 @@ class TestAnEmptiedDisk:
         world.kafkas.min_isr = 1
         world.kafkas.create("pay", 0, (0, 1), lambda _: path_of("disk1"))
         world.settle()
-        record(world, 1)["spec"]["stopped"] = True
+        record(world, 1)["spec"].setdefault("maintenance", {})["stopped"] = True
         world.settle()
         for _ in range(3):
             world.breathe()  # acknowledged by the leader alone
@@ -88,7 +88,7 @@ class TestAnEmptiedDisk:
         formats = len(world.formats)
         world.crash(0)
         del world.objects["Pod", "demo-broker-0"]
-        record(world, 1)["spec"]["stopped"] = False
+        record(world, 1)["spec"].setdefault("maintenance", {})["stopped"] = False
         until(world, lambda: len(world.formats) > formats or "LastReplicaAtRisk" in reasons(world), 20)
         assert len(world.formats) == formats
         assert world.kafkas.losses == []
@@ -103,7 +103,9 @@ class TestAUsedUpAcceptance:
         world.kafkas.create("pay", 0, (0, 1), lambda _: path_of("disk1"))
         self.other(world, stopped=True)
         self.dies(world)
-        record(world)["spec"]["wishes"] = [{"disk": "disk1", "acceptLoss": accept_text(world, "disk1")}]
+        record(world)["spec"].setdefault("acceptDataLoss", {})["disks"] = [
+            {"name": "disk1", "token": accept_text(world, "disk1")}
+        ]
         self.passes(world)
         world.disk(0, "disk1").state = "well"
         until(world, lambda: world.kafkas.partitions["pay", 0].leader is not None)
@@ -112,7 +114,7 @@ class TestAUsedUpAcceptance:
         return world
 
     def other(self, world: Failing, *, stopped: bool) -> None:
-        record(world, 1)["spec"]["stopped"] = stopped
+        record(world, 1)["spec"].setdefault("maintenance", {})["stopped"] = stopped
         world.settle(80)
 
     def dies(self, world: Failing) -> None:
@@ -129,7 +131,7 @@ class TestAUsedUpAcceptance:
         del record(world)["metadata"]["annotations"][ANN_ACCEPTED]
         self.passes(world, 3)
         self.dies(world)
-        record(world, 1)["spec"]["stopped"] = False
+        record(world, 1)["spec"].setdefault("maintenance", {})["stopped"] = False
         self.passes(world, 20)
         assert world.kafkas.partitions["pay", 0].leader is None
         assert "AcceptanceAlreadyUsed" in reasons(world)
@@ -137,11 +139,13 @@ class TestAUsedUpAcceptance:
     def test_the_way_out_leads_on(self) -> None:
         world = self.used_up()
         self.dies(world)
-        record(world, 1)["spec"]["stopped"] = False
+        record(world, 1)["spec"].setdefault("maintenance", {})["stopped"] = False
         until(world, lambda: "AcceptanceAlreadyUsed" in reasons(world))
-        record(world)["spec"]["wishes"] = []
+        record(world)["spec"]["acceptDataLoss"]["disks"] = []
         until(world, lambda: ANN_ACCEPTED not in record(world)["metadata"]["annotations"])
-        record(world)["spec"]["wishes"] = [{"disk": "disk1", "acceptLoss": accept_text(world, "disk1")}]
+        record(world)["spec"].setdefault("acceptDataLoss", {})["disks"] = [
+            {"name": "disk1", "token": accept_text(world, "disk1")}
+        ]
         until(world, lambda: world.kafkas.partitions["pay", 0].leader is not None)
 
 

@@ -569,9 +569,14 @@ class TestAcceptance:
         assert acceptance.parse(None) == {}
 
 
-def test_wishes_are_read_by_disk() -> None:
+def test_requests_are_read_by_disk() -> None:
     found = disk_requests(
-        {"spec": {"wishes": [{"disk": "disk0", "cordoned": True}, {"disk": "disk1", "acceptLoss": "x"}]}}
+        {
+            "spec": {
+                "maintenance": {"disks": [{"name": "disk0", "desiredState": "Cordoned"}]},
+                "acceptDataLoss": {"disks": [{"name": "disk1", "token": "x"}]},
+            }
+        }
     )
     assert found["disk0"].cordoned
     assert found["disk1"].accept_loss == "x"

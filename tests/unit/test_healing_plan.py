@@ -321,12 +321,12 @@ class TestDrain:
     def test_a_wish_that_is_taken_back_while_the_disk_is_out_already_brings_it_back(self) -> None:
         world = cluster(3)
         wishes = world.get("KafkaBroker", "demo-broker-0")["spec"]
-        wishes["wishes"] = [{"disk": "disk1", "drained": True}]
+        wishes.setdefault("maintenance", {})["disks"] = [{"name": "disk1", "desiredState": "Drained"}]
         until(world, lambda: state_of(world, 0, "disk1") == "Drained")
         # The state on record lags behind: a status is not written in a pass that changes the spec.
         status = world.get("KafkaBroker", "demo-broker-0")["status"]["disks"]
         next(d for d in status if d["name"] == "disk1")["state"] = "Draining"
-        world.get("KafkaBroker", "demo-broker-0")["spec"]["wishes"] = []
+        world.get("KafkaBroker", "demo-broker-0")["spec"].setdefault("maintenance", {})["disks"] = []
         whole(world)
 
 
@@ -427,10 +427,10 @@ class TestLastCopy:
         world.kafkas.min_isr = 1
         world.kafkas.create("pay", 0, (0, 1), _always(path_of("disk1")))
         world.settle()
-        world.get("KafkaBroker", "demo-broker-1")["spec"]["stopped"] = True
+        world.get("KafkaBroker", "demo-broker-1")["spec"].setdefault("maintenance", {})["stopped"] = True
         world.settle()
         world.disk(0, "disk1").state = "dead"
-        world.get("KafkaBroker", "demo-broker-1")["spec"]["stopped"] = False
+        world.get("KafkaBroker", "demo-broker-1")["spec"].setdefault("maintenance", {})["stopped"] = False
         for _ in range(20):
             world.reconcile()
             world.breathe()
@@ -441,7 +441,7 @@ class TestLastCopy:
         risk = condition(world, "DataAtRisk")
         assert (risk["status"], risk["reason"]) == ("True", "LastReplicaAtRisk")
         assert "pay-0" in risk["message"]
-        assert "acceptLoss" in risk["message"]
+        assert "acceptDataLoss" in risk["message"]
         assert state_of(world, 0, "disk1") == "Evacuating"
         assert world.kafkas.partitions["pay", 0].leader is None
         world.disk(0, "disk1").state = "well"
@@ -465,8 +465,10 @@ class TestLastCopy:
         kept = world.kafkas.log(("pay", 0), 1)
         assert kept is not None
         records = kept[1]
-        text = condition(world, "DataAtRisk")["message"].split('"acceptLoss": "')[1].split('"')[0]
-        world.get("KafkaBroker", "demo-broker-0")["spec"]["wishes"] = [{"disk": "disk1", "acceptLoss": text}]
+        text = condition(world, "DataAtRisk")["message"].split('"token": "')[1].split('"')[0]
+        world.get("KafkaBroker", "demo-broker-0")["spec"].setdefault("acceptDataLoss", {})["disks"] = [
+            {"name": "disk1", "token": text}
+        ]
         until(world, lambda: state_of(world, 0, "disk1") == "Evacuated")
         state = world.kafkas.partitions["pay", 0]
         assert state.leader == 1 or state.leader in state.isr
@@ -479,7 +481,9 @@ class TestLastCopy:
     def test_an_acceptance_of_something_else_is_not_one(self) -> None:
         world = self.lost()
         other = f"{'A' * 22}:0123456789abcdef"
-        world.get("KafkaBroker", "demo-broker-0")["spec"]["wishes"] = [{"disk": "disk1", "acceptLoss": other}]
+        world.get("KafkaBroker", "demo-broker-0")["spec"].setdefault("acceptDataLoss", {})["disks"] = [
+            {"name": "disk1", "token": other}
+        ]
         for _ in range(5):
             world.reconcile()
             world.breathe()
@@ -490,7 +494,7 @@ class TestLastCopy:
 def accept_text(world: Failing, disk: str) -> str:
     """What the condition DataAtRisk says to write for a disk."""
     risk = condition(world, "DataAtRisk")["message"]
-    return str(risk.split(f'"disk": "{disk}", "acceptLoss": "')[1].split('"')[0])
+    return str(risk.split(f'"name": "{disk}", "token": "')[1].split('"')[0])
 
 
 def give_word(world: Failing, way_out: str) -> str:
@@ -518,7 +522,9 @@ class TestAcceptedByName:
     def test_accepting_one_disk_does_not_give_up_what_may_be_on_another(self) -> None:
         world = self.two_bad()
         text = accept_text(world, "disk0")
-        world.get("KafkaBroker", "demo-broker-0")["spec"]["wishes"] = [{"disk": "disk0", "acceptLoss": text}]
+        world.get("KafkaBroker", "demo-broker-0")["spec"].setdefault("acceptDataLoss", {})["disks"] = [
+            {"name": "disk0", "token": text}
+        ]
         for _ in range(20):
             world.reconcile()
             world.breathe()
@@ -632,7 +638,9 @@ class TestOneDisk:
     def test_an_accepted_loss_is_honoured(self) -> None:
         world = self.lost()
         text = accept_text(world, "disk0")
-        world.get("KafkaBroker", "demo-broker-0")["spec"]["wishes"] = [{"disk": "disk0", "acceptLoss": text}]
+        world.get("KafkaBroker", "demo-broker-0")["spec"].setdefault("acceptDataLoss", {})["disks"] = [
+            {"name": "disk0", "token": text}
+        ]
         until(world, lambda: 0 in world.running("broker"), 80)
         until(world, lambda: world.kafkas.partitions["single", 0].leader == 0, 40)
         until(world, lambda: set(world.kafkas.partitions["orders", 0].isr) == {0, 1, 2}, 40)
@@ -641,23 +649,27 @@ class TestOneDisk:
 class TestWishes:
     def test_drained_is_empty_and_safe_to_pull_and_comes_back_when_the_wish_is_gone(self) -> None:
         world = cluster(6)
-        world.get("KafkaBroker", "demo-broker-0")["spec"]["wishes"] = [{"disk": "disk1", "drained": True}]
+        world.get("KafkaBroker", "demo-broker-0")["spec"].setdefault("maintenance", {})["disks"] = [
+            {"name": "disk1", "desiredState": "Drained"}
+        ]
         plans = until(world, lambda: state_of(world, 0, "disk1") == "Drained")
         assert events(plans)[-1] == "DiskDrained"
         assert not world.disk(0, "disk1").logs
-        world.get("KafkaBroker", "demo-broker-0")["spec"]["wishes"] = []
+        world.get("KafkaBroker", "demo-broker-0")["spec"].setdefault("maintenance", {})["disks"] = []
         plans = until(world, lambda: state_of(world, 0, "disk1") == "Active")
         assert events(plans) == ["DrainCancelled", "BackfillCompleted"]
         whole(world)
 
     def test_cordoned_takes_nothing_new(self) -> None:
         world = cluster(3)
-        world.get("KafkaBroker", "demo-broker-0")["spec"]["wishes"] = [{"disk": "disk1", "cordoned": True}]
+        world.get("KafkaBroker", "demo-broker-0")["spec"].setdefault("maintenance", {})["disks"] = [
+            {"name": "disk1", "desiredState": "Cordoned"}
+        ]
         until(world, lambda: state_of(world, 0, "disk1") == "Cordoned")
         world.settle()
         assert world.kafkas.settings["broker", "0"] == {"cordoned.log.dirs": path_of("disk1")}
         assert condition(world, "DisksHealthy")["status"] == "True"
-        world.get("KafkaBroker", "demo-broker-0")["spec"]["wishes"] = []
+        world.get("KafkaBroker", "demo-broker-0")["spec"].setdefault("maintenance", {})["disks"] = []
         whole(world)
 
 
@@ -702,8 +714,10 @@ class TestMoreThanOne:
         assert condition(world, "DataAtRisk")["status"] == "True"
         assert "single-0" in condition(world, "DataAtRisk")["message"]
         assert state_of(world, 0, "disk1") == "Evacuating"
-        text = condition(world, "DataAtRisk")["message"].split('"acceptLoss": "')[1].split('"')[0]
-        world.get("KafkaBroker", "demo-broker-0")["spec"]["wishes"] = [{"disk": "disk1", "acceptLoss": text}]
+        text = condition(world, "DataAtRisk")["message"].split('"token": "')[1].split('"')[0]
+        world.get("KafkaBroker", "demo-broker-0")["spec"].setdefault("acceptDataLoss", {})["disks"] = [
+            {"name": "disk1", "token": text}
+        ]
         until(world, lambda: state_of(world, 0, "disk1") == "Evacuated")
         assert world.kafkas.partitions["single", 0].leader == 0
 

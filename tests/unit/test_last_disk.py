@@ -18,7 +18,9 @@ def world_of(*, dead: bool, disks: int) -> Failing:
     if dead:
         world.disk(0, "disk0").state = "dead"
         world.settle(80)
-    world.get("KafkaBroker", "demo-broker-0")["spec"]["wishes"] = [{"disk": last, "drained": True}]
+    world.get("KafkaBroker", "demo-broker-0")["spec"].setdefault("maintenance", {})["disks"] = [
+        {"name": last, "desiredState": "Drained"}
+    ]
     world.settle(80)
     return world
 

@@ -185,7 +185,9 @@ class TestOnTheModelCluster:
     def test_a_disk_that_is_drained_hands_its_leadership_over_first(self) -> None:
         world = cluster(6)
         led = self.on(world, 0, "disk1")
-        world.get("KafkaBroker", "demo-broker-0")["spec"]["wishes"] = [{"disk": "disk1", "drained": True}]
+        world.get("KafkaBroker", "demo-broker-0")["spec"].setdefault("maintenance", {})["disks"] = [
+            {"name": "disk1", "desiredState": "Drained"}
+        ]
         made = until(world, lambda: not self.on(world, 0, "disk1"))
         first: dict[Key, tuple[int, ...]] = {}
         for action in (a for p in made for a in p.actions if isinstance(a, ReassignAction)):
@@ -235,7 +237,7 @@ class TestGoingDown:
 
     def test_a_broker_is_evicted_when_it_leads_nothing(self) -> None:
         world = led()
-        world.get("KafkaBroker", "demo-broker-0")["spec"]["stopped"] = True
+        world.get("KafkaBroker", "demo-broker-0")["spec"].setdefault("maintenance", {})["stopped"] = True
         world.reconcile()
         assert [mark["nodeId"] for mark in world.cluster["status"]["takingDown"]] == [0]
         assert not evicted(world.reconcile())
@@ -246,7 +248,7 @@ class TestGoingDown:
     def test_its_patience_is_bounded(self) -> None:
         world = led()
         world.stubborn = True
-        world.get("KafkaBroker", "demo-broker-0")["spec"]["stopped"] = True
+        world.get("KafkaBroker", "demo-broker-0")["spec"].setdefault("maintenance", {})["stopped"] = True
         world.reconcile()
         for _ in range(5):
             assert not evicted(world.reconcile())
@@ -258,10 +260,10 @@ class TestGoingDown:
     def test_it_leads_again_when_it_is_back(self) -> None:
         world = led()
         before = world.partitions
-        world.get("KafkaBroker", "demo-broker-0")["spec"]["stopped"] = True
+        world.get("KafkaBroker", "demo-broker-0")["spec"].setdefault("maintenance", {})["stopped"] = True
         world.settle()
         assert ("Pod", "demo-broker-0") not in world.objects
-        world.get("KafkaBroker", "demo-broker-0")["spec"]["stopped"] = False
+        world.get("KafkaBroker", "demo-broker-0")["spec"].setdefault("maintenance", {})["stopped"] = False
         world.settle()
         assert world.partitions == before
 

@@ -31,7 +31,9 @@ def taint(world: Failing, node: str, *, gone: bool = True) -> None:
 
 
 def agree(world: Failing, broker: int, node: str) -> None:
-    world.get("KafkaBroker", names.broker_name("demo", broker))["spec"]["nodeGone"] = node
+    world.get("KafkaBroker", names.broker_name("demo", broker))["spec"].setdefault("acceptDataLoss", {})[
+        "node"
+    ] = node
 
 
 def claims(world: Failing, broker: int) -> dict[str, str]:

@@ -96,7 +96,7 @@ def broker(
     seen = {"name": "disk0", "verdict": "Healthy", "message": "10 s", "fsUuid": "f-1", "usedBytes": 1, **disk}
     move = {"topic": "t", "partition": 0, "fromDir": "/a", "toDir": "/b", "state": moved, "copied": copied}
     return obj(
-        spec={"cluster": "demo", "stopped": stopped},
+        spec={"cluster": "demo", "maintenance": {"stopped": stopped}},
         status={
             "state": state,
             "observed": {

@@ -81,7 +81,11 @@ class Overtaken(FakeKube):
 
 def broker(version: str, *, stopped: bool = False, **status: Any) -> dict[str, Any]:
     meta = {"name": "demo-broker-0", "namespace": "ns", "uid": "b", "resourceVersion": version}
-    return {"metadata": meta, "spec": {"stopped": stopped}, "status": {"state": "Starting", **status}}
+    return {
+        "metadata": meta,
+        "spec": {"maintenance": {"stopped": stopped}},
+        "status": {"state": "Starting", **status},
+    }
 
 
 READY = ReconcilePlan(broker_statuses={"demo-broker-0": {"state": "Running"}})

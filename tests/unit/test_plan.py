@@ -198,7 +198,7 @@ def test_a_roll_stops_where_a_partition_would_fall_below_min_isr() -> None:
 
 def test_stopping_a_broker_for_maintenance_and_starting_it_again() -> None:
     world = with_topic(running(), (0, 1, 2))
-    world.get("KafkaBroker", "demo-broker-1")["spec"]["stopped"] = True
+    world.get("KafkaBroker", "demo-broker-1")["spec"].setdefault("maintenance", {})["stopped"] = True
     world.settle()
     assert world.running("broker") == [0, 2]
     assert world.get("KafkaBroker", "demo-broker-1")["status"]["state"] == "Stopped"
@@ -206,17 +206,17 @@ def test_stopping_a_broker_for_maintenance_and_starting_it_again() -> None:
     assert condition(world, "Ready")["reason"] == "BrokersStopped"
     assert condition(world, "Progressing")["reason"] == "Settled"
     assert world.cluster["status"]["takingDown"] == []
-    world.get("KafkaBroker", "demo-broker-1")["spec"]["stopped"] = False
+    world.get("KafkaBroker", "demo-broker-1")["spec"].setdefault("maintenance", {})["stopped"] = False
     world.settle()
     assert world.running("broker") == [0, 1, 2]
 
 
 def test_a_second_broker_is_not_stopped_while_the_first_is_down() -> None:
     world = with_topic(running(), (0, 1, 2))
-    world.get("KafkaBroker", "demo-broker-1")["spec"]["stopped"] = True
+    world.get("KafkaBroker", "demo-broker-1")["spec"].setdefault("maintenance", {})["stopped"] = True
     world.settle()
     world.partitions = (Partition("orders", 0, 0, (0, 1, 2), (0, 2), elr=()),)
-    world.get("KafkaBroker", "demo-broker-2")["spec"]["stopped"] = True
+    world.get("KafkaBroker", "demo-broker-2")["spec"].setdefault("maintenance", {})["stopped"] = True
     for _ in range(10):
         world.reconcile()
         world.breathe()
@@ -226,9 +226,9 @@ def test_a_second_broker_is_not_stopped_while_the_first_is_down() -> None:
 
 def test_a_broker_that_is_on_its_way_down_counts_before_kafka_has_noticed() -> None:
     world = with_topic(running(), (0, 1, 2))
-    world.get("KafkaBroker", "demo-broker-1")["spec"]["stopped"] = True
+    world.get("KafkaBroker", "demo-broker-1")["spec"].setdefault("maintenance", {})["stopped"] = True
     assert [type(a) for a in world.reconcile().actions] == [MarkDown]
-    world.get("KafkaBroker", "demo-broker-2")["spec"]["stopped"] = True
+    world.get("KafkaBroker", "demo-broker-2")["spec"].setdefault("maintenance", {})["stopped"] = True
     world.reconcile()
     assert [mark["nodeId"] for mark in world.cluster["status"]["takingDown"]] == [1]
     assert "WouldBeUnderMinIsr" in reasons(world)
@@ -236,10 +236,10 @@ def test_a_broker_that_is_on_its_way_down_counts_before_kafka_has_noticed() -> N
 
 def test_a_mark_is_withdrawn_by_changing_the_pod_first() -> None:
     world = with_topic(running(), (0, 1, 2))
-    world.get("KafkaBroker", "demo-broker-1")["spec"]["stopped"] = True
+    world.get("KafkaBroker", "demo-broker-1")["spec"].setdefault("maintenance", {})["stopped"] = True
     made = world.reconcile()
     assert [type(a) for a in made.actions] == [MarkDown]
-    world.get("KafkaBroker", "demo-broker-1")["spec"]["stopped"] = False
+    world.get("KafkaBroker", "demo-broker-1")["spec"].setdefault("maintenance", {})["stopped"] = False
     version = world.get("Pod", "demo-broker-1")["metadata"]["resourceVersion"]
     world.reconcile()
     assert world.get("Pod", "demo-broker-1")["metadata"]["resourceVersion"] != version
@@ -336,7 +336,7 @@ def test_a_broker_record_deleted_by_hand_is_made_again_from_its_claims() -> None
 
 def test_a_stopped_brokers_record_is_kept_when_it_is_deleted_by_hand() -> None:
     world = running()
-    world.get("KafkaBroker", "demo-broker-1")["spec"]["stopped"] = True
+    world.get("KafkaBroker", "demo-broker-1")["spec"].setdefault("maintenance", {})["stopped"] = True
     world.settle()
     world.get("KafkaBroker", "demo-broker-1")["metadata"]["deletionTimestamp"] = "now"
     world.settle()
@@ -488,9 +488,9 @@ def test_a_broker_starts_without_a_disk_that_cannot_be_used_and_with_it_when_it_
     assert condition(world, "DisksHealthy")["status"] == "False"
     del world.formatted[volume]["state"]
     broker = world.get("KafkaBroker", "demo-broker-0")
-    broker["spec"]["stopped"] = True
+    broker["spec"].setdefault("maintenance", {})["stopped"] = True
     world.settle()
-    world.get("KafkaBroker", "demo-broker-0")["spec"]["stopped"] = False
+    world.get("KafkaBroker", "demo-broker-0")["spec"].setdefault("maintenance", {})["stopped"] = False
     world.settle()
     assert condition(world, "DisksHealthy")["status"] == "True"
 

@@ -203,9 +203,9 @@ class TestThePlaceholder:
         for _ in range(6):
             if condition(world, "DataAtRisk")["reason"] == "LastReplicaAtRisk":
                 text = accept_text(world, "disk1")
-                world.get("KafkaBroker", "demo-broker-0")["spec"]["wishes"] = [
-                    {"disk": "disk1", "acceptLoss": text}
-                ]
+                world.get("KafkaBroker", "demo-broker-0")["spec"].setdefault("acceptDataLoss", {})[
+                    "disks"
+                ] = [{"name": "disk1", "token": text}]
             for _ in range(25):
                 with contextlib.suppress(ConflictError):
                     world.reconcile()

@@ -166,7 +166,7 @@ class TestIn:
 
     def test_a_broker_that_is_named_goes_first(self) -> None:
         world = cluster(zones="ababab")
-        world.get("KafkaBroker", "demo-broker-1")["spec"]["goesFirst"] = True
+        world.get("KafkaBroker", "demo-broker-1")["spec"].setdefault("maintenance", {})["removeFirst"] = True
         scale(world, 4)
         well(world, [0, 2, 3, 4])
 
@@ -280,7 +280,7 @@ class TestBack:
 
     def test_a_cluster_that_is_applied_again_takes_those_with_data_first(self) -> None:
         world = cluster(zones="ababab")
-        world.get("KafkaBroker", "demo-broker-1")["spec"]["goesFirst"] = True
+        world.get("KafkaBroker", "demo-broker-1")["spec"].setdefault("maintenance", {})["removeFirst"] = True
         scale(world, 4)
         well(world, [0, 2, 3, 4])
         for kind, name in [key for key in world.objects if key[0] in ("Pod", "KafkaBroker")]:
@@ -324,7 +324,7 @@ class TestRefusals:
     def test_the_last_broker_of_a_rack(self) -> None:
         world = cluster(4, zones="abca")
         assert [i for i, rack in world.kafkas.racks.items() if rack == "zone-c"] == [2]
-        world.get("KafkaBroker", "demo-broker-2")["spec"]["goesFirst"] = True
+        world.get("KafkaBroker", "demo-broker-2")["spec"].setdefault("maintenance", {})["removeFirst"] = True
         scale(world, 3)
         nothing_is_done(world, "InsufficientRacks")
 
@@ -355,14 +355,14 @@ class TestRefusals:
 
     def test_a_stopped_broker_says_nothing_about_what_it_holds(self) -> None:
         world = cluster()
-        world.get("KafkaBroker", "demo-broker-4")["spec"]["stopped"] = True
+        world.get("KafkaBroker", "demo-broker-4")["spec"].setdefault("maintenance", {})["stopped"] = True
         until(world, lambda: 4 not in world.kafkas.running)
         scale(world, 4)
         for _ in range(8):
             world.reconcile()
             world.breathe()
         assert "LogDirsUnknown" in reasons(world)
-        world.get("KafkaBroker", "demo-broker-4")["spec"]["stopped"] = False
+        world.get("KafkaBroker", "demo-broker-4")["spec"].setdefault("maintenance", {})["stopped"] = False
         well(world, [0, 1, 2, 3])
 
 

@@ -1,7 +1,7 @@
 """KafkaBroker: one per broker, made by the operator; the record of the broker's identity and of its disks.
 
-Each part has one owner. In the spec ``stopped``, ``nodeGone``, ``goesFirst``, ``acceptUnavailable`` and ``wishes`` are a person's, everything
-else is the operator's. In the status ``observed`` is what the agent on the broker's node sees, everything else is the operator's. Nobody
+Each part has one owner. In the spec ``maintenance``, ``acceptDataLoss`` and ``acceptUnavailable`` are a person's, everything else is the
+operator's. In the status ``observed`` is what the agent on the broker's node sees, everything else is the operator's. Nobody
 writes what is another's.
 """
 
@@ -116,39 +116,70 @@ class ReplicaMove(ApiModel):
 
 
 class DiskMaintenance(ApiModel):
-    """What a person wants of one disk."""
+    """The state that a person wants one disk to be in."""
 
-    disk: ShortText = Field(description="Name of the disk: disk0.")
-    cordoned: bool = Field(
-        False,
-        description="Nothing new is placed on the disk, as long as this is true. What is on it stays. Needs Kafka 4.3 "
-        "or later.",
+    name: ShortText = Field(description="Name of the disk: disk0.")
+    desired_state: Literal["Cordoned", "Drained"] = Field(
+        description="Cordoned: no new replica is placed on the disk; its replicas stay. Needs Kafka 4.3 or later. Drained: all "
+        "replicas are moved off the disk and it is removed from the broker; state Drained in the status says that it is empty and "
+        "safe to pull. Remove the entry, and the disk is used again.",
     )
-    drained: bool = Field(
+
+
+class Maintenance(ApiModel):
+    """What a person wants done with the broker and its disks."""
+
+    stopped: bool = Field(
         False,
-        description="All replicas leave the disk and it leaves the broker; state Drained in the status says that it is "
-        "empty and safe to pull. Taken back, the disk is used again.",
+        description="Stop this broker for maintenance, and keep it stopped until this is false again. It is stopped only when no "
+        "partition would fall below its min.insync.replicas.",
     )
-    accept_loss: (
-        Annotated[
-            str,
-            Field(
-                json_schema_extra=rules(
-                    rule(
-                        "self.matches('^[A-Za-z0-9_-]{22}:[0-9a-f]{8,64}$')",
-                        "acceptLoss has the form <directory id>:<hash>: copy it from the message of the condition "
-                        "DataAtRisk, which names the partitions that would be lost",
-                    ),
-                    maxLength=128,
-                )
-            ),
-        ]
-        | None
-    ) = Field(
+    remove_first: bool = Field(
+        False,
+        description="When the pool is scaled in, remove this broker before others. Otherwise the highest ids are removed.",
+    )
+    disks: list[DiskMaintenance] = Field(
+        default_factory=list,
+        description="Disks that are to be cordoned or drained.",
+        json_schema_extra=list_map("name", most=MOST_DISKS),
+    )
+
+
+class AcceptedDiskLoss(ApiModel):
+    """Acceptance that the data of one disk is lost."""
+
+    name: ShortText = Field(description="Name of the disk: disk0.")
+    token: Annotated[
+        str,
+        Field(
+            json_schema_extra=rules(
+                rule(
+                    "self.matches('^[A-Za-z0-9_-]{22}:[0-9a-f]{8,64}$')",
+                    "token has the form <directory id>:<hash>: copy it from the message of the condition "
+                    "DataAtRisk, which names the partitions that would be lost",
+                ),
+                maxLength=128,
+            )
+        ),
+    ] = Field(
+        description="<directory id>:<hash of the partitions that would be lost>, as the condition DataAtRisk gives it. The replica "
+        "that has most of each partition is made its leader first; only then an empty replica replaces the lost one. It counts "
+        "for that loss only.",
+    )
+
+
+class DataLossAcceptance(ApiModel):
+    """Data that a person gives up."""
+
+    node: Name | None = Field(
         None,
-        description="Accept that the data of the disk is lost: <directory id>:<hash of the partitions that were named>, "
-        "as the condition DataAtRisk gives it. The replica that has the most of each partition is made its leader "
-        "first, only then an empty one takes the place of what is lost. It counts for that loss only.",
+        description="The node of that name, and this broker's disks in it, are gone for good. It counts only for the broker's "
+        "node, and only when the Node object is deleted or tainted node.kubernetes.io/out-of-service.",
+    )
+    disks: list[AcceptedDiskLoss] = Field(
+        default_factory=list,
+        description="Disks whose data is lost for good.",
+        json_schema_extra=list_map("name", most=MOST_DISKS),
     )
 
 
@@ -239,20 +270,12 @@ class KafkaBrokerSpec(ApiModel):
         None,
         description="The broker's log dirs that may hold replicas, as its claims and disks have the list, too.",
     )
-    goes_first: bool = Field(
-        False,
-        description="Set by a person: when the pool is to have fewer brokers, this one leaves before others. Otherwise the "
-        "highest ids go.",
+    maintenance: Maintenance | None = Field(
+        None, description="Set by a person: what is to be done with the broker and its disks."
     )
-    stopped: bool = Field(
-        False,
-        description="Set by a person: take this broker down for maintenance and keep it down until this is false "
-        "again. It goes down only when no partition falls below its minimum of in-sync replicas.",
-    )
-    node_gone: Name | None = Field(
+    accept_data_loss: DataLossAcceptance | None = Field(
         None,
-        description="Set by a person: the node of that name, and this broker's disks in it, are gone for good. It counts only for the "
-        "broker's node, and only when the Node object is deleted or tainted node.kubernetes.io/out-of-service.",
+        description="Set by a person: data that is given up. An admission policy can guard it apart from maintenance.",
     )
     accept_unavailable: (
         Annotated[
@@ -273,11 +296,6 @@ class KafkaBrokerSpec(ApiModel):
         description="Set by a person: where brokers wait for each other, this one may restart although partitions refuse writes until it is "
         "back. It is the hash that the entry RestartDeadlock of the KafkaCluster's status.waiting gives; it counts for this one restart "
         "and for the partitions that were named, and only while another broker has a copy of each in sync.",
-    )
-    wishes: list[DiskMaintenance] = Field(
-        default_factory=list,
-        description="Set by a person: what is wanted of single disks.",
-        json_schema_extra=list_map("disk", most=MOST_DISKS),
     )
 
 

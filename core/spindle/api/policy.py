@@ -262,7 +262,7 @@ class DiskPolicy(ApiModel):
         None,
         description="Seconds after which the disks of a node that is gone for good (its Node object is deleted, or tainted "
         "node.kubernetes.io/out-of-service) are given up by themselves: replicas are made anew elsewhere, claims go, volumes are "
-        "kept. Left out, a person has to agree, by spec.nodeGone of the KafkaBroker.",
+        "kept. Left out, a person has to agree, by spec.acceptDataLoss.node of the KafkaBroker.",
         ge=0,
         le=604800,
         json_schema_extra=hint(

@@ -11,6 +11,7 @@ from spindle.api.cluster import KafkaClusterSpec
 from spindle.api.policy import Thresholds
 from spindle.cluster import names
 from spindle.cluster.view import Broker, KafkaView, LogDir, Partition
+from spindle.healing.maintenance import NO_REQUEST, disk_requests
 
 _FORMAT: Final = 1
 _OPEN: Final = frozenset({"Approved", "Executing"})
@@ -32,7 +33,7 @@ class DiskFact:
         mode: ``Active``, ``Placeholder`` or ``Absent``.
         state: its state in its life; empty if none is on record yet.
         level: the step of the ladder that its fill has reached; empty if none is on record.
-        cordoned, drained: whether a person wishes so.
+        cordoned, drained: whether a person wants that.
         slow: whether the agent calls it slow.
     """
 
@@ -72,21 +73,21 @@ class BrokerFact:
             pydantic.ValidationError: what the API server would not have let through.
         """
         broker = KafkaBroker.parse(raw)
-        status, wishes = broker.status, {request.disk: request for request in broker.spec.wishes}
+        status, requests = broker.status, disk_requests(raw)
         states = {disk.name: disk for disk in status.disks} if status else {}
         observed = status.observed if status else None
         slow = {disk.name for disk in observed.disks if disk.verdict == "Slow"} if observed else set()
         disks = []
         for disk in broker.spec.disks:
-            known, request = states.get(disk.name), wishes.get(disk.name)
+            known, request = states.get(disk.name), requests.get(disk.name, NO_REQUEST)
             disks.append(
                 DiskFact(
                     name=disk.name,
                     mode=disk.mode,
                     state=(known.state if known else None) or "",
                     level=known.usage.level if known and known.usage else "",
-                    cordoned=request is not None and request.cordoned,
-                    drained=request is not None and request.drained,
+                    cordoned=request.cordoned,
+                    drained=request.drained,
                     slow=disk.name in slow,
                 )
             )

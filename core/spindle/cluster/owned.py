@@ -33,7 +33,7 @@ OWNED: Final = (
     ),
     Owned(
         "cordoned disks",
-        "remove it and cordon a disk by a wish in its KafkaBroker, spec.wishes[].cordoned",
+        "remove it and cordon a disk in its KafkaBroker: spec.maintenance.disks[].desiredState",
         keys=("cordoned.log.dirs",),
     ),
     Owned(

@@ -101,7 +101,7 @@ Test = Callable[[DiskFacts], bool]
 TRIGGERS: Final[Mapping[str, Test]] = {
     "in use": lambda f: f.in_use and not f.health.surely_bad,
     "joined": lambda f: (f.added or f.joining) and f.in_use and not f.health.surely_bad,
-    "cordon wished": lambda f: f.cordon_requested,
+    "cordon requested": lambda f: f.cordon_requested,
     "filling": lambda f: f.backfilling,
     "slow": lambda f: f.slow,
     "no more cause": lambda f: f.health.well and not (f.cordon_requested or f.backfilling or f.slow),
@@ -123,7 +123,7 @@ TRIGGERS: Final[Mapping[str, Test]] = {
         and not f.removing
     ),
     "filled": lambda f: f.backfilled and f.in_use and f.health.well,
-    "drain wished": lambda f: f.drain_requested,
+    "drain requested": lambda f: f.drain_requested,
     "leaving": lambda f: f.removing,
     "broker leaves": lambda f: f.scaling_in,
     "wanted again": lambda f: f.in_use and f.health.well and not f.drain_requested and not f.removing,
@@ -156,7 +156,7 @@ def _rows(
 _S = DiskState
 _IN_USE: Final = (_S.ACTIVE, _S.CORDONED)
 
-# From the first row that applies to the present state; what is bad goes before what is wished.
+# From the first row that applies to the present state; what is bad goes before what is requested.
 TRANSITIONS: Final[tuple[Transition, ...]] = (
     *_rows(
         (_S.ACTIVE, _S.CORDONED, _S.REPLACING, _S.BACKFILLING, _S.DRAINING),
@@ -200,7 +200,7 @@ TRANSITIONS: Final[tuple[Transition, ...]] = (
         "DiskRemoved",
         "is no disk of the broker any more.",
     ),
-    *_rows((_S.EVACUATED,), "drain wished", _S.DRAINED, "DiskDrained", "is empty, as was wished."),
+    *_rows((_S.EVACUATED,), "drain requested", _S.DRAINED, "DiskDrained", "is empty, as requested."),
     *_rows(
         (_S.EVACUATED, _S.DRAINED),
         "new disk",
@@ -217,10 +217,10 @@ TRANSITIONS: Final[tuple[Transition, ...]] = (
     ),
     *_rows(
         (*_IN_USE, _S.BACKFILLING),
-        "drain wished",
+        "drain requested",
         _S.DRAINING,
         "DrainRequested",
-        "is being emptied, as was wished.",
+        "is being emptied, as requested.",
     ),
     *_rows(
         (*_IN_USE, _S.BACKFILLING),
@@ -238,7 +238,7 @@ TRANSITIONS: Final[tuple[Transition, ...]] = (
     ),
     *_rows((_S.BACKFILLING,), "filled", _S.ACTIVE, "BackfillCompleted", "carries its share again."),
     *_rows(
-        (_S.ACTIVE,), "cordon wished", _S.CORDONED, "CordonRequested", "takes nothing new, as was wished."
+        (_S.ACTIVE,), "cordon requested", _S.CORDONED, "CordonRequested", "takes nothing new, as requested."
     ),
     *_rows((_S.ACTIVE,), "filling", _S.CORDONED, "DiskUsageHigh", "takes nothing new: it is nearly full."),
     *_rows((_S.ACTIVE,), "slow", _S.CORDONED, "DiskSlow", "takes nothing new: it is slow."),

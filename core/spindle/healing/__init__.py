@@ -12,5 +12,5 @@ Each module answers one question, and each answer is checked against the safety 
     lead        who is to lead what stands on a disk that serves, but badly
     fence       whether a broker with a hung disk may be stopped at once
     acceptance  what a person gave up, and whether that still is what is lost
-    wishes      what a person wants of a disk
+    maintenance what a person wants of a broker and its disks
 """

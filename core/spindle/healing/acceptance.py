@@ -31,7 +31,7 @@ class Loss:
 
     @property
     def text(self) -> str:
-        """What a person writes as ``acceptLoss`` to give exactly this up."""
+        """The token that a person writes in ``spec.acceptDataLoss.disks`` to give exactly this up."""
         return f"{self.directory_id}:{digest(self.partitions)}"
 
 
@@ -40,7 +40,7 @@ class Accepted:
     """An acceptance that was found right, and for what; it stays with its KafkaBroker until it is used up.
 
     Attributes:
-        text: the wish that it came from.
+        text: the token that it came from.
         done: nothing of it is lost any more: it is used up, and the same words do not count again.
     """
 
@@ -111,7 +111,7 @@ def accept(
     up as well: the record may have been removed by hand, or gone with the KafkaBroker.
 
     Args:
-        request: ``acceptLoss`` as it is written now.
+        request: the token as it is written now.
         loss: what is lost with the disk now; None if nothing is seen to be.
         before: what stood on record.
         leaderless: partitions that have no leader now.

@@ -28,7 +28,7 @@ def kafka_broker(
     returning: bool | None = None,
     log_dirs: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """A KafkaBroker with the fields that the operator owns; ``stopped``, ``goesFirst``, ``acceptUnavailable`` and ``wishes`` are a person's.
+    """A KafkaBroker with the fields that the operator owns; ``maintenance``, ``acceptDataLoss`` and ``acceptUnavailable`` are a person's.
 
     It has a finalizer, because it knows which disk is whose.
 

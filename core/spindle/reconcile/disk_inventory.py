@@ -157,7 +157,7 @@ class DiskInventory:
         return correlated_failures.may_act_on_failures(self.bad_since, len(self.slots), self.state.now, share)
 
     def may_act(self, slot: BrokerDisk) -> bool:
-        """Whether something may be done about a bad disk: by itself, or because a person wishes it to be emptied, or gives it up."""
+        """Whether something may be done about a bad disk: by itself, or because a person wants it to be emptied, or gives it up."""
         return self.correlated_failures is None or slot.request.drained or slot.given_up
 
     @cached_property
@@ -174,7 +174,7 @@ class DiskInventory:
         return max((self.state.spec.disks.thresholds.reject_moves / 100, *self._ceilings.values()))
 
     def to_be_emptied(self, slot: BrokerDisk) -> bool:
-        """Whether a disk is to be emptied though it works: a person wishes so, or the spec has it no more."""
+        """Whether a disk is to be emptied though it works: a person wants that, or the spec has it no more."""
         return slot.request.drained or slot.key in self.removing
 
     def partitions_on(self, slot: BrokerDisk) -> frozenset[Key] | None:

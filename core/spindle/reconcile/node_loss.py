@@ -2,6 +2,7 @@
 
 from typing import Final
 
+from spindle.healing.maintenance import lost_node
 from spindle.healing.node_loss import NodeLossClaim, find_evidence, is_left_behind, is_ready
 from spindle.reconcile import objects
 from spindle.reconcile.inputs import disks_of
@@ -30,7 +31,7 @@ def claimed_lost(state: ClusterState, node_id: int) -> NodeLossClaim | None:
         node=node,
         evidence=evidence,
         answers=is_ready(state.nodes.get(node)) or (known is not None and known.fenced is False),
-        statement=broker["spec"].get("nodeGone"),
+        statement=lost_node(broker),
         waited=state.waited((ACTION, thing, REASON)),
         grace=state.spec.disks.node_gone_after_seconds,
     )

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from spindle.cluster import names
+from spindle.healing import maintenance
 
 RawObject = Mapping[str, Any]
 
@@ -128,8 +129,7 @@ def kafka_started(pod: RawObject) -> str | None:
 
 def kept_down(broker: RawObject) -> bool:
     """Whether a KafkaBroker is to have no pod: stopped by a person, or for good."""
-    spec = broker.get("spec") or {}
-    return bool(spec.get("stopped") or spec.get("leaving"))
+    return maintenance.stopped(broker) or bool((broker.get("spec") or {}).get("leaving"))
 
 
 def owned_by(obj: RawObject, owner: RawObject) -> bool:

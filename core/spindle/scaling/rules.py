@@ -143,7 +143,7 @@ def _too_few_racks(partitions: list[Partition], racks: Mapping[int, str | None],
         reason="InsufficientRacks",
         message=f"No broker would be left in {some(gone)}, and {counted(len(named), 'partition')} has replicas on more racks than the "
         f"{len(left)} that remain: {some(named)}.",
-        unblocked_by=f"Keep a broker in {some(gone)}: let others go first (spec.goesFirst of their KafkaBrokers), or more of them stay.",
+        unblocked_by=f"Keep a broker in {some(gone)}: let others go first (spec.maintenance.removeFirst of their KafkaBrokers), or more of them stay.",
         objects=tuple(named),
     )
 

@@ -16,6 +16,7 @@ from spindle.cluster import names
 from spindle.cluster.refusal import counted, some
 from spindle.disks import facts
 from spindle.disks.lifecycle import DiskState
+from spindle.healing.maintenance import disk_requests
 from spindle.manifests.claim_pods import claim_pod
 from spindle.manifests.identity import NodeIdentity
 from spindle.placement.nodes import section
@@ -104,11 +105,7 @@ def _add(
     if is_stale(state, broker):
         return
     broker_id, having = int(broker["spec"]["id"]), {disk["name"] for disk in disks_of(broker)}
-    drained = {
-        w.get("disk")
-        for w in (broker["spec"].get("wishes") or ())
-        if isinstance(w, dict) and w.get("drained")
-    }
+    drained = {disk for disk, request in disk_requests(broker).items() if request.drained}
     wanted = [name for i in range(pool.disks.count) if (name := names.disk_name(i)) not in having]
     found = []
     for name in wanted:

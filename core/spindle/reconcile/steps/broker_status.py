@@ -8,6 +8,7 @@ from spindle.cluster.refusal import some
 from spindle.cluster.view import LogDir
 from spindle.disks import facts
 from spindle.disks.lifecycle import DiskState
+from spindle.healing import maintenance
 from spindle.reconcile import objects
 from spindle.reconcile.disk_inventory import StateRecord
 from spindle.reconcile.disk_usage import DiskUsage, status_of
@@ -90,7 +91,7 @@ def _state(
     if pod is None:
         if broker["spec"].get("leaving"):
             return "Leaving", "Stopped for good: nothing stands on it, and its pool is to have fewer brokers."
-        if broker["spec"].get("stopped"):
+        if maintenance.stopped(broker):
             return "Stopped", "Down for maintenance until spec.stopped is false."
         return "Pending", "Its pod is not there yet."
     if objects.deleting(pod):

@@ -12,6 +12,7 @@ from spindle.cluster.layout import METADATA_DISK
 from spindle.cluster.refusal import counted, some
 from spindle.disks.dir_list import DirList
 from spindle.disks.facts import ABSENT, ACTIVE, PLACEHOLDER
+from spindle.healing import maintenance
 from spindle.manifests.brokers import kafka_broker
 from spindle.placement.room import DiskWant
 from spindle.placement.spread import Placed, spread
@@ -166,7 +167,7 @@ def _deleted_by_hand(state: ClusterState, builder: PlanBuilder) -> None:
             for disk in disks_of(broker)
         )
         complete = complete and not claim_annotations(state, broker)
-        if complete and not broker["spec"].get("stopped") and not _too_many(state, broker):
+        if complete and not maintenance.stopped(broker) and not _too_many(state, broker):
             drop_finalizer(builder, broker)
         else:
             builder.wait(
@@ -225,7 +226,7 @@ def _where_they_are(state: ClusterState, records: BrokerRecords) -> None:
             volume = state.volume(state.claims.get(disk["claim"]))
             if volume is not None and not disk.get("pvUid"):
                 records.note_disk(broker_id, disk["name"], pv=objects.name(volume), pvUid=objects.uid(volume))
-        if broker["spec"].get("stopped") and broker_id not in state.pods:
+        if maintenance.stopped(broker) and broker_id not in state.pods:
             _fresh_start(state, records, broker_id, broker)
 
 

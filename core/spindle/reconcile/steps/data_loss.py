@@ -118,7 +118,7 @@ def at_risk(inventory: DiskInventory) -> str | None:
         parts.append(
             f"The only in-sync copies of {counted(len(named), 'partition')} are on {loss.disk} of {name}, which has failed: "
             f"{some(named, 20)}. Way out: {back}; or, if it is lost for good, give them up with "
-            f'spec.wishes of KafkaBroker {name}: {{"disk": "{loss.disk}", "acceptLoss": "{loss.text}"}}'
+            f'spec.acceptDataLoss.disks of KafkaBroker {name}: {{"name": "{loss.disk}", "token": "{loss.text}"}}'
         )
     return " ".join(parts)
 
@@ -154,8 +154,8 @@ def _used_up(inventory: DiskInventory, loss: Loss) -> Wait:
         "AcceptLoss",
         f"KafkaBroker/{name}/{loss.disk}",
         "AcceptanceAlreadyUsed",
-        f"The acceptLoss that is written for {loss.disk} of {name} was for an earlier loss of the same partitions, and does not count for this one.",
-        f"Bring the disk back as it is; or, if it is lost for good, take the wish back, wait until the annotation {ANN_ACCEPTED} names {loss.disk} "
+        f"The entry of spec.acceptDataLoss.disks for {loss.disk} of {name} was for an earlier loss of the same partitions, and does not count for this one.",
+        f"Bring the disk back as it is; or, if it is lost for good, remove the entry, wait until the annotation {ANN_ACCEPTED} names {loss.disk} "
         f"no more, and write {loss.text} again.",
     )
 
@@ -166,6 +166,6 @@ def _another_loss(inventory: DiskInventory, loss: Loss) -> Wait:
         "AcceptLoss",
         f"KafkaBroker/{name}/{loss.disk}",
         "AcceptanceOutdated",
-        f"The acceptLoss that is written for {loss.disk} of {name} does not name what is lost with it now.",
-        f"If all of it is to be given up, write {loss.text}; else take the wish back.",
+        f"The entry of spec.acceptDataLoss.disks for {loss.disk} of {name} does not name what is lost with it now.",
+        f"If all of it is to be given up, write {loss.text}; else remove the entry.",
     )

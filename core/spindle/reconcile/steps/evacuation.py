@@ -284,7 +284,7 @@ def _stuck_drain(inventory: DiskInventory, builder: PlanBuilder, slot: BrokerDis
                 "NoMoveTarget",
                 f"{counted(len(stuck), 'replica')} on {slot.name} of broker {slot.broker} can go nowhere else: "
                 f"{some(names_of(stuck))}.",
-                "Add a broker or a disk that can take them, free space, or take back what was asked for (the wish, or the lower "
+                "Add a broker or a disk that can take them, free space, or take back what was asked for (the drain request, or the lower "
                 "disks.count or replicas).",
             )
         )

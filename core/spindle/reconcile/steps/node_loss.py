@@ -137,7 +137,7 @@ def _not_agreed(state: ClusterState, node_id: int, said: NodeLossClaim) -> Wait:
             f"{gone}; but {said.node} is ready, or Kafka still hears {name}. Nothing of it is given up.",
             f"Take the taint off node {said.node}, or switch it off.",
         )
-    word = f'kubectl patch kafkabroker {name} --type merge -p \'{{"spec":{{"nodeGone":"{said.node}"}}}}\''
+    word = f'kubectl patch kafkabroker {name} --type merge -p \'{{"spec":{{"acceptDataLoss":{{"node":"{said.node}"}}}}}}\''
     grace = (
         f" Or {said.grace - said.waited:.0f} s more pass (spec.disks.nodeGoneAfterSeconds)."
         if said.grace is not None

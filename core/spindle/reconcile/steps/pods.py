@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from spindle.cluster import names
+from spindle.healing import maintenance
 from spindle.manifests.identity import NodeIdentity
 from spindle.manifests.inputs import ClusterInputs, NodeInputs
 from spindle.manifests.pods import broker_pod, config_hash, controller_pod, pod_labels, spec_hash
@@ -35,7 +36,7 @@ def reconcile_pods(
     for node_id, broker in state.brokers.items():
         if broker["spec"].get("leaving"):
             _reconcile_stopped(state, builder, node_id, wanted, leaves(broker))
-        elif broker["spec"].get("stopped"):
+        elif maintenance.stopped(broker):
             by_hand = RestartRequest("Stopped", "spec.stopped of its KafkaBroker is true")
             _reconcile_stopped(state, builder, node_id, wanted, by_hand)
         elif not node_is_lost(state, node_id):  # nothing is left for it to start with

@@ -12,6 +12,7 @@ from typing import Final
 from spindle.cluster import names
 from spindle.cluster.refusal import Refusal, counted, some
 from spindle.disks.lifecycle import DiskState
+from spindle.healing.maintenance import removed_first
 from spindle.healing.replica_index import names_of
 from spindle.manifests.identity import NodeIdentity
 from spindle.reconcile import objects
@@ -59,7 +60,7 @@ def _too_many(state: ClusterState, pool: str, out: set[int]) -> tuple[int, ...]:
         ScaleInCandidate(
             i,
             stopped=bool(broker["spec"].get("leaving")),
-            named=bool(broker["spec"].get("goesFirst")),
+            named=removed_first(broker),
             idle=registered is not None and i not in registered,
         )
         for i, broker in state.brokers.items()

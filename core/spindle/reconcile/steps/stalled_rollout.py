@@ -12,7 +12,7 @@ from spindle.reconcile.state import ClusterState
 from spindle.reconcile.steps.starts import loaded_at
 from spindle.reconcile.times import seconds
 
-# Why a pod goes down for a change; every other reason is about a disk, a person's wish or a broker that is no use as it is.
+# Why a pod goes down for a change; every other reason is about a disk, a person's request or a broker that is no use as it is.
 CHANGES: Final = frozenset({"SpecChanged", "CertificateRenewed"})
 
 _ACTION: Final = "Roll"

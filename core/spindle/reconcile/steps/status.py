@@ -5,6 +5,7 @@ from typing import Any, Final
 
 from spindle.cluster import names
 from spindle.cluster.refusal import counted, some
+from spindle.healing import maintenance
 from spindle.placement.spread import rack_status
 from spindle.reconcile import objects
 from spindle.reconcile.plan_builder import PlanBuilder, Wait
@@ -156,7 +157,7 @@ def _stopped(state: ClusterState) -> list[str]:
     return sorted(
         objects.name(broker)
         for broker_id, broker in state.brokers.items()
-        if broker["spec"].get("stopped") and broker_id not in state.pods
+        if maintenance.stopped(broker) and broker_id not in state.pods
     )
 
 
