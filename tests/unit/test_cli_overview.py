@@ -53,7 +53,7 @@ def test_a_disk_that_fills_says_what_is_done_about_it() -> None:
     disks = (samples.disk(0, "disk0", usage=fill), samples.disk(0, "disk1", usage=fine))
     text = drawn(samples.ready(), samples.broker(0, *disks))
 
-    assert "Broker 0 disk0 Cordoned: 86 % is used, of 85 %. (for 0 s)" in text
+    assert "Broker 0 disk0 Cordon: 86 % is used, of 85 %. (for 0 s)" in text
     assert text.count("Cordon") == 2
     assert "Normal" not in text
 
