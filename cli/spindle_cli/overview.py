@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from spindle.api.broker import LEVELS, BrokerDiskStatus, DiskUsageStatus, KafkaBroker
-from spindle.api.cluster import KafkaCluster, Waiting
+from spindle.api.cluster import KafkaCluster, WaitingEntry
 from spindle.api.common import Condition
 from spindle.cluster import names
 from spindle.disks.lifecycle import MEANINGS, DiskState
@@ -218,7 +218,7 @@ def _condition(condition: Condition) -> Text:
     return text.append(f" {condition.reason}: {condition.message}", style="default")
 
 
-def _waiting(entry: Waiting, now: datetime) -> Text:
+def _waiting(entry: WaitingEntry, now: datetime) -> Text:
     text = Text("Waiting: ", style="yellow")
     what = f"{entry.action} {entry.object}".strip()
     since = age(entry.since, now)

@@ -7,11 +7,12 @@ from typing import Final
 from spindle.api.cluster import KafkaClusterSpec
 from spindle.cluster import names
 from spindle.cluster.config import parsed
+from spindle.cluster.waiting import Waiting
 from spindle.manifests import spec_allowed
 from spindle.manifests.spec_allowed import Ask, not_allowed
 from spindle.manifests.spec_settings import RejectedSettings, refused_settings
 from spindle.reconcile import objects
-from spindle.reconcile.plan_builder import PlanBuilder, Wait
+from spindle.reconcile.plan_builder import PlanBuilder
 from spindle.reconcile.pools import recorded_pools, recorded_spec
 from spindle.reconcile.snapshot import ClusterSnapshot
 from spindle.reconcile.state import ClusterState
@@ -100,7 +101,7 @@ def report_rejected(state: ClusterState, builder: PlanBuilder) -> None:
     )
     for each in state.refused[:_NAMED]:
         builder.wait(
-            Wait(
+            Waiting(
                 "ApplySpec",
                 f"KafkaCluster/{state.name}/{each.key[:_KEY]}",
                 each.reason,
@@ -114,7 +115,7 @@ def report_tolerated(state: ClusterState, builder: PlanBuilder) -> None:
     """A wait for each thing that is not allowed and goes on all the same."""
     for each in state.tolerated[:_NAMED]:
         builder.wait(
-            Wait(
+            Waiting(
                 "KeepSpec",
                 f"KafkaCluster/{state.name}/{each.key[:_KEY]}",
                 "AllowedForCompatibility",

@@ -5,8 +5,8 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Final
 
-from spindle.cluster.refusal import Refusal
 from spindle.cluster.view import STORAGE_ERROR, Broker, KafkaView, LogDir
+from spindle.cluster.waiting import Waiting
 from spindle.disks import correlated_failures, facts
 from spindle.disks.lifecycle import DiskState
 from spindle.healing.acceptance import Loss
@@ -151,7 +151,7 @@ class DiskInventory:
         }
 
     @cached_property
-    def correlated_failures(self) -> Refusal | None:
+    def correlated_failures(self) -> Waiting | None:
         """Rule 9: why nothing may be done by itself about bad disks; None if something may."""
         share = self.state.spec.disks.automatic_share / 100
         return correlated_failures.may_act_on_failures(self.bad_since, len(self.slots), self.state.now, share)

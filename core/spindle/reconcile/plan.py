@@ -6,8 +6,8 @@ from typing import Any, Final
 
 from pydantic import ValidationError
 
-from spindle.cluster.refusal import Refusal, some
 from spindle.cluster.versions import unsupported
+from spindle.cluster.waiting import Waiting, some
 from spindle.moves.journal import Journal
 from spindle.moves.missing_replicas import meant
 from spindle.reconcile import objects
@@ -15,7 +15,7 @@ from spindle.reconcile.accepted_spec import as_accepted, nothing_accepted, repor
 from spindle.reconcile.actions import Apply, Patch
 from spindle.reconcile.disk_inventory import DiskInventory
 from spindle.reconcile.events import Event, ReconcilePlan
-from spindle.reconcile.plan_builder import PlanBuilder, Wait
+from spindle.reconcile.plan_builder import PlanBuilder
 from spindle.reconcile.snapshot import ClusterSnapshot
 from spindle.reconcile.state import ClusterState, read_state
 from spindle.reconcile.steps.add_disks import reconcile_added_disks
@@ -200,7 +200,7 @@ def _may_begin(state: ClusterState, builder: PlanBuilder) -> bool:
     """Whether there is a spec that can be carried out: of a release that is run here, with settings that it takes."""
     why = unsupported(state.spec.version)
     if why is not None:
-        builder.wait(Wait.refused("RunVersion", f"KafkaCluster/{state.name}", why))
+        builder.wait(Waiting.of("RunVersion", f"KafkaCluster/{state.name}", why))
         return False
     report_rejected(state, builder)
     report_tolerated(state, builder)
@@ -213,7 +213,7 @@ def _take_down(
     healed: HealingResult,
     journal: Journal | None,
     wanted: Mapping[int, RestartRequest],
-    staying: Mapping[int, Refusal],
+    staying: Mapping[int, Waiting],
 ) -> None:
     """Who goes down, with all counted that leaves an assignment in this pass: ``journal`` is as it will stand after it."""
     partitions = state.kafka.partitions
@@ -232,8 +232,8 @@ def _take_down(
     )
 
 
-def _blind(state: ClusterState, kinds: list[str]) -> Wait:
-    return Wait(
+def _blind(state: ClusterState, kinds: list[str]) -> Waiting:
+    return Waiting(
         "Reconcile",
         f"KafkaCluster/{state.name}",
         "CannotRead",

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from spindle.cluster.refusal import counted
+from spindle.cluster.waiting import counted
 from spindle.proposals.approval import Approval
 from spindle.proposals.lifecycle import ProposalStep
 from spindle.proposals.move_states import DONE, MOVING, OVER, given_up, write_move_states

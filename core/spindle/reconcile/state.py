@@ -8,8 +8,8 @@ from typing import Any
 
 from spindle.api.cluster import BrokerPool, KafkaClusterSpec
 from spindle.cluster import names
-from spindle.cluster.refusal import Refusal
 from spindle.cluster.view import KafkaView
+from spindle.cluster.waiting import Waiting
 from spindle.manifests.identity import IdentityError, NodeIdentity, parse_identity
 from spindle.manifests.inputs import NodeInputs
 from spindle.manifests.spec_settings import RejectedSettings
@@ -58,7 +58,7 @@ class ClusterState:
     spec_accepted: KafkaClusterSpec | None = None
     refused: tuple[RejectedSettings, ...] = ()
     tolerated: tuple[RejectedSettings, ...] = ()
-    version_refused: Refusal | None = None
+    version_refused: Waiting | None = None
     taken: Mapping[OwnerKey, NameConflict] = field(default_factory=dict)
     inputs: dict[int, NodeInputs | None] = field(default_factory=dict, init=False, repr=False, compare=False)
     settings: dict[int, Mapping[str, str] | None] = field(

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from spindle.api.cluster import BrokerPool
 from spindle.cluster import names
-from spindle.cluster.refusal import counted, some
+from spindle.cluster.waiting import Waiting, counted, some
 from spindle.disks import facts
 from spindle.disks.lifecycle import DiskState
 from spindle.healing.maintenance import disk_requests
@@ -28,7 +28,7 @@ from spindle.reconcile.disk_inventory import DiskInventory
 from spindle.reconcile.events import Event
 from spindle.reconcile.inputs import cluster_inputs, disks_of
 from spindle.reconcile.node_loss import node_is_lost
-from spindle.reconcile.plan_builder import PlanBuilder, Wait
+from spindle.reconcile.plan_builder import PlanBuilder
 from spindle.reconcile.snapshot import SnapshotObject
 from spindle.reconcile.stale_records import is_stale
 from spindle.reconcile.state import ClusterState
@@ -132,9 +132,9 @@ def _add(
         )
 
 
-def _in_the_way(broker: SnapshotObject, name: str, there: SnapshotObject) -> Wait:
+def _in_the_way(broker: SnapshotObject, name: str, there: SnapshotObject) -> Waiting:
     going = objects.deleting(there)
-    return Wait(
+    return Waiting(
         _ADD,
         f"KafkaBroker/{objects.name(broker)}/{name}",
         "ClaimNameConflict",
@@ -307,7 +307,7 @@ def _ask(
     there: SnapshotObject,
     node: SnapshotObject,
 ) -> _VolumeState:
-    """Wait for the volume; where its place is chosen by the pod that asks for it, see that one does."""
+    """Waiting for the volume; where its place is chosen by the pod that asks for it, see that one does."""
     state = inventory.state
     wanted = (there.get("spec") or {}).get("storageClassName")
     found = class_of(wanted, state.snap.storage_classes)
@@ -322,7 +322,7 @@ def _ask(
         else:
             scheduled = objects.condition(pod, "PodScheduled") or {}
             said = str(scheduled.get("message") or "") if scheduled.get("status") == "False" else ""
-    wait = Wait(
+    wait = Waiting(
         _ADD,
         inventory.object_name(slot),
         "VolumeNotBound",
@@ -362,7 +362,7 @@ def _look(
     agent = state.snap.agents.get(objects.name(node))
     if not slot.watched and (not local or agent is None):
         return _VolumeState.READY  # nobody but preflight can tell
-    wait = Wait(
+    wait = Waiting(
         _ADD,
         inventory.object_name(slot),
         "DiskInspectionPending",
@@ -402,8 +402,8 @@ def _annotate(found: SnapshotObject, text: str | None) -> Patch:
     return Patch(kind="PersistentVolumeClaim", name=objects.name(found), uid=objects.uid(found), body=body)
 
 
-def _no_node(inventory: DiskInventory, slot: BrokerDisk) -> Wait:
-    return Wait(
+def _no_node(inventory: DiskInventory, slot: BrokerDisk) -> Waiting:
+    return Waiting(
         _ADD,
         inventory.object_name(slot),
         "NodeUnknown",
@@ -412,7 +412,7 @@ def _no_node(inventory: DiskInventory, slot: BrokerDisk) -> Wait:
     )
 
 
-def _no_volume(inventory: DiskInventory, pool: BrokerPool, slot: BrokerDisk, node: SnapshotObject) -> Wait:
+def _no_volume(inventory: DiskInventory, pool: BrokerPool, slot: BrokerDisk, node: SnapshotObject) -> Waiting:
     disks = pool.disks
     left = [objects.name(volume) for volume in left_volumes(inventory.state, slot.disk["claim"])]
     hint = (
@@ -422,7 +422,7 @@ def _no_volume(inventory: DiskInventory, pool: BrokerPool, slot: BrokerDisk, nod
         else ""
     )
     having = len([s for s in inventory.by_broker[slot.broker] if not s.never_used])
-    return Wait(
+    return Waiting(
         _ADD,
         inventory.object_name(slot),
         "InsufficientVolumesOnNode",
@@ -434,8 +434,8 @@ def _no_volume(inventory: DiskInventory, pool: BrokerPool, slot: BrokerDisk, nod
 
 def _elsewhere(
     inventory: DiskInventory, slot: BrokerDisk, there: SnapshotObject, node: SnapshotObject
-) -> Wait:
-    return Wait(
+) -> Waiting:
+    return Waiting(
         _ADD,
         inventory.object_name(slot),
         "VolumeNotOnNode",
@@ -445,8 +445,8 @@ def _elsewhere(
     )
 
 
-def _unusable(inventory: DiskInventory, slot: BrokerDisk, problem: str) -> Wait:
-    return Wait(
+def _unusable(inventory: DiskInventory, slot: BrokerDisk, problem: str) -> Waiting:
+    return Waiting(
         _ADD,
         inventory.object_name(slot),
         "DiskUnusable",

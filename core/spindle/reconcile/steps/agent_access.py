@@ -10,12 +10,13 @@ from typing import Any, Final
 from spindle.cluster import names
 from spindle.cluster.agent_access import RIGHTS, Request
 from spindle.cluster.rights import Right
+from spindle.cluster.waiting import Waiting
 from spindle.disks.agents import NO_AGENT
 from spindle.manifests.secrets import agent_metadata
 from spindle.reconcile import objects
 from spindle.reconcile.actions import AlterUser, CertifyAgents, Delete
 from spindle.reconcile.certificates import in_last_third
-from spindle.reconcile.plan_builder import PlanBuilder, Wait
+from spindle.reconcile.plan_builder import PlanBuilder
 from spindle.reconcile.snapshot import Certificate
 from spindle.reconcile.state import ClusterState
 from spindle.reconcile.steps.agent_health import nodes_with_brokers
@@ -151,10 +152,10 @@ def withdraw_agents(state: ClusterState, builder: PlanBuilder) -> bool:
     return there is None and former is None
 
 
-def certificates_unknown(state: ClusterState) -> Wait:
+def certificates_unknown(state: ClusterState) -> Waiting:
     """Certificates that cannot be read are not taken for none (rule 8)."""
     namespace = state.snap.agent_namespace
-    return Wait(
+    return Waiting(
         "Withdraw" if objects.deleting(state.cluster) else "IssueCertificate",
         f"ConfigMap/{_name(state)}",
         "AgentCertificatesUnknown",

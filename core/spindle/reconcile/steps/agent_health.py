@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Final
 
-from spindle.cluster.refusal import some
+from spindle.cluster.waiting import Waiting, some
 from spindle.disks import facts
 from spindle.disks.agents import CLOCKS_AGREE, NO_AGENT, Agent, clocks_off, operator_off
 from spindle.disks.health import AGENT
@@ -12,7 +12,7 @@ from spindle.reconcile import objects
 from spindle.reconcile.broker_disks import BrokerDisk
 from spindle.reconcile.disk_inventory import DiskInventory
 from spindle.reconcile.events import Event
-from spindle.reconcile.plan_builder import PlanBuilder, Wait
+from spindle.reconcile.plan_builder import PlanBuilder
 from spindle.reconcile.state import ClusterState
 
 CLOCKS: Final = "ClocksAgree"
@@ -50,9 +50,9 @@ def report_silent_agents(inventory: DiskInventory, builder: PlanBuilder) -> None
             builder.wait(_unheard(inventory, slot, node, inventory.state.snap.agents.get(node, NO_AGENT)))
 
 
-def _unheard(inventory: DiskInventory, slot: BrokerDisk, node: str, agent: Agent) -> Wait:
+def _unheard(inventory: DiskInventory, slot: BrokerDisk, node: str, agent: Agent) -> Waiting:
     since = "has been silent since" if agent.silent else "has not been heard of yet since this operator runs"
-    return Wait(
+    return Waiting(
         "ActivateDisk",
         inventory.object_name(slot),
         "AgentNotReporting",
@@ -73,7 +73,7 @@ def report_starved_nodes(inventory: DiskInventory, builder: PlanBuilder) -> None
         if said is None or not inventory.state.snap.agents.get(node, NO_AGENT).alive:
             continue
         builder.wait(
-            Wait(
+            Waiting(
                 "AssessDisks",
                 f"KafkaBroker/{objects.name(broker)}",
                 "AgentStarved",

@@ -2,14 +2,14 @@
 
 from typing import Final
 
-from spindle.cluster.refusal import counted, some
+from spindle.cluster.waiting import Waiting, counted, some
 from spindle.disks import facts
 from spindle.disks.signals import DiskVerdict
 from spindle.healing.disk_slot import SlotContent as Place
 from spindle.reconcile import objects
 from spindle.reconcile.broker_disks import BrokerDisk
 from spindle.reconcile.disk_inventory import DiskInventory
-from spindle.reconcile.plan_builder import PlanBuilder, Wait
+from spindle.reconcile.plan_builder import PlanBuilder
 from spindle.reconcile.steps.disk_states import place_of
 
 ALL_DISKS_LOST: Final = "AllDisksLost"
@@ -30,7 +30,7 @@ def report_all_disks_lost(inventory: DiskInventory, builder: PlanBuilder) -> Non
         return
     named = [f"{slot.name} of {objects.name(state.brokers[slot.broker])}" for slot in used]
     builder.wait(
-        Wait(
+        Waiting(
             "StartBrokers",
             f"KafkaCluster/{state.name}",
             ALL_DISKS_LOST,

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from spindle.cluster import names
-from spindle.cluster.refusal import some
 from spindle.cluster.view import LogDir
+from spindle.cluster.waiting import some
 from spindle.disks import facts
 from spindle.disks.lifecycle import DiskState
 from spindle.healing import maintenance

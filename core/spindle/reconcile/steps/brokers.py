@@ -9,7 +9,7 @@ from spindle.api.cluster import BrokerPool
 from spindle.cluster import names
 from spindle.cluster.ids import uuid_from_entropy
 from spindle.cluster.layout import METADATA_DISK
-from spindle.cluster.refusal import counted, some
+from spindle.cluster.waiting import Waiting, counted, some
 from spindle.disks.dir_list import DirList
 from spindle.disks.facts import ABSENT, ACTIVE, PLACEHOLDER
 from spindle.healing import maintenance
@@ -27,7 +27,7 @@ from spindle.reconcile.claim_annotations import (
     retired_of,
 )
 from spindle.reconcile.inputs import disks_of
-from spindle.reconcile.plan_builder import PlanBuilder, Wait
+from spindle.reconcile.plan_builder import PlanBuilder
 from spindle.reconcile.snapshot import SnapshotObject
 from spindle.reconcile.state import ClusterState
 from spindle.reconcile.steps.deletion import drop_finalizer
@@ -113,7 +113,7 @@ def reconcile_brokers(state: ClusterState, builder: PlanBuilder, records: Broker
     """Make the KafkaBrokers that are missing; say what of the spec can't be had."""
     if state.snap.unknown & {"nodes", "persistentvolumes", "storageclasses"}:
         builder.wait(
-            Wait(
+            Waiting(
                 _ACTION,
                 f"KafkaCluster/{state.name}",
                 "NodesUnknown",
@@ -171,7 +171,7 @@ def _deleted_by_hand(state: ClusterState, builder: PlanBuilder) -> None:
             drop_finalizer(builder, broker)
         else:
             builder.wait(
-                Wait(
+                Waiting(
                     "DeleteBroker",
                     f"KafkaBroker/{objects.name(broker)}",
                     "BrokerRecordRetained",
@@ -248,7 +248,7 @@ def _place_new(
     where = topology_of(state, wanted, "broker", _promised(state))
     found = spread(where, existing, _free_ids(state, existing, count))
     for refusal in found.problems:
-        builder.wait(Wait.refused(_ACTION, f"KafkaCluster/{state.name}", refusal))
+        builder.wait(Waiting.of(_ACTION, f"KafkaCluster/{state.name}", refusal))
     for broker_id, zone in found.assignments.items():
         disks = [new_disk(state, broker_id, names.disk_name(index)) for index in range(pool.disks.count)]
         zone_text = f"zone {zone}" if zone else "no zone"
@@ -371,7 +371,7 @@ def _pools_lost(state: ClusterState, builder: PlanBuilder) -> bool:
     for pool, ids in sorted(found.items()):
         brokers = some([str(i) for i in sorted(ids)])
         builder.wait(
-            Wait(
+            Waiting(
                 _ACTION,
                 f"KafkaCluster/{state.name}",
                 "UnknownPoolClaims",
@@ -464,7 +464,7 @@ def _orphans(state: ClusterState, builder: PlanBuilder) -> None:
     if gone:
         pools = sorted({str(state.brokers[i]["spec"].get("pool")) for i in gone})
         builder.wait(
-            Wait(
+            Waiting(
                 "RemovePool",
                 f"KafkaCluster/{state.name}",
                 "PoolNotFound",

@@ -4,7 +4,7 @@ import json
 from typing import Any, Final
 
 from spindle.cluster import names
-from spindle.cluster.refusal import some
+from spindle.cluster.waiting import some
 from spindle.manifests.inputs import ClusterInputs, NodeInputs
 from spindle.manifests.pods import kafka_image, spec_parts
 from spindle.reconcile import objects

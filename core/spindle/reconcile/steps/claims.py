@@ -6,6 +6,7 @@ from typing import Any, Final
 from spindle.api.cluster import BrokerPool
 from spindle.cluster import names
 from spindle.cluster.layout import METADATA_DISK
+from spindle.cluster.waiting import Waiting
 from spindle.disks import facts
 from spindle.manifests.claims import claim
 from spindle.manifests.identity import ConfiguredVoter, NodeIdentity
@@ -16,7 +17,7 @@ from spindle.reconcile.actions import Create
 from spindle.reconcile.claim_annotations import noted
 from spindle.reconcile.inputs import disks_of
 from spindle.reconcile.node_loss import node_is_lost
-from spindle.reconcile.plan_builder import PlanBuilder, Wait
+from spindle.reconcile.plan_builder import PlanBuilder
 from spindle.reconcile.snapshot import SnapshotObject
 from spindle.reconcile.state import ClusterState
 from spindle.reconcile.steps.brokers import node_of_volume
@@ -116,7 +117,7 @@ def _zones(
     where = topology_of(state, [DiskWant(storage.size, storage.storage_class)], "controller")
     result = spread(where, existing, [voter.id for voter in missing])
     for refusal in result.problems:
-        builder.wait(Wait.refused("PlaceController", f"KafkaCluster/{state.name}", refusal))
+        builder.wait(Waiting.of("PlaceController", f"KafkaCluster/{state.name}", refusal))
     return dict(result.assignments)
 
 
@@ -136,7 +137,7 @@ def _check(
     theirs = objects.annotation(found, names.ANN_CLUSTER_ID) != identity.cluster_id
     if theirs or (carried != directory_id and carried not in retired):
         builder.wait(
-            Wait(
+            Waiting(
                 "UseClaim",
                 thing,
                 "ClaimDirectoryIdMismatch",

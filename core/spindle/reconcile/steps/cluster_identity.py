@@ -7,7 +7,7 @@ from dataclasses import replace
 from spindle.cluster import names
 from spindle.cluster.ids import uuid_from_entropy
 from spindle.cluster.layout import METADATA_DISK
-from spindle.cluster.refusal import some
+from spindle.cluster.waiting import Waiting, some
 from spindle.manifests.identity import (
     ConfiguredVoter,
     IdentityError,
@@ -17,7 +17,7 @@ from spindle.manifests.identity import (
 )
 from spindle.reconcile import objects
 from spindle.reconcile.actions import Create
-from spindle.reconcile.plan_builder import PlanBuilder, Wait
+from spindle.reconcile.plan_builder import PlanBuilder
 from spindle.reconcile.snapshot import SnapshotObject
 from spindle.reconcile.state import ClusterState
 
@@ -31,7 +31,7 @@ def reconcile_identity(state: ClusterState, builder: PlanBuilder) -> NodeIdentit
     """
     if isinstance(state.identity, IdentityError):
         builder.wait(
-            Wait(
+            Waiting(
                 _ACTION,
                 f"ConfigMap/{names.identity_map(state.name)}",
                 "IdentityUnreadable",
@@ -99,7 +99,7 @@ def _from_claims(state: ClusterState, builder: PlanBuilder) -> NodeIdentity | _U
             return replace(rebuilt, quorum=_quorum(carrying.values()))
     said = f"cluster ids {some(cluster_ids)}" if cluster_ids else "no cluster id"
     builder.wait(
-        Wait(
+        Waiting(
             _ACTION,
             f"KafkaCluster/{state.name}",
             "ClusterIdConflict",
@@ -163,7 +163,7 @@ def _agreed(state: ClusterState, identity: NodeIdentity, builder: PlanBuilder) -
         carried = objects.annotation(claim, names.ANN_CLUSTER_ID)
         if carried and carried != identity.cluster_id:
             builder.wait(
-                Wait(
+                Waiting(
                     _ACTION,
                     f"PersistentVolumeClaim/{name}",
                     "ClaimClusterIdMismatch",

@@ -11,7 +11,7 @@ from typing import Final
 from spindle.cluster import names
 from spindle.cluster.ids import uuid_from_entropy
 from spindle.cluster.layout import METADATA_DISK
-from spindle.cluster.refusal import Refusal, some
+from spindle.cluster.waiting import Waiting, some
 from spindle.manifests.identity import ConfiguredVoter, NodeIdentity, identity_map
 from spindle.quorum.decide import Member, next_step
 from spindle.quorum.steps import (
@@ -24,7 +24,7 @@ from spindle.quorum.steps import (
 )
 from spindle.reconcile import objects
 from spindle.reconcile.actions import Action, AddVoter, Delete, Patch, RemoveVoter
-from spindle.reconcile.plan_builder import PlanBuilder, Wait
+from spindle.reconcile.plan_builder import PlanBuilder
 from spindle.reconcile.state import ClusterState
 from spindle.reconcile.steps.controller_disks import look_anew, lost, reconcile_controller_claims
 from spindle.reconcile.steps.eviction import RestartRequest
@@ -36,7 +36,7 @@ _Recorded = AdmitControllers | DeleteController | RecreateController | ReaddVote
 
 def reconcile_controllers(
     state: ClusterState, builder: PlanBuilder, identity: NodeIdentity, wanted: dict[int, RestartRequest]
-) -> Mapping[int, Refusal]:
+) -> Mapping[int, Waiting]:
     """Take the next step towards the controllers that are wanted.
 
     Args:
@@ -57,9 +57,9 @@ def reconcile_controllers(
     )
     if decision is None:
         return {}
-    if isinstance(decision, Refusal):
+    if isinstance(decision, Waiting):
         quiet = decision.reason == "ControllersJoining"
-        builder.wait(replace(Wait.refused(_ACTION, f"KafkaCluster/{state.name}", decision), quiet=quiet))
+        builder.wait(replace(Waiting.of(_ACTION, f"KafkaCluster/{state.name}", decision), quiet=quiet))
         return {}
     if isinstance(decision, AddVoterStep | RemoveVoterStep):
         builder.do(_order(state, identity, decision))
@@ -215,8 +215,8 @@ def _writes(state: ClusterState, builder: PlanBuilder) -> bool:
     return any(isinstance(a, Patch) and (a.kind, a.name) == ("ConfigMap", record) for a in builder.actions)
 
 
-def _changing(node_id: int) -> Refusal:
-    return Refusal(
+def _changing(node_id: int) -> Waiting:
+    return Waiting.refused(
         rule=2,
         reason="QuorumChanging",
         message=f"Controller {node_id} joins or leaves the quorum at this moment; no controller restarts meanwhile.",

@@ -4,7 +4,7 @@ from collections.abc import Collection, Mapping
 from typing import Final
 
 from spindle.cluster import names
-from spindle.cluster.refusal import counted, some
+from spindle.cluster.waiting import Waiting, counted, some
 from spindle.disks import facts
 from spindle.disks.health import FULL, OFFLINE_FULL
 from spindle.disks.lifecycle import DiskState
@@ -14,7 +14,7 @@ from spindle.reconcile import objects
 from spindle.reconcile.actions import ElectUnclean, Patch, Reassign
 from spindle.reconcile.broker_disks import BrokerDisk
 from spindle.reconcile.disk_inventory import DiskInventory
-from spindle.reconcile.plan_builder import PlanBuilder, Wait
+from spindle.reconcile.plan_builder import PlanBuilder
 
 ANN_ACCEPTED: Final = f"{names.GROUP}/accepted-loss"
 _BAD: Final = (DiskState.FAILED, DiskState.EVACUATING)
@@ -74,7 +74,7 @@ def reconcile_losses(inventory: DiskInventory, builder: PlanBuilder) -> list[Ele
     inventory.given_up = verdict.empty
     for loss, refusal in verdict.refusals:
         name = names.broker_name(inventory.state.name, loss.broker)
-        builder.wait(Wait.refused("AcceptLoss", f"KafkaBroker/{name}/{loss.disk}", refusal))
+        builder.wait(Waiting.of("AcceptLoss", f"KafkaBroker/{name}/{loss.disk}", refusal))
     return [*_survivors_first(verdict.reorder), *_elections(verdict.elect)]
 
 
@@ -148,9 +148,9 @@ def _tell_unfit(
         builder.wait(_used_up(inventory, loss))
 
 
-def _used_up(inventory: DiskInventory, loss: Loss) -> Wait:
+def _used_up(inventory: DiskInventory, loss: Loss) -> Waiting:
     name = names.broker_name(inventory.state.name, loss.broker)
-    return Wait(
+    return Waiting(
         "AcceptLoss",
         f"KafkaBroker/{name}/{loss.disk}",
         "AcceptanceAlreadyUsed",
@@ -160,9 +160,9 @@ def _used_up(inventory: DiskInventory, loss: Loss) -> Wait:
     )
 
 
-def _another_loss(inventory: DiskInventory, loss: Loss) -> Wait:
+def _another_loss(inventory: DiskInventory, loss: Loss) -> Waiting:
     name = names.broker_name(inventory.state.name, loss.broker)
-    return Wait(
+    return Waiting(
         "AcceptLoss",
         f"KafkaBroker/{name}/{loss.disk}",
         "AcceptanceOutdated",

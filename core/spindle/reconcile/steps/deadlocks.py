@@ -12,9 +12,9 @@ from dataclasses import replace
 from typing import Final
 
 from spindle.cluster import names
-from spindle.cluster.refusal import Refusal, counted, some
+from spindle.cluster.waiting import Waiting, counted, some
 from spindle.reconcile import objects
-from spindle.reconcile.plan_builder import PlanBuilder, Wait
+from spindle.reconcile.plan_builder import PlanBuilder
 from spindle.reconcile.state import ClusterState
 from spindle.rolling.brokers import BELOW_MIN_ISR, RestartSafety
 from spindle.rolling.deadlock import Blocked, deadlock, word_for
@@ -47,7 +47,7 @@ def let_go(
 
 
 def held_by(
-    rolling: RestartSafety, node_id: int, refusal: Refusal, down: AbstractSet[int], *, restarts: bool = True
+    rolling: RestartSafety, node_id: int, refusal: Waiting, down: AbstractSet[int], *, restarts: bool = True
 ) -> Blocked:
     """What holds a broker; where it does not go even if these partitions could spare it, every copy of theirs is needed."""
     return Blocked(
@@ -92,7 +92,7 @@ def name_deadlock(
     first = min(able, key=lambda n: (bool(blocked[n].alone), len(blocked[n].partitions), n))
     each = "; ".join(f"{_name(state, n)} by {some(found[n])}" for n in sorted(found))
     builder.wait(
-        Wait(
+        Waiting(
             "RestartPod",
             f"KafkaCluster/{state.name}",
             "RestartDeadlock",

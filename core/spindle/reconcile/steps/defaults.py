@@ -8,10 +8,11 @@ from typing import Any, Final
 from spindle.cluster import names
 from spindle.cluster.defaults import Default, default_changes
 from spindle.cluster.dynamic_config import UNCLEAN, ConfigValues
+from spindle.cluster.waiting import Waiting
 from spindle.reconcile import objects
 from spindle.reconcile.actions import Patch, Tune
 from spindle.reconcile.dynamic_config_record import ANN_DYNAMIC_CONFIG
-from spindle.reconcile.plan_builder import PlanBuilder, Wait
+from spindle.reconcile.plan_builder import PlanBuilder
 from spindle.reconcile.snapshot import SnapshotObject
 from spindle.reconcile.state import ClusterState
 
@@ -79,12 +80,12 @@ def _note(record: SnapshotObject, ours: Mapping[str, Default]) -> Patch:
     return Patch(kind="ConfigMap", name=objects.name(record), uid=objects.uid(record), body=body)
 
 
-def _not_taken(state: ClusterState, orders: Mapping[str, str | None]) -> Iterator[Wait]:
+def _not_taken(state: ClusterState, orders: Mapping[str, str | None]) -> Iterator[Waiting]:
     """A word for each value that the cluster was told and has not taken; quiet for a while, as it may have been told this very moment."""
     for key, value in orders.items():
         if value is None:
             continue
-        wait = Wait(
+        wait = Waiting(
             "Configure",
             f"KafkaCluster/{state.name}/{key}",
             "DynamicConfigRejected",
@@ -95,8 +96,8 @@ def _not_taken(state: ClusterState, orders: Mapping[str, str | None]) -> Iterato
         yield replace(wait, quiet=state.waited(wait.key) <= _TAKEN_SOON)
 
 
-def _by_hand(state: ClusterState, key: str, now: str, want: str) -> Wait:
-    return Wait(
+def _by_hand(state: ClusterState, key: str, now: str, want: str) -> Waiting:
+    return Waiting(
         "Configure",
         f"KafkaCluster/{state.name}/{key}",
         "ConfigOverridden",
@@ -105,8 +106,8 @@ def _by_hand(state: ClusterState, key: str, now: str, want: str) -> Wait:
     )
 
 
-def _unclean(state: ClusterState) -> Wait:
-    return Wait(
+def _unclean(state: ClusterState) -> Waiting:
+    return Waiting(
         "Configure",
         f"KafkaCluster/{state.name}/{UNCLEAN}",
         "UncleanElectionsEnabled",

@@ -6,10 +6,11 @@ Claims, and with them the data and who it belongs to, stay unless ``deleteClaims
 from typing import Any
 
 from spindle.cluster import names
+from spindle.cluster.waiting import Waiting
 from spindle.reconcile import objects
 from spindle.reconcile.actions import Delete, Patch
 from spindle.reconcile.claim_annotations import claim_annotations
-from spindle.reconcile.plan_builder import PlanBuilder, Wait
+from spindle.reconcile.plan_builder import PlanBuilder
 from spindle.reconcile.snapshot import SnapshotObject
 from spindle.reconcile.state import ClusterState
 from spindle.reconcile.steps.agent_access import withdraw_agents
@@ -72,7 +73,7 @@ def _stop(builder: PlanBuilder, pods: list[SnapshotObject]) -> None:
                 )
             )
     builder.wait(
-        Wait(
+        Waiting(
             "Delete",
             f"Pod/{objects.name(pods[0])}",
             "PodsTerminating",

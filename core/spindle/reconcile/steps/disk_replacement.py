@@ -5,6 +5,7 @@ from typing import Any, Final
 
 from spindle.cluster import names
 from spindle.cluster.ids import uuid_from_entropy
+from spindle.cluster.waiting import Waiting
 from spindle.disks import facts
 from spindle.disks.health import UNKNOWN
 from spindle.disks.lifecycle import DiskState
@@ -19,7 +20,7 @@ from spindle.reconcile import objects
 from spindle.reconcile.broker_disks import BrokerDisk
 from spindle.reconcile.claim_annotations import claim_annotations
 from spindle.reconcile.disk_inventory import DiskInventory
-from spindle.reconcile.plan_builder import PlanBuilder, Wait
+from spindle.reconcile.plan_builder import PlanBuilder
 from spindle.reconcile.steps.add_disks import unbound
 from spindle.reconcile.steps.brokers import BrokerRecords
 from spindle.reconcile.steps.disk_states import place_of, seen_in, stands_empty
@@ -56,7 +57,7 @@ def restore_dropped(inventory: DiskInventory, builder: PlanBuilder) -> tuple[Mov
             thing = f"KafkaBroker/{names.broker_name(inventory.state.name, broker)}"
             quiet = refusal.reason == "RestartPending"  # a step of the way, not a trouble
             builder.wait(
-                Wait(_GROW, thing, refusal.reason, refusal.message, refusal.unblocked_by, quiet=quiet)
+                Waiting(_GROW, thing, refusal.reason, refusal.message, refusal.unblocked_by, quiet=quiet)
             )
     return tuple(moves)
 
@@ -183,7 +184,7 @@ def _replace_in_place(
     at_once = not inventory.others(slot) and (not slot.running or stands_empty(inventory, slot) is True)
     refusal = may_format(inventory.view, slot.broker, _was_on(inventory, slot, everything=at_once))
     if refusal is not None:
-        builder.wait(Wait.refused("Format", inventory.object_name(slot), refusal))
+        builder.wait(Waiting.of("Format", inventory.object_name(slot), refusal))
     elif at_once:
         _take_in(inventory, records, slot)
 
@@ -209,10 +210,10 @@ def _say(inventory: DiskInventory, builder: PlanBuilder, slot: BrokerDisk) -> No
         slot.broker, slot.name, place_of(inventory, slot), seen_in(inventory, slot).message
     )
     if refusal is not None and slot.health.well:
-        builder.wait(Wait.refused(_REPLACE, inventory.object_name(slot), refusal))
+        builder.wait(Waiting.of(_REPLACE, inventory.object_name(slot), refusal))
         return
     builder.wait(
-        Wait(
+        Waiting(
             _REPLACE,
             inventory.object_name(slot),
             "ReplacementNeeded",

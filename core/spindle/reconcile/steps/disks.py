@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from spindle.cluster import names
 from spindle.cluster.layout import METADATA_DISK
-from spindle.cluster.refusal import Refusal
+from spindle.cluster.waiting import Waiting
 from spindle.disks import facts
 from spindle.disks.lifecycle import DiskState
 from spindle.disks.rules import Cleared, may_clear, may_format, may_format_voter
@@ -18,7 +18,7 @@ from spindle.manifests.identity import NodeIdentity, identity_map
 from spindle.reconcile import objects
 from spindle.reconcile.actions import Patch
 from spindle.reconcile.inputs import disks_of
-from spindle.reconcile.plan_builder import PlanBuilder, Wait
+from spindle.reconcile.plan_builder import PlanBuilder
 from spindle.reconcile.reports import inspected, nonce_of
 from spindle.reconcile.snapshot import SnapshotObject
 from spindle.reconcile.state import ClusterState
@@ -161,7 +161,7 @@ def _clear_broker_disk(
     if not disk.get("pvUid"):
         return False  # which volume it is will be known in a moment
     if disk.get("fsUuid") and (refusal := _not_as_recorded(state, disk, fs_uuid, others=others)) is not None:
-        builder.wait(Wait.refused(_ACTION, f"{thing}/{disk['name']}", refusal))
+        builder.wait(Waiting.of(_ACTION, f"{thing}/{disk['name']}", refusal))
         return False
     # Before the first birth there is nothing to ask and nothing to lose, nor is there where a disk was added or an emptied one
     # replaced (rule 5 saw to that, and the directory id is new); else Kafka must say what the broker holds.
@@ -172,7 +172,7 @@ def _clear_broker_disk(
     on_disk = () if fresh or disk.get("added") else _was_on(state, broker_id, disk)
     refusal = may_format(state.kafka, broker_id, on_disk)
     if refusal is not None:
-        builder.wait(Wait.refused(_ACTION, f"{thing}/{disk['name']}", refusal))
+        builder.wait(Waiting.of(_ACTION, f"{thing}/{disk['name']}", refusal))
         return False
     if not disk.get("fsUuid"):
         records.note_disk(broker_id, disk["name"], fsUuid=fs_uuid)
@@ -182,7 +182,7 @@ def _clear_broker_disk(
 
 def _not_as_recorded(
     state: ClusterState, disk: InspectedDisk, fs_uuid: str, *, others: bool
-) -> Refusal | None:
+) -> Waiting | None:
     """Why a blank file system is not the one that was chosen for a disk, or no longer: None if it is.
 
     ``others``: whether the broker has another disk that it can start with.
@@ -194,7 +194,7 @@ def _not_as_recorded(
     return _emptied(disk["name"]) if _was_formatted(state, disk["claim"], fs_uuid) else None
 
 
-def _until_the_quorum_stands(state: ClusterState, thing: str) -> Wait | None:
+def _until_the_quorum_stands(state: ClusterState, thing: str) -> Waiting | None:
     """What a broker of a new cluster waits for before it is formatted and starts.
 
     It reads the voters from the metadata log. Were that record taken back by a second election, because it was not committed
@@ -205,7 +205,7 @@ def _until_the_quorum_stands(state: ClusterState, thing: str) -> Wait | None:
     needed = len(state.controller_ids) // 2 + 1
     if ready >= needed:
         return None
-    return Wait(
+    return Waiting(
         _ACTION,
         thing,
         "QuorumPending",
@@ -257,7 +257,7 @@ def _reconcile_controller(
         return {}
     if found.get("state") in _UNUSABLE:
         problem = str(found.get("problem") or found["state"])
-        builder.wait(Wait("ActivateDisk", thing, "DiskUnusable", problem, _way_out(found)))
+        builder.wait(Waiting("ActivateDisk", thing, "DiskUnusable", problem, _way_out(found)))
     if found.get("state") != facts.BLANK:
         return {}
     fs_uuid, pv_uid = found.get("fsUuid") or NO_UUID, objects.uid(volume)
@@ -265,7 +265,7 @@ def _reconcile_controller(
     formatted = objects.annotation(claim, names.ANN_FS_UUID) is not None
     refusal = may_format_voter(voter.directory_id, pv_uid, fs_uuid, recorded, seen_running=formatted)
     if refusal is not None:
-        builder.wait(Wait.refused(_ACTION, thing, refusal))
+        builder.wait(Waiting.of(_ACTION, thing, refusal))
     elif voter.directory_id not in identity.clearances:
         return {voter.directory_id: {"claim": objects.name(claim), "pvUid": pv_uid, "fsUuid": fs_uuid}}
     else:
@@ -360,8 +360,8 @@ def _was_formatted(state: ClusterState, claim_name: str, fs_uuid: str) -> bool:
     return claim is not None and objects.annotation(claim, names.ANN_FS_UUID) == fs_uuid
 
 
-def _emptied(disk: str) -> Refusal:
-    return Refusal(
+def _emptied(disk: str) -> Waiting:
+    return Waiting.refused(
         rule=1,
         reason="DiskContentLost",
         message=f"{disk} is the same file system as before, but everything on it is gone.",
@@ -411,7 +411,7 @@ def _unusable(
     broker_id, name = int(broker["spec"]["id"]), disk["name"]
     problem = str(found.get("problem") or "the node cannot read its path")
     builder.wait(
-        Wait(
+        Waiting(
             "ActivateDisk",
             f"KafkaBroker/{objects.name(broker)}/{name}",
             "DiskUnusable",

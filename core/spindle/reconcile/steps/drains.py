@@ -11,10 +11,10 @@ from collections.abc import Mapping
 from typing import Final
 
 from spindle.cluster import names
-from spindle.cluster.refusal import some
+from spindle.cluster.waiting import Waiting, some
 from spindle.reconcile import objects
 from spindle.reconcile.actions import Patch
-from spindle.reconcile.plan_builder import PlanBuilder, Wait
+from spindle.reconcile.plan_builder import PlanBuilder
 from spindle.reconcile.snapshot import SnapshotObject
 from spindle.reconcile.state import ClusterState
 from spindle.reconcile.steps.unavailable import evicted_for_drain, on_closed_node, unavailable
@@ -99,13 +99,13 @@ def _move(pod: SnapshotObject, budget: str, reason: str = "", message: str = "")
 def _tell(state: ClusterState, builder: PlanBuilder, drain: Drain) -> None:
     """Say why the others on closed nodes stay."""
     for node_id, refusal in drain.refused.items():
-        builder.wait(Wait.refused(_ACTION, f"Pod/{objects.name(state.pods[node_id])}", refusal))
+        builder.wait(Waiting.of(_ACTION, f"Pod/{objects.name(state.pods[node_id])}", refusal))
     away = some([names.broker_name(state.name, i) for i in drain.away])
     for node_id in drain.later:
         name = objects.name(state.pods[node_id])
         rack = f"zone {drain.rack} is drained" if drain.rack else "brokers are down already"
         builder.wait(
-            Wait(
+            Waiting(
                 _ACTION,
                 f"Pod/{name}",
                 "EvictionDeferred",

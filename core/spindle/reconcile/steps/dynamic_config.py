@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from spindle.cluster.dynamic_config import ON_CLUSTER, ConfigChanges, ConfigValues, config_changes
-from spindle.cluster.refusal import some
+from spindle.cluster.waiting import Waiting, some
 from spindle.reconcile import objects
 from spindle.reconcile.actions import Patch, Tune
 from spindle.reconcile.dynamic_config_record import (
@@ -14,7 +14,7 @@ from spindle.reconcile.dynamic_config_record import (
     record_text,
 )
 from spindle.reconcile.inputs import broker_settings
-from spindle.reconcile.plan_builder import PlanBuilder, Wait
+from spindle.reconcile.plan_builder import PlanBuilder
 from spindle.reconcile.snapshot import SnapshotObject
 from spindle.reconcile.state import ClusterState
 from spindle.reconcile.steps.defaults import reconcile_defaults
@@ -137,9 +137,9 @@ def put_back_on(state: ClusterState, builder: PlanBuilder, node_id: int, broker:
     return False
 
 
-def _left(owner: SnapshotObject, keys: Sequence[str]) -> Wait:
+def _left(owner: SnapshotObject, keys: Sequence[str]) -> Waiting:
     name = objects.name(owner)
-    return Wait(
+    return Waiting(
         "PutBack",
         f"{owner['kind']}/{name}",
         "DynamicConfigNotReverted",
@@ -211,9 +211,9 @@ def _note(broker: SnapshotObject, record: DynamicConfigRecord, now: float) -> Pa
     return Patch(kind="KafkaBroker", name=objects.name(broker), uid=objects.uid(broker), body=body)
 
 
-def _turned_down(broker: SnapshotObject, key: str, value: str) -> Wait:
+def _turned_down(broker: SnapshotObject, key: str, value: str) -> Waiting:
     name = objects.name(broker)
-    return Wait(
+    return Waiting(
         "Configure",
         f"KafkaBroker/{name}/{key}",
         "DynamicConfigRejected",
@@ -222,9 +222,9 @@ def _turned_down(broker: SnapshotObject, key: str, value: str) -> Wait:
     )
 
 
-def _by_hand(broker: SnapshotObject, key: str, found: str, asked: str) -> Wait:
+def _by_hand(broker: SnapshotObject, key: str, found: str, asked: str) -> Waiting:
     name = objects.name(broker)
-    return Wait(
+    return Waiting(
         "Configure",
         f"KafkaBroker/{name}/{key}",
         "ConfigOverridden",

@@ -4,8 +4,8 @@ from dataclasses import replace
 from typing import Final
 
 from spindle.api import quantity
-from spindle.cluster.refusal import Refusal, counted, some
 from spindle.cluster.view import CORDON_LEVEL, CORDONED, LogDir
+from spindle.cluster.waiting import Waiting, counted, some
 from spindle.disks import facts
 from spindle.disks.lifecycle import DiskState
 from spindle.disks.remedy import Remedy
@@ -19,7 +19,7 @@ from spindle.moves.missing_replicas import meant
 from spindle.moves.settings import gone_dirs
 from spindle.reconcile.broker_disks import NODE_LOST, BrokerDisk
 from spindle.reconcile.disk_inventory import DiskInventory
-from spindle.reconcile.plan_builder import PlanBuilder, Wait
+from spindle.reconcile.plan_builder import PlanBuilder
 from spindle.reconcile.steps.brokers import BrokerRecords, find_location
 from spindle.reconcile.steps.deadlocks import held_by, let_go
 from spindle.reconcile.steps.disk_states import remedy_of
@@ -125,8 +125,8 @@ def _plan(
     )
 
 
-def _cannot_plan(inventory: DiskInventory, slots: list[BrokerDisk], problem: str) -> Wait:
-    return Wait(
+def _cannot_plan(inventory: DiskInventory, slots: list[BrokerDisk], problem: str) -> Waiting:
+    return Waiting(
         _EVACUATE,
         inventory.object_name(slots[0]) if slots else f"KafkaCluster/{inventory.state.name}",
         "PlanPending",
@@ -179,7 +179,7 @@ def _shrink(
     refusal = found.refusal or _not_spared(inventory, slot.broker, found.shrunk, others, away)
     if refusal is None:
         return found.shrunk
-    builder.wait(Wait.refused(_EVACUATE, inventory.object_name(slot), refusal))
+    builder.wait(Waiting.of(_EVACUATE, inventory.object_name(slot), refusal))
     if refusal.reason == INSUFFICIENT_IN_SYNC:
         rolling = RestartSafety(inventory.view, meant(inventory.journal, inventory.view.partitions))
         inventory.blocked[slot.broker] = held_by(rolling, slot.broker, refusal, away, restarts=False)
@@ -192,7 +192,7 @@ def _not_spared(
     dropped: tuple[DroppedReplica, ...],
     others: list[DroppedReplica],
     away: frozenset[int],
-) -> Refusal | None:
+) -> Waiting | None:
     """Why a broker could not restart right after these replicas have left it, all that leaves in this pass and everyone who is away counted."""
     if not dropped or inventory.journal is None:
         return None
@@ -233,7 +233,7 @@ def _refused_for_long(
     if any(move.key not in found for move in moves):
         return False
     why = found[moves[0].key]
-    wait = Wait(
+    wait = Waiting(
         _EVACUATE,
         inventory.object_name(slot),
         "MovesBlocked",
@@ -278,7 +278,7 @@ def _stuck_drain(inventory: DiskInventory, builder: PlanBuilder, slot: BrokerDis
     stuck = sorted((standing or frozenset()) - moving)
     if stuck and plan.problem is None:
         builder.wait(
-            Wait(
+            Waiting(
                 _DRAIN,
                 inventory.object_name(slot),
                 "NoMoveTarget",
@@ -310,7 +310,7 @@ def _leave(inventory: DiskInventory, builder: PlanBuilder, records: BrokerRecord
         return
     if not inventory.others(slot):
         builder.wait(
-            Wait(
+            Waiting(
                 _EVACUATE if slot.health.bad else _DRAIN,
                 inventory.object_name(slot),
                 "LastDisk",

@@ -12,10 +12,10 @@ from functools import partial
 from typing import Any, Final
 
 from spindle.cluster import names
-from spindle.cluster.refusal import Refusal, some
+from spindle.cluster.waiting import Waiting, some
 from spindle.reconcile import objects
 from spindle.reconcile.actions import Delete, Evict, MarkDown, Patch
-from spindle.reconcile.plan_builder import PlanBuilder, Wait
+from spindle.reconcile.plan_builder import PlanBuilder
 from spindle.reconcile.snapshot import SnapshotObject
 from spindle.reconcile.state import ClusterState
 from spindle.reconcile.steps.deadlocks import name_deadlock
@@ -57,7 +57,7 @@ def reconcile_evictions(
     wanted: Mapping[int, RestartRequest],
     *,
     held: AbstractSet[int] = frozenset(),
-    refused: Mapping[int, Refusal] | None = None,
+    refused: Mapping[int, Waiting] | None = None,
     given: AbstractSet[int] = frozenset(),
     before: Mapping[TopicPartition, tuple[int, ...]] | None = None,
     fences: Sequence[Delete] = (),
@@ -137,7 +137,7 @@ def _settle(
     ):  # however its turn comes, so that it is known since when it waits for them
         if (copies := copying(state, node_id)) is not None:
             pod_name = names.pod_name(state.name, node_id)
-            builder.wait(replace(Wait.refused(_ACTION, f"Pod/{pod_name}", copies), quiet=True))
+            builder.wait(replace(Waiting.of(_ACTION, f"Pod/{pod_name}", copies), quiet=True))
     entries = tuple(kept) + fenced + fresh
     if list(entries) != list(state.unavailable_records):
         builder.do(MarkDown(resource_version=objects.version(state.cluster), entries=entries))
@@ -170,7 +170,7 @@ def _again(
     pod = state.pods[int(mark["nodeId"])]
     if verdict.refusal is None:
         return _mark(state, int(mark["nodeId"]), pod, wanted)
-    builder.wait(Wait.refused(_ACTION, f"Pod/{objects.name(pod)}", verdict.refusal))
+    builder.wait(Waiting.of(_ACTION, f"Pod/{objects.name(pod)}", verdict.refusal))
     return mark
 
 
@@ -189,7 +189,7 @@ def _go_on(
         builder.do(_next(state, int(mark["nodeId"]), wanted.reason, message))
         return
     if verdict.refusal is not None:
-        builder.wait(Wait.refused(_ACTION, f"Pod/{objects.name(pod)}", verdict.refusal))
+        builder.wait(Waiting.of(_ACTION, f"Pod/{objects.name(pod)}", verdict.refusal))
     builder.do(
         Patch(
             kind="Pod",
@@ -262,7 +262,7 @@ def _begin(
     if stuck:
         for member in changes:
             pod = f"Pod/{objects.name(state.pods[member.node_id])}"
-            builder.wait(replace(Wait.refused(_ACTION, pod, crashed_pods(stuck)), quiet=True))
+            builder.wait(replace(Waiting.of(_ACTION, pod, crashed_pods(stuck)), quiet=True))
         second = RolloutDecision()
     else:
         second = next_to_restart(changes, going, most, lambda n, others: ask(n, others | set(first.go)))
@@ -294,12 +294,12 @@ def _tell(
 ) -> None:
     """Say why the others wait."""
     for node_id, refusal in turn.refused.items():
-        builder.wait(Wait.refused(_ACTION, f"Pod/{objects.name(state.pods[node_id])}", refusal))
+        builder.wait(Waiting.of(_ACTION, f"Pod/{objects.name(state.pods[node_id])}", refusal))
     before = sorted({str(mark["pod"]) for mark in kept} | {objects.name(state.pods[n]) for n in turn.go})
     for node_id in turn.later:
         name = objects.name(state.pods[node_id])
         builder.wait(
-            Wait(
+            Waiting(
                 _ACTION,
                 f"Pod/{name}",
                 "RolloutInProgress",

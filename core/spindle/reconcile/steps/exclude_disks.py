@@ -7,7 +7,7 @@ keeps it in. Where it cannot be looked at, a placeholder stands for it, so that 
 from typing import Final
 
 from spindle.cluster import names
-from spindle.cluster.refusal import counted
+from spindle.cluster.waiting import counted
 from spindle.disks import facts
 from spindle.reconcile import objects
 from spindle.reconcile.actions import Patch

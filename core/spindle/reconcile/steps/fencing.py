@@ -3,7 +3,7 @@
 from typing import Final
 
 from spindle.cluster import names
-from spindle.cluster.refusal import Refusal, counted, some
+from spindle.cluster.waiting import Waiting, counted, some
 from spindle.disks import correlated_failures, facts
 from spindle.disks.lifecycle import DiskState
 from spindle.healing.fence import SHARED_FOR_SECONDS, may_fence, stalls_alone
@@ -13,7 +13,7 @@ from spindle.reconcile import objects
 from spindle.reconcile.actions import Delete, Patch
 from spindle.reconcile.broker_disks import CORRELATED_STALLS, HUNG, BrokerDisk, many_brokers, stalled_together
 from spindle.reconcile.disk_inventory import DiskInventory
-from spindle.reconcile.plan_builder import PlanBuilder, Wait
+from spindle.reconcile.plan_builder import PlanBuilder
 from spindle.reconcile.steps.brokers import BrokerRecords
 from spindle.reconcile.steps.eviction import RestartRequest
 from spindle.reconcile.steps.unavailable import unavailable
@@ -38,7 +38,7 @@ def reconcile_fences(inventory: DiskInventory, builder: PlanBuilder, records: Br
         refusal = _refusal(inventory, broker, hung, frozenset(away))
         if refusal is not None:
             thing = f"KafkaBroker/{objects.name(inventory.state.brokers[broker])}"
-            builder.wait(Wait.refused(_FENCE, thing, refusal))
+            builder.wait(Waiting.of(_FENCE, thing, refusal))
             continue
         if again is not None:
             builder.wait(again)
@@ -62,7 +62,7 @@ def _tell_starved(inventory: DiskInventory, builder: PlanBuilder) -> None:
         where.setdefault(node, []).append(f"{slot.broker}/{slot.name}")
     each = [f"{node} ({some(sorted(disks), 3)})" for node, disks in sorted(where.items())]
     builder.wait(
-        Wait(
+        Waiting(
             _FENCE,
             f"KafkaCluster/{inventory.state.name}",
             CORRELATED_STALLS,
@@ -78,7 +78,7 @@ def _tell_starved(inventory: DiskInventory, builder: PlanBuilder) -> None:
 
 def _looked_again(
     inventory: DiskInventory, builder: PlanBuilder, broker: int, hung: list[BrokerDisk]
-) -> Wait | None:
+) -> Waiting | None:
     """Note what this look shows of disks that are called hung, and why that is not enough yet; None if it is."""
     there = inventory.state.brokers[broker]
     text = objects.annotation(there, ANN_HANGS)
@@ -93,7 +93,7 @@ def _looked_again(
         return None
     named = ", ".join(now)
     if any(moved(before.get(disk), each) for disk, each in now.items()):
-        return Wait(
+        return Waiting(
             _FENCE,
             f"KafkaBroker/{objects.name(there)}",
             "DiskStillServes",
@@ -103,7 +103,7 @@ def _looked_again(
         )
     if any(each.write is None for each in now.values()):
         return _too_old(inventory, broker, named)
-    return Wait(
+    return Waiting(
         _FENCE,
         f"KafkaBroker/{objects.name(there)}",
         "HangUnconfirmed",
@@ -113,10 +113,10 @@ def _looked_again(
     )
 
 
-def _too_old(inventory: DiskInventory, broker: int, named: str) -> Wait:
+def _too_old(inventory: DiskInventory, broker: int, named: str) -> Waiting:
     """An agent that does not say which write is pending: two looks of it cannot be told from two writes that took long."""
     there = inventory.state.brokers[broker]
-    return Wait(
+    return Waiting(
         _FENCE,
         f"KafkaBroker/{objects.name(there)}",
         "AgentTooOld",
@@ -144,7 +144,7 @@ def _hung(slot: BrokerDisk) -> bool:
 
 def _refusal(
     inventory: DiskInventory, broker: int, hung: list[BrokerDisk], away: frozenset[int]
-) -> Refusal | None:
+) -> Waiting | None:
     if not all(inventory.may_act(slot) for slot in hung):
         return inventory.correlated_failures
     nodes = {b: known["spec"].get("node") for b, known in inventory.state.brokers.items()}
@@ -218,7 +218,7 @@ def brokers_without_disks(inventory: DiskInventory, builder: PlanBuilder) -> fro
     return frozenset(found)
 
 
-def _lingers(inventory: DiskInventory, hung: list[BrokerDisk], *, over: bool) -> Wait:
+def _lingers(inventory: DiskInventory, hung: list[BrokerDisk], *, over: bool) -> Waiting:
     slot = hung[0]
     name = objects.name(inventory.state.brokers[slot.broker])
     then = (
@@ -226,7 +226,7 @@ def _lingers(inventory: DiskInventory, hung: list[BrokerDisk], *, over: bool) ->
         if over
         else f"After {inventory.state.spec.disks.grace_seconds} s it counts as lost, and its replicas are made anew elsewhere."
     )
-    return Wait(
+    return Waiting(
         "StartBroker",
         f"KafkaBroker/{name}/{slot.name}",
         "ProcessHung",

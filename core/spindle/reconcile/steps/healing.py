@@ -8,8 +8,8 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from spindle.cluster import names
-from spindle.cluster.refusal import Refusal, counted, some
 from spindle.cluster.view import Partition
+from spindle.cluster.waiting import Waiting, counted, some
 from spindle.disks import facts
 from spindle.disks.lifecycle import DiskState
 from spindle.disks.remedy import Remedy
@@ -20,7 +20,7 @@ from spindle.reconcile import objects
 from spindle.reconcile.actions import Delete, ElectUnclean, Reassign
 from spindle.reconcile.broker_disks import HUNG, BrokerDisk
 from spindle.reconcile.disk_inventory import DiskInventory
-from spindle.reconcile.plan_builder import PlanBuilder, Wait
+from spindle.reconcile.plan_builder import PlanBuilder
 from spindle.reconcile.state import ClusterState
 from spindle.reconcile.steps.agent_health import report_silent_agents, report_starved_nodes
 from spindle.reconcile.steps.brokers import BrokerRecords
@@ -104,7 +104,7 @@ def reconcile_healing(
         any(inventory.state_of(slot) is DiskState.FAILED for slot in inventory.slots)
         and inventory.correlated_failures is not None
     ):
-        builder.wait(Wait.refused(_HEAL, f"KafkaCluster/{state.name}", inventory.correlated_failures))
+        builder.wait(Waiting.of(_HEAL, f"KafkaCluster/{state.name}", inventory.correlated_failures))
     lost = brokers_without_disks(inventory, builder)
     back = restore_dropped(inventory, builder)
     requests = merge_requests(
@@ -136,7 +136,7 @@ def reconcile_healing(
 
 def restore_pending(
     journal: Journal | None, partitions: Iterable[Partition] | None, wanted: Mapping[int, RestartRequest]
-) -> dict[int, Refusal]:
+) -> dict[int, Waiting]:
     """Who has to wait: what left its assignment comes back before anybody restarts for another reason than a disk (rule 5).
 
     To be asked when all are known who should go down. One that Kafka has shut out is in sync with nothing: its restart costs nobody.
@@ -162,9 +162,9 @@ def to_restart(requests: MoveRequests) -> frozenset[int]:
     return frozenset(entry.broker for entry in requests.shrinks if not entry.reason)
 
 
-def _one_less(dropped: Sequence[DroppedReplica]) -> Refusal:
+def _one_less(dropped: Sequence[DroppedReplica]) -> Waiting:
     named = sorted({f"{entry.topic}-{entry.partition}" for entry in dropped})
-    return Refusal(
+    return Waiting.refused(
         rule=5,
         reason="ReplicaRestorePending",
         message=f"{counted(len(named), 'partition')} has one replica less than it should have, because of a dead or overfull disk, or of a "
@@ -198,7 +198,7 @@ def _bring_back(
     elif what in (Remedy.WAIT, Remedy.RESTART) and slot.health.reason != HUNG:
         said = slot.health.message.rstrip(".") or "It failed"
         builder.wait(
-            Wait(
+            Waiting(
                 "ActivateDisk",
                 f"KafkaBroker/{broker}/{slot.name}",
                 "DiskOffline",
@@ -215,8 +215,8 @@ def _tried_again(slot: BrokerDisk, what: Remedy) -> bool:
     return what is Remedy.WAIT and slot.mode == facts.ACTIVE and slot.running
 
 
-def _set_aside(broker: str, slot: BrokerDisk) -> Wait:
-    return Wait(
+def _set_aside(broker: str, slot: BrokerDisk) -> Waiting:
+    return Waiting(
         "ActivateDisk",
         f"KafkaBroker/{broker}/{slot.name}",
         "DiskExcluded",

@@ -8,7 +8,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from spindle.cluster import names
-from spindle.cluster.refusal import counted, some
 from spindle.cluster.view import (
     CORDONED,
     FOLLOWER_RATE,
@@ -18,6 +17,7 @@ from spindle.cluster.view import (
     LOG_DIRS_RATE,
     KafkaView,
 )
+from spindle.cluster.waiting import Waiting, counted, some
 from spindle.manifests.common import labels, owner_reference
 from spindle.moves import between_dirs, intents
 from spindle.moves.execute import cleanup
@@ -33,7 +33,7 @@ from spindle.reconcile.actions import (
     Reassign,
     SetConfigs,
 )
-from spindle.reconcile.plan_builder import PlanBuilder, Wait
+from spindle.reconcile.plan_builder import PlanBuilder
 from spindle.reconcile.snapshot import SnapshotObject
 from spindle.reconcile.state import ClusterState
 from spindle.reconcile.times import seconds, stamp
@@ -113,7 +113,7 @@ def find_journal(state: ClusterState, builder: PlanBuilder) -> bool:
         if kept:
             builder.do(_begun_anew(state))
             builder.wait(
-                Wait(
+                Waiting(
                     _MOVES,
                     thing,
                     "JournalNotFound",
@@ -124,7 +124,7 @@ def find_journal(state: ClusterState, builder: PlanBuilder) -> bool:
             )
         return not kept
     if objects.deleting(record):
-        builder.wait(Wait(_MOVES, thing, "JournalDeleted", _DELETED, _UNTIL_EMPTY))
+        builder.wait(Waiting(_MOVES, thing, "JournalDeleted", _DELETED, _UNTIL_EMPTY))
     if objects.annotation(record, names.ANN_LOST) is not None:
         _tell_what_is_left(state, builder, record)
     return True
@@ -174,7 +174,7 @@ def _tell_what_is_left(state: ClusterState, builder: PlanBuilder, record: Snapsh
         return
     name = objects.name(record)
     builder.wait(
-        Wait(
+        Waiting(
             _MOVES,
             f"ConfigMap/{name}",
             "JournalLost",
@@ -271,10 +271,10 @@ def _left(state: ClusterState) -> Journal | None:
         return None
 
 
-def _putting_back(state: ClusterState, refused: Sequence[RefusedMove]) -> Wait:
+def _putting_back(state: ClusterState, refused: Sequence[RefusedMove]) -> Waiting:
     """What a deletion waits for: Kafka, which takes back what it can."""
     if not refused:
-        return Wait(
+        return Waiting(
             "Delete",
             f"KafkaCluster/{state.name}",
             "ThrottlesReverting",
@@ -282,7 +282,7 @@ def _putting_back(state: ClusterState, refused: Sequence[RefusedMove]) -> Wait:
             "Kafka has taken them.",
             quiet=True,
         )
-    return Wait(
+    return Waiting(
         "Delete",
         f"KafkaCluster/{state.name}",
         "CancellationRejected",

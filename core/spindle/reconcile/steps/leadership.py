@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from spindle.cluster import names
-from spindle.cluster.refusal import counted, some
+from spindle.cluster.waiting import Waiting, counted, some
 from spindle.disks import correlated_failures, facts
 from spindle.disks.findings import BY_KAFKA
 from spindle.disks.lifecycle import DiskState
@@ -18,7 +18,7 @@ from spindle.healing.replica_index import Key, names_of
 from spindle.reconcile import objects
 from spindle.reconcile.broker_disks import HUNG, BrokerDisk
 from spindle.reconcile.disk_inventory import DiskInventory
-from spindle.reconcile.plan_builder import PlanBuilder, Wait
+from spindle.reconcile.plan_builder import PlanBuilder
 from spindle.reconcile.state import ClusterState
 from spindle.reconcile.steps.unavailable import (
     current_records,
@@ -61,7 +61,7 @@ def reconcile_leadership(inventory: DiskInventory, builder: PlanBuilder) -> Mapp
     if unwell and refusal is not None:
         wished = [slot for slot in unwell if slot.request.drained]
         if len(wished) < len(unwell):
-            builder.wait(Wait.refused("MoveLeaders", f"KafkaCluster/{inventory.state.name}", refusal))
+            builder.wait(Waiting.of("MoveLeaders", f"KafkaCluster/{inventory.state.name}", refusal))
         # What stands as it is: putting back is no less an action than moving.
         keep |= dict.fromkeys(
             key for slot in unwell for key in inventory.replica_index.on(slot.broker, slot.path) or ()
@@ -93,8 +93,8 @@ def still_leads(
     return frozenset(found)
 
 
-def _hands_over(pod: str, left: list[Key]) -> Wait:
-    return Wait(
+def _hands_over(pod: str, left: list[Key]) -> Waiting:
+    return Waiting(
         "RestartPod",
         f"Pod/{pod}",
         "LeadershipMoving",

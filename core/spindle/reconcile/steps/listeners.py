@@ -5,6 +5,7 @@ from typing import Any, Final
 from spindle.api.listeners import Listener
 from spindle.cluster import names
 from spindle.cluster.listeners import BrokerListener
+from spindle.cluster.waiting import Waiting
 from spindle.manifests.services import broker_listener_service, listener_service
 from spindle.reconcile import objects
 from spindle.reconcile.actions import Delete, Patch
@@ -17,7 +18,7 @@ from spindle.reconcile.advertised_listeners import (
     service_of,
     told,
 )
-from spindle.reconcile.plan_builder import PlanBuilder, Wait
+from spindle.reconcile.plan_builder import PlanBuilder
 from spindle.reconcile.snapshot import SnapshotObject
 from spindle.reconcile.state import ClusterState
 
@@ -133,7 +134,7 @@ def _reconcile_address(state: ClusterState, builder: PlanBuilder, listener: List
         )
 
 
-def _unknown(state: ClusterState, listener: Listener, broker_id: int) -> Wait:
+def _unknown(state: ClusterState, listener: Listener, broker_id: int) -> Waiting:
     broker = names.broker_name(state.name, broker_id)
     service = names.broker_listener_service(state.name, broker_id, listener.name)
     if listener.type == "loadbalancer":
@@ -152,7 +153,7 @@ def _unknown(state: ClusterState, listener: Listener, broker_id: int) -> Wait:
             if place
             else "The broker's pod is scheduled."
         )
-    return Wait(
+    return Waiting(
         "OpenListener",
         f"Service/{service}",
         "AddressPending",

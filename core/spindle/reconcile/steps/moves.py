@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from spindle.cluster import names
-from spindle.cluster.refusal import counted, some
+from spindle.cluster.waiting import Waiting, counted, some
 from spindle.disks.signals import DiskVerdict
 from spindle.moves import between_dirs
 from spindle.moves.copy_progress import STALLED_AFTER, is_stalled
@@ -21,7 +21,7 @@ from spindle.moves.signals import MoveSignals
 from spindle.reconcile import objects
 from spindle.reconcile.disk_usage import ceilings
 from spindle.reconcile.events import Event
-from spindle.reconcile.plan_builder import PlanBuilder, Wait
+from spindle.reconcile.plan_builder import PlanBuilder
 from spindle.reconcile.state import ClusterState
 from spindle.reconcile.steps.brokers import BrokerRecords
 from spindle.reconcile.steps.journal import find_journal, read_journal, to_actions, write_journal
@@ -54,7 +54,7 @@ def load_journal(state: ClusterState, builder: PlanBuilder) -> Journal | None:
         return read_journal(state)
     except JournalError as error:
         builder.wait(
-            Wait(
+            Waiting(
                 _ACTION,
                 f"ConfigMap/{names.moves_map(state.name)}",
                 "JournalUnreadable",
@@ -98,7 +98,7 @@ def reconcile_moves(
         builder.do(*write_journal(state, outcome.journal))
     except JournalError as error:
         builder.wait(
-            Wait(
+            Waiting(
                 _ACTION,
                 f"ConfigMap/{names.moves_map(state.name)}",
                 "JournalFull",
@@ -177,9 +177,7 @@ def _tell(state: ClusterState, builder: PlanBuilder, outcome: StepResult) -> Non
         builder.wait(*_still(state, thing, outcome))
     for refused in _by_reason(r for r in outcome.refusals if not r.given_up):
         builder.wait(
-            Wait.refused(_ACTION, thing, refused[0].refusal)
-            if len(refused) == 1
-            else _several(thing, refused)
+            Waiting.of(_ACTION, thing, refused[0].refusal) if len(refused) == 1 else _several(thing, refused)
         )
     for refused in _by_reason(r for r in outcome.refusals if r.given_up):
         more = f" And {len(refused) - 1} more." if len(refused) > 1 else ""
@@ -192,12 +190,12 @@ def _tell(state: ClusterState, builder: PlanBuilder, outcome: StepResult) -> Non
         builder.events.append(_event(state, "Normal", "ReplicasMoved", text))
 
 
-def _under_way(thing: str, outcome: StepResult) -> Wait:
+def _under_way(thing: str, outcome: StepResult) -> Waiting:
     """How far moves are, in steps of five per cent. Nothing tells when one lands, so the loop has to go on looking."""
     size = sum(progress.bytes for progress in outcome.progress)
     done = 100 * sum(progress.copied for progress in outcome.progress) // size if size else 0
     count = counted(len(outcome.progress), "replica")
-    return Wait(
+    return Waiting(
         _ACTION,
         thing,
         "ReplicasMoving",
@@ -207,7 +205,7 @@ def _under_way(thing: str, outcome: StepResult) -> Wait:
     )
 
 
-def _still(state: ClusterState, thing: str, outcome: StepResult) -> Iterable[Wait]:
+def _still(state: ClusterState, thing: str, outcome: StepResult) -> Iterable[Waiting]:
     """A word for each broker to which nothing is copied any more, so that it does not look as if it only took its time."""
     noted = {entry.id: entry for entry in outcome.journal.pace}
     by_target: dict[int, list[Progress]] = {}
@@ -227,7 +225,7 @@ def _still(state: ClusterState, thing: str, outcome: StepResult) -> Iterable[Wai
     restarts = some(
         [f"`spindle stop {name}`, and when it is down `spindle start {name}`" for name in brokers]
     )
-    yield Wait(
+    yield Waiting(
         _ACTION,
         thing,
         "ReplicationStalled",
@@ -244,10 +242,10 @@ def _by_reason(refusals: Iterable[RefusedMove]) -> list[list[RefusedMove]]:
     return list(groups.values())
 
 
-def _several(thing: str, refused: list[RefusedMove]) -> Wait:
+def _several(thing: str, refused: list[RefusedMove]) -> Waiting:
     first = refused[0].refusal
     others = some([entry.move.name for entry in refused[1:]])
-    return Wait(_ACTION, thing, first.reason, f"{first.message} Likewise {others}.", first.unblocked_by)
+    return Waiting(_ACTION, thing, first.reason, f"{first.message} Likewise {others}.", first.unblocked_by)
 
 
 def _event(state: ClusterState, kind: str, reason: str, message: str) -> Event:

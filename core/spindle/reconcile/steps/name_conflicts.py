@@ -3,6 +3,7 @@
 from typing import Final
 
 from spindle.cluster import names
+from spindle.cluster.waiting import Waiting
 from spindle.reconcile.actions import (
     Action,
     Apply,
@@ -19,7 +20,7 @@ from spindle.reconcile.actions import (
     TurnCa,
 )
 from spindle.reconcile.ownership import OWN, NameConflict, OwnerKey, objects_without_owner
-from spindle.reconcile.plan_builder import PlanBuilder, Wait
+from spindle.reconcile.plan_builder import PlanBuilder
 from spindle.reconcile.state import ClusterState
 
 REASONS: Final = frozenset({"NameConflict", "OrphanedObject"})
@@ -84,10 +85,10 @@ def _key(kind: str, name: str, where: str | None, namespace: str) -> OwnerKey:
     return kind, OWN if where in (None, namespace) else str(where), name
 
 
-def _wait(state: ClusterState, taken: NameConflict) -> Wait:
+def _wait(state: ClusterState, taken: NameConflict) -> Waiting:
     thing = f"{taken.kind}/{taken.name}"
     if taken.goes:
-        return Wait(
+        return Waiting(
             f"Make{taken.kind}",
             thing,
             "OrphanedObject",
@@ -97,7 +98,7 @@ def _wait(state: ClusterState, taken: NameConflict) -> Wait:
             quiet=True,
         )
     whose = f"it belongs to {taken.owner}" if taken.owner else "it has no owner"
-    return Wait(
+    return Waiting(
         f"Make{taken.kind}",
         thing,
         "NameConflict",

@@ -8,7 +8,7 @@ for their owner.
 from typing import Final
 
 from spindle.cluster.ids import uuid_from_entropy
-from spindle.cluster.refusal import some
+from spindle.cluster.waiting import Waiting, some
 from spindle.disks import facts
 from spindle.healing.node_loss import OUT_OF_SERVICE, NodeLossClaim, NodeLossEvidence
 from spindle.manifests.identity import NodeIdentity
@@ -18,7 +18,7 @@ from spindle.reconcile.broker_disks import BrokerDisk
 from spindle.reconcile.disk_inventory import DiskInventory
 from spindle.reconcile.events import Event
 from spindle.reconcile.node_loss import ACTION, REASON, claimed_lost
-from spindle.reconcile.plan_builder import PlanBuilder, Wait
+from spindle.reconcile.plan_builder import PlanBuilder
 from spindle.reconcile.snapshot import SnapshotObject
 from spindle.reconcile.state import ClusterState
 from spindle.reconcile.steps.brokers import BrokerLocation, BrokerRecords, find_location
@@ -126,11 +126,11 @@ def _start_anew(
     )
 
 
-def _not_agreed(state: ClusterState, node_id: int, said: NodeLossClaim) -> Wait:
+def _not_agreed(state: ClusterState, node_id: int, said: NodeLossClaim) -> Waiting:
     name = objects.name(state.brokers[node_id])
     thing, gone = f"KafkaBroker/{name}", _says(said)
     if said.answers:
-        return Wait(
+        return Waiting(
             ACTION,
             thing,
             "NodeStillReachable",
@@ -143,7 +143,7 @@ def _not_agreed(state: ClusterState, node_id: int, said: NodeLossClaim) -> Wait:
         if said.grace is not None
         else ""
     )
-    return Wait(
+    return Waiting(
         ACTION,
         thing,
         REASON,
@@ -160,7 +160,7 @@ def _says(said: NodeLossClaim) -> str:
 
 def _under_way(
     state: ClusterState, node_id: int, said: NodeLossClaim, left: list[BrokerDisk], home: BrokerLocation
-) -> Wait:
+) -> Waiting:
     """Stays as long as the node is gone: since when it is there is what the grace time is counted by."""
     name = objects.name(state.brokers[node_id])
     if left:
@@ -174,7 +174,7 @@ def _under_way(
     else:
         what = "Nothing stands on its disks any more. Its claims go, its volumes are kept, and it starts anew on another node"
         out = "That takes some passes."
-    return Wait(
+    return Waiting(
         ACTION,
         f"KafkaBroker/{name}",
         REASON,

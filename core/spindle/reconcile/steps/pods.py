@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from spindle.cluster import names
+from spindle.cluster.waiting import Waiting
 from spindle.healing import maintenance
 from spindle.manifests.identity import NodeIdentity
 from spindle.manifests.inputs import ClusterInputs, NodeInputs
@@ -13,7 +14,7 @@ from spindle.reconcile.actions import Create, Delete, Patch
 from spindle.reconcile.certificates import node_stale, restarts_for
 from spindle.reconcile.inputs import cluster_inputs, controller_inputs, next_inputs
 from spindle.reconcile.node_loss import node_is_lost
-from spindle.reconcile.plan_builder import PlanBuilder, Wait
+from spindle.reconcile.plan_builder import PlanBuilder
 from spindle.reconcile.snapshot import SnapshotObject
 from spindle.reconcile.state import ClusterState
 from spindle.reconcile.steps.changed import what_changed
@@ -114,7 +115,7 @@ def _make(state: ClusterState, builder: PlanBuilder, shared: ClusterInputs, inpu
     name = names.pod_name(state.name, inputs.node_id)
     if leaving:
         builder.wait(
-            Wait(
+            Waiting(
                 _ACTION,
                 f"Pod/{name}",
                 "ClaimBeingDeleted",
@@ -124,7 +125,7 @@ def _make(state: ClusterState, builder: PlanBuilder, shared: ClusterInputs, inpu
         )
     elif missing:
         builder.wait(
-            Wait(
+            Waiting(
                 _ACTION,
                 f"Pod/{name}",
                 "DependenciesMissing",
@@ -223,7 +224,7 @@ def _strangers(state: ClusterState, builder: PlanBuilder) -> None:
         node_id = objects.node_id_of(state.name, name)
         if node_id is not None and node_id not in state.brokers and node_id not in state.controller_ids:
             builder.wait(
-                Wait(
+                Waiting(
                     "DeletePod",
                     f"Pod/{name}",
                     "OrphanedPod",

@@ -3,14 +3,14 @@
 from typing import Any, Final
 
 from spindle.cluster import names
-from spindle.cluster.refusal import some
+from spindle.cluster.waiting import Waiting, some
 from spindle.disks import facts
 from spindle.disks.health import FULL, OFFLINE_FULL
 from spindle.healing.node_loss import OUT_OF_SERVICE
 from spindle.moves.journal import Journal
 from spindle.placement.spread_violations import under_spread_partitions
 from spindle.reconcile import objects
-from spindle.reconcile.plan_builder import PlanBuilder, Wait
+from spindle.reconcile.plan_builder import PlanBuilder
 from spindle.reconcile.snapshot import SnapshotObject
 from spindle.reconcile.state import ClusterState
 
@@ -36,7 +36,7 @@ def _unschedulable(pod: SnapshotObject) -> bool:
     return scheduled is not None and scheduled.get("status") == "False"
 
 
-def _pending(state: ClusterState, node_id: int, pod: SnapshotObject) -> Wait:
+def _pending(state: ClusterState, node_id: int, pod: SnapshotObject) -> Waiting:
     """Why the scheduler finds no node, with the claims that are unbound and what their class has to offer."""
     said = str((objects.condition(pod, "PodScheduled") or {}).get("message", ""))
     thing = f"Pod/{objects.name(pod)}"
@@ -46,7 +46,7 @@ def _pending(state: ClusterState, node_id: int, pod: SnapshotObject) -> Wait:
         free = sum(
             1 for volume in state.volumes.values() if (volume.get("status") or {}).get("phase") == "Available"
         )
-        return Wait(
+        return Waiting(
             _ACTION,
             thing,
             "InsufficientVolumes",
@@ -57,14 +57,14 @@ def _pending(state: ClusterState, node_id: int, pod: SnapshotObject) -> Wait:
         )
     missing_class = [claim for claim in unbound if not (claim.get("spec") or {}).get("storageClassName")]
     if missing_class:
-        return Wait(
+        return Waiting(
             _ACTION,
             thing,
             "NoStorageClass",
             f"Claim {objects.name(missing_class[0])} names no StorageClass and the cluster has no default one.",
             "Set storageClass in the KafkaCluster, or mark one StorageClass as the default.",
         )
-    return Wait(
+    return Waiting(
         _ACTION,
         thing,
         "Unschedulable",
@@ -107,7 +107,7 @@ def _containers(state: ClusterState, builder: PlanBuilder, node_id: int, pod: Sn
         if reason in _IMAGE:
             image = objects.container_status(pod, container).get("image", "")
             builder.wait(
-                Wait(
+                Waiting(
                     _ACTION,
                     thing,
                     "ImagePullFailed",
@@ -135,10 +135,10 @@ def _all_full(state: ClusterState, node_id: int) -> list[str]:
     return used if all(said.get(name) in (FULL, OFFLINE_FULL) for name in used) else []
 
 
-def _full(pod: SnapshotObject, disks: list[str]) -> Wait:
+def _full(pod: SnapshotObject, disks: list[str]) -> Waiting:
     """Kafka takes a log dir that it cannot write to for failed, and ends when it has no other."""
     name = objects.name(pod)
-    return Wait(
+    return Waiting(
         _ACTION,
         f"Pod/{name}",
         "DisksFull",
@@ -154,14 +154,14 @@ def _last_words(pod: SnapshotObject, container: str) -> str:
     return str(ended.get("message") or "").strip() or f"exit code {ended.get('exitCode', 'unknown')}"
 
 
-def _not_starting(pod: SnapshotObject, container: str, reason: str, said: str) -> Wait:
+def _not_starting(pod: SnapshotObject, container: str, reason: str, said: str) -> Waiting:
     thing = f"Pod/{objects.name(pod)}"
     if reason == _BACK_OFF:
         where = {
             names.CONTAINER_KAFKA: ("KafkaCrashed", "Kafka ends soon after its start"),
             names.CONTAINER_PREFLIGHT: ("PreflightFailed", "Preflight does not let Kafka start"),
         }.get(container, ("InspectionFailed", "The disks could not be looked at"))
-        return Wait(
+        return Waiting(
             _ACTION,
             thing,
             where[0],
@@ -169,7 +169,7 @@ def _not_starting(pod: SnapshotObject, container: str, reason: str, said: str) -
             f"Put right what it says; it is tried again by itself. More in: kubectl logs {objects.name(pod)} -c "
             f"{container} --previous",
         )
-    return Wait(
+    return Waiting(
         _ACTION,
         thing,
         reason,
@@ -184,7 +184,7 @@ def _terminating(state: ClusterState, builder: PlanBuilder, pod: SnapshotObject)
     if node is None or objects.is_true(node, "Ready"):
         return
     builder.wait(
-        Wait(
+        Waiting(
             "RecreatePod",
             f"Pod/{objects.name(pod)}",
             "NodeUnreachable",
@@ -201,7 +201,7 @@ def report_racks(state: ClusterState, builder: PlanBuilder, journal: Journal | N
     ours = frozenset(entry.key for entry in journal.spread_violations) if journal is not None else frozenset()
     refusal = under_spread_partitions(state.kafka, ours)
     if refusal is not None:
-        builder.wait(Wait.refused("SpreadReplicas", f"KafkaCluster/{state.name}", refusal))
+        builder.wait(Waiting.of("SpreadReplicas", f"KafkaCluster/{state.name}", refusal))
 
 
 def report_nodes(state: ClusterState, builder: PlanBuilder) -> None:
@@ -214,7 +214,7 @@ def report_nodes(state: ClusterState, builder: PlanBuilder) -> None:
         if node is None or not objects.is_true(node, "Ready"):
             what = "is not ready" if node is not None else "no longer exists"
             builder.wait(
-                Wait(
+                Waiting(
                     "RunPod",
                     f"Pod/{objects.name(pod)}",
                     "NodeNotReady",

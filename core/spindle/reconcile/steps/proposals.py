@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from spindle.cluster.refusal import counted, some
+from spindle.cluster.waiting import Waiting, counted, some
 from spindle.disks.lifecycle import DiskState
 from spindle.moves.kafka_index import KafkaIndex, PartitionKey
 from spindle.proposals.approval import Approval, approval
@@ -18,7 +18,7 @@ from spindle.reconcile import objects
 from spindle.reconcile.actions import Delete
 from spindle.reconcile.disk_inventory import DiskInventory
 from spindle.reconcile.events import Event
-from spindle.reconcile.plan_builder import PlanBuilder, Wait
+from spindle.reconcile.plan_builder import PlanBuilder
 from spindle.reconcile.proposal_status import ProposalProgress, proposal_status
 from spindle.reconcile.state import ClusterState
 from spindle.reconcile.steps.moves import MoveRequests, limits_of
@@ -84,7 +84,7 @@ class _ProposalReconciler:
         self.window: WindowState = window_state(self.rules.windows, state.now)
         self.trouble = _trouble(inventory)
         self.look = KafkaIndex(inventory.view, others.closed)
-        self.waits: list[Wait] = []
+        self.waits: list[Waiting] = []
         self.wave: WaveState | None = None
         self.go = False
         self.leaders: dict[PartitionKey, int] = {}
@@ -296,12 +296,12 @@ def _nonsense(proposal: Proposal, expires: float | None) -> str:
     return ""
 
 
-def _wait(proposal: Proposal, now: ProposalStep, wave: WaveState | None) -> Wait:
+def _wait(proposal: Proposal, now: ProposalStep, wave: WaveState | None) -> Waiting:
     """What it waits for; for one that goes on, that it does."""
     message = now.message
     if now.phase is ProposalPhase.EXECUTING and wave is not None and wave.waits and not wave.go:
         message = f"{message} {wave.waits[0].message}"
-    return Wait(
+    return Waiting(
         _ACTION,
         f"KafkaRebalance/{proposal.name}",
         now.reason,
@@ -342,8 +342,8 @@ def _forget(state: ClusterState, builder: PlanBuilder, proposals: Sequence[Propo
             builder.do(Delete(kind="KafkaRebalance", name=proposal.name, uid=proposal.uid))
 
 
-def _blind(state: ClusterState) -> Wait:
-    return Wait(
+def _blind(state: ClusterState) -> Waiting:
+    return Waiting(
         _ACTION,
         f"KafkaCluster/{state.name}",
         "ProposalsUnknown",

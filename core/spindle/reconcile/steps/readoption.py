@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from spindle.cluster import names
 from spindle.cluster.ids import uuid_from_entropy
-from spindle.cluster.refusal import counted, some
+from spindle.cluster.waiting import Waiting, counted, some
 from spindle.disks import facts
 from spindle.disks.dir_list import DirList, newest, read_list
 from spindle.healing.acceptance import parse
@@ -20,7 +20,7 @@ from spindle.reconcile.actions import Patch
 from spindle.reconcile.claim_annotations import list_on, retired_of
 from spindle.reconcile.events import Event
 from spindle.reconcile.inputs import disks_of, list_of
-from spindle.reconcile.plan_builder import PlanBuilder, Wait
+from spindle.reconcile.plan_builder import PlanBuilder
 from spindle.reconcile.reports import listed_on_disks
 from spindle.reconcile.snapshot import SnapshotObject
 from spindle.reconcile.stale_records import is_readopted, is_stale
@@ -229,9 +229,9 @@ def _make_room(
     records.add_disk(broker_id, missing_disk(state, broker_id, name, directory_id))
 
 
-def _missing(broker: SnapshotObject, disk: Mapping[str, Any]) -> Wait:
+def _missing(broker: SnapshotObject, disk: Mapping[str, Any]) -> Waiting:
     name = objects.name(broker)
-    return Wait(
+    return Waiting(
         _ACTION,
         f"KafkaBroker/{name}/{disk['name']}",
         "ClaimMissing",
@@ -242,9 +242,9 @@ def _missing(broker: SnapshotObject, disk: Mapping[str, Any]) -> Wait:
     )
 
 
-def _claim_lost(broker: SnapshotObject, disk: Mapping[str, Any]) -> Wait:
+def _claim_lost(broker: SnapshotObject, disk: Mapping[str, Any]) -> Waiting:
     name = objects.name(broker)
-    return Wait(
+    return Waiting(
         _ACTION,
         f"PersistentVolumeClaim/{disk['claim']}",
         "ClaimLost",
@@ -255,9 +255,9 @@ def _claim_lost(broker: SnapshotObject, disk: Mapping[str, Any]) -> Wait:
     )
 
 
-def _incomplete(broker: SnapshotObject, lost: frozenset[Key]) -> Wait:
+def _incomplete(broker: SnapshotObject, lost: frozenset[Key]) -> Waiting:
     name = objects.name(broker)
-    return Wait(
+    return Waiting(
         _ACTION,
         f"KafkaBroker/{name}",
         "ReplicasNotFound",

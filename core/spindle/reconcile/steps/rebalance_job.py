@@ -5,12 +5,13 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from spindle.cluster import names
+from spindle.cluster.waiting import Waiting
 from spindle.manifests.cronjob import rebalance_objects, report_map
 from spindle.reconcile import objects
 from spindle.reconcile.actions import Delete
 from spindle.reconcile.ensure_applied import ensure_applied
 from spindle.reconcile.ownership import OWN
-from spindle.reconcile.plan_builder import PlanBuilder, Wait
+from spindle.reconcile.plan_builder import PlanBuilder
 from spindle.reconcile.snapshot import SnapshotObject
 from spindle.reconcile.state import ClusterState
 
@@ -140,8 +141,8 @@ def _of_the_job(job: SnapshotObject) -> tuple[str, str]:
     return "RunFailed", f"It failed and left no word: {why}."
 
 
-def _blind(state: ClusterState, kinds: list[str]) -> Wait:
-    return Wait(
+def _blind(state: ClusterState, kinds: list[str]) -> Waiting:
+    return Waiting(
         "CreateRebalanceJob",
         f"CronJob/{names.rebalance_job(state.name)}",
         "JobUnreadable",

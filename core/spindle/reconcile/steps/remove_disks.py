@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from spindle.cluster import names
-from spindle.cluster.refusal import counted, some
+from spindle.cluster.waiting import Waiting, counted, some
 from spindle.disks import facts
 from spindle.disks.lifecycle import DiskState
 from spindle.healing.evacuate import evacuate
@@ -20,7 +20,7 @@ from spindle.reconcile.actions import Delete, Patch
 from spindle.reconcile.broker_disks import BrokerDisk
 from spindle.reconcile.claim_annotations import list_on
 from spindle.reconcile.disk_inventory import OUT, DiskInventory
-from spindle.reconcile.plan_builder import PlanBuilder, Wait
+from spindle.reconcile.plan_builder import PlanBuilder
 from spindle.reconcile.snapshot import SnapshotObject
 from spindle.reconcile.state import ClusterState
 from spindle.reconcile.steps.add_disks import claim_pod_of, end_claim_pod, kept_volumes, left_volumes, refer
@@ -132,8 +132,8 @@ def find_stuck(
     }
 
 
-def _not_known(inventory: DiskInventory, slot: BrokerDisk) -> Wait:
-    return Wait(
+def _not_known(inventory: DiskInventory, slot: BrokerDisk) -> Waiting:
+    return Waiting(
         _REMOVE,
         inventory.object_name(slot),
         "PlanPending",
@@ -146,7 +146,7 @@ def _not_known(inventory: DiskInventory, slot: BrokerDisk) -> Wait:
 
 def _no_room(
     inventory: DiskInventory, slot: BrokerDisk, stuck: set[Key], out: frozenset[tuple[int, str]]
-) -> Wait:
+) -> Waiting:
     """The refusal, with the numbers behind it."""
     state, standing = inventory.state, inventory.partitions_on(slot) or frozenset()
     size, left = (sum(map(inventory.replica_index.size, keys)) / _GB for keys in (standing, stuck))
@@ -154,7 +154,7 @@ def _no_room(
     others = room_of(inventory, [b for b in state.brokers if b != slot.broker], out) / _GB
     pool = state.pool_of(state.brokers[slot.broker])
     count = sum(1 for s in inventory.by_broker[slot.broker] if not s.never_used)
-    return Wait(
+    return Waiting(
         _REMOVE,
         inventory.object_name(slot),
         "InsufficientSpaceForDiskRemoval",
@@ -255,7 +255,7 @@ def release(
         return
     if objects.deleting(there):
         builder.wait(
-            Wait(
+            Waiting(
                 _REMOVE,
                 thing,
                 "ClaimBeingDeleted",

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from spindle.cluster import names
-from spindle.cluster.refusal import Refusal
+from spindle.cluster.waiting import Waiting
 from spindle.reconcile.state import ClusterState
 from spindle.reconcile.steps.deadlocks import let_go
 from spindle.reconcile.steps.stalled_rollout import copies_between_disks
@@ -23,7 +23,7 @@ class RestartPolicy:
     """
 
     rolling: RestartSafety
-    refused: Mapping[int, Refusal]
+    refused: Mapping[int, Waiting]
 
     def ask(self, state: ClusterState, node_id: int, down: frozenset[int], *, change: bool) -> RestartVerdict:
         """Whether a node may go down besides others; for a change it neither loads its logs nor copies between its disks.

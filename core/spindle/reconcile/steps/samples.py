@@ -8,13 +8,13 @@ from collections.abc import Mapping
 from typing import Final
 
 from spindle.cluster import names
-from spindle.cluster.refusal import Refusal, counted
 from spindle.cluster.view import CLEANUP_POLICY, MAX_MESSAGE_BYTES, RETENTION_BYTES, RETENTION_MS, Partition
+from spindle.cluster.waiting import Waiting, counted
 from spindle.placement.assign import assign
 from spindle.placement.racks import PlacementError
 from spindle.reconcile import objects
 from spindle.reconcile.actions import Action, CreateTopic, Patch, SetConfigs
-from spindle.reconcile.plan_builder import PlanBuilder, Wait
+from spindle.reconcile.plan_builder import PlanBuilder
 from spindle.reconcile.state import ClusterState
 from spindle.reconcile.steps.brokers import BrokerRecords
 
@@ -48,7 +48,7 @@ def reconcile_samples(
     ours = _noted(state)
     if partitions and not ours:
         _tell(state, records, None)
-        builder.wait(Wait.refused("PublishSamples", f"KafkaCluster/{state.name}", _not_ours()))
+        builder.wait(Waiting.of("PublishSamples", f"KafkaCluster/{state.name}", _not_ours()))
         return ()
     if not partitions:
         _tell(state, records, None)
@@ -68,8 +68,8 @@ def _noted(state: ClusterState) -> bool:
     return record is not None and objects.annotation(record, ANN_SAMPLES) is not None
 
 
-def _not_ours() -> Refusal:
-    return Refusal(
+def _not_ours() -> Waiting:
+    return Waiting.refused(
         rule=None,
         reason="TopicNotManaged",
         message=f"Topic {names.TOPIC_SAMPLES} is there, and Spindle has not made it. It is left alone, and no samples are published.",
@@ -107,8 +107,8 @@ def _make(state: ClusterState, builder: PlanBuilder, *, noted: bool) -> tuple[Ac
     )
 
 
-def _too_few(state: ClusterState, live: int, copies: int) -> Wait:
-    return Wait(
+def _too_few(state: ClusterState, live: int, copies: int) -> Waiting:
+    return Waiting(
         "PublishSamples",
         f"KafkaCluster/{state.name}",
         "WaitingForBrokers",

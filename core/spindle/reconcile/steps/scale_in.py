@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Final
 
 from spindle.cluster import names
-from spindle.cluster.refusal import Refusal, counted, some
+from spindle.cluster.waiting import Waiting, counted, some
 from spindle.disks.lifecycle import DiskState
 from spindle.healing.maintenance import removed_first
 from spindle.healing.replica_index import names_of
@@ -20,7 +20,7 @@ from spindle.reconcile.actions import Delete, Patch, UnregisterBroker
 from spindle.reconcile.claim_annotations import claim_annotations
 from spindle.reconcile.disk_inventory import DiskInventory
 from spindle.reconcile.inputs import disks_of
-from spindle.reconcile.plan_builder import PlanBuilder, Wait
+from spindle.reconcile.plan_builder import PlanBuilder
 from spindle.reconcile.snapshot import SnapshotObject
 from spindle.reconcile.state import ClusterState
 from spindle.reconcile.steps.brokers import BrokerRecords, return_deadline_passed
@@ -128,7 +128,7 @@ def _room(
     dirs = frozenset((slot.broker, slot.path) for slot in going)
     size, room = sum(map(inventory.replica_index.size, left)) / _GB, room_of(inventory, staying, dirs) / _GB
     builder.wait(
-        Wait(
+        Waiting(
             _ACTION,
             thing,
             "InsufficientSpaceToScaleIn",
@@ -176,7 +176,7 @@ def _is_needed(
     needed = may_go(inventory.view, broker_id, _owed_to(inventory, broker_id))
     if needed is None:
         return False
-    builder.wait(replace(Wait.refused(_ACTION, _thing(broker), needed), quiet=True))
+    builder.wait(replace(Waiting.of(_ACTION, _thing(broker), needed), quiet=True))
     # What is not known changes nothing; but a topic that was made here in the last moment takes the broker up again.
     if needed.reason != "KafkaUnknown" and not return_deadline_passed(inventory.state, broker):
         _stay(records, wanted, broker_id)
@@ -219,7 +219,7 @@ def _unregister(builder: PlanBuilder, broker: SnapshotObject, *, fenced: bool) -
             UnregisterBroker(broker=int(broker["spec"]["id"]), reason="BrokerUnregistered", message=message)
         )
     builder.wait(
-        Wait(
+        Waiting(
             _ACTION,
             _thing(broker),
             "BrokerStillRegistered",
@@ -325,13 +325,13 @@ def _named(brokers: Iterable[int]) -> str:
     return f"{'Broker' if len(ids) == 1 else 'Brokers'} {some([str(i) for i in ids])}"
 
 
-def _refused(thing: str, asking: list[int], refusal: Refusal) -> Wait:
+def _refused(thing: str, asking: list[int], refusal: Waiting) -> Waiting:
     said = replace(refusal, message=f"{_named(asking)} cannot leave: {refusal.message}")
-    return Wait.refused(_ACTION, thing, said)
+    return Waiting.of(_ACTION, thing, said)
 
 
-def _owed(thing: str, brokers: list[int]) -> Wait:
-    return Wait(
+def _owed(thing: str, brokers: list[int]) -> Waiting:
+    return Waiting(
         _ACTION,
         thing,
         "ReplicaRestorePending",
@@ -340,11 +340,11 @@ def _owed(thing: str, brokers: list[int]) -> Wait:
     )
 
 
-def _silent(inventory: DiskInventory, thing: str, brokers: list[int]) -> Wait:
+def _silent(inventory: DiskInventory, thing: str, brokers: list[int]) -> Waiting:
     down = any(
         i not in inventory.state.pods or not objects.kafka_runs(inventory.state.pods[i]) for i in brokers
     )
-    return Wait(
+    return Waiting(
         _ACTION,
         thing,
         "LogDirsUnknown",
@@ -355,8 +355,8 @@ def _silent(inventory: DiskInventory, thing: str, brokers: list[int]) -> Wait:
     )
 
 
-def _not_known(inventory: DiskInventory, thing: str, brokers: list[int]) -> Wait:
-    return Wait(
+def _not_known(inventory: DiskInventory, thing: str, brokers: list[int]) -> Waiting:
+    return Waiting(
         _ACTION,
         thing,
         "PlanPending",

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from spindle.api.scrub import MOST_ASKED
 from spindle.cluster import names
-from spindle.cluster.refusal import counted, some
+from spindle.cluster.waiting import Waiting, counted, some
 from spindle.disks.lifecycle import DiskState
 from spindle.healing.repair import repair
 from spindle.healing.replica_index import Key
@@ -16,7 +16,7 @@ from spindle.reconcile import objects
 from spindle.reconcile.actions import Patch
 from spindle.reconcile.broker_disks import BrokerDisk
 from spindle.reconcile.disk_inventory import DiskInventory
-from spindle.reconcile.plan_builder import PlanBuilder, Wait
+from spindle.reconcile.plan_builder import PlanBuilder
 from spindle.reconcile.steps.brokers import BrokerRecords
 from spindle.reconcile.steps.evacuation import bad_dirs, closed_dirs
 from spindle.reconcile.steps.moves import MoveRequests
@@ -115,7 +115,7 @@ def _tell(inventory: DiskInventory, builder: PlanBuilder, found: Sequence[_Corru
     where = names_of_file(first)
     others = f" Corrupt as well: {some([_name(each.key) for each in found[1:]])}." if len(found) > 1 else ""
     builder.wait(
-        Wait(
+        Waiting(
             _ACTION,
             inventory.object_name(slot),
             "CorruptSegment",
@@ -193,7 +193,7 @@ def _may_be_dropped(
         unavailable(inventory.state),
     )
     if made.refusal is not None:
-        builder.wait(Wait.refused(_ACTION, inventory.object_name(slot), made.refusal))
+        builder.wait(Waiting.of(_ACTION, inventory.object_name(slot), made.refusal))
     return made.shrunk
 
 

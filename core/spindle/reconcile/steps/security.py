@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from spindle.cluster import names
-from spindle.cluster.refusal import some
+from spindle.cluster.waiting import Waiting, some
 from spindle.manifests.secrets import secret_metadata
 from spindle.reconcile.actions import (
     GrantAdmin,
@@ -25,7 +25,7 @@ from spindle.reconcile.certificates import (
     stale,
     unknown_holders,
 )
-from spindle.reconcile.plan_builder import PlanBuilder, Wait
+from spindle.reconcile.plan_builder import PlanBuilder
 from spindle.reconcile.snapshot import SecretView
 from spindle.reconcile.state import ClusterState
 from spindle.reconcile.steps.agent_access import UNKNOWN, certificates_unknown, certify_agents
@@ -77,13 +77,13 @@ def reconcile_security(state: ClusterState, builder: PlanBuilder, node_ids: tupl
         _turn(state, builder, secret, authority, holders + agents)
 
 
-def _source_trouble(state: ClusterState) -> Wait | None:
+def _source_trouble(state: ClusterState) -> Waiting | None:
     """Why the authority of the user's own Secret cannot be had; meanwhile the one that is in use goes on."""
     name, source = state.spec.security.ca_secret, state.snap.ca_source
     if name is None or (source is not None and not source.problem):
         return None
     problem = source.problem if source is not None else "It was not read."
-    return Wait(
+    return Waiting(
         "ImportCa",
         f"Secret/{name}",
         "CaSecretInvalid",
@@ -102,8 +102,8 @@ def _source(state: ClusterState) -> tuple[str, str] | None:
     return name, source.certificate.fingerprint
 
 
-def _mismatch(state: ClusterState, strange: list[str]) -> Wait:
-    return Wait(
+def _mismatch(state: ClusterState, strange: list[str]) -> Waiting:
+    return Waiting(
         "IssueCertificates",
         f"Secret/{names.ca_secret(state.name)}",
         "CaMismatch",
@@ -161,7 +161,7 @@ def _turn(
             else "Everybody is to show the new one's certificates"
         )
         builder.wait(
-            Wait(
+            Waiting(
                 "ReplaceCa",
                 f"Secret/{name}",
                 "CaReplaced",
@@ -267,7 +267,7 @@ def _reconcile_ca(state: ClusterState, builder: PlanBuilder, ca: SecretView | No
         return
     what = "is gone" if ca is None else "holds a certificate that cannot be read, or none"
     builder.wait(
-        Wait(
+        Waiting(
             "IssueCertificates",
             f"Secret/{secret}",
             "CaMissing",

@@ -8,10 +8,10 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from spindle.cluster import names
-from spindle.cluster.refusal import some
+from spindle.cluster.waiting import Waiting, some
 from spindle.reconcile import objects
 from spindle.reconcile.certificates import authority_of, node_holder
-from spindle.reconcile.plan_builder import PlanBuilder, Wait
+from spindle.reconcile.plan_builder import PlanBuilder
 from spindle.reconcile.snapshot import SnapshotObject
 from spindle.reconcile.state import ClusterState
 from spindle.reconcile.times import seconds, stamp
@@ -58,7 +58,7 @@ def tell_server_certificates(
         return
     last = max(out["until"] for out in outs.values())
     builder.wait(
-        Wait(
+        Waiting(
             "RevokeCertificates",
             f"KafkaCluster/{state.name}",
             "UserCertificatesValidForServers",

@@ -4,9 +4,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from spindle.cluster import names
-from spindle.cluster.refusal import Refusal, counted, some
+from spindle.cluster.waiting import Waiting, counted, some
 from spindle.reconcile import objects
-from spindle.reconcile.plan_builder import PlanBuilder, Wait
+from spindle.reconcile.plan_builder import PlanBuilder
 from spindle.reconcile.snapshot import SnapshotObject
 from spindle.reconcile.state import ClusterState
 from spindle.reconcile.steps.starts import loaded_at
@@ -52,9 +52,9 @@ def stalled_rollout(
     return sorted({str(mark["pod"]) for mark in late} | {objects.name(pod) for pod in again})
 
 
-def crashed_pods(pods: Sequence[str]) -> Refusal:
+def crashed_pods(pods: Sequence[str]) -> Waiting:
     """Why a change goes no further."""
-    return Refusal(
+    return Waiting.refused(
         rule=None,
         reason="RolloutStalled",
         message=f"Nothing further is restarted for a change: {some(pods)} did not come back as they should.",
@@ -63,7 +63,7 @@ def crashed_pods(pods: Sequence[str]) -> Refusal:
     )
 
 
-def copies_between_disks(state: ClusterState, node_id: int) -> Refusal | None:
+def copies_between_disks(state: ClusterState, node_id: int) -> Waiting | None:
     """Why a restart for a change waits for copies between a broker's own disks; None if none run, or it has waited for too long already."""
     name = names.pod_name(state.name, node_id)
     if state.waited(("RestartPod", f"Pod/{name}", "IntraBrokerMovesInProgress")) > _LANDS_WITHIN:
@@ -71,7 +71,7 @@ def copies_between_disks(state: ClusterState, node_id: int) -> Refusal | None:
     return copying(state, node_id)
 
 
-def copying(state: ClusterState, node_id: int) -> Refusal | None:
+def copying(state: ClusterState, node_id: int) -> Waiting | None:
     """The copies between a broker's own disks, for however long they run; to be told as long as they do."""
     broker = (state.kafka.brokers or {}).get(node_id)
     copied = sorted(
@@ -82,7 +82,7 @@ def copying(state: ClusterState, node_id: int) -> Refusal | None:
     name = names.pod_name(state.name, node_id)
     if not copied:
         return None
-    return Refusal(
+    return Waiting.refused(
         rule=None,
         reason="IntraBrokerMovesInProgress",
         message=f"{counted(len(copied), 'replica')} is copied between disks of {name}: {some(copied)}.",
@@ -101,13 +101,13 @@ def crash_loops(state: ClusterState, pod: SnapshotObject) -> bool:
     return lately or not objects.is_true(pod, "Ready")
 
 
-def _late(state: ClusterState, mark: Mapping[str, Any]) -> Wait:
+def _late(state: ClusterState, mark: Mapping[str, Any]) -> Waiting:
     pod = str(mark["pod"])
     within = state.spec.rolling.back_within_seconds
     standing = state.pods.get(int(mark["nodeId"]))
     if standing is not None and objects.uid(standing) == mark.get("uid"):
         return _not_gone(state, mark, standing)
-    return Wait(
+    return Waiting(
         _ACTION,
         f"Pod/{pod}",
         "ProgressDeadlineExceeded",
@@ -117,7 +117,7 @@ def _late(state: ClusterState, mark: Mapping[str, Any]) -> Wait:
     )
 
 
-def _not_gone(state: ClusterState, mark: Mapping[str, Any], pod: SnapshotObject) -> Wait:
+def _not_gone(state: ClusterState, mark: Mapping[str, Any], pod: SnapshotObject) -> Waiting:
     """One that was to be restarted, and whose pod still is the one of before."""
     name = objects.name(pod)
     within = counted(state.spec.rolling.back_within_seconds, "second")
@@ -130,7 +130,7 @@ def _not_gone(state: ClusterState, mark: Mapping[str, Any], pod: SnapshotObject)
             f"The eviction is let through: kubectl describe pdb {' '.join(_counting(state, pod))} says what is waited for; another budget or an "
             "admission policy that forbids it is changed."
         )
-    return Wait(
+    return Waiting(
         _ACTION,
         f"Pod/{name}",
         "ProgressDeadlineExceeded",
@@ -152,12 +152,12 @@ def _counting(state: ClusterState, pod: SnapshotObject) -> list[str]:
     return found or [names.broker_budget(state.name) if broker else names.controller_budget(state.name)]
 
 
-def _again(pod: SnapshotObject) -> Wait:
+def _again(pod: SnapshotObject) -> Waiting:
     name = objects.name(pod)
     count = objects.container_status(pod, names.CONTAINER_KAFKA).get("restartCount")
     said = str((objects.terminated(pod, names.CONTAINER_KAFKA) or {}).get("message") or "").strip()
     last = f" It last said: {said[-300:]}" if said else ""
-    return Wait(
+    return Waiting(
         _ACTION,
         f"Pod/{name}",
         "CrashLooping",

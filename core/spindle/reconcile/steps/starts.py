@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from spindle.cluster import names
-from spindle.cluster.refusal import Refusal, counted
 from spindle.cluster.start_kinds import DIRTY
+from spindle.cluster.waiting import Waiting, counted
 from spindle.reconcile import objects
 from spindle.reconcile.snapshot import SnapshotObject
 from spindle.reconcile.state import ClusterState
@@ -56,12 +56,12 @@ def unfinished(broker: SnapshotObject, pod: SnapshotObject) -> bool:
     return "seconds" not in start and not (ready and "kind" in start)
 
 
-def loads(state: ClusterState, node_id: int) -> Refusal | None:
+def loads(state: ClusterState, node_id: int) -> Waiting | None:
     """Why a broker is not restarted: it loads its logs, and a restart would have it begin again."""
     start = state.snap.starts.get(node_id)
     if start is None or not start.loading:
         return None
-    return Refusal(
+    return Waiting.refused(
         rule=None,
         reason="LoadingLogs",
         message=f"Broker {node_id} loads its logs, {counted(start.logs_left, 'log')} to go; a restart would have it begin again.",

@@ -4,10 +4,11 @@ from dataclasses import replace
 from typing import Final
 
 from spindle.cluster import names
+from spindle.cluster.waiting import Waiting
 from spindle.manifests.identity import DYNAMIC, NodeIdentity, identity_map
 from spindle.reconcile import objects
 from spindle.reconcile.actions import Apply, RaiseFeatures
-from spindle.reconcile.plan_builder import PlanBuilder, Wait
+from spindle.reconcile.plan_builder import PlanBuilder
 from spindle.reconcile.state import ClusterState
 
 KRAFT: Final = "kraft.version"
@@ -38,7 +39,7 @@ def reconcile_static_quorum(state: ClusterState, builder: PlanBuilder, identity:
     ]
     if away or state.unavailable_records:
         builder.wait(
-            Wait(
+            Waiting(
                 "RaiseKraftVersion",
                 f"KafkaCluster/{state.name}",
                 "QuorumStatic",

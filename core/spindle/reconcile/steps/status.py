@@ -4,11 +4,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from spindle.cluster import names
-from spindle.cluster.refusal import counted, some
+from spindle.cluster.waiting import Waiting, counted, some
 from spindle.healing import maintenance
 from spindle.placement.spread import rack_status
 from spindle.reconcile import objects
-from spindle.reconcile.plan_builder import PlanBuilder, Wait
+from spindle.reconcile.plan_builder import PlanBuilder
 from spindle.reconcile.state import ClusterState
 from spindle.reconcile.steps.agent_health import clocks_row, unmonitored
 from spindle.reconcile.steps.broker_status import healthy
@@ -113,7 +113,7 @@ def _racks(state: ClusterState) -> list[dict[str, Any]]:
     return rack_status({i: broker["spec"].get("rack") or None for i, broker in state.brokers.items()})
 
 
-def _loud(builder: PlanBuilder) -> list[Wait]:
+def _loud(builder: PlanBuilder) -> list[Waiting]:
     return [
         wait for wait in sorted(builder.waits, key=lambda w: (w.object, w.action, w.reason)) if not wait.quiet
     ]

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from spindle.cluster import names
-from spindle.cluster.refusal import counted, some
 from spindle.cluster.view import CORDON_LEVEL, DEFAULT_USERS, MAX_MESSAGE_BYTES, PRODUCER_RATE, RETENTION_MS
+from spindle.cluster.waiting import Waiting, counted, some
 from spindle.disks.lifecycle import DiskState
 from spindle.moves.journal import DroppedReplica, SettingKey
 from spindle.reconcile import objects
@@ -18,7 +18,7 @@ from spindle.reconcile.broker_disks import BrokerDisk
 from spindle.reconcile.disk_inventory import DiskInventory
 from spindle.reconcile.disk_usage import DiskUsage, thresholds_of
 from spindle.reconcile.events import Event
-from spindle.reconcile.plan_builder import PlanBuilder, Wait
+from spindle.reconcile.plan_builder import PlanBuilder
 from spindle.reconcile.steps.brokers import BrokerRecords
 from spindle.reconcile.steps.evacuation import bad_dirs, closed_dirs, offline_brokers
 from spindle.reconcile.steps.moves import MoveRequests
@@ -111,7 +111,7 @@ def _tell(inventory: DiskInventory, builder: PlanBuilder, slot: BrokerDisk) -> N
     level = inventory.view.metadata_version
     if fill.level >= UsageLevel.CORDON and level is not None and level < CORDON_LEVEL:
         builder.wait(
-            Wait(
+            Waiting(
                 "CordonDisk",
                 inventory.object_name(slot),
                 "CordonNotSupported",
@@ -150,7 +150,7 @@ def _relief(inventory: DiskInventory, builder: PlanBuilder) -> OffloadPlan:
         if fill.verdict.reason == FORECAST:
             continue
         builder.wait(
-            Wait(
+            Waiting(
                 _RELIEVE,
                 inventory.object_name(full[place]),
                 "InsufficientSpace",
@@ -238,7 +238,7 @@ def _shed(inventory: DiskInventory, builder: PlanBuilder, relief: OffloadPlan) -
             found += made.shrunk
             short |= {entry.key for entry in made.shrunk}
             if made.refusal is not None:
-                builder.wait(Wait.refused("DropReplica", inventory.object_name(slot), made.refusal))
+                builder.wait(Waiting.of("DropReplica", inventory.object_name(slot), made.refusal))
     return tuple(found)
 
 
@@ -286,8 +286,8 @@ def _settings(inventory: DiskInventory, builder: PlanBuilder) -> dict[SettingKey
     return wanted
 
 
-def _resort(inventory: DiskInventory, reason: str, message: str) -> Wait:
-    return Wait(
+def _resort(inventory: DiskInventory, reason: str, message: str) -> Waiting:
+    return Waiting(
         "RevertLastResort",
         f"KafkaCluster/{inventory.state.name}",
         reason,

@@ -5,9 +5,10 @@ from typing import Any, Final
 
 from spindle.cluster import names
 from spindle.cluster.versions import LEVELS, level_of, may_change, order, release_of, unsupported
+from spindle.cluster.waiting import Waiting
 from spindle.reconcile import objects
 from spindle.reconcile.actions import RaiseFeatures
-from spindle.reconcile.plan_builder import PlanBuilder, Wait
+from spindle.reconcile.plan_builder import PlanBuilder
 from spindle.reconcile.snapshot import SnapshotObject
 from spindle.reconcile.state import ClusterState
 from spindle.reconcile.times import seconds, stamp
@@ -50,7 +51,7 @@ def reconcile_upgrade(state: ClusterState, builder: PlanBuilder) -> None:
         refusal = may_change(running, state.spec.version, _level(state))
     if refusal is not None:
         # Nor is metadata.version raised: perhaps it is an earlier release that is asked for.
-        builder.wait(Wait.refused("ChangeVersion", f"KafkaCluster/{state.name}", refusal))
+        builder.wait(Waiting.of("ChangeVersion", f"KafkaCluster/{state.name}", refusal))
         return
     level, now = level_of(state.spec.version), state.kafka.metadata_version
     since = _since(state)
@@ -129,8 +130,8 @@ def _since(state: ClusterState) -> float | None:
     return seconds(state.status.get("versionSince"))
 
 
-def _soaking(state: ClusterState, level: int, until: float) -> Wait:
-    return Wait(
+def _soaking(state: ClusterState, level: int, until: float) -> Waiting:
+    return Waiting(
         "RaiseMetadataVersion",
         f"KafkaCluster/{state.name}",
         "Soaking",

@@ -7,13 +7,13 @@ from pydantic import ValidationError
 
 from spindle.api.user import KafkaUserSpec
 from spindle.cluster import names
-from spindle.cluster.refusal import some
 from spindle.cluster.rights import Right, UserView
+from spindle.cluster.waiting import Waiting, some
 from spindle.reconcile import objects
 from spindle.reconcile.actions import AlterUser, Patch, SetPassword
 from spindle.reconcile.certificates import authority_of, stale, user_holder
 from spindle.reconcile.ownership import OWN as OWN_NAMESPACE
-from spindle.reconcile.plan_builder import PlanBuilder, Wait
+from spindle.reconcile.plan_builder import PlanBuilder
 from spindle.reconcile.snapshot import SnapshotObject
 from spindle.reconcile.state import ClusterState
 from spindle.reconcile.steps.former_users import certificate_until, former_users, is_out
@@ -61,9 +61,9 @@ def release_users(state: ClusterState, builder: PlanBuilder) -> bool:
     return not held
 
 
-def users_unknown(state: ClusterState, action: str) -> Wait:
+def users_unknown(state: ClusterState, action: str) -> Waiting:
     """Users that cannot be listed are not taken for none (rule 8)."""
-    return Wait(
+    return Waiting(
         action,
         f"KafkaCluster/{state.name}",
         "UsersUnknown",
@@ -142,7 +142,7 @@ def _tell_as_before(
     kept = [name for name, status in statuses.items() if status["conditions"][0]["reason"] == AS_BEFORE]
     if kept:
         builder.wait(
-            Wait(
+            Waiting(
                 "KeepRights",
                 f"KafkaCluster/{state.name}",
                 AS_BEFORE,

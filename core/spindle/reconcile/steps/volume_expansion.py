@@ -10,14 +10,14 @@ from typing import Any, Final
 from spindle.api.quantity import whole
 from spindle.cluster import names
 from spindle.cluster.layout import METADATA_DISK
-from spindle.cluster.refusal import counted, some
+from spindle.cluster.waiting import Waiting, counted, some
 from spindle.manifests.identity import NodeIdentity
 from spindle.placement.nodes import items, section
 from spindle.placement.room import class_of
 from spindle.reconcile import objects
 from spindle.reconcile.actions import Patch
 from spindle.reconcile.inputs import disks_of
-from spindle.reconcile.plan_builder import PlanBuilder, Wait
+from spindle.reconcile.plan_builder import PlanBuilder
 from spindle.reconcile.snapshot import SnapshotObject
 from spindle.reconcile.state import ClusterState
 
@@ -118,10 +118,10 @@ def _bytes(text: Any) -> int:
         return 0
 
 
-def _cannot(asked: _Expansion, stuck: list[SnapshotObject]) -> Wait:
+def _cannot(asked: _Expansion, stuck: list[SnapshotObject]) -> Waiting:
     classes = sorted({str(section(c, "spec").get("storageClassName") or "(default)") for c in stuck})
     having = sorted({str(_request(c)) for c in stuck})
-    return Wait(
+    return Waiting(
         _GROW,
         asked.thing,
         "ExpansionNotSupported",
@@ -132,7 +132,7 @@ def _cannot(asked: _Expansion, stuck: list[SnapshotObject]) -> Wait:
     )
 
 
-def _growing(asked: _Expansion, growing: list[SnapshotObject]) -> Wait:
+def _growing(asked: _Expansion, growing: list[SnapshotObject]) -> Waiting:
     """Volumes grow while Kafka runs; what Kubernetes says of one that does not get on is handed through."""
     said = sorted(
         {
@@ -142,7 +142,7 @@ def _growing(asked: _Expansion, growing: list[SnapshotObject]) -> Wait:
             if c.get("status") == "True"
         }
     )
-    return Wait(
+    return Waiting(
         _GROW,
         asked.thing,
         "VolumeExpansionInProgress",
