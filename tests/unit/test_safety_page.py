@@ -91,7 +91,7 @@ def test_refusals_quote_rules_of_the_page() -> None:
         keyword.value.value
         for path in (ROOT / "core").rglob("*.py")
         for call in ast.walk(ast.parse(path.read_text()))
-        if isinstance(call, ast.Call) and getattr(call.func, "id", "") == "Waiting"
+        if isinstance(call, ast.Call) and ast.unparse(call.func) == "Waiting.refused"
         for keyword in call.keywords
         if keyword.arg == "rule" and isinstance(keyword.value, ast.Constant)
     } - {None}
