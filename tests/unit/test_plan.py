@@ -524,7 +524,7 @@ def test_a_broker_that_is_behind_says_where() -> None:
     world.settle()
     status = world.get("KafkaBroker", "demo-broker-0")["status"]
     assert status["state"] == "Starting"
-    assert "missing in the ISR of" in status["message"]
+    assert "not in the ISR of" in status["message"]
     assert all(each.name in status["message"] for each in world.partitions)
 
 
