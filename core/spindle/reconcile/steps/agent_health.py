@@ -90,7 +90,7 @@ def report_starved_nodes(inventory: DiskInventory, builder: PlanBuilder) -> None
 
 
 def clocks_row(state: ClusterState) -> tuple[str, str, str, str] | None:
-    """The condition that tells of clocks that are off; None where no agents are, whose clocks could be compared."""
+    """The condition ClocksAgree; None if there are no agents whose clocks could be compared."""
     agents = {
         node: agent
         for node in nodes_with_brokers(state)
@@ -101,8 +101,8 @@ def clocks_row(state: ClusterState) -> tuple[str, str, str, str] | None:
     ahead = operator_off(agents)
     if ahead is not None:
         text = (
-            f"The operator's clock is {_by(ahead)} that of every node with brokers: what it writes is dated wrong, certificates too. "
-            "Way out: set the clock of the operator's node by NTP (chrony, for example)."
+            f"The operator's clock is {_by(ahead)} the clocks of all nodes with brokers: its timestamps are wrong, also in certificates. "
+            "To resolve: synchronize the clock of the operator's node with NTP (for example chrony)."
         )
         return (CLOCKS, "False", "OperatorClockSkew", text)
     off = clocks_off(agents)
@@ -113,14 +113,16 @@ def clocks_row(state: ClusterState) -> tuple[str, str, str, str] | None:
             CLOCKS,
             "Unknown",
             "NotComparedYet",
-            "No agent has renewed its Lease since the operator began to look.",
+            "No agent has renewed its Lease since the operator started.",
         )
-    text = f"The nodes' clocks are within {CLOCKS_AGREE:.0f} s of the operator's, as far as agents tell."
+    text = (
+        f"The nodes' clocks are within {CLOCKS_AGREE:.0f} s of the operator's clock, as far as agents report."
+    )
     return (CLOCKS, "True", "WithinTenSeconds", text)
 
 
 def report_clocks(state: ClusterState, builder: PlanBuilder) -> None:
-    """An event when clocks begin to differ."""
+    """Emit an event when clocks start to differ."""
     row = clocks_row(state)
     before: Mapping[str, str] = next(
         (c for c in state.status.get("conditions") or () if c.get("type") == CLOCKS), {}
@@ -134,9 +136,9 @@ def report_clocks(state: ClusterState, builder: PlanBuilder) -> None:
 def _off(off: Mapping[str, float]) -> str:
     named = some([f"{node} ({_by(ahead).removesuffix(' of')})" for node, ahead in off.items()], 20)
     return (
-        f"Clocks that differ from the operator's: {named}. What is said there counts by when the operator hears it, and is dated by the "
-        f"operator's clock; logs and samples of those nodes are dated wrong. Way out: set the clock of {some(list(off))} by NTP (chrony, "
-        "for example)."
+        f"Clocks that differ from the operator's clock: {named}. Spindle dates the reports of these nodes by the time at which the operator "
+        f"receives them; their logs and samples have wrong timestamps. To resolve: synchronize the clock of {some(list(off))} with NTP "
+        "(for example chrony)."
     )
 
 
