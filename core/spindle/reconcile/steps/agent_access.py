@@ -153,7 +153,7 @@ def withdraw_agents(state: ClusterState, builder: PlanBuilder) -> bool:
 
 
 def certificates_unknown(state: ClusterState) -> Waiting:
-    """The wait for certificates that cannot be read: "unknown is not gone" (`docs/safety.md`, rule 8)."""
+    """The wait for certificates that cannot be read: "unknown is not absent" (`docs/safety.md`, rule 8)."""
     namespace = state.snap.agent_namespace
     return Waiting(
         "Withdraw" if objects.deleting(state.cluster) else "IssueCertificate",

@@ -40,7 +40,7 @@ def unmonitored(state: ClusterState) -> str:
 def report_silent_agents(inventory: DiskInventory, builder: PlanBuilder) -> None:
     """Report disks that an agent found bad before it stopped reporting.
 
-    Spindle does not act on a stale report: "unknown is not gone" (`docs/safety.md`, rule 8).
+    Spindle does not act on a stale report: "unknown is not absent" (`docs/safety.md`, rule 8).
     """
     for slot in inventory.slots:
         health = slot.health

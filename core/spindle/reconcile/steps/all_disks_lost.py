@@ -21,7 +21,7 @@ ALL_DISKS_LOST: Final = "AllDisksLost"
 def report_all_disks_lost(inventory: DiskInventory, builder: PlanBuilder) -> None:
     """Report when every disk of every broker is lost, and how to resolve it.
 
-    By "no format over a last copy" (`docs/safety.md`, rule 1), a blank disk is formatted when Kafka reports that no data is lost by it, or
+    By "no format over the last copy" (`docs/safety.md`, rule 1), a blank disk is formatted when Kafka reports that no data is lost by it, or
     when the user accepts the loss by name. When the last disk of the last broker is lost, nothing knows the names any more.
     """
     state = inventory.state

@@ -391,7 +391,7 @@ def _adopt(
     """Recreate a KafkaBroker from its claims.
 
     The claims may be from an old backup or incomplete, so the broker starts with a placeholder dir in addition to its disks:
-    "no start without a dir" (`docs/safety.md`, rule 15).
+    "no start with a log dir missing" (`docs/safety.md`, rule 15).
     """
     mine = [claim for claim in state.claims.values() if _claimed_by(claim) == broker_id]
     known = list_on(mine)

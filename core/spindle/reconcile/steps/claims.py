@@ -1,4 +1,4 @@
-"""The claims: one per disk, created with the identity of the disk: "one birth" (`docs/safety.md`, rule 13)."""
+"""The claims: one per disk, created with the identity of the disk: "no second bootstrap" (`docs/safety.md`, rule 13)."""
 
 from collections.abc import Collection, Mapping
 from typing import Any, Final
@@ -128,7 +128,7 @@ def _check(
     directory_id: str,
     retired: Collection[str] = (),
 ) -> None:
-    """Report a claim of the right name that belongs to another cluster or disk: "no disk taken for another" (`docs/safety.md`, rule 7).
+    """Report a claim of the right name that belongs to another cluster or disk: "no disk mistaken for another" (`docs/safety.md`, rule 7).
 
     A claim with a retired directory id is fine: another step is about to write the new id to it.
     """

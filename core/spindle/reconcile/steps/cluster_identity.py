@@ -1,4 +1,4 @@
-"""The cluster's identity, decided once and recorded before the first format: "one birth" (`docs/safety.md`, rule 13)."""
+"""The cluster's identity, decided once and recorded before the first format: "no second bootstrap" (`docs/safety.md`, rule 13)."""
 
 import contextlib
 from collections.abc import Iterable, Mapping
@@ -158,7 +158,7 @@ def _cleared(state: ClusterState) -> dict[str, Mapping[str, str]]:
 
 
 def _agreed(state: ClusterState, identity: NodeIdentity, builder: PlanBuilder) -> NodeIdentity | None:
-    """The record, unless a claim carries another cluster id: "no disk taken for another" (`docs/safety.md`, rule 7)."""
+    """The record, unless a claim carries another cluster id: "no disk mistaken for another" (`docs/safety.md`, rule 7)."""
     for name, claim in sorted(state.claims.items()):
         carried = objects.annotation(claim, names.ANN_CLUSTER_ID)
         if carried and carried != identity.cluster_id:

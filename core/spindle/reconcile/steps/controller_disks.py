@@ -111,7 +111,7 @@ def reconcile_controller_claims(state: ClusterState, builder: PlanBuilder, ident
 def _out_of_reach(state: ClusterState, claim: SnapshotObject) -> str:
     """Why a claim's disk is out of reach for good, as a clause; empty while it may come back.
 
-    See "a node is gone only when somebody said so" (`docs/safety.md`, rule 14).
+    See "no node declared lost without evidence and consent" (`docs/safety.md`, rule 14).
     """
     if state.snap.unknown & {"nodes", "persistentvolumes"} or not state.nodes:
         return ""
@@ -138,7 +138,7 @@ def _begin_anew(
 ) -> None:
     """Delete the claim of a disk that is out of reach or not needed; its volume is retained.
 
-    See "no dir removed with replicas on it" (`docs/safety.md`, rule 5).
+    See "no log dir removed with replicas on it" (`docs/safety.md`, rule 5).
     """
     thing = f"PersistentVolumeClaim/{objects.name(claim)}"
     release(state, builder, identity, claim, thing, f"{why}, and its controller is recreated on another disk")

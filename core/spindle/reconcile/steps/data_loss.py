@@ -55,10 +55,10 @@ def reconcile_losses(inventory: DiskInventory, builder: PlanBuilder) -> list[Ele
             known = before.get(slot.name)
             if loss is None and not inventory.replica_index.known and known is not None:
                 now[slot.name] = known  # Kafka cannot be asked whether the loss is resolved
-            elif (word := _word(slot, loss, known, leaderless)) is not None:
-                now[slot.name] = word
-                if known is not None and known == word:
-                    accepted[slot.disk["directoryId"]] = word  # counts only once it is recorded
+            elif (entry := _acceptance(slot, loss, known, leaderless)) is not None:
+                now[slot.name] = entry
+                if known is not None and known == entry:
+                    accepted[slot.disk["directoryId"]] = entry  # counts only once it is recorded
             if loss is not None and slot.request.accept_loss is not None:
                 _report_unfit(inventory, builder, loss, slot.request.accept_loss, now.get(slot.name))
         if now != before:
@@ -131,7 +131,7 @@ def _is_full(inventory: DiskInventory, loss: Loss) -> bool:
     )
 
 
-def _word(
+def _acceptance(
     slot: BrokerDisk, loss: Loss | None, known: Accepted | None, leaderless: Collection[Key]
 ) -> Accepted | None:
     healthy = slot.health.well and slot.mode == facts.ACTIVE and slot.online is True
@@ -139,13 +139,13 @@ def _word(
 
 
 def _report_unfit(
-    inventory: DiskInventory, builder: PlanBuilder, loss: Loss, request: str, word: Accepted | None
+    inventory: DiskInventory, builder: PlanBuilder, loss: Loss, request: str, entry: Accepted | None
 ) -> None:
     """Report why an acceptance in the spec does not apply to the current loss."""
     if request != loss.text:
-        if word is None or word.done:
+        if entry is None or entry.done:
             builder.wait(_another_loss(inventory, loss))
-    elif word is not None and word.done:
+    elif entry is not None and entry.done:
         builder.wait(_used_up(inventory, loss))
 
 

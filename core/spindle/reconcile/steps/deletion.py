@@ -1,6 +1,6 @@
 """Deletion of a KafkaCluster: first the brokers, so that they hand over leadership and close their logs, then controllers, then records.
 
-Claims, and with them the data and its identity, are kept unless ``deleteClaims`` is true: "data is deleted only when asked for"
+Claims, and with them the data and its identity, are kept unless ``deleteClaims`` is true: "no data deleted unless requested"
 (`docs/safety.md`, rule 11).
 """
 

@@ -90,8 +90,7 @@ def backfill_new_disks(inventory: DiskInventory) -> tuple[tuple[Move, ...], froz
     watched = {s.broker for s in inventory.slots if s.watched}
     moves = tuple(move for move in moves if not move.within or (move.target in watched and move.placeable))
     coming = {(move.target, move.to_dir) for move in (*moves, *under_way)}
-    # Several new brokers get replicas of one partition one after the other: "no move that Kafka refuses or another one disturbs"
-    # (`docs/safety.md`, rule 6).
+    # Several new brokers get replicas of one partition one after the other: "no conflicting move" (`docs/safety.md`, rule 6).
     moving = {move.key for move in under_way}
     begin = tuple(move for move in moves if move.key not in moving)
     return begin, frozenset(s.key for s in joining if (s.broker, s.path) not in coming)
@@ -156,7 +155,7 @@ def _use_again(
     """Put the same disk into use again after it recovered; its broker restarts for it.
 
     The restart is subject to "no restart below min.insync.replicas" (`docs/safety.md`, rule 2). A retired disk stays out of use: "no disk
-    taken for another" (rule 7). A drained disk that no agent can inspect is left to preflight.
+    mistaken for another" (rule 7). A drained disk that no agent can inspect is left to preflight.
     """
     unseen = now is None and slot.health.verdict == UNKNOWN and slot.health.content is None
     if slot.never_used:
@@ -172,7 +171,7 @@ def _use_again(
 def _replace_in_place(
     inventory: DiskInventory, builder: PlanBuilder, records: BrokerRecords, slot: BrokerDisk
 ) -> None:
-    """A new disk in the slot of one that was never evacuated: "no format over a last copy" decides (`docs/safety.md`, rule 1).
+    """A new disk in the slot of one that was never evacuated: "no format over the last copy" decides (`docs/safety.md`, rule 1).
 
     A broker without any other disk puts it into use at once if it cannot run or has no replicas left on the old disk: a broker that nobody
     writes to does not notice that its disks are gone. Else the replicas of the old disk are moved or dropped first, as far as possible.
@@ -192,7 +191,7 @@ def _replace_in_place(
 
 
 def _was_on(inventory: DiskInventory, slot: BrokerDisk, *, everything: bool) -> frozenset[Key] | None:
-    """The partitions to check for "no format over a last copy", without accepted losses; None for all partitions.
+    """The partitions to check for "no format over the last copy", without accepted losses; None for all partitions.
 
     Args:
         inventory: of this pass.

@@ -1,6 +1,6 @@
 """Acts on what preflight found on the disks: clearances to format, placeholders for unusable disks, and reports to the user.
 
-Clearances follow "no format over a last copy" and "one birth" (`docs/safety.md`, rules 1 and 13).
+Clearances follow "no format over the last copy" and "no second bootstrap" (`docs/safety.md`, rules 1 and 13).
 """
 
 import json
@@ -148,7 +148,7 @@ def _clear_broker_disk(
 ) -> bool:
     """Whether this blank disk may be formatted now; the file system is recorded one pass before the clearance is given.
 
-    "No format over a last copy" (`docs/safety.md`, rule 1) is checked in every pass: the situation may have changed since the file system
+    "No format over the last copy" (`docs/safety.md`, rule 1) is checked in every pass: the situation may have changed since the file system
     was recorded, and the record may be from an earlier inspection (an evacuated disk keeps its file system, and a recreated claim does not
     show that it was in use).
 
@@ -167,7 +167,7 @@ def _clear_broker_disk(
         builder.wait(Waiting.of(_ACTION, f"{thing}/{disk['name']}", refusal))
         return False
     # Before Kafka has run for the first time there is no data. Nor is there on an added disk or on the replacement of an evacuated one
-    # ("no dir removed with replicas on it", rule 5; the directory id is new). Else Kafka must report which replicas the broker has.
+    # ("no log dir removed with replicas on it", rule 5; the directory id is new). Else Kafka must report which replicas the broker has.
     fresh = state.kafka.partitions is None and not state.born
     if fresh and (wait := _until_quorum(state, f"{thing}/{disk['name']}")) is not None:
         builder.wait(wait)
@@ -220,7 +220,7 @@ def _until_quorum(state: ClusterState, thing: str) -> Waiting | None:
 
 
 def _was_on(state: ClusterState, broker_id: int, disk: InspectedDisk) -> Collection[Key] | None:
-    """The partitions to check for "no format over a last copy" (`docs/safety.md`, rule 1); None for all partitions.
+    """The partitions to check for "no format over the last copy" (`docs/safety.md`, rule 1); None for all partitions.
 
     Empty for a new disk in place of an evacuated one that the broker ran without. A broker without another disk ran with the old disk to the
     end and may have got new replicas on it: then all partitions are checked but those whose loss is accepted.

@@ -1,6 +1,6 @@
 """Evacuates failed and drained disks: moves replicas to other brokers if the planner finds a target, drops them otherwise, then removes the disk.
 
-Dropping and removing follow "no dir removed with replicas on it" (`docs/safety.md`, rule 5).
+Dropping and removing follow "no log dir removed with replicas on it" (`docs/safety.md`, rule 5).
 """
 
 from dataclasses import replace
@@ -301,7 +301,7 @@ def _report_stuck_drain(
 def _remove(inventory: DiskInventory, builder: PlanBuilder, records: BrokerRecords, slot: BrokerDisk) -> None:
     """Exclude an empty disk from its broker, if the broker has another disk to run with.
 
-    See "no dir removed with replicas on it" (`docs/safety.md`, rule 5).
+    See "no log dir removed with replicas on it" (`docs/safety.md`, rule 5).
     """
     # A broker that is scaled in leaves with all its disks and needs no restart for that.
     goes = slot.health.reason == NODE_LOST or slot.broker in inventory.scaling_in

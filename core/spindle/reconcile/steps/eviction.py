@@ -225,7 +225,7 @@ def _budget(state: ClusterState, node_id: int) -> str:
 
 
 def _budget_forbids(state: ClusterState, node_id: int) -> bool:
-    """Whether the budget, which counts only ready pods, may forbid an eviction that rule 2 allows: another pod is not ready.
+    """Whether the budget, which counts only ready pods, may forbid a safe eviction, because another pod is not ready.
 
     Otherwise a broker whose disk is back and a broker that cannot get in sync before that would wait for each other.
     """

@@ -1,8 +1,8 @@
 """Decides on a disk that is to be excluded once its broker is stopped and the disk has been inspected.
 
 A disk without replicas is removed from the broker's list of dirs (see `list_of`) and from the pod. A disk that has got replicas since stays in
-use. A disk that cannot be inspected is replaced by a placeholder dir, so that Kafka does not recreate replicas that may be on it. See "no dir
-removed with replicas on it" and "no start without a dir" (`docs/safety.md`, rules 5 and 15).
+use. A disk that cannot be inspected is replaced by a placeholder dir, so that Kafka does not recreate replicas that may be on it. See "no log
+dir removed with replicas on it" and "no start with a log dir missing" (`docs/safety.md`, rules 5 and 15).
 """
 
 from typing import Final

@@ -140,7 +140,7 @@ def restore_pending(
 ) -> dict[int, Waiting]:
     """Brokers whose restart has to wait, with the reason: dropped replicas are restored before a broker restarts for another reason than a disk.
 
-    See "no dir removed with replicas on it" (`docs/safety.md`, rule 5). Call it when all restart requests are known. A fenced broker need not
+    See "no log dir removed with replicas on it" (`docs/safety.md`, rule 5). Call it when all restart requests are known. A fenced broker need not
     wait: it is in no ISR, so its restart harms nothing.
 
     Replicas dropped for lack of space do not hold back a restart that adds a disk, as they may need exactly that disk. For their partitions,
@@ -182,8 +182,8 @@ def _bring_back(
 ) -> None:
     """Restart the broker of a disk that answers again but whose log dir Kafka has taken offline; report disks that are still offline.
 
-    The restart removes no disk, so "few disks at once" (`docs/safety.md`, rule 9) does not hold it back: if many disks failed briefly, it brings
-    all of them back.
+    The restart removes no disk, so "no automatic action on many disks at once" (`docs/safety.md`, rule 9) does not hold it back: if many disks
+    failed briefly, it brings all of them back.
     """
     if inventory.state_of(slot) not in (DiskState.FAILED, DiskState.EVACUATING):
         return

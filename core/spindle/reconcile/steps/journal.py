@@ -83,9 +83,8 @@ def write_journal(state: ClusterState, journal: Journal) -> tuple[Action, ...]:
         "labels": labels(state.name),
         "annotations": {names.ANN_CLUSTER_ID: identity.cluster_id} if identity else {},
         "ownerReferences": [owner_reference(state.cluster)],
-        "finalizers": [
-            names.FINALIZER_JOURNAL
-        ],  # if deleted by hand, it stays until everything in it is reverted
+        # If the journal is deleted by hand, it stays until everything in it is reverted.
+        "finalizers": [names.FINALIZER_JOURNAL],
     }
     data = {_KEY: render(journal)}
     if record is None:
