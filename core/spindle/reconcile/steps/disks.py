@@ -212,7 +212,7 @@ def _until_quorum(state: ClusterState, thing: str) -> Waiting | None:
         _ACTION,
         thing,
         "QuorumPending",
-        f"Brokers are not formatted yet: {ready} of {counted(len(state.controller_ids), 'controller')} "
+        f"Disks of new brokers are not formatted yet: {ready} of {counted(len(state.controller_ids), 'controller')} "
         f"{'is' if ready == 1 else 'are'} in a quorum that has committed records; {needed} are needed.",
         f"Nothing to do: Spindle continues when {needed} of them are.",
         quiet=True,

@@ -293,7 +293,7 @@ def _report_stuck_drain(
                 f"{counted(len(stuck), 'replica')} on {slot.name} of broker {slot.broker} {'has' if len(stuck) == 1 else 'have'} no disk to "
                 f"move to: {some(names_of(stuck))}.",
                 f"Add a broker or a disk that can take {'it' if len(stuck) == 1 else 'them'}, free space, or cancel the request (the drain, or "
-                "the lower disks.count or replicas).",
+                "the reduction of disks.count or replicas).",
             )
         )
 

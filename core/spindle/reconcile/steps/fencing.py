@@ -123,7 +123,7 @@ def _too_old(inventory: DiskInventory, broker: int, named: str) -> Waiting:
         _FENCE,
         f"KafkaBroker/{objects.name(there)}",
         "AgentTooOld",
-        f"{named} of {objects.name(there)} does not answer, but the agent on {there['spec'].get('node')} has an older version that does not report "
+        f"{named} of {objects.name(there)} {'do' if ', ' in named else 'does'} not answer, but the agent on {there['spec'].get('node')} has an older version that does not report "
         "which write is pending: it may be a different write each time. So the broker is not stopped.",
         "Upgrade the agent to the operator's version: upgrade the chart and check the rollout of the agent's DaemonSet. If you are sure "
         f"that the disk hangs, delete pod {objects.name(there)} with `kubectl delete pod --grace-period=1`: the broker then starts without the disk.",
@@ -233,7 +233,7 @@ def _lingers(inventory: DiskInventory, hung: list[BrokerDisk], *, over: bool) ->
         "StartBroker",
         f"KafkaBroker/{name}/{slot.name}",
         "ProcessHung",
-        f"The process of {name} was stopped but has not ended: it waits in the kernel for {slot.name}. Spindle starts no other process before it "
+        f"The process of {name} was stopped but has not ended: it waits in the kernel for I/O on {slot.name}. Spindle starts no other process before it "
         f"has ended. {then}",
         f"Remove {slot.name} from the machine, or restart the node. Spindle also continues when {slot.name} answers again.",
     )
