@@ -70,7 +70,7 @@ def reconcile_added_disks(
             continue
         _add(state, builder, records, pool, broker)
         mine = [slot for slot in inventory.by_broker.get(broker_id, ()) if slot.key not in inventory.removing]
-        _bring(inventory, builder, records, identity, pool, mine)
+        _provision_disks(inventory, builder, records, identity, pool, mine)
         if broker["spec"].get("joining") and mine and all(slot.recorded in _JOINED for slot in mine):
             records.note(broker_id, joining=False)  # not None: the record was created with it
         for slot in mine:
@@ -79,7 +79,7 @@ def reconcile_added_disks(
                 records.note_disk(broker_id, slot.name, added=None)
 
 
-def _bring(
+def _provision_disks(
     inventory: DiskInventory,
     builder: PlanBuilder,
     records: BrokerRecords,
@@ -93,10 +93,10 @@ def _bring(
     if _VolumeState.COMING not in how.values():
         for slot in coming:
             if how[slot.name] is _VolumeState.READY:
-                _take_up(inventory.state, records, slot)
+                _put_into_use(inventory.state, records, slot)
     for slot in mine:
         if not slot.never_used:
-            _bind_again(inventory, builder, identity, pool, slot)
+            _rebind(inventory, builder, identity, pool, slot)
 
 
 def _add(
@@ -116,7 +116,7 @@ def _add(
     for name in wanted:
         there = state.claims.get(names.claim_name(state.name, broker_id, name))
         if there is not None:
-            builder.wait(_in_the_way(broker, name, there))
+            builder.wait(_claim_conflict(broker, name, there))
         elif name not in drained:
             found.append(name)
     # A broker that never had a volume gets this one with its others, on whichever node its pod is scheduled.
@@ -138,7 +138,7 @@ def _add(
         )
 
 
-def _in_the_way(broker: SnapshotObject, name: str, there: SnapshotObject) -> Waiting:
+def _claim_conflict(broker: SnapshotObject, name: str, there: SnapshotObject) -> Waiting:
     going = objects.deleting(there)
     return Waiting(
         _ADD,
@@ -157,7 +157,7 @@ def _in_the_way(broker: SnapshotObject, name: str, there: SnapshotObject) -> Wai
     )
 
 
-def _take_up(state: ClusterState, records: BrokerRecords, slot: BrokerDisk) -> None:
+def _put_into_use(state: ClusterState, records: BrokerRecords, slot: BrokerDisk) -> None:
     volume = state.volume(state.claims.get(slot.disk["claim"]))
     if volume is not None:
         records.note_disk(
@@ -178,15 +178,15 @@ def _provision(
     if there is None:
         return _begin(inventory, builder, identity, pool, slot, node)
     if objects.deleting(there):
-        builder.wait(_in_the_way(state.brokers[slot.broker], slot.name, there))
+        builder.wait(_claim_conflict(state.brokers[slot.broker], slot.name, there))
         return _VolumeState.STUCK
     if not objects.bound_volume(there):
-        return _ask(inventory, builder, identity, slot, there, node)
+        return _request_volume(inventory, builder, identity, slot, there, node)
     pod = claim_pod_of(state, slot)
     if pod is not None:
         end_claim_pod(builder, pod)
         return _VolumeState.COMING
-    return _look(inventory, builder, slot, there, node)
+    return _inspect(inventory, builder, slot, there, node)
 
 
 def unbound(state: ClusterState, slot: BrokerDisk) -> bool:
@@ -197,7 +197,7 @@ def unbound(state: ClusterState, slot: BrokerDisk) -> bool:
     )
 
 
-def _bind_again(
+def _rebind(
     inventory: DiskInventory, builder: PlanBuilder, identity: NodeIdentity, pool: BrokerPool, slot: BrokerDisk
 ) -> None:
     """Get a volume for the claim of an evacuated disk; its content is then checked like that of any new disk."""
@@ -215,9 +215,9 @@ def _bind_again(
         return
     found = class_of((there.get("spec") or {}).get("storageClassName"), state.snap.storage_classes)
     if is_static(found) and not kept_volumes(state, slot.disk["claim"]):
-        _keep(inventory, builder, pool, slot, node)
+        _reserve(inventory, builder, pool, slot, node)
     else:
-        _ask(inventory, builder, identity, slot, there, node)
+        _request_volume(inventory, builder, identity, slot, there, node)
 
 
 def _node(state: ClusterState, broker_id: int) -> SnapshotObject | None:
@@ -241,14 +241,14 @@ def _begin(
     if is_static(class_of(disks.storage_class, state.snap.storage_classes)):
         kept = kept_volumes(state, slot.disk["claim"])
         if not kept:
-            return _keep(inventory, builder, pool, slot, node)
+            return _reserve(inventory, builder, pool, slot, node)
         volume = objects.name(kept[0])
     broker = state.brokers[slot.broker]
     builder.do(Create(object=claim_of(state, identity, broker, pool, slot.disk, volume)))
     return _VolumeState.COMING
 
 
-def _keep(
+def _reserve(
     inventory: DiskInventory, builder: PlanBuilder, pool: BrokerPool, slot: BrokerDisk, node: SnapshotObject
 ) -> _VolumeState:
     """Reserve a free volume on the node; the patch fails if somebody else has taken the volume in the meantime."""
@@ -306,7 +306,7 @@ def _kept_for(state: ClusterState, volume: SnapshotObject, claim_name: str) -> b
     return (ref.get("namespace"), ref.get("name")) == (state.namespace, claim_name)
 
 
-def _ask(
+def _request_volume(
     inventory: DiskInventory,
     builder: PlanBuilder,
     identity: NodeIdentity,
@@ -344,7 +344,7 @@ def _ask(
     return _VolumeState.STUCK if state.waited(wait.key) > _COMING_SECONDS else _VolumeState.COMING
 
 
-def _look(
+def _inspect(
     inventory: DiskInventory,
     builder: PlanBuilder,
     slot: BrokerDisk,
@@ -355,7 +355,7 @@ def _look(
     state = inventory.state
     volume = state.volume(there)
     if volume is None or not reachable(volume, node):
-        builder.wait(_elsewhere(inventory, slot, there, node))
+        builder.wait(_not_on_node(inventory, slot, there, node))
         return _VolumeState.STUCK
     refused = objects.annotation(there, names.ANN_REFUSED)
     usable = slot.health.well and slot.health.content in (facts.BLANK, facts.OURS)
@@ -441,7 +441,7 @@ def _no_volume(inventory: DiskInventory, pool: BrokerPool, slot: BrokerDisk, nod
     )
 
 
-def _elsewhere(
+def _not_on_node(
     inventory: DiskInventory, slot: BrokerDisk, there: SnapshotObject, node: SnapshotObject
 ) -> Waiting:
     return Waiting(

@@ -123,7 +123,7 @@ def reconcile_brokers(state: ClusterState, builder: PlanBuilder, records: Broker
         )
         return
     existing = {i: _placed(state, broker) for i, broker in state.brokers.items()}
-    _where_they_are(state, records)
+    _record_locations(state, records)
     lost = _pools_lost(state, builder)
     for pool in (*state.spec.broker_pools, *state.former.values()):
         mine = [
@@ -139,8 +139,8 @@ def reconcile_brokers(state: ClusterState, builder: PlanBuilder, records: Broker
             _adopt(state, builder, broker_id, pool, existing)
         if not lost:
             existing |= _place_new(state, builder, pool, max(0, missing - len(taken)), existing)
-    _orphans(state, builder)
-    _deleted_by_hand(state, builder)
+    _report_orphans(state, builder)
+    _check_deleted(state, builder)
 
 
 def return_deadline_passed(state: ClusterState, broker: SnapshotObject) -> bool:
@@ -151,7 +151,7 @@ def return_deadline_passed(state: ClusterState, broker: SnapshotObject) -> bool:
     return objects.deleting(broker) or any(claim is None or objects.deleting(claim) for claim in claims)
 
 
-def _deleted_by_hand(state: ClusterState, builder: PlanBuilder) -> None:
+def _check_deleted(state: ClusterState, builder: PlanBuilder) -> None:
     """Release a deleted KafkaBroker only if its claims carry everything it records; it is then recreated from them.
 
     A stopped broker is retained: the request to stop it is recorded nowhere else. So is a broker of a pool with more brokers than
@@ -216,7 +216,7 @@ def node_of_volume(state: ClusterState, volume: SnapshotObject | None) -> str | 
     return hosts.get(host or "")
 
 
-def _where_they_are(state: ClusterState, records: BrokerRecords) -> None:
+def _record_locations(state: ClusterState, records: BrokerRecords) -> None:
     """Record node and volumes once the claims are bound."""
     for broker_id, broker in state.brokers.items():
         node = state.node_of(broker_id) or node_of_volumes(state, broker)
@@ -227,10 +227,12 @@ def _where_they_are(state: ClusterState, records: BrokerRecords) -> None:
             if volume is not None and not disk.get("pvUid"):
                 records.note_disk(broker_id, disk["name"], pv=objects.name(volume), pvUid=objects.uid(volume))
         if maintenance.stopped(broker) and broker_id not in state.pods:
-            _fresh_start(state, records, broker_id, broker)
+            _prepare_start(state, records, broker_id, broker)
 
 
-def _fresh_start(state: ClusterState, records: BrokerRecords, broker_id: int, broker: SnapshotObject) -> None:
+def _prepare_start(
+    state: ClusterState, records: BrokerRecords, broker_id: int, broker: SnapshotObject
+) -> None:
     """Prepare the next start of a stopped broker: take over its node's zone and try every disk again."""
     zone = state.zone_of_node(broker["spec"].get("node"))
     if zone and broker["spec"].get("rack"):
@@ -245,7 +247,7 @@ def _place_new(
 ) -> dict[int, Placed]:
     """Choose zones for new brokers and record the brokers; returns broker id → placement."""
     wanted = [DiskWant(pool.disks.size, pool.disks.storage_class)] * pool.disks.count
-    where = topology_of(state, wanted, "broker", _promised(state))
+    where = topology_of(state, wanted, "broker", _reserved_for_controllers(state))
     found = spread(where, existing, _free_ids(state, existing, count))
     for refusal in found.problems:
         builder.wait(Waiting.of(_ACTION, f"KafkaCluster/{state.name}", refusal))
@@ -289,7 +291,9 @@ def find_location(state: ClusterState, broker_id: int) -> BrokerLocation:
         )
     wanted = [DiskWant(pool.disks.size, pool.disks.storage_class)] * pool.disks.count
     others = {i: _placed(state, broker) for i, broker in state.brokers.items() if i != broker_id}
-    found = spread(topology_of(state, wanted, "broker", _promised(state)), others, [broker_id])
+    found = spread(
+        topology_of(state, wanted, "broker", _reserved_for_controllers(state)), others, [broker_id]
+    )
     if broker_id in found.assignments:
         return BrokerLocation(found=True, zone=found.assignments[broker_id])
     return BrokerLocation(
@@ -298,7 +302,7 @@ def find_location(state: ClusterState, broker_id: int) -> BrokerLocation:
     )
 
 
-def _promised(state: ClusterState) -> list[DiskWant]:
+def _reserved_for_controllers(state: ClusterState) -> list[DiskWant]:
     """Volumes to leave free for controllers that have none yet: the zone of a broker is final, so it must not take the last volume there."""
     storage = state.spec.controllers.storage
     waiting = [
@@ -460,7 +464,7 @@ def _unseen(state: ClusterState, broker_id: int, disks: list[dict[str, Any]]) ->
     return pod is None or not used <= {(d["name"], d["directoryId"]) for d in disks if d["mode"] == ACTIVE}
 
 
-def _orphans(state: ClusterState, builder: PlanBuilder) -> None:
+def _report_orphans(state: ClusterState, builder: PlanBuilder) -> None:
     """Report brokers of pools that are not in the spec and whose former definition is not on record."""
     gone = sorted(i for i, broker in state.brokers.items() if state.pool_of(broker) is None)
     if gone:

@@ -41,7 +41,7 @@ def reconcile_identity(state: ClusterState, builder: PlanBuilder) -> NodeIdentit
         )
         return None
     if state.identity is not None:
-        return _agreed(state, state.identity, builder)
+        return _checked(state, state.identity, builder)
     found = _from_claims(state, builder)
     if found is _AMBIGUOUS:
         return None
@@ -57,11 +57,11 @@ def reconcile_identity(state: ClusterState, builder: PlanBuilder) -> NodeIdentit
     return None
 
 
-class _UnpublishedIdentity:
+class _AmbiguousIdentity:
     """The claims contradict each other or carry too little."""
 
 
-_AMBIGUOUS = _UnpublishedIdentity()
+_AMBIGUOUS = _AmbiguousIdentity()
 
 
 def _new_identity(state: ClusterState) -> NodeIdentity:
@@ -76,7 +76,7 @@ def _new_identity(state: ClusterState) -> NodeIdentity:
     )
 
 
-def _from_claims(state: ClusterState, builder: PlanBuilder) -> NodeIdentity | _UnpublishedIdentity | None:
+def _from_claims(state: ClusterState, builder: PlanBuilder) -> NodeIdentity | _AmbiguousIdentity | None:
     """The identity that the claims of an earlier KafkaCluster of this name carry; None if there are no such claims."""
     carrying = {
         name: claim for name, claim in state.claims.items() if objects.annotation(claim, names.ANN_CLUSTER_ID)
@@ -157,7 +157,7 @@ def _cleared(state: ClusterState) -> dict[str, Mapping[str, str]]:
     return cleared
 
 
-def _agreed(state: ClusterState, identity: NodeIdentity, builder: PlanBuilder) -> NodeIdentity | None:
+def _checked(state: ClusterState, identity: NodeIdentity, builder: PlanBuilder) -> NodeIdentity | None:
     """The record, unless a claim carries another cluster id: "no disk mistaken for another" (`docs/safety.md`, rule 7)."""
     for name, claim in sorted(state.claims.items()):
         carried = objects.annotation(claim, names.ANN_CLUSTER_ID)

@@ -91,11 +91,11 @@ def reconcile_controller_claims(state: ClusterState, builder: PlanBuilder, ident
             continue
         if objects.annotation(claim, names.ANN_DIRECTORY_ID) == voter.directory_id:
             if why := displaced_by(state, voter.id):
-                _begin_anew(state, builder, identity, claim, why)
+                _delete_claim(state, builder, identity, claim, why)
             continue
         unused = objects.annotation(claim, names.ANN_FS_UUID) is None and voter.id not in state.pods
         if why := _out_of_reach(state, claim) or displaced_by(state, voter.id):
-            _begin_anew(state, builder, identity, claim, why)
+            _delete_claim(state, builder, identity, claim, why)
         elif unused or blank(state, voter.id) is not None:
             annotations = {names.ANN_DIRECTORY_ID: voter.directory_id, names.ANN_FS_UUID: None}
             builder.do(
@@ -133,7 +133,7 @@ def _out_of_reach(state: ClusterState, claim: SnapshotObject) -> str:
     return ""
 
 
-def _begin_anew(
+def _delete_claim(
     state: ClusterState, builder: PlanBuilder, identity: NodeIdentity, claim: SnapshotObject, why: str
 ) -> None:
     """Delete the claim of a disk that is out of reach or not needed; its volume is retained.

@@ -46,7 +46,7 @@ def reconcile_controllers(
     Returns:
         controllers that must not be taken down in this pass, and why: the change of the quorum assumes that they stay up.
     """
-    _clear_away(state, builder, identity)
+    _delete_removed(state, builder, identity)
     look_anew(state, wanted)
     reconcile_controller_claims(state, builder, identity)
     decision = next_step(
@@ -62,14 +62,16 @@ def reconcile_controllers(
         builder.wait(replace(Waiting.of(_ACTION, f"KafkaCluster/{state.name}", decision), quiet=quiet))
         return {}
     if isinstance(decision, AddVoterStep | RemoveVoterStep):
-        builder.do(_order(state, identity, decision))
+        builder.do(_quorum_change(state, identity, decision))
         return dict.fromkeys(state.controller_ids, _changing(decision.id))
     if not _writes(state, builder):
         _record(state, builder, identity, decision)
     return {}
 
 
-def _order(state: ClusterState, identity: NodeIdentity, step: AddVoterStep | RemoveVoterStep) -> Action:
+def _quorum_change(
+    state: ClusterState, identity: NodeIdentity, step: AddVoterStep | RemoveVoterStep
+) -> Action:
     if isinstance(step, AddVoterStep):
         return AddVoter(
             cluster_id=identity.cluster_id,
@@ -182,7 +184,7 @@ def _carried(state: ClusterState, identity: NodeIdentity) -> dict[int, str]:
     return found
 
 
-def _clear_away(state: ClusterState, builder: PlanBuilder, identity: NodeIdentity) -> None:
+def _delete_removed(state: ClusterState, builder: PlanBuilder, identity: NodeIdentity) -> None:
     """Stop the pods of removed controllers, then delete their ConfigMaps and Secrets; never while the quorum still lists them."""
     quorum = state.kafka.quorum
     if quorum is None or quorum.leader < 0:

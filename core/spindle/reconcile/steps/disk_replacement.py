@@ -109,7 +109,7 @@ def reconcile_replacements(inventory: DiskInventory, builder: PlanBuilder, recor
             ):
                 _report_slot(inventory, builder, slot)
         elif now is DiskState.REPLACING and slot.mode == facts.ABSENT:
-            _take_in(inventory, records, slot)
+            _put_into_use(inventory, records, slot)
         elif now in (DiskState.DRAINING, DiskState.DRAINED) and not inventory.to_be_emptied(slot):
             _use_again(inventory, slot, records)
         elif now in (DiskState.FAILED, DiskState.EVACUATING):
@@ -129,7 +129,7 @@ def retire(inventory: DiskInventory, records: BrokerRecords, slot: BrokerDisk) -
         records.note(slot.broker, retired=[*known, slot.disk["directoryId"]][-_MOST_RETIRED:])
 
 
-def _take_in(inventory: DiskInventory, records: BrokerRecords, slot: BrokerDisk) -> None:
+def _put_into_use(inventory: DiskInventory, records: BrokerRecords, slot: BrokerDisk) -> None:
     """Put a new disk into use under a new directory id; its file system is recorded before the pod is created."""
     retire(inventory, records, slot)
     volume = inventory.state.volume(inventory.state.claims.get(slot.disk["claim"]))
@@ -187,7 +187,7 @@ def _replace_in_place(
     if refusal is not None:
         builder.wait(Waiting.of("Format", inventory.object_name(slot), refusal))
     elif at_once:
-        _take_in(inventory, records, slot)
+        _put_into_use(inventory, records, slot)
 
 
 def _was_on(inventory: DiskInventory, slot: BrokerDisk, *, everything: bool) -> frozenset[Key] | None:

@@ -169,7 +169,7 @@ def _clear_broker_disk(
     # Before Kafka has run for the first time there is no data. Nor is there on an added disk or on the replacement of an evacuated one
     # ("no log dir removed with replicas on it", rule 5; the directory id is new). Else Kafka must report which replicas the broker has.
     fresh = state.kafka.partitions is None and not state.born
-    if fresh and (wait := _until_quorum(state, f"{thing}/{disk['name']}")) is not None:
+    if fresh and (wait := _until_the_quorum_stands(state, f"{thing}/{disk['name']}")) is not None:
         builder.wait(wait)
         return False
     on_disk = () if fresh or disk.get("added") else _was_on(state, broker_id, disk)
@@ -194,10 +194,10 @@ def _not_as_recorded(
     refusal = may_clear(disk["directoryId"], disk["pvUid"], fs_uuid, recorded)
     if refusal is not None:
         return replace(refusal, unblocked_by=_REPLACED if others else _REPLACED_ALONE)
-    return _emptied(disk["name"]) if _was_formatted(state, disk["claim"], fs_uuid) else None
+    return _content_lost(disk["name"]) if _was_formatted(state, disk["claim"], fs_uuid) else None
 
 
-def _until_quorum(state: ClusterState, thing: str) -> Waiting | None:
+def _until_the_quorum_stands(state: ClusterState, thing: str) -> Waiting | None:
     """The wait for the quorum before a broker of a new cluster is formatted and started.
 
     The broker reads the voters from the metadata log. If a second election truncated that record before it was committed, the broker would
@@ -364,7 +364,7 @@ def _was_formatted(state: ClusterState, claim_name: str, fs_uuid: str) -> bool:
     return claim is not None and objects.annotation(claim, names.ANN_FS_UUID) == fs_uuid
 
 
-def _emptied(disk: str) -> Waiting:
+def _content_lost(disk: str) -> Waiting:
     return Waiting.refused(
         rule=1,
         reason="DiskContentLost",

@@ -104,7 +104,7 @@ def _confirm_hang(
             "on it grows any more.",
         )
     if any(each.write is None for each in now.values()):
-        return _too_old(inventory, broker, named)
+        return _agent_too_old(inventory, broker, named)
     return Waiting(
         _FENCE,
         f"KafkaBroker/{objects.name(there)}",
@@ -116,7 +116,7 @@ def _confirm_hang(
     )
 
 
-def _too_old(inventory: DiskInventory, broker: int, named: str) -> Waiting:
+def _agent_too_old(inventory: DiskInventory, broker: int, named: str) -> Waiting:
     """The wait for an agent that does not report which write is pending: two reports may be about two different slow writes."""
     there = inventory.state.brokers[broker]
     return Waiting(
@@ -217,11 +217,11 @@ def brokers_without_disks(inventory: DiskInventory, builder: PlanBuilder) -> fro
         over = since is not None and inventory.state.now - since >= grace
         if over and all(inventory.may_act(slot) for slot in hung):
             found.add(broker)
-        builder.wait(_lingers(inventory, hung, over=over))
+        builder.wait(_process_hung(inventory, hung, over=over))
     return frozenset(found)
 
 
-def _lingers(inventory: DiskInventory, hung: list[BrokerDisk], *, over: bool) -> Waiting:
+def _process_hung(inventory: DiskInventory, hung: list[BrokerDisk], *, over: bool) -> Waiting:
     slot = hung[0]
     name = objects.name(inventory.state.brokers[slot.broker])
     then = (

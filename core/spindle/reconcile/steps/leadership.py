@@ -90,11 +90,11 @@ def still_leads(
         ]
         if left:
             found.add(node_id)
-            builder.wait(_hands_over(objects.name(pod), left))
+            builder.wait(_leaders_moving(objects.name(pod), left))
     return frozenset(found)
 
 
-def _hands_over(pod: str, left: list[Key]) -> Waiting:
+def _leaders_moving(pod: str, left: list[Key]) -> Waiting:
     return Waiting(
         "RestartPod",
         f"Pod/{pod}",
