@@ -83,7 +83,7 @@ def report_starved_nodes(inventory: DiskInventory, builder: PlanBuilder) -> None
                 f"KafkaBroker/{objects.name(broker)}",
                 "AgentStarved",
                 f"The agent on {node} gets too little CPU or memory to tell a hung disk from a delayed probe. {starved.message} "
-                "It reports no disk as hung or slow until then; I/O errors are still reported.",
+                "Until that changes, it reports no disk as hung or slow; it still reports I/O errors.",
                 f"Give the agent more CPU or memory: check what keeps {node} busy, and the resource limits of the agent's pod.",
             )
         )
