@@ -360,7 +360,7 @@ def test_a_version_that_is_not_run_changes_nothing_and_the_cluster_is_looked_aft
     world.cluster["spec"]["version"] = "9.9.0"
     world.settle()
     (told,) = [w for w in world.cluster["status"]["waiting"] if w["reason"] == "VersionNotSupported"]
-    assert f"stays with Kafka {was}" in told["message"]
+    assert f"stays on Kafka {was}" in told["message"]
     assert told["unblockedBy"].endswith(f"or back to {was}.")
     assert {pod["metadata"]["uid"] for pod in world.all("Pod")} == before
     del world.objects["Pod", "demo-broker-1"]
