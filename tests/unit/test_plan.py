@@ -311,7 +311,7 @@ def test_what_somebody_else_changed_is_told_and_what_follows_the_spec_is_not_cal
     assert all(not _restored(world) for _ in range(3))
     assert world.get("PodDisruptionBudget", "demo-controllers")["spec"]["minAvailable"] == 4
     world.get("PodDisruptionBudget", "demo-controllers")["spec"]["minAvailable"] = 0
-    said = "PodDisruptionBudget demo-controllers was changed by somebody else and was put right."
+    said = "PodDisruptionBudget demo-controllers was changed by somebody else; Spindle restored it."
     assert _restored(world) == [said]
 
 
