@@ -280,7 +280,7 @@ def test_what_is_in_flight_counts_in_full_on_the_target() -> None:
     assert len(outcome.journal.moves) == 1
     assert reasons(outcome) == ["TargetDiskFull"]
     assert "950" not in outcome.refusals[0].refusal.message
-    assert "150 of 1000 bytes are used, 400 are on their way" in outcome.refusals[0].refusal.message
+    assert "150 of 1000 bytes are used, 400 are being moved to it" in outcome.refusals[0].refusal.message
 
 
 def test_others_copies_between_dirs_count_too() -> None:

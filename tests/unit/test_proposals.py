@@ -400,7 +400,7 @@ def test_how_long_it_may_take(minutes: int | None, rate: int, by: str, wanted: f
 
 def test_time_is_over_when_the_limit_is_reached_and_it_names_the_field() -> None:
     assert too_long(119.0, 120.0) == too_long(1e9, None) == ""
-    assert "5 minutes, and spec.rebalance.maxDurationMinutes (2)" in too_long(300.0, 120.0)
+    assert "5 minutes, longer than spec.rebalance.maxDurationMinutes (2)" in too_long(300.0, 120.0)
 
 
 def test_letters_that_are_missing_or_strange_are_looked_at_again() -> None:

@@ -85,7 +85,7 @@ def crowd(world: Checked) -> None:
 def test_what_healing_crowded_is_spread_again_without_a_person(world: Checked) -> None:
     crowd(world)
     waits = [w for w in world.cluster["status"]["waiting"] if w["reason"] == "RackSpreadViolated"]
-    assert all("healing put them there" in wait["unblockedBy"] for wait in waits)
+    assert all("healing moved them there" in wait["unblockedBy"] for wait in waits)
     made = list(passes(world, 30))
 
     assert racks(world) == [3] * 6
@@ -249,8 +249,8 @@ def test_the_journal_carries_it() -> None:
 @pytest.mark.parametrize(
     ("ours", "said"),
     [
-        ((), "A proposal of the rebalance job spreads them"),
-        ((KEY,), "Nothing needs to be done"),
+        ((), "Run the rebalance job"),
+        ((KEY,), "Nothing to do"),
     ],
 )
 def test_the_way_out_says_whose_it_is(ours: tuple[tuple[str, int], ...], said: str) -> None:

@@ -60,7 +60,7 @@ def test_it_says_what_is_proposed_and_why_and_what_was_left_alone() -> None:
     assert "ns/demo: Proposed" in made
     assert "spindle rebalance approve demo-" in made
     assert "over band" in made
-    assert "nothing is put on slow disks: broker 1" in made
+    assert "slow disks receive nothing: broker 1" in made
     assert "disk1: requests take 50.0 ms, &lt;peers&gt; 4.0 ms" in made
     assert "partition 0, offset 7: it is &lt;no&gt; sample" in made
     assert "the clock of broker 2 was 3600 s ahead" in made

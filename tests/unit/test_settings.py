@@ -57,9 +57,9 @@ def test_what_spindle_sets_itself_passes(version: str) -> None:
 @pytest.mark.parametrize(
     ("settings", "words"),
     [
-        ({"num.io.treads": "8"}, "num.io.treads is no setting of Kafka 4.3.1, the nearest that it has is num.io.threads"),
+        ({"num.io.treads": "8"}, "num.io.treads is not a setting of Kafka 4.3.1; the nearest one is num.io.threads"),
         ({"retention.ms": "8"}, "log.retention.ms"),
-        ({"my.own.thing": "8"}, "my.own.thing is no setting of Kafka 4.3.1; take my.own.thing out"),
+        ({"my.own.thing": "8"}, "my.own.thing is not a setting of Kafka 4.3.1; remove my.own.thing"),
         ({"num.network.threads": "many"}, 'num.network.threads cannot be "many": Kafka takes a whole number of 1 or more'),
         ({"num.network.threads": "0"}, "from 1 to 2147483647"),
         ({"num.network.threads": "2147483648"}, "from 1 to 2147483647"),
@@ -81,7 +81,7 @@ def test_what_spindle_sets_itself_passes(version: str) -> None:
         ({"group.share.heartbeat.interval.ms": "45000", "group.share.max.heartbeat.interval.ms": "50000"}, "is not below"),
         ({"replica.fetch.wait.max.ms": "60000"}, "is above replica.socket.timeout.ms (30000)"),
         ({"log.cleaner.threads": "128"}, "log.cleaner.dedupe.buffer.size (134217728) is not more than 1048576"),
-        ({"max.connections.per.ip": "0"}, "nobody could connect"),
+        ({"max.connections.per.ip": "0"}, "no client could connect"),
         (
             {"remote.log.storage.system.enable": "true", "log.retention.hours": "1", "log.local.retention.ms": "3600001"},
             "log.local.retention.ms (3600001) is above log.retention.hours (1)",
@@ -137,7 +137,7 @@ def test_a_value_that_a_provider_looks_up_is_not_judged() -> None:
 def test_a_setting_of_another_release_is_called_that() -> None:
     settings = {"group.consumer.max.assignment.interval.ms": "9000"}
     assert not said(settings)
-    assert "is no setting of Kafka 4.2.1, it is one of 4.3" in said(settings, "4.2.1")
+    assert "is not a setting of Kafka 4.2.1, it is one of 4.3" in said(settings, "4.2.1")
     assert not said(settings, "9.9.9")  # not supported, which is said elsewhere
 
 
@@ -175,7 +175,7 @@ def test_preview_says_what_kafka_refuses(tmp_path: Path) -> None:
     file.write_text(yaml.safe_dump(made))
     result = CliRunner().invoke(app, ["preview", str(file)])
     assert result.exit_code == 1
-    assert "spec.config: num.io.treads is no setting of Kafka 4.3.1" in result.output
+    assert "spec.config: num.io.treads is not a setting of Kafka 4.3.1" in result.output
     assert "Way out: write num.io.threads" in result.output
     assert "num.network.threads" in result.output
 

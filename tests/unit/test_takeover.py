@@ -117,7 +117,7 @@ def test_what_is_applied_is_a_kafkacluster_that_is_understood() -> None:
     ("change", "says"),
     [
         pytest.param(
-            {"kafka.spec.kafka.version": "3.9.0"}, "Kafka 3.9.0 is not run by Spindle", id="version"
+            {"kafka.spec.kafka.version": "3.9.0"}, "Kafka 3.9.0 is not supported by Spindle", id="version"
         ),
         pytest.param({"kafka.status.clusterId": ""}, "status.clusterId", id="no id"),
         pytest.param({"kafka.status.conditions": []}, "is not Ready", id="not well"),

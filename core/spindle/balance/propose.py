@@ -92,15 +92,15 @@ def propose(
         tell: called with what is being done.
     """
     if reading.snapshot is None:
-        return Result(NO_PLAN, f"No plan can be made: {reading.refusal}.")
+        return Result(NO_PLAN, f"No plan is possible: {reading.refusal}.")
     if picture.under_way:
         return held_by(picture.under_way)
     found = _planned(reading, reading.snapshot, history, tell)
     if not len(found.replica) and not len(found.leader):
         if found.unreached:
-            return Result(NO_PLAN, f"Nothing can be moved: {'; '.join(found.unreached)}.", plan=found)
+            return Result(NO_PLAN, f"No replica can be moved: {'; '.join(found.unreached)}.", plan=found)
         return Result(
-            BALANCED, "Every disk and every broker is in its band; there is nothing to do.", plan=found
+            BALANCED, "Every disk and every broker is within its band; there is nothing to do.", plan=found
         )
     proposal = _proposal(picture, reading, history, found)
     return Result(PROPOSED, _sentence(proposal), proposal, found)
@@ -110,7 +110,7 @@ def held_by(name: str, found: PlacementPlan | None = None) -> Result:
     """Nothing is proposed while this KafkaRebalance is approved and not done; ``found``: what was planned all the same."""
     return Result(
         UNDER_WAY,
-        f"KafkaRebalance {name} is approved and not done yet: what comes after it is planned on what it leaves.",
+        f"KafkaRebalance {name} is approved and not finished yet: the next proposal is planned on its result.",
         plan=found,
     )
 

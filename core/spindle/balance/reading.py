@@ -81,7 +81,7 @@ def read(picture: Picture, slow: Collection[DirPlace] = ()) -> Reading:
     ]
     if places.slow:
         named = some([f"broker {b} {path}" for b, path in sorted(places.slow)])
-        notes.append(f"nothing is put on slow disks: {named}")
+        notes.append(f"slow disks receive nothing: {named}")
     return Reading(snapshot, goals, budget, tuple(notes), silent, places.slow)
 
 
@@ -130,9 +130,9 @@ def _staying(
     }
     named = f"broker {some([str(b) for b in silent])} did not answer"
     return {
-        f"{named}, and unknown is not gone": frozenset(unheard),
-        "a disk of theirs is bad or being emptied, which Spindle sees to first": frozenset(sick - unheard),
-        "they are in motion": frozenset((moving & standing.partitions.keys()) - unheard - sick),
+        f"{named}, and unknown is not absent": frozenset(unheard),
+        "one of their disks is bad or being evacuated, which has priority": frozenset(sick - unheard),
+        "they are being moved": frozenset((moving & standing.partitions.keys()) - unheard - sick),
     }
 
 

@@ -143,7 +143,7 @@ def read(text: str) -> Allowed:
     try:
         found: Any = json.loads(text)
     except ValueError as error:
-        raise ValueError(f"is no JSON: {error}") from error
+        raise ValueError(f"is not valid JSON: {error}") from error
     keys = {
         "images": "images",
         "jvmOptions": "jvm_options",
@@ -209,18 +209,18 @@ def forbidden_settings(settings: Mapping[str, str], allowed: Allowed) -> Iterato
                 value,
                 f"{key} is owned by Spindle: a config provider reads files of the broker's pod, its private key among them, into settings that "
                 "Kafka writes to its log",
-                "take it out and write the value itself; what is secret belongs into the Secrets that Spindle makes",
+                "remove it and write the value itself; secrets belong into the Secrets that Spindle creates",
             )
         elif key in _LOADERS and not allowed.loads(value):
             yield Forbidden(
                 key,
                 value,
-                f"{key} loads code into the broker that whoever installed Spindle has not allowed ({value[:200]})",
-                "take it out; or have the class named in the chart's value allow.classes",
+                f"{key} loads a class into the broker that the installation does not allow ({value[:200]})",
+                "remove it, or have the class added to the chart's value allow.classes",
             )
         elif (why := _locks_out(key, value)) is not None:
             yield Forbidden(
-                key, value, f"{key} ({value[:80]}) would turn the operator and the agents away", why
+                key, value, f"{key} ({value[:80]}) would lock out the operator and the agents", why
             )
 
 
@@ -231,9 +231,9 @@ def _locks_out(key: str, value: str) -> str | None:
         least = _LEAST["max.connections.per.ip"]
         return f"give each address {least} or more" if any(_below(part, least) for part in parts) else None
     if key in _LEAST and _below(value, _LEAST[key]):
-        return f"write {_LEAST[key]} or more, or take it out"
+        return f"write {_LEAST[key]} or more, or remove it"
     if key == _IDLE and _below(value, _LEAST_IDLE) and not _below(value, 0):
-        return f"write {_LEAST_IDLE} or more, or take it out"
+        return f"write {_LEAST_IDLE} or more, or remove it"
     return None
 
 

@@ -38,12 +38,12 @@ OWNED: Final = (
     ),
     Owned(
         "racks",
-        "remove it and say under racks.topologyKey which node label is the rack",
+        "remove it and set racks.topologyKey to the node label that is the rack",
         keys=("broker.rack",),
     ),
     Owned(
         "identity and roles",
-        "remove it, ids are given by Spindle and recorded in each KafkaBroker",
+        "remove it, Spindle assigns ids and records them in each KafkaBroker",
         keys=(
             "node.id",
             "broker.id",
@@ -61,7 +61,7 @@ OWNED: Final = (
     ),
     Owned(
         "listeners",
-        "remove it and write further ones under spec.listeners, clients use the listener that status.bootstrap names",
+        "remove it and add listeners under spec.listeners; clients use the address in status.bootstrap",
         keys=(
             "listeners",
             "advertised.listeners",
@@ -77,7 +77,7 @@ OWNED: Final = (
     ),
     Owned(
         "security",
-        "remove it, certificates, authentication and authorization are set up by Spindle; rights are given by ACLs "
+        "remove it, Spindle configures certificates, authentication and authorization; grant rights by ACLs "
         "with the admin Secret",
         keys=(
             "authorizer.class.name",
@@ -90,7 +90,7 @@ OWNED: Final = (
     ),
     Owned(
         "throttles",
-        "remove it, replication and moves are throttled by Spindle while they run",
+        "remove it, Spindle throttles replication and moves while they run",
         keys=(
             "replica.alter.log.dirs.io.max.bytes.per.second",
             "leader.replication.throttled.rate",

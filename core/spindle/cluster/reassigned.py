@@ -36,18 +36,18 @@ def how_to_cancel(partitions: Sequence[Partition]) -> str:
     """
     told = [p for p in partitions if p.removing]
     silent = [p for p in partitions if p.adding and not p.removing]
-    text = "It completes, or is cancelled"
+    text = "Wait until it completes, or cancel it"
     if told:
         wanted = [
             {"topic": p.topic, "partition": p.index, "replicas": [b for b in p.replicas if b not in p.adding]}
             for p in told[:_NAMED]
         ]
         document = json.dumps({"version": 1, "partitions": wanted}, separators=(",", ":"))
-        more = f" ({len(told) - _NAMED} partitions more likewise)" if len(told) > _NAMED else ""
+        more = f" ({len(told) - _NAMED} more partitions)" if len(told) > _NAMED else ""
         text += f": kafka-reassign-partitions.sh --cancel --preserve-throttles --reassignment-json-file FILE, with {document} in FILE{more}"
     if silent:
         text += (
             f"{'; ' if told else ' '}by Admin.alterPartitionReassignments without a target for {some([p.name for p in silent])} (the tool's --cancel "
-            "passes over what only adds replicas)"
+            "skips reassignments that only add replicas)"
         )
     return f"{text}."

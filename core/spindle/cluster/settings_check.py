@@ -96,14 +96,14 @@ def _unknown(key: str, whole: Mapping[str, str], version: str, *, guess: bool) -
     if loaded and not near:
         return
     elsewhere = [minor for minor in versions.SUPPORTED if key in known(minor)]
-    message = f"{key} is no setting of Kafka {version}"
+    message = f"{key} is not a setting of Kafka {version}"
     if elsewhere:
         message += f", it is one of {' and '.join(elsewhere)}"
     elif near:
-        message += f", the nearest that it has is {near[0]}"
-    instead = f"write {near[0]} or take {key} out" if near and not elsewhere else f"take {key} out"
+        message += f"; the nearest one is {near[0]}"
+    instead = f"use {near[0]} or remove {key}" if near and not elsewhere else f"remove {key}"
     yield SettingProblem(
         key,
         message,
-        f"{instead}; a setting of a class of your own is let through beside the setting that loads the class, for example metric.reporters",
+        f"{instead}; a setting of a custom class is accepted together with the setting that loads the class, for example metric.reporters",
     )

@@ -116,7 +116,9 @@ def _ordered(asked: Mapping[str, str], values: _Values, low: str, high: str) -> 
 
 def _clash(asked: Mapping[str, str], low: str, high: str, what: str, less: str, more: str) -> SettingProblem:
     key = low if low in asked else high
-    return SettingProblem(key, f"{what}, and Kafka does not start so", f"set {low} {less}, or {high} {more}")
+    return SettingProblem(
+        key, f"{what}, and Kafka does not start with that", f"set {low} {less}, or {high} {more}"
+    )
 
 
 def _idle(asked: Mapping[str, str], values: _Values) -> Iterator[SettingProblem]:
@@ -152,7 +154,7 @@ def _per_ip(_asked: Mapping[str, str], values: _Values) -> Iterator[SettingProbl
     if values.number(key) == 0 and not values.text(overrides):
         yield SettingProblem(
             key,
-            f"{key} is 0 without {overrides}, so nobody could connect",
+            f"{key} is 0 without {overrides}, so no client could connect",
             f"set {key} to 1 or more, or {overrides} too",
         )
 
@@ -165,7 +167,7 @@ def _cleaner(asked: Mapping[str, str], values: _Values) -> Iterator[SettingProbl
         what = f"{buffer} ({size}) is not more than {_MIB} for each of {count} {threads}"
         yield SettingProblem(
             key,
-            f"{what}, and Kafka does not start so",
+            f"{what}, and Kafka does not start with that",
             f"set {buffer} to {count * (_MIB + 1)} or more, or {threads} to fewer",
         )
 

@@ -17,7 +17,7 @@ def unsupported(version: str) -> Waiting | None:
     return Waiting.refused(
         rule=None,
         reason="VersionNotSupported",
-        message=f"Kafka {version} is not a release that this version of Spindle runs.",
+        message=f"This version of Spindle does not support Kafka {version}.",
         unblocked_by=f"Set spec.version to a release of {' or '.join(SUPPORTED)}, for example {SUPPORTED[-1]}.1.",
     )
 
@@ -55,7 +55,7 @@ def may_change(running: str, wanted: str, metadata_version: int | None) -> Waiti
         return None
     level = level_of(wanted)
     if metadata_version is None or level is None:
-        why = "it is not known how far metadata.version was raised"
+        why = "it is unknown how far metadata.version was raised"
     elif metadata_version > level:
         why = (
             f"metadata.version was raised to {release_of(metadata_version)}, which Kafka {wanted} cannot read"
@@ -65,7 +65,7 @@ def may_change(running: str, wanted: str, metadata_version: int | None) -> Waiti
     return Waiting.refused(
         rule=None,
         reason="DowngradeNotSupported",
-        message=f"The cluster runs Kafka {running} and does not go back to {wanted}: {why}.",
+        message=f"The cluster runs Kafka {running} and cannot be downgraded to {wanted}: {why}.",
         unblocked_by=f"Set spec.version to {running} or a later release.",
     )
 

@@ -107,26 +107,26 @@ def obstacles(
         secrets: those of the kept ones that the namespace has, by name.
     """
     found = [
-        f"There is a Secret {name} in namespace {namespace} that is of no KafkaCluster: delete it first if nobody needs it."
+        f"There is a Secret {name} in namespace {namespace} that belongs to no KafkaCluster: delete it first if nobody needs it."
         for name, secret in sorted(secrets.items())
         if not _spindles(secret)
         and not any(_same_data(secret, obj) for obj in kept.objects if _name(obj) == name)
     ]
     if lives:
-        found.append(f"There is a KafkaCluster {kept.cluster} in namespace {namespace}: delete it first.")
+        found.append(f"KafkaCluster {kept.cluster} exists in namespace {namespace}: delete it first.")
     for claim in kept.claims:
         name, wanted = _name(claim), _volume(claim)
         existing, volume = there.get(name), volumes.get(wanted)
         if existing is not None and _volume(existing) not in ("", wanted):
             found.append(
-                f"Claim {name} is there and has volume {_volume(existing)}, not {wanted}: delete it first."
+                f"Claim {name} exists and has volume {_volume(existing)}, not {wanted}: delete it first."
             )
         elif not wanted:
             continue  # it had none yet: whichever fits is as good
         elif volume is None:
             found.append(
-                f"Volume {wanted} of claim {name} is gone. If its disk still is there, make a PersistentVolume {wanted} for it; "
-                "if not, take the claim out of the file: its broker runs without the disk, and what was on it is made anew from other replicas."
+                f"Volume {wanted} of claim {name} is gone. If its disk still exists, create a PersistentVolume {wanted} for it; "
+                "if not, remove the claim from the file: its broker runs without the disk, and its replicas are re-replicated from others."
             )
         elif (volume.get("status") or {}).get("phase") == "Bound" and not _holds(volume, namespace, name):
             ref = volume["spec"].get("claimRef") or {}

@@ -9,11 +9,11 @@ from spindle.cluster import config
 from spindle.cluster.dynamic_config import AT_START, ON_BROKERS, ON_CLUSTER, fixed
 
 RUNNING: Final = "without a restart"
-NEXT_START: Final = "when a broker next starts"
+NEXT_START: Final = "at the next start of a broker"
 ROLL: Final = "by a roll"
-STAYS: Final = "not taken back: Kafka keeps the value"
-FILLED: Final = "new brokers are filled by planned moves"
-EMPTIED: Final = "brokers that go are emptied by planned moves first, if the rest has room"
+STAYS: Final = "not reverted: Kafka keeps the value"
+FILLED: Final = "Spindle moves replicas to the new brokers"
+EMPTIED: Final = "Spindle first moves all replicas off the brokers that are removed, if the others have room"
 
 # Fields of the spec that all pods are made from.
 _SHARED: Final = ("version", "image", "scheduling", "metrics")

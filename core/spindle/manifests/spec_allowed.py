@@ -88,8 +88,8 @@ def _disks(spec: KafkaClusterSpec) -> Iterator[Ask]:
             "spec.brokerPools",
             "disks",
             str(count),
-            f"its brokers have {count} disks together, and one KafkaCluster may have {MAX_CLUSTER_DISKS}: more cost the others too much of the operator's time",
-            "lower replicas or disks.count, or make a second KafkaCluster",
+            f"its brokers have {count} disks together, and one KafkaCluster may have {MAX_CLUSTER_DISKS}: more would take too much of the operator's time from other clusters",
+            "lower replicas or disks.count, or create a second KafkaCluster",
         )
 
 
@@ -101,8 +101,8 @@ def _images(spec: KafkaClusterSpec, allowed: Allowed, job_image: str) -> Iterato
                 field,
                 "image",
                 image,
-                f"image {image[:_SHOWN]} is none that whoever installed Spindle allows ({', '.join(allowed.images) or 'none'})",
-                "take it out; or have its repository named in the chart's value allow.images",
+                f"image {image[:_SHOWN]} is not among the images that the installation allows ({', '.join(allowed.images) or 'none'})",
+                "remove it, or have its repository added to the chart's value allow.images",
             )
 
 
@@ -116,9 +116,9 @@ def _options(spec: KafkaClusterSpec, allowed: Allowed) -> Iterator[Ask]:
                     f"{place}.jvm.options",
                     option[:64],
                     option,
-                    f"{option[:_SHOWN]} is no option of the virtual machine that is allowed: some open ports or files, load code or run commands "
-                    "with the broker's key at hand",
-                    "take it out; or have it named in the chart's value allow.jvmOptions",
+                    f"JVM option {option[:_SHOWN]} is not allowed: some options open ports or files, load code or run commands "
+                    "in the process that has the broker's key",
+                    "remove it, or have it added to the chart's value allow.jvmOptions",
                 )
 
 
@@ -130,8 +130,8 @@ def _annotations(spec: KafkaClusterSpec, allowed: Allowed) -> Iterator[Ask]:
                     f"spec.listeners[{listener.name}].annotations",
                     key[:128],
                     value,
-                    f"annotation {key[:_SHOWN]} is none that whoever installed Spindle allows: load balancers are made with the rights of the cloud's account",
-                    "take it out; or have it named in the chart's value allow.annotations",
+                    f"annotation {key[:_SHOWN]} is not among those that the installation allows: load balancers are created with the rights of the cloud account",
+                    "remove it, or have it added to the chart's value allow.annotations",
                 )
 
 
@@ -150,9 +150,9 @@ def _lent(cluster: str, spec: KafkaClusterSpec, lent: Mapping[str, SharedObject]
             continue
         wanted = rules.lender_label(cluster)
         why = (
-            f"it is not known whether it may be used: {found.problem[:_SHOWN]}"
+            f"it is unknown whether it may be used: {found.problem[:_SHOWN]}"
             if found.problem
-            else f"its owner has not labelled it {wanted}, and so this KafkaCluster may not use it"
+            else f"this KafkaCluster may not use it, because its owner has not labelled it {wanted}"
             if found.there
             else f"there is none yet, labelled {wanted}"
         )
@@ -162,7 +162,7 @@ def _lent(cluster: str, spec: KafkaClusterSpec, lent: Mapping[str, SharedObject]
             name,
             f"{kind} {name}: {why}",
             f"have its owner label it: kubectl label {kind.lower()} {name} {wanted} ({names.LABEL_USABLE}={names.ANYONE} for all of the "
-            "namespace's KafkaClusters); or take it out of the spec",
+            "namespace's KafkaClusters); or remove it from the spec",
             unsure=bool(found.problem) or not found.there,
         )
 

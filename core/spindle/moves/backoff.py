@@ -1,4 +1,4 @@
-"""Moves between dirs that an agent gave up rest for a while, longer each time, so that none is tried for ever."""
+"""Back-off of moves between dirs that an agent gave up: longer each time."""
 
 from collections.abc import Iterable
 from dataclasses import replace
@@ -10,14 +10,14 @@ from spindle.moves.kafka_index import KafkaIndex
 
 FIRST: Final = 600.0  # seconds
 LONGEST: Final = 86_400.0
-_REMEMBERED: Final = 86_400.0  # seconds after its rest for which it is known how often a move has failed
+_REMEMBERED: Final = 86_400.0  # seconds after the back-off for which the number of failures is kept
 
 
 class MoveBackoffs:
-    """Those that rest, while a step is being worked out."""
+    """Moves in back-off, while a step is computed."""
 
     def __init__(self, look: KafkaIndex, standing: Iterable[MoveBackoff], now: float) -> None:
-        """Those on record; what is long past, and partitions that are gone, are forgotten."""
+        """Entries on record; old ones, and those of deleted partitions, are dropped."""
         self._now = now
         self._entries = {
             entry.id: entry
@@ -33,7 +33,7 @@ class MoveBackoffs:
         self._entries[fresh.id] = replace(before, times=before.times + 1, until=self._now + rest)
 
     def landed(self, move: Move) -> None:
-        """It came off after all."""
+        """The move succeeded."""
         self._entries.pop((*move.key, move.target, move.to_dir), None)
 
     def refuses(self, move: Move) -> Waiting | None:
@@ -45,9 +45,9 @@ class MoveBackoffs:
         return Waiting.refused(
             rule=None,
             reason="MoveBackOff",
-            message=f"The move of {move.name} to {move.to_dir} of broker {move.target} was given up {counted(entry.times, 'time')}; "
-            f"it rests for {minutes} minutes.",
-            unblocked_by="Nothing: it is tried again by itself if it is still wanted. An event MoveFailed says what was in the way.",
+            message=f"The move of {move.name} to {move.to_dir} of broker {move.target} failed {counted(entry.times, 'time')}; "
+            f"Spindle retries it after {minutes} minutes.",
+            unblocked_by="Nothing to do: Spindle retries it if it is still needed. The event MoveFailed has the cause.",
             objects=(move.name,),
         )
 

@@ -1,4 +1,4 @@
-"""One step of the executor: look at what is in motion, then begin what may begin, then see to throttles and what is put back."""
+"""One step of the executor: verify moves in flight, start new ones, then set and restore throttles."""
 
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
@@ -38,12 +38,12 @@ from spindle.moves.verify import (
 )
 
 _NONE: Final = MoveSignals()
-_SHED: Final = ("ReplicasDropped", "their disk is too full, and nothing else helps")
+_SHED: Final = ("ReplicasDropped", "dropped: their disk is too full")
 _TAKEN_OFF: Final = {  # by the reason why a replica leaves its assignment
-    "": ("ReplicasRemoved", "they stood on a dead disk"),
+    "": ("ReplicasRemoved", "dropped: they were on a dead disk"),
     REPAIR: (
         "CorruptReplicasDropped",
-        "a segment of theirs is corrupt, and they are made anew from the others",
+        "dropped: a segment is corrupt, they are re-replicated",
     ),
 }
 
@@ -584,9 +584,9 @@ def _not_cancelled(move: Move) -> Waiting:
     return Waiting.refused(
         rule=None,
         reason="CancellationRejected",
-        message=f"The reassignment of {move.name} to broker {move.target} cannot be cancelled: none of its replicas from before it is in sync, so "
-        "Kafka refuses.",
-        unblocked_by="A replica from before is in sync again.",
+        message=f"The reassignment of {move.name} to broker {move.target} cannot be cancelled: Kafka refuses, because none of its previous replicas is "
+        "in sync.",
+        unblocked_by="Bring one of its previous replicas back in sync.",
         objects=(move.name,),
     )
 
@@ -595,6 +595,6 @@ def _unknown(look: KafkaIndex) -> Waiting:
     return Waiting.refused(
         rule=None,
         reason="KafkaUnknown",
-        message=f"Replicas cannot be moved: {look.unknown}.",
-        unblocked_by="Kafka answers again.",
+        message=f"No replica can move: {look.unknown}.",
+        unblocked_by="Spindle continues when Kafka answers again.",
     )

@@ -88,7 +88,7 @@ def set_preferred_leaders(
         if partition.leader not in (None, broker):
             elected.append(key)
     named = some([f"{topic}-{index}" for topic, index in elected])
-    message = f"{counted(len(elected), 'partition')} (led by the broker that the plan chose): {named}."
+    message = f"{counted(len(elected), 'partition')} (the proposal chose another preferred leader): {named}."
     elect = ElectIntent(partitions=tuple(elected), reason="LeadershipMoved", message=message)
     return (*_reorders(orders), *((elect,) if elected else ()))
 
@@ -148,9 +148,9 @@ def _elections(away: list[PartitionKey], back: list[PartitionKey]) -> tuple[Elec
         (
             away,
             "LeadershipMoved",
-            "led from a disk that is not well, or by a broker that goes down; another replica takes over",
+            "their leader is on a bad disk or on a broker that goes down; another replica takes over",
         ),
-        (back, "LeadershipRestored", "led again by whom it was"),
+        (back, "LeadershipRestored", "leadership returns to the preferred leader"),
     ):
         if keys:
             named = some([f"{topic}-{index}" for topic, index in keys])

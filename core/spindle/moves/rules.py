@@ -29,8 +29,8 @@ def may_add(move: Move, partition: Partition) -> Waiting | None:
         return Waiting.refused(
             rule=_NO_EMPTY_REPLICA,
             reason="ElrUnknown",
-            message=f"Kafka did not say which replicas may lead {move.name}.",
-            unblocked_by="Kafka answers DescribeTopicPartitions for it.",
+            message=f"Kafka did not report which replicas of {move.name} are eligible leaders.",
+            unblocked_by="Spindle continues when Kafka answers DescribeTopicPartitions for it.",
             objects=(move.name,),
         )
     if move.target not in partition.isr and move.target not in partition.elr:
@@ -39,8 +39,8 @@ def may_add(move: Move, partition: Partition) -> Waiting | None:
         rule=_NO_EMPTY_REPLICA,
         reason="EmptyReplicaMayLead",
         message=f"Broker {move.target} is still in the ISR or among the eligible leaders of {move.name}; an empty replica there "
-        "could be made leader.",
-        unblocked_by="Another replica is elected and in sync, which ends the eligibility.",
+        "could become leader.",
+        unblocked_by="Wait until another replica is leader and in sync; that ends the eligibility.",
         objects=(move.name,),
     )
 
@@ -52,8 +52,8 @@ def has_leader(move: Move, partition: Partition) -> Waiting | None:
     return Waiting.refused(
         rule=_HELPS,
         reason="NoLeader",
-        message=f"{move.name} has no leader that it could be copied from.",
-        unblocked_by="One of its replicas that may lead comes back.",
+        message=f"{move.name} has no leader to copy from.",
+        unblocked_by="Bring back a broker or disk with an eligible leader.",
         objects=(move.name,),
     )
 
@@ -72,9 +72,9 @@ def comes_back(move: Move, given_up: Collection[tuple[str, int, int]]) -> Waitin
     return Waiting.refused(
         rule=_WAY_BACK,
         reason="ReplicaReturning",
-        message=f"{move.name} has left broker {move.target} for a while and comes back there as one more copy; moved there from "
-        f"broker {move.source} it would stay one copy short.",
-        unblocked_by=f"It is back on broker {move.target}.",
+        message=f"{move.name} was dropped from broker {move.target} and is going to be restored there as an additional replica; a move there from "
+        f"broker {move.source} would leave it one replica short.",
+        unblocked_by=f"Nothing to do: Spindle continues when it is restored on broker {move.target}.",
         objects=(move.name,),
     )
 
@@ -91,8 +91,8 @@ def throttle_known(look: KafkaIndex, move: Move) -> Waiting | None:
     return Waiting.refused(
         rule=10,
         reason="SettingsUnknown",
-        message=f"The throttle of {move.name} cannot be set: the configuration of {some(unknown)} is not known.",
-        unblocked_by="Kafka tells that configuration.",
+        message=f"The throttle of {move.name} cannot be set: the configuration of {some(unknown)} is unknown, so it could not be restored.",
+        unblocked_by="Spindle continues when Kafka answers DescribeConfigs for it.",
         objects=(move.name,),
     )
 
@@ -107,8 +107,8 @@ def keeps_racks(
         return Waiting.refused(
             rule=_RACKS,
             reason="MixedRacks",
-            message=f"Whether {move.name} keeps its racks is not known: {error}.",
-            unblocked_by="Every broker has a rack, or none has.",
+            message=f"It is unknown whether {move.name} keeps its racks: {error}.",
+            unblocked_by="Give every broker a rack, or none.",
             objects=(move.name,),
         )
     live = {b for b in partition.replicas if b not in partition.adding and look.live(b, partition)}
@@ -132,8 +132,8 @@ def keeps_racks(
     return Waiting.refused(
         rule=_RACKS,
         reason="WouldReduceRackSpread",
-        message=f"On broker {move.target}, {move.name} would stand on {after} racks; it stands on {now}, and {best} can be had.",
-        unblocked_by="Another target is planned by itself as soon as a disk in another rack takes it. If none does: free space there, or add a "
+        message=f"With a replica on broker {move.target}, {move.name} would be on {after} racks; it is on {now}, and {best} are possible.",
+        unblocked_by="Spindle chooses another target as soon as a disk in another rack has room. If none has: free space there, or add a "
         "broker or a disk.",
         objects=(move.name,),
     )
@@ -145,20 +145,24 @@ def takes(look: KafkaIndex, move: Move) -> Waiting | None:
         return Waiting.refused(
             rule=None,
             reason="TargetUnavailable",
-            message=f"Broker {move.target}, where {move.name} is to go, does not answer.",
-            unblocked_by="The broker is back, or another target is chosen.",
+            message=f"Broker {move.target}, the target of {move.name}, does not answer.",
+            unblocked_by="Nothing to do: Spindle continues when the broker is back, or chooses another target.",
             objects=(move.name,),
         )
     chosen = look.dir(move.target, move.to_dir)
     if chosen is None or not look.open(move.target, chosen):
         why = (
-            "no log dir of its broker" if chosen is None else "offline" if chosen.error else "cordoned or bad"
+            "not a log dir of its broker"
+            if chosen is None
+            else "offline"
+            if chosen.error
+            else "cordoned or bad"
         )
         return Waiting.refused(
             rule=_HELPS,
             reason="TargetUnusable",
-            message=f"{move.name} cannot go to {move.to_dir} of broker {move.target}: it is {why}.",
-            unblocked_by="The dir takes replicas again, or another one is chosen.",
+            message=f"{move.name} cannot move to {move.to_dir} of broker {move.target}: the log dir is {why}.",
+            unblocked_by="Nothing to do: Spindle continues when the log dir accepts replicas again, or chooses another one.",
             objects=(move.name,),
         )
     return None
@@ -179,17 +183,17 @@ def has_room(
     if chosen is not None and fits(chosen, more, ceiling):
         return None
     if chosen is None or chosen.total_bytes is None or chosen.usable_bytes is None:
-        message = f"How full {move.to_dir} of broker {move.target} is, is not known."
+        message = f"The usage of {move.to_dir} of broker {move.target} is unknown."
     else:
         message = (
             f"{move.name} ({size} bytes) would fill {move.to_dir} of broker {move.target} above {ceiling:.0%}: "
-            f"{chosen.total_bytes - chosen.usable_bytes} of {chosen.total_bytes} bytes are used, {under_way} are on their way."
+            f"{chosen.total_bytes - chosen.usable_bytes} of {chosen.total_bytes} bytes are used, {under_way} are being moved to it."
         )
     return Waiting.refused(
         rule=_ROOM,
         reason="TargetDiskFull",
         message=message,
-        unblocked_by="Space is freed on the target, or another one is chosen.",
+        unblocked_by="Free space on the target; otherwise Spindle chooses another one.",
         objects=(move.name,),
     )
 
@@ -209,7 +213,7 @@ def wherever_it_lands(look: KafkaIndex, move: Move, limits: Limits, incoming: In
                 reason="LogDirNotSelectable",
                 message=f"The name of topic {move.topic} is too long for AlterReplicaLogDirs, so broker {move.target} itself chooses a log dir "
                 f"for partition {move.partition}, and not every one of them can take it. {refusal.message}",
-                unblocked_by="Every log dir of that broker that is not cordoned takes replicas and has room, or another broker is chosen.",
+                unblocked_by="Make room on every uncordoned log dir of that broker; otherwise Spindle chooses another one.",
                 objects=(move.name,),
             )
     return None
@@ -222,9 +226,9 @@ def may_choose_dir(move: Move) -> Waiting | None:
     return Waiting.refused(
         rule=_HELPS,
         reason="TopicNameTooLong",
-        message=f"Kafka moves no replica of {move.name} between the log dirs of a broker: the name of its topic is too long for AlterReplicaLogDirs.",
-        unblocked_by="Add a broker, to which it goes by itself if it has to leave its disk; or reassign the partition to another broker "
-        "(kafka-reassign-partitions), or copy the topic to one with a shorter name.",
+        message=f"Kafka cannot move a replica of {move.name} between the log dirs of a broker: the name of its topic is too long for AlterReplicaLogDirs.",
+        unblocked_by="Add a broker, to which Spindle moves it if it has to leave its disk; or reassign the partition to another broker "
+        "(kafka-reassign-partitions.sh), or copy the topic to one with a shorter name.",
         objects=(move.name,),
     )
 
@@ -239,9 +243,9 @@ def fills(move: Move, log_dir: LogDir, limits: Limits, incoming: Incoming) -> Wa
     return Waiting.refused(
         rule=_ROOM,
         reason="TargetDiskFilling",
-        message=f"{log_dir.path} of broker {move.target} fills while {move.name} is copied to it: {log_dir.usable_bytes} of "
-        f"{log_dir.total_bytes} bytes are free, {under_way} are on their way. The copy is given up.",
-        unblocked_by="Space is freed on the target, or another one is chosen.",
+        message=f"{log_dir.path} of broker {move.target} is filling up while {move.name} is copied to it: {log_dir.usable_bytes} of "
+        f"{log_dir.total_bytes} bytes are free, {under_way} are being moved to it. Spindle cancels the move.",
+        unblocked_by="Free space on the target; otherwise Spindle chooses another one.",
         objects=(move.name,),
     )
 
@@ -269,15 +273,15 @@ def undisturbed(look: KafkaIndex, move: Move, partition: Partition) -> Waiting |
     key = (partition.topic, partition.index)
     stuck = never_in_sync(partition, lambda broker: _is_lost(look, broker, key))
     endless = (
-        f" It never ends: it waits for the replica on broker {some([str(b) for b in stuck])} to be in sync, which stands on a dead disk."
+        f" It never completes: it needs the replica on broker {some([str(b) for b in stuck])} in sync, which is on a dead disk."
         if stuck
         else ""
     )
     return Waiting.refused(
         rule=_HELPS,
         reason="ExternalReassignment",
-        message=f"{move.name} is in motion by somebody else's order: {what}.{endless}",
-        unblocked_by="That ends, or whoever began it cancels it."
+        message=f"Somebody else is moving {move.name}: {what}.{endless}",
+        unblocked_by="Wait until that completes, or cancel it."
         if copying is not None
         else how_to_cancel([partition]),
         objects=(move.name,),
@@ -300,8 +304,8 @@ def moves_within(look: KafkaIndex, move: Move) -> Waiting | None:
     return Waiting.refused(
         rule=_HELPS,
         reason="BlockedByOfflineLogDir",
-        message=f"Broker {move.target} moves nothing between its dirs while one of them is offline: {some(offline)}.",
-        unblocked_by="The broker is restarted without that dir, or with a good one.",
+        message=f"Broker {move.target} moves no replica between its log dirs while one of them is offline: {some(offline)}.",
+        unblocked_by="Nothing to do: Spindle restarts the broker without that log dir, or with a replaced one.",
         objects=(move.name,),
     )
 
@@ -323,8 +327,8 @@ def enough_copies(
         return Waiting.refused(
             rule=None,
             reason="MinIsrUnknown",
-            message=f"min.insync.replicas is not known for {move.name}.",
-            unblocked_by="Kafka tells the configuration of the topic.",
+            message=f"min.insync.replicas of {move.name} is unknown.",
+            unblocked_by="Spindle continues when Kafka answers DescribeConfigs for the topic.",
             objects=(move.name,),
         )
     in_sync, copies = len(set(partition.isr) - set(partition.adding)), partition.recorded_rf
@@ -333,8 +337,8 @@ def enough_copies(
     return Waiting.refused(
         rule=None,
         reason="UnderReplicated",
-        message=f"{move.name} has {in_sync} of {copies} copies in sync, and {minimum} are the least.",
-        unblocked_by="Its other copies catch up.",
+        message=f"{move.name} has {in_sync} of {copies} replicas in sync; min.insync.replicas is {minimum}.",
+        unblocked_by="Wait until its other replicas are in sync.",
         objects=(move.name,),
     )
 

@@ -36,15 +36,15 @@ class UnderReplicated:
             name = self.below.get(broker) or self.near.get(broker)
             if name is not None:
                 fewer = (
-                    "fewer copies in sync than the least"
+                    "fewer in-sync replicas than the minimum"
                     if broker in self.below
-                    else "the least copies in sync"
+                    else "only the minimum of in-sync replicas"
                 )
                 return Waiting.refused(
                     rule=None,
                     reason="CatchUpInProgress",
-                    message=f"The move of {move.name} waits: {name} has {fewer} that it needs, and catches up by way of broker {broker}.",
-                    unblocked_by="It has caught up.",
+                    message=f"The move of {move.name} waits: {name} has {fewer}, and a replica of it catches up on or from broker {broker}.",
+                    unblocked_by="Nothing to do: Spindle continues when it has caught up.",
                     objects=(move.name, name),
                 )
         return None

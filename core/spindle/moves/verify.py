@@ -100,7 +100,7 @@ def find(
     if doubted := in_doubt(move, partition):
         return FoundMove(doubted, MoveState.WAITING)
     return FoundMove(
-        move, MoveState.GIVEN_UP, _overtaken(move, f"its replicas are {list(partition.replicas)} by now")
+        move, MoveState.GIVEN_UP, _overtaken(move, f"its replicas are now {list(partition.replicas)}")
     )
 
 
@@ -238,7 +238,7 @@ def _arrived(
     if stands is None:
         if look.offline(move.target):
             return FoundMove(
-                move, MoveState.GIVEN_UP, _overtaken(move, "it stands on no live dir of its target")
+                move, MoveState.GIVEN_UP, _overtaken(move, "it is on no live log dir of its target")
             )
         return FoundMove(move, MoveState.WAITING)
     if move.target in partition.isr or look.future(move.target, move.key) is not None:
@@ -257,14 +257,14 @@ def _within(
 ) -> FoundMove:
     """A move between dirs of one broker."""
     if move.target not in partition.replicas or move.target in lost:
-        return FoundMove(move, MoveState.GIVEN_UP, _overtaken(move, f"broker {move.target} holds it no more"))
+        return FoundMove(move, MoveState.GIVEN_UP, _overtaken(move, f"broker {move.target} no longer has it"))
     if not look.up(move.target):
         return FoundMove(move, MoveState.WAITING)
     stands, future = look.standing(move.target, move.key), look.future(move.target, move.key)
     if stands is not None and stands.path == move.to_dir and future is None:
         return FoundMove(move, MoveState.LANDED)
     if stands is None:
-        return FoundMove(move, MoveState.GIVEN_UP, _overtaken(move, "the dir that it was to leave is gone"))
+        return FoundMove(move, MoveState.GIVEN_UP, _overtaken(move, "its source log dir is gone"))
     if future is not None and future.path == move.to_dir:
         # At most one replica is in motion: ours gives way to a person's.
         if partition.adding or partition.removing:
@@ -295,8 +295,8 @@ def _overtaken(move: Move, why: str) -> Waiting:
     return Waiting.refused(
         rule=None,
         reason="MoveObsolete",
-        message=f"The move of {move.name} to {move.to_dir} of broker {move.target} is given up: {why}.",
-        unblocked_by="Nothing: what is still needed is planned anew.",
+        message=f"Spindle abandons the move of {move.name} to {move.to_dir} of broker {move.target}: {why}.",
+        unblocked_by="Nothing to do: Spindle plans again what is still needed.",
         objects=(move.name,),
     )
 
@@ -305,9 +305,9 @@ def _withdrawn(move: Move) -> Waiting:
     return Waiting.refused(
         rule=None,
         reason="MoveCancelled",
-        message=f"The move of {move.name} to {move.to_dir} of broker {move.target} is given up: the proposal that it belongs to is not "
-        "carried out any more.",
-        unblocked_by="Nothing: what is still needed is planned anew by a later run.",
+        message=f"Spindle abandons the move of {move.name} to {move.to_dir} of broker {move.target}: its proposal is no longer "
+        "executed.",
+        unblocked_by="Nothing to do: a later run plans again what is still needed.",
         objects=(move.name,),
     )
 
@@ -317,7 +317,7 @@ def _gave_up(move: Move, why: str) -> Waiting:
         rule=None,
         reason="MoveFailed",
         message=f"The agent gave up the move of {move.name} to {move.to_dir} of broker {move.target}. {why}",
-        unblocked_by="Nothing: it is not tried again at once, and what is still needed is planned anew.",
+        unblocked_by="Nothing to do: Spindle does not retry it at once, and plans again what is still needed.",
         objects=(move.name,),
     )
 
@@ -326,8 +326,8 @@ def _lost(move: Move) -> Waiting:
     return Waiting.refused(
         rule=None,
         reason="TargetLost",
-        message=f"The move of {move.name} to broker {move.target} is given up: that broker is lost.",
-        unblocked_by="Another target is chosen.",
+        message=f"Spindle abandons the move of {move.name} to broker {move.target}: that broker is lost.",
+        unblocked_by="Nothing to do: Spindle chooses another target.",
         objects=(move.name,),
     )
 
@@ -336,8 +336,8 @@ def _hidden(move: Move) -> Waiting:
     return Waiting.refused(
         rule=None,
         reason="MovedToOtherDisk",
-        message=f"Broker {move.target} shows no log of {move.name}, and one of its dirs is offline. The copy is begun again.",
-        unblocked_by="Nothing: it is cancelled and begun again.",
+        message=f"Broker {move.target} shows no log of {move.name}, and one of its log dirs is offline. Spindle restarts the copy.",
+        unblocked_by="Nothing to do: Spindle cancels the copy and starts it again.",
         objects=(move.name,),
     )
 
@@ -346,8 +346,8 @@ def _elsewhere(move: Move, path: str) -> Waiting:
     return Waiting.refused(
         rule=None,
         reason="MovedToOtherDisk",
-        message=f"{move.name} is growing on {path} of broker {move.target}, not on {move.to_dir}: the broker was restarted before "
-        "it made the replica, and forgot which dir was chosen. The copy is begun again.",
-        unblocked_by="Nothing: it is cancelled and begun again.",
+        message=f"{move.name} is being copied to {path} of broker {move.target}, not to {move.to_dir}: the broker restarted before "
+        "it created the replica and lost the chosen log dir. Spindle restarts the copy.",
+        unblocked_by="Nothing to do: Spindle cancels the copy and starts it again.",
         objects=(move.name,),
     )

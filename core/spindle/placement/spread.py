@@ -188,14 +188,14 @@ class _Spreading:
             if names
         )
         sharing = (
-            "" if self.site.shared_nodes else ", or set spec.scheduling.sharedNodes to let them share nodes"
+            "" if self.site.shared_nodes else ", or set spec.scheduling.sharedNodes so that they share nodes"
         )
         yield Waiting.refused(
             rule=None,
             reason="InsufficientNodes",
-            message=f"{counted(len(self.wanted), what)} wanted, {counted(before, 'node')} with room for one more: "
+            message=f"{counted(len(self.wanted), what)} wanted, {counted(before, 'node')} with room: "
             f"no place for {what} {some([str(i) for i in unplaced])}{why}.",
-            unblocked_by=f"Add nodes with free volumes, ask for fewer {what}s{sharing}.",
+            unblocked_by=f"Add nodes with free volumes, reduce the number of {what}s{sharing}.",
             objects=tuple(str(i) for i in unplaced),
         )
 
@@ -209,14 +209,14 @@ class _Spreading:
                 reason="NodesWithoutZone",
                 message=f"{counted(len(unlabelled), 'node')} without the label {key} will get no {what}, because others "
                 f"have it: {some(unlabelled)}.",
-                unblocked_by=f"Label them with {key}, or keep Kafka off them by spec.scheduling.nodeSelector.",
+                unblocked_by=f"Label them with {key}, or exclude them with spec.scheduling.nodeSelector.",
                 objects=unlabelled,
             )
         if self.zoned and without:
             yield Waiting.refused(
                 rule=None,
                 reason="MixedRacks",
-                message=f"{counted(len(without), what)} without a zone beside others that have one: {some(without)}.",
+                message=f"{counted(len(without), what)} without a zone, while others have one: {some(without)}.",
                 unblocked_by=f"Label the nodes of {what} {some(without)} with {key}.",
                 objects=tuple(without),
             )
@@ -227,7 +227,7 @@ class _Spreading:
             yield Waiting.refused(
                 rule=None,
                 reason="BrokersWithoutRack",
-                message=f"The {what}s were made without zones; now there are nodes with the label {key} "
+                message=f"The {what}s were created without zones; now there are nodes with the label {key} "
                 f"({some(labelled)}), and no {what} uses them.",
                 unblocked_by=f"Label the nodes of all {what}s with {key}, or remove the label from all nodes.",
                 objects=tuple(labelled),
@@ -236,7 +236,7 @@ class _Spreading:
             yield Waiting.refused(
                 rule=None,
                 reason="NoZoneLabels",
-                message=f"No node that may carry a {what} has the label {key}; they are placed without regard to racks.",
+                message=f"No node that can run a {what} has the label {key}; Spindle places them without racks.",
                 unblocked_by=f"Label the nodes with {key}, or name another label in spec.racks.topologyKey.",
                 objects=unlabelled,
             )
@@ -248,7 +248,7 @@ class _Spreading:
             yield Waiting.refused(
                 rule=None,
                 reason="SingleZone",
-                message=f"All {counted(total, what)} are in zone {next(iter(counts))}, the only one there is: "
+                message=f"All {counted(total, what)} are in zone {next(iter(counts))}, the only zone: "
                 "if it fails, all of them fail.",
                 unblocked_by=f"Add nodes in other zones (label {self.site.topology_key}).",
                 objects=tuple(counts),
@@ -259,7 +259,7 @@ class _Spreading:
                 rule=None,
                 reason="ZoneWithoutBrokers",
                 message=f"No {what} is in zone {some(new)}, which has room, while others have several: {_tally(counts)}.",
-                unblocked_by=f"The next new {what} goes there; those that exist stay with their disks.",
+                unblocked_by=f"Nothing to do: the next new {what} goes there; existing ones stay with their disks.",
                 objects=tuple(new),
             )
         rest = {zone: count for zone, count in counts.items() if zone not in new}
@@ -270,7 +270,7 @@ class _Spreading:
                 rule=None,
                 reason="UnevenSpread",
                 message=f"The {what}s are not spread evenly over the zones: {_tally(counts)}.",
-                unblocked_by=f"The next new {what}s even it out; those that exist stay with their disks."
+                unblocked_by=f"The next new {what}s balance the zones; existing ones stay with their disks."
                 if roomy
                 else f"Add nodes with free volumes in zone {some(fewest)}, then {what}s.",
                 objects=tuple(rest),
@@ -290,10 +290,10 @@ class _Spreading:
             yield Waiting.refused(
                 rule=None,
                 reason="ZoneChanged",
-                message=f"The label {key} no longer says what {counted(len(changed), what)} "
-                f"{'was' if len(changed) == 1 else 'were'} placed by: {some(stories)}.",
-                unblocked_by=f"Put the label back. If the node really moved, stop and start the {what} (spec.stopped): it takes "
-                "its node's zone as its rack then.",
+                message=f"The label {key} has changed since {counted(len(changed), what)} "
+                f"{'was' if len(changed) == 1 else 'were'} placed: {some(stories)}.",
+                unblocked_by=f"Restore the label. If the node really moved, stop and start the {what} (spec.maintenance.stopped): it then uses "
+                "its node's zone as its rack.",
                 objects=tuple(str(i) for i, _, _ in changed),
             )
 

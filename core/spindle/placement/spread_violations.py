@@ -10,9 +10,9 @@ from spindle.cluster.view import KafkaView
 from spindle.cluster.waiting import Waiting, counted, some
 from spindle.placement.racks import PlacementError, count_racks, rack_of, wanted_racks
 
-_BY_PERSON = "A proposal of the rebalance job spreads them: spindle rebalance run, then approve it."
+_BY_PERSON = "Run the rebalance job (spindle rebalance run) and approve its proposal."
 _BY_ITSELF = (
-    "They are spread again by themselves, once nothing is to be healed or grown back and a disk in another rack takes them; if none does: "
+    "Spindle spreads them when every disk is healed, every replica is restored, and a disk in another rack has room; if none has, "
     "free space there, or add a broker."
 )
 
@@ -44,17 +44,17 @@ def under_spread_partitions(view: KafkaView, ours: Collection[tuple[str, int]] =
         return None
     named, healed = [name for name, _ in found], sum(by_us for _, by_us in found)
     if healed == len(found):
-        way_out = f"Nothing needs to be done: healing put them there. {_BY_ITSELF}"
+        way_out = f"Nothing to do: healing moved them there. {_BY_ITSELF}"
     elif healed:
-        way_out = f"{_BY_PERSON} {healed} of them healing put there: {_BY_ITSELF[0].lower()}{_BY_ITSELF[1:]}"
+        way_out = f"{_BY_PERSON} Healing moved {healed} of them there: {_BY_ITSELF}"
     else:
         way_out = _BY_PERSON
     return Waiting.refused(
         rule=3,
         reason="RackSpreadViolated",
-        message=f"{counted(len(found), 'partition')} {'stands' if len(found) == 1 else 'stand'} on fewer racks than possible "
+        message=f"{counted(len(found), 'partition')} {'is' if len(found) == 1 else 'are'} on fewer racks than possible "
         f"({len(up)} racks are up): {some(named)}. "
-        "If a rack fails, it loses more copies than it had to.",
+        "If a rack fails, they lose more replicas than necessary.",
         unblocked_by=way_out,
         objects=tuple(named),
     )

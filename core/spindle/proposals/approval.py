@@ -38,22 +38,23 @@ def approval(proposal: Proposal, rules: Rebalance, bytes_per_second: int) -> App
     if approved is not None:
         # The API server refuses this; where its rules are not those of this version, it is said here.
         return Approval(
-            None, f"spec.approved is not the hash of this proposal: {proposal.hash} is. Copy spec.inputHash."
+            None,
+            f"spec.approved is not the hash of this proposal: that is {proposal.hash}. Copy spec.inputHash.",
         )
     if rules.approval != "auto":
         return Approval(None)
     if rules.max_bytes is not None and proposal.bytes > quantity.whole(rules.max_bytes):
         return Approval(
             None,
-            f"It moves {proposal.bytes / 1e9:.1f} GB, and spec.rebalance.maxBytes ({rules.max_bytes}) is the most that is approved "
-            "by rule. A person may approve it all the same: spec.approved.",
+            f"It moves {proposal.bytes / 1e9:.1f} GB, more than spec.rebalance.maxBytes ({rules.max_bytes}) approves "
+            "automatically. To approve it anyway, set spec.approved.",
         )
     minutes = seconds_needed(proposal.moves, bytes_per_second) / 60
     if rules.max_duration_minutes is not None and minutes > rules.max_duration_minutes:
         return Approval(
             None,
-            f"It takes {minutes:.0f} minutes at least, and spec.rebalance.maxDurationMinutes ({rules.max_duration_minutes}) is the "
-            "longest that is approved by rule. A person may approve it all the same: spec.approved.",
+            f"It takes at least {minutes:.0f} minutes, more than spec.rebalance.maxDurationMinutes ({rules.max_duration_minutes}) "
+            "approves automatically. To approve it anyway, set spec.approved.",
         )
     return Approval(RULE)
 

@@ -66,7 +66,7 @@ def check(
     """
     partition = look.partitions.get(move.key)
     if partition is None:
-        return _drop("TopicDeleted", move, f"{move.name} is not there any more.")
+        return _drop("TopicDeleted", move, f"{move.name} no longer exists.")
     if arrived(look, move, partition):
         return _ARRIVED
     moved = rules.undisturbed(look, move, partition)
@@ -94,18 +94,20 @@ def _stands(look: KafkaIndex, move: Move, partition: Partition) -> CheckedMove |
         return _drop(
             "ReplicaRelocated",
             move,
-            f"{move.name} has its replicas on the brokers {list(partition.replicas)} by now, which is not what was planned with.",
+            f"{move.name} has its replicas on the brokers {list(partition.replicas)} now; the plan was made for others.",
         )
     stands = look.standing(source, move.key)
     if stands is None:
         if not look.up(source):
             return CheckedMove(CheckResult.WAIT, _source_down(move, source))
-        return _drop("ReplicaRelocated", move, f"Broker {source} shows {move.name} on none of its live dirs.")
+        return _drop(
+            "ReplicaRelocated", move, f"Broker {source} has {move.name} on none of its live log dirs."
+        )
     if stands.path != move.from_dir:
         return _drop(
             "ReplicaRelocated",
             move,
-            f"{move.name} stands on {stands.path} of broker {source} by now, not on {move.from_dir}.",
+            f"{move.name} is now on {stands.path} of broker {source}, not on {move.from_dir}.",
         )
     # Its own: another replica of the partition may be larger.
     size = stands.replicas[move.key]
@@ -113,7 +115,7 @@ def _stands(look: KafkaIndex, move: Move, partition: Partition) -> CheckedMove |
         return _drop(
             "ReplicaSizeChanged",
             move,
-            f"{move.name} has {size} bytes by now; it was planned with {move.bytes}.",
+            f"{move.name} now has {size} bytes; it was planned with {move.bytes}.",
         )
     return None
 
@@ -130,7 +132,7 @@ def _may(
 ) -> CheckedMove:
     """The executor's rules: those that another look may answer otherwise let it wait, the others leave it out."""
     if move.target not in look.brokers:
-        return _drop("TargetGone", move, f"There is no broker {move.target}, where {move.name} was to go.")
+        return _drop("TargetGone", move, f"Broker {move.target}, the target of {move.name}, does not exist.")
     if not look.up(move.target):
         return CheckedMove(CheckResult.WAIT, rules.takes(look, move))
     if refusal := rules.takes(look, move):
@@ -161,7 +163,7 @@ def _drop(reason: str, move: Move, message: str) -> CheckedMove:
             rule=None,
             reason=reason,
             message=message,
-            unblocked_by="Nothing: what is still needed is planned anew by a later run.",
+            unblocked_by="Nothing to do: a later run plans again what is still needed.",
             objects=(move.name,),
         ),
     )
@@ -171,7 +173,7 @@ def _source_down(move: Move, source: int) -> Waiting:
     return Waiting.refused(
         rule=None,
         reason="SourceDown",
-        message=f"Broker {source}, which {move.name} is to leave, does not answer.",
-        unblocked_by="The broker is back.",
+        message=f"Broker {source}, the source of {move.name}, does not answer.",
+        unblocked_by="Bring the broker back.",
         objects=(move.name,),
     )

@@ -59,6 +59,6 @@ def too_long(ran: float, limit: float | None) -> str:
     if limit is None or ran < limit:
         return ""
     return (
-        f"It has been carried out for {ran / 60:.0f} minutes, and spec.rebalance.maxDurationMinutes ({limit / 60:.0f}) is the longest "
-        "that one may take."
+        f"It has been executing for {ran / 60:.0f} minutes, longer than spec.rebalance.maxDurationMinutes ({limit / 60:.0f}) "
+        "allows."
     )

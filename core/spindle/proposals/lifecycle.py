@@ -104,7 +104,7 @@ def next_step(facts: ProposalFacts) -> ProposalStep:
         return ProposalStep(facts.phase, str(facts.phase), "")
     if facts.problem:
         return ProposalStep(
-            ProposalPhase.FAILED, "InvalidProposal", f"It cannot be carried out: {facts.problem}."
+            ProposalPhase.FAILED, "InvalidProposal", f"It cannot be executed: {facts.problem}."
         )
     if facts.phase is ProposalPhase.EXECUTING:
         return _executing(facts)
@@ -114,27 +114,22 @@ def next_step(facts: ProposalFacts) -> ProposalStep:
 def _before(facts: ProposalFacts) -> ProposalStep:
     """A proposal that was not begun."""
     if facts.stop:
-        return ProposalStep(ProposalPhase.STOPPED, "StoppedByUser", "It was stopped before it was begun.")
+        return ProposalStep(ProposalPhase.STOPPED, "StoppedByUser", "It was stopped before it started.")
     if facts.newer is not None:
         return ProposalStep(
             ProposalPhase.SUPERSEDED,
             "Superseded",
-            f"{facts.newer} was made later, from what is so since then.",
+            f"{facts.newer} is newer and was planned on the present state.",
         )
     if facts.expired:
         late = (
-            "It was approved too late: its time was over."
+            "It was approved too late: it had expired."
             if facts.approved_by
             else "Nobody approved it in time."
         )
-        return ProposalStep(
-            ProposalPhase.EXPIRED, "Expired", f"{late} What it was made from may be so no more."
-        )
+        return ProposalStep(ProposalPhase.EXPIRED, "Expired", f"{late} Its input may be outdated.")
     if facts.approved_by is None:
-        text = (
-            facts.not_by_rule
-            or "A person approves it by setting spec.approved to the value of spec.inputHash."
-        )
+        text = facts.not_by_rule or "Approve it: set spec.approved to the value of spec.inputHash."
         return ProposalStep(ProposalPhase.PROPOSED, "ApprovalRequired", text)
     return _approved(facts)
 
@@ -145,8 +140,8 @@ def _approved(facts: ProposalFacts) -> ProposalStep:
         return ProposalStep(
             ProposalPhase.APPROVED,
             "AnotherProposalExecuting",
-            f"{facts.executing} is being carried out, and is finished first.",
-            "It is done, or a person stops it.",
+            f"{facts.executing} is executing and is finished first.",
+            "Wait until it is finished, or stop it.",
         )
     if facts.obstacle is not None:
         return ProposalStep(
@@ -157,24 +152,24 @@ def _approved(facts: ProposalFacts) -> ProposalStep:
             ProposalPhase.APPROVED,
             "MaintenanceWindowClosed",
             _closed(facts.window),
-            "A maintenance window opens.",
+            "Wait until a maintenance window opens.",
         )
-    return ProposalStep(ProposalPhase.EXECUTING, "Executing", "It is being carried out.")
+    return ProposalStep(ProposalPhase.EXECUTING, "Executing", "It is executing.")
 
 
 def _executing(facts: ProposalFacts) -> ProposalStep:
     if facts.stop:
-        return ProposalStep(ProposalPhase.STOPPED, "StoppedByUser", f"A person stopped it. {_sum(facts)}")
+        return ProposalStep(ProposalPhase.STOPPED, "StoppedByUser", f"A user stopped it. {_sum(facts)}")
     if facts.began_by == PERSON and facts.approved_by is None:
         return ProposalStep(
             ProposalPhase.STOPPED,
             "ApprovalWithdrawn",
-            f"spec.approved was taken away while it was carried out. {_sum(facts)}",
+            f"spec.approved was removed while it was executing. {_sum(facts)}",
         )
     if not facts.left and not facts.leading:
         if facts.dropped and not facts.done:
             return ProposalStep(
-                ProposalPhase.FAILED, "NoMovesLeft", f"None of its moves holds any more. {_sum(facts)}"
+                ProposalPhase.FAILED, "NoMovesLeft", f"None of its moves is valid any more. {_sum(facts)}"
             )
         kept = (
             f" {counted(facts.unled, 'partition')} kept another leader than planned." if facts.unled else ""
@@ -184,14 +179,14 @@ def _executing(facts: ProposalFacts) -> ProposalStep:
         return ProposalStep(
             ProposalPhase.EXECUTING,
             facts.obstacle.reason,
-            f"{facts.obstacle.message} What is in motion goes on, nothing more begins. {_sum(facts)}",
-            f"{facts.obstacle.unblocked_by} After half an hour it is stopped.",
+            f"{facts.obstacle.message} Moves in progress continue, no new move starts. {_sum(facts)}",
+            f"{facts.obstacle.unblocked_by} Spindle stops the proposal after half an hour.",
         )
     if facts.obstacle is not None:
         return ProposalStep(
             ProposalPhase.STOPPED,
             facts.obstacle.reason,
-            f"{facts.obstacle.message} What is still needed is planned anew by a later run. {_sum(facts)}",
+            f"{facts.obstacle.message} A later run plans again what is still needed. {_sum(facts)}",
         )
     if facts.too_long and facts.waiting:
         return _time_over(facts)
@@ -200,7 +195,7 @@ def _executing(facts: ProposalFacts) -> ProposalStep:
             ProposalPhase.EXECUTING,
             "MaintenanceWindowClosed",
             f"{_closed(facts.window)} {_sum(facts)}",
-            "A maintenance window opens.",
+            "Wait until a maintenance window opens.",
         )
     return ProposalStep(ProposalPhase.EXECUTING, "Executing", _sum(facts))
 
@@ -211,26 +206,26 @@ def _time_over(facts: ProposalFacts) -> ProposalStep:
         return ProposalStep(
             ProposalPhase.EXECUTING,
             "MaxDurationExceeded",
-            f"{facts.too_long} What is in motion goes on, nothing more begins. {_sum(facts)}",
-            "What is in motion lands; then it is stopped. A larger maxDurationMinutes lets it go on.",
+            f"{facts.too_long} Moves in progress continue, no new move starts. {_sum(facts)}",
+            "Nothing to do: Spindle stops the proposal when the moves in progress are finished. To continue it, raise maxDurationMinutes.",
         )
     return ProposalStep(
         ProposalPhase.STOPPED,
         "MaxDurationExceeded",
-        f"{facts.too_long} What is still needed is planned anew by a later run. {_sum(facts)}",
+        f"{facts.too_long} A later run plans again what is still needed. {_sum(facts)}",
     )
 
 
 def _closed(window: WindowState) -> str:
     if window.problem:
-        return f"Nothing may begin: {window.problem}"
-    return "No maintenance window is open; what is in motion goes on, nothing more begins."
+        return f"No move may start: {window.problem}"
+    return "No maintenance window is open; moves in progress continue, no new move starts."
 
 
 def _sum(facts: ProposalFacts) -> str:
     parts = [f"{counted(facts.done, 'move')} done"]
     if facts.dropped:
-        parts.append(f"{facts.dropped} left out")
+        parts.append(f"{facts.dropped} dropped")
     if facts.left:
         parts.append(f"{facts.left} not done")
     if facts.leading:

@@ -87,7 +87,7 @@ def _find(wave: WaveState, proposal: Proposal, look: KafkaIndex, journal: Journa
             continue
         partition = look.partitions.get(move.key)
         if partition is None:
-            _drop(wave, index, move, "TopicDeleted", f"{move.name} is not there any more.")
+            _drop(wave, index, move, "TopicDeleted", f"{move.name} no longer exists.")
         elif under_way is None and arrived(look, move, partition):
             wave.move_states[index] = DONE
         else:
@@ -112,7 +112,9 @@ def _choose(
         move = proposal.moves[index]
         if move.key in moving or move.key in busy:
             if stuck:
-                _not_taken(wave, index, move, "its partition is moved for another reason, which comes first")
+                _not_taken(
+                    wave, index, move, "its partition is being moved for a reason with higher priority"
+                )
             continue
         if len(wave.go) >= AT_ONCE:
             break
@@ -128,7 +130,7 @@ def _choose(
             wave.waits.append(found.refusal)
         elif found.answer is CheckResult.GO and stuck:
             # Not for ever: a later run plans on what is so then, and the next proposal gets its turn.
-            why = "copies of other partitions catch up, or its journal of moves is full"
+            why = "replicas of other partitions are catching up, or the journal of moves is full"
             _not_taken(wave, index, move, f"the executor did not take it: {why}")
         elif found.answer is CheckResult.GO:
             wave.go.append(move)
@@ -160,7 +162,13 @@ def _rests(journal: Journal, move: Move) -> str:
 
 def _not_taken(wave: WaveState, index: int, move: Move, why: str) -> None:
     minutes = round(PATIENCE / 60)
-    _drop(wave, index, move, "MoveNotStarted", f"{move.name} was not begun for {minutes} minutes: {why}.")
+    _drop(
+        wave,
+        index,
+        move,
+        "MoveNotStarted",
+        f"The move of {move.name} did not start for {minutes} minutes: {why}.",
+    )
 
 
 def _drop(wave: WaveState, index: int, move: Move, reason: str, message: str) -> None:

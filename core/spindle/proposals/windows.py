@@ -53,10 +53,10 @@ def window_state(windows: Sequence[Window], now: float) -> WindowState:
         try:
             last, following = _around(window.start, now)
         except (CronSimError, StopIteration) as error:
-            said = str(error) or "it names no day that there is"
+            said = str(error) or "no such day exists"
             problem = (
                 problem
-                or f"spec.rebalance.windows[{index}].start {window.start!r} is no time in cron's form: {said}."
+                or f"spec.rebalance.windows[{index}].start {window.start!r} is not a valid cron expression: {said}."
             )
             continue
         end = last + 60.0 * window.duration_minutes

@@ -209,9 +209,9 @@ class _QuorumView:
         return Waiting.refused(
             rule=_RULE,
             reason="QuorumMajorityMissing",
-            message=f"Controller {voter.id} is to be replaced ({why}), and the others that run and have caught up are no majority: "
+            message=f"Controller {voter.id} has to be replaced ({why}), but the others that run and have caught up are no majority: "
             f"{len(well)} of {len(self.voters)} voters{f' ({some(missing)} missing)' if missing else ''}.",
-            unblocked_by="The other controllers run again, or its own disk comes back. Nothing is formatted before.",
+            unblocked_by="Get the other controllers running, or bring its own disk back. Spindle formats nothing before that.",
             objects=tuple(missing),
         )
 
@@ -223,7 +223,7 @@ class _QuorumView:
             reason="ControllersNotReady",
             message=f"The quorum does not change (controllers {some(ids)}) while controllers "
             f"{some([str(i) for i in missing])} do not run, lag, or are about to restart.",
-            unblocked_by="They run and have caught up with the leader.",
+            unblocked_by="Wait until they run and have caught up with the leader.",
             objects=tuple(str(i) for i in missing),
         )
 
@@ -232,8 +232,8 @@ class _QuorumView:
         return Waiting.refused(
             rule=None,
             reason="ControllersJoining",
-            message=f"Controllers {some(ids)} are to join the quorum: they start, and read the metadata log to its end.",
-            unblocked_by="They have caught up. If one does not start, its pod says why.",
+            message=f"Controllers {some(ids)} are joining the quorum: they start and read the metadata log to its end.",
+            unblocked_by="Nothing to do: they join when they have caught up. If one does not start, its pod has the cause.",
             objects=tuple(ids),
         )
 
@@ -249,9 +249,9 @@ def _blind(quorum: Quorum | None) -> Waiting | None:
     return Waiting.refused(
         rule=_RULE,
         reason="QuorumUnknown" if unknown else "NoQuorumLeader",
-        message="The controllers are not changed: their quorum "
+        message="Spindle does not change the controllers: their quorum "
         + ("could not be asked." if unknown else "has no leader."),
-        unblocked_by="A majority of the controllers runs, and answers.",
+        unblocked_by="Get a majority of the controllers running.",
     )
 
 
@@ -259,7 +259,7 @@ def _uneven(wanted: int) -> Waiting:
     return Waiting.refused(
         rule=None,
         reason="EvenControllerCount",
-        message=f"{wanted} controllers are wanted. A quorum of an even number bears no more failures than one of one less.",
+        message=f"{wanted} controllers are wanted. A quorum with an even number of voters tolerates no more failures than with one voter less.",
         unblocked_by="Set controllers.replicas to 1, 3 or 5.",
     )
 
@@ -268,8 +268,8 @@ def _stranger(voter: Voter) -> Waiting:
     return Waiting.refused(
         rule=None,
         reason="UnknownVoter",
-        message=f"The quorum has a voter {voter.id} with directory id {voter.directory_id} that Spindle did not make.",
-        unblocked_by="If nobody needs it, take it out: kafka-metadata-quorum.sh remove-controller "
+        message=f"The quorum has a voter {voter.id} with directory id {voter.directory_id} that Spindle did not create.",
+        unblocked_by="If nobody needs it, remove it: kafka-metadata-quorum.sh remove-controller "
         f"--controller-id {voter.id} --controller-directory-id {voter.directory_id}.",
         objects=(str(voter.id),),
     )

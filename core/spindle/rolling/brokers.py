@@ -71,8 +71,8 @@ class RestartSafety:
                 Waiting.refused(
                     rule=_RULE,
                     reason="KafkaUnknown",
-                    message=f"It is not known which partitions need broker {broker_id}: {self._unknown}.",
-                    unblocked_by="Kafka answers again.",
+                    message=f"It is unknown which partitions need broker {broker_id}: {self._unknown}.",
+                    unblocked_by="Spindle continues when Kafka answers again.",
                 )
             )
         standing = [
@@ -281,9 +281,9 @@ def _reassigning(broker_id: int, partitions: list[Partition]) -> Waiting:
     return Waiting.refused(
         rule=_RULE,
         reason="ReassignmentInProgress",
-        message=f"{counted(len(objects), 'partition')} being reassigned to broker {broker_id} would stop filling: "
+        message=f"{counted(len(objects), 'partition')} being reassigned to broker {broker_id}; a restart would interrupt the copy: "
         f"{some(objects)}.",
-        unblocked_by="The reassignment completes or is cancelled.",
+        unblocked_by="Wait until the reassignment completes, or cancel it.",
         objects=objects,
     )
 
@@ -292,16 +292,16 @@ def _min_isr_unknown(broker_id: int, partitions: list[str]) -> Waiting:
     return Waiting.refused(
         rule=_RULE,
         reason="MinIsrUnknown",
-        message=f"min.insync.replicas is not known for {counted(len(partitions), 'partition')} that broker "
-        f"{broker_id} holds: {some(partitions)}.",
-        unblocked_by="Kafka tells the configuration of these topics.",
+        message=f"min.insync.replicas is unknown for {counted(len(partitions), 'partition')} on broker "
+        f"{broker_id}: {some(partitions)}.",
+        unblocked_by="Spindle continues when Kafka answers DescribeConfigs for these topics.",
         objects=tuple(partitions),
     )
 
 
 def _below_min_isr(broker_id: int, partitions: list[str], unasked: list[int]) -> Waiting:
     silent = (
-        f"; not counted, because not answering for its log dirs: broker {some([str(i) for i in unasked])}"
+        f"; not counted, because its log dirs are unknown: broker {some([str(i) for i in unasked])}"
         if unasked
         else ""
     )
@@ -310,6 +310,6 @@ def _below_min_isr(broker_id: int, partitions: list[str], unasked: list[int]) ->
         reason=BELOW_MIN_ISR,
         message=f"Without broker {broker_id}, {counted(len(partitions), 'partition')} would have fewer in-sync replicas "
         f"than min.insync.replicas: {some(partitions)}{silent}.",
-        unblocked_by="Their other replicas are back in sync, or the brokers that are going down are back.",
+        unblocked_by="Wait until their other replicas, or the brokers that are restarting, are back in sync.",
         objects=tuple(partitions),
     )

@@ -26,8 +26,8 @@ def controller_may_go_down(quorum: Quorum | None, node_id: int, down: AbstractSe
             Waiting.refused(
                 rule=_RULE,
                 reason="QuorumUnknown",
-                message="The controller quorum could not be asked who of it is caught up.",
-                unblocked_by="The controllers answer again.",
+                message="The controller quorum did not report which controllers are caught up.",
+                unblocked_by="Spindle continues when the controllers answer again.",
             )
         )
     if quorum.leader < 0:
@@ -36,7 +36,7 @@ def controller_may_go_down(quorum: Quorum | None, node_id: int, down: AbstractSe
                 rule=_RULE,
                 reason="NoQuorumLeader",
                 message="The controller quorum has no leader.",
-                unblocked_by="A majority of the controllers runs and elects a leader.",
+                unblocked_by="Get a majority of the controllers running, so that they elect a leader.",
             )
         )
     if node_id not in {voter.id for voter in quorum.voters}:
@@ -56,7 +56,7 @@ def controller_may_go_down(quorum: Quorum | None, node_id: int, down: AbstractSe
             reason="WouldLoseQuorum",
             message=f"Without controller {node_id}, {counted(len(caught_up), 'caught-up voter')} of "
             f"{len(quorum.voters)} would be left, and a majority is {needed}{absent}.",
-            unblocked_by="The other controllers run and have caught up with the leader.",
+            unblocked_by="Wait until the other controllers run and have caught up with the leader.",
             objects=tuple(str(i) for i in missing),
         )
     )

@@ -68,8 +68,8 @@ def may_go(view: KafkaView, broker: int, owed: Collection[Key] = ()) -> Waiting 
         return Waiting.refused(
             rule=5,
             reason="KafkaUnknown",
-            message=f"What stands on broker {broker} is not known: {view.error or 'brokers or partitions could not be read'}.",
-            unblocked_by="Kafka answers again.",
+            message=f"The replicas on broker {broker} are unknown: {view.error or 'brokers or partitions could not be read'}.",
+            unblocked_by="Spindle continues when Kafka answers again.",
         )
     standing = {
         key for key, p in replica_index.partitions.items() if broker in p.replicas or broker in p.isr
@@ -87,8 +87,8 @@ def may_go(view: KafkaView, broker: int, owed: Collection[Key] = ()) -> Waiting 
         return Waiting.refused(
             rule=5,
             reason="ElrUnknown",
-            message=f"Kafka did not say which replicas may lead {counted(len(unsure), 'partition')}: {some(unsure)}.",
-            unblocked_by="Kafka answers DescribeTopicPartitions for them.",
+            message=f"Kafka did not report the eligible leaders of {counted(len(unsure), 'partition')}: {some(unsure)}.",
+            unblocked_by="Spindle continues when Kafka answers DescribeTopicPartitions for them.",
             objects=tuple(unsure),
         )
     eligible = sorted(p.name for p in replica_index.partitions.values() if broker in (p.elr or ()))
@@ -96,8 +96,8 @@ def may_go(view: KafkaView, broker: int, owed: Collection[Key] = ()) -> Waiting 
         return Waiting.refused(
             rule=5,
             reason="EligibleLeaderReplicas",
-            message=f"Broker {broker} may still have to lead {counted(len(eligible), 'partition')}: {some(eligible)}.",
-            unblocked_by="Enough of their replicas are back in sync.",
+            message=f"Broker {broker} is still an eligible leader of {counted(len(eligible), 'partition')}: {some(eligible)}.",
+            unblocked_by="Wait until enough of their replicas are back in sync.",
             objects=tuple(eligible),
         )
     return None
@@ -129,7 +129,7 @@ def _config_needs_more(asked: Mapping[str, str], left: int) -> Waiting:
     return Waiting.refused(
         rule=5,
         reason="ConfigNeedsMoreBrokers",
-        message=f"{counted(left, 'broker')} would be left, and spec.config asks for more copies than that: {some(named)}.",
+        message=f"{counted(left, 'broker')} would be left, and spec.config requires more replicas than that: {some(named)}.",
         unblocked_by="Lower these in spec.config first, or keep more brokers.",
         objects=tuple(named),
     )
@@ -143,7 +143,7 @@ def _too_few_racks(partitions: list[Partition], racks: Mapping[int, str | None],
         reason="InsufficientRacks",
         message=f"No broker would be left in {some(gone)}, and {counted(len(named), 'partition')} has replicas on more racks than the "
         f"{len(left)} that remain: {some(named)}.",
-        unblocked_by=f"Keep a broker in {some(gone)}: let others go first (spec.maintenance.removeFirst of their KafkaBrokers), or more of them stay.",
+        unblocked_by=f"Keep a broker in {some(gone)}: remove others first (spec.maintenance.removeFirst of their KafkaBrokers), or keep more brokers.",
         objects=tuple(named),
     )
 
@@ -154,7 +154,7 @@ def _stands(replica_index: ReplicaIndex, broker: int, keys: Collection[Key]) -> 
     return Waiting.refused(
         rule=5,
         reason="ReplicasOnBroker",
-        message=f"Broker {broker} leaves: {counted(len(named), 'replica')} ({size:.1f} GB) on it, {some(named)}.",
-        unblocked_by="They are moved to other brokers, which happens by itself. To keep the broker, raise replicas of its pool again.",
+        message=f"Broker {broker} is being removed and still has {counted(len(named), 'replica')} ({size:.1f} GB): {some(named)}.",
+        unblocked_by="Nothing to do: Spindle moves them to other brokers. To keep the broker, raise replicas of its pool again.",
         objects=tuple(named),
     )

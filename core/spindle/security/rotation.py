@@ -88,10 +88,10 @@ class Pending:
 
     def __str__(self) -> str:
         if self.nodes:
-            return f"restarts that make use of {some(list(self.nodes))}"
+            return f"restarts of pods that use {some(list(self.nodes))}"
         if self.clients:
             return f"new contents of {some(list(self.clients))}"
-        return f"clients to read their Secrets anew, for {max(1, round(self.seconds))} s more"
+        return f"clients to reload their Secrets, for {max(1, round(self.seconds))} s more"
 
 
 def next_step(

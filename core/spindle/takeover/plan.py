@@ -136,7 +136,7 @@ def parse_memory(text: str) -> TakeoverRecord:
             TakeoverPlan(**{**plan, "nodes": nodes, **lists}), document["claims"], document["policies"]
         )
     except (TypeError, KeyError) as error:
-        raise ValueError(f"can't be understood: {error}") from error
+        raise ValueError(f"cannot be parsed: {error}") from error
 
 
 def steps(plan: TakeoverPlan) -> Sequence[str]:
@@ -144,15 +144,15 @@ def steps(plan: TakeoverPlan) -> Sequence[str]:
     disks = sum(len(node.disks) for node in plan.nodes)
     return (
         f"What the cluster is now is written to the ConfigMap {memory_map(plan.name)}.",
-        f"Strimzi is told to leave it alone: strimzi.io/pause-reconciliation on Kafka {plan.name}, and is waited for.",
-        f"The {disks} volumes are set to be retained, whatever becomes of their claims.",
+        f"Strimzi is told to leave it alone: strimzi.io/pause-reconciliation on Kafka {plan.name}, and then waits until it has stopped.",
+        f"The {disks} volumes are set to be retained, even if their claims are deleted.",
         f"Kafka is stopped: the {len(plan.brokers)} brokers, then the {len(plan.controllers)} controllers. Clients wait from here on.",
         "Each volume is kept for a claim with the name that Spindle gives it (claimRef); the claim that it had is deleted.",
         "On each volume the folder kafka-log<id> is renamed to log; nothing is copied, formatted or deleted. "
         "Controllers get new ids: "
         + ", ".join(f"{node.node_id} is {node.as_node}" for node in plan.controllers)
         + ".",
-        "Each claim is told whose disk it is, by what its meta.properties says.",
+        "Each claim gets annotations with the identity from its disk's meta.properties.",
         f"The KafkaCluster {plan.name} is applied. Spindle finds its disks, as it does for one that was deleted.",
         "When Kafka runs, its quorum is made dynamic (kraft.version 1), and its nodes restarted once more, one after the other.",
     )

@@ -123,7 +123,7 @@ def _problems(strimzi: StrimziCluster) -> list[str]:
     refusal = unsupported(version)
     if refusal is not None:
         found.append(
-            f"Kafka {version or '(no version told)'} is not run by Spindle: upgrade it with Strimzi first. {refusal.unblocked_by}"
+            f"Kafka {version or '(no version told)'} is not supported by Spindle: upgrade it with Strimzi first. {refusal.unblocked_by}"
         )
     ready = [
         c
@@ -131,7 +131,7 @@ def _problems(strimzi: StrimziCluster) -> list[str]:
         if c.get("type") in ("Ready", "ReconciliationPaused")
     ]
     if not any(condition.get("status") == "True" for condition in ready):
-        found.append("the Kafka resource is not Ready: a cluster is taken over when it is well")
+        found.append("the Kafka resource is not Ready: only a healthy cluster can be taken over")
     if strimzi.body.get("tieredStorage"):
         found.append(
             "spec.kafka.tieredStorage: Spindle's images have no plugin for it, and what lies there could not be read"
@@ -140,7 +140,7 @@ def _problems(strimzi: StrimziCluster) -> list[str]:
     both = [_name(pool) for pool in strimzi.pools if pool not in controllers and pool not in brokers]
     if both:
         found.append(
-            f"pool {some(both)} has controllers and brokers in one process: Spindle runs them apart, and takes no such pool over"
+            f"pool {some(both)} has controllers and brokers in one process: Spindle runs them in separate pods and cannot take over such a pool"
         )
     count = sum(len(_node_ids(pool)) for pool in controllers)
     if count not in _QUORUMS:

@@ -76,6 +76,6 @@ def _none_to_spare(broker: int, path: str) -> Waiting:
     return Waiting.refused(
         rule=5,
         reason="NoReplicaToDrop",
-        message=f"No replica on {path} of broker {broker} can be given up: none has two other copies.",
+        message=f"No replica on {path} of broker {broker} can be dropped: none has two other replicas in sync.",
         unblocked_by="Add a disk or a broker, or delete data.",
     )

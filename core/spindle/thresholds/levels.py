@@ -20,15 +20,15 @@ _LINGER: Final = 1.5  # a forecast has to retreat so far before what it gave ris
 
 _DOES: Final = {
     UsageLevel.NORMAL: "It has room.",
-    UsageLevel.WARN: "Nothing is done yet.",
-    UsageLevel.MOVE: "Replicas are moved to disks with more room.",
-    UsageLevel.CORDON: "Nothing new is placed on it, and replicas are moved away.",
-    UsageLevel.REJECT_MOVES: "No move may bring anything in.",
-    UsageLevel.DROP_REPLICAS: "A replica is given up where enough others are in sync.",
-    UsageLevel.REDUCE_RETENTION: "The retention of the topics that fill it is halved.",
-    UsageLevel.DELETE_RECORDS: "The oldest records on it are deleted.",
-    UsageLevel.THROTTLE_PRODUCERS: "Producers without a quota of their own are slowed down.",
-    UsageLevel.BLOCK_PRODUCERS: "Producers of the topics on it are stopped.",
+    UsageLevel.WARN: "Spindle takes no action yet.",
+    UsageLevel.MOVE: "Spindle moves replicas to disks with more room.",
+    UsageLevel.CORDON: "Kafka places no new replica on it, and Spindle moves replicas away.",
+    UsageLevel.REJECT_MOVES: "Spindle moves nothing to it.",
+    UsageLevel.DROP_REPLICAS: "Spindle drops a replica if enough others are in sync.",
+    UsageLevel.REDUCE_RETENTION: "Spindle halves the retention of the topics that fill it.",
+    UsageLevel.DELETE_RECORDS: "Spindle deletes the oldest records on it.",
+    UsageLevel.THROTTLE_PRODUCERS: "Spindle throttles producers without a quota of their own.",
+    UsageLevel.BLOCK_PRODUCERS: "Spindle blocks producers of the topics on it.",
 }
 
 
@@ -69,14 +69,14 @@ def decide_level(
         return LevelVerdict(usage_level, ROOM, f"{size}. {_DOES[usage_level]}", percent)
     level = levels.at(usage_level)
     if reached is usage_level:
-        edge = f"{usage_level.label} begins at {_percent(level.enter, levels)} %"
+        edge = f"level {usage_level.label} starts at {_percent(level.enter, levels)} %"
         return LevelVerdict(usage_level, level.by, f"{size}; {edge}. {_DOES[usage_level]}", percent)
     if held is usage_level:
-        edge = f"{usage_level.label} ends below {_percent(level.leave, levels)} %"
+        edge = f"level {usage_level.label} ends below {_percent(level.leave, levels)} %"
         return LevelVerdict(usage_level, NOT_RELEASED, f"{size}; {edge}. {_DOES[usage_level]}", percent)
     # In coarse words: the status is not to be written for every second that passes.
     ahead = "a day" if usage_level is UsageLevel.WARN else "an hour"
-    edge = f"at its present growth it will be cordoned within about {ahead}"
+    edge = f"at the present growth it reaches level Cordon within about {ahead}"
     return LevelVerdict(usage_level, FORECAST, f"{size}; {edge}. {_DOES[usage_level]}", percent)
 
 
