@@ -99,11 +99,11 @@ def _compared(fleet: Fleet) -> tuple[PeerFloats, PeerFloats, PeerInts]:
         known = (rate >= _REQUESTS) & (ms > 0)
         alone = np.where(known, ms / waiting, np.nan)
         middle, count = _middles(alone, fleet.kind)
-        told = known & (count >= FEWEST_PEERS)
-        number += np.where(told, rate, 0.0)
-        own += np.where(told, rate * alone, 0.0)
-        usual += np.where(told, rate * middle, 0.0)
-        peers = np.maximum(peers, np.where(told, count - 1, 0))
+        comparable = known & (count >= FEWEST_PEERS)
+        number += np.where(comparable, rate, 0.0)
+        own += np.where(comparable, rate * alone, 0.0)
+        usual += np.where(comparable, rate * middle, 0.0)
+        peers = np.maximum(peers, np.where(comparable, count - 1, 0))
     some = number > 0
     share = np.where(some, number, 1.0)
     return np.where(some, own / share, np.nan), np.where(some, usual / share, np.nan), peers

@@ -64,12 +64,12 @@ def starved(late: float, pressure: NodePressure) -> bool:
 
 def words(late: float, pressure: NodePressure) -> str:
     """The evidence, as a sentence."""
-    told = [
+    figures = [
         f"{kind} {value:.0f} %"
         for kind, value in (("CPU", pressure.cpu), ("memory", pressure.memory))
         if value is not None and value >= 1
     ]
-    more = f"; the kernel's pressure figures: {', '.join(told)}" if told else ""
+    more = f"; the kernel's pressure figures: {', '.join(figures)}" if figures else ""
     return f"Its timers were late by {late:.1f} of {WINDOW_SECONDS:.0f} s{more}."
 
 
