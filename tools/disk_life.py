@@ -1,4 +1,4 @@
-"""The reference page on the life of a disk: its diagram and tables, from the tables in core."""
+"""The reference page on disk states: its diagram and tables, from the tables in core."""
 
 from collections.abc import Iterable, Sequence
 from itertools import groupby
@@ -8,36 +8,34 @@ from spindle.disks import classify, correlated_failures, remedy
 from spindle.disks.findings import RULES, Rule
 from spindle.disks.lifecycle import MEANINGS, TRANSITIONS, DiskState, Transition
 
-_HEAD = (
-    "<!-- Made from core/spindle/disks by `make generate`: change the tables there, not this file. -->\n\n"
-)
+_HEAD = "<!-- Generated from core/spindle/disks by `make generate`: change the tables there, not this file. -->\n\n"
 
 
 def disk_life_page() -> str:
     """The page."""
     return "\n".join(
         [
-            f"{_HEAD}# The life of a disk\n",
-            "What `status.disks[].state` of a KafkaBroker can be, and what leads from one state to the next. Every step is",
-            "an event with the reason that stands in the last table.\n",
+            f"{_HEAD}# Disk states\n",
+            "The states in `status.disks[].state` of a KafkaBroker and the transitions between them. Each transition emits an",
+            "event with the reason given in the table of transitions.\n",
             _diagram(TRANSITIONS),
             "## States\n",
-            _table(("State", "What it means"), ((f"`{state}`", MEANINGS[state]) for state in DiskState)),
-            "## Steps\n",
+            _table(("State", "Meaning"), ((f"`{state}`", MEANINGS[state]) for state in DiskState)),
+            "## Transitions\n",
             _table(
-                ("From", "When", "To", "Reason", "What the event says of the disk"),
+                ("From", "When", "To", "Reason", "Message of the event (after the name of the disk)"),
                 (
                     (f"`{row.source}`", row.trigger, f"`{row.target}`", f"`{row.reason}`", row.sentence)
                     for row in TRANSITIONS
                 ),
             ),
-            "Of several rows that apply the first one counts. What is not known permits no step.\n",
-            "## How a disk is judged\n",
-            "The agent looks at each disk every `spec.disks.probeIntervalSeconds` seconds and comes to a verdict, which",
-            "stands in `status.observed.disks[]` with its reason. An error must be confirmed by a second probe, which is",
-            "made at once; three errors within a minute count too. Meanwhile the disk is `Suspect`.\n",
+            "If several rows apply, the first one counts. Unknown facts permit no transition.\n",
+            "## Verdicts on disks\n",
+            "The agent probes each disk every `spec.disks.probeIntervalSeconds` seconds and reports a verdict with its reason in",
+            "`status.observed.disks[]`. A second probe, which follows at once, must confirm an error; three errors within a",
+            "minute also count. Meanwhile the disk is `Suspect`.\n",
             _table(
-                ("Reason", "Verdict", "Means", "After", "Well again after"),
+                ("Reason", "Verdict", "Meaning", "After", "Healthy again after"),
                 (
                     (
                         f"`{reason}`",
@@ -83,15 +81,16 @@ def _seconds(value: float) -> str:
 def _prose() -> str:
     window, hold = classify.WINDOW_SECONDS / 60, classify.HOLD_SECONDS / 60
     paragraphs = (
-        f"""A disk that goes bad {classify.FLAPS} times within {window:g} minutes, or keeps changing between kinds of bad, is
-        `{classify.FLAPPING}`: its verdict stays until it has been well for {hold:g} minutes on end. A slot that waits for a
-        new disk begins without that history.""",
-        f"""What Kafka alone gives up (`LogDirOffline`) heals by a restart of the broker, {remedy.RESTART_AFTER_SECONDS:g} s
-        after it was seen; a disk that needs a restart more than {remedy.MOST_RESTARTS} times in an hour is emptied like one
-        that failed. Where no agent looks, it is emptied after {remedy.EVACUATE_UNSEEN_AFTER_SECONDS:g} s. A full disk
-        (`OfflineFull`) has `spec.disks.graceSeconds` to get room again.""",
+        f"""A disk that goes bad {classify.FLAPS} times within {window:g} minutes, or keeps changing between bad verdicts, is
+        `{classify.FLAPPING}`: its verdict stays until it has been healthy for {hold:g} minutes without interruption. A slot that
+        waits for a new disk starts without that history.""",
+        f"""If only Kafka reports the log dir offline (`LogDirOffline`), Spindle restarts the broker
+        {remedy.RESTART_AFTER_SECONDS:g} s after it was observed; a disk that needs a restart more than {remedy.MOST_RESTARTS} times in
+        an hour is evacuated like a failed one. Without an agent, the disk is evacuated after
+        {remedy.EVACUATE_UNSEEN_AFTER_SECONDS:g} s. A full disk (`OfflineFull`) is evacuated if it has no free space again within
+        `spec.disks.graceSeconds`.""",
         f"""When more than `spec.disks.automaticShare` per cent of the cluster's disks, and more than {correlated_failures.LEAST}, go bad
-        within {correlated_failures.WINDOW_SECONDS / 60:g} minutes (each broker counted once), nothing is done about them by itself: reason
+        within {correlated_failures.WINDOW_SECONDS / 60:g} minutes (each broker counts once), Spindle does not act on them automatically: reason
         `CorrelatedDiskFailures`.""",
     )
     return "\n\n".join(fill(" ".join(each.split()), 110) for each in paragraphs) + "\n"

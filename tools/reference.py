@@ -71,7 +71,7 @@ def index_page(kinds: Sequence[CustomResource]) -> str:
     ]
     lines.append("- [Configuration keys that Spindle owns](owned-config.md)")
     lines.append(
-        "- [The life of a disk](disk-life.md): its states, what leads from one to the next, how it is judged"
+        "- [Disk states](disk-life.md): the states of a disk, their transitions, and the verdicts on disks"
     )
     return "\n".join(lines) + "\n"
 

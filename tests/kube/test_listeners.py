@@ -19,9 +19,9 @@ def listener(**more: Any) -> dict[str, Any]:
 
 
 LISTENERS = [
-    case("name-client", {f"{FIRST}": listener(name="client")}, f"{FIRST}.name", "take another one"),
+    case("name-client", {f"{FIRST}": listener(name="client")}, f"{FIRST}.name", "choose another name"),
     case(
-        "name-with-dash", {f"{FIRST}": listener(name="out-side")}, f"{FIRST}.name", "small letters and digits"
+        "name-with-dash", {f"{FIRST}": listener(name="out-side")}, f"{FIRST}.name", "lowercase letters and digits"
     ),
     case("name-too-long", {f"{FIRST}": listener(name="a" * 12)}, f"{FIRST}.name", "Too long"),
     case("port-taken", {f"{FIRST}": listener(port=9092)}, f"{FIRST}.port", "write for example 9095"),
@@ -30,7 +30,7 @@ LISTENERS = [
         "same-port",
         {"spec.listeners": [listener(), listener(name="other")]},
         "spec.listeners",
-        "give each one of its own",
+        "give each its own port",
     ),
     case(
         "same-name",
@@ -77,7 +77,7 @@ LISTENERS = [
         "rotate-what-others-make",
         {"spec.security": {"caSecret": "kafka-ca", "rotate": "1"}},
         "spec.security.rotate",
-        "take rotate out",
+        "remove rotate",
     ),
     case(
         "no-grace", {"spec.security": {"clientGraceSeconds": 0}}, "spec.security.clientGraceSeconds", "86400"
@@ -116,8 +116,8 @@ USERS = [
     case("users-name-longer-than-a-label", {"metadata.name": "o" * 64}, "<nil>", "at most 63 characters"),
     case("users-no-cluster", {"spec.cluster": GONE}, "spec.cluster", "Required value"),
     case("users-plain", {"spec.authentication": "plain"}, "spec.authentication", '"mtls", "scram"'),
-    case("users-acl-unnamed", {"spec.acls": [{**ACL, "name": None}]}, "spec.acls[0].name", "write it for these"),
-    case("users-acl-named-cluster", {"spec.acls": [{**ACL, "resource": "cluster"}]}, "spec.acls[0].name", "leave it out"),
+    case("users-acl-unnamed", {"spec.acls": [{**ACL, "name": None}]}, "spec.acls[0].name", "set it for these"),
+    case("users-acl-named-cluster", {"spec.acls": [{**ACL, "resource": "cluster"}]}, "spec.acls[0].name", "omit it for cluster"),
     case("users-quota-none", {"spec.quotas": {"producerBytesPerSecond": 0}}, "spec.quotas.producerBytesPerSecond", "no quota"),
 ]  # fmt: skip
 

@@ -43,7 +43,7 @@ def test_millicores(text: str | int, value: int) -> None:
     "text", ["", "Gi", "100GB", "100 Gi", "1,5Gi", "0x10", "1Ki2", "--1", "1e", "1e1Gi", "ten", "1\n"]
 )
 def test_what_is_none(text: str) -> None:
-    with pytest.raises(ValueError, match="is no quantity"):
+    with pytest.raises(ValueError, match="is not a quantity"):
         parse(text)
 
 

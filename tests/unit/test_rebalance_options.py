@@ -135,11 +135,11 @@ def test_a_fleet(tmp_path: Path) -> None:
         (["run", "--cluster=x", "--bootstrap=h", "--tls=t", "--replay=/nowhere"], "there is no folder"),
         (
             ["run", "--cluster=x", "--bootstrap=h", "--tls=t", "--executors=1", "--executor-memory=much"],
-            "no quantity",
+            "not a quantity",
         ),
         (
             ["run", "--cluster=x", "--bootstrap=h", "--tls=t", "--memory=much"],
-            "--memory: 'much' is no quantity",
+            "--memory: 'much' is not a quantity",
         ),
     ],
 )

@@ -117,7 +117,7 @@ def test_where_both_copies_are_corrupt_a_person_decides() -> None:
         plans.append(world.reconcile())
         world.breathe()
     assert dropped(plans) == []
-    assert "corrupt, too" in waits(world, "RepairDeferred")[0]["message"]
+    assert "corrupt too" in waits(world, "RepairDeferred")[0]["message"]
 
 
 def test_what_was_found_before_the_last_repair_is_not_dropped_again() -> None:
@@ -243,7 +243,7 @@ def test_nothing_is_dropped_before_the_other_replicas_are_known_to_be_sound() ->
         plans.append(world.reconcile())
         world.breathe()
     assert dropped(plans) == []
-    assert "broker 2 is sound is not known" in waits(world, "RepairDeferred")[0]["message"]
+    assert "broker 2 has not been checked completely" in waits(world, "RepairDeferred")[0]["message"]
     asked = [world.get("KafkaBroker", f"demo-broker-{i}")["spec"]["scrub"].get("first") for i in range(3)]
     assert asked == [[{"topic": "orders", "partition": 0}], None, [{"topic": "orders", "partition": 0}]]
     world.unread.clear()
@@ -301,10 +301,10 @@ def test_a_replica_may_go_where_the_others_are_in_sync_as_many_as_the_least_and_
     assert "too few" in why(view((0,)))
     assert "too few" in why(view((0, 1), min_isr=2))
     assert "too few" in why(view((0,), replicas=(0,)))
-    assert "corrupt, too" in why(view((0, 1)), {("t", 0): {0, 1}})
+    assert "corrupt too" in why(view((0, 1)), {("t", 0): {0, 1}})
     assert "no disk" in why(view((0, 1), room=50))
-    assert "is sound is not known" in why(view((0, 1)), sound=frozenset())
-    assert "broker 1 is sound is not known" in why(view((0, 1, 2), replicas=(0, 1, 2)), sound=frozenset({2}))
+    assert "has not been checked completely" in why(view((0, 1)), sound=frozenset())
+    assert "broker 1 has not been checked completely" in why(view((0, 1, 2), replicas=(0, 1, 2)), sound=frozenset({2}))
     (shrunk,) = repair(ReplicaIndex(view((0, 1))), 0, ("t", 0), {}, {("t", 0): {1}}).shrunk
     assert (shrunk.reason, shrunk.before, shrunk.bytes) == (REPAIR, (0, 1), 100)
 

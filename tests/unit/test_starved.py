@@ -102,7 +102,7 @@ class TestStrain:
         assert not one.starved(100.0)
         one.pressure = NodePressure(cpu=95.0)
         assert one.starved(100.0)
-        assert "processors 95 %" in one.fields()["starved"]["message"]
+        assert "CPU 95 %" in one.fields()["starved"]["message"]
 
 
 def test_a_worker_measures_how_late_its_own_timer_is(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

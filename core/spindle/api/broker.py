@@ -1,8 +1,7 @@
-"""KafkaBroker: one per broker, made by the operator; the record of the broker's identity and of its disks.
+"""KafkaBroker: one per broker, created by the operator. It records the broker's identity and disks.
 
-Each part has one owner. In the spec ``maintenance``, ``acceptDataLoss`` and ``acceptUnavailable`` are a person's, everything else is the
-operator's. In the status ``observed`` is what the agent on the broker's node sees, everything else is the operator's. Nobody
-writes what is another's.
+Each field has one owner. In the spec, the user owns ``maintenance``, ``acceptDataLoss`` and ``acceptUnavailable``; the operator owns the
+rest. In the status, the agent on the broker's node owns ``observed``; the operator owns the rest. Nobody writes a field that another owns.
 """
 
 from typing import Annotated, Any, Final, Literal
@@ -55,7 +54,7 @@ LEVELS: Final = (
 MOVE_STATES: Final = ("Queued", "Copying", "Done", "Failed")
 PRESSURES: Final = ("Calm", "Busy", "Strained")
 
-_IDENTITY = "identifies the broker and its data and cannot be changed: put the former value back"
+_IDENTITY = "identifies the broker and its data and cannot be changed: restore the previous value"
 
 
 _FsUuid = Annotated[str, Field(json_schema_extra=longest(128))]
@@ -66,25 +65,29 @@ def _never_changes(field: str) -> dict[str, Any]:
 
 
 class DiskSpec(ApiModel):
-    """One disk of the broker and what it should be."""
+    """One disk of the broker and its desired state."""
 
     name: ShortText = Field(description="Name of the disk: disk0, disk1, …")
     claim: Name = Field(description="PersistentVolumeClaim of the disk.")
-    pv: Name | None = Field(None, description="PersistentVolume behind the claim, once it is bound.")
+    pv: Name | None = Field(
+        None, description="PersistentVolume that the claim is bound to, once it is bound."
+    )
     pv_uid: ShortText | None = Field(None, description="UID of that PersistentVolume.")
     fs_uuid: _FsUuid | None = Field(
-        None, description="UUID of the file system on the volume, as preflight found it."
+        None, description="UUID of the file system on the volume, as found by preflight."
     )
-    directory_id: KafkaId = Field(description="Kafka's id of the log dir; given once, for one file system.")
+    directory_id: KafkaId = Field(
+        description="Kafka's directory id of the log dir (directory.id). It is assigned once, for one file system."
+    )
     mode: Literal["Active", "Placeholder", "Absent"] = Field(
         "Active",
-        description="Active: the disk is a log dir. Placeholder: the disk is dead, and a file stands in its place so "
-        "that the broker can run with the others. Absent: nothing stands on the disk any more, and the broker runs "
-        "without it; as long as logDirs names it, that is to be confirmed while the broker is stopped.",
+        description="Active: the disk is a log dir. Placeholder: the disk is dead; a regular file takes the place of its log dir so that "
+        "the broker can run with its other disks. Absent: no replica is on the disk any more, and the broker runs without it; "
+        "while logDirs still lists it, Spindle first confirms that, with the broker stopped.",
     )
     added: bool | None = Field(
         None,
-        description="The disk was added to a broker that ran before, and nothing was ever on it. Gone once Kafka uses it.",
+        description="True while the disk is new to an existing broker and has never held data. Removed once Kafka uses the disk.",
     )
 
 
@@ -98,49 +101,52 @@ class LogDirEntry(ApiModel):
 class LogDirList(ApiModel):
     """The log dirs of a broker that may hold replicas."""
 
-    generation: Count = Field(description="Grows by one with each change: the highest one counts.")
+    generation: Count = Field(
+        description="Increases by one with each change; the highest generation is valid."
+    )
     dirs: list[LogDirEntry] = Field(
         default_factory=list,
-        description="Disks that were formatted and not removed since.",
+        description="Disks that were formatted and have not been removed since.",
         json_schema_extra=atomic(most=MOST_DISKS),
     )
 
 
 class ReplicaMove(ApiModel):
-    """A replica that is to go from one disk of this broker to another."""
+    """A replica to be moved from one disk of this broker to another."""
 
     topic: TopicName = Field(description="Topic of the replica.")
     partition: Count = Field(description="Partition of the replica.")
-    from_dir: Path = Field(description="Log dir that it leaves.")
-    to_dir: Path = Field(description="Log dir that it goes to.")
+    from_dir: Path = Field(description="Source log dir.")
+    to_dir: Path = Field(description="Target log dir.")
 
 
 class DiskMaintenance(ApiModel):
-    """The state that a person wants one disk to be in."""
+    """The state that the user wants one disk to be in."""
 
     name: ShortText = Field(description="Name of the disk: disk0.")
     desired_state: Literal["Cordoned", "Drained"] = Field(
-        description="Cordoned: no new replica is placed on the disk; its replicas stay. Needs Kafka 4.3 or later. Drained: all "
-        "replicas are moved off the disk and it is removed from the broker; state Drained in the status says that it is empty and "
-        "safe to pull. Remove the entry, and the disk is used again.",
+        description="Cordoned: no new replica is placed on the disk; its replicas stay. Needs Kafka 4.3 or later. Drained: all replicas are "
+        "moved off the disk and the disk is removed from the broker; once its state in the status is Drained, it is empty and "
+        "safe to pull. To use the disk again, remove the entry.",
     )
 
 
 class Maintenance(ApiModel):
-    """What a person wants done with the broker and its disks."""
+    """Maintenance of the broker and its disks that the user requests."""
 
     stopped: bool = Field(
         False,
-        description="Stop this broker for maintenance, and keep it stopped until this is false again. It is stopped only when no "
+        description="Stop this broker for maintenance and keep it stopped until this is false again. Spindle stops it only when no "
         "partition would fall below its min.insync.replicas.",
     )
     remove_first: bool = Field(
         False,
-        description="When the pool is scaled in, remove this broker before others. Otherwise the highest ids are removed.",
+        description="When the pool is scaled in, remove this broker before others. Otherwise Spindle removes the brokers with the highest "
+        "ids.",
     )
     disks: list[DiskMaintenance] = Field(
         default_factory=list,
-        description="Disks that are to be cordoned or drained.",
+        description="Disks to cordon or drain.",
         json_schema_extra=list_map("name", most=MOST_DISKS),
     )
 
@@ -162,47 +168,49 @@ class AcceptedDiskLoss(ApiModel):
             )
         ),
     ] = Field(
-        description="<directory id>:<hash of the partitions that would be lost>, as the condition DataAtRisk gives it. The replica "
-        "that has most of each partition is made its leader first; only then an empty replica replaces the lost one. It counts "
-        "for that loss only.",
+        description="<directory id>:<hash of the partitions that would be lost>, as given by the condition DataAtRisk. Spindle first elects "
+        "the most complete surviving replica of each partition as leader; only then does an empty replica replace the lost one. "
+        "The token is valid for this loss only.",
     )
 
 
 class DataLossAcceptance(ApiModel):
-    """Data that a person gives up."""
+    """Data whose loss the user accepts."""
 
     node: Name | None = Field(
         None,
-        description="The node of that name, and this broker's disks in it, are gone for good. It counts only for the broker's "
-        "node, and only when the Node object is deleted or tainted node.kubernetes.io/out-of-service.",
+        description="Name of the broker's node, to confirm that the node and this broker's disks on it are lost permanently. It takes "
+        "effect only if it names the broker's own node, and only when the Node object is deleted or tainted "
+        "node.kubernetes.io/out-of-service.",
     )
     disks: list[AcceptedDiskLoss] = Field(
         default_factory=list,
-        description="Disks whose data is lost for good.",
+        description="Disks whose data is permanently lost.",
         json_schema_extra=list_map("name", most=MOST_DISKS),
     )
 
 
 class KafkaBrokerSpec(ApiModel):
-    """What the broker is and what its disks should be."""
+    """Identity of the broker and desired state of its disks."""
 
     cluster: ShortText = Field(
-        description="Name of its KafkaCluster.", json_schema_extra=_never_changes("cluster")
+        description="Name of the KafkaCluster that the broker belongs to.",
+        json_schema_extra=_never_changes("cluster"),
     )
     id: int = Field(
-        description="Kafka's id of the broker.",
+        description="Broker id in Kafka (node.id).",
         ge=0,
         le=8999,
         json_schema_extra=hint(
-            "broker ids are between 0 and 8999 (controllers begin at 9000): leave KafkaBrokers to the operator",
+            "broker ids are between 0 and 8999 (controller ids start at 9000): let the operator create KafkaBrokers",
             **_never_changes("id"),
         ),
     )
     pool: ShortText = Field(
         description="Pool that the broker belongs to.", json_schema_extra=_never_changes("pool")
     )
-    node: Name | None = Field(None, description="Kubernetes node that the broker's volumes are on.")
-    rack: Name | None = Field(None, description="Rack of the broker, as broker.rack has it.")
+    node: Name | None = Field(None, description="Kubernetes node of the broker's volumes.")
+    rack: Name | None = Field(None, description="Rack of the broker (broker.rack).")
     disks: list[DiskSpec] = Field(
         default_factory=list,
         description="The broker's disks.",
@@ -210,72 +218,73 @@ class KafkaBrokerSpec(ApiModel):
     )
     moves: list[ReplicaMove] = Field(
         default_factory=list,
-        description="Replicas that are to go to another disk of this broker; the agent on its node sees to it. The "
-        "operator hands over a part at a time, at most 200.",
+        description="Replicas to move to another disk of this broker. The agent on its node moves them; the operator hands over at most 200 "
+        "at a time.",
         json_schema_extra=atomic(most=MOST_MOVES),
     )
     throttle_bytes_per_second: int | None = Field(
         None,
-        description="Most bytes per second that moves between disks of this broker may copy together. Left out, no "
-        "limit.",
+        description="Upper limit in bytes per second for all moves between disks of this broker together. If unset, no limit.",
         ge=1,
-        json_schema_extra=hint("write at least 1 byte per second, or leave the throttle out", format="int64"),
+        json_schema_extra=hint("write at least 1 byte per second, or omit the throttle", format="int64"),
     )
     throttle_bytes_per_second_min: int | None = Field(
         None,
-        description="Bytes per second below which the agent does not throttle them, however slow the disks become. Left out, it "
-        "keeps to throttleBytesPerSecond.",
+        description="Lower limit in bytes per second: the agent does not throttle moves below it, however slow the disks become. If unset, "
+        "the throttle is fixed at throttleBytesPerSecond.",
         ge=1,
-        json_schema_extra=hint("write at least 1 byte per second, or leave it out", format="int64"),
+        json_schema_extra=hint("write at least 1 byte per second, or omit the field", format="int64"),
     )
     thresholds: Thresholds | None = Field(
         None,
-        description="Fill levels of this broker's disks at which something is done, as the KafkaCluster has them for its pool.",
+        description="Usage thresholds of this broker's disks, copied from the KafkaCluster for its pool.",
     )
     ballast_bytes: Bytes | None = Field(
         None,
-        description="Size of the file that the agent keeps on each disk as a last reserve. Left out, none.",
+        description="Size of the ballast file that the agent keeps on each disk as a last reserve. If unset, none.",
     )
     samples_every_seconds: int | None = Field(
         None,
-        description="Seconds between two samples of this broker that the agent publishes to Kafka. Left out, none.",
+        description="Seconds between two samples of this broker that the agent publishes to Kafka. If unset, it publishes none.",
         ge=1,
-        json_schema_extra=hint("write at least 1 second, or leave it out"),
+        json_schema_extra=hint("write at least 1 second, or omit the field"),
     )
     scrub: BrokerScrub | None = Field(
         None,
-        description="How fast the agent reads what lies on the disks, to check it. Left out, it does not.",
+        description="Rate at which the agent reads segments on the disks to check them for corruption (scrubbing). If unset, it does not "
+        "scrub.",
     )
     retired: list[KafkaId] = Field(
         default_factory=list,
-        description="Directory ids of disks that were evacuated and given up. Put back, such a disk is foreign until "
-        "its owner wipes it. The latest come last; of more than 256 the oldest are forgotten.",
+        description="Directory ids of disks that were evacuated and retired. A retired disk that is reinserted counts as foreign until its "
+        "owner wipes it. The most recent is last; only the last 256 are kept.",
         json_schema_extra=atomic(most=MOST_RETIRED),
     )
     leaving: bool | None = Field(
         None,
-        description="Nothing stands on this broker any more, and its pool is to have fewer: it is stopped for good, unregistered "
-        "from Kafka, and then forgotten. Gone if it is wanted again before that.",
+        description="No replica is on this broker any more and its pool is being scaled in: Spindle stops it permanently, unregisters it "
+        "from Kafka, and deletes its record. Removed if the pool needs the broker again before that.",
     )
     joining: bool | None = Field(
         None,
-        description="The broker is new to a cluster that ran before: its disks are filled by planned moves once Kafka uses them.",
+        description="The broker is new to an existing cluster: its disks are backfilled by planned moves once Kafka uses them.",
     )
     returning: bool | None = Field(
         None,
-        description="The broker was found again by its claims. It runs with a placeholder dir besides its disks, so that Kafka makes "
-        "no replica anew, until all that is assigned to it was seen on its disks.",
+        description="The broker was recovered from its claims. It runs with a placeholder dir in addition to its disks, so that Kafka "
+        "creates no empty replicas, until every replica assigned to it has been found on its disks.",
     )
     log_dirs: LogDirList | None = Field(
         None,
-        description="The broker's log dirs that may hold replicas, as its claims and disks have the list, too.",
+        description="The broker's log dirs that may hold replicas. The same list is stored on its claims and disks.",
     )
     maintenance: Maintenance | None = Field(
-        None, description="Set by a person: what is to be done with the broker and its disks."
+        None, description="Set by the user: maintenance of the broker and its disks."
     )
     accept_data_loss: DataLossAcceptance | None = Field(
         None,
-        description="Set by a person: data that is given up. An admission policy can guard it apart from maintenance.",
+        description="Set by the user: data whose loss is accepted. It is separate from maintenance so that an admission policy can guard "
+        "it.",
     )
     accept_unavailable: (
         Annotated[
@@ -284,7 +293,7 @@ class KafkaBrokerSpec(ApiModel):
                 json_schema_extra=rules(
                     rule(
                         "self.matches('^[0-9a-f]{16}$')",
-                        "acceptUnavailable is the hash that the entry RestartDeadlock of status.waiting gives: copy it from there",
+                        "acceptUnavailable is the hash in the entry RestartDeadlock of status.waiting: copy it from there",
                     ),
                     maxLength=16,
                 )
@@ -293,276 +302,283 @@ class KafkaBrokerSpec(ApiModel):
         | None
     ) = Field(
         None,
-        description="Set by a person: where brokers wait for each other, this one may restart although partitions refuse writes until it is "
-        "back. It is the hash that the entry RestartDeadlock of the KafkaCluster's status.waiting gives; it counts for this one restart "
-        "and for the partitions that were named, and only while another broker has a copy of each in sync.",
+        description="Set by the user to resolve a restart deadlock (brokers whose restarts wait for each other): allows this broker to "
+        "restart although partitions reject writes until it is back. The value is the hash in the entry RestartDeadlock of the "
+        "KafkaCluster's status.waiting. It is valid for this one restart and for the partitions named there, and only while "
+        "another broker has an in-sync replica of each.",
     )
 
 
 class DiskUsageStatus(ApiModel):
-    """How full a disk is, and what is done about that."""
+    """Usage of a disk and the action taken."""
 
     level: Annotated[str, Field(json_schema_extra={"enum": list(LEVELS)})] = Field(
-        description="The level that the disk has reached: Normal, Warn, Move (replicas are moved away), Cordon, RejectMoves (no replica "
-        "is moved in), DropReplicas (a replica is dropped where enough others are in sync), and where they are turned on "
-        "ReduceRetention, DeleteRecords, ThrottleProducers, BlockProducers. Each includes those before it."
+        description="The usage level that the disk has reached: Normal, Warn, Move (replicas are moved away), Cordon, RejectMoves (no "
+        "replica is moved in), DropReplicas (a replica is dropped where enough others are in sync) and, if enabled, "
+        "ReduceRetention, DeleteRecords, ThrottleProducers, BlockProducers. Each level includes the actions of the levels "
+        "before it."
     )
-    since: Time | None = Field(None, description="Since when it has that level.")
+    since: Time | None = Field(None, description="When the disk reached this level.")
     reason: ShortText | None = Field(
-        None, description="Why, one word in CamelCase: UsedPercent, BytesFree, Forecast, NotReleased, Room."
+        None,
+        description="Reason for the level in CamelCase: UsedPercent, BytesFree, Forecast, NotReleased, Room.",
     )
-    message: Sentence | None = Field(None, description="Why, as a sentence with the numbers.")
-    used_percent: Count | None = Field(None, description="How much of the disk is used, in whole per cent.")
+    message: Sentence | None = Field(None, description="Explanation with the figures.")
+    used_percent: Count | None = Field(None, description="Used space in whole per cent.")
 
 
 class BrokerDiskStatus(ApiModel):
-    """One disk of the broker as it is."""
+    """Observed state of one disk of the broker."""
 
     name: ShortText = Field(description="Name of the disk: disk0, disk1, …")
-    log_dir: Path | None = Field(None, description="Kafka's log dir on the disk.")
+    log_dir: Path | None = Field(None, description="Path of Kafka's log dir on the disk.")
     state: ShortText | None = Field(
         None,
-        description="State of the disk in its life: Provisioning, Active, Cordoned, Failed, Evacuating, Evacuated, "
-        "Replacing, Backfilling, Draining, Drained, Removed.",
+        description="State of the disk: Provisioning, Active, Cordoned, Failed, Evacuating, Evacuated, Replacing, Backfilling, Draining, "
+        "Drained, Removed.",
     )
-    directory_id: KafkaId | None = Field(None, description="Directory id of the disk that this is about.")
-    since: Time | None = Field(None, description="Since when it is in that state.")
+    directory_id: KafkaId | None = Field(
+        None, description="Directory id of the disk that this entry describes."
+    )
+    since: Time | None = Field(None, description="When the disk entered this state.")
     reason: ShortText | None = Field(
-        None, description="Why it is in that state, one word in CamelCase that the manual lists."
+        None, description="Reason for the state in CamelCase; the documentation lists all reasons."
     )
-    message: Sentence | None = Field(None, description="Why it is so, as a sentence.")
-    pv: Name | None = Field(None, description="PersistentVolume behind the disk.")
-    node: Name | None = Field(None, description="Kubernetes node that the volume is on.")
-    device: Path | None = Field(None, description="Device that is mounted, as the node calls it.")
+    message: Sentence | None = Field(None, description="Explanation of the state.")
+    pv: Name | None = Field(None, description="PersistentVolume of the disk.")
+    node: Name | None = Field(None, description="Kubernetes node of the volume.")
+    device: Path | None = Field(None, description="Mounted device, by its name on the node.")
     path: Path | None = Field(None, description="Path of the volume on its node (local volumes).")
     capacity_bytes: Bytes | None = Field(None, description="Size of the file system in bytes.")
-    used_bytes: Bytes | None = Field(None, description="Bytes of it in use.")
-    replicas: Count | None = Field(None, description="How many replicas are on it.")
-    usage: DiskUsageStatus | None = Field(None, description="How full it is, and what is done about that.")
+    used_bytes: Bytes | None = Field(None, description="Used bytes of the file system.")
+    replicas: Count | None = Field(None, description="Number of replicas on the disk.")
+    usage: DiskUsageStatus | None = Field(None, description="Usage of the disk and the action taken.")
 
 
 class ThresholdTime(ApiModel):
-    """When a disk is expected to reach a level."""
+    """When a disk is expected to reach a threshold."""
 
-    at: Time = Field(description="When, as far as can be told.")
-    low: Time | None = Field(None, description="In nine cases of ten not before this.")
+    at: Time = Field(description="Expected time.")
+    low: Time | None = Field(None, description="Not before this time, with a probability of 90 %.")
     high: Time | None = Field(
-        None, description="In nine cases of ten not after this; left out if it may as well never be."
+        None,
+        description="Not after this time, with a probability of 90 %; omitted if the disk may never reach the threshold.",
     )
 
 
 class DiskForecast(ApiModel):
-    """What is to be expected of a disk, from what was seen of it so far. Moves that are under way count."""
+    """Forecast of the disk's usage from its history. Moves in progress are included."""
 
     bytes_per_second: int = Field(
-        description="How fast it fills, on average of day and week; negative while it empties.",
+        description="Growth in bytes per second, averaged over daily and weekly patterns; negative while usage decreases.",
         json_schema_extra={"format": "int64"},
     )
     warn_at: ThresholdTime | None = Field(
-        None, description="When it reaches thresholds.warn; left out if it does not, for weeks."
+        None, description="When usage reaches thresholds.warn; omitted if it does not within weeks."
     )
-    move_at: ThresholdTime | None = Field(None, description="When it reaches thresholds.move.")
-    cordon_at: ThresholdTime | None = Field(None, description="When it reaches thresholds.cordon.")
+    move_at: ThresholdTime | None = Field(None, description="When usage reaches thresholds.move.")
+    cordon_at: ThresholdTime | None = Field(None, description="When usage reaches thresholds.cordon.")
     block_producers_at: ThresholdTime | None = Field(
-        None, description="When it reaches thresholds.blockProducers."
+        None, description="When usage reaches thresholds.blockProducers."
     )
 
 
 class ObservedDisk(ApiModel):
-    """One disk as the agent on its node sees it."""
+    """One disk as observed by the agent on its node."""
 
     name: ShortText = Field(description="Name of the disk: disk0, disk1, …")
     verdict: Annotated[str, Field(json_schema_extra={"enum": list(VERDICTS)})] = Field(
-        description="What the probes come to: Healthy; Suspect (something is odd, nothing is done yet); Slow; Failed; "
-        "Missing (nothing is mounted there); Swapped (another file system is mounted there)."
+        description="Verdict of the probes: Healthy; Suspect (abnormal, no action yet); Slow; Failed; Missing (nothing is mounted there); "
+        "Swapped (another file system is mounted there)."
     )
     reason: ShortText | None = Field(
         None,
-        description="Why, one word in CamelCase: Hung, ProbeError, ReadOnly, LogDirOffline, Flapping and others.",
+        description="Reason for the verdict in CamelCase: IOHung, ProbeError, ReadOnly, LogDirOffline, Flapping and others.",
     )
-    message: Sentence | None = Field(None, description="Why, as a sentence.")
+    message: Sentence | None = Field(None, description="Explanation of the verdict.")
     since: Time | None = Field(None, description="When the verdict was reached.")
     stalled: bool | None = Field(
         None,
-        description="True while a probe has been pending for half of spec.disks.hungAfterSeconds or longer. A verdict "
-        "lasts longer than what it is about; only a broker whose disk is stalled now is stopped for it.",
+        description="True while a probe has been pending for half of spec.disks.hungAfterSeconds or longer. A verdict outlasts its cause; "
+        "Spindle stops a broker for a hung disk only while the disk is stalled.",
     )
     pending_write: Bytes | None = Field(
         None,
-        description="While it is stalled, which probe is pending: milliseconds of the node's own clock at which it began.",
+        description="While the disk is stalled: identifies the pending probe by its start, in milliseconds of the node's clock.",
     )
     pending_seconds: Count | None = Field(
         None,
-        description="While it is stalled, for how long that probe has been pending, in steps of 5 s. A broker is stopped for a hang only when the "
-        "same probe was pending for longer in a later look.",
+        description="While the disk is stalled: how long that probe has been pending, in steps of 5 s. Spindle stops a broker for a hang "
+        "only when a later observation shows the same probe pending for longer.",
     )
     content: Annotated[str, Field(json_schema_extra={"enum": list(CONTENTS)})] | None = Field(
         None,
-        description="What is on it: ours, blank, foreign (another broker's, a retired disk, or somebody else's data) or "
-        "unknown.",
+        description="Content of the disk: ours, blank, foreign (another broker's disk, a retired disk, or unrelated data) or unknown.",
     )
-    fs_uuid: _FsUuid | None = Field(None, description="UUID of the file system that is mounted there.")
-    device: Path | None = Field(None, description="Device that is mounted there.")
+    fs_uuid: _FsUuid | None = Field(None, description="UUID of the mounted file system.")
+    device: Path | None = Field(None, description="Mounted device.")
     capacity_bytes: Bytes | None = Field(None, description="Size of the file system in bytes.")
     used_bytes: Bytes | None = Field(
-        None, description="Bytes of it in use, in steps of a hundredth of its size."
+        None, description="Used bytes of the file system, in steps of 1 % of its size."
     )
     latency_ms: Count | None = Field(
-        None, description="What a request to the device takes on average, in milliseconds, in coarse steps."
+        None, description="Average time of a request to the device in milliseconds, in coarse steps."
     )
     ballast_bytes: Bytes | None = Field(
-        None, description="Size of the ballast that stands on it; 0 while it is given up."
+        None, description="Size of the ballast file on the disk; 0 while it is deleted to free space."
     )
     forecast: DiskForecast | None = Field(
-        None, description="How fast it fills, and when it reaches its thresholds."
+        None, description="Growth of the disk's usage, and when it reaches the thresholds."
     )
-    scrub: ScrubProgress | None = Field(None, description="How far the checking of its segments is.")
+    scrub: ScrubProgress | None = Field(None, description="Progress of scrubbing its segments.")
     corrupt: list[CorruptSegment] = Field(
         default_factory=list,
-        description="Segments in which something was found and confirmed; of more than 20 the first in order.",
+        description="Segments with confirmed corruption; if more than 20, the first 20 in order.",
         json_schema_extra=atomic(most=MOST_CORRUPT),
     )
 
 
 class ObservedMove(ApiModel):
-    """How far one of ``spec.moves`` is."""
+    """Progress of one of ``spec.moves``."""
 
     topic: TopicName = Field(description="Topic of the replica.")
     partition: Count = Field(description="Partition of the replica.")
-    from_dir: Path = Field(description="Log dir that it leaves.")
-    to_dir: Path = Field(description="Log dir that it goes to.")
+    from_dir: Path = Field(description="Source log dir.")
+    to_dir: Path = Field(description="Target log dir.")
     state: Annotated[str, Field(json_schema_extra={"enum": list(MOVE_STATES)})] = Field(
         description="Queued, Copying, Done or Failed."
     )
     bytes: Bytes | None = Field(None, description="Size of the replica in bytes.")
-    copied: Bytes | None = Field(None, description="Bytes that were copied so far.")
-    bytes_per_second: Bytes | None = Field(
-        None, description="How fast it is copied, on average of the last half minute."
-    )
+    copied: Bytes | None = Field(None, description="Bytes copied so far.")
+    bytes_per_second: Bytes | None = Field(None, description="Copy rate, averaged over the last 30 seconds.")
     eta: Time | None = Field(
-        None, description="When it ends if it goes on so; left out while it comes no nearer to its end."
+        None, description="Expected end at the current rate; omitted while the copy does not catch up."
     )
-    lag_offsets: Count | None = Field(None, description="Offsets that the copy is behind the original.")
-    message: Sentence | None = Field(None, description="Why it failed or waits, as a sentence.")
+    lag_offsets: Count | None = Field(None, description="Offsets by which the copy lags behind the original.")
+    message: Sentence | None = Field(None, description="Why the move failed or waits.")
 
 
 class ObservedThrottle(ApiModel):
-    """The broker's throttle for moves between its disks, while the agent has any to make."""
+    """The broker's throttle for moves between its disks, while the agent has moves to make."""
 
     wanted_bytes_per_second: int | None = Field(
         None,
-        description="What the agent wants it to be; the operator sets it. Left out when nothing is moved, or without a limit.",
+        description="Throttle that the agent requests; the operator sets it. Omitted when nothing is moved, or if there is no limit.",
         ge=1,
-        json_schema_extra=hint("write at least 1 byte per second, or leave it out", format="int64"),
+        json_schema_extra=hint("write at least 1 byte per second, or omit the field", format="int64"),
     )
     before: ShortText | None = Field(
         None,
-        description="Of an agent of an earlier version: the broker's own setting before; left out if there was none.",
+        description="Written by agents of earlier versions: the broker's own setting before; omitted if there was none.",
     )
     ours: list[ShortText] = Field(
         default_factory=list,
-        description="Of an agent of an earlier version: what it has set it to, the latest last. Put back where it is still one of these.",
+        description="Written by agents of earlier versions: the values that the agent set, the latest last. The operator restores the "
+        "setting if its value is still one of these.",
         json_schema_extra=atomic(most=4),
     )
     pressure: Annotated[str, Field(json_schema_extra={"enum": list(PRESSURES)})] | None = Field(
         None,
-        description="What the disks that are copied from and to feel: Calm (the rate rises to throttleBytesPerSecond), Busy (it "
-        "stays), Strained (it falls to throttleBytesPerSecondMin).",
+        description="Load of the source and target disks: Calm (the rate rises to throttleBytesPerSecond), Busy (the rate stays), Strained "
+        "(the rate falls to throttleBytesPerSecondMin).",
     )
 
 
 class ObservedStarved(ApiModel):
-    """An agent that the machine gives too little time to judge its disks."""
+    """An agent that gets too little CPU time or memory to judge its disks."""
 
-    since: Time = Field(description="When it began, by the node's own clock.")
+    since: Time = Field(description="When it began, by the node's clock.")
     message: Sentence = Field(
-        description="What shows it: by how much its timers were late, and the kernel's pressure figures."
+        description="Evidence: by how much the agent's timers were late, and the kernel's pressure figures."
     )
 
 
 class Observed(ApiModel):
-    """What the agent on the broker's node sees and does."""
+    """Observations and moves of the agent on the broker's node."""
 
-    node: Name | None = Field(None, description="The node that the agent runs on.")
+    node: Name | None = Field(None, description="Node that the agent runs on.")
     disks: list[ObservedDisk] = Field(
         default_factory=list,
-        description="The broker's disks as the agent sees them. A disk that it cannot look at is left out.",
+        description="The broker's disks as observed by the agent. A disk that it cannot check is omitted.",
         json_schema_extra=list_map("name", most=MOST_DISKS),
     )
     moves: list[ObservedMove] = Field(
         default_factory=list,
-        description="How far each of spec.moves is.",
+        description="Progress of each of spec.moves.",
         json_schema_extra=atomic(most=MOST_MOVES),
     )
     throttle: ObservedThrottle | None = Field(
         None,
-        description="The broker's throttle for moves between its disks, while the agent has any to make.",
+        description="The broker's throttle for moves between its disks, while the agent has moves to make.",
     )
     starved: ObservedStarved | None = Field(
         None,
-        description="Set while the machine gives the agent too little time to tell a disk that hangs from one whose turn does not come: it then "
-        "calls none hung or slow. Errors that disks answer with count as ever.",
+        description="Set while the agent gets too little CPU time or memory to distinguish a hung disk from a probe that is not scheduled. "
+        "Meanwhile it reports no disk as hung or slow. I/O errors count as usual.",
     )
 
 
 class BrokerStart(ApiModel):
-    """How the Kafka that runs came up, and why it was started."""
+    """How and why the running Kafka process was started."""
 
-    at: Time = Field(description="When its container was started.")
+    at: Time = Field(description="When the container was started.")
     reason: ShortText | None = Field(
         None,
-        description="Why: the reason of its restart (SpecChanged, Stopped, …), PodCreated, or ContainerRestarted where it had ended by itself.",
+        description="Reason for the start: the reason of the restart (SpecChanged, Stopped, …), PodCreated, or ContainerRestarted if the "
+        "container ended by itself.",
     )
     kind: Annotated[str, Field(json_schema_extra={"enum": list(KINDS)})] | None = Field(
         None,
-        description="Clean (it was stopped cleanly before), Dirty (it was not, and recovers its logs), Empty (it has none).",
+        description="Clean (after a clean shutdown), Dirty (after an unclean shutdown, with log recovery), Empty (no logs).",
     )
-    logs: Count | None = Field(None, description="How many logs it had to load when that was first seen.")
+    logs: Count | None = Field(None, description="Number of logs to load when first observed.")
     logs_left: Count | None = Field(
-        None, description="How many of them are to go; left out when it has loaded them."
+        None, description="Number of logs still to load; omitted when all are loaded."
     )
-    segments_left: Count | None = Field(None, description="How many segments of logs in work are to go.")
-    loading_since: Time | None = Field(None, description="Since when it was seen loading.")
-    loaded_at: Time | None = Field(None, description="When it was last seen loading.")
-    ready_by: Time | None = Field(None, description="When it has loaded its logs if it goes on so.")
-    seconds: Count | None = Field(None, description="Seconds from its start until it was in sync.")
+    segments_left: Count | None = Field(
+        None, description="Number of segments still to recover in the logs being recovered."
+    )
+    loading_since: Time | None = Field(None, description="When it was first observed loading logs.")
+    loaded_at: Time | None = Field(None, description="When it was last observed loading logs.")
+    ready_by: Time | None = Field(None, description="Expected end of log loading at the current rate.")
+    seconds: Count | None = Field(None, description="Seconds from the start until the broker was in sync.")
 
 
 class KafkaBrokerStatus(ApiModel):
-    """What the broker and its disks are."""
+    """Observed state of the broker and its disks."""
 
     observed_generation: int | None = Field(
         None,
-        description="Generation of the spec that this status is about.",
+        description="Generation of the spec that this status describes.",
         json_schema_extra={"format": "int64"},
     )
     state: ShortText | None = Field(
         None,
-        description="State of the broker: Pending, Starting, Running, Degraded (without a disk), Stopping, Stopped, "
-        "Leaving (stopped for good), Unreachable.",
+        description="State of the broker: Pending, Starting, Running, Degraded (without a disk), Stopping, Stopped, Leaving (stopped "
+        "permanently), Unreachable.",
     )
-    message: Sentence | None = Field(None, description="Why it is so, as a sentence.")
+    message: Sentence | None = Field(None, description="Explanation of the state.")
     conditions: list[Condition] = conditions_field()
     disks: list[BrokerDiskStatus] = Field(
         default_factory=list,
-        description="The broker's disks as they are.",
+        description="Observed state of the broker's disks.",
         json_schema_extra=list_map("name", most=MOST_DISKS),
     )
-    disks_summary: ShortText | None = Field(None, description="Healthy disks of all disks: 2/2.")
-    fullest: ShortText | None = Field(None, description="Fill of the fullest disk: 12%.")
-    start: BrokerStart | None = Field(
-        None, description="How the Kafka that runs came up, and why it was started."
-    )
+    disks_summary: ShortText | None = Field(None, description="Healthy disks / all disks: 2/2.")
+    fullest: ShortText | None = Field(None, description="Usage of the fullest disk: 12%.")
+    start: BrokerStart | None = Field(None, description="How and why the running Kafka process was started.")
     observed: Observed | None = Field(
-        None, description="What the agent on the broker's node sees, written by the agent alone."
+        None, description="Observations of the agent on the broker's node, written by the agent only."
     )
 
 
 class KafkaBroker(ApiModel):
-    """One broker of a KafkaCluster, made by the operator: its identity, its disks, and how they are."""
+    """One broker of a KafkaCluster, created by the operator: its identity, its disks, and their state."""
 
     api_version: str = API_VERSION
     kind: str = "KafkaBroker"
     metadata: ObjectMeta = Field(default_factory=ObjectMeta)
-    spec: KafkaBrokerSpec = Field(description="What the broker is and what its disks should be.")
-    status: KafkaBrokerStatus | None = Field(None, description="What the broker is, written by Spindle.")
+    spec: KafkaBrokerSpec = Field(description="Identity of the broker and desired state of its disks.")
+    status: KafkaBrokerStatus | None = Field(
+        None, description="Observed state of the broker, written by Spindle."
+    )

@@ -1,4 +1,4 @@
-"""KafkaCluster: what the user wants, and what is."""
+"""KafkaCluster: the desired and the observed state of a Kafka cluster."""
 
 from typing import Annotated
 
@@ -61,16 +61,16 @@ __all__ = [
 ]
 
 
-MAX_POOLS = 12  # more, and the API server finds the quantities' rules too dear
+MAX_POOLS = 12  # with more, the CEL rules on quantities exceed the API server's cost limit
 
 
 MAX_BROKERS = 8999
-# One pass works out all of a cluster's disks, and one operator looks after many clusters.
+# One reconcile pass computes all disks of a cluster, and one operator manages many clusters.
 MAX_CLUSTER_DISKS = 5000
 
 
 class KafkaClusterSpec(ApiModel):
-    """What the cluster should be."""
+    """Desired state of the cluster."""
 
     version: Annotated[
         str,
@@ -79,7 +79,7 @@ class KafkaClusterSpec(ApiModel):
                 rule(
                     "self.matches('^[0-9]{1,2}[.][0-9]{1,3}[.][0-9]{1,3}$')",
                     "version is a release of Apache Kafka with three numbers: write for example 4.3.1",
-                    say='"\'" + self + "\' is no version of Apache Kafka: write the three numbers of a release, for example 4.3.1"',
+                    say='"\'" + self + "\' is not a version of Apache Kafka: write the three numbers of a release, for example 4.3.1"',
                 ),
                 maxLength=32,
             )
@@ -87,11 +87,12 @@ class KafkaClusterSpec(ApiModel):
     ] = Field(description="Release of Apache Kafka: 4.3.1.")
     image: Annotated[str, Field(json_schema_extra=longest(512))] | None = Field(
         None,
-        description="Image of Kafka, laid out like the official one, from a repository that the chart of Spindle allows. Left out, apache/kafka:<version>.",
+        description="Image of Kafka with the layout of the official image, from a repository that Spindle's Helm chart allows. Default: "
+        "apache/kafka:<version>.",
     )
-    controllers: Controllers = Field(description="The controllers, which keep the cluster's metadata.")
+    controllers: Controllers = Field(description="The KRaft controllers, which store the cluster's metadata.")
     broker_pools: list[BrokerPool] = Field(
-        description="The brokers, in pools of one kind each.",
+        description="The brokers, in pools. All brokers of a pool are configured alike.",
         json_schema_extra=list_map(
             "name",
             most=MAX_POOLS,
@@ -101,42 +102,46 @@ class KafkaClusterSpec(ApiModel):
                 ),
                 rule(
                     f"self.map(p, p.replicas).sum() <= {MAX_BROKERS}",
-                    f"all pools together may have {MAX_BROKERS} brokers: lower replicas, or make a second KafkaCluster",
+                    f"all pools together may have {MAX_BROKERS} brokers: lower replicas, or create a second KafkaCluster",
                 ),
                 rule(
                     f"self.map(p, p.replicas * p.disks.count).sum() <= {MAX_CLUSTER_DISKS}",
-                    f"the brokers of all pools together may have {MAX_CLUSTER_DISKS} disks: lower replicas or disks.count, or make a second KafkaCluster",
+                    f"the brokers of all pools together may have {MAX_CLUSTER_DISKS} disks: lower replicas or disks.count, or create a second KafkaCluster",
                 ),
             ),
         ),
     )
-    racks: Racks = Field(default_factory=Racks, description="What a rack is.")
+    racks: Racks = Field(default_factory=Racks, description="Which node label is the rack.")
     listeners: Listeners = Field(
         default_factory=list,
-        description="Further doors for clients. The listener client, on port 9092, inside Kubernetes and with certificates, is "
-        "always there.",
+        description="Additional listeners for clients. The listener client (port 9092, inside Kubernetes, mTLS) always exists.",
     )
-    security: Security = Field(default_factory=Security, description="Certificates and their authority.")
+    security: Security = Field(
+        default_factory=Security, description="Certificates and the certificate authority."
+    )
     config: Config = Field(
         default_factory=dict,
-        description="Kafka's broker configuration for all brokers. Values are text: quote numbers and true or false.",
+        description="Kafka broker configuration for all brokers. Values are strings: quote numbers, true and false.",
     )
     scheduling: Scheduling = Field(default_factory=Scheduling, description="Where pods may run.")
-    disks: DiskPolicy = Field(default_factory=DiskPolicy, description="How disks are watched.")
+    disks: DiskPolicy = Field(
+        default_factory=DiskPolicy, description="How disks are monitored, and thresholds for actions."
+    )
     rebalance: Rebalance = Field(
         default_factory=Rebalance,
-        description="When and how replicas are moved for balance.",
+        description="When and how replicas are moved to balance the cluster.",
     )
     rolling: RollingPolicy = Field(default_factory=RollingPolicy, description="How brokers are restarted.")
-    metrics: Metrics = Field(default_factory=Metrics, description="What can be measured.")
+    metrics: Metrics = Field(default_factory=Metrics, description="Prometheus metrics.")
     paused: bool = Field(
         False,
-        description="Hold everything: Spindle looks and reports but changes nothing until this is false again.",
+        description="Pause Spindle: it observes and reports but changes nothing until this is false again.",
     )
     delete_claims: bool = Field(
         False,
-        description="Delete the claims, and so the data, when the KafkaCluster is deleted; and those of a broker when it has left, "
-        "which is empty by then. Otherwise they stay, and a KafkaCluster of the same name finds its data again.",
+        description="Delete the PersistentVolumeClaims, and with them the data, when the KafkaCluster is deleted, and those of a broker "
+        "after scale-in (it is empty by then). Otherwise they stay, and a new KafkaCluster with the same name uses the data "
+        "again.",
     )
 
 
@@ -147,8 +152,9 @@ class KafkaCluster(ApiModel):
         json_schema_extra=rules(
             rule(
                 "self.metadata.name.size() <= 40 && self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$')",
-                "metadata.name begins with a small letter, goes on with small letters, digits and dashes, and has at most "
-                "40 characters, because pods, services and claims are named after it: write for example orders or logs-eu",
+                "metadata.name starts with a lowercase letter, contains only lowercase letters, digits and dashes, ends with a letter "
+                "or digit, and has at most 40 characters, because pods, services and claims are named after it: write for example "
+                "orders or logs-eu",
             ),
         )
     )
@@ -156,5 +162,7 @@ class KafkaCluster(ApiModel):
     api_version: str = API_VERSION
     kind: str = "KafkaCluster"
     metadata: ObjectMeta = Field(default_factory=ObjectMeta)
-    spec: KafkaClusterSpec = Field(description="What the cluster should be.")
-    status: KafkaClusterStatus | None = Field(None, description="What the cluster is, written by Spindle.")
+    spec: KafkaClusterSpec = Field(description="Desired state of the cluster.")
+    status: KafkaClusterStatus | None = Field(
+        None, description="Observed state of the cluster, written by Spindle."
+    )

@@ -22,11 +22,11 @@ from spindle.api.listeners import ListenerStatus
 
 
 class Tally(ApiModel):
-    """How many there are and how many are ready."""
+    """Number of nodes and number of ready ones."""
 
-    total: Count = Field(0, description="How many there should be.")
-    ready: Count = Field(0, description="How many are ready.")
-    summary: ShortText = Field("", description="Both as one text: 3/3.")
+    total: Count = Field(0, description="Desired number.")
+    ready: Count = Field(0, description="Number of ready ones.")
+    summary: ShortText = Field("", description="Both as text: 3/3.")
 
     @model_validator(mode="before")
     @classmethod
@@ -39,11 +39,11 @@ class Tally(ApiModel):
 
 
 class DiskTally(ApiModel):
-    """How many disks there are and how many are healthy."""
+    """Number of disks and number of healthy ones."""
 
-    total: Count = Field(0, description="How many there should be.")
-    healthy: Count = Field(0, description="How many are healthy and in use.")
-    summary: ShortText = Field("", description="Both as one text: 6/6.")
+    total: Count = Field(0, description="Desired number.")
+    healthy: Count = Field(0, description="Number of disks that are healthy and in use.")
+    summary: ShortText = Field("", description="Both as text: 6/6.")
 
     @model_validator(mode="before")
     @classmethod
@@ -60,123 +60,121 @@ class RackStatus(ApiModel):
 
     rack: Name = Field(description="Value of the topology label.")
     brokers: list[NodeId] = Field(
-        default_factory=list, description="Ids of the brokers there.", json_schema_extra=atomic(most=9000)
+        default_factory=list,
+        description="Ids of the brokers in the rack.",
+        json_schema_extra=atomic(most=9000),
     )
 
 
 class QuorumMember(ApiModel):
-    """A controller as the quorum's leader knows it."""
+    """A controller as reported by the quorum leader."""
 
     id: NodeId = Field(description="Kafka's node id.")
-    directory_id: KafkaId = Field(description="Directory id of the disk that it takes part with.")
+    directory_id: KafkaId = Field(description="Directory id of the controller's disk.")
     caught_up: bool | None = Field(
-        None, description="Whether it has kept up with the leader in the last three seconds."
+        None, description="Whether it caught up with the leader within the last three seconds."
     )
     lag: Count | None = Field(
         None,
-        description="Records of the metadata log that it lacks, to one digit; 0 as long as it keeps up.",
+        description="Lag in records of the metadata log, rounded to one significant digit; 0 while it keeps up.",
     )
 
 
 class QuorumStatus(ApiModel):
-    """The controllers' quorum as its leader describes it."""
+    """The controller quorum as reported by its leader."""
 
     leader: NodeId = Field(description="The active controller.")
     voters: list[QuorumMember] = Field(
         default_factory=list,
-        description="Controllers whose majority decides.",
+        description="The voters: controllers whose majority decides.",
         json_schema_extra=list_map("id", most=16),
     )
     observers: list[QuorumMember] = Field(
         default_factory=list,
-        description="Controllers that only read along: about to join, or no voters any more. Brokers do so, too, and are not named.",
+        description="Controllers that are observers: about to become voters, or removed as voters. Brokers are observers too, but are not "
+        "listed.",
         json_schema_extra=list_map("id", most=16),
     )
 
 
 class WaitingEntry(ApiModel):
-    """An action that is held back."""
+    """An action that Spindle holds back."""
 
-    action: Name = Field(description="What is held back.")
-    object: Name = Field("", description="The object that it is about.")
-    reason: ShortText = Field(description="One word in CamelCase.")
-    message: Sentence = Field(description="Why it waits, as a sentence.")
-    since: Time | None = Field(None, description="Since when it waits.")
-    unblocked_by: Sentence = Field("", description="What would let it go on.")
+    action: Name = Field(description="The action that is held back.")
+    object: Name = Field("", description="The object of the action.")
+    reason: ShortText = Field(description="Reason in CamelCase.")
+    message: Sentence = Field(description="Why the action waits.")
+    since: Time | None = Field(None, description="Since when the action waits.")
+    unblocked_by: Sentence = Field("", description="What unblocks the action.")
 
 
 class TakingDown(ApiModel):
-    """A pod that is going down by our own hand; written before it goes."""
+    """A pod that Spindle takes down; recorded before the pod is deleted."""
 
     pod: Name = Field(description="Name of the pod.")
-    uid: ShortText = Field(description="UID of the pod; a successor has another one.")
+    uid: ShortText = Field(description="UID of the pod; its successor has a different one.")
     node_id: NodeId = Field(description="Kafka's node id.")
-    since: Time = Field(description="When the decision was written.")
-    reason: Sentence = Field("", description="Why it goes down.")
+    since: Time = Field(description="When the decision was recorded.")
+    reason: Sentence = Field("", description="Why the pod is taken down.")
 
 
 class FormerUser(ApiModel):
-    """A principal whose KafkaUser is gone, while certificates of it are still good."""
+    """A principal whose KafkaUser was deleted while some of its certificates are still valid."""
 
     name: Name = Field(description="The principal, without User:.")
     until: Time = Field(
-        description="When the last of its certificates ends; until then Kafka denies it everything."
+        description="When the last of its certificates expires; until then Kafka denies the principal all access."
     )
 
 
 class KafkaClusterStatus(ApiModel):
-    """What the cluster is."""
+    """Observed state of the cluster."""
 
     observed_generation: int | None = Field(
         None,
-        description="Generation of the spec that this status is about.",
+        description="Generation of the spec that this status describes.",
         json_schema_extra={"format": "int64"},
     )
-    phase: Sentence | None = Field(None, description="The state of things in one sentence.")
+    phase: Sentence | None = Field(None, description="Summary of the cluster's state in one sentence.")
     conditions: list[Condition] = conditions_field()
-    cluster_id: KafkaId | None = Field(None, description="Kafka's own id of the cluster.")
-    version: ShortText | None = Field(
-        None, description="Release of Kafka that all brokers and controllers run."
-    )
-    version_since: Time | None = Field(None, description="Since when all of them run it.")
+    cluster_id: KafkaId | None = Field(None, description="Kafka's cluster id.")
+    version: ShortText | None = Field(None, description="Kafka release that all brokers and controllers run.")
+    version_since: Time | None = Field(None, description="Since when all of them run this release.")
     metadata_version: ShortText | None = Field(
-        None, description="Release whose metadata.version the cluster has. An earlier release cannot read it."
+        None,
+        description="Kafka release of the cluster's metadata.version. Earlier releases cannot read its metadata.",
     )
-    bootstrap: Name | None = Field(None, description="Host and port that clients start from.")
+    bootstrap: Name | None = Field(None, description="Bootstrap server (host:port) for clients.")
     listeners: list[ListenerStatus] = Field(
         default_factory=list,
-        description="Where clients find the listeners of the spec.",
+        description="Bootstrap servers of the listeners in the spec.",
         json_schema_extra=list_map("name", most=8),
     )
     racks: list[RackStatus] = Field(
         default_factory=list,
-        description="Racks that have brokers, and which.",
+        description="Racks with brokers, and their brokers.",
         json_schema_extra=list_map("rack", most=1000),
     )
-    rack_count: Count | None = Field(None, description="How many racks have brokers.")
-    brokers: Tally | None = Field(None, description="Brokers: how many there should be, how many are ready.")
-    controllers: Tally | None = Field(
-        None, description="Controllers: how many there should be, how many are ready."
-    )
+    rack_count: Count | None = Field(None, description="Number of racks with brokers.")
+    brokers: Tally | None = Field(None, description="Desired and ready brokers.")
+    controllers: Tally | None = Field(None, description="Desired and ready controllers.")
     quorum: QuorumStatus | None = Field(
-        None, description="The controllers' quorum; missing while Kafka does not tell."
+        None, description="The controller quorum; omitted while Kafka does not report it."
     )
-    disks: DiskTally | None = Field(
-        None, description="Disks of the brokers: how many there should be, how many are healthy."
-    )
+    disks: DiskTally | None = Field(None, description="Desired and healthy disks of the brokers.")
     waiting: list[WaitingEntry] = Field(
         default_factory=list,
-        description="Every action that is held back, why, since when, and what would let it go on.",
+        description="Every action that Spindle holds back: why, since when, and what unblocks it.",
         json_schema_extra=atomic(most=1000),
     )
     taking_down: list[TakingDown] = Field(
         default_factory=list,
-        description="Pods that are going down by Spindle's own hand.",
+        description="Pods that Spindle is taking down.",
         json_schema_extra=atomic(most=1000),
     )
     former_users: list[FormerUser] = Field(
         default_factory=list,
-        description="Principals of deleted KafkaUsers that are denied everything; written down before Kafka is told.",
+        description="Principals of deleted KafkaUsers that are denied all access; recorded before the ACLs are created in Kafka.",
         json_schema_extra=atomic(most=10000),
     )
 

@@ -1,11 +1,11 @@
-"""What the models of all three kinds share: the base class, small types, and the marks that `crd` reads.
+"""Shared by the models of all kinds: the base class, small types, and the schema extensions that `crd` reads.
 
-A mark is a key of ``json_schema_extra``. Keys that Kubernetes knows (``x-kubernetes-…``, ``maxItems`` …) go into the
-CRD as they are; those that begin with ``x-spindle-`` are instructions to the generator and end there. Of a field and
-its annotated type only one may carry rules: pydantic lets the field's replace the type's.
+An extension is a key of ``json_schema_extra``. Keys that Kubernetes knows (``x-kubernetes-…``, ``maxItems`` …) are copied into the
+CRD; keys that start with ``x-spindle-`` are instructions to the generator and are not. Only one of a field and its
+annotated type may carry rules: in pydantic the field's rules replace those of the type.
 
-Parsing is lenient (unknown fields are ignored: the API server prunes and refuses, and an object that a newer Spindle
-wrote must not stop an older one); bounds and rules are for the API server.
+Parsing is lenient: unknown fields are ignored, because the API server prunes or rejects them, and because an object written by a newer
+Spindle must not stop an older one. Bounds and rules are enforced by the API server only.
 """
 
 from typing import Annotated, Any, Final, Literal, Self
@@ -20,32 +20,32 @@ from pydantic import (
 )
 from pydantic.alias_generators import to_camel
 
-HINT: Final = "x-spindle-hint"  # the sentence for a field's bounds
-BOUNDS: Final = "x-spindle-bounds"  # what the reference page says of bounds that only a rule knows
+HINT: Final = "x-spindle-hint"  # the message for a violation of a field's bounds
+BOUNDS: Final = "x-spindle-bounds"  # text on the reference page for bounds that only a CEL rule expresses
 INT_OR_STRING: Final = "x-spindle-int-or-string"
 RULES: Final = "x-kubernetes-validations"
 
 
 class ApiModel(BaseModel):
-    """Base of every object in the API: snake_case here, camelCase in Kubernetes."""
+    """Base class of all API models: snake_case in Python, camelCase in Kubernetes."""
 
     model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True, extra="ignore", frozen=True)
 
     def to_dict(self) -> dict[str, Any]:
-        """As Kubernetes wants it: camelCase, JSON types, and nothing that is None (it would be applied as null)."""
+        """As Kubernetes expects it: camelCase, JSON types, and without None (which server-side apply would write as null)."""
         return self.model_dump(mode="json", by_alias=True, exclude_none=True)
 
     @classmethod
     def parse(cls, raw: Any) -> Self:
-        """From a raw dict of the API server.
+        """Parse a dict from the API server.
 
         Raises:
-            pydantic.ValidationError: what the API server would not have let through.
+            pydantic.ValidationError: the API server would have rejected the object.
         """
         return cls.model_validate(raw)
 
 
-# --- marks -----------------------------------------------------------------------------------------------------------
+# --- schema extensions -----------------------------------------------------------------------------------------------------------
 
 
 def rule(
@@ -54,11 +54,11 @@ def rule(
     """One CEL rule.
 
     Args:
-        expression: what must hold; ``self`` is the value, ``oldSelf`` makes it a rule for changes only.
-        message: the sentence that the user reads: what is wrong, and what to write instead.
-        field: path below this object (``.storageClass``) that the error is to name.
-        say: CEL expression that builds a message with the value in it; ``message`` stands in if it fails.
-        new: for what is new alone: what is there already can be changed and deleted as before.
+        expression: what must hold; ``self`` is the value; with ``oldSelf`` it is a transition rule, checked on updates only.
+        message: what the user reads: what is wrong, and what to write instead.
+        field: path below this object (``.storageClass``) that the error refers to.
+        say: CEL expression that builds a message with the value in it; ``message`` is used if it fails.
+        new: check new objects only, so that existing ones can still be updated and deleted.
     """
     made: dict[str, Any] = {"rule": expression, "message": message}
     if new:
@@ -71,20 +71,20 @@ def rule(
 
 
 def rules(*made: dict[str, Any], **more: Any) -> dict[str, Any]:
-    """The mark for CEL rules on a field or a model, with other marks beside it."""
+    """The schema extension for CEL rules on a field or a model, together with other extensions."""
     return {RULES: list(made), **more}
 
 
 def hint(text: str, **more: Any) -> dict[str, Any]:
-    """Turn a field's bounds into a CEL rule whose message is this sentence.
+    """Turn a field's bounds into a CEL rule with this message.
 
-    The API server's own message for a bound says what the bound is, not what to do.
+    The API server's own message for a bound only states the bound, not what to do.
     """
     return {HINT: text, **more}
 
 
 def list_map(*keys: str, most: int, **more: Any) -> dict[str, Any]:
-    """A list of objects that are told apart by these keys, so that each can have its own owner."""
+    """A list of objects identified by these keys, so that each can have its own owner in server-side apply."""
     return {
         "x-kubernetes-list-type": "map",
         "x-kubernetes-list-map-keys": list(keys),
@@ -94,12 +94,12 @@ def list_map(*keys: str, most: int, **more: Any) -> dict[str, Any]:
 
 
 def atomic(*, most: int, **more: Any) -> dict[str, Any]:
-    """A list that is written as a whole by one owner."""
+    """A list that one owner writes as a whole."""
     return {"x-kubernetes-list-type": "atomic", "maxItems": most, **more}
 
 
 def longest(characters: int) -> dict[str, Any]:
-    """A bound on a text's length, for the API server only."""
+    """A maximum length of a string, checked by the API server only."""
     return {"maxLength": characters}
 
 
@@ -112,7 +112,7 @@ def _text(value: Any) -> Any:
 
 ShortText = Annotated[str, Field(json_schema_extra=longest(63))]
 Name = Annotated[str, Field(json_schema_extra=longest(253))]
-Sentence = Annotated[str, Field(json_schema_extra=longest(32768))]  # a bound that breaks no report
+Sentence = Annotated[str, Field(json_schema_extra=longest(32768))]  # large enough for every report
 Path = Annotated[str, Field(json_schema_extra=longest(512))]
 Time = Annotated[str, Field(json_schema_extra={"format": "date-time"})]
 KafkaId = Annotated[str, Field(json_schema_extra=longest(22))]
@@ -121,7 +121,7 @@ Count = Annotated[int, Field(json_schema_extra={"minimum": 0})]
 Bytes = Annotated[int, Field(json_schema_extra={"minimum": 0, "format": "int64"})]
 NodeId = Annotated[int, Field(json_schema_extra={"minimum": 0, "maximum": 9999})]
 
-# A size on disk. Text only (not a bare number): CEL can then bound its cost, and a bare number is a forgotten unit.
+# A size on disk. Strings only: CEL can then bound its cost, and a bare number usually means a forgotten unit.
 Size = Annotated[
     str,
     Field(
@@ -129,7 +129,7 @@ Size = Annotated[
             rule(
                 "isQuantity(self) && quantity(self).compareTo(quantity('64Mi')) >= 0",
                 "a size is a Kubernetes quantity of at least 64Mi: a number and a unit, for example 100Gi or 2Ti",
-                say='"\'" + self + "\' is no usable size: write a number and a unit, at least 64Mi, for example 100Gi or 2Ti"',
+                say='"\'" + self + "\' is not a valid size: write a number and a unit, at least 64Mi, for example 100Gi or 2Ti"',
             ),
             maxLength=32,
             **{BOUNDS: "at least 64Mi"},
@@ -138,7 +138,7 @@ Size = Annotated[
 ]
 
 
-# Bytes to keep free or set aside. Text only, for the same reasons.
+# Bytes to keep free or reserve. Strings only, for the same reasons.
 Amount = Annotated[
     str,
     Field(
@@ -155,9 +155,9 @@ Amount = Annotated[
 
 
 def _amount(test: str, message: str) -> Any:
-    """An amount of CPU or memory: a bare number is usual there (cpu: 2), so it is either number or text.
+    """An amount of CPU or memory: bare numbers are common there (cpu: 2), so it is a number or a string.
 
-    CEL knows no bound for the length of such a text, so the test may parse it once at most.
+    CEL knows no bound for the length of such a string, so the test may parse it only once.
     """
     return Field(json_schema_extra=rules(rule(test, message), **{INT_OR_STRING: True}))
 
@@ -184,30 +184,30 @@ MemoryQuantity = Annotated[
 class ResourceAmounts(ApiModel):
     """Amounts of CPU and memory."""
 
-    cpu: Cpu | None = Field(None, description="Processor time in cores: 2, or 500m for half a core.")
+    cpu: Cpu | None = Field(None, description="CPU in cores: 2, or 500m for half a core.")
     memory: MemoryQuantity | None = Field(None, description="Memory in bytes, with a unit: 4Gi.")
 
 
 class ResourceRequirements(ApiModel):
-    """CPU and memory of a container, as in any pod."""
+    """CPU and memory of a container, as in the pod spec."""
 
     requests: ResourceAmounts = Field(
-        default_factory=ResourceAmounts, description="What the scheduler sets aside on the node."
+        default_factory=ResourceAmounts, description="What the scheduler reserves on the node."
     )
     limits: ResourceAmounts = Field(
         default_factory=ResourceAmounts,
-        description="What the container may use at most. Past the memory limit it is killed.",
+        description="Maximum that the container may use. Above the memory limit it is OOM-killed.",
     )
 
 
 class Toleration(ApiModel):
-    """A taint on nodes that pods put up with, as in any pod."""
+    """A toleration of a node taint, as in the pod spec."""
 
     model_config = ConfigDict(
         json_schema_extra=rules(
             rule(
                 "self.operator != 'Exists' || !has(self.value) || self.value == ''",
-                "a toleration with operator Exists takes no value: leave out value, or write operator: Equal",
+                "a toleration with operator Exists takes no value: omit value, or write operator: Equal",
                 field=".value",
             ),
             rule(
@@ -217,50 +217,50 @@ class Toleration(ApiModel):
             ),
             rule(
                 "!has(self.tolerationSeconds) || (has(self.effect) && self.effect == 'NoExecute')",
-                "tolerationSeconds counts only for effect: NoExecute; write that effect or leave tolerationSeconds out",
+                "tolerationSeconds applies only to effect: NoExecute; write that effect or omit tolerationSeconds",
                 field=".tolerationSeconds",
             ),
         )
     )
 
     key: Annotated[str, Field(json_schema_extra=longest(316))] | None = Field(
-        None, description="Key of the taint. Empty, with operator Exists, means every taint."
+        None, description="Key of the taint. Empty, with operator Exists, matches every taint."
     )
     operator: Literal["Exists", "Equal"] = Field(
         "Equal", description="Equal compares key and value, Exists only the key."
     )
     value: ShortText | None = Field(None, description="Value of the taint, for operator Equal.")
     effect: Literal["NoSchedule", "PreferNoSchedule", "NoExecute"] | None = Field(
-        None, description="Effect of the taint. Left out, every effect."
+        None, description="Effect of the taint. If unset, every effect."
     )
     toleration_seconds: int | None = Field(
         None,
-        description="Seconds that a pod stays after the taint appeared (NoExecute only). Left out, for ever.",
+        description="Seconds that a pod stays after the taint appeared (NoExecute only). If unset, forever.",
         json_schema_extra={"format": "int64"},
     )
 
 
 class Condition(ApiModel):
-    """One condition of an object, in the usual form."""
+    """One condition of an object, in the form of the Kubernetes API conventions."""
 
-    type: ShortText = Field(description="What the condition is about.")
+    type: ShortText = Field(description="Type of the condition.")
     status: Annotated[str, Field(json_schema_extra={"enum": ["True", "False", "Unknown"]})] = Field(
         description="True, False or Unknown."
     )
     reason: ShortText = Field(
-        "", description="One word in CamelCase that programs can rely on; the manual lists them."
+        "", description="Reason in CamelCase for programs; the documentation lists all reasons."
     )
-    message: Sentence = Field("", description="A sentence for people: what is so, and what would change it.")
-    last_transition_time: Time | None = Field(None, description="When status last changed.")
+    message: Sentence = Field("", description="Explanation for users: the state, and what would change it.")
+    last_transition_time: Time | None = Field(None, description="When the status last changed.")
     observed_generation: int | None = Field(
         None,
-        description="Generation of the spec that this was found for.",
+        description="Generation of the spec that this condition was determined for.",
         json_schema_extra={"format": "int64"},
     )
 
 
 class ObjectMeta(ApiModel):
-    """The part of an object's metadata that Spindle reads."""
+    """The fields of an object's metadata that Spindle reads."""
 
     name: str = ""
     namespace: str = ""
@@ -282,6 +282,6 @@ def conditions_field() -> Any:
     """The field ``conditions`` of a status."""
     return Field(
         default_factory=list,
-        description="The object's state, one condition a subject.",
+        description="Conditions of the object, one per type.",
         json_schema_extra=list_map("type", most=32),
     )

@@ -1,11 +1,11 @@
-"""CEL rules that keep the user's Kafka configuration apart from the keys that Spindle owns."""
+"""CEL rules that reject keys in the user's Kafka configuration that Spindle owns."""
 
 from spindle.api.common import rule
 from spindle.cluster.owned import OWNED, Owned
 
 
 def _hits(group: Owned) -> str:
-    """CEL: whether key ``k`` is of this group."""
+    """A CEL expression: whether key ``k`` belongs to this group."""
     tests = []
     if group.keys:
         tests.append(f"k in [{', '.join(repr(key) for key in group.keys)}]")
@@ -14,7 +14,7 @@ def _hits(group: Owned) -> str:
 
 
 def config_rules() -> list[dict[str, str]]:
-    """One rule for each group of owned keys; its message names the key that was written and the way out."""
+    """One rule for each group of owned keys; its message names the rejected key and what to do instead."""
     made = []
     for group in OWNED:
         hits = _hits(group)
@@ -28,8 +28,8 @@ def config_rules() -> list[dict[str, str]]:
     made.append(
         rule(
             "self.all(k, k.matches('^[a-z][a-z0-9._-]*$'))",
-            "keys are names of Kafka's broker configuration, small letters and dots: write for example num.io.threads",
-            say='"a key of this configuration is no name that Kafka knows: write small letters and dots, for example num.io.threads"',
+            "keys are names of Kafka's broker configuration, in lowercase letters and dots: write for example num.io.threads",
+            say='"a key of this configuration is not a valid name: write lowercase letters and dots, for example num.io.threads"',
         )
     )
     return made

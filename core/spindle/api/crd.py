@@ -1,7 +1,7 @@
-"""From the models to CustomResourceDefinitions: what pydantic says, put the way Kubernetes takes it.
+"""Generates CustomResourceDefinitions from the pydantic models.
 
-Two steps: `schema_of` gives one self-contained JSON schema with our marks still in it (the reference pages are made
-from that), `structural` turns it into the OpenAPI v3 dialect that Kubernetes calls a structural schema.
+Two steps: `schema_of` returns one self-contained JSON schema that still contains our extensions (the reference pages are generated
+from it); `structural` turns it into the OpenAPI v3 dialect that Kubernetes calls a structural schema.
 """
 
 from collections.abc import Mapping
@@ -45,7 +45,7 @@ class Column:
 
 @dataclass(frozen=True)
 class CustomResource:
-    """One kind of the API and how kubectl shows it.
+    """One kind of the API and its printer columns.
 
     Attributes:
         made_by_users: whether users apply objects of this kind, and tools then wait until they are in effect.
@@ -188,7 +188,7 @@ def crd(kind: CustomResource) -> dict[str, Any]:
 
 def _object_schema(kind: CustomResource) -> Schema:
     schema = structural(schema_of(kind.model))
-    # A default in the status would be read as something that was found.
+    # A default in the status would look like an observed value.
     schema["properties"]["status"] = _without_defaults(schema["properties"]["status"])
     if kind.made_by_users:
         # kstatus takes an object without a status for one that is in effect. No generation is -1.
@@ -218,10 +218,10 @@ def _column(column: Column) -> dict[str, Any]:
 
 
 def schema_of(model: type[ApiModel]) -> Schema:
-    """The schema of a whole object, references inlined, options of None unwrapped, marks kept.
+    """The schema of a whole object, with references inlined, optional types unwrapped, and our extensions kept.
 
     Raises:
-        TypeError: the model uses something that a structural schema cannot say.
+        TypeError: the model uses something that a structural schema cannot express.
     """
     raw = model.model_json_schema(by_alias=True, mode="validation")
     made = _inline(raw, raw.get("$defs", {}), path=model.__name__, within=())
@@ -230,7 +230,7 @@ def schema_of(model: type[ApiModel]) -> Schema:
     properties["kind"] = {"type": "string"}
     properties["metadata"] = {"type": "object"}
     if any(one.get("fieldPath") == ".metadata.name" for one in made.get(RULES, ())):
-        # An error can name only a field that the schema has.
+        # An error can refer only to a field that the schema has.
         properties["metadata"]["properties"] = {"name": {"type": "string"}}
     return made
 
@@ -240,7 +240,7 @@ def _inline(node: Mapping[str, Any], defs: Mapping[str, Any], path: str, within:
     if "$ref" in node:
         target = node["$ref"].rpartition("/")[2]
         if target in within:
-            raise TypeError(f"{path}: {target} contains itself, which a structural schema cannot say")
+            raise TypeError(f"{path}: {target} contains itself, which a structural schema cannot express")
         return _merge(_inline(defs[target], defs, path, (*within, target)), siblings)
     if "anyOf" in node:
         options = [option for option in node["anyOf"] if option.get("type") != "null"]
@@ -249,7 +249,7 @@ def _inline(node: Mapping[str, Any], defs: Mapping[str, Any], path: str, within:
         return _merge(_inline(options[0], defs, path, within), siblings)
     for key in _FORBIDDEN:
         if key in siblings:
-            raise TypeError(f"{path}: {key} has no place in a structural schema")
+            raise TypeError(f"{path}: {key} is not allowed in a structural schema")
     return _children(siblings, defs, path, within)
 
 
@@ -271,7 +271,7 @@ def _children(node: Schema, defs: Mapping[str, Any], path: str, within: tuple[st
     if isinstance(values, dict):
         made["additionalProperties"] = _inline(values, defs, f"{path}{{}}", within)
     else:
-        made.pop("additionalProperties", None)  # pruning and strict field validation refuse what is unknown
+        made.pop("additionalProperties", None)  # pruning and strict field validation handle unknown fields
     if made.pop(INT_OR_STRING, False):
         made.pop("type", None)
         made["x-kubernetes-int-or-string"] = True
@@ -279,12 +279,12 @@ def _children(node: Schema, defs: Mapping[str, Any], path: str, within: tuple[st
 
 
 def _merge(inner: Schema, outer: Schema) -> Schema:
-    """What a field says goes over what its type says; rules of both hold."""
+    """Merge a field's schema over that of its type; the rules of both apply."""
     made = {**inner, **outer}
     both = [*inner.get(RULES, ()), *outer.get(RULES, ())]
     if both:
         made[RULES] = both
-    # Of an object it is kept for now: it says that the object is to be absent, not to be made of its fields' defaults.
+    # For an object it is kept for now: it means that the object stays absent instead of being filled with its fields' defaults.
     if made.get("default", ...) is None and "properties" not in made:
         del made["default"]
     if "description" in made:
@@ -292,11 +292,11 @@ def _merge(inner: Schema, outer: Schema) -> Schema:
     return made
 
 
-# --- step 2: what Kubernetes takes -------------------------------------------------------------------------------------
+# --- step 2: the structural schema -------------------------------------------------------------------------------------
 
 
 def structural(schema: Mapping[str, Any]) -> Schema:
-    """A structural schema: hints become rules, defaults stand where the API server applies them, marks are gone."""
+    """A structural schema: hints become rules, defaults are where the API server applies them, our extensions are removed."""
     made = dict(schema)
     _hint_to_rule(made)
     if "properties" in made:
@@ -314,9 +314,9 @@ def structural(schema: Mapping[str, Any]) -> Schema:
 
 
 def _hint_to_rule(made: Schema) -> None:
-    """Bounds become a rule where there is a sentence for them.
+    """Replace bounds by a rule where there is a message for them.
 
-    Not both: an object that breaks a bound of the schema is refused before rules are looked at, without the sentence.
+    Not both: the API server checks a schema's bounds before the rules, so the user would not see the message.
     """
     text = made.get(HINT)
     if not text:
@@ -330,8 +330,8 @@ def _hint_to_rule(made: Schema) -> None:
 def _defaults(made: Schema) -> None:
     """Give every optional field its default.
 
-    The API server checks a default against the rules before it fills in what is below, so an object's default is
-    written out with those of all its fields; unless it is to be absent. A collection that would be empty needs none.
+    The API server validates a default before it fills in nested defaults, so an object's default includes those of all its fields,
+    unless the object stays absent. An empty collection needs no default.
     """
     needed = made.get("required", ())
     for name, child in made.get("properties", {}).items():

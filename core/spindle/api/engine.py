@@ -1,4 +1,4 @@
-"""Where and with what the rebalance job runs, what it keeps, and when what it proposes may be carried out."""
+"""The rebalance job: its image, resources and rollup, and the windows in which moves may start."""
 
 from typing import Annotated
 
@@ -13,7 +13,7 @@ CRON = f"^(@(hourly|daily|weekly|monthly)|{_FIELD}( {_FIELD}){{4}})$"
 
 
 class Window(ApiModel):
-    """A stretch of time that comes again and again."""
+    """A recurring time window."""
 
     start: Annotated[
         str,
@@ -21,15 +21,15 @@ class Window(ApiModel):
             json_schema_extra=rules(
                 rule(
                     f"self.matches('{CRON}')",
-                    "start has the five fields of cron (minute, hour, day, month, weekday) or is @daily: write for "
-                    "example '0 22 * * 1-5' for ten in the evening from Monday to Friday, UTC",
+                    "start has the five cron fields (minute, hour, day, month, weekday) or is @daily: write for example '0 22 * * 1-5' for "
+                    "22:00 UTC from Monday to Friday",
                 ),
                 maxLength=128,
             )
         ),
-    ] = Field(description="When it begins, as cron writes it, in UTC: '0 22 * * 1-5'.")
+    ] = Field(description="Start of the window as a cron expression in UTC: '0 22 * * 1-5'.")
     duration_minutes: int = Field(
-        description="How long it lasts, in minutes.",
+        description="Length of the window in minutes.",
         ge=1,
         le=10080,
         json_schema_extra=hint("a window lasts between 1 minute and a week (10080): write for example 360"),
@@ -37,45 +37,46 @@ class Window(ApiModel):
 
 
 class Executors(ApiModel):
-    """Pods that share the work of one run."""
+    """Executor pods of one run."""
 
     count: int = Field(
         2,
-        description="How many.",
+        description="Number of executors.",
         ge=1,
         le=64,
         json_schema_extra=hint(
-            "a run has between 1 and 64 executors: write for example 2, or leave executors out to run in one pod"
+            "a run has between 1 and 64 executors: write for example 2, or omit executors to run in one pod"
         ),
     )
     resources: ResourceRequirements = Field(
         default_factory=ResourceRequirements,
-        description="CPU and memory of each. Left out, one core and 2Gi.",
+        description="CPU and memory of each executor. If unset, one core and 2Gi.",
     )
 
 
 class Engine(ApiModel):
-    """Where and with what a run of the rebalance job works."""
+    """Image, resources and limits of the rebalance job."""
 
     image: Annotated[str, Field(json_schema_extra=longest(512))] | None = Field(
-        None, description="Image of the job. Left out, the one that the operator was installed with."
+        None, description="Image of the job. If unset, the image that the operator was installed with."
     )
     resources: ResourceRequirements = Field(
         default_factory=ResourceRequirements,
-        description="CPU and memory of the job's pod. Left out, half a core and 2Gi are set aside, and 4Gi are the most.",
+        description="CPU and memory of the job's pod. If unset, it requests half a core and 2Gi, with a limit of 4Gi.",
     )
     executors: Executors | None = Field(
         None,
-        description="Further pods that share the work, for histories that are too large for one. The job's ServiceAccount may then "
-        "handle pods in this namespace. Left out, all is done in the job's pod.",
+        description="Additional executor pods, for histories that are too large for one pod. The job's ServiceAccount is then allowed to "
+        "manage pods in this namespace. If unset, the job's pod does all the work.",
     )
     local_scratch: Size | None = Field(
         None,
-        description="Space on the node's own disk for what a run puts aside (an emptyDir), a quantity: 10Gi. Left out, without a limit.",
+        description="Limit of scratch space on the node's disk for temporary files of a run (an emptyDir), a quantity: 10Gi. If unset, no "
+        "limit.",
     )
     deadline_minutes: int = Field(
         60,
-        description="Minutes after which a run is ended as failed.",
+        description="Minutes after which a run is stopped and counts as failed.",
         ge=1,
         le=1440,
         json_schema_extra=hint("a run may take between 1 minute and a day (1440): write for example 60"),
@@ -83,7 +84,7 @@ class Engine(ApiModel):
 
     @property
     def scratch_bytes(self) -> int | None:
-        """What may be put aside, in bytes; None for no limit."""
+        """Limit of the scratch space in bytes; None for no limit."""
         return quantity.whole(self.local_scratch) if self.local_scratch else None
 
 
@@ -92,7 +93,7 @@ _SETTING = "^[A-Za-z][-A-Za-z0-9_.]*$"
 
 
 class Rollup(ApiModel):
-    """Where hours of features are kept for longer than samples are."""
+    """Where hourly features are kept for longer than samples."""
 
     model_config = ConfigDict(
         json_schema_extra=rules(
@@ -117,18 +118,19 @@ class Rollup(ApiModel):
             )
         ),
     ] = Field(
-        description="Folder that the hours are written below, in folders of their own for namespace, cluster and Kafka's cluster id: "
-        f"any URL that Hadoop can write to and the job's image has the classes for, or {_FILES} on a claim."
+        description="Base directory of the hourly files, with a subdirectory for each namespace, cluster and Kafka cluster id: "
+        f"any URL that Hadoop can write to and for which the job's image has the classes, or {_FILES} on a claim."
     )
     claim_name: Name | None = Field(
         None,
-        description=f"A PersistentVolumeClaim of the same namespace that is mounted at {names.ROLLUP_DIR}. With executors it has to be one "
-        "that several nodes can write to. Its owner has to have labelled it spindle.dev/usable-by: <KafkaCluster>.",
+        description=f"A PersistentVolumeClaim in the same namespace that is mounted at {names.ROLLUP_DIR}. With executors its access mode "
+        "must be ReadWriteMany. Its owner must label it spindle.dev/usable-by: <KafkaCluster>.",
     )
     secret_name: Name | None = Field(
         None,
-        description="A Secret of the same namespace whose keys become environment variables of the job and its executors: credentials "
-        "for the file system, for example AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY. Its owner has to have labelled it spindle.dev/usable-by: <KafkaCluster>.",
+        description="A Secret in the same namespace whose keys become environment variables of the job and its executors: credentials for "
+        "the file system, for example AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY. Its owner must label it "
+        "spindle.dev/usable-by: <KafkaCluster>.",
     )
     settings: Annotated[
         dict[str, Annotated[str, Field(json_schema_extra=longest(1024))]],
@@ -136,12 +138,12 @@ class Rollup(ApiModel):
             json_schema_extra=rules(
                 rule(
                     f"self.all(k, k.matches('{_SETTING}'))",
-                    "keys are names of Hadoop's settings: write for example fs.s3a.endpoint",
+                    "keys are names of Hadoop settings: write for example fs.s3a.endpoint",
                 ),
                 maxProperties=32,
             )
         ),
     ] = Field(
         default_factory=dict,
-        description="Hadoop's settings for the file system. They can be read in the job's pod: credentials belong into secretName.",
+        description="Hadoop settings for the file system. They are readable in the job's pod: put credentials into secretName.",
     )

@@ -1,4 +1,4 @@
-"""How a cluster is run: where its pods go, how its disks are watched, when replicas move, how brokers restart."""
+"""Operating policies of a cluster: scheduling, disk monitoring, rebalancing, rolling restarts."""
 
 from itertools import pairwise
 from typing import Annotated, Literal
@@ -27,7 +27,7 @@ _LABEL_KEY = "^([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Z
 
 
 class Racks(ApiModel):
-    """What a rack is."""
+    """Which node label is the rack."""
 
     topology_key: Annotated[
         str,
@@ -42,7 +42,7 @@ class Racks(ApiModel):
         ),
     ] = Field(
         "topology.kubernetes.io/zone",
-        description="The node label whose value is the broker's rack. Brokers and replicas are spread over its values.",
+        description="Node label whose value is the broker's rack. Brokers and replicas are spread over its values.",
     )
 
 
@@ -57,24 +57,24 @@ class Scheduling(ApiModel):
 
     tolerations: list[Toleration] = Field(
         default_factory=list,
-        description="Taints that the pods put up with. Not-ready and unreachable nodes are always tolerated, without "
-        "limit: when a broker goes down is Spindle's to say.",
+        description="Tolerations of the pods. The taints not-ready and unreachable are always tolerated, without a time limit: Spindle "
+        "decides when a broker is taken down.",
         json_schema_extra=atomic(most=32),
     )
     priority_class_name: Name | None = Field(None, description="PriorityClass of the pods.")
     image_pull_secrets: list[SecretRef] = Field(
         default_factory=list,
-        description="Secrets with which the images are pulled.",
+        description="Secrets for pulling the images.",
         json_schema_extra=list_map("name", most=16),
     )
     node_selector: dict[str, ShortText] = Field(
         default_factory=dict,
-        description="Labels that a node must have to get a broker or a controller.",
+        description="Labels that a node must have to run a broker or a controller.",
         json_schema_extra={"maxProperties": 32},
     )
     shared_nodes: bool = Field(
         False,
-        description="Let several brokers of this cluster share a node when there are more brokers than nodes.",
+        description="Allow several brokers of this cluster on one node when there are more brokers than nodes.",
     )
 
 
@@ -82,17 +82,17 @@ _PERCENT = "thresholds are percentages of the disk between 1 and 99: write for e
 
 
 def _less(one: str, other: str) -> dict[str, str]:
-    """A rule that of two amounts the one has to be less than the other, where both are given and are amounts."""
+    """A rule that the first of two amounts must be less than the second, if both are set and valid."""
     return rule(
         f"!has(self.{one}) || !has(self.{other}) || !isQuantity(self.{one}) || !isQuantity(self.{other}) || "
         f"quantity(self.{one}).isLessThan(quantity(self.{other}))",
-        f"the later a step comes, the less is free: {one} must be less than {other}",
+        f"a higher level must have less free space: {one} must be less than {other}",
         field=f".{one}",
     )
 
 
 class FreeThresholds(ApiModel):
-    """Bytes free on a disk below which something is done. What is left out is judged by per cent alone."""
+    """Free space on a disk below which Spindle acts. For fields that are unset, only the percentage applies."""
 
     model_config = ConfigDict(
         json_schema_extra=rules(
@@ -106,109 +106,114 @@ class FreeThresholds(ApiModel):
     warn: Amount | None = Field(None, description="Warn when less is free, a quantity: 300Gi.")
     move: Amount | None = Field(None, description="Move replicas away when less is free.")
     cordon: Amount | None = Field(None, description="Cordon the disk when less is free.")
-    reject_moves: Amount | None = Field(None, description="Refuse moves that would leave less free.")
+    reject_moves: Amount | None = Field(None, description="Reject moves that would leave less free.")
     block_producers: Amount | None = Field(
-        None, description="The last step, where it is turned on, when less is free."
+        None, description="Block producers when less is free, if that is enabled in lastResortActions."
     )
 
 
 class Thresholds(ApiModel):
-    """Fill levels of a disk at which something is done: in per cent, and as bytes free. The stricter one counts."""
+    """Usage thresholds of a disk, as a percentage and as free bytes. The stricter one applies."""
 
     model_config = ConfigDict(
         json_schema_extra=rules(
             rule(
                 "self.warn < self.move && self.move < self.cordon && self.cordon < self.rejectMoves && self.rejectMoves < self.blockProducers",
-                "thresholds must rise: warn < move < cordon < rejectMoves < blockProducers, as the defaults 70, 80, 85, 90, 95 do",
+                "thresholds must increase: warn < move < cordon < rejectMoves < blockProducers, like the defaults 70, 80, 85, 90, 95",
             ),
             rule(
                 "self.hysteresis < self.warn",
-                "hysteresis is how far below a threshold the fill must fall before its step is undone: write less than warn, by default 5",
+                "hysteresis is how far usage must fall below a threshold before its action is undone: write less than warn, for example "
+                "5",
                 field=".hysteresis",
             ),
         )
     )
 
     warn: int = Field(
-        70, description="Warn, in per cent of the disk.", ge=1, le=99, json_schema_extra=hint(_PERCENT)
+        70,
+        description="Warn at this usage, in per cent of the disk.",
+        ge=1,
+        le=99,
+        json_schema_extra=hint(_PERCENT),
     )
     move: int = Field(
         80,
-        description="Move replicas away, first to other disks of the broker, in per cent of the disk.",
+        description="Move replicas away at this usage, first to other disks of the broker, in per cent of the disk.",
         ge=1,
         le=99,
         json_schema_extra=hint(_PERCENT),
     )
     cordon: int = Field(
         85,
-        description="Cordon the disk: nothing new is placed on it, in per cent of the disk.",
+        description="Cordon the disk at this usage (no new replica is placed on it), in per cent of the disk.",
         ge=1,
         le=99,
         json_schema_extra=hint(_PERCENT),
     )
     reject_moves: int = Field(
         90,
-        description="Refuse moves that would fill the disk above this, in per cent of the disk.",
+        description="Reject moves that would take usage above this, in per cent of the disk.",
         ge=1,
         le=99,
         json_schema_extra=hint(_PERCENT),
     )
     block_producers: int = Field(
         95,
-        description="The last step, where it is turned on: clients are stopped, in per cent of the disk.",
+        description="Block producers at this usage, if that is enabled in lastResortActions, in per cent of the disk.",
         ge=1,
         le=99,
         json_schema_extra=hint(_PERCENT),
     )
     hysteresis: int = Field(
         5,
-        description="How far the fill must fall below a threshold before its step is undone, in percentage points.",
+        description="How far usage must fall below a threshold before its action is undone, in percentage points.",
         ge=1,
         le=20,
         json_schema_extra=hint(
-            "hysteresis is how far below a threshold the fill must fall before its step is undone, between 1 and 20 "
-            "percentage points: write for example 5"
+            "hysteresis is how far usage must fall below a threshold before its action is undone, between 1 and 20 percentage "
+            "points: write for example 5"
         ),
     )
     free: FreeThresholds = Field(
         default_factory=FreeThresholds,
-        description="The same steps by bytes free. Whichever is reached first counts.",
+        description="The same thresholds as free bytes. Whichever is reached first applies.",
     )
 
 
 class LastResortActions(ApiModel):
-    """Steps against a full disk that touch users' data or their clients; each has to be turned on."""
+    """Actions on a nearly full disk that affect users' data or clients. Each must be enabled."""
 
     reduce_retention: bool = Field(
         False,
-        description="Halve the retention of the topics that fill the disk, by time and by size, for as long as it is that full. "
-        "Older records are lost.",
+        description="Halve the retention (time and size) of the topics that fill the disk, while usage is at this level. Older records are "
+        "lost.",
     )
     delete_records: bool = Field(
         False,
-        description="Delete the oldest records of the partitions on the disk, until it is below its threshold. "
-        "They are lost. Topics that are only compacted are left alone.",
+        description="Delete the oldest records of the partitions on the disk until usage is below the threshold. They are lost. Topics with "
+        "cleanup.policy=compact only are not changed.",
     )
     throttle_producers: bool = Field(
         False,
-        description="Slow down all users that have no quota of their own, on every broker, for as long as a disk is that full.",
+        description="Throttle all users that have no quota of their own, on every broker, while usage of a disk is at this level.",
     )
     block_producers: bool = Field(
         False,
-        description="Stop producers of the topics that have a replica on the disk: they get MESSAGE_TOO_LARGE until there is "
-        "room again. The broker keeps its disk.",
+        description="Block producers of the topics that have a replica on the disk: they get MESSAGE_TOO_LARGE until there is space again. "
+        "The disk stays in use.",
     )
 
 
 class DiskPolicy(ApiModel):
-    """How disks are watched and when something is done about them."""
+    """How disks are monitored, and when Spindle acts on them."""
 
     model_config = ConfigDict(
         json_schema_extra=rules(
             rule(
                 "self.hungAfterSeconds > self.probeIntervalSeconds",
-                "hungAfterSeconds must be longer than probeIntervalSeconds, else every slow write is a hung disk: "
-                "write at least twice the interval, by default 10 and 2",
+                "hungAfterSeconds must be greater than probeIntervalSeconds, otherwise every slow write counts as a hung disk: write at "
+                "least twice the interval; the defaults are 10 and 2",
                 field=".hungAfterSeconds",
             ),
         )
@@ -216,20 +221,20 @@ class DiskPolicy(ApiModel):
 
     thresholds: Thresholds = Field(
         default_factory=Thresholds,
-        description="Fill levels at which something is done.",
+        description="Usage thresholds at which Spindle acts.",
     )
     last_resort_actions: LastResortActions = Field(
         default_factory=LastResortActions,
-        description="What may be done about a disk that fills though all else was tried. All of it is off by default.",
+        description="Actions on a disk that keeps filling although all else was tried. All are off by default.",
     )
     ballast: Amount | None = Field(
         None,
-        description="Size of a file on each disk, beside the log dir, that takes up room until the disk has less than that left: "
-        "then it is deleted, a last reserve. It is made again when four times as much is free. Left out, none.",
+        description="Size of a ballast file on each disk, next to the log dir. Spindle deletes it as a last reserve when less than its size "
+        "is free, and recreates it when four times its size is free. If unset, none.",
     )
     scrub: Scrub = Field(
         default_factory=Scrub,
-        description="How segments that nobody writes to any more are checked for what disks do to them.",
+        description="Scrubbing: how inactive segments are checked for corruption.",
     )
     probe_interval_seconds: int = Field(
         2,
@@ -240,8 +245,8 @@ class DiskPolicy(ApiModel):
     )
     hung_after_seconds: int = Field(
         10,
-        description="A disk on which no write completed for so many seconds is hung. Its broker is stopped then, "
-        "since Kafka itself would go on as the leader of partitions that nobody can write to.",
+        description="A disk on which no write has completed for this many seconds is hung. Spindle then stops its broker, because Kafka "
+        "itself would stay leader of partitions that cannot be written.",
         ge=2,
         le=600,
         json_schema_extra=hint(
@@ -250,8 +255,8 @@ class DiskPolicy(ApiModel):
     )
     grace_seconds: int = Field(
         600,
-        description="Seconds that a broker with a hung disk may take to end before it counts as lost and its replicas "
-        "are rebuilt elsewhere.",
+        description="Seconds that a broker with a hung disk may take to terminate before it counts as lost and its replicas are rebuilt "
+        "elsewhere.",
         ge=0,
         le=86400,
         json_schema_extra=hint(
@@ -260,20 +265,20 @@ class DiskPolicy(ApiModel):
     )
     node_gone_after_seconds: int | None = Field(
         None,
-        description="Seconds after which the disks of a node that is gone for good (its Node object is deleted, or tainted "
-        "node.kubernetes.io/out-of-service) are given up by themselves: replicas are made anew elsewhere, claims go, volumes are "
-        "kept. Left out, a person has to agree, by spec.acceptDataLoss.node of the KafkaBroker.",
+        description="Seconds after which Spindle accepts the loss of the disks of a permanently lost node (its Node object is deleted or "
+        "tainted node.kubernetes.io/out-of-service) without asking: replicas are rebuilt elsewhere, claims are deleted, volumes "
+        "are kept. If unset, a user must agree with spec.acceptDataLoss.node of the KafkaBroker.",
         ge=0,
         le=604800,
         json_schema_extra=hint(
-            "between 0 seconds and a week (604800), or left out so that a person has to agree: write for example 3600"
+            "nodeGoneAfterSeconds is between 0 and a week (604800), or omitted so that a user must agree: write for example 3600"
         ),
     )
     automatic_share: int = Field(
         10,
-        description="How many of the cluster's disks, in per cent, may go bad within ten minutes (each broker counted "
-        "once) before nothing is done about them by itself any more: when many go bad together, it is the network, "
-        "the kernel or Spindle that is at fault. Two always may.",
+        description="Percentage of the cluster's disks that may go bad within ten minutes (each broker counts once) before Spindle stops "
+        "acting on them automatically: when many disks go bad together, the cause is the network, the kernel or Spindle. Two "
+        "are always allowed.",
         ge=0,
         le=100,
         json_schema_extra=hint(
@@ -282,8 +287,8 @@ class DiskPolicy(ApiModel):
     )
     move_bytes_per_second: int = Field(
         50_000_000,
-        description="Most bytes per second that one broker sends, and that it takes, for replicas that Spindle moves to "
-        "another broker; and most that it copies between its own disks. Replicas that are in sync are never held back.",
+        description="Upper limit in bytes per second that one broker sends, and that it receives, for replicas that Spindle moves to "
+        "another broker, and for copies between its own disks. In-sync replicas are never throttled.",
         ge=1024,
         json_schema_extra=hint(
             "moveBytesPerSecond is a number of bytes, at least 1024: write for example 50000000",
@@ -292,9 +297,9 @@ class DiskPolicy(ApiModel):
     )
     move_bytes_per_second_min: int = Field(
         1_000_000,
-        description="Least bytes per second for such moves: however slow the disks become by them, and whoever falls behind, "
-        "they are not throttled below this. In between, the rate follows what the disks feel. Where this is not less than "
-        "moveBytesPerSecond, the rate is fixed at that.",
+        description="Lower limit in bytes per second for such moves: however slow the disks become and whichever replicas fall behind, "
+        "moves are not throttled below it. Between the limits the rate follows the load of the disks. If this is not less than "
+        "moveBytesPerSecond, the rate is fixed at moveBytesPerSecond.",
         ge=1024,
         json_schema_extra=hint(
             "moveBytesPerSecondMin is a number of bytes, at least 1024: write for example 1000000",
@@ -303,18 +308,17 @@ class DiskPolicy(ApiModel):
     )
     shared_filesystem: bool = Field(
         False,
-        description="Accept several disks of a broker on one file system. For trying things out: such disks fill and "
-        "fail together.",
+        description="Allow several disks of a broker on one file system. For tests only: such disks fill up and fail together.",
     )
 
     @property
     def ballast_bytes(self) -> int:
-        """The ballast of each disk in bytes; 0 for none."""
+        """Size of the ballast of each disk in bytes; 0 for none."""
         return quantity.whole(self.ballast) if self.ballast else 0
 
 
 class Rebalance(ApiModel):
-    """When and how replicas are moved for balance."""
+    """When and how replicas are moved to balance the cluster."""
 
     schedule: (
         Annotated[
@@ -323,8 +327,8 @@ class Rebalance(ApiModel):
                 json_schema_extra=rules(
                     rule(
                         f"self.matches('{CRON}')",
-                        "schedule has the five fields of cron (minute, hour, day, month, weekday) or is @daily: write "
-                        "for example '0 3 * * *' for three o'clock each night",
+                        "schedule has the five cron fields (minute, hour, day, month, weekday) or is @daily: write for example '0 3 * * *' for "
+                        "03:00 UTC each day",
                     ),
                     maxLength=128,
                 )
@@ -333,57 +337,58 @@ class Rebalance(ApiModel):
         | None
     ) = Field(
         None,
-        description="When a plan is made, as cron writes it, in UTC: '0 3 * * *'. Left out, never by itself. A "
-        "schedule also turns on samples.",
+        description="When a plan is made, as a cron expression in UTC: '0 3 * * *'. If unset, no plans are made automatically. A schedule "
+        "also enables samples.",
     )
     approval: Literal["manual", "auto"] = Field(
         "manual",
-        description="manual: a person approves each KafkaRebalance; auto: it is approved by itself if it keeps maxBytes and "
-        "maxDurationMinutes.",
+        description="manual: a user approves each KafkaRebalance; auto: a KafkaRebalance within maxBytes and maxDurationMinutes is approved "
+        "automatically.",
     )
     max_bytes: Size | None = Field(
         None,
-        description="Most bytes that one plan may move, and that is approved by rule, a quantity: 500Gi. Left out, no limit.",
+        description="Upper limit of bytes that one plan may move; also the limit for automatic approval. A quantity: 500Gi. If unset, no "
+        "limit.",
     )
     max_duration_minutes: int | None = Field(
         None,
-        description="Most minutes that one plan may take, and that is approved by rule. What takes longer when it is carried out begins "
-        "nothing more. Left out, no limit.",
+        description="Upper limit of minutes that one plan may take; also the limit for automatic approval. A run that exceeds it starts no "
+        "more moves. If unset, no limit.",
         ge=1,
         le=10080,
         json_schema_extra=hint("a plan may take between 1 minute and a week (10080): write for example 240"),
     )
     windows: list[Window] = Field(
         default_factory=list,
-        description="When moves may begin, whoever approved them. What is in motion when a window closes goes on to its end. Left "
-        "out, at any time.",
+        description="When moves may start, whether approved by a user or automatically. Moves in progress when a window closes are "
+        "completed. If unset, at any time.",
         json_schema_extra=atomic(most=16),
     )
     lifetime_minutes: int = Field(
         1440,
-        description="Minutes after which a proposal that was not begun expires: what it was made from is no longer so.",
+        description="Minutes after which a proposal that was not started expires, because the state that it was made from is out of date.",
         ge=10,
         le=10080,
         json_schema_extra=hint(
-            "a proposal holds between 10 minutes and a week (10080): write for example 1440 for a day"
+            "a proposal is valid for 10 minutes to a week (10080): write for example 1440 for a day"
         ),
     )
     engine: Engine = Field(
         default_factory=Engine,
-        description="Where and with what the job that makes the plans runs.",
+        description="Image, resources and limits of the job that makes the plans.",
     )
     samples: Samples = Field(
         default_factory=Samples,
-        description="What the agents publish of brokers and disks, from which plans are made.",
+        description="Samples of brokers and disks that the agents publish; plans are made from them.",
     )
     rollup: Rollup | None = Field(
         None,
-        description="Hours of what samples showed, kept as Parquet for longer than the topic keeps samples. Left out, none are.",
+        description="Hourly aggregates of samples, stored as Parquet for longer than the topic retains samples. If unset, none.",
     )
 
     @property
     def sampled(self) -> bool:
-        """Whether samples are wanted."""
+        """Whether samples are enabled, explicitly or by a schedule."""
         wanted = self.samples.enabled
         return self.schedule is not None if wanted is None else wanted
 
@@ -393,8 +398,8 @@ class RollingPolicy(ApiModel):
 
     max_unavailable: int | None = Field(
         None,
-        description="Most brokers that Spindle takes down at once, all of one rack. Left out, a twelfth of the brokers, rounded up. "
-        "Whatever it says, no partition goes below its minimum of in-sync replicas.",
+        description="Maximum number of brokers that Spindle takes down at the same time, all in one rack. If unset, one twelfth of the "
+        "brokers, rounded up. Regardless of this value, no partition falls below min.insync.replicas.",
         ge=1,
         le=100,
         json_schema_extra=hint(
@@ -404,8 +409,8 @@ class RollingPolicy(ApiModel):
     )
     back_within_seconds: int = Field(
         600,
-        description="Seconds in which a broker or controller that was restarted has to be back in sync. After that nothing else is "
-        "restarted for a change until it is; time in which it recovers its logs does not count.",
+        description="Seconds within which a restarted broker or controller must be back in sync. After that, nothing else is restarted for "
+        "a change until it is. The time of log recovery does not count.",
         ge=60,
         le=86400,
         json_schema_extra=hint(
@@ -414,20 +419,21 @@ class RollingPolicy(ApiModel):
     )
     soak_hours: int = Field(
         24,
-        description="Hours for which all nodes have to run a new release of Kafka before metadata.version is raised to it. Until then "
-        "the cluster can go back to the release before.",
+        description="Hours that all nodes must run a new Kafka release before metadata.version is raised to it. Until then the cluster can "
+        "be downgraded to the previous release.",
         ge=0,
         le=8760,
         json_schema_extra=hint(
-            "soakHours is between 0, which raises metadata.version at once, and a year (8760): write for example 24"
+            "soakHours is between 0 (metadata.version is raised at once) and a year (8760): write for example 24"
         ),
     )
 
 
 class Metrics(ApiModel):
-    """What can be measured."""
+    """Prometheus metrics."""
 
     enabled: bool = Field(
         True,
-        description="Offer the metrics of brokers and controllers to Prometheus, on port 9404. If not, the port is open inside of their pods alone.",
+        description="Expose metrics of brokers and controllers to Prometheus on port 9404. If false, the port is reachable only inside "
+        "their pods.",
     )

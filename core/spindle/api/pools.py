@@ -1,4 +1,4 @@
-"""Brokers and controllers as a user asks for them: how many, on what disks, with what memory."""
+"""Desired brokers and controllers: how many, on which disks, with which resources."""
 
 from typing import Annotated
 
@@ -29,7 +29,7 @@ Config = Annotated[
 
 
 def _fixed(field: str, message: str) -> dict[str, str]:
-    """A rule that an optional field never changes, not even from or to nothing."""
+    """A rule that an optional field never changes, nor is added or removed."""
     return rule(
         f"has(self.{field}) == has(oldSelf.{field}) && (!has(self.{field}) || self.{field} == oldSelf.{field})",
         message,
@@ -38,14 +38,14 @@ def _fixed(field: str, message: str) -> dict[str, str]:
 
 
 def _no_shrink(otherwise: str) -> dict[str, str]:
-    """A rule that a size never goes down. It holds its tongue about what is no size; the field's own rule says that."""
+    """A rule that a size never decreases. It ignores invalid sizes; the field's own rule reports those."""
     return rule(
         "!isQuantity(self.size) || !isQuantity(oldSelf.size) || "
         "quantity(self.size).compareTo(quantity(oldSelf.size)) >= 0",
-        f"a disk cannot shrink: leave the size or make it larger{otherwise}",
+        f"a disk cannot shrink: keep the size or increase it{otherwise}",
         say=(
             "'a disk cannot shrink from ' + oldSelf.size + ' to ' + self.size + "
-            f"': leave the size or make it larger{otherwise}'"
+            f"': keep the size or increase it{otherwise}'"
         ),
         field=".size",
     )
@@ -59,18 +59,18 @@ class Storage(ApiModel):
             _no_shrink(""),
             _fixed(
                 "storageClass",
-                "the controllers' storage class cannot be changed, their claims are bound to volumes of it: "
-                "put the former one back",
+                "the controllers' storage class cannot be changed, because their claims are bound to volumes of it: restore the "
+                "previous one",
             ),
         )
     )
 
     size: Size = Field(
-        description="Size of the volume, a quantity of at least 64Mi: 1Gi. It may grow, never shrink."
+        description="Size of the volume, a quantity of at least 64Mi: 1Gi. It may be increased, never decreased."
     )
     storage_class: Name | None = Field(
         None,
-        description="StorageClass of the volume. Left out, the cluster's default one. It cannot be changed later.",
+        description="StorageClass of the volume. If unset, the default StorageClass. It cannot be changed later.",
     )
 
 
@@ -80,7 +80,7 @@ Heap = Annotated[
         json_schema_extra=rules(
             rule(
                 "self.matches('^[1-9][0-9]*[kKmMgG]$')",
-                "heap is a size as Java writes it, a whole number and k, m or g: write for example 512m or 4g (not 4Gi)",
+                "heap is a size in Java's format, a whole number and k, m or g: write for example 512m or 4g (not 4Gi)",
             ),
             maxLength=16,
         )
@@ -88,11 +88,11 @@ Heap = Annotated[
 ]
 
 
-_HEAP = "Size of the heap, least and most alike (-Xms, -Xmx), as Java writes it: 512m or 4g."
+_HEAP = "Heap size, both initial and maximum (-Xms, -Xmx), in Java's format: 512m or 4g."
 
 
 class Jvm(ApiModel):
-    """Options of the Java virtual machine."""
+    """JVM options."""
 
     options: list[
         Annotated[
@@ -101,12 +101,12 @@ class Jvm(ApiModel):
                 json_schema_extra=rules(
                     rule(
                         "self.startsWith('-') && !self.matches('[ \\t\\n]')",
-                        "a JVM option begins with a dash and holds no blank: write each option as an item of its own, "
-                        "for example -XX:+UseZGC",
+                        "a JVM option starts with a dash and contains no whitespace: write each option as an item of its own, for example "
+                        "-XX:+UseZGC",
                     ),
                     rule(
                         "!self.startsWith('-Xmx') && !self.startsWith('-Xms')",
-                        "the heap's size has a field of its own: write jvm.heap instead of -Xmx and -Xms",
+                        "the heap size has its own field: write jvm.heap instead of -Xmx and -Xms",
                     ),
                     maxLength=256,
                 )
@@ -114,28 +114,28 @@ class Jvm(ApiModel):
         ]
     ] = Field(
         default_factory=list,
-        description="More options for the virtual machine, one an item: -XX:+UseZGC. Which ones are allowed, the chart of Spindle says.",
+        description="Additional JVM options, one per item: -XX:+UseZGC. Spindle's Helm chart defines which options are allowed.",
         json_schema_extra=atomic(most=32),
     )
 
 
 class ControllerJvm(Jvm):
-    """Options of a controller's Java virtual machine."""
+    """JVM options of a controller."""
 
     heap: Heap = Field("384m", description=_HEAP)
 
 
 class BrokerJvm(Jvm):
-    """Options of a broker's Java virtual machine."""
+    """JVM options of a broker."""
 
     heap: Heap = Field(
         "1g",
-        description=f"{_HEAP} Kafka leaves most of the memory to the page cache; more than 6g is seldom of use.",
+        description=f"{_HEAP} Kafka relies on the page cache for most of the memory; more than 6g rarely helps.",
     )
 
 
 class Controllers(ApiModel):
-    """The controllers, which keep the cluster's metadata."""
+    """The KRaft controllers, which store the cluster's metadata."""
 
     replicas: Annotated[
         int,
@@ -143,20 +143,22 @@ class Controllers(ApiModel):
             json_schema_extra=rules(
                 rule(
                     "self in [1, 3, 5]",
-                    "a quorum of controllers has 1, 3 or 5 members: write replicas: 3 (5 survives two failures, 1 none)",
+                    "a quorum of controllers has 1, 3 or 5 members: write replicas: 3 (5 tolerates two failures, 1 none)",
                 ),
                 **{BOUNDS: "1, 3 or 5"},
             )
         ),
-    ] = Field(3, description="How many controllers: 1, 3 or 5. Three survive the loss of one, five of two.")
-    storage: Storage = Field(description="The disk of each controller; the metadata log lives there.")
+    ] = Field(
+        3,
+        description="Number of controllers: 1, 3 or 5. Three tolerate the loss of one, five the loss of two.",
+    )
+    storage: Storage = Field(description="The disk of each controller, which holds the metadata log.")
     resources: ResourceRequirements = Field(
         default_factory=ResourceRequirements,
-        description="CPU and memory of each controller. What is not given is requested as 100m of CPU and 512Mi of memory, or as the limit where there is one.",
+        description="CPU and memory of each controller. Requests that are unset default to 100m of CPU and 512Mi of memory, or to the limit "
+        "if one is set.",
     )
-    jvm: ControllerJvm = Field(
-        default_factory=ControllerJvm, description="The controllers' Java virtual machine."
-    )
+    jvm: ControllerJvm = Field(default_factory=ControllerJvm, description="JVM options of the controllers.")
 
 
 class PoolDisks(ApiModel):
@@ -164,41 +166,41 @@ class PoolDisks(ApiModel):
 
     model_config = ConfigDict(
         json_schema_extra=rules(
-            _no_shrink("; for smaller disks add a new pool"),
+            _no_shrink("; for smaller disks, add a new pool"),
             _fixed(
                 "storageClass",
-                "a pool's storage class cannot be changed, its claims are bound to volumes of it: put the former one "
-                "back and add a new pool with the other class",
+                "a pool's storage class cannot be changed, because its claims are bound to volumes of it: restore the previous one and "
+                "add a new pool with the other class",
             ),
         )
     )
 
     count: int = Field(
-        description="How many disks each broker has. Each becomes a claim, a volume and a Kafka log dir. More are added and "
-        "filled while Kafka runs; fewer means that the highest are emptied and removed, if the rest has room.",
+        description="Number of disks of each broker. Each disk gets a claim, a volume and a Kafka log dir. If increased, disks are added "
+        "and backfilled while Kafka runs; if decreased, the disks with the highest numbers are drained and removed, if the "
+        "other disks have enough space.",
         ge=1,
         le=MAX_DISKS,
         json_schema_extra=hint(
-            f"a broker has between 1 and {MAX_DISKS} disks: set count within that, and add brokers for more room"
+            f"a broker has between 1 and {MAX_DISKS} disks: set count within that range, and add brokers for more space"
         ),
     )
     size: Size = Field(
-        description="Size of each disk, a quantity of at least 64Mi: 100Gi. It may grow, never shrink. Local volumes "
-        "of at least this size are taken."
+        description="Size of each disk, a quantity of at least 64Mi: 100Gi. It may be increased, never decreased. Local volumes of at least "
+        "this size are used."
     )
     storage_class: Name | None = Field(
         None,
-        description="StorageClass of the volumes. Left out, the cluster's default one. It cannot be changed later.",
+        description="StorageClass of the volumes. If unset, the default StorageClass. It cannot be changed later.",
     )
     thresholds: Thresholds | None = Field(
         None,
-        description="Fill levels at which something is done about this pool's disks. Given, they stand in for those of the "
-        "cluster (spec.disks.thresholds) as a whole.",
+        description="Usage thresholds for this pool's disks. If set, they replace all of the cluster's thresholds (spec.disks.thresholds).",
     )
 
 
 class BrokerPool(ApiModel):
-    """Brokers of one kind."""
+    """A pool of brokers that are configured alike."""
 
     name: Annotated[
         str,
@@ -206,8 +208,8 @@ class BrokerPool(ApiModel):
             json_schema_extra=rules(
                 rule(
                     "self.matches('^[a-z]([-a-z0-9]{0,28}[a-z0-9])?$')",
-                    "a pool's name begins with a small letter, goes on with small letters, digits and dashes, and has "
-                    "at most 30 characters: write for example nvme or main-2",
+                    "a pool's name starts with a lowercase letter, contains only lowercase letters, digits and dashes, ends with a letter "
+                    "or digit, and has at most 30 characters: write for example nvme or main-2",
                 ),
                 maxLength=63,
                 **{BOUNDS: "at most 30 characters"},
@@ -215,22 +217,23 @@ class BrokerPool(ApiModel):
         ),
     ] = Field(description="Name of the pool, unique in the cluster, at most 30 characters.")
     replicas: int = Field(
-        description="How many brokers the pool has. They are spread over the racks. New ones are filled by planned moves; of fewer, the "
-        "highest ids are emptied, if the rest has room, and leave.",
+        description="Number of brokers in the pool. They are spread over the racks. If increased, new brokers are backfilled by planned "
+        "moves; if decreased, the brokers with the highest ids are drained, if the others have enough space, and removed.",
         ge=1,
         le=1000,
         json_schema_extra=hint(
-            "a pool has between 1 and 1000 brokers: set replicas within that, or remove the pool to have none"
+            "a pool has between 1 and 1000 brokers: set replicas within that range, or remove the pool to have none"
         ),
     )
     disks: PoolDisks = Field(description="The disks of each broker.")
     config: Config = Field(
         default_factory=dict,
-        description="Kafka's broker configuration for this pool, over that of the cluster. Values are text: quote "
-        "numbers and true or false.",
+        description="Kafka broker configuration for this pool; it overrides that of the cluster. Values are strings: quote numbers, true "
+        "and false.",
     )
     resources: ResourceRequirements = Field(
         default_factory=ResourceRequirements,
-        description="CPU and memory of each broker. What is not given is requested as 250m of CPU and 1200Mi of memory, or as the limit where there is one.",
+        description="CPU and memory of each broker. Requests that are unset default to 250m of CPU and 1200Mi of memory, or to the limit if "
+        "one is set.",
     )
-    jvm: BrokerJvm = Field(default_factory=BrokerJvm, description="The brokers' Java virtual machine.")
+    jvm: BrokerJvm = Field(default_factory=BrokerJvm, description="JVM options of the brokers.")

@@ -23,12 +23,12 @@ def parse(text: str | int) -> Decimal:
     """The exact value of a quantity.
 
     Raises:
-        ValueError: it is none.
+        ValueError: the text is not a quantity.
     """
     found = _NUMBER.fullmatch(str(text))
     suffix = (found["suffix"] or "") if found else None
     if found is None or suffix not in _FACTORS:
-        raise ValueError(f"{text!r} is no quantity: write a number and a unit, for example 100Gi or 500m")
+        raise ValueError(f"{text!r} is not a quantity: write a number and a unit, for example 100Gi or 500m")
     exponent = Decimal(10) ** int(found["exponent"] or 0)
     return Decimal(found["number"]) * exponent * _FACTORS[suffix]
 
@@ -37,15 +37,15 @@ def whole(text: str | int) -> int:
     """A quantity in bytes (or whatever its unit is), rounded up as Kubernetes does.
 
     Raises:
-        ValueError: it is no quantity.
+        ValueError: the text is not a quantity.
     """
     return int(parse(text).to_integral_value(ROUND_CEILING))
 
 
 def millicores(text: str | int) -> int:
-    """An amount of CPU in thousandths of a core, rounded up as Kubernetes does.
+    """An amount of CPU in millicores, rounded up as Kubernetes does.
 
     Raises:
-        ValueError: it is no quantity.
+        ValueError: the text is not a quantity.
     """
     return int((parse(text) * 1000).to_integral_value(ROUND_CEILING))

@@ -25,10 +25,10 @@ from spindle.cluster.names import API_VERSION
 
 MAX_MOVES = 2000
 
-_FROZEN = "a proposal cannot be changed: only approved and stop can; delete it and have a new one made"
+_FROZEN = "a proposal cannot be changed except for approved and stop: delete it and have a new one made (spindle rebalance run)"
 _IS_HASH = rule(
     "self.matches('^[0-9a-f]{8,128}$')",
-    "this is no hash: it has 8 to 128 hexadecimal digits; copy spec.inputHash as it stands",
+    "this is not a hash: a hash has 8 to 128 hexadecimal digits; copy spec.inputHash unchanged",
 )
 
 Digits = Annotated[str, Field(json_schema_extra=longest(128))]
@@ -39,75 +39,88 @@ def _frozen(*more: dict[str, str]) -> dict[str, Any]:
 
 
 def _frozen_presence(*fields: str) -> list[dict[str, str]]:
-    """Optional fields neither come nor go (a rule on the field itself sees only changes of its value)."""
+    """Optional fields are neither added nor removed (a rule on the field itself is checked only when its value changes)."""
     return [
         rule(f"has(self.{field}) == has(oldSelf.{field})", _FROZEN, field=f".{field}") for field in fields
     ]
 
 
 class ProposedMove(ApiModel):
-    """One replica that is to move to another broker or another disk."""
+    """One replica to move to another broker or another disk."""
 
     topic: TopicName = Field(description="Topic of the replica.")
     partition: Count = Field(description="Partition of the replica.")
-    from_broker: Count = Field(description="Broker that it leaves.")
-    from_dir: Path = Field(description="Log dir that it leaves.")
-    to_broker: Count = Field(description="Broker that it goes to; the same one for a move between disks.")
-    to_dir: Path = Field(description="Log dir that it goes to.")
+    from_broker: Count = Field(description="Source broker.")
+    from_dir: Path = Field(description="Source log dir.")
+    to_broker: Count = Field(description="Target broker; the same as the source for a move between disks.")
+    to_dir: Path = Field(description="Target log dir.")
     bytes: Bytes = Field(description="Size of the replica in bytes when the plan was made.")
     wave: Count | None = Field(
         None,
-        description="Moves of a wave begin when those of all waves before have ended. Left out, each begins as soon as it may.",
+        description="Moves of a wave start when all moves of earlier waves have ended. If unset, the move starts as soon as the limits "
+        "allow it.",
     )
     reason: Annotated[str, Field(json_schema_extra=longest(256))] = Field(
-        "", description="Why it is to move, as a sentence."
+        "", description="Why the replica is to be moved."
     )
 
 
 class Lead(ApiModel):
-    """A partition that is to be led by another one of its brokers."""
+    """A partition that gets a different preferred leader."""
 
     topic: TopicName = Field(description="Topic of the partition.")
     partition: Count = Field(description="Number of the partition.")
     broker: Count = Field(
-        description="Broker that is to be its preferred leader, once its replica has moved."
+        description="Broker that becomes its preferred leader once the partition's replicas have moved."
     )
 
 
 class Cost(ApiModel):
-    """What the moves cost."""
+    """Cost of the moves."""
 
-    bytes_inter: Bytes = Field(0, description="Bytes that go over the network, from broker to broker.")
-    bytes_intra: Bytes = Field(0, description="Bytes that go from disk to disk of one broker.")
-    moves: Count = Field(0, description="How many replicas move.")
+    bytes_inter: Bytes = Field(0, description="Bytes copied over the network between brokers.")
+    bytes_intra: Bytes = Field(0, description="Bytes copied between disks of one broker.")
+    moves: Count = Field(0, description="Number of replicas that move.")
 
 
 class Gain(ApiModel):
-    """What the moves are good for: some figures before and after."""
+    """Benefit of the moves: figures before and after."""
 
     fullest_percent_before: Count | None = Field(
-        None, description="Fill of the fullest disk before, in per cent."
+        None, description="Usage of the fullest disk before the moves, in per cent."
     )
     fullest_percent_after: Count | None = Field(
-        None, description="Fill of the fullest disk after, in per cent."
+        None, description="Usage of the fullest disk after the moves, in per cent."
     )
-    disks_out_of_band_before: Count | None = Field(None, description="Disks too full or too empty before.")
-    disks_out_of_band_after: Count | None = Field(None, description="Disks too full or too empty after.")
+    disks_out_of_band_before: Count | None = Field(
+        None, description="Disks outside the balance band (too full or too empty) before the moves."
+    )
+    disks_out_of_band_after: Count | None = Field(
+        None, description="Disks outside the balance band (too full or too empty) after the moves."
+    )
     brokers_out_of_band_before: Count | None = Field(
-        None, description="Brokers too full or too empty before."
+        None, description="Brokers outside the balance band (too full or too empty) before the moves."
     )
-    brokers_out_of_band_after: Count | None = Field(None, description="Brokers too full or too empty after.")
-    rack_violations_before: Count | None = Field(None, description="Partitions on too few racks before.")
-    rack_violations_after: Count | None = Field(None, description="Partitions on too few racks after.")
+    brokers_out_of_band_after: Count | None = Field(
+        None, description="Brokers outside the balance band (too full or too empty) after the moves."
+    )
+    rack_violations_before: Count | None = Field(
+        None, description="Partitions on too few racks before the moves."
+    )
+    rack_violations_after: Count | None = Field(
+        None, description="Partitions on too few racks after the moves."
+    )
 
 
 class ProposalForecast(ApiModel):
-    """What would come without the moves."""
+    """Forecast without the moves."""
 
-    horizon_hours: Count | None = Field(None, description="How far the forecast looks ahead, in hours.")
-    fullest_percent: Count | None = Field(None, description="Fill of the fullest disk then, in per cent.")
+    horizon_hours: Count | None = Field(None, description="Horizon of the forecast in hours.")
+    fullest_percent: Count | None = Field(
+        None, description="Usage of the fullest disk at the horizon, in per cent."
+    )
     first_full_at: Time | None = Field(None, description="When the first disk would be full.")
-    first_full_disk: Path | None = Field(None, description="Which disk that is: <broker id>:<log dir>.")
+    first_full_disk: Path | None = Field(None, description="That disk: <broker id>:<log dir>.")
 
 
 class KafkaRebalanceSpec(ApiModel):
@@ -117,8 +130,8 @@ class KafkaRebalanceSpec(ApiModel):
         json_schema_extra=rules(
             rule(
                 "!has(self.approved) || self.approved == self.inputHash",
-                "approved must be the inputHash of this proposal, which says what was looked at: copy spec.inputHash, "
-                "or remove approved to withdraw it",
+                "approved must be the inputHash of this proposal, which identifies the state that it was made from: copy "
+                "spec.inputHash, or remove approved to withdraw the approval",
                 field=".approved",
             ),
             *_frozen_presence("forecast", "gain", "leaders", "estimatedMinutes"),
@@ -130,61 +143,59 @@ class KafkaRebalanceSpec(ApiModel):
         description="Hash of the state that the plan was made from.", json_schema_extra=_frozen(_IS_HASH)
     )
     expires: Time = Field(
-        description="A proposal that was not begun by then is not carried out any more.",
+        description="A proposal that has not started by then is not carried out.",
         json_schema_extra=_frozen(),
     )
     forecast: ProposalForecast | None = Field(
-        None, description="What would come without the moves.", json_schema_extra=_frozen()
+        None, description="Forecast without the moves.", json_schema_extra=_frozen()
     )
     moves: list[ProposedMove] = Field(
-        description="The moves, in order. A larger plan is made of successive proposals.",
+        description="The moves, in order. A larger plan is split into successive proposals.",
         json_schema_extra=atomic(most=MAX_MOVES, **_frozen()),
     )
     leaders: list[Lead] | None = Field(
         None,
-        description="Partitions that are to have another preferred leader, for good, once their moves are done.",
+        description="Partitions that permanently get a different preferred leader once their moves are done.",
         json_schema_extra=atomic(most=MAX_MOVES, **_frozen()),
     )
     estimated_minutes: Count | None = Field(
         None,
-        description="How long it should take within the cluster's limits, in minutes.",
+        description="Estimated duration within the cluster's limits, in minutes.",
         json_schema_extra=_frozen(),
     )
-    cost: Cost = Field(default_factory=Cost, description="What the moves cost.", json_schema_extra=_frozen())
-    gain: Gain = Field(
-        default_factory=Gain, description="What the moves are good for.", json_schema_extra=_frozen()
-    )
+    cost: Cost = Field(default_factory=Cost, description="Cost of the moves.", json_schema_extra=_frozen())
+    gain: Gain = Field(default_factory=Gain, description="Benefit of the moves.", json_schema_extra=_frozen())
     approved: Digits | None = Field(
         None,
-        description="Set by a person to the value of inputHash: carry this proposal out.",
+        description="Set by the user to the value of inputHash to approve this proposal.",
     )
     stop: bool = Field(
         False,
-        description="Set by a person: begin nothing more of this proposal, for good.",
+        description="Set by the user: start no more moves of this proposal. It cannot be undone.",
         json_schema_extra=rules(
             rule(
                 "!oldSelf || self",
-                "a proposal that was stopped stays so: have a new one made (spindle rebalance run)",
+                "a stopped proposal cannot be resumed: have a new one made (spindle rebalance run)",
             )
         ),
     )
 
 
 class Dropped(ApiModel):
-    """A move that was left out, and why."""
+    """A move that was skipped, and why."""
 
     topic: TopicName = Field(description="Topic of the replica.")
     partition: Count = Field(description="Partition of the replica.")
-    reason: ShortText = Field("", description="One word in CamelCase.")
-    message: Sentence = Field("", description="Why it was left out, as a sentence; for the first 200.")
+    reason: ShortText = Field("", description="Reason in CamelCase.")
+    message: Sentence = Field("", description="Why the move was skipped; only for the first 200.")
 
 
 class KafkaRebalanceStatus(ApiModel):
-    """How far the proposal is."""
+    """Progress of the proposal."""
 
     observed_generation: int | None = Field(
         None,
-        description="Generation of the spec that this status is about.",
+        description="Generation of the spec that this status describes.",
         json_schema_extra={"format": "int64"},
     )
     phase: ShortText | None = Field(
@@ -192,36 +203,37 @@ class KafkaRebalanceStatus(ApiModel):
         description="Proposed, Approved, Executing, Done, Stopped, Expired, Superseded or Failed.",
     )
     reason: ShortText | None = Field(
-        None, description="Why it is in this phase, or what it waits for: one word."
+        None, description="Reason for the phase, or what the proposal waits for, in CamelCase."
     )
-    message: Sentence | None = Field(None, description="The same as a sentence.")
+    message: Sentence | None = Field(None, description="Explanation of the phase or the wait.")
     approved_by: ShortText | None = Field(
-        None, description="Who had approved it when it was begun: person or rule."
+        None,
+        description="Who approved the proposal before it started: person (a user) or rule (automatically).",
     )
     conditions: list[Condition] = conditions_field()
     moved_bytes: Bytes | None = Field(None, description="Bytes moved so far.")
-    moved_moves: Count | None = Field(None, description="Moves finished so far.")
-    progress: ShortText | None = Field(None, description="Finished moves of all moves: 12/340.")
-    eta: Time | None = Field(
-        None, description="When it should be done, at the rate of the moves so far; none while it waits."
-    )
-    started_at: Time | None = Field(None, description="When it was begun.")
+    moved_moves: Count | None = Field(None, description="Moves completed so far.")
+    progress: ShortText | None = Field(None, description="Completed moves / all moves: 12/340.")
+    eta: Time | None = Field(None, description="Expected end at the rate so far; omitted while it waits.")
+    started_at: Time | None = Field(None, description="When it was started.")
     progressed_at: Time | None = Field(
-        None, description="When a move last began or ended, or it went on after a time in which none could."
+        None,
+        description="When a move last started or ended, or when the proposal resumed after a time in which no move was possible.",
     )
     ran_seconds: Count | None = Field(
         None,
-        description="Seconds for which it has been carried out, without those in which no window was open or nobody looked.",
+        description="Seconds for which it has been carried out, excluding time outside of windows and time in which the operator did not "
+        "run.",
     )
     updated_at: Time | None = Field(None, description="When this status was last written.")
     ended_at: Time | None = Field(None, description="When it ended.")
     outcomes: Annotated[str, Field(json_schema_extra=longest(MAX_MOVES))] | None = Field(
         None,
-        description="A letter for each move, in order: . waits, > is in motion, + is done, - was left out.",
+        description="One character per move, in order: . waiting, > in progress, + done, - skipped.",
     )
     dropped: list[Dropped] = Field(
         default_factory=list,
-        description="Moves that were left out when they were checked again, and why.",
+        description="Moves that were skipped when they were checked again, and why.",
         json_schema_extra=atomic(most=MAX_MOVES),
     )
 
@@ -233,4 +245,6 @@ class KafkaRebalance(ApiModel):
     kind: str = "KafkaRebalance"
     metadata: ObjectMeta = Field(default_factory=ObjectMeta)
     spec: KafkaRebalanceSpec = Field(description="The proposal.")
-    status: KafkaRebalanceStatus | None = Field(None, description="How far it is, written by Spindle.")
+    status: KafkaRebalanceStatus | None = Field(
+        None, description="Progress of the proposal, written by Spindle."
+    )

@@ -1,4 +1,4 @@
-"""What the agents publish for the job that makes plans."""
+"""Samples that the agents publish for the rebalance job."""
 
 from typing import Final
 
@@ -11,11 +11,11 @@ HOUR_MS: Final = 3_600_000
 
 
 class Samples(ApiModel):
-    """Whether and how the agents publish what they see, to a topic of the cluster itself."""
+    """Whether and how the agents publish samples to a topic of the cluster itself."""
 
     enabled: bool | None = Field(
         None,
-        description="Publish samples. Left out: if rebalance.schedule is set, for then there is somebody who reads them.",
+        description="Publish samples. If unset, they are published if rebalance.schedule is set, because the rebalance job then reads them.",
     )
     interval_seconds: int = Field(
         300,
@@ -26,19 +26,19 @@ class Samples(ApiModel):
     )
     retention_hours: int = Field(
         672,
-        description="Hours for which samples are kept; 672 are four weeks.",
+        description="Retention of samples in hours; 672 are four weeks.",
         ge=24,
         le=17520,
         json_schema_extra=hint(
-            "samples are kept for 24 hours (forecasts need a day) to two years (17520): write for example 672"
+            "samples are retained for 24 hours (forecasts need a day) to two years (17520): write for example 672"
         ),
     )
     retention_bytes: Size = Field(
         "10Gi",
-        description="Most bytes of samples that one copy of the topic holds, a quantity: 10Gi. The oldest go first.",
+        description="Maximum size of one replica of the samples topic, a quantity: 10Gi. The oldest samples are deleted first.",
     )
 
     @property
     def bytes(self) -> int:
-        """``retentionBytes`` as a number."""
+        """``retentionBytes`` in bytes."""
         return quantity.whole(self.retention_bytes)

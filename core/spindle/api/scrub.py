@@ -1,4 +1,4 @@
-"""Checking what lies on the disks and is not read: how it is to be done, and what was found."""
+"""Scrubbing: how inactive segments are checked for corruption, and what was found."""
 
 from typing import Annotated, Final
 
@@ -13,11 +13,11 @@ MOST_ASKED: Final = 100
 
 
 class ScrubPace(ApiModel):
-    """How fast an agent reads."""
+    """Rate of scrubbing."""
 
     bytes_per_second: int = Field(
         10_000_000,
-        description="Bytes per second that are read from each disk for it, when nobody else wants the disk.",
+        description="Bytes per second that the agent reads from each disk for scrubbing while the disk is otherwise idle.",
         ge=65536,
         json_schema_extra=hint(
             "scrub.bytesPerSecond is a number of bytes, at least 65536: write for example 10000000",
@@ -41,75 +41,75 @@ class ReplicaName(ApiModel):
 
 
 class BrokerScrub(ScrubPace):
-    """What the agent is to read, and how fast."""
+    """What the agent scrubs, and how fast."""
 
     first: list[ReplicaName] = Field(
         default_factory=list,
-        description="Replicas that are checked before all others, because another broker's is corrupt: whether they are sound is told in "
-        "status.observed.disks[].scrub.sound.",
+        description="Replicas to check before all others because another broker's replica is corrupt. status.observed.disks[].scrub.sound "
+        "lists those that are intact.",
         json_schema_extra=atomic(most=MOST_ASKED),
     )
 
 
 class Scrub(ScrubPace):
-    """How segments that nobody writes to any more are checked for what disks do to them."""
+    """Scrubbing: how inactive segments are checked for corruption."""
 
     enabled: bool = Field(
         True,
-        description="Check them: the agents read every segment of every replica, all but the active ones, and compare checksums, "
-        "headers and indexes.",
+        description="Enable scrubbing: the agents read every inactive segment of every replica and verify checksums, headers and indexes.",
     )
     repair: bool = Field(
         False,
-        description="Drop a replica with a corrupt segment and make it anew from the others, where the rules allow it. Without this a "
-        "person is told, and nothing is done.",
+        description="Drop a replica with a corrupt segment and re-replicate it from the others, where the safety rules allow it. Otherwise "
+        "corruption is only reported.",
     )
 
 
 class CorruptSegment(ApiModel):
-    """A segment in which something was found, twice."""
+    """A segment with corruption that a second read confirmed."""
 
     topic: TopicName = Field(description="Topic of the replica.")
     partition: Count = Field(description="Partition of the replica.")
     segment: int = Field(
-        description="Base offset of the segment, after which its files are named.",
+        description="Base offset of the segment, which names its files.",
         json_schema_extra={"format": "int64"},
     )
     kind: Annotated[str, Field(json_schema_extra={"enum": list(KINDS)})] = Field(
-        description="What is wrong: Crc (a checksum), Magic, Length (a batch's header), Zeroed, Truncated, Offset, Epoch (the order of "
-        "offsets and of leader epochs), Index (an index, or its time index), Unreadable (the disk does not give it)."
+        description="Kind of corruption: Crc (checksum), Magic, Length (header of a batch), Zeroed, Truncated, Offset, Epoch (order of "
+        "offsets and of leader epochs), Index (offset index or time index), Unreadable (the disk returns no data)."
     )
     file: Annotated[str, Field(json_schema_extra={"enum": list(FILES)})] = Field(
-        description="Which of the segment's files it is in: log, index, timeindex."
+        description="Affected file of the segment: log, index, timeindex."
     )
-    position: Bytes = Field(description="Byte of the file at which it begins.")
+    position: Bytes = Field(description="Position in the file, in bytes, where the corruption begins.")
     offset: int | None = Field(
         None,
-        description="First offset of the batch, as far as that can be told.",
+        description="First offset of the batch, if it is known.",
         json_schema_extra={"format": "int64"},
     )
-    message: Sentence | None = Field(None, description="What it is.")
+    message: Sentence | None = Field(None, description="Description of the corruption.")
     finds: Count | None = Field(
-        None, description="How many things were found in the segment; this is the first."
+        None, description="Number of findings in the segment; this entry is the first."
     )
-    since: Time | None = Field(None, description="When it was first seen.")
+    since: Time | None = Field(None, description="When it was first found.")
 
 
 class ScrubProgress(ApiModel):
-    """How far the checking of a disk is."""
+    """Progress of scrubbing a disk."""
 
     percent: Count | None = Field(
         None,
-        description="How much of what is to be checked was checked within everyDays, in whole per cent of its bytes.",
+        description="Share of the bytes to check that was checked within everyDays, in whole per cent.",
     )
     oldest: Time | None = Field(
         None,
-        description="Since when the segment that waits longest has been unchecked: its last check, or its last write. To the hour.",
+        description="Time since which the segment that has waited longest is unchecked (its last check or its last write), rounded to the "
+        "hour.",
     )
-    corrupt: Count | None = Field(None, description="How many segments are corrupt.")
+    corrupt: Count | None = Field(None, description="Number of corrupt segments.")
     sound: list[ReplicaName] = Field(
         default_factory=list,
-        description="Those of spec.scrub.first on this disk of which every segment at rest was checked within everyDays, and in which "
-        "nothing was found, not even once.",
+        description="Replicas of spec.scrub.first on this disk whose inactive segments were all checked within everyDays without a single "
+        "finding.",
         json_schema_extra=atomic(most=MOST_ASKED),
     )

@@ -1,4 +1,4 @@
-"""Certificates: who signs them, how long they last, when the authority is replaced."""
+"""Certificates: their authority (CA), lifetimes, and the replacement of the CA."""
 
 from typing import Annotated, Final
 
@@ -16,13 +16,13 @@ class Security(ApiModel):
         json_schema_extra=rules(
             rule(
                 "self.certificateDays <= self.caDays",
-                "no certificate outlives the authority that signed it: write certificateDays at most as large as caDays",
+                "no certificate may outlive the CA that signed it: write certificateDays at most as large as caDays",
                 field=".certificateDays",
             ),
             rule(
                 f"self.clientGraceSeconds <= self.caDays * {_GRACE}",
-                "clients get their time twice while an authority is replaced in its last fifth, so it is at most a twentieth of "
-                "caDays: write a smaller clientGraceSeconds, or a larger caDays",
+                "the CA is replaced in the last fifth of its lifetime and clients get clientGraceSeconds twice meanwhile, so it is at "
+                "most a twentieth of caDays: write a smaller clientGraceSeconds, or a larger caDays",
                 field=".clientGraceSeconds",
             ),
             rule(
@@ -32,8 +32,8 @@ class Security(ApiModel):
             ),
             rule(
                 "!(has(self.caSecret) && has(self.rotate))",
-                "an authority that comes from a Secret is replaced when that Secret holds another one: take rotate out, and renew "
-                "it where it is made (cmctl renew)",
+                "a CA from a Secret is replaced when the Secret holds another one: remove rotate, and renew the CA where it is issued "
+                "(cmctl renew)",
                 field=".rotate",
             ),
         )
@@ -41,15 +41,15 @@ class Security(ApiModel):
 
     ca_days: int = Field(
         3650,
-        description="Days for which a new authority is valid. In the last fifth of its time it is replaced, without downtime.",
+        description="Validity of a new CA in days. In the last fifth of its lifetime it is replaced, without downtime.",
         ge=30,
         le=36500,
         json_schema_extra=hint("caDays is between 30 and 36500 days: write for example 3650 for ten years"),
     )
     certificate_days: int = Field(
         365,
-        description="Days for which new certificates are valid. In the last third of their time they are renewed, and "
-        "brokers and controllers restarted one after the other.",
+        description="Validity of new certificates in days. In the last third of their lifetime they are renewed, with a rolling restart of "
+        "brokers and controllers.",
         ge=7,
         le=3650,
         json_schema_extra=hint(
@@ -58,13 +58,14 @@ class Security(ApiModel):
     )
     ca_secret: Name | None = Field(
         None,
-        description="Sign with the authority in this Secret of the same namespace (tls.crt and tls.key, as cert-manager writes them), in "
-        "place of one that Spindle makes. Whenever it holds another one the authority is replaced, without downtime. Its owner has to have labelled it spindle.dev/usable-by: <KafkaCluster>.",
+        description="Sign with the CA in this Secret in the same namespace (tls.crt and tls.key, the format of cert-manager) instead of one "
+        "that Spindle creates. Whenever the Secret holds another CA, Spindle replaces the CA without downtime. The Secret's "
+        "owner must label it spindle.dev/usable-by: <KafkaCluster>.",
     )
     client_grace_seconds: int = Field(
         86400,
-        description="How long clients are given, twice in the course of a replacement of the authority, to read their "
-        "Secret anew: first to trust the new one, then to show a certificate of it.",
+        description="Time that clients get, twice during a replacement of the CA, to reload their Secret: first to trust the new CA, then "
+        "to present a certificate signed by it.",
         ge=120,
         le=2592000,
         json_schema_extra=hint(
@@ -74,12 +75,12 @@ class Security(ApiModel):
     )
     network_policies: bool = Field(
         False,
-        description="Make NetworkPolicies: the ports between nodes are for the cluster's own pods and for Spindle alone. "
-        "They act where the network of Kubernetes enforces them.",
+        description="Create NetworkPolicies that restrict the ports between nodes to the cluster's own pods and Spindle. They take effect "
+        "only if the cluster's CNI plugin enforces NetworkPolicies.",
     )
     rotate: Annotated[str, Field(json_schema_extra=longest(64))] | None = Field(
         None,
-        description="Any text. Whenever it is changed to another one the authority is replaced, without downtime.",
+        description="Any text. When it is changed to another text, Spindle replaces the CA, without downtime.",
     )
 
 

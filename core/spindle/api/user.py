@@ -1,4 +1,4 @@
-"""KafkaUser: a client of a KafkaCluster, with its credentials, rights and quotas."""
+"""KafkaUser: a client of a KafkaCluster, with its credentials, ACLs and quotas."""
 
 from typing import Annotated, Any, Literal
 
@@ -38,169 +38,165 @@ Operation = Literal[
 
 
 def _fixed(what: str) -> dict[str, Any]:
-    return rules(rule("self == oldSelf", f"{what} cannot be changed: make another KafkaUser"))
+    return rules(rule("self == oldSelf", f"{what} cannot be changed: create another KafkaUser"))
 
 
 class Acl(ApiModel):
-    """Something that the user may do."""
+    """An ACL of the user."""
 
     model_config = ConfigDict(
         json_schema_extra=rules(
             rule(
                 "self.resource == 'cluster' ? !has(self.name) : has(self.name)",
-                "name says which topic, group or transactional id is meant: write it for these, and leave it out for cluster",
+                "name is the topic, group or transactional id: set it for these, and omit it for cluster",
                 field=".name",
             ),
         )
     )
 
     resource: Literal["topic", "group", "transactionalId", "cluster"] = Field(
-        description="What the right is about."
+        description="Type of the resource."
     )
     name: Annotated[str, Field(json_schema_extra=longest(249))] | None = Field(
-        None, description="Which one; * means all of them."
+        None, description="Name of the resource; * means all."
     )
     pattern: Literal["literal", "prefixed"] = Field(
-        "literal", description="literal: the name as it stands; prefixed: all whose names begin so."
+        "literal", description="literal: exactly this name; prefixed: all names with this prefix."
     )
-    operations: list[Operation] = Field(
-        description="What may be done with it.", json_schema_extra=atomic(most=11)
-    )
-    host: Name = Field("*", description="Address that the client must come from; * means any.")
+    operations: list[Operation] = Field(description="Allowed operations.", json_schema_extra=atomic(most=11))
+    host: Name = Field("*", description="Host that the client must connect from; * means any.")
 
 
 class Quotas(ApiModel):
-    """How much of each broker the user may take."""
+    """Quotas of the user, per broker."""
 
     producer_bytes_per_second: int | None = Field(
         None,
-        description="Most bytes per second that it may write to one broker.",
+        description="Maximum bytes per second that the user may produce to one broker.",
         ge=1,
-        json_schema_extra=hint(
-            "producerBytesPerSecond is at least 1: leave it out for no quota", format="int64"
-        ),
+        json_schema_extra=hint("producerBytesPerSecond is at least 1: omit it for no quota", format="int64"),
     )
     consumer_bytes_per_second: int | None = Field(
         None,
-        description="Most bytes per second that it may read from one broker.",
+        description="Maximum bytes per second that the user may consume from one broker.",
         ge=1,
-        json_schema_extra=hint(
-            "consumerBytesPerSecond is at least 1: leave it out for no quota", format="int64"
-        ),
+        json_schema_extra=hint("consumerBytesPerSecond is at least 1: omit it for no quota", format="int64"),
     )
     request_percentage: int | None = Field(
         None,
-        description="Most time of one broker's threads that it may take, in per cent of one thread.",
+        description="Maximum share of one broker's request and network threads, in per cent of one thread.",
         ge=1,
-        json_schema_extra=hint("requestPercentage is at least 1: leave it out for no quota"),
+        json_schema_extra=hint("requestPercentage is at least 1: omit it for no quota"),
     )
 
 
 class KafkaUserSpec(ApiModel):
-    """The user."""
+    """Desired state of the user."""
 
     cluster: ShortText = Field(
         description="Name of the KafkaCluster, in the same namespace.", json_schema_extra=_fixed("cluster")
     )
     authentication: Literal["mtls", "scram"] = Field(
         "mtls",
-        description="mtls: by a certificate; scram: by a password (SCRAM-SHA-512).",
+        description="mtls: with a certificate; scram: with a password (SCRAM-SHA-512).",
         json_schema_extra=_fixed("authentication"),
     )
     acls: list[Acl] = Field(
         default_factory=list,
-        description="What the user may do. ACLs that a person gave it otherwise stay.",
+        description="ACLs of the user. ACLs that were created by other means are kept.",
         json_schema_extra=atomic(most=MAX_ACLS),
     )
-    quotas: Quotas = Field(default_factory=Quotas, description="How much of each broker it may take.")
+    quotas: Quotas = Field(default_factory=Quotas, description="Quotas of the user, per broker.")
 
 
 class MadeAcl(ApiModel):
-    """One right that Spindle gave."""
+    """One ACL that Spindle created."""
 
-    resource: ShortText = Field(description="What it is about.")
-    name: Annotated[str, Field(json_schema_extra=longest(249))] = Field(description="Which one.")
+    resource: ShortText = Field(description="Type of the resource.")
+    name: Annotated[str, Field(json_schema_extra=longest(249))] = Field(description="Name of the resource.")
     pattern: ShortText = Field(description="literal or prefixed.")
-    operation: ShortText = Field(description="What may be done.")
-    host: Name = Field(description="From where.")
+    operation: ShortText = Field(description="Allowed operation.")
+    host: Name = Field(description="Host.")
 
 
 class MadeQuota(ApiModel):
-    """One quota that Spindle set. Kafka keeps quotas as fractions, so the values are text."""
+    """One quota that Spindle set. Kafka stores quotas as floating-point numbers, so the values are strings."""
 
-    name: ShortText = Field(description="Kafka's name of it.")
+    name: ShortText = Field(description="Name of the quota in Kafka.")
     values: list[ShortText] = Field(
-        description="What Spindle set it to: the latest, and while that is on its way the one before.",
+        description="Values that Spindle set: the latest and, until that one is confirmed, the previous one.",
         json_schema_extra=atomic(most=4),
     )
     before: ShortText | None = Field(
-        None, description="What it was before, and is to be again; left out for none."
+        None, description="Value before, which Spindle restores; omitted if there was none."
     )
 
 
 class ServerCertificate(ApiModel):
-    """A certificate of the user's, of an earlier version, that is good for servers as well."""
+    """A certificate of the user, issued by an earlier version, that is also valid for servers."""
 
-    until: Time = Field(description="When it ends.")
-    authority: Name = Field(description="SHA-256 fingerprint of the authority that signed it.")
+    until: Time = Field(description="When the certificate expires.")
+    authority: Name = Field(description="SHA-256 fingerprint of the CA that signed it.")
 
 
 class KafkaUserStatus(ApiModel):
-    """What the user has."""
+    """Observed state of the user."""
 
     observed_generation: int | None = Field(
         None,
-        description="Generation of the spec that this status is about.",
+        description="Generation of the spec that this status describes.",
         json_schema_extra={"format": "int64"},
     )
     conditions: list[Condition] = conditions_field()
     principal: Name | None = Field(
         None,
-        description="Who it is to Kafka: User:<name>, or User:<name>_2 if that was somebody else before.",
+        description="Kafka principal: User:<name>, or User:<name>_2 if that principal belonged to another user before.",
     )
     secret: Name | None = Field(None, description="Secret with its credentials.")
     acls: list[MadeAcl] = Field(
         default_factory=list,
-        description="Rights that Spindle gave, and takes away again; written down before they are given.",
+        description="ACLs that Spindle created and will remove; recorded before they are created.",
         json_schema_extra=atomic(most=2048),
     )
     quotas: list[MadeQuota] = Field(
         default_factory=list,
-        description="Quotas that Spindle set, and puts back to what they were; written down before they are set.",
+        description="Quotas that Spindle set and will restore; recorded before they are set.",
         json_schema_extra=atomic(most=8),
     )
     password: bool | None = Field(
-        None, description="Whether Spindle gave Kafka a password for it, and takes it away again."
+        None, description="Whether Spindle created SCRAM credentials for it in Kafka, which it will remove."
     )
     kept_out: bool | None = Field(
         None,
-        description="Whether Spindle denied it to write to Spindle's own topics, which a pattern of its ACLs covers; lifted again by Spindle.",
+        description="Whether Spindle created a DENY ACL for writes to Spindle's own topics, because a pattern of the user's ACLs covers "
+        "them; Spindle removes it again.",
     )
     certificate_until: Time | None = Field(
         None,
-        description="When the last of its certificates ends: if it is deleted before, its principal is denied everything until then.",
+        description="When the last of its certificates expires: if the user is deleted before that, its principal is denied all access "
+        "until then.",
     )
     server_certificate: ServerCertificate | None = Field(
         None,
-        description="Which of its certificates could pass for a host of its name; written down before it is replaced.",
+        description="The user's certificate that could impersonate a host with the user's name; recorded before it is replaced.",
     )
 
 
 class KafkaUser(ApiModel):
-    """A client of a KafkaCluster: its credentials, rights and quotas."""
+    """A client of a KafkaCluster: its credentials, ACLs and quotas."""
 
     model_config = ConfigDict(
         json_schema_extra=rules(
             rule(
                 "self.metadata.name.size() <= 63 && self.metadata.name != 'admin' && "
                 "!self.metadata.name.startsWith('spindle-')",
-                "metadata.name is who the user is to Kafka: it has at most 63 characters, and admin and what begins with "
-                "spindle- are Spindle's own: write for example orders",
+                "metadata.name is the name of the Kafka principal: it has at most 63 characters; admin and names that start with "
+                "spindle- are reserved for Spindle: write for example orders",
             ),
             rule(
                 "!self.metadata.name.contains('.') && self.metadata.name != 'localhost'",
-                "metadata.name is the common name of a certificate, and so must not look like a host's: write it without dots, "
-                "for example orders-eu",
+                "metadata.name is the common name of a certificate and must not look like a host name: write it without dots, for "
+                "example orders-eu",
                 field=".metadata.name",
                 new=True,
             ),
@@ -210,5 +206,7 @@ class KafkaUser(ApiModel):
     api_version: str = API_VERSION
     kind: str = "KafkaUser"
     metadata: ObjectMeta = Field(default_factory=ObjectMeta)
-    spec: KafkaUserSpec = Field(description="The user.")
-    status: KafkaUserStatus | None = Field(None, description="What it has, written by Spindle.")
+    spec: KafkaUserSpec = Field(description="Desired state of the user.")
+    status: KafkaUserStatus | None = Field(
+        None, description="Observed state of the user, written by Spindle."
+    )

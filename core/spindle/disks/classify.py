@@ -1,12 +1,12 @@
 """From signals to a verdict: one state machine per disk, with every dwell time in `RULES`.
 
-Three triggers stand over each other, for Suspect, Slow and Failed (which covers Missing and Swapped). Each goes on when
-its finding has held for long enough and off when the disk has been well for long enough, so a signal at the edge moves
-nothing; the verdict is the worst that is on. A trigger that went on a third time within ten minutes stays on for half
-an hour after the last finding: a flapping disk ends in one verdict.
+There are three triggers per disk: Suspect, Slow and Failed (which covers Missing and Swapped). Each turns on when
+its finding has lasted long enough, and off when the disk has been healthy long enough, so a borderline signal changes
+nothing. The verdict is the worst trigger that is on. A trigger that turns on for the third time within ten minutes stays on until half
+an hour after the last finding: a flapping disk gets one stable verdict.
 
-A round in which nothing could be seen moves no trigger, and no time runs over it. While whoever looks is starved himself, that goes for each
-round that shows no more than that something takes long: what waits then may hang, or its turn does not come.
+A round in which nothing could be observed changes no trigger, and its time does not count. While the observer is starved, this also applies to
+rounds that show only that something takes long: what is pending may hang, or may not be scheduled.
 """
 
 from dataclasses import dataclass, field, replace
@@ -17,17 +17,17 @@ from spindle.disks.findings import BY_KAFKA, BY_PROBE, RULES, SUSPECT_LEAVES, Fi
 from spindle.disks.signals import DiskVerdict, ProbeOutcome, Signals
 
 FLAPPING: Final = "Flapping"
-FLAPS: Final = 3  # times that a trigger goes on within the window before it is held
-# The same, with its changes of kind; whoever exchanges a disk by hand makes up to five each time.
+FLAPS: Final = 3  # times that a trigger turns on within the window before it is held
+# The same, including changes between bad verdicts; replacing a disk by hand causes up to five of them.
 TURNS: Final = 12
 WINDOW_SECONDS: Final = 600.0
 HOLD_SECONDS: Final = 1800.0
-STRIKES: Final = 3  # bad rounds, not in succession, that are as good as confirmed
+STRIKES: Final = 3  # non-consecutive bad rounds that count as a confirmation
 STRIKE_SECONDS: Final = 60.0
-_REASON_SETTLES: Final = 10.0  # a trigger that is on takes over a new reason after so long
+_REASON_SETTLES: Final = 10.0  # a trigger that is on adopts a new reason after this time
 
 
-# Reasons for verdicts whose own reason this version does not know.
+# Reasons for verdicts whose recorded reason this version does not know.
 _LIKELY: Final = {
     DiskVerdict.FAILED: "ProbeError",
     DiskVerdict.MISSING: "NotMounted",
@@ -55,15 +55,15 @@ class Judged:
 
 @dataclass(frozen=True)
 class Trigger:
-    """One of the three.
+    """One of the three triggers.
 
     Attributes:
         finding: why it is on; None while it is off.
-        run: rounds in succession with a finding, of which `run_since` was the first.
+        run: consecutive rounds with a finding, of which `run_since` was the first.
         reason, reason_since, reason_run: the same for the latest reason alone.
-        well_since: begin of the present stretch without a finding.
-        risen, turned: times within the window at which it went on, or changed its kind while it was on.
-        held: whether it went on too often, and is on for long.
+        well_since: start of the current period without a finding.
+        risen, turned: times within the window at which it turned on, or changed to another bad verdict while on.
+        held: whether it turned on too often and is therefore kept on.
     """
 
     finding: Finding | None = None
@@ -80,15 +80,15 @@ class Trigger:
 
 @dataclass(frozen=True)
 class DiskTracker:
-    """All that is remembered of one disk. Begin with ``DiskTracker()``, or with `resume` after a restart.
+    """The state kept for one disk. Start with ``DiskTracker()``, or with `resume` after a restart.
 
     Attributes:
-        generation: `Signals.life` of the disk that it is about.
-        round_at: when the latest round was.
-        awake_since: begin of the present stretch of rounds without a gap, in none of which whoever looks was starved.
-        strikes: when the latest bad rounds were.
-        probe_at: when the latest probe came back that was counted.
-        judged: the present verdict; None until a first round saw something.
+        generation: `Signals.life` of the disk that this state is about.
+        round_at: time of the latest round.
+        awake_since: start of the current sequence of rounds without a gap, in none of which the observer was starved.
+        strikes: times of the latest bad rounds.
+        probe_at: when the latest counted probe returned.
+        judged: the current verdict; None until a round has observed something.
     """
 
     generation: str = ""
@@ -104,7 +104,7 @@ class DiskTracker:
 
 @dataclass(frozen=True)
 class WatchStep:
-    """What a round led to.
+    """Result of a round.
 
     Attributes:
         again: probe this disk again at once, before anything is reported: that confirms or clears a first error.
@@ -115,11 +115,11 @@ class WatchStep:
 
 
 def resume(life: str, earlier: Judged) -> DiskTracker:
-    """A watch that goes on from what was reported before, so that a restart does not make a disk well.
+    """A tracker that continues from what was reported before, so that an agent restart does not make a disk healthy.
 
     Args:
         life: `Signals.life` of the disk.
-        earlier: what was reported; its time on the clock of the rounds to come.
+        earlier: the verdict reported before; its time is on the clock of the following rounds.
     """
     verdict = earlier.verdict
     known = earlier.reason in RULES or earlier.reason == FLAPPING
@@ -135,7 +135,7 @@ def resume(life: str, earlier: Judged) -> DiskTracker:
 
 
 def step(watch: DiskTracker, signals: Signals, now: float, tuning: ProbeSettings) -> WatchStep:
-    """One round: what was remembered, what is seen now, and what that comes to."""
+    """One round: updates the tracker with the current signals."""
     if watch.generation != signals.life:
         watch = DiskTracker(generation=signals.life)
     still = watch.round_at is None or now - watch.round_at > tuning.gap
@@ -146,7 +146,7 @@ def step(watch: DiskTracker, signals: Signals, now: float, tuning: ProbeSettings
     finding = find(signals, now, tuning, watch.awake_since)
     if _silent(watch, signals, finding):
         return WatchStep(_unseen(watch))
-    if finding is None or _told_before(watch, signals, finding):
+    if finding is None or _already_counted(watch, signals, finding):
         return WatchStep(watch)
     watch = _count(watch, finding, now)
     watch = replace(
@@ -165,11 +165,11 @@ def step(watch: DiskTracker, signals: Signals, now: float, tuning: ProbeSettings
 
 
 def _silent(watch: DiskTracker, signals: Signals, finding: Finding | None) -> bool:
-    """Whether the round is one in which nothing could be seen, so that time must not run over it."""
+    """Whether nothing could be observed in this round, so that its time must not count."""
     probe = signals.probe
     if finding is None:
         return signals.starved or probe.outcome is not ProbeOutcome.PENDING
-    # While its broker restarts, Kafka's own word is neither repeated nor taken back.
+    # While its broker restarts, Kafka neither confirms nor withdraws its report.
     on = watch.failed.finding
     return (
         (finding.rule is None or not finding.rule.verdict.bad)
@@ -180,8 +180,8 @@ def _silent(watch: DiskTracker, signals: Signals, finding: Finding | None) -> bo
     )
 
 
-def _told_before(watch: DiskTracker, signals: Signals, finding: Finding) -> bool:
-    """Whether the round only repeats an error that was counted, and that needs another probe to be sure."""
+def _already_counted(watch: DiskTracker, signals: Signals, finding: Finding) -> bool:
+    """Whether the round only repeats an error that was already counted and that needs another probe to confirm it."""
     probe = signals.probe
     return (
         watch.failed.finding is None
@@ -192,7 +192,7 @@ def _told_before(watch: DiskTracker, signals: Signals, finding: Finding) -> bool
 
 
 def _unseen(watch: DiskTracker) -> DiskTracker:
-    """No run goes on over what was not seen; what is on stays on."""
+    """A run of findings ends at a gap in observation; what is on stays on."""
     return replace(
         watch, failed=_broken(watch.failed), slow=_broken(watch.slow), suspect=_broken(watch.suspect)
     )
@@ -212,7 +212,7 @@ def _count(watch: DiskTracker, finding: Finding, now: float) -> DiskTracker:
 def _failed(watch: DiskTracker, finding: Finding, now: float) -> Trigger:
     rule = finding.rule
     if rule is None or not rule.verdict.bad:
-        # What is Suspect is not bad, and not well either.
+        # A suspect disk is neither bad nor healthy.
         odd = rule is not None and rule.verdict is DiskVerdict.SUSPECT
         return _broken(watch.failed) if odd else _well(watch.failed, now)
     trigger = _seen(watch.failed, finding, now)
@@ -250,7 +250,7 @@ def _suspect(trigger: Trigger, finding: Finding, now: float) -> Trigger:
 
 
 def _seen(trigger: Trigger, finding: Finding, now: float) -> Trigger:
-    """One more round with a finding."""
+    """Count one more round with a finding."""
     same = trigger.reason == finding.reason and trigger.reason_run > 0
     return replace(
         trigger,
@@ -264,7 +264,7 @@ def _seen(trigger: Trigger, finding: Finding, now: float) -> Trigger:
 
 
 def _well(trigger: Trigger, now: float) -> Trigger:
-    """One more round without one."""
+    """Count one more round without a finding."""
     since = now if trigger.well_since is None else trigger.well_since
     trigger = replace(trigger, run=0, reason="", reason_run=0, well_since=since)
     if trigger.finding is None or now - since < _leave(trigger):
@@ -280,7 +280,7 @@ def _leave(trigger: Trigger) -> float:
 
 
 def _rise(trigger: Trigger, finding: Finding, now: float) -> Trigger:
-    """The trigger goes on, or changes its kind; too often, and it is held as it is."""
+    """Turn the trigger on, or change it to another bad verdict; if that happens too often, it is held as it is."""
     risen = tuple(at for at in trigger.risen if now - at < WINDOW_SECONDS)
     turned = tuple(at for at in trigger.turned if now - at < WINDOW_SECONDS)
     if trigger.finding is None:
@@ -292,7 +292,7 @@ def _rise(trigger: Trigger, finding: Finding, now: float) -> Trigger:
 
 
 def _settle(trigger: Trigger, finding: Finding, now: float) -> Trigger:
-    """A trigger that is on takes over another reason of the same kind once that has lasted."""
+    """Adopt another reason for the same verdict once it has lasted."""
     if trigger.finding is not None and trigger.finding.reason == finding.reason:
         return trigger
     if trigger.held or now - trigger.reason_since < _REASON_SETTLES:
@@ -317,20 +317,20 @@ def _worst(watch: DiskTracker) -> tuple[DiskVerdict, str, str]:
     if (on := watch.failed.finding) is not None:
         rule = on.rule
         if watch.failed.held or rule is None:
-            return DiskVerdict.FAILED, FLAPPING, _held_words(on)
+            return DiskVerdict.FAILED, FLAPPING, _flapping_message(on)
         return rule.verdict, on.reason, on.message
     for verdict, trigger in ((DiskVerdict.SLOW, watch.slow), (DiskVerdict.SUSPECT, watch.suspect)):
         if (on := trigger.finding) is not None:
             if trigger.held:
-                return verdict, FLAPPING, _held_words(on)
+                return verdict, FLAPPING, _flapping_message(on)
             return verdict, on.reason, on.message
     return DiskVerdict.HEALTHY, "", ""
 
 
-def _held_words(last: Finding) -> str:
+def _flapping_message(last: Finding) -> str:
     if last.reason == FLAPPING or last.reason not in RULES:
         return last.message
     return (
-        f"It comes and goes, too often within {WINDOW_SECONDS / 60:.0f} minutes. The verdict stays until the disk has "
-        f"been well for {HOLD_SECONDS / 60:.0f} minutes. At last: {last.message}"
+        f"The disk fails and recovers too often within {WINDOW_SECONDS / 60:.0f} minutes. The verdict stays until the disk has "
+        f"been healthy for {HOLD_SECONDS / 60:.0f} minutes. Last finding: {last.message}"
     )

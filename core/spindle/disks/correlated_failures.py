@@ -1,4 +1,7 @@
-"""Rule 9: few at once. When many disks go bad together it is the network, the kernel or us, and nothing acts by itself."""
+"""Correlated disk failures: "no automatic action on many disks at once" (`docs/safety.md`, rule 9).
+
+When many disks go bad together, the cause is the network, the kernel or Spindle itself.
+"""
 
 import math
 from collections.abc import Mapping
@@ -7,21 +10,21 @@ from typing import Final
 from spindle.cluster.waiting import Waiting, counted
 
 WINDOW_SECONDS: Final = 600.0
-LEAST: Final = 2  # so many may always go bad
+LEAST: Final = 2  # this many may always go bad
 _RULE: Final = 9
 
 Verdicts = Mapping[tuple[int, str], float]
 
 
 def may_act_on_failures(bad: Verdicts, total: int, now: float, share: float = 0.10) -> Waiting | None:
-    """Whether anything may be done by itself about bad disks: None for yes.
+    """Whether Spindle may act automatically on bad disks: None for yes.
 
     Args:
-        bad: (broker id, disk) → when its verdict became bad, for each disk that is bad now and was not evacuated yet.
-            Seconds since the epoch, best by the clock of the one who asks: a time ahead of it counts as now.
-        total: disks that the cluster has.
+        bad: (broker id, disk) → when its verdict became bad, for each disk that is bad now and has not been evacuated yet.
+            Seconds since the epoch, preferably by the caller's clock: a time in the future counts as now.
+        total: number of disks in the cluster.
         now: seconds since the epoch.
-        share: of them that may go bad together.
+        share: share of the disks that may go bad together.
     """
     counted_brokers = recent(bad, now)
     most = limit(total, share)
@@ -33,24 +36,24 @@ def may_act_on_failures(bad: Verdicts, total: int, now: float, share: float = 0.
         reason="CorrelatedDiskFailures",
         message=(
             f"{counted(len(disks), 'disk')} of {counted(len(counted_brokers), 'broker')} went bad within "
-            f"{WINDOW_SECONDS / 60:.0f} minutes; more than {most} at once are hardly the disks' own fault, so nothing is "
-            "done about them by itself."
+            f"{WINDOW_SECONDS / 60:.0f} minutes. More than {most} at once suggests a common cause rather than failing disks, "
+            "so Spindle does not act on them automatically."
         ),
         unblocked_by=(
-            "Look for what they have in common (network, kernel, a change of late). It goes on by itself when fewer "
-            "are bad or ten minutes have passed without another; a higher spec.disks.automaticShare lets it go on now."
+            "Find the common cause (network, kernel, a recent change). Spindle continues when fewer disks are bad, or when ten "
+            "minutes have passed without another one going bad; raise spec.disks.automaticShare to let it continue now."
         ),
         objects=tuple(disks),
     )
 
 
 def limit(total: int, share: float) -> int:
-    """How many may go bad within the window."""
+    """Number of brokers with bad disks that is allowed within the window."""
     return max(LEAST, math.floor(share * total + 1e-9))
 
 
 def recent(bad: Verdicts, now: float) -> frozenset[int]:
-    """The brokers that have a disk whose verdict is of the last ten minutes; each counts once."""
+    """The brokers with a disk that went bad within the last ten minutes; each broker counts once."""
     return frozenset(broker for (broker, _), since in bad.items() if _recent(since, now))
 
 

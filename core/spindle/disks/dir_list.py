@@ -1,7 +1,8 @@
-"""A broker's list of its log dirs: disk → directory id, with a generation that grows with each change.
+"""A broker's list of its log dirs: disk → directory id, with a generation that increases with each change.
 
-It stands on the KafkaBroker, on each of the broker's claims and in ``spindle.json`` on each of its disks, so that a broker that is found
-again by its claims is not started without a disk: the list with the highest generation counts (rule 15).
+It is stored on the KafkaBroker, on each of the broker's claims and in ``spindle.json`` on each of its disks, so that a broker that is
+recovered from its claims does not start without a disk: the list with the highest generation is valid. See "no start with a log dir missing"
+(`docs/safety.md`, rule 15).
 """
 
 import json
@@ -12,10 +13,10 @@ from typing import Any
 
 @dataclass(frozen=True)
 class DirList:
-    """The dirs that may hold replicas; a disk that was never formatted, or that was removed, is not among them.
+    """The dirs that may hold replicas; a disk that was never formatted, or was removed, is not included.
 
     Attributes:
-        generation: grows by one with each change; 0 for no list.
+        generation: increases by one with each change; 0 for no list.
         dirs: disk → directory id.
     """
 
@@ -27,16 +28,16 @@ class DirList:
         return self.generation > 0
 
     def document(self) -> dict[str, Any]:
-        """As JSON has it; equal lists give equal documents."""
+        """The list as a JSON document; equal lists give equal documents."""
         dirs = [{"name": name, "directoryId": self.dirs[name]} for name in sorted(self.dirs)]
         return {"generation": self.generation, "dirs": dirs}
 
     def text(self) -> str:
-        """As an annotation has it."""
+        """The list as the text of an annotation."""
         return json.dumps(self.document(), separators=(",", ":"))
 
     def changed_to(self, dirs: Mapping[str, str]) -> "DirList":
-        """The list with these dirs: the same one if they are the same."""
+        """The list with these dirs: the same list if they are unchanged."""
         return self if self and dict(self.dirs) == dict(dirs) else DirList(self.generation + 1, dict(dirs))
 
 
@@ -44,7 +45,7 @@ NO_LIST = DirList()
 
 
 def read_list(document: object) -> DirList:
-    """A list from its document; `NO_LIST` if it is none, or cannot be understood."""
+    """A list from its document; `NO_LIST` if the document is not a valid list."""
     try:
         generation, dirs = int(document["generation"]), document["dirs"]  # type: ignore[index]
         found = {str(entry["name"]): str(entry["directoryId"]) for entry in dirs}
@@ -54,7 +55,7 @@ def read_list(document: object) -> DirList:
 
 
 def parse_list(text: str | None) -> DirList:
-    """A list from its text; `NO_LIST` if there is none, or it cannot be understood."""
+    """A list from its text; `NO_LIST` if there is none, or it is not valid."""
     try:
         return read_list(json.loads(text)) if text else NO_LIST
     except (ValueError, RecursionError):
@@ -62,5 +63,5 @@ def parse_list(text: str | None) -> DirList:
 
 
 def newest(lists: Iterable[DirList]) -> DirList:
-    """The list with the highest generation; of several the longest, since a dir too many does less harm than one too few."""
+    """The list with the highest generation; of several, the longest, because an extra dir does less harm than a missing one."""
     return max(lists, key=lambda each: (each.generation, len(each.dirs), each.text()), default=NO_LIST)

@@ -1,4 +1,4 @@
-"""What a disk should be, and what was found in its place."""
+"""The expected identity of a disk, and what was found at its mount point."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -10,7 +10,7 @@ ACTIVE: Final = "Active"
 PLACEHOLDER: Final = "Placeholder"
 ABSENT: Final = "Absent"
 
-# States that inspect reports.
+# States reported by inspect.
 OURS: Final = "ours"
 BLANK: Final = "blank"
 FOREIGN: Final = "foreign"
@@ -23,13 +23,13 @@ IS_PLACEHOLDER: Final = "placeholder"
 
 @dataclass(frozen=True, kw_only=True)
 class Expected:
-    """One disk as it is on record.
+    """One disk as recorded in the KafkaBroker.
 
     Attributes:
-        fs_uuid: of the file system that was cleared for this directory id; None if none was when the pod was made.
+        fs_uuid: UUID of the file system that was cleared for this directory id; None if none was when the pod was created.
         controller: whether Kafka's own tool formats it, in Kafka's container.
-        shared_filesystem: whether the disk may be a folder of the node's own file system.
-        retired: directory ids of disks of this broker that were evacuated; what carries one is foreign.
+        shared_filesystem: whether the disk may be a directory of the node's own file system.
+        retired: directory ids of disks of this broker that were evacuated; a disk that carries one is foreign.
     """
 
     cluster_id: str
@@ -44,29 +44,29 @@ class Expected:
 
     @property
     def identity(self) -> Identity:
-        """What its identity file is to say."""
+        """The expected content of its identity file."""
         return Identity(self.cluster_id, self.node_id, self.disk, self.directory_id)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Found:
-    """What was found where a disk should be mounted.
+    """What was found at the mount point of a disk.
 
     Attributes:
-        mounted: whether another file system than that of the pod's own folders is mounted there; False also where
+        mounted: whether a different file system than that of the pod's own directories is mounted there; also False if
             nothing is there at all.
-        error: why the disk could not be read (an I/O error, a time-out), in words; None if it could.
-        writable: None where it could not be tried.
+        error: why the disk could not be read (an I/O error, a timeout), as text; None if it could.
+        writable: None if it could not be tested.
         readonly: whether the file system is mounted read-only.
-        source, device: of the mount, from mountinfo: ``/dev/sdb1`` or a folder's path; ``8:17``.
+        source, device: of the mount, from mountinfo: ``/dev/sdb1`` or a directory; ``8:17``.
         total_bytes, used_bytes: of the file system.
-        identity, pending: from our identity file, and from the one that marks a format that Kafka's own tool has yet
+        identity, pending: from our identity file, and from the file that marks a format that Kafka's own tool still has
             to do.
         meta: from ``meta.properties``.
-        garbled: which file can't be understood, and why; None if none.
+        garbled: which file cannot be parsed, and why; None if none.
         partitions: whether the log dir holds anything but ``meta.properties``.
-        strangers: names at the volume's root that are neither ours nor the file system's own.
-        replicas: how many replicas stand in the log dir, half-moved ones included.
+        strangers: names at the volume's root that belong neither to us nor to the file system.
+        replicas: number of replicas in the log dir, including partially moved ones.
         log_dirs: the list of its broker's log dirs, from our identity file.
     """
 
@@ -92,11 +92,13 @@ class Found:
 
 @dataclass(frozen=True, kw_only=True)
 class Clearance:
-    """The operator's word that one blank file system may take one directory id (rule 1, rule 13).
+    """The operator's permission to give one blank file system one directory id.
+
+    See "no format over the last copy" and "no second bootstrap" (`docs/safety.md`, rules 1 and 13).
 
     Attributes:
-        nonce: what the look invented that this answers; None in a word for a pod of a version that invented none.
-        pod_uid: of the pod that it is for; None as before.
+        nonce: nonce of the inspection that this answers; None in a clearance for a pod of a version without nonces.
+        pod_uid: UID of the pod that it is for; None as before.
     """
 
     disk: str
@@ -109,11 +111,11 @@ class Clearance:
 
 @dataclass(frozen=True, kw_only=True)
 class InspectionId:
-    """Which look at the disks a clearance has to answer. No clock tells whether it is still good: the next look invents another nonce.
+    """The inspection of the disks that a clearance must answer. Its validity depends on no clock: the next inspection has another nonce.
 
     Attributes:
-        nonce: random, invented by this look.
-        pod_uid: of the pod that looks.
+        nonce: random, generated by this inspection.
+        pod_uid: UID of the pod that inspects.
     """
 
     nonce: str

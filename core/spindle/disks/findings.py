@@ -1,4 +1,4 @@
-"""What one round of probes shows by itself, and what each finding leads to: the one table of dwell times, `RULES`."""
+"""Findings of one round of probes, and the table of their verdicts and dwell times, `RULES`."""
 
 import errno as e
 from collections.abc import Mapping
@@ -10,21 +10,21 @@ from spindle.disks import facts
 from spindle.disks.judge import another_filesystem
 from spindle.disks.signals import DiskVerdict, ProbeOutcome, Signals
 
-SUSPECT_LEAVES: Final = 10.0  # seconds that a disk must be well before it is no longer Suspect
+SUSPECT_LEAVES: Final = 10.0  # seconds that a disk must be healthy before it is no longer Suspect
 _FULL: Final = 0.98
 
 
 @dataclass(frozen=True)
 class Rule:
-    """What one finding leads to.
+    """The verdict for one finding.
 
     Attributes:
-        verdict: that it comes to in the end.
-        meaning: for the manual.
-        rounds: rounds in succession that must have it; the second of two is made at once, to confirm the first.
-        after: seconds for which it must hold before that.
-        suspect_after: seconds after which the disk is Suspect meanwhile.
-        leave: seconds that the disk must be well before the verdict goes.
+        verdict: the resulting verdict.
+        meaning: for the documentation.
+        rounds: consecutive rounds that must show it; the second of two follows at once, to confirm the first.
+        after: seconds for which it must last before that.
+        suspect_after: seconds after which the disk is Suspect in the meantime.
+        leave: seconds that the disk must be healthy before the verdict is withdrawn.
     """
 
     verdict: DiskVerdict
@@ -37,31 +37,33 @@ class Rule:
 
 RULES: Final[Mapping[str, Rule]] = {
     "NotMounted": Rule(DiskVerdict.MISSING, "nothing is mounted where the disk should be", rounds=2),
-    "OtherFileSystem": Rule(
-        DiskVerdict.SWAPPED, "another file system is mounted than is on record", rounds=2
-    ),
-    "ForeignContent": Rule(
-        DiskVerdict.SWAPPED, "the disk's identity is not the one that is on record", rounds=2
-    ),
+    "OtherFileSystem": Rule(DiskVerdict.SWAPPED, "the mounted file system is not the recorded one", rounds=2),
+    "ForeignContent": Rule(DiskVerdict.SWAPPED, "the identity on the disk is not the recorded one", rounds=2),
     "IOHung": Rule(
         DiskVerdict.FAILED,
-        "no probe came back for `spec.disks.hungAfterSeconds` seconds, and the device finishes no write of anybody else",
+        "no probe returned for `spec.disks.hungAfterSeconds` seconds, and the device completes no other writes either",
     ),
-    "WrongData": Rule(DiskVerdict.FAILED, "a probe read back other bytes than it wrote", rounds=2),
+    "WrongData": Rule(DiskVerdict.FAILED, "a probe read back different bytes than it wrote", rounds=2),
     "ReadOnly": Rule(DiskVerdict.FAILED, "the file system is read-only", rounds=2),
-    "ProbeError": Rule(DiskVerdict.FAILED, "a probe was answered with an error", rounds=2),
-    "OfflineFull": Rule(
-        DiskVerdict.FAILED, "Kafka gave the log dir up, and the disk has no room left", leave=5
+    "ProbeError": Rule(DiskVerdict.FAILED, "a probe failed with an error", rounds=2),
+    "OfflineFull": Rule(DiskVerdict.FAILED, "Kafka took the log dir offline, and the disk is full", leave=5),
+    "LogDirOffline": Rule(
+        DiskVerdict.FAILED, "Kafka took the log dir offline although probes succeed", leave=5
     ),
-    "LogDirOffline": Rule(DiskVerdict.FAILED, "Kafka gave the log dir up, though probes go well", leave=5),
     "NotAnswering": Rule(
-        DiskVerdict.SUSPECT, "a probe takes half the time after which the disk is hung", leave=SUSPECT_LEAVES
+        DiskVerdict.SUSPECT,
+        "a probe has been pending for half the time after which the disk counts as hung",
+        leave=SUSPECT_LEAVES,
     ),
-    "Full": Rule(DiskVerdict.SUSPECT, "not even the few bytes of a probe find room", leave=SUSPECT_LEAVES),
-    "NotPermitted": Rule(DiskVerdict.SUSPECT, "Kafka's user may not write to the disk", leave=SUSPECT_LEAVES),
+    "Full": Rule(
+        DiskVerdict.SUSPECT, "there is no space even for the few bytes of a probe", leave=SUSPECT_LEAVES
+    ),
+    "NotPermitted": Rule(
+        DiskVerdict.SUSPECT, "Kafka's user has no permission to write to the disk", leave=SUSPECT_LEAVES
+    ),
     "SlowDevice": Rule(
         DiskVerdict.SLOW,
-        "requests take far longer than on the node's other disks",
+        "requests take much longer than on the node's other disks",
         rounds=2,
         after=60,
         suspect_after=15,
@@ -70,41 +72,41 @@ RULES: Final[Mapping[str, Rule]] = {
 }
 BY_KAFKA: Final = ("LogDirOffline", "OfflineFull")
 BY_PROBE: Final = ("ProbeError", "WrongData")
-# A device that goes on finishing writes is slow, not hung: ours waits its turn. Half of the time without any is enough of a
-# sign, and no hang is told later for it; where that is not known, ours has to wait for half as long again. What waits for
-# three times as long hangs, whatever the device does otherwise.
+# A device that keeps completing writes is slow, not hung: our write is queued. No completed write for half of the time is
+# sufficient evidence and does not delay the verdict; if that is not known, our write has to be pending for 1.5 times as long. A write
+# that is pending for three times as long hangs, whatever else the device does.
 _QUIET: Final = 0.5
 _UNKNOWN: Final = 1.5
 _AT_LAST: Final = 3.0
 _NO_ROOM: Final = (e.ENOSPC, e.EDQUOT)
 _NO_RIGHT: Final = (e.EACCES, e.EPERM)
-# Of these the disk is innocent: the one who probes ran out of something.
+# These are not the disk's fault: the probing process ran out of a resource.
 _OUR_OWN: Final = (e.EMFILE, e.ENFILE, e.ENOMEM, e.EINTR, e.EAGAIN)
 
 
 @dataclass(frozen=True)
 class ProbeSettings:
-    """What the user may set: seconds between rounds, and after which a pending write is a hung disk."""
+    """User settings: seconds between rounds, and seconds after which a pending write means a hung disk."""
 
     interval: float = 2.0
     hung_after: float = 10.0
 
     @property
     def gap(self) -> float:
-        """Seconds without a round after which we ourselves stood still, and no time counts."""
+        """Seconds without a round after which the agent itself was stopped, so that the time does not count."""
         return 3 * self.interval + 1
 
 
 @dataclass(frozen=True)
 class Finding:
-    """What one round shows; no reason means well."""
+    """The finding of one round; an empty reason means healthy."""
 
     reason: str = ""
     message: str = ""
 
     @property
     def rule(self) -> Rule | None:
-        """The rule for it, None for well."""
+        """The rule for it; None for a healthy disk."""
         return RULES.get(self.reason)
 
 
@@ -112,33 +114,33 @@ WELL: Final = Finding()
 
 
 def find(signals: Signals, now: float, tuning: ProbeSettings, awake_since: float) -> Finding | None:
-    """What this round shows by itself, the gravest first; None while it shows nothing either way."""
+    """The most severe finding of this round; None if it shows nothing either way."""
     return (
-        _not_ours(signals)
+        _wrong_disk(signals)
         or _hung(signals, now, tuning, awake_since)
         or _error(signals)
-        or _given_up(signals)
+        or _offline(signals)
         or _lesser(signals, now, tuning, awake_since)
     )
 
 
-def _not_ours(signals: Signals) -> Finding | None:
+def _wrong_disk(signals: Signals) -> Finding | None:
     if signals.mounted is False:
         return Finding("NotMounted", "Nothing is mounted where the disk should be.")
     if signals.mode == facts.ABSENT:
-        return None  # the slot waits for a new disk
+        return None  # the disk is waiting for its replacement
     recorded = signals.recorded_fs_uuid
     if another_filesystem(recorded, signals.fs_uuid):
         return Finding(
-            "OtherFileSystem", f"File system {signals.fs_uuid} is mounted; the one on record is {recorded}."
+            "OtherFileSystem", f"File system {signals.fs_uuid} is mounted; the recorded one is {recorded}."
         )
     if recorded is not None and signals.content == facts.FOREIGN:
-        return Finding("ForeignContent", _sentence(signals.content_reason or "it is not the disk on record"))
+        return Finding("ForeignContent", _sentence(signals.content_reason or "it is not the recorded disk"))
     return None
 
 
 def _waits(signals: Signals, now: float, awake_since: float) -> float | None:
-    """Seconds that the probe has been pending while we watched; None if it is not."""
+    """Seconds that the probe has been pending while the agent was observing; None if no probe is pending."""
     probe = signals.probe
     if probe.outcome is not ProbeOutcome.PENDING:
         return None
@@ -160,7 +162,7 @@ def _hung(signals: Signals, now: float, tuning: ProbeSettings, awake_since: floa
 
 
 def stalled(signals: Signals, now: float, tuning: ProbeSettings, awake_since: float) -> bool:
-    """Whether a probe has been pending for half of the time after which the disk is hung, or longer, and still is."""
+    """Whether a probe is pending, and has been for at least half of the time after which the disk counts as hung."""
     waits = _waits(signals, now, awake_since)
     return waits is not None and waits >= tuning.hung_after / 2
 
@@ -168,7 +170,7 @@ def stalled(signals: Signals, now: float, tuning: ProbeSettings, awake_since: fl
 def _error(signals: Signals) -> Finding | None:
     probe = signals.probe
     if probe.outcome is ProbeOutcome.WRONG:
-        return Finding("WrongData", "The disk read back other bytes than had been written.")
+        return Finding("WrongData", "The disk returned different bytes than had been written.")
     wrong = probe.outcome is ProbeOutcome.ERROR and probe.errno not in (*_NO_ROOM, *_NO_RIGHT, *_OUR_OWN)
     if signals.read_only or (wrong and probe.errno == e.EROFS):
         return Finding("ReadOnly", "The file system is read-only.")
@@ -176,18 +178,18 @@ def _error(signals: Signals) -> Finding | None:
         return None
     name = e.errorcode.get(probe.errno, f"error {probe.errno}") if probe.errno is not None else ""
     words = ", ".join(part for part in (probe.text, name) if part) or "an error"
-    return Finding("ProbeError", f"The disk answered a {probe.doing or 'probe'} with {words}.")
+    return Finding("ProbeError", f"A {probe.doing or 'probe'} failed with {words}.")
 
 
-def _given_up(signals: Signals) -> Finding | None:
-    """Kafka's word, where the slot is a log dir of ours: a placeholder, or a blank disk's, is offline by design."""
+def _offline(signals: Signals) -> Finding | None:
+    """Kafka's report, for an active log dir: a placeholder or a blank disk is offline by design."""
     if signals.kafka_error != STORAGE_ERROR or signals.mode != facts.ACTIVE:
         return None
     if signals.content not in (facts.OURS, facts.UNKNOWN):
         return None
     if _no_room(signals):
-        return Finding("OfflineFull", "Kafka has given the log dir up; the disk is full.")
-    return Finding("LogDirOffline", "Kafka has given the log dir up, though the disk answers.")
+        return Finding("OfflineFull", "Kafka took the log dir offline; the disk is full.")
+    return Finding("LogDirOffline", "Kafka took the log dir offline although the disk answers.")
 
 
 def _no_room(signals: Signals) -> bool:
@@ -201,20 +203,21 @@ def _lesser(signals: Signals, now: float, tuning: ProbeSettings, awake_since: fl
     probe = signals.probe
     if stalled(signals, now, tuning, awake_since):
         return Finding(
-            "NotAnswering", f"A {probe.doing or 'probe'} is taking more than {tuning.hung_after / 2:g} s."
+            "NotAnswering",
+            f"A {probe.doing or 'probe'} has been pending for more than {tuning.hung_after / 2:g} s.",
         )
     if probe.outcome is ProbeOutcome.ERROR and probe.errno in _NO_ROOM:
-        return Finding("Full", "The disk is full: not even a probe finds room.")
+        return Finding("Full", "The disk is full: there is no space even for a probe.")
     if probe.outcome is ProbeOutcome.ERROR and probe.errno in _NO_RIGHT:
-        return Finding("NotPermitted", "Kafka's user may not write to the disk.")
+        return Finding("NotPermitted", "Kafka's user has no permission to write to the disk.")
     if signals.latency.far:
-        return None if signals.starved else Finding("SlowDevice", _slow_words(signals))
+        return None if signals.starved else Finding("SlowDevice", _slow_message(signals))
     return WELL if probe.outcome is ProbeOutcome.OK else None
 
 
-def _slow_words(signals: Signals) -> str:
+def _slow_message(signals: Signals) -> str:
     own, peers = signals.latency.own_ms or 0.0, signals.latency.peers_ms or 0.0
-    return f"A request takes {own:.0f} ms, on the node's other disks {peers:.0f} ms."
+    return f"A request takes {own:.0f} ms; on the node's other disks it takes {peers:.0f} ms."
 
 
 def _sentence(text: str) -> str:

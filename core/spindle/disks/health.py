@@ -1,4 +1,4 @@
-"""One verdict on each disk, from all who say something of it: the node's agent, Kafka, and preflight."""
+"""One verdict on each disk, merged from the reports of the node's agent, Kafka, and preflight."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -20,10 +20,10 @@ PREFLIGHT: Final = "preflight"
 NOBODY: Final = "nobody"
 
 _OFFLINE: Final = {
-    KAFKA_OFFLINE: "Kafka has given the log dir up.",
-    OFFLINE_FULL: "Kafka has given the log dir up; the disk is full.",
+    KAFKA_OFFLINE: "Kafka took the log dir offline.",
+    OFFLINE_FULL: "Kafka took the log dir offline; the disk is full.",
 }
-_BACK: Final = "Kafka has the log dir online again; the agent has not seen it yet."
+_BACK: Final = "Kafka has the log dir online again; the agent has not reported it yet."
 _GOOD: Final = (DiskVerdict.HEALTHY, DiskVerdict.SUSPECT, DiskVerdict.SLOW)
 _BY_PREFLIGHT: Final[Mapping[str, tuple[DiskVerdict, str]]] = {
     facts.OURS: (DiskVerdict.HEALTHY, ""),
@@ -37,17 +37,18 @@ _BY_PREFLIGHT: Final[Mapping[str, tuple[DiskVerdict, str]]] = {
 
 @dataclass(frozen=True, kw_only=True)
 class Health:
-    """How a disk is, as far as anybody knows.
+    """Health of a disk, as far as known.
 
     Attributes:
         verdict: a `DiskVerdict`, or `UNKNOWN`.
         reason: CamelCase; empty for a healthy disk.
         since: seconds since the epoch when the verdict was reached, by the operator's clock; `now` if it is new.
-        source: who says so: `AGENT`, `KAFKA`, `PREFLIGHT` or `NOBODY`.
-        fresh: whether it is said of the present: what an agent said that has fallen silent permits nothing new (rule 8).
-        content: ``ours``, ``blank``, ``foreign`` or ``unknown``; None if nobody looked.
-        fs_uuid: of what is mounted, None if nobody looked.
-        stalled: whether a write of the agent's has been pending for long, and still was when it last said anything.
+        source: who reported it: `AGENT`, `KAFKA`, `PREFLIGHT` or `NOBODY`.
+        fresh: whether the report is current: the last report of an agent that is silent permits nothing new, by "unknown is not absent"
+            (`docs/safety.md`, rule 8).
+        content: ``ours``, ``blank``, ``foreign`` or ``unknown``; None if the disk was not inspected.
+        fs_uuid: UUID of the mounted file system; None if the disk was not inspected.
+        stalled: whether a write of the agent has been pending for long, and still was at its last report.
     """
 
     verdict: str
@@ -67,23 +68,23 @@ class Health:
 
     @property
     def surely_bad(self) -> bool:
-        """Bad, and now: what may lead to an action."""
+        """Bad according to a current report: Spindle may act on it."""
         return self.bad and self.fresh
 
     @property
     def well(self) -> bool:
-        """Surely not bad now; a suspect or slow disk is well in this sense."""
+        """Not bad according to a current report; this includes suspect and slow disks."""
         return self.fresh and self.verdict in _GOOD
 
 
 @dataclass(frozen=True, kw_only=True)
 class AgentReport:
-    """What the agent said of one disk.
+    """The agent's report on one disk.
 
     Attributes:
         since: seconds since the epoch, by the operator's clock.
-        fresh: whether the agent lives, so that this is the present.
-        stalled: whether a write is pending for long.
+        fresh: whether the agent is alive, so that the report is current.
+        stalled: whether a write has been pending for long.
     """
 
     verdict: str
@@ -97,7 +98,7 @@ class AgentReport:
 
     @classmethod
     def parse(cls, entry: Mapping[str, Any], since: float, *, fresh: bool) -> "AgentReport":
-        """From an entry of ``status.observed.disks``."""
+        """Parse an entry of ``status.observed.disks``."""
         return cls(
             verdict=str(entry.get("verdict") or UNKNOWN),
             since=since,
@@ -111,7 +112,7 @@ class AgentReport:
 
     @property
     def good(self) -> bool:
-        """Whether the disk can serve its replicas, as the agent sees it."""
+        """Whether the disk can serve its replicas according to the agent."""
         return self.verdict in _GOOD
 
 
@@ -124,18 +125,18 @@ def health(
     inspected: Mapping[str, Any] | None = None,
     bad_since: float | None = None,
 ) -> Health:
-    """Merge what is said of a disk.
+    """Merge the reports on a disk.
 
-    The agent's word counts while it lives. Kafka's word that the log dir is offline goes over a good verdict, its word
-    that it is online over an agent's copy of an earlier word of Kafka's; both count without an agent.
+    The agent's report counts while the agent is alive. Kafka's report that the log dir is offline overrides a good verdict; its report
+    that the log dir is online overrides an agent's verdict that came from an earlier report of Kafka. Both also count without an agent.
 
     Args:
         now: seconds since the epoch.
-        mode: of the slot; Kafka says of a placeholder or an absent disk only what we told it to say.
-        said: by the agent; None where no agent looks at the disk.
+        mode: of the disk; for a placeholder or an absent disk, Kafka's report only reflects its configuration.
+        said: by the agent; None if no agent checks the disk.
         kafka_error: of the log dir, 0 for none; None if the broker could not be asked, or does not know the dir.
-        inspected: the disk's entry in preflight's report, while Kafka has not run since; else None.
-        bad_since: since when the disk is on record as bad, in seconds since the epoch; gives Kafka's word an age.
+        inspected: the disk's entry in preflight's report, while Kafka has not run since; otherwise None.
+        bad_since: since when the disk is recorded as bad, in seconds since the epoch; it is the age of Kafka's report.
     """
     kafka = kafka_error if mode == facts.ACTIVE else None
     made = _merged(now, said, kafka, inspected, now if bad_since is None else bad_since)
@@ -187,7 +188,11 @@ def _merged(
         )
     if said is not None:
         return _by_agent(said, fresh=False)
-    return Health(verdict=UNKNOWN, message="Nobody can say how the disk is.", since=now)
+    return Health(
+        verdict=UNKNOWN,
+        message="The health of the disk is unknown: there is no report from the agent, Kafka or preflight.",
+        since=now,
+    )
 
 
 def _by_agent(said: AgentReport, *, fresh: bool) -> Health:

@@ -1,4 +1,4 @@
-"""Who a disk says that it is: our identity file at the volume's root, and Kafka's ``meta.properties`` in the log dir."""
+"""The identity of a disk: our identity file at the volume's root, and Kafka's ``meta.properties`` in the log dir."""
 
 import json
 from dataclasses import asdict, dataclass
@@ -13,7 +13,7 @@ _LOG_DIRS: Final = "logDirs"
 
 @dataclass(frozen=True)
 class Identity:
-    """What our identity file says: the one place of one broker or controller that the disk belongs to."""
+    """Content of our identity file: the cluster, node and disk that the disk belongs to."""
 
     cluster_id: str
     node_id: int
@@ -23,7 +23,7 @@ class Identity:
 
 @dataclass(frozen=True)
 class MetaProperties:
-    """What Kafka's ``meta.properties`` says.
+    """Content of Kafka's ``meta.properties``.
 
     Attributes:
         directory_id: None in a log dir from before Kafka 3.7.
@@ -35,9 +35,9 @@ class MetaProperties:
 
 
 def render_identity(identity: Identity, fs_uuid: str | None, log_dirs: DirList = NO_LIST) -> str:
-    """The identity file; the file system's UUID stands in it for people, the file system itself is asked for it.
+    """The text of the identity file. It contains the file system's UUID for readers only; Spindle reads the UUID from the file system itself.
 
-    ``log_dirs`` is the list of all log dirs of the broker, so that none of them is forgotten when only this disk is found again.
+    ``log_dirs`` is the list of all log dirs of the broker, so that none is forgotten when only this disk is found again.
     """
     fields = asdict(identity)
     document = {
@@ -52,10 +52,10 @@ def render_identity(identity: Identity, fs_uuid: str | None, log_dirs: DirList =
 
 
 def parse_identity(text: str) -> Identity:
-    """Read an identity file.
+    """Parse an identity file.
 
     Raises:
-        ValueError: it is not one of ours, or it was cut short.
+        ValueError: it is not one of ours, or is truncated.
     """
     try:
         document = json.loads(text)
@@ -68,7 +68,7 @@ def parse_identity(text: str) -> Identity:
     except (KeyError, TypeError) as error:
         raise ValueError(f"it lacks {error}") from error
     except (OverflowError, RecursionError) as error:  # an infinite number, brackets without end
-        raise ValueError("nobody writes one so") from error
+        raise ValueError("its values are not valid") from error
 
 
 def parse_log_dirs(text: str) -> DirList:
@@ -90,10 +90,10 @@ def render_meta_properties(identity: Identity) -> str:
 
 
 def parse_meta_properties(text: str) -> MetaProperties:
-    """Read a ``meta.properties`` of version 1.
+    """Parse a ``meta.properties`` of version 1.
 
     Raises:
-        ValueError: it is of another version, or something is missing in it.
+        ValueError: it has another version, or a property is missing.
     """
     values = {}
     for line in text.splitlines():
@@ -114,5 +114,5 @@ def parse_meta_properties(text: str) -> MetaProperties:
 
 def _text(value: object) -> str:
     if not isinstance(value, str):
-        raise TypeError(f"text where {value!r} stands")
+        raise TypeError(f"a string in place of {value!r}")
     return value

@@ -1,4 +1,7 @@
-"""What may be done with a disk that was found: use it, format it, start without it, or refuse to start (rule 7)."""
+"""Decides what to do with a disk that was found: use it, format it, start without it, or refuse to start.
+
+See "no disk mistaken for another" (`docs/safety.md`, rule 7).
+"""
 
 import re
 from collections.abc import Collection, Iterable
@@ -18,13 +21,13 @@ _CONTENTS: Final = (facts.OURS, facts.BLANK, facts.FOREIGN)
 
 
 class PreflightVerdict(StrEnum):
-    """What to do with a disk."""
+    """What preflight does with a disk."""
 
     USE = "use"
     NEEDS_CLEARANCE = "needs-clearance"
-    RESUME = "resume"  # a format that was cleared and begun, and that only has to be finished
-    PLACEHOLDER = "placeholder"  # put a regular file in its place
-    OFFLINE = "offline"  # leave it: Kafka finds out by itself, and runs without it
+    RESUME = "resume"  # a cleared format that was started and only has to be completed
+    PLACEHOLDER = "placeholder"  # put a regular file in its place, so that Kafka finds the log dir offline
+    OFFLINE = "offline"  # leave it: Kafka detects the error itself and runs without it
     REFUSE = "refuse"
 
 
@@ -33,9 +36,9 @@ class Judgement:
     """A verdict on one disk.
 
     Attributes:
-        state: the word for it in inspect's report.
-        reason: one sentence on what is wrong; empty if nothing is.
-        way_out: what a person can do about it.
+        state: the state in inspect's report.
+        reason: one clause on what is wrong; empty if nothing is.
+        way_out: what the user does about it.
     """
 
     verdict: PreflightVerdict
@@ -45,7 +48,7 @@ class Judgement:
 
 
 def judge(expected: Expected, found: Found) -> Judgement:
-    """Judge one disk by what it is on record as and what was found in its place."""
+    """Judge one disk by its record and by what was found at its mount point."""
     if expected.mode == facts.PLACEHOLDER:
         return Judgement(PreflightVerdict.PLACEHOLDER, facts.IS_PLACEHOLDER)
     if found.error is not None:
@@ -54,10 +57,10 @@ def judge(expected: Expected, found: Found) -> Judgement:
         return Judgement(
             PreflightVerdict.REFUSE,
             facts.NOT_MOUNTED,
-            f"{expected.disk} is not mounted: its path leads to an empty folder on the node's own file system",
+            f"{expected.disk} is not mounted: its path is an empty directory on the node's own file system",
             "mount the disk on the node, then delete the pod",
         )
-    if (wrong := _mix_up(expected, found)) is not None:
+    if (wrong := _wrong_identity(expected, found)) is not None:
         return wrong
     if found.meta is None:
         return _without_meta(expected, found)
@@ -69,9 +72,9 @@ def judge(expected: Expected, found: Found) -> Judgement:
 
 
 def content(expected: Expected, found: Found) -> Judgement:
-    """What is on a disk, whatever it is good for: ours, blank or foreign, or unknown if it could not be read.
+    """The content of a disk, regardless of its condition: ours, blank or foreign, or unknown if it could not be read.
 
-    Nothing is to be done on this verdict alone; the words for a foreign disk are those of preflight.
+    This verdict alone permits no action. The texts for a foreign disk are those of preflight.
     """
     if found.error is not None or (not found.mounted and not expected.shared_filesystem):
         return Judgement(PreflightVerdict.OFFLINE, facts.UNKNOWN)
@@ -83,9 +86,9 @@ def content(expected: Expected, found: Found) -> Judgement:
 def may_write_identity(
     expected: Expected, found: Found, clearances: Iterable[Clearance], look: InspectionId
 ) -> bool:
-    """Whether one of the clearances lets this very disk be formatted now: it must answer this very look of this very pod.
+    """Whether one of the clearances permits formatting this disk now: it must answer this inspection by this pod.
 
-    The file system is compared, not the volume: preflight can't see which volume it was given.
+    The file system is compared, not the volume: preflight cannot see which volume it was given.
     """
     return any(
         clearance.disk == expected.disk
@@ -97,14 +100,15 @@ def may_write_identity(
 
 
 def unused(clearances: Iterable[Clearance], used: Collection[str]) -> list[Clearance]:
-    """Clearances whose directory id was not written by this pod already: each is used once."""
+    """Clearances whose directory id this pod has not written yet: each is used once."""
     return [clearance for clearance in clearances if clearance.directory_id not in used]
 
 
 def left_out(expected: Iterable[Expected], newer: DirList) -> dict[str, str]:
-    """Rule 15: dirs on the newest list that a broker would start without; disk → directory id.
+    """Dirs on the newest list that the broker would start without; disk → directory id.
 
-    None where it has a placeholder besides: with a dir offline Kafka makes no replica anew whose directory id it does not know.
+    See "no start with a log dir missing" (`docs/safety.md`, rule 15). Empty if the broker has a placeholder: while a dir is offline, Kafka
+    does not recreate replicas whose directory id it does not know.
     """
     disks = list(expected)
     if any(disk.mode == facts.PLACEHOLDER for disk in disks):
@@ -119,41 +123,43 @@ def _dead(expected: Expected, error: str) -> Judgement:
             PreflightVerdict.REFUSE,
             facts.DEAD,
             f"the only disk of controller {expected.node_id} does not answer: {error}",
-            "replace the disk; the other controllers go on without this one",
+            "replace the disk; the other controllers continue without this one",
         )
     return Judgement(
         PreflightVerdict.OFFLINE,
         facts.DEAD,
         f"{expected.disk} does not answer: {error}",
-        "nothing to do for the start: Kafka runs without it",
+        "nothing to do for the start: Kafka runs without the disk",
     )
 
 
 def _unwritable(expected: Expected, found: Found, verdict: PreflightVerdict) -> Judgement:
     if found.readonly:
         reason = f"{expected.disk} is mounted read-only"
-        way_out = "look into the node's kernel log for why; mount it read-write again"
+        way_out = "look for the cause in the node's kernel log, then remount it read-write"
     else:
-        reason = f"{expected.disk} can't be written by Kafka's user"
-        way_out = "let the volume's root belong to group 1000, or use a volume type that honours fsGroup"
+        reason = f"Kafka's user has no permission to write to {expected.disk}"
+        way_out = (
+            "give group 1000 write access to the volume's root, or use a volume type that supports fsGroup"
+        )
     return Judgement(verdict, facts.READONLY, reason, way_out)
 
 
-def _mix_up(expected: Expected, found: Found) -> Judgement | None:
-    """Rule 7: what names another cluster, node, disk or directory id, and what can't be understood, is left alone."""
+def _wrong_identity(expected: Expected, found: Found) -> Judgement | None:
+    """Refuse a disk that names another cluster, node, disk or directory id, or whose identity cannot be parsed.
+
+    See "no disk mistaken for another" (`docs/safety.md`, rule 7).
+    """
 
     def foreign(reason: str, way_out: str) -> Judgement:
         return Judgement(PreflightVerdict.REFUSE, facts.FOREIGN, reason, way_out)
 
     if (retired := _retired(expected, found)) is not None:
         return foreign(
-            f"in the slot of {expected.disk} is a disk of this broker that was evacuated (directory id {retired}): what is "
-            "on it is out of date",
-            "put a new disk in; or, if this one is well and nobody needs what is on it, make a new file system on it",
+            f"in the slot of {expected.disk} is a disk of this broker that was evacuated (directory id {retired}); its data is stale",
+            "insert a new disk; or, if this disk is healthy and its data is not needed, create a new file system on it",
         )
-    put_back = (
-        f"put the disk of broker {expected.node_id} back, or wipe this one if nobody needs what is on it"
-    )
+    put_back = f"reinsert the disk of broker {expected.node_id}, or wipe this one if its data is not needed"
     if expected.controller:
         put_back = put_back.replace("broker", "controller")
     if found.garbled is not None:
@@ -166,15 +172,15 @@ def _mix_up(expected: Expected, found: Found) -> Judgement | None:
     ours = found.identity is not None or found.meta is not None
     if ours and another_filesystem(expected.fs_uuid, found.fs_uuid):
         return foreign(
-            f"{expected.disk} carries the right identity, but is file system {found.fs_uuid}; the one that was formatted "
-            f"is {expected.fs_uuid}: a copy may lack records that were acknowledged since",
-            "put the original back, or wipe the copy",
+            f"{expected.disk} has the right identity, but its file system is {found.fs_uuid} instead of {expected.fs_uuid}, which was "
+            "formatted: it is a copy and may lack records that were acknowledged since",
+            "reinsert the original disk, or wipe the copy",
         )
     return None
 
 
 def _retired(expected: Expected, found: Found) -> str | None:
-    """The retired directory id that a disk carries."""
+    """The retired directory id found on a disk; None if there is none."""
     for carried in (found.identity, found.pending, found.meta):
         if (
             carried is not None
@@ -186,9 +192,9 @@ def _retired(expected: Expected, found: Found) -> str | None:
 
 
 def another_filesystem(recorded: str | None, found: str | None) -> bool:
-    """Whether two file systems are surely not the same one.
+    """Whether two file systems are certainly different.
 
-    Only real UUIDs prove that: a stand-in may change with a reboot, or become a UUID with a newer kernel.
+    Only real UUIDs prove that: a substitute may change with a reboot, or become a UUID with a newer kernel.
     """
     return (
         recorded is not None
@@ -200,7 +206,7 @@ def another_filesystem(recorded: str | None, found: str | None) -> bool:
 
 
 def _other(expected: Expected, carried: Identity | MetaProperties) -> str | None:
-    """Whom a disk belongs to if not here; None if it belongs here."""
+    """The cluster, node, disk or directory id that a disk belongs to instead; None if it belongs here."""
     if carried.cluster_id != expected.cluster_id:
         return f"another cluster, {carried.cluster_id} (this is {expected.cluster_id})"
     if carried.node_id != expected.node_id:
@@ -208,25 +214,25 @@ def _other(expected: Expected, carried: Identity | MetaProperties) -> str | None
     if isinstance(carried, Identity) and carried.disk != expected.disk:
         return f"another disk of this node, {carried.disk}"
     if carried.directory_id != expected.directory_id:
-        return f"another directory id, {carried.directory_id} (on record is {expected.directory_id})"
+        return f"another directory id, {carried.directory_id} (recorded is {expected.directory_id})"
     return None
 
 
 def _without_meta(expected: Expected, found: Found) -> Judgement:
-    """Nobody's disk, or one whose format was begun."""
+    """Judge a disk without ``meta.properties``: a blank one, or one whose format was started."""
     if found.identity is not None:
-        # Our formats write the identity last, so this disk was in use: to format it again is not a matter of course.
+        # Our formats write the identity last, so this disk was in use: it must not be formatted again automatically.
         return Judgement(
             PreflightVerdict.REFUSE,
             facts.FOREIGN,
-            f"{expected.disk} is ours, but its log dir has lost its meta.properties",
-            "restore the file with the directory id on record, or wipe the disk if nobody needs what is on it",
+            f"{expected.disk} is ours, but meta.properties is missing in its log dir",
+            "restore the file with the recorded directory id, or wipe the disk if its data is not needed",
         )
     resumes = found.pending is not None and expected.controller
     if found.partitions and not resumes:
-        return _strangers(expected, ("log",))
+        return _unidentified_data(expected, ("log",))
     if found.strangers:
-        return _strangers(expected, found.strangers)
+        return _unidentified_data(expected, found.strangers)
     if found.readonly or found.writable is False:
         return _unwritable(expected, found, PreflightVerdict.REFUSE)
     if resumes:
@@ -235,15 +241,15 @@ def _without_meta(expected: Expected, found: Found) -> Judgement:
         PreflightVerdict.NEEDS_CLEARANCE,
         facts.BLANK,
         f"{expected.disk} is blank",
-        "the operator clears it for formatting as soon as no data can be lost by that",
+        "nothing to do: the operator clears it for formatting as soon as no data can be lost by that",
     )
 
 
-def _strangers(expected: Expected, names: tuple[str, ...]) -> Judgement:
+def _unidentified_data(expected: Expected, names: tuple[str, ...]) -> Judgement:
     shown = ", ".join(names[:3]) + (" …" if len(names) > 3 else "")
     return Judgement(
         PreflightVerdict.REFUSE,
         facts.FOREIGN,
-        f"{expected.disk} carries no identity, but somebody's data ({shown})",
-        "empty the disk if nobody needs what is on it",
+        f"{expected.disk} has no identity but contains data ({shown})",
+        "wipe the disk if its data is not needed",
     )

@@ -1,4 +1,4 @@
-"""Where a replica's log ends, read from its files: the one thing about two copies of a replica that no clock has a part in.
+"""Where a replica's log ends, read from its files: this compares two copies of a replica without relying on clocks.
 
 Formats: Kafka's ``DefaultRecordBatch`` (magic 2, big-endian), ``OffsetIndex``, ``LeaderEpochCheckpointFile``, ``PartitionMetadataFile``.
 """
@@ -15,24 +15,24 @@ NO_EPOCH: Final = -1
 
 _BATCH: Final = struct.Struct(
     ">qiibIhi"
-)  # base offset, length, leader epoch, magic, CRC, attributes, last offset's distance
-_BEFORE_LENGTH: Final = 12  # bytes that a batch's length does not count
-_LEAST: Final = 61 - _BEFORE_LENGTH  # of a batch without records
+)  # base offset, length, leader epoch, magic, CRC, attributes, last offset delta
+_BEFORE_LENGTH: Final = 12  # bytes that a batch's length does not include
+_LEAST: Final = 61 - _BEFORE_LENGTH  # length of a batch without records
 _MAGIC: Final = 2
 _ENTRY: Final = struct.Struct(">ii")  # of an offset index: relative offset, position
-_MOST_BATCHES: Final = 200_000  # walked over for one log; an index leads to the last few
+_MOST_BATCHES: Final = 200_000  # limit of batches read for one log; with an index only the last few are read
 
 
 @dataclass(frozen=True)
 class LogEnd:
-    """How far a copy of a replica's log got.
+    """The end of a copy of a replica's log.
 
-    Of two copies with one topic id, that with the higher leader epoch knows more; in the same epoch both are parts of what one leader
-    wrote, and the longer one has all that the other has.
+    Of two copies with the same topic id, the one with the higher leader epoch is more recent; within the same epoch both are parts of what one
+    leader wrote, and the longer one includes the other.
 
     Attributes:
-        topic_id: of the topic that the log was made for.
-        epoch: leader epoch of its last batch, or the last one on its checkpoint if that is higher; `NO_EPOCH` for none.
+        topic_id: of the topic that the log was created for.
+        epoch: leader epoch of its last batch, or the last one in its checkpoint if that is higher; `NO_EPOCH` for none.
         offset: log end offset.
     """
 
@@ -42,16 +42,16 @@ class LogEnd:
 
 
 def last_batch(read: Read, size: int, base: int, start: int) -> tuple[int, int] | None:
-    """Leader epoch of a segment's last whole batch, and the offset after it.
+    """Leader epoch of a segment's last complete batch, and the offset after it.
 
     Args:
         read: bytes of the segment's log file.
         size: of that file.
         base: the segment's base offset.
-        start: where a batch is said to begin; 0, or what `last_entry` found.
+        start: position of a batch; 0, or the result of `last_entry`.
 
     Returns:
-        (`NO_EPOCH`, ``base``) for a segment without batches; None where no batch of magic 2 begins at ``start``, or there are too many.
+        (`NO_EPOCH`, ``base``) for a segment without batches; None if no batch of magic 2 begins at ``start``, or there are too many.
     """
     epoch, end, at = NO_EPOCH, base, start
     for _ in range(_MOST_BATCHES):
@@ -63,7 +63,7 @@ def last_batch(read: Read, size: int, base: int, start: int) -> tuple[int, int] 
         first, length, of, magic, _, _, last = _BATCH.unpack(head)
         whole = magic == _MAGIC and length >= _LEAST and at + _BEFORE_LENGTH + length <= size
         if not whole or first < end or last < 0:
-            break  # a write that was cut short, or room that was reserved
+            break  # a truncated write, or preallocated space
         epoch, end, at = of, first + last + 1, at + _BEFORE_LENGTH + length
     else:
         return None
@@ -71,7 +71,7 @@ def last_batch(read: Read, size: int, base: int, start: int) -> tuple[int, int] 
 
 
 def last_entry(read: Read, size: int) -> int:
-    """Position of the last batch that an offset index knows; 0 if it knows none. Behind its entries an index in use is full of zeros."""
+    """Position of the last batch in an offset index; 0 if it has none. After its entries, an index in use is filled with zeros."""
     low, high = 0, size // _ENTRY.size
     found = 0
     while low < high:
@@ -86,7 +86,7 @@ def last_entry(read: Read, size: int) -> int:
 
 
 def last_epoch(text: str | None) -> int:
-    """The last leader epoch of a ``leader-epoch-checkpoint``; `NO_EPOCH` for none, or for a file that is garbled."""
+    """The last leader epoch of a ``leader-epoch-checkpoint``; `NO_EPOCH` for none, or for a corrupt file."""
     lines = (text or "").split("\n")
     epochs = [line.split(" ")[0] for line in lines[2:] if line]
     known = [int(epoch) for epoch in epochs if epoch.isascii() and epoch.isdecimal() and len(epoch) < 11]

@@ -1,11 +1,11 @@
 """Slow disks, by comparison with their peers: disks of the same kind at the same time.
 
-A disk's *ratio* at one step of time is what its requests took, against what the same requests take on a usual disk of its kind: the
-sum over reads and writes of number x mean time, with the disk's own times and with the median times of its kind. The mix of reads
-and writes, the hour of the day and a load that all share so fall out. Times are those of a request by itself: what it waited behind
-others is taken off by Little's law, so that a busy disk is not a slow one. What all disks of a broker have in common is not a
-disk's fault and is taken off too. And a disk is compared with its own better hours: kinds are told by class and size, and some
-models are slower than others.
+A disk's *ratio* at one time step is the time of its requests divided by the time of the same requests on a typical disk of its kind: the
+sum over reads and writes of number x mean time, with the disk's own times and with the median times of its kind. This cancels the mix of
+reads and writes, the hour of the day, and load that all disks share. Times are service times of single requests: queueing time is
+removed by Little's law, so that a busy disk does not count as slow. A slowdown that all disks of a broker share is not a
+disk's fault and is removed too. A disk is also compared with its own better hours, because kinds are distinguished by class and size, and
+some models are slower than others.
 """
 
 from collections.abc import Iterator
@@ -20,32 +20,36 @@ PeerFloats = NDArray[np.float64]
 PeerInts = NDArray[np.int64]
 PeerBools = NDArray[np.bool_]
 
-AT_LEAST: Final = 5.0  # times its better hours, on (geometric) mean of three samples
-UNKNOWN: Final = 1.6  # times what is usual: taken for a disk's better hours while none was seen
-EACH: Final = 3.0  # times what is usual, in each of the three
-WELL: Final = 2.0  # times what its better hours were before it became slow, likewise: below this it is well
-BETTER: Final = 3.5  # times what is usual: in its better hours no disk is believed to be slower than this
+AT_LEAST: Final = 5.0  # times the ratio of its better hours, as the geometric mean of three samples
+UNKNOWN: Final = 1.6  # times the typical value: assumed for a disk's better hours while none were observed
+EACH: Final = 3.0  # times the typical value, in each of the three samples
+WELL: Final = 2.0  # times the better hours before it became slow, likewise: below this it is healthy
+BETTER: Final = 3.5  # times the typical value: upper limit for the better hours of a disk
 SAMPLES: Final = 3
 FEWEST_PEERS: Final = (
-    4  # disks of a kind with requests at a step, the disk itself among them; with fewer nothing is told
+    4  # disks of a kind with requests at a step, including the disk itself; with fewer there is no verdict
 )
-MOST: Final = 0.2  # of a kind: with more of them over EACH at once, beyond one, it is not the disks
-_FEWEST_ON_BROKER: Final = 2  # other disks, to tell what a broker's disks have in common
-_IN_FLIGHT: Final = 2.0  # requests that a disk works on at once without much delay to any
-_REQUESTS: Final = 0.1  # per second: fewer tell nothing
-_PAST: Final = 12  # steps over which the past is looked at together: an hour
-HOURS: Final = 24  # of the past that count: what the job looks at, and whoever looks at more judges alike
-_QUARTER: Final = 0.25  # of them are better: the very best is chance, and everything seems slow next to it
-_FORGET: Final = 6  # steps without requests after which the samples before tell nothing
+MOST: Final = 0.2  # share of a kind: if more of them (and more than one) exceed EACH at once, the disks are not the cause
+_FEWEST_ON_BROKER: Final = 2  # other disks needed to determine what a broker's disks have in common
+_IN_FLIGHT: Final = 2.0  # requests that a disk serves concurrently without much delay
+_REQUESTS: Final = 0.1  # per second: fewer are not significant
+_PAST: Final = 12  # steps that history is aggregated over: an hour
+HOURS: Final = (
+    24  # of history that count: what the rebalance job reads; with a longer history the verdicts are the same
+)
+_QUARTER: Final = (
+    0.25  # quantile of the hours: the very best hour is chance, and everything looks slow compared to it
+)
+_FORGET: Final = 6  # steps without requests after which earlier samples are discarded
 
 
 @dataclass(frozen=True)
 class Fleet:
-    """Disks of one cluster over the same even steps of time.
+    """Disks of one cluster over the same equal time steps.
 
     Attributes:
-        broker: whose disk it is, (disks,).
-        kind: what it may be compared with, any numbers, (disks,).
+        broker: broker id of the disk, (disks,).
+        kind: disks with equal numbers may be compared, (disks,).
         reads, writes: requests per second, NaN for unknown, (disks, steps).
         read_ms, write_ms: mean time of a request, NaN for none or unknown, (disks, steps).
     """
@@ -60,13 +64,13 @@ class Fleet:
 
 @dataclass(frozen=True)
 class Verdicts:
-    """What is known at each step from it and those before; all (disks, steps).
+    """Verdicts at each step, from that step and earlier ones; all (disks, steps).
 
     Attributes:
-        slow: whether the disk is called slow.
-        ratio: times what is usual for its requests, NaN where nobody can tell.
-        own_ms, peers_ms: mean time of its requests by themselves, and of the same requests on a usual disk of its kind; NaN likewise.
-        peers: disks that it was compared with, itself not counted.
+        slow: whether the disk counts as slow.
+        ratio: time of its requests relative to a typical disk of its kind, NaN if it cannot be determined.
+        own_ms, peers_ms: mean service time of its requests, and of the same requests on a typical disk of its kind; NaN likewise.
+        peers: number of disks that it was compared with, excluding itself.
     """
 
     slow: PeerBools
@@ -77,13 +81,13 @@ class Verdicts:
 
 
 def judge(fleet: Fleet) -> Verdicts:
-    """Say at each step which disks are slow."""
+    """Determine at each step which disks are slow."""
     own, usual, peers = _compared(fleet)
     with np.errstate(divide="ignore", invalid="ignore"):
         ratio = own / usual
     ratio = np.where(ratio > 0, ratio, np.nan)
     ratio = ratio / _shared(ratio, fleet.broker)
-    return Verdicts(_told(np.log(ratio), _crowded(ratio, fleet.kind)), ratio, own, usual, peers)
+    return Verdicts(_slow(np.log(ratio), _common_cause(ratio, fleet.kind)), ratio, own, usual, peers)
 
 
 def _compared(fleet: Fleet) -> tuple[PeerFloats, PeerFloats, PeerInts]:
@@ -95,18 +99,18 @@ def _compared(fleet: Fleet) -> tuple[PeerFloats, PeerFloats, PeerInts]:
         known = (rate >= _REQUESTS) & (ms > 0)
         alone = np.where(known, ms / waiting, np.nan)
         middle, count = _middles(alone, fleet.kind)
-        told = known & (count >= FEWEST_PEERS)
-        number += np.where(told, rate, 0.0)
-        own += np.where(told, rate * alone, 0.0)
-        usual += np.where(told, rate * middle, 0.0)
-        peers = np.maximum(peers, np.where(told, count - 1, 0))
+        comparable = known & (count >= FEWEST_PEERS)
+        number += np.where(comparable, rate, 0.0)
+        own += np.where(comparable, rate * alone, 0.0)
+        usual += np.where(comparable, rate * middle, 0.0)
+        peers = np.maximum(peers, np.where(comparable, count - 1, 0))
     some = number > 0
     share = np.where(some, number, 1.0)
     return np.where(some, own / share, np.nan), np.where(some, usual / share, np.nan), peers
 
 
 def _waiting(fleet: Fleet) -> PeerFloats:
-    """By how much requests take longer for those before them, from how many there are at once: number x time (Little)."""
+    """Factor by which queueing prolongs requests, from the number of concurrent requests: number x time (Little's law)."""
     at_once = np.zeros(fleet.reads.shape)
     for rate, ms in ((fleet.reads, fleet.read_ms), (fleet.writes, fleet.write_ms)):
         at_once += np.nan_to_num(rate * ms / 1000)
@@ -114,7 +118,7 @@ def _waiting(fleet: Fleet) -> PeerFloats:
 
 
 def _middles(values: PeerFloats, kind: PeerInts) -> tuple[PeerFloats, PeerInts]:
-    """The median of each kind at each step, and how many disks it is of, for each disk."""
+    """The median of each kind at each step, and the number of disks it is taken over, for each disk."""
     middle, count = np.full(values.shape, np.nan), np.zeros(values.shape, np.int64)
     for rows in _groups(kind):
         middle[rows], count[rows] = _median(values[rows])
@@ -132,7 +136,7 @@ def _median(values: PeerFloats) -> tuple[PeerFloats, PeerInts]:
 
 
 def _shared(ratio: PeerFloats, broker: PeerInts) -> PeerFloats:
-    """By how much a broker's other disks are slower than usual, 1 at least; it is asked only where a disk seems slow."""
+    """Factor by which a broker's other disks are slower than typical, at least 1; computed only for disks that seem slow."""
     found = np.ones(ratio.shape)
     with np.errstate(invalid="ignore"):
         suspect = np.nanmax(ratio, axis=1, initial=0.0) >= EACH
@@ -146,8 +150,8 @@ def _shared(ratio: PeerFloats, broker: PeerInts) -> PeerFloats:
     return found
 
 
-def _crowded(ratio: PeerFloats, kind: PeerInts) -> PeerBools:
-    """Whether so many of a kind seem slow at once that it is not the disks, (disks, steps)."""
+def _common_cause(ratio: PeerFloats, kind: PeerInts) -> PeerBools:
+    """Whether so many disks of a kind seem slow at once that the disks are not the cause, (disks, steps)."""
     crowded = np.zeros(ratio.shape, np.bool_)
     for rows in _groups(kind):
         with np.errstate(invalid="ignore"):
@@ -157,14 +161,16 @@ def _crowded(ratio: PeerFloats, kind: PeerInts) -> PeerBools:
     return crowded
 
 
-def _told(log: PeerFloats, crowded: PeerBools) -> PeerBools:
-    """The verdict at each step: what three samples in a row say, which holds until three others say otherwise."""
+def _slow(log: PeerFloats, common: PeerBools) -> PeerBools:
+    """The verdict at each step: determined by three consecutive samples, and kept until three others contradict it."""
     disks, steps = log.shape
     better = _better(log)
     slow = np.zeros(log.shape, np.bool_)
     last, idle = np.full((disks, SAMPLES), np.nan), np.zeros(disks, np.int64)
     now = np.zeros(disks, np.bool_)
-    before = np.zeros(disks)  # its better hours when it became slow: soon, slow ones are among the better
+    before = np.zeros(
+        disks
+    )  # its better hours when it became slow: later, slow hours are among the better ones
     for step in range(steps):
         known = ~np.isnan(log[:, step])
         idle = np.where(known, 0, idle + 1)
@@ -172,7 +178,7 @@ def _told(log: PeerFloats, crowded: PeerBools) -> PeerBools:
         last[idle >= _FORGET] = np.nan
         mean = last.mean(axis=1)  # NaN until there are three
         far = (mean >= better[:, step] + np.log(AT_LEAST)) & (last.min(axis=1) >= np.log(EACH))
-        begins = known & ~now & far & ~crowded[:, step]
+        begins = known & ~now & far & ~common[:, step]
         before = np.where(begins, better[:, step], before)
         now = (now | begins) & ~(known & (mean < before + np.log(WELL)))
         slow[:, step] = now
@@ -180,7 +186,7 @@ def _told(log: PeerFloats, crowded: PeerBools) -> PeerBools:
 
 
 def _better(log: PeerFloats) -> PeerFloats:
-    """The logarithm of the ratio in a disk's better hours of the last day before each step, `UNKNOWN` where there were none."""
+    """The logarithm of the ratio in a disk's better hours of the last day before each step; `UNKNOWN` if there were none."""
     disks, steps = log.shape
     blocks = -(-steps // _PAST)
     padded = np.full((disks, blocks * _PAST), np.nan)

@@ -1,4 +1,4 @@
-"""What a bad disk calls for, and after what time: nothing, patience, a restart of its broker, or to be emptied."""
+"""The remedy for a bad disk, and after what time: nothing, waiting, a restart of its broker, or evacuation."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -7,28 +7,28 @@ from typing import Final
 from spindle.disks.health import KAFKA_OFFLINE, OFFLINE_FULL, Health
 
 RESTART_AFTER_SECONDS: Final = 30.0
-EVACUATE_UNSEEN_AFTER_SECONDS: Final = 60.0  # where no agent looks, Kafka's word has to last
+EVACUATE_UNSEEN_AFTER_SECONDS: Final = 60.0  # without an agent, Kafka's report must last this long
 MOST_RESTARTS: Final = (
-    3  # within an hour; a disk that Kafka gives up more often is no good, whatever probes say
+    3  # within an hour; a disk that Kafka takes offline more often is bad, whatever the probes report
 )
 
 
 class Remedy(StrEnum):
-    """What a disk calls for."""
+    """The remedy for a disk."""
 
     NOTHING = "nothing"
     WAIT = "wait"
-    RESTART = "restart"  # the disk answers, so Kafka takes the log dir up again when it starts
+    RESTART = "restart"  # the disk answers, so Kafka uses the log dir again after a restart
     EVACUATE = "evacuate"
 
 
 @dataclass(frozen=True)
 class RecoveryTimers:
-    """What is known beside the health of the disk.
+    """What the remedy depends on in addition to the health of the disk.
 
     Attributes:
-        agent: whether an agent looks at the disk and lives.
-        restart_count: of the broker, for this disk's sake, in the last hour.
+        agent: whether an agent checks the disk and is alive.
+        restart_count: restarts of the broker because of this disk in the last hour.
         grace: ``spec.disks.graceSeconds``.
     """
 
@@ -38,12 +38,12 @@ class RecoveryTimers:
 
 
 def remedy(health: Health, now: float, patience: RecoveryTimers) -> Remedy:
-    """What the disk calls for now; the safety rules have their say afterwards."""
+    """The remedy for the disk now; the safety rules are checked afterwards."""
     if not health.surely_bad:
         return Remedy.NOTHING
     age = now - health.since
     if health.reason == OFFLINE_FULL:
-        # Space that is freed heals it: then the reason changes to that of a disk that answers.
+        # Freeing space resolves it: the reason then changes to that of a disk that answers.
         return Remedy.EVACUATE if age >= patience.grace else Remedy.WAIT
     if health.reason != KAFKA_OFFLINE:
         return Remedy.EVACUATE

@@ -1,4 +1,4 @@
-"""The report of a look at the disks, small enough for a container's termination message (4096 bytes)."""
+"""The report of an inspection of the disks, small enough for a container's termination message (4096 bytes)."""
 
 import base64
 import json
@@ -12,7 +12,7 @@ from spindle.disks.dir_list import NO_LIST, DirList, read_list
 LIMIT: Final = 4096
 _PROBLEM_CHARACTERS: Final = 100
 _COMPRESSED: Final = "zip"
-_READ: Final = 512  # reports that are remembered: a pod's stays the same for as long as it runs
+_READ: Final = 512  # cached reports: that of a pod does not change while it runs
 _LOG_DIRS: Final = "logDirs"
 _NONCE: Final = "nonce"
 _MINIMAL: Final = ("name", "state", "fsUuid", "replicas")
@@ -22,11 +22,11 @@ Entry = Mapping[str, Any]
 
 
 def render(entries: Sequence[Entry], log_dirs: DirList = NO_LIST, nonce: str | None = None) -> str:
-    """All entries as JSON; with many disks details go first, then it is compressed, but no disk is left out.
+    """All entries as JSON. With many disks, details are omitted and then the report is compressed, but no disk is omitted.
 
     Args:
-        log_dirs: the list of log dirs on the disks, where it is newer than the pod's.
-        nonce: what a clearance has to repeat that answers this report.
+        log_dirs: the list of log dirs on the disks, if it is newer than the pod's.
+        nonce: the nonce that a clearance answering this report must repeat.
     """
     text, listed = "", {_LOG_DIRS: log_dirs.document()} if log_dirs else {}
     once = {_NONCE: nonce} if nonce else {}
@@ -45,13 +45,13 @@ def parse(text: str) -> dict[str, dict[str, Any]]:
     """Disk name → its entry.
 
     Raises:
-        ValueError: the text is no report.
+        ValueError: the text is not a report.
     """
     try:
         document = _document(text)
         return {str(entry["name"]): dict(entry) for entry in document["disks"]}
     except (TypeError, KeyError, zlib.error) as error:
-        raise ValueError(f"no report of disks: {error!r}") from error
+        raise ValueError(f"not a report of disks: {error!r}") from error
 
 
 def parse_log_dirs(text: str) -> DirList:
@@ -63,7 +63,7 @@ def parse_log_dirs(text: str) -> DirList:
 
 
 def parse_nonce(text: str) -> str | None:
-    """The nonce of a report; None if it has none, as those of versions that knew none."""
+    """The nonce of a report; None if it has none, as reports of versions without nonces."""
     try:
         found = _document(text).get(_NONCE)
     except (ValueError, TypeError, AttributeError, zlib.error):
@@ -73,7 +73,7 @@ def parse_nonce(text: str) -> str | None:
 
 @lru_cache(maxsize=_READ)
 def _document(text: str) -> Any:
-    """What a report says; shared by all who ask, so nobody changes it."""
+    """The parsed report; shared by all callers, so it must not be modified."""
     document = json.loads(text)
     if _COMPRESSED in document:
         return json.loads(zlib.decompress(base64.b64decode(document[_COMPRESSED])))
@@ -89,7 +89,7 @@ def _everything(entry: Entry) -> Entry:
 
 
 def _brief(entry: Entry) -> Entry:
-    """The identity of a disk that is ours is known to whoever reads this, and empty fields say nothing."""
+    """Without what the reader already knows (the identity of a disk that is ours) and without empty fields."""
     return {
         key: _short(value)
         for key, value in entry.items()

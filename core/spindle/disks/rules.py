@@ -1,6 +1,8 @@
-"""When a disk may be formatted: rule 1 for brokers, rule 13 for controllers, and one file system per directory id.
+"""When a disk may be formatted, and the rule of one file system per directory id.
 
-Each predicate answers None for yes, or a refusal that names the partitions or objects and what would unblock it.
+For brokers: "no format over the last copy"; for controllers: "no second bootstrap" (`docs/safety.md`, rules 1 and 13).
+
+Each predicate returns None for yes, or a refusal that names the partitions or objects and what unblocks it.
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -11,15 +13,15 @@ from spindle.cluster.view import Broker, KafkaView, Partition
 from spindle.cluster.waiting import Waiting, counted, some
 
 _LAST_COPY: Final = 1
-_ONE_BIRTH: Final = 13
+_ONE_BOOTSTRAP: Final = 13
 
 
 @dataclass(frozen=True)
 class Cleared:
-    """A clearance on record.
+    """A recorded clearance.
 
     Attributes:
-        fs_uuid: of the file system that was cleared; None where file systems have no UUID there.
+        fs_uuid: of the file system that was cleared; None where file systems have no UUID.
     """
 
     directory_id: str
@@ -30,11 +32,11 @@ class Cleared:
 def may_format(
     view: KafkaView, broker_id: int, on_disk: Collection[tuple[str, int]] | None
 ) -> Waiting | None:
-    """Rule 1: whether a blank disk of a broker may be formatted.
+    """Whether a blank disk of a broker may be formatted: "no format over the last copy" (`docs/safety.md`, rule 1).
 
-    ``on_disk`` are the partitions (topic, index) that were on what the disk replaces; None if that is not known,
-    which counts as all that the broker has. It is empty only for a place that never had a disk before: then
-    nothing can be lost, and Kafka need not even be up.
+    ``on_disk`` are the partitions (topic, index) that were on the disk that it replaces; None if that is not known,
+    which counts as all partitions of the broker. It is empty only for a slot that never had a disk before: then
+    nothing can be lost, and Kafka need not even be running.
     """
     if on_disk is not None and not on_disk:
         return None
@@ -46,14 +48,14 @@ def may_format(
         for partition in view.partitions or ()
         if on_disk is None or (partition.topic, partition.index) in on_disk
     ]
-    # Also a broker that is no replica any more can stand in the ELR, so its absence there has to be known.
+    # A broker that is no longer a replica can still be in the ELR, so its absence there must be known.
     unsure = sorted(p.name for p in concerned if p.elr is None)
     if unsure:
         return Waiting.refused(
             rule=_LAST_COPY,
             reason="ElrUnknown",
-            message=f"Kafka did not say which replicas may lead {counted(len(unsure), 'partition')}: {some(unsure)}.",
-            unblocked_by="Kafka answers DescribeTopicPartitions for them.",
+            message=f"Kafka did not report which replicas are eligible leaders (ELR) of {counted(len(unsure), 'partition')}: {some(unsure)}.",
+            unblocked_by="Nothing to do: Spindle continues when Kafka answers DescribeTopicPartitions for them.",
             objects=tuple(unsure),
         )
     last = sorted(p.name for p in concerned if not _safe(p, broker_id, brokers))
@@ -63,12 +65,12 @@ def may_format(
         rule=_LAST_COPY,
         reason="LastReplicaAtRisk",
         message=(
-            f"Formatting could lose {counted(len(last), 'partition')} of which no other live replica is known to be "
-            f"in sync, or which broker {broker_id} may still lead: {some(last)}."
+            f"Formatting the disk could lose {counted(len(last), 'partition')} that {'has' if len(last) == 1 else 'have'} no other live replica "
+            f"known to be in sync, or that broker {broker_id} may still lead: {some(last)}."
         ),
         unblocked_by=(
-            "Bring the old disk or the brokers with the other replicas back; if they are lost for good, accept the "
-            "loss by name."
+            "Bring back the old disk or the brokers with the other replicas; if they are permanently lost, accept the loss in "
+            "spec.acceptDataLoss of the KafkaBroker."
         ),
         objects=tuple(last),
     )
@@ -77,16 +79,16 @@ def may_format(
 def may_clear(
     directory_id: str, pv_uid: str, fs_uuid: str | None, recorded: Iterable[Cleared]
 ) -> Waiting | None:
-    """One directory id is cleared for one file system, ever: a second one would be a blank disk under a known name."""
+    """Whether a directory id may be cleared for a file system: for one only, ever. A second one would be a blank disk with a known id."""
     for before in recorded:
         if before.directory_id == directory_id and (before.fs_uuid, before.pv_uid) != (fs_uuid, pv_uid):
             return Waiting.refused(
-                rule=_ONE_BIRTH,
+                rule=_ONE_BOOTSTRAP,
                 reason="DirectoryIdAlreadyUsed",
                 message=(
-                    f"Directory id {directory_id} was cleared for file system {before.fs_uuid} already; this is {fs_uuid}."
+                    f"Directory id {directory_id} was already cleared for file system {before.fs_uuid}; the disk has file system {fs_uuid}."
                 ),
-                unblocked_by="The original disk comes back, or the disk is replaced under a new directory id.",
+                unblocked_by="Reinsert the original disk, or replace the disk under a new directory id.",
                 objects=(directory_id,),
             )
     return None
@@ -100,22 +102,22 @@ def may_format_voter(
     *,
     seen_running: bool = False,
 ) -> Waiting | None:
-    """Rule 13: whether a controller's blank disk may be formatted with the directory id on record.
+    """Whether a controller's blank disk may be formatted with the recorded directory id: "no second bootstrap" (`docs/safety.md`, rule 13).
 
-    Such a format makes a voter that has forgotten whom it voted for and what it acknowledged. That is harmless only
+    Such a format creates a voter that has forgotten its votes and the records it acknowledged. That is harmless only
     if it never ran: no other file system was ever cleared for its directory id, and the voter itself was never
-    seen running (``seen_running``: its pod was ready, or the quorum named it with an offset).
+    observed running (``seen_running``: its pod was ready, or the quorum reported an offset for it).
     """
     if (refusal := may_clear(directory_id, pv_uid, fs_uuid, recorded)) is not None:
         return refusal
     if seen_running:
         return Waiting.refused(
-            rule=_ONE_BIRTH,
+            rule=_ONE_BOOTSTRAP,
             reason="VoterLogLost",
-            message=f"The voter with directory id {directory_id} has run before, and now its disk is blank.",
+            message=f"The voter with directory id {directory_id} has run before, but its disk is blank now.",
             unblocked_by=(
-                "The original disk comes back, or a live majority of the other controllers removes the voter so that "
-                "it can join anew."
+                "Reinsert the original disk, or let a live majority of the other controllers remove the voter so that it can join "
+                "again."
             ),
             objects=(directory_id,),
         )
@@ -123,25 +125,25 @@ def may_format_voter(
 
 
 def _unknown(view: KafkaView) -> Waiting | None:
-    """Rule 8: what could not be read permits no format."""
+    """What could not be read permits no format: "unknown is not absent" (`docs/safety.md`, rule 8)."""
     if view.error is None and view.partitions is not None and view.brokers is not None:
         return None
     why = view.error or "its topics or brokers could not be listed"
     return Waiting.refused(
         rule=_LAST_COPY,
         reason="KafkaUnknown",
-        message=f"Which replicas are in sync is not known: {why}.",
-        unblocked_by="Kafka can be asked again.",
+        message=f"Spindle does not know which replicas are in sync: {why}.",
+        unblocked_by="Nothing to do: Spindle continues when it can query Kafka again.",
     )
 
 
 def _safe(partition: Partition, broker_id: int, brokers: Mapping[int, Broker]) -> bool:
-    """Whether an empty replica on this broker could not be elected.
+    """Whether an empty replica on this broker could not be elected leader.
 
-    One that is eligible (ELR, KIP-966) while another is in sync and leads is eligible no more once it starts with a blank disk: that has no
-    mark of a clean stop, so Kafka takes the broker out of every ELR before it lets it in (``LogManager.readBrokerEpochFromCleanShutdownFiles``,
-    ``ReplicationControlManager.handleBrokerUncleanShutdown``), and who led last is the other one. Where min.insync.replicas is
-    the number of replicas it would stay eligible for as long as it is away.
+    An eligible broker (ELR, KIP-966), while another one is in sync and leads, loses its eligibility when it starts with a blank disk: the
+    disk has no clean-shutdown file, so Kafka removes the broker from every ELR before unfencing it
+    (``LogManager.readBrokerEpochFromCleanShutdownFiles``, ``ReplicationControlManager.handleBrokerUncleanShutdown``), and the last known
+    leader is the other one. Where min.insync.replicas equals the number of replicas, it would stay eligible for as long as it is away.
     """
     if broker_id in partition.isr:
         return False
@@ -157,7 +159,7 @@ def _safe(partition: Partition, broker_id: int, brokers: Mapping[int, Broker]) -
 
 
 def _holds(broker: Broker, partition: Partition) -> bool:
-    """Whether a broker that is there shows the replica on a live dir of its own."""
+    """Whether a live broker reports the replica on one of its live dirs."""
     if broker.fenced or broker.log_dirs is None:
         return False
     return any(

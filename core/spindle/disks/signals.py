@@ -1,7 +1,6 @@
-"""What one round of probes sees of one disk: the input of `classify`.
+"""The observations of one round of probes of one disk: the input of `classify`.
 
-All times are seconds of one clock that never jumps (a monotonic one): a clock that is set forward must not make a
-slow write a hung disk.
+All times are seconds of one monotonic clock: a clock that is set forward must not turn a slow write into a hung disk.
 """
 
 from collections.abc import Collection, Mapping
@@ -12,19 +11,19 @@ from typing import Final
 
 from spindle.disks import facts
 
-# A device is far from its peers when a request takes this many times as long there as with the median of the others,
-# and at least so long that it is felt. To be near again it must come well below: the second of each pair.
+# A device is far from its peers when a request takes this many times the median of the others, and at least this many
+# milliseconds. To be near again it must fall well below that: the second value of each pair.
 _FAR_FACTOR: Final = (5.0, 2.5)
 _FAR_MS: Final = (50.0, 25.0)
-# Few at once: when more devices than this share are far from the others, the node is slow, not the disks.
+# When more than this share of devices is far from the others, the node is slow, not the disks.
 _FAR_SHARE: Final = 0.34
 
 
 class DiskVerdict(StrEnum):
-    """What the probes of a disk come to."""
+    """Verdict of the probes of a disk."""
 
     HEALTHY = "Healthy"
-    SUSPECT = "Suspect"  # something is odd; nothing is done yet
+    SUSPECT = "Suspect"  # abnormal; no action yet
     SLOW = "Slow"
     FAILED = "Failed"
     MISSING = "Missing"  # nothing is mounted there
@@ -44,22 +43,22 @@ class ProbeOutcome(StrEnum):
 
     OK = "ok"
     ERROR = "error"
-    WRONG = "wrong"  # it read back other bytes than it wrote
-    PENDING = "pending"  # it has not come back yet
-    NONE = "none"  # nothing could be tried; says nothing of the disk
+    WRONG = "wrong"  # it read back different bytes than it wrote
+    PENDING = "pending"  # it has not returned yet
+    NONE = "none"  # nothing could be tested; no information on the disk
 
 
 @dataclass(frozen=True)
 class Probe:
-    """The latest probe of a disk: write, fsync and read back where the disk is ours, else a mere look.
+    """The latest probe of a disk: write, fsync and read back if the disk is ours, otherwise only a stat.
 
     Attributes:
-        since: when it began; needed while it is pending.
-        at: when it came back. Rounds may be more frequent than probes: an error is confirmed by another probe only, not
-            by the same one told again. None where each round has a probe of its own.
+        since: when it started; needed while it is pending.
+        at: when it returned. Rounds may be more frequent than probes: only another probe confirms an error, not the same
+            result again. None if each round has its own probe.
         errno: of the error.
         doing: what failed or is pending: ``write``, ``fsync``, ``read``, ``look``.
-        text: the error in words.
+        text: the error as text.
     """
 
     outcome: ProbeOutcome = ProbeOutcome.NONE
@@ -71,34 +70,34 @@ class Probe:
 
     @classmethod
     def ok(cls) -> "Probe":
-        """It did what it should."""
+        """A successful probe."""
         return cls(ProbeOutcome.OK)
 
     @classmethod
     def error(cls, errno: int | None, doing: str, text: str = "", at: float | None = None) -> "Probe":
-        """A system call failed; without a number the words must do."""
+        """A failed system call; without an errno the text is used."""
         return cls(ProbeOutcome.ERROR, at=at, errno=errno, doing=doing, text=text)
 
     @classmethod
     def wrong(cls, at: float | None = None) -> "Probe":
-        """It read back other bytes than it wrote."""
+        """A probe that read back different bytes than it wrote."""
         return cls(ProbeOutcome.WRONG, at=at, doing="read")
 
     @classmethod
     def pending(cls, since: float, doing: str) -> "Probe":
-        """It began at ``since`` and has not come back yet."""
+        """A probe that started at ``since`` and has not returned yet."""
         return cls(ProbeOutcome.PENDING, since=since, doing=doing)
 
 
 @dataclass(frozen=True)
 class Latency:
-    """How long a request to the device took lately, next to the other devices of the node.
+    """Recent request times of the device, compared to the other devices of the node.
 
     Attributes:
-        own_ms: mean milliseconds a request; None while there were none.
+        own_ms: mean milliseconds per request; None while there were none.
         peers_ms: median of the others; None without peers.
         far: whether it is far from its peers (`compare`).
-        quiet: seconds for which the device has finished no write of anybody; None if that is not known.
+        quiet: seconds for which the device has completed no write at all; None if that is not known.
     """
 
     own_ms: float | None = None
@@ -109,22 +108,22 @@ class Latency:
 
 @dataclass(frozen=True, kw_only=True)
 class Signals:
-    """One round of one disk. None is always "could not be seen" (rule 8), never "no".
+    """One round of one disk. None is always "could not be observed", never "no": "unknown is not absent" (`docs/safety.md`, rule 8).
 
     Attributes:
-        directory_id: that the slot has on record.
-        mode: of the slot, one of `facts.ACTIVE`, `facts.PLACEHOLDER`, `facts.ABSENT`. Kafka's word counts for an active
-            one only; in an absent one any file system may be mounted.
-        mounted: whether a file system of its own is mounted there: its ``st_dev`` is not that of the folder around
-            it. True too where several disks may share one file system.
-        fs_uuid: UUID of what is mounted.
-        recorded_fs_uuid: UUID that is on record for the slot; None while none was recorded.
+        directory_id: recorded directory id of the disk.
+        mode: of the disk, one of `facts.ACTIVE`, `facts.PLACEHOLDER`, `facts.ABSENT`. Kafka's report counts for an active
+            one only; for an absent one any file system may be mounted.
+        mounted: whether a separate file system is mounted there: its ``st_dev`` differs from that of the surrounding
+            directory. Also True where several disks may share one file system.
+        fs_uuid: UUID of the mounted file system.
+        recorded_fs_uuid: recorded UUID; None while none was recorded.
         read_only: whether the file system is read-only.
-        kafka_error: what Kafka says of the log dir: 0, or its error code; None if it could not be asked.
+        kafka_error: Kafka's error code of the log dir, 0 for none; None if Kafka could not be asked.
         content: what is on it, one of `facts.OURS`, `facts.BLANK`, `facts.FOREIGN`, `facts.UNKNOWN`
-            (`judge.content` tells).
-        content_reason: why it is foreign, in words.
-        starved: whether whoever looks has too little time of the machine to tell what waits from what hangs or is slow (`starved`).
+            (see `judge.content`).
+        content_reason: why it is foreign, as text.
+        starved: whether the observer has too little CPU time or memory to distinguish a delayed probe from a hung or slow disk (`starved`).
     """
 
     directory_id: str
@@ -144,16 +143,16 @@ class Signals:
 
     @property
     def life(self) -> str:
-        """Changes when the slot gets a new directory id, or waits for a new disk: history ends there."""
+        """A key that changes when the disk gets a new directory id, or waits for a replacement: history ends there."""
         return f"{self.directory_id} {'waits' if self.mode == facts.ABSENT else 'stands'}"
 
 
 def compare(mean_ms: Mapping[str, float | None], slow: Collection[str] = ()) -> dict[str, Latency]:
-    """Each device next to its peers.
+    """Compare each device with its peers.
 
     Args:
-        mean_ms: device → mean milliseconds a request in the last interval; None while there were no requests.
-        slow: devices whose disks count as slow already: those are near again only well below the bound.
+        mean_ms: device → mean milliseconds per request in the last interval; None while there were no requests.
+        slow: devices whose disks already count as slow: those are near again only well below the threshold.
     """
     known = {device: value for device, value in mean_ms.items() if value is not None}
     made: dict[str, Latency] = {}

@@ -1,8 +1,8 @@
-"""Whether whoever looks at the disks of a node had time to look: on a machine that gives nobody time, what waits says nothing of a disk.
+"""Whether the agent had enough CPU time to observe the disks: on an overloaded node, a pending probe says nothing about a disk.
 
-A disk that hangs makes what writes to it wait, and the kernel tell of pressure on I/O; it does not make a timer late that waits for nothing
-but its time. So timers are what is judged by, and pressure on processors or memory only strengthens what they say. Pressure alone proves
-nothing: a machine whose processors are asked for all of the time may still serve each timer within some hundredths of a second.
+A hung disk delays its writers and raises the kernel's I/O pressure; it does not delay a timer, which waits only for time. So Spindle
+judges by timers, and pressure on CPU or memory only corroborates them. Pressure alone proves nothing: a node whose CPUs are in demand
+all of the time may still serve each timer within some hundredths of a second.
 """
 
 import re
@@ -10,9 +10,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Self
 
-WINDOW_SECONDS: Final = 10.0  # over which timers are looked at: as long as the kernel's shortest averages
-HOLD_SECONDS: Final = 20.0  # for which it counts after the last sign of it
-# Shares of the window by which timers were late. On two processors with 35 processes that wanted to run, 3 % were seen.
+WINDOW_SECONDS: Final = 10.0  # over which timers are evaluated: as long as the kernel's shortest averages
+HOLD_SECONDS: Final = 20.0  # for which it counts after the last evidence
+# Shares of the window by which timers were late. On two CPUs with 35 runnable processes, 3 % were observed.
 _ALONE: Final = 0.25
 _UNDER_PRESSURE: Final = 0.10
 _CPU: Final = 70.0
@@ -21,11 +21,11 @@ _MEMORY: Final = 20.0
 
 @dataclass(frozen=True)
 class NodePressure:
-    """What the kernel says (``/proc/pressure``, Linux's PSI): percent of the last ten seconds; None where it does not say.
+    """The kernel's pressure figures (``/proc/pressure``, Linux's PSI): percent of the last ten seconds; None if not available.
 
     Attributes:
-        cpu: in which somebody waited for a processor (``some``).
-        memory: in which all that wanted to run waited for memory (``full``).
+        cpu: share in which some task waited for a CPU (``some``).
+        memory: share in which all runnable tasks waited for memory (``full``).
     """
 
     cpu: float | None = None
@@ -33,7 +33,7 @@ class NodePressure:
 
     @property
     def high(self) -> bool:
-        """Whether processors or memory are short."""
+        """Whether CPU or memory is short."""
         return (self.cpu or 0.0) >= _CPU or (self.memory or 0.0) >= _MEMORY
 
 
@@ -41,7 +41,7 @@ NO_PRESSURE: Final = NodePressure()
 
 
 def average(text: str, kind: str) -> float | None:
-    """The ``avg10`` of a line of a file in ``/proc/pressure``; None if it is not there, or not to be understood.
+    """The ``avg10`` of a line of a file in ``/proc/pressure``; None if it is missing, or cannot be parsed.
 
     Args:
         text: the file.
@@ -52,34 +52,34 @@ def average(text: str, kind: str) -> float | None:
 
 
 def starved(late: float, pressure: NodePressure) -> bool:
-    """Whether nobody on this machine can tell a disk that hangs from one whose turn does not come.
+    """Whether no process on this node can distinguish a hung disk from a probe that is not scheduled.
 
     Args:
-        late: seconds by which the timers of one who looks were late within the window.
-        pressure: what the kernel says now.
+        late: seconds by which the observer's timers were late within the window.
+        pressure: the kernel's current pressure figures.
     """
     share = late / WINDOW_SECONDS
     return share >= _ALONE or (share >= _UNDER_PRESSURE and pressure.high)
 
 
 def words(late: float, pressure: NodePressure) -> str:
-    """What shows it, as a sentence."""
-    told = [
+    """The evidence, as a sentence."""
+    figures = [
         f"{kind} {value:.0f} %"
-        for kind, value in (("processors", pressure.cpu), ("memory", pressure.memory))
+        for kind, value in (("CPU", pressure.cpu), ("memory", pressure.memory))
         if value is not None and value >= 1
     ]
-    more = f"; the kernel's pressure figures: {', '.join(told)}" if told else ""
+    more = f"; the kernel's pressure figures: {', '.join(figures)}" if figures else ""
     return f"Its timers were late by {late:.1f} of {WINDOW_SECONDS:.0f} s{more}."
 
 
 @dataclass(frozen=True)
 class Starved:
-    """What an agent said of itself.
+    """What an agent reports about itself.
 
     Attributes:
-        since: when it began, as it wrote it by its node's clock.
-        message: what shows it.
+        since: when it began, by the clock of the agent's node.
+        message: the evidence.
     """
 
     since: str
@@ -87,7 +87,7 @@ class Starved:
 
     @classmethod
     def parse(cls, observed: Mapping[str, Any]) -> Self | None:
-        """From ``status.observed``; None if the agent is not starved, or is of a version that does not tell."""
+        """From ``status.observed``; None if the agent is not starved, or its version does not report it."""
         entry = observed.get("starved")
         if not isinstance(entry, Mapping):
             return None

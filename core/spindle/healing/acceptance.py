@@ -1,7 +1,7 @@
-"""Last copies on a dead disk: what is lost with it, and what follows when a person gives it up by name.
+"""Last copies on a dead disk: what is lost with it, and what follows when the user accepts that loss by name.
 
-What still exists of a partition comes first: a surviving replica is elected leader uncleanly, and only then may anything
-empty be made. A replica whose broker is merely down is a survivor to wait for. A partition restarts empty only if the
+What still exists of a partition comes first: a surviving replica is elected leader uncleanly before anything empty is
+created. A replica whose broker is merely down counts as a survivor to wait for. A partition restarts empty only if the
 acceptances name the directory ids of all its replicas.
 """
 
@@ -18,7 +18,7 @@ _DIGITS = 16
 
 @dataclass(frozen=True)
 class Loss:
-    """Partitions of which no in-sync copy is there but on one bad disk.
+    """Partitions whose only in-sync copy is on one bad disk.
 
     Attributes:
         directory_id: of that disk.
@@ -31,17 +31,17 @@ class Loss:
 
     @property
     def text(self) -> str:
-        """The token that a person writes in ``spec.acceptDataLoss.disks`` to give exactly this up."""
+        """The token that the user writes in ``spec.acceptDataLoss.disks`` to accept exactly this loss."""
         return f"{self.directory_id}:{digest(self.partitions)}"
 
 
 @dataclass(frozen=True)
 class Accepted:
-    """An acceptance that was found right, and for what; it stays with its KafkaBroker until it is used up.
+    """An acceptance whose token was valid, and its partitions; it stays with its KafkaBroker until it is used up.
 
     Attributes:
-        text: the token that it came from.
-        done: nothing of it is lost any more: it is used up, and the same words do not count again.
+        text: the token.
+        done: nothing of it is lost any more: it is used up, and the same token does not count again.
     """
 
     text: str
@@ -51,13 +51,13 @@ class Accepted:
 
 @dataclass(frozen=True)
 class AcceptanceVerdict:
-    """What acceptances come to.
+    """The actions that follow from acceptances.
 
     Attributes:
-        elect: partitions of which a replica that survived is to be elected uncleanly.
-        reorder: partition → its replicas in the order that is needed before that: Kafka elects the first one that is able, and one that is
-            being made was never in sync.
-        empty: replicas that are given up with no copy left, as (broker, partition).
+        elect: partitions for which a surviving replica is to be elected uncleanly.
+        reorder: partition → its replicas in the order that is needed before that: Kafka elects the first eligible one, and a replica that
+            is being added was never in sync.
+        empty: replicas whose loss is accepted with no copy left, as (broker, partition).
         refusals: (loss, why it has to wait).
     """
 
@@ -68,14 +68,14 @@ class AcceptanceVerdict:
 
 
 def digest(keys: Iterable[Key]) -> str:
-    """A short hash of partitions by name, the same in whatever order they come."""
+    """A short hash of partitions by name, independent of their order."""
     return hashlib.sha256("\n".join(names_of(keys)).encode()).hexdigest()[:_DIGITS]
 
 
 def lost_with(replica_index: ReplicaIndex, broker: int, path: str) -> frozenset[Key] | None:
-    """Partitions on one bad dir of which nobody else may hold an in-sync copy; None if that is not known.
+    """Partitions on one bad dir of which no other broker may hold an in-sync copy; None if that is not known.
 
-    One whose ISR or ELR names a broker that cannot be asked is not lost: it waits for that broker.
+    A partition whose ISR or ELR includes a broker that does not answer is not lost: it waits for that broker.
     """
     standing = replica_index.on(broker, path)
     if standing is None:
@@ -104,18 +104,18 @@ def accept(
     *,
     well: bool = False,
 ) -> Accepted | None:
-    """What stands on record about a disk's acceptance now.
+    """The acceptance of a disk to record now.
 
-    It is used up when its partitions are served again. That no loss is seen for a moment (while the broker restarts, nobody calls its
-    disk bad) does not use it up. Words that stand there while the disk is well, and of which nothing is on record, are of an earlier loss and are used
-    up as well: the record may have been removed by hand, or gone with the KafkaBroker.
+    It is used up when its partitions are served again. That no loss is observed for a moment (while the broker restarts, nothing reports its
+    disk as bad) does not use it up. A token that is present while the disk is healthy, and of which no record exists, belongs to an earlier loss and
+    is used up as well: the record may have been removed by hand, or deleted with the KafkaBroker.
 
     Args:
         request: the token as it is written now.
-        loss: what is lost with the disk now; None if nothing is seen to be.
-        before: what stood on record.
+        loss: what is lost with the disk now; None if no loss is observed.
+        before: the record so far.
         leaderless: partitions that have no leader now.
-        well: whether the disk is surely well and in use.
+        well: whether the disk is certainly healthy and in use.
     """
     if request is None:
         return None
@@ -132,14 +132,14 @@ def accept(
 def resolve_losses(
     replica_index: ReplicaIndex, losses: Sequence[Loss], accepted: Mapping[str, Accepted]
 ) -> AcceptanceVerdict:
-    """What may be done about losses that were accepted.
+    """Decide what may be done about accepted losses.
 
     Args:
-        replica_index: what Kafka says now.
-        losses: all losses at the moment, of all brokers: one for each dir that cannot be read.
-        accepted: directory id → its acceptance on record.
+        replica_index: the current state of Kafka.
+        losses: all current losses of all brokers: one for each dir that cannot be read.
+        accepted: directory id → its recorded acceptance.
     """
-    given, refusals = _given_up(losses, accepted)
+    given, refusals = _accepted_replicas(losses, accepted)
     elect: set[Key] = set()
     reorder: dict[Key, tuple[int, ...]] = {}
     empty: set[tuple[int, Key]] = set()
@@ -161,13 +161,13 @@ def resolve_losses(
     return AcceptanceVerdict(frozenset(elect), reorder, frozenset(empty), tuple(refusals))
 
 
-def _given_up(
+def _accepted_replicas(
     losses: Sequence[Loss], accepted: Mapping[str, Accepted]
 ) -> tuple[dict[tuple[int, Key], Loss], list[tuple[Loss, Waiting]]]:
-    """Replicas that are given up, each with one loss that names it, and why others are not.
+    """Replicas whose loss is accepted, each with one loss that names it, and why others are not.
 
-    Which of a broker's bad dirs a replica stands on nobody can tell. So it is given up only when each bad dir that may hold it is accepted by
-    its own directory id: one of them may only have lost its cable.
+    Which of a broker's bad dirs holds a replica is unknown. So the loss of a replica is accepted only when each bad dir that may hold it is accepted
+    by its own directory id: one of them may only be disconnected.
     """
     may_hold: dict[tuple[int, Key], list[Loss]] = {}
     for loss in losses:
@@ -176,8 +176,8 @@ def _given_up(
     given: dict[tuple[int, Key], Loss] = {}
     held_back: dict[str, tuple[Loss, set[Loss], set[Key]]] = {}
     for (broker, key), where in may_hold.items():
-        words = [_word(loss, accepted) for loss in where]
-        named = [loss for loss, word in zip(where, words, strict=True) if word and key in word.partitions]
+        found = [_valid_acceptance(loss, accepted) for loss in where]
+        named = [loss for loss, one in zip(where, found, strict=True) if one and key in one.partitions]
         others = [loss for loss in where if loss not in named]
         if named and not others:
             given[broker, key] = named[0]
@@ -188,10 +188,10 @@ def _given_up(
     return given, [(loss, _also_on(loss, others, keys)) for loss, others, keys in held_back.values()]
 
 
-def _word(loss: Loss, accepted: Mapping[str, Accepted]) -> Accepted | None:
-    """The acceptance of a loss that counts now."""
-    word = accepted.get(loss.directory_id)
-    return word if word is not None and not word.done else None
+def _valid_acceptance(loss: Loss, accepted: Mapping[str, Accepted]) -> Accepted | None:
+    """The acceptance of a loss that is valid now."""
+    found = accepted.get(loss.directory_id)
+    return found if found is not None and not found.done else None
 
 
 def render(accepted: Mapping[str, Accepted]) -> str:
@@ -206,7 +206,7 @@ def render(accepted: Mapping[str, Accepted]) -> str:
 
 
 def parse(text: str | None) -> dict[str, Accepted]:
-    """Read what `render` wrote; what can't be read counts as no acceptance."""
+    """Parse what `render` wrote; invalid text counts as no acceptance."""
     try:
         return {
             str(disk): Accepted(
@@ -225,9 +225,10 @@ def _also_on(loss: Loss, others: Collection[Loss], keys: Collection[Key]) -> Wai
     return Waiting.refused(
         rule=1,
         reason="OtherDiskMayHoldReplica",
-        message=f"The loss of {loss.disk} of broker {loss.broker} is accepted, but {counted(len(keys), 'partition')} may as well stand on "
-        f"{some(disks)} of the same broker, which cannot be read either: {some(names_of(keys))}.",
-        unblocked_by=f"{some(disks)} is back; or, if it is lost as well, its loss is accepted, too: "
+        message=f"The loss of {loss.disk} of broker {loss.broker} is accepted, but {counted(len(keys), 'partition')} may be on {some(disks)} of "
+        f"the same broker instead, which cannot be read either: {some(names_of(keys))}.",
+        unblocked_by=f"Bring {some(disks)} back; or, if {'it is' if len(disks) == 1 else 'they are'} lost too, accept that loss as well in "
+        "spec.acceptDataLoss.disks of the KafkaBroker: "
         + "; ".join(f"{other.disk} {other.text}" for other in sorted(others, key=lambda o: o.disk)),
         objects=tuple(names_of(keys)),
     )
@@ -242,11 +243,12 @@ def _survivors_away(replica_index: ReplicaIndex, loss: Loss, keys: Collection[Ke
             if b != loss.broker and not replica_index.holds(b, key)
         }
     )
+    brokers = f"broker{'' if len(away) == 1 else 's'} {some([str(b) for b in away])}"
     return Waiting.refused(
         rule=1,
         reason="SurvivorsUnavailable",
-        message=f"The loss of {loss.disk} of broker {loss.broker} is accepted, but {counted(len(keys), 'partition')} may have a copy "
-        f"on broker {some([str(b) for b in away])}, which is not there at the moment: {some(names_of(keys))}.",
-        unblocked_by=f"Broker {some([str(b) for b in away])} is back; or, if its disks are lost as well, that loss is accepted, too.",
+        message=f"The loss of {loss.disk} of broker {loss.broker} is accepted, but {counted(len(keys), 'partition')} may have a copy on "
+        f"{brokers}, which {'is' if len(away) == 1 else 'are'} not available: {some(names_of(keys))}.",
+        unblocked_by=f"Bring {brokers} back; or, if {'its' if len(away) == 1 else 'their'} disks are lost too, accept that loss as well.",
         objects=tuple(names_of(keys)),
     )

@@ -1,4 +1,4 @@
-"""Kafka as it will be when what is in motion has landed: what plans are made on, so that nothing is moved twice."""
+"""Kafka's state after the moves in progress have completed: plans are based on it, so that nothing is moved twice."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -9,7 +9,7 @@ from spindle.moves.journal import Move
 
 
 def after_moves(view: KafkaView, moves: Sequence[Move]) -> KafkaView:
-    """A view in which these moves are done: what is in motion by our own order stands where it goes, and may stay there."""
+    """A view in which these moves are completed: replicas that Spindle is moving are on their target, and may stay there."""
     if not moves or view.brokers is None or view.partitions is None:
         return view
     by_key = {move.key: move for move in moves}

@@ -1,4 +1,4 @@
-"""What a new disk is filled with: the part of a balanced plan that goes onto it."""
+"""How a new disk is backfilled: with the moves of a balanced plan that go to it."""
 
 from collections.abc import Collection, Sequence
 
@@ -21,17 +21,17 @@ def plan_backfill(
     closed: Collection[tuple[int, str]] = (),
     incoming_limit: float = 0.9,
 ) -> tuple[Move, ...] | None:
-    """Moves onto new disks, those from other disks of the same broker first; None while nothing can be planned.
+    """Moves to new disks, those from other disks of the same broker first; None while nothing can be planned.
 
-    A partition that is in motion may be among them: it comes when its other replica has landed, and until then the disk is not full.
+    Partitions with a move in progress may be included: their move starts when their other replica has arrived; until then the backfill is not complete.
 
     Args:
-        view: what Kafka says now.
-        new: (broker, path) of the dirs that are to be filled.
-        under_way: the journal's moves; what they bring is there already, as far as the plan goes.
+        view: the current state of Kafka.
+        new: (broker, path) of the dirs to backfill.
+        under_way: the journal's moves; the plan treats them as completed.
         avoid: dirs that are bad.
-        closed: dirs that are to take nothing.
-        incoming_limit: rule 4.
+        closed: dirs that accept no replicas.
+        incoming_limit: maximum usage after a move, as a share: "no overfull target" (`docs/safety.md`, rule 4).
     """
     if not new:
         return ()
@@ -42,7 +42,7 @@ def plan_backfill(
         snapshot = from_view(shown)
     except SnapshotError:
         return None
-    # A plan that is under way is at the end of what the search finds: to look at it again in each pass would only cost.
+    # While a plan is being executed, the search finds nothing new: repeating it in each pass would only cost time.
     search = not any((move.target, move.to_dir) in new for move in under_way)
     goals = Goals(
         leader_band=None, incoming_limit=incoming_limit, mark=incoming_limit, search=search, brief=True

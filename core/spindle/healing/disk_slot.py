@@ -1,4 +1,7 @@
-"""What lies in the slot of a disk that is out of use: a new disk, the old one again, or somebody else's (rule 7)."""
+"""What is in the slot of a disk that is out of use: a new disk, the old one, or a foreign one.
+
+See "no disk mistaken for another" (`docs/safety.md`, rule 7).
+"""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -9,25 +12,25 @@ NO_UUID = "none"  # recorded for a file system that has no UUID
 
 
 class SlotContent(StrEnum):
-    """What lies in a slot."""
+    """The content of a slot."""
 
-    EMPTY = "empty"  # nothing, or nothing that answers
-    NEW = "new"  # blank, and surely another one than before
-    OLD = "old"  # the disk that was there before, wiped or not
+    EMPTY = "empty"  # nothing, or a disk that does not answer
+    NEW = "new"  # blank, and certainly not the previous disk
+    OLD = "old"  # the previous disk, wiped or not
     FOREIGN = "foreign"
     UNKNOWN = "unknown"
 
 
 @dataclass(frozen=True)
 class SlotObservation:
-    """What is known of a slot.
+    """The observed state of a slot.
 
     Attributes:
-        content: ``ours``, ``blank``, ``foreign`` or ``unknown``; None if nobody looked.
-        well: whether what is there answers, and can be written.
+        content: ``ours``, ``blank``, ``foreign`` or ``unknown``; None if it was not inspected.
+        well: whether the disk there answers and is writable.
         fs_uuid: of the file system there.
         pv_uid: of the volume that the slot's claim is bound to now.
-        message: what the agent says of it.
+        message: the agent's message on it.
     """
 
     content: str | None
@@ -38,14 +41,14 @@ class SlotObservation:
 
 
 def classify_slot(seen: SlotObservation, fs_uuid: str | None, pv_uid: str | None) -> SlotContent:
-    """Judge a slot whose disk was evacuated.
+    """Classify the slot of an evacuated disk.
 
     Args:
-        seen: what is there.
-        fs_uuid, pv_uid: of the disk that was there before, as recorded.
+        seen: what is there now.
+        fs_uuid, pv_uid: of the previous disk, as recorded.
     """
     if pv_uid is not None and seen.pv_uid is not None and seen.pv_uid != pv_uid:
-        return SlotContent.NEW  # another volume: preflight sees to it that it is blank
+        return SlotContent.NEW  # another volume: preflight verifies that it is blank
     if seen.content is None:
         return SlotContent.UNKNOWN
     if not seen.well:
@@ -59,20 +62,20 @@ def classify_slot(seen: SlotObservation, fs_uuid: str | None, pv_uid: str | None
 
 
 def unexpected_disk(broker: int, disk: str, slot: SlotContent, message: str) -> Waiting | None:
-    """What to say of a disk that is not used for a replacement; None if there is nothing to say."""
+    """Why the disk in the slot is not used as a replacement; None if there is nothing to report."""
     if slot is SlotContent.OLD:
         return Waiting.refused(
             rule=7,
             reason="RetiredDiskReinserted",
-            message=f"In the slot of {disk} of broker {broker} is the disk that was evacuated. It is left alone.",
-            unblocked_by="Put a new disk in; or, if this one is well and nobody needs what is on it, make a new file system on it.",
+            message=f"The slot of {disk} of broker {broker} contains the disk that was evacuated. Spindle does not use it.",
+            unblocked_by="Insert a new disk; or, if this disk is healthy and its data is not needed, create a new file system on it.",
         )
     if slot is SlotContent.FOREIGN:
-        said = message.rstrip(".") or "it carries somebody else's data"
+        said = message.rstrip(".") or "it contains unrelated data"
         return Waiting.refused(
             rule=7,
             reason="UnexpectedDisk",
-            message=f"In the slot of {disk} of broker {broker} is a disk that does not belong there: {said}. It is left alone.",
-            unblocked_by="Put a new disk in; or, if nobody needs what is on this one, make a new file system on it.",
+            message=f"The slot of {disk} of broker {broker} contains a disk that does not belong there: {said}. Spindle does not use it.",
+            unblocked_by="Insert a new disk; or, if the data on this one is not needed, create a new file system on it.",
         )
     return None

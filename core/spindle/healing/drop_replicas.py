@@ -1,8 +1,8 @@
-"""Rule 5's way out where no other broker can take a replica: it leaves the assignment until its broker is whole again.
+"""Drops replicas from their assignments where no other broker can take them, until their broker can host them again.
 
-Seen live: with min ISR 2, ISR {0} and ELR {2}, shrinking to [0] and growing back let a half-filled replica be elected
-from the ELR. Hence a replica may leave only where the in-sync replicas without this broker are as many as the topic's
-min.insync.replicas, only if everything on the disk can leave, and only if the way back fits.
+Part of "no log dir removed with replicas on it" (`docs/safety.md`, rule 5). Observed in Kafka: with min ISR 2, ISR {0} and ELR {2}, dropping
+to [0] and restoring let an incomplete replica be elected from the ELR. So a replica may be dropped only where the in-sync replicas without this
+broker are at least the topic's min.insync.replicas, only if everything on the disk can be dropped, and only if it can be restored.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -22,7 +22,7 @@ INSUFFICIENT_IN_SYNC: Final = "InsufficientInSyncReplicas"
 
 @dataclass(frozen=True)
 class ReplicaDrops:
-    """What leaves its assignment, all of a disk or nothing of it."""
+    """The replicas to drop: all of a disk or none."""
 
     shrunk: tuple[DroppedReplica, ...] = ()
     refusal: Waiting | None = None
@@ -38,17 +38,17 @@ def drop_replicas(
     down: AbstractSet[int] = frozenset(),
     instead: Sequence[LogDir] | None = None,
 ) -> ReplicaDrops:
-    """Decide whether all that stands on a broker's dead disks may leave its assignments.
+    """Decide whether all replicas on a broker's dead disks may be dropped from their assignments.
 
     Args:
-        replica_index: what Kafka says now.
-        broker: whose disks they are.
-        leaving: all replicas that stand there.
-        without: paths of the dirs that will be gone.
-        pending: what has left this broker before and is not back yet; the way back must have room for it, too.
-        incoming_limit: rule 4.
+        replica_index: the current state of Kafka.
+        broker: the broker with these disks.
+        leaving: all replicas on them.
+        without: paths of the dirs that will be removed.
+        pending: replicas that were dropped from this broker before and are not restored yet; there must be space for them, too.
+        incoming_limit: maximum usage after a move, as a share: "no overfull target" (`docs/safety.md`, rule 4).
         down: see `may_drop_replica`.
-        instead: the dirs that the broker will have, where it comes back with others; None if it goes on with the rest of its own.
+        instead: the dirs that the broker will have, if it returns with other disks; None if it continues with its remaining ones.
     """
     if not leaving:
         return ReplicaDrops()
@@ -62,7 +62,7 @@ def drop_replicas(
         else [d for d in replica_index.dirs(broker) or () if d.path not in without]
     )
     if place(kept, {**before, **sizes}, incoming_limit) is None:
-        return ReplicaDrops(refusal=_no_way_back(broker, leaving))
+        return ReplicaDrops(refusal=_cannot_restore(broker, leaving))
     return ReplicaDrops(
         tuple(
             DroppedReplica(
@@ -76,21 +76,23 @@ def drop_replicas(
 def may_drop_replica(
     replica_index: ReplicaIndex, broker: int, leaving: Collection[Key], down: AbstractSet[int] = frozenset()
 ) -> Waiting | None:
-    """Rule 5 for every replica that is to leave; one that may not holds all of them.
+    """Whether every one of these replicas may be dropped; one that may not holds back all of them.
+
+    See "no log dir removed with replicas on it" (`docs/safety.md`, rule 5).
 
     Args:
-        replica_index: what Kafka says now.
-        broker: whose replicas they are.
-        leaving: which.
-        down: brokers that are down or being taken down. They do not count as in sync, though Kafka may show them so yet: taking a broker
-            down and a replica off another in one pass would leave a partition one less than either question allowed for.
+        replica_index: the current state of Kafka.
+        broker: the broker of the replicas.
+        leaving: the replicas.
+        down: brokers that are down or being taken down. They do not count as in sync, although Kafka may still report them so: taking a broker
+            down and dropping a replica from another one in the same pass would leave a partition with one replica less than either check allowed.
     """
     min_isr: Mapping[str, int] = replica_index.view.min_isr or {}
     if not replica_index.known or replica_index.view.min_isr is None:
         return _refusal(
             "KafkaUnknown",
-            f"Which replicas are in sync is not known: {replica_index.view.error or 'not everything could be read'}.",
-            "Kafka can be asked again.",
+            f"Spindle does not know which replicas are in sync: {replica_index.view.error or 'not everything could be read'}.",
+            "Nothing to do: Spindle continues when it can query Kafka again.",
             leaving,
         )
     moving = [k for k in leaving if _moving(replica_index.partitions.get(k))]
@@ -100,17 +102,16 @@ def may_drop_replica(
     if short:
         return _refusal(
             INSUFFICIENT_IN_SYNC,
-            f"{counted(len(short), 'partition')} on the dead disk of broker {broker} cannot leave it, because without this "
-            f"broker fewer replicas are in sync than min.insync.replicas asks for, or the others are not all in sync, or are being taken down: "
-            f"{some(names_of(short))}.",
-            "Their other replicas are back in sync; or add a broker that can take the replicas.",
+            f"{counted(len(short), 'replica')} on the dead disk of broker {broker} cannot be dropped, because the other replicas are fewer than "
+            f"min.insync.replicas, are not all in sync, or are on a broker that is being taken down: {some(names_of(short))}.",
+            "Bring the other replicas of these partitions back in sync, or add a broker that can take the replicas.",
             short,
         )
     return None
 
 
 def without_dropped(view: KafkaView, dropped: Collection[DroppedReplica]) -> KafkaView:
-    """What Kafka will say when these replicas have left their assignments."""
+    """The state of Kafka after these replicas have been dropped."""
     left: dict[Key, set[int]] = {}
     for entry in dropped:
         left.setdefault(entry.key, set()).add(entry.broker)
@@ -130,12 +131,16 @@ def without_dropped(view: KafkaView, dropped: Collection[DroppedReplica]) -> Kaf
 
 
 def not_spared(broker: int, refusal: Waiting) -> Waiting:
-    """Rule 5: replicas leave a dead disk only where their broker can restart without it right after that."""
+    """The refusal for a broker that cannot restart yet.
+
+    Replicas on a dead disk are dropped only if their broker can restart without the disk right after that: "no log dir removed with replicas on
+    it" (`docs/safety.md`, rule 5).
+    """
     return replace(
         refusal,
         rule=5,
-        message=f"The replicas on the dead disk of broker {broker} leave their assignments only when the broker can restart right after that, "
-        f"to have them on its other disks. {refusal.message}",
+        message=f"Spindle drops the replicas on the dead disk of broker {broker} from their assignments only when the broker can restart right after "
+        f"that and host them on its other disks. {refusal.message}",
     )
 
 
@@ -147,14 +152,14 @@ def _being_reassigned(replica_index: ReplicaIndex, broker: int, moving: Sequence
     known = [p for key in moving if (p := replica_index.partitions.get(key)) is not None]
     stuck = [p.name for p in known if never_in_sync(p, lambda b: b == broker)]
     endless = (
-        f" It never ends for {some(stuck)}: Kafka waits until the replica on that disk is in sync."
+        f" The reassignment of {some(stuck)} cannot complete: Kafka waits until the replica on that disk is in sync."
         if stuck
         else ""
     )
     return _refusal(
         "ReassignmentInProgress",
-        f"Of the dead disk of broker {broker} {counted(len(moving), 'partition')} {'is' if len(moving) == 1 else 'are'} being reassigned: "
-        f"{some(names_of(moving))}.{endless}",
+        f"{counted(len(moving), 'partition')} with a replica on the dead disk of broker {broker} {'is' if len(moving) == 1 else 'are'} being "
+        f"reassigned: {some(names_of(moving))}.{endless}",
         how_to_cancel(known),
         moving,
     )
@@ -163,7 +168,7 @@ def _being_reassigned(replica_index: ReplicaIndex, broker: int, moving: Sequence
 def _enough(
     replica_index: ReplicaIndex, broker: int, key: Key, min_isr: int | None, down: AbstractSet[int]
 ) -> bool:
-    """Whether the rest is wholly in sync, on live dirs, and as large as the minimum; never the last copy."""
+    """Whether all other replicas are in sync, on live dirs, and at least min.insync.replicas; never for the last copy."""
     partition = replica_index.partitions[key]
     rest = set(partition.replicas) - {broker}
     return (
@@ -174,18 +179,18 @@ def _enough(
     )
 
 
-def _no_way_back(broker: int, leaving: Collection[Key]) -> Waiting:
+def _cannot_restore(broker: int, leaving: Collection[Key]) -> Waiting:
     return Waiting.refused(
         rule=4,
         reason="InsufficientSpaceOnBroker",
-        message=f"The other disks of broker {broker} have no room for {counted(len(leaving), 'replica')} of its dead disk, so "
-        f"they cannot leave it for a while: {some(names_of(leaving))}.",
+        message=f"The other disks of broker {broker} have no space for {counted(len(leaving), 'replica')} of its dead disk, so Spindle does not "
+        f"drop {'it' if len(leaving) == 1 else 'them'}: {some(names_of(leaving))}.",
         unblocked_by="Replace the disk, free space on the broker's other disks, or add a broker that can take the replicas.",
         objects=tuple(names_of(leaving)),
     )
 
 
-def _refusal(reason: str, message: str, way_out: str, keys: Collection[Key]) -> Waiting:
+def _refusal(reason: str, message: str, unblocked_by: str, keys: Collection[Key]) -> Waiting:
     return Waiting.refused(
-        rule=5, reason=reason, message=message, unblocked_by=way_out, objects=tuple(names_of(keys))
+        rule=5, reason=reason, message=message, unblocked_by=unblocked_by, objects=tuple(names_of(keys))
     )

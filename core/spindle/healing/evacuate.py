@@ -1,8 +1,8 @@
-"""Where the replicas of bad disks can go on other brokers, as the planner sees it: nothing is balanced on the way.
+"""Plans where the replicas of bad disks go, with the planner; nothing is balanced at the same time.
 
-What stands on a dir that is dead, or on a broker that is lost, is copied from its other replicas; what stands on a dir
-that only is to be emptied may go to another dir of the same broker, too. The planner keeps rules 3, 4 and 6; the executor
-checks them again for each move that it starts.
+Replicas on a dead dir or on a lost broker are copied from their other replicas; replicas on a dir that only has to be
+emptied may also go to another dir of the same broker. The planner respects "no rack lost", "no overfull target" and "no conflicting move"
+(`docs/safety.md`, rules 3, 4 and 6); the executor checks them again for each move that it starts.
 """
 
 from collections.abc import Collection
@@ -19,7 +19,7 @@ from spindle.placement.sources import from_view
 
 @dataclass(frozen=True)
 class Evacuation:
-    """Moves that empty bad disks, those of partitions with the fewest copies left first.
+    """Moves that empty bad disks, those of partitions with the fewest remaining copies first.
 
     Attributes:
         problem: why nothing could be planned, as a clause; None if it could.
@@ -42,13 +42,13 @@ def evacuate(
     """Plan how disks are emptied.
 
     Args:
-        view: what Kafka says now.
-        bad: (broker, path) of dirs that nothing can be read from, whether or not Kafka has noticed.
-        draining: (broker, path) of dirs that work and are to be empty.
-        lost: brokers that are gone, with all that stands on them.
+        view: the current state of Kafka.
+        bad: (broker, path) of dirs that cannot be read, whether or not Kafka has noticed.
+        draining: (broker, path) of dirs that work and are to be emptied.
+        lost: brokers that are lost, with all their replicas.
         avoid: further dirs that are bad, but are not to be emptied now.
-        closed: dirs that are to take nothing.
-        incoming_limit: rule 4, the share of a dir above which nothing may be moved in.
+        closed: dirs that accept no replicas.
+        incoming_limit: share of a dir above which nothing may be moved in: "no overfull target" (`docs/safety.md`, rule 4).
     """
     if not (bad or draining or lost):
         return Evacuation()
@@ -63,7 +63,7 @@ def evacuate(
     except SnapshotError as error:
         return Evacuation(problem=str(error))
     goals = Goals(balance=False, leader_band=None, incoming_limit=incoming_limit, mark=incoming_limit)
-    # Which of a broker's dead dirs a replica stands on nobody can tell, so the planner may name one that is not among these.
+    # It is unknown which of a broker's dead dirs holds a replica, so the planner may name one that is not among these.
     standing = {(broker, key) for broker, path in bad for key in replica_index.on(broker, path) or ()}
     made = _moves(plan(snapshot, goals), standing, frozenset(draining), frozenset(lost))
     made.sort(key=lambda move: replica_index.copies(move.key, -1 if move.source is None else move.source))
@@ -71,9 +71,9 @@ def evacuate(
 
 
 def other_files(view: KafkaView, draining: frozenset[tuple[int, str]]) -> dict[tuple[int, str], int]:
-    """Bytes on dirs that are no replica's: rule 4 counts them when a move is to begin, so the plan has to count them, too.
+    """Bytes on dirs that belong to no replica: the executor counts them when a move starts, so the plan must count them too.
 
-    A dir that is to be emptied takes nothing, and they may stay there.
+    See "no overfull target" (`docs/safety.md`, rule 4). A dir that is to be emptied accepts no replicas, so its other files do not matter.
     """
     return {
         (broker.id, d.path): d.other_bytes
@@ -89,7 +89,7 @@ def _moves(
     draining: Collection[tuple[int, str]],
     lost: Collection[int],
 ) -> list[Move]:
-    """The planner's moves off these dirs and brokers; others (to mend racks) are not asked for here."""
+    """The planner's moves off these dirs and brokers; others (to restore rack spread) are not requested here."""
     s = found.problem.snapshot
     moves = []
     for replica, source, target in zip(

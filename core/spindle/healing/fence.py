@@ -1,6 +1,7 @@
-"""A hung disk: Kafka does not notice, its broker stays leader, and nobody can write. Whether to stop that broker at once.
+"""Whether to stop a broker with a hung disk at once: Kafka does not detect the hang, the broker stays leader, and writes block.
 
-Fencing is exempt from eviction and from rule 2 only where its partitions are unwritable already, one broker at a time.
+Fencing is exempt from eviction and from "no restart below min.insync.replicas" (`docs/safety.md`, rule 2) only where the broker's partitions
+are unwritable already, one broker at a time.
 """
 
 from collections.abc import Collection, Mapping
@@ -12,7 +13,7 @@ from spindle.cluster.waiting import Waiting, counted, some
 from spindle.healing.replica_index import Key, ReplicaIndex
 
 SHARED_FOR_SECONDS: Final = (
-    60.0  # for which several disks that stall together are taken for a starved machine
+    60.0  # for which disks of one node that stall together are attributed to a starved node
 )
 
 
@@ -25,16 +26,16 @@ def may_fence(
 ) -> Waiting | None:
     """Whether a broker with hung disks may be stopped now: None for yes.
 
-    Exempt are partitions that stand on a hung dir, and those that the broker leads while it does not even answer for its
-    log dirs. Every other partition in whose ISR it stands must keep its minimum without it (rule 2); where the broker
-    is a follower with stuck fetchers, its leaders drop it from the ISR within half a minute anyway. Another broker that
-    cannot be asked counts as long as it stands in the ISR: if it hangs as well, nobody can write there already.
+    Exempt are partitions on a hung dir, and those that the broker leads while it does not even answer for its
+    log dirs. Every other partition with the broker in its ISR must keep its minimum without it: "no restart below min.insync.replicas"
+    (`docs/safety.md`, rule 2). Where the broker is a follower with stuck fetchers, the leaders drop it from the ISR within half a minute anyway.
+    Another broker that does not answer counts as long as it is in the ISR: if it hangs as well, writes there block already.
 
     Args:
-        replica_index: what Kafka says now; a hung broker rarely answers, so its own log dirs may be unknown.
+        replica_index: the current state of Kafka; a hung broker rarely answers, so its own log dirs may be unknown.
         broker: the broker in question.
         hung: paths of its dirs that do not answer.
-        down: other brokers that are down or going down.
+        down: other brokers that are down or being taken down.
         before: see `rolling.brokers.Rolling`.
     """
     others = sorted(set(down) - {broker})
@@ -42,17 +43,18 @@ def may_fence(
         return Waiting.refused(
             rule=2,
             reason="AnotherBrokerDown",
-            message=f"Broker {broker} has a hung disk and is to be stopped, but broker {some([str(b) for b in others])} is down "
-            "as well: one at a time.",
-            unblocked_by="The other broker is back, or the disk answers again.",
+            message=f"Broker {broker} has a hung disk and should be stopped, but broker{'' if len(others) == 1 else 's'} {some([str(b) for b in others])} "
+            f"{'is' if len(others) == 1 else 'are'} down as well. Spindle stops only one broker at a time for a hung disk.",
+            unblocked_by="Nothing to do: Spindle continues when the other "
+            f"{'broker is' if len(others) == 1 else 'brokers are'} back, or when the disk answers again.",
         )
     if not replica_index.known or replica_index.view.min_isr is None:
         return _unknown(replica_index, broker)
     on_hung = [replica_index.on(broker, path) for path in hung]
     silent = replica_index.dirs(broker) is None
     stuck = frozenset().union(*(keys for keys in on_hung if keys is not None))
-    if alone := _only_alone(replica_index, broker, stuck, silent=silent):
-        return _nobody_takes_over(broker, alone)
+    if alone := _sole_in_sync(replica_index, broker, stuck, silent=silent):
+        return _only_in_sync(broker, alone)
     short = sorted(
         p.name
         for p in replica_index.assigned.get(broker, ())
@@ -66,20 +68,20 @@ def may_fence(
     return Waiting.refused(
         rule=2,
         reason="WouldBeUnderMinIsr",
-        message=f"Broker {broker} has a hung disk and is to be stopped, but {counted(len(short), 'partition')} on its other "
-        f"disks would fall under min.insync.replicas: {some(short)}.",
-        unblocked_by="Their other replicas are back in sync, or the disk answers again.",
+        message=f"Broker {broker} has a hung disk and should be stopped, but {counted(len(short), 'partition')} on its other disks would fall "
+        f"below min.insync.replicas: {some(short)}.",
+        unblocked_by="Nothing to do: Spindle continues when the other replicas are back in sync, or when the disk answers again.",
         objects=tuple(short),
     )
 
 
-def _only_alone(
+def _sole_in_sync(
     replica_index: ReplicaIndex, broker: int, stuck: AbstractSet[Key], *, silent: bool
 ) -> list[str]:
-    """Names of the partitions that the hang is about, if this broker is the only in-sync replica of each that it is in sync with.
+    """Names of the partitions affected by the hang, if this broker is the only in-sync replica of each one that it is in sync with.
 
-    Whoever else had to take over could not, so stopping the broker wins nothing; and if it does not hang after all (a machine so loaded that
-    each write takes seconds), it takes away the one leader that they have.
+    No other broker could take over, so stopping the broker would gain nothing; and if it does not hang after all (a node so overloaded that
+    each write takes seconds), stopping it would remove their only leader.
     """
     mine = [
         p
@@ -93,20 +95,20 @@ def _unknown(replica_index: ReplicaIndex, broker: int) -> Waiting:
     return Waiting.refused(
         rule=8,
         reason="KafkaUnknown",
-        message=f"Broker {broker} has a hung disk and is to be stopped, but what depends on it is not known: "
-        f"{replica_index.view.error or 'not everything could be read'}. It may be only the operator that cannot reach Kafka.",
-        unblocked_by="Kafka can be asked again, or the disk answers. If it is sure that the broker hangs, delete its pod with "
+        message=f"Broker {broker} has a hung disk and should be stopped, but Spindle does not know which partitions depend on it: "
+        f"{replica_index.view.error or 'not everything could be read'}. Possibly only the operator cannot reach Kafka.",
+        unblocked_by="Spindle continues when it can query Kafka again, or when the disk answers. If the broker certainly hangs, delete its pod with "
         "`kubectl delete pod --grace-period=1`: it then starts without the disk.",
     )
 
 
-def _nobody_takes_over(broker: int, named: list[str]) -> Waiting:
+def _only_in_sync(broker: int, named: list[str]) -> Waiting:
     return Waiting.refused(
         rule=2,
         reason="OnlyInSyncReplica",
-        message=f"A disk of broker {broker} does not answer, but this broker is the only in-sync replica of {counted(len(named), 'partition')} on "
-        f"it, so nobody could take over: {some(named)}. The broker is not stopped for it.",
-        unblocked_by="Another replica is in sync, or the disk answers. If the disk is lost, delete the broker's pod with "
+        message=f"A disk of broker {broker} does not answer, but this broker has the only in-sync replica of {counted(len(named), 'partition')} on "
+        f"it, so no other broker could take over: {some(named)}. Spindle does not stop the broker.",
+        unblocked_by="Spindle continues when another replica is in sync, or when the disk answers. If the disk is lost, delete the broker's pod with "
         "`kubectl delete pod --grace-period=1`: it then starts without the disk.",
         objects=tuple(named),
     )
@@ -119,19 +121,19 @@ def stalls_alone(
     most: int,
     lasting: float,
 ) -> Waiting | None:
-    """Whether a disk hangs by itself, so that its broker is to be stopped for it: None for yes.
+    """Whether a disk hangs by itself, so that its broker should be stopped: None for yes.
 
-    Where other disks of the same node stall as well, or disks of many brokers do, it is the machine that is starved, or what
-    they hang on; a broker that is stopped for that is missing when it is over. On one node what has lasted for a minute counts as
-    a hang all the same (a controller with all of its disks, say). Disks of many brokers do not hang by themselves at the same
-    time, however long it lasts: stopping brokers for it would load the others more.
+    If other disks of the same node stall as well, or disks of many brokers do, the cause is a starved node, or the storage that
+    they share; a broker stopped for that is missing when it is over. On one node, a stall that lasts for a minute still counts as
+    a hang (a controller with all of its disks, for example). Disks of many brokers do not hang independently at the same
+    time, however long it lasts: stopping brokers would load the others more.
 
     Args:
-        broker: whose disk hangs.
-        stalled: (broker, disk) of every write that is pending for long now, the one in question included.
-        neighbours: brokers on the same node, this one included.
-        most: brokers of which disks may stall together.
-        lasting: seconds for which it hangs.
+        broker: the broker of the hung disk.
+        stalled: (broker, disk) of every write that has been pending for long, including the one in question.
+        neighbours: brokers on the same node, including this one.
+        most: number of brokers whose disks may stall together.
+        lasting: seconds for which the disk has been hanging.
     """
     here = {disk for disk in stalled if disk[0] in neighbours}
     brokers = {b for b, _ in stalled}
@@ -142,11 +144,12 @@ def stalls_alone(
     return Waiting.refused(
         rule=9,
         reason="CorrelatedDiskStalls",
-        message=f"Writes to {counted(len(named), 'disk')} are stalled at the same time ({some(named)}), so it is hardly a disk of "
-        f"broker {broker} that hangs, but the machine. The broker is not stopped for it.",
-        unblocked_by="The disks answer: look for what keeps the machines or their storage busy."
+        message=f"Writes to {counted(len(named), 'disk')} are stalled at the same time ({some(named)}), so the cause is probably the node or its "
+        f"storage and not a disk of broker {broker}. Spindle does not stop the broker.",
+        unblocked_by="Find out what overloads the nodes or their storage. Spindle continues when the disks answer."
         if many
-        else f"The disks answer. What still hangs after {SHARED_FOR_SECONDS:g} s counts as a hang all the same.",
+        else "Nothing to do: Spindle continues when the disks answer. A disk that still hangs after "
+        f"{SHARED_FOR_SECONDS:g} s counts as hung.",
         objects=tuple(named),
     )
 

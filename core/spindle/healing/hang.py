@@ -1,7 +1,7 @@
-"""Evidence of a hang, looked at twice: a disk counts as hung only if between two looks nothing shows that it still works.
+"""Evidence of a hang from two observations: a disk counts as hung only if nothing between them shows that it still works.
 
-A machine so loaded that each write takes ten seconds has disks that look hung in any one look. The write that is pending in the next look is then
-another one, and what the broker leads from that disk has grown.
+On a node so overloaded that each write takes ten seconds, disks look hung in any single observation. In the next observation a different write is
+pending, and the logs that the broker leads on that disk have grown.
 """
 
 import hashlib
@@ -14,12 +14,12 @@ from spindle.cluster.view import KafkaView
 
 @dataclass(frozen=True)
 class HangEvidence:
-    """What one look shows of a disk that is called hung.
+    """One observation of a disk that is reported as hung.
 
     Attributes:
-        write: which write of the agent's is pending; None if it does not say.
+        write: which write of the agent is pending; None if it does not report that.
         seconds: for how long, in coarse steps.
-        ends: of how far the logs are that the broker leads from there; None if it could not be asked.
+        ends: hash of the sizes of the logs that the broker leads on the disk; None if it could not be asked.
     """
 
     write: int | None
@@ -28,9 +28,9 @@ class HangEvidence:
 
 
 def ends(view: KafkaView, broker: int, path: str) -> str | None:
-    """Of how far the logs on a dir are that its broker leads, as a hash; None if that is not known.
+    """A hash of the sizes of the logs on a dir that its broker leads; None if they are not known.
 
-    By their sizes, as the broker itself has them in memory: nothing has to be read from the disk.
+    The broker has the sizes in memory: nothing has to be read from the disk.
     """
     known = (view.brokers or {}).get(broker)
     log_dir = next((d for d in (known.log_dirs if known else None) or () if d.path == path), None)
@@ -42,12 +42,12 @@ def ends(view: KafkaView, broker: int, path: str) -> str | None:
 
 
 def moved(before: HangEvidence | None, now: HangEvidence) -> bool:
-    """Whether something was appended to what is led from the disk since the look before."""
+    """Whether something was appended to the logs led from the disk since the previous observation."""
     return before is not None and None not in (before.ends, now.ends) and before.ends != now.ends
 
 
 def confirms(before: HangEvidence | None, now: HangEvidence) -> bool:
-    """Whether this look shows the same write pending for longer than the one before, and nothing moved in between."""
+    """Whether this observation shows the same write pending for longer than the previous one, and no progress in between."""
     return (
         before is not None
         and now.write is not None
@@ -58,7 +58,7 @@ def confirms(before: HangEvidence | None, now: HangEvidence) -> bool:
 
 
 def later(before: HangEvidence | None, now: HangEvidence) -> HangEvidence:
-    """What to compare the next look with: the first one that shows what this one shows."""
+    """The observation to compare the next one with: the first one that shows the same as this one."""
     same = before is not None and before.write == now.write and not moved(before, now)
     return before if same and before is not None else now
 
@@ -69,7 +69,7 @@ def render(noted: Mapping[str, HangEvidence]) -> str:
 
 
 def parse(text: str | None) -> dict[str, HangEvidence]:
-    """Read what `render` wrote; what can't be read counts as no look."""
+    """Parse what `render` wrote; invalid text counts as no observation."""
     try:
         return {str(disk): HangEvidence(**entry) for disk, entry in json.loads(text or "{}").items()}
     except (ValueError, TypeError, AttributeError):

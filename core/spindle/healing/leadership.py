@@ -1,7 +1,7 @@
-"""Who is to lead what stands on a disk that serves, but badly, or on a broker that is to go down: another replica that is in sync.
+"""Which broker leads partitions on a degraded disk, or on a broker that is about to go down: another in-sync replica.
 
-A slow disk makes every producer wait that writes to a leader there; as a follower it only has to keep up. And what may fail at
-any moment, or is about to end, does so more gently without leaders on it.
+A slow disk delays every producer that writes to a leader there; a follower only has to keep up. And a disk that may fail, or a broker that
+is about to stop, disturbs clients less if it leads nothing.
 """
 
 from collections.abc import Collection
@@ -17,16 +17,16 @@ def move_leadership(
     unfit: AbstractSet[int],
     leaving: AbstractSet[int] = frozenset(),
 ) -> dict[Key, int | None]:
-    """Who is to be the preferred leader of each partition on unwell disks and leaving brokers; None where it is to stay who it is.
+    """The preferred leader of each partition on degraded disks and leaving brokers; None where it does not change.
 
-    Whoever leads now goes on, if that is neither the unwell disk's broker nor a leaving one; else the first one in the order of the replicas that is
-    in sync, stands on a live dir of a broker that is there, and is not unfit. Where there is no such replica nothing changes.
+    The current leader stays, if it is neither on a degraded disk nor leaving; otherwise the first replica in order that is
+    in sync, on a live dir of a live broker, and not unfit. If there is none, nothing changes.
 
     Args:
-        replica_index: what Kafka says now.
-        unwell: (broker, path) of dirs that work, and are to lead nothing.
-        unfit: brokers that take over nothing: those with any disk that is not well, and those that are going down.
-        leaving: brokers that are to lead nothing at all, because they go down soon or are down.
+        replica_index: the current state of Kafka.
+        unwell: (broker, path) of dirs that work but should lead nothing.
+        unfit: brokers that take over nothing: those with any unhealthy disk, and those that are going down.
+        leaving: brokers that should lead nothing at all, because they are about to go down or are down.
     """
     if not replica_index.known:
         return {}

@@ -1,4 +1,4 @@
-"""What a person wants of one broker (``spec.maintenance``, ``spec.acceptDataLoss``); the operator reads it and never writes it."""
+"""The user's requests for one broker (``spec.maintenance``, ``spec.acceptDataLoss``); the operator reads them and never writes them."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -7,7 +7,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class DiskRequest:
-    """What is wanted of one disk.
+    """The user's requests for one disk.
 
     Attributes:
         accept_loss: token of ``spec.acceptDataLoss``, ``<directory id>:<hash>``; None for none.
@@ -22,7 +22,7 @@ NO_REQUEST = DiskRequest()
 
 
 def disk_requests(broker: Mapping[str, Any]) -> dict[str, DiskRequest]:
-    """What is wanted of the disks of a KafkaBroker, by disk."""
+    """The user's requests for the disks of a KafkaBroker, by disk."""
     spec = broker.get("spec") or {}
     states = {
         str(entry.get("name")): entry.get("desiredState")
@@ -43,15 +43,15 @@ def disk_requests(broker: Mapping[str, Any]) -> dict[str, DiskRequest]:
 
 
 def stopped(broker: Mapping[str, Any]) -> bool:
-    """Whether a person wants a KafkaBroker's pod stopped."""
+    """Whether the user requests that the broker's pod is stopped."""
     return bool(((broker.get("spec") or {}).get("maintenance") or {}).get("stopped"))
 
 
 def removed_first(broker: Mapping[str, Any]) -> bool:
-    """Whether a person wants a KafkaBroker removed before others of its pool."""
+    """Whether the user requests that the broker is removed before others of its pool."""
     return bool(((broker.get("spec") or {}).get("maintenance") or {}).get("removeFirst"))
 
 
 def lost_node(broker: Mapping[str, Any]) -> str | None:
-    """The node that a person says is gone for good, with the broker's disks."""
+    """The node that the user declared permanently lost, with the broker's disks; None if none."""
     return ((broker.get("spec") or {}).get("acceptDataLoss") or {}).get("node") or None

@@ -1,8 +1,9 @@
-"""When a node counts as gone for good, and its local volumes with it (rule 14).
+"""When a node counts as permanently lost, and its local volumes with it.
 
-A node that does not answer may be back in a minute, and a Kafka may still run on it. So silence proves nothing, however long it lasts:
-somebody has to have said so to Kubernetes, by deleting the Node or by the taint that Kubernetes has for this (KEP-2268). And even then what
-is on its disks is given up only when a person agrees, or when a time has passed that was set for it beforehand.
+See "no node declared lost without evidence and consent" (`docs/safety.md`, rule 14). A node that does not answer may be back in a minute, and Kafka may
+still run on it. So silence proves nothing, however long it lasts: someone must have declared the loss in Kubernetes, by deleting the Node or by
+the out-of-service taint (KEP-2268). Even then Spindle accepts the loss of the data on its disks only when the user agrees, or after a time that was
+configured for it beforehand.
 """
 
 from collections.abc import Mapping
@@ -18,7 +19,7 @@ KubeObject = Mapping[str, Any]
 
 
 class NodeLossEvidence(StrEnum):
-    """What says that a node is gone for good."""
+    """Evidence that a node is permanently lost."""
 
     DELETED = "Deleted"
     OUT_OF_SERVICE = "OutOfService"
@@ -26,15 +27,15 @@ class NodeLossEvidence(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class NodeLossClaim:
-    """What is said about a broker's node.
+    """The claim that a broker's node is lost, with its evidence.
 
     Attributes:
-        node: the node on record.
-        evidence: None if nothing says that it is gone.
-        answers: whether something of it still answers although it is said to be gone: its kubelet, or Kafka on it.
-        statement: the node that a person has said to be gone for good; None if nobody has.
-        waited: seconds for which the evidence has been in.
-        grace: seconds after which the evidence is enough; None for never.
+        node: the recorded node.
+        evidence: None if nothing indicates that it is lost.
+        answers: whether the node still answers although it is declared lost: its kubelet, or Kafka on it.
+        statement: the node that the user declared permanently lost; None if none.
+        waited: seconds since the evidence was first observed.
+        grace: seconds after which the evidence alone is sufficient; None for never.
     """
 
     node: str
@@ -46,23 +47,24 @@ class NodeLossClaim:
 
     @property
     def by_person(self) -> bool:
-        """Whether a person agrees; a word about another node says nothing of this one."""
+        """Whether the user agrees; a declaration about another node does not count for this one."""
         return self.statement == self.node
 
     @property
     def agreed(self) -> bool:
-        """Whether the node counts as gone for good, so that what is on its disks may be given up."""
+        """Whether the node counts as permanently lost, so that Spindle may accept the loss of the data on its disks."""
         if self.evidence is None or self.answers:
             return False
         return self.by_person or (self.grace is not None and self.waited >= self.grace)
 
 
 def find_evidence(node: str | None, nodes: Mapping[str, KubeObject] | None) -> NodeLossEvidence | None:
-    """What says that a node is gone for good; None if nothing does.
+    """The evidence that a node is permanently lost; None if there is none.
 
     Args:
         node: its name; None if it is not known.
-        nodes: all nodes by name; None if they could not be listed. No node at all is no answer (rule 8).
+        nodes: all nodes by name; None if they could not be listed. An empty list is not evidence: "unknown is not absent" (`docs/safety.md`,
+            rule 8).
     """
     if not node or not nodes:
         return None
@@ -74,13 +76,13 @@ def find_evidence(node: str | None, nodes: Mapping[str, KubeObject] | None) -> N
 
 
 def is_ready(node: KubeObject | None) -> bool:
-    """Whether a node's kubelet is known to live."""
+    """Whether a node's kubelet is known to be alive (condition Ready is True)."""
     conditions = items(section(node, "status").get("conditions"))
     return any(c.get("type") == "Ready" and c.get("status") == "True" for c in conditions)
 
 
 def is_left_behind(volume: KubeObject, gone: str, nodes: Mapping[str, KubeObject]) -> bool:
-    """Whether a volume can be reached from no node but the one that is gone: a local one. Network volumes go on elsewhere."""
+    """Whether a volume is reachable only from the lost node: a local volume. Network volumes remain reachable from other nodes."""
     required = section(volume, "spec", "nodeAffinity").get("required")
     if not required:
         return False

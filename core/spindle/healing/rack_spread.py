@@ -1,6 +1,7 @@
-"""Where replicas go that healing crowded: one of each such partition to a rack that it lacks, as the planner sees it.
+"""Restores the rack spread of partitions that healing crowded onto too few racks: one replica of each moves to a rack that it lacks.
 
-Everything else stays as it is for that plan. The executor asks rules 3, 4 and 6 again for each move that it begins.
+The planner changes nothing else in this plan. The executor checks "no rack lost", "no overfull target" and "no conflicting move"
+(`docs/safety.md`, rules 3, 4 and 6) again for each move that it starts.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -25,14 +26,14 @@ def restore_rack_spread(
     closed: Collection[tuple[int, str]] = (),
     incoming_limit: float = 0.9,
 ) -> tuple[Move, ...]:
-    """Moves that give crowded partitions a rack more each; none where that is not known, or cannot be had now.
+    """Moves that each bring a crowded partition onto one more rack; none if that is unknown or not possible now.
 
     Args:
-        view: what Kafka says now.
-        crowded: what healing crowded, by the executor's record.
+        view: the current state of Kafka.
+        crowded: the partitions that healing crowded, as recorded by the executor.
         avoid: (broker, path) of dirs that are bad.
-        closed: dirs that are to take nothing.
-        incoming_limit: rule 4, the share of a dir above which nothing may be moved in.
+        closed: dirs that accept no replicas.
+        incoming_limit: share of a dir above which nothing may be moved in: "no overfull target" (`docs/safety.md`, rule 4).
     """
     replica_index = ReplicaIndex(view)
     if not replica_index.known:
@@ -54,7 +55,7 @@ def restore_rack_spread(
 def _could_be_better(
     replica_index: ReplicaIndex, crowded: Iterable[SpreadViolation], racks: Mapping[int, str]
 ) -> set[Key]:
-    """Those that stand on fewer racks than before while more are up; what is in motion comes later."""
+    """Partitions on fewer racks than before although more racks are up; those being reassigned follow later."""
     up = {racks[i] for i, broker in replica_index.brokers.items() if broker.fenced is False}
     found = set()
     for entry in crowded:
@@ -68,7 +69,7 @@ def _could_be_better(
 
 
 def _gains(found: PlacementPlan, replica_index: ReplicaIndex, racks: Mapping[int, str]) -> Iterable[Move]:
-    """The planner's moves that bring a partition onto one rack more."""
+    """The planner's moves that bring a partition onto one more rack."""
     s = found.problem.snapshot
     for replica, source, target in zip(
         found.replica.tolist(), found.source.tolist(), found.target.tolist(), strict=True
@@ -87,7 +88,10 @@ def _racks_after(partition: Partition, source: int, target: int, racks: Mapping[
 
 
 def _first_of_each(moves: Iterable[Move]) -> Iterable[Move]:
-    """At most one replica of a partition is in motion (rule 6); the next one is planned when this one has landed."""
+    """The first move of each partition; the next one is planned when it has completed.
+
+    See "no conflicting move" (`docs/safety.md`, rule 6).
+    """
     seen: set[Key] = set()
     for move in moves:
         if move.key not in seen:

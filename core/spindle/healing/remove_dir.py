@@ -1,4 +1,4 @@
-"""Rule 5's other half: a broker may run without a dir only when no replica stands there."""
+"""Whether a broker may run without a dir: "no log dir removed with replicas on it" (`docs/safety.md`, rule 5)."""
 
 from collections.abc import Collection
 
@@ -13,22 +13,22 @@ def may_remove_dir(
     given_up: Collection[Key] = (),
     owed: Collection[Key] = (),
 ) -> Waiting | None:
-    """Whether a dir may leave a broker's ``log.dirs``: None for yes.
+    """Whether a dir may be removed from a broker's ``log.dirs``: None for yes.
 
     Args:
-        replica_index: what Kafka says now.
-        broker: whose dir it is.
+        replica_index: the current state of Kafka.
+        broker: the broker of the dir.
         path: of the dir.
-        given_up: replicas whose loss a person accepted, with no other copy anywhere: nothing is waited for there.
-        owed: partitions of which a move to this dir is under way.
+        given_up: replicas without another copy whose loss the user accepted: they do not hold back the removal.
+        owed: partitions with a move to this dir in progress.
     """
     standing = replica_index.on(broker, path)
     if standing is None:
         return Waiting.refused(
             rule=5,
             reason="LogDirsUnknown",
-            message=f"Broker {broker} cannot be asked what stands on {path}.",
-            unblocked_by=f"Broker {broker} answers again.",
+            message=f"Spindle does not know which replicas are on {path} of broker {broker}, because the broker does not answer.",
+            unblocked_by=f"Nothing to do: Spindle continues when broker {broker} answers again.",
         )
     left = (standing | frozenset(owed)) - frozenset(given_up)
     if not left:
@@ -36,7 +36,7 @@ def may_remove_dir(
     return Waiting.refused(
         rule=5,
         reason="ReplicasOnDisk",
-        message=f"{counted(len(left), 'replica')} still belongs on {path} of broker {broker}: {some(names_of(left))}.",
-        unblocked_by="They are moved to other disks, or leave their assignments.",
+        message=f"{counted(len(left), 'replica')} still {'belongs' if len(left) == 1 else 'belong'} on {path} of broker {broker}: {some(names_of(left))}.",
+        unblocked_by="Nothing to do: Spindle continues when they have been moved to other disks or dropped from their assignments.",
         objects=tuple(names_of(left)),
     )

@@ -1,7 +1,7 @@
-"""Where replicas stand, as the safety rules define it.
+"""Which replicas are on which dir, as the safety rules define it (`docs/safety.md`).
 
-"On a dead dir" means: assigned to the broker in metadata, minus what its live dirs show; if the broker cannot be
-asked, all of it. Which of several dead dirs of one broker a replica is on, nobody can tell: it counts for each.
+"On a dead dir" means: assigned to the broker in metadata, minus the replicas on its live dirs; if the broker does not answer,
+all that are assigned to it. It is unknown which of several dead dirs of a broker holds a replica: it counts for each.
 """
 
 from collections.abc import Collection, Iterable
@@ -14,7 +14,7 @@ Key = tuple[str, int]  # topic, partition
 
 
 class ReplicaIndex:
-    """One look at Kafka, indexed by broker."""
+    """One view of Kafka, indexed by broker."""
 
     def __init__(self, view: KafkaView) -> None:
         """Index a view; takes time linear in its replicas."""
@@ -29,7 +29,7 @@ class ReplicaIndex:
 
     @cached_property
     def assigned(self) -> dict[int, list[Partition]]:
-        """Partitions by broker that metadata assigns to it, what is being added included."""
+        """Partitions by broker, as assigned in metadata, including replicas that are being added."""
         found: dict[int, list[Partition]] = {}
         for partition in self.view.partitions or ():
             for broker in partition.replicas:
@@ -42,7 +42,7 @@ class ReplicaIndex:
 
     @property
     def known(self) -> bool:
-        """Whether brokers and partitions could be read at all (rule 8)."""
+        """Whether brokers and partitions could be read at all: "unknown is not absent" (`docs/safety.md`, rule 8)."""
         view = self.view
         return view.error is None and view.partitions is not None and view.brokers is not None
 
@@ -52,17 +52,17 @@ class ReplicaIndex:
         return self.view.error or "brokers or partitions could not be read"
 
     def holds(self, broker_id: int, key: Key) -> bool:
-        """Whether a broker is there and shows the replica on a live dir; one that can't be asked does not."""
+        """Whether a live broker reports the replica on a live dir; a broker that does not answer does not."""
         broker = self.brokers.get(broker_id)
         return broker is not None and not broker.fenced and key in (self._live.get(broker_id) or ())
 
     def dirs(self, broker_id: int) -> tuple[LogDir, ...] | None:
-        """A broker's log dirs; None if it could not be asked."""
+        """A broker's log dirs; None if it does not answer."""
         broker = self.brokers.get(broker_id)
         return broker.log_dirs if broker is not None else None
 
     def lost(self, broker_id: int) -> frozenset[Key] | None:
-        """Replicas that metadata assigns to a broker and none of its live dirs shows; None if it can't be asked."""
+        """Replicas that are assigned to a broker in metadata but on none of its live dirs; None if it does not answer."""
         if broker_id not in self._lost:
             live = self._live.get(broker_id)
             assigned = frozenset((p.topic, p.index) for p in self.assigned.get(broker_id, ()))
@@ -70,9 +70,9 @@ class ReplicaIndex:
         return self._lost[broker_id]
 
     def on(self, broker_id: int, path: str) -> frozenset[Key] | None:
-        """Replicas that stand, or may stand, on one dir: None if that can't be known.
+        """Replicas that are, or may be, on one dir: None if that is not known.
 
-        A dir that is in error, and one that the broker does not name at all, may hold whatever the broker has lost.
+        A dir that is in error, or that the broker does not report at all, may hold all replicas that are on none of the broker's live dirs.
         """
         dirs, lost = self.dirs(broker_id), self.lost(broker_id)
         if dirs is None or lost is None:
@@ -83,12 +83,12 @@ class ReplicaIndex:
         return lost
 
     def copies(self, key: Key, without: int) -> int:
-        """In-sync replicas on live dirs of live brokers, one broker left out."""
+        """Number of in-sync replicas on live dirs of live brokers, excluding one broker."""
         partition = self.partitions.get(key)
         return sum(self.holds(b, key) for b in partition.isr if b != without) if partition else 0
 
     def size(self, key: Key) -> int:
-        """Bytes of the largest copy that any live dir shows; 0 if none does."""
+        """Bytes of the largest copy on any live dir; 0 if there is none."""
         partition = self.partitions.get(key)
         brokers = partition.replicas if partition else ()
         return max((size for b in brokers for size in _sizes(self.brokers.get(b), key)), default=0)
@@ -105,38 +105,38 @@ def view_for_planning(
     closed: Collection[tuple[int, str]] = (),
     dead: Collection[int] = (),
 ) -> KafkaView:
-    """A view for planning: bad dirs in error, closed ones cordoned, and nobody left unasked.
+    """A view for planning: bad dirs are in error, closed ones cordoned, and every broker has log dirs.
 
-    A broker that can't be asked is neither gone nor a target: it is shown with one dir that holds all that metadata
-    assigns to it, and takes nothing. So one silent broker does not hold up what others need.
+    A broker that does not answer is neither lost nor a target: it is represented by one dir that holds all replicas that metadata
+    assigns to it, and accepts none. So one silent broker does not block moves of the others.
 
     Args:
         view: with brokers and partitions known.
-        gone: (broker, path) of dirs that are bad, whatever Kafka still thinks of them.
-        closed: (broker, path) of dirs that are to take nothing.
-        dead: brokers that are lost; they are left as they are.
+        gone: (broker, path) of dirs that are bad, whatever Kafka reports of them.
+        closed: (broker, path) of dirs that accept no replicas.
+        dead: brokers that are lost; they are left unchanged.
     """
     replica_index = ReplicaIndex(view)
     brokers: dict[int, Broker] = {}
     for broker_id, broker in replica_index.brokers.items():
         dirs = broker.log_dirs
         if dirs is None and broker_id not in dead:
-            dirs = (_unasked(replica_index, broker_id),)
+            dirs = (_unanswered(replica_index, broker_id),)
         elif dirs is not None:
             dirs = tuple(_shown(d, (broker_id, d.path) in gone, (broker_id, d.path) in closed) for d in dirs)
         brokers[broker_id] = replace(broker, log_dirs=dirs)
     return replace(view, brokers=brokers)
 
 
-_ENDLESS = 2**60  # bytes
+_UNLIMITED = 2**60  # bytes
 
 
-def _unasked(replica_index: ReplicaIndex, broker_id: int) -> LogDir:
+def _unanswered(replica_index: ReplicaIndex, broker_id: int) -> LogDir:
     held = {
         (p.topic, p.index): replica_index.size((p.topic, p.index))
         for p in replica_index.assigned.get(broker_id, ())
     }
-    return LogDir("(not asked)", 0, _ENDLESS, _ENDLESS, cordoned=True, replicas=held)
+    return LogDir("(not asked)", 0, _UNLIMITED, _UNLIMITED, cordoned=True, replicas=held)
 
 
 def _shown(log_dir: LogDir, gone: bool, closed: bool) -> LogDir:

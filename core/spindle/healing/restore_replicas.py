@@ -1,6 +1,6 @@
-"""Where replicas that left their assignments come back to: chosen dirs of the same broker, never left to Kafka.
+"""Restores dropped replicas on chosen dirs of their own broker; the choice is never left to Kafka.
 
-Kafka itself would put each new log on the dir with the fewest logs, which piles everything on one disk.
+Kafka itself would create each new log on the dir with the fewest logs, which puts all of them on one disk.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -14,7 +14,7 @@ from spindle.moves.journal import RESTORE, DroppedReplica, Move
 
 @dataclass(frozen=True)
 class ReplicaRestores:
-    """Moves that bring replicas back, and why some have to wait."""
+    """Moves that restore replicas, and why some have to wait."""
 
     moves: tuple[Move, ...] = ()
     refusals: tuple[tuple[int, Waiting], ...] = ()
@@ -23,12 +23,12 @@ class ReplicaRestores:
 def place(
     dirs: Sequence[LogDir], sizes: Mapping[Key, int], incoming_limit: float = 0.9
 ) -> dict[Key, str] | None:
-    """Spread logs over dirs: the largest first, each to the dir that is least full with it. None if they don't fit.
+    """Spread logs over dirs: the largest first, each to the dir that is least full with it. None if they do not fit.
 
     Args:
-        dirs: those that may take logs; one that is in error, cordoned or of unknown size takes none.
+        dirs: candidate dirs; one that is in error, cordoned or of unknown size accepts none.
         sizes: bytes of each log.
-        incoming_limit: no dir may become fuller than this share (rule 4).
+        incoming_limit: no dir may become fuller than this share: "no overfull target" (`docs/safety.md`, rule 4).
     """
     room: dict[str, tuple[float, float]] = {
         d.path: (float(d.total_bytes - d.usable_bytes), float(d.total_bytes))
@@ -53,9 +53,9 @@ def restore_replicas(
     incoming_limit: float = 0.9,
     avoid: Collection[tuple[int, str]] = (),
 ) -> ReplicaRestores:
-    """Moves that give each broker back what it had to give up, as far as it can take it now.
+    """Moves that restore each broker's dropped replicas, as far as it can host them now.
 
-    ``avoid``: (broker, path) of dirs that are to take nothing, though Kafka would let them.
+    ``avoid``: (broker, path) of dirs that accept no replicas although Kafka would allow it.
     """
     replica_index = ReplicaIndex(view)
     if not replica_index.known:
@@ -90,28 +90,27 @@ def restore_replicas(
 
 
 def may_add(replica_index: ReplicaIndex, broker: int, key: Key) -> bool:
-    """Whether an empty replica may be made on a broker: not where the broker may lead the partition (rule 1)."""
+    """Whether an empty replica may be created on a broker: not where the broker may lead the partition.
+
+    See "no format over the last copy" (`docs/safety.md`, rule 1).
+    """
     partition = replica_index.partitions[key]
     return partition.elr is not None and broker not in partition.isr and broker not in partition.elr
 
 
 def _cannot_take(replica_index: ReplicaIndex, broker: int, keys: Collection[Key]) -> Waiting | None:
-    """Kafka makes no log on a broker that has an offline dir."""
+    """Kafka creates no log on a broker that has an offline dir."""
     known = replica_index.brokers.get(broker)
     dirs = replica_index.dirs(broker)
     if known is not None and not known.fenced and dirs and not any(d.error for d in dirs):
         return None
-    why = (
-        "still has an offline log dir"
-        if dirs and any(d.error for d in dirs)
-        else "is not there at the moment"
-    )
+    why = "still has an offline log dir" if dirs and any(d.error for d in dirs) else "is not available"
     return Waiting.refused(
         rule=6,
         reason="RestartPending",
-        message=f"{counted(len(keys), 'replica')} left broker {broker} with its dead disk and come back to its other disks; "
-        f"the broker {why}: {some(names_of(keys))}.",
-        unblocked_by=f"Broker {broker} has restarted without the disk.",
+        message=f"{counted(len(keys), 'replica')} {'was' if len(keys) == 1 else 'were'} dropped from broker {broker} with its dead disk and cannot be "
+        f"restored on its other disks yet, because the broker {why}: {some(names_of(keys))}.",
+        unblocked_by=f"Nothing to do: Spindle continues when broker {broker} has restarted without the disk.",
         objects=tuple(names_of(keys)),
     )
 
@@ -120,8 +119,8 @@ def _no_room(broker: int, keys: Collection[Key]) -> Waiting:
     return Waiting.refused(
         rule=4,
         reason="InsufficientSpaceToRestore",
-        message=f"The disks of broker {broker} have no room for {counted(len(keys), 'replica')} that left it: "
-        f"{some(names_of(keys))}.",
-        unblocked_by=f"Put a new disk into the slot of the dead one, or free space on the disks of broker {broker}.",
+        message=f"The disks of broker {broker} have no space to restore {counted(len(keys), 'replica')} that "
+        f"{'was' if len(keys) == 1 else 'were'} dropped from it: {some(names_of(keys))}.",
+        unblocked_by=f"Insert a new disk into the slot of the dead one, or free space on the disks of broker {broker}.",
         objects=tuple(names_of(keys)),
     )
