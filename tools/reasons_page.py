@@ -8,15 +8,15 @@ _HEAD = (
     "<!-- Made from core/spindle/reasons by `make generate`: change the tables there, not this file. -->\n\n"
 )
 _ABOUT = """\
-Every entry of `status.waiting`, every condition and every event has one of these reasons. `spindle explain REASON` prints the same on a
+Every entry of `status.waiting`, every condition and every event has one of these reasons. `spindle explain REASON` prints the same in a
 terminal. The *Alert* column says how urgent a reason is while it lasts:
 
 - **page**: data or availability is at risk until somebody acts.
-- **ticket**: somebody has to act, in working hours.
+- **ticket**: somebody has to act in working hours.
 - no entry: Spindle continues by itself, or the reason only reports what happened.
 
-The metric `spindle_waiting` counts the entries of `status.waiting` by reason. The steps of a disk (`DiskFailed`, `DiskEvacuated`, …) and
-the reasons of its verdicts (`IOHung`, `ProbeError`, …) are in [Disk states](disk-life.md).
+The metric `spindle_waiting` counts the entries of `status.waiting` by reason. The events of state changes of a disk (`DiskFailed`, `DiskEvacuated`, …) and
+the reasons for verdicts on disks (`IOHung`, `ProbeError`, …) are in [Disk states](disk-life.md).
 """
 
 
@@ -37,5 +37,5 @@ def _table(reasons: Iterable[Reason]) -> str:
         for r in reasons
     ]
     return "\n".join(
-        ["| Reason | What it means | What unblocks it | Alert |", "| --- | --- | --- | --- |", *rows, ""]
+        ["| Reason | Meaning | What unblocks it | Alert |", "| --- | --- | --- | --- |", *rows, ""]
     )
