@@ -1,4 +1,4 @@
-"""The claims: one per disk, carrying from their first moment whose disk they are (rule 13)."""
+"""The claims: one per disk, created with the identity of the disk: "no second bootstrap" (`docs/safety.md`, rule 13)."""
 
 from collections.abc import Collection, Mapping
 from typing import Any, Final
@@ -27,7 +27,7 @@ _ACTION: Final = "CreateClaim"
 
 
 def reconcile_claims(state: ClusterState, builder: PlanBuilder, identity: NodeIdentity) -> None:
-    """Make the claims that are missing."""
+    """Create missing claims and report claims of another disk or cluster."""
     _controllers(state, builder, identity)
     for broker in state.brokers.values():
         pool, gone = state.pool_of(broker), node_is_lost(state, int(broker["spec"]["id"]))
@@ -52,8 +52,8 @@ def claim_of(
     disk: Mapping[str, Any],
     volume: str | None = None,
 ) -> SnapshotObject:
-    """The claim of a disk of a broker, for a volume that is kept for it if one is named."""
-    made = claim(
+    """The claim of a broker's disk; bound to `volume` if that is given."""
+    result = claim(
         cluster=state.name,
         namespace=state.namespace,
         cluster_id=identity.cluster_id,
@@ -67,8 +67,8 @@ def claim_of(
         rack=broker["spec"].get("rack"),
         volume=volume,
     )
-    made["metadata"]["annotations"] |= noted(broker, disk)
-    return made
+    result["metadata"]["annotations"] |= noted(broker, disk)
+    return result
 
 
 def _controllers(state: ClusterState, builder: PlanBuilder, identity: NodeIdentity) -> None:
@@ -104,7 +104,7 @@ def _controllers(state: ClusterState, builder: PlanBuilder, identity: NodeIdenti
 def _zones(
     state: ClusterState, builder: PlanBuilder, identity: NodeIdentity, missing: list[ConfiguredVoter]
 ) -> dict[int, str | None]:
-    """A zone for each controller that has no claim yet."""
+    """Choose a zone for each controller that has no claim yet."""
     storage = state.spec.controllers.storage
     existing = {
         voter.id: Placed(
@@ -128,9 +128,9 @@ def _check(
     directory_id: str,
     retired: Collection[str] = (),
 ) -> None:
-    """A claim of the right name that is somebody else's, or another disk's (rule 7).
+    """Report a claim of the right name that belongs to another cluster or disk: "no disk mistaken for another" (`docs/safety.md`, rule 7).
 
-    One that still carries a retired id is about to be told the new one.
+    A claim with a retired directory id is fine: another step is about to write the new id to it.
     """
     thing = f"PersistentVolumeClaim/{objects.name(found)}"
     carried = objects.annotation(found, names.ANN_DIRECTORY_ID)
@@ -141,8 +141,9 @@ def _check(
                 "UseClaim",
                 thing,
                 "ClaimDirectoryIdMismatch",
-                f"{objects.name(found)} carries directory id {carried or 'none'}; on record for this disk is {directory_id}. "
-                "What is on it decides: preflight uses only the disk that is on record.",
-                f"Restore the annotation {names.ANN_DIRECTORY_ID}, or move the claim out of the way.",
+                f"Claim {objects.name(found)} carries {f'directory id {carried}' if carried else 'no directory id'}; the directory id on record "
+                f"for this disk is {directory_id}. Preflight uses only a disk with the id on record.",
+                f"Restore the annotation {names.ANN_DIRECTORY_ID} of the claim; or, if the claim belongs to another disk, set its volume "
+                "to Retain and delete the claim.",
             )
         )
