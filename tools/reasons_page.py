@@ -36,6 +36,4 @@ def _table(reasons: Iterable[Reason]) -> str:
         f'| <a id="{r.name.lower()}"></a>`{r.name}` | {r.means} | {r.resolve} | {"" if r.alert == "none" else r.alert} |'
         for r in reasons
     ]
-    return "\n".join(
-        ["| Reason | Meaning | What unblocks it | Alert |", "| --- | --- | --- | --- |", *rows, ""]
-    )
+    return "\n".join(["| Reason | Meaning | What to do | Alert |", "| --- | --- | --- | --- |", *rows, ""])

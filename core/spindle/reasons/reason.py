@@ -13,7 +13,8 @@ class Reason:
     Attributes:
         name: CamelCase, stable.
         means: what it says, as a sentence without its full stop (Markdown).
-        resolve: what unblocks it; empty where nothing is held back.
+        resolve: what a user does about it, beginning with "nothing" where Spindle, Kafka or Kubernetes continues by itself; empty where
+            the reason only reports what happened.
         alert: ``page`` if data or availability is at risk until somebody acts, ``ticket`` if somebody has to act in working hours,
             ``none`` if Spindle continues by itself or nothing is wrong.
     """
