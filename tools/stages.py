@@ -105,6 +105,7 @@ def stages() -> dict[str, Stage]:
             ),
             # Built apart from the tests that need it, so that minutes of compiling can be seen and are not counted there.
             Stage("helm", "helm, built once", _ensure("ensure_helm"), 20),
+            Stage("health", "kstatus and Argo CD's Lua, built once", _ensure("ensure_health"), 20),
             Stage("build", "the testbed's parts, built once", _python("e2e.cluster", "build"), 40),
             Stage(
                 "cert-manager", "cert-manager's controllers, built once", _ensure("ensure_cert_manager"), 40
@@ -152,7 +153,7 @@ def stages() -> dict[str, Stage]:
 
 
 RUNS: dict[str, tuple[str, ...]] = {
-    "test-fast": ("format", "lint", "types", "imports", "unit", "helm", "chart"),
+    "test-fast": ("format", "lint", "types", "imports", "unit", "helm", "health", "chart"),
     "test": (
         "format",
         "lint",
@@ -162,6 +163,7 @@ RUNS: dict[str, tuple[str, ...]] = {
         "sim",
         "lives",
         "build",
+        "health",
         "chart",
         "kube",
         "spark",

@@ -64,7 +64,8 @@ def test_a_refused_setting_is_told_and_changes_nothing(refused: dict[str, str], 
     assert wait["unblockedBy"]
     assert condition(world, "Ready")["status"] == "False"
     assert condition(world, "Ready")["reason"] == "InvalidConfig"
-    assert condition(world, "Progressing")["reason"] == "Waiting"
+    assert condition(world, "Stalled")["reason"] == "InvalidConfig"
+    assert condition(world, "Reconciling")["reason"] == "Stalled"
     assert "InvalidConfig" in world.cluster["status"]["phase"]
 
 

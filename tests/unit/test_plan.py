@@ -50,11 +50,13 @@ def test_the_sample_becomes_a_running_cluster() -> None:
     assert world.running("broker") == [0, 1, 2]
     assert world.running("controller") == [9000, 9001, 9002]
     assert {c["type"]: c["status"] for c in world.cluster["status"]["conditions"]} == {
+        "Available": "True",
         "Ready": "True",
-        "Progressing": "False",
+        "Reconciling": "False",
+        "Stalled": "False",
         "RacksSatisfied": "True",
         "DisksHealthy": "True",
-        "DisksHaveRoom": "True",
+        "DiskPressure": "False",
         "DataAtRisk": "False",
     }
 
@@ -204,7 +206,8 @@ def test_stopping_a_broker_for_maintenance_and_starting_it_again() -> None:
     assert world.get("KafkaBroker", "demo-broker-1")["status"]["state"] == "Stopped"
     assert world.cluster["status"]["phase"].endswith("Stopped by hand: demo-broker-1.")
     assert condition(world, "Ready")["reason"] == "BrokersStopped"
-    assert condition(world, "Progressing")["reason"] == "Settled"
+    assert condition(world, "Reconciling")["reason"] == "Settled"
+    assert condition(world, "Stalled")["status"] == "False"
     assert world.cluster["status"]["takingDown"] == []
     world.get("KafkaBroker", "demo-broker-1")["spec"].setdefault("maintenance", {})["stopped"] = False
     world.settle()
@@ -590,7 +593,9 @@ def test_a_broker_that_does_not_come_back_stops_the_roll() -> None:
     world.reconcile()
     assert {m["pod"] for m in world.cluster["status"]["takingDown"]} == {"demo-broker-0"}
     assert {"ProgressDeadlineExceeded", "RolloutStalled"} <= reasons(world)
-    assert condition(world, "Progressing")["reason"] == "Working"
+    assert condition(world, "Ready")["reason"] == "ProgressDeadlineExceeded"
+    assert condition(world, "Stalled")["reason"] == "ProgressDeadlineExceeded"
+    assert condition(world, "Reconciling")["status"] == "False"
     rolled(world)
     assert world.cluster["status"]["takingDown"] == []
     assert "RolloutStalled" not in reasons(world)

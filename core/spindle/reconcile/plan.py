@@ -10,6 +10,7 @@ from spindle.cluster.versions import unsupported
 from spindle.cluster.waiting import Waiting, some
 from spindle.moves.journal import Journal
 from spindle.moves.missing_replicas import meant
+from spindle.proposals.proposal import REASON as REBALANCE
 from spindle.reconcile import objects
 from spindle.reconcile.accepted_spec import as_accepted, nothing_accepted, report_rejected, report_tolerated
 from spindle.reconcile.actions import Apply, Patch
@@ -119,7 +120,9 @@ def plan(snapshot: ClusterSnapshot, now: float) -> ReconcilePlan:
     statuses = broker_statuses(state, inventory.states, inventory.usages)
     return ReconcilePlan(
         actions=tuple(builder.actions),
-        status=cluster_status(state, builder, statuses, at_risk(inventory), former),
+        status=cluster_status(
+            state, builder, statuses, at_risk(inventory), former, moving=_moving(inventory)
+        ),
         broker_statuses={} if objects.deleting(snapshot.cluster) else statuses,
         rebalance_statuses=done.rebalances,
         events=(*_untold(builder), *_events(state, builder)),
@@ -207,6 +210,12 @@ def _may_begin(state: ClusterState, builder: PlanBuilder) -> bool:
     return not nothing_accepted(state)
 
 
+def _moving(inventory: DiskInventory) -> bool:
+    """Whether replicas move for another reason than a KafkaRebalance."""
+    journal = inventory.journal
+    return journal is not None and any(move.reason != REBALANCE for move in journal.moves)
+
+
 def _take_down(
     state: ClusterState,
     builder: PlanBuilder,
@@ -282,22 +291,29 @@ def _not_understood(snapshot: ClusterSnapshot, error: ValidationError, now: floa
     where = ".".join(str(part) for part in first["loc"])
     message = f"spec.{where}: {first['msg']}"
     generation = snapshot.cluster["metadata"].get("generation", 0)
-    condition: dict[str, Any] = {
-        "type": "Ready",
-        "status": "Unknown",
-        "reason": "InvalidSpec",
-        "message": f"{message}. Nothing is changed. Way out: correct the field, or install the chart's own definitions.",
-        "lastTransitionTime": stamp(now),
-        "observedGeneration": generation,
-    }
+    text = f"{message}. Nothing is changed. To resolve: correct the field, or install the chart's own definitions."
+    before = snapshot.cluster.get("status") or {}
+    rows = (("Ready", "Unknown"), ("Reconciling", "False"), ("Stalled", "True"))
+    conditions: list[dict[str, Any]] = [
+        {
+            "type": kind,
+            "status": value,
+            "reason": "InvalidSpec",
+            "message": text,
+            "lastTransitionTime": stamp(now),
+            "observedGeneration": generation,
+        }
+        for kind, value in rows
+    ]
     name = str(snapshot.cluster["metadata"]["name"])
-    former = (snapshot.cluster.get("status") or {}).get("formerUsers")
+    # The latter says that the cluster was ready once.
+    kept = {key: before[key] for key in ("formerUsers", "version") if before.get(key)}
     return ReconcilePlan(
         status={
-            **({"formerUsers": former} if former else {}),
+            **kept,
             "observedGeneration": generation,
             "phase": f"The spec is not understood: {message}.",
-            "conditions": [condition],
+            "conditions": conditions,
         },
         events=(
             Event("Warning", "InvalidSpec", message, "KafkaCluster", name, objects.uid(snapshot.cluster)),

@@ -32,6 +32,7 @@ from spindle.users.wide import OWN, wide
 
 UserCondition = tuple[bool, str, str]  # ready, reason, message
 READY: Final = "SpecApplied"
+_STALLED: Final = frozenset({"InvalidSpec", "NameConflict", "NotPrivileged"})
 AS_BEFORE: Final = "AllowedForCompatibility"
 _WAY_OUT: Final = f"Way out: an administrator labels it {names.LABEL_PRIVILEGED}=true (that takes the verb privilege on kafkausers), or ask for less."
 
@@ -313,7 +314,6 @@ def _status(
     settled: bool = False,
 ) -> dict[str, Any]:
     """The status; with the principal only if it is on record, or settled now."""
-    ready, reason, message = row
     principal = _principal(state, user) if settled else on_record(user)
     until = certificate_until(state, user)
     generation = user["metadata"].get("generation", 0)
@@ -325,14 +325,26 @@ def _status(
         **({"certificateUntil": until} if until is not None else {}),
         **record,
         **({"serverCertificate": dict(out)} if out is not None else {}),
-        "conditions": [
-            {
-                "type": "Ready",
-                "status": "True" if ready else "False",
-                "reason": reason,
-                "message": message,
-                "lastTransitionTime": stamp(state.now),
-                "observedGeneration": generation,
-            }
-        ],
+        "conditions": _conditions(state, row, generation),
     }
+
+
+def _conditions(state: ClusterState, row: UserCondition, generation: int) -> list[dict[str, Any]]:
+    """``Ready`` first, then ``Stalled`` as kstatus defines it: only a user's change unblocks what is missing."""
+    ready, reason, message = row
+    stalled = reason in _STALLED
+    rows = (
+        ("Ready", ready, reason, message),
+        ("Stalled", stalled, reason if stalled else "NotStalled", message if stalled else ""),
+    )
+    return [
+        {
+            "type": kind,
+            "status": "True" if value else "False",
+            "reason": why,
+            "message": text,
+            "lastTransitionTime": stamp(state.now),
+            "observedGeneration": generation,
+        }
+        for kind, value, why, text in rows
+    ]
