@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from spindle.cluster.view import Partition
+from spindle.cluster.waiting import Waiting
 from spindle.reconcile import wait_kinds
 from spindle.reconcile.plan import plan
-from spindle.reconcile.plan_builder import Wait
 from spindle.reconcile.times import stamp
 from spindle.reconcile.wait_kinds import WaitKind, kind_of
 from tests.model.dynamic_config import crash
@@ -435,4 +435,4 @@ def test_every_reason_has_one_kind() -> None:
     ],
 )
 def test_what_a_wait_means(action: str, reason: str, quiet: bool, kind: WaitKind) -> None:
-    assert kind_of(Wait(action, "Kind/name", reason, "", "", quiet=quiet)) is kind
+    assert kind_of(Waiting(action, "Kind/name", reason, "", "", quiet=quiet)) is kind

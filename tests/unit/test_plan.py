@@ -311,7 +311,7 @@ def test_what_somebody_else_changed_is_told_and_what_follows_the_spec_is_not_cal
     assert all(not _restored(world) for _ in range(3))
     assert world.get("PodDisruptionBudget", "demo-controllers")["spec"]["minAvailable"] == 4
     world.get("PodDisruptionBudget", "demo-controllers")["spec"]["minAvailable"] = 0
-    said = "PodDisruptionBudget demo-controllers was changed by somebody else and was put right."
+    said = "PodDisruptionBudget demo-controllers was changed by somebody else; Spindle restored it."
     assert _restored(world) == [said]
 
 
@@ -360,7 +360,7 @@ def test_a_version_that_is_not_run_changes_nothing_and_the_cluster_is_looked_aft
     world.cluster["spec"]["version"] = "9.9.0"
     world.settle()
     (told,) = [w for w in world.cluster["status"]["waiting"] if w["reason"] == "VersionNotSupported"]
-    assert f"stays with Kafka {was}" in told["message"]
+    assert f"stays on Kafka {was}" in told["message"]
     assert told["unblockedBy"].endswith(f"or back to {was}.")
     assert {pod["metadata"]["uid"] for pod in world.all("Pod")} == before
     del world.objects["Pod", "demo-broker-1"]

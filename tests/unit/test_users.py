@@ -112,7 +112,7 @@ def test_what_is_refused_does_not_hide_what_goes_on() -> None:
     world.settle()
     assert condition(world) == ("False", "NotPrivileged")
     told, _ = world.get("KafkaUser", "orders")["status"]["conditions"]
-    assert "go on as they were given before that was asked about: Read on topic *" in told["message"]
+    assert "stay because they were granted before Spindle checked that: Read on topic *" in told["message"]
 
 
 def with_a_servers_certificate(world: World, name: str) -> None:

@@ -1,4 +1,4 @@
-"""observe → **plan** → act → report: one pure function from what was seen to what to do and say."""
+"""observe → **plan** → act → report: one pure function from a snapshot to actions and status."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -75,18 +75,18 @@ from spindle.reconcile.times import stamp
 
 __all__ = ["Event", "ReconcilePlan", "plan"]
 
-# Without these lists nobody knows what exists; nothing is made or taken away meanwhile (rule 8).
+# Without these lists it is unknown what exists; nothing is created or deleted meanwhile (unknown is not absent, docs/safety.md).
 _NEEDED: Final = frozenset({"pods", "persistentvolumeclaims", "configmaps", "kafkabrokers"})
 
 
 def plan(snapshot: ClusterSnapshot, now: float) -> ReconcilePlan:
     """Decide what to do next.
 
-    Each pass takes every step that what it saw allows; the next pass sees what came of them. There is no memory but
-    the cluster's own state, so it does not matter which process plans, or where the last one died.
+    Each pass takes every step that the snapshot allows; the next pass sees the results. The only memory is the cluster's own state,
+    so it does not matter which process plans, or where the last one died.
 
     Args:
-        snapshot: one look at Kubernetes and Kafka.
+        snapshot: one observation of Kubernetes and Kafka.
         now: seconds since the epoch.
     """
     try:
@@ -97,7 +97,7 @@ def plan(snapshot: ClusterSnapshot, now: float) -> ReconcilePlan:
     finished, done = False, PassResult()
     users: dict[str, dict[str, Any]] = {}
     former: list[dict[str, Any]] | None = None
-    # Where clients find a listener from outside stands in its Services.
+    # The external address of a listener is in its Services.
     outside = any(listener.type != "internal" for listener in state.spec.listeners)
     blind = sorted(snapshot.unknown & (_NEEDED | {"services"} if outside else _NEEDED))
     if blind:
@@ -134,10 +134,10 @@ def plan(snapshot: ClusterSnapshot, now: float) -> ReconcilePlan:
 
 @dataclass(frozen=True)
 class PassResult:
-    """What the steps found out, beside what they want done.
+    """Results of the steps besides their actions.
 
     Attributes:
-        inventory: about the disks; None if nothing was done.
+        inventory: of the disks; None if no step ran.
         rebalances: KafkaRebalance → its status.
     """
 
@@ -146,7 +146,7 @@ class PassResult:
 
 
 def _steps(state: ClusterState, builder: PlanBuilder) -> PassResult:
-    """All that is done for a cluster that is to run."""
+    """All steps for a cluster that is not being deleted."""
     if not _may_begin(state, builder):
         return PassResult()
     reconcile_upgrade(state, builder)
@@ -200,7 +200,7 @@ def _steps(state: ClusterState, builder: PlanBuilder) -> PassResult:
 
 
 def _may_begin(state: ClusterState, builder: PlanBuilder) -> bool:
-    """Whether there is a spec that can be carried out: of a release that is run here, with settings that it takes."""
+    """Whether there is a spec that can be applied: its release is supported, and Kafka accepts its settings."""
     why = unsupported(state.spec.version)
     if why is not None:
         builder.wait(Waiting.of("RunVersion", f"KafkaCluster/{state.name}", why))
@@ -224,7 +224,7 @@ def _take_down(
     wanted: Mapping[int, RestartRequest],
     staying: Mapping[int, Waiting],
 ) -> None:
-    """Who goes down, with all counted that leaves an assignment in this pass: ``journal`` is as it will stand after it."""
+    """Restarts, with every replica counted that leaves its assignment in this pass: ``journal`` is as it will be after it."""
     partitions = state.kafka.partitions
     before = meant(journal, partitions)
     given = reconcile_drains(state, builder, before)
@@ -246,16 +246,16 @@ def _blind(state: ClusterState, kinds: list[str]) -> Waiting:
         "Reconcile",
         f"KafkaCluster/{state.name}",
         "CannotRead",
-        f"{some(kinds)} could not be read, so it is not known what exists. Nothing is changed meanwhile.",
-        "The API server answers, and the operator's role allows to list them; and the namespace does not hold more than may be read for one KafkaCluster (96 MiB). "
-        "The operator's log says which it is.",
+        f"{some(kinds)} could not be read, so it is unknown what exists. Spindle changes nothing meanwhile.",
+        "Check that the API server answers, that the operator's role allows to list them, and that the namespace holds no more than Spindle reads for one KafkaCluster (96 MiB). "
+        "The operator's log has the cause.",
     )
 
 
 def _untold(builder: PlanBuilder) -> list[Event]:
-    """Events of the pass, but for those of KafkaBrokers whose status will not be written because this pass changes them.
+    """Events of the pass, without those of KafkaBrokers whose status will not be written because this pass changes them.
 
-    What they tell is not on record then, and the next pass comes to it again. What is bad is told at once all the same.
+    The next pass reports these again, since they are not in the status yet. Warnings are reported at once.
     """
     changed = {
         str(action.object["metadata"]["name"]) if isinstance(action, Apply) else action.name
@@ -269,13 +269,13 @@ def _untold(builder: PlanBuilder) -> list[Event]:
 
 
 def _events(state: ClusterState, builder: PlanBuilder) -> tuple[Event, ...]:
-    """An event for each wait that is new and not part of every normal start."""
+    """An event for each waiting entry that is new and not part of every normal start."""
     known = {(w.get("action"), w.get("object"), w.get("reason")) for w in state.status.get("waiting") or ()}
     return tuple(
         Event(
             type="Warning",
             reason=wait.reason,
-            message=f"{wait.object}: {wait.message} Way out: {wait.unblocked_by}",
+            message=f"{wait.object}: {wait.message} To resolve: {wait.unblocked_by}",
             kind="KafkaCluster",
             name=state.name,
             uid=objects.uid(state.cluster),
@@ -286,12 +286,12 @@ def _events(state: ClusterState, builder: PlanBuilder) -> tuple[Event, ...]:
 
 
 def _not_understood(snapshot: ClusterSnapshot, error: ValidationError, now: float) -> ReconcilePlan:
-    """A spec that the API server took and this version cannot read: the definitions are of another version."""
+    """A spec that the API server accepted and this version cannot parse: the CRDs are of another version."""
     first = error.errors()[0]
     where = ".".join(str(part) for part in first["loc"])
     message = f"spec.{where}: {first['msg']}"
     generation = snapshot.cluster["metadata"].get("generation", 0)
-    text = f"{message}. Nothing is changed. To resolve: correct the field, or install the chart's own definitions."
+    text = f"{message}. Spindle changes nothing. To resolve: correct the field, or install the CRDs of this chart."
     before = snapshot.cluster.get("status") or {}
     rows = (("Ready", "Unknown"), ("Reconciling", "False"), ("Stalled", "True"))
     conditions: list[dict[str, Any]] = [
@@ -312,7 +312,7 @@ def _not_understood(snapshot: ClusterSnapshot, error: ValidationError, now: floa
         status={
             **kept,
             "observedGeneration": generation,
-            "phase": f"The spec is not understood: {message}.",
+            "phase": f"The spec cannot be parsed: {message}.",
             "conditions": conditions,
         },
         events=(

@@ -1,4 +1,4 @@
-"""The plan while it is being written: actions, events and waits, collected by the steps in turn."""
+"""Collects the actions, events and waiting entries of one pass."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -24,14 +24,14 @@ class PlanBuilder:
         self.actions.extend(actions)
 
     def wait(self, *waits: Waiting) -> None:
-        """Add waits; a second one with the same key is dropped."""
+        """Add waiting entries; a second one with the same key is dropped."""
         for wait in waits:
             if wait.key not in self._known:
                 self._known.add(wait.key)
                 self.waits.append(wait)
 
     def waiting_status(self, before: Iterable[dict[str, Any]], now: float) -> list[dict[str, Any]]:
-        """``status.waiting``: the waits, each with the time since when it has been there."""
+        """``status.waiting``: the entries, each with the time of its first appearance."""
         since = {(b.get("action"), b.get("object"), b.get("reason")): b.get("since") for b in before}
         return [
             {

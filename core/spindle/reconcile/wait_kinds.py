@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from enum import StrEnum
 from typing import Final
 
-from spindle.reconcile.plan_builder import Wait
+from spindle.cluster.waiting import Waiting
 
 
 class WaitKind(StrEnum):
@@ -256,7 +256,7 @@ REASONS: Final[Mapping[WaitKind, frozenset[str]]] = {
 _BY_REASON: Final = {reason: kind for kind, reasons in REASONS.items() for reason in reasons}
 
 
-def kind_of(wait: Wait) -> WaitKind:
+def kind_of(wait: Waiting) -> WaitKind:
     """The kind of a wait, by its action and its reason. A quiet one needs no user."""
     if wait.action in _BY_USER:
         return WaitKind.USER

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from spindle.cluster import names
-from spindle.cluster.refusal import counted, some
 from spindle.cluster.view import KafkaView
+from spindle.cluster.waiting import Waiting, counted, some
 from spindle.disks.lifecycle import DiskState
 from spindle.healing import maintenance
 from spindle.reconcile import objects
@@ -25,7 +25,7 @@ from spindle.reconcile.actions import (
     SetPassword,
     TrimPartitions,
 )
-from spindle.reconcile.plan_builder import PlanBuilder, Wait
+from spindle.reconcile.plan_builder import PlanBuilder
 from spindle.reconcile.snapshot import SnapshotObject
 from spindle.reconcile.state import ClusterState
 from spindle.reconcile.steps.name_conflicts import regards
@@ -85,11 +85,11 @@ class _Pass:
     builder: PlanBuilder
     status: Mapping[str, Any]
     nodes: NodeReadiness
-    waits: Mapping[WaitKind, Sequence[Wait]]
+    waits: Mapping[WaitKind, Sequence[Waiting]]
     failing: Sequence[str]
     moving: bool
 
-    def first(self, *kinds: WaitKind) -> Wait | None:
+    def first(self, *kinds: WaitKind) -> Waiting | None:
         """The first wait of the first of these kinds that has one."""
         return next((wait for kind in kinds for wait in self.waits[kind]), None)
 
@@ -99,7 +99,7 @@ class _Pass:
         return self.state.born and (bool(self.state.status.get("version")) or self.nodes.all_ready)
 
     @property
-    def stall(self) -> Wait | None:
+    def stall(self) -> Waiting | None:
         """What only a user can unblock; also what did not come by itself within ``rolling.backWithinSeconds``."""
         now = self.first(WaitKind.USER)
         if now is not None:
@@ -232,10 +232,10 @@ def _young(state: ClusterState, obj: SnapshotObject) -> bool:
     return since is not None and state.now - since <= state.spec.rolling.back_within_seconds
 
 
-def _by_kind(state: ClusterState, builder: PlanBuilder) -> dict[WaitKind, list[Wait]]:
+def _by_kind(state: ClusterState, builder: PlanBuilder) -> dict[WaitKind, list[Waiting]]:
     """The waits by kind, in a fixed order. A name that a KafkaUser's Secret cannot have is reported on the KafkaUser."""
     theirs = {f"Secret/{names.user_secret(state.name, objects.name(user))}" for user in state.snap.users}
-    found: dict[WaitKind, list[Wait]] = {kind: [] for kind in WaitKind}
+    found: dict[WaitKind, list[Waiting]] = {kind: [] for kind in WaitKind}
     for wait in sorted(builder.waits, key=lambda w: (w.quiet, w.object, w.action, w.reason)):
         found[WaitKind.NOTE if wait.object in theirs else kind_of(wait)].append(wait)
     return found
@@ -368,9 +368,9 @@ def _is_routine(state: ClusterState, action: Action) -> bool:
     )
 
 
-def _told(wait: Wait) -> str:
+def _told(wait: Waiting) -> str:
     return f"{wait.object}: {wait.message} To resolve: {wait.unblocked_by}"
 
 
-def _why(wait: Wait | None) -> str:
+def _why(wait: Waiting | None) -> str:
     return "" if wait is None else f" {_told(wait)}"
