@@ -34,7 +34,7 @@ def _constants() -> set[str]:
         node.value
         for part in ("core", "operator", "rebalance")
         for path in (ROOT / part).rglob("*.py")
-        if "reasons" not in path.parts
+        if "reasons" not in path.relative_to(ROOT).parts
         for node in ast.walk(ast.parse(path.read_text()))
         if isinstance(node, ast.Constant) and isinstance(node.value, str)
     }
