@@ -2,15 +2,20 @@
 
 Each module answers one question, and each answer is checked against the safety rules before it is given:
 
-    standing    which replicas stand on a disk, and what else of them is alive
-    evacuate    where they can go on other brokers
-    shrink      whether they may leave their assignments instead (rule 5)
-    repair      whether a replica that is corrupt may be made anew
-    regrow      where they come back to on their own broker
-    retire      whether nothing stands on a disk any more, so that the broker may run without it
-    replace     whether what is in the slot is a new disk
-    lead        who is to lead what stands on a disk that serves, but badly
-    fence       whether a broker with a hung disk may be stopped at once
-    acceptance  what a person gave up, and whether that still is what is lost
-    maintenance what a person wants of a broker and its disks
+    replica_index     which replicas are on a disk, and which other replicas of their partitions are live
+    evacuate          where they can go on other brokers
+    drop_replicas     whether they may leave their assignments instead (no log dir removed with replicas on it)
+    repair            whether a corrupt replica may be re-replicated
+    restore_replicas  where they return to on their own broker
+    remove_dir        whether a disk is empty, so that the broker may run without it
+    disk_slot         whether the disk in a slot is a new one
+    after_moves       the cluster as it will be when the moves in progress have ended
+    backfill          what a new disk still lacks
+    leadership        who leads the partitions on a disk that serves badly
+    rack_spread       partitions that healing left on too few racks
+    hang              whether a disk surely hangs
+    fence             whether a broker with a hung disk may be stopped at once
+    node_loss         whether a node is lost
+    acceptance        which loss an administrator accepted, and whether that still is what is lost
+    maintenance       what an administrator requests of a broker and its disks
 """
