@@ -69,7 +69,7 @@ class _Code:
     def _read(self, module: _Module) -> None:
         self.modules.append(module)
         for statement in module.tree.body:
-            target = statement.target if isinstance(statement, ast.AnnAssign) else None
+            target: ast.expr | None = statement.target if isinstance(statement, ast.AnnAssign) else None
             if isinstance(statement, ast.Assign) and len(statement.targets) == 1:
                 target = statement.targets[0]
             value = statement.value if isinstance(statement, (ast.Assign, ast.AnnAssign)) else None
