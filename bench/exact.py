@@ -22,7 +22,7 @@ import scipy.optimize
 import scipy.sparse
 
 from spindle.placement.problem import PlanningProblem
-from spindle.placement.state import PlanState, Reason
+from spindle.placement.state import MoveReason, PlanState
 
 _SECONDS = 20.0
 
@@ -52,7 +52,7 @@ def reachable(problem: PlanningProblem, where: Any) -> bool:
         able = [r for r in left if state.legal(r, int(where[r]), lenient=True)]
         if not able:
             return False
-        state.move(able[0], int(where[able[0]]), Reason.TARGET)
+        state.move(able[0], int(where[able[0]]), MoveReason.TARGET)
         left.remove(able[0])
     return True
 

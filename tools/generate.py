@@ -12,6 +12,7 @@ import yaml
 
 from spindle.api.crd import KINDS, crds
 from tools.disk_life import disk_life_page
+from tools.reasons_page import reasons_page
 from tools.reference import index_page, kind_page, owned_page
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -37,6 +38,7 @@ def generated() -> dict[Path, str]:
     files |= {pages / f"{kind.name.lower()}.md": kind_page(kind) for kind in KINDS}
     files[pages / "owned-config.md"] = owned_page()
     files[pages / "disk-life.md"] = disk_life_page()
+    files[pages / "reasons.md"] = reasons_page()
     files[pages / "README.md"] = index_page(KINDS)
     return files
 

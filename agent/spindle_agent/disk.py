@@ -134,20 +134,20 @@ class Disk:
             first=list(slot.scrub_first),
         )
 
-    def assess(self, latency: Latency, now: float, tuning: ProbeSettings, *, starved: bool = False) -> bool:
+    def assess(self, latency: Latency, now: float, settings: ProbeSettings, *, starved: bool = False) -> bool:
         """One round; returns whether the disk should be asked again at once.
 
         Args:
             latency: of its device.
             now: seconds of the monotonic clock.
-            tuning: how its cluster wants disks to be watched.
+            settings: how its cluster wants disks to be watched.
             starved: whether the machine gives the agent too little time to tell what waits from what hangs.
         """
         before = self._watch.judged
         signals = replace(self._signals(latency, now), starved=starved)
-        made = classify.step(self._watch, signals, now, tuning)
+        made = classify.step(self._watch, signals, now, settings)
         self._watch = made.watch
-        self._stalled = stalled(signals, now, tuning, self._watch.awake_since)
+        self._stalled = stalled(signals, now, settings, self._watch.awake_since)
         after = self._watch.judged
         if after is not None and (before is None or before.verdict is not after.verdict or not self._since):
             self._since = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -30,18 +30,18 @@ class DiskSettings:
         """Read what has grown old; returns whether it is another now."""
         key, now = (namespace, cluster), time.monotonic()
         before = self._known.get(key)
-        tuning, cluster_id = self.of(namespace, cluster), self.cluster_id(namespace, cluster)
+        settings, cluster_id = self.of(namespace, cluster), self.cluster_id(namespace, cluster)
         # Without the id nothing is written to the disks, so it is asked for again soon.
         if before is not None and cluster_id and now - before[0] < _FRESH:
             return False
         try:
             found = await self._kube.cluster(namespace, cluster)
         except ApiError:
-            self._known[key] = now, tuning, cluster_id
+            self._known[key] = now, settings, cluster_id
             return False
         made = read(found.get("spec") or {}), str((found.get("status") or {}).get("clusterId") or "")
         self._known[key] = now, *made
-        return made != (tuning, cluster_id)
+        return made != (settings, cluster_id)
 
 
 def read(spec: dict[str, Any]) -> ProbeSettings:

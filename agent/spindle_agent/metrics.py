@@ -109,10 +109,10 @@ class NodeState(Collector):
             "(low, high); infinite for never.",
             labels=[*_DISK, "threshold", "bound"],
         )
-        for key, forecast in self._node.fills.outlooks():
+        for key, forecast in self._node.fills.forecasts():
             rate.add_metric(key, forecast.rate)
-            for name, crossing in forecast.crossings.items():
-                for bound, at in asdict(crossing).items():
+            for name, eta in forecast.etas.items():
+                for bound, at in asdict(eta).items():
                     until.add_metric([*key, name.removesuffix("At"), bound], max(0.0, at - now_on_the_wall))
         return rate, until
 

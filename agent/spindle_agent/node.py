@@ -61,7 +61,7 @@ class Node:
         self._options = options
         self._publisher = publisher
         self._credentials = credentials
-        self._tunings = disk_settings
+        self._disk_settings = disk_settings
         self._retune_now = asyncio.Event()
         self._tasks = tasks
         self._objects: Mapping[Name, Json] = {}
@@ -138,7 +138,7 @@ class Node:
                 disk.changed(slot)
             if self.scrubs is not None and slot.scrub is not None:
                 self.scrubs.sees(key, slot.directory_id, entry)
-            watches[key] = slot.watch(self._tuning(key[:2]).interval)
+            watches[key] = slot.watch(self._settings_of(key[:2]).interval)
         self.pool.set(watches)
         if self.scrubs is not None:
             self.scrubs.keep([key for key, slot in slots.items() if slot.scrub is not None])
@@ -178,7 +178,7 @@ class Node:
         disk.kafka_error = session[0].error_of(disk.slot.log_dir, now) if session is not None else None
         before = disk.judged
         starved = self.strain.starved(now)
-        again = disk.assess(self.latency_of(disk), now, self._tuning(key[:2]), starved=starved)
+        again = disk.assess(self.latency_of(disk), now, self._settings_of(key[:2]), starved=starved)
         if again:
             self.pool.again(key)
         after = disk.judged
@@ -243,7 +243,7 @@ class Node:
         orders = {key: disk.scrubbing() for key, disk in self.disks.items()}
         self.scrubs.set({key: order for key, order in orders.items() if order is not None})
 
-    async def follow_tunings(self) -> None:
+    async def follow_disk_settings(self) -> None:
         """Keep up with how the clusters want their disks to be watched."""
         while True:
             self._retune_now.clear()
@@ -291,7 +291,7 @@ class Node:
 
     async def _retune(self) -> None:
         clusters = {(name[0], str(obj["spec"].get("cluster"))) for name, obj in self._objects.items()}
-        changed = [await self._tunings.refresh(*cluster) for cluster in sorted(clusters)]
+        changed = [await self._disk_settings.refresh(*cluster) for cluster in sorted(clusters)]
         if any(changed):
             self._set_disks(time.monotonic())
 
@@ -323,12 +323,18 @@ class Node:
 
     def _cluster_id(self, name: Name) -> str:
         obj = self._objects.get(name)
-        return self._tunings.cluster_id(name[0], str(obj["spec"].get("cluster"))) if obj is not None else ""
+        return (
+            self._disk_settings.cluster_id(name[0], str(obj["spec"].get("cluster")))
+            if obj is not None
+            else ""
+        )
 
-    def _tuning(self, name: Name) -> ProbeSettings:
+    def _settings_of(self, name: Name) -> ProbeSettings:
         obj = self._objects.get(name)
         return (
-            self._tunings.of(name[0], str(obj["spec"].get("cluster"))) if obj is not None else ProbeSettings()
+            self._disk_settings.of(name[0], str(obj["spec"].get("cluster")))
+            if obj is not None
+            else ProbeSettings()
         )
 
 

@@ -76,7 +76,7 @@ async def run(options: Options, fork_server: ForkServer, key: AgentKey) -> int:
         for name, part in (
             ("watch", brokers.run()),
             ("clock", node.run()),
-            ("tunings", node.follow_tunings()),
+            ("disk settings", node.follow_disk_settings()),
             ("forecast", node.forecast()),
             ("lease", heartbeat.run()),
         ):

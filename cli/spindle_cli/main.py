@@ -17,6 +17,7 @@ from spindle.manifests.preview import preview as what_changes
 from spindle.manifests.spec_settings import refused_settings
 from spindle_cli import backup_commands, disk_bars, helper_pod, overview, rebalance, takeover_commands, topics
 from spindle_cli import preview as changes
+from spindle_cli.explain import explain
 from spindle_cli.kafka_client import Access
 from spindle_cli.kube import ClusterView, Kube
 from spindle_cli.screen import on_one_line, say, tell
@@ -32,6 +33,7 @@ topic = typer.Typer(no_args_is_help=True, help="Topics whose replicas stand in d
 app.add_typer(topic, name="topic")
 app.add_typer(rebalance.app, name="rebalance")
 app.add_typer(takeover_commands.app, name="takeover")
+app.command("explain")(explain)
 app.command("backup")(backup_commands.backup)
 app.command("restore")(backup_commands.restore)
 

@@ -31,9 +31,7 @@ def overview(view: ClusterView, now: datetime) -> RenderableType:
         for disk in _disks(broker):
             parts += [_trouble(broker, disk)] if _remarkable(disk) else []
             parts += (
-                [_filling(broker, disk, disk.usage, now)]
-                if disk.usage and disk.usage.level != _NORMAL
-                else []
+                [_usage(broker, disk, disk.usage, now)] if disk.usage and disk.usage.level != _NORMAL else []
             )
     status = view.cluster.status
     parts.append(_controllers(view.controllers, _parts(view.cluster)))
@@ -164,7 +162,7 @@ def _trouble(broker: KafkaBroker, disk: BrokerDiskStatus) -> Text:
     return text.append(f": {disk.message}")
 
 
-def _filling(broker: KafkaBroker, disk: BrokerDiskStatus, usage: DiskUsageStatus, now: datetime) -> Text:
+def _usage(broker: KafkaBroker, disk: BrokerDiskStatus, usage: DiskUsageStatus, now: datetime) -> Text:
     """What is done because a disk fills."""
     text = Text(f"Broker {broker.spec.id} {disk.name} ").append(usage.level, style="yellow")
     since = age(usage.since, now)

@@ -47,7 +47,7 @@ _COLUMNS: Final = pa.schema(
 
 
 @dataclass(frozen=True)
-class Outlook:
+class DiskForecasts:
     """What is to be expected of some disks, all (disks,); NaN where there is too little history, infinite for never.
 
     Attributes:
@@ -99,7 +99,7 @@ def forecasts(level: float) -> Callable[[DataFrame], DataFrame]:
 def of_batch(batch: pa.RecordBatch, level: float) -> pa.RecordBatch:
     """The rows of `forecasts` for a batch of disks."""
     at_s, used, capacity, appended = (lists(batch, name) for name in ("at_s", "used", "capacity", "appended"))
-    outlook = Outlook(*(np.full(batch.num_rows, np.nan) for _ in range(4)))
+    expected = DiskForecasts(*(np.full(batch.num_rows, np.nan) for _ in range(4)))
     tested = Tested(*(np.full(batch.num_rows, np.nan) for _ in range(2)))
     for rows, history in _alike(at_s, used, capacity, appended):
         found = forecast(history, [level])
@@ -109,7 +109,7 @@ def of_batch(batch: pa.RecordBatch, level: float) -> pa.RecordBatch:
             ("low", found.low),
             ("high", found.high),
         ):
-            getattr(outlook, name)[rows] = values.reshape(len(rows))
+            getattr(expected, name)[rows] = values.reshape(len(rows))
         done = backtest(history)
         tested.error_h[rows], tested.in_range[rows] = done.error_h, done.in_range
     within = [None if np.isnan(value) else bool(value) for value in tested.in_range.tolist()]
@@ -123,7 +123,7 @@ def of_batch(batch: pa.RecordBatch, level: float) -> pa.RecordBatch:
             pa.array([each[-1] - each[0] for each in at_s], pa.float64()),
             *(
                 pa.array(values, pa.float64(), from_pandas=True)  # NaN becomes null
-                for values in (outlook.rate, outlook.eta, outlook.low, outlook.high, tested.error_h)
+                for values in (expected.rate, expected.eta, expected.low, expected.high, tested.error_h)
             ),
             pa.array(within, pa.bool_()),
         ],

@@ -229,7 +229,7 @@ MUTANTS: Final = (
     Mutant(4, "spindle.moves.rules:has_room", _NO, (_U + "test_moves_execute.py",)),
     Mutant(4, "spindle.moves.rules:fits", _YES, (_U + "test_moves_execute.py",)),
     Mutant(4, "spindle.moves.rules:wherever_it_lands", _NO, (_U + "test_moves_execute.py",)),
-    Mutant(4, "spindle.moves.rules:fills", _NO, (_U + "test_moves_execute.py",)),
+    Mutant(4, "spindle.moves.rules:target_filling", _NO, (_U + "test_moves_execute.py",)),
     Mutant(4, "spindle.moves.limits:Limits.ceiling", always(10.0), (_U + "test_moves_execute.py", _U + "test_healing_plan.py")),
     Mutant(4, "spindle.healing.restore_replicas:place", around(_without_limit), (_U + "test_healing.py",)),
     # 5: no dir removed with replicas on it

@@ -49,7 +49,7 @@ class Executor(RuleBasedStateMachine):
         for index in range(data.draw(st.integers(1, 6))):
             replicas = data.draw(st.lists(brokers, min_size=1, max_size=3, unique=True))
             parts["ab"[index % 2], index] = Part(replicas, [], data.draw(st.integers(1, 80)))
-        self.kafka = Kafka(nodes, parts, min_isr=data.draw(st.integers(1, 2)), refuse=LIMITS.refuse)
+        self.kafka = Kafka(nodes, parts, min_isr=data.draw(st.integers(1, 2)), refuse=LIMITS.reject_moves)
 
     @property
     def journal(self) -> Journal:

@@ -138,7 +138,7 @@ def test_rule_4_the_target_stays_below_its_limit_with_all_that_is_on_its_way(
             full = look.size(other.key, other.bytes)
             coming += full - min(full, there)
     used = chosen.total_bytes - chosen.usable_bytes
-    assert used + coming <= LIMITS.refuse * chosen.total_bytes
+    assert used + coming <= LIMITS.reject_moves * chosen.total_bytes
 
 
 @given(cases(), st.sets(st.tuples(st.just("t"), st.integers(0, 1), ids)))

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spindle.cluster.rights import Right, UserView
-from spindle.users.rights import Given, Record, RightsChange, change, read_record, write_record
+from spindle.users.rights import Given, RightsChange, UserRecord, change, read_record, write_record
 
 RIGHTS = [Right("topic", name, "literal", operation, "*") for name in "ab" for operation in ("Read", "Write")]
 rights = st.frozensets(st.sampled_from(RIGHTS))
@@ -15,14 +15,14 @@ made = st.builds(
     Given, st.frozensets(st.sampled_from([1.0, 2.0]), min_size=1), st.sampled_from([None, 2.0, 3.0])
 )
 records = st.builds(
-    Record, rights, st.dictionaries(st.sampled_from(["producer_byte_rate", "request_percentage"]), made)
+    UserRecord, rights, st.dictionaries(st.sampled_from(["producer_byte_rate", "request_percentage"]), made)
 )
 views = st.builds(UserView, rights, st.just(False), quotas)
 
 
 @given(rights, quotas, records, views)
 def test_only_what_is_on_record_is_given_or_taken(
-    wanted: frozenset[Right], limits: dict[str, float], record: Record, view: UserView
+    wanted: frozenset[Right], limits: dict[str, float], record: UserRecord, view: UserView
 ) -> None:
     made = change(wanted, limits, record, view, password=False)
     assert set(made.give) <= record.rights
@@ -37,7 +37,11 @@ def test_only_what_is_on_record_is_given_or_taken(
 
 @given(rights, quotas, records, views, st.lists(st.booleans(), min_size=4, max_size=8))
 def test_it_comes_to_rest_with_what_is_wanted_and_all_of_others(
-    wanted: frozenset[Right], limits: dict[str, float], record: Record, view: UserView, written: list[bool]
+    wanted: frozenset[Right],
+    limits: dict[str, float],
+    record: UserRecord,
+    view: UserView,
+    written: list[bool],
 ) -> None:
     """``written``: whether the status could be written in that pass; the last ones can."""
     others = view.rights - record.rights
@@ -67,7 +71,7 @@ def test_quotas_that_somebody_set_before_are_there_again_in_the_end(
     before: dict[str, float], passes: list[tuple[dict[str, float], str]]
 ) -> None:
     """However the wishes change, and wherever passes are interrupted: actions come first, then what is on record."""
-    view, record = UserView(quotas=before), Record()
+    view, record = UserView(quotas=before), UserRecord()
     for limits, how in [*passes, *[({}, "done")] * 4]:
         made = change(frozenset(), limits, record, view, password=False)
         if how in ("done", "not written"):
@@ -75,7 +79,7 @@ def test_quotas_that_somebody_set_before_are_there_again_in_the_end(
         if how in ("done", "not done"):
             record = read_record(write_record(made.record))
     assert view.quotas == before
-    assert record == Record()
+    assert record == UserRecord()
 
 
 @given(
@@ -87,7 +91,7 @@ def test_a_quota_that_somebody_changed_since_is_theirs(
     limits: dict[str, float], before: float | None, since: float | None
 ) -> None:
     first = {key: before for key in limits if before is not None}
-    view, record = UserView(quotas={key: value for key, value in first.items() if value}), Record()
+    view, record = UserView(quotas={key: value for key, value in first.items() if value}), UserRecord()
     for _ in range(3):
         made = change(frozenset(), limits, record, view, password=False)
         view, record = carried_out(made, view), made.record

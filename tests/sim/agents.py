@@ -446,7 +446,7 @@ class Agent:
             for name, part in (
                 ("watch", brokers.run()),
                 ("clock", real.run()),
-                ("tunings", real.follow_tunings()),
+                ("disk settings", real.follow_disk_settings()),
                 ("lease", Heartbeat(kube, SYSTEM, self.node.name, key.request).run()),
             ):
                 tasks.start(part, name)

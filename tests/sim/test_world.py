@@ -1,15 +1,14 @@
 """The parts of the simulated world that are not Kafka, each by itself."""
 
 import asyncio
-import re
 from functools import partial
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from spindle.cluster import names
+from spindle.reconcile.wait_kinds import REASONS
 from tests.reasons import reasons
 from tests.sim import fields, life, rules
 from tests.sim.api import NAMESPACE, Api, Refused, Request
@@ -19,21 +18,12 @@ from tests.sim.kernel import MOST_EVENTS, EndlessError, Kernel, Timer
 from tests.sim.loop import Clock, Process, simulated_time
 from tests.sim.people import WAYS
 
-ROOT = Path(__file__).resolve().parents[2]
-
 
 def test_the_simulated_person_knows_what_to_do_about_every_reason() -> None:
-    code = reasons()
-    manual = (ROOT / "docs/operations.md").read_text().split("## Reasons", 1)[1]
-    named = {
-        reason
-        for line in manual.splitlines()
-        if line.startswith("| `")
-        for reason in re.findall(r"`([A-Z][A-Za-z]+)`", line.split("|")[1])
-    }
+    code = reasons().union(*REASONS.values())
 
     assert len(code) > 100
-    assert sorted((code | named) - WAYS.keys()) == []
+    assert sorted(code - WAYS.keys()) == []
 
 
 @pytest.mark.parametrize("deleted", [False, True])

@@ -93,12 +93,12 @@ class Setting:
     """A node without processes."""
 
     def __init__(self) -> None:
-        self.pool, self.publisher, self.tunings = FakePool(), FakePublisher(), FakeTunings()
+        self.pool, self.publisher, self.disk_settings = FakePool(), FakePublisher(), FakeTunings()
         self.node = Node(
             parse(["--node=here", "--disk-root=/mnt"]),
             cast("Any", self.publisher),
             cast("Any", NoBroker()),
-            cast("Any", self.tunings),
+            cast("Any", self.disk_settings),
             Tasks(lambda: None),
         )
         self.node.pool = cast("Any", self.pool)

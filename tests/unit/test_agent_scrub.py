@@ -338,7 +338,7 @@ async def test_what_was_found_and_checked_outlives_the_process(
 ) -> None:
     first, _ = partition(tmp_path / "log")
     damage(tmp_path / "log/t-0" / file_name(first.base, "log"), 500)
-    async with scrubs(monkeypatch) as (made, _changed, _nursery):
+    async with scrubs(monkeypatch) as (made, _changed, _fork_server):
         made.sees(KEY, ID, None)
         made.set({KEY: order(tmp_path)})
         await until(lambda: bool(made.told(KEY).get("corrupt")))
@@ -359,7 +359,7 @@ async def test_a_suspicion_outlives_the_process_and_its_segment_is_not_on_record
     first, second = partition(tmp_path / "log")
     damage(tmp_path / "log/t-0" / file_name(first.base, "log"), 500)
     root = os.open(tmp_path, os.O_RDONLY)
-    async with scrubs(monkeypatch, confirm_after=3600.0) as (made, _changed, _nursery):
+    async with scrubs(monkeypatch, confirm_after=3600.0) as (made, _changed, _fork_server):
         made.sees(KEY, ID, None)
         made.set({KEY: order(tmp_path)})
         await until(lambda: bool(store.read(root, ID).suspects) and bool(store.read(root, ID).runs))

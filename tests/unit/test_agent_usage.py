@@ -265,7 +265,7 @@ def test_what_is_told_is_coarse_and_leaves_out_what_is_far() -> None:
     assert entry["bytesPerSecond"] == 120_000
     assert entry["cordonAt"]["at"].endswith("00Z")
     never = outlook(cordonAt=10)
-    never = replace(never, crossings={"cordonAt": replace(crossing(10), high=float("inf"))})
+    never = replace(never, etas={"cordonAt": replace(crossing(10), high=float("inf"))})
     assert set(as_status(never, None)["cordonAt"]) == {"at", "low"}
 
 
@@ -289,12 +289,12 @@ def test_thresholds_of_the_spec_count() -> None:
     task = Task(NOW, History(300.0, used[None, :], np.array([100 * GB])), Thresholds())
     plain = make_forecast(task)
     assert plain.rate == pytest.approx(1e5, rel=1e-3)
-    assert plain.crossings["warnAt"].at == pytest.approx(NOW + 20 * GB / 1e5, rel=1e-6)
-    assert plain.crossings["blockProducersAt"].at == pytest.approx(NOW + 45 * GB / 1e5, rel=1e-6)
+    assert plain.etas["warnAt"].at == pytest.approx(NOW + 20 * GB / 1e5, rel=1e-6)
+    assert plain.etas["blockProducersAt"].at == pytest.approx(NOW + 45 * GB / 1e5, rel=1e-6)
     own = make_forecast(
         replace(task, thresholds=thresholds_of({"thresholds": {"warn": 60}}), arriving=5 * GB)
     )
-    assert own.crossings["warnAt"].at == pytest.approx(NOW + 5 * GB / 1e5, rel=1e-6)
+    assert own.etas["warnAt"].at == pytest.approx(NOW + 5 * GB / 1e5, rel=1e-6)
     assert thresholds_of({"thresholds": {"warn": "much"}}) == Thresholds()
 
 
@@ -348,8 +348,8 @@ async def test_from_samples_to_the_status(monkeypatch: pytest.MonkeyPatch) -> No
     assert entry["bytesPerSecond"] == pytest.approx(1e6, rel=0.02)
     assert DiskForecast.parse(entry).to_dict() == entry
     assert len(changed) < 10  # while so little is known; later the same stands for hours
-    ((_, found),) = made.outlooks()
-    assert found.crossings["warnAt"].at == pytest.approx(NOW + 1000 + 60e9 / 1e6, abs=600)
+    ((_, found),) = made.forecasts()
+    assert found.etas["warnAt"].at == pytest.approx(NOW + 1000 + 60e9 / 1e6, abs=600)
     clock.now += 3600
     assert made.told(KEY) == {}  # nobody has seen the disk for an hour
     made.sees(KEY, OTHER, None)  # another disk in the slot begins with nothing
@@ -367,8 +367,8 @@ async def test_a_disk_that_is_not_ours_or_not_well_has_no_samples() -> None:
         made.sample(KEY, cast("Any", disk))
         disk.ours, disk.glanced = True, replace(FakeDisk.glanced, errno=5)
         made.sample(KEY, cast("Any", disk))
-    assert made._fills[KEY].ledger._minutes.maxlen
-    assert not made._fills[KEY].ledger._minutes
+    assert made._fills[KEY].usage_history._minutes.maxlen
+    assert not made._fills[KEY].usage_history._minutes
 
 
 async def test_what_a_disk_recalls_is_forecast_at_once() -> None:

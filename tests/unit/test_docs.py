@@ -5,32 +5,8 @@ from pathlib import Path
 
 import yaml
 
-from tests.reasons import reasons
-
 ROOT = Path(__file__).resolve().parents[2]
-OPERATIONS = ROOT / "docs/operations.md"
 PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglob("*.md"))]
-
-
-def test_every_reason_of_the_code_has_its_line_in_the_manual() -> None:
-    code = reasons()
-    documented = set(re.findall(r"`([A-Z][A-Za-z]+)`", OPERATIONS.read_text()))
-
-    assert len(code) > 30
-    assert sorted(code - documented) == []
-
-
-def test_every_reason_of_the_manual_is_one_of_the_code() -> None:
-    table = OPERATIONS.read_text().split("## Reasons", 1)[1]
-    named = {
-        reason
-        for line in table.splitlines()
-        if line.startswith("| `")
-        for reason in re.findall(r"`([A-Z][A-Za-z]+)`", line.split("|")[1])
-    }
-    code = "".join(path.read_text() for path in (ROOT / "core").rglob("*.py"))
-
-    assert sorted(reason for reason in named if f'"{reason}"' not in code) == []
 
 
 def test_every_metric_of_the_agent_is_on_its_page_and_no_other() -> None:

@@ -39,7 +39,7 @@ def kafka(
     """Four brokers in racks a, b, c, a; t-0 of 100 bytes on brokers 0, 1, 2."""
     nodes = {b: Node("abca"[b], {D0: Dir(total), D1: Dir(total)}) for b in range(4)}
     return Kafka(
-        nodes, {key: Part(r, [], size) for key, r in parts or ((T, [0, 1, 2]),)}, min_isr, LIMITS.refuse
+        nodes, {key: Part(r, [], size) for key, r in parts or ((T, [0, 1, 2]),)}, min_isr, LIMITS.reject_moves
     )
 
 

@@ -4,7 +4,7 @@ from spindle.placement.closing import Closer
 from spindle.placement.exchange import Exchanges
 from spindle.placement.problem import Goals, build_problem
 from spindle.placement.snapshot import PlannerSnapshot
-from spindle.placement.state import PlanState, Reason
+from spindle.placement.state import MoveReason, PlanState
 from tests.unit.test_planner_plan import cluster
 
 SIZES = (160.0, 100.0, 80.0, 80.0, 80.0, 80.0, 80.0, 45.0)
@@ -22,7 +22,7 @@ def moved(snapshot: PlannerSnapshot, partition: int) -> tuple[PlanState, Exchang
     """The log of this partition is planned to go to the other broker."""
     state = PlanState(build_problem(snapshot, Goals()))
     exchanges = Exchanges(state, Closer(state).on)
-    state.move(int(snapshot.start[partition]), 1, Reason.OVER)
+    state.move(int(snapshot.start[partition]), 1, MoveReason.OVER)
     return state, exchanges
 
 
@@ -56,7 +56,7 @@ def test_no_exchange_with_a_partition_that_moves_otherwise() -> None:
     s = cluster(["", "", ""], 1, logs + [(8 + p, [(1, 0)], 50.0) for p in range(3)])
     state = PlanState(build_problem(s, Goals()))
     exchanges = Exchanges(state, Closer(state).on)
-    state.move(int(s.start[1]), 1, Reason.OVER)
-    state.move(1, 2, Reason.OVER)
+    state.move(int(s.start[1]), 1, MoveReason.OVER)
+    state.move(1, 2, MoveReason.OVER)
     assert not exchanges.give(0, exchanges.on(0), 60.0, 5.0)
     assert [x.replica for x in state.steps] == [2, 1]

@@ -15,7 +15,7 @@ from spindle.placement.explain import explain, explain_partition, human
 from spindle.placement.planner import PlacementPlan, plan
 from spindle.placement.problem import Goals, PlanBudget, build_problem
 from spindle.placement.snapshot import DirState, PlannerSnapshot, build
-from spindle.placement.state import Reason, added
+from spindle.placement.state import MoveReason, added
 
 
 def cluster(
@@ -74,7 +74,7 @@ def test_a_dead_dir_is_left_for_other_brokers_only() -> None:
     )  # fmt: skip
     found = judged(s)
     assert stranded(s, found.result.dir) == 0
-    k = found.reason.tolist().index(Reason.EVACUATE)
+    k = found.reason.tolist().index(MoveReason.EVACUATE)
     assert s.dir_broker[found.target[k]] == 2
     assert "its dir is offline, 1 live copy left" in str(explain(found, k))
 
@@ -83,9 +83,9 @@ def test_dead_before_draining_before_the_rest() -> None:
     s = aged(Shape(brokers=12, dirs=4, racks=3, replicas=900, event="dead-dir", seed=3))
     s = s.with_states({int(np.flatnonzero(s.dir_state == DirState.ONLINE)[5]): DirState.DRAINING})
     found = judged(s)
-    kinds = [min(int(x), Reason.RACK) for x in found.reason]
+    kinds = [min(int(x), MoveReason.RACK) for x in found.reason]
     assert kinds == sorted(kinds)
-    assert {Reason.EVACUATE, Reason.DRAIN} <= set(found.reason.tolist())
+    assert {MoveReason.EVACUATE, MoveReason.DRAIN} <= set(found.reason.tolist())
 
 
 def test_a_cordoned_dir_keeps_and_gives_but_takes_nothing() -> None:
@@ -97,7 +97,7 @@ def test_a_cordoned_dir_keeps_and_gives_but_takes_nothing() -> None:
 def test_racks_are_repaired() -> None:
     s = cluster(["a", "a", "b"], 1, [(0, [(0, 0), (1, 0)], 100), (1, [(0, 0), (2, 0)], 100)])
     found = judged(s, Goals(balance=False))
-    assert found.reason.tolist() == [Reason.RACK]
+    assert found.reason.tolist() == [MoveReason.RACK]
     assert "stands on 1 of 2 racks and b is one more" in str(explain(found, 0))
 
 

@@ -8,7 +8,7 @@ import pytest
 from bench.cases import small
 from spindle.placement.problem import Goals, PlanningProblem, build_problem
 from spindle.placement.rounding import short_partitions
-from spindle.placement.state import PlanState, Reason
+from spindle.placement.state import MoveReason, PlanState
 from spindle.placement.walks import Walks, count_last, in_order, may_fit
 from tests.unit.test_planner_plan import cluster
 
@@ -55,7 +55,7 @@ def test_moves_lead_from_the_start_into_all_bands_at_the_cost_that_is_told(seed:
     for r, d in found.trail:
         assert state.legal(r, d, lenient=True)
         assert not state.done[r]
-        state.move(r, d, Reason.TARGET)
+        state.move(r, d, MoveReason.TARGET)
     assert state.imbalance <= state.floor
     assert not len(short_partitions(state))
     assert sum(float(state.size[r]) for r, _ in found.trail) == pytest.approx(found.least)

@@ -42,13 +42,13 @@ class UsageForecast:
     Attributes:
         made: wall clock, seconds.
         rate: bytes per second.
-        crossings: by their name in the status.
+        etas: by their name in the status.
     """
 
     made: float
     rate: float
     capacity: float
-    crossings: Mapping[str, ThresholdEta]
+    etas: Mapping[str, ThresholdEta]
 
 
 @dataclass(frozen=True)
@@ -74,20 +74,20 @@ def make_forecast(task: Task) -> UsageForecast:
     goals = np.array([[float(steps.at(level).enter) for level in THRESHOLDS.values()]])
     found = forecast(task.history, goals, task.arriving, task.leaving)
     times = (task.until + values[0] for values in (found.eta, found.low, found.high))
-    crossings = {
+    etas = {
         name: ThresholdEta(*(float(x) for x in row))
         for name, row in zip(THRESHOLDS, zip(*times, strict=True), strict=True)
     }
-    return UsageForecast(task.until, float(found.rate[0]), capacity, crossings)
+    return UsageForecast(task.until, float(found.rate[0]), capacity, etas)
 
 
 def as_status(forecast: UsageForecast, before: Mapping[str, Any] | None) -> Mapping[str, Any]:
     """The entry of the status: what stands there already, if the news do not matter."""
     entry: dict[str, Any] = {"bytesPerSecond": _coarse(forecast.rate)}
-    for name, crossing in forecast.crossings.items():
+    for name, eta in forecast.etas.items():
         known = (before or {}).get(name)
-        if crossing.at - forecast.made <= _HORIZON * (_LONGER if known else 1.0):
-            entry[name] = known if known and _same(crossing, known, forecast.made) else _written(crossing)
+        if eta.at - forecast.made <= _HORIZON * (_LONGER if known else 1.0):
+            entry[name] = known if known and _same(eta, known, forecast.made) else _written(eta)
     rest = {name: entry[name] for name in entry if name != "bytesPerSecond"}
     if before is not None and rest == {name: before[name] for name in before if name != "bytesPerSecond"}:
         slack = max(_LITTLE * abs(forecast.rate), _STILL * forecast.capacity / DAY)
@@ -96,9 +96,9 @@ def as_status(forecast: UsageForecast, before: Mapping[str, Any] | None) -> Mapp
     return entry
 
 
-def _same(crossing: ThresholdEta, known: Mapping[str, Any], now: float) -> bool:
-    """Whether what was told of a crossing still holds well enough."""
-    return all(_near(getattr(crossing, part), _read(known.get(part)), now) for part in ("at", "low", "high"))
+def _same(eta: ThresholdEta, known: Mapping[str, Any], now: float) -> bool:
+    """Whether what was reported of an ETA still holds well enough."""
+    return all(_near(getattr(eta, part), _read(known.get(part)), now) for part in ("at", "low", "high"))
 
 
 def _near(found: float, known: float, now: float) -> bool:
@@ -108,8 +108,8 @@ def _near(found: float, known: float, now: float) -> bool:
     return abs(found - known) <= max(_MOMENT, _LITTLE * max(found - now, 0.0))
 
 
-def _written(crossing: ThresholdEta) -> dict[str, str]:
-    parts = {"at": crossing.at, "low": crossing.low, "high": crossing.high}
+def _written(eta: ThresholdEta) -> dict[str, str]:
+    parts = {"at": eta.at, "low": eta.low, "high": eta.high}
     return {name: _stamp(value) for name, value in parts.items() if np.isfinite(value) and value < _YEAR_9999}
 
 

@@ -32,11 +32,11 @@ class _TrackedDisk:
     directory_id: str
     told: Mapping[str, Any] | None
     seen_at: float
-    ledger: UsageHistory = field(default_factory=UsageHistory)
+    usage_history: UsageHistory = field(default_factory=UsageHistory)
     count: AppendCounter = field(default_factory=AppendCounter)
     sampled_at: float | None = None
     fresh: bool = False
-    outlook: UsageForecast | None = None
+    forecast: UsageForecast | None = None
 
 
 class UsageTracker:
@@ -67,7 +67,7 @@ class UsageTracker:
         """A disk's process has read a piece of what was kept."""
         fill = self._fills.get(key)
         if fill is not None and fill.directory_id == report.directory_id:
-            fill.ledger.recall(unpack(base64.b64decode(report.records)), time.time())
+            fill.usage_history.recall(unpack(base64.b64decode(report.records)), time.time())
             fill.fresh = True
 
     def look(self, key: Key, log_dir: LogDir | None) -> None:
@@ -85,7 +85,7 @@ class UsageTracker:
             return
         fill.sampled_at = fill.seen_at = now
         append, moved = fill.count.take(now)
-        done = fill.ledger.add(Minute(time.time(), sizes.used_bytes, append, moved), sizes.total_bytes)
+        done = fill.usage_history.add(Minute(time.time(), sizes.used_bytes, append, moved), sizes.total_bytes)
         fill.fresh = True
         if done is not None:
             self._remember(key, done)
@@ -97,12 +97,12 @@ class UsageTracker:
             return {}
         return {"forecast": dict(fill.told)}
 
-    def outlooks(self) -> list[tuple[Key, UsageForecast]]:
+    def forecasts(self) -> list[tuple[Key, UsageForecast]]:
         """What is expected at present, of each disk of which there is enough to go by."""
         return [
-            (key, fill.outlook)
+            (key, fill.forecast)
             for key, fill in self._fills.items()
-            if fill.outlook is not None and self.told(key)
+            if fill.forecast is not None and self.told(key)
         ]
 
     async def run(
@@ -129,16 +129,16 @@ class UsageTracker:
         changed: Callable[[Key], None],
     ) -> None:
         for key, fill in list(self._fills.items()):
-            if not fill.fresh or (found := fill.ledger.history()) is None:
+            if not fill.fresh or (found := fill.usage_history.history()) is None:
                 continue
             until, history = found
-            if fill.outlook is not None and until < fill.outlook.made + min(STEP, history.step):
+            if fill.forecast is not None and until < fill.forecast.made + min(STEP, history.step):
                 continue
             fill.fresh = False
             arriving, leaving = moving(key)
             task = Task(until, history, thresholds(key), arriving, leaving)
             made = await asyncio.to_thread(forecast.make_forecast, task)
-            fill.outlook, before = made, fill.told
+            fill.forecast, before = made, fill.told
             fill.told = forecast.as_status(made, before)
             if fill.told != before and self._fills.get(key) is fill:
                 changed(key)

@@ -176,8 +176,8 @@ def _reserved(picture: Picture, goals: Goals, silent: Collection[int]) -> Mappin
             held = sum(d.replicas.values())
             size = d.other_bytes + max(0, incoming.to(b, d.path))
             if marks is not None:
-                refuse = disk_bounds(d.total_bytes, marks).at(UsageLevel.REJECT_MOVES).enter
-                size += max(0, int(goals.incoming_limit * d.total_bytes) - refuse)
+                reject = disk_bounds(d.total_bytes, marks).at(UsageLevel.REJECT_MOVES).enter
+                size += max(0, int(goals.incoming_limit * d.total_bytes) - reject)
             if size := min(size, max(0, d.total_bytes - held)):
                 found[b, d.path] = size
     return found

@@ -134,16 +134,16 @@ def resume(life: str, earlier: Judged) -> DiskTracker:
     )
 
 
-def step(watch: DiskTracker, signals: Signals, now: float, tuning: ProbeSettings) -> WatchStep:
+def step(watch: DiskTracker, signals: Signals, now: float, settings: ProbeSettings) -> WatchStep:
     """One round: updates the tracker with the current signals."""
     if watch.generation != signals.life:
         watch = DiskTracker(generation=signals.life)
-    still = watch.round_at is None or now - watch.round_at > tuning.gap
+    still = watch.round_at is None or now - watch.round_at > settings.gap
     awake_since = now if still or signals.starved else watch.awake_since
     watch = replace(watch, round_at=now, awake_since=awake_since)
     if still:
         watch = _unseen(watch)
-    finding = find(signals, now, tuning, watch.awake_since)
+    finding = find(signals, now, settings, watch.awake_since)
     if _silent(watch, signals, finding):
         return WatchStep(_unseen(watch))
     if finding is None or _already_counted(watch, signals, finding):

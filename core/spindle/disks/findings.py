@@ -113,14 +113,14 @@ class Finding:
 WELL: Final = Finding()
 
 
-def find(signals: Signals, now: float, tuning: ProbeSettings, awake_since: float) -> Finding | None:
+def find(signals: Signals, now: float, settings: ProbeSettings, awake_since: float) -> Finding | None:
     """The most severe finding of this round; None if it shows nothing either way."""
     return (
         _wrong_disk(signals)
-        or _hung(signals, now, tuning, awake_since)
+        or _hung(signals, now, settings, awake_since)
         or _error(signals)
         or _offline(signals)
-        or _lesser(signals, now, tuning, awake_since)
+        or _lesser(signals, now, settings, awake_since)
     )
 
 
@@ -147,24 +147,24 @@ def _waits(signals: Signals, now: float, awake_since: float) -> float | None:
     return now - max(probe.since if probe.since is not None else now, awake_since)
 
 
-def _hung(signals: Signals, now: float, tuning: ProbeSettings, awake_since: float) -> Finding | None:
+def _hung(signals: Signals, now: float, settings: ProbeSettings, awake_since: float) -> Finding | None:
     waits = _waits(signals, now, awake_since)
-    if waits is None or waits < tuning.hung_after:
+    if waits is None or waits < settings.hung_after:
         return None
     quiet = signals.latency.quiet
-    sure = waits >= _UNKNOWN * tuning.hung_after if quiet is None else quiet >= _QUIET * tuning.hung_after
-    if not sure and waits < _AT_LAST * tuning.hung_after:
+    sure = waits >= _UNKNOWN * settings.hung_after if quiet is None else quiet >= _QUIET * settings.hung_after
+    if not sure and waits < _AT_LAST * settings.hung_after:
         return None
     doing = signals.probe.doing or "probe"
     return Finding(
-        "IOHung", f"The disk does not answer: a {doing} has been pending for {tuning.hung_after:g} s."
+        "IOHung", f"The disk does not answer: a {doing} has been pending for {settings.hung_after:g} s."
     )
 
 
-def stalled(signals: Signals, now: float, tuning: ProbeSettings, awake_since: float) -> bool:
+def stalled(signals: Signals, now: float, settings: ProbeSettings, awake_since: float) -> bool:
     """Whether a probe is pending, and has been for at least half of the time after which the disk counts as hung."""
     waits = _waits(signals, now, awake_since)
-    return waits is not None and waits >= tuning.hung_after / 2
+    return waits is not None and waits >= settings.hung_after / 2
 
 
 def _error(signals: Signals) -> Finding | None:
@@ -199,12 +199,12 @@ def _no_room(signals: Signals) -> bool:
     return bool(capacity) and used is not None and used >= _FULL * (capacity or 0)
 
 
-def _lesser(signals: Signals, now: float, tuning: ProbeSettings, awake_since: float) -> Finding | None:
+def _lesser(signals: Signals, now: float, settings: ProbeSettings, awake_since: float) -> Finding | None:
     probe = signals.probe
-    if stalled(signals, now, tuning, awake_since):
+    if stalled(signals, now, settings, awake_since):
         return Finding(
             "NotAnswering",
-            f"A {probe.doing or 'probe'} has been pending for more than {tuning.hung_after / 2:g} s.",
+            f"A {probe.doing or 'probe'} has been pending for more than {settings.hung_after / 2:g} s.",
         )
     if probe.outcome is ProbeOutcome.ERROR and probe.errno in _NO_ROOM:
         return Finding("Full", "The disk is full: there is no space even for a probe.")

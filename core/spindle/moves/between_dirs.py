@@ -21,7 +21,7 @@ _DIGITS: Final = 18  # what has no more is surely no more than Kafka's `long`
 
 
 @dataclass(frozen=True)
-class Record:
+class AgentThrottleRecord:
     """What an agent of an earlier version has set.
 
     Attributes:
@@ -42,12 +42,12 @@ class Record:
         return current is not None and current in self.ours and current != self.before
 
 
-def record(observed: Mapping[str, Any]) -> Record | None:
+def record(observed: Mapping[str, Any]) -> AgentThrottleRecord | None:
     """What an earlier agent has set, by ``status.observed``; None for nothing. Whatever is no number counts as none."""
     entry = observed.get("throttle") or {}
     ours = tuple(value for value in map(str, entry.get("ours") or ()) if _is_rate(value))
     before = str(entry.get("before") or "")
-    return Record(before if _is_rate(before) else None, ours) if ours else None
+    return AgentThrottleRecord(before if _is_rate(before) else None, ours) if ours else None
 
 
 def wanted(observed: Mapping[str, Any]) -> int | None:

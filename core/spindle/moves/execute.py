@@ -178,15 +178,15 @@ class _Step:
         self.withdrawn = withdrawn
         self.signals = signals
         self.short = find_under_replicated(look)
-        self.rests = MoveBackoffs(look, journal.backoffs, signals.now)
-        self.leftovers = CleanupTracker(look, journal.cleanups, signals.now)
+        self.backoffs = MoveBackoffs(look, journal.backoffs, signals.now)
+        self.cleanup = CleanupTracker(look, journal.cleanups, signals.now)
         self.crowding = SpreadTracker(look, journal)
         self.incoming = Incoming(look, journal.moves)
         self.refusals: list[RefusedMove] = []
         self.landed: list[Move] = []
         self.found: list[FoundMove] = []  # what stays in the journal, in its order
         self.shrunk = {entry.id: entry for entry in journal.dropped}
-        self.shrinking: set[tuple[str, int]] = set()  # what leaves its assignment in this step
+        self.leaving: set[tuple[str, int]] = set()  # what leaves its assignment in this step
         # A replica that goes where another one stood takes its place in the order of before, whoever leads for a while.
         self.before = {entry.key: entry.before for entry in journal.leadership}
         self.before |= {move.key: move.before for move in journal.moves if move.before}
@@ -200,8 +200,8 @@ class _Step:
         leaders: Mapping[PartitionKey, int],
     ) -> StepResult:
         stalled = self.verify()
-        removals = self.shrink(shrinks)
-        busy = {found.move.key for found in self.found} | {move.key for move in stalled} | self.shrinking
+        removals = self.remove_replicas(shrinks)
+        busy = {found.move.key for found in self.found} | {move.key for move in stalled} | self.leaving
         ordered = reconcile_leadership(
             self.look, self.journal.leadership, leads, busy, self.limits.moves_in_all
         )
@@ -222,12 +222,12 @@ class _Step:
         standing, configures = settle(self.look, self.journal.settings, desired)
         dropped = tuple(self.shrunk[key] for key in sorted(self.shrunk))
         steered = rates.steered if standing else 0.0
-        left = self.leftovers.standing()
+        left = self.cleanup.standing()
         for_good = set_preferred_leaders(
             self.look, leaders, {move.key for move in moves} | busy | turned | {o.key for o in ordered.orders}
         )
         crowded = self.crowding.standing({*(m.key for m in moves), *(e.key for e in dropped)})
-        backoffs = self.rests.standing()
+        backoffs = self.backoffs.standing()
         progress = tuple(self.progress(found) for found in self.found)
         copies = [(*p.move.key, p.move.target, p.copied) for p in progress if not p.move.within]
         pace = track_copies(self.journal.pace, copies, self.signals.now)
@@ -271,11 +271,11 @@ class _Step:
                 stalled.append(move)
             elif found.state is MoveState.LANDED:
                 self.landed.append(move)
-                self.rests.landed(move)
-                self.leftovers.landed(move)
+                self.backoffs.landed(move)
+                self.cleanup.landed(move)
                 self.note_landed(move)
             if found.state is MoveState.FAILED:
-                self.rests.failed(move)
+                self.backoffs.failed(move)
             if found.state in (MoveState.FAILED, MoveState.GIVEN_UP):
                 self.incoming.drop(move)  # what it leaves free the others may count with
             if found.refusal is not None:
@@ -337,7 +337,7 @@ class _Step:
 
     def reorder(self, stalled: Sequence[Move]) -> tuple[ReassignIntent, ...]:
         """Put the order of replicas back where a cancelled move is not begun again; it stays on record until that is seen."""
-        staying = {found.move.key for found in self.found} | self.shrinking
+        staying = {found.move.key for found in self.found} | self.leaving
         left = [
             move
             for move in stalled
@@ -348,7 +348,7 @@ class _Step:
 
     # What is taken away
 
-    def shrink(self, shrinks: Sequence[DroppedReplica]) -> tuple[ReassignIntent, ...]:
+    def remove_replicas(self, shrinks: Sequence[DroppedReplica]) -> tuple[ReassignIntent, ...]:
         """Note replicas that are to leave their assignment, and let them leave; forget those that are back."""
         moving = {found.move.key for found in self.found}
         asked = {entry.id: entry for entry in shrinks if entry.key not in moving}
@@ -405,8 +405,8 @@ class _Step:
         for entry in going:
             in_order = replace(entry, before=before) if set(before) == set(entry.before) else entry
             self.shrunk.setdefault(entry.id, in_order)
-            self.leftovers.shed(entry)
-        self.shrinking.add(key)
+            self.cleanup.shed(entry)
+        self.leaving.add(key)
         return staying
 
     def can_spare(self, partition: Partition, gone: AbstractSet[int], copies: int) -> bool:
@@ -427,11 +427,11 @@ class _Step:
         budget = MoveBudget(
             self.look, self.limits, [f.move for f in self.found if f.state is not MoveState.QUEUED]
         )
-        busy = {found.move.key for found in self.found} | self.shrinking
+        busy = {found.move.key for found in self.found} | self.leaving
         fresh = self.begin_in_turn([move for move in wanted if move.key not in busy], budget)
         begun = {found.move.key for found in self.found}
         again = self.begin_in_turn(
-            [m for m in stalled if m.key not in begun | self.shrinking], budget, begun=True
+            [m for m in stalled if m.key not in begun | self.leaving], budget, begun=True
         )
         return fresh, again
 
@@ -504,7 +504,7 @@ class _Step:
         if move.target not in partition.replicas or (stands is not None and stands.path == move.to_dir):
             return None, None
         refusal = (
-            self.rests.refuses(move)
+            self.backoffs.refuses(move)
             or rules.may_choose_dir(move)
             or rules.undisturbed(look, move, partition)
             or rules.takes(look, move)

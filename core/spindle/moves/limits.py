@@ -20,7 +20,7 @@ class Limits:
             the agent may copy between a broker's dirs.
         least_bytes_per_second: what the throttles do not fall below, however much the disks suffer; nothing if it is not less than
             ``bytes_per_second``.
-        refuse: fill of a dir, as a share of its capacity, above which nothing may come in (rule 4).
+        reject_moves: usage of a dir, as a share of its capacity, above which nothing may come in (rule 4).
         ceilings: the same for single dirs (broker, path) for which something else holds.
     """
 
@@ -31,9 +31,9 @@ class Limits:
     queued_per_broker: int = 200
     bytes_per_second: int | None = 50_000_000
     least_bytes_per_second: int = 1_000_000
-    refuse: float = 0.90
+    reject_moves: float = 0.90
     ceilings: Mapping[tuple[int, str], float] = field(default_factory=dict)
 
     def ceiling(self, broker: int, path: str) -> float:
         """What holds for one dir."""
-        return self.ceilings.get((broker, path), self.refuse)
+        return self.ceilings.get((broker, path), self.reject_moves)

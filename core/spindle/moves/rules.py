@@ -233,7 +233,7 @@ def may_choose_dir(move: Move) -> Waiting | None:
     )
 
 
-def fills(move: Move, log_dir: LogDir, limits: Limits, incoming: Incoming) -> Waiting | None:
+def target_filling(move: Move, log_dir: LogDir, limits: Limits, incoming: Incoming) -> Waiting | None:
     """Whether a dir fills under a copy that is under way: what is still to come would take half of what is kept free of moves."""
     if log_dir.total_bytes is None or log_dir.usable_bytes is None:
         return None
@@ -250,11 +250,11 @@ def fills(move: Move, log_dir: LogDir, limits: Limits, incoming: Incoming) -> Wa
     )
 
 
-def fits(log_dir: LogDir, more: int, refuse: float) -> bool:
+def fits(log_dir: LogDir, more: int, limit: float) -> bool:
     """Whether so many bytes more leave a dir at or below this share of its capacity; no if its use is not known."""
     if log_dir.total_bytes is None or log_dir.usable_bytes is None:
         return False
-    return log_dir.total_bytes - log_dir.usable_bytes + more <= refuse * log_dir.total_bytes
+    return log_dir.total_bytes - log_dir.usable_bytes + more <= limit * log_dir.total_bytes
 
 
 def undisturbed(look: KafkaIndex, move: Move, partition: Partition) -> Waiting | None:

@@ -190,7 +190,7 @@ def _reassigning(
         return FoundMove(move, MoveState.CANCEL, refusal) if refusal else FoundMove(move, MoveState.UNPLACED)
     if short := rules.enough_copies(look, move, partition, begun=True):
         return FoundMove(move, MoveState.CANCEL, short)
-    if full := rules.fills(move, stands, limits, incoming):
+    if full := rules.target_filling(move, stands, limits, incoming):
         return FoundMove(move, MoveState.CANCEL, full)
     if stands.path != move.to_dir and _better_anew(look, move, stands, limits, incoming):
         return FoundMove(move, MoveState.CANCEL, _elsewhere(move, stands.path))

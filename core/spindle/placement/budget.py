@@ -18,7 +18,7 @@ import numpy as np
 
 from spindle.placement.problem import PlanBudget, PlanningProblem
 from spindle.placement.snapshot import FloatArray, PlannerSnapshot
-from spindle.placement.state import PlanState, PlanStep, Reason
+from spindle.placement.state import MoveReason, PlanState, PlanStep
 from spindle.placement.waves import Schedule, schedule
 
 
@@ -119,7 +119,7 @@ def _dense(problem: PlanningProblem, steps: list[PlanStep], most: float) -> list
         np.clip(used[i] - problem.hi[i], 0, x) + np.clip(problem.lo[j] - used[j], 0, x)
         + (a != b) * (np.clip(broker[a] - problem.broker_hi[a], 0, x) + np.clip(problem.broker_lo[b] - broker[b], 0, x))
     )  # fmt: skip
-    kind = np.minimum([step.reason for step in steps], Reason.RACK + 1)
+    kind = np.minimum([step.reason for step in steps], MoveReason.RACK + 1)
     state, spent = PlanState(problem), 0.0
     rest = np.lexsort((np.arange(len(steps)), -helped / x, kind)).tolist()
     while True:

@@ -13,7 +13,7 @@ import numpy as np
 
 from spindle.placement.exchange import Exchanges
 from spindle.placement.snapshot import FloatArray, IntArray, group
-from spindle.placement.state import PlanState, Reason, put
+from spindle.placement.state import MoveReason, PlanState, put
 
 _WASTE = (
     0.3  # of the bound, what all closings together might overshoot; less than a tenth of it is what they do
@@ -207,8 +207,8 @@ class Closer:
                 if np.isfinite(miss[a, b]) and self._better(state.change(i, j, float(change[a, b]))):
                     r, q = int(mine[a]), int(theirs[b])
                     if state.legal(r, j) and self._legal_back(r, q, i):
-                        state.move(r, j, Reason.SWAP)
-                        state.move(q, i, Reason.SWAP)
+                        state.move(r, j, MoveReason.SWAP)
+                        state.move(q, i, MoveReason.SWAP)
                         return True
         return False
 

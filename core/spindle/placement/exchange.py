@@ -16,7 +16,7 @@ from collections.abc import Callable
 import numpy as np
 
 from spindle.placement.snapshot import IntArray
-from spindle.placement.state import PlanState, Reason
+from spindle.placement.state import MoveReason, PlanState
 
 _TRIES = 4  # exchanges that are tried for one dir
 _Choice = tuple[float, int, int]  # what it costs, step, replica
@@ -49,10 +49,10 @@ class Exchanges:
             x = state.steps[k]
             self._moving[int(part[x.replica])] += 1
             self._left[x.source] += float(state.size[x.replica])
-            if x.reason > Reason.RACK:
+            if x.reason > MoveReason.RACK:
                 self._from[x.source].append(k)
                 self._to[x.target].append(k)
-            elif x.reason < Reason.RACK:
+            elif x.reason < MoveReason.RACK:
                 self._forced.append(k)
         self._known = len(state.steps)
 

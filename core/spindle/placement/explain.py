@@ -10,18 +10,18 @@ import numpy as np
 from spindle.placement.planner import PlacementPlan
 from spindle.placement.racks import wanted_racks
 from spindle.placement.snapshot import DirState
-from spindle.placement.state import Reason
+from spindle.placement.state import MoveReason
 
 _UNITS = ("B", "kB", "MB", "GB", "TB", "PB")
 
 TITLES = {
-    Reason.EVACUATE: "evacuate",
-    Reason.DRAIN: "drain",
-    Reason.RACK: "rack",
-    Reason.MARK: "over mark",
-    Reason.OVER: "over band",
-    Reason.TARGET: "target below band",
-    Reason.SWAP: "swap",
+    MoveReason.EVACUATE: "evacuate",
+    MoveReason.DRAIN: "drain",
+    MoveReason.RACK: "rack",
+    MoveReason.MARK: "over mark",
+    MoveReason.OVER: "over band",
+    MoveReason.TARGET: "target below band",
+    MoveReason.SWAP: "swap",
 }
 
 
@@ -62,27 +62,27 @@ def explain(plan: PlacementPlan, move: int) -> Line:
     """
     s = plan.problem.snapshot
     r, i, j = int(plan.replica[move]), int(plan.source[move]), int(plan.target[move])
-    reason = Reason(int(plan.reason[move]))
+    reason = MoveReason(int(plan.reason[move]))
     return Line(
         partition=f"{s.topic_name(r)}-{s.partition[r]}", size=float(s.size[r]), source=s.dir_label(i),
         target=s.dir_label(j), wave=int(plan.wave[move]), reason=TITLES[reason], why=_why(plan, reason, r, i, j),
     )  # fmt: skip
 
 
-def _why(plan: PlacementPlan, reason: Reason, r: int, i: int, j: int) -> str:
+def _why(plan: PlacementPlan, reason: MoveReason, r: int, i: int, j: int) -> str:
     s, p = plan.problem.snapshot, plan.problem
-    if reason == Reason.EVACUATE:
+    if reason == MoveReason.EVACUATE:
         dead = "its broker is dead" if not s.alive[s.dir_broker[i]] else "its dir is offline"
         return f"{dead}, {_copies(plan, r)} left; {_arrives(plan, j)}"
-    if reason == Reason.DRAIN:
+    if reason == MoveReason.DRAIN:
         return f"its dir is being drained; {_arrives(plan, j)}"
-    if reason == Reason.RACK:
+    if reason == MoveReason.RACK:
         have, want = _racks(plan, r)
         rack = s.rack_names[int(s.rack[s.dir_broker[j]])]
         return f"the partition stands on {have} of {want} racks and {rack} is one more; {_arrives(plan, j)}"
-    if reason == Reason.MARK:
+    if reason == MoveReason.MARK:
         return f"its dir is {_fill(plan, i)} full, above the mark of {p.goals.mark:.0%}; {_arrives(plan, j)}"
-    if reason == Reason.SWAP:
+    if reason == MoveReason.SWAP:
         return f"exchanged for a log of another size, because none alone fits; {_arrives(plan, j)}"
     if s.used[i] > p.hi[i]:
         why = f"its dir is {_fill(plan, i)} full, above its band ({_band(plan, i)})"

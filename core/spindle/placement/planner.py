@@ -39,7 +39,7 @@ class PlacementPlan:
         wave: wave of each move, from 0, ascending: int64[M].
         replica: row in the snapshot, int64[M].
         source, target: rows of dirs, int64[M].
-        reason: :class:`spindle.placement.state.Reason`, int64[M].
+        reason: :class:`spindle.placement.state.MoveReason`, int64[M].
         peak: highest fill of a usable dir during each wave, float64[waves].
         bound: the fewest bytes that any plan must move to bring everything into its band (forecast sizes, if given).
         points: bytes moved against bytes out of band after every wave; the first point is the start.

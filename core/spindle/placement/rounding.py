@@ -27,7 +27,7 @@ import numpy as np
 
 from spindle.placement.closing import Closer
 from spindle.placement.snapshot import BoolArray, FloatArray, IntArray
-from spindle.placement.state import PlanState, Reason, put
+from spindle.placement.state import MoveReason, PlanState, put
 
 _FAIR = 2  # times what each broker would take of replicas that have to go, if all took the same
 _SPARED = 4  # times the gap per dir that may be spent on settling one
@@ -82,7 +82,7 @@ def evacuate(state: PlanState) -> None:
 
 
 def _place(
-    state: PlanState, r: int, reason: Reason, among: BoolArray, crowd: FloatArray | None = None
+    state: PlanState, r: int, reason: MoveReason, among: BoolArray, crowd: FloatArray | None = None
 ) -> bool:
     """Find the best home for a replica that cannot stay, ``among`` these dirs: useful, else harmless, else least full.
 
@@ -119,7 +119,7 @@ def repair_racks(state: PlanState) -> None:
             # Prefer the smallest log, then the dir that has most to give.
             rows.sort(key=lambda r: (state.size[r], -state.useful_out[state.dir[r]], r))
             other = state.problem.takes & ~state.on_racks_of(p)
-            if not any(_place(state, r, Reason.RACK, other) for r in rows):
+            if not any(_place(state, r, MoveReason.RACK, other) for r in rows):
                 break
 
 

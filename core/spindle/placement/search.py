@@ -24,7 +24,7 @@ import numpy as np
 
 from spindle.placement.problem import PlanningProblem
 from spindle.placement.snapshot import BoolArray, FloatArray, IntArray
-from spindle.placement.state import PlanState, Reason
+from spindle.placement.state import MoveReason, PlanState
 from spindle.placement.walks import Walks, count_last, may_fit
 
 LARGEST = 6_000  # replicas times dirs, up to which searching pays
@@ -160,7 +160,7 @@ class _Search:
         for r, d in kept:
             if not state.legal(r, d):
                 return None
-            state.move(r, d, Reason.TARGET)
+            state.move(r, d, MoveReason.TARGET)
         return kept
 
     def beam(self, nodes: _Nodes, weight: float) -> None:

@@ -31,7 +31,7 @@ _FEW = 7  # values that numpy adds up from left to right
 TRIES = 12  # legal targets are common: a log that finds none among so many waits
 
 
-class Reason(IntEnum):
+class MoveReason(IntEnum):
     """Why a move is in the plan; also the order in which kinds of moves are carried out."""
 
     EVACUATE = 0
@@ -45,7 +45,7 @@ class Reason(IntEnum):
 
 # Looking a member up in its class is slow in Python 3.11, and this is done for every move.
 _EVACUATE, _DRAIN, _MARK, _OVER, _TARGET = (
-    Reason.EVACUATE, Reason.DRAIN, Reason.MARK, Reason.OVER, Reason.TARGET,
+    MoveReason.EVACUATE, MoveReason.DRAIN, MoveReason.MARK, MoveReason.OVER, MoveReason.TARGET,
 )  # fmt: skip
 _DRAINING = DirState.DRAINING
 
@@ -57,7 +57,7 @@ class PlanStep:
     replica: int
     source: int
     target: int
-    reason: Reason
+    reason: MoveReason
 
 
 class PlanState:
@@ -198,7 +198,7 @@ class PlanState:
             last - first, self.problem.racks
         )
 
-    def move(self, r: int, j: int, reason: Reason) -> None:
+    def move(self, r: int, j: int, reason: MoveReason) -> None:
         """Make a move; the caller has asked :meth:`legal`."""
         i = int(self.dir[r])
         self.used[i] -= self.size[r]
@@ -247,7 +247,7 @@ class PlanState:
         total = added(used)
         return max(under, over + self._lo[b] - total), max(over, under - self._hi[b] + total)
 
-    def reason_to_leave(self, i: int) -> Reason:
+    def reason_to_leave(self, i: int) -> MoveReason:
         """Why a replica leaves dir ``i``, from the dir's own state."""
         if not self._live[i]:
             return _EVACUATE
@@ -275,7 +275,7 @@ def put(
     r: int,
     targets: IntArray,
     score: FloatArray,
-    reason: Reason,
+    reason: MoveReason,
     *,
     tries: int = TRIES,
     lenient: bool = False,

@@ -22,7 +22,7 @@ import numpy as np
 
 from spindle.placement.problem import PlanningProblem
 from spindle.placement.snapshot import BoolArray, FloatArray, IntArray
-from spindle.placement.state import PlanState, Reason
+from spindle.placement.state import MoveReason, PlanState
 
 _WALKS = 16
 _STEPS = 400
@@ -57,7 +57,7 @@ def in_order(problem: PlanningProblem, start: IntArray, where: IntArray) -> list
 def _moved(state: PlanState, r: int, j: int, *, lenient: bool) -> bool:
     if not state.legal(r, j, lenient=lenient):
         return False
-    state.move(r, j, Reason.TARGET)
+    state.move(r, j, MoveReason.TARGET)
     return True
 
 

@@ -24,7 +24,7 @@ import numpy as np
 
 from spindle.placement.problem import PlanBudget, PlanningProblem
 from spindle.placement.snapshot import FloatArray, IntArray
-from spindle.placement.state import PlanStep, Reason
+from spindle.placement.state import MoveReason, PlanStep
 
 _WAVES = 28  # what the choice of concurrency aims at
 _LEAST = 5  # moves side by side per broker, whatever the number of waves
@@ -71,7 +71,7 @@ class _Waves:
         part = s.part[[x.replica for x in steps]].tolist() if steps else []
         size = s.planned[[x.replica for x in steps]].tolist() if steps else []
         # A kind that comes late in the order may depend on what is before it.
-        kinds = np.maximum.accumulate([min(x.reason, Reason.RACK) for x in steps] or [0]).tolist()
+        kinds = np.maximum.accumulate([min(x.reason, MoveReason.RACK) for x in steps] or [0]).tolist()
         self.rows = [
             (
                 part[k], x.source, x.target, size[k],

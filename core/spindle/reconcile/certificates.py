@@ -287,11 +287,11 @@ def _hosts(state: ClusterState, node_id: int) -> tuple[str, ...]:
     if node_id < names.FIRST_CONTROLLER_ID:
         bootstrap = f"{names.bootstrap_service(state.name)}.{state.namespace}.svc"
         hosts += [bootstrap, f"{bootstrap}.cluster.local"]
-        hosts += _doors(state, node_id)
+        hosts += _client_hosts(state, node_id)
     return tuple(dict.fromkeys(hosts))
 
 
-def _doors(state: ClusterState, node_id: int) -> list[str]:
+def _client_hosts(state: ClusterState, node_id: int) -> list[str]:
     """Names and addresses under which clients of the spec's listeners reach a broker."""
     broker = state.brokers.get(node_id)
     if broker is None:

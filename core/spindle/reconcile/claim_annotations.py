@@ -28,14 +28,14 @@ def claim_annotations(state: ClusterState, broker: SnapshotObject) -> list[Patch
     found = []
     # Only a record that is being deleted hands this to its claims; until then the record is the newer one.
     going = objects.deleting(broker) or objects.deleting(state.cluster)
-    tuned = objects.annotation(broker, ANN_DYNAMIC_CONFIG) if going else None
+    values = objects.annotation(broker, ANN_DYNAMIC_CONFIG) if going else None
     for disk in disks_of(broker):
         claim = state.claims.get(disk["claim"])
         if (_CLAIM, OWN, disk["claim"]) in state.taken:
             continue  # a claim of somebody else is not annotated
         changed = _changed(broker, disk, claim) if claim is not None else {}
-        if claim is not None and objects.annotation(claim, ANN_DYNAMIC_CONFIG) != tuned:
-            changed[ANN_DYNAMIC_CONFIG] = tuned
+        if claim is not None and objects.annotation(claim, ANN_DYNAMIC_CONFIG) != values:
+            changed[ANN_DYNAMIC_CONFIG] = values
         if claim is not None and changed:
             found.append(
                 Patch(

@@ -178,10 +178,10 @@ def _steps(state: ClusterState, builder: PlanBuilder) -> PassResult:
     reconcile_added_disks(healed.inventory, builder, records, identity)
     reconcile_removed_disks(healed.inventory, builder, records, identity)
     reconcile_node_loss(healed.inventory, builder, records, identity)
-    filling = reconcile_thresholds(healed.inventory, builder, records)
+    relief = reconcile_thresholds(healed.inventory, builder, records)
     scrubbing = reconcile_scrub(healed.inventory, builder, records)
     requests = reconcile_rack_spread(
-        healed.inventory, merge_requests(merge_requests(healed.requests, filling.requests), scrubbing)
+        healed.inventory, merge_requests(merge_requests(healed.requests, relief.requests), scrubbing)
     )
     topics = reconcile_samples(state, builder, records)
     proposed = reconcile_proposals(healed.inventory, builder, requests)
@@ -195,7 +195,7 @@ def _steps(state: ClusterState, builder: PlanBuilder) -> PassResult:
     builder.do(*healed.elections)
     if outcome is not None:
         carry_out(builder, outcome)
-    builder.do(*filling.trims, *topics)
+    builder.do(*relief.trims, *topics)
     return PassResult(healed.inventory, proposed.statuses)
 
 

@@ -11,7 +11,7 @@ from spindle.placement.explain import TITLES, explain, human
 from spindle.placement.planner import PlacementPlan
 from spindle.placement.problem import PlanBudget
 from spindle.placement.snapshot import FloatArray
-from spindle.placement.state import Reason
+from spindle.placement.state import MoveReason
 from spindle.report import charts
 
 _ROWS: Final = 25  # moves in the table
@@ -184,7 +184,7 @@ def _moves(plan: PlacementPlan) -> str:
         )
     reasons: dict[str, list[float]] = {}
     for k in range(len(plan.replica)):
-        reasons.setdefault(TITLES[Reason(int(plan.reason[k]))], []).append(float(plan.bytes[k]))
+        reasons.setdefault(TITLES[MoveReason(int(plan.reason[k]))], []).append(float(plan.bytes[k]))
     summary = ", ".join(f"{name}: {len(x):,} ({human(sum(x))})" for name, x in reasons.items())
     return (
         f"<h2>The largest moves</h2><p>All moves by reason: {escape(summary)}.</p>"

@@ -1,5 +1,5 @@
-"""What is done about a disk that fills: one step after another, each undone when there is room again.
+"""What Spindle does about a disk that is nearly full: one level after another, each undone when there is space again.
 
-Pure. `levels` turns thresholds into bytes, `levels` decides how far up the ladder a disk is, `relief` asks the planner where its
-replicas can go, `shedding` and `resorts` decide what is done where nothing can.
+Pure. `bounds` turns thresholds into bytes, `levels` decides which level a disk has, `offload` asks the planner where its
+replicas can go, `drop_for_space` and `last_resort_actions` decide what is done if they can go nowhere.
 """

@@ -83,7 +83,7 @@ def disk_bounds(
         actions: the steps that are turned on; none if not given.
     """
     actions = actions or LastResortActions()
-    release = capacity * thresholds.hysteresis // 100
+    hysteresis = capacity * thresholds.hysteresis // 100
     named = {
         UsageLevel.WARN: (thresholds.warn, thresholds.free.warn),
         UsageLevel.MOVE: (thresholds.move, thresholds.free.move),
@@ -94,10 +94,10 @@ def disk_bounds(
     begins = {
         usage_level: _stricter(capacity, percent, free) for usage_level, (percent, free) in named.items()
     }
-    refuse, stop = begins[UsageLevel.REJECT_MOVES], begins[UsageLevel.BLOCK_PRODUCERS]
+    reject, stop = begins[UsageLevel.REJECT_MOVES], begins[UsageLevel.BLOCK_PRODUCERS]
     for number, usage_level in enumerate(_BETWEEN, 1):
-        way = (stop[0] - refuse[0]) * number // (len(_BETWEEN) + 1)
-        begins[usage_level] = refuse[0] + max(0, way), refuse[1]
+        way = (stop[0] - reject[0]) * number // (len(_BETWEEN) + 1)
+        begins[usage_level] = reject[0] + max(0, way), reject[1]
     on = {
         UsageLevel.REDUCE_RETENTION: actions.reduce_retention,
         UsageLevel.DELETE_RECORDS: actions.delete_records,
@@ -109,7 +109,7 @@ def disk_bounds(
         enter, by = begins[usage_level]
         if made:
             enter = min(enter, made[-1].enter)
-        made.append(LevelBounds(usage_level, enter, max(0, enter - release), by))
+        made.append(LevelBounds(usage_level, enter, max(0, enter - hysteresis), by))
     return DiskBounds(capacity, tuple(level for level in reversed(made) if on.get(level.level, True)))
 
 

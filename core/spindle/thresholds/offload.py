@@ -16,7 +16,7 @@ from spindle.placement.planner import PlacementPlan, plan
 from spindle.placement.problem import Goals
 from spindle.placement.snapshot import SnapshotError
 from spindle.placement.sources import from_view
-from spindle.placement.state import Reason
+from spindle.placement.state import MoveReason
 
 Place = tuple[int, str]  # broker, path
 
@@ -119,7 +119,7 @@ def _moves(found: PlacementPlan) -> list[Move]:
     for replica, source, target, reason in zip(
         found.replica.tolist(), found.source.tolist(), found.target.tolist(), found.reason.tolist(), strict=True
     ):  # fmt: skip
-        if reason in (Reason.RACK, Reason.EVACUATE, Reason.DRAIN):
+        if reason in (MoveReason.RACK, MoveReason.EVACUATE, MoveReason.DRAIN):
             continue  # not asked for here
         at, to = int(s.broker[s.dir_broker[source]]), int(s.broker[s.dir_broker[target]])
         moves.append(

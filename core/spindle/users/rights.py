@@ -24,7 +24,7 @@ class Given:
 
 
 @dataclass(frozen=True)
-class Record:
+class UserRecord:
     """What was written down as given by Spindle, before it was given; `kept_out`: denied to write to Spindle's own topics."""
 
     rights: frozenset[Right] = frozenset()
@@ -48,7 +48,7 @@ class RightsChange:
     give: tuple[Right, ...]
     take: tuple[Right, ...]
     quotas: Mapping[str, float | None]
-    record: Record
+    record: UserRecord
     written: bool
     keep_out: bool | None = None
 
@@ -79,7 +79,12 @@ def wanted_quotas(spec: KafkaUserSpec) -> dict[str, float]:
 
 
 def change(
-    rights: AbstractSet[Right], quotas: Mapping[str, float], record: Record, view: UserView, *, password: bool
+    rights: AbstractSet[Right],
+    quotas: Mapping[str, float],
+    record: UserRecord,
+    view: UserView,
+    *,
+    password: bool,
 ) -> RightsChange:
     """From what is wanted, what is on record and what is there: what to do.
 
@@ -104,7 +109,7 @@ def change(
         if key not in quotas and _to_put_back(given, view.quotas.get(key))
     }
     kept_out = covers_own(rights)
-    after = Record(
+    after = UserRecord(
         ours,
         {**limits, **back},
         password or (record.password and view.scram),
@@ -140,9 +145,9 @@ def _to_put_back(given: Given, live: float | None) -> bool:
     return live in given.ours and live != given.before
 
 
-def read_record(status: Mapping[str, Any]) -> Record:
+def read_record(status: Mapping[str, Any]) -> UserRecord:
     """The record in a KafkaUser's status."""
-    return Record(
+    return UserRecord(
         frozenset(
             Right(each["resource"], each["name"], each["pattern"], each["operation"], each["host"])
             for each in status.get("acls") or ()
@@ -159,7 +164,7 @@ def read_record(status: Mapping[str, Any]) -> Record:
     )
 
 
-def write_record(record: Record) -> dict[str, Any]:
+def write_record(record: UserRecord) -> dict[str, Any]:
     """A record as the fields of a KafkaUser's status."""
     written: dict[str, Any] = {}
     if record.rights:

@@ -43,19 +43,19 @@ def reconcile_dynamic_config(
         ):
             continue
         record = read_record(broker)
-        tuning = config_changes(settings, standing, record.settings, record.before)
-        late = _late(state, settings, standing, record, tuning)
+        changes = config_changes(settings, standing, record.settings, record.before)
+        late = _late(state, settings, standing, record, changes)
         # Only a restart with the new file applies these, and only after a second attempt: the first request may never have arrived.
         # A number of threads changes in steps: a broker that has applied one step since is making progress.
-        refused = frozenset(key for key in late if record.again.get(key) == tuning.orders[key])
-        _apply(state, builder, broker, standing, tuning, late, refused)
-        restart = (*tuning.restart, *refused)
+        refused = frozenset(key for key in late if record.again.get(key) == changes.orders[key])
+        _apply(state, builder, broker, standing, changes, late, refused)
+        restart = (*changes.restart, *refused)
         if restart:
             why = f"{some(sorted(restart))} changed, which needs a restart"
             wanted.setdefault(node_id, RestartRequest("SpecChanged", why))
-        for key in _rejected(state, standing, record, tuning):
-            builder.wait(_rejection(broker, key, tuning.ours[key]))
-        for key, (found, asked) in tuning.by_hand.items():
+        for key in _rejected(state, standing, record, changes):
+            builder.wait(_rejection(broker, key, changes.ours[key]))
+        for key, (found, asked) in changes.by_hand.items():
             builder.wait(_by_hand(broker, key, found, asked))
     reconcile_defaults(state, builder, state.spec.config)
 
@@ -65,7 +65,7 @@ def _late(
     settings: Mapping[str, str],
     standing: Mapping[str, ConfigValues],
     record: DynamicConfigRecord,
-    tuning: ConfigChanges,
+    changes: ConfigChanges,
 ) -> frozenset[str]:
     """Configs that a broker has not applied in time.
 
@@ -75,7 +75,7 @@ def _late(
         return frozenset()
     return frozenset(
         key
-        for key, value in tuning.orders.items()
+        for key, value in changes.orders.items()
         if value is not None
         and key in settings
         and standing[key].static != settings[key]
@@ -87,16 +87,16 @@ def _rejected(
     state: ClusterState,
     standing: Mapping[str, ConfigValues],
     record: DynamicConfigRecord,
-    tuning: ConfigChanges,
+    changes: ConfigChanges,
 ) -> list[str]:
     """Configs that were set on a broker a while ago and of which it has applied nothing."""
     if record.since is None or state.now - record.since <= _REJECTED_AFTER:
         return []
     return [
         key
-        for key, value in tuning.orders.items()
+        for key, value in changes.orders.items()
         if value is not None
-        and record.settings.get(key) == tuning.ours.get(key)
+        and record.settings.get(key) == changes.ours.get(key)
         and standing[key].own in (None, record.before.get(key))
     ]
 
@@ -155,22 +155,22 @@ def _apply(
     builder: PlanBuilder,
     broker: SnapshotObject,
     standing: Mapping[str, ConfigValues],
-    tuning: ConfigChanges,
+    changes: ConfigChanges,
     late: frozenset[str],
     refused: frozenset[str],
 ) -> None:
     """Record first, then set: if the operator is interrupted, the record still shows which configs Spindle has set."""
     record = read_record(broker)
-    ours = {**record.settings, **tuning.ours} if tuning.orders else dict(tuning.ours)
+    ours = {**record.settings, **changes.ours} if changes.orders else dict(changes.ours)
     unchanged = ours == dict(record.settings)
     again = {
         key: value
-        for key, value in tuning.orders.items()
+        for key, value in changes.orders.items()
         if value is not None and unchanged and (key in late or record.again.get(key) == value)
     }
-    following = DynamicConfigRecord(ours, _before(standing, record, ours, tuning), again=again)
+    following = DynamicConfigRecord(ours, _before(standing, record, ours, changes), again=again)
     noted = [] if following.same(record) else [_note(broker, following, state.now)]
-    orders = {key: value for key, value in tuning.orders.items() if key not in refused}
+    orders = {key: value for key, value in changes.orders.items() if key not in refused}
     # Kafka applies all configs of a request or none, so the second attempt sends each one by itself.
     each = [{key: value} for key, value in orders.items()] if following.again else [orders] if orders else []
     sent = [_order(broker, values) for values in each]
@@ -183,11 +183,11 @@ def _before(
     standing: Mapping[str, ConfigValues],
     record: DynamicConfigRecord,
     ours: Mapping[str, str],
-    tuning: ConfigChanges,
+    changes: ConfigChanges,
 ) -> dict[str, str]:
     """Values that Spindle has set and that are about to change: they stay on record in case the request is lost or rejected."""
     found = {}
-    for key in ours.keys() & tuning.orders.keys():
+    for key in ours.keys() & changes.orders.keys():
         own = standing[key].own
         if own is None or own == ours[key]:
             continue

@@ -131,7 +131,7 @@ def limits_of(state: ClusterState) -> Limits:
     return Limits(
         bytes_per_second=disks.move_bytes_per_second,
         least_bytes_per_second=disks.move_bytes_per_second_min,
-        refuse=disks.thresholds.reject_moves / 100,
+        reject_moves=disks.thresholds.reject_moves / 100,
         ceilings=ceilings(state),
     )
 

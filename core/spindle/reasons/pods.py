@@ -1,0 +1,158 @@
+"""Reasons about pods, objects and listeners."""
+
+from spindle.reasons.reason import Reason, Section
+
+SECTIONS = (
+    Section(
+        "Pods that do not start",
+        "",
+        (
+            Reason(
+                "InsufficientVolumes",
+                "no node has the volumes that the pod needs",
+                "provide volumes of that StorageClass and size on one node",
+                "ticket",
+            ),
+            Reason(
+                "NoStorageClass",
+                "the spec names no StorageClass, and the Kubernetes cluster has no default",
+                "name one in the spec, or set a default",
+                "ticket",
+            ),
+            Reason(
+                "Unschedulable",
+                "the scheduler finds no node for the pod",
+                "do what the scheduler's message says",
+                "ticket",
+            ),
+            Reason(
+                "ImagePullFailed",
+                "the node cannot pull the image",
+                "correct `version`, `image` or the pull secrets",
+                "ticket",
+            ),
+            Reason(
+                "KafkaCrashed",
+                "Kafka exits soon after its start",
+                "correct the cause, which the message names",
+                "ticket",
+            ),
+            Reason(
+                "DisksFull",
+                "Kafka exits soon after its start, and all of its disks are full",
+                "free space on the disks, or enlarge a file system; Kafka then starts by itself",
+                "page",
+            ),
+            Reason(
+                "PreflightFailed",
+                "the preflight container checked the disks and does not let Kafka start",
+                "correct the disk that the message names",
+                "ticket",
+            ),
+            Reason(
+                "InspectionFailed",
+                "the pod could not inspect its disks, for example because it cannot write to its own directory on the node",
+                "do what the message says, for example free space where the kubelet keeps its pods; the pod tries again by itself",
+                "ticket",
+            ),
+            Reason(
+                "DependenciesMissing",
+                "the pod waits for its ConfigMap or Secret",
+                "nothing: Spindle creates them",
+                "none",
+            ),
+            Reason(
+                "ClaimBeingDeleted",
+                "a claim of the pod is being deleted",
+                "wait until the claim is gone; if it stays, see what still uses it",
+                "ticket",
+            ),
+        ),
+    ),
+    Section(
+        "Pods and objects",
+        "",
+        (
+            Reason(
+                "PodCreated",
+                "a pod was created; also the reason in `status.start` of a broker that started in a new pod",
+            ),
+            Reason(
+                "ContainerRestarted",
+                "the reason in `status.start` of a broker whose container restarted in the same pod",
+            ),
+            Reason("PodEnded", "a pod ended (the message says why) and is recreated"),
+            Reason(
+                "InSync",
+                "the readiness gate of a pod: the broker is in sync, or the controller has caught up",
+            ),
+            Reason(
+                "NotInSync",
+                "the readiness gate of a pod: the broker is not in sync, or the controller has not caught up",
+                "nothing: it catches up",
+                "none",
+            ),
+            Reason("LabelsRestored", "labels of a pod were changed, and Spindle restored them"),
+            Reason("Restored", "somebody changed an object that Spindle owns, and Spindle restored it"),
+            Reason(
+                "NameConflict",
+                "an object that does not belong to this KafkaCluster has the name that a Secret, ServiceAccount, Service, pod or other object of it needs. Spindle neither uses nor changes nor deletes it ([whose is what](../security.md#whose-is-what)). For a KafkaUser: its Secret, or its name in Kafka, is already in use",
+                "delete the object if nobody needs it, or choose another name for the KafkaCluster or KafkaUser; the message says how to tell that the object belongs to it after all",
+                "ticket",
+            ),
+            Reason(
+                "OrphanedObject",
+                "an object of an earlier KafkaCluster, broker or user of this name still exists; a new one is created when it is gone",
+                "delete it if the garbage collector of Kubernetes does not remove it soon",
+                "ticket",
+            ),
+            Reason(
+                "OrphanedPod",
+                "a pod looks like one of this cluster but has no KafkaBroker",
+                "delete it if nobody needs it",
+                "ticket",
+            ),
+            Reason(
+                "BrokerRecordRetained",
+                "somebody deleted a KafkaBroker of the spec. It is the record of a broker, so it stays",
+                "start the broker",
+                "ticket",
+            ),
+            Reason(
+                "PodsTerminating",
+                "the KafkaCluster is being deleted, and its pods still stop",
+                "nothing: they end",
+                "none",
+            ),
+            Reason("ClusterDeleted", "a pod is stopped because its KafkaCluster is being deleted"),
+            Reason(
+                "ClaimDeleted",
+                "a claim is deleted; the message says why: `spec.deleteClaims`, a removed disk or a removed broker",
+            ),
+            Reason(
+                "VolumeRetained",
+                "the reclaim policy of a volume was set to Retain before its claim is deleted, so that its data is kept",
+            ),
+        ),
+    ),
+    Section(
+        "Listeners",
+        "[Listeners](../listeners.md) describes how clients find the brokers.",
+        (
+            Reason(
+                "AddressPending",
+                "the address at which clients reach a broker is not known yet; the broker runs without that listener",
+                "wait until the load balancer or the node gets its address; if it does not, see why",
+                "ticket",
+            ),
+            Reason(
+                "ListenerAddress",
+                "the address of a broker for clients is known or has changed; a running broker is restarted to advertise it",
+            ),
+            Reason(
+                "ListenerRemoved",
+                "the Service of a listener is deleted, because no listener of the spec needs it any more",
+            ),
+        ),
+    ),
+)
