@@ -133,9 +133,9 @@ def _summary(found: PlacementPlan, budget: PlanBudget, took: float) -> None:
             f"({found.bytes.sum() / total:.2%} of all bytes; {human(found.bytes_intra)} inside brokers), "
             f"about {_span(found.seconds(budget))} at {human(budget.bytes_per_second)}/s per broker"
         )
-        bound = f"lower bound of any plan that reaches all bands: {human(found.bound)}"
+        bound = f"fewest bytes that any plan for all bands must copy (the bound): {human(found.bound)}"
         if not found.unreached:
-            bound += f" (this one: {found.ratio:.4f} times the bound)"
+            bound += f", this plan copies {found.ratio:.4f} times the bound"
         console.print(f"{bound}; no log dir exceeds {found.peak.max():.1%} while it runs")
     else:
         console.print("\n[bold]nothing to move[/bold]")
