@@ -1,4 +1,4 @@
-"""``spindle backup`` and ``spindle restore``: a cluster's resources to a file, and back onto the disks that were retained."""
+"""``spindle backup`` and ``spindle restore``: a cluster's resources to a file, and back onto the retained disks."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -17,10 +17,10 @@ def collect(found: Objects, cluster: str, *, secrets: bool) -> tuple[str, list[s
     """A cluster's resources.
 
     Args:
-        secrets: with the authority and the users' credentials.
+        secrets: include the CA and the users' credentials.
 
     Returns:
-        YAML, and the names of volumes that would not outlive their claims.
+        YAML, and the names of volumes that would be deleted with their claims.
     """
     claims = found.every(objects.CLAIM, f"{names.LABEL_CLUSTER}={cluster}")
     users = [user for user in found.every(objects.USER) if user["spec"].get("cluster") == cluster]
@@ -35,22 +35,22 @@ def collect(found: Objects, cluster: str, *, secrets: bool) -> tuple[str, list[s
 
 
 def read(text: str) -> Backup:
-    """A backup out of its file.
+    """Parse a backup file.
 
     Raises:
-        KubeError: it is none.
+        KubeError: the file is not a backup.
     """
     try:
         return parts.parse_backup(yaml.safe_load_all(text))
     except (yaml.YAMLError, ValueError) as error:
-        raise KubeError(f"this is no backup: {error}") from error
+        raise KubeError(f"this is not a backup: {error}") from error
 
 
 def restore(into: Objects, kept: Backup) -> list[str]:
-    """Put it back; what is told is what was done.
+    """Restore a backup, and report each step.
 
     Raises:
-        KubeError: something stands against it, and nothing was changed.
+        KubeError: something prevents it; nothing was changed.
     """
     volumes = _volumes(into)
     there = {claim["metadata"]["name"]: claim for claim in into.every(objects.CLAIM)}
@@ -64,13 +64,15 @@ def restore(into: Objects, kept: Backup) -> list[str]:
     for claim, volume in parts.claim_volumes(kept):
         if claim not in there:
             into.patch(objects.VOLUME, volume, parts.hold(into.namespace, claim))
-            told.append(f"volume {volume} is kept for claim {claim}")
+            told.append(f"volume {volume} is reserved for claim {claim}")
     secrets = [obj for obj in kept.objects if obj["kind"] == "Secret"]
     authority = [obj for obj in secrets if obj["metadata"]["name"] == names.ca_secret(kept.cluster)]
     owners: dict[tuple[str, str], Json] = {}
     for obj in (each for each in kept.objects if each["kind"] != "Secret"):
         put = obj
-        if obj["kind"] == "KafkaCluster":  # before it: it would make an authority of its own
+        if (
+            obj["kind"] == "KafkaCluster"
+        ):  # before the KafkaCluster: otherwise Spindle would generate a CA of its own
             _apply(into, authority, owners)
             uids = [
                 into.get(objects.SECRET, names.ca_secret(kept.cluster))["metadata"]["uid"] for _ in authority

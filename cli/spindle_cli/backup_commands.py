@@ -19,27 +19,27 @@ def backup(
         bool,
         typer.Option(
             "--secrets",
-            help="With the authority and the users' credentials: whoever has the file can then do all.",
+            help="Include the CA and the users' credentials. Anyone with the file then has full access to the cluster.",
         ),
     ] = False,
 ) -> None:
-    """Print a cluster's resources, to be put back onto its disks: spindle backup demo > demo.yaml."""
+    """Print a cluster's resources, to restore them onto its disks later: spindle backup demo > demo.yaml."""
     with sentences():
         kube = Kube.connect(namespace)
         text, unkept = work.collect(Objects(kube), kube.one_cluster(cluster), secrets=secrets)
         typer.echo(text, nl=False)
         for volume in unkept:
             say(
-                f"spindle: volume {volume} is deleted with its claim, and no backup brings it back. Retain it: kubectl patch pv "
+                f"spindle: volume {volume} is deleted with its claim, and a backup cannot bring it back. To retain it: kubectl patch pv "
                 f"""{volume} -p '{{"spec":{{"persistentVolumeReclaimPolicy":"Retain"}}}}'""",
                 err=True,
             )
 
 
 def restore(
-    file: Annotated[Path, typer.Argument(help="What spindle backup printed.")], namespace: Namespace = None
+    file: Annotated[Path, typer.Argument(help="Output of spindle backup.")], namespace: Namespace = None
 ) -> None:
-    """Put a cluster's resources back onto its disks, which are recognised and not formatted."""
+    """Restore a cluster's resources onto its disks. The disks are recognised and not formatted."""
     with sentences():
         try:
             kept = work.read(file.read_text())

@@ -1,4 +1,4 @@
-"""``spindle disks``: how full each broker and each disk is, as bars of text."""
+"""``spindle disks``: usage of each broker and each disk, as text bars."""
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -20,11 +20,11 @@ Found = Mapping[int, Sequence[DirView] | str]
 
 
 def show(access: Access, width: int, console: Console, *, as_json: bool = False) -> bool:
-    """Ask Kafka, and print; True if every broker answered and every log dir is online.
+    """Describe all log dirs and print them; True if every broker answered and every log dir is online.
 
     Args:
-        width: characters of a bar, which stands for the whole of a disk or of a broker's disks.
-        as_json: print what `document` makes of it instead, in one line.
+        width: characters of a full bar (100 % of a disk, or of a broker's disks together).
+        as_json: print the result of `document` instead, on one line.
     """
     found: dict[int, list[DirView] | str] = {}
     with connect(access) as client:
@@ -41,7 +41,7 @@ def show(access: Access, width: int, console: Console, *, as_json: bool = False)
 
 
 def document(racks: Mapping[int, str], found: Found) -> list[dict[str, Any]]:
-    """One object a broker: ``broker``, ``rack``, and ``dirs`` as `DirView` has them, or ``error``."""
+    """One object per broker: ``broker``, ``rack``, and ``dirs`` as `DirView` has them, or ``error``."""
     return [
         {
             "broker": broker,
@@ -57,7 +57,7 @@ def lines(racks: Mapping[int, str], found: Found, width: int) -> Iterator[str]:
 
     Args:
         racks: broker → rack, empty where there are none.
-        found: broker → its log dirs, or why they are not known.
+        found: broker → its log dirs, or the error that the broker returned.
         width: characters of a bar.
     """
     heads = {b: f"broker {b}" + (f"  {racks[b]}" if racks.get(b) else "") for b in found}
@@ -75,7 +75,7 @@ def lines(racks: Mapping[int, str], found: Found, width: int) -> Iterator[str]:
 
 
 def bar(share: float, width: int) -> str:
-    """A bar of so many characters, exact to an eighth of one; what is not nothing is seen.
+    """A bar of ``width`` characters, exact to an eighth of a character; any share above 0 is visible.
 
     Args:
         share: 0 to 1.
@@ -87,7 +87,7 @@ def bar(share: float, width: int) -> str:
 
 
 def _line(dirs: Sequence[DirView], width: int) -> str:
-    """Bar, per cent, bytes and replicas of some log dirs together."""
+    """Bar, percentage, bytes and replica count of some log dirs together."""
     online = [each for each in dirs if each.online]
     if not online:
         return f"{'offline':^{width}}"
@@ -95,11 +95,11 @@ def _line(dirs: Sequence[DirView], width: int) -> str:
     logs = f"{sum(each.replicas for each in online):>4} replicas of {size(held)}"
     capacity = sum(each.capacity or 0 for each in online)
     if not capacity or any(each.capacity is None or each.usable is None for each in online):
-        return f"{'size not known':^{width}}  {logs}"
+        return f"{'size unknown':^{width}}  {logs}"
     used = capacity - sum(each.usable or 0 for each in online)
     return f"{bar(used / capacity, width)} {used / capacity:4.0%} of {size(capacity):>8} {logs}"
 
 
 def name_of(path: str) -> str:
-    """``disk0`` for a log dir of ours, else the whole path."""
+    """``disk0`` for a log dir of Spindle, else the full path."""
     return path.removeprefix(f"{names.DISKS_ROOT}/").removesuffix(f"/{names.LOG_SUBDIR}")

@@ -1,4 +1,4 @@
-"""Follows what takes a while: a run of the rebalance job by its log, and a proposal that is carried out."""
+"""Follows long operations: a run of the rebalance job (by its log) and the execution of a proposal."""
 
 import json
 import time
@@ -18,13 +18,13 @@ Say = Callable[[str], None]
 
 
 def job(kube: Kube, name: str, say: Say) -> bool:
-    """Tell what a run of the rebalance job logs, until it has ended, and what came of it.
+    """Print the log of a rebalance run until it has ended, then its result.
 
     Returns:
-        Whether it could do its work.
+        Whether the run succeeded.
 
     Raises:
-        KubeError: its pod did not start, or is gone.
+        KubeError: its pod did not start, or no longer exists.
     """
     began = time.monotonic()
     pod = _started(kube, name)
@@ -38,18 +38,18 @@ def job(kube: Kube, name: str, say: Say) -> bool:
 
 
 def event_of(line: str) -> str:
-    """What a line of the job's log says, without the cluster's name before it; empty for lines that are not the job's own."""
+    """Message of a line of the job's log, without the leading cluster name; empty for lines of other loggers."""
     try:
         found = json.loads(line)
         event = str(found["event"])
     except (ValueError, KeyError, TypeError):
         return ""
-    cluster = str(found.get("cluster", ""))  # or what else the step is about, which then is worth saying
+    cluster = str(found.get("cluster", ""))  # other prefixes (what else the step is about) stay
     return event.removeprefix(f"{cluster}: ") if "/" in cluster else event
 
 
 def _started(kube: Kube, job_name: str) -> str:
-    """Name of the job's pod, once its container has begun."""
+    """Name of the job's pod, once its container has started."""
     deadline = time.monotonic() + _START_S
     held = "it has no pod yet"
     while time.monotonic() < deadline:
@@ -62,22 +62,22 @@ def _started(kube: Kube, job_name: str) -> str:
 
 
 def _ended(kube: Kube, pod: str) -> Json:
-    """How the container ended. A log that broke off before is no end: then this waits on."""
+    """How the container ended. If the log connection broke earlier, this keeps waiting."""
     quiet = time.monotonic() + _SETTLE_S
     while True:
         try:
             found = kube.pod(pod)
         except NotFoundError as error:
-            raise KubeError(f"{error}: somebody has deleted the Job") from error
+            raise KubeError(f"{error}: the Job was deleted") from error
         if "terminated" in (state := _state(found)):
             return dict(state["terminated"])
         if time.monotonic() > quiet and "running" not in state:
-            raise KubeError(f"pod {pod} does not run any more, and nobody knows how it ended")
+            raise KubeError(f"pod {pod} no longer runs, and its exit status is unknown")
         pause(POLL_S)
 
 
 def _told(name: str, ended: Json, last: str, say: Say) -> bool:
-    """Tell what the run left as its last word, unless the last line of its log has it already."""
+    """Print the run's termination message, unless the last line of its log has it already."""
     good = ended.get("exitCode") == 0
     try:
         outcome = json.loads(ended.get("message") or "")
@@ -87,9 +87,9 @@ def _told(name: str, ended: Json, last: str, say: Say) -> bool:
     if text not in last:
         say(text)
     if proposal:
-        say(f"Look at it with: spindle rebalance show {proposal}")
+        say(f"To inspect it: spindle rebalance show {proposal}")
     if not good:
-        say(f"All that it said: kubectl logs job/{name}")
+        say(f"Full log: kubectl logs job/{name}")
     return good
 
 
@@ -109,10 +109,10 @@ def _held_up_by(pod: Json) -> str:
 
 
 def proposal(kube: Kube, name: str, timeout: float, say: Say) -> bool:
-    """Tell how far a proposal is whenever that has changed, until it is over.
+    """Print the progress of a proposal whenever it changes, until it has ended.
 
     Args:
-        timeout: seconds after which to give up.
+        timeout: seconds after which to stop waiting.
 
     Returns:
         Whether it is done.
@@ -126,13 +126,13 @@ def proposal(kube: Kube, name: str, timeout: float, say: Say) -> bool:
         if proposals.is_over(each):
             return proposals.phase_of(each) == "Done"
         if time.monotonic() - began > timeout:
-            say(f"{name} is not over after {timeout:.0f} s; see: spindle rebalance show {name}")
+            say(f"{name} has not ended after {timeout:.0f} s; see: spindle rebalance show {name}")
             return False
         pause(POLL_S)
 
 
 def progress_of(each: KafkaRebalance) -> str:
-    """Phase, moves and bytes, end, and what it waits for, in one line."""
+    """Phase, moves and bytes, estimated end, and what it waits for, on one line."""
     status = each.status
     if status is None:
         return proposals.phase_of(each)

@@ -1,4 +1,4 @@
-"""The command ``spindle-forecast``: read what was seen of disks, say when each reaches a level."""
+"""The command ``spindle-forecast``: read a history of disk usage, print when each disk reaches a level."""
 
 import importlib
 import sys
@@ -36,13 +36,13 @@ def run(
         Path,
         typer.Argument(
             help="Parquet, one row per disk and time: disk, t (seconds), used, capacity (bytes); append (bytes since the row "
-            "before) helps. Rows where a column future is true are not looked at."
+            "before) helps. Rows whose column future is true are ignored."
         ),
     ],
     out: Annotated[Path, typer.Option(help="Where to write disk, eta, low, high (seconds; NaN: never).")],
-    level: Annotated[float, typer.Option(min=0, max=100, help="Percent of capacity to be reached.")] = 85,
+    level: Annotated[float, typer.Option(min=0, max=100, help="Percent of capacity.")] = 85,
 ) -> None:
-    """Say when each disk reaches a level, and the range that holds four times in five."""
+    """Forecast when each disk reaches a level, with a range that holds in four of five cases."""
     try:
         columns = read_history(history)
     except (FileNotFoundError, ValueError) as error:
@@ -59,14 +59,14 @@ def run(
 
 
 def read_history(path: Path) -> Columns:
-    """The table's rows that are no future.
+    """The rows of the table that are not marked as future.
 
     Raises:
-        FileNotFoundError: there is no such file.
-        ValueError: it is no such table, or holds no number where one is needed.
+        FileNotFoundError: the file does not exist.
+        ValueError: it is not a history table, or a needed number is missing.
     """
     if not path.is_file():
-        raise FileNotFoundError(f"{path} is not there")
+        raise FileNotFoundError(f"{path} does not exist")
     pa, pq = importlib.import_module("pyarrow"), importlib.import_module("pyarrow.parquet")
     try:
         table = pq.read_table(path)
@@ -85,7 +85,7 @@ def read_history(path: Path) -> Columns:
 
 
 def answer_of(columns: Columns, level: float) -> Answer:
-    """Forecast every disk of a table; one with a single row has no forecast, and is left out."""
+    """Forecast every disk of a table; one with a single row is omitted."""
     disks, parts = [], []
     for names, history in gather(columns):
         found = forecast(history, [level / 100])
@@ -99,7 +99,7 @@ def answer_of(columns: Columns, level: float) -> Answer:
 
 
 def write_answer(answer: Answer, path: Path) -> None:
-    """Write ``disk, eta, low, high``; NaN stands for never."""
+    """Write ``disk, eta, low, high``; NaN means never."""
     pa, pq = importlib.import_module("pyarrow"), importlib.import_module("pyarrow.parquet")
     times = {
         name: np.where(np.isfinite(values), values, np.nan)

@@ -1,7 +1,7 @@
-"""Runs this same command line in a pod beside Kafka, where its names resolve and its network reaches.
+"""Runs this same command line in a pod of the Kubernetes cluster, where Kafka's host names resolve and its listeners are reachable.
 
-Kafka's listeners are for pods: from a laptop they are out of reach. So a command that talks to Kafka starts a pod from
-Spindle's own image with the cluster's admin Secret, passes on what it prints, and removes it.
+Kafka's listeners are reachable from pods, not from outside the cluster. A command that talks to Kafka therefore starts a pod from
+Spindle's image with the cluster's admin Secret, prints its output, and removes it.
 """
 
 import secrets
@@ -31,7 +31,7 @@ def manifest(
 
     Args:
         arguments: the command line, without the program's name.
-        columns: width of the terminal that its output will be shown on.
+        columns: width of the terminal that shows its output.
     """
     environment = {
         ENV_CREDENTIALS: CREDENTIALS,
@@ -44,7 +44,7 @@ def manifest(
         "metadata": {"name": name, "labels": {"app.kubernetes.io/name": APP}},
         "spec": {
             "restartPolicy": "Never",
-            # Should this program be killed before it removes the pod, Kubernetes ends it.
+            # If this program is killed before it removes the pod, Kubernetes ends the pod.
             "activeDeadlineSeconds": _LIFETIME_S,
             "automountServiceAccountToken": False,
             "terminationGracePeriodSeconds": 1,
@@ -81,18 +81,16 @@ def manifest(
 
 
 def image_of(kube: Kube, cluster: str) -> str:
-    """Spindle's image as the cluster's own pods use it.
+    """Spindle's image, as the cluster's pods use it.
 
     Raises:
-        KubeError: there is no pod yet to take it from.
+        KubeError: no pod exists yet to read it from.
     """
     for pod in kube.pods(f"{names.LABEL_CLUSTER}={cluster}"):
         for container in pod["spec"].get("initContainers") or ():
             if container["name"] in (names.CONTAINER_INSPECT, names.CONTAINER_PREFLIGHT):
                 return str(container["image"])
-    raise KubeError(
-        f"cluster {cluster} has no pods yet; wait for it (spindle wait {cluster}) or give --image"
-    )
+    raise KubeError(f"cluster {cluster} has no pods yet; wait for it (spindle wait {cluster}) or set --image")
 
 
 def run(
@@ -101,7 +99,7 @@ def run(
     """Run a command line in a pod and return its exit code.
 
     Raises:
-        KubeError: the pod could not be made or did not start; the message says why.
+        KubeError: the pod could not be created or did not start; the message says why.
     """
     status = kube.cluster(cluster).status
     if status is None or not status.bootstrap:
@@ -119,7 +117,7 @@ def run(
 
 
 def _sweep(kube: Kube) -> None:
-    """Remove finished pods of earlier calls that were killed before they could."""
+    """Remove finished pods of earlier calls that were killed before they removed them."""
     for pod in kube.pods(f"app.kubernetes.io/name={APP}"):
         if pod["status"].get("phase") in ("Succeeded", "Failed"):
             kube.delete_pod(pod["metadata"]["name"])
@@ -150,7 +148,7 @@ def _held_up_by(pod: Json) -> tuple[str, str]:
 
 
 def _followed(kube: Kube, name: str, write: Write) -> int:
-    """Pass the pod's output on until it ends; a broken connection is taken up where it was."""
+    """Print the pod's output until it ends; after a broken connection, resume where it broke."""
     shown = 0
     while True:
         for number, line in enumerate(kube.log(name)):

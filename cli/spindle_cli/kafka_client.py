@@ -1,4 +1,4 @@
-"""Connections to Kafka with the credentials of a folder, as the admin Secret holds them when it is mounted."""
+"""Connections to Kafka with the credentials in a folder, in the layout of a mounted admin Secret."""
 
 import os
 import time
@@ -25,12 +25,12 @@ _FILES: Final = {"ssl_cafile": "ca.crt", "ssl_certfile": "tls.crt", "ssl_keyfile
 
 
 class ClientError(Exception):
-    """Kafka could not be asked, or refused; the message is for a person."""
+    """Kafka was not reachable, or refused the request; the message is shown to the user."""
 
 
 @dataclass(frozen=True)
 class Access:
-    """Where Kafka is and how to get in.
+    """Address and credentials of a Kafka cluster.
 
     Attributes:
         credentials: folder with ``ca.crt``, ``tls.crt`` and ``tls.key`` in PEM.
@@ -42,19 +42,19 @@ class Access:
 
     @classmethod
     def from_environment(cls) -> Self | None:
-        """What the environment names; None where this process was given no credentials."""
+        """From the environment; None if this process was given no credentials."""
         folder, bootstrap = os.environ.get(ENV_CREDENTIALS), os.environ.get(ENV_BOOTSTRAP)
         return cls(Path(folder), bootstrap) if folder and bootstrap else None
 
     def settings(self) -> dict[str, Any]:
-        """Settings that every client of kafka-python takes."""
+        """Settings common to all clients of kafka-python."""
         files = {setting: str(self.credentials / name) for setting, name in _FILES.items()}
         return {"bootstrap_servers": self.bootstrap, "security_protocol": "SSL", **files}
 
 
 @dataclass(frozen=True)
 class PartitionView:
-    """One partition as metadata shows it."""
+    """One partition, from Kafka's metadata."""
 
     index: int
     leader: int | None
@@ -64,10 +64,10 @@ class PartitionView:
 
 @dataclass(frozen=True)
 class TopicView:
-    """A topic and the racks that its replicas stand in.
+    """A topic and the racks of its replicas.
 
     Attributes:
-        racks: broker id → rack, of the whole cluster; an empty text where there are no racks.
+        racks: broker id → rack, of the whole cluster; an empty string if a broker has no rack.
     """
 
     name: str
@@ -96,14 +96,14 @@ class TopicView:
 
 @dataclass(frozen=True)
 class DirView:
-    """One log dir as its broker shows it.
+    """One log dir, from DescribeLogDirs.
 
     Attributes:
-        path: the dir.
+        path: its path.
         online: whether Kafka can use it; if not, nothing else is known.
-        capacity, usable: bytes of its file system, and those that are left; None from a broker that does not tell.
-        replicas: how many logs lie there.
-        bytes: what they take.
+        capacity, usable: total and usable bytes of its file system (KIP-827); None if the broker does not report them.
+        replicas: number of replicas in it.
+        bytes: their size.
     """
 
     path: str
@@ -122,20 +122,20 @@ class Client:
         self.access = access
 
     def racks(self) -> dict[int, str]:
-        """Live brokers and their racks, as Kafka tells them."""
+        """Live brokers and their racks, from Kafka's metadata."""
         with _told("the brokers"):
             answer = self._admin.describe_cluster()
             return rack_of({broker["broker_id"]: broker.get("rack") for broker in answer["brokers"]})
 
     def topics(self) -> list[str]:
-        """Names of the topics that are not Kafka's own."""
+        """Names of the topics, without Kafka's internal ones."""
         with _told("the topics"):
             return sorted(
                 topic["name"] for topic in self._admin.describe_topics() if not topic.get("is_internal")
             )
 
     def topic(self, name: str) -> TopicView | None:
-        """One topic; None if there is none of this name."""
+        """One topic; None if it does not exist."""
         with _told(f"topic {name}"):
             found = next((each for each in self._admin.describe_topics([name]) if each["name"] == name), None)
         if found is None or found["error_code"] == _UNKNOWN_TOPIC:
@@ -150,10 +150,10 @@ class Client:
         """Create a topic whose replicas alternate over the racks, and wait until every partition has a leader.
 
         Raises:
-            PlacementError: the assignment cannot be had.
+            PlacementError: no such assignment exists.
         """
         racks = self.racks()
-        # The start is varied by name, so that the first partitions of all topics do not share their leaders.
+        # The first broker depends on the name, so that the first partitions of all topics do not share their leaders.
         start = zlib.crc32(name.encode()) % max(len(racks), 1)
         rows = assign(dict(racks), partitions, replication_factor, start=start)
         wanted = {name: {"assignments": dict(enumerate(rows)), "configs": dict(settings)}}
@@ -162,7 +162,7 @@ class Client:
             if answer["error_code"]:
                 why = answer.get("error_message") or _error_name(answer["error_code"])
                 raise ClientError(f"topic {name} was not created: {why}")
-        # Each question may go to another broker, and one that has just started may be behind.
+        # Each request may go to another broker, and the metadata of one that has just started may be stale.
         until = time.monotonic() + _SHOWN_SECONDS
         while (made := self.topic(name)) is None or any(each.leader is None for each in made.partitions):
             if time.monotonic() > until:
@@ -194,7 +194,7 @@ class Client:
 
 @contextmanager
 def connect(access: Access) -> Iterator[Client]:
-    """An admin connection, closed at the end."""
+    """An admin connection that is closed on exit."""
     with _told(access.bootstrap):
         admin = KafkaAdminClient(**access.settings(), request_timeout_ms=20_000)
     try:
@@ -204,13 +204,13 @@ def connect(access: Access) -> Iterator[Client]:
 
 
 def producer(access: Access) -> KafkaProducer:
-    """A producer that counts a message as sent when every in-sync replica has it."""
+    """A producer with acks=all."""
     with _told(access.bootstrap):
         return KafkaProducer(**access.settings(), acks="all", linger_ms=5)
 
 
 def consumer(access: Access) -> KafkaConsumer:
-    """A consumer without a group."""
+    """A consumer without a consumer group."""
     with _told(access.bootstrap):
         return KafkaConsumer(**access.settings(), group_id=None, enable_auto_commit=False)
 
@@ -232,7 +232,7 @@ def _dir(raw: Mapping[str, Any]) -> DirView:
     if raw["error_code"]:
         return DirView(raw["log_dir"], online=False)
     logs = [part["partition_size"] for topic in raw["topics"] for part in topic["partitions"]]
-    total, usable = raw.get("total_bytes", -1), raw.get("usable_bytes", -1)  # from KIP-827 on; -1: not told
+    total, usable = raw.get("total_bytes", -1), raw.get("usable_bytes", -1)  # since KIP-827; -1: not reported
     return DirView(
         raw["log_dir"],
         online=True,
@@ -245,7 +245,7 @@ def _dir(raw: Mapping[str, Any]) -> DirView:
 
 def _not_yet(made: TopicView | None) -> str:
     if made is None:
-        return "the brokers do not show it"
+        return "the brokers do not list it"
     return f"its partitions {[each.index for each in made.partitions if each.leader is None]} have no leader"
 
 
@@ -259,7 +259,7 @@ def _error_name(code: int) -> str:
 
 @contextmanager
 def _told(what: str) -> Iterator[None]:
-    """Turn Kafka's errors into sentences."""
+    """Turn Kafka's errors into ClientError."""
     try:
         yield
     except (KafkaError, OSError) as error:

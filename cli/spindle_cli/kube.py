@@ -1,4 +1,4 @@
-"""What the command line needs of Kubernetes: Spindle's objects as models, a few pods as raw dicts."""
+"""The command line's access to Kubernetes: Spindle's objects as models, a few pods as raw dicts."""
 
 import json
 from collections.abc import Iterator
@@ -23,7 +23,7 @@ Json = dict[str, Any]
 
 
 class KubeError(Exception):
-    """Kubernetes could not be asked, or refused; the message is for a person."""
+    """Kubernetes was not reachable, or refused the request; the message is shown to the user."""
 
 
 class NotFoundError(KubeError):
@@ -32,7 +32,7 @@ class NotFoundError(KubeError):
 
 @dataclass(frozen=True)
 class ClusterView:
-    """One cluster as Kubernetes knows it.
+    """One cluster: its KafkaCluster, brokers and controllers.
 
     Attributes:
         controllers: the controllers' pods, raw.
@@ -60,7 +60,7 @@ class Kube:
 
     @classmethod
     def connect(cls, namespace: str | None = None, context: str | None = None) -> Self:
-        """Connect as kubectl would: KUBECONFIG, else ~/.kube/config.
+        """Connect as kubectl does: KUBECONFIG, else ~/.kube/config.
 
         Args:
             namespace: None for the context's own.
@@ -81,7 +81,7 @@ class Kube:
         return [KafkaCluster.parse(raw) for raw in self._list("kafkaclusters")]
 
     def one_cluster(self, name: str | None) -> str:
-        """The name that was given, or that of the namespace's only cluster."""
+        """The given name, or that of the namespace's only cluster."""
         if name:
             return name
         found = [cluster.metadata.name for cluster in self.clusters()]
@@ -111,7 +111,7 @@ class Kube:
         return KafkaBroker.parse(self._get("kafkabrokers", name, f"KafkaBroker {name}"))
 
     def set_stopped(self, broker: str, *, stopped: bool) -> None:
-        """Set a person's field of a KafkaBroker."""
+        """Set a user's field of a KafkaBroker."""
         call = self._custom.patch_namespaced_custom_object
         self.ask(
             f"KafkaBroker {broker}",
@@ -144,7 +144,7 @@ class Kube:
         return KafkaRebalance.parse(self._get("kafkarebalances", name, f"KafkaRebalance {name}"))
 
     def change_rebalance(self, name: str, version: str, spec: Json) -> None:
-        """Set a person's fields of a proposal, if it is still the version that was looked at; an empty version is any."""
+        """Set a user's fields of a proposal, if it still has this resourceVersion; an empty version matches any."""
         metadata = {"resourceVersion": version} if version else {}
         call = self._custom.patch_namespaced_custom_object
         self.ask(
@@ -189,7 +189,7 @@ class Kube:
         self.ask(f"pod {name}", call, self.namespace, manifest, _preload_content=False)
 
     def delete_pod(self, name: str) -> None:
-        """Delete a pod; it may be gone already."""
+        """Delete a pod, if it exists."""
         call = self._core.delete_namespaced_pod
         try:
             self.ask(
@@ -232,7 +232,7 @@ class Kube:
         return found
 
     def ask(self, what: str, call: Any, *args: Any, **kwargs: Any) -> Any:
-        """Make a call of the client, bounded in time; what it raises is said in words, with what was asked for."""
+        """Call the client with a timeout; its exceptions become KubeError with a message that names the object."""
         kwargs.setdefault("_request_timeout", _TIMEOUT)
         try:
             return call(*args, **kwargs)
@@ -249,7 +249,7 @@ class Kube:
 
 
 def _said(error: ApiException) -> str:
-    """What the API server says, for a person."""
+    """Error message of the API server."""
     try:
         return printable(str(json.loads(error.body or "")["message"]))
     except (TypeError, ValueError, KeyError):

@@ -27,7 +27,7 @@ app = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     add_completion=False,
-    help="What a Kafka cluster on Kubernetes is doing, and a few things to do with it.",
+    help="Inspect and operate Kafka clusters that run on Kubernetes.",
 )
 topic = typer.Typer(no_args_is_help=True, help="Topics whose replicas stand in different racks.")
 app.add_typer(topic, name="topic")
@@ -61,7 +61,7 @@ def status(
     namespace: Namespace = None,
     output: Annotated[Output, typer.Option("--output", "-o")] = Output.TABLE,
 ) -> None:
-    """Show racks, brokers, disks and log dirs of a cluster, and what is being waited for."""
+    """Show racks, brokers, disks and log dirs of a cluster, and what it waits for."""
     with sentences():
         kube = Kube.connect(namespace)
         clusters = kube.clusters() if cluster is None else []
@@ -95,14 +95,14 @@ def _show_many(kube: Kube, clusters: list[KafkaCluster], output: Output) -> None
 
 @app.command()
 def preview(
-    file: Annotated[Path, typer.Argument(help="File with the KafkaCluster as it is to be.")],
+    file: Annotated[Path, typer.Argument(help="File with the changed KafkaCluster.")],
     namespace: Namespace = None,
 ) -> None:
-    """Show what applying a changed KafkaCluster would do: which settings Kafka refuses, which it takes without a restart, what by a roll."""
+    """Show the effects of a changed KafkaCluster: settings that Kafka rejects, changes without a restart, changes by a rolling restart."""
     with sentences():
         wanted = changes.read(file)
         refused = refused_settings(wanted.spec, wanted.spec.version)
-        if refused:  # seen without the cluster, too
+        if refused:  # found without the cluster, too
             say(changes.refusals(refused))
             raise typer.Exit(1)
         kube = Kube.connect(wanted.metadata.namespace or namespace)
@@ -114,9 +114,9 @@ def preview(
 def wait(
     cluster: Annotated[str | None, typer.Argument(help="KafkaCluster; default: the only one.")] = None,
     namespace: Namespace = None,
-    timeout: Annotated[float, typer.Option(help="Seconds after which to give up.")] = 600.0,
+    timeout: Annotated[float, typer.Option(help="Seconds after which to stop waiting.")] = 600.0,
 ) -> None:
-    """Wait until a cluster is ready, telling what happens meanwhile."""
+    """Wait until a cluster is ready, and print what happens meanwhile."""
     with sentences():
         kube = Kube.connect(namespace)
         name = kube.one_cluster(cluster)
@@ -126,7 +126,7 @@ def wait(
 
 
 def wait_until_ready(kube: Kube, name: str, timeout: float, news: Callable[[str], None]) -> bool:
-    """Tell what is new, until the cluster is ready.
+    """Print each new line of the cluster's state, until it is ready.
 
     Returns:
         Whether it became ready in time.
@@ -135,7 +135,7 @@ def wait_until_ready(kube: Kube, name: str, timeout: float, news: Callable[[str]
     told: frozenset[str] = frozenset()
     while True:
         view = kube.view(name)
-        now = dict.fromkeys(overview.progress(view))  # several things may wait for the same
+        now = dict.fromkeys(overview.progress(view))  # several entries can have the same message
         for line in now:
             if line not in told:
                 news(f"{time.monotonic() - began:5.0f} s  {line}")
@@ -148,7 +148,7 @@ def wait_until_ready(kube: Kube, name: str, timeout: float, news: Callable[[str]
 
 
 def _is_ready(cluster: KafkaCluster) -> bool:
-    """Ready, found so for the spec as it stands, and nothing left to do: in the midst of a roll all can be up too."""
+    """Ready for the current generation, with nothing left to do (during a rolling restart all pods can be up, too)."""
     status = cluster.status
     if status is None or status.observed_generation != cluster.metadata.generation:
         return False
@@ -161,15 +161,15 @@ Broker = Annotated[str, typer.Argument(help="KafkaBroker, for example demo-broke
 
 @app.command()
 def stop(broker: Broker, namespace: Namespace = None) -> None:
-    """Take one broker down for maintenance. It goes when no partition falls below its minimum of copies."""
-    what = f"{broker} goes down as soon as it may, and stays down until: spindle start {broker}"
+    """Stop one broker for maintenance, as soon as no partition falls below min.insync.replicas without it."""
+    what = f"{broker} stops as soon as the safety checks allow it, and stays stopped until: spindle start {broker}"
     _set_stopped(broker, namespace, what, stopped=True)
 
 
 @app.command()
 def start(broker: Broker, namespace: Namespace = None) -> None:
-    """Let a stopped broker come back."""
-    _set_stopped(broker, namespace, f"{broker} comes back.", stopped=False)
+    """Start a stopped broker."""
+    _set_stopped(broker, namespace, f"{broker} starts.", stopped=False)
 
 
 def _set_stopped(broker: str, namespace: str | None, what: str, *, stopped: bool) -> None:
@@ -185,9 +185,7 @@ def topic_create(
     name: Annotated[str, typer.Argument(help="Name of the topic.")],
     partitions: Annotated[int, typer.Option("--partitions", "-p", min=1)] = 1,
     replication_factor: Annotated[int, typer.Option("--replication-factor", "-r", min=1)] = 3,
-    setting: Annotated[
-        list[str] | None, typer.Option("--config", help="key=value, may be given several times.")
-    ] = None,
+    setting: Annotated[list[str] | None, typer.Option("--config", help="key=value; repeatable.")] = None,
     cluster: OfCluster = None,
     namespace: Namespace = None,
     image: Image = None,
@@ -220,7 +218,9 @@ def topic_describe(
 def verify(
     messages: Annotated[int, typer.Option(min=1, help="How many messages to send and read back.")] = 10_000,
     size: Annotated[int, typer.Option(min=1, max=900_000, help="Bytes of each message.")] = 100,
-    name: Annotated[str, typer.Option("--topic", help="Topic; made if there is none.")] = "spindle-verify",
+    name: Annotated[
+        str, typer.Option("--topic", help="Topic; created if it does not exist.")
+    ] = "spindle-verify",
     cluster: OfCluster = None,
     namespace: Namespace = None,
     image: Image = None,
@@ -237,7 +237,7 @@ def disks(
     image: Image = None,
     output: Annotated[Output, typer.Option("--output", "-o")] = Output.TABLE,
 ) -> None:
-    """Show how full each broker and each disk is, as bars, and what its replicas take; Kafka itself is asked."""
+    """Show the usage of each broker and each disk as bars, with the size of its replicas, as Kafka reports them."""
     as_json = output is Output.JSON
     _at_kafka(
         lambda access: disk_bars.show(access, width, console, as_json=as_json), cluster, namespace, image
@@ -247,7 +247,7 @@ def disks(
 def _at_kafka(
     work: Callable[[Access], bool], cluster: str | None, namespace: str | None, image: str | None
 ) -> None:
-    """Do the work here if this process was given credentials, else run the same command line in a pod that is."""
+    """Run here if this process has credentials, else run the same command line in a pod that has them."""
     with sentences():
         access = Access.from_environment()
         if access is not None:
@@ -267,7 +267,7 @@ def _at_kafka(
 
 
 def main() -> None:
-    """Entry point; under kubectl it answers to the name that the user typed."""
+    """Entry point; as a kubectl plugin it shows the name that the user typed."""
     called = os.path.basename(sys.argv[0])  # noqa: PTH119 - a name, not a path
     app(prog_name="kubectl spindle" if called.startswith("kubectl-") else "spindle")
 

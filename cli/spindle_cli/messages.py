@@ -1,4 +1,4 @@
-"""Sends messages through a topic and reads them back, to see for oneself that a cluster takes data."""
+"""Sends messages through a topic and reads them back, to verify that a cluster accepts and returns data."""
 
 import time
 import uuid
@@ -18,13 +18,13 @@ _EVERY: Final = 2_500
 
 @dataclass(frozen=True)
 class Count:
-    """What became of the messages of one run.
+    """Result of one run.
 
     Attributes:
         sent: acknowledged by every in-sync replica.
-        read: different ones of them that came back.
-        strangers: messages that came back altered, or with a number that was never sent.
-        send_seconds, read_seconds: how long either took.
+        read: number of distinct messages read back.
+        strangers: messages read back that were altered, or whose number was never sent.
+        send_seconds, read_seconds: how long sending and reading took.
     """
 
     sent: int
@@ -41,7 +41,7 @@ def send_and_read(access: Access, topic: str, messages: int, size: int, say: Say
         size: bytes of each message's value.
 
     Raises:
-        ClientError: a message was refused, or not all came back in time.
+        ClientError: a message was rejected, or not all were read back in time.
     """
     run = uuid.uuid4().hex
     reader = consumer(access)
@@ -49,7 +49,7 @@ def send_and_read(access: Access, topic: str, messages: int, size: int, say: Say
         partitions = [
             TopicPartition(topic, index) for index in sorted(reader.partitions_for_topic(topic) or ())
         ]
-        # One by one: asked for several, the client leaves out those whose leader it does not know yet.
+        # One by one: for several topics or partitions the client omits those whose leader it does not know yet.
         before = {each: reader.end_offsets([each])[each] for each in partitions}
         began = time.monotonic()
         _send(access, partitions, messages, size, run, say)
@@ -66,7 +66,7 @@ def send_and_read(access: Access, topic: str, messages: int, size: int, say: Say
 
 
 def value_of(number: int, size: int) -> bytes:
-    """The value of one message: its number, then filling."""
+    """The value of one message: its number, then padding."""
     head = b"%d." % number
     return head + bytes((number + position) % 251 for position in range(max(0, size - len(head))))
 
@@ -83,7 +83,7 @@ def _send(
             pending.append(sender.send(to.topic, value=value, key=run.encode(), partition=to.partition))
             if len(pending) == _EVERY or number + 1 == messages:
                 for answer in pending:
-                    answer.get(timeout=_PATIENCE_S)  # raises what the broker said
+                    answer.get(timeout=_PATIENCE_S)  # raises the broker's error
                 pending.clear()
                 say(f"sent {number + 1:,} of {messages:,}, acknowledged by every in-sync replica")
     finally:
@@ -96,7 +96,7 @@ def _read(reader: Any, messages: int, size: int, run: str, say: Say) -> tuple[se
     told = 0
     for record in _records(reader, lambda: len(seen) >= messages):
         if record.key != run.encode():
-            continue  # somebody else's, written meanwhile
+            continue  # written by another producer meanwhile
         number = _number(record.value)
         if number is None or number >= messages or record.value != value_of(number, size):
             strangers += 1
@@ -109,7 +109,7 @@ def _read(reader: Any, messages: int, size: int, run: str, say: Say) -> tuple[se
 
 
 def _records(reader: Any, done: Callable[[], bool]) -> Iterator[Any]:
-    """Records until enough have come, or none for too long."""
+    """Records until enough have arrived, or none for too long."""
     quiet_until = time.monotonic() + _PATIENCE_S
     while not done() and time.monotonic() < quiet_until:
         for batch in reader.poll(timeout_ms=500, max_records=2_000).values():

@@ -1,4 +1,4 @@
-"""Any object of Kubernetes as a raw dict: what taking over, backing up and restoring need beyond Spindle's own kinds."""
+"""Any Kubernetes object as a raw dict: take-over, backup and restore need more kinds than Spindle's own."""
 
 import json
 from collections.abc import Iterable, Mapping
@@ -19,10 +19,10 @@ class Kind:
     """A kind of object.
 
     Attributes:
-        name: for people.
-        stem: of the client's methods, for kinds of the core group; else the plural.
+        name: as shown to the user.
+        stem: of the client's method names, for kinds of the core group; else the plural.
         group: None for the core group.
-        versions: of a group, the newest first; the first one that is served is used.
+        versions: of a group, the newest first; the first one that the API server serves is used.
     """
 
     name: str
@@ -44,7 +44,7 @@ KINDS: Final = {kind.name: kind for kind in (CLAIM, VOLUME, NODE, POD, CONFIG_MA
 
 
 class Objects:
-    """Objects of one namespace, and those that have none. Every method raises KubeError."""
+    """Objects of one namespace, and cluster-scoped ones. Every method raises KubeError."""
 
     def __init__(self, kube: Kube) -> None:
         self.namespace = kube.namespace
@@ -54,7 +54,7 @@ class Objects:
         self._served: dict[Kind, str] = {}
 
     def every(self, kind: Kind, selector: str | None = None) -> list[Json]:
-        """All of a kind, in the namespace if the kind has one."""
+        """All of a kind, in the namespace if the kind is namespaced."""
         chosen = {"label_selector": selector} if selector else {}
         if kind.group is not None:
             version = self._version(kind)
@@ -66,7 +66,7 @@ class Objects:
         return _typed(json.loads(answer.data)["items"], kind, "v1")
 
     def find(self, kind: Kind, name: str) -> Json | None:
-        """One object; None if there is none."""
+        """One object; None if it does not exist."""
         try:
             return self._call("read", kind, name)
         except NotFoundError:
@@ -80,7 +80,7 @@ class Objects:
         return found
 
     def apply(self, obj: Mapping[str, Any]) -> None:
-        """Server-side apply, overruling what others wrote of these fields."""
+        """Server-side apply with force: take over these fields from other field managers."""
         kind, name = KINDS[obj["kind"]], str(obj["metadata"]["name"])
         self._call(
             "patch", kind, name, dict(obj), field_manager=FIELD_MANAGER, force=True, _content_type=_APPLY
@@ -91,7 +91,7 @@ class Objects:
         self._call("patch", kind, name, dict(body), field_manager=FIELD_MANAGER, _content_type=_MERGE)
 
     def create(self, kind: Kind, obj: Mapping[str, Any]) -> None:
-        """Create an object of the core group; one that is there already is an error."""
+        """Create an object of the core group; it is an error if it exists already."""
         call = getattr(self._core, f"create_namespaced_{kind.stem}")
         name = obj["metadata"]["name"]
         self._kube.ask(
@@ -104,7 +104,7 @@ class Objects:
         )
 
     def delete(self, kind: Kind, name: str, uid: str | None = None) -> None:
-        """Delete one object, which may be gone already; with a uid that very one and no namesake."""
+        """Delete one object, if it exists; with a uid only that object, not another one of the same name."""
         body: Json = {"preconditions": {"uid": uid}} if uid else {}
         try:
             self._call("delete", kind, name, body=body)
@@ -112,7 +112,7 @@ class Objects:
             return
 
     def serves(self, kind: Kind) -> bool:
-        """Whether this Kubernetes knows the kind at all."""
+        """Whether the API server serves the kind."""
         try:
             self._version(kind)
         except NotFoundError:
@@ -139,7 +139,7 @@ class Objects:
         return list(answer["items"])
 
     def _version(self, kind: Kind) -> str:
-        """The newest version of the kind that is served."""
+        """The newest served version of the kind."""
         if kind not in self._served:
             for version in kind.versions:
                 try:
@@ -154,7 +154,7 @@ class Objects:
 
 
 def _typed(items: Iterable[Json], kind: Kind, version: str) -> list[Json]:
-    """Items of a list, which come without what the list says once for all of them."""
+    """Items of a list, with kind and apiVersion added, which the API server omits from list items."""
     return [{**each, "apiVersion": version, "kind": kind.name} for each in items]
 
 

@@ -1,4 +1,4 @@
-"""Draws a cluster for a person: its racks, brokers, disks and log dirs, and what is being waited for."""
+"""Prints a cluster: its racks, brokers, disks and log dirs, and what it waits for."""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
@@ -18,7 +18,7 @@ from spindle_cli.kube import ClusterView, Json
 
 _GOOD: Final = frozenset({"Running", "Active", "Ready"})
 _BAD: Final = frozenset({"Failed", "Evacuating", "Evacuated", "Unreachable", "Unknown"})
-# Conditions that are good news when they are false; of all others the opposite holds.
+# Conditions whose healthy value is False; all others are healthy when True.
 _GOOD_WHEN_FALSE: Final = frozenset({"DataAtRisk", "DiskPressure", "Reconciling", "Stalled"})
 _NORMAL: Final = LEVELS[0]
 _UNITS: Final = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
@@ -41,7 +41,7 @@ def overview(view: ClusterView, now: datetime) -> RenderableType:
 
 
 def progress(view: ClusterView) -> list[str]:
-    """The state of things in lines of plain text; a line that is new since the last look is news."""
+    """The cluster's state as lines of plain text; a caller prints the lines that the previous call did not return."""
     status = view.cluster.status
     lines = [status.phase] if status and status.phase else []
     for pod in view.controllers:
@@ -66,13 +66,13 @@ def list_of(clusters: Sequence[KafkaCluster]) -> RenderableType:
             f"{status.brokers.ready}/{status.brokers.total}" if status and status.brokers else "",
             f"{status.disks.healthy}/{status.disks.total}" if status and status.disks else "",
             str(len(status.racks)) if status else "",
-            (status and status.phase) or "not seen by the operator yet",
+            (status and status.phase) or "not yet observed by the operator",
         )
     return table
 
 
 def brokers_table(brokers: Sequence[KafkaBroker]) -> Table:
-    """One row per disk; a broker's own columns stand in the first of its rows."""
+    """One row per disk; the broker's own columns are filled in its first row only."""
     table = _table("Broker", "Rack", "Node", "Disk", "Used", "Volume", "Log dir, volume path")
     for broker in brokers:
         rows = [_disk_cells(disk) for disk in _disks(broker)] or [
@@ -85,17 +85,17 @@ def brokers_table(brokers: Sequence[KafkaBroker]) -> Table:
 
 
 def size(count: int) -> str:
-    """A number of bytes with a unit of 1024s: ``296 MiB``."""
+    """Bytes with a binary unit: ``296 MiB``."""
     value = float(count)
     for unit in _UNITS:
         if value < 1000 or unit == _UNITS[-1]:
             return f"{value:.0f} {unit}" if value >= 10 or unit == "B" else f"{value:.1f} {unit}"
         value /= 1024
-    raise AssertionError("unreachable: the last unit takes everything")
+    raise AssertionError("unreachable: the last unit has no upper bound")
 
 
 def age(since: str | None, now: datetime) -> str:
-    """How long ago a moment was, in one unit; empty if it is not known."""
+    """Time since a moment, in one unit; empty if the moment is not known."""
     if not since:
         return ""
     seconds = max(0, int((now - datetime.fromisoformat(since)).total_seconds()))
@@ -112,7 +112,7 @@ def _title(cluster: KafkaCluster) -> Text:
     text.append(f"  Kafka {(status and status.version) or cluster.spec.version}")
     if status and status.bootstrap:
         text.append(f"  {status.bootstrap}", style="dim")
-    text.append("\n" + ((status and status.phase) or "The operator has not seen this cluster yet."))
+    text.append("\n" + ((status and status.phase) or "The operator has not observed this cluster yet."))
     return text
 
 
@@ -126,7 +126,7 @@ def _broker_cells(broker: KafkaBroker) -> tuple[Text, str, str]:
 
 
 def _disks(broker: KafkaBroker) -> list[BrokerDiskStatus]:
-    """The broker's disks as they are; those of which nothing is known yet too."""
+    """The broker's disks, including those whose status is not known yet."""
     seen = {disk.name: disk for disk in (broker.status.disks if broker.status else ())}
     return [seen.get(each.name) or BrokerDiskStatus(name=each.name, pv=each.pv) for each in broker.spec.disks]
 
@@ -156,14 +156,14 @@ def _remarkable(disk: BrokerDiskStatus) -> bool:
 
 
 def _trouble(broker: KafkaBroker, disk: BrokerDiskStatus) -> Text:
-    """Why a disk is not simply in use."""
+    """State of a disk that is not plainly in use, and why."""
     state = disk.state or "Unknown"
     text = Text(f"Broker {broker.spec.id} {disk.name} ").append(state, style=_style(state))
     return text.append(f": {disk.message}")
 
 
 def _usage(broker: KafkaBroker, disk: BrokerDiskStatus, usage: DiskUsageStatus, now: datetime) -> Text:
-    """What is done because a disk fills."""
+    """Usage level of a disk, and what Spindle does about it."""
     text = Text(f"Broker {broker.spec.id} {disk.name} ").append(usage.level, style="yellow")
     since = age(usage.since, now)
     return text.append(f": {usage.message or usage.reason or ''}" + (f" (for {since})" if since else ""))
@@ -184,7 +184,7 @@ def _controllers(pods: Sequence[Json], parts: Mapping[str, Sequence[str]]) -> Te
 
 
 def _parts(cluster: KafkaCluster) -> dict[str, tuple[str, ...]]:
-    """What is remarkable of each controller's part in the quorum, by the name of its pod."""
+    """Notable facts about each controller's role in the quorum, by pod name."""
     quorum = cluster.status.quorum if cluster.status else None
     if quorum is None:
         return {}
@@ -192,7 +192,7 @@ def _parts(cluster: KafkaCluster) -> dict[str, tuple[str, ...]]:
     for member in (*quorum.observers, *quorum.voters):
         lag = () if member.caught_up or member.lag is None else (f"{member.lag} records behind",)
         voter = member in quorum.voters
-        role = ("active",) if voter and member.id == quorum.leader else () if voter else ("no voter",)
+        role = ("active",) if voter and member.id == quorum.leader else () if voter else ("not a voter",)
         parts[names.controller_pod(cluster.metadata.name, member.id)] = (*role, *lag)
     return parts
 
@@ -203,7 +203,7 @@ def _pod_ready(pod: Json) -> bool:
 
 
 def _notable(cluster: KafkaCluster) -> list[Condition]:
-    """Conditions that are not as one would wish."""
+    """Conditions that do not have their healthy value."""
     conditions = cluster.status.conditions if cluster.status else []
     return [
         each for each in conditions if each.status != ("False" if each.type in _GOOD_WHEN_FALSE else "True")
@@ -222,7 +222,7 @@ def _waiting(entry: WaitingEntry, now: datetime) -> Text:
     since = age(entry.since, now)
     text.append(f"{what}: {entry.message}" + (f" (for {since})" if since else ""), style="default")
     if entry.unblocked_by:
-        text.append(f"\n         goes on when: {entry.unblocked_by}", style="default")
+        text.append(f"\n         to resolve: {entry.unblocked_by}", style="default")
     return text
 
 
@@ -231,7 +231,7 @@ def _style(state: str) -> str:
 
 
 def _table(*columns: str) -> Table:
-    """A table without frame; when there is too little room, its last column is folded."""
+    """A table without frame; if the terminal is too narrow, the last column wraps."""
     table = Table(
         box=box.HORIZONTALS,
         show_edge=False,

@@ -1,4 +1,4 @@
-"""The command ``spindle-plan``: read a case, plan, write the moves, say what they are good for."""
+"""The command ``spindle-plan``: read a case, plan, write the moves, print their cost and gain."""
 
 import sys
 import time
@@ -30,26 +30,34 @@ def run(
         Path, typer.Argument(help="Folder with brokers.parquet, dirs.parquet and replicas.parquet.")
     ],
     out: Annotated[Path, typer.Option(help="Where to write the moves (Parquet).")],
-    broker_band: Annotated[float, typer.Option(help="Brokers within this share of the mean fill.")] = 0.09,
-    dir_band: Annotated[float, typer.Option(help="Dirs within this share of the mean fill.")] = 0.20,
-    mark: Annotated[float, typer.Option(help="No dir ends fuller than this share of its capacity.")] = 0.90,
-    incoming_limit: Annotated[
-        float, typer.Option(help="At no moment does a move raise its target above this.")
+    broker_band: Annotated[
+        float, typer.Option(help="Keep brokers within this share of the mean usage.")
+    ] = 0.09,
+    dir_band: Annotated[
+        float, typer.Option(help="Keep log dirs within this share of the mean usage.")
+    ] = 0.20,
+    mark: Annotated[
+        float, typer.Option(help="Highest usage of a log dir after the plan, as a share of its capacity.")
     ] = 0.90,
-    max_bytes: Annotated[float | None, typer.Option(help="Copy at most so many bytes.")] = None,
+    incoming_limit: Annotated[
+        float, typer.Option(help="Highest usage of a target log dir at any time during the plan.")
+    ] = 0.90,
+    max_bytes: Annotated[float | None, typer.Option(help="Most bytes to copy.")] = None,
     max_minutes: Annotated[
-        float | None, typer.Option(help="Take at most so long, at --rate per broker.")
+        float | None, typer.Option(help="Longest duration of the plan, at --rate per broker.")
     ] = None,
     rate: Annotated[float, typer.Option(help="Bytes per second that a broker copies, in or out.")] = 50e6,
-    balance: Annotated[bool, typer.Option(help="Balance too, or only empty what must be emptied.")] = True,
+    balance: Annotated[
+        bool, typer.Option(help="Balance the cluster; otherwise only empty what must be emptied.")
+    ] = True,
     leaders: Annotated[bool, typer.Option(help="Balance leaders by the order of replicas.")] = True,
     report: Annotated[Path | None, typer.Option(help="Also write a report (one HTML file).")] = None,
     explain_: Annotated[
         str | None,
-        typer.Option("--explain", metavar="TOPIC-PARTITION", help="Say why these replicas move or stay."),
+        typer.Option("--explain", metavar="TOPIC-PARTITION", help="Explain why these replicas move or stay."),
     ] = None,
 ) -> None:
-    """Find the moves that bring every dir and every broker into its band with the fewest bytes."""
+    """Find the moves that bring every log dir and every broker into its band, with the fewest bytes copied."""
     try:
         goals = Goals(
             dir_band=dir_band, broker_band=broker_band, mark=mark, incoming_limit=incoming_limit, balance=balance,
@@ -83,7 +91,7 @@ def _plan(
 def _with_progress(
     work: Callable[[Callable[[str], None]], tuple[PlacementPlan, float]],
 ) -> tuple[PlacementPlan, float]:
-    """Show a line with what is being done and since when; nothing if it is no terminal."""
+    """Show the current step and its duration on a line; nothing if the output is not a terminal."""
     columns = SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn()
     with Progress(*columns, console=SafeConsole(stderr=True), transient=True) as progress:
         task = progress.add_task("")
@@ -91,7 +99,7 @@ def _with_progress(
 
 
 def _refuse(error: Exception) -> NoReturn:
-    """Say what is wrong with the input, and end."""
+    """Print what is wrong with the input, and exit."""
     problems = error.problems if isinstance(error, SnapshotError) else (str(error),)
     stderr = SafeConsole(stderr=True, highlight=False)
     stderr.print("[red]cannot plan[/red]: " + problems[0], soft_wrap=True)
@@ -101,21 +109,21 @@ def _refuse(error: Exception) -> NoReturn:
 
 
 def _fills(found: PlacementPlan, used: np.ndarray) -> str:
-    """Least, mean, most fill of usable dirs."""
+    """Minimum, mean and maximum usage of usable log dirs."""
     fill = (used / found.problem.snapshot.capacity)[found.problem.usable]
-    return f"{fill.min():.1%} / {fill.mean():.1%} / {fill.max():.1%}" if len(fill) else "no usable dir"
+    return f"{fill.min():.1%} / {fill.mean():.1%} / {fill.max():.1%}" if len(fill) else "no usable log dir"
 
 
 def _summary(found: PlacementPlan, budget: PlanBudget, took: float) -> None:
-    """Print what the plan is good for."""
+    """Print the cost and the gain of the plan."""
     s, total = found.problem.snapshot, float(found.problem.snapshot.size.sum()) or 1.0
     after = found.after
     table = Table(box=None, header_style="bold", pad_edge=False)
     for name in ("", "before", "after"):
         table.add_column(name, justify="left" if not name else "right")
-    table.add_row("fill of dirs, least / mean / most", _fills(found, s.used), _fills(found, after))
+    table.add_row("log dir usage, min / mean / max", _fills(found, s.used), _fills(found, after))
     before_out, after_out = found.problem.outside(s.used), found.problem.outside(after)
-    table.add_row("dirs out of band", str(before_out[0]), str(after_out[0]))
+    table.add_row("log dirs out of band", str(before_out[0]), str(after_out[0]))
     table.add_row("brokers out of band", str(before_out[1]), str(after_out[1]))
     console.print(table)
     moves, waves = len(found.replica), len(found.peak)
@@ -125,14 +133,14 @@ def _summary(found: PlacementPlan, budget: PlanBudget, took: float) -> None:
             f"({found.bytes.sum() / total:.2%} of all bytes; {human(found.bytes_intra)} inside brokers), "
             f"about {_span(found.seconds(budget))} at {human(budget.bytes_per_second)}/s per broker"
         )
-        bound = f"no plan that reaches all bands can do with less than {human(found.bound)}"
+        bound = f"fewest bytes that any plan for all bands must copy (the bound): {human(found.bound)}"
         if not found.unreached:
-            bound += f": this one is at {found.ratio:.4f} of that bound"
-        console.print(f"{bound}; no dir is above {found.peak.max():.1%} while it runs")
+            bound += f", this plan copies {found.ratio:.4f} times the bound"
+        console.print(f"{bound}; no log dir exceeds {found.peak.max():.1%} while it runs")
     else:
         console.print("\n[bold]nothing to move[/bold]")
     if len(found.leader):
-        console.print(f"{len(found.leader):,} partitions change their preferred leader, which moves no byte")
+        console.print(f"preferred leaders to change (no data is copied): {len(found.leader):,}")
     for sentence in found.unreached:
         console.print(f"[yellow]not reached[/yellow]: {sentence}", soft_wrap=True)
     for k in np.argsort(-found.bytes, kind="stable")[:_SHOWN].tolist():
@@ -150,7 +158,7 @@ def _explain(found: PlacementPlan, text: str) -> None:
     try:
         lines = explain_partition(found, topic, int(partition))
     except (KeyError, ValueError):
-        console.print(f"[red]{text}[/red] is not in this case; say TOPIC-PARTITION, for example 12-3")
+        console.print(f"[red]{text}[/red] is not in this case; use TOPIC-PARTITION, for example 12-3")
         raise typer.Exit(2) from None
     for line in lines:
         console.print(line, soft_wrap=True)

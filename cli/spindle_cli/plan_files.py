@@ -1,4 +1,4 @@
-"""Case folders and plan files. pyarrow is loaded here and nowhere else."""
+"""Case folders and plan files. Only this module imports pyarrow."""
 
 import importlib
 from pathlib import Path
@@ -14,7 +14,7 @@ TABLES = ("brokers", "dirs", "replicas")
 
 
 def _arrow() -> tuple[Any, Any]:
-    """``pyarrow`` and ``pyarrow.parquet``, loaded when first needed: a quarter of a second that `--help` need not wait for.
+    """``pyarrow`` and ``pyarrow.parquet``, imported on first use: the import takes a quarter of a second, which `--help` does not need.
 
     As Any, because pyarrow ships no types.
     """
@@ -32,17 +32,17 @@ def read_case(folder: Path) -> PlannerSnapshot:
     for name in TABLES:
         if not (folder / f"{name}.parquet").is_file():
             raise FileNotFoundError(
-                f"{folder / name}.parquet is not there: a case has {', '.join(TABLES)}.parquet"
+                f"{folder / name}.parquet does not exist: a case has {', '.join(TABLES)}.parquet"
             )
     tables: list[Any] = [pq.read_table(folder / f"{name}.parquet") for name in TABLES]
     return from_tables(*tables)
 
 
 def write_plan(plan: PlacementPlan, path: Path) -> None:
-    """Write moves in order of execution, one row each, and beside it the changes of preferred leaders, if any.
+    """Write moves in order of execution, one row each, and the changes of preferred leaders, if any, to a second file.
 
     Columns: ``wave, topic, partition, src_broker, src_dir, dst_broker, dst_dir`` (dirs by row within their broker), then
-    ``bytes, reason``. The snapshot's hash stands in the file's metadata. Leaders go to ``<name>.leaders.parquet``:
+    ``bytes, reason``. The file's metadata holds the hash of the snapshot. Leaders go to ``<name>.leaders.parquet``:
     ``topic, partition, broker``.
     """
     pa, pq = _arrow()
@@ -80,7 +80,7 @@ def write_plan(plan: PlacementPlan, path: Path) -> None:
 
 
 def _topics(pa: Any, s: PlannerSnapshot, rows: Any) -> Any:
-    """Topic names where topics have names, else their numbers."""
+    """Topic names if the case has them, else topic numbers."""
     if s.topic_names:
         return pa.array([s.topic_names[t] for t in s.topic[rows].tolist()], pa.string())
     return pa.array(s.topic[rows], pa.int32())

@@ -1,4 +1,4 @@
-"""``spindle preview``: what applying a file would bring about."""
+"""``spindle preview``: the effects of applying a file."""
 
 from pathlib import Path
 
@@ -16,7 +16,7 @@ def read(path: Path) -> KafkaCluster:
     """The KafkaCluster of a file.
 
     Raises:
-        ClientError: there is none, or more than one, or it cannot be understood.
+        ClientError: the file holds none or several, or one that is not valid.
     """
     try:
         documents = [each for each in yaml.safe_load_all(path.read_text()) if isinstance(each, dict)]
@@ -34,9 +34,9 @@ def read(path: Path) -> KafkaCluster:
 
 
 def table(changes: list[PreviewChange]) -> Table | str:
-    """The changes, for a person."""
+    """The changes as a table."""
     if not changes:
-        return "Nothing that brokers or controllers are made from changes."
+        return "No setting of brokers or controllers changes."
     result = Table("What", "Where", "How")
     for change in changes:
         result.add_row(change.what, change.where, change.how)
@@ -44,8 +44,8 @@ def table(changes: list[PreviewChange]) -> Table | str:
 
 
 def refusals(refused: tuple[RejectedSettings, ...]) -> str:
-    """What Kafka would not take, a line for each setting, for a person."""
-    lines = [f"{each.field}: {each.message}.\n  Way out: {each.way_out}." for each in refused]
+    """Settings that Kafka would reject, each with how to correct it."""
+    lines = [f"{each.field}: {each.message}.\n  To resolve: {each.way_out}." for each in refused]
     return "\n".join(
-        [*lines, "Applied as it is, nothing of this spec is carried out until that is corrected."]
+        [*lines, "If applied as it is, nothing of this spec takes effect until that is corrected."]
     )

@@ -1,4 +1,4 @@
-"""KafkaRebalances for a person: a list, a page, and the few things that can be done with one."""
+"""KafkaRebalances in the terminal: list, show, approve, stop, and start a run."""
 
 from collections.abc import Iterable
 from datetime import datetime
@@ -10,15 +10,16 @@ from rich.text import Text
 
 from spindle.api.rebalance import KafkaRebalance, KafkaRebalanceStatus
 from spindle.cluster import names
+from spindle.cluster.waiting import counted
 from spindle_cli.kube import Kube, KubeError, NotFoundError
 
 _OVER: Final = ("Done", "Stopped", "Expired", "Superseded", "Failed")
-_OUTCOMES: Final = {".": "waits", ">": "in motion", "+": "done", "-": "left out"}
+_OUTCOMES: Final = {".": "waits", ">": "in progress", "+": "done", "-": "left out"}
 _DROPS_SHOWN: Final = 10
 
 
 def list_of(found: Iterable[KafkaRebalance]) -> Table:
-    """One line a proposal."""
+    """One line per proposal."""
     table = Table(box=None, pad_edge=False)
     for head in ("NAME", "CLUSTER", "PHASE", "MOVED", "SIZE", "ETA", "MESSAGE"):
         table.add_column(head, overflow="fold")
@@ -37,17 +38,17 @@ def list_of(found: Iterable[KafkaRebalance]) -> Table:
 
 
 def phase_of(each: KafkaRebalance) -> str:
-    """Its phase; one that nobody has looked at yet is proposed."""
+    """Its phase; Proposed if the operator has not set one yet."""
     return (each.status.phase if each.status else None) or "Proposed"
 
 
 def is_over(each: KafkaRebalance) -> bool:
-    """Whether nothing more becomes of it."""
+    """Whether it has ended."""
     return phase_of(each) in _OVER
 
 
 def page(each: KafkaRebalance, most: int) -> RenderableType:
-    """Everything about one proposal that fits a screen."""
+    """One proposal, on one screen."""
     parts: list[RenderableType] = [_head(each), _worth(each)]
     if most and each.spec.moves:
         parts += [Text(), _moves(each, most)]
@@ -71,16 +72,16 @@ def _head(each: KafkaRebalance) -> Text:
     lines = [f"{each.metadata.name}: {phase_of(each)}, for KafkaCluster {each.spec.cluster}"]
     if status and status.message:
         lines.append(status.message)
-    lines.append(f"hash {each.spec.input_hash}, to be begun before {each.spec.expires}")
+    lines.append(f"hash {each.spec.input_hash}, expires {each.spec.expires}")
     if status and status.started_at:
         lines.append(
-            f"begun {status.started_at}{_end(status)}; {status.progress} moves, {size(status.moved_bytes or 0)} moved"
+            f"started {status.started_at}{_end(status)}; {status.progress} moves, {size(status.moved_bytes or 0)} moved"
         )
     return Text("\n".join(lines))
 
 
 def _end(status: KafkaRebalanceStatus) -> str:
-    """When it ended and how long it took; else when it should be done; empty where nobody knows."""
+    """When it ended and how long it took, else its estimated end; empty if unknown."""
     if status.started_at and status.ended_at:
         begun, ended = (datetime.fromisoformat(at) for at in (status.started_at, status.ended_at))
         return f", ended {status.ended_at} after {(ended - begun).total_seconds():.0f} s"
@@ -103,11 +104,11 @@ def _worth(each: KafkaRebalance) -> Text:
         if before is not None and after is not None:
             lines.append(f"gain: {what}: {before} → {after}")
     if each.spec.leaders:
-        lines.append(f"leaders: {len(each.spec.leaders)} partitions are led by another broker afterwards")
+        lines.append(f"leaders to change: {counted(len(each.spec.leaders), 'partition')}")
     forecast = each.spec.forecast
     if forecast is not None and forecast.first_full_at:
         lines.append(
-            f"without it: {forecast.first_full_disk or 'a disk'} is full at {forecast.first_full_at}"
+            f"forecast without it: {forecast.first_full_disk or 'a disk'} is full at {forecast.first_full_at}"
         )
     return Text("\n".join(lines))
 
@@ -134,13 +135,13 @@ def _moves(each: KafkaRebalance, most: int) -> Table:
 
 
 def _place(broker: int, path: str) -> str:
-    """``2:disk1`` for a log dir of ours, else the whole path."""
+    """``2:disk1`` for a log dir of Spindle, else the full path."""
     disk = path.removeprefix(f"{names.DISKS_ROOT}/").removesuffix(f"/{names.LOG_SUBDIR}")
     return f"{broker}:{disk}"
 
 
 def size(count: int) -> str:
-    """Bytes in a unit that a person reads."""
+    """Bytes with a decimal unit."""
     value = float(count)
     for unit in ("B", "kB", "MB", "GB"):
         if value < 1000:
@@ -150,36 +151,36 @@ def size(count: int) -> str:
 
 
 def approve(kube: Kube, name: str, looked_at: str | None) -> str:
-    """Approve a proposal; what to tell.
+    """Approve a proposal; returns the message to print.
 
     Raises:
-        KubeError: it is another one than was looked at, or is over.
+        KubeError: its hash differs from the reviewed one, or it has ended.
     """
     each = kube.rebalance(name)
     if looked_at is not None and looked_at != each.spec.input_hash:
-        raise KubeError(f"{name} has the hash {each.spec.input_hash}, not {looked_at}: look at it again")
+        raise KubeError(f"{name} has the hash {each.spec.input_hash}, not {looked_at}: review it again")
     _still_open(each)
     kube.change_rebalance(name, each.metadata.resource_version, {"approved": each.spec.input_hash})
     return f"{name} is approved ({each.spec.input_hash}).\nFollow it with: spindle rebalance wait {name}"
 
 
 def stop(kube: Kube, name: str) -> str:
-    """End a proposal; what to tell.
+    """Stop a proposal; returns the message to print.
 
     Raises:
-        KubeError: it is over.
+        KubeError: it has ended already.
     """
     each = kube.rebalance(name)
     _still_open(each)
-    # By no version: to stop one must not fail because its status was written meanwhile.
+    # Without a resourceVersion: a stop must not fail because the status was written meanwhile.
     kube.change_rebalance(name, "", {"stop": True})
-    return f"{name} ends: nothing more begins, copies that are under way are given up."
+    return f"{name} is stopped: no further move starts, and moves in progress are cancelled."
 
 
 def _still_open(each: KafkaRebalance) -> None:
     if is_over(each):
         raise KubeError(
-            f"{each.metadata.name} is over ({phase_of(each)}): have a new one made (spindle rebalance run)"
+            f"{each.metadata.name} has ended ({phase_of(each)}). To make a new one: spindle rebalance run"
         )
 
 
@@ -187,13 +188,13 @@ def run(kube: Kube, cluster: str, now: datetime) -> str:
     """Start a run of the rebalance job now; returns the name of the Job.
 
     Raises:
-        KubeError: there is no such job.
+        KubeError: the cluster has no rebalance job.
     """
     try:
         source = kube.cron_job(names.rebalance_job(cluster))
     except NotFoundError as error:
         raise KubeError(
-            f"{cluster} has no rebalance job: give the chart its image (rebalance.image), or the KafkaCluster one "
+            f"{cluster} has no rebalance job: set its image in the chart (rebalance.image) or in the KafkaCluster "
             "(spec.rebalance.engine.image)"
         ) from error
     made = job_from(source, now)
@@ -202,7 +203,7 @@ def run(kube: Kube, cluster: str, now: datetime) -> str:
 
 
 def job_from(source: dict[str, Any], now: datetime) -> dict[str, Any]:
-    """The Job that ``kubectl create job --from`` would make of a CronJob, owned by it and so counted by its history limits."""
+    """The Job that ``kubectl create job --from`` would create, owned by the CronJob so that its history limits apply."""
     template, meta = source["spec"]["jobTemplate"], source["metadata"]
     return {
         "apiVersion": "batch/v1",

@@ -1,4 +1,4 @@
-"""``spindle rebalance``: have a proposal made, look at it, approve it, see it carried out."""
+"""``spindle rebalance``: create, review, approve and follow proposals."""
 
 import sys
 from datetime import UTC, datetime
@@ -11,14 +11,14 @@ from spindle_cli.kube import Kube
 from spindle_cli.screen import on_one_line, say, tell
 from spindle_cli.terminal import Namespace, OfCluster, sentences
 
-app: Final = typer.Typer(no_args_is_help=True, help="Proposals to move replicas: look, approve, stop.")
+app: Final = typer.Typer(no_args_is_help=True, help="Proposals to move replicas: run, show, approve, stop.")
 
 Proposal = Annotated[str, typer.Argument(help="KafkaRebalance; see: spindle rebalance list.")]
 
 
 @app.command("list")
 def show_all(cluster: OfCluster = None, namespace: Namespace = None) -> None:
-    """List proposals, with their phase and how far they are."""
+    """List proposals, with their phase and progress."""
     with sentences():
         kube = Kube.connect(namespace)
         found = kube.rebalances(cluster)
@@ -34,7 +34,7 @@ def show(
     namespace: Namespace = None,
     moves: Annotated[int, typer.Option(min=0, help="How many moves to show, the largest first.")] = 20,
 ) -> None:
-    """Show what a proposal costs, what it is good for, its largest moves, and what has become of them."""
+    """Show the cost and the gain of a proposal, its largest moves, and their state."""
     with sentences():
         terminal.console.print(proposals.page(on_one_line(Kube.connect(namespace).rebalance(name)), moves))
 
@@ -45,10 +45,10 @@ def approve(
     namespace: Namespace = None,
     hashed: Annotated[
         str | None,
-        typer.Option("--hash", help="The inputHash that was looked at; default: the one that stands there."),
+        typer.Option("--hash", help="The inputHash that was reviewed; default: the current one."),
     ] = None,
 ) -> None:
-    """Approve a proposal. It is carried out as soon as nothing is in its way."""
+    """Approve a proposal. Spindle executes it as soon as no safety check holds it back."""
     with sentences():
         kube = Kube.connect(namespace)
         say(proposals.approve(kube, name, hashed))
@@ -56,7 +56,7 @@ def approve(
 
 @app.command()
 def stop(name: Proposal, namespace: Namespace = None) -> None:
-    """End a proposal for good. Copies that are under way are given up, what has landed stays."""
+    """Stop a proposal for good. Moves in progress are cancelled; completed moves stay."""
     with sentences():
         kube = Kube.connect(namespace)
         say(proposals.stop(kube, name))
@@ -71,7 +71,7 @@ def report(cluster: OfCluster = None, namespace: Namespace = None) -> None:
         if sys.stdout.isatty():
             say(page)
         else:
-            typer.echo(page)  # into a file, as it is
+            typer.echo(page)  # unchanged, for redirection into a file
 
 
 @app.command()
@@ -79,10 +79,10 @@ def run(
     cluster: OfCluster = None,
     namespace: Namespace = None,
     wait: Annotated[
-        bool, typer.Option("--wait", help="Show the run's log until it has ended, and what came of it.")
+        bool, typer.Option("--wait", help="Print the run's log until it has ended, then its result.")
     ] = False,
 ) -> None:
-    """Have a proposal made now, whatever the schedule says."""
+    """Start a run of the rebalance job now, independent of the schedule."""
     with sentences():
         kube = Kube.connect(namespace)
         name = proposals.run(kube, kube.one_cluster(cluster), datetime.now(UTC))
@@ -96,9 +96,9 @@ def run(
 def wait(
     name: Proposal,
     namespace: Namespace = None,
-    timeout: Annotated[float, typer.Option(help="Seconds after which to give up.")] = 3600.0,
+    timeout: Annotated[float, typer.Option(help="Seconds after which to stop waiting.")] = 3600.0,
 ) -> None:
-    """Wait until a proposal is over, telling how far it is. Ends with an error if it is not done in time."""
+    """Wait until a proposal has ended, and print its progress. Fails if it is not done in time."""
     with sentences():
         kube = Kube.connect(namespace)
         if not following.proposal(kube, name, timeout, tell):

@@ -1,4 +1,4 @@
-"""``spindle rebalance report``: the report of a run, out of the ConfigMap that the job put it into."""
+"""``spindle rebalance report``: the report of a run, from the ConfigMap that the job wrote."""
 
 import base64
 import binascii
@@ -9,14 +9,14 @@ from typing import Final
 from spindle.cluster import names
 from spindle_cli.kube import Kube, KubeError, NotFoundError
 
-_MOST: Final = 64 * 1024 * 1024  # bytes of a page: a ConfigMap of a megabyte can claim to be much more
+_MOST: Final = 64 * 1024 * 1024  # bytes of a page: a ConfigMap of 1 MB could unpack to far more
 
 
 def fetch(kube: Kube, cluster: str) -> str:
     """The page of a cluster's latest run.
 
     Raises:
-        KubeError: there is none, or it is broken.
+        KubeError: it does not exist, or cannot be unpacked.
     """
     name = names.rebalance_report(cluster)
     try:
@@ -24,16 +24,18 @@ def fetch(kube: Kube, cluster: str) -> str:
     except NotFoundError as error:
         raise KubeError(
             f"there is no report of {cluster} in namespace {kube.namespace}: no run has ended yet, or its report was too large for a "
-            "ConfigMap; its log says which"
+            "ConfigMap; its log says which of the two"
         ) from error
     packed = (found.get("binaryData") or {}).get(names.REPORT_KEY)
     if not packed:
-        raise KubeError(f"ConfigMap {name} has no {names.REPORT_KEY} in it: have a new run made")
+        raise KubeError(
+            f"ConfigMap {name} has no key {names.REPORT_KEY}. To resolve: start a new run (spindle rebalance run)"
+        )
     try:
         unpacker = zlib.decompressobj(wbits=zlib.MAX_WBITS | 16)
         page = unpacker.decompress(base64.b64decode(packed, validate=True), _MOST)
         if not unpacker.eof:
-            raise gzip.BadGzipFile("it ends in the middle, or is larger than any report")
+            raise gzip.BadGzipFile("it is truncated, or larger than any report")
         return page.decode()
     except (binascii.Error, zlib.error, OSError, UnicodeDecodeError) as error:
         raise KubeError(f"{names.REPORT_KEY} of ConfigMap {name} cannot be unpacked: {error}") from error

@@ -1,7 +1,7 @@
-"""The way to the terminal.
+"""Output to the terminal.
 
-Names, messages and statuses are written by others, tenants among them. Whatever of them goes to a terminal goes through here, and loses what
-would steer it (`spindle.printable`). JSON and YAML have escapes of their own.
+Others, tenants included, write names, messages and statuses. All of these that are printed to a terminal pass through this module, which
+removes control sequences (`spindle.printable`). JSON and YAML have escapes of their own.
 """
 
 from collections.abc import Iterable
@@ -18,27 +18,27 @@ T = TypeVar("T")
 
 
 class SafeConsole(Console):
-    """A console whose colours and lines are those of the program alone."""
+    """A console on which only this program sets colours and line breaks."""
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
-        """As rich has it, with every text printable."""
+        """As in rich, with every text made printable."""
         for segment in super().render(renderable, options):
             text = segment.text if segment.control else printable(segment.text, lines=True)
             yield segment if text == segment.text else Segment(text, segment.style)
 
 
 def say(text: str, *, err: bool = False) -> None:
-    """Print text that has lines of its own."""
+    """Print text that may have several lines."""
     typer.echo(printable(text, lines=True), err=err)
 
 
 def tell(line: str) -> None:
-    """Print one line, and no more than one."""
+    """Print exactly one line."""
     typer.echo(printable(line))
 
 
 def on_one_line(value: T) -> T:
-    """An object of Kubernetes with every text in it printable, and on one line, so that none looks like a line of ours."""
+    """A Kubernetes object with every text printable and on one line, so that no text can imitate a line of this program."""
     changed: Any = value
     if isinstance(value, str):
         changed = printable(value)

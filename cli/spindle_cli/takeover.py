@@ -1,4 +1,4 @@
-"""Takes a cluster over from Strimzi, step by step. Each step finds by itself what of it is done, so that all may be run again."""
+"""Takes a cluster over from Strimzi, step by step. Each step detects what is done already, so all of them can be run again."""
 
 import json
 import time
@@ -22,16 +22,16 @@ THEIR_USER: Final = Kind("KafkaUser", "kafkausers", strimzi.GROUP, _VERSIONS)
 POD_SET: Final = Kind("StrimziPodSet", "strimzipodsets", strimzi.CORE_GROUP, _VERSIONS)
 
 _POLL_S: Final = 1.0
-_PAUSED_S: Final = 300.0  # Strimzi looks every two minutes
-_STOPPED_S: Final = 1800.0  # a broker may take long to close its logs
+_PAUSED_S: Final = 300.0  # Strimzi reconciles every two minutes
+_STOPPED_S: Final = 1800.0  # a broker can take long to close its logs
 _GONE_S: Final = 120.0
-_LAID_OUT_S: Final = 1800.0  # the kubelet gives each file to the group first
+_LAID_OUT_S: Final = 1800.0  # the kubelet first changes the group of each file (fsGroup)
 
 Say = Callable[[str], None]
 
 
 def read(found: Objects, name: str) -> strimzi.StrimziCluster:
-    """The cluster as Kubernetes knows it."""
+    """The cluster, read from Kubernetes."""
     mine = f"{strimzi.LABEL_CLUSTER}={name}"
 
     def by_name(kind: Kind) -> dict[str, Json]:
@@ -50,19 +50,19 @@ def read(found: Objects, name: str) -> strimzi.StrimziCluster:
 
 
 def image_of(kube: Kube) -> str:
-    """Spindle's image as its operator runs it."""
+    """Spindle's image, as its operator runs it."""
     call = client.CoreV1Api(kube.api).list_pod_for_all_namespaces
     answer = kube.ask(
         "pods", call, label_selector="app.kubernetes.io/name=spindle", limit=1, _preload_content=False
     )
     pods = json.loads(answer.data)["items"]
     if not pods:
-        raise KubeError("Spindle's operator was not found: install it first, or give --image")
+        raise KubeError("Spindle's operator was not found: install it first, or set --image")
     return str(pods[0]["spec"]["containers"][0]["image"])
 
 
 def recall(found: Objects, name: str) -> TakeoverRecord | None:
-    """What an earlier run wrote down; None if there was none."""
+    """The record of an earlier run; None if there is none."""
     kept = found.find(objects.CONFIG_MAP, memory_map(name))
     if kept is None:
         return None
@@ -73,10 +73,10 @@ def recall(found: Objects, name: str) -> TakeoverRecord | None:
 
 
 def take(found: Objects, name: str, image: str, say: Say) -> None:
-    """All of it, from where it is.
+    """Run all steps that are not done yet.
 
     Raises:
-        KubeError: something stands against it; what was done is on record, and can be gone on with or undone.
+        KubeError: something prevents it; the steps done so far are on record, and can be resumed or undone.
     """
     kept = recall(found, name)
     if kept is None:
@@ -89,7 +89,9 @@ def take(found: Objects, name: str, image: str, say: Say) -> None:
         found.create(objects.CONFIG_MAP, manifests.memory_object(kept))
     plan = kept.plan
     if found.find(objects.CLUSTER, name) is not None:
-        raise KubeError(f"KafkaCluster {name} is there: it was taken over. See: spindle status {name}")
+        raise KubeError(
+            f"KafkaCluster {name} exists already: the cluster was taken over. See: spindle status {name}"
+        )
     _pause(found, plan, say)
     for volume in kept.policies:
         found.patch(objects.VOLUME, volume, {"spec": {"persistentVolumeReclaimPolicy": "Retain"}})
@@ -107,18 +109,18 @@ def take(found: Objects, name: str, image: str, say: Say) -> None:
 
 
 def undo(found: Objects, name: str, image: str, say: Say) -> None:
-    """Give it back, which can be done until Spindle has started on the disks.
+    """Return the cluster to Strimzi; possible until Spindle has started Kafka on the disks.
 
     Raises:
-        KubeError: something stands against it.
+        KubeError: something prevents it.
     """
     kept = recall(found, name)
     if kept is None:
         raise KubeError(
-            f"there is no ConfigMap {memory_map(name)}: nothing was taken over, or all was undone"
+            f"there is no ConfigMap {memory_map(name)}: nothing was taken over, or everything was undone"
         )
     if found.find(objects.CLUSTER, name) is not None:
-        raise KubeError(f"KafkaCluster {name} is there: delete it first; its claims stay")
+        raise KubeError(f"KafkaCluster {name} exists: delete it first; its claims stay")
     plan = kept.plan
     moved = [
         node
@@ -136,7 +138,9 @@ def undo(found: Objects, name: str, image: str, say: Say) -> None:
     found.delete(objects.CONFIG_MAP, names.identity_map(name))
     found.patch(KAFKA, name, {"metadata": {"annotations": {strimzi.PAUSE: None}}})
     found.delete(objects.CONFIG_MAP, memory_map(name))
-    say(f"Kafka {name} is Strimzi's again, which starts it at its next look (two minutes at most)")
+    say(
+        f"Kafka {name} belongs to Strimzi again; Strimzi starts it at its next reconciliation (within two minutes)"
+    )
 
 
 def _pause(found: Objects, plan: TakeoverPlan, say: Say) -> None:
@@ -146,14 +150,12 @@ def _pause(found: Objects, plan: TakeoverPlan, say: Say) -> None:
         conditions = (found.get(KAFKA, plan.name).get("status") or {}).get("conditions") or ()
         return any(c.get("type") == "ReconciliationPaused" and c.get("status") == "True" for c in conditions)
 
-    _until(
-        "Strimzi says that it leaves the cluster alone (condition ReconciliationPaused)", paused, _PAUSED_S
-    )
-    say("Strimzi leaves the cluster alone")
+    _until("Strimzi reports the condition ReconciliationPaused", paused, _PAUSED_S)
+    say("Strimzi has paused its reconciliation of the cluster")
 
 
 def _stop(found: Objects, plan: TakeoverPlan, nodes: Sequence[NodePlan], say: Say) -> None:
-    """Their pods' sets go, and the pods with these, in their own time."""
+    """Delete Strimzi's StrimziPodSets; their pods shut down gracefully."""
     pods = {node.pod for node in nodes}
     owners: set[str] = set()
     for pod in found.every(objects.POD, f"{strimzi.LABEL_CLUSTER}={plan.name}"):
@@ -170,12 +172,12 @@ def _stop(found: Objects, plan: TakeoverPlan, nodes: Sequence[NodePlan], say: Sa
         there = {each["metadata"]["name"] for each in found.every(objects.POD)}
         return not pods & there
 
-    _until(f"the pods {', '.join(sorted(pods))} are gone", stopped, _STOPPED_S)
+    _until(f"the pods {', '.join(sorted(pods))} are deleted", stopped, _STOPPED_S)
     say(f"{len(pods)} {'controllers' if nodes and nodes[0].controller else 'brokers'} are stopped")
 
 
 def _rename(found: Objects, old: str, disk: DiskPlan, new: Json) -> None:
-    """Another claim for a volume, which stays with what its old claim left (Released) until it is kept for the new one."""
+    """Reserve a volume for another claim. The volume stays Released, with its data, until it is reserved."""
     namespace, name = new["metadata"]["namespace"], new["metadata"]["name"]
     if found.find(objects.CLAIM, name) is not None:
         return
@@ -196,7 +198,7 @@ def _lay_out(
     nodes: Sequence[NodePlan] | None = None,
     undone: bool = False,
 ) -> dict[int, list[str]]:
-    """Run a pod for each node and collect what they say; nothing of a node is changed if one of its disks is not as expected."""
+    """Run a pod for each node and collect the results; a node is not changed if one of its disks is not as expected."""
     chosen = plan.nodes if nodes is None else nodes
     for node in chosen:
         name = manifests.pod_name(plan, node)
@@ -216,20 +218,16 @@ def _lay_out(
         way = (
             ""
             if undone
-            else f"\nMend it and run this again, or go back with: spindle takeover undo {plan.name}"
+            else f"\nTo resolve: correct that and run the command again, or go back with: spindle takeover undo {plan.name}"
         )
-        raise KubeError(
-            "volumes are not as expected, and were left as they are.\n" + "\n".join(refused) + way
-        )
+        raise KubeError("volumes are not as expected, and were not changed.\n" + "\n".join(refused) + way)
     if chosen:
-        say(
-            f"the volumes of {len(chosen)} nodes are laid out as {'Strimzi' if undone else 'Spindle'} has them"
-        )
+        say(f"the volumes of {len(chosen)} nodes have the layout of {'Strimzi' if undone else 'Spindle'}")
     return told
 
 
 def _answer(found: Objects, pod: str) -> dict[str, Any]:
-    """What a pod says at its end."""
+    """Termination message of a pod."""
 
     def ended() -> bool:
         return (found.get(objects.POD, pod).get("status") or {}).get("phase") in ("Succeeded", "Failed")
@@ -243,11 +241,13 @@ def _answer(found: Objects, pod: str) -> dict[str, Any]:
                 return dict(json.loads(message))
             except ValueError:
                 return {"refused": message}
-    return {"refused": f"pod {pod} ended without a word: {status.get('message') or status.get('reason')}"}
+    return {
+        "refused": f"pod {pod} ended without a termination message: {status.get('message') or status.get('reason')}"
+    }
 
 
 def _until_gone(found: Objects, kind: Kind, name: str) -> None:
-    _until(f"{kind.name} {name} is gone", lambda: found.find(kind, name) is None, _GONE_S)
+    _until(f"{kind.name} {name} is deleted", lambda: found.find(kind, name) is None, _GONE_S)
 
 
 def _until(what: str, holds: Callable[[], bool], seconds: float) -> None:
@@ -255,7 +255,7 @@ def _until(what: str, holds: Callable[[], bool], seconds: float) -> None:
     while not holds():
         if time.monotonic() > deadline:
             raise KubeError(
-                f"it did not come within {seconds:.0f} s that {what}. Run the command again to go on."
+                f"after {seconds:.0f} s it is not yet the case that {what}. Run the command again to continue."
             )
         time.sleep(_POLL_S)  # noqa: TID251 - a command line has nothing else to do meanwhile
 

@@ -14,7 +14,7 @@ from spindle_cli.objects import Objects
 from spindle_cli.screen import say
 from spindle_cli.terminal import Namespace, sentences
 
-app = typer.Typer(no_args_is_help=True, help="A cluster that Strimzi made becomes Spindle's, disks and all.")
+app = typer.Typer(no_args_is_help=True, help="Take over a cluster from Strimzi, with its disks and data.")
 
 Cluster = Annotated[str, typer.Argument(help="Name of Strimzi's Kafka resource.")]
 Image = Annotated[str | None, typer.Option(help="Spindle's image; default: the one that its operator runs.")]
@@ -22,7 +22,7 @@ Image = Annotated[str | None, typer.Option(help="Spindle's image; default: the o
 
 @app.command()
 def plan(cluster: Cluster, namespace: Namespace = None) -> None:
-    """Show what stands against it, what will be different, each step, and the KafkaCluster. Nothing is changed."""
+    """Show what prevents it, what will differ, each step, and the KafkaCluster. Changes nothing."""
     with sentences():
         found = Objects(Kube.connect(namespace))
         made = strimzi.plan(work.read(found, cluster))
@@ -36,21 +36,22 @@ def run(
     cluster: Cluster,
     namespace: Namespace = None,
     image: Image = None,
-    yes: Annotated[bool, typer.Option("--yes", help="Kafka is stopped without a further question.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Stop Kafka without asking for confirmation.")] = False,
 ) -> None:
-    """Take it over. Kafka stands still from its second step to its last. Run again, it goes on from where it was."""
+    """Take the cluster over. Kafka is down from the second step to the last. Run again, it continues where it stopped."""
     with sentences():
         kube = Kube.connect(namespace)
         if not yes:
             typer.confirm(
-                f"Kafka {cluster} in namespace {kube.namespace} is stopped for this. Go on?", abort=True
+                f"Kafka {cluster} in namespace {kube.namespace} is stopped during the take-over. Continue?",
+                abort=True,
             )
         work.take(Objects(kube), cluster, image or work.image_of(kube), say)
 
 
 @app.command()
 def undo(cluster: Cluster, namespace: Namespace = None, image: Image = None) -> None:
-    """Give it back to Strimzi, as long as Spindle has not started on its disks."""
+    """Return the cluster to Strimzi, as long as Spindle has not started Kafka on its disks."""
     with sentences():
         kube = Kube.connect(namespace)
         work.undo(Objects(kube), cluster, image or work.image_of(kube), say)
@@ -59,12 +60,12 @@ def undo(cluster: Cluster, namespace: Namespace = None, image: Image = None) -> 
 def _page(made: TakeoverPlan) -> str:
     parts = []
     if made.problems:
-        parts.append("These stand against it:\n" + _list(made.problems))
+        parts.append("These prevent it:\n" + _list(made.problems))
     if made.differences:
-        parts.append("These will be different:\n" + _list(made.differences))
+        parts.append("These will differ:\n" + _list(made.differences))
     if not made.problems:
-        parts.append("These are the steps:\n" + _list(steps(made)))
-    parts.append("This will be applied:\n" + yaml.safe_dump(dict(made.manifest), sort_keys=False))
+        parts.append("Steps:\n" + _list(steps(made)))
+    parts.append("KafkaCluster to be applied:\n" + yaml.safe_dump(dict(made.manifest), sort_keys=False))
     return "\n".join(parts)
 
 

@@ -1,4 +1,4 @@
-"""What all commands share: the console, the options that many have, and errors that end in one sentence."""
+"""Shared by all commands: the console, common options, and errors that end in one sentence."""
 
 import time
 from collections.abc import Iterator
@@ -12,7 +12,7 @@ from spindle_cli.kafka_client import ClientError
 from spindle_cli.kube import KubeError
 from spindle_cli.screen import SafeConsole, say
 
-# Without markup and emoji: `[link=…]` in a message would be one, and `:bomb:` a picture.
+# Without markup and emoji: else `[link=…]` in a message would become a link, and `:bomb:` an emoji.
 console = SafeConsole(highlight=False, soft_wrap=False, markup=False, emoji=False)
 
 Namespace = Annotated[
@@ -25,7 +25,7 @@ OfCluster = Annotated[
 
 @contextmanager
 def sentences() -> Iterator[None]:
-    """End with one sentence instead of a traceback."""
+    """Exit with one sentence instead of a traceback."""
     try:
         yield
     except (KubeError, ClientError, PlacementError) as error:
@@ -34,5 +34,5 @@ def sentences() -> Iterator[None]:
 
 
 def pause(seconds: float) -> None:
-    """Wait between two looks: a command line has nothing else to do meanwhile."""
+    """Sleep between two polls; a command line has nothing else to do meanwhile."""
     time.sleep(seconds)  # noqa: TID251 - see above

@@ -11,18 +11,18 @@ from spindle_cli.messages import Count, send_and_read
 
 _PARTITIONS: Final = 12
 _REPLICAS: Final = 3
-# What only proves that messages come through need not stay.
+# Messages that only verify the cluster need not be retained.
 _VERIFY_SETTINGS: Final = {"retention.ms": "3600000"}
 
 
 def create(
     access: Access, name: str, partitions: int, replicas: int, settings: Sequence[str], console: Console
 ) -> bool:
-    """Create a topic, or show that one of this name is there already."""
+    """Create a topic, or print that it exists already."""
     with connect(access) as client:
         there = client.topic(name)
         if there is not None:
-            console.print(f"Topic {name} is there already, with {len(there.partitions)} partitions.")
+            console.print(f"Topic {name} exists already, with {len(there.partitions)} partitions.")
             return _show(there, console)
         return _show(client.create_topic(name, partitions, replicas, _parsed(settings)), console)
 
@@ -32,7 +32,7 @@ def describe(access: Access, name: str, console: Console) -> bool:
     with connect(access) as client:
         found = client.topic(name)
     if found is None:
-        raise ClientError(f"there is no topic {name}")
+        raise ClientError(f"topic {name} does not exist")
     return _show(found, console)
 
 
@@ -45,7 +45,7 @@ def show_names(access: Access, console: Console) -> bool:
 
 
 def verify(access: Access, name: str, messages: int, size: int, console: Console) -> bool:
-    """Send messages through a topic and back, and look at racks and log dirs as Kafka itself tells them."""
+    """Send messages through a topic, read them back, and check racks and log dirs as Kafka reports them."""
     with connect(access) as client:
         topic = client.topic(name) or _new(client, name, console)
         _brokers(client, topic, console)
@@ -56,13 +56,15 @@ def verify(access: Access, name: str, messages: int, size: int, console: Console
 
 def _new(client: Client, name: str, console: Console) -> TopicView:
     replicas = min(_REPLICAS, len(client.racks()))
-    console.print(f"Topic {name} is new: {_PARTITIONS} partitions with {replicas} replicas each.")
+    console.print(f"Created topic {name}: {_PARTITIONS} partitions with {replicas} replicas each.")
     return client.create_topic(name, _PARTITIONS, replicas, _VERIFY_SETTINGS)
 
 
 def _brokers(client: Client, topic: TopicView, console: Console) -> None:
     for broker, dirs in client.log_dirs(topic).items():
-        console.print(f"Kafka says: broker {broker} is in rack {topic.racks[broker] or '-'}; its log dirs:")
+        console.print(
+            f"Kafka reports: broker {broker} is in rack {topic.racks[broker] or '-'}; its log dirs:"
+        )
         for path, replicas in dirs.items():
             console.print(f"  {path} with {replicas} replicas of {topic.name}", soft_wrap=True)
 
@@ -93,16 +95,16 @@ def _show(topic: TopicView, console: Console) -> bool:
 
 
 def _spread(topic: TopicView, console: Console) -> bool:
-    """Say in one line whether the partitions are spread over the racks."""
+    """One line: whether the partitions are spread over the racks."""
     bad = topic.badly_spread
     if bad:
-        console.print(f"Topic {topic.name}: on too few racks are partitions {' '.join(map(str, bad))}")
+        console.print(f"Topic {topic.name}: partitions on too few racks: {' '.join(map(str, bad))}")
         return False
     fewest = min((len(topic.racks_of(each)) for each in topic.partitions), default=0)
     where = {0: "in a cluster without racks", 1: "on 1 rack"}.get(fewest, f"on {fewest} racks")
     console.print(f"Topic {topic.name}: every one of its {len(topic.partitions)} partitions is {where}")
     if topic.not_in_sync:
-        console.print(f"Not yet fully in sync: partitions {' '.join(map(str, topic.not_in_sync))}")
+        console.print(f"Under-replicated partitions: {' '.join(map(str, topic.not_in_sync))}")
     return True
 
 
@@ -111,6 +113,6 @@ def _parsed(settings: Sequence[str]) -> dict[str, str]:
     for setting in settings:
         key, found, value = setting.partition("=")
         if not found or not key:
-            raise ClientError(f"--config wants key=value, not {setting}")
+            raise ClientError(f"--config takes key=value, not {setting}")
         parsed[key] = value
     return parsed

@@ -1,1 +1,1 @@
-"""The demo: from nothing to a Kafka cluster on a real Kubernetes on this machine, with the commands shown."""
+"""The demo: creates a Kafka cluster on a real Kubernetes on this machine, and shows each command."""

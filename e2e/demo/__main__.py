@@ -35,10 +35,13 @@ def main() -> int:
     except _EXPECTED as error:
         print(f"\ndemo: {error}", file=sys.stderr)
         if asked.command == "up":
-            print("demo: `make demo` again goes on from there; `make demo-down` clears up.", file=sys.stderr)
+            print(
+                "demo: run `make demo` again to continue from there, or `make demo-down` to remove everything.",
+                file=sys.stderr,
+            )
         return 1
     except KeyboardInterrupt:
-        print("\ndemo: interrupted; `make demo` again goes on from there.", file=sys.stderr)
+        print("\ndemo: interrupted; run `make demo` again to continue from there.", file=sys.stderr)
         return 130
     return 0
 

@@ -1,6 +1,6 @@
-"""The demo's chapter about balance: a cluster out of balance on purpose, a proposal by the job, and what carrying it out comes to.
+"""The demo's chapter on balancing: an unbalanced cluster, a proposal by the job, and the result of executing it.
 
-Each part finds what an earlier run has done: the topic and what is in it, the brokers, a proposal that is open or done.
+Each part detects what an earlier run has done: the topic and its data, the brokers, a proposal that is open or done.
 """
 
 import json
@@ -35,9 +35,9 @@ class Balance:
     """The chapter.
 
     Args:
-        show: where it is shown.
+        show: prints it.
         cluster: name of the KafkaCluster.
-        folder: where files of it are kept: the picture before and the report.
+        folder: folder for its files: the disk usage before, and the report.
     """
 
     def __init__(self, show: Show, cluster: str, folder: Path) -> None:
@@ -47,7 +47,7 @@ class Balance:
         self.report = folder / "rebalance.html"
 
     def play(self) -> None:
-        """All of it, from wherever it stands."""
+        """Run all parts that are not done yet."""
         show = self._show
         found = self._newest()
         if not (found and _phase(found) == "Done" and self._before.exists()):
@@ -55,18 +55,16 @@ class Balance:
             found = found if found and _phase(found) in _OPEN and self._before.exists() else self._propose()
             self._carry_out(found)
         else:
-            show.step(
-                f"Out of balance, and back: {found['metadata']['name']} was carried out by an earlier run"
-            )
+            show.step(f"Balancing: {found['metadata']['name']} was executed by an earlier run")
         self._result(self._newest() or found)
 
     def _skew(self) -> None:
         show = self._show
-        show.step("Out of balance on purpose: a topic that fills some disks more than others")
+        show.step("Unbalance the cluster: a topic that uses some disks more than others")
         more = ("--replication-factor", "2", "--config", "min.insync.replicas=1")
         show.run("spindle", "topic", "create", TOPIC, "--partitions", str(PARTITIONS), *more, last=1)
         self._fill()
-        show.step("And two more brokers: Kafka would leave them empty, Spindle fills them")
+        show.step("Add two brokers: Kafka would leave them empty, Spindle moves replicas to them")
         show.run("kubectl", "apply", "-f", GROWN)
         show.run("spindle", "wait", self._cluster, "--timeout", str(_READY_S))
 
@@ -89,47 +87,45 @@ class Balance:
         try:
             show.run("kubectl", "wait", f"{until}Succeeded", f"pod/{_FILLER}", "--timeout=60s")
         except DemoError as error:
-            raise DemoError(
-                f"pod {_FILLER} could not write everything; above is what it said last"
-            ) from error
+            raise DemoError(f"pod {_FILLER} could not write everything; its last output is above") from error
 
     def _phase_of_filler(self) -> str:
-        """Of its pod; empty if there is none."""
+        """Phase of its pod; empty if it does not exist."""
         phase = ("-o", "jsonpath={.status.phase}", "--ignore-not-found")
         return self._show.ask("kubectl", "get", "pod", _FILLER, *phase).strip()
 
     def _propose(self) -> Json:
         show = self._show
-        show.step("A run of the rebalance job, in a pod: what the agents saw, forecasts, a plan")
+        show.step("A run of the rebalance job, in a pod: samples of the agents, forecasts, a plan")
         show.keep(self._before, "spindle", "disks", "-o", "json")
         show.run("spindle", "rebalance", "run", "--wait")
         found = self._newest()
         if found is None or _phase(found) not in _OPEN:
             raise DemoError(
-                "the job proposed nothing, above is why; `spindle rebalance report > report.html` has all that it looked at"
+                "the job proposed nothing; the reason is above, and `spindle rebalance report > report.html` has the details"
             )
         return found
 
     def _carry_out(self, found: Json) -> None:
         show, name = self._show, found["metadata"]["name"]
-        show.step("The proposal: what it costs, what it is good for, and why each replica moves")
+        show.step("The proposal: cost, gain, and the reason of each move")
         show.run("spindle", "rebalance", "show", name, "--moves", str(_SHOWN))
-        show.step("Approved by the hash of what was looked at; each move is checked again, then made")
+        show.step("Approve it by its hash; each move is checked again before it starts")
         if not found["spec"].get("approved"):
             show.run("spindle", "rebalance", "approve", name, "--hash", found["spec"]["inputHash"])
         try:
             show.run("spindle", "rebalance", "wait", name, "--timeout", str(_MOVES_S))
         except DemoError as error:
             raise DemoError(
-                f"proposal {name} was not carried out; `spindle rebalance show {name}` says what became of each move, and "
-                "nothing is lost: what has landed stays. Another run has a new one made"
+                f"proposal {name} was not completed; `spindle rebalance show {name}` shows the state of each move. "
+                "No data is lost: completed moves stay. Run `make demo` again for a new proposal"
             ) from error
 
     def _result(self, found: Json) -> None:
         show = self._show
         show.step("Before and after")
         before = self._before.read_text()
-        show.say("\nKafka deletes a copy that has moved away a minute later (log.segment.delete.delay.ms).")
+        show.say("\nKafka deletes the old replica one minute after a move (log.segment.delete.delay.ms).")
         self._until_deleted(picture.unused(before) + _SLACK)
         after = show.keep(self._before.with_name("after.json"), "spindle", "disks", "-o", "json")
         show.say()
@@ -139,19 +135,19 @@ class Balance:
         for line in price(found):
             show.say(line)
         show.keep(self.report, "spindle", "rebalance", "report")
-        show.say(f"\nThe report of the run, for a browser: file://{self.report}")
+        show.say(f"\nHTML report of the run: file://{self.report}")
 
     def _until_deleted(self, most: int) -> None:
-        """Wait until disks hold no more than so many bytes besides replicas, telling how many there are."""
+        """Wait until the disks hold at most this many bytes that belong to no replica, and print how many remain."""
         begun = self._show.seconds
         while (left := picture.unused(self._show.ask("spindle", "disks", "-o", "json"))) > most:
             took = self._show.seconds - begun
-            self._show.say(f"{took:5.0f} s  {size(left - most)} of copies that are not used any more")
+            self._show.say(f"{took:5.0f} s  {size(left - most)} of old replicas left to delete")
             if took > _DELETED_S:
-                return  # the picture says the rest
+                return  # the picture shows the rest
 
     def _newest(self) -> Json | None:
-        """The cluster's latest proposal that is open or done; those that came to nothing do not count."""
+        """The cluster's latest proposal that is open or done; failed, stopped and expired ones do not count."""
         listed = json.loads(self._show.ask("kubectl", "get", "kafkarebalances", "-o", "json"))["items"]
         mine = [x for x in listed if x["spec"]["cluster"] == self._cluster and _phase(x) in (*_OPEN, "Done")]
         return max(mine, key=lambda each: str(each["metadata"]["creationTimestamp"]), default=None)
@@ -162,7 +158,7 @@ def _phase(found: Json) -> str:
 
 
 def price(found: Json) -> list[str]:
-    """What carrying a proposal out has cost, in lines."""
+    """Cost of executing a proposal, as lines."""
     spec, status = found["spec"], found.get("status") or {}
     cost = spec.get("cost", {})
     inter, intra = (size(cost.get(each, 0)) for each in ("bytesInter", "bytesIntra"))
@@ -172,16 +168,16 @@ def price(found: Json) -> list[str]:
     ]
     if status.get("startedAt") and status.get("endedAt"):
         took = datetime.fromisoformat(status["endedAt"]) - datetime.fromisoformat(status["startedAt"])
-        lines.append(f"time      {took.total_seconds():.0f} s from its beginning to its end")
+        lines.append(f"time      {took.total_seconds():.0f} s from start to end")
     if status.get("dropped"):
         lines.append(
-            f"left out  {len(status['dropped'])}: spindle rebalance show {found['metadata']['name']} says why"
+            f"left out  {len(status['dropped'])}: spindle rebalance show {found['metadata']['name']} shows why"
         )
     return lines
 
 
 def filler(cluster: str, address: str) -> Json:
-    """The pod that fills the topic; it stays when it is done, which tells a later run that the topic is full."""
+    """The pod that fills the topic. It is kept after it has completed, so that a later run knows that the topic is filled."""
     return {
         "apiVersion": "v1",
         "kind": "Pod",

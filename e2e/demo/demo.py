@@ -1,4 +1,4 @@
-"""What the demo does, step by step. Every step finds what an earlier run has done already and goes on from there."""
+"""The demo, step by step. Each step detects what an earlier run has done and continues from there."""
 
 import os
 import shlex
@@ -20,49 +20,49 @@ BORN: Final = "e2e/demo/cluster.yaml"
 SAMPLE: Final = "examples/quickstart.yaml"
 CLUSTER: Final = "demo"
 SYSTEM: Final = "spindle-system"
-AGENTS: Final = "spindle-agents"  # as the chart names it
+AGENTS: Final = "spindle-agents"  # name given by the chart
 TOPIC: Final = "orders"
 MESSAGES: Final = 10_000
-# ext4, since XFS sets aside ahead of files that grow: on disks this small that would be much of what is shown.
+# ext4, since XFS preallocates space for growing files, which would dominate the usage shown of disks this small.
 OPTIONS: Final = Options(nodes=5, zones=3, disks=2, disk_size=parse_size("640Mi"), file_system="ext4")
 _READY_S: Final = 600
 _KINDS: Final = ("clusters", "brokers", "rebalances", "users")
 
 _IN_YOUR_SHELL: Final = """
-Now it is yours. In your shell, in this folder:
+The cluster is ready. To use it, run this in your shell, in this folder:
 
   source {env}
 """
 _NEXT: Final = """
-Look at it:
+Inspect it:
 
-  kubectl get skc,skb                     what there is, at a glance
-  kubectl -n spindle-agents get pods    on each node an agent that probes the disks
-  spindle status                        racks, nodes, disks, log dirs, and what is waited for
+  kubectl get skc,skb                     clusters and brokers, one line each
+  kubectl -n spindle-agents get pods    one agent per node, which probes the disks
+  spindle status                        racks, nodes, disks, log dirs, and what Spindle waits for
   kubectl describe skc demo              conditions and events, each with a reason
-  spindle verify --messages 1000        messages in and out once more
+  spindle verify --messages 1000        write and read messages again
 {more}
-See it heal:
+Watch it recover:
 
-  kubectl delete pod demo-broker-1      it comes back with its disks
-  kubectl delete svc demo-bootstrap     so does this
-  spindle stop demo-broker-1            maintenance: it goes down when no partition suffers …
-  spindle start demo-broker-1           … and returns
-  kubectl delete skc demo                the disks' claims stay: apply it again, and it finds its data
+  kubectl delete pod demo-broker-1      Spindle recreates it with its disks
+  kubectl delete svc demo-bootstrap     Spindle recreates it, too
+  spindle stop demo-broker-1            maintenance: it stops when min.insync.replicas allows it …
+  spindle start demo-broker-1           … and starts again
+  kubectl delete skc demo                the disks' claims stay: apply it again, and Spindle uses them with their data
                                         (kubectl apply -f {file})
 """
 _BALANCE: Final = """
-  spindle disks                         how full each broker and each disk is
-  spindle rebalance list                proposals; `show` and `report` say more
-  spindle rebalance run --wait          have a new one made; `approve` it, `wait` for it
+  spindle disks                         usage of each broker and each disk
+  spindle rebalance list                proposals; see also `show` and `report`
+  spindle rebalance run --wait          create a new one; then `approve` it and `wait` for it
 """
 _FAULTS: Final = """
-Break it (`spindle status` says which node and disk is whose):
+Inject faults (`spindle status` shows the node and the disks of each broker):
 
-  python -m e2e.cluster node off 2      pull the plug of a node; `node on 2` gives it back
-  python -m e2e.cluster disk fail 1 0   a disk dies: what stood on it is put elsewhere, until it is safe to pull
-  python -m e2e.cluster disk swap 1 0   a blank one in its slot: it is recognised, formatted and filled
-  python -m e2e.cluster --help          slow and hung disks, cut cables, partitions
+  python -m e2e.cluster node off 2      power a node off; `node on 2` powers it on
+  python -m e2e.cluster disk fail 1 0   a disk fails: its replicas are re-created elsewhere, until it is safe to pull
+  python -m e2e.cluster disk swap 1 0   insert a blank disk: it is recognised, formatted and backfilled
+  python -m e2e.cluster --help          slow and hung disks, cut cables, network partitions
 """
 
 
@@ -70,14 +70,14 @@ def _foreign_image(kubeconfig: Path) -> list[str]:
     """Helm's options for the image, on a cluster that is not of this machine.
 
     Raises:
-        DemoError: none is named; whoever has KUBECONFIG set by chance is not to find Spindle there.
+        DemoError: no image is named; a KUBECONFIG that is set by accident must not install Spindle there.
     """
     image = os.environ.get("SPINDLE_IMAGE", "")
     repository, colon, tag = image.rpartition(":")
     if not colon:
         raise DemoError(
-            f"KUBECONFIG={kubeconfig} names a cluster that is not of this machine. Unset it to have one made here; or, to "
-            "run the demo there, push Spindle's image to where it can be pulled and set SPINDLE_IMAGE=repository:tag"
+            f"KUBECONFIG={kubeconfig} names a cluster that is not on this machine. Unset it to create one here; or, to "
+            "run the demo there, push Spindle's image to a registry that it can pull from, and set SPINDLE_IMAGE=repository:tag"
         )
     return ["--set", f"image.repository={repository}", "--set", f"image.tag={tag}"]
 
@@ -97,7 +97,7 @@ class Demo:
         self._show = Show()
 
     def up(self) -> None:
-        """Bring it up, from wherever it stands."""
+        """Bring it up, continuing from its present state."""
         newer = False
         if self._foreign:
             values = _foreign_image(self._foreign)
@@ -110,7 +110,7 @@ class Demo:
         show = self._show
         if not self._foreign:
             Balance(show, CLUSTER, self._testbed.kubeconfig.parent).play()
-        show.step("What there is")
+        show.step("Clusters and brokers")
         show.run("kubectl", "get", "skc,skb")
         show.run("spindle", "status", CLUSTER)
         if self._foreign:
@@ -121,21 +121,21 @@ class Demo:
                 + _NEXT.format(more=_BALANCE, file=GROWN)
                 + _FAULTS
             )
-        show.say(f"Take it all down, leaving nothing:  make demo-down\n\n(Up in {show.seconds:.0f} s.)")
+        show.say(f"To remove everything:  make demo-down\n\n(Up in {show.seconds:.0f} s.)")
 
     def _spindle(self, values: list[str], *, newer: bool) -> None:
         """Install it.
 
         Args:
             values: more options for Helm.
-            newer: whether its pods have to be made anew, for an image that has changed under the same name.
+            newer: whether its pods must be recreated because the image changed under the same tag.
         """
         run = self._show.run
         self._show.step("Spindle, with Helm")
         chart = ["charts/spindle", "--namespace", SYSTEM, "--create-namespace"]
         shown = ("-o", "jsonpath={..namespace}")
         here = self._show.ask("kubectl", "config", "view", "--minify", *shown).strip() or "default"
-        watched = ["--set", f"watch.namespaces={{{here}}}"]  # where the demo's cluster is
+        watched = ["--set", f"watch.namespaces={{{here}}}"]  # namespace of the demo's cluster
         run("helm", "upgrade", "--install", "spindle", *chart, "--hide-notes", *watched, *values)
         if newer:
             run("kubectl", "-n", SYSTEM, "rollout", "restart", "deployment/spindle")
@@ -146,16 +146,16 @@ class Demo:
     def _kafka(self) -> None:
         """The cluster, a topic, and messages through it."""
         run, file = self._show.run, self._file()
-        self._show.step("A KafkaCluster of a few lines")
+        self._show.step("Create a KafkaCluster")
         run("cat", file)
         run("kubectl", "apply", "-f", file)
         self._wait()
-        self._show.step(f"A topic over the racks, and {MESSAGES:,} messages in and out")
+        self._show.step(f"Create a topic that spans the racks, then write and read {MESSAGES:,} messages")
         run("spindle", "topic", "create", TOPIC, "--partitions", "12", "--replication-factor", "3")
         run("spindle", "verify", "--topic", TOPIC, "--messages", str(MESSAGES))
 
     def _file(self) -> str:
-        """What the cluster is made from; one that an earlier run has grown is not to be shrunk."""
+        """The file to apply; a cluster that an earlier run has scaled out must not be scaled in."""
         if self._foreign:
             return SAMPLE
         shown = ("-o", "jsonpath={.spec.brokerPools[0].replicas}", "--ignore-not-found")
@@ -163,13 +163,13 @@ class Demo:
         return GROWN if replicas == "5" else BORN
 
     def down(self) -> None:
-        """Take it down. What was built stays in the cache, so that the next time is quick."""
+        """Take it down. Built images stay in the cache, so that the next run is faster."""
         if not self._foreign:
             self._testbed.down()
             return
         run = self._show.run
         self._path(Path(sys.executable).parent, ensure_helm().parent)
-        # Ahead of its deletion the cluster is told to take its claims along: of a demo nothing is to be left.
+        # Before its deletion the cluster is set to delete its claims, too: the demo must leave nothing behind.
         request = '{"spec":{"deleteClaims":true}}'
         run("kubectl", "patch", "-f", SAMPLE, "--type=merge", f"--patch={request}")
         run("kubectl", "delete", "-f", SAMPLE, "--timeout=300s")
@@ -178,9 +178,9 @@ class Demo:
         run("kubectl", "delete", "crd", *(f"kafka{kind}.spindle.dev" for kind in _KINDS))
 
     def _make_testbed(self) -> bool:
-        """Make it, or find it; True if it has an image now that is newer than the one that Spindle runs from."""
+        """Create the testbed, or reuse it; True if it now has a newer image than the one that Spindle runs."""
         if os.geteuid() != 0:
-            raise DemoError("it makes network namespaces, mounts and loop devices: run it as root")
+            raise DemoError("it creates network namespaces, mounts and loop devices: run it as root")
         self._show.step("A Kubernetes of 5 nodes in 3 zones, each node with 2 disks")
         stood = self._testbed.is_up()
         self._testbed.up(OPTIONS, more=[ensure_rebalance_image])
@@ -190,7 +190,7 @@ class Demo:
         values = {"KUBECONFIG": str(self._testbed.kubeconfig), "SPINDLE_TESTBED": self._testbed.layout.name}
         os.environ |= values
         lines = [f"export {name}={shlex.quote(value)}" for name, value in values.items()]
-        # For the user's shell. It goes when the testbed goes.
+        # For the user's shell. It is deleted with the testbed.
         self._env_file().write_text("\n".join([*lines, f"export PATH={shlex.quote(path)}:$PATH", ""]))
         return self._load_image(into_running=stood)
 
@@ -198,16 +198,16 @@ class Demo:
         return self._testbed.kubeconfig.with_name("env")
 
     def _path(self, *folders: Path) -> str:
-        """Put folders in front of this process's PATH."""
+        """Prepend folders to this process's PATH."""
         path = os.pathsep.join(map(str, folders))
         os.environ["PATH"] = f"{path}{os.pathsep}{os.environ['PATH']}"
         return path
 
     def _load_image(self, *, into_running: bool) -> bool:
-        """See to it that the nodes have Spindle's images as the checkout is now; True if an older one was replaced.
+        """Load Spindle's images, built from this checkout, onto the nodes; True if an older one was replaced.
 
         Args:
-            into_running: the testbed stood before, so that it may have the image of an earlier checkout.
+            into_running: the testbed was up before, so it may have the image of an earlier checkout.
         """
         images = [ensure_spindle_image(), ensure_rebalance_image()]
         names = "\n".join(image.folder.name for image in images)
@@ -226,4 +226,4 @@ class Demo:
         except DemoError as error:
             self._show.run("spindle", "status", CLUSTER)
             self._show.run("kubectl", "get", "events", "--sort-by=.lastTimestamp")
-            raise DemoError(f"{CLUSTER} did not become ready; see above what it waits for") from error
+            raise DemoError(f"{CLUSTER} did not become ready; what it waits for is shown above") from error

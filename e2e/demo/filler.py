@@ -1,9 +1,9 @@
-"""Fills a topic with more in some partitions than in others: the program of the demo's pod that does so.
+"""Fills a topic with more data in some partitions than in others; runs in a pod of the demo.
 
     python3 filler.py TOPIC MEGABYTES
 
-Kafka spreads a topic's partitions over log dirs by their number, whatever their size. A partition gets the more, the more of its
-replicas stand on a broker's first log dir. What an earlier run has written counts.
+Kafka spreads a topic's partitions over log dirs by count, not by size. A partition gets more data, the more of its
+replicas are in the first log dir of their broker. Data of earlier runs counts.
 """
 
 import os
@@ -24,7 +24,7 @@ Dirs = Mapping[int, Mapping[str, Iterable[int]]]
 
 
 def weights(partitions: Iterable[int], dirs: Dirs) -> dict[int, int]:
-    """How much each partition gets in proportion to the others.
+    """Relative amount of data for each partition.
 
     Args:
         partitions: of the topic.
@@ -35,12 +35,12 @@ def weights(partitions: Iterable[int], dirs: Dirs) -> dict[int, int]:
 
 
 def plan(megabytes: int, weight: Mapping[int, int], ends: Mapping[int, int]) -> list[int]:
-    """Partitions in the order in which a record each goes to them, all of them filling side by side.
+    """Partitions in the order in which they get a record each; all of them grow in parallel.
 
     Args:
-        megabytes: that all partitions together are to hold.
+        megabytes: target size of all partitions together.
         weight: of each partition.
-        ends: records that each holds already.
+        ends: number of records that each holds already.
     """
     total = sum(weight.values())
     wanted = {p: round(megabytes * 1_000_000 / _RECORD * w / total) for p, w in weight.items()}
@@ -53,7 +53,7 @@ def plan(megabytes: int, weight: Mapping[int, int], ends: Mapping[int, int]) -> 
 
 
 def main(topic: str, megabytes: int) -> None:
-    """Fill it, telling how far that is."""
+    """Fill it, and print the progress."""
     access = {
         "bootstrap_servers": os.environ["BOOTSTRAP"],
         "security_protocol": "SSL",
@@ -63,14 +63,14 @@ def main(topic: str, megabytes: int) -> None:
     }
     consumer = KafkaConsumer(**access)
     partitions = sorted(consumer.partitions_for_topic(topic))
-    # One by one: asked for several, the client leaves out those whose leader it does not know yet.
+    # One by one: for several partitions the client omits those whose leader it does not know yet.
     ends = {p: consumer.end_offsets([TopicPartition(topic, p)])[TopicPartition(topic, p)] for p in partitions}
     consumer.close()
     order = plan(megabytes, weights(partitions, _dirs(KafkaAdminClient(**access), topic)), ends)
     producer = KafkaProducer(
         **access, acks="all", linger_ms=5, batch_size=4 * _RECORD, max_request_size=8 * _RECORD
     )
-    value = os.urandom(_RECORD)  # nothing that a file system or a network could make smaller
+    value = os.urandom(_RECORD)  # random, so that nothing can compress it
     began = told = time.monotonic()
     before = megabytes - len(order) * _RECORD // 1_000_000
     for start in range(0, len(order), _AT_ONCE):

@@ -13,10 +13,10 @@ Fills = dict[str, float]  # "broker 0  zone-a" or "  disk0" below it → share t
 
 
 def fills(told: str) -> dict[str, Fills]:
-    """How full each broker and each of its disks is, from what ``spindle disks -o json`` prints.
+    """Usage of each broker and each of its disks, from the output of ``spindle disks -o json``.
 
     Returns:
-        Head of each broker → its disks; the broker as a whole is the entry with an empty name.
+        Heading of each broker → its disks; the entry with an empty name is the broker as a whole.
     """
     return {f"broker {each['broker']}  {each['rack']}".rstrip(): _of(each) for each in json.loads(told)}
 
@@ -32,7 +32,7 @@ def _of(broker: Mapping[str, Any]) -> Fills:
 
 
 def unused(told: str) -> int:
-    """Bytes on all disks together that belong to no replica, from the same."""
+    """Bytes on all disks together that belong to no replica, from the same output."""
     dirs = [each for broker in json.loads(told) for each in broker.get("dirs", ()) if each["capacity"]]
     return sum(each["capacity"] - (each["usable"] or 0) - each["bytes"] for each in dirs)
 
@@ -41,7 +41,7 @@ def lines(before: str, after: str) -> Iterator[str]:
     """Both pictures side by side.
 
     Args:
-        before, after: what ``spindle disks -o json`` printed.
+        before, after: outputs of ``spindle disks -o json``.
     """
     then, now = fills(before), fills(after)
     column = max([0, *map(len, now), *(2 + len(name) for disks in now.values() for name in disks)])
@@ -55,7 +55,7 @@ def lines(before: str, after: str) -> Iterator[str]:
 
 
 def _bar(share: float | None) -> str:
-    return f"{'not there':<{_WIDTH + 5}}" if share is None else f"{bar(share, _WIDTH)} {share:4.0%}"
+    return f"{'absent':<{_WIDTH + 5}}" if share is None else f"{bar(share, _WIDTH)} {share:4.0%}"
 
 
 def _range(found: Mapping[str, Fills]) -> str:

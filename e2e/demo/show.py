@@ -1,4 +1,4 @@
-"""How the demo shows what it does: steps with the time, commands as a user would type them, and what these print."""
+"""Output of the demo: steps with the time, commands as a user would type them, and their output."""
 
 import os
 import shlex
@@ -13,7 +13,7 @@ _WIDTH: Final = 100
 
 
 class DemoError(RuntimeError):
-    """A step failed; the message says which and what there is to see."""
+    """A step failed; the message says which and why."""
 
 
 class Show:
@@ -24,15 +24,15 @@ class Show:
 
     @property
     def seconds(self) -> float:
-        """Since the beginning."""
+        """Seconds since the start."""
         return time.monotonic() - self._began
 
     def step(self, what: str) -> None:
-        """Begin a part of the demo."""
+        """Print the heading of a part of the demo."""
         print(f"\n══ {what}  [{self.seconds:.0f} s]", flush=True)
 
     def say(self, text: str = "") -> None:
-        """Say something between two commands."""
+        """Print a text between two commands."""
         print(text, flush=True)
 
     def run(self, *command: str, last: int = 0) -> None:
@@ -40,7 +40,7 @@ class Show:
 
         Args:
             command: program and arguments.
-            last: show no more than so many lines at the end of what it prints, unless it fails; 0 shows all, as it comes.
+            last: show only this many lines of the end of its output, unless it fails; 0 shows all of it as it arrives.
 
         Raises:
             DemoError: it failed.
@@ -62,7 +62,7 @@ class Show:
             raise DemoError(f"`{typed}` failed")
 
     def keep(self, path: Path, *command: str) -> str:
-        """Show a command, run it, and keep what it prints in a file instead of showing it.
+        """Show a command, run it, and write its output to a file instead of showing it.
 
         Raises:
             DemoError: it failed.
@@ -73,10 +73,10 @@ class Show:
         return told
 
     def ask(self, *command: str) -> str:
-        """What a command prints, without showing anything.
+        """Output of a command, without showing anything.
 
         Raises:
-            DemoError: it failed, with what it said.
+            DemoError: it failed; with its output.
         """
         done = subprocess.run(
             command, cwd=ROOT, env=_environment(), check=False, text=True, capture_output=True

@@ -127,7 +127,7 @@ def test_by_default_its_own_namespace_is_looked_after(render: Render, helm: Helm
         assert arguments(objects, kind) == ["--namespace=system"]
     (role,) = [r for r in of_component(objects, "Role", "operator") if r["metadata"]["name"] == "spindle"]
     assert role["metadata"]["namespace"] == "system"
-    assert "It reads the Secrets of system and makes pods there, and nowhere else." in notes(helm)
+    assert "It reads Secrets and creates pods only in system." in notes(helm)
 
 
 def notes(helm: Helm, *values: str) -> str:

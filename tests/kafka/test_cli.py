@@ -56,7 +56,7 @@ def test_creating_it_again_changes_nothing_and_says_so(access: Access, console: 
 
     assert topics.create(access, "again", 9, 1, [], console)
 
-    assert "is there already, with 2 partitions" in said(console)
+    assert "exists already, with 2 partitions" in said(console)
 
 
 def test_every_message_comes_back(access: Access, console: Console) -> None:

@@ -130,7 +130,7 @@ def test_whoever_edits_a_namespace_writes_what_is_a_persons_of_a_broker(installe
     creates = ("--verb=create", "--resource=kafkabrokers.spindle.dev", f"--namespace={SYSTEM}")
     run("create", "role", "maker", *creates)
     run("create", "rolebinding", "maker", "--role=maker", "--user=manager", f"--namespace={SYSTEM}")
-    with pytest.raises(KubectlError, match="KafkaBrokers are made by Spindle"):
+    with pytest.raises(KubectlError, match="KafkaBrokers are created by Spindle"):
         run("create", "--filename=-", *manager, stdin=text)
     run("create", "--filename=-", f"--namespace={SYSTEM}", f"--as={OPERATOR}", stdin=text)
 

@@ -57,8 +57,8 @@ def test_what_is_not_known_is_said() -> None:
     found = lines({0: [untold], 1: [gone], 2: "it does not answer"}, {})
 
     assert found == [
-        "broker 0     size not known     2 replicas of 1.0 MiB",
-        "  /data/one  size not known     2 replicas of 1.0 MiB",
+        "broker 0     size unknown     2 replicas of 1.0 MiB",
+        "  /data/one  size unknown     2 replicas of 1.0 MiB",
         "broker 1     offline ",
         "  disk0      offline ",
         "broker 2     it does not answer",

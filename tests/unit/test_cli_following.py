@@ -94,7 +94,7 @@ def test_a_run_is_told_by_its_log_and_by_what_came_of_it() -> None:
         "look, 0.3 s",
         "spark: start, 8.0 s",
         "Proposed: made: 12 moves.",
-        "Look at it with: spindle rebalance show demo-1",
+        "To inspect it: spindle rebalance show demo-1",
     ]
 
 
@@ -120,7 +120,7 @@ def test_a_run_that_failed_says_why_and_where_to_look(message: str | None, reaso
     good, lines = job(Kube(pod(RUNNING), pod(RUNNING), ended(137, message, reason)))
 
     assert not good
-    assert lines[-2:] == [told, "All that it said: kubectl logs job/job"]
+    assert lines[-2:] == [told, "Full log: kubectl logs job/job"]
 
 
 def test_a_pod_that_does_not_start_says_what_holds_it_up(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -138,7 +138,7 @@ def test_a_pod_that_does_not_start_says_what_holds_it_up(monkeypatch: pytest.Mon
 
 
 def test_a_job_that_is_deleted_meanwhile_ends_it() -> None:
-    with pytest.raises(KubeError, match="somebody has deleted the Job"):
+    with pytest.raises(KubeError, match="the Job was deleted"):
         job(Kube(pod(RUNNING), pod(RUNNING), None))
 
 

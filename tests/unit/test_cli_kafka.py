@@ -155,7 +155,7 @@ def test_a_topic_that_no_broker_shows_is_told(monkeypatch: pytest.MonkeyPatch) -
     broker.behind = 100
 
     with pytest.raises(
-        ClientError, match=r"^topic orders was created, but 0 s later the brokers do not show it$"
+        ClientError, match=r"^topic orders was created, but 0 s later the brokers do not list it$"
     ):
         client_of(broker).create_topic("orders", 1, 1, {})
 

@@ -117,7 +117,7 @@ def test_what_is_waited_for_comes_with_the_way_out() -> None:
     text = drawn(samples.ready(waiting=[entry]))
 
     assert "RestartBroker demo-broker-1: orders-3 would have one copy in sync (for 3 min)" in text
-    assert "goes on when: broker 2 catches up" in text
+    assert "to resolve: broker 2 catches up" in text
 
 
 def test_a_failed_disk_says_why() -> None:
@@ -134,7 +134,7 @@ def test_a_failed_disk_says_why() -> None:
 def test_a_cluster_that_nobody_has_seen_yet() -> None:
     text = drawn(samples.cluster())
 
-    assert "The operator has not seen this cluster yet." in text
+    assert "The operator has not observed this cluster yet." in text
     assert "Controllers: none yet" in text
 
 
@@ -174,7 +174,7 @@ def test_controllers_have_their_part_in_the_quorum() -> None:
     text = " ".join(drawn(samples.cluster(quorum=quorum), controllers=pods).split())
 
     assert "demo-controller-0 on node1, demo-controller-1 on node1 (active)" in text
-    assert "demo-controller-2 on node1 (400 records behind), demo-controller-3 on node1 (no voter)" in text
+    assert "demo-controller-2 on node1 (400 records behind), demo-controller-3 on node1 (not a voter)" in text
 
 
 def test_progress_has_a_line_for_everything_that_can_change() -> None:
@@ -211,7 +211,7 @@ def test_many_clusters_have_a_line_each() -> None:
     assert "one" in text
     assert "3/3" in text
     assert "6/6" in text
-    assert "not seen by the operator yet" in text
+    assert "not yet observed by the operator" in text
 
 
 @pytest.mark.parametrize(

@@ -126,7 +126,7 @@ def test_approving_says_the_hash_that_was_looked_at(told: Any) -> None:
     assert kube.changed == [("demo-1", "1", {"approved": HASH})]
     code, text = told(kube, "approve", "demo-1", "--hash", "f" * 16)
     assert code == 1
-    assert "look at it again" in text
+    assert "review it again" in text
     assert len(kube.changed) == 1
 
 
@@ -136,7 +136,7 @@ def test_what_is_over_cannot_be_changed(told: Any, what: str) -> None:
     code, text = told(kube, what, "demo-1")
 
     assert code == 1
-    assert "is over (Expired)" in text
+    assert "has ended (Expired)" in text
     assert kube.changed == []
 
 

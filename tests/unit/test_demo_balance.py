@@ -98,7 +98,7 @@ def test_the_picture_has_both_sides_of_every_disk() -> None:
     assert "█████████████▏" not in shown[2]
     assert "50%" in shown[2]
     assert "30%" in shown[2]
-    assert "not there" in shown[5]
+    assert "absent" in shown[5]
     assert shown[-1].endswith(" 0% to 30% full")
     assert "10% to 50% full" in shown[-1]
     assert len({len(line) for line in shown[1:-2]}) == 1
@@ -107,7 +107,7 @@ def test_the_picture_has_both_sides_of_every_disk() -> None:
 def test_a_broker_that_did_not_answer_leaves_a_picture_of_the_others() -> None:
     silent = json.dumps([{"broker": 0, "rack": "", "error": "it does not answer"}])
 
-    assert list(picture.lines(silent, told((0.5,))))[1].count("not there") == 1
+    assert list(picture.lines(silent, told((0.5,))))[1].count("absent") == 1
     assert "not known" in list(picture.lines(silent, silent))[-1]
 
 
@@ -189,7 +189,7 @@ def test_what_was_carried_out_is_not_done_again(tmp_path: Path, capsys: pytest.C
 
     assert show.ran == ["spindle disks -o json"] * 2
     shown = capsys.readouterr().out
-    assert "demo-1 was carried out by an earlier run" in shown
+    assert "demo-1 was executed by an earlier run" in shown
     assert "60%" in shown
     assert "moved     1/2 moves, 480.0 MB" in shown
     assert "time      42 s" in shown
@@ -217,8 +217,8 @@ def test_the_picture_waits_until_old_copies_are_deleted(
     Balance(Slow(proposals=[proposal("Done")]), "demo", tmp_path).play()
 
     shown = capsys.readouterr().out
-    assert "280.0 MB of copies that are not used any more" in shown
-    assert "80.0 MB of copies that are not used any more" in shown
+    assert "280.0 MB of old replicas left to delete" in shown
+    assert "80.0 MB of old replicas left to delete" in shown
     assert "10% to 10% full" in shown
 
 
@@ -256,9 +256,9 @@ def test_a_filler_that_failed_is_made_again(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("fails", "comes", "says"),
     [
-        ("kubectl wait --for=jsonpath={.status.phase}=Succeeded", proposal(), "above is what it said last"),
+        ("kubectl wait --for=jsonpath={.status.phase}=Succeeded", proposal(), "its last output is above"),
         ("nothing", None, "the job proposed nothing"),
-        ("spindle rebalance wait", proposal(), "`spindle rebalance show demo-1` says"),
+        ("spindle rebalance wait", proposal(), "`spindle rebalance show demo-1` shows"),
     ],
 )
 def test_what_fails_says_what_next(tmp_path: Path, fails: str, comes: Any, says: str) -> None:

@@ -31,12 +31,12 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- end -}}
 
 {{/*
-Namespaces whose KafkaClusters are looked after, as JSON: the release's own unless the values say otherwise. Empty for all.
-An installation from before this was the default looked after all of them: it is not to leave its clusters alone unasked.
+Namespaces whose KafkaClusters Spindle manages, as JSON: the release namespace unless the values set others. Empty for all.
+Earlier versions managed all namespaces by default; an upgrade must not silently stop managing their clusters.
 */}}
 {{- define "spindle.watched" -}}
 {{- if and .Values.watch.all .Values.watch.namespaces -}}
-{{- fail "watch.all and watch.namespaces exclude each other: write watch.all=true for every namespace, or name some" -}}
+{{- fail "watch.all and watch.namespaces exclude each other: set watch.all=true for every namespace, or list some in watch.namespaces" -}}
 {{- end -}}
 {{- if .Values.watch.all -}}
 []
@@ -45,7 +45,7 @@ An installation from before this was the default looked after all of them: it is
 {{- $role := lookup "rbac.authorization.k8s.io/v1" "ClusterRole" "" (printf "%s-%s" .Release.Namespace (include "spindle.fullname" .)) -}}
 {{- range (dig "rules" list ($role | default dict)) -}}
 {{- if has "secrets" (dig "resources" list .) -}}
-{{- fail "this installation looks after KafkaClusters in every namespace, and by these values it would only do so in its own: write watch.all=true to keep it so, or name the namespaces, watch.namespaces={a,b}" -}}
+{{- fail "this installation manages KafkaClusters in every namespace, and with these values it would manage only those in its own: set watch.all=true to keep all, or list the namespaces, watch.namespaces={a,b}" -}}
 {{- end -}}
 {{- end -}}
 {{- end -}}
@@ -79,8 +79,8 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- end -}}
 
 {{/*
-What the agents do inside a namespace that is looked after: of clusters they want to know how disks are to be probed. What
-they write the admission policy narrows to status.observed of the brokers on their nodes.
+Rights of the agents in a managed namespace. They read from KafkaClusters how to probe disks. The admission policy restricts their
+writes to status.observed of the brokers on their nodes.
 */}}
 {{- define "spindle.agentRules" -}}
 - apiGroups: [spindle.dev]
@@ -94,30 +94,30 @@ they write the admission policy narrows to status.observed of the brokers on the
   verbs: [patch]
 {{- end -}}
 
-{{/* What the operator does inside a namespace that it looks after. */}}
+{{/* Rights of the operator in a managed namespace. */}}
 {{- define "spindle.rules" -}}
 - apiGroups: [spindle.dev]
   resources: [kafkaclusters, kafkausers]
   verbs: [get, list, watch, patch]
-# own: to write what no person does (an admission policy asks for it).
+# own: to write fields that users may not write (checked by an admission policy).
 - apiGroups: [spindle.dev]
   resources: [kafkabrokers]
   verbs: [get, list, watch, create, patch, delete, own]
-# It makes no proposal; but it may let the rebalance job do only what it may do itself.
+# create: the operator creates no proposals, but can grant the rebalance job only rights that it has itself.
 - apiGroups: [spindle.dev]
   resources: [kafkarebalances]
   verbs: [get, list, watch, create, patch, delete]
 - apiGroups: [spindle.dev]
   resources: [kafkaclusters/status, kafkabrokers/status, kafkarebalances/status, kafkausers/status]
   verbs: [patch]
-# Some clusters ask for this right of whoever makes objects that belong to a KafkaCluster or a KafkaUser.
+# Needed to create objects owned by a KafkaCluster or a KafkaUser, if the API server runs OwnerReferencesPermissionEnforcement.
 - apiGroups: [spindle.dev]
   resources: [kafkaclusters/finalizers, kafkausers/finalizers]
   verbs: [update]
 - apiGroups: [""]
   resources: [pods, persistentvolumeclaims, configmaps]
   verbs: [get, list, watch, create, patch, delete]
-# Of each KafkaCluster's rebalance job: the CronJob, and the account that it runs under with what that may do.
+# For the rebalance job of each KafkaCluster: the CronJob, and its ServiceAccount with role and binding.
 - apiGroups: [batch]
   resources: [cronjobs]
   verbs: [get, list, watch, create, patch, delete]
@@ -130,14 +130,14 @@ they write the admission policy narrows to status.observed of the brokers on the
 - apiGroups: [rbac.authorization.k8s.io]
   resources: [roles, rolebindings]
   verbs: [get, list, create, patch]
-# Asked for by Spark where the job has executors, and so to be passed on.
+# Needed by Spark if the job has executors; the operator must have these rights to grant them.
 - apiGroups: [""]
   resources: [pods, configmaps]
   verbs: [deletecollection]
 - apiGroups: [""]
   resources: [pods/status]
   verbs: [patch]
-# Pods go down by eviction, so that every PodDisruptionBudget has its say.
+# Pods are stopped by eviction, so that every PodDisruptionBudget applies.
 - apiGroups: [""]
   resources: [pods/eviction]
   verbs: [create]
@@ -158,7 +158,7 @@ they write the admission policy narrows to status.observed of the brokers on the
   verbs: [create]
 {{- end -}}
 
-{{/* Of an admission policy: the node that the asker's token was given to, empty if it names none. */}}
+{{/* Variable of an admission policy: the node in the requester's token, empty if the token names none. */}}
 {{- define "spindle.tokensNode" -}}
 - name: node
   expression: >-
