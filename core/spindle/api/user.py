@@ -47,7 +47,7 @@ class Acl(ApiModel):
     model_config = ConfigDict(
         json_schema_extra=rules(
             rule(
-                "self.resource == 'cluster' ? !has(self.name) : has(self.name)",
+                "self.resource == 'cluster' ? !has(self.name) : has(self.name) && self.name != ''",
                 "name says which topic, group or transactional id is meant: write it for these, and leave it out for cluster",
                 field=".name",
             ),
