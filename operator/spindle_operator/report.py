@@ -33,6 +33,7 @@ _MESSAGE: Final = 1024  # what the API server takes for an event's message
 _OTHERS: Final = ("takingDown", "observed")
 _AGENTS: Final = "observed"
 _TRIES: Final = 3
+_INVALID: Final = 422  # a field is not as the definition has it
 
 
 @dataclass(frozen=True)
@@ -41,7 +42,8 @@ class Written:
 
     Attributes:
         done: how many were written.
-        skipped: how many objects had changed since they were looked at; the next pass writes those.
+        skipped: how many objects had changed since they were looked at, or have a status that the API server calls invalid; the next pass
+            tries those again.
     """
 
     done: int = 0
@@ -56,7 +58,7 @@ async def report(
     users: Iterable[Mapping[str, Any]] = (),
     rebalances: Iterable[Mapping[str, Any]] = (),
 ) -> Written:
-    """Write the statuses that changed.
+    """Write the statuses that changed. One that the API server calls invalid is logged, and keeps no other from being written.
 
     Args:
         kube: the API server.
@@ -67,7 +69,7 @@ async def report(
         rebalances: its KafkaRebalances, as the pass saw them.
 
     Raises:
-        ApiError: of any kind but a conflict.
+        ApiError: of any kind but a conflict or an invalid status.
     """
     results = [await _write(kube, KAFKA_CLUSTER, cluster, plan.status)]
     for broker in brokers:
@@ -86,7 +88,7 @@ async def report(
 
 
 async def _write(kube: Kube, kind: Kind, obj: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool | None:
-    """True if written, False if the object changed meanwhile (but by an agent), None if there was nothing to write."""
+    """True if written; False if the object changed meanwhile (but by an agent), or the status is invalid; None if there was nothing to write."""
     standing = obj.get("status") or {}
     # Much of what it says are words of others, Kafka's or a tenant's, and people read it on a terminal.
     status = printables(keep_timestamps(wanted, standing))
@@ -106,6 +108,11 @@ async def _write(kube: Kube, kind: Kind, obj: Mapping[str, Any], wanted: Mapping
         try:
             await kube.apply(body, subresource="status")
         except ApiError as error:
+            if error.status == _INVALID and not error.conflict:
+                log.warning(
+                    "the status of %s %s/%s is refused: %s", kind.kind, meta["namespace"], meta["name"], error
+                )
+                return False
             if not error.gone and not error.conflict:
                 raise
         else:

@@ -134,13 +134,13 @@ def test_whoever_edits_a_namespace_writes_what_is_a_persons_of_a_broker(installe
         run("create", "--filename=-", *manager, stdin=text)
     run("create", "--filename=-", f"--namespace={SYSTEM}", f"--as={OPERATOR}", stdin=text)
 
-    def patch(spec: Mapping[str, Any], *who: str) -> str:
+    def patch(spec: Mapping[str, Any], *who: str, field: str = "spec") -> str:
         return run(
             "patch",
             "kafkabroker",
             "demo-broker-0",
             "--type=merge",
-            f"--patch={json.dumps({'spec': spec})}",
+            f"--patch={json.dumps({field: spec})}",
             *who,
         )
 
@@ -154,5 +154,18 @@ def test_whoever_edits_a_namespace_writes_what_is_a_persons_of_a_broker(installe
     for spec in owned:
         with pytest.raises(KubectlError, match="which only Spindle writes"):
             patch(spec, *manager)
+    ours: tuple[Mapping[str, Any], ...] = (
+        {"annotations": {"spindle.dev/accepted-loss": "{}"}},
+        {"annotations": {"spindle.dev/hangs": None}},
+        {"labels": {"spindle.dev/cluster": None}},
+        {"labels": {"spindle.dev/cluster": "other"}},
+    )
+    noted = {"labels": {"spindle.dev/cluster": "demo"}, "annotations": {"spindle.dev/hangs": "{}"}}
+    assert "patched" in patch(noted, f"--as={OPERATOR}", f"--namespace={SYSTEM}", field="metadata")
+    for notes in ours:
+        with pytest.raises(KubectlError, match="which only Spindle writes"):
+            patch(notes, *manager, field="metadata")
+    theirs = {"labels": {"team": "orders"}, "annotations": {"example.org/note": "x"}}
+    assert "patched" in patch(theirs, *manager, field="metadata"), "other keys are theirs"
     assert "patched" in patch({"node": "theirs"}, f"--as={OPERATOR}", f"--namespace={SYSTEM}")
     assert "patched" in patch({"node": "theirs2"}, f"--namespace={SYSTEM}"), "an administrator may"

@@ -104,3 +104,14 @@ def test_names_that_look_like_hosts_are_refused(shared: Resources, name: str) ->
 @pytest.mark.kube
 def test_other_names_are_taken(shared: Resources) -> None:
     shared.create(user("orders-eu"), dry=True)
+
+
+@pytest.mark.kube
+@pytest.mark.parametrize("resource", ["topic", "group", "transactionalId"])
+def test_a_right_on_nothing_is_refused(shared: Resources, resource: str) -> None:
+    """Kafka refuses it each time, so that the cluster's passes failed to get it done for as long as the KafkaUser was there."""
+    asked = user("orders")
+    asked["spec"]["acls"] = [
+        {"resource": resource, "name": "", "pattern": "prefixed", "operations": ["Read"]}
+    ]
+    assert_says(refused(shared, asked), "spec.acls[0].name", "name says which")

@@ -1,8 +1,11 @@
+import base64
+import json
 import uuid
+import zlib
 
 import pytest
 
-from spindle.disks.report import LIMIT, parse, render
+from spindle.disks.report import LIMIT, parse, parse_log_dirs, parse_nonce, render
 
 
 def entry(index: int, state: str, problem: str | None = None) -> dict[str, object]:
@@ -48,9 +51,34 @@ def test_no_disk_is_left_out_of_a_long_report(count: int, state: str) -> None:
     ]
 
 
+def zipped(text: str) -> str:
+    return json.dumps({"zip": base64.b64encode(zlib.compress(text.encode(), 9)).decode()})
+
+
 @pytest.mark.parametrize(
-    "text", ["", "no JSON", "[]", "{}", '{"disks": 1}', '{"zip": "x"}', '{"disks":[{}]}']
+    "text",
+    [
+        "",
+        "no JSON",
+        "[]",
+        "{}",
+        '{"disks": 1}',
+        '{"zip": "x"}',
+        '{"disks":[{}]}',
+        # What only a compromised kubelet writes into a pod's status.
+        zipped("[" * 1_000_000),
+        '{"disks":[{"name":"disk0","state":["ours"]}]}',
+        '{"disks":[{"name":"disk0","state":"ours","replicas":"all"}]}',
+        '{"disks":[{"name":"disk0","totalBytes":%s,"usedBytes":1}]}' % ("9" * 4000),
+        '{"disks":[{"name":"disk0","totalBytes":-1}]}',
+    ],
 )
 def test_text_that_is_no_report(text: str) -> None:
     with pytest.raises(ValueError):
         parse(text)
+
+
+def test_a_report_nested_too_deep_has_no_list_and_no_nonce() -> None:
+    text = zipped("[" * 1_000_000)
+    assert not parse_log_dirs(text)
+    assert parse_nonce(text) is None

@@ -110,6 +110,18 @@ def test_a_node_port_is_told_with_the_address_of_the_brokers_node() -> None:
     assert listeners_of(world)["nodes"].count(",") == 2
 
 
+@pytest.mark.parametrize("address", ["a,b", "x" * 9000, "a b", "a\nb", ""])
+def test_an_address_that_is_none_is_not_told(address: str) -> None:
+    world = running(NODES)
+    give_ports(world)
+    for node in world.all("Node"):
+        node["status"]["addresses"].insert(0, {"type": "ExternalIP", "address": address})
+        world.put(node)
+    world.settle()
+    assert "10.0.0." in properties(world)["advertised.listeners"]
+    assert "10.0.0." in listeners_of(world)["nodes"]
+
+
 def test_a_label_of_the_node_can_be_the_address() -> None:
     world = running({**NODES, "addressLabel": "outside"})
     for node in world.all("Node"):

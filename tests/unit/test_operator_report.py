@@ -5,6 +5,7 @@ import pytest
 from spindle.reconcile.actions import Apply, Create
 from spindle.reconcile.plan import Event, ReconcilePlan
 from spindle_operator.act import CONFLICT, DONE, REFUSED, Result
+from spindle_operator.kube import ApiError
 from spindle_operator.report import Events, Written, events_of, keep_timestamps, report
 from tests.unit.operator_fakes import FakeKube, cluster, conflict
 
@@ -61,6 +62,15 @@ async def test_a_status_of_what_was_deleted_meanwhile_is_no_error() -> None:
     kube = FakeKube()
     kube.failures = {"apply": conflict()}
     assert await report(kube, cluster(), [], ReconcilePlan(status={"phase": "x"})) == Written(skipped=1)
+
+
+async def test_an_invalid_status_keeps_no_other_from_being_written() -> None:
+    broker = {"metadata": {"name": "demo-broker-0", "namespace": "ns", "uid": "b", "resourceVersion": "3"}}
+    plan = ReconcilePlan(status={"phase": "x"}, broker_statuses={"demo-broker-0": {"state": "Ready"}})
+    kube = FakeKube()
+    kube.failures = {("apply", "demo/status"): ApiError(422, "Invalid", "status.waiting: Too long")}
+    assert await report(kube, cluster(), [broker], plan) == Written(done=1, skipped=1)
+    assert kube.done("apply") == ["demo/status", "demo-broker-0/status"]
 
 
 class Overtaken(FakeKube):

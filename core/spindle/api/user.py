@@ -47,7 +47,7 @@ class Acl(ApiModel):
     model_config = ConfigDict(
         json_schema_extra=rules(
             rule(
-                "self.resource == 'cluster' ? !has(self.name) : has(self.name)",
+                "self.resource == 'cluster' ? !has(self.name) : has(self.name) && self.name != ''",
                 "name is the topic, group or transactional id: set it for these, and omit it for cluster",
                 field=".name",
             ),

@@ -8,6 +8,7 @@ from functools import lru_cache
 from typing import Any, Final
 
 from spindle.disks.dir_list import NO_LIST, DirList, read_list
+from spindle.reported_text import clipped
 
 LIMIT: Final = 4096
 _PROBLEM_CHARACTERS: Final = 100
@@ -17,6 +18,9 @@ _LOG_DIRS: Final = "logDirs"
 _NONCE: Final = "nonce"
 _MINIMAL: Final = ("name", "state", "fsUuid", "replicas")
 _USEFUL: Final = (*_MINIMAL, "device", "mount", "problem")
+_TEXTS: Final = frozenset({"name", "state", "fsUuid", "fsType", "device", "mount", "problem", "wayOut"})
+_NUMBERS: Final = frozenset({"totalBytes", "usedBytes", "replicas"})
+_MOST_BYTES: Final = 2**63 - 1
 
 Entry = Mapping[str, Any]
 
@@ -44,21 +48,38 @@ def render(entries: Sequence[Entry], log_dirs: DirList = NO_LIST, nonce: str | N
 def parse(text: str) -> dict[str, dict[str, Any]]:
     """Disk name → its entry.
 
+    The report stands in the status of a pod, which the kubelet writes: a compromised node can write anything there. One malformed value
+    makes the whole report unreadable, so that it cannot end the pass of a cluster whose other nodes are sound. Long texts are cut.
+
     Raises:
         ValueError: the text is not a report.
     """
     try:
         document = _document(text)
-        return {str(entry["name"]): dict(entry) for entry in document["disks"]}
-    except (TypeError, KeyError, zlib.error) as error:
+        return {str(entry["name"]): _checked(entry) for entry in document["disks"]}
+    except (TypeError, KeyError, AttributeError, RecursionError, zlib.error) as error:
         raise ValueError(f"not a report of disks: {error!r}") from error
+
+
+def _checked(entry: Entry) -> dict[str, Any]:
+    checked = dict(entry)
+    for key, value in entry.items():
+        if value is None:
+            continue
+        if key in _TEXTS:
+            if not isinstance(value, str):
+                raise ValueError(f"{key} of a disk is no text")
+            checked[key] = clipped(value)
+        elif key in _NUMBERS and (type(value) is not int or not 0 <= value <= _MOST_BYTES):
+            raise ValueError(f"{key} of a disk is no number of bytes or replicas")
+    return checked
 
 
 def parse_log_dirs(text: str) -> DirList:
     """The list of log dirs in a report; `NO_LIST` if there is none."""
     try:
         return read_list(_document(text).get(_LOG_DIRS))
-    except (ValueError, TypeError, AttributeError, zlib.error):
+    except (ValueError, TypeError, AttributeError, RecursionError, zlib.error):
         return NO_LIST
 
 
@@ -66,7 +87,7 @@ def parse_nonce(text: str) -> str | None:
     """The nonce of a report; None if it has none, as reports of versions without nonces."""
     try:
         found = _document(text).get(_NONCE)
-    except (ValueError, TypeError, AttributeError, zlib.error):
+    except (ValueError, TypeError, AttributeError, RecursionError, zlib.error):
         return None
     return found if isinstance(found, str) and found else None
 

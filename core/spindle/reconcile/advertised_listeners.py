@@ -1,5 +1,6 @@
 """The advertised address of each broker's listeners: from Kubernetes, else the last one that was advertised."""
 
+import re
 from typing import Final
 
 from spindle.api.listeners import Listener
@@ -10,6 +11,7 @@ from spindle.reconcile.snapshot import SnapshotObject
 from spindle.reconcile.state import ClusterState
 
 _ADDRESS_TYPES: Final = ("ExternalIP", "InternalIP")
+_HOST: Final = re.compile(r"[A-Za-z0-9:._-]{1,253}")  # a name, or an address of either version
 
 
 def listeners_of(state: ClusterState, broker: SnapshotObject) -> tuple[BrokerListener, ...]:
@@ -94,5 +96,7 @@ def _node_address(state: ClusterState, listener: Listener, broker_id: int) -> st
         return objects.labels(node).get(listener.address_label) or None
     known: dict[str, str] = {}
     for entry in (node.get("status") or {}).get("addresses") or ():
-        known.setdefault(str(entry.get("type")), str(entry.get("address")))
+        # The kubelet writes it, and the API server does not check it.
+        if _HOST.fullmatch(str(entry.get("address"))):
+            known.setdefault(str(entry.get("type")), str(entry.get("address")))
     return next((known[kind] for kind in listener.address_types or _ADDRESS_TYPES if known.get(kind)), None)

@@ -5,10 +5,13 @@ from typing import Any, Final
 
 from spindle.cluster import names
 from spindle.healing import maintenance
+from spindle.reported_text import clipped
 
 RawObject = Mapping[str, Any]
 
 _NOTHING: Final[RawObject] = {}
+_LONGEST_REASON: Final = 63  # of an entry in status.waiting
+_LONGEST_MESSAGE: Final = 4096  # of a terminated container (kubelet, maxMessageSize)
 
 
 def name(obj: RawObject) -> str:
@@ -94,19 +97,25 @@ def image(pod: RawObject, container: str) -> str | None:
 
 
 def terminated(pod: RawObject, container: str) -> RawObject | None:
-    """How a container terminated: its present state if it is terminated, else its last termination before a restart."""
+    """How a container terminated: its present state if it is terminated, else its last termination before a restart.
+
+    The kubelet keeps 4096 bytes of a message; a compromised one can write more, and that is cut.
+    """
     status = container_status(pod, container)
     for state in ("state", "lastState"):
         ended = (status.get(state) or {}).get("terminated")
         if ended:
-            return dict(ended)
+            return {**ended, "message": str(ended.get("message") or "")[:_LONGEST_MESSAGE]}
     return None
 
 
 def waiting(pod: RawObject, container: str) -> RawObject | None:
-    """Why a container does not run yet: ``reason`` and ``message``."""
+    """Why a container does not run yet: ``reason`` and ``message``, as its node reports them; long texts are cut."""
     entry = (container_status(pod, container).get("state") or {}).get("waiting")
-    return dict(entry) if entry else None
+    if not entry:
+        return None
+    reason, message = (str(entry.get(key) or "") for key in ("reason", "message"))
+    return {"reason": reason[:_LONGEST_REASON], "message": clipped(message)}
 
 
 def kafka_ever_ran(pod: RawObject) -> bool:

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -19,6 +19,7 @@ from spindle.reconcile.ownership import NameConflict, OwnerKey, ours_only
 from spindle.reconcile.pools import recorded_pools
 from spindle.reconcile.snapshot import ClusterSnapshot, SecretView, SnapshotObject
 from spindle.reconcile.times import seconds
+from spindle.reported_text import clipped_report
 
 
 @dataclass(frozen=True)
@@ -183,7 +184,7 @@ def read_state(snap: ClusterSnapshot, now: float) -> ClusterState:
     Raises:
         pydantic.ValidationError: this version cannot parse the KafkaCluster's spec.
     """
-    snap, taken = ours_only(snap)
+    snap, taken = ours_only(replace(snap, brokers=tuple(clipped_report(each) for each in snap.brokers)))
     meta = snap.cluster["metadata"]
     cluster = str(meta["name"])
     maps = objects.by_name(snap.config_maps)

@@ -1,0 +1,42 @@
+"""Text that nodes report, cut to a length with which it can be quoted.
+
+A status field takes 32768 characters, and a quoting message adds some of its own. The API server refuses a status with one field that is too
+long, so a single node could keep the status of its whole cluster from being written.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+LONGEST: Final = 1024  # characters; the longest sentence of Spindle's own agent is shorter
+
+
+def clipped(text: str) -> str:
+    """The text, cut to `LONGEST` characters."""
+    return text if len(text) <= LONGEST else f"{text[: LONGEST - 1]}…"
+
+
+def clipped_report(broker: Mapping[str, Any]) -> Mapping[str, Any]:
+    """A KafkaBroker with every text in ``status.observed`` cut; the same object where none is too long."""
+    status = broker.get("status") or {}
+    observed = status.get("observed")
+    if not observed or not _too_long(observed):
+        return broker
+    return {**broker, "status": {**status, "observed": _cut(observed)}}
+
+
+def _too_long(value: Any) -> bool:
+    if isinstance(value, str):
+        return len(value) > LONGEST
+    if isinstance(value, Mapping):
+        return any(map(_too_long, value.values()))
+    return isinstance(value, list | tuple) and any(map(_too_long, value))
+
+
+def _cut(value: Any) -> Any:
+    if isinstance(value, str):
+        return clipped(value)
+    if isinstance(value, Mapping):
+        return {key: _cut(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_cut(each) for each in value]
+    return value
