@@ -103,7 +103,7 @@ def may_drop_replica(
             f"{counted(len(short), 'partition')} on the dead disk of broker {broker} cannot leave it, because without this "
             f"broker fewer replicas are in sync than min.insync.replicas asks for, or the others are not all in sync, or are being taken down: "
             f"{some(names_of(short))}.",
-            "Their other replicas are back in sync; or add a broker that can take the replicas.",
+            _way_out(replica_index, broker, short),
             short,
         )
     return None
@@ -136,6 +136,17 @@ def not_spared(broker: int, refusal: Refusal) -> Refusal:
         rule=5,
         message=f"The replicas on the dead disk of broker {broker} leave their assignments only when the broker can restart right after that, "
         f"to have them on its other disks. {refusal.message}",
+    )
+
+
+def _way_out(replica_index: ReplicaIndex, broker: int, short: Collection[Key]) -> str:
+    """Another broker helps only where an in-sync replica is left that it can copy."""
+    alone = [key for key in short if not replica_index.copies(key, broker)]
+    if not alone:
+        return "Their other replicas are back in sync; or add a broker that can take the replicas."
+    return (
+        f"Bring the disk back, or a broker that has another in-sync replica of {some(names_of(alone))}. If they are lost for good, accept the loss "
+        "as the condition DataAtRisk says."
     )
 
 
