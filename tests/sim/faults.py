@@ -298,6 +298,27 @@ def node_reboots(hand: Hand) -> End:
     return end if node else None
 
 
+def node_gone(hand: Hand) -> End:
+    """A machine is lost with its disks, and an administrator taints its Node or deletes it."""
+    world, node = hand.world, hand.node()
+    if not node.up or node.gone:
+        return None
+    world.kernel.say("node", f"{node.name} is gone for good")
+    world.power_off(node)
+    node.gone = True
+    live = world.api.get("Node", node.name)
+
+    def tell() -> None:
+        if hand.told.get("deleted"):
+            world.api.remove(live)
+        else:
+            taint = {"key": "node.kubernetes.io/out-of-service", "value": "off", "effect": "NoExecute"}
+            world.api.change(live, {"spec": {"taints": [taint]}}, manager="person")
+
+    world.kernel.call_later(60.0, tell)
+    return None
+
+
 def two_nodes_off(hand: Hand) -> End:
     """Two at once."""
     ends = [node_off(hand), node_off(hand)]
@@ -1133,7 +1154,7 @@ KINDS: dict[str, Callable[[Hand], End]] = {
     function.__name__: function
     for function in (
         disk_dies, disk_dies_for_a_while, disk_hangs, disk_hangs_for_good, disk_readonly, disk_slow, two_disks_of_one_broker,
-        two_disks_of_two_brokers, disk_pulled, disk_swapped, disks_exchanged, disk_fills, node_off, node_reboots, two_nodes_off, clock_jumps,
+        two_disks_of_two_brokers, disk_pulled, disk_swapped, disks_exchanged, disk_fills, node_off, node_reboots, node_gone, two_nodes_off, clock_jumps,
         operator_clock_jumps, machine_starved, machines_starved, cut_operator_from_kafka, cut_operator_from_node, cut_operator_from_api,
         cut_node_from_api, cut_nodes, cut_node_from_nodes, api_away, api_troubled, kafka_troubled, operator_killed, operator_killed_often,
         operator_stops, agent_killed, agent_gone, broker_killed, controller_killed, object_deleted, claim_and_pod_deleted, label_removed,
@@ -1154,6 +1175,7 @@ _WEIGHTS = {
     "acceptance_copied": 0,
     "loss_accepted": 0,
     "agent_gone": 0,
+    "node_gone": 0,
     "in_and_out": 0,
     "zone_label_changed": 0,
     "more_replicas_by_others": 0,
