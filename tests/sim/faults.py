@@ -520,7 +520,11 @@ def agent_gone(hand: Hand) -> End:
     agent = hand.world.agents[hand.node().name]
     hand.world.kernel.say(agent.name, "is gone")
     agent.kill(again_in=None)
-    return agent.start
+
+    def end() -> None:
+        agent.start()
+
+    return end
 
 
 def broker_killed(hand: Hand) -> End:

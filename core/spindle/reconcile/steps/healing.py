@@ -152,7 +152,9 @@ def restore_pending(
         if node >= names.FIRST_CONTROLLER_ID or why.reason in _NEED_NOT_WAIT:
             continue
         holding = dead if why.reason == _ADDED else dropped
-        if why.reason == STOPPED:  # it is in sync with none of its own, and they come back only after it has started again
+        if (
+            why.reason == STOPPED
+        ):  # it is in sync with none of its own, and they come back only after it has started again
             holding = tuple(entry for entry in holding if entry.broker != node)
         if holding:
             refused[node] = _one_less(holding)
