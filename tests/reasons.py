@@ -8,7 +8,7 @@ ROOT = Path(__file__).resolve().parents[1]
 
 
 def reasons() -> set[str]:
-    """Those in calls of Wait and Refusal, of all of core."""
+    """Those in calls of `Waiting` and `Waiting.refused`, of all of core."""
     return {
         reason for path in (ROOT / "core").rglob("*.py") for reason in _reasons(ast.parse(path.read_text()))
     }
@@ -16,12 +16,13 @@ def reasons() -> set[str]:
 
 def _reasons(tree: ast.AST) -> Iterator[str]:
     for call in ast.walk(tree):
-        if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Name):
+        if not isinstance(call, ast.Call):
             continue
         found: list[ast.expr] = []
-        if call.func.id == "Wait":
+        called = ast.unparse(call.func)
+        if called == "Waiting":
             found = call.args[2:3]
-        elif call.func.id == "Refusal":
+        elif called == "Waiting.refused":
             found = [each.value for each in call.keywords if each.arg == "reason"]
         yield from (
             each.value for each in found if isinstance(each, ast.Constant) and isinstance(each.value, str)

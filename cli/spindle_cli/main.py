@@ -151,7 +151,7 @@ def _is_ready(cluster: KafkaCluster) -> bool:
     if status is None or status.observed_generation != cluster.metadata.generation:
         return False
     found = {each.type: each.status for each in status.conditions}
-    return found.get("Ready") == "True" and found.get("Progressing") != "True"
+    return found.get("Ready") == "True" and found.get("Reconciling") != "True"
 
 
 Broker = Annotated[str, typer.Argument(help="KafkaBroker, for example demo-broker-1.")]

@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from spindle.api.broker import LEVELS, BrokerDiskStatus, DiskUsageStatus, KafkaBroker
-from spindle.api.cluster import KafkaCluster, Waiting
+from spindle.api.cluster import KafkaCluster, WaitingEntry
 from spindle.api.common import Condition
 from spindle.cluster import names
 from spindle.disks.lifecycle import MEANINGS, DiskState
@@ -19,7 +19,7 @@ from spindle_cli.kube import ClusterView, Json
 _GOOD: Final = frozenset({"Running", "Active", "Ready"})
 _BAD: Final = frozenset({"Failed", "Evacuating", "Evacuated", "Unreachable", "Unknown"})
 # Conditions that are good news when they are false; of all others the opposite holds.
-_GOOD_WHEN_FALSE: Final = frozenset({"DataAtRisk", "Progressing"})
+_GOOD_WHEN_FALSE: Final = frozenset({"DataAtRisk", "DiskPressure", "Reconciling", "Stalled"})
 _NORMAL: Final = LEVELS[0]
 _UNITS: Final = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 
@@ -213,12 +213,12 @@ def _notable(cluster: KafkaCluster) -> list[Condition]:
 
 
 def _condition(condition: Condition) -> Text:
-    style = "yellow" if condition.type == "Progressing" else "red"
+    style = "yellow" if condition.type == "Reconciling" else "red"
     text = Text(f"{condition.type}={condition.status}", style=style)
     return text.append(f" {condition.reason}: {condition.message}", style="default")
 
 
-def _waiting(entry: Waiting, now: datetime) -> Text:
+def _waiting(entry: WaitingEntry, now: datetime) -> Text:
     text = Text("Waiting: ", style="yellow")
     what = f"{entry.action} {entry.object}".strip()
     since = age(entry.since, now)

@@ -107,6 +107,16 @@ def ensure_enclosure() -> Path:
     return artefact("enclosure", "1", key, make) / "enclosure"
 
 
+def ensure_health() -> Path:
+    """The program that says what Flux (kstatus) and Argo CD (a Lua script) make of an object."""
+    source = PACKAGE / "go-health"
+
+    def make(folder: Path) -> None:
+        _go_build("kstatus and Lua", ".", folder / "health", source=source)
+
+    return artefact("health", "1", _digest(source), make) / "health"
+
+
 def ensure_cert_manager() -> Path:
     """Folder with the controllers of cert-manager as one program, ``cert-manager``, and its definitions in ``crds``."""
     source = PACKAGE / "go-cert-manager"

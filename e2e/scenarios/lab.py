@@ -191,7 +191,7 @@ class Lab:
             return (
                 status.get("observedGeneration") == cluster["metadata"]["generation"]
                 and conditions.get("Ready") == "True"
-                and conditions.get("Progressing") == "False"
+                and conditions.get("Reconciling") == "False"
             )
 
         return self.until("the KafkaCluster is ready", ready, seconds)

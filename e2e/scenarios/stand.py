@@ -101,7 +101,14 @@ class Stand:
 def is_well(lab: Lab) -> bool:
     """Whether nothing is left to do, every disk is in use, and nothing is asked for."""
     conditions = {c["type"]: c["status"] for c in lab.status().get("conditions", ())}
-    wanted = {"Ready": "True", "Progressing": "False", "DisksHealthy": "True", "DataAtRisk": "False"}
+    wanted = {
+        "Available": "True",
+        "Ready": "True",
+        "Reconciling": "False",
+        "Stalled": "False",
+        "DisksHealthy": "True",
+        "DataAtRisk": "False",
+    }
     brokers = lab.list("kafkabrokers")
     return (
         all(conditions.get(name) == value for name, value in wanted.items())

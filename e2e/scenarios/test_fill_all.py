@@ -35,7 +35,7 @@ def test_a_full_cluster_stops_producers_and_puts_all_back(
         assert running.configs()["everywhere"]["max.message.bytes"] == "100"
         assert not [name for name in running.refused() if name.startswith(apart.name)]
         assert not [name for name in running.silent() if name.startswith(apart.name)]
-        assert lab.condition("DisksHaveRoom")["reason"] == "BlockProducers"
+        assert lab.condition("DiskPressure")["reason"] == "BlockProducers"
         freed = timeline.mark("space is freed")
         for slot in crowded:
             machine.disk("fill", slot.volume, 1)

@@ -90,7 +90,7 @@ def test_a_paused_cluster_is_left_alone(running: Lab) -> None:
     lab.until("it says so", lambda: lab.status()["phase"].startswith("Paused"))
     lab.kubectl("delete", "service", f"{CLUSTER}-bootstrap")
     lab.kubectl("annotate", "kafkacluster", CLUSTER, "e2e/turn=paused", "--overwrite")
-    lab.until("a pass went by", lambda: lab.condition("Progressing")["reason"] == "Paused")
+    lab.until("a pass went by", lambda: lab.condition("Reconciling")["reason"] == "Paused")
     assert lab.get("service", f"{CLUSTER}-bootstrap") is None
     lab.patch("kafkacluster", CLUSTER, {"spec": {"paused": False}})
     lab.until_ready()

@@ -85,7 +85,7 @@ def test_all_controller_disks_but_one_blank_is_told_and_nothing_is_formatted(
 ) -> None:
     lab = running
     lab.patch("kafkacluster", CLUSTER, {"spec": {"paused": True}})
-    lab.until("it is paused", lambda: lab.condition("Progressing").get("reason") == "Paused")
+    lab.until("it is paused", lambda: lab.condition("Reconciling").get("reason") == "Paused")
     for index in (0, 1):
         claim = lab.get("pvc", f"data-metadata-{CLUSTER}-{9000 + index}")
         assert claim is not None

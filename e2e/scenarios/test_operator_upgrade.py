@@ -84,7 +84,7 @@ def test_nothing_of_kafka_restarts_when_the_operator_is_upgraded(
         lab.until("only the new version runs", lambda: images(installed) == {spindle_image}, 180)
         # It looks at everything and finds nothing to do.
         lab.patch("kafkacluster", CLUSTER, {"spec": {"paused": True}})
-        lab.until("the new one looks", lambda: lab.condition("Progressing").get("reason") == "Paused")
+        lab.until("the new one looks", lambda: lab.condition("Reconciling").get("reason") == "Paused")
         lab.patch("kafkacluster", CLUSTER, {"spec": {"paused": False}})
         lab.until_ready(300)
         lab.until("nothing is waited for", lambda: not lab.waits(), 180)

@@ -61,7 +61,7 @@ class Roll:
         return {
             event["reason"]
             for event in self.lab.list("events")
-            if " is taken down: " in event.get("message", "")
+            if event.get("message", "").startswith("Evicting ")
             and datetime.fromisoformat(event["lastTimestamp"]).timestamp() >= self.began - 1
         }
 

@@ -196,7 +196,7 @@ class ClusterLoop:
             await asyncio.shield(self._kafka.shutdown())
 
     async def _wait(self, pause: float, *, patient: bool) -> None:
-        """Wait for an event, or for the pause to end; then let events gather.
+        """Waiting for an event, or for the pause to end; then let events gather.
 
         Args:
             pause: seconds.

@@ -5,8 +5,8 @@ import contextlib
 from kafka.errors import KafkaError, KafkaTimeoutError, RequestTimedOutError
 
 from spindle.cluster.layout import METADATA_DISK
-from spindle.cluster.refusal import Refusal
 from spindle.cluster.view import Quorum
+from spindle.cluster.waiting import Waiting
 from spindle.quorum.decide import Member, next_step
 from spindle.quorum.steps import (
     AddVoterStep,
@@ -55,7 +55,7 @@ class Conductor:
             if node.controller
         }
         found = next_step(quorum, members, wanted, carried=carried)
-        if found is None or isinstance(found, Refusal) or quorum is None:
+        if found is None or isinstance(found, Waiting) or quorum is None:
             return found is None and self._whole(quorum) and not any(member.lost for member in members)
         self.done.append((found, quorum.leader))
         self._act(found)

@@ -189,7 +189,7 @@ async def test_marks_outlive_reports_and_reports_of_the_same_write_nothing(
     for second in (1, 2):
         stamped = {**ready, "lastTransitionTime": f"2026-01-01T00:00:0{second}Z"}
         told = ReconcilePlan(
-            status={"phase": "Fine.", "conditions": [stamped]},
+            status={"observedGeneration": 1, "phase": "Fine.", "conditions": [stamped]},
             broker_statuses={made["metadata"]["name"]: {"state": "Ready"}},
         )
         standing = await kube.get(KAFKA_CLUSTER, namespace, "demo")

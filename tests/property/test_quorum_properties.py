@@ -6,8 +6,8 @@ from typing import Any
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
-from spindle.cluster.refusal import Refusal
 from spindle.cluster.view import Quorum, Voter
+from spindle.cluster.waiting import Waiting
 from spindle.quorum.decide import SIZES, Member, next_step
 from spindle.quorum.steps import (
     AddVoterStep,
@@ -82,7 +82,7 @@ def test_no_step_from_any_state_endangers_the_majority(
 ) -> None:
     claims = {i: directory(i, generation) for i, generation in carried.items()}
     found = next_step(quorum, members, wanted, carried=claims)
-    if isinstance(found, Refusal):
+    if isinstance(found, Waiting):
         assert found.message
         assert found.unblocked_by
     elif found is not None:

@@ -351,10 +351,9 @@ def test_it_is_said_whether_anybody_watches_the_disks() -> None:
     alive = agents(world, age=10.0, unchanged=10.0, ahead=0.0)
 
     assert healthy(planned(world, agents=alive)) == ""
-    assert healthy(planned(world, agent_namespace="")).startswith("There are no agents:")
-    assert (
-        healthy(planned(world, unknown=frozenset({"leases"}))) == "It is not known whether agents watch them."
-    )
+    assert healthy(planned(world, agent_namespace="")).startswith("No agents are installed:")
+    unread = healthy(planned(world, unknown=frozenset({"leases"})))
+    assert unread == "It is not known whether agents watch the disks: their Leases cannot be read."
     silent = {**alive, nodes(world)[0]: Agent(age=31.0, unchanged=31.0)}
     silent.pop(nodes(world)[1])
     assert f"No agent watches the disks of {nodes(world)[0]}, {nodes(world)[1]};" in healthy(

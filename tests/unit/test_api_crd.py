@@ -145,7 +145,16 @@ def test_defaults_stand_at_every_level() -> None:
     assert whole["thresholds"]["warn"] == 70
     assert spec["properties"]["disks"]["properties"]["thresholds"]["default"] == whole["thresholds"]
     assert "default" not in spec["properties"]["controllers"]
-    assert "default" not in schema(KINDS[0])["properties"]["status"]
+    status = schema(KINDS[0])["properties"]["status"]
+    assert "default" not in status["properties"]["brokers"]
+
+
+def test_what_users_apply_has_a_status_that_no_generation_matches() -> None:
+    """kstatus takes an object without a status for one that is in effect."""
+    for kind in KINDS:
+        status = schema(kind)["properties"]["status"]
+        wanted = None if kind.name == "KafkaBroker" else {"observedGeneration": -1}
+        assert status.get("default") == wanted, kind.name
 
 
 class Leaf(ApiModel):

@@ -364,7 +364,7 @@ class TestSize:
         waits = [w for w in world.cluster["status"]["waiting"] if w["reason"] == "ExpansionNotSupported"]
         assert [w["object"] for w in waits] == ["Pool/main"]
         assert "6 claims of 100Gi should have 200Gi" in waits[0]["message"]
-        assert "class local-disks do not grow" in waits[0]["message"]
+        assert "StorageClass local-disks does not allow volume expansion" in waits[0]["message"]
 
     def test_larger_local_volumes_are_taken_at_their_word(self) -> None:
         world = cluster(partitions=0)

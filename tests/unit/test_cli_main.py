@@ -130,7 +130,7 @@ def test_wait_does_not_take_an_old_status_for_the_new_specs(connected: Callable[
 
 
 def test_wait_goes_on_while_a_roll_is_under_way(connected: Callable[..., FakeKube]) -> None:
-    rolling = [samples.condition("Ready", "True"), samples.condition("Progressing", "True")]
+    rolling = [samples.condition("Ready", "True"), samples.condition("Reconciling", "True")]
     connected(samples.ready(phase="Restarting demo-broker-1.", conditions=rolling))
 
     assert RUNNER.invoke(main.app, ["wait", "demo", "--timeout", "0"]).exit_code == 1

@@ -102,7 +102,7 @@ def test_markup_of_others_is_text() -> None:
 # --- every command
 
 
-_MEANT = re.compile(r"\d{4}-\d\d-\d\dT.*|True|False|Ready|Progressing|Done|[0-9./]+|Normal")
+_MEANT = re.compile(r"\d{4}-\d\d-\d\dT.*|True|False|Ready|Reconciling|Done|[0-9./]+|Normal")
 
 
 def spoiled(value: Any, nasty: str) -> Any:

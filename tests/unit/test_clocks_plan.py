@@ -65,7 +65,7 @@ def test_an_agent_that_was_not_heard_yet_is_neither_believed_nor_called_dead() -
     made = plan(seen, world.now)
     (told,) = [w for w in made.status["waiting"] if w["reason"] == "AgentNotReporting"]
     assert not fenced(made)
-    assert "has not been heard of yet" in told["message"]
+    assert "has not reported since the operator started" in told["message"]
     assert not [e for e in made.events if e.reason == "AgentNotReporting"]
 
     silent = plan(replace(seen, agents={node_of(world, 0): Agent(age=31.0, unchanged=31.0)}), world.now)

@@ -64,7 +64,8 @@ def test_a_refused_setting_is_told_and_changes_nothing(refused: dict[str, str], 
     assert wait["unblockedBy"]
     assert condition(world, "Ready")["status"] == "False"
     assert condition(world, "Ready")["reason"] == "InvalidConfig"
-    assert condition(world, "Progressing")["reason"] == "Waiting"
+    assert condition(world, "Stalled")["reason"] == "InvalidConfig"
+    assert condition(world, "Reconciling")["reason"] == "Stalled"
     assert "InvalidConfig" in world.cluster["status"]["phase"]
 
 
@@ -119,7 +120,7 @@ def test_a_cluster_is_not_born_with_settings_that_its_kafka_refuses() -> None:
     world = ConfiguredWorld.of(config=SLIP)
     assert passes(world, 3) == []
     (wait,) = waiting(world)
-    assert "Nothing is made until it is corrected" in wait["message"]
+    assert "Spindle creates nothing until it is corrected" in wait["message"]
     assert wait["unblockedBy"].startswith("Write num.partitions or take num.partitons out")
     world.cluster["spec"]["config"] = {"num.partitions": "5"}
     world.settle()
@@ -168,7 +169,7 @@ def test_the_record_of_another_kafkacluster_of_that_name_counts_for_nothing() ->
         world.objects.pop(key)
     world.cluster["spec"]["config"] = BAD
     assert passes(world, 3) == []
-    assert "Nothing is made until it is corrected" in waiting(world)[0]["message"]
+    assert "Spindle creates nothing until it is corrected" in waiting(world)[0]["message"]
 
 
 def test_deleting_asks_for_no_correction() -> None:

@@ -142,7 +142,7 @@ class TestTwoDeadDisks:
             world.breathe()
             assert all(len(s.replicas) == 3 for s in world.kafkas.partitions.values())
         entry = told(world)
-        assert "demo-broker-1 by p-0; demo-broker-2 by q-0" in entry["message"]
+        assert "demo-broker-1 for p-0; demo-broker-2 for q-0" in entry["message"]
 
     def test_a_persons_word_leads_out(self) -> None:
         world = two_dead()

@@ -5,14 +5,14 @@ from typing import Any
 import pytest
 
 from spindle.cluster import names
-from spindle.cluster.refusal import Refusal
 from spindle.cluster.view import Partition
+from spindle.cluster.waiting import Waiting
 from spindle.rolling.drains import Drain, DrainCandidate, next_to_drain
 from spindle.rolling.verdict import RestartVerdict
 from tests.model.store import ConflictError
 from tests.model.world import World
 
-_NO = RestartVerdict(Refusal(rule=2, reason="WouldBeUnderMinIsr", message="no", unblocked_by="time"))
+_NO = RestartVerdict(Waiting.refused(rule=2, reason="WouldBeUnderMinIsr", message="no", unblocked_by="time"))
 
 
 def yes(_node: int, _others: frozenset[int]) -> RestartVerdict:

@@ -35,7 +35,7 @@ def test_it_is_restarted() -> None:
     plans = until(world, lambda: ("Pod", NAME) in world.objects and uid(world) != before)
     taken = [act for made in plans for act in made.actions if isinstance(act, Evict)]
     assert [(act.pod, act.reason) for act in taken] == [(NAME, "Fenced")]
-    assert "shut it out (fenced) for more than 3 minutes" in taken[0].message
+    assert "the controllers have fenced it for more than 3 minutes" in taken[0].message
     whole(world)
 
 

@@ -103,7 +103,7 @@ class TestLoadedMachine:
         assert [w["object"] for w in told] == ["KafkaCluster/demo"]
         assert all(f"{b}/disk1" in told[0]["message"] for b in (0, 1, 2))
         assert {state_of(world, b, "disk1") for b in (0, 1, 2)} == {"Active"}
-        assert "counts as a hang" not in told[0]["unblockedBy"], "however long it lasts"
+        assert "counts as hung" not in told[0]["unblockedBy"], "however long it lasts"
         for broker in (0, 1, 2):
             world.disk(broker, "disk1").state = "well"
         until(world, lambda: "CorrelatedDiskStalls" not in reasons(world))
@@ -120,7 +120,7 @@ class TestTwoNodes:
         assert told["object"] == "KafkaCluster/demo"
         assert "0/disk1" in told["message"]
         assert "1/disk1" in told["message"]
-        assert "counts as a hang" in told["unblockedBy"]
+        assert "counts as hung" in told["unblockedBy"]
         assert {state_of(world, b, "disk1") for b in (0, 1)} == {"Active"}
         for broker in (0, 1):
             world.disk(broker, "disk1").state = "well"

@@ -920,4 +920,4 @@ class TestMovesRefused:
 
         assert wait["object"] == "KafkaBroker/demo-broker-0/disk1"
         assert "too long for AlterReplicaLogDirs" in wait["message"]
-        assert "After 3 minutes they leave their assignments" in wait["unblockedBy"]
+        assert "After 3 minutes Spindle drops " in wait["unblockedBy"]

@@ -87,7 +87,7 @@ def test_the_journal_is_written_first_then_agents_are_told_then_kafka(world: Wor
     assert len(kinds) > 2
     (wait,) = builder.waits
     assert (wait.reason, wait.quiet) == ("ReplicasMoving", True)
-    assert wait.message == "2 replicas of 0.0 GB on the way to another disk, 0 % copied."
+    assert wait.message == "Moving 2 replicas (0.0 GB) to other disks: 0 % copied."
     assert others[-1].reason == "MovesStarted"
     assert records.fields == {
         1: {

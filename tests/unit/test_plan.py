@@ -50,11 +50,13 @@ def test_the_sample_becomes_a_running_cluster() -> None:
     assert world.running("broker") == [0, 1, 2]
     assert world.running("controller") == [9000, 9001, 9002]
     assert {c["type"]: c["status"] for c in world.cluster["status"]["conditions"]} == {
+        "Available": "True",
         "Ready": "True",
-        "Progressing": "False",
+        "Reconciling": "False",
+        "Stalled": "False",
         "RacksSatisfied": "True",
         "DisksHealthy": "True",
-        "DisksHaveRoom": "True",
+        "DiskPressure": "False",
         "DataAtRisk": "False",
     }
 
@@ -93,7 +95,7 @@ def test_brokers_of_a_new_cluster_start_when_most_controllers_know_a_quorum(read
     assert not world.running("broker")
     wait = next(w for w in world.cluster["status"]["waiting"] if w["reason"] == "QuorumPending")
     assert wait["object"].startswith("KafkaBroker/demo-broker-0/")
-    assert wait["message"].startswith(f"{ready} of 3 controllers")
+    assert f"{ready} of 3 controllers" in wait["message"]
     for number in range(2):
         world.is_ready(f"demo-controller-{number}")
     world.settle()
@@ -204,7 +206,8 @@ def test_stopping_a_broker_for_maintenance_and_starting_it_again() -> None:
     assert world.get("KafkaBroker", "demo-broker-1")["status"]["state"] == "Stopped"
     assert world.cluster["status"]["phase"].endswith("Stopped by hand: demo-broker-1.")
     assert condition(world, "Ready")["reason"] == "BrokersStopped"
-    assert condition(world, "Progressing")["reason"] == "Settled"
+    assert condition(world, "Reconciling")["reason"] == "Settled"
+    assert condition(world, "Stalled")["status"] == "False"
     assert world.cluster["status"]["takingDown"] == []
     world.get("KafkaBroker", "demo-broker-1")["spec"].setdefault("maintenance", {})["stopped"] = False
     world.settle()
@@ -308,7 +311,7 @@ def test_what_somebody_else_changed_is_told_and_what_follows_the_spec_is_not_cal
     assert all(not _restored(world) for _ in range(3))
     assert world.get("PodDisruptionBudget", "demo-controllers")["spec"]["minAvailable"] == 4
     world.get("PodDisruptionBudget", "demo-controllers")["spec"]["minAvailable"] = 0
-    said = "PodDisruptionBudget demo-controllers was changed by somebody else and was put right."
+    said = "PodDisruptionBudget demo-controllers was changed by somebody else; Spindle restored it."
     assert _restored(world) == [said]
 
 
@@ -357,7 +360,7 @@ def test_a_version_that_is_not_run_changes_nothing_and_the_cluster_is_looked_aft
     world.cluster["spec"]["version"] = "9.9.0"
     world.settle()
     (told,) = [w for w in world.cluster["status"]["waiting"] if w["reason"] == "VersionNotSupported"]
-    assert f"stays with Kafka {was}" in told["message"]
+    assert f"stays on Kafka {was}" in told["message"]
     assert told["unblockedBy"].endswith(f"or back to {was}.")
     assert {pod["metadata"]["uid"] for pod in world.all("Pod")} == before
     del world.objects["Pod", "demo-broker-1"]
@@ -524,7 +527,7 @@ def test_a_broker_that_is_behind_says_where() -> None:
     world.settle()
     status = world.get("KafkaBroker", "demo-broker-0")["status"]
     assert status["state"] == "Starting"
-    assert "missing in the ISR of" in status["message"]
+    assert "not in the ISR of" in status["message"]
     assert all(each.name in status["message"] for each in world.partitions)
 
 
@@ -590,7 +593,9 @@ def test_a_broker_that_does_not_come_back_stops_the_roll() -> None:
     world.reconcile()
     assert {m["pod"] for m in world.cluster["status"]["takingDown"]} == {"demo-broker-0"}
     assert {"ProgressDeadlineExceeded", "RolloutStalled"} <= reasons(world)
-    assert condition(world, "Progressing")["reason"] == "Working"
+    assert condition(world, "Ready")["reason"] == "ProgressDeadlineExceeded"
+    assert condition(world, "Stalled")["reason"] == "ProgressDeadlineExceeded"
+    assert condition(world, "Reconciling")["status"] == "False"
     rolled(world)
     assert world.cluster["status"]["takingDown"] == []
     assert "RolloutStalled" not in reasons(world)

@@ -260,7 +260,7 @@ def test_nonsense_fails(running: World) -> None:
     proposed, _ = settle(running, rebalance(move(1, (1, D0), (1, D0))))
 
     assert phases(proposed) == {"demo-1": "Failed"}
-    assert "goes where it comes from" in proposed.statuses["demo-1"]["message"]
+    assert "same log dir as source and target" in proposed.statuses["demo-1"]["message"]
 
 
 def test_it_is_done_once_new_leaders_are_elected(running: World) -> None:

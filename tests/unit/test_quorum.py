@@ -4,8 +4,8 @@ from collections.abc import Mapping
 
 import pytest
 
-from spindle.cluster.refusal import Refusal
 from spindle.cluster.view import Quorum, Voter
+from spindle.cluster.waiting import Waiting
 from spindle.quorum.decide import NO_DIRECTORY, Member, next_step
 from spindle.quorum.steps import (
     AddVoterStep,
@@ -44,7 +44,7 @@ def step(
     wanted: int,
     *,
     carried: Mapping[int, str] | None = None,
-) -> Step | Refusal | None:
+) -> Step | Waiting | None:
     ids = tuple(member.id for member in members)
     return next_step(
         quorum,
@@ -55,7 +55,7 @@ def step(
 
 
 def reason(found: object) -> str:
-    assert isinstance(found, Refusal)
+    assert isinstance(found, Waiting)
     assert found.message
     assert found.unblocked_by
     return found.reason
@@ -136,7 +136,7 @@ def test_a_lost_one_of_two_stays_a_voter() -> None:
     members = on_record(A, B, C, down=(B,), lost={B: "its disk is blank"})
     found = step(seen(A, B, lagging=(B,)), members, 3)
     assert reason(found) == "QuorumMajorityMissing"
-    assert isinstance(found, Refusal)
+    assert isinstance(found, Waiting)
     assert found.message.endswith("no majority: 1 of 2 voters.")
 
 

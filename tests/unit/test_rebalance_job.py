@@ -123,7 +123,7 @@ def test_before_a_cluster_goes_its_cron_job_goes(running: World) -> None:
                 "RebalanceRuns",
                 "False",
                 "RunFailed",
-                "b: It failed and left no word: Job was active longer than specified deadline.",
+                "b: It failed and left no message: Job was active longer than specified deadline.",
             ),
             id="past its deadline",
         ),

@@ -2,10 +2,12 @@
 
 import pytest
 
-from spindle.cluster.refusal import Refusal
+from spindle.cluster.waiting import Waiting
 from spindle.rolling import RestartVerdict, RolloutMember, at_once, next_to_restart
 
-NO = RestartVerdict(Refusal(rule=2, reason="WouldBeUnderMinIsr", message="no.", unblocked_by="later."))
+NO = RestartVerdict(
+    Waiting.refused(rule=2, reason="WouldBeUnderMinIsr", message="no.", unblocked_by="later.")
+)
 
 
 def broker(

@@ -18,7 +18,7 @@ _LINK = re.compile(r"\[([^\]]+)\]\(([^)#]+)\)")
 
 def _sections() -> dict[int, str]:
     """Each rule's part of the page."""
-    parts = re.split(r"^## Rule (\d+)$", PAGE.read_text(), flags=re.MULTILINE)
+    parts = re.split(r'^<a id="rule-(\d+)"></a>$', PAGE.read_text(), flags=re.MULTILINE)
     return dict(zip(map(int, parts[1::2]), parts[2::2], strict=True))
 
 
@@ -50,9 +50,15 @@ def _defined(file: Path) -> set[str]:
 
 
 def test_every_rule_has_a_part_and_a_line_in_the_table() -> None:
-    table = {int(n) for n in re.findall(r"\[(\d+)\]\(#rule-\1\)", PAGE.read_text())}
-    assert list(_sections()) == list(RULES)
-    assert table == set(RULES)
+    table = {
+        int(n): name
+        for n, name in re.findall(
+            r"^\| (\d+) \| \[([^\]]+)\]\(#rule-\1\) \|$", PAGE.read_text(), re.MULTILINE
+        )
+    }
+    headings = {number: text.split("\n\n## ", 1)[1].split("\n", 1)[0] for number, text in _sections().items()}
+    assert list(headings) == list(RULES)
+    assert table == headings
 
 
 @pytest.mark.parametrize("rule", RULES)
@@ -85,7 +91,7 @@ def test_refusals_quote_rules_of_the_page() -> None:
         keyword.value.value
         for path in (ROOT / "core").rglob("*.py")
         for call in ast.walk(ast.parse(path.read_text()))
-        if isinstance(call, ast.Call) and getattr(call.func, "id", "") == "Refusal"
+        if isinstance(call, ast.Call) and ast.unparse(call.func) == "Waiting.refused"
         for keyword in call.keywords
         if keyword.arg == "rule" and isinstance(keyword.value, ast.Constant)
     } - {None}

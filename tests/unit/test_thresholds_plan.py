@@ -75,7 +75,7 @@ def test_one_full_disk_is_relieved_and_no_cordon_is_left() -> None:
     until(world, lambda: fill_of(world, 0, "disk0")["state"] == "Active")
     world.settle(40)
     assert fill_of(world, 0, "disk0")["state"] == "Active"
-    assert condition(world, "DisksHaveRoom")["reason"] in ("BelowThresholds", "Warn")
+    assert condition(world, "DiskPressure")["reason"] in ("BelowThresholds", "Warn")
     assert untouched(world)
 
 
@@ -85,7 +85,7 @@ def test_the_cordon_stands_while_the_disk_is_full() -> None:
     until(world, lambda: ("broker", "0") in world.kafkas.settings)
     assert world.kafkas.settings["broker", "0"] == {CORDONED: path_of("disk0")}
     assert fill_of(world, 0, "disk0")["reason"] == "UsedPercent"
-    assert condition(world, "DisksHaveRoom")["reason"] == "Cordon"
+    assert condition(world, "DiskPressure")["reason"] == "Cordon"
     world.disk(0, "disk0").others = 8200
     for _ in range(5):
         world.reconcile()

@@ -10,7 +10,7 @@ from spindle.api.cluster_status import (
     RackStatus,
     TakingDown,
     Tally,
-    Waiting,
+    WaitingEntry,
 )
 from spindle.api.common import (
     ApiModel,
@@ -57,7 +57,7 @@ __all__ = [
     "TakingDown",
     "Tally",
     "Thresholds",
-    "Waiting",
+    "WaitingEntry",
 ]
 
 

@@ -94,7 +94,7 @@ class QuorumStatus(ApiModel):
     )
 
 
-class Waiting(ApiModel):
+class WaitingEntry(ApiModel):
     """An action that is held back."""
 
     action: Name = Field(description="What is held back.")
@@ -164,7 +164,7 @@ class KafkaClusterStatus(ApiModel):
     disks: DiskTally | None = Field(
         None, description="Disks of the brokers: how many there should be, how many are healthy."
     )
-    waiting: list[Waiting] = Field(
+    waiting: list[WaitingEntry] = Field(
         default_factory=list,
         description="Every action that is held back, why, since when, and what would let it go on.",
         json_schema_extra=atomic(most=1000),

@@ -45,12 +45,17 @@ class Column:
 
 @dataclass(frozen=True)
 class CustomResource:
-    """One kind of the API and how kubectl shows it."""
+    """One kind of the API and how kubectl shows it.
+
+    Attributes:
+        made_by_users: whether users apply objects of this kind, and tools then wait until they are in effect.
+    """
 
     model: type[ApiModel]
     plural: str
     short: str
     columns: tuple[Column, ...]
+    made_by_users: bool = True
 
     @property
     def name(self) -> str:
@@ -78,7 +83,19 @@ KINDS: Final = (
             Column(
                 "Ready",
                 '.status.conditions[?(@.type=="Ready")].status',
-                description="Whether all is as asked for.",
+                description="Whether there is no fault; stays True through a healthy rolling restart.",
+            ),
+            Column(
+                "Available",
+                '.status.conditions[?(@.type=="Available")].status',
+                description="Whether every partition has a leader and min.insync.replicas in-sync replicas.",
+                wide=True,
+            ),
+            Column(
+                "Stalled",
+                '.status.conditions[?(@.type=="Stalled")].status',
+                description="Whether Spindle waits for a user.",
+                wide=True,
             ),
             _AGE,
             Column("Status", ".status.phase", description="The state of things in one sentence."),
@@ -98,6 +115,7 @@ KINDS: Final = (
             _AGE,
             Column("Message", ".status.message", description="Why it is so.", wide=True),
         ),
+        made_by_users=False,
     ),
     CustomResource(
         KafkaRebalance,
@@ -172,6 +190,9 @@ def _object_schema(kind: CustomResource) -> Schema:
     schema = structural(schema_of(kind.model))
     # A default in the status would be read as something that was found.
     schema["properties"]["status"] = _without_defaults(schema["properties"]["status"])
+    if kind.made_by_users:
+        # kstatus takes an object without a status for one that is in effect. No generation is -1.
+        schema["properties"]["status"]["default"] = {"observedGeneration": -1}
     return schema
 
 

@@ -25,7 +25,7 @@ from spindle.api.rebalance import (
 from spindle.balance.history import ReplicaHistory, rounded, with_history
 from spindle.balance.picture import Picture
 from spindle.balance.reading import Reading
-from spindle.cluster.refusal import counted
+from spindle.cluster.waiting import counted
 from spindle.placement.explain import explain, human
 from spindle.placement.planner import PlacementPlan, plan
 from spindle.placement.rounding import short_partitions

@@ -13,8 +13,8 @@ from typing import Final
 
 from spindle.api import quantity
 from spindle.balance.picture import DirPlace, Picture, PlaceKey
-from spindle.cluster.refusal import counted, some
 from spindle.cluster.view import Broker, KafkaView, LogDir
+from spindle.cluster.waiting import counted, some
 from spindle.disks.lifecycle import DiskState
 from spindle.healing.replica_index import ReplicaIndex, view_for_planning
 from spindle.moves.kafka_index import Incoming, KafkaIndex

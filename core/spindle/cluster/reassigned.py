@@ -4,8 +4,8 @@ import json
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from spindle.cluster.refusal import some
 from spindle.cluster.view import Partition
+from spindle.cluster.waiting import some
 
 _NAMED: Final = 5  # partitions that the file of a way out lists
 

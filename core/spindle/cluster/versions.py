@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from spindle.cluster.refusal import Refusal
+from spindle.cluster.waiting import Waiting
 
 # Minor release → its metadata.version (MetadataVersion.java). Older ones were not seen running; 4.2 has no cordon.
 LEVELS: Final = {"4.2": 29, "4.3": 30}
@@ -10,11 +10,11 @@ SUPPORTED: Final = tuple(LEVELS)
 _MOST_DIGITS: Final = 9  # of each number of a version
 
 
-def unsupported(version: str) -> Refusal | None:
+def unsupported(version: str) -> Waiting | None:
     """Why a release is not run; None if it is."""
     if _minor(version) in LEVELS:
         return None
-    return Refusal(
+    return Waiting.refused(
         rule=None,
         reason="VersionNotSupported",
         message=f"Kafka {version} is not a release that this version of Spindle runs.",
@@ -40,7 +40,7 @@ def order(version: str) -> tuple[int, ...]:
     return tuple(int(part) for part in parts) if known else ()
 
 
-def may_change(running: str, wanted: str, metadata_version: int | None) -> Refusal | None:
+def may_change(running: str, wanted: str, metadata_version: int | None) -> Waiting | None:
     """Why a cluster may not go from one release to another; None if it may.
 
     Up it may go at any time. Down it may within a minor release, and to an earlier one for as long as metadata.version has not been raised
@@ -62,7 +62,7 @@ def may_change(running: str, wanted: str, metadata_version: int | None) -> Refus
         )
     else:
         return None
-    return Refusal(
+    return Waiting.refused(
         rule=None,
         reason="DowngradeNotSupported",
         message=f"The cluster runs Kafka {running} and does not go back to {wanted}: {why}.",

@@ -4,7 +4,7 @@ import math
 from collections.abc import Mapping
 from typing import Final
 
-from spindle.cluster.refusal import Refusal, counted
+from spindle.cluster.waiting import Waiting, counted
 
 WINDOW_SECONDS: Final = 600.0
 LEAST: Final = 2  # so many may always go bad
@@ -13,7 +13,7 @@ _RULE: Final = 9
 Verdicts = Mapping[tuple[int, str], float]
 
 
-def may_act_on_failures(bad: Verdicts, total: int, now: float, share: float = 0.10) -> Refusal | None:
+def may_act_on_failures(bad: Verdicts, total: int, now: float, share: float = 0.10) -> Waiting | None:
     """Whether anything may be done by itself about bad disks: None for yes.
 
     Args:
@@ -28,7 +28,7 @@ def may_act_on_failures(bad: Verdicts, total: int, now: float, share: float = 0.
     if len(counted_brokers) <= most:
         return None
     disks = [f"{broker}/{disk}" for broker, disk in sorted(bad) if _recent(bad[broker, disk], now)]
-    return Refusal(
+    return Waiting.refused(
         rule=_RULE,
         reason="CorrelatedDiskFailures",
         message=(

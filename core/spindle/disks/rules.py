@@ -7,8 +7,8 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from spindle.cluster.refusal import Refusal, counted, some
 from spindle.cluster.view import Broker, KafkaView, Partition
+from spindle.cluster.waiting import Waiting, counted, some
 
 _LAST_COPY: Final = 1
 _ONE_BIRTH: Final = 13
@@ -29,7 +29,7 @@ class Cleared:
 
 def may_format(
     view: KafkaView, broker_id: int, on_disk: Collection[tuple[str, int]] | None
-) -> Refusal | None:
+) -> Waiting | None:
     """Rule 1: whether a blank disk of a broker may be formatted.
 
     ``on_disk`` are the partitions (topic, index) that were on what the disk replaces; None if that is not known,
@@ -49,7 +49,7 @@ def may_format(
     # Also a broker that is no replica any more can stand in the ELR, so its absence there has to be known.
     unsure = sorted(p.name for p in concerned if p.elr is None)
     if unsure:
-        return Refusal(
+        return Waiting.refused(
             rule=_LAST_COPY,
             reason="ElrUnknown",
             message=f"Kafka did not say which replicas may lead {counted(len(unsure), 'partition')}: {some(unsure)}.",
@@ -59,7 +59,7 @@ def may_format(
     last = sorted(p.name for p in concerned if not _safe(p, broker_id, brokers))
     if not last:
         return None
-    return Refusal(
+    return Waiting.refused(
         rule=_LAST_COPY,
         reason="LastReplicaAtRisk",
         message=(
@@ -76,11 +76,11 @@ def may_format(
 
 def may_clear(
     directory_id: str, pv_uid: str, fs_uuid: str | None, recorded: Iterable[Cleared]
-) -> Refusal | None:
+) -> Waiting | None:
     """One directory id is cleared for one file system, ever: a second one would be a blank disk under a known name."""
     for before in recorded:
         if before.directory_id == directory_id and (before.fs_uuid, before.pv_uid) != (fs_uuid, pv_uid):
-            return Refusal(
+            return Waiting.refused(
                 rule=_ONE_BIRTH,
                 reason="DirectoryIdAlreadyUsed",
                 message=(
@@ -99,7 +99,7 @@ def may_format_voter(
     recorded: Iterable[Cleared],
     *,
     seen_running: bool = False,
-) -> Refusal | None:
+) -> Waiting | None:
     """Rule 13: whether a controller's blank disk may be formatted with the directory id on record.
 
     Such a format makes a voter that has forgotten whom it voted for and what it acknowledged. That is harmless only
@@ -109,7 +109,7 @@ def may_format_voter(
     if (refusal := may_clear(directory_id, pv_uid, fs_uuid, recorded)) is not None:
         return refusal
     if seen_running:
-        return Refusal(
+        return Waiting.refused(
             rule=_ONE_BIRTH,
             reason="VoterLogLost",
             message=f"The voter with directory id {directory_id} has run before, and now its disk is blank.",
@@ -122,12 +122,12 @@ def may_format_voter(
     return None
 
 
-def _unknown(view: KafkaView) -> Refusal | None:
+def _unknown(view: KafkaView) -> Waiting | None:
     """Rule 8: what could not be read permits no format."""
     if view.error is None and view.partitions is not None and view.brokers is not None:
         return None
     why = view.error or "its topics or brokers could not be listed"
-    return Refusal(
+    return Waiting.refused(
         rule=_LAST_COPY,
         reason="KafkaUnknown",
         message=f"Which replicas are in sync is not known: {why}.",

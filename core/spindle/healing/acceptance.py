@@ -10,7 +10,7 @@ import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from spindle.cluster.refusal import Refusal, counted, some
+from spindle.cluster.waiting import Waiting, counted, some
 from spindle.healing.replica_index import Key, ReplicaIndex, names_of
 
 _DIGITS = 16
@@ -64,7 +64,7 @@ class AcceptanceVerdict:
     elect: frozenset[Key] = frozenset()
     reorder: Mapping[Key, tuple[int, ...]] = field(default_factory=dict)
     empty: frozenset[tuple[int, Key]] = frozenset()
-    refusals: tuple[tuple[Loss, Refusal], ...] = ()
+    refusals: tuple[tuple[Loss, Waiting], ...] = ()
 
 
 def digest(keys: Iterable[Key]) -> str:
@@ -163,7 +163,7 @@ def resolve_losses(
 
 def _given_up(
     losses: Sequence[Loss], accepted: Mapping[str, Accepted]
-) -> tuple[dict[tuple[int, Key], Loss], list[tuple[Loss, Refusal]]]:
+) -> tuple[dict[tuple[int, Key], Loss], list[tuple[Loss, Waiting]]]:
     """Replicas that are given up, each with one loss that names it, and why others are not.
 
     Which of a broker's bad dirs a replica stands on nobody can tell. So it is given up only when each bad dir that may hold it is accepted by
@@ -220,9 +220,9 @@ def parse(text: str | None) -> dict[str, Accepted]:
         return {}
 
 
-def _also_on(loss: Loss, others: Collection[Loss], keys: Collection[Key]) -> Refusal:
+def _also_on(loss: Loss, others: Collection[Loss], keys: Collection[Key]) -> Waiting:
     disks = sorted(other.disk for other in others)
-    return Refusal(
+    return Waiting.refused(
         rule=1,
         reason="OtherDiskMayHoldReplica",
         message=f"The loss of {loss.disk} of broker {loss.broker} is accepted, but {counted(len(keys), 'partition')} may as well stand on "
@@ -233,7 +233,7 @@ def _also_on(loss: Loss, others: Collection[Loss], keys: Collection[Key]) -> Ref
     )
 
 
-def _survivors_away(replica_index: ReplicaIndex, loss: Loss, keys: Collection[Key]) -> Refusal:
+def _survivors_away(replica_index: ReplicaIndex, loss: Loss, keys: Collection[Key]) -> Waiting:
     away = sorted(
         {
             b
@@ -242,7 +242,7 @@ def _survivors_away(replica_index: ReplicaIndex, loss: Loss, keys: Collection[Ke
             if b != loss.broker and not replica_index.holds(b, key)
         }
     )
-    return Refusal(
+    return Waiting.refused(
         rule=1,
         reason="SurvivorsUnavailable",
         message=f"The loss of {loss.disk} of broker {loss.broker} is accepted, but {counted(len(keys), 'partition')} may have a copy "

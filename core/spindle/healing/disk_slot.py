@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from enum import StrEnum
 
-from spindle.cluster.refusal import Refusal
+from spindle.cluster.waiting import Waiting
 
 NO_UUID = "none"  # recorded for a file system that has no UUID
 
@@ -58,10 +58,10 @@ def classify_slot(seen: SlotObservation, fs_uuid: str | None, pv_uid: str | None
     return SlotContent.FOREIGN if seen.content == "foreign" else SlotContent.UNKNOWN
 
 
-def unexpected_disk(broker: int, disk: str, slot: SlotContent, message: str) -> Refusal | None:
+def unexpected_disk(broker: int, disk: str, slot: SlotContent, message: str) -> Waiting | None:
     """What to say of a disk that is not used for a replacement; None if there is nothing to say."""
     if slot is SlotContent.OLD:
-        return Refusal(
+        return Waiting.refused(
             rule=7,
             reason="RetiredDiskReinserted",
             message=f"In the slot of {disk} of broker {broker} is the disk that was evacuated. It is left alone.",
@@ -69,7 +69,7 @@ def unexpected_disk(broker: int, disk: str, slot: SlotContent, message: str) -> 
         )
     if slot is SlotContent.FOREIGN:
         said = message.rstrip(".") or "it carries somebody else's data"
-        return Refusal(
+        return Waiting.refused(
             rule=7,
             reason="UnexpectedDisk",
             message=f"In the slot of {disk} of broker {broker} is a disk that does not belong there: {said}. It is left alone.",

@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from spindle.cluster.reassigned import how_to_cancel, never_in_sync
-from spindle.cluster.refusal import Refusal, counted, some
 from spindle.cluster.view import KafkaView, LogDir, Partition
+from spindle.cluster.waiting import Waiting, counted, some
 from spindle.healing.replica_index import Key, ReplicaIndex, names_of
 from spindle.healing.restore_replicas import place
 from spindle.moves.journal import DroppedReplica
@@ -25,7 +25,7 @@ class ReplicaDrops:
     """What leaves its assignment, all of a disk or nothing of it."""
 
     shrunk: tuple[DroppedReplica, ...] = ()
-    refusal: Refusal | None = None
+    refusal: Waiting | None = None
 
 
 def drop_replicas(
@@ -75,7 +75,7 @@ def drop_replicas(
 
 def may_drop_replica(
     replica_index: ReplicaIndex, broker: int, leaving: Collection[Key], down: AbstractSet[int] = frozenset()
-) -> Refusal | None:
+) -> Waiting | None:
     """Rule 5 for every replica that is to leave; one that may not holds all of them.
 
     Args:
@@ -129,7 +129,7 @@ def without_dropped(view: KafkaView, dropped: Collection[DroppedReplica]) -> Kaf
     )
 
 
-def not_spared(broker: int, refusal: Refusal) -> Refusal:
+def not_spared(broker: int, refusal: Waiting) -> Waiting:
     """Rule 5: replicas leave a dead disk only where their broker can restart without it right after that."""
     return replace(
         refusal,
@@ -154,7 +154,7 @@ def _moving(partition: Partition | None) -> bool:
     return partition is None or bool(partition.adding or partition.removing)
 
 
-def _being_reassigned(replica_index: ReplicaIndex, broker: int, moving: Sequence[Key]) -> Refusal:
+def _being_reassigned(replica_index: ReplicaIndex, broker: int, moving: Sequence[Key]) -> Waiting:
     known = [p for key in moving if (p := replica_index.partitions.get(key)) is not None]
     stuck = [p.name for p in known if never_in_sync(p, lambda b: b == broker)]
     endless = (
@@ -185,8 +185,8 @@ def _enough(
     )
 
 
-def _no_way_back(broker: int, leaving: Collection[Key]) -> Refusal:
-    return Refusal(
+def _no_way_back(broker: int, leaving: Collection[Key]) -> Waiting:
+    return Waiting.refused(
         rule=4,
         reason="InsufficientSpaceOnBroker",
         message=f"The other disks of broker {broker} have no room for {counted(len(leaving), 'replica')} of its dead disk, so "
@@ -196,7 +196,7 @@ def _no_way_back(broker: int, leaving: Collection[Key]) -> Refusal:
     )
 
 
-def _refusal(reason: str, message: str, way_out: str, keys: Collection[Key]) -> Refusal:
-    return Refusal(
+def _refusal(reason: str, message: str, way_out: str, keys: Collection[Key]) -> Waiting:
+    return Waiting.refused(
         rule=5, reason=reason, message=message, unblocked_by=way_out, objects=tuple(names_of(keys))
     )

@@ -7,8 +7,8 @@ from collections.abc import Collection, Mapping
 from collections.abc import Set as AbstractSet
 from typing import Final
 
-from spindle.cluster.refusal import Refusal, counted, some
 from spindle.cluster.view import Partition
+from spindle.cluster.waiting import Waiting, counted, some
 from spindle.healing.replica_index import Key, ReplicaIndex
 
 SHARED_FOR_SECONDS: Final = (
@@ -22,7 +22,7 @@ def may_fence(
     hung: Collection[str],
     down: AbstractSet[int],
     before: Mapping[Key, tuple[int, ...]] | None = None,
-) -> Refusal | None:
+) -> Waiting | None:
     """Whether a broker with hung disks may be stopped now: None for yes.
 
     Exempt are partitions that stand on a hung dir, and those that the broker leads while it does not even answer for its
@@ -39,7 +39,7 @@ def may_fence(
     """
     others = sorted(set(down) - {broker})
     if others:
-        return Refusal(
+        return Waiting.refused(
             rule=2,
             reason="AnotherBrokerDown",
             message=f"Broker {broker} has a hung disk and is to be stopped, but broker {some([str(b) for b in others])} is down "
@@ -63,7 +63,7 @@ def may_fence(
     )
     if not short:
         return None
-    return Refusal(
+    return Waiting.refused(
         rule=2,
         reason="WouldBeUnderMinIsr",
         message=f"Broker {broker} has a hung disk and is to be stopped, but {counted(len(short), 'partition')} on its other "
@@ -89,8 +89,8 @@ def _only_alone(
     return [] if any(set(p.isr) != {broker} for p in mine) else sorted(p.name for p in mine)
 
 
-def _unknown(replica_index: ReplicaIndex, broker: int) -> Refusal:
-    return Refusal(
+def _unknown(replica_index: ReplicaIndex, broker: int) -> Waiting:
+    return Waiting.refused(
         rule=8,
         reason="KafkaUnknown",
         message=f"Broker {broker} has a hung disk and is to be stopped, but what depends on it is not known: "
@@ -100,8 +100,8 @@ def _unknown(replica_index: ReplicaIndex, broker: int) -> Refusal:
     )
 
 
-def _nobody_takes_over(broker: int, named: list[str]) -> Refusal:
-    return Refusal(
+def _nobody_takes_over(broker: int, named: list[str]) -> Waiting:
+    return Waiting.refused(
         rule=2,
         reason="OnlyInSyncReplica",
         message=f"A disk of broker {broker} does not answer, but this broker is the only in-sync replica of {counted(len(named), 'partition')} on "
@@ -118,7 +118,7 @@ def stalls_alone(
     neighbours: Collection[int],
     most: int,
     lasting: float,
-) -> Refusal | None:
+) -> Waiting | None:
     """Whether a disk hangs by itself, so that its broker is to be stopped for it: None for yes.
 
     Where other disks of the same node stall as well, or disks of many brokers do, it is the machine that is starved, or what
@@ -139,7 +139,7 @@ def stalls_alone(
     if not many and (lasting >= SHARED_FOR_SECONDS or len(here) <= 1):
         return None
     named = sorted(f"{b}/{disk}" for b, disk in (stalled if many else here))
-    return Refusal(
+    return Waiting.refused(
         rule=9,
         reason="CorrelatedDiskStalls",
         message=f"Writes to {counted(len(named), 'disk')} are stalled at the same time ({some(named)}), so it is hardly a disk of "

@@ -2,7 +2,7 @@
 
 from collections.abc import Collection
 
-from spindle.cluster.refusal import Refusal, counted, some
+from spindle.cluster.waiting import Waiting, counted, some
 from spindle.healing.replica_index import Key, ReplicaIndex, names_of
 
 
@@ -12,7 +12,7 @@ def may_remove_dir(
     path: str,
     given_up: Collection[Key] = (),
     owed: Collection[Key] = (),
-) -> Refusal | None:
+) -> Waiting | None:
     """Whether a dir may leave a broker's ``log.dirs``: None for yes.
 
     Args:
@@ -24,7 +24,7 @@ def may_remove_dir(
     """
     standing = replica_index.on(broker, path)
     if standing is None:
-        return Refusal(
+        return Waiting.refused(
             rule=5,
             reason="LogDirsUnknown",
             message=f"Broker {broker} cannot be asked what stands on {path}.",
@@ -33,7 +33,7 @@ def may_remove_dir(
     left = (standing | frozenset(owed)) - frozenset(given_up)
     if not left:
         return None
-    return Refusal(
+    return Waiting.refused(
         rule=5,
         reason="ReplicasOnDisk",
         message=f"{counted(len(left), 'replica')} still belongs on {path} of broker {broker}: {some(names_of(left))}.",

@@ -6,7 +6,7 @@ Its files are never edited under a live broker, and it is not moved between dirs
 from collections.abc import Collection, Mapping
 from collections.abc import Set as AbstractSet
 
-from spindle.cluster.refusal import Refusal
+from spindle.cluster.waiting import Waiting
 from spindle.healing.drop_replicas import ReplicaDrops, may_drop_replica
 from spindle.healing.replica_index import Key, ReplicaIndex
 from spindle.healing.restore_replicas import place
@@ -75,7 +75,7 @@ def repair(
 def _held_back(broker: int, key: Key, why: str, way_out: str) -> ReplicaDrops:
     name = f"{key[0]}-{key[1]}"
     return ReplicaDrops(
-        refusal=Refusal(
+        refusal=Waiting.refused(
             rule=5,
             reason="RepairDeferred",
             message=f"The replica of {name} on broker {broker} has a corrupt segment and is not made anew now: {why}.",

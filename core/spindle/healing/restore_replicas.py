@@ -6,8 +6,8 @@ Kafka itself would put each new log on the dir with the fewest logs, which piles
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
-from spindle.cluster.refusal import Refusal, counted, some
 from spindle.cluster.view import KafkaView, LogDir
+from spindle.cluster.waiting import Waiting, counted, some
 from spindle.healing.replica_index import Key, ReplicaIndex, names_of
 from spindle.moves.journal import RESTORE, DroppedReplica, Move
 
@@ -17,7 +17,7 @@ class ReplicaRestores:
     """Moves that bring replicas back, and why some have to wait."""
 
     moves: tuple[Move, ...] = ()
-    refusals: tuple[tuple[int, Refusal], ...] = ()
+    refusals: tuple[tuple[int, Waiting], ...] = ()
 
 
 def place(
@@ -61,7 +61,7 @@ def restore_replicas(
     if not replica_index.known:
         return ReplicaRestores()
     moves: list[Move] = []
-    refusals: list[tuple[int, Refusal]] = []
+    refusals: list[tuple[int, Waiting]] = []
     for broker in sorted({entry.broker for entry in dropped}):
         sizes = {
             key: max(entry.bytes, replica_index.size(key))
@@ -95,7 +95,7 @@ def may_add(replica_index: ReplicaIndex, broker: int, key: Key) -> bool:
     return partition.elr is not None and broker not in partition.isr and broker not in partition.elr
 
 
-def _cannot_take(replica_index: ReplicaIndex, broker: int, keys: Collection[Key]) -> Refusal | None:
+def _cannot_take(replica_index: ReplicaIndex, broker: int, keys: Collection[Key]) -> Waiting | None:
     """Kafka makes no log on a broker that has an offline dir."""
     known = replica_index.brokers.get(broker)
     dirs = replica_index.dirs(broker)
@@ -106,7 +106,7 @@ def _cannot_take(replica_index: ReplicaIndex, broker: int, keys: Collection[Key]
         if dirs and any(d.error for d in dirs)
         else "is not there at the moment"
     )
-    return Refusal(
+    return Waiting.refused(
         rule=6,
         reason="RestartPending",
         message=f"{counted(len(keys), 'replica')} left broker {broker} with its dead disk and come back to its other disks; "
@@ -116,8 +116,8 @@ def _cannot_take(replica_index: ReplicaIndex, broker: int, keys: Collection[Key]
     )
 
 
-def _no_room(broker: int, keys: Collection[Key]) -> Refusal:
-    return Refusal(
+def _no_room(broker: int, keys: Collection[Key]) -> Waiting:
+    return Waiting.refused(
         rule=4,
         reason="InsufficientSpaceToRestore",
         message=f"The disks of broker {broker} have no room for {counted(len(keys), 'replica')} that left it: "

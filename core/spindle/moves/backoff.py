@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Final
 
-from spindle.cluster.refusal import Refusal, counted
+from spindle.cluster.waiting import Waiting, counted
 from spindle.moves.journal import Move, MoveBackoff
 from spindle.moves.kafka_index import KafkaIndex
 
@@ -36,13 +36,13 @@ class MoveBackoffs:
         """It came off after all."""
         self._entries.pop((*move.key, move.target, move.to_dir), None)
 
-    def refuses(self, move: Move) -> Refusal | None:
+    def refuses(self, move: Move) -> Waiting | None:
         """Why a move must not begin yet; None if it may."""
         entry = self._entries.get((*move.key, move.target, move.to_dir))
         if entry is None or not move.within or self._now >= entry.until:
             return None
         minutes = round(min(LONGEST, FIRST * 2 ** (entry.times - 1)) / 60)
-        return Refusal(
+        return Waiting.refused(
             rule=None,
             reason="MoveBackOff",
             message=f"The move of {move.name} to {move.to_dir} of broker {move.target} was given up {counted(entry.times, 'time')}; "

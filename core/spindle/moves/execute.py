@@ -5,8 +5,8 @@ from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from typing import Final, Literal
 
-from spindle.cluster.refusal import Refusal, counted, some
 from spindle.cluster.view import KafkaView, Partition
+from spindle.cluster.waiting import Waiting, counted, some
 from spindle.moves import rules
 from spindle.moves.backoff import MoveBackoffs
 from spindle.moves.budget import MoveBudget
@@ -110,7 +110,7 @@ def why_not(
     closed: AbstractSet[tuple[int, str]] = frozenset(),
     bad: AbstractSet[tuple[int, str]] = frozenset(),
     signals: MoveSignals = _NONE,
-) -> dict[PartitionKey, Refusal]:
+) -> dict[PartitionKey, Waiting]:
     """Why `execute` would not begin moves, each asked for alone: by partition; those that it would begin are left out.
 
     For whoever has another remedy where a move cannot be had. The arguments are those of `execute`.
@@ -467,7 +467,7 @@ class _Step:
     def moves(self) -> tuple[Move, ...]:
         return tuple(found.move for found in self.found)
 
-    def may_begin(self, move: Move) -> tuple[Refusal | None, Move | None]:
+    def may_begin(self, move: Move) -> tuple[Waiting | None, Move | None]:
         """Whether a move may begin now: why not, and the move with what was learnt; neither if there is nothing to do."""
         look, partition = self.look, self.look.partitions.get(move.key)
         if partition is None:
@@ -498,7 +498,7 @@ class _Step:
             move, before=before if set(before) == set(partition.replicas) else partition.replicas
         )
 
-    def may_begin_within(self, move: Move, partition: Partition) -> tuple[Refusal | None, Move | None]:
+    def may_begin_within(self, move: Move, partition: Partition) -> tuple[Waiting | None, Move | None]:
         """The same for a move between dirs of one broker."""
         look, stands = self.look, self.look.standing(move.target, move.key)
         if move.target not in partition.replicas or (stands is not None and stands.path == move.to_dir):
@@ -580,8 +580,8 @@ def _ended(partitions: Sequence[Partition]) -> tuple[ReassignIntent, ...]:
     )
 
 
-def _not_cancelled(move: Move) -> Refusal:
-    return Refusal(
+def _not_cancelled(move: Move) -> Waiting:
+    return Waiting.refused(
         rule=None,
         reason="CancellationRejected",
         message=f"The reassignment of {move.name} to broker {move.target} cannot be cancelled: none of its replicas from before it is in sync, so "
@@ -591,8 +591,8 @@ def _not_cancelled(move: Move) -> Refusal:
     )
 
 
-def _unknown(look: KafkaIndex) -> Refusal:
-    return Refusal(
+def _unknown(look: KafkaIndex) -> Waiting:
+    return Waiting.refused(
         rule=None,
         reason="KafkaUnknown",
         message=f"Replicas cannot be moved: {look.unknown}.",

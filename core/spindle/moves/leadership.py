@@ -8,8 +8,8 @@ A partition that is being moved, by whomever, is left alone meanwhile (rule 6).
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from spindle.cluster.refusal import counted, some
 from spindle.cluster.view import Partition
+from spindle.cluster.waiting import counted, some
 from spindle.moves.intents import ElectIntent, Intent, ReassignIntent
 from spindle.moves.journal import LeadershipOverride
 from spindle.moves.kafka_index import KafkaIndex, PartitionKey

@@ -8,8 +8,8 @@ from dataclasses import replace
 from typing import Final
 
 from spindle.cluster.reassigned import how_to_cancel, never_in_sync
-from spindle.cluster.refusal import Refusal, some
 from spindle.cluster.view import LogDir, Partition
+from spindle.cluster.waiting import Waiting, some
 from spindle.moves.journal import Move
 from spindle.moves.kafka_index import Incoming, KafkaIndex, PartitionKey
 from spindle.moves.limits import Limits
@@ -23,10 +23,10 @@ _WAY_BACK: Final = 5
 _HELPS: Final = 6
 
 
-def may_add(move: Move, partition: Partition) -> Refusal | None:
+def may_add(move: Move, partition: Partition) -> Waiting | None:
     """Rule 1: no replica is added on a broker that is in the partition's ISR or ELR."""
     if partition.elr is None:
-        return Refusal(
+        return Waiting.refused(
             rule=_NO_EMPTY_REPLICA,
             reason="ElrUnknown",
             message=f"Kafka did not say which replicas may lead {move.name}.",
@@ -35,7 +35,7 @@ def may_add(move: Move, partition: Partition) -> Refusal | None:
         )
     if move.target not in partition.isr and move.target not in partition.elr:
         return None
-    return Refusal(
+    return Waiting.refused(
         rule=_NO_EMPTY_REPLICA,
         reason="EmptyReplicaMayLead",
         message=f"Broker {move.target} is still in the ISR or among the eligible leaders of {move.name}; an empty replica there "
@@ -45,11 +45,11 @@ def may_add(move: Move, partition: Partition) -> Refusal | None:
     )
 
 
-def has_leader(move: Move, partition: Partition) -> Refusal | None:
+def has_leader(move: Move, partition: Partition) -> Waiting | None:
     """Rule 6: a partition without a leader has nobody to copy from."""
     if partition.leader is not None:
         return None
-    return Refusal(
+    return Waiting.refused(
         rule=_HELPS,
         reason="NoLeader",
         message=f"{move.name} has no leader that it could be copied from.",
@@ -58,7 +58,7 @@ def has_leader(move: Move, partition: Partition) -> Refusal | None:
     )
 
 
-def comes_back(move: Move, given_up: Collection[tuple[str, int, int]]) -> Refusal | None:
+def comes_back(move: Move, given_up: Collection[tuple[str, int, int]]) -> Waiting | None:
     """Rule 5: what a broker gave up for a while comes back as one more copy, never in the place of another one.
 
     The way back ends with a copy on that broker; had it taken another one's place, the partition would stay one short.
@@ -69,7 +69,7 @@ def comes_back(move: Move, given_up: Collection[tuple[str, int, int]]) -> Refusa
     """
     if move.source is None or (*move.key, move.target) not in given_up:
         return None
-    return Refusal(
+    return Waiting.refused(
         rule=_WAY_BACK,
         reason="ReplicaReturning",
         message=f"{move.name} has left broker {move.target} for a while and comes back there as one more copy; moved there from "
@@ -79,7 +79,7 @@ def comes_back(move: Move, given_up: Collection[tuple[str, int, int]]) -> Refusa
     )
 
 
-def throttle_known(look: KafkaIndex, move: Move) -> Refusal | None:
+def throttle_known(look: KafkaIndex, move: Move) -> Waiting | None:
     """Rule 10: what is not known can be neither recorded nor put back."""
     unknown = [
         f"{kind} {name}"
@@ -88,7 +88,7 @@ def throttle_known(look: KafkaIndex, move: Move) -> Refusal | None:
     ]
     if not unknown:
         return None
-    return Refusal(
+    return Waiting.refused(
         rule=10,
         reason="SettingsUnknown",
         message=f"The throttle of {move.name} cannot be set: the configuration of {some(unknown)} is not known.",
@@ -99,12 +99,12 @@ def throttle_known(look: KafkaIndex, move: Move) -> Refusal | None:
 
 def keeps_racks(
     look: KafkaIndex, move: Move, partition: Partition, limits: Limits, incoming: Incoming
-) -> Refusal | None:
+) -> Waiting | None:
     """Rule 3: the live replicas stand on no fewer racks than now, nor on fewer than they could."""
     try:
         racks = rack_of({b: broker.rack for b, broker in look.brokers.items()})
     except PlacementError as error:
-        return Refusal(
+        return Waiting.refused(
             rule=_RACKS,
             reason="MixedRacks",
             message=f"Whether {move.name} keeps its racks is not known: {error}.",
@@ -129,7 +129,7 @@ def keeps_racks(
         )
     if move_keeps_racks(now, after, best, wanted):
         return None
-    return Refusal(
+    return Waiting.refused(
         rule=_RACKS,
         reason="WouldReduceRackSpread",
         message=f"On broker {move.target}, {move.name} would stand on {after} racks; it stands on {now}, and {best} can be had.",
@@ -139,10 +139,10 @@ def keeps_racks(
     )
 
 
-def takes(look: KafkaIndex, move: Move) -> Refusal | None:
+def takes(look: KafkaIndex, move: Move) -> Waiting | None:
     """Whether the chosen dir can take a replica at all: its broker is up, the dir is online and not cordoned."""
     if not look.up(move.target):
-        return Refusal(
+        return Waiting.refused(
             rule=None,
             reason="TargetUnavailable",
             message=f"Broker {move.target}, where {move.name} is to go, does not answer.",
@@ -154,7 +154,7 @@ def takes(look: KafkaIndex, move: Move) -> Refusal | None:
         why = (
             "no log dir of its broker" if chosen is None else "offline" if chosen.error else "cordoned or bad"
         )
-        return Refusal(
+        return Waiting.refused(
             rule=_HELPS,
             reason="TargetUnusable",
             message=f"{move.name} cannot go to {move.to_dir} of broker {move.target}: it is {why}.",
@@ -166,7 +166,7 @@ def takes(look: KafkaIndex, move: Move) -> Refusal | None:
 
 def has_room(
     look: KafkaIndex, move: Move, limits: Limits, incoming: Incoming, *, counted: bool = False
-) -> Refusal | None:
+) -> Waiting | None:
     """Rule 4: with this move and all that are in flight, the chosen dir stays below the incoming limit.
 
     ``counted``: the move is among those in flight already.
@@ -185,7 +185,7 @@ def has_room(
             f"{move.name} ({size} bytes) would fill {move.to_dir} of broker {move.target} above {ceiling:.0%}: "
             f"{chosen.total_bytes - chosen.usable_bytes} of {chosen.total_bytes} bytes are used, {under_way} are on their way."
         )
-    return Refusal(
+    return Waiting.refused(
         rule=_ROOM,
         reason="TargetDiskFull",
         message=message,
@@ -194,7 +194,7 @@ def has_room(
     )
 
 
-def wherever_it_lands(look: KafkaIndex, move: Move, limits: Limits, incoming: Incoming) -> Refusal | None:
+def wherever_it_lands(look: KafkaIndex, move: Move, limits: Limits, incoming: Incoming) -> Waiting | None:
     """Rule 4 for a replica whose dir cannot be chosen: every dir that Kafka may choose on the target has to be able to take it.
 
     For moves that are not `Move.placeable`. Kafka chooses the uncordoned online dir with the fewest logs.
@@ -204,7 +204,7 @@ def wherever_it_lands(look: KafkaIndex, move: Move, limits: Limits, incoming: In
             continue
         there = replace(move, to_dir=log_dir.path)
         if refusal := takes(look, there) or has_room(look, there, limits, incoming):
-            return Refusal(
+            return Waiting.refused(
                 rule=_ROOM,
                 reason="LogDirNotSelectable",
                 message=f"The name of topic {move.topic} is too long for AlterReplicaLogDirs, so broker {move.target} itself chooses a log dir "
@@ -215,11 +215,11 @@ def wherever_it_lands(look: KafkaIndex, move: Move, limits: Limits, incoming: In
     return None
 
 
-def may_choose_dir(move: Move) -> Refusal | None:
+def may_choose_dir(move: Move) -> Waiting | None:
     """Rule 6: a move between dirs of one broker needs AlterReplicaLogDirs, which refuses very long topic names."""
     if move.placeable:
         return None
-    return Refusal(
+    return Waiting.refused(
         rule=_HELPS,
         reason="TopicNameTooLong",
         message=f"Kafka moves no replica of {move.name} between the log dirs of a broker: the name of its topic is too long for AlterReplicaLogDirs.",
@@ -229,14 +229,14 @@ def may_choose_dir(move: Move) -> Refusal | None:
     )
 
 
-def fills(move: Move, log_dir: LogDir, limits: Limits, incoming: Incoming) -> Refusal | None:
+def fills(move: Move, log_dir: LogDir, limits: Limits, incoming: Incoming) -> Waiting | None:
     """Whether a dir fills under a copy that is under way: what is still to come would take half of what is kept free of moves."""
     if log_dir.total_bytes is None or log_dir.usable_bytes is None:
         return None
     under_way = incoming.to(move.target, log_dir.path)
     if fits(log_dir, under_way, (1 + limits.ceiling(move.target, log_dir.path)) / 2):
         return None
-    return Refusal(
+    return Waiting.refused(
         rule=_ROOM,
         reason="TargetDiskFilling",
         message=f"{log_dir.path} of broker {move.target} fills while {move.name} is copied to it: {log_dir.usable_bytes} of "
@@ -253,7 +253,7 @@ def fits(log_dir: LogDir, more: int, refuse: float) -> bool:
     return log_dir.total_bytes - log_dir.usable_bytes + more <= refuse * log_dir.total_bytes
 
 
-def undisturbed(look: KafkaIndex, move: Move, partition: Partition) -> Refusal | None:
+def undisturbed(look: KafkaIndex, move: Move, partition: Partition) -> Waiting | None:
     """Rule 6 about the partition: nobody else reassigns it, and none of its replicas is in motion.
 
     To be asked of partitions that are not in the journal.
@@ -273,7 +273,7 @@ def undisturbed(look: KafkaIndex, move: Move, partition: Partition) -> Refusal |
         if stuck
         else ""
     )
-    return Refusal(
+    return Waiting.refused(
         rule=_HELPS,
         reason="ExternalReassignment",
         message=f"{move.name} is in motion by somebody else's order: {what}.{endless}",
@@ -292,12 +292,12 @@ def _is_lost(look: KafkaIndex, broker: int, key: PartitionKey) -> bool:
     return bool(look.offline(broker))
 
 
-def moves_within(look: KafkaIndex, move: Move) -> Refusal | None:
+def moves_within(look: KafkaIndex, move: Move) -> Waiting | None:
     """Rule 6 about the broker: with an offline dir it refuses every move between its own dirs."""
     offline = look.offline(move.target)
     if not offline:
         return None
-    return Refusal(
+    return Waiting.refused(
         rule=_HELPS,
         reason="BlockedByOfflineLogDir",
         message=f"Broker {move.target} moves nothing between its dirs while one of them is offline: {some(offline)}.",
@@ -308,7 +308,7 @@ def moves_within(look: KafkaIndex, move: Move) -> Refusal | None:
 
 def enough_copies(
     look: KafkaIndex, move: Move, partition: Partition, *, begun: bool = False
-) -> Refusal | None:
+) -> Waiting | None:
     """Keep away from partitions that are short of copies, unless the move is the cure.
 
     The cure is a replica that is added, or one that replaces a replica which is not in sync. Anything else does not begin at or
@@ -320,7 +320,7 @@ def enough_copies(
     if minimum is None:
         if begun:
             return None
-        return Refusal(
+        return Waiting.refused(
             rule=None,
             reason="MinIsrUnknown",
             message=f"min.insync.replicas is not known for {move.name}.",
@@ -330,7 +330,7 @@ def enough_copies(
     in_sync, copies = len(set(partition.isr) - set(partition.adding)), partition.recorded_rf
     if in_sync >= copies or in_sync > minimum or (begun and in_sync == minimum):
         return None
-    return Refusal(
+    return Waiting.refused(
         rule=None,
         reason="UnderReplicated",
         message=f"{move.name} has {in_sync} of {copies} copies in sync, and {minimum} are the least.",

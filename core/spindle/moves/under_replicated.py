@@ -7,8 +7,8 @@ and might keep a full disk from being relieved for as long as that lasts.
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from spindle.cluster.refusal import Refusal
 from spindle.cluster.view import Partition
+from spindle.cluster.waiting import Waiting
 from spindle.moves.journal import Move
 from spindle.moves.kafka_index import KafkaIndex
 
@@ -25,7 +25,7 @@ class UnderReplicated:
     near: Mapping[int, str] = field(default_factory=dict)
     below: Mapping[int, str] = field(default_factory=dict)
 
-    def refuses(self, move: Move, partition: Partition) -> Refusal | None:
+    def refuses(self, move: Move, partition: Partition) -> Waiting | None:
         """Why a move must not begin now; None if it may, or if it is itself the cure of its partition."""
         if move.source is None or (move.source not in partition.isr):
             return None
@@ -40,7 +40,7 @@ class UnderReplicated:
                     if broker in self.below
                     else "the least copies in sync"
                 )
-                return Refusal(
+                return Waiting.refused(
                     rule=None,
                     reason="CatchUpInProgress",
                     message=f"The move of {move.name} waits: {name} has {fewer} that it needs, and catches up by way of broker {broker}.",

@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 from enum import Enum, auto
 from typing import Final
 
-from spindle.cluster.refusal import Refusal
 from spindle.cluster.view import LogDir, Partition
+from spindle.cluster.waiting import Waiting
 from spindle.moves import rules
 from spindle.moves.journal import Move
 from spindle.moves.kafka_index import Incoming, KafkaIndex, PartitionKey, present
@@ -47,7 +47,7 @@ class FoundMove:
 
     move: Move
     state: MoveState
-    refusal: Refusal | None = None
+    refusal: Waiting | None = None
 
     @property
     def in_motion(self) -> bool:
@@ -291,8 +291,8 @@ def copied(look: KafkaIndex, found: FoundMove) -> int:
     return present(look, found.move) if found.state is not MoveState.QUEUED else 0
 
 
-def _overtaken(move: Move, why: str) -> Refusal:
-    return Refusal(
+def _overtaken(move: Move, why: str) -> Waiting:
+    return Waiting.refused(
         rule=None,
         reason="MoveObsolete",
         message=f"The move of {move.name} to {move.to_dir} of broker {move.target} is given up: {why}.",
@@ -301,8 +301,8 @@ def _overtaken(move: Move, why: str) -> Refusal:
     )
 
 
-def _withdrawn(move: Move) -> Refusal:
-    return Refusal(
+def _withdrawn(move: Move) -> Waiting:
+    return Waiting.refused(
         rule=None,
         reason="MoveCancelled",
         message=f"The move of {move.name} to {move.to_dir} of broker {move.target} is given up: the proposal that it belongs to is not "
@@ -312,8 +312,8 @@ def _withdrawn(move: Move) -> Refusal:
     )
 
 
-def _gave_up(move: Move, why: str) -> Refusal:
-    return Refusal(
+def _gave_up(move: Move, why: str) -> Waiting:
+    return Waiting.refused(
         rule=None,
         reason="MoveFailed",
         message=f"The agent gave up the move of {move.name} to {move.to_dir} of broker {move.target}. {why}",
@@ -322,8 +322,8 @@ def _gave_up(move: Move, why: str) -> Refusal:
     )
 
 
-def _lost(move: Move) -> Refusal:
-    return Refusal(
+def _lost(move: Move) -> Waiting:
+    return Waiting.refused(
         rule=None,
         reason="TargetLost",
         message=f"The move of {move.name} to broker {move.target} is given up: that broker is lost.",
@@ -332,8 +332,8 @@ def _lost(move: Move) -> Refusal:
     )
 
 
-def _hidden(move: Move) -> Refusal:
-    return Refusal(
+def _hidden(move: Move) -> Waiting:
+    return Waiting.refused(
         rule=None,
         reason="MovedToOtherDisk",
         message=f"Broker {move.target} shows no log of {move.name}, and one of its dirs is offline. The copy is begun again.",
@@ -342,8 +342,8 @@ def _hidden(move: Move) -> Refusal:
     )
 
 
-def _elsewhere(move: Move, path: str) -> Refusal:
-    return Refusal(
+def _elsewhere(move: Move, path: str) -> Waiting:
+    return Waiting.refused(
         rule=None,
         reason="MovedToOtherDisk",
         message=f"{move.name} is growing on {path} of broker {move.target}, not on {move.to_dir}: the broker was restarted before "

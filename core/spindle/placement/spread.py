@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from spindle.cluster.refusal import Refusal, counted, some
+from spindle.cluster.waiting import Waiting, counted, some
 from spindle.placement import nodes as node_facts
 from spindle.placement.nodes import NodeObject
 
@@ -45,7 +45,7 @@ class Spread:
 
     assignments: Mapping[int, str | None] = field(default_factory=dict)
     unplaced: tuple[int, ...] = ()
-    problems: tuple[Refusal, ...] = ()
+    problems: tuple[Waiting, ...] = ()
     counts: Mapping[str, int] = field(default_factory=dict)
     empty_zones: tuple[str, ...] = ()
 
@@ -169,7 +169,7 @@ class _Spreading:
         free = [zone for zone, capacity in self.capacity.items() if capacity > 0]
         return min(free, key=lambda zone: (self.counts[zone or None], zone), default=None)
 
-    def _too_few(self, unplaced: Sequence[int], before: int) -> Iterable[Refusal]:
+    def _too_few(self, unplaced: Sequence[int], before: int) -> Iterable[Waiting]:
         if not unplaced:
             return
         what, key = self.site.what, self.site.topology_key
@@ -190,7 +190,7 @@ class _Spreading:
         sharing = (
             "" if self.site.shared_nodes else ", or set spec.scheduling.sharedNodes to let them share nodes"
         )
-        yield Refusal(
+        yield Waiting.refused(
             rule=None,
             reason="InsufficientNodes",
             message=f"{counted(len(self.wanted), what)} wanted, {counted(before, 'node')} with room for one more: "
@@ -199,12 +199,12 @@ class _Spreading:
             objects=tuple(str(i) for i in unplaced),
         )
 
-    def _labels(self) -> Iterable[Refusal]:
+    def _labels(self) -> Iterable[Waiting]:
         key, what = self.site.topology_key, self.site.what
         unlabelled = tuple(sorted(node for node, zone in self.zone_of.items() if zone is None))
         without = [str(i) for i, placed in sorted(self.existing.items()) if placed.zone is None]
         if self.zoned and unlabelled:
-            yield Refusal(
+            yield Waiting.refused(
                 rule=None,
                 reason="NodesWithoutZone",
                 message=f"{counted(len(unlabelled), 'node')} without the label {key} will get no {what}, because others "
@@ -213,7 +213,7 @@ class _Spreading:
                 objects=unlabelled,
             )
         if self.zoned and without:
-            yield Refusal(
+            yield Waiting.refused(
                 rule=None,
                 reason="MixedRacks",
                 message=f"{counted(len(without), what)} without a zone beside others that have one: {some(without)}.",
@@ -224,7 +224,7 @@ class _Spreading:
             return
         labelled = sorted({zone for zone in self.zone_of.values() if zone})
         if labelled:
-            yield Refusal(
+            yield Waiting.refused(
                 rule=None,
                 reason="BrokersWithoutRack",
                 message=f"The {what}s were made without zones; now there are nodes with the label {key} "
@@ -233,7 +233,7 @@ class _Spreading:
                 objects=tuple(labelled),
             )
         else:
-            yield Refusal(
+            yield Waiting.refused(
                 rule=None,
                 reason="NoZoneLabels",
                 message=f"No node that may carry a {what} has the label {key}; they are placed without regard to racks.",
@@ -241,11 +241,11 @@ class _Spreading:
                 objects=unlabelled,
             )
 
-    def _shape(self, counts: Mapping[str, int], empty: Sequence[str]) -> Iterable[Refusal]:
+    def _shape(self, counts: Mapping[str, int], empty: Sequence[str]) -> Iterable[Waiting]:
         """SingleZone, UnevenSpread, ZoneWithoutBrokers."""
         what, total, most = self.site.what, sum(counts.values()), max(counts.values(), default=0)
         if total > 1 and len(counts) == 1:
-            yield Refusal(
+            yield Waiting.refused(
                 rule=None,
                 reason="SingleZone",
                 message=f"All {counted(total, what)} are in zone {next(iter(counts))}, the only one there is: "
@@ -255,7 +255,7 @@ class _Spreading:
             )
         new = [zone for zone in empty if most > 1]
         if new:
-            yield Refusal(
+            yield Waiting.refused(
                 rule=None,
                 reason="ZoneWithoutBrokers",
                 message=f"No {what} is in zone {some(new)}, which has room, while others have several: {_tally(counts)}.",
@@ -266,7 +266,7 @@ class _Spreading:
         if rest and max(rest.values()) - min(rest.values()) > 1:
             fewest = [zone for zone, count in rest.items() if count == min(rest.values())]
             roomy = all(self.capacity.get(zone, 0) > 0 for zone in fewest)
-            yield Refusal(
+            yield Waiting.refused(
                 rule=None,
                 reason="UnevenSpread",
                 message=f"The {what}s are not spread evenly over the zones: {_tally(counts)}.",
@@ -276,7 +276,7 @@ class _Spreading:
                 objects=tuple(rest),
             )
 
-    def _changes(self) -> Iterable[Refusal]:
+    def _changes(self) -> Iterable[Waiting]:
         """Nodes whose label no longer says what was recorded."""
         key, what = self.site.topology_key, self.site.what
         now = {node_facts.name(n): node_facts.zone(n, key) for n in self.site.nodes}
@@ -287,7 +287,7 @@ class _Spreading:
         ]
         if changed:
             stories = [f"{what} {i} in {p.zone}, node {p.node} in {zone or 'none'}" for i, p, zone in changed]
-            yield Refusal(
+            yield Waiting.refused(
                 rule=None,
                 reason="ZoneChanged",
                 message=f"The label {key} no longer says what {counted(len(changed), what)} "

@@ -6,8 +6,8 @@ agreed to (the planner mends racks before it balances anything). Only what heali
 
 from collections.abc import Collection
 
-from spindle.cluster.refusal import Refusal, counted, some
 from spindle.cluster.view import KafkaView
+from spindle.cluster.waiting import Waiting, counted, some
 from spindle.placement.racks import PlacementError, count_racks, rack_of, wanted_racks
 
 _BY_PERSON = "A proposal of the rebalance job spreads them: spindle rebalance run, then approve it."
@@ -17,7 +17,7 @@ _BY_ITSELF = (
 )
 
 
-def under_spread_partitions(view: KafkaView, ours: Collection[tuple[str, int]] = ()) -> Refusal | None:
+def under_spread_partitions(view: KafkaView, ours: Collection[tuple[str, int]] = ()) -> Waiting | None:
     """The partitions that could stand on more racks than they do; None if there are none, or that is not known.
 
     A replica on a broker that is down counts where its broker is: it comes back. What is being reassigned is left out.
@@ -49,7 +49,7 @@ def under_spread_partitions(view: KafkaView, ours: Collection[tuple[str, int]] =
         way_out = f"{_BY_PERSON} {healed} of them healing put there: {_BY_ITSELF[0].lower()}{_BY_ITSELF[1:]}"
     else:
         way_out = _BY_PERSON
-    return Refusal(
+    return Waiting.refused(
         rule=3,
         reason="RackSpreadViolated",
         message=f"{counted(len(found), 'partition')} {'stands' if len(found) == 1 else 'stand'} on fewer racks than possible "

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Final
 
-from spindle.cluster.refusal import Refusal
 from spindle.cluster.view import Partition
+from spindle.cluster.waiting import Waiting
 from spindle.moves import rules
 from spindle.moves.journal import Move
 from spindle.moves.kafka_index import Incoming, KafkaIndex
@@ -38,7 +38,7 @@ class CheckedMove:
     """
 
     answer: CheckResult
-    refusal: Refusal | None = None
+    refusal: Waiting | None = None
 
 
 _ARRIVED: Final = CheckedMove(CheckResult.ARRIVED)
@@ -157,7 +157,7 @@ def _may(
 def _drop(reason: str, move: Move, message: str) -> CheckedMove:
     return CheckedMove(
         CheckResult.DROP,
-        Refusal(
+        Waiting.refused(
             rule=None,
             reason=reason,
             message=message,
@@ -167,8 +167,8 @@ def _drop(reason: str, move: Move, message: str) -> CheckedMove:
     )
 
 
-def _source_down(move: Move, source: int) -> Refusal:
-    return Refusal(
+def _source_down(move: Move, source: int) -> Waiting:
+    return Waiting.refused(
         rule=None,
         reason="SourceDown",
         message=f"Broker {source}, which {move.name} is to leave, does not answer.",

@@ -6,7 +6,7 @@ Everything that changes a proposal's phase stands here. Whoever carries it out a
 from dataclasses import dataclass
 from typing import Final
 
-from spindle.cluster.refusal import counted
+from spindle.cluster.waiting import counted
 from spindle.proposals.proposal import ProposalPhase
 from spindle.proposals.windows import ALWAYS, WindowState
 

@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from spindle.cluster.refusal import Refusal
+from spindle.cluster.waiting import Waiting
 from spindle.moves.journal import Journal, Move
 from spindle.moves.kafka_index import Incoming, KafkaIndex, PartitionKey, present
 from spindle.moves.limits import Limits
@@ -37,7 +37,7 @@ class WaveState:
     go: list[Move] = field(default_factory=list)
     keep: set[PartitionKey] = field(default_factory=set)
     drops: list[Mapping[str, Any]] = field(default_factory=list)
-    waits: list[Refusal] = field(default_factory=list)
+    waits: list[Waiting] = field(default_factory=list)
     moved: int = 0
     left: int = 0
 

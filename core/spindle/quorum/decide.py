@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from spindle.cluster import names
-from spindle.cluster.refusal import Refusal, some
 from spindle.cluster.view import Quorum, Voter
+from spindle.cluster.waiting import Waiting, some
 from spindle.quorum.steps import (
     AddVoterStep,
     AdmitControllers,
@@ -49,7 +49,7 @@ def next_step(
     wanted: int,
     *,
     carried: Mapping[int, str],
-) -> Step | Refusal | None:
+) -> Step | Waiting | None:
     """What to do next; a refusal where something ought to be done and must wait; None where all is as it should be.
 
     After each change of the voters a majority of those that there are then runs and has caught up. It is they who commit it (KIP-853,
@@ -68,7 +68,7 @@ def next_step(
     if (blind := _blind(quorum)) is not None or quorum is None:
         return blind if len(members) != wanted or any(member.lost for member in members) else None
     look = _QuorumView(quorum, {member.id: member for member in members}, wanted, carried)
-    questions: tuple[Callable[[], Step | Refusal | None], ...] = (
+    questions: tuple[Callable[[], Step | Waiting | None], ...] = (
         look.static,
         look.strangers,
         look.idle,
@@ -107,13 +107,13 @@ class _QuorumView:
         """Those that are too many, the highest id first."""
         return [self.members[node_id] for node_id in sorted(self.members)[: self.wanted - 1 : -1]]
 
-    def static(self) -> Refusal | None:
+    def static(self) -> Waiting | None:
         """A quorum of the old kind has a fixed list of voters."""
         if any(voter.directory_id != NO_DIRECTORY for voter in self.quorum.voters):
             return None
         if len(self.members) == self.wanted and not any(member.lost for member in self.members.values()):
             return None
-        return Refusal(
+        return Waiting.refused(
             rule=None,
             reason="StaticQuorum",
             message="The controllers are a static quorum (kraft.version 0), whose voters cannot change.",
@@ -121,7 +121,7 @@ class _QuorumView:
             f"or set controllers.replicas back to {len(self.members)}.",
         )
 
-    def strangers(self) -> Step | Refusal | None:
+    def strangers(self) -> Step | Waiting | None:
         """Voters that the record does not know, or knows by another disk."""
         for voter in self.quorum.voters:
             member = self.members.get(voter.id)
@@ -138,7 +138,7 @@ class _QuorumView:
         """Controllers that are too many and no voters."""
         return next((DeleteController(m.id) for m in self._surplus() if not self._is_voter(m)), None)
 
-    def lost(self) -> Step | Refusal | None:
+    def lost(self) -> Step | Waiting | None:
         """Controllers whose disk is gone: out of the quorum first, then on record under a new directory id."""
         for member in self.members.values():
             if not member.lost:
@@ -149,7 +149,7 @@ class _QuorumView:
                 return self._forced(self.voters[member.id], member.lost)
         return None
 
-    def surplus(self) -> Step | Refusal | None:
+    def surplus(self) -> Step | Waiting | None:
         """Voters that are too many, while so many vote: the highest ids, the dead ones before, the leader after all others."""
         too_many = self._surplus()
         if not too_many or len(self.voters) <= self.wanted:
@@ -171,7 +171,7 @@ class _QuorumView:
         fresh = [node_id for node_id in ids if node_id not in self.members][: max(0, short)]
         return AdmitControllers(tuple(fresh)) if fresh else None
 
-    def joining(self) -> Step | Refusal | None:
+    def joining(self) -> Step | Waiting | None:
         """Controllers on record that are no voters yet."""
         if all(voter.directory_id == NO_DIRECTORY for voter in self.quorum.voters):
             return None
@@ -199,14 +199,14 @@ class _QuorumView:
             return self.voters.keys() <= self.well
         return _majority(self.well | {member.id}, self.voters.keys() | {member.id})
 
-    def _forced(self, voter: Voter, why: str) -> Step | Refusal:
+    def _forced(self, voter: Voter, why: str) -> Step | Waiting:
         """Take out a voter that can vote no more, if the others can decide it, now and afterwards."""
         rest = self.voters.keys() - {voter.id}
         well = self.well - {voter.id}
         if _majority(well, self.voters.keys()) and _majority(well, rest):
             return RemoveVoterStep(voter.id, voter.directory_id, why)
         missing = [str(node_id) for node_id in sorted(rest - well)]
-        return Refusal(
+        return Waiting.refused(
             rule=_RULE,
             reason="QuorumMajorityMissing",
             message=f"Controller {voter.id} is to be replaced ({why}), and the others that run and have caught up are no majority: "
@@ -215,10 +215,10 @@ class _QuorumView:
             objects=tuple(missing),
         )
 
-    def _unwell(self, changing: Sequence[Member]) -> Refusal:
+    def _unwell(self, changing: Sequence[Member]) -> Waiting:
         missing = sorted(self.voters.keys() - self.well)
         ids = [str(member.id) for member in sorted(changing, key=lambda m: m.id)]
-        return Refusal(
+        return Waiting.refused(
             rule=_RULE,
             reason="ControllersNotReady",
             message=f"The quorum does not change (controllers {some(ids)}) while controllers "
@@ -227,9 +227,9 @@ class _QuorumView:
             objects=tuple(str(i) for i in missing),
         )
 
-    def _awaited(self, pending: Sequence[Member]) -> Refusal:
+    def _awaited(self, pending: Sequence[Member]) -> Waiting:
         ids = [str(member.id) for member in pending]
-        return Refusal(
+        return Waiting.refused(
             rule=None,
             reason="ControllersJoining",
             message=f"Controllers {some(ids)} are to join the quorum: they start, and read the metadata log to its end.",
@@ -242,11 +242,11 @@ def _majority(well: Collection[int], voters: Collection[int]) -> bool:
     return len(set(well) & set(voters)) > len(voters) // 2
 
 
-def _blind(quorum: Quorum | None) -> Refusal | None:
+def _blind(quorum: Quorum | None) -> Waiting | None:
     if quorum is not None and quorum.leader >= 0:
         return None
     unknown = quorum is None
-    return Refusal(
+    return Waiting.refused(
         rule=_RULE,
         reason="QuorumUnknown" if unknown else "NoQuorumLeader",
         message="The controllers are not changed: their quorum "
@@ -255,8 +255,8 @@ def _blind(quorum: Quorum | None) -> Refusal | None:
     )
 
 
-def _uneven(wanted: int) -> Refusal:
-    return Refusal(
+def _uneven(wanted: int) -> Waiting:
+    return Waiting.refused(
         rule=None,
         reason="EvenControllerCount",
         message=f"{wanted} controllers are wanted. A quorum of an even number bears no more failures than one of one less.",
@@ -264,8 +264,8 @@ def _uneven(wanted: int) -> Refusal:
     )
 
 
-def _stranger(voter: Voter) -> Refusal:
-    return Refusal(
+def _stranger(voter: Voter) -> Waiting:
+    return Waiting.refused(
         rule=None,
         reason="UnknownVoter",
         message=f"The quorum has a voter {voter.id} with directory id {voter.directory_id} that Spindle did not make.",

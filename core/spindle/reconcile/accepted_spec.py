@@ -1,4 +1,4 @@
-"""Whether a spec is carried out: one with settings that Kafka would not take, or with something that is not allowed, is not, and the cluster goes on by the spec that was accepted last."""
+"""Whether a spec is applied. A spec with settings that Kafka would reject, or with something that is not allowed, is not; the last accepted spec stays in effect."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -7,26 +7,29 @@ from typing import Final
 from spindle.api.cluster import KafkaClusterSpec
 from spindle.cluster import names
 from spindle.cluster.config import parsed
+from spindle.cluster.waiting import Waiting
 from spindle.manifests import spec_allowed
 from spindle.manifests.spec_allowed import Ask, not_allowed
 from spindle.manifests.spec_settings import RejectedSettings, refused_settings
 from spindle.reconcile import objects
-from spindle.reconcile.plan_builder import PlanBuilder, Wait
+from spindle.reconcile.plan_builder import PlanBuilder
 from spindle.reconcile.pools import recorded_pools, recorded_spec
 from spindle.reconcile.snapshot import ClusterSnapshot
 from spindle.reconcile.state import ClusterState
 from spindle.reconcile.steps.upgrade import as_run, version_to_run
 
-_KEY: Final = 128  # letters of a key; a status takes names of 253, and keys have no bound
-_TEXT: Final = 4096  # letters of what is said about one
-_NAMED: Final = 16  # settings that get an entry of their own; the rest follows when these are corrected
+_KEY: Final = 128  # characters of a key; a status takes names of 253, and keys have no limit
+_TEXT: Final = 4096  # characters of the message about one
+_NAMED: Final = (
+    16  # settings that get an entry of their own; the others are reported when these are corrected
+)
 
 
 def as_accepted(state: ClusterState) -> ClusterState:
-    """The state with the spec that is to be carried out, and what was refused of the one that is asked for.
+    """The state with the spec that is in effect, and what was refused of the requested one.
 
-    A spec is taken as a whole or not at all, so that what belongs together comes together; only ``paused`` counts at once. A KafkaCluster that
-    is being deleted is not checked: nothing is set any more.
+    A spec is applied as a whole or not at all, so that related fields change together; only ``paused`` takes effect at once. The spec of a
+    KafkaCluster that is being deleted is not checked, since nothing is configured any more.
     """
     if objects.deleting(state.cluster):
         return state
@@ -56,7 +59,7 @@ def as_accepted(state: ClusterState) -> ClusterState:
 
 
 def _with_its_authority(state: ClusterState, spec: KafkaClusterSpec) -> ClusterSnapshot:
-    """The snapshot with the Secret of the authority that the spec to be carried out names, not the one that is asked for."""
+    """The snapshot with the CA Secret that the spec in effect names, not the requested spec."""
     snap = state.snap
     if spec.security.ca_secret == state.spec.security.ca_secret:
         return snap
@@ -69,12 +72,12 @@ def _not_allowed(state: ClusterState, spec: KafkaClusterSpec) -> tuple[Ask, ...]
 
 
 def _told(asks: tuple[Ask, ...]) -> tuple[RejectedSettings, ...]:
-    """What is known not to be allowed; of what could not be read, or is not there, nothing is said as long as it was in use before."""
+    """What is known not to be allowed. An object that could not be read, or does not exist, is not reported if it was in use before."""
     return tuple(ask.refused for ask in asks if not ask.unsure)
 
 
 def _runs(state: ClusterState) -> bool:
-    """Whether this very KafkaCluster has pods. Of one that has, and no spec on record, it was in use before specs were checked: a record is made before pods are."""
+    """Whether this KafkaCluster (by UID) has pods. If it has and no spec is on record, it was in use before specs were checked: the record is written before pods are created."""
     uid = objects.uid(state.cluster)
     return any(
         owner.get("uid") == uid
@@ -84,7 +87,7 @@ def _runs(state: ClusterState) -> bool:
 
 
 def nothing_accepted(state: ClusterState) -> bool:
-    """Whether a spec is refused and there is nothing to go on with: no spec was accepted before, and nothing runs."""
+    """Whether a spec is refused and no earlier one can stay in effect: none was accepted before, and nothing runs."""
     record = state.config_maps.get(names.pools_map(state.name))
     if not state.refused or recorded_spec(record, objects.uid(state.cluster)) is not None:
         return False
@@ -92,15 +95,15 @@ def nothing_accepted(state: ClusterState) -> bool:
 
 
 def report_rejected(state: ClusterState, builder: PlanBuilder) -> None:
-    """A wait for each setting that is refused."""
+    """One entry for each setting that is refused."""
     goes_on = (
-        "Nothing is made until it is corrected"
+        "Spindle creates nothing until it is corrected"
         if nothing_accepted(state)
-        else "Nothing of this spec is carried out until it is corrected, no restart and no upgrade; the cluster is looked after by the one before"
+        else "Spindle applies nothing of this spec until it is corrected, no restart and no upgrade; the previous spec stays in effect"
     )
     for each in state.refused[:_NAMED]:
         builder.wait(
-            Wait(
+            Waiting(
                 "ApplySpec",
                 f"KafkaCluster/{state.name}/{each.key[:_KEY]}",
                 each.reason,
@@ -111,14 +114,14 @@ def report_rejected(state: ClusterState, builder: PlanBuilder) -> None:
 
 
 def report_tolerated(state: ClusterState, builder: PlanBuilder) -> None:
-    """A wait for each thing that is not allowed and goes on all the same."""
+    """One entry for each setting that is not allowed and stays in effect because it was in use before."""
     for each in state.tolerated[:_NAMED]:
         builder.wait(
-            Wait(
+            Waiting(
                 "KeepSpec",
                 f"KafkaCluster/{state.name}/{each.key[:_KEY]}",
                 "AllowedForCompatibility",
-                f"{each.field}: {each.message[:_TEXT]}. It goes on as it was in use before; once it is changed or taken out it does not come back.",
+                f"{each.field}: {each.message[:_TEXT]}. It stays in effect because it was in use before. If it is changed or removed, it cannot be set again.",
                 f"{_way_out(each)}.",
             )
         )
@@ -129,7 +132,7 @@ def _way_out(refused: RejectedSettings) -> str:
 
 
 def _or_stay(state: ClusterState, refused: RejectedSettings) -> str:
-    """The other way out where it is the release that is new: to stay with the one before."""
+    """The alternative if only the release is new: to stay with the previous one."""
     before = state.spec.version
     if (
         state.spec_accepted is None
@@ -142,9 +145,9 @@ def _or_stay(state: ClusterState, refused: RejectedSettings) -> str:
 
 
 def _as_carried(state: ClusterState, refused: tuple[RejectedSettings, ...]) -> KafkaClusterSpec:
-    """The spec with each refused setting as the nodes have it, where none is on record: Spindle before this check carried out any.
+    """The spec with each refused setting as the nodes have it, where no accepted spec is on record: earlier versions of Spindle did not check.
 
-    What no node has is left out: it is not to come by way of the check.
+    A setting that no node has is left out, so that the check does not introduce it.
     """
     shared = {each.key for each in refused if each.field == "spec.config"}
     config = _with(state.spec.config, shared, _carried(state, None))
@@ -161,7 +164,7 @@ def _with(asked: Mapping[str, str], keys: set[str], carried: Mapping[str, str]) 
 
 
 def _carried(state: ClusterState, pool: str | None) -> dict[str, str]:
-    """The settings of some node, of one pool or of the controllers, by its ConfigMap."""
+    """The settings of any one node of a pool, or of any controller, from its ConfigMap."""
     ids = (
         state.controller_ids
         if pool is None

@@ -1,7 +1,7 @@
 """The few things that the operator can do. `act` carries them out in order; each one says why.
 
 Every action is idempotent and guarded: by create-only, by server-side apply of fields that are ours, or by UID and
-resourceVersion, so that a leader that has lost its lease unawares does no harm.
+resourceVersion, so that a leader that has lost its Lease without noticing does no harm.
 """
 
 from collections.abc import Mapping
@@ -16,8 +16,8 @@ class Action:
     """Base of all actions.
 
     Attributes:
-        reason: CamelCase, becomes the event's reason; empty for what is too routine for an event.
-        message: one sentence for a person.
+        reason: CamelCase, becomes the event's reason; empty for routine actions, which write no event.
+        message: one sentence for the event.
     """
 
     reason: str = ""
@@ -26,18 +26,18 @@ class Action:
 
 @dataclass(frozen=True, kw_only=True)
 class Create(Action):
-    """Create an object; that it exists already is an error for this pass, never an overwrite."""
+    """Create an object. If it exists already, the action fails; it never overwrites."""
 
     object: Mapping[str, Any]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Apply(Action):
-    """Server-side apply with force, as the operator's field manager, over an object that was seen; else the object is created, never written over.
+    """Server-side apply with force, as the operator's field manager, over an object that the pass has seen. Otherwise the object is created, never overwritten.
 
     Attributes:
-        seen: the object as this pass saw it; it is written over only if nobody else has changed it since. A status that changed does no
-            harm. None for one that was not there.
+        seen: the object as this pass saw it; it is overwritten only if nobody else has changed it since (a changed status does not
+            count). None if it did not exist.
     """
 
     object: Mapping[str, Any]
@@ -75,8 +75,8 @@ class Delete(Action):
 
     Attributes:
         namespace: None for the KafkaCluster's own.
-        grace_seconds: for pods: seconds between SIGTERM and SIGKILL; None for the pod's own. Never 0, which would let a
-            successor start beside a process that still runs.
+        grace_seconds: for pods: seconds between SIGTERM and SIGKILL; None for the pod's own. Never 0: a successor could
+            start while the old process still runs.
     """
 
     kind: str
@@ -96,7 +96,7 @@ class MarkDown(Action):
 
 @dataclass(frozen=True, kw_only=True)
 class Evict(Action):
-    """Evict a pod with UID and resourceVersion as preconditions (rule 2). Never by plain deletion."""
+    """Evict a pod with UID and resourceVersion as preconditions (no restart below min.insync.replicas, docs/safety.md); never delete it instead."""
 
     pod: str
     uid: str
@@ -109,7 +109,7 @@ class IssueCa(Action):
 
     Attributes:
         days: how long it is valid.
-        source: of another Secret to take it from, and the fingerprint that it has there; None to make one.
+        source: the Secret to copy it from, and the fingerprint that it has there; None to generate one.
     """
 
     secret: str
@@ -123,7 +123,7 @@ class TurnCa(Action):
     """One step of the replacement of the cluster's CA: one write of its Secret, guarded by its resourceVersion.
 
     Attributes:
-        step: ``announce`` puts the new one beside it, ``switch`` puts it into its place, ``retire`` forgets the old one.
+        step: ``announce`` adds the new one to the trusted ones, ``switch`` makes it the signing one, ``retire`` removes the old one.
         annotations: of the Secret, written with it.
         days: how long a new one is valid.
         source: where a new one comes from, as for `IssueCa`.
@@ -146,10 +146,10 @@ class IssueCertificate(Action):
         metadata: the Secret's metadata (name, labels, owner).
         client_properties: bootstrap address for a ready ``client.properties``; None for none.
         days: how long it is valid.
-        trusted: fingerprints of the authorities that the Secret is to name, the one that signs first. With another one in
-            the CA's Secret by now nothing is written.
-        seen: metadata of the Secret that is written over; None to create it.
-        since: when the Secret began to name them, as Kubernetes writes times; empty if this write is the first that does.
+        trusted: fingerprints of the CAs that the Secret is to list, the signing one first. If the CA's Secret holds another one
+            by now, nothing is written.
+        seen: metadata of the Secret that is overwritten; None to create it.
+        since: when the Secret first listed them, as an RFC 3339 time; empty if this write is the first.
     """
 
     metadata: Mapping[str, Any]
@@ -164,12 +164,12 @@ class IssueCertificate(Action):
 
 @dataclass(frozen=True, kw_only=True)
 class CertifyAgents(Action):
-    """Write the ConfigMap of the agents' certificates for one cluster: some that are signed now, some that are there.
+    """Write the ConfigMap of the agents' certificates for one cluster: new ones for some nodes, the present ones for others.
 
     Attributes:
         metadata: the ConfigMap's.
         requests: node → signing request (PEM) that a certificate is signed for.
-        keep: nodes whose certificate stays as it is; those of all others are left out.
+        keep: nodes whose certificate stays; those of all other nodes are removed.
         days: how long a certificate is valid.
         trusted, since, seen: as in `IssueCertificate`.
     """
@@ -185,7 +185,7 @@ class CertifyAgents(Action):
 
 @dataclass(frozen=True, kw_only=True)
 class KeepPassword(Action):
-    """Write the Secret of a user who has a password: the one that is there, or else a new one, and whom to trust.
+    """Write the Secret of a user with a password (the present one, else a new one) and the trusted CAs.
 
     Attributes:
         metadata: the Secret's.
@@ -215,12 +215,12 @@ class SetPassword(Action):
 
 @dataclass(frozen=True, kw_only=True)
 class AlterUser(Action):
-    """Give rights to a user or take them away, set its quotas (None takes one away), take its password away.
+    """Add or remove ACLs of a user, set its quotas (None removes one), remove its password.
 
     Attributes:
         user: its principal, without ``User:``.
-        deny: True denies it everything, False no longer does; None leaves that as it is.
-        keep_out: likewise, of writing to Spindle's own topics.
+        deny: True adds a DENY of everything, False removes it, None changes nothing.
+        keep_out: the same for writes to Spindle's own topics.
     """
 
     user: str
@@ -242,7 +242,7 @@ class GrantAdmin(Action):
 
 @dataclass(frozen=True, kw_only=True)
 class GrantRebalance(Action):
-    """Give the rebalance job's principal its ACLs: to look at everything, and to read the samples."""
+    """Give the rebalance job's principal its ACLs: to describe everything and to read the samples."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -254,14 +254,14 @@ class ElectPreferred(Action):
 
 @dataclass(frozen=True, kw_only=True)
 class ElectUnclean(Action):
-    """Let Kafka elect leaders of these partitions that are not in sync. Loses records; only where a person accepted that."""
+    """Elect leaders of these partitions that are not in sync (unclean). Loses records; only where a user accepted that."""
 
     partitions: tuple[tuple[str, int], ...]
 
 
 @dataclass(frozen=True, kw_only=True)
 class PlaceReplicas(Action):
-    """Tell one broker which log dir replicas that it does not hold yet are to be made in.
+    """Tell a broker in which log dir to create replicas that it does not hold yet.
 
     Attributes:
         placements: (topic, partition, path).
@@ -273,7 +273,7 @@ class PlaceReplicas(Action):
 
 @dataclass(frozen=True, kw_only=True)
 class Reassign(Action):
-    """Give partitions other replicas, or (None) cancel what is under way."""
+    """Change the replicas of partitions, or (None) cancel their reassignment."""
 
     assignments: tuple[tuple[str, int, tuple[int, ...] | None], ...]
 
@@ -294,14 +294,14 @@ class SetConfigs(Action):
 
 @dataclass(frozen=True, kw_only=True)
 class RaiseFeatures(Action):
-    """Raise finalized feature levels (UpdateFeatures, KIP-584). Kafka turns it down where a node does not know the level."""
+    """Raise finalized feature levels (UpdateFeatures, KIP-584). Kafka rejects a level that a node does not support."""
 
     levels: Mapping[str, int]
 
 
 @dataclass(frozen=True, kw_only=True)
 class UnregisterBroker(Action):
-    """Have Kafka forget a broker that is stopped (UnregisterBroker, KIP-500). Kafka does so even if replicas are assigned to it."""
+    """Unregister a stopped broker (UnregisterBroker, KIP-500). Kafka does so even if replicas are assigned to it."""
 
     broker: int
 
@@ -311,8 +311,8 @@ class AddVoter(Action):
     """Make a controller a voter (AddRaftVoter, KIP-853).
 
     Attributes:
-        cluster_id: Kafka's; another cluster turns it down.
-        host: where its listener for controllers is.
+        cluster_id: Kafka's; another cluster rejects the request.
+        host: the host of its controller listener.
     """
 
     cluster_id: str
@@ -323,7 +323,7 @@ class AddVoter(Action):
 
 @dataclass(frozen=True, kw_only=True)
 class RemoveVoter(Action):
-    """Take a controller out of the quorum (RemoveRaftVoter), if it votes with that very disk."""
+    """Remove a voter from the quorum (RemoveRaftVoter), identified by id and directory id."""
 
     cluster_id: str
     controller: int
@@ -332,7 +332,7 @@ class RemoveVoter(Action):
 
 @dataclass(frozen=True, kw_only=True)
 class Tune(Action):
-    """Set (or, with None, delete) dynamic configs for the user's sake. What Kafka turns down ends no pass.
+    """Set (or, with None, delete) dynamic configs from the user's spec. A rejection by Kafka does not end the pass.
 
     Attributes:
         broker: None for the cluster's default.
@@ -344,7 +344,7 @@ class Tune(Action):
 
 @dataclass(frozen=True, kw_only=True)
 class CreateTopic(Action):
-    """Make a topic; that it exists already is an error for this pass.
+    """Create a topic. If it exists already, the action fails.
 
     Attributes:
         assignments: by partition, the brokers of its replicas, the preferred leader first.

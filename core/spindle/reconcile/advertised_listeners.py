@@ -1,4 +1,4 @@
-"""Where clients find each broker's listeners: what Kubernetes says now, else what they were told last."""
+"""The advertised address of each broker's listeners: from Kubernetes, else the last one that was advertised."""
 
 from typing import Final
 
@@ -13,7 +13,7 @@ _ADDRESS_TYPES: Final = ("ExternalIP", "InternalIP")
 
 
 def listeners_of(state: ClusterState, broker: SnapshotObject) -> tuple[BrokerListener, ...]:
-    """A broker's listeners whose address is known. One that was told to clients once stays so until it is found to be another."""
+    """A broker's listeners whose address is known. An address that was advertised once stays until Kubernetes reports another one."""
     broker_id = int(broker["spec"]["id"])
     found = ((each, address_of(state, each, broker_id)) for each in state.spec.listeners)
     return tuple(
@@ -24,7 +24,7 @@ def listeners_of(state: ClusterState, broker: SnapshotObject) -> tuple[BrokerLis
 
 
 def address_of(state: ClusterState, listener: Listener, broker_id: int) -> tuple[str, int] | None:
-    """Host and port that clients are told for a broker's listener; None while nobody knows."""
+    """Advertised host and port of a broker's listener; None while they are unknown."""
     if listener.type == "internal":
         return names.node_host(state.name, state.namespace, broker_id), listener.port
     service = service_of(state, listener, broker_id)
@@ -32,13 +32,13 @@ def address_of(state: ClusterState, listener: Listener, broker_id: int) -> tuple
 
 
 def service_of(state: ClusterState, listener: Listener, broker_id: int) -> SnapshotObject | None:
-    """The Service of one broker's listener, None if it is not there yet."""
+    """The Service of one broker's listener, None if it does not exist yet."""
     wanted = names.broker_listener_service(state.name, broker_id, listener.name)
     return next((service for service in state.snap.services if objects.name(service) == wanted), None)
 
 
 def live_address(state: ClusterState, listener: Listener, broker_id: int) -> tuple[str, int] | None:
-    """Host and port of a broker's listener by what Kubernetes says now."""
+    """Host and port of a broker's listener as Kubernetes reports them now."""
     service = service_of(state, listener, broker_id)
     if service is None:
         return None
@@ -58,9 +58,9 @@ def port_of(service: SnapshotObject, name: str) -> SnapshotObject:
 
 
 def runs(pod: SnapshotObject, name: str) -> tuple[str | None, int] | None:
-    """Type and port of a listener as a broker's pod was made with it; None if it was made without it.
+    """Type and port of a listener in a broker's pod; None if the pod was created without it.
 
-    The type is None for a pod of an earlier version, which does not say it.
+    The type is None for a pod of an earlier version, which does not record it.
     """
     types = dict(
         each.split("=", 1)
@@ -75,7 +75,7 @@ def runs(pod: SnapshotObject, name: str) -> tuple[str | None, int] | None:
 
 
 def told(service: SnapshotObject) -> tuple[str, int] | None:
-    """What clients were told last."""
+    """The addresses that were advertised last."""
     host, _, port = (objects.annotation(service, names.ANN_ADVERTISED) or "").rpartition(" ")
     return (host, int(port)) if host and port.isdecimal() else None
 

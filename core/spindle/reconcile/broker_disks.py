@@ -1,4 +1,4 @@
-"""Each disk of each broker as one pass sees it: what it should be, what is said of it, and where it was in its life."""
+"""Each disk of each broker as one pass sees it: its desired mode, what agent and Kafka report of it, and its state so far."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -35,11 +35,11 @@ from spindle.reconcile.state import ClusterState
 from spindle.reconcile.times import seconds
 
 EXCLUDED: Final = (
-    "Excluded"  # the health of a disk that was left out of its broker and that no agent looks at
+    "Excluded"  # the health of a disk that is excluded from its broker and that no agent observes
 )
 HUNG: Final = "IOHung"
 CORRELATED_STALLS: Final = "CorrelatedDiskStalls"
-# Writes count as stalled since the same moment if their ages differ by no more: agents tell them in steps of five seconds, and are read seconds later.
+# Writes count as stalled since the same moment if their ages differ by no more: agents report in steps of five seconds and are read seconds later.
 _AT_ONCE: Final = 15.0
 NODE_LOST: Final = "NodeLost"
 _STATES: Final = frozenset(state.value for state in DiskState)
@@ -51,13 +51,13 @@ class BrokerDisk:
 
     Attributes:
         disk: its entry in ``spec.disks``.
-        log_dir: as Kafka describes it; None if it does not name it, or could not be asked.
+        log_dir: as Kafka describes it; None if Kafka does not list it, or could not be asked.
         broker_answered: whether its broker answered for its log dirs.
         pod: the broker's pod; None if there is none.
-        watched: whether an agent looks at the disk and lives.
+        watched: whether a live agent observes the disk.
         before: its entry in ``status.disks``.
         observed: its entry in ``status.observed.disks``, however old.
-        given_up: whether a person said that the node is gone for good, and the disk with it.
+        given_up: whether a user declared the node, and the disk with it, lost.
         offset: seconds by which the clock of the disk's node is ahead, where that is more than a little.
     """
 
@@ -86,12 +86,12 @@ class BrokerDisk:
 
     @property
     def added(self) -> bool:
-        """Whether it is new to a broker that ran before, and nothing was ever on it."""
+        """Whether it is new to a broker that ran before, and never held data."""
         return bool(self.disk.get("added"))
 
     @property
     def never_used(self) -> bool:
-        """Whether it is new, no file system was given to it, and no pod is to have it yet."""
+        """Whether it is new, has no file system on record, and no pod may have it yet."""
         return (
             self.added and not self.disk.get("fsUuid") and self.mode == facts.ABSENT and self.in_pod is None
         )
@@ -110,7 +110,7 @@ class BrokerDisk:
     def online(self) -> bool | None:
         """Whether Kafka shows the log dir without an error; None if it could not be asked.
 
-        What a Kafka shows that was started with the disk before this one is that one's dir, at the same path.
+        A Kafka that was started with the previous disk shows that disk's dir, at the same path.
         """
         if self.other_in_pod:
             return False
@@ -129,7 +129,7 @@ class BrokerDisk:
 
     @cached_property
     def other_in_pod(self) -> bool:
-        """Whether the broker's pod has the disk that was there before this one, so that its Kafka still writes to that one."""
+        """Whether the broker's pod still has the previous disk, so that its Kafka still writes to that one."""
         return another_in(self.pod, self.name, self.disk["directoryId"])
 
     @property
@@ -139,7 +139,7 @@ class BrokerDisk:
 
     @property
     def started(self) -> float | None:
-        """When the Kafka that runs was started, in seconds since the epoch by the operator's clock; None if none runs."""
+        """When the Kafka that runs was started, in seconds since the epoch by the operator's clock; None if Kafka does not run."""
         return None if self.pod is None else self.operator_time(objects.kafka_started(self.pod))
 
     def operator_time(self, text: str | None) -> float | None:
@@ -156,11 +156,11 @@ def broker_disks(state: ClusterState) -> list[BrokerDisk]:
 
 
 def stalled_together(state: ClusterState, found: Sequence[BrokerDisk]) -> list[BrokerDisk]:
-    """Disks in use to which writes are stalled now, where they are hardly each disk's own matter.
+    """Disks in use whose writes stall now for what is probably a common cause.
 
-    Either they are of more brokers than rule 9 lets go bad at once, and not of one node, or they began on several nodes at about the same time. Disks of
-    several machines do not hang by themselves at the same moment: it is what they share that is busy. Of few brokers that is believed for a
-    minute only, since two disks that truly hang must not stay unfenced: no write that is merely slow takes as long.
+    Either they belong to more brokers than the rule 'no automatic action on many disks at once' allows, on more than one node, or the stalls began on
+    several nodes at about the same time. Disks of several machines do not hang at the same moment by themselves; something that they share is busy. If
+    only few brokers are affected, this is assumed for a minute only, since two disks that really hang must be fenced: a slow write does not take longer.
     """
     stalled = [s for s in found if s.health.stalled and s.watched and s.mode == facts.ACTIVE]
     nodes = {s.key: state.brokers[s.broker]["spec"].get("node") for s in stalled}
@@ -180,14 +180,14 @@ def stalled_together(state: ClusterState, found: Sequence[BrokerDisk]) -> list[B
 
 
 def many_brokers(state: ClusterState, found: Sequence[BrokerDisk], stalled: Sequence[BrokerDisk]) -> bool:
-    """Whether stalled disks are of more brokers than rule 9 lets go bad at once."""
+    """Whether the stalled disks belong to more brokers than 'no automatic action on many disks at once' allows (docs/safety.md)."""
     return len({s.broker for s in stalled}) > correlated_failures.limit(
         len(found), state.spec.disks.automatic_share / 100
     )
 
 
 def _pending(state: ClusterState, slot: BrokerDisk) -> float:
-    """Seconds for which a stalled write has been pending, as far as its agent says; from its verdict on where that is of an older version."""
+    """Seconds for which a stalled write has been pending as its agent reports; since its verdict for an agent of an older version."""
     told = slot.observed.get("pendingSeconds")
     if told is not None:
         return float(told)
@@ -195,7 +195,7 @@ def _pending(state: ClusterState, slot: BrokerDisk) -> float:
 
 
 def _starved(slot: BrokerDisk) -> BrokerDisk:
-    """One of those: not bad, and not known to be well."""
+    """Whether a disk is stalled: not bad, and not known to be healthy."""
     said = replace(slot.health, verdict=DiskVerdict.SUSPECT, reason=CORRELATED_STALLS, fresh=False)
     return replace(slot, health=said)
 
@@ -220,7 +220,9 @@ def _of(state: ClusterState, broker_id: int, broker: SnapshotObject) -> list[Bro
         if pod is None or not objects.kafka_runs(pod) or mode_in(pod, name) != facts.ACTIVE:
             word, error = _without_kafka(word), None
         elif word is not None and _before(said[name], objects.kafka_started(pod)):
-            word = _without_kafka(word)  # of the Kafka before this one, which has not spoken yet
+            word = _without_kafka(
+                word
+            )  # reported by the previous Kafka; the present one has not reported yet
         slot = BrokerDisk(
             broker=broker_id,
             disk=disk,
@@ -255,14 +257,14 @@ def _said(entry: Mapping[str, Any] | None, agent: Agent, now: float) -> AgentRep
     if entry is None:
         return None
     at = seconds(entry.get("since"))
-    # What lies ahead was written by a clock that is off, by how much nobody has measured yet.
+    # A time in the future was written by a clock that is off by an amount that is not measured yet.
     return AgentReport.parse(entry, now if at is None else min(at - agent.offset, now), fresh=agent.alive)
 
 
 def _now_on_record(word: AgentReport | None, disk: Mapping[str, Any]) -> AgentReport | None:
-    """The agent's word that another file system is mounted than is on record, where what is mounted has been put on record since.
+    """Whether the agent reports another file system than is on record although what is mounted has been recorded since.
 
-    A new disk is on record at once; its agent still has the one from before, until it looks again.
+    A new disk is on record at once; its agent still reports the previous one until its next probe.
     """
     if (
         word is None
@@ -275,16 +277,16 @@ def _now_on_record(word: AgentReport | None, disk: Mapping[str, Any]) -> AgentRe
 
 
 def _before(entry: Mapping[str, Any], started: str | None) -> bool:
-    """Whether the agent said this before a Kafka was started: both times are by the clock of one node."""
+    """Whether the agent reported this before Kafka was started; both times are from the clock of one node."""
     said, began = seconds(entry.get("since")), seconds(started)
     return said is not None and began is not None and said <= began
 
 
 def _without_kafka(word: AgentReport | None) -> AgentReport | None:
-    """What the agent says of the disk itself.
+    """What the agent reports of the disk itself.
 
-    A Kafka that is without the disk calls its log dir offline. That is what we told it, and says nothing of a disk that
-    is about to be taken up again. Nor does the word of a Kafka that has ended say anything of the next one.
+    A Kafka that runs without the disk reports its log dir as offline. That follows from its configuration and says nothing about a disk that
+    is about to be used again. Nor does the report of a Kafka that has stopped say anything about the next one.
     """
     if word is None or word.reason not in (KAFKA_OFFLINE, OFFLINE_FULL):
         return word
@@ -300,12 +302,12 @@ def _bad_since(before: Mapping[str, Any]) -> float | None:
 
 
 def _left_behind(slot: BrokerDisk, now: float, gone: NodeLossClaim) -> BrokerDisk:
-    """A disk of a node that is gone for good, whatever was said of it before."""
+    """A disk of a lost node, whatever was reported of it before."""
     since = _bad_since(slot.before)
     health = Health(
         verdict=DiskVerdict.FAILED,
         reason=NODE_LOST,
-        message=f"It was in node {gone.node}, which is gone for good.",
+        message=f"It was in node {gone.node}, which is lost.",
         since=now if since is None else since,
         source=NOBODY,
         fresh=True,
@@ -314,7 +316,7 @@ def _left_behind(slot: BrokerDisk, now: float, gone: NodeLossClaim) -> BrokerDis
 
 
 def _another(slot: BrokerDisk, found: Mapping[str, Any], now: float) -> BrokerDisk:
-    """A blank disk in the place of one that was formatted: the one on record is gone, and no agent says so."""
+    """A blank disk in place of a formatted one: the one on record is gone, and no agent reports it."""
     before, here = slot.disk.get("fsUuid"), found.get("fsUuid") or "none"
     if slot.mode != facts.ACTIVE or found.get("state") != facts.BLANK or not before or here == before:
         return slot
@@ -322,7 +324,7 @@ def _another(slot: BrokerDisk, found: Mapping[str, Any], now: float) -> BrokerDi
     health = Health(
         verdict=DiskVerdict.SWAPPED,
         reason=OTHER_FILE_SYSTEM,
-        message=f"A blank disk, file system {here}, is in its place.",
+        message=f"A blank disk with file system {here} is in its place.",
         since=now if since is None else since,
         source=PREFLIGHT,
         fresh=True,
@@ -333,7 +335,7 @@ def _another(slot: BrokerDisk, found: Mapping[str, Any], now: float) -> BrokerDi
 
 
 def _set_aside(slot: BrokerDisk, now: float) -> BrokerDisk:
-    """A placeholder that no agent looks at, or none any more: it was left out because it could not be used, and nobody says otherwise."""
+    """A placeholder that no agent observes (any more): it was excluded because it could not be used, and nothing says otherwise."""
     if slot.mode != facts.PLACEHOLDER:
         return slot
     since = _bad_since(slot.before)
@@ -342,7 +344,7 @@ def _set_aside(slot: BrokerDisk, now: float) -> BrokerDisk:
         health=Health(
             verdict=DiskVerdict.FAILED,
             reason=EXCLUDED,
-            message="The broker was started without it.",
+            message="The broker was started without this disk.",
             since=now if since is None else since,
             source=PREFLIGHT,
             fresh=True,

@@ -1,4 +1,4 @@
-"""Who signs, who holds a certificate, and which of them are to be written anew."""
+"""Which CA signs, who has a certificate, and which certificates have to be issued again."""
 
 import ipaddress
 import math
@@ -17,26 +17,26 @@ from spindle.security.rotation import Authority, Holder, RotationPhase
 from spindle.users.principals import on_record
 
 DAY: Final = 86400
-FOLLOWING: Final = "next.crt"  # of the authority's Secret, beside ca.crt and ca.key
+FOLLOWING: Final = "next.crt"  # keys of the CA's Secret besides ca.crt and ca.key
 FORMER: Final = "old.crt"
-# Seconds that the clocks of the operator and of the API server may be apart, and a write may be on its way.
+# Seconds by which the clocks of operator and API server may differ, plus the time of a write.
 _CLOCKS: Final = 120.0
 
 
 @dataclass(frozen=True)
 class CertificateHolder:
-    """Somebody who is to have a certificate.
+    """A principal that gets a certificate.
 
     Attributes:
         metadata: of the Secret.
-        secret: as it stands, None if it is not there.
+        secret: as it is now, None if it does not exist.
         principal: the certificate's common name.
-        hosts: names and addresses that it is good for.
+        hosts: its subject alternative names.
         node_id: of a broker or controller; None for a client.
         client_properties: bootstrap address for a ready ``client.properties``, None for none.
         password: whether it has a password in place of a certificate.
         issued: of a user: when its KafkaUser was made, in seconds since the epoch.
-        noted: whether it is on record when the certificate ends that it has now, if that is good for servers.
+        noted: whether the end of its present certificate is on record, if that is valid for servers.
     """
 
     metadata: Mapping[str, Any]
@@ -56,7 +56,7 @@ class CertificateHolder:
 
 
 def authority_of(state: ClusterState) -> Authority | None:
-    """The cluster's authority; None if its Secret is not there or cannot be understood."""
+    """The cluster's CA; None if its Secret does not exist or cannot be parsed."""
     secret = state.secrets.get(names.ca_secret(state.name))
     if secret is None or secret.certificate is None or unreadable(secret):
         return None
@@ -73,7 +73,7 @@ def authority_of(state: ClusterState) -> Authority | None:
 
 
 def unreadable(authority: SecretView) -> bool:
-    """Whether the authority's Secret holds a second certificate that cannot be read: forgetting it could shut somebody out."""
+    """Whether the CA's Secret holds a second certificate that cannot be parsed: removing it could lock clients out."""
     return (FOLLOWING in authority.keys and authority.following is None) or (
         FORMER in authority.keys and authority.former is None
     )
@@ -84,15 +84,15 @@ def _due(state: ClusterState, authority: SecretView) -> str | None:
         return _due_by_source(state, authority)
     request = state.spec.security.rotate
     if request and request != (authority.metadata.get("annotations") or {}).get(names.ANN_ROTATED):
-        return f"spec.security.rotate asks for it ({request})"
+        return f"spec.security.rotate requests it ({request})"
     certificate = authority.certificate
     if certificate is None or certificate.not_after - state.now >= state.spec.security.ca_days * DAY / 5:
         return None
-    return f"its certificate ends on {stamp(certificate.not_after)[:10]}"
+    return f"its certificate expires on {stamp(certificate.not_after)[:10]}"
 
 
 def _due_by_source(state: ClusterState, authority: SecretView) -> str | None:
-    """An authority that comes from a Secret is replaced when that holds another one, and never of itself."""
+    """A CA that comes from a Secret is replaced only when that Secret holds another one."""
     source, certificate = state.snap.ca_source, authority.certificate
     if source is None or source.certificate is None or certificate is None:
         return None
@@ -102,7 +102,7 @@ def _due_by_source(state: ClusterState, authority: SecretView) -> str | None:
 
 
 def certificate_holders(state: ClusterState, node_ids: tuple[int, ...]) -> list[CertificateHolder]:
-    """Everybody who is to have a certificate of the cluster's authority in a Secret; agents have theirs elsewhere."""
+    """All principals with a certificate of the cluster's CA in a Secret; those of agents are kept elsewhere."""
     found = [node_holder(state, node_id) for node_id in node_ids]
     bootstrap = f"{names.bootstrap_service(state.name)}.{state.namespace}.svc:{names.PORT_CLIENT}"
     for name, principal, client in (
@@ -118,7 +118,7 @@ def certificate_holders(state: ClusterState, node_ids: tuple[int, ...]) -> list[
                 client_properties=client,
             )
         )
-    # Whose principal is not settled gets no certificate: that alone would be enough to be somebody else.
+    # A user whose principal is in conflict gets no certificate: it would let the user act as another one.
     return found + [
         user_holder(state, user)
         for user in state.snap.users
@@ -127,7 +127,7 @@ def certificate_holders(state: ClusterState, node_ids: tuple[int, ...]) -> list[
 
 
 def user_holder(state: ClusterState, user: SnapshotObject) -> CertificateHolder:
-    """A KafkaUser's; its Secret goes with it."""
+    """The holder for a KafkaUser, which owns its Secret."""
     name = names.user_secret(state.name, objects.name(user))
     password = (user.get("spec") or {}).get("authentication") == "scram"
     secret = state.secrets.get(name)
@@ -142,7 +142,7 @@ def user_holder(state: ClusterState, user: SnapshotObject) -> CertificateHolder:
 
 
 def _noted(user: SnapshotObject, secret: SecretView | None) -> bool:
-    """Whether the status says of the certificate in a user's Secret, if that is good for servers, until when it is out."""
+    """Whether the status records the expiry of the certificate in a user's Secret, if that is valid for servers."""
     certificate = secret.certificate if secret else None
     if certificate is None or not certificate.servers:
         return True
@@ -151,7 +151,7 @@ def _noted(user: SnapshotObject, secret: SecretView | None) -> bool:
 
 
 def _of_the_job(state: ClusterState) -> tuple[tuple[str, str, None], ...]:
-    """The rebalance job's, where there is such a job."""
+    """The holder for the rebalance job, if there is one."""
     return ((names.rebalance_secret(state.name), names.PRINCIPAL_REBALANCE, None),) if has_job(state) else ()
 
 
@@ -161,7 +161,7 @@ def has_job(state: ClusterState) -> bool:
 
 
 def node_holder(state: ClusterState, node_id: int) -> CertificateHolder:
-    """A broker's or a controller's."""
+    """The holder for a broker or controller."""
     name = names.tls_secret(state.name, node_id)
     return CertificateHolder(
         secret_metadata(state.cluster, name, node_id=node_id),
@@ -173,7 +173,7 @@ def node_holder(state: ClusterState, node_id: int) -> CertificateHolder:
 
 
 def in_last_third(certificate: Certificate, now: float) -> bool:
-    """Whether a certificate's time is so far over that a new one is due."""
+    """Whether a certificate is in the last third of its lifetime, when a new one is due."""
     return certificate.not_after - now < (certificate.not_after - certificate.issued) / 3
 
 
@@ -196,9 +196,9 @@ def stale(holder: CertificateHolder, authority: Authority, now: float) -> bool:
 
 
 def unknown_holders(state: ClusterState, authority: Authority) -> list[str]:
-    """Secrets of nodes with a pod that do not go with the authority: an older one was put into its place.
+    """Secrets of nodes with a pod that do not match the CA: an older CA was restored in its place.
 
-    It may sign only when every process trusts it, and trust only what leaves nobody out. In a replacement both always hold.
+    A CA may sign only when every process trusts it, and trusted ones may be removed only when nobody depends on them. During a replacement both hold.
     """
     staying = (node_id for node_id, pod in state.pods.items() if not objects.deleting(pod))
     found = (names.tls_secret(state.name, node_id) for node_id in staying)
@@ -206,40 +206,40 @@ def unknown_holders(state: ClusterState, authority: Authority) -> list[str]:
 
 
 def _strange(secret: SecretView | None, authority: Authority) -> bool:
-    # One without an issuer is broken by itself and says nothing about what its process trusts.
+    # A certificate without an issuer is broken and says nothing about what its process trusts.
     if secret is None or secret.certificate is None or not secret.certificate.issuer:
         return False
     return authority.signer not in secret.trust or secret.certificate.issuer not in authority.trusted
 
 
 def node_stale(state: ClusterState, node_id: int) -> bool:
-    """Whether a node's certificate is about to be issued anew, so that no pod should be started with it."""
+    """Whether a node's certificate is about to be issued again, so that no pod should start with the present one."""
     authority = authority_of(state)
     holder = node_holder(state, node_id)
     if authority is None or not stale(holder, authority, state.now):
         return False
-    # Nothing is issued then: a pod that has to start does so with what all others trust.
+    # Nothing is issued then: a pod that has to start uses what all others trust.
     return not (_strange(holder.secret, authority) and unknown_holders(state, authority))
 
 
 def since(holder: CertificateHolder, authority: Authority) -> float | None:
-    """Since when a Secret has named the authorities that it is to name now, in seconds since the epoch; None if it does not.
+    """Since when a Secret lists the CAs that it should list now, in seconds since the epoch; None if it does not.
 
-    This is not when it was last written: a renewal tells nothing new about authorities, so clients need no time for it.
+    This is not the time of the last write: a renewal changes no CA, so clients need no time for it.
     """
     secret = holder.secret
     if secret is None or set(secret.trust) != set(authority.trusted):
         return None
     noted = seconds((secret.metadata.get("annotations") or {}).get(names.ANN_WRITTEN))
     if holder.password:
-        return noted  # it shows nobody a certificate
+        return noted  # it presents no certificate
     if secret.certificate is None or secret.certificate.issuer != authority.signer:
         return None
     return secret.certificate.issued if noted is None else noted
 
 
 def holder(state: ClusterState, holder: CertificateHolder, authority: Authority) -> Holder:
-    """A seat as the replacement of the authority looks at it."""
+    """A certificate holder as the replacement of the CA sees it."""
     secret = holder.secret
     certificate = secret.certificate if secret else None
     started = None if holder.node_id is None else not restarts_for(state, holder.node_id)
@@ -252,9 +252,9 @@ def holder(state: ClusterState, holder: CertificateHolder, authority: Authority)
 
 
 def _newcomer(state: ClusterState, holder: CertificateHolder) -> bool:
-    """Whether a user came after the last step of the replacement, so that its clients know nothing older.
+    """Whether a user was created after the last step of the replacement, so that its clients know nothing older.
 
-    A Secret alone that is new is no sign of it: clients may still have what was in one that somebody deleted.
+    A new Secret alone is no evidence: clients may still use the contents of one that was deleted.
     """
     authority = state.secrets.get(names.ca_secret(state.name))
     if authority is None or holder.secret is None or holder.issued is None:
@@ -276,7 +276,7 @@ def _started_with(pod: SnapshotObject, fingerprint: str, issued: float) -> bool:
     noted = objects.annotation(pod, names.ANN_CERTIFICATE)
     if noted is not None:
         return noted == fingerprint
-    # A pod of an earlier version says nothing; it has the certificate if that was there before it.
+    # A pod of an earlier version records nothing; it has the certificate if that existed before the pod.
     created = seconds(pod["metadata"].get("creationTimestamp"))
     return created is None or created >= issued
 
@@ -306,7 +306,7 @@ def _doors(state: ClusterState, node_id: int) -> list[str]:
 
 
 def _canonical(host: str) -> str:
-    """An address as the certificate will say it: written another way, it would look like one that is missing for ever."""
+    """An address in the canonical form of certificates; in another form it would always look missing."""
     try:
         return str(ipaddress.ip_address(host))
     except ValueError:

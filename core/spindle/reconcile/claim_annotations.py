@@ -1,4 +1,4 @@
-"""What a KafkaBroker knows of its disks and a claim has to know, too: a KafkaCluster that is applied again finds only claims."""
+"""What claims record of a KafkaBroker's disks: a KafkaCluster that is applied again finds only claims."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
@@ -18,21 +18,21 @@ from spindle.reconcile.stale_records import is_stale
 from spindle.reconcile.state import ClusterState
 
 _CLAIM: Final = "PersistentVolumeClaim"
-_OUT: Final = "out"  # of use: its slot waits for a new disk
+_OUT: Final = "out"  # retired: its slot waits for a new disk
 
 
 def claim_annotations(state: ClusterState, broker: SnapshotObject) -> list[Patch]:
-    """What is to be written on the claims of a broker's disks, so that they know what it knows; nothing while they know more."""
+    """Annotations to write on the claims of a broker's disks so that they match its record; none while the claims know more."""
     if is_stale(state, broker):
         return []
     found = []
-    # Only one that goes leaves it to its claims: as long as it is there it knows better.
+    # Only a record that is being deleted hands this to its claims; until then the record is the newer one.
     going = objects.deleting(broker) or objects.deleting(state.cluster)
     tuned = objects.annotation(broker, ANN_DYNAMIC_CONFIG) if going else None
     for disk in disks_of(broker):
         claim = state.claims.get(disk["claim"])
         if (_CLAIM, OWN, disk["claim"]) in state.taken:
-            continue  # somebody else's is told nothing
+            continue  # a claim of somebody else is not annotated
         changed = _changed(broker, disk, claim) if claim is not None else {}
         if claim is not None and objects.annotation(claim, ANN_DYNAMIC_CONFIG) != tuned:
             changed[ANN_DYNAMIC_CONFIG] = tuned
@@ -49,36 +49,36 @@ def claim_annotations(state: ClusterState, broker: SnapshotObject) -> list[Patch
 
 
 def noted(broker: SnapshotObject, disk: Mapping[str, Any]) -> dict[str, str]:
-    """Annotations about the past of a slot, for a claim that is made for it."""
+    """Annotations about the history of a slot, for a claim that is created for it."""
     return {key: value for key, value in _past(broker, disk).items() if value is not None}
 
 
 def retired_of(claims: Iterable[SnapshotObject]) -> list[str]:
-    """Directory ids that were given up, by the word of a broker's claims; each of them knows all, as far as it was told."""
+    """Retired directory ids that a broker's claims record; each claim lists all of them, as of its last update."""
     told = sorted((_retired(claim) for claim in claims), key=len)
     return list(dict.fromkeys(directory_id for ids in told for directory_id in ids))
 
 
 def dynamic_config_of(claims: Iterable[SnapshotObject]) -> dict[str, str]:
-    """The annotation about settings that were ours on a broker, by the word of its claims; empty if there were none."""
+    """The annotation about settings that Spindle set on a broker, from its claims; empty if there were none."""
     told = (objects.annotation(claim, ANN_DYNAMIC_CONFIG) for claim in claims)
     return next(({ANN_DYNAMIC_CONFIG: text} for text in told if text is not None), {})
 
 
 def is_out(claim: SnapshotObject) -> bool:
-    """Whether the slot of a claim is out of use, or was given up just now."""
+    """Whether the slot of a claim is retired, or has just been."""
     return objects.annotation(claim, names.ANN_SLOT) == _OUT or objects.annotation(
         claim, names.ANN_DIRECTORY_ID
     ) in _retired(claim)
 
 
 def list_on(claims: Iterable[SnapshotObject]) -> DirList:
-    """The newest list of log dirs that claims of a broker carry; an empty one if none does."""
+    """The newest list of log dirs on a broker's claims; empty if none has one."""
     return newest(parse_list(objects.annotation(claim, names.ANN_LOG_DIRS)) for claim in claims)
 
 
 def has_left(claim: SnapshotObject) -> bool:
-    """Whether a claim is of a broker that left its cluster, so that nothing is on its disk."""
+    """Whether a claim belongs to a broker that was scaled in, so that its disk holds nothing."""
     return objects.annotation(claim, names.ANN_LEFT) == "true"
 
 
@@ -87,7 +87,7 @@ def _retired(claim: SnapshotObject) -> list[str]:
 
 
 def _past(broker: SnapshotObject, disk: Mapping[str, Any]) -> dict[str, str | None]:
-    # What a person had drained is as good as before; such a wish does not outlive the KafkaBroker.
+    # A disk that a user had drained is healthy; the request ends with the KafkaBroker.
     wished = disk_requests(broker).get(disk["name"], NO_REQUEST).drained
     out = disk.get("mode") == facts.ABSENT and disk["name"] not in unconfirmed(broker) and not wished
     retired = broker["spec"].get("retired") or ()
@@ -101,7 +101,9 @@ def _past(broker: SnapshotObject, disk: Mapping[str, Any]) -> dict[str, str | No
 
 def _changed(broker: SnapshotObject, disk: Mapping[str, Any], claim: SnapshotObject) -> dict[str, str | None]:
     wanted = _past(broker, disk)
-    if wanted[names.ANN_LOG_DIRS] is None:  # nothing is known: what the claim carries may be all that is left
+    if (
+        wanted[names.ANN_LOG_DIRS] is None
+    ):  # nothing is known: the annotation on the claim may be the only record left
         del wanted[names.ANN_LOG_DIRS]
     carried = objects.annotation(claim, names.ANN_DIRECTORY_ID)
     if carried != disk["directoryId"] and carried in (broker["spec"].get("retired") or ()):

@@ -1,8 +1,8 @@
-"""Log dirs on their way out of a broker (rules 5 and 15): nothing may have come to stand there between the last look and the stop.
+"""Log dirs that leave a broker (no log dir removed with replicas on it, no start with a log dir missing; docs/safety.md).
 
-A disk that is to be left out stays on its broker's list of log dirs until that is confirmed. While it is there, the broker's next pod is made
-with the disk, and preflight looks at it while no Kafka runs: a disk that holds a replica is used, for one that holds none the pod waits, and
-is made anew without it. Where Kafka itself has the dir offline nothing can come to stand there, and no such look is needed.
+Kafka may create replicas on a leaving dir between the last observation and the stop. So the disk stays on its broker's list of log dirs until it is
+confirmed to be empty: the broker's next pod is created with the disk, and preflight inspects it while Kafka is stopped. A disk with a replica stays in
+use; for an empty one the pod is recreated without it. If Kafka itself has the dir offline, it creates nothing there and no inspection is needed.
 """
 
 from spindle.cluster import names
@@ -14,13 +14,13 @@ from spindle.reconcile.reports import inspected
 from spindle.reconcile.snapshot import SnapshotObject
 from spindle.reconcile.state import ClusterState
 
-_READ = (facts.OURS, facts.READONLY)  # what inspect calls a disk of ours that can be read
+_READ = (facts.OURS, facts.READONLY)  # how inspect reports a readable disk of this cluster
 
 
 def unconfirmed(broker: SnapshotObject) -> frozenset[str]:
-    """Disks that are to be left out, and of which nobody has seen yet that nothing stands on them.
+    """Disks that are to be excluded and are not yet confirmed to be empty.
 
-    A broker that was found again runs with a placeholder dir besides, so it makes nothing anew whatever it lacks.
+    A re-adopted broker runs with an additional placeholder dir, so it recreates no replica whichever dir it lacks.
     """
     spec = broker["spec"]
     if spec.get("returning"):
@@ -34,28 +34,28 @@ def unconfirmed(broker: SnapshotObject) -> frozenset[str]:
 
 
 def looked_at(pod: SnapshotObject | None) -> frozenset[str]:
-    """Disks that a pod was made with only to look at them; none once Kafka ran in it."""
+    """Disks that a pod has only to be inspected; none once Kafka ran in the pod."""
     if pod is None or objects.kafka_ever_ran(pod):
         return frozenset()
     return named_in(pod)
 
 
 def named_in(pod: SnapshotObject) -> frozenset[str]:
-    """Disks that a pod's annotation tells preflight to look at."""
+    """Disks that a pod's annotation tells preflight to inspect."""
     return frozenset(filter(None, (objects.annotation(pod, names.ANN_LEAVING) or "").split(",")))
 
 
 def replicas_seen(pod: SnapshotObject | None, disk: str) -> int | None:
-    """How many replicas a pod's first look found on a disk; None if there was none yet, or the disk could not be read."""
+    """How many replicas a pod's inspection found on a disk; None before the inspection, or if the disk could not be read."""
     found = inspected(pod).get(disk) or {}
     count = found.get("replicas")
     return int(count) if found.get("state") in _READ and count is not None else None
 
 
 def seen_empty(state: ClusterState, broker_id: int, disk: str) -> bool:
-    """Whether nothing can have come to stand on a disk that is to be left out, unseen by the passes while its broker runs.
+    """Whether a disk that is to be excluded is certain to hold no replica.
 
-    So it is if it was looked at while Kafka was stopped, or if the Kafka that runs is without it.
+    That is so if it was inspected while Kafka was stopped, or if the running Kafka does not use it.
     """
     pod = state.pods.get(broker_id)
     if pod is None:

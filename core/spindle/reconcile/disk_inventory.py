@@ -1,12 +1,12 @@
-"""What the steps that look after bad disks share in one pass."""
+"""What the steps about failed and leaving disks share in one pass."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Final
 
-from spindle.cluster.refusal import Refusal
 from spindle.cluster.view import STORAGE_ERROR, Broker, KafkaView, LogDir
+from spindle.cluster.waiting import Waiting
 from spindle.disks import correlated_failures, facts
 from spindle.disks.lifecycle import DiskState
 from spindle.healing.acceptance import Loss
@@ -24,7 +24,7 @@ OUT: Final = frozenset({DiskState.EVACUATED, DiskState.DRAINED, DiskState.REMOVE
 
 @dataclass(frozen=True)
 class StateRecord:
-    """Where a disk is in its life at the end of a pass.
+    """The state of a disk at the end of a pass.
 
     Attributes:
         since: seconds since the epoch.
@@ -41,13 +41,13 @@ class DiskInventory:
     """One pass's view of all disks.
 
     Attributes:
-        journal: None if it could not be read: then nothing is moved, and nothing counts as empty.
-        given_up: (broker, partition) that a person gave up, with no copy left anywhere.
-        losses: what is lost with which disk at the moment.
-        scaling_in: brokers that their pool has no more room for, and that may go.
-        removing: disks that the spec has no more and that may go, all of those brokers' included.
-        states: where each disk is, worked out in the course of the pass.
-        blocked: brokers whose dead disks cannot be given up for now, because other partitions cannot spare them or lack copies.
+        journal: None if it could not be read; then nothing is moved, and no disk counts as empty.
+        given_up: (broker, partition) whose loss a user accepted, with no replica left anywhere.
+        losses: what is lost with which disk at present.
+        scaling_in: brokers that the pool has too many of and that may be removed.
+        removing: disks that the spec no longer has and that may be removed, with all disks of the brokers in `scaling_in`.
+        states: the state of each disk, filled in during the pass.
+        blocked: brokers that cannot restart without their dead disks now, because other partitions need them or lack replicas.
     """
 
     state: ClusterState
@@ -66,12 +66,12 @@ class DiskInventory:
 
     @cached_property
     def usages(self) -> Mapping[tuple[int, str], DiskUsage]:
-        """How full each disk is; those of which nobody says are left out."""
+        """Usage of each disk; disks with unknown usage are left out."""
         found = ((slot.key, find_disk_usage(self.state, slot)) for slot in self.slots)
         return {key: fill for key, fill in found if fill is not None}
 
     def level(self, slot: BrokerDisk) -> UsageLevel:
-        """How far up the ladder of full disks a disk is; as far as it was, if nobody says now."""
+        """The usage level of a disk; the previous level while the usage is unknown."""
         found = self.usages.get(slot.key)
         if found is not None:
             return found.level
@@ -87,7 +87,7 @@ class DiskInventory:
 
     @cached_property
     def dead_brokers(self) -> frozenset[int]:
-        """Brokers of which every disk is surely bad, so that Kafka cannot run there: what they hold is on dead dirs."""
+        """Brokers of which every disk is certainly bad, so that Kafka cannot run there: all their replicas are on dead dirs."""
         return frozenset(
             broker
             for broker, mine in self.by_broker.items()
@@ -98,7 +98,7 @@ class DiskInventory:
 
     @cached_property
     def view(self) -> KafkaView:
-        """What Kafka says, and of dead brokers what is known without asking them."""
+        """Kafka's view, completed by what is known about dead brokers without asking them."""
         brokers = dict(self.state.kafka.brokers or {})
         for broker in self.dead_brokers & brokers.keys():
             brokers[broker] = self._dead_broker(brokers[broker])
@@ -106,7 +106,7 @@ class DiskInventory:
 
     @cached_property
     def for_planning(self) -> KafkaView:
-        """`view` for whoever plans with `limit`: each dir counts as so much fuller as its own ceiling is below that."""
+        """`view` for planning with `limit`: each dir counts as fuller by as much as its own limit is lower."""
         if not self._ceilings or not self.view.brokers:
             return self.view
         brokers = {i: self._levelled(broker) for i, broker in self.view.brokers.items()}
@@ -138,12 +138,12 @@ class DiskInventory:
 
     @cached_property
     def replica_index(self) -> ReplicaIndex:
-        """Where replicas stand."""
+        """Where replicas are."""
         return ReplicaIndex(self.view)
 
     @cached_property
     def bad_since(self) -> Mapping[tuple[int, str], float]:
-        """Since when each disk that is bad and was not evacuated is bad: what rule 9 counts."""
+        """Since when each bad disk that was not evacuated is bad: the count behind 'no automatic action on many disks at once'."""
         return {
             slot.key: slot.health.since
             for slot in self.slots
@@ -151,13 +151,13 @@ class DiskInventory:
         }
 
     @cached_property
-    def correlated_failures(self) -> Refusal | None:
-        """Rule 9: why nothing may be done by itself about bad disks; None if something may."""
+    def correlated_failures(self) -> Waiting | None:
+        """Why Spindle may not act on bad disks by itself (no automatic action on many disks at once, docs/safety.md); None if it may."""
         share = self.state.spec.disks.automatic_share / 100
         return correlated_failures.may_act_on_failures(self.bad_since, len(self.slots), self.state.now, share)
 
     def may_act(self, slot: BrokerDisk) -> bool:
-        """Whether something may be done about a bad disk: by itself, or because a person wants it to be emptied, or gives it up."""
+        """Whether Spindle may act on a bad disk: by itself, or because a user asked to drain it or accepted its loss."""
         return self.correlated_failures is None or slot.request.drained or slot.given_up
 
     @cached_property
@@ -165,34 +165,34 @@ class DiskInventory:
         return ceilings(self.state)
 
     def ceiling(self, broker: int, path: str) -> float:
-        """Rule 4: the share of a dir above which nothing may be moved in, by its pool's own thresholds if it has some."""
+        """The share of a dir above which no replica may move in, from its pool's thresholds if it has some (no overfull target, docs/safety.md)."""
         return self._ceilings.get((broker, path), self.state.spec.disks.thresholds.reject_moves / 100)
 
     @cached_property
     def limit(self) -> float:
-        """Rule 4 for the dirs as `for_planning` shows them: the highest of all ceilings."""
+        """The same limit for the dirs as `for_planning` shows them: the highest of all limits."""
         return max((self.state.spec.disks.thresholds.reject_moves / 100, *self._ceilings.values()))
 
     def to_be_emptied(self, slot: BrokerDisk) -> bool:
-        """Whether a disk is to be emptied though it works: a person wants that, or the spec has it no more."""
+        """Whether a working disk is to be drained: a user asked for it, or the spec no longer has it."""
         return slot.request.drained or slot.key in self.removing
 
     def partitions_on(self, slot: BrokerDisk) -> frozenset[Key] | None:
-        """What stands on a disk and is not given up; None if that is not known."""
+        """Replicas on a disk whose loss is not accepted; None if unknown."""
         on = self.replica_index.on(slot.broker, slot.path)
         return None if on is None else on - self.given_up_on(slot.broker)
 
     def given_up_on(self, broker: int) -> frozenset[Key]:
-        """Partitions of a broker that were given up."""
+        """Partitions of a broker whose loss is accepted."""
         return frozenset(key for at, key in self.given_up if at == broker)
 
     def incoming_to(self, slot: BrokerDisk) -> frozenset[Key]:
-        """Partitions of which a move to this disk is under way."""
+        """Partitions that are moving to this disk."""
         moves = self.journal.moves if self.journal is not None else ()
         return frozenset(m.key for m in moves if (m.target, m.to_dir) == (slot.broker, slot.path))
 
     def object_name(self, slot: BrokerDisk) -> str:
-        """What a wait about a disk regards."""
+        """The object of a waiting entry about a disk."""
         return f"KafkaBroker/{objects.name(self.state.brokers[slot.broker])}/{slot.name}"
 
     def others(self, slot: BrokerDisk) -> list[BrokerDisk]:
@@ -204,7 +204,7 @@ class DiskInventory:
         ]
 
     def state_of(self, slot: BrokerDisk) -> DiskState:
-        """Where a disk is in its life now."""
+        """The present state of a disk."""
         return self.states[slot.key].state
 
     def in_states(self, *states: DiskState) -> list[BrokerDisk]:

@@ -1,4 +1,4 @@
-"""How full each disk is, and how far up the ladder that takes it; worked out once in a pass."""
+"""Usage and usage level of each disk, computed once in a pass."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -18,10 +18,10 @@ class DiskUsage:
     """One disk.
 
     Attributes:
-        used: bytes in use: ballast that was given up counts, so that giving it up does not undo a step.
-        others: bytes that are no replica's: other people's files, and logs that Kafka is about to delete.
-        since: when the step was reached, in seconds since the epoch.
-        before: the step before this pass.
+        used: bytes in use; released ballast counts, so that releasing it does not lower the level.
+        others: bytes that belong to no replica: foreign files, and logs that Kafka is about to delete.
+        since: when the level was reached, in seconds since the epoch.
+        before: the level before this pass.
     """
 
     levels: DiskBounds
@@ -33,18 +33,18 @@ class DiskUsage:
 
     @property
     def level(self) -> UsageLevel:
-        """How far up the ladder it is."""
+        """The usage level."""
         return self.verdict.level
 
 
 def thresholds_of(state: ClusterState, broker: int) -> Thresholds:
-    """What holds for a broker's disks: its pool's own thresholds, else the cluster's."""
+    """Thresholds of a broker's disks: its pool's own, else the cluster's."""
     pool = state.pool_of(state.brokers[broker])
     return (pool.disks.thresholds if pool is not None else None) or state.spec.disks.thresholds
 
 
 def ceilings(state: ClusterState) -> dict[tuple[int, str], float]:
-    """The share of each dir (broker, path) above which nothing may be moved in, where it is not the cluster's per cent."""
+    """The share of each dir (broker, path) above which no replica may move in, where it differs from the cluster's."""
     usual = state.spec.disks.thresholds.reject_moves / 100
     found = {}
     for broker_id, broker in (state.kafka.brokers or {}).items():
@@ -61,7 +61,7 @@ def ceilings(state: ClusterState) -> dict[tuple[int, str], float]:
 
 
 def find_disk_usage(state: ClusterState, slot: BrokerDisk) -> DiskUsage | None:
-    """How full a disk is; None while nobody says: then nothing is done and nothing undone."""
+    """Usage of a disk; None while unknown: then Spindle neither takes nor reverts an action."""
     size = _size(slot)
     if size is None or slot.mode != facts.ACTIVE:
         return None
@@ -69,7 +69,7 @@ def find_disk_usage(state: ClusterState, slot: BrokerDisk) -> DiskUsage | None:
     used = in_use + _given_up(state, slot)
     levels_of = disk_bounds(capacity, thresholds_of(state, slot.broker), state.spec.disks.last_resort_actions)
     recorded, before = slot.before.get("usage") or {}, recorded_level(slot)
-    # A forecast of an agent that is silent is old, and grows older.
+    # The forecast of an agent that does not report is stale.
     cordon_in = _cordon_in(state, slot) if slot.watched else None
     verdict = decide_level(used, levels_of, before, cordon_in)
     since = seconds(recorded.get("since")) if verdict.level is before else None
@@ -79,12 +79,12 @@ def find_disk_usage(state: ClusterState, slot: BrokerDisk) -> DiskUsage | None:
 
 
 def recorded_level(slot: BrokerDisk) -> UsageLevel:
-    """The step that the status has; the foot if there is none that this version knows."""
+    """The level in the status; Normal if it has none that this version knows."""
     return BY_LABEL.get(str((slot.before.get("usage") or {}).get("level")), UsageLevel.NORMAL)
 
 
 def status_of(fill: DiskUsage | None, before: Mapping[str, Any]) -> Mapping[str, Any]:
-    """``status.disks[].usage``; what stood there before, if nobody says how full the disk is."""
+    """``status.disks[].usage``; the previous value while the usage is unknown."""
     if fill is None:
         return before.get("usage") or {}
     return {
@@ -97,7 +97,7 @@ def status_of(fill: DiskUsage | None, before: Mapping[str, Any]) -> Mapping[str,
 
 
 def _size(slot: BrokerDisk) -> tuple[int, int] | None:
-    """Capacity and use, as Kafka tells them, else as the agent does."""
+    """Capacity and used bytes from Kafka, else from the agent."""
     known = slot.log_dir
     if known is not None and not known.error and known.total_bytes and known.usable_bytes is not None:
         return known.total_bytes, known.total_bytes - known.usable_bytes
@@ -108,14 +108,14 @@ def _size(slot: BrokerDisk) -> tuple[int, int] | None:
 
 
 def _given_up(state: ClusterState, slot: BrokerDisk) -> int:
-    """Ballast that should be there and is not."""
+    """Bytes of ballast that should exist and do not."""
     standing = slot.observed.get("ballastBytes")
     wanted = state.spec.disks.ballast_bytes
     return 0 if standing is None or not wanted else max(0, wanted - int(standing))
 
 
 def _cordon_in(state: ClusterState, slot: BrokerDisk) -> float | None:
-    """Seconds until the forecast expects the cordon; None for never or not known."""
+    """Forecast seconds until the Cordon level; None for never or unknown."""
     found = ((slot.observed.get("forecast") or {}).get("cordonAt") or {}).get("at")
     at = slot.operator_time(found) if isinstance(found, str) else None
     return None if at is None else at - state.now

@@ -1,4 +1,4 @@
-"""What of Kafka's dynamic settings is ours: noted on an object of Kubernetes before it is set (rule 10)."""
+"""Which dynamic configs Spindle has set: recorded on a Kubernetes object before they are set (every changed setting can be restored, docs/safety.md)."""
 
 import json
 from collections.abc import Mapping
@@ -18,10 +18,10 @@ class DynamicConfigRecord:
     """The annotation ``spindle.dev/tuned``, as JSON.
 
     Attributes:
-        settings: key → what it is to be in the end.
-        before: what stood there of ours when that was written down, for as long as the new value was not seen.
-        since: seconds since the epoch; when that was written down.
-        again: what was not taken in time and was told once more: key → the value told, which may be a step on the way to the last one.
+        settings: key → target value.
+        before: our previous value, kept until the new value was observed.
+        since: when the record was written, in seconds since the epoch.
+        again: settings that were not applied in time and were sent again: key → the value sent, which may be an intermediate one.
     """
 
     settings: Mapping[str, str] = field(default_factory=dict)
@@ -30,13 +30,13 @@ class DynamicConfigRecord:
     again: Mapping[str, str] = field(default_factory=dict)
 
     def same(self, other: "DynamicConfigRecord") -> bool:
-        """Whether both say the same, whenever they were written."""
+        """Whether both have the same content, regardless of when they were written."""
         mine, others = ((dict(r.settings), dict(r.before), dict(r.again)) for r in (self, other))
         return mine == others
 
 
 def read_record(obj: SnapshotObject) -> DynamicConfigRecord:
-    """What is ours by an object's record; nothing where that cannot be read, so that nothing is taken for ours."""
+    """Settings that an object records as ours; none if the record cannot be read, so that nothing foreign is taken for ours."""
     try:
         record: Any = json.loads(objects.annotation(obj, ANN_DYNAMIC_CONFIG) or "{}")
         return DynamicConfigRecord(
@@ -50,7 +50,7 @@ def read_record(obj: SnapshotObject) -> DynamicConfigRecord:
 
 
 def record_text(record: DynamicConfigRecord, now: float) -> str | None:
-    """The annotation's text; None where nothing is ours any more."""
+    """The annotation's text; None if no setting is ours any more."""
     if not record.settings:
         return None
     text: dict[str, Any] = {"settings": dict(record.settings), "since": stamp(now)}

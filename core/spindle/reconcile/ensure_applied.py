@@ -1,4 +1,4 @@
-"""Objects that are kept as they should be: made, brought up to date, and put right where somebody else changed them."""
+"""Objects that Spindle creates, keeps up to date, and restores if somebody else changed them."""
 
 from spindle.cluster import names
 from spindle.manifests.common import drifted, with_applied
@@ -9,21 +9,25 @@ from spindle.reconcile.snapshot import SnapshotObject
 
 
 def ensure_applied(builder: PlanBuilder, made: SnapshotObject, live: SnapshotObject | None) -> None:
-    """Apply an object unless it says already what it should.
+    """Apply an object unless it has the desired content already.
 
     Args:
         builder: of this pass.
-        made: as it should be.
-        live: as it is; None if it is not there.
+        made: the desired object.
+        live: the present object; None if it does not exist.
     """
     wanted = with_applied(made)
     if live is None:
-        builder.do(Apply(object=wanted))  # makes it, and leaves alone what somebody else has under that name
+        builder.do(
+            Apply(object=wanted)
+        )  # creates it, and does not touch an object of somebody else with that name
         return
     if not drifted(wanted, live):
         return
     if objects.annotation(live, names.ANN_APPLIED) != objects.annotation(wanted, names.ANN_APPLIED):
-        builder.do(Apply(object=wanted, seen=live))  # what is wanted changed; whatever changed it has told so
+        builder.do(
+            Apply(object=wanted, seen=live)
+        )  # the desired content changed; the change itself was reported
         return
-    what = f"{wanted['kind']} {objects.name(wanted)} was changed by somebody else and was put right."
+    what = f"{wanted['kind']} {objects.name(wanted)} was changed by somebody else; Spindle restored it."
     builder.do(Apply(object=wanted, seen=live, reason="Restored", message=what))

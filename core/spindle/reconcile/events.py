@@ -9,7 +9,7 @@ from spindle.reconcile.actions import Action
 
 @dataclass(frozen=True)
 class Event:
-    """One Kubernetes event that the pass itself gives rise to; actions bring their own.
+    """One Kubernetes event of the pass itself; actions have their own.
 
     Attributes:
         type: ``Normal`` or ``Warning``.
@@ -29,13 +29,13 @@ class ReconcilePlan:
     """What one pass wants.
 
     Attributes:
-        actions: in the order in which they are to be carried out.
-        status: the KafkaCluster's status as it should read now, without ``takingDown``.
+        actions: in the order of execution.
+        status: the KafkaCluster's new status, without ``takingDown``.
         broker_statuses: KafkaBroker name → status.
         user_statuses: KafkaUser name → status.
-        rebalance_statuses: KafkaRebalance name → status, of those of which something may still become.
+        rebalance_statuses: KafkaRebalance name → status, of those that are not finished.
         finished: the KafkaCluster is being deleted and nothing is left to do.
-        settled: nothing was done and nothing is being waited for.
+        settled: nothing was done and nothing is held back.
     """
 
     actions: tuple[Action, ...] = ()

@@ -27,7 +27,7 @@ _Made = TypeVar("_Made")
 
 
 def cluster_inputs(state: ClusterState, identity: NodeIdentity) -> ClusterInputs:
-    """What all pods of the cluster share."""
+    """Inputs that all pods of the cluster share."""
     spec = state.spec
     return ClusterInputs(
         name=state.name,
@@ -48,7 +48,7 @@ def cluster_inputs(state: ClusterState, identity: NodeIdentity) -> ClusterInputs
 
 
 def broker_inputs(state: ClusterState, broker: SnapshotObject) -> NodeInputs | None:
-    """What one broker's pod is made from; None if its pool is no longer in the spec."""
+    """Inputs of one broker's pod; None if its pool is no longer in the spec."""
     return _once(state, broker, state.inputs, _broker_inputs)
 
 
@@ -58,7 +58,7 @@ def _once(
     made: dict[int, _Made],
     make: Callable[[ClusterState, SnapshotObject], _Made],
 ) -> _Made:
-    """What is made of a broker's record, once in a pass; of a record that is not the pass's own, each time."""
+    """Results per broker record, computed once in a pass; for a record that is not the pass's own, each time."""
     node_id = int(broker["spec"]["id"])
     if state.brokers.get(node_id) is not broker:
         return make(state, broker)
@@ -68,7 +68,7 @@ def _once(
 
 
 def next_inputs(state: ClusterState, broker: SnapshotObject) -> NodeInputs | None:
-    """What one broker's pod is to be made from now: with disks that are to be left out, if it is yet to be seen that they are empty."""
+    """Inputs of a broker's pod now, including disks that are to be excluded and are not yet confirmed to be empty."""
     leaving, pod = unconfirmed(broker), state.pods.get(int(broker["spec"]["id"]))
     if leaving and (pod is None or looked_at(pod)):
         return _broker_inputs(state, broker, leaving)
@@ -123,10 +123,10 @@ def _broker_inputs(
 
 
 def list_of(state: ClusterState, broker: SnapshotObject) -> DirList:
-    """The list of a broker's log dirs as it is to be now: the one on record, or its successor.
+    """The list of a broker's log dirs: the one on record, or its successor.
 
-    A dir that is to leave is on it until it is seen that nothing stands there. Of a broker that was found again it is not known yet whether
-    the record is complete, so its list stays as it is.
+    A leaving dir stays on it until it is confirmed to be empty. Whether the record of a re-adopted broker is complete is not known yet, so its
+    list does not change.
     """
     before = read_list(broker["spec"].get("logDirs"))
     if is_readopted(state, broker):
@@ -141,7 +141,7 @@ def list_of(state: ClusterState, broker: SnapshotObject) -> DirList:
 
 
 def _may_hold(state: ClusterState, broker: SnapshotObject, disk: Mapping[str, Any], before: DirList) -> bool:
-    """Whether a disk that is to be left out may still hold something: it is listed, or in the pod, and not seen to be empty."""
+    """Whether a disk that is to be excluded may still hold replicas: it is listed, or in the pod, and not confirmed to be empty."""
     broker_id, name = int(broker["spec"]["id"]), str(disk["name"])
     listed = before.dirs.get(name) == disk["directoryId"]
     there = mode_in(state.pods.get(broker_id), name) == ACTIVE
@@ -149,7 +149,7 @@ def _may_hold(state: ClusterState, broker: SnapshotObject, disk: Mapping[str, An
 
 
 def broker_settings(state: ClusterState, broker: SnapshotObject) -> Mapping[str, str] | None:
-    """What a broker's ``server.properties`` says, but for ``log.dirs``; None if its pool is no longer in the spec."""
+    """A broker's ``server.properties`` without ``log.dirs``; None if its pool is no longer in the spec."""
     return _once(state, broker, state.settings, _broker_settings)
 
 
@@ -164,7 +164,7 @@ def _broker_settings(state: ClusterState, broker: SnapshotObject) -> Mapping[str
 
 
 def controller_inputs(state: ClusterState, node_id: int) -> NodeInputs | None:
-    """What one controller's pod is made from; None while its claim is not there to say which disk it has."""
+    """Inputs of one controller's pod; None while its claim, which determines its disk, does not exist."""
     if node_id not in state.inputs:
         state.inputs[node_id] = _controller_inputs(state, node_id)
     return state.inputs[node_id]
@@ -202,7 +202,7 @@ def _controller_inputs(state: ClusterState, node_id: int) -> NodeInputs | None:
 
 
 def _grace(state: ClusterState, broker: SnapshotObject) -> int:
-    """How long a broker may take to stop, by what it holds as far as that is known; only a new pod gets it."""
+    """Termination grace period of a broker, from the replicas that it is known to hold; only a new pod gets it."""
     node_id = int(broker["spec"]["id"])
     disks = (broker.get("status") or {}).get("disks") or ()
     replicas = sum(int(disk.get("replicas") or 0) for disk in disks)
@@ -212,7 +212,7 @@ def _grace(state: ClusterState, broker: SnapshotObject) -> int:
 
 
 def _certificate(state: ClusterState, node_id: int) -> str | None:
-    """Fingerprint of a node's certificate; None while there is none that can be read."""
+    """Fingerprint of a node's certificate; None while there is none that can be parsed."""
     secret = state.secrets.get(names.tls_secret(state.name, node_id))
     return secret.certificate.fingerprint if secret is not None and secret.certificate is not None else None
 

@@ -1,4 +1,4 @@
-"""Brokers whose node is gone for good, as far as one pass can say."""
+"""Brokers whose node is lost, as far as one pass can tell."""
 
 from typing import Final
 
@@ -14,9 +14,9 @@ _NEEDED: Final = frozenset({"nodes", "pods", "persistentvolumes", "persistentvol
 
 
 def claimed_lost(state: ClusterState, node_id: int) -> NodeLossClaim | None:
-    """What is said about a broker's node; None if nothing says that it is gone, or if not all of its disks would be gone with it.
+    """Evidence that a broker's node is lost; None if there is none, or if not all of the broker's disks would be lost with it.
 
-    With its claims given up it stays gone, whatever becomes of the node: there is nothing on it that the broker could come back to.
+    Once its claims are released the node stays lost for the broker, even if it returns: the broker has no disk there any more.
     """
     broker = state.brokers[node_id]
     node = str(broker["spec"].get("node") or "")
@@ -38,13 +38,13 @@ def claimed_lost(state: ClusterState, node_id: int) -> NodeLossClaim | None:
 
 
 def node_is_lost(state: ClusterState, node_id: int) -> bool:
-    """Whether a broker's node is gone for good, with its disks, and that is agreed on."""
+    """Whether a broker's node is lost with its disks, by evidence and with the user's consent."""
     said = claimed_lost(state, node_id)
     return said is not None and said.agreed
 
 
 def _left_behind(state: ClusterState, claim_name: str, node: str) -> bool:
-    """Whether the disk behind a claim is out of reach; one that was never bound, or was given up, holds nothing back."""
+    """Whether the disk behind a claim is out of reach; a claim that was never bound, or was released, does not count."""
     claim = state.claims.get(claim_name)
     bound = (claim.get("spec") or {}).get("volumeName") if claim is not None else None
     volume = state.volumes.get(bound) if bound else None

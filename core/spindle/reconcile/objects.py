@@ -1,4 +1,4 @@
-"""Reading raw Kubernetes objects: the few questions that the steps ask of them."""
+"""Readers of raw Kubernetes objects."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
@@ -38,7 +38,7 @@ def labels(obj: RawObject) -> Mapping[str, str]:
 
 
 def deleting(obj: RawObject) -> bool:
-    """Whether the object is on its way out."""
+    """Whether the object is being deleted."""
     return bool(obj["metadata"].get("deletionTimestamp"))
 
 
@@ -65,7 +65,7 @@ def is_true(obj: RawObject, kind: str) -> bool:
 def node_id_of(cluster: str, pod_name: str) -> int | None:
     """The node id that a pod's name stands for; labels may be edited by hand, names can't.
 
-    None if it is not one of ours.
+    None if it is no name of a broker or controller.
     """
     for prefix, first in ((f"{cluster}-broker-", 0), (f"{cluster}-controller-", names.FIRST_CONTROLLER_ID)):
         rest = pod_name.removeprefix(prefix)
@@ -94,7 +94,7 @@ def image(pod: RawObject, container: str) -> str | None:
 
 
 def terminated(pod: RawObject, container: str) -> RawObject | None:
-    """How a container ended: the present state if it is over, else the last one before a restart."""
+    """How a container terminated: its present state if it is terminated, else its last termination before a restart."""
     status = container_status(pod, container)
     for state in ("state", "lastState"):
         ended = (status.get(state) or {}).get("terminated")
@@ -122,13 +122,13 @@ def kafka_runs(pod: RawObject) -> bool:
 
 
 def kafka_started(pod: RawObject) -> str | None:
-    """When the Kafka that runs at this moment was started, as Kubernetes writes times; None if none runs or nobody knows."""
+    """When the Kafka that runs at this moment was started, as an RFC 3339 time; None if none runs or it is unknown."""
     running = (container_status(pod, names.CONTAINER_KAFKA).get("state") or {}).get("running") or {}
     return running.get("startedAt") or None
 
 
 def kept_down(broker: RawObject) -> bool:
-    """Whether a KafkaBroker is to have no pod: stopped by a person, or for good."""
+    """Whether a KafkaBroker is to have no pod: stopped by a user, or scaled in."""
     return maintenance.stopped(broker) or bool((broker.get("spec") or {}).get("leaving"))
 
 
@@ -139,12 +139,12 @@ def owned_by(obj: RawObject, owner: RawObject) -> bool:
 
 
 def is_over(pod: RawObject) -> bool:
-    """Whether all containers have ended for good; such a pod only occupies its name."""
+    """Whether all containers have terminated for good; such a pod only occupies its name."""
     return (pod.get("status") or {}).get("phase") in ("Failed", "Succeeded")
 
 
 def lost(claim: RawObject) -> bool:
-    """Whether Kubernetes says that a claim has no volume any more, or one that is not bound to it."""
+    """Whether Kubernetes reports a claim as Lost: it has no volume any more, or one that is not bound to it."""
     return (claim.get("status") or {}).get("phase") == "Lost"
 
 

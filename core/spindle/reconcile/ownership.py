@@ -1,9 +1,9 @@
-"""Whose the objects are that a pass sees (rule 16): what is not ours is not read as ours, not written and not deleted.
+"""Which objects belong to this KafkaCluster (only owned objects are changed, docs/safety.md): others are neither used nor written nor deleted.
 
-Ours is what names the KafkaCluster as its owner by UID: a name says nothing, since anybody can take one first. Three kinds of objects are told
-otherwise. What belongs to one of the cluster's KafkaBrokers or KafkaUsers is ours by their UID. What is made to outlive the KafkaCluster (the birth record,
-the pools, the journal, the claims) is ours by Kafka's cluster id. A Secret out of a backup is ours if it has our label and an annotation of the
-KafkaCluster names its UID. What the agents have stands in another namespace, where no owner counts, and is ours by its labels.
+An object is ours if its owner reference has the KafkaCluster's UID; a name proves nothing, since anybody can use it first. There are exceptions.
+Objects of the cluster's KafkaBrokers and KafkaUsers are ours by their UIDs. Objects that outlive the KafkaCluster (the identity record, the pools, the
+journal, the claims) are ours by Kafka's cluster id. A Secret from a backup is ours if it has our label and an annotation of the KafkaCluster has its
+UID. Objects of the agents are in another namespace, where owner references do not work, and are ours by their labels.
 """
 
 from collections.abc import Iterable, Mapping

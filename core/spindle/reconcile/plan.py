@@ -1,4 +1,4 @@
-"""observe → **plan** → act → report: one pure function from what was seen to what to do and say."""
+"""observe → **plan** → act → report: one pure function from a snapshot to actions and status."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -6,16 +6,17 @@ from typing import Any, Final
 
 from pydantic import ValidationError
 
-from spindle.cluster.refusal import Refusal, some
 from spindle.cluster.versions import unsupported
+from spindle.cluster.waiting import Waiting, some
 from spindle.moves.journal import Journal
 from spindle.moves.missing_replicas import meant
+from spindle.proposals.proposal import REASON as REBALANCE
 from spindle.reconcile import objects
 from spindle.reconcile.accepted_spec import as_accepted, nothing_accepted, report_rejected, report_tolerated
 from spindle.reconcile.actions import Apply, Patch
 from spindle.reconcile.disk_inventory import DiskInventory
 from spindle.reconcile.events import Event, ReconcilePlan
-from spindle.reconcile.plan_builder import PlanBuilder, Wait
+from spindle.reconcile.plan_builder import PlanBuilder
 from spindle.reconcile.snapshot import ClusterSnapshot
 from spindle.reconcile.state import ClusterState, read_state
 from spindle.reconcile.steps.add_disks import reconcile_added_disks
@@ -74,18 +75,18 @@ from spindle.reconcile.times import stamp
 
 __all__ = ["Event", "ReconcilePlan", "plan"]
 
-# Without these lists nobody knows what exists; nothing is made or taken away meanwhile (rule 8).
+# Without these lists it is unknown what exists; nothing is created or deleted meanwhile (unknown is not absent, docs/safety.md).
 _NEEDED: Final = frozenset({"pods", "persistentvolumeclaims", "configmaps", "kafkabrokers"})
 
 
 def plan(snapshot: ClusterSnapshot, now: float) -> ReconcilePlan:
     """Decide what to do next.
 
-    Each pass takes every step that what it saw allows; the next pass sees what came of them. There is no memory but
-    the cluster's own state, so it does not matter which process plans, or where the last one died.
+    Each pass takes every step that the snapshot allows; the next pass sees the results. The only memory is the cluster's own state,
+    so it does not matter which process plans, or where the last one died.
 
     Args:
-        snapshot: one look at Kubernetes and Kafka.
+        snapshot: one observation of Kubernetes and Kafka.
         now: seconds since the epoch.
     """
     try:
@@ -96,7 +97,7 @@ def plan(snapshot: ClusterSnapshot, now: float) -> ReconcilePlan:
     finished, done = False, PassResult()
     users: dict[str, dict[str, Any]] = {}
     former: list[dict[str, Any]] | None = None
-    # Where clients find a listener from outside stands in its Services.
+    # The external address of a listener is in its Services.
     outside = any(listener.type != "internal" for listener in state.spec.listeners)
     blind = sorted(snapshot.unknown & (_NEEDED | {"services"} if outside else _NEEDED))
     if blind:
@@ -119,7 +120,9 @@ def plan(snapshot: ClusterSnapshot, now: float) -> ReconcilePlan:
     statuses = broker_statuses(state, inventory.states, inventory.usages)
     return ReconcilePlan(
         actions=tuple(builder.actions),
-        status=cluster_status(state, builder, statuses, at_risk(inventory), former),
+        status=cluster_status(
+            state, builder, statuses, at_risk(inventory), former, moving=_moving(inventory)
+        ),
         broker_statuses={} if objects.deleting(snapshot.cluster) else statuses,
         rebalance_statuses=done.rebalances,
         events=(*_untold(builder), *_events(state, builder)),
@@ -131,10 +134,10 @@ def plan(snapshot: ClusterSnapshot, now: float) -> ReconcilePlan:
 
 @dataclass(frozen=True)
 class PassResult:
-    """What the steps found out, beside what they want done.
+    """Results of the steps besides their actions.
 
     Attributes:
-        inventory: about the disks; None if nothing was done.
+        inventory: of the disks; None if no step ran.
         rebalances: KafkaRebalance → its status.
     """
 
@@ -143,7 +146,7 @@ class PassResult:
 
 
 def _steps(state: ClusterState, builder: PlanBuilder) -> PassResult:
-    """All that is done for a cluster that is to run."""
+    """All steps for a cluster that is not being deleted."""
     if not _may_begin(state, builder):
         return PassResult()
     reconcile_upgrade(state, builder)
@@ -197,14 +200,20 @@ def _steps(state: ClusterState, builder: PlanBuilder) -> PassResult:
 
 
 def _may_begin(state: ClusterState, builder: PlanBuilder) -> bool:
-    """Whether there is a spec that can be carried out: of a release that is run here, with settings that it takes."""
+    """Whether there is a spec that can be applied: its release is supported, and Kafka accepts its settings."""
     why = unsupported(state.spec.version)
     if why is not None:
-        builder.wait(Wait.refused("RunVersion", f"KafkaCluster/{state.name}", why))
+        builder.wait(Waiting.of("RunVersion", f"KafkaCluster/{state.name}", why))
         return False
     report_rejected(state, builder)
     report_tolerated(state, builder)
     return not nothing_accepted(state)
+
+
+def _moving(inventory: DiskInventory) -> bool:
+    """Whether replicas move for another reason than a KafkaRebalance."""
+    journal = inventory.journal
+    return journal is not None and any(move.reason != REBALANCE for move in journal.moves)
 
 
 def _take_down(
@@ -213,9 +222,9 @@ def _take_down(
     healed: HealingResult,
     journal: Journal | None,
     wanted: Mapping[int, RestartRequest],
-    staying: Mapping[int, Refusal],
+    staying: Mapping[int, Waiting],
 ) -> None:
-    """Who goes down, with all counted that leaves an assignment in this pass: ``journal`` is as it will stand after it."""
+    """Restarts, with every replica counted that leaves its assignment in this pass: ``journal`` is as it will be after it."""
     partitions = state.kafka.partitions
     before = meant(journal, partitions)
     given = reconcile_drains(state, builder, before)
@@ -232,21 +241,21 @@ def _take_down(
     )
 
 
-def _blind(state: ClusterState, kinds: list[str]) -> Wait:
-    return Wait(
+def _blind(state: ClusterState, kinds: list[str]) -> Waiting:
+    return Waiting(
         "Reconcile",
         f"KafkaCluster/{state.name}",
         "CannotRead",
-        f"{some(kinds)} could not be read, so it is not known what exists. Nothing is changed meanwhile.",
-        "The API server answers, and the operator's role allows to list them; and the namespace does not hold more than may be read for one KafkaCluster (96 MiB). "
-        "The operator's log says which it is.",
+        f"{some(kinds)} could not be read, so it is unknown what exists. Spindle changes nothing meanwhile.",
+        "Check that the API server answers, that the operator's role allows to list them, and that the namespace holds no more than Spindle reads for one KafkaCluster (96 MiB). "
+        "The operator's log has the cause.",
     )
 
 
 def _untold(builder: PlanBuilder) -> list[Event]:
-    """Events of the pass, but for those of KafkaBrokers whose status will not be written because this pass changes them.
+    """Events of the pass, without those of KafkaBrokers whose status will not be written because this pass changes them.
 
-    What they tell is not on record then, and the next pass comes to it again. What is bad is told at once all the same.
+    The next pass reports these again, since they are not in the status yet. Warnings are reported at once.
     """
     changed = {
         str(action.object["metadata"]["name"]) if isinstance(action, Apply) else action.name
@@ -260,13 +269,13 @@ def _untold(builder: PlanBuilder) -> list[Event]:
 
 
 def _events(state: ClusterState, builder: PlanBuilder) -> tuple[Event, ...]:
-    """An event for each wait that is new and not part of every normal start."""
+    """An event for each waiting entry that is new and not part of every normal start."""
     known = {(w.get("action"), w.get("object"), w.get("reason")) for w in state.status.get("waiting") or ()}
     return tuple(
         Event(
             type="Warning",
             reason=wait.reason,
-            message=f"{wait.object}: {wait.message} Way out: {wait.unblocked_by}",
+            message=f"{wait.object}: {wait.message} To resolve: {wait.unblocked_by}",
             kind="KafkaCluster",
             name=state.name,
             uid=objects.uid(state.cluster),
@@ -277,27 +286,34 @@ def _events(state: ClusterState, builder: PlanBuilder) -> tuple[Event, ...]:
 
 
 def _not_understood(snapshot: ClusterSnapshot, error: ValidationError, now: float) -> ReconcilePlan:
-    """A spec that the API server took and this version cannot read: the definitions are of another version."""
+    """A spec that the API server accepted and this version cannot parse: the CRDs are of another version."""
     first = error.errors()[0]
     where = ".".join(str(part) for part in first["loc"])
     message = f"spec.{where}: {first['msg']}"
     generation = snapshot.cluster["metadata"].get("generation", 0)
-    condition: dict[str, Any] = {
-        "type": "Ready",
-        "status": "Unknown",
-        "reason": "InvalidSpec",
-        "message": f"{message}. Nothing is changed. Way out: correct the field, or install the chart's own definitions.",
-        "lastTransitionTime": stamp(now),
-        "observedGeneration": generation,
-    }
+    text = f"{message}. Spindle changes nothing. To resolve: correct the field, or install the CRDs of this chart."
+    before = snapshot.cluster.get("status") or {}
+    rows = (("Ready", "Unknown"), ("Reconciling", "False"), ("Stalled", "True"))
+    conditions: list[dict[str, Any]] = [
+        {
+            "type": kind,
+            "status": value,
+            "reason": "InvalidSpec",
+            "message": text,
+            "lastTransitionTime": stamp(now),
+            "observedGeneration": generation,
+        }
+        for kind, value in rows
+    ]
     name = str(snapshot.cluster["metadata"]["name"])
-    former = (snapshot.cluster.get("status") or {}).get("formerUsers")
+    # The latter says that the cluster was ready once.
+    kept = {key: before[key] for key in ("formerUsers", "version") if before.get(key)}
     return ReconcilePlan(
         status={
-            **({"formerUsers": former} if former else {}),
+            **kept,
             "observedGeneration": generation,
-            "phase": f"The spec is not understood: {message}.",
-            "conditions": [condition],
+            "phase": f"The spec cannot be parsed: {message}.",
+            "conditions": conditions,
         },
         events=(
             Event("Warning", "InvalidSpec", message, "KafkaCluster", name, objects.uid(snapshot.cluster)),

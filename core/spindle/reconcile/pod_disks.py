@@ -1,4 +1,4 @@
-"""Which disks a pod was made with, as its annotation says."""
+"""The disks of a pod, from its annotation."""
 
 import json
 from collections.abc import Mapping
@@ -11,18 +11,18 @@ from spindle.reconcile.snapshot import SnapshotObject
 
 
 def mode_in(pod: SnapshotObject | None, disk: str) -> str | None:
-    """The mode in which a pod has a disk; None without a pod, or where the pod is without it."""
+    """The mode in which a pod has a disk; None without a pod, or if the pod does not have it."""
     if pod is None:
         return None
     try:
         entry = _entry(pod, disk)
         return str(entry.get("mode") or facts.ACTIVE) if entry is not None else None
     except (ValueError, KeyError, TypeError, AttributeError):
-        return facts.ACTIVE  # nobody knows; so it counts as mounted
+        return facts.ACTIVE  # unknown, so it counts as mounted
 
 
 def another_in(pod: SnapshotObject | None, disk: str, directory_id: object) -> bool:
-    """Whether a pod was made with another disk of that name, which has been replaced since."""
+    """Whether a pod was created with another disk of that name, which has been replaced since."""
     if pod is None:
         return False
     try:
@@ -35,7 +35,7 @@ def another_in(pod: SnapshotObject | None, disk: str, directory_id: object) -> b
 
 
 def _entry(pod: SnapshotObject, disk: str) -> Mapping[str, Any] | None:
-    """What the annotation says of a disk; raises ValueError, KeyError, TypeError or AttributeError where it cannot be understood."""
+    """A disk's entry in the annotation; raises ValueError, KeyError, TypeError or AttributeError if it cannot be parsed."""
     named = json.loads(objects.annotation(pod, names.ANN_DISKS) or "[]")
     found: Mapping[str, Any] | None = next((d for d in named if d["name"] == disk), None)
     return found

@@ -1,6 +1,6 @@
-"""The pools as the spec had them last, in a ConfigMap: a broker whose pool was removed has to run until it is empty, and may have to start again.
+"""The pools of the last spec, in a ConfigMap: a broker whose pool was removed runs until it is empty, and may have to restart.
 
-Beside them the whole spec that was carried out last, for the time in which one stands that is refused.
+The ConfigMap also has the whole spec that was applied last, for the time in which a newer one is refused.
 """
 
 import json
@@ -13,11 +13,11 @@ from spindle.cluster import names
 from spindle.manifests.common import labels
 from spindle.reconcile.snapshot import SnapshotObject
 
-_ACCEPTED: Final = "_accepted"  # no pool's name: those are of small letters, digits and dashes
+_ACCEPTED: Final = "_accepted"  # not a valid name of a pool, which has lower-case letters, digits and dashes
 
 
 def recorded_spec(record: SnapshotObject | None, uid: str) -> KafkaClusterSpec | None:
-    """The spec that was carried out last of a KafkaCluster (its UID); None if none is on record that this version understands."""
+    """The last applied spec of a KafkaCluster (by UID); None if none is on record that this version can parse."""
     try:
         found = json.loads(((record or {}).get("data") or {})[_ACCEPTED])
         return KafkaClusterSpec.model_validate(found["spec"]) if found["uid"] == uid else None
@@ -26,7 +26,7 @@ def recorded_spec(record: SnapshotObject | None, uid: str) -> KafkaClusterSpec |
 
 
 def recorded_pools(record: SnapshotObject | None) -> dict[str, BrokerPool]:
-    """Pools by name as a ConfigMap has them; those that this version does not understand are left out."""
+    """Pools by name from a ConfigMap; those that this version cannot parse are left out."""
     found = {}
     for name, text in ((record or {}).get("data") or {}).items():
         if name == _ACCEPTED:
@@ -46,7 +46,7 @@ def pools_map(
 ) -> dict[str, Any]:
     """The ConfigMap ``<cluster>-pools``: one entry for each pool, as JSON. It has no owner: a cluster that is applied again needs it.
 
-    ``cluster_id`` (Kafka's) is what it is known by then; ``spec`` is the one that is carried out.
+    ``cluster_id`` (Kafka's) identifies it then; ``spec`` is the one in effect.
     """
     name = str(cluster["metadata"]["name"])
     accepted = {"uid": cluster["metadata"]["uid"], "spec": spec.to_dict()}

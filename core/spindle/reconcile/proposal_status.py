@@ -1,10 +1,10 @@
-"""The status of a KafkaRebalance: where it is, how far, and what was left out. Written at most every quarter of a minute."""
+"""The status of a KafkaRebalance: phase, progress, and dropped moves. Progress is written at most every 15 seconds."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from spindle.cluster.refusal import counted
+from spindle.cluster.waiting import counted
 from spindle.proposals.approval import Approval
 from spindle.proposals.lifecycle import ProposalStep
 from spindle.proposals.move_states import DONE, MOVING, OVER, given_up, write_move_states
@@ -13,23 +13,23 @@ from spindle.proposals.waves import WaveState
 from spindle.proposals.windows import WindowState
 from spindle.reconcile.times import seconds, stamp
 
-_TOLD: Final = 200  # moves that were left out for which a sentence says why; of the others the reason is kept
-EVERY: Final = 15.0  # seconds between two writes that tell of progress only
-_MEASURED: Final = 60.0  # seconds after which the rate of the moves so far says more than the limits
+_TOLD: Final = 200  # dropped moves that are listed with a message; for the others only the reason is kept
+EVERY: Final = 15.0  # seconds between two writes that change progress only
+_MEASURED: Final = 60.0  # seconds after which the measured rate predicts better than the limits
 
 
 @dataclass(frozen=True)
 class ProposalProgress:
-    """What a pass found out about a proposal.
+    """What a pass knows about a proposal.
 
     Attributes:
-        turn: what it is now.
+        turn: its phase now.
         by: who approved it.
-        wave: what has become of its moves; None where nobody looked.
-        window: how the maintenance windows stand.
+        wave: the outcomes of its moves; None if they were not examined.
+        window: state of the maintenance windows.
         bytes_per_second: of one broker; None for no limit.
         idle: seconds in which a move could have begun or ended and none did.
-        ran: seconds for which it has been carried out.
+        ran: seconds for which it has been executing.
     """
 
     turn: ProposalStep
@@ -42,7 +42,7 @@ class ProposalProgress:
 
 
 def proposal_status(proposal: Proposal, found: ProposalProgress, now: float) -> dict[str, Any]:
-    """The status as it should read now; as it stands where only progress differs and the last write was a moment ago."""
+    """The new status; the present one if only progress differs and the last write was recent."""
     before = proposal.status
     wanted = _wanted(proposal, found, now)
     if {key: value for key, value in before.items() if key != "updatedAt"} == wanted:
@@ -56,7 +56,7 @@ def proposal_status(proposal: Proposal, found: ProposalProgress, now: float) -> 
 def _pressing(
     proposal: Proposal, found: ProposalProgress, before: Mapping[str, Any], wanted: Mapping[str, Any]
 ) -> bool:
-    """Whether a change cannot wait: another phase or reason, or a wave that has ended, on which the next one rests."""
+    """Whether a change must be written at once: another phase or reason, or a finished wave, on which the next one depends."""
     if any(before.get(key) != wanted.get(key) for key in ("phase", "reason", "observedGeneration")):
         return True
     if found.wave is None:
@@ -69,7 +69,7 @@ def _pressing(
 
 
 def _wanted(proposal: Proposal, found: ProposalProgress, now: float) -> dict[str, Any]:
-    """All of it but when it was written."""
+    """The status without the time of its write."""
     before, phase = proposal.status, found.turn.phase
     marks = tuple(found.wave.move_states) if found.wave is not None else proposal.marks
     if phase.over:
@@ -100,7 +100,7 @@ def _wanted(proposal: Proposal, found: ProposalProgress, now: float) -> dict[str
             phase is ProposalPhase.EXECUTING and found.wave is not None and found.turn.reason == "Executing"
         )
         changed = marks != proposal.marks or not before.get("progressedAt") or moving
-        # Patience begins anew where it goes on after a time in which nothing could happen.
+        # The idle timer restarts when the proposal resumes after a pause.
         fresh = changed or (going and not found.idle)
         status["progressedAt"] = stamp(now) if fresh else before["progressedAt"]
         if going:
@@ -111,7 +111,7 @@ def _wanted(proposal: Proposal, found: ProposalProgress, now: float) -> dict[str
 
 
 def _dropped(drops: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """All of them, the first ones as sentences: thousands of those would not fit into one object besides the moves."""
+    """All dropped moves, the first ones with messages: thousands of messages would not fit into one object besides the moves."""
     short = ({key: value for key, value in each.items() if key != "message"} for each in drops[_TOLD:])
     return [*drops[:_TOLD], *short]
 
@@ -120,11 +120,11 @@ def _when(found: ProposalProgress) -> str:
     """When a closed window opens again."""
     if found.turn.reason != "MaintenanceWindowClosed" or found.window.at is None:
         return ""
-    return f" It goes on at {stamp(found.window.at)}."
+    return f" It continues at {stamp(found.window.at)}."
 
 
 def _left(found: ProposalProgress, status: Mapping[str, Any], now: float) -> float:
-    """Seconds that it still takes: at the rate so far, or as fast as one broker may where there is none yet. To whole minutes."""
+    """Remaining seconds, rounded to minutes: at the rate so far, or at the limit of one broker while there is none yet."""
     wave = found.wave
     if wave is None:
         return 0.0

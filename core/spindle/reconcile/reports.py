@@ -1,4 +1,4 @@
-"""What preflight's first half (``inspect``) saw of each disk, as its pod's termination message tells it."""
+"""What preflight's first container (``inspect``) found on each disk, from its termination message."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -11,7 +11,7 @@ from spindle.reconcile.snapshot import SnapshotObject
 
 
 def inspected(pod: SnapshotObject | None) -> Mapping[str, Mapping[str, Any]]:
-    """Disk name → what was found there; empty while nothing was reported or where it can't be read."""
+    """Disk name → what was found there; empty while nothing was reported or if it cannot be parsed."""
     try:
         return report.parse(_said(pod))
     except ValueError:
@@ -19,12 +19,12 @@ def inspected(pod: SnapshotObject | None) -> Mapping[str, Mapping[str, Any]]:
 
 
 def listed_on_disks(pod: SnapshotObject | None) -> DirList:
-    """The newest list of log dirs on the broker's disks; `NO_LIST` where none is newer than the pod's own."""
+    """The newest list of log dirs on the broker's disks; `NO_LIST` if none is newer than the pod's own."""
     return report.parse_log_dirs(_said(pod))
 
 
 def nonce_of(pod: SnapshotObject | None) -> str | None:
-    """What this look invented, to be repeated by a clearance; None for a pod of a version that invented none."""
+    """The nonce of this inspection, which a clearance repeats; None for a pod of a version without nonces."""
     return report.parse_nonce(_said(pod))
 
 

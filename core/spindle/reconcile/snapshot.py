@@ -1,4 +1,4 @@
-"""What one reconcile pass saw. Kubernetes objects are raw dicts, exactly as the API server lists them."""
+"""The snapshot of one pass. Kubernetes objects are raw dicts, exactly as the API server lists them."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -19,8 +19,8 @@ class Certificate:
 
     Attributes:
         issuer: SHA-256 fingerprint (hex) of the CA certificate that signed it; its own for a CA.
-        issued, not_after: when it was made and when it ends, in seconds since the epoch.
-        servers: whether it is good for a server (its extended key usage).
+        issued, not_after: start and end of its validity, in seconds since the epoch.
+        servers: whether it is valid for servers (extended key usage).
         key: SHA-256 of its public key (SubjectPublicKeyInfo, DER), hex.
     """
 
@@ -36,13 +36,13 @@ class Certificate:
 
 @dataclass(frozen=True)
 class SecretView:
-    """A Secret without its secrets.
+    """A Secret without its secret data.
 
     Attributes:
         certificate: None if the Secret holds no certificate that can be parsed.
-        trust: fingerprints of the authorities that it says to trust (``ca.crt``), in their order.
+        trust: fingerprints of the trusted CAs (``ca.crt``), in their order.
         password: a hash of the password in it, None if it has none.
-        following, former: of an authority's Secret: the one that will sign next, and the one that did before.
+        following, former: of a CA's Secret: the next and the previous signing CA.
     """
 
     metadata: Mapping[str, Any]
@@ -60,7 +60,7 @@ class AgentCertificates:
 
     Attributes:
         held: node → its certificate; one that cannot be parsed is missing.
-        trust: fingerprints of the authorities that it says to trust, in their order.
+        trust: fingerprints of the trusted CAs, in their order.
     """
 
     metadata: Mapping[str, Any]
@@ -73,7 +73,7 @@ class CaSource:
     """The Secret that ``spec.security.caSecret`` names.
 
     Attributes:
-        certificate: of the authority in it; None if it cannot be used.
+        certificate: of the CA in it; None if it cannot be used.
         problem: why it cannot, as a sentence; empty if it can.
     """
 
@@ -89,26 +89,26 @@ class ClusterSnapshot:
         cluster: the KafkaCluster object (metadata, spec, status).
         nodes, volumes, storage_classes: all of them; the others only those labelled with this cluster.
         claims: PersistentVolumeClaims that carry this cluster's label or are named after it.
-        starts: broker id → what it tells of a start that is not over; one that did not answer is missing.
+        starts: broker id → progress of a start that is not finished; a broker that did not answer is missing.
         users: its KafkaUsers.
         unknown: resource kinds (``"pods"``, ``"nodes"``, …) that could not be read; their lists are empty and
-            prove nothing (rule 8).
-        rebalances: this cluster's KafkaRebalances; of those that are over, the moves may be left out.
+            prove nothing (unknown is not absent, docs/safety.md).
+        rebalances: this cluster's KafkaRebalances; of finished ones the moves may be left out.
         rebalance_image: of the rebalance job, where the KafkaCluster names none; empty if the operator knows none.
         rebalance_objects: the job's CronJob, ServiceAccount, Role and RoleBinding; ``jobs`` are its runs.
         entropy: 32 fresh random bytes; the only source of new ids.
         spindle_image: the image that preflight runs from, the operator's own.
         policies: its NetworkPolicies.
-        operator_namespace: where the operator lives; empty if that is not known.
-        allowed: what whoever installed Spindle lets a KafkaCluster ask for.
+        operator_namespace: the operator's namespace; empty if unknown.
+        allowed: what the installation allows a KafkaCluster to request.
         shared_objects: ``Secret/name``, ``PersistentVolumeClaim/name`` of what the spec, or the one on record, names → whether it may be used.
-        ca_source: where the authority comes from, if the spec names a Secret for it.
+        ca_source: the Secret with the CA, if the spec names one.
         ca_source_before: the same of the spec on record, where that names another Secret.
-        agent_namespace: where the agents live; empty if there are none.
-        named: objects, of Secrets the metadata alone, that were found by a name that we need; lists go by label and may not have had them.
+        agent_namespace: the agents' namespace; empty if there are none.
+        named: objects (of Secrets only the metadata) that exist under a name that we need; lists by label may not contain them.
         agent_certificates: those of the agents for this cluster (``"agentcertificates"`` in `unknown` if not readable).
         former_agents: the Secret that agents of earlier versions have for this cluster; None if there is none, or as above.
-        agents: node → what the Lease of its agent tells (``"leases"`` in `unknown` if it could not be read of late).
+        agents: node → contents of its agent's Lease (``"leases"`` in `unknown` if it could not be read recently).
     """
 
     cluster: SnapshotObject

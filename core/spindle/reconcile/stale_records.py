@@ -1,8 +1,8 @@
-"""KafkaBrokers that know less of their broker's log dirs than its claims and disks do: edited by hand, or put back as they once were.
+"""KafkaBrokers that list fewer log dirs than their claims and disks do: edited by hand, or restored from an old copy.
 
-The list of log dirs goes from the record to the claims, and by the pod to the disks (rule 15). So a record that is older than what it gave out is not
-the one that gave it. Nor does an entry of a disk ever go while the list names its dir. Started by such a record the broker would be without a dir and
-make its replicas anew, empty; it counts as one that was found again by its claims.
+The list of log dirs is copied from the record to the claims and, through the pod, to the disks (no start with a log dir missing, docs/safety.md). So a
+record with an older list than its copies is not the one that wrote them, and an entry of a disk never goes while the list has its dir. A broker started
+from such a record would lack a dir and create its replicas anew, empty. It is therefore treated like a broker that is re-adopted by its claims.
 """
 
 from collections.abc import Mapping
@@ -16,12 +16,12 @@ from spindle.reconcile.state import ClusterState
 
 
 def is_readopted(state: ClusterState, broker: SnapshotObject) -> bool:
-    """Whether a broker's record has yet to be completed by what its claims and disks know."""
+    """Whether a broker's record still has to be completed from its claims and disks."""
     return bool(broker["spec"].get("returning")) or is_stale(state, broker)
 
 
 def is_stale(state: ClusterState, broker: SnapshotObject) -> bool:
-    """Whether a record lacks a disk that is listed, or its list is older than one that it gave out."""
+    """Whether a record lacks a listed disk, or has an older list than its copies."""
     spec = broker["spec"]
     mine = read_list(spec.get("logDirs"))
     if mine.dirs.keys() - {disk["name"] for disk in spec.get("disks") or ()}:
@@ -30,10 +30,10 @@ def is_stale(state: ClusterState, broker: SnapshotObject) -> bool:
 
 
 def given_out(state: ClusterState, broker: SnapshotObject) -> DirList:
-    """The newest list that a broker's claims, or its disks as its pod looked at them, carry."""
+    """The newest list on a broker's claims, or on its disks as its pod inspected them."""
     told = {_carried(state.claims, disk["claim"]) for disk in broker["spec"].get("disks") or ()}
     pod = state.pods.get(int(broker["spec"]["id"]))
-    # Preflight lets no Kafka start without a dir that is on a newer list.
+    # Preflight starts no Kafka without a dir that is on a newer list.
     on_disks = NO_LIST if pod is None or objects.kafka_runs(pod) else listed_on_disks(pod)
     return newest([on_disks, *(parse_list(text) for text in told if text)])
 

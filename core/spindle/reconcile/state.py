@@ -8,8 +8,8 @@ from typing import Any
 
 from spindle.api.cluster import BrokerPool, KafkaClusterSpec
 from spindle.cluster import names
-from spindle.cluster.refusal import Refusal
 from spindle.cluster.view import KafkaView
+from spindle.cluster.waiting import Waiting
 from spindle.manifests.identity import IdentityError, NodeIdentity, parse_identity
 from spindle.manifests.inputs import NodeInputs
 from spindle.manifests.spec_settings import RejectedSettings
@@ -26,19 +26,19 @@ class ClusterState:
     """One pass's view of one KafkaCluster.
 
     Attributes:
-        identity: the birth record; None if there is none yet; an error if it is there and can't be read.
+        identity: the identity record; None if there is none yet; an error if it exists and cannot be parsed.
         pods: by node id, brokers and controllers.
         claims: by name.
         brokers: KafkaBroker objects by broker id.
-        spec: the spec that is carried out.
-        former: pools that the spec has no more, as it had them last.
-        spec_accepted: the spec that is asked for, where it is another one because settings of it are refused.
-        version_refused: why the release that is asked for is not run, where the cluster goes on with the one that it runs.
+        spec: the spec in effect.
+        former: pools that the spec no longer has, as it had them last.
+        spec_accepted: the requested spec, if it differs because settings of it are refused.
+        version_refused: why the requested release is not supported, while the cluster stays with its own.
         refused: those settings.
-        tolerated: what of the spec that is carried out is not allowed, and goes on since it was in use before.
-        taken: objects that are not ours and stand under names of ours; of the snapshot's lists only claims have them still.
-        inputs: what pods are made from, by node id, as far as this pass has worked it out.
-        settings: what is in brokers' ``server.properties``, likewise.
+        tolerated: settings of the spec in effect that are not allowed and stay because they were in use before.
+        taken: objects of others under names that we need; of the snapshot's lists only claims still contain them.
+        inputs: inputs of pods by node id, as far as this pass has computed them.
+        settings: contents of brokers' ``server.properties``, likewise.
     """
 
     snap: ClusterSnapshot
@@ -58,7 +58,7 @@ class ClusterState:
     spec_accepted: KafkaClusterSpec | None = None
     refused: tuple[RejectedSettings, ...] = ()
     tolerated: tuple[RejectedSettings, ...] = ()
-    version_refused: Refusal | None = None
+    version_refused: Waiting | None = None
     taken: Mapping[OwnerKey, NameConflict] = field(default_factory=dict)
     inputs: dict[int, NodeInputs | None] = field(default_factory=dict, init=False, repr=False, compare=False)
     settings: dict[int, Mapping[str, str] | None] = field(
@@ -72,39 +72,39 @@ class ClusterState:
 
     @property
     def kafka(self) -> KafkaView:
-        """What Kafka said."""
+        """Kafka's view of the cluster."""
         return self.snap.kafka
 
     @property
     def status(self) -> Mapping[str, Any]:
-        """The KafkaCluster's status as it stands."""
+        """The KafkaCluster's present status."""
         return self.snap.cluster.get("status") or {}
 
     @property
     def known_identity(self) -> NodeIdentity | None:
-        """The birth record, None if absent or unreadable."""
+        """The identity record, None if absent or unreadable."""
         return self.identity if isinstance(self.identity, NodeIdentity) else None
 
     @cached_property
     def controller_ids(self) -> tuple[int, ...]:
-        """Node ids of the controllers on record, before the birth of those that the spec asks for."""
+        """Node ids of the controllers on record; before the first start those that the spec requests."""
         if self.known_identity:
             return tuple(voter.id for voter in self.known_identity.members)
         return tuple(names.controller_id(i) for i in range(self.spec.controllers.replicas))
 
     @cached_property
     def possible_controllers(self) -> tuple[int, ...]:
-        """Node ids of all controllers that there are or may come to be."""
+        """Node ids of all controllers that exist or may be created."""
         possible = {names.controller_id(index) for index in range(max(SIZES))}
         return tuple(sorted({*self.controller_ids, *possible}))
 
     @cached_property
     def named_controllers(self) -> tuple[int, ...]:
-        """The controllers that every node's configuration names, whether or not they are there.
+        """The controllers in every node's configuration, whether or not they exist.
 
-        A broker that has lost the leader asks for the next one at these names and nowhere else, also when it knows of other voters (Kafka's
-        KafkaRaftClient). Were only those named that there are, a broker would have to restart before it may lose them. Those of a
-        static quorum are its voters.
+        A broker that has lost the leader looks for the next one only at these addresses, even if it knows other voters (Kafka's
+        KafkaRaftClient). If only existing controllers were listed, every broker would have to restart before they could be replaced. In a
+        static quorum these are the voters.
         """
         if self.known_identity is not None and self.known_identity.static:
             return self.controller_ids
@@ -116,7 +116,7 @@ class ClusterState:
         return tuple(self.status.get("takingDown") or ())
 
     def waited(self, key: tuple[str, str, str]) -> float:
-        """Seconds for which something (action, object, reason) is on record as held back."""
+        """Seconds for which an action has been held back on an object for a reason, by the status."""
         for entry in self.status.get("waiting") or ():
             if (entry.get("action"), entry.get("object"), entry.get("reason")) == key:
                 since = seconds(entry.get("since"))
@@ -124,7 +124,7 @@ class ClusterState:
         return 0.0
 
     def pool_of(self, broker: SnapshotObject) -> BrokerPool | None:
-        """The pool of a KafkaBroker, as the spec has it or had it last; None if nobody knows it."""
+        """The pool of a KafkaBroker, from the present or the last spec; None if unknown."""
         name = (broker.get("spec") or {}).get("pool", "")
         return self.pools.get(name) or self.former.get(name)
 
@@ -135,17 +135,17 @@ class ClusterState:
 
     @cached_property
     def staying(self) -> Mapping[int, SnapshotObject]:
-        """KafkaBrokers but for those that were stopped for good."""
+        """KafkaBrokers without those that were scaled in."""
         return {i: broker for i, broker in self.brokers.items() if not broker["spec"].get("leaving")}
 
     @cached_property
     def broker_count(self) -> int:
-        """How many brokers the cluster has or is to have; those that leave count until they are empty."""
+        """Number of brokers that the cluster has or will have; leaving ones count until they are empty."""
         return max(len(self.staying), sum(pool.replicas for pool in self.spec.broker_pools))
 
     @cached_property
     def replica_counts(self) -> Mapping[int, int] | None:
-        """Broker id → how many partitions have a replica there by Kafka's metadata; None if that is not known."""
+        """Broker id → how many partitions have a replica there by Kafka's metadata; None if unknown."""
         partitions = self.kafka.partitions
         if partitions is None:
             return None
@@ -153,7 +153,7 @@ class ClusterState:
 
     @cached_property
     def born(self) -> bool:
-        """Whether the cluster ever was up."""
+        """Whether the cluster was ever ready."""
         record = self.config_maps.get(names.identity_map(self.name))
         return record is not None and objects.annotation(record, names.ANN_BORN) == "true"
 
@@ -181,7 +181,7 @@ def read_state(snap: ClusterSnapshot, now: float) -> ClusterState:
     """Index a snapshot.
 
     Raises:
-        pydantic.ValidationError: the KafkaCluster's spec is not one that this version understands.
+        pydantic.ValidationError: this version cannot parse the KafkaCluster's spec.
     """
     snap, taken = ours_only(snap)
     meta = snap.cluster["metadata"]

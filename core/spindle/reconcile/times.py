@@ -9,7 +9,7 @@ def stamp(seconds: float) -> str:
 
 
 def seconds(text: str | None) -> float | None:
-    """Seconds since the epoch of an RFC 3339 text; None for none or for what is no time."""
+    """Seconds since the epoch of an RFC 3339 text; None if empty or no time."""
     if not text:
         return None
     try:

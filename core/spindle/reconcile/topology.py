@@ -1,4 +1,4 @@
-"""What there is to place brokers and controllers on."""
+"""Nodes and volumes on which brokers and controllers can be placed."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -10,20 +10,20 @@ from spindle.reconcile.state import ClusterState
 
 
 def tolerations(state: ClusterState) -> list[Mapping[str, Any]]:
-    """What the pods put up with."""
+    """Tolerations of the pods."""
     return [*STANDING_TOLERATIONS, *(t.to_dict() for t in state.spec.scheduling.tolerations)]
 
 
 def topology_of(
     state: ClusterState, disks: Sequence[DiskWant], what: str, reserve: Sequence[DiskWant] = ()
 ) -> Topology:
-    """The cluster's nodes, with room for so many of what needs these disks.
+    """The cluster's nodes, each with the number of brokers or controllers that its free volumes allow.
 
     Args:
         state: the pass's state.
         disks: of one broker or controller.
         what: ``broker`` or ``controller``, for messages.
-        reserve: disks that each node's free volumes must leave room for besides.
+        reserve: disks that must also fit into each node's free volumes.
     """
     snap, scheduling = state.snap, state.spec.scheduling
     return Topology(

@@ -6,7 +6,7 @@ from typing import Final
 
 import numpy as np
 
-from spindle.cluster.refusal import counted
+from spindle.cluster.waiting import counted
 from spindle.placement.explain import TITLES, explain, human
 from spindle.placement.planner import PlacementPlan
 from spindle.placement.problem import PlanBudget

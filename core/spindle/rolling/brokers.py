@@ -5,8 +5,8 @@ from collections.abc import Collection, Mapping
 from collections.abc import Set as AbstractSet
 from functools import cache
 
-from spindle.cluster.refusal import Refusal, counted, some
 from spindle.cluster.view import Broker, KafkaView, Partition
+from spindle.cluster.waiting import Waiting, counted, some
 from spindle.rolling.deadlock import Blocker
 from spindle.rolling.verdict import RestartVerdict
 
@@ -68,7 +68,7 @@ class RestartSafety:
         """
         if self._unknown:
             return RestartVerdict(
-                Refusal(
+                Waiting.refused(
                     rule=_RULE,
                     reason="KafkaUnknown",
                     message=f"It is not known which partitions need broker {broker_id}: {self._unknown}.",
@@ -276,9 +276,9 @@ def _what_is_unknown(view: KafkaView) -> str:
     return f"{' and '.join(missing)} could not be read" if missing else ""
 
 
-def _reassigning(broker_id: int, partitions: list[Partition]) -> Refusal:
+def _reassigning(broker_id: int, partitions: list[Partition]) -> Waiting:
     objects = tuple(sorted(p.name for p in partitions))
-    return Refusal(
+    return Waiting.refused(
         rule=_RULE,
         reason="ReassignmentInProgress",
         message=f"{counted(len(objects), 'partition')} being reassigned to broker {broker_id} would stop filling: "
@@ -288,8 +288,8 @@ def _reassigning(broker_id: int, partitions: list[Partition]) -> Refusal:
     )
 
 
-def _min_isr_unknown(broker_id: int, partitions: list[str]) -> Refusal:
-    return Refusal(
+def _min_isr_unknown(broker_id: int, partitions: list[str]) -> Waiting:
+    return Waiting.refused(
         rule=_RULE,
         reason="MinIsrUnknown",
         message=f"min.insync.replicas is not known for {counted(len(partitions), 'partition')} that broker "
@@ -299,13 +299,13 @@ def _min_isr_unknown(broker_id: int, partitions: list[str]) -> Refusal:
     )
 
 
-def _below_min_isr(broker_id: int, partitions: list[str], unasked: list[int]) -> Refusal:
+def _below_min_isr(broker_id: int, partitions: list[str], unasked: list[int]) -> Waiting:
     silent = (
         f"; not counted, because not answering for its log dirs: broker {some([str(i) for i in unasked])}"
         if unasked
         else ""
     )
-    return Refusal(
+    return Waiting.refused(
         rule=_RULE,
         reason=BELOW_MIN_ISR,
         message=f"Without broker {broker_id}, {counted(len(partitions), 'partition')} would have fewer in-sync replicas "

@@ -2,8 +2,8 @@
 
 from collections.abc import Set as AbstractSet
 
-from spindle.cluster.refusal import Refusal, counted, some
 from spindle.cluster.view import Quorum
+from spindle.cluster.waiting import Waiting, counted, some
 from spindle.rolling.verdict import RestartVerdict
 
 _RULE = 2
@@ -23,7 +23,7 @@ def controller_may_go_down(quorum: Quorum | None, node_id: int, down: AbstractSe
     """
     if quorum is None:
         return RestartVerdict(
-            Refusal(
+            Waiting.refused(
                 rule=_RULE,
                 reason="QuorumUnknown",
                 message="The controller quorum could not be asked who of it is caught up.",
@@ -32,7 +32,7 @@ def controller_may_go_down(quorum: Quorum | None, node_id: int, down: AbstractSe
         )
     if quorum.leader < 0:
         return RestartVerdict(
-            Refusal(
+            Waiting.refused(
                 rule=_RULE,
                 reason="NoQuorumLeader",
                 message="The controller quorum has no leader.",
@@ -51,7 +51,7 @@ def controller_may_go_down(quorum: Quorum | None, node_id: int, down: AbstractSe
     missing = sorted({voter.id for voter in quorum.voters} - {voter.id for voter in caught_up} - {node_id})
     absent = f" (down or lagging: {some([str(i) for i in missing])})" if missing else ""
     return RestartVerdict(
-        Refusal(
+        Waiting.refused(
             rule=_RULE,
             reason="WouldLoseQuorum",
             message=f"Without controller {node_id}, {counted(len(caught_up), 'caught-up voter')} of "

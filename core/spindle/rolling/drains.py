@@ -9,7 +9,7 @@ goes meanwhile.
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from spindle.cluster.refusal import Refusal
+from spindle.cluster.waiting import Waiting
 from spindle.rolling.verdict import RestartVerdict
 
 
@@ -50,7 +50,7 @@ class Drain:
     rack: str | None = None
     away: tuple[int, ...] = ()
     go: tuple[int, ...] = ()
-    refused: dict[int, Refusal] = field(default_factory=dict)
+    refused: dict[int, Waiting] = field(default_factory=dict)
     later: tuple[int, ...] = ()
 
 
@@ -73,7 +73,7 @@ def next_to_drain(
     if rack is None or not away:
         return Drain(later=tuple(r.node_id for r in asking if r.whole) if away else ())
     go: list[int] = []
-    refused: dict[int, Refusal] = {}
+    refused: dict[int, Waiting] = {}
     for each in asking:
         if each.rack != rack:
             continue

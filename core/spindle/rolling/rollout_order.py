@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from spindle.cluster import names
-from spindle.cluster.refusal import Refusal
+from spindle.cluster.waiting import Waiting
 from spindle.rolling.verdict import RestartVerdict
 
 _STEPS: Final = 12  # in which a whole cluster is to be through, unless told otherwise
@@ -51,7 +51,7 @@ class RolloutDecision:
     """
 
     go: tuple[int, ...] = ()
-    refused: Mapping[int, Refusal] = field(default_factory=dict)
+    refused: Mapping[int, Waiting] = field(default_factory=dict)
     later: tuple[int, ...] = ()
 
 
@@ -83,7 +83,7 @@ def next_to_restart(
         ask: whether a node may go down while these others, beside those that are down anyway, go too.
     """
     picked: list[RolloutMember] = []
-    refused: dict[int, Refusal] = {}
+    refused: dict[int, Waiting] = {}
     later: list[int] = []
     for member in rollout_order(members):
         everyone = [*going, *picked]

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from spindle.cluster.refusal import Refusal
+from spindle.cluster.waiting import Waiting
 
 
 @dataclass(frozen=True)
@@ -16,7 +16,7 @@ class RestartVerdict:
             For the event that announces the take-down.
     """
 
-    refusal: Refusal | None = None
+    refusal: Waiting | None = None
     named: tuple[str, ...] = ()
 
     @property

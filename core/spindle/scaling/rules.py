@@ -6,8 +6,8 @@ Each predicate answers None for yes, or a refusal that names what is in the way.
 from collections.abc import Collection, Mapping
 from typing import Final
 
-from spindle.cluster.refusal import Refusal, counted, some
 from spindle.cluster.view import KafkaView, Partition
+from spindle.cluster.waiting import Waiting, counted, some
 from spindle.healing.replica_index import Key, ReplicaIndex, names_of
 
 # Settings that a cluster of fewer brokers could not keep: whoever makes a topic would be turned down.
@@ -27,7 +27,7 @@ def may_begin(
     leaving: Collection[int],
     racks: Mapping[int, str | None],
     config: Mapping[str, str] | None = None,
-) -> Refusal | None:
+) -> Waiting | None:
     """Whether brokers may begin to leave, as far as copies and racks go; whether there is room is the planner's to say.
 
     Args:
@@ -52,7 +52,7 @@ def may_begin(
     return _too_few_racks(narrow, racks, sorted(left)) if narrow else None
 
 
-def may_go(view: KafkaView, broker: int, owed: Collection[Key] = ()) -> Refusal | None:
+def may_go(view: KafkaView, broker: int, owed: Collection[Key] = ()) -> Waiting | None:
     """Rule 5: whether nothing needs a broker any more, so that it may be stopped for good and unregistered.
 
     Neither an assignment nor an ISR names it, it is not eligible to lead anything (KIP-966), nothing is on its way to it, and no dir of
@@ -65,7 +65,7 @@ def may_go(view: KafkaView, broker: int, owed: Collection[Key] = ()) -> Refusal 
     """
     replica_index = ReplicaIndex(view)
     if not replica_index.known:
-        return Refusal(
+        return Waiting.refused(
             rule=5,
             reason="KafkaUnknown",
             message=f"What stands on broker {broker} is not known: {view.error or 'brokers or partitions could not be read'}.",
@@ -84,7 +84,7 @@ def may_go(view: KafkaView, broker: int, owed: Collection[Key] = ()) -> Refusal 
         return _stands(replica_index, broker, standing | shown)
     unsure = sorted(p.name for p in replica_index.partitions.values() if p.elr is None)
     if unsure:
-        return Refusal(
+        return Waiting.refused(
             rule=5,
             reason="ElrUnknown",
             message=f"Kafka did not say which replicas may lead {counted(len(unsure), 'partition')}: {some(unsure)}.",
@@ -93,7 +93,7 @@ def may_go(view: KafkaView, broker: int, owed: Collection[Key] = ()) -> Refusal 
         )
     eligible = sorted(p.name for p in replica_index.partitions.values() if broker in (p.elr or ()))
     if eligible:
-        return Refusal(
+        return Waiting.refused(
             rule=5,
             reason="EligibleLeaderReplicas",
             message=f"Broker {broker} may still have to lead {counted(len(eligible), 'partition')}: {some(eligible)}.",
@@ -111,10 +111,10 @@ def _whole(text: str) -> int:
     return int(text) if text.strip().isdecimal() else 0
 
 
-def _too_few_brokers(partitions: list[Partition], left: int) -> Refusal:
+def _too_few_brokers(partitions: list[Partition], left: int) -> Waiting:
     most = max(p.recorded_rf for p in partitions)
     topics = sorted({p.topic for p in partitions if p.recorded_rf == most})
-    return Refusal(
+    return Waiting.refused(
         rule=5,
         reason="InsufficientBrokers",
         message=f"{counted(left, 'broker')} would be left, and {counted(len(topics), 'topic')} has {counted(most, 'replica')} of each "
@@ -124,9 +124,9 @@ def _too_few_brokers(partitions: list[Partition], left: int) -> Refusal:
     )
 
 
-def _config_needs_more(asked: Mapping[str, str], left: int) -> Refusal:
+def _config_needs_more(asked: Mapping[str, str], left: int) -> Waiting:
     named = [f"{key}={value}" for key, value in sorted(asked.items())]
-    return Refusal(
+    return Waiting.refused(
         rule=5,
         reason="ConfigNeedsMoreBrokers",
         message=f"{counted(left, 'broker')} would be left, and spec.config asks for more copies than that: {some(named)}.",
@@ -135,10 +135,10 @@ def _config_needs_more(asked: Mapping[str, str], left: int) -> Refusal:
     )
 
 
-def _too_few_racks(partitions: list[Partition], racks: Mapping[int, str | None], left: list[str]) -> Refusal:
+def _too_few_racks(partitions: list[Partition], racks: Mapping[int, str | None], left: list[str]) -> Waiting:
     gone = sorted({rack for rack in racks.values() if rack and rack not in left})
     named = sorted(p.name for p in partitions)
-    return Refusal(
+    return Waiting.refused(
         rule=3,
         reason="InsufficientRacks",
         message=f"No broker would be left in {some(gone)}, and {counted(len(named), 'partition')} has replicas on more racks than the "
@@ -148,10 +148,10 @@ def _too_few_racks(partitions: list[Partition], racks: Mapping[int, str | None],
     )
 
 
-def _stands(replica_index: ReplicaIndex, broker: int, keys: Collection[Key]) -> Refusal:
+def _stands(replica_index: ReplicaIndex, broker: int, keys: Collection[Key]) -> Waiting:
     size = sum(map(replica_index.size, keys)) / 1e9
     named = names_of(keys)
-    return Refusal(
+    return Waiting.refused(
         rule=5,
         reason="ReplicasOnBroker",
         message=f"Broker {broker} leaves: {counted(len(named), 'replica')} ({size:.1f} GB) on it, {some(named)}.",

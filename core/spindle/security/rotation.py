@@ -16,7 +16,7 @@ import enum
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from spindle.cluster.refusal import some
+from spindle.cluster.waiting import some
 
 
 class RotationPhase(enum.Enum):

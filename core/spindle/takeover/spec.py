@@ -9,7 +9,7 @@ from spindle.api import quantity
 from spindle.api.listeners import RESERVED
 from spindle.cluster import names
 from spindle.cluster.owned import owned
-from spindle.cluster.refusal import some
+from spindle.cluster.waiting import some
 from spindle.takeover.plan import NodePlan
 
 ZONE: Final = "topology.kubernetes.io/zone"

@@ -13,8 +13,8 @@ from typing import Any, Final
 from spindle.api import quantity
 from spindle.cluster import names
 from spindle.cluster.layout import METADATA_DISK
-from spindle.cluster.refusal import some
 from spindle.cluster.versions import unsupported
+from spindle.cluster.waiting import some
 from spindle.takeover import spec
 from spindle.takeover.plan import DiskPlan, NodePlan, TakeoverPlan
 

@@ -8,7 +8,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import Final
 
-from spindle.cluster.refusal import Refusal
+from spindle.cluster.waiting import Waiting
 from spindle.healing.drop_replicas import may_drop_replica
 from spindle.healing.replica_index import Key, ReplicaIndex
 from spindle.moves.journal import DroppedReplica
@@ -22,7 +22,7 @@ class ReplicaDrop:
     """The one replica that leaves a disk now; or why none may."""
 
     shrunk: tuple[DroppedReplica, ...] = ()
-    refusal: Refusal | None = None
+    refusal: Waiting | None = None
 
 
 def drop_for_space(
@@ -72,8 +72,8 @@ def drop_for_space(
     return ReplicaDrop(refusal=refusal or _none_to_spare(broker, path))
 
 
-def _none_to_spare(broker: int, path: str) -> Refusal:
-    return Refusal(
+def _none_to_spare(broker: int, path: str) -> Waiting:
+    return Waiting.refused(
         rule=5,
         reason="NoReplicaToDrop",
         message=f"No replica on {path} of broker {broker} can be given up: none has two other copies.",

@@ -1,7 +1,7 @@
-"""What the agents have in Kafka: a certificate for the key of each node with a broker of this cluster, and rights in its name.
+"""Gives agents access to Kafka: a certificate for each node with a broker of this cluster, and ACLs for its principal.
 
-An agent's certificate is worth what its principal may do, so it is the rights that are taken back when a node's last broker has
-left: the certificate ends by itself, a week later at most.
+A certificate permits nothing but what the ACLs of its principal allow. So when the last broker leaves a node, Spindle revokes
+the ACLs; the certificate expires by itself, after a week at most.
 """
 
 from collections.abc import Mapping
@@ -10,12 +10,13 @@ from typing import Any, Final
 from spindle.cluster import names
 from spindle.cluster.agent_access import RIGHTS, Request
 from spindle.cluster.rights import Right
+from spindle.cluster.waiting import Waiting
 from spindle.disks.agents import NO_AGENT
 from spindle.manifests.secrets import agent_metadata
 from spindle.reconcile import objects
 from spindle.reconcile.actions import AlterUser, CertifyAgents, Delete
 from spindle.reconcile.certificates import in_last_third
-from spindle.reconcile.plan_builder import PlanBuilder, Wait
+from spindle.reconcile.plan_builder import PlanBuilder
 from spindle.reconcile.snapshot import Certificate
 from spindle.reconcile.state import ClusterState
 from spindle.reconcile.steps.agent_health import nodes_with_brokers
@@ -28,14 +29,14 @@ _NOBODY: Final[frozenset[Right]] = frozenset()
 
 
 def reconcile_agents(state: ClusterState, builder: PlanBuilder) -> None:
-    """Give the agents of nodes with brokers their rights, and take those of others away; so, too, of agents of earlier versions."""
+    """Grant ACLs to the agents of nodes with brokers, and revoke those of all other agents and of agents of earlier versions."""
     nodes = nodes_with_brokers(state) if state.snap.agent_namespace else set()
     due = dict.fromkeys(map(names.agent_principal, nodes), RIGHTS)
     former = state.snap.former_agents
     if former is not None and _all_have_keys(state, nodes):
         builder.do(_delete(state, "Secret", former.metadata))
     elif former is not None or UNKNOWN in state.snap.unknown:
-        # Their brokers may have restarted, and it is a super user no more.
+        # Brokers that have restarted no longer list this principal as a super user, so it needs ACLs.
         due[names.PRINCIPAL_AGENT] = RIGHTS
     have = state.kafka.agents
     if have is None:
@@ -49,7 +50,7 @@ def reconcile_agents(state: ClusterState, builder: PlanBuilder) -> None:
 
 
 def _all_have_keys(state: ClusterState, nodes: set[str]) -> bool:
-    """Whether every agent that may be alive asks for certificates for a key of its own."""
+    """Whether every agent that may be alive requests a certificate for its own key."""
     if "leases" in state.snap.unknown:
         return False
     agents = (state.snap.agents.get(node, NO_AGENT) for node in nodes)
@@ -57,22 +58,22 @@ def _all_have_keys(state: ClusterState, nodes: set[str]) -> bool:
 
 
 def _alter(user: str, give: frozenset[Right], take: frozenset[Right]) -> AlterUser:
-    said = "has what an agent needs" if give else "has nothing any more that agents have"
+    text = "has been granted the ACLs of an agent" if give else "no longer has the ACLs of an agent"
     return AlterUser(
         user=user,
         give=tuple(sorted(give)),
         take=tuple(sorted(take)),
         quotas={},
         reason="AgentGranted" if give else "AgentAccessRevoked",
-        message=f"User:{user} {said}.",
+        message=f"User:{user} {text}.",
     )
 
 
 def certify_agents(state: ClusterState, builder: PlanBuilder, authority: Authority) -> list[Holder]:
-    """Sign what the agents of nodes with brokers ask for, anew in the last third of its time.
+    """Sign the certificate requests of agents on nodes with brokers; renew in the last third of the lifetime.
 
     Returns:
-        the agents as the replacement of the authority looks at them; nothing where there is none.
+        the agents as one holder of certificates, for the rotation of the authority; empty if there is no agent.
     """
     if not state.snap.agent_namespace or UNKNOWN in state.snap.unknown:
         return []
@@ -89,7 +90,7 @@ def certify_agents(state: ClusterState, builder: PlanBuilder, authority: Authori
     keep = tuple(
         sorted(node for node in held.keys() - sign.keys() if _stays(state, node, held[node], authority))
     )
-    told = _since(state, authority)
+    written = _since(state, authority)
     trusting = there is not None and set(there.trust) == set(authority.trusted)
     if sign or len(keep) < len(held) or (there is not None and not trusting):
         builder.do(
@@ -99,17 +100,17 @@ def certify_agents(state: ClusterState, builder: PlanBuilder, authority: Authori
                 keep=keep,
                 days=DAYS,
                 trusted=authority.trusted,
-                since=stamp(told) if told is not None else "",
+                since=stamp(written) if written is not None else "",
                 seen=there.metadata if there is not None else None,
                 reason="AgentsCertified" if sign else "",
-                message=f"Certificates of the agents on {', '.join(sorted(sign))} were issued.",
+                message=f"Issued certificates for the agents on {', '.join(sorted(sign))}.",
             )
         )
     if there is None:
         return [Holder(_name(state), "", frozenset(), 0.0)] if sign else []
-    strange = next((each.issuer for each in held.values() if each.issuer != authority.signer), None)
-    age = state.now - told if told is not None else 0.0
-    return [Holder(_name(state), strange or authority.signer, frozenset(there.trust), age)]
+    other = next((each.issuer for each in held.values() if each.issuer != authority.signer), None)
+    age = state.now - written if written is not None else 0.0
+    return [Holder(_name(state), other or authority.signer, frozenset(there.trust), age)]
 
 
 def _due(held: Certificate | None, request: Request, authority: Authority, now: float) -> bool:
@@ -119,9 +120,9 @@ def _due(held: Certificate | None, request: Request, authority: Authority, now: 
 
 
 def _stays(state: ClusterState, node: str, held: Certificate, authority: Authority) -> bool:
-    """Whether a certificate that is not to be signed anew is still of use to somebody.
+    """Whether to keep a certificate that is not renewed now.
 
-    One that nobody asks for any more, and that another authority has signed, would hold up the replacement of that one for ever.
+    A certificate of another authority that no agent requests any more is dropped: it would block the rotation of that authority forever.
     """
     if node not in nodes_with_brokers(state) or held.not_after <= state.now:
         return False
@@ -129,7 +130,7 @@ def _stays(state: ClusterState, node: str, held: Certificate, authority: Authori
 
 
 def _since(state: ClusterState, authority: Authority) -> float | None:
-    """Since when the ConfigMap has named the authorities that it is to name now, as `certificates.since` has it for Secrets."""
+    """Since when the ConfigMap has listed the current trusted authorities; `certificates.since` does the same for Secrets."""
     there = state.snap.agent_certificates
     if there is None or set(there.trust) != set(authority.trusted):
         return None
@@ -139,7 +140,7 @@ def _since(state: ClusterState, authority: Authority) -> float | None:
 
 
 def withdraw_agents(state: ClusterState, builder: PlanBuilder) -> bool:
-    """Take away what the agents have in their namespace, which no garbage collector would. True when there is nothing."""
+    """Delete the agents' certificates from their namespace, which garbage collection does not reach. True when none are left."""
     if UNKNOWN in state.snap.unknown:
         builder.wait(certificates_unknown(state))
         return False
@@ -151,15 +152,16 @@ def withdraw_agents(state: ClusterState, builder: PlanBuilder) -> bool:
     return there is None and former is None
 
 
-def certificates_unknown(state: ClusterState) -> Wait:
-    """Certificates that cannot be read are not taken for none (rule 8)."""
+def certificates_unknown(state: ClusterState) -> Waiting:
+    """The wait for certificates that cannot be read: "unknown is not absent" (`docs/safety.md`, rule 8)."""
     namespace = state.snap.agent_namespace
-    return Wait(
+    return Waiting(
         "Withdraw" if objects.deleting(state.cluster) else "IssueCertificate",
         f"ConfigMap/{_name(state)}",
         "AgentCertificatesUnknown",
-        f"What the agents reach this cluster's Kafka by could not be read in namespace {namespace}. They go on with what they have.",
-        f"The operator's role in namespace {namespace} allows to read its ConfigMaps and Secrets, and the API server answers.",
+        f"The agents' certificates for this cluster's Kafka cannot be read in namespace {namespace}. "
+        "The agents keep using the certificates that they have.",
+        f"Check that the operator's Role in namespace {namespace} allows it to read ConfigMaps and Secrets and that the API server answers.",
     )
 
 

@@ -1,9 +1,9 @@
-"""Whether the disks are watched at all (a healthy disk that nobody looks at is only not known to be dead), and by whose clock."""
+"""Reports agents that do not watch their disks (an unwatched disk is not known to be healthy) and nodes whose clocks are off."""
 
 from collections.abc import Mapping
 from typing import Final
 
-from spindle.cluster.refusal import some
+from spindle.cluster.waiting import Waiting, some
 from spindle.disks import facts
 from spindle.disks.agents import CLOCKS_AGREE, NO_AGENT, Agent, clocks_off, operator_off
 from spindle.disks.health import AGENT
@@ -12,37 +12,42 @@ from spindle.reconcile import objects
 from spindle.reconcile.broker_disks import BrokerDisk
 from spindle.reconcile.disk_inventory import DiskInventory
 from spindle.reconcile.events import Event
-from spindle.reconcile.plan_builder import PlanBuilder, Wait
+from spindle.reconcile.plan_builder import PlanBuilder
 from spindle.reconcile.state import ClusterState
 
 CLOCKS: Final = "ClocksAgree"
-_TO_THE: Final = 5  # seconds that what is told is rounded to: a measurement is no better, and a status is written on change
+_ROUND_TO: Final = 5  # seconds; measurements are no more precise, and every changed status is a write
 
 
 def unmonitored(state: ClusterState) -> str:
-    """What the agents leave open, as a sentence; empty if all of the brokers' nodes are watched."""
+    """A sentence on disks that no agent watches; empty if agents watch the nodes of all brokers."""
     if not state.snap.agent_namespace:
-        return "There are no agents: that a disk is dead is known when Kafka has touched it, that one hangs not at all."
+        return "No agents are installed: a failed disk is detected only when Kafka accesses it, a hung disk not at all."
     if "leases" in state.snap.unknown:
-        return "It is not known whether agents watch them."
+        return "It is not known whether agents watch the disks: their Leases cannot be read."
     found = {node: state.snap.agents.get(node, NO_AGENT) for node in nodes_with_brokers(state)}
     silent = sorted(node for node, agent in found.items() if agent.silent)
     if silent:
-        return f"No agent watches the disks of {some(silent)}; what Kafka says of them counts."
+        return (
+            f"No agent watches the disks of {some(silent)}; Spindle relies on what Kafka reports about them."
+        )
     unheard = sorted(node for node, agent in found.items() if not agent.alive)
     if unheard:
-        return f"The agents of {some(unheard)} have not been heard of yet since the operator began to listen."
+        return f"The agents of {some(unheard)} have not reported since the operator started."
     return ""
 
 
 def report_silent_agents(inventory: DiskInventory, builder: PlanBuilder) -> None:
-    """Disks that their agent called bad before it fell silent: nothing is done on a word that may be old (rule 8)."""
+    """Report disks that an agent found bad before it stopped reporting.
+
+    Spindle does not act on a stale report: "unknown is not absent" (`docs/safety.md`, rule 8).
+    """
     for slot in inventory.slots:
-        said = slot.health
+        health = slot.health
         if (
-            said.bad
-            and not said.fresh
-            and said.source == AGENT
+            health.bad
+            and not health.fresh
+            and health.source == AGENT
             and slot.mode == facts.ACTIVE
             and slot.running
         ):
@@ -50,42 +55,42 @@ def report_silent_agents(inventory: DiskInventory, builder: PlanBuilder) -> None
             builder.wait(_unheard(inventory, slot, node, inventory.state.snap.agents.get(node, NO_AGENT)))
 
 
-def _unheard(inventory: DiskInventory, slot: BrokerDisk, node: str, agent: Agent) -> Wait:
-    since = "has been silent since" if agent.silent else "has not been heard of yet since this operator runs"
-    return Wait(
+def _unheard(inventory: DiskInventory, slot: BrokerDisk, node: str, agent: Agent) -> Waiting:
+    since = "has not reported since then" if agent.silent else "has not reported since the operator started"
+    return Waiting(
         "ActivateDisk",
         inventory.object_name(slot),
         "AgentNotReporting",
-        f"The last word of the agent on {node} is that {slot.name} of {objects.name(inventory.state.brokers[slot.broker])} is "
-        f"{slot.health.verdict} ({slot.health.reason}). The agent {since}, so nothing is done on that word.",
-        f"The agent on {node} renews its Lease again: look for its pod in namespace {inventory.state.snap.agent_namespace}. What Kafka itself "
-        "says of the disk counts meanwhile.",
+        f"The agent on {node} last reported that {slot.name} of {objects.name(inventory.state.brokers[slot.broker])} is "
+        f"{slot.health.verdict} ({slot.health.reason}). The agent {since}, so Spindle does not act on that report.",
+        f"Get the agent on {node} to renew its Lease again: check its pod in namespace {inventory.state.snap.agent_namespace}. Until then "
+        "Spindle relies on what Kafka reports about the disk.",
         quiet=not agent.silent,
     )
 
 
 def report_starved_nodes(inventory: DiskInventory, builder: PlanBuilder) -> None:
-    """Agents that say that they are starved themselves: a disk that hangs there is told by nobody, and no broker is stopped for one."""
+    """Report agents that get too little CPU or memory: they detect no hung disk, and no broker is stopped for one."""
     for broker in inventory.state.brokers.values():
         observed = (broker.get("status") or {}).get("observed") or {}
         node = str(observed.get("node") or "")
-        said = Starved.parse(observed)
-        if said is None or not inventory.state.snap.agents.get(node, NO_AGENT).alive:
+        starved = Starved.parse(observed)
+        if starved is None or not inventory.state.snap.agents.get(node, NO_AGENT).alive:
             continue
         builder.wait(
-            Wait(
+            Waiting(
                 "AssessDisks",
                 f"KafkaBroker/{objects.name(broker)}",
                 "AgentStarved",
-                f"The agent on {node} gets too little time of its machine to tell a disk that hangs from one whose turn does not come. {said.message} "
-                "It calls no disk hung or slow; errors that disks answer with count as ever.",
-                f"{node} has time for its agent: look for what keeps its processors or its memory busy, and at limits of the agent's own pod.",
+                f"The agent on {node} gets too little CPU or memory to tell a hung disk from a delayed probe. {starved.message} "
+                "Until that changes, it reports no disk as hung or slow; it still reports I/O errors.",
+                f"Give the agent more CPU or memory: check what keeps {node} busy, and the resource limits of the agent's pod.",
             )
         )
 
 
 def clocks_row(state: ClusterState) -> tuple[str, str, str, str] | None:
-    """The condition that tells of clocks that are off; None where no agents are, whose clocks could be compared."""
+    """The condition ClocksAgree; None if there are no agents whose clocks could be compared."""
     agents = {
         node: agent
         for node in nodes_with_brokers(state)
@@ -96,8 +101,8 @@ def clocks_row(state: ClusterState) -> tuple[str, str, str, str] | None:
     ahead = operator_off(agents)
     if ahead is not None:
         text = (
-            f"The operator's clock is {_by(ahead)} that of every node with brokers: what it writes is dated wrong, certificates too. "
-            "Way out: set the clock of the operator's node by NTP (chrony, for example)."
+            f"The operator's clock is {_by(ahead)} the clocks of all nodes with brokers: its timestamps are wrong, also in certificates. "
+            "To resolve: synchronize the clock of the operator's node with NTP (for example chrony)."
         )
         return (CLOCKS, "False", "OperatorClockSkew", text)
     off = clocks_off(agents)
@@ -108,14 +113,16 @@ def clocks_row(state: ClusterState) -> tuple[str, str, str, str] | None:
             CLOCKS,
             "Unknown",
             "NotComparedYet",
-            "No agent has renewed its Lease since the operator began to look.",
+            "No agent has renewed its Lease since the operator started.",
         )
-    text = f"The nodes' clocks are within {CLOCKS_AGREE:.0f} s of the operator's, as far as agents tell."
+    text = (
+        f"The nodes' clocks are within {CLOCKS_AGREE:.0f} s of the operator's clock, as far as agents report."
+    )
     return (CLOCKS, "True", "WithinTenSeconds", text)
 
 
 def report_clocks(state: ClusterState, builder: PlanBuilder) -> None:
-    """An event when clocks begin to differ."""
+    """Emit an event when clocks start to differ."""
     row = clocks_row(state)
     before: Mapping[str, str] = next(
         (c for c in state.status.get("conditions") or () if c.get("type") == CLOCKS), {}
@@ -129,14 +136,14 @@ def report_clocks(state: ClusterState, builder: PlanBuilder) -> None:
 def _off(off: Mapping[str, float]) -> str:
     named = some([f"{node} ({_by(ahead).removesuffix(' of')})" for node, ahead in off.items()], 20)
     return (
-        f"Clocks that differ from the operator's: {named}. What is said there counts by when the operator hears it, and is dated by the "
-        f"operator's clock; logs and samples of those nodes are dated wrong. Way out: set the clock of {some(list(off))} by NTP (chrony, "
-        "for example)."
+        f"Clocks that differ from the operator's clock: {named}. Spindle dates the reports of these nodes by the time at which the operator "
+        f"receives them; their logs and samples have wrong timestamps. To resolve: synchronize the clock of {some(list(off))} with NTP "
+        "(for example chrony)."
     )
 
 
 def _by(ahead: float) -> str:
-    seconds = max(_TO_THE, round(abs(ahead) / _TO_THE) * _TO_THE)
+    seconds = max(_ROUND_TO, round(abs(ahead) / _ROUND_TO) * _ROUND_TO)
     return f"{seconds} s {'ahead of' if ahead > 0 else 'behind'}"
 
 

@@ -1,25 +1,28 @@
-"""A cluster of which no disk is left: nobody can be asked what is lost, so nothing of it can be accepted by name, and the way out is another one."""
+"""Reports that all disks of the brokers are lost.
+
+No broker runs that could name the lost partitions, so their loss cannot be accepted by name; the cluster has to be recreated.
+"""
 
 from typing import Final
 
-from spindle.cluster.refusal import counted, some
+from spindle.cluster.waiting import Waiting, counted, some
 from spindle.disks import facts
 from spindle.disks.signals import DiskVerdict
 from spindle.healing.disk_slot import SlotContent as Place
 from spindle.reconcile import objects
 from spindle.reconcile.broker_disks import BrokerDisk
 from spindle.reconcile.disk_inventory import DiskInventory
-from spindle.reconcile.plan_builder import PlanBuilder, Wait
+from spindle.reconcile.plan_builder import PlanBuilder
 from spindle.reconcile.steps.disk_states import place_of
 
 ALL_DISKS_LOST: Final = "AllDisksLost"
 
 
 def report_all_disks_lost(inventory: DiskInventory, builder: PlanBuilder) -> None:
-    """Say that every disk that the brokers had is gone, and what can be done about it.
+    """Report when every disk of every broker is lost, and how to resolve it.
 
-    Rule 1 lets a blank disk be formatted when Kafka says that nothing is lost by it, or when a person gave up by name what is. With the last
-    disk of the last broker there is nobody any more who knows a name.
+    By "no format over the last copy" (`docs/safety.md`, rule 1), a blank disk is formatted when Kafka reports that no data is lost by it, or
+    when the user accepts the loss by name. When the last disk of the last broker is lost, nothing knows the names any more.
     """
     state = inventory.state
     if not state.born or state.kafka.partitions is not None or not state.brokers:
@@ -29,22 +32,27 @@ def report_all_disks_lost(inventory: DiskInventory, builder: PlanBuilder) -> Non
     if left != set(state.brokers) or not all(_lost(inventory, slot) for slot in used):
         return
     named = [f"{slot.name} of {objects.name(state.brokers[slot.broker])}" for slot in used]
+    all_of = (
+        "The only disk of the brokers is"
+        if len(used) == 1
+        else f"All {counted(len(used), 'disk')} of the brokers are"
+    )
     builder.wait(
-        Wait(
+        Waiting(
             "StartBrokers",
             f"KafkaCluster/{state.name}",
             ALL_DISKS_LOST,
-            f"{counted(len(used), 'disk')} of all brokers are blank or cannot be read: {some(named)}. No broker can start, so nobody can say which "
-            "partitions were on them, and their loss cannot be accepted by name.",
-            "One of these disks comes back as it was, bound to its claim. If they are all lost for good, the cluster begins anew, without topics and "
-            f'records: kubectl patch kafkacluster {state.name} --type merge -p \'{{"spec": {{"deleteClaims": true}}}}\', delete the '
-            "KafkaCluster, and apply it again.",
+            f"{all_of} blank or cannot be read: {some(named)}. No broker can start, so Spindle cannot "
+            "tell which partitions were on the disks, and their loss cannot be accepted by name.",
+            "Bring back one of these disks with its data, bound to its claim. If all of them are lost for good, recreate the cluster, without "
+            f'its topics and records: kubectl patch kafkacluster {state.name} --type merge -p \'{{"spec": {{"deleteClaims": true}}}}\', then delete '
+            "the KafkaCluster and apply it again.",
         )
     )
 
 
 def _lost(inventory: DiskInventory, slot: BrokerDisk) -> bool:
-    """Whether another, blank disk is in a slot, or one that answers with errors."""
+    """Whether the disk was replaced by a blank one or answers with I/O errors."""
     if slot.running or not slot.health.fresh:
         return False
     replaced = slot.health.content == facts.BLANK and place_of(inventory, slot) is Place.NEW

@@ -1,11 +1,11 @@
-"""``status`` of each KafkaBroker: where its disks are and how they do."""
+"""``status`` of each KafkaBroker: its state and start progress, and the location, state and usage of its disks."""
 
 from collections.abc import Mapping
 from typing import Any, Final
 
 from spindle.cluster import names
-from spindle.cluster.refusal import some
 from spindle.cluster.view import LogDir
+from spindle.cluster.waiting import some
 from spindle.disks import facts
 from spindle.disks.lifecycle import DiskState
 from spindle.healing import maintenance
@@ -20,11 +20,11 @@ from spindle.reconcile.steps.starts import reconcile_start, words
 from spindle.reconcile.times import stamp
 from spindle.rolling.brokers import RestartSafety
 
-_WELL: Final = (DiskState.ACTIVE, DiskState.BACKFILLING)
-_CORDONED: Final = ("CordonRequested", "DiskUsageHigh")  # nothing is wrong with the disk itself
+_HEALTHY: Final = (DiskState.ACTIVE, DiskState.BACKFILLING)
+_CORDONED: Final = ("CordonRequested", "DiskUsageHigh")  # the disk itself is healthy
 _WITHOUT: Final = (DiskState.FAILED, DiskState.EVACUATING, DiskState.EVACUATED)
 _STEPS: Final = (
-    100  # use is told in hundredths of the capacity, so that not every written byte is a write here
+    100  # usage is rounded to 1 % of the capacity, so that not every written byte changes the status
 )
 
 
@@ -42,8 +42,8 @@ def broker_statuses(
 
 
 def healthy(disk: Mapping[str, Any]) -> bool:
-    """Whether a disk of a status is in use and does what it should; one that is cordoned because it is nearly full does."""
-    return disk.get("state") in _WELL or disk.get("reason") in _CORDONED
+    """Whether a disk of a status is in use and healthy; a disk that is only cordoned because it is nearly full counts as healthy."""
+    return disk.get("state") in _HEALTHY or disk.get("reason") in _CORDONED
 
 
 def _status(
@@ -86,16 +86,16 @@ def _status(
 def _state(
     state: ClusterState, broker: SnapshotObject, rolling: RestartSafety, node_id: int, failed: list[str]
 ) -> tuple[str, str]:
-    """One word and one sentence."""
+    """``status.state`` and ``status.message`` of a KafkaBroker."""
     pod = state.pods.get(node_id)
     if pod is None:
         if broker["spec"].get("leaving"):
-            return "Leaving", "Stopped for good: nothing stands on it, and its pool is to have fewer brokers."
+            return "Leaving", "Stopped for good: it holds no replicas, and its pool is scaled in."
         if maintenance.stopped(broker):
-            return "Stopped", "Down for maintenance until spec.stopped is false."
-        return "Pending", "Its pod is not there yet."
+            return "Stopped", "Down for maintenance until spec.maintenance.stopped is false."
+        return "Pending", "Its pod does not exist yet."
     if objects.deleting(pod):
-        return "Stopping", "Its pod is ending."
+        return "Stopping", "Its pod is terminating."
     node = state.nodes.get(state.node_of(node_id) or "")
     if node is not None and not objects.is_true(node, "Ready"):
         return "Unreachable", f"Node {objects.name(node)} is not ready."
@@ -106,9 +106,9 @@ def _state(
         return "Running", "In sync."
     if running:
         behind = rolling.behind(node_id)
-        missing = f": it is missing in the ISR of {some(behind)}" if behind else ""
-        return "Starting", f"Kafka runs and is not in sync yet{missing}."
-    return "Starting", "Kafka does not run yet."
+        missing = f": it is not in the ISR of {some(behind)}" if behind else ""
+        return "Starting", f"Kafka is running and not in sync yet{missing}."
+    return "Starting", "Kafka is not running yet."
 
 
 def _disk(state: ClusterState, node_id: int, disk: Mapping[str, Any], record: StateRecord) -> dict[str, Any]:
@@ -143,7 +143,7 @@ def _disk(state: ClusterState, node_id: int, disk: Mapping[str, Any], record: St
 
 
 def _fill(found: Mapping[str, Any], log_dir: LogDir | None) -> dict[str, Any]:
-    """Capacity, use and replicas, as Kafka tells them, else as inspect saw them."""
+    """Capacity, usage and replicas as Kafka reports them, else as the disk inspection found them."""
     capacity, used = found.get("totalBytes"), found.get("usedBytes")
     result: dict[str, Any] = {}
     if log_dir is not None and not log_dir.error:

@@ -1,7 +1,7 @@
-"""Which brokers there are: a KafkaBroker each, with its rack and its disks' identities, before anything else of it is made."""
+"""Decides which brokers exist: each gets a KafkaBroker with its rack and the identities of its disks before any other object."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -9,7 +9,7 @@ from spindle.api.cluster import BrokerPool
 from spindle.cluster import names
 from spindle.cluster.ids import uuid_from_entropy
 from spindle.cluster.layout import METADATA_DISK
-from spindle.cluster.refusal import counted, some
+from spindle.cluster.waiting import Waiting, counted, some
 from spindle.disks.dir_list import DirList
 from spindle.disks.facts import ABSENT, ACTIVE, PLACEHOLDER
 from spindle.healing import maintenance
@@ -27,7 +27,7 @@ from spindle.reconcile.claim_annotations import (
     retired_of,
 )
 from spindle.reconcile.inputs import disks_of
-from spindle.reconcile.plan_builder import PlanBuilder, Wait
+from spindle.reconcile.plan_builder import PlanBuilder
 from spindle.reconcile.snapshot import SnapshotObject
 from spindle.reconcile.state import ClusterState
 from spindle.reconcile.steps.deletion import drop_finalizer
@@ -35,7 +35,7 @@ from spindle.reconcile.topology import topology_of
 
 _ACTION = "PlaceBroker"
 _MOST_DIGITS = 10  # of a node id
-# Fields of spec that are the operator's beside identity and disks → arguments of `kafka_broker`.
+# Fields of spec that the operator owns, other than identity and disks → arguments of `kafka_broker`.
 _OWNED = {
     "node": "node",
     "rack": "rack",
@@ -56,14 +56,14 @@ _OWNED = {
 
 @dataclass
 class BrokerRecords:
-    """Changes to KafkaBrokers, collected over the steps and applied at the end: one write for each broker at most.
+    """Changes to KafkaBrokers, collected over the steps and applied at the end: at most one write per broker.
 
     Attributes:
-        fields: broker id → operator-owned fields of its spec, by their names there; an empty one is left out of what is applied, so it
-            goes, but for what the record was created with (another owner to the API server): that is taken back by False.
+        fields: broker id → operator-owned fields of its spec. An empty field is left out of the apply, which removes it. A field that
+            the object was created with has another field manager; set it to False instead.
         disks: (broker id, disk) → fields of that disk.
-        fresh: broker id → entries of disks that it gets.
-        dropped: (broker id, disk) of those that it no longer has.
+        fresh: broker id → entries of disks to add.
+        dropped: (broker id, disk) of disks to remove.
     """
 
     fields: dict[int, dict[str, Any]] = field(default_factory=dict)
@@ -80,11 +80,11 @@ class BrokerRecords:
         self.disks.setdefault((broker_id, disk), {}).update(fields)
 
     def add_disk(self, broker_id: int, entry: dict[str, Any]) -> None:
-        """Give a broker one more disk."""
+        """Add a disk to a broker's record."""
         self.fresh.setdefault(broker_id, []).append(entry)
 
     def drop_disk(self, broker_id: int, disk: str) -> None:
-        """Take a disk off a broker's record."""
+        """Remove a disk from a broker's record."""
         self.dropped.add((broker_id, disk))
 
     def _disks(self, broker_id: int, broker: SnapshotObject) -> list[dict[str, Any]]:
@@ -95,7 +95,7 @@ class BrokerRecords:
         ]
 
     def write(self, state: ClusterState, builder: PlanBuilder) -> None:
-        """Apply what differs from what is recorded."""
+        """Apply the collected changes that differ from the recorded KafkaBrokers."""
         for broker_id, broker in state.brokers.items():
             spec = broker["spec"]
             fresh = {key: spec[key] for key in _OWNED if spec.get(key)} | self.fields.get(broker_id, {})
@@ -110,20 +110,20 @@ class BrokerRecords:
 
 
 def reconcile_brokers(state: ClusterState, builder: PlanBuilder, records: BrokerRecords) -> None:
-    """Make the KafkaBrokers that are missing; say what of the spec can't be had."""
+    """Create missing KafkaBrokers; report what in the spec cannot be fulfilled."""
     if state.snap.unknown & {"nodes", "persistentvolumes", "storageclasses"}:
         builder.wait(
-            Wait(
+            Waiting(
                 _ACTION,
                 f"KafkaCluster/{state.name}",
                 "NodesUnknown",
-                f"{some(sorted(state.snap.unknown))} could not be read; no broker is placed meanwhile.",
-                "The API server answers, and the operator's role allows to list them.",
+                f"Brokers cannot be placed: {some(sorted(state.snap.unknown))} cannot be read.",
+                "Check that the API server answers and that the operator's ClusterRole allows it to list them.",
             )
         )
         return
     existing = {i: _placed(state, broker) for i, broker in state.brokers.items()}
-    _where_they_are(state, records)
+    _record_locations(state, records)
     lost = _pools_lost(state, builder)
     for pool in (*state.spec.broker_pools, *state.former.values()):
         mine = [
@@ -133,29 +133,29 @@ def reconcile_brokers(state: ClusterState, builder: PlanBuilder, records: Broker
         ]
         missing = max(0, pool.replicas - len(mine)) if pool.name in state.pools else 0
         returning = _returning(state, pool.name)
-        # Who has data is taken up even if the pool is to have fewer brokers: it leaves as any other, when it is empty.
+        # A broker with data is readopted even if the pool needs fewer brokers: it leaves by a scale-in, once it is empty.
         taken = [i for n, i in enumerate(returning) if n < missing or not _had_left(state, i)]
         for broker_id in taken:
             _adopt(state, builder, broker_id, pool, existing)
         if not lost:
             existing |= _place_new(state, builder, pool, max(0, missing - len(taken)), existing)
-    _orphans(state, builder)
-    _deleted_by_hand(state, builder)
+    _report_orphans(state, builder)
+    _check_deleted(state, builder)
 
 
 def return_deadline_passed(state: ClusterState, broker: SnapshotObject) -> bool:
-    """Whether a broker that was stopped for good cannot come back any more: its record or one of its claims is gone, or going."""
+    """Whether a broker that was stopped for good can no longer come back: its record or one of its claims is deleted or being deleted."""
     if not broker["spec"].get("leaving"):
         return False
     claims = [state.claims.get(disk["claim"]) for disk in disks_of(broker)]
     return objects.deleting(broker) or any(claim is None or objects.deleting(claim) for claim in claims)
 
 
-def _deleted_by_hand(state: ClusterState, builder: PlanBuilder) -> None:
-    """Let a deleted KafkaBroker go only if its claims know all that it knew; it is made again from them.
+def _check_deleted(state: ClusterState, builder: PlanBuilder) -> None:
+    """Release a deleted KafkaBroker only if its claims carry everything it records; it is then recreated from them.
 
-    One that is stopped is kept: that a person wants it down is written nowhere else. So is one of a pool that has too many: nobody
-    would make it again, and its pod would run on.
+    A stopped broker is retained: the request to stop it is recorded nowhere else. So is a broker of a pool with more brokers than
+    replicas: it would not be recreated, and its pod would keep running.
     """
     for broker in state.brokers.values():
         if not objects.deleting(broker) or broker["spec"].get("leaving"):
@@ -171,20 +171,20 @@ def _deleted_by_hand(state: ClusterState, builder: PlanBuilder) -> None:
             drop_finalizer(builder, broker)
         else:
             builder.wait(
-                Wait(
+                Waiting(
                     "DeleteBroker",
                     f"KafkaBroker/{objects.name(broker)}",
                     "BrokerRecordRetained",
-                    f"{objects.name(broker)} was deleted by hand, but it is the record of whose its disks are; it stays, and "
-                    "its broker runs on.",
-                    "Start the broker (spec.stopped: false) and wait until all its disks are in use; the record is then made "
-                    "anew from its claims. If its pool has more brokers than replicas says, it stays until one has left.",
+                    f"KafkaBroker {objects.name(broker)} was deleted by hand, but it records which disks belong to the broker. Its "
+                    "finalizer keeps it, and the broker keeps running.",
+                    "Start the broker (spec.maintenance.stopped: false) and wait until all its disks are in use; Spindle then recreates "
+                    "the KafkaBroker from its claims. If the pool has more brokers than replicas, it stays until the scale-in is complete.",
                 )
             )
 
 
 def _too_many(state: ClusterState, broker: SnapshotObject) -> bool:
-    """Whether the pool of a broker has more of them than the spec asks for."""
+    """Whether the pool of a broker has more brokers than the spec asks for."""
     name = broker["spec"].get("pool")
     mine = [b for b in state.brokers.values() if b["spec"].get("pool") == name]
     return name not in state.pools or len(mine) > state.pools[name].replicas
@@ -199,7 +199,7 @@ def _placed(state: ClusterState, broker: SnapshotObject) -> Placed:
 
 
 def node_of_volumes(state: ClusterState, broker: SnapshotObject) -> str | None:
-    """The one node that a broker's local volumes are pinned to."""
+    """The node that a broker's local volumes are pinned to."""
     for disk in disks_of(broker):
         node = node_of_volume(state, state.volume(state.claims.get(disk["claim"])))
         if node:
@@ -208,7 +208,7 @@ def node_of_volumes(state: ClusterState, broker: SnapshotObject) -> str | None:
 
 
 def node_of_volume(state: ClusterState, volume: SnapshotObject | None) -> str | None:
-    """The node that a volume is pinned to; None if it is bound to none, or to several."""
+    """The node that a volume is pinned to; None if it is pinned to none or to several."""
     host = objects.pinned_to(volume) if volume is not None else None
     hosts = {
         objects.labels(node).get("kubernetes.io/hostname", name): name for name, node in state.nodes.items()
@@ -216,8 +216,8 @@ def node_of_volume(state: ClusterState, volume: SnapshotObject | None) -> str | 
     return hosts.get(host or "")
 
 
-def _where_they_are(state: ClusterState, records: BrokerRecords) -> None:
-    """Write down node and volumes once they are bound."""
+def _record_locations(state: ClusterState, records: BrokerRecords) -> None:
+    """Record node and volumes once the claims are bound."""
     for broker_id, broker in state.brokers.items():
         node = state.node_of(broker_id) or node_of_volumes(state, broker)
         if node:
@@ -227,11 +227,13 @@ def _where_they_are(state: ClusterState, records: BrokerRecords) -> None:
             if volume is not None and not disk.get("pvUid"):
                 records.note_disk(broker_id, disk["name"], pv=objects.name(volume), pvUid=objects.uid(volume))
         if maintenance.stopped(broker) and broker_id not in state.pods:
-            _fresh_start(state, records, broker_id, broker)
+            _prepare_start(state, records, broker_id, broker)
 
 
-def _fresh_start(state: ClusterState, records: BrokerRecords, broker_id: int, broker: SnapshotObject) -> None:
-    """A stopped broker starts with what is true then: its node's zone, and every disk tried again."""
+def _prepare_start(
+    state: ClusterState, records: BrokerRecords, broker_id: int, broker: SnapshotObject
+) -> None:
+    """Prepare the next start of a stopped broker: take over its node's zone and try every disk again."""
     zone = state.zone_of_node(broker["spec"].get("node"))
     if zone and broker["spec"].get("rack"):
         records.note(broker_id, rack=zone)
@@ -243,12 +245,12 @@ def _fresh_start(state: ClusterState, records: BrokerRecords, broker_id: int, br
 def _place_new(
     state: ClusterState, builder: PlanBuilder, pool: BrokerPool, count: int, existing: Mapping[int, Placed]
 ) -> dict[int, Placed]:
-    """Choose zones for new brokers and record them; returns where they are to be."""
+    """Choose zones for new brokers and record the brokers; returns broker id → placement."""
     wanted = [DiskWant(pool.disks.size, pool.disks.storage_class)] * pool.disks.count
-    where = topology_of(state, wanted, "broker", _promised(state))
+    where = topology_of(state, wanted, "broker", _reserved_for_controllers(state))
     found = spread(where, existing, _free_ids(state, existing, count))
     for refusal in found.problems:
-        builder.wait(Wait.refused(_ACTION, f"KafkaCluster/{state.name}", refusal))
+        builder.wait(Waiting.of(_ACTION, f"KafkaCluster/{state.name}", refusal))
     for broker_id, zone in found.assignments.items():
         disks = [new_disk(state, broker_id, names.disk_name(index)) for index in range(pool.disks.count)]
         zone_text = f"zone {zone}" if zone else "no zone"
@@ -258,7 +260,7 @@ def _place_new(
                     state.cluster, broker_id, pool.name, disks, rack=zone, joining=state.born or None
                 ),
                 reason="BrokerPlaced",
-                message=f"Broker {broker_id} of pool {pool.name} goes to {zone_text}, with {counted(len(disks), 'disk')}.",
+                message=f"Placed broker {broker_id} of pool {pool.name} in {zone_text}, with {counted(len(disks), 'disk')}.",
             )
         )
     return {broker_id: Placed(zone) for broker_id, zone in found.assignments.items()}
@@ -266,12 +268,12 @@ def _place_new(
 
 @dataclass(frozen=True)
 class BrokerLocation:
-    """Where a broker could start anew.
+    """Where a broker could be recreated.
 
     Attributes:
-        found: whether there is a place.
-        zone: None where there are no zones.
-        way_out: how there could be one.
+        found: whether there is a suitable node.
+        zone: None if the cluster has no zones.
+        way_out: what would make a node suitable, as one or more sentences.
     """
 
     found: bool
@@ -280,15 +282,18 @@ class BrokerLocation:
 
 
 def find_location(state: ClusterState, broker_id: int) -> BrokerLocation:
-    """A place for a broker that has none any more, chosen as for a new one."""
+    """Choose a location for a broker that has lost its node, as for a new broker."""
     pool = state.pool_of(state.brokers[broker_id])
     if pool is None or state.snap.unknown & {"nodes", "persistentvolumes", "storageclasses"}:
         return BrokerLocation(
-            found=False, way_out="It is known which nodes and volumes there are, and the spec has its pool."
+            found=False,
+            way_out="Make sure that the operator can list nodes and volumes and that the spec contains the broker's pool.",
         )
     wanted = [DiskWant(pool.disks.size, pool.disks.storage_class)] * pool.disks.count
     others = {i: _placed(state, broker) for i, broker in state.brokers.items() if i != broker_id}
-    found = spread(topology_of(state, wanted, "broker", _promised(state)), others, [broker_id])
+    found = spread(
+        topology_of(state, wanted, "broker", _reserved_for_controllers(state)), others, [broker_id]
+    )
     if broker_id in found.assignments:
         return BrokerLocation(found=True, zone=found.assignments[broker_id])
     return BrokerLocation(
@@ -297,8 +302,8 @@ def find_location(state: ClusterState, broker_id: int) -> BrokerLocation:
     )
 
 
-def _promised(state: ClusterState) -> list[DiskWant]:
-    """What a controller may still take of a node's volumes: the choice of a zone is for good, so room is left for it."""
+def _reserved_for_controllers(state: ClusterState) -> list[DiskWant]:
+    """Volumes to leave free for controllers that have none yet: the zone of a broker is final, so it must not take the last volume there."""
     storage = state.spec.controllers.storage
     waiting = [
         node_id
@@ -309,7 +314,7 @@ def _promised(state: ClusterState) -> list[DiskWant]:
 
 
 def _free_ids(state: ClusterState, existing: Mapping[int, Placed], count: int) -> list[int]:
-    """The lowest ids that nothing knows: no KafkaBroker, no claim, no registration in Kafka."""
+    """The lowest broker ids that no KafkaBroker, no claim and no registration in Kafka uses."""
     taken = {*existing, *state.brokers, *(state.kafka.brokers or {})}
     taken |= {i for claim in state.claims.values() if (i := _claimed_by(claim)) is not None}
     ids: list[int] = []
@@ -327,7 +332,7 @@ def _claimed_by(claim: SnapshotObject) -> int | None:
 
 
 def new_disk(state: ClusterState, broker_id: int, disk: str) -> dict[str, Any]:
-    """The entry of a disk that Kafka has never had."""
+    """The entry of a disk that Kafka has never used."""
     return {
         "name": disk,
         "claim": names.claim_name(state.name, broker_id, disk),
@@ -337,7 +342,7 @@ def new_disk(state: ClusterState, broker_id: int, disk: str) -> dict[str, Any]:
 
 
 def _returning(state: ClusterState, pool: str) -> list[int]:
-    """Brokers of this pool whose claims are there, of a KafkaCluster that was deleted; last those that had left it before that."""
+    """Brokers of this pool whose claims exist and whose KafkaBroker does not; those that had left the cluster come last."""
     found = {
         broker_id
         for claim in state.claims.values()
@@ -350,12 +355,12 @@ def _returning(state: ClusterState, pool: str) -> list[int]:
 
 
 def _had_left(state: ClusterState, broker_id: int) -> bool:
-    """Whether all claims of a broker say that it had left its cluster, so that nothing is on its disks."""
+    """Whether all claims of a broker record that it had left its cluster, so that its disks hold no replicas."""
     return all(has_left(claim) for claim in state.claims.values() if _claimed_by(claim) == broker_id)
 
 
 def _pools_lost(state: ClusterState, builder: PlanBuilder) -> bool:
-    """Whether there are disks with data of brokers whose pool nobody knows; no new broker is placed beside them."""
+    """Whether there are disks with data of brokers of an unknown pool; no new broker is placed while there are."""
     known = state.pools.keys() | state.former.keys()
     found: dict[str, set[int]] = {}
     for claim in state.claims.values():
@@ -371,14 +376,14 @@ def _pools_lost(state: ClusterState, builder: PlanBuilder) -> bool:
     for pool, ids in sorted(found.items()):
         brokers = some([str(i) for i in sorted(ids)])
         builder.wait(
-            Wait(
+            Waiting(
                 _ACTION,
                 f"KafkaCluster/{state.name}",
                 "UnknownPoolClaims",
-                f"There are disks with data of brokers {brokers}, and their pool {pool or '(none)'} is not in the spec. They are not "
-                "started, and no new broker is made meanwhile.",
-                f"Put pool {pool or 'of these brokers'} back into spec.brokerPools with {len(ids)} replicas: it may be removed when they "
-                "run, and they are emptied then. Or, if nobody needs what is on these disks, delete their claims.",
+                f"Claims exist for disks with data of {_brokers(ids)} {brokers}, whose pool {pool or '(none)'} is not in the spec. "
+                f"Until this is resolved, Spindle does not start {'it' if len(ids) == 1 else 'them'} and creates no new brokers.",
+                f"Put pool {pool or 'of these brokers'} back into spec.brokerPools with {counted(len(ids), 'replica')}. You can remove it when the "
+                "brokers run: Spindle then evacuates them first. Or, if nobody needs the data on these disks, delete their claims.",
             )
         )
     return bool(found)
@@ -387,9 +392,10 @@ def _pools_lost(state: ClusterState, builder: PlanBuilder) -> bool:
 def _adopt(
     state: ClusterState, builder: PlanBuilder, broker_id: int, pool: BrokerPool, existing: dict[int, Placed]
 ) -> None:
-    """Make the KafkaBroker again that the claims tell of.
+    """Recreate a KafkaBroker from its claims.
 
-    The claims may be those of an old backup, or not all of them, so it starts with a placeholder dir besides its disks (rule 15).
+    The claims may be from an old backup or incomplete, so the broker starts with a placeholder dir in addition to its disks:
+    "no start with a log dir missing" (`docs/safety.md`, rule 15).
     """
     mine = [claim for claim in state.claims.values() if _claimed_by(claim) == broker_id]
     known = list_on(mine)
@@ -415,13 +421,13 @@ def _adopt(
         Create(
             object=record,
             reason="BrokerReadopted",
-            message=f"Broker {broker_id} was found again by its {counted(len(there), 'claim')}.",
+            message=f"Readopted broker {broker_id} from its {counted(len(there), 'claim')}.",
         )
     )
 
 
 def _adopted(state: ClusterState, claim: SnapshotObject, known: DirList) -> dict[str, Any] | None:
-    """The entry of a disk as its claim tells it, unless a newer list says otherwise."""
+    """The entry of a disk as its claim records it, unless a newer list of log dirs differs."""
     name, carried = (objects.annotation(claim, key) for key in (names.ANN_DISK, names.ANN_DIRECTORY_ID))
     if not name or not carried or name == METADATA_DISK:
         return None
@@ -442,13 +448,13 @@ def _adopted(state: ClusterState, claim: SnapshotObject, known: DirList) -> dict
 
 
 def missing_disk(state: ClusterState, broker_id: int, name: str, directory_id: str) -> dict[str, Any]:
-    """The entry of a disk whose claim is not there: its broker must not start without it."""
+    """The entry of a disk whose claim is missing; a placeholder, as the broker must not start without the dir."""
     claim = names.claim_name(state.name, broker_id, name)
     return {"name": name, "claim": claim, "directoryId": directory_id, "mode": PLACEHOLDER}
 
 
 def _unseen(state: ClusterState, broker_id: int, disks: list[dict[str, Any]]) -> bool:
-    """Whether a broker has to be started; a pod that runs with all these disks is what the record was made of."""
+    """Whether the broker has to be started to check its disks; not if its pod already runs with all of them."""
     pod = state.pods.get(broker_id)
     try:
         named = json.loads(objects.annotation(pod, names.ANN_DISKS) or "[]") if pod is not None else []
@@ -458,21 +464,26 @@ def _unseen(state: ClusterState, broker_id: int, disks: list[dict[str, Any]]) ->
     return pod is None or not used <= {(d["name"], d["directoryId"]) for d in disks if d["mode"] == ACTIVE}
 
 
-def _orphans(state: ClusterState, builder: PlanBuilder) -> None:
-    """Brokers of pools that the spec no longer has, and that nobody knows any more."""
+def _report_orphans(state: ClusterState, builder: PlanBuilder) -> None:
+    """Report brokers of pools that are not in the spec and whose former definition is not on record."""
     gone = sorted(i for i, broker in state.brokers.items() if state.pool_of(broker) is None)
     if gone:
         pools = sorted({str(state.brokers[i]["spec"].get("pool")) for i in gone})
         builder.wait(
-            Wait(
+            Waiting(
                 "RemovePool",
                 f"KafkaCluster/{state.name}",
                 "PoolNotFound",
-                f"Pool {some(pools)} is not in the spec, and what it was is not on record, but brokers {some([str(i) for i in gone])} "
-                "belong to it. They are left as they are.",
-                f"Put pool {some(pools)} back into spec.brokerPools; it may be removed after that.",
+                f"Pool {some(pools)} is not in the spec and its former definition is not on record, but {_brokers(gone)} "
+                f"{some([str(i) for i in gone])} {'belongs' if len(gone) == 1 else 'belong'} to it. Spindle does not change or remove "
+                f"{'it' if len(gone) == 1 else 'them'}.",
+                f"Put pool {some(pools)} back into spec.brokerPools; you can remove it again after that.",
             )
         )
+
+
+def _brokers(ids: Collection[int]) -> str:
+    return "broker" if len(ids) == 1 else "brokers"
 
 
 def _has_finalizer(broker: SnapshotObject) -> bool:

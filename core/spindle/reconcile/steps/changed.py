@@ -1,10 +1,10 @@
-"""What of a pod is no longer as it would be made today, in words for the event that announces its restart."""
+"""Names what differs between a pod and the pod that Spindle would create now, for the event that announces its restart."""
 
 import json
 from typing import Any, Final
 
 from spindle.cluster import names
-from spindle.cluster.refusal import some
+from spindle.cluster.waiting import some
 from spindle.manifests.inputs import ClusterInputs, NodeInputs
 from spindle.manifests.pods import kafka_image, spec_parts
 from spindle.reconcile import objects
@@ -12,20 +12,20 @@ from spindle.reconcile import objects
 _WORDS: Final = {
     "config": "its configuration",
     "disks": "its disks",
-    "jvm": "the options of its virtual machine",
-    "metrics": "whether metrics are offered",
-    "nodeSelector": "the node selector",
+    "jvm": "its JVM options",
+    "metrics": "metrics.enabled",
+    "nodeSelector": "its node selector",
     "priorityClass": "its priority class",
-    "pullSecrets": "the pull secrets",
+    "pullSecrets": "its image pull secrets",
     "resources": "its CPU and memory",
     "sharedFilesystem": "whether disks may share a file system",
-    "template": "what Spindle makes of the spec",
+    "template": "the pod template of this Spindle version",
     "tolerations": "its tolerations",
 }
 
 
 def what_changed(pod: objects.RawObject, cluster: ClusterInputs, node: NodeInputs) -> str:
-    """A clause such as "its configuration and its disks changed"; a general one for a pod that does not tell its parts."""
+    """A clause such as "its configuration and its disks changed"; a general one if the pod has no annotation that records its parts."""
     before, after = objects.image(pod, names.CONTAINER_KAFKA), kafka_image(cluster)
     parts = _parts(pod)
     fresh = spec_parts(cluster, node)
@@ -36,7 +36,7 @@ def what_changed(pod: objects.RawObject, cluster: ClusterInputs, node: NodeInput
     ]
     if before is not None and before != after:
         changed.insert(0, f"Kafka's image (from {before} to {after})")
-    return f"{some(changed)} changed" if changed else "what it was made from has changed"
+    return f"{some(changed)} changed" if changed else "its pod template changed"
 
 
 def _parts(pod: objects.RawObject) -> dict[str, Any]:

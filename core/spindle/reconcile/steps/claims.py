@@ -1,4 +1,4 @@
-"""The claims: one per disk, carrying from their first moment whose disk they are (rule 13)."""
+"""The claims: one per disk, created with the identity of the disk: "no second bootstrap" (`docs/safety.md`, rule 13)."""
 
 from collections.abc import Collection, Mapping
 from typing import Any, Final
@@ -6,6 +6,7 @@ from typing import Any, Final
 from spindle.api.cluster import BrokerPool
 from spindle.cluster import names
 from spindle.cluster.layout import METADATA_DISK
+from spindle.cluster.waiting import Waiting
 from spindle.disks import facts
 from spindle.manifests.claims import claim
 from spindle.manifests.identity import ConfiguredVoter, NodeIdentity
@@ -16,7 +17,7 @@ from spindle.reconcile.actions import Create
 from spindle.reconcile.claim_annotations import noted
 from spindle.reconcile.inputs import disks_of
 from spindle.reconcile.node_loss import node_is_lost
-from spindle.reconcile.plan_builder import PlanBuilder, Wait
+from spindle.reconcile.plan_builder import PlanBuilder
 from spindle.reconcile.snapshot import SnapshotObject
 from spindle.reconcile.state import ClusterState
 from spindle.reconcile.steps.brokers import node_of_volume
@@ -26,7 +27,7 @@ _ACTION: Final = "CreateClaim"
 
 
 def reconcile_claims(state: ClusterState, builder: PlanBuilder, identity: NodeIdentity) -> None:
-    """Make the claims that are missing."""
+    """Create missing claims and report claims of another disk or cluster."""
     _controllers(state, builder, identity)
     for broker in state.brokers.values():
         pool, gone = state.pool_of(broker), node_is_lost(state, int(broker["spec"]["id"]))
@@ -51,8 +52,8 @@ def claim_of(
     disk: Mapping[str, Any],
     volume: str | None = None,
 ) -> SnapshotObject:
-    """The claim of a disk of a broker, for a volume that is kept for it if one is named."""
-    made = claim(
+    """The claim of a broker's disk; bound to `volume` if that is given."""
+    result = claim(
         cluster=state.name,
         namespace=state.namespace,
         cluster_id=identity.cluster_id,
@@ -66,8 +67,8 @@ def claim_of(
         rack=broker["spec"].get("rack"),
         volume=volume,
     )
-    made["metadata"]["annotations"] |= noted(broker, disk)
-    return made
+    result["metadata"]["annotations"] |= noted(broker, disk)
+    return result
 
 
 def _controllers(state: ClusterState, builder: PlanBuilder, identity: NodeIdentity) -> None:
@@ -103,7 +104,7 @@ def _controllers(state: ClusterState, builder: PlanBuilder, identity: NodeIdenti
 def _zones(
     state: ClusterState, builder: PlanBuilder, identity: NodeIdentity, missing: list[ConfiguredVoter]
 ) -> dict[int, str | None]:
-    """A zone for each controller that has no claim yet."""
+    """Choose a zone for each controller that has no claim yet."""
     storage = state.spec.controllers.storage
     existing = {
         voter.id: Placed(
@@ -116,7 +117,7 @@ def _zones(
     where = topology_of(state, [DiskWant(storage.size, storage.storage_class)], "controller")
     result = spread(where, existing, [voter.id for voter in missing])
     for refusal in result.problems:
-        builder.wait(Wait.refused("PlaceController", f"KafkaCluster/{state.name}", refusal))
+        builder.wait(Waiting.of("PlaceController", f"KafkaCluster/{state.name}", refusal))
     return dict(result.assignments)
 
 
@@ -127,21 +128,22 @@ def _check(
     directory_id: str,
     retired: Collection[str] = (),
 ) -> None:
-    """A claim of the right name that is somebody else's, or another disk's (rule 7).
+    """Report a claim of the right name that belongs to another cluster or disk: "no disk mistaken for another" (`docs/safety.md`, rule 7).
 
-    One that still carries a retired id is about to be told the new one.
+    A claim with a retired directory id is fine: another step is about to write the new id to it.
     """
     thing = f"PersistentVolumeClaim/{objects.name(found)}"
     carried = objects.annotation(found, names.ANN_DIRECTORY_ID)
     theirs = objects.annotation(found, names.ANN_CLUSTER_ID) != identity.cluster_id
     if theirs or (carried != directory_id and carried not in retired):
         builder.wait(
-            Wait(
+            Waiting(
                 "UseClaim",
                 thing,
                 "ClaimDirectoryIdMismatch",
-                f"{objects.name(found)} carries directory id {carried or 'none'}; on record for this disk is {directory_id}. "
-                "What is on it decides: preflight uses only the disk that is on record.",
-                f"Restore the annotation {names.ANN_DIRECTORY_ID}, or move the claim out of the way.",
+                f"Claim {objects.name(found)} carries {f'directory id {carried}' if carried else 'no directory id'}; the directory id on record "
+                f"for this disk is {directory_id}. Preflight uses only a disk with the id on record.",
+                f"Restore the annotation {names.ANN_DIRECTORY_ID} of the claim; or, if the claim belongs to another disk, set its volume "
+                "to Retain and delete the claim.",
             )
         )

@@ -1,4 +1,4 @@
-"""One birth (rule 13): who the cluster is, decided once, written down before the first format."""
+"""The cluster's identity, decided once and recorded before the first format: "no second bootstrap" (`docs/safety.md`, rule 13)."""
 
 import contextlib
 from collections.abc import Iterable, Mapping
@@ -7,7 +7,7 @@ from dataclasses import replace
 from spindle.cluster import names
 from spindle.cluster.ids import uuid_from_entropy
 from spindle.cluster.layout import METADATA_DISK
-from spindle.cluster.refusal import some
+from spindle.cluster.waiting import Waiting, counted, some
 from spindle.manifests.identity import (
     ConfiguredVoter,
     IdentityError,
@@ -17,7 +17,7 @@ from spindle.manifests.identity import (
 )
 from spindle.reconcile import objects
 from spindle.reconcile.actions import Create
-from spindle.reconcile.plan_builder import PlanBuilder, Wait
+from spindle.reconcile.plan_builder import PlanBuilder
 from spindle.reconcile.snapshot import SnapshotObject
 from spindle.reconcile.state import ClusterState
 
@@ -25,47 +25,43 @@ _ACTION = "Birth"
 
 
 def reconcile_identity(state: ClusterState, builder: PlanBuilder) -> NodeIdentity | None:
-    """The cluster's identity; None while it is being written down or cannot be told.
+    """The cluster's identity; None while it is being recorded or cannot be determined.
 
-    Nothing else may be made without it.
+    Nothing else may be created without it.
     """
     if isinstance(state.identity, IdentityError):
         builder.wait(
-            Wait(
+            Waiting(
                 _ACTION,
                 f"ConfigMap/{names.identity_map(state.name)}",
                 "IdentityUnreadable",
-                f"The record of the cluster's identity cannot be read: {state.identity}",
-                "Restore the ConfigMap, or delete it: it is made again from the claims, which carry the same ids.",
+                f"ConfigMap {names.identity_map(state.name)}, which records the cluster's identity, cannot be read: {state.identity}",
+                "Restore the ConfigMap from a backup, or delete it: Spindle recreates it from the claims, which carry the same ids.",
             )
         )
         return None
     if state.identity is not None:
-        return _agreed(state, state.identity, builder)
+        return _checked(state, state.identity, builder)
     found = _from_claims(state, builder)
-    if found is _UNTOLD:
+    if found is _AMBIGUOUS:
         return None
     identity = found if isinstance(found, NodeIdentity) else _new_identity(state)
-    born = (
-        "again from what the claims carry"
-        if isinstance(found, NodeIdentity)
-        else "before anything is formatted"
-    )
+    how = "again, from the claims" if isinstance(found, NodeIdentity) else "before the first format"
     builder.do(
         Create(
             object=identity_map(state.name, state.namespace, identity),
             reason="IdentityRecorded",
-            message=f"Cluster id {identity.cluster_id} and {len(identity.voters)} voters were written down {born}.",
+            message=f"Recorded cluster id {identity.cluster_id} and {counted(len(identity.voters), 'voter')} {how}.",
         )
     )
     return None
 
 
-class _UnpublishedIdentity:
-    """The claims contradict one another or say too little."""
+class _AmbiguousIdentity:
+    """The claims contradict each other or carry too little."""
 
 
-_UNTOLD = _UnpublishedIdentity()
+_AMBIGUOUS = _AmbiguousIdentity()
 
 
 def _new_identity(state: ClusterState) -> NodeIdentity:
@@ -80,8 +76,8 @@ def _new_identity(state: ClusterState) -> NodeIdentity:
     )
 
 
-def _from_claims(state: ClusterState, builder: PlanBuilder) -> NodeIdentity | _UnpublishedIdentity | None:
-    """The identity that claims of an earlier KafkaCluster of this name carry; None if there are no such claims."""
+def _from_claims(state: ClusterState, builder: PlanBuilder) -> NodeIdentity | _AmbiguousIdentity | None:
+    """The identity that the claims of an earlier KafkaCluster of this name carry; None if there are no such claims."""
     carrying = {
         name: claim for name, claim in state.claims.items() if objects.annotation(claim, names.ANN_CLUSTER_ID)
     }
@@ -97,32 +93,36 @@ def _from_claims(state: ClusterState, builder: PlanBuilder) -> NodeIdentity | _U
         with contextlib.suppress(ValueError):
             rebuilt = _rebuilt(state, cluster_ids[0], parse_voters(voters[0]))
             return replace(rebuilt, quorum=_quorum(carrying.values()))
-    said = f"cluster ids {some(cluster_ids)}" if cluster_ids else "no cluster id"
+    ids = (
+        f"cluster id{'' if len(cluster_ids) == 1 else 's'} {some(cluster_ids)}"
+        if cluster_ids
+        else "no cluster id"
+    )
     builder.wait(
-        Wait(
+        Waiting(
             _ACTION,
             f"KafkaCluster/{state.name}",
             "ClusterIdConflict",
-            f"There are disks of an earlier cluster of this name, but their claims ({some(sorted(carrying)) or 'none left'}) "
-            f"do not tell one identity: they carry {said} and {len(voters)} different lists of voters. "
-            "A new cluster is not born over them.",
-            f"Restore ConfigMap {names.identity_map(state.name)}, or, to begin anew, delete these claims and the "
+            f"Disks of an earlier cluster of this name exist, but their claims ({some(sorted(carrying)) or 'none left'}) do not agree "
+            f"on one identity: they carry {ids} and {counted(len(voters), 'different list')} of voters. "
+            "Spindle does not create a new cluster on these disks.",
+            f"Restore ConfigMap {names.identity_map(state.name)}; or, to create a new cluster, delete these claims and the "
             "KafkaBrokers of this cluster.",
         )
     )
-    return _UNTOLD
+    return _AMBIGUOUS
 
 
 def _quorum(claims: Iterable[SnapshotObject]) -> str | None:
-    """Whether the cluster was taken over, and its voters have to stand in the configuration until Kafka has them on record."""
-    return next((told for claim in claims if (told := objects.annotation(claim, names.ANN_QUORUM))), None)
+    """The quorum annotation of a cluster that was taken over: its voters stay in the configuration until Kafka has recorded them."""
+    return next((quorum for claim in claims if (quorum := objects.annotation(claim, names.ANN_QUORUM))), None)
 
 
 def _rebuilt(state: ClusterState, cluster_id: str, voters: tuple[ConfiguredVoter, ...]) -> NodeIdentity:
-    """The record from the claims: who was a controller at birth, and under which directory ids there are controllers now.
+    """The record rebuilt from the claims: the controllers at bootstrap, and the directory ids of the controllers now.
 
-    A controller of the birth without a claim may have left, or have lost its disk. It counts as cleared for a disk that nobody has, since
-    a blank one under its first directory id could found the cluster a second time.
+    A controller of the bootstrap without a claim may have left or lost its disk. It is recorded as cleared for a disk that does not exist:
+    a blank disk formatted under its first directory id could bootstrap the cluster a second time.
     """
     now = {
         int(node_id): ConfiguredVoter(int(node_id), directory_id)
@@ -142,7 +142,7 @@ def _rebuilt(state: ClusterState, cluster_id: str, voters: tuple[ConfiguredVoter
 
 
 def _cleared(state: ClusterState) -> dict[str, Mapping[str, str]]:
-    """Which file system each controller's directory id was given to, as the claims remember it."""
+    """The file system that was cleared for each controller's directory id, as the claims record it."""
     cleared: dict[str, Mapping[str, str]] = {}
     for claim in state.claims.values():
         directory_id = objects.annotation(claim, names.ANN_DIRECTORY_ID)
@@ -157,19 +157,20 @@ def _cleared(state: ClusterState) -> dict[str, Mapping[str, str]]:
     return cleared
 
 
-def _agreed(state: ClusterState, identity: NodeIdentity, builder: PlanBuilder) -> NodeIdentity | None:
-    """The record, unless claims or Kafka itself know the cluster by another id (rule 7)."""
+def _checked(state: ClusterState, identity: NodeIdentity, builder: PlanBuilder) -> NodeIdentity | None:
+    """The record, unless a claim carries another cluster id: "no disk mistaken for another" (`docs/safety.md`, rule 7)."""
     for name, claim in sorted(state.claims.items()):
         carried = objects.annotation(claim, names.ANN_CLUSTER_ID)
         if carried and carried != identity.cluster_id:
             builder.wait(
-                Wait(
+                Waiting(
                     _ACTION,
                     f"PersistentVolumeClaim/{name}",
                     "ClaimClusterIdMismatch",
-                    f"The claim carries cluster id {carried}, the record says {identity.cluster_id}. It is not used.",
-                    f"Move the claim out of the way, or restore the ConfigMap {names.identity_map(state.name)} that "
-                    "belongs to it.",
+                    f"Claim {name} carries cluster id {carried}, but the cluster id on record is {identity.cluster_id}. Spindle does not use "
+                    "the claim.",
+                    f"If the claim belongs to another cluster, set its volume to Retain and delete the claim; else restore the ConfigMap "
+                    f"{names.identity_map(state.name)} with the cluster id of the claim.",
                 )
             )
             return None

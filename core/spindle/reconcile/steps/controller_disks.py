@@ -1,4 +1,4 @@
-"""The disks of controllers: whether what was on one is gone for good, and what its claim is told then."""
+"""The disks of controllers: whether the content of one is lost for good, and how its claim changes then."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -21,21 +21,18 @@ from spindle.reconcile.steps.eviction import RestartRequest
 from spindle.reconcile.steps.remove_disks import release
 from spindle.reconcile.times import seconds
 
-_AGAIN: Final = 60.0  # seconds between two looks at a disk that cannot be read
-_PUT_OFF: Final = (
-    "delete the pod"  # so ends what the script that starts Kafka says of a disk that does not belong there
-)
+_RETRY_SECONDS: Final = 60.0  # age of a pod from which it is recreated because its disk cannot be read
+_WRONG_DISK: Final = "delete the pod"  # the start script's message about a wrong disk ends with this
 
 
 def lost(state: ClusterState, identity: NodeIdentity, voter: ConfiguredVoter) -> str:
-    """Why what a controller had on its disk is gone for good, as a clause; empty while that is not known.
+    """Why the data on a controller's disk is lost for good, as a clause; empty while that is not known.
 
-    Either its disk is out of reach for good, or in its place stands a blank one, and the controller was on another one, or on this one,
-    before.
+    Either its disk is out of reach for good, or the disk in its place is blank although the controller ran on a disk before.
     """
     claim, pod = state.claim(voter.id, METADATA_DISK), state.pods.get(voter.id)
     if claim is None or objects.annotation(claim, names.ANN_DIRECTORY_ID) != voter.directory_id:
-        return ""  # it is about to be made, or told the id on record
+        return ""  # the claim is about to be created or to get the id on record
     if why := _out_of_reach(state, claim):
         return why
     volume, found = state.volume(claim), blank(state, voter.id)
@@ -52,7 +49,7 @@ def lost(state: ClusterState, identity: NodeIdentity, voter: ConfiguredVoter) ->
 
 
 def blank(state: ClusterState, node_id: int) -> Mapping[str, object] | None:
-    """What was found of a controller's disk in the pod that stands, if the disk is blank and waits for its format."""
+    """The inspection result of a controller's disk in its current pod, if the disk is blank and waits for its format."""
     pod = state.pods.get(node_id)
     if pod is None or objects.deleting(pod) or prepared(pod):
         return None
@@ -61,9 +58,9 @@ def blank(state: ClusterState, node_id: int) -> Mapping[str, object] | None:
 
 
 def look_anew(state: ClusterState, wanted: dict[int, RestartRequest]) -> None:
-    """Have pods of controllers made anew that do not get at their disk any more: only a new pod gets, and looks at, another one.
+    """Request new pods for controllers that can no longer access their disk: only a new pod mounts and inspects a replacement.
 
-    At once where Kafka ran before, so where the disk was there; where it never ran, a while after the pod was made.
+    At once if Kafka ran in the pod before, as the disk was accessible then; else a minute after the pod was created.
     """
     for node_id in state.controller_ids:
         pod, claim = state.pods.get(node_id), state.claim(node_id, METADATA_DISK)
@@ -71,20 +68,20 @@ def look_anew(state: ClusterState, wanted: dict[int, RestartRequest]) -> None:
             continue
         if objects.kafka_runs(pod):
             continue
-        made = seconds(pod["metadata"].get("creationTimestamp"))
-        if not objects.kafka_ever_ran(pod) and (made is None or state.now - made < _AGAIN):
+        created = seconds(pod["metadata"].get("creationTimestamp"))
+        if not objects.kafka_ever_ran(pod) and (created is None or state.now - created < _RETRY_SECONDS):
             continue
-        said = str((objects.terminated(pod, names.CONTAINER_KAFKA) or {}).get("message"))
-        if volume_unreadable(state, {"claim": objects.name(claim)}, pod) or _PUT_OFF in said:
-            wanted[node_id] = RestartRequest("DiskUnusable", "its disk cannot be read, or is another one")
+        message = str((objects.terminated(pod, names.CONTAINER_KAFKA) or {}).get("message"))
+        if volume_unreadable(state, {"claim": objects.name(claim)}, pod) or _WRONG_DISK in message:
+            wanted[node_id] = RestartRequest("DiskUnusable", "its disk cannot be read or is the wrong disk")
 
 
 def reconcile_controller_claims(state: ClusterState, builder: PlanBuilder, identity: NodeIdentity) -> None:
-    """Let claims follow the record where a controller begins anew under another directory id.
+    """Update the claims of controllers that were recreated under a new directory id.
 
-    A claim whose disk is known to hold nothing is told the new id, and its pod, which waits for the format, is made anew for that. One whose
-    disk is out of reach for good goes, and another one is made. The id before stays on record among the clearances, so it is never given to
-    a file system again. So goes the claim of one that only reads along and whose node another controller has by now.
+    If the disk is known to be blank, its claim gets the new id, and the pod, which waits for the format, is recreated. If the disk is out of
+    reach for good, the claim is deleted and a new one created. The former id stays recorded among the clearances, so that no file system
+    ever gets it again. The claim of an observer is deleted as well if another controller occupies its node by now.
     """
     for voter in identity.members:
         claim = state.claim(voter.id, METADATA_DISK)
@@ -94,11 +91,11 @@ def reconcile_controller_claims(state: ClusterState, builder: PlanBuilder, ident
             continue
         if objects.annotation(claim, names.ANN_DIRECTORY_ID) == voter.directory_id:
             if why := displaced_by(state, voter.id):
-                _begin_anew(state, builder, identity, claim, why)
+                _delete_claim(state, builder, identity, claim, why)
             continue
         unused = objects.annotation(claim, names.ANN_FS_UUID) is None and voter.id not in state.pods
         if why := _out_of_reach(state, claim) or displaced_by(state, voter.id):
-            _begin_anew(state, builder, identity, claim, why)
+            _delete_claim(state, builder, identity, claim, why)
         elif unused or blank(state, voter.id) is not None:
             annotations = {names.ANN_DIRECTORY_ID: voter.directory_id, names.ANN_FS_UUID: None}
             builder.do(
@@ -112,7 +109,10 @@ def reconcile_controller_claims(state: ClusterState, builder: PlanBuilder, ident
 
 
 def _out_of_reach(state: ClusterState, claim: SnapshotObject) -> str:
-    """Why nobody will reach a claim's disk any more (rule 14), as a clause; empty while it may be reached again."""
+    """Why a claim's disk is out of reach for good, as a clause; empty while it may come back.
+
+    See "no node declared lost without evidence and consent" (`docs/safety.md`, rule 14).
+    """
     if state.snap.unknown & {"nodes", "persistentvolumes"} or not state.nodes:
         return ""
     volume = state.volume(claim)
@@ -127,15 +127,18 @@ def _out_of_reach(state: ClusterState, claim: SnapshotObject) -> str:
         if objects.labels(node).get("kubernetes.io/hostname", name) == host
     ]
     if not there:
-        return f"node {host}, where its disk is, was deleted"
+        return f"node {host} with its disk was deleted"
     if all(find_evidence(name, state.nodes) is NodeLossEvidence.OUT_OF_SERVICE for name in there):
-        return f"node {host}, where its disk is, is out of service"
+        return f"node {host} with its disk is out of service"
     return ""
 
 
-def _begin_anew(
+def _delete_claim(
     state: ClusterState, builder: PlanBuilder, identity: NodeIdentity, claim: SnapshotObject, why: str
 ) -> None:
-    """Give up a disk that nobody reaches, or needs; its volume is kept (rule 5)."""
+    """Delete the claim of a disk that is out of reach or not needed; its volume is retained.
+
+    See "no log dir removed with replicas on it" (`docs/safety.md`, rule 5).
+    """
     thing = f"PersistentVolumeClaim/{objects.name(claim)}"
-    release(state, builder, identity, claim, thing, f"{why}, and its controller begins anew on another one")
+    release(state, builder, identity, claim, thing, f"{why}, and its controller is recreated on another disk")

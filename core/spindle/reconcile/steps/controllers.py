@@ -1,7 +1,7 @@
-"""More controllers, fewer, or another disk for one: what `next_step` decides, carried out on the record, the claims and the quorum.
+"""Adds, removes and recreates controllers: carries out what `next_step` decides on the record, the claims and the quorum.
 
-The identity ConfigMap says who is to be a controller; what a controller is made of (claim, certificate, configuration, pod) follows from it
-in the other steps. Decisions: docs/adr/0037 and 0038.
+The identity ConfigMap lists the controllers; other steps derive the objects of each controller (claim, certificate, configuration, pod)
+from it. Decisions: docs/adr/0037 and 0038.
 """
 
 from collections.abc import Mapping
@@ -11,7 +11,7 @@ from typing import Final
 from spindle.cluster import names
 from spindle.cluster.ids import uuid_from_entropy
 from spindle.cluster.layout import METADATA_DISK
-from spindle.cluster.refusal import Refusal, some
+from spindle.cluster.waiting import Waiting, some
 from spindle.manifests.identity import ConfiguredVoter, NodeIdentity, identity_map
 from spindle.quorum.decide import Member, next_step
 from spindle.quorum.steps import (
@@ -24,7 +24,7 @@ from spindle.quorum.steps import (
 )
 from spindle.reconcile import objects
 from spindle.reconcile.actions import Action, AddVoter, Delete, Patch, RemoveVoter
-from spindle.reconcile.plan_builder import PlanBuilder, Wait
+from spindle.reconcile.plan_builder import PlanBuilder
 from spindle.reconcile.state import ClusterState
 from spindle.reconcile.steps.controller_disks import look_anew, lost, reconcile_controller_claims
 from spindle.reconcile.steps.eviction import RestartRequest
@@ -36,17 +36,17 @@ _Recorded = AdmitControllers | DeleteController | RecreateController | ReaddVote
 
 def reconcile_controllers(
     state: ClusterState, builder: PlanBuilder, identity: NodeIdentity, wanted: dict[int, RestartRequest]
-) -> Mapping[int, Refusal]:
-    """Take the next step towards the controllers that are wanted.
+) -> Mapping[int, Waiting]:
+    """Take the next step towards the specified controllers.
 
     Args:
         state, builder, identity: of this pass.
-        wanted: who should go down; a controller that needs another pod is added.
+        wanted: nodes that should restart; controllers that need a new pod are added.
 
     Returns:
-        controllers that must not be taken down in this pass, and why: what is decided about the quorum rests on their staying up.
+        controllers that must not be taken down in this pass, and why: the change of the quorum assumes that they stay up.
     """
-    _clear_away(state, builder, identity)
+    _delete_removed(state, builder, identity)
     look_anew(state, wanted)
     reconcile_controller_claims(state, builder, identity)
     decision = next_step(
@@ -57,19 +57,21 @@ def reconcile_controllers(
     )
     if decision is None:
         return {}
-    if isinstance(decision, Refusal):
+    if isinstance(decision, Waiting):
         quiet = decision.reason == "ControllersJoining"
-        builder.wait(replace(Wait.refused(_ACTION, f"KafkaCluster/{state.name}", decision), quiet=quiet))
+        builder.wait(replace(Waiting.of(_ACTION, f"KafkaCluster/{state.name}", decision), quiet=quiet))
         return {}
     if isinstance(decision, AddVoterStep | RemoveVoterStep):
-        builder.do(_order(state, identity, decision))
+        builder.do(_quorum_change(state, identity, decision))
         return dict.fromkeys(state.controller_ids, _changing(decision.id))
     if not _writes(state, builder):
         _record(state, builder, identity, decision)
     return {}
 
 
-def _order(state: ClusterState, identity: NodeIdentity, step: AddVoterStep | RemoveVoterStep) -> Action:
+def _quorum_change(
+    state: ClusterState, identity: NodeIdentity, step: AddVoterStep | RemoveVoterStep
+) -> Action:
     if isinstance(step, AddVoterStep):
         return AddVoter(
             cluster_id=identity.cluster_id,
@@ -77,20 +79,20 @@ def _order(state: ClusterState, identity: NodeIdentity, step: AddVoterStep | Rem
             directory_id=step.directory_id,
             host=names.node_host(state.name, state.namespace, step.id),
             reason="ControllerAdded",
-            message=f"Controller {step.id} has caught up and joins the quorum.",
+            message=f"Adding controller {step.id} to the quorum: it has caught up.",
         )
     return RemoveVoter(
         cluster_id=identity.cluster_id,
         controller=step.id,
         directory_id=step.directory_id,
         reason="ControllerRemoved",
-        message=f"Controller {step.id} is taken out of the quorum: {step.why}.",
+        message=f"Removing controller {step.id} from the quorum: {step.why}.",
     )
 
 
 @dataclass(frozen=True)
 class _Change:
-    """What becomes of the record."""
+    """The changed record, and the event that announces it."""
 
     identity: NodeIdentity
     reason: str
@@ -98,7 +100,7 @@ class _Change:
 
 
 def _record(state: ClusterState, builder: PlanBuilder, identity: NodeIdentity, step: _Recorded) -> None:
-    """Write a step down, guarded by the version of the record that was read."""
+    """Record a step; the resourceVersion of the record that was read guards the write."""
     change = _changed(state, identity, step)
     record = state.config_maps[names.identity_map(state.name)]
     builder.do(
@@ -120,38 +122,40 @@ def _changed(state: ClusterState, identity: NodeIdentity, step: _Recorded) -> _C
         case AdmitControllers():
             members |= {i: ConfiguredVoter(i, _directory_for(state, identity, i)) for i in step.ids}
             ids = some([str(node_id) for node_id in step.ids])
-            reason, message = (
-                "ControllersAdded",
-                f"Controllers {ids} are made: they join once they know all.",
+            reason = "ControllersAdded"
+            one = len(step.ids) == 1
+            message = (
+                f"Creating {'controller' if one else 'controllers'} {ids}; "
+                f"{'it joins' if one else 'they join'} the quorum after catching up with the metadata log."
             )
         case DeleteController():
             del members[step.id]
             reason = "ControllerDeleted"
-            message = f"Controller {step.id} is no voter any more and is stopped. Its claim stays."
+            message = f"Stopping controller {step.id}: it is no longer a voter. Its claim is kept."
         case RecreateController():
             members[step.id] = ConfiguredVoter(step.id, _fresh(state, step.id))
             reason = "ControllerRenewed"
-            message = f"Controller {step.id} lost its disk and begins anew on a blank one, under a new directory id."
+            message = (
+                f"Recreating controller {step.id} on a blank disk with a new directory id: it lost its disk."
+            )
         case _:
             members[step.id] = ConfiguredVoter(step.id, step.directory_id)
             reason = "ControllerReadded"
-            message = (
-                f"Controller {step.id} is on record with the disk again that it has, {step.directory_id}."
-            )
+            message = f"Recorded controller {step.id} again with the disk that it has, directory id {step.directory_id}."
     changed = replace(identity, controllers=tuple(members[i] for i in sorted(members)))
     return _Change(changed, reason, message)
 
 
 def _directory_for(state: ClusterState, identity: NodeIdentity, node_id: int) -> str:
-    """The directory id of a controller that comes: of the disk that it left with, if that is still kept for it."""
+    """The directory id for a new controller: that of its former disk if the claim still exists, else a fresh one."""
     claim = state.claim(node_id, METADATA_DISK)
     carried = objects.annotation(claim, names.ANN_DIRECTORY_ID) if claim is not None else None
     if claim is not None and carried is not None and carried in identity.clearances:
         ours = objects.annotation(claim, names.ANN_CLUSTER_ID) == identity.cluster_id
         seen = objects.annotation(claim, names.ANN_FS_UUID) is not None
         # It may have left while its disk was being formatted: no other disk is ever formatted under that id.
-        given = identity.clearances[carried].get("claim") == objects.name(claim)
-        if ours and (seen or given):
+        cleared = identity.clearances[carried].get("claim") == objects.name(claim)
+        if ours and (seen or cleared):
             return carried
     return _fresh(state, node_id)
 
@@ -162,7 +166,7 @@ def _fresh(state: ClusterState, node_id: int) -> str:
 
 def _member(state: ClusterState, identity: NodeIdentity, voter: ConfiguredVoter) -> Member:
     pod = state.pods.get(voter.id)
-    # The mark of one that went down stays until its successor is in sync, which one that is no voter any more never is.
+    # The record of a pod that went down stays until its successor is in sync; a controller that is no longer a voter never is.
     going = pod is not None and any(mark["uid"] == objects.uid(pod) for mark in state.unavailable_records)
     up = pod is not None and not objects.deleting(pod) and objects.kafka_runs(pod) and not going
     return Member(voter.id, voter.directory_id, up, lost(state, identity, voter))
@@ -180,8 +184,8 @@ def _carried(state: ClusterState, identity: NodeIdentity) -> dict[int, str]:
     return found
 
 
-def _clear_away(state: ClusterState, builder: PlanBuilder, identity: NodeIdentity) -> None:
-    """Stop the pods of controllers that left, then take away what only they needed; never one that the quorum still knows."""
+def _delete_removed(state: ClusterState, builder: PlanBuilder, identity: NodeIdentity) -> None:
+    """Stop the pods of removed controllers, then delete their ConfigMaps and Secrets; never while the quorum still lists them."""
     quorum = state.kafka.quorum
     if quorum is None or quorum.leader < 0:
         return
@@ -192,7 +196,7 @@ def _clear_away(state: ClusterState, builder: PlanBuilder, identity: NodeIdentit
         pod = state.pods.get(node_id)
         if pod is not None:
             if objects.owned_by(pod, state.cluster) and not objects.deleting(pod):
-                message = f"{objects.name(pod)} is stopped: it is no controller any more."
+                message = f"Stopping {objects.name(pod)}: it is no longer a controller."
                 builder.do(_delete("Pod", objects.name(pod), objects.uid(pod), message))
             continue
         config = state.config_maps.get(names.config_map(state.name, node_id))
@@ -210,16 +214,16 @@ def _delete(kind: str, name: str, uid: str, message: str = "") -> Delete:
 
 
 def _writes(state: ClusterState, builder: PlanBuilder) -> bool:
-    """Whether this pass changes the record already: a second change would be made from what is no longer so."""
+    """Whether this pass already changes the record: a second change would be based on outdated content."""
     record = names.identity_map(state.name)
     return any(isinstance(a, Patch) and (a.kind, a.name) == ("ConfigMap", record) for a in builder.actions)
 
 
-def _changing(node_id: int) -> Refusal:
-    return Refusal(
+def _changing(node_id: int) -> Waiting:
+    return Waiting.refused(
         rule=2,
         reason="QuorumChanging",
-        message=f"Controller {node_id} joins or leaves the quorum at this moment; no controller restarts meanwhile.",
-        unblocked_by="It is done in a moment.",
+        message=f"Controller {node_id} is joining or leaving the quorum; no controller restarts until that is done.",
+        unblocked_by="Nothing to do: Spindle continues when the change of the quorum is complete.",
         objects=(str(node_id),),
     )

@@ -1,10 +1,10 @@
-"""Last copies on bad disks: what is lost with which, what a person gave up, and what follows from that."""
+"""Last replicas on failed disks: what is lost with each disk, which loss the user accepted, and which elections follow."""
 
 from collections.abc import Collection, Mapping
 from typing import Final
 
 from spindle.cluster import names
-from spindle.cluster.refusal import counted, some
+from spindle.cluster.waiting import Waiting, counted, some
 from spindle.disks import facts
 from spindle.disks.health import FULL, OFFLINE_FULL
 from spindle.disks.lifecycle import DiskState
@@ -14,14 +14,14 @@ from spindle.reconcile import objects
 from spindle.reconcile.actions import ElectUnclean, Patch, Reassign
 from spindle.reconcile.broker_disks import BrokerDisk
 from spindle.reconcile.disk_inventory import DiskInventory
-from spindle.reconcile.plan_builder import PlanBuilder, Wait
+from spindle.reconcile.plan_builder import PlanBuilder
 
 ANN_ACCEPTED: Final = f"{names.GROUP}/accepted-loss"
 _BAD: Final = (DiskState.FAILED, DiskState.EVACUATING)
 
 
 def find_losses(inventory: DiskInventory) -> tuple[Loss, ...]:
-    """What is lost at the moment with each bad disk, as far as is known."""
+    """The partitions that are lost with each failed disk now, as far as is known."""
     found = []
     for slot in inventory.slots:
         if not inventory.replica_index.known or not (
@@ -35,15 +35,15 @@ def find_losses(inventory: DiskInventory) -> tuple[Loss, ...]:
 
 
 def _offline(inventory: DiskInventory, slot: BrokerDisk) -> bool:
-    """Whether Kafka has given the dir up, whoever else has noticed."""
+    """Whether Kafka has taken the log dir offline, even if no probe has found an error yet."""
     return any(d.path == slot.path and d.error for d in inventory.replica_index.dirs(slot.broker) or ())
 
 
 def reconcile_losses(inventory: DiskInventory, builder: PlanBuilder) -> list[ElectUnclean | Reassign]:
-    """Read acceptances, write down which were found right, and elect what survived; says what is given up altogether.
+    """Check the acceptances, record the valid ones, and elect surviving replicas.
 
-    The elections are to come last in the pass. Where a replica that is only being made comes before the survivor, the order is changed first,
-    and the next pass elects.
+    Sets `inventory.given_up` to the partitions of which no replica survives. The returned elections must come last in the pass. If a replica
+    that is still being added precedes the survivor in the assignment, the assignment is reordered first and the next pass elects.
     """
     accepted: dict[str, Accepted] = {}
     leaderless = [key for key, p in inventory.replica_index.partitions.items() if p.leader is None]
@@ -54,13 +54,13 @@ def reconcile_losses(inventory: DiskInventory, builder: PlanBuilder) -> list[Ele
             loss = next((x for x in inventory.losses if (x.broker, x.disk) == slot.key), None)
             known = before.get(slot.name)
             if loss is None and not inventory.replica_index.known and known is not None:
-                now[slot.name] = known  # nobody can say whether it is over
-            elif (word := _word(slot, loss, known, leaderless)) is not None:
-                now[slot.name] = word
-                if known is not None and known == word:
-                    accepted[slot.disk["directoryId"]] = word  # on record, so it counts
+                now[slot.name] = known  # Kafka cannot be asked whether the loss is resolved
+            elif (entry := _acceptance(slot, loss, known, leaderless)) is not None:
+                now[slot.name] = entry
+                if known is not None and known == entry:
+                    accepted[slot.disk["directoryId"]] = entry  # counts only once it is recorded
             if loss is not None and slot.request.accept_loss is not None:
-                _tell_unfit(inventory, builder, loss, slot.request.accept_loss, now.get(slot.name))
+                _report_unfit(inventory, builder, loss, slot.request.accept_loss, now.get(slot.name))
         if now != before:
             builder.do(
                 Patch(
@@ -74,7 +74,7 @@ def reconcile_losses(inventory: DiskInventory, builder: PlanBuilder) -> list[Ele
     inventory.given_up = verdict.empty
     for loss, refusal in verdict.refusals:
         name = names.broker_name(inventory.state.name, loss.broker)
-        builder.wait(Wait.refused("AcceptLoss", f"KafkaBroker/{name}/{loss.disk}", refusal))
+        builder.wait(Waiting.of("AcceptLoss", f"KafkaBroker/{name}/{loss.disk}", refusal))
     return [*_survivors_first(verdict.reorder), *_elections(verdict.elect)]
 
 
@@ -86,8 +86,8 @@ def _survivors_first(reorder: Mapping[Key, tuple[int, ...]]) -> list[Reassign]:
         Reassign(
             assignments=tuple((*key, replicas) for key, replicas in sorted(reorder.items())),
             reason="SurvivorPreferred",
-            message=f"Of {counted(len(named), 'partition')} the copy that survived is put before the one that is being made, for Kafka "
-            f"elects the first that it can: {some(named)}.",
+            message=f"Moved the surviving replica of {counted(len(named), 'partition')} to the front of the assignment, before the replica "
+            f"that is being added, because Kafka elects the first eligible replica: {some(named)}.",
         )
     ]
 
@@ -100,72 +100,74 @@ def _elections(elect: Collection[Key]) -> list[ElectUnclean]:
         ElectUnclean(
             partitions=tuple(sorted(elect)),
             reason="SurvivorElected",
-            message=f"The loss of the last in-sync copy of {counted(len(named), 'partition')} is accepted; a copy that survived is "
-            f"made leader: {some(named)}.",
+            message=f"Electing a surviving replica as leader of {counted(len(named), 'partition')} (unclean), because the loss of the last "
+            f"in-sync replica is accepted: {some(named)}.",
         )
     ]
 
 
 def at_risk(inventory: DiskInventory) -> str | None:
-    """The sentence for the condition DataAtRisk, with exactly the text to paste; None if nothing is lost."""
+    """The message of the condition DataAtRisk, with the exact acceptance to paste; None if nothing is lost."""
     if not inventory.losses:
         return None
     parts = []
     for loss in inventory.losses:
         named = names_of(loss.partitions)
         name = names.broker_name(inventory.state.name, loss.broker)
-        back = "free space on it" if _is_full(inventory, loss) else "bring the disk back as it is"
+        back = "free space on the disk" if _is_full(inventory, loss) else "bring the disk back with its data"
+        copies = "replica" if len(named) == 1 else "replicas"
         parts.append(
-            f"The only in-sync copies of {counted(len(named), 'partition')} are on {loss.disk} of {name}, which has failed: "
-            f"{some(named, 20)}. Way out: {back}; or, if it is lost for good, give them up with "
+            f"The only in-sync {copies} of {counted(len(named), 'partition')} {'is' if len(named) == 1 else 'are'} on {loss.disk} of {name}, "
+            f"which has failed: {some(named, 20)}. To resolve: {back}; or, if it is lost for good, accept the loss with this entry in "
             f'spec.acceptDataLoss.disks of KafkaBroker {name}: {{"name": "{loss.disk}", "token": "{loss.text}"}}'
         )
     return " ".join(parts)
 
 
 def _is_full(inventory: DiskInventory, loss: Loss) -> bool:
-    """Whether the disk is there, and has no room: then it comes back by space that is freed."""
+    """Whether the disk failed only because it is full: then freeing space brings it back."""
     return any(
         s.key == (loss.broker, loss.disk) and s.health.reason in (FULL, OFFLINE_FULL) for s in inventory.slots
     )
 
 
-def _word(
+def _acceptance(
     slot: BrokerDisk, loss: Loss | None, known: Accepted | None, leaderless: Collection[Key]
 ) -> Accepted | None:
-    well = slot.health.well and slot.mode == facts.ACTIVE and slot.online is True
-    return accept(slot.request.accept_loss, loss, known, leaderless, well=well)
+    healthy = slot.health.well and slot.mode == facts.ACTIVE and slot.online is True
+    return accept(slot.request.accept_loss, loss, known, leaderless, well=healthy)
 
 
-def _tell_unfit(
-    inventory: DiskInventory, builder: PlanBuilder, loss: Loss, request: str, word: Accepted | None
+def _report_unfit(
+    inventory: DiskInventory, builder: PlanBuilder, loss: Loss, request: str, entry: Accepted | None
 ) -> None:
-    """Say of an acceptance that is written why it does not count for what is lost now."""
+    """Report why an acceptance in the spec does not apply to the current loss."""
     if request != loss.text:
-        if word is None or word.done:
+        if entry is None or entry.done:
             builder.wait(_another_loss(inventory, loss))
-    elif word is not None and word.done:
+    elif entry is not None and entry.done:
         builder.wait(_used_up(inventory, loss))
 
 
-def _used_up(inventory: DiskInventory, loss: Loss) -> Wait:
+def _used_up(inventory: DiskInventory, loss: Loss) -> Waiting:
     name = names.broker_name(inventory.state.name, loss.broker)
-    return Wait(
+    return Waiting(
         "AcceptLoss",
         f"KafkaBroker/{name}/{loss.disk}",
         "AcceptanceAlreadyUsed",
-        f"The entry of spec.acceptDataLoss.disks for {loss.disk} of {name} was for an earlier loss of the same partitions, and does not count for this one.",
-        f"Bring the disk back as it is; or, if it is lost for good, remove the entry, wait until the annotation {ANN_ACCEPTED} names {loss.disk} "
-        f"no more, and write {loss.text} again.",
+        f"The entry of spec.acceptDataLoss.disks for {loss.disk} of {name} accepted an earlier loss of the same partitions and does not apply "
+        "to this one.",
+        f"Bring the disk back with its data. Or, if it is lost for good: remove the entry, wait until the annotation {ANN_ACCEPTED} no longer "
+        f"names {loss.disk}, and write {loss.text} again.",
     )
 
 
-def _another_loss(inventory: DiskInventory, loss: Loss) -> Wait:
+def _another_loss(inventory: DiskInventory, loss: Loss) -> Waiting:
     name = names.broker_name(inventory.state.name, loss.broker)
-    return Wait(
+    return Waiting(
         "AcceptLoss",
         f"KafkaBroker/{name}/{loss.disk}",
         "AcceptanceOutdated",
-        f"The entry of spec.acceptDataLoss.disks for {loss.disk} of {name} does not name what is lost with it now.",
-        f"If all of it is to be given up, write {loss.text}; else remove the entry.",
+        f"The entry of spec.acceptDataLoss.disks for {loss.disk} of {name} does not match the partitions that are lost with the disk now.",
+        f"To accept the loss of all of them, write {loss.text} as the token; else remove the entry.",
     )

@@ -1,8 +1,8 @@
-"""Brokers that have to restart for their disks and need each other: found, named, and led out by a person's word.
+"""Restart deadlocks: brokers that have to restart for their disks and block each other, because each has replicas that the others need.
 
-None of them can ever be spared. One of them has to go all the same, and which topics may refuse writes for that is for a person to decide. The
-word is on the KafkaBroker (``spec.acceptUnavailable``): it counts for this very pod, so once, and for exactly the partitions that were named. It
-lets their availability go and nothing else: a broker that has the only copy in sync is not let go by it.
+One of them has to restart anyway, and the user decides which topics may refuse writes for that, with ``spec.acceptUnavailable`` of the
+KafkaBroker. The acceptance applies to exactly this pod, so to one restart, and to exactly the partitions that were named. It accepts
+unavailability and nothing else: it never permits the restart of a broker with the only in-sync replica of a partition.
 """
 
 import json
@@ -12,34 +12,34 @@ from dataclasses import replace
 from typing import Final
 
 from spindle.cluster import names
-from spindle.cluster.refusal import Refusal, counted, some
+from spindle.cluster.waiting import Waiting, counted, some
 from spindle.reconcile import objects
-from spindle.reconcile.plan_builder import PlanBuilder, Wait
+from spindle.reconcile.plan_builder import PlanBuilder
 from spindle.reconcile.state import ClusterState
 from spindle.rolling.brokers import BELOW_MIN_ISR, RestartSafety
 from spindle.rolling.deadlock import Blocked, deadlock, word_for
 from spindle.rolling.rollout_order import RolloutDecision
 from spindle.rolling.verdict import RestartVerdict
 
-_WORD: Final = "acceptUnavailable"
+_FIELD: Final = "acceptUnavailable"
 
 
 def let_go(
     state: ClusterState, rolling: RestartSafety, node_id: int, verdict: RestartVerdict, down: AbstractSet[int]
 ) -> RestartVerdict:
-    """The verdict on a broker with a person's word counted: what it makes unavailable is then named, and no longer forbids it.
+    """The verdict on a broker after applying the user's acceptance: accepted partitions are named and no longer forbid the restart.
 
     Args:
         state: of this pass.
         rolling: that gave the verdict.
         node_id: the broker.
-        verdict: what rule 2 says.
+        verdict: of "no restart below min.insync.replicas" (`docs/safety.md`, rule 2).
         down: brokers that are down or going down.
     """
     refusal, pod = verdict.refusal, state.pods.get(node_id)
     if refusal is None or refusal.reason != BELOW_MIN_ISR or pod is None or node_id not in state.brokers:
         return verdict
-    if state.brokers[node_id]["spec"].get(_WORD) != word_for(objects.uid(pod), refusal.objects):
+    if state.brokers[node_id]["spec"].get(_FIELD) != word_for(objects.uid(pod), refusal.objects):
         return verdict
     if rolling.left_alone(node_id, refusal.objects, down):
         return verdict
@@ -47,9 +47,9 @@ def let_go(
 
 
 def held_by(
-    rolling: RestartSafety, node_id: int, refusal: Refusal, down: AbstractSet[int], *, restarts: bool = True
+    rolling: RestartSafety, node_id: int, refusal: Waiting, down: AbstractSet[int], *, restarts: bool = True
 ) -> Blocked:
-    """What holds a broker; where it does not go even if these partitions could spare it, every copy of theirs is needed."""
+    """What blocks a broker; with ``restarts=False``, it would not restart even if min ISR allowed it, so all other replicas have to be back."""
     return Blocked(
         refusal.objects,
         rolling.blockers(node_id, refusal.objects, down, all_back=not restarts),
@@ -67,16 +67,15 @@ def name_deadlock(
     turn: RolloutDecision,
     coming: AbstractSet[int],
 ) -> None:
-    """Say which brokers wait for each other, for which partitions, and how a person lets one of them go.
+    """Report which brokers block each other, for which partitions, and how the user resolves it.
 
     Args:
         state, builder: of this pass.
-        rolling: one look at Kafka.
+        rolling: computed from one observation of Kafka.
         down: brokers that are down or going down.
-        shrinks: brokers whose dead disks cannot be given up for now.
-        turn: who of those that are to go down for more than a change goes now, and who may not.
-        coming: brokers that went down and are expected back. Whether others need each other, and who is the last in sync, is seen when they
-            are.
+        shrinks: brokers with failed disks whose replicas cannot be dropped for now.
+        turn: which brokers restart now and which may not, among those that need a restart for more than a configuration change.
+        coming: brokers that went down and are expected back. Nothing is reported while any of them could resolve the deadlock.
     """
     blocked = dict(shrinks)
     for node_id, refusal in turn.refused.items():
@@ -90,14 +89,14 @@ def name_deadlock(
     if not able:
         return
     first = min(able, key=lambda n: (bool(blocked[n].alone), len(blocked[n].partitions), n))
-    each = "; ".join(f"{_name(state, n)} by {some(found[n])}" for n in sorted(found))
+    each = "; ".join(f"{_name(state, n)} for {some(found[n])}" for n in sorted(found))
     builder.wait(
-        Wait(
+        Waiting(
             "RestartPod",
             f"KafkaCluster/{state.name}",
             "RestartDeadlock",
-            f"{some([_name(state, n) for n in sorted(found)])} have to restart for their disks, and each is needed by partitions that lack a "
-            f"copy because of another one of them: {each}. None of them is restarted by itself.",
+            f"{some([_name(state, n) for n in sorted(found)])} have to restart for their disks, but block each other: each of them is needed "
+            f"for partitions that lack a replica on another of them: {each}. Spindle restarts none of them on its own.",
             _way_out(state, first, blocked[first]),
         )
     )
@@ -107,14 +106,14 @@ def _way_out(state: ClusterState, node_id: int, blocked: Blocked) -> str:
     pod, named = state.pods[node_id], blocked.partitions
     if blocked.alone:
         return (
-            f"Choose one and restart it: `kubectl delete pod {objects.name(pod)}`. It has the only copy in sync of "
-            f"{counted(len(blocked.alone), 'partition')}, which nobody can read or write until it is back: {some(blocked.alone)}."
+            f"Choose one broker and restart it, for example: `kubectl delete pod {objects.name(pod)}`. It has the only in-sync replica of "
+            f"{counted(len(blocked.alone), 'partition')}, which cannot be read or written until it is back: {some(blocked.alone)}."
         )
-    word = json.dumps({"spec": {_WORD: word_for(objects.uid(pod), named)}}, separators=(",", ":"))
+    patch = json.dumps({"spec": {_FIELD: word_for(objects.uid(pod), named)}}, separators=(",", ":"))
     return (
-        f"Choose one and let it go: `kubectl patch kafkabroker {_name(state, node_id)} --type merge -p '{word}'`. Until it is back, about half "
-        f"a minute, writes with acks=all are refused to {counted(len(named), 'partition')}: {some(named)}. It counts for these partitions and "
-        "this one restart."
+        f"Choose one broker and allow its restart, for example: `kubectl patch kafkabroker {_name(state, node_id)} --type merge -p '{patch}'`. "
+        f"Until it is back, after about half a minute, writes with acks=all to {counted(len(named), 'partition')} are rejected: {some(named)}. "
+        "The permission applies to these partitions and to one restart."
     )
 
 

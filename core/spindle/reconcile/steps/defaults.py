@@ -1,4 +1,4 @@
-"""The cluster's defaults of the spec: set while Kafka runs, noted on the birth record before, and put back when they leave the spec."""
+"""Cluster-wide default configs from the spec: recorded in the identity ConfigMap, then set dynamically, and restored when removed from the spec."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -8,57 +8,58 @@ from typing import Any, Final
 from spindle.cluster import names
 from spindle.cluster.defaults import Default, default_changes
 from spindle.cluster.dynamic_config import UNCLEAN, ConfigValues
+from spindle.cluster.waiting import Waiting
 from spindle.reconcile import objects
 from spindle.reconcile.actions import Patch, Tune
 from spindle.reconcile.dynamic_config_record import ANN_DYNAMIC_CONFIG
-from spindle.reconcile.plan_builder import PlanBuilder, Wait
+from spindle.reconcile.plan_builder import PlanBuilder
 from spindle.reconcile.snapshot import SnapshotObject
 from spindle.reconcile.state import ClusterState
 
 _KEYS: Final = ("value", "before", "former")
-_TAKEN_SOON: Final = 30.0
+_QUIET_SECONDS: Final = 30.0
 
 
 def reconcile_defaults(state: ClusterState, builder: PlanBuilder, explicit: Mapping[str, str]) -> bool:
-    """Set what is named, put back what is named no more. True when nothing of ours is left to put back.
+    """Set the defaults that the spec names, restore those that it no longer names. True when none of ours is left to restore.
 
     Args:
         state, builder: of this pass.
-        explicit: what the spec says; nothing when the cluster goes.
+        explicit: key → value from the spec; empty when the cluster is deleted.
     """
     record = state.config_maps.get(names.identity_map(state.name))
     if record is None:
         return True
-    ours, told = _read(record), _told(state)
-    if told is None:
+    ours, current = _read(record), _current(state)
+    if current is None:
         return not ours
-    found = default_changes(explicit, told, ours)
+    found = default_changes(explicit, current, ours)
     if dict(found.ours) != ours:
         builder.do(_note(record, found.ours))
     if found.orders:
         text = ", ".join(
-            f"{key}={value}" if value is not None else f"{key} as it was"
+            f"{key}={value}" if value is not None else f"{key} to its former value"
             for key, value in found.orders.items()
         )
-        message = f"The cluster gets {text}, without a restart."
+        message = f"Setting cluster-wide defaults without a restart: {text}."
         builder.do(Tune(broker=None, values=found.orders, reason="ConfigApplied", message=message))
-    if found.orders and dict(found.ours) == ours:  # it was told before, and Kafka does not have it
-        builder.wait(*_not_taken(state, found.orders))
+    if found.orders and dict(found.ours) == ours:  # set in an earlier pass, and Kafka does not have it
+        builder.wait(*_rejected(state, found.orders))
     for key, (now, want) in found.by_hand.items():
         builder.wait(_by_hand(state, key, now, want))
-    if told[UNCLEAN].shared == "true" and UNCLEAN not in explicit and UNCLEAN not in found.orders:
+    if current[UNCLEAN].shared == "true" and UNCLEAN not in explicit and UNCLEAN not in found.orders:
         builder.wait(_unclean(state))
     return not found.ours
 
 
-def _told(state: ClusterState) -> Mapping[str, ConfigValues] | None:
-    """The defaults, which any broker can tell."""
+def _current(state: ClusterState) -> Mapping[str, ConfigValues] | None:
+    """The current defaults, as any broker reports them."""
     first = next((state.kafka.standing[node] for node in sorted(state.kafka.standing)), None)
     return first if first is not None and UNCLEAN in first else None
 
 
 def _read(record: SnapshotObject) -> dict[str, Default]:
-    """What is ours; nothing where that cannot be read, so that nothing is taken for ours."""
+    """The defaults that Spindle has set; empty if the record cannot be read, so that no default is mistaken for ours."""
     try:
         noted: Any = json.loads(objects.annotation(record, ANN_DYNAMIC_CONFIG) or "{}")
         return {str(key): Default(*(entry.get(name) for name in _KEYS)) for key, entry in noted.items()}
@@ -79,37 +80,38 @@ def _note(record: SnapshotObject, ours: Mapping[str, Default]) -> Patch:
     return Patch(kind="ConfigMap", name=objects.name(record), uid=objects.uid(record), body=body)
 
 
-def _not_taken(state: ClusterState, orders: Mapping[str, str | None]) -> Iterator[Wait]:
-    """A word for each value that the cluster was told and has not taken; quiet for a while, as it may have been told this very moment."""
+def _rejected(state: ClusterState, orders: Mapping[str, str | None]) -> Iterator[Waiting]:
+    """A wait for each default that was set and is not in effect; quiet at first, as the request may just have been sent."""
     for key, value in orders.items():
         if value is None:
             continue
-        wait = Wait(
+        wait = Waiting(
             "Configure",
             f"KafkaCluster/{state.name}/{key}",
             "DynamicConfigRejected",
-            f"The cluster was told {key}={value} as its default and has not taken it, nor what it was told with it. The event TuneFailed has Kafka's words.",
-            f"Correct {key} in the spec, or take it out.",
+            f"Kafka has not applied the cluster-wide default {key}={value}, nor the other defaults of the same request. "
+            "The event TuneFailed shows Kafka's error message.",
+            f"Correct {key} in the spec, or remove it.",
             quiet=True,
         )
-        yield replace(wait, quiet=state.waited(wait.key) <= _TAKEN_SOON)
+        yield replace(wait, quiet=state.waited(wait.key) <= _QUIET_SECONDS)
 
 
-def _by_hand(state: ClusterState, key: str, now: str, want: str) -> Wait:
-    return Wait(
+def _by_hand(state: ClusterState, key: str, now: str, want: str) -> Waiting:
+    return Waiting(
         "Configure",
         f"KafkaCluster/{state.name}/{key}",
         "ConfigOverridden",
-        f"{key} was set to {now} for the whole cluster by somebody else; the spec says {want}. It is left as it is.",
-        f"kafka-configs.sh --alter --add-config {key}={want} --entity-type brokers --entity-default, or write {now} into the spec.",
+        f"Somebody else set the cluster-wide default {key} to {now}; the spec says {want}. Spindle does not overwrite it.",
+        f"Run: kafka-configs.sh --alter --add-config {key}={want} --entity-type brokers --entity-default. Or set {key} to {now} in the spec.",
     )
 
 
-def _unclean(state: ClusterState) -> Wait:
-    return Wait(
+def _unclean(state: ClusterState) -> Waiting:
+    return Waiting(
         "Configure",
         f"KafkaCluster/{state.name}/{UNCLEAN}",
         "UncleanElectionsEnabled",
-        f"{UNCLEAN} is true for the whole cluster, and the spec does not name it: a replica that lacks acknowledged records may be elected.",
-        f"kafka-configs.sh --alter --delete-config {UNCLEAN} --entity-type brokers --entity-default, or write it into the spec.",
+        f"{UNCLEAN} is true for the whole cluster, and the spec does not set it: a replica that lacks acknowledged records may be elected.",
+        f"Run: kafka-configs.sh --alter --delete-config {UNCLEAN} --entity-type brokers --entity-default. Or set {UNCLEAN} in the spec.",
     )

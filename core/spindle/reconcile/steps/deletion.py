@@ -1,15 +1,17 @@
-"""The end of a KafkaCluster: brokers first, so that they hand over and close their logs, then controllers, then the records.
+"""Deletion of a KafkaCluster: first the brokers, so that they hand over leadership and close their logs, then controllers, then records.
 
-Claims, and with them the data and who it belongs to, stay unless ``deleteClaims`` is true (rule 11).
+Claims, and with them the data and its identity, are kept unless ``deleteClaims`` is true: "no data deleted unless requested"
+(`docs/safety.md`, rule 11).
 """
 
 from typing import Any
 
 from spindle.cluster import names
+from spindle.cluster.waiting import Waiting, counted
 from spindle.reconcile import objects
 from spindle.reconcile.actions import Delete, Patch
 from spindle.reconcile.claim_annotations import claim_annotations
-from spindle.reconcile.plan_builder import PlanBuilder, Wait
+from spindle.reconcile.plan_builder import PlanBuilder
 from spindle.reconcile.snapshot import SnapshotObject
 from spindle.reconcile.state import ClusterState
 from spindle.reconcile.steps.agent_access import withdraw_agents
@@ -20,8 +22,8 @@ from spindle.reconcile.steps.users import release_users
 
 
 def reconcile_deletion(state: ClusterState, builder: PlanBuilder) -> bool:
-    """Take the cluster down. True when nothing is left to do."""
-    # No short cut: whatever is found to be left is taken away in this very pass.
+    """Stop the cluster and delete what it leaves behind. True when nothing is left to do."""
+    # A tuple, so that `all` does not short-circuit: both are withdrawn in this pass.
     if not all((withdraw_job(state, builder), _withdraw_proposals(state, builder))):
         return False
     if not reconcile_cleanup(state, builder):
@@ -29,16 +31,16 @@ def reconcile_deletion(state: ClusterState, builder: PlanBuilder) -> bool:
     if not put_back(state, builder):
         return False
     brokers = [pod for node_id, pod in state.pods.items() if node_id < names.FIRST_CONTROLLER_ID]
-    # Pods that ask for a volume hold its claim.
-    asking = [pod for pod in state.snap.pods if objects.name(pod) in state.claims]
-    pods = brokers or [*state.pods.values(), *asking]
+    # Pods that were created to get a claim bound use that claim.
+    claim_pods = [pod for pod in state.snap.pods if objects.name(pod) in state.claims]
+    pods = brokers or [*state.pods.values(), *claim_pods]
     if pods:
         _stop(builder, pods)
         return False
     if state.brokers:
-        untold = [patch for broker in state.brokers.values() for patch in claim_annotations(state, broker)]
-        if untold:
-            builder.do(*untold)
+        missing = [patch for broker in state.brokers.values() for patch in claim_annotations(state, broker)]
+        if missing:
+            builder.do(*missing)
             return False
         for broker in state.brokers.values():
             _release(builder, broker)
@@ -51,7 +53,7 @@ def reconcile_deletion(state: ClusterState, builder: PlanBuilder) -> bool:
 
 
 def _withdraw_proposals(state: ClusterState, builder: PlanBuilder) -> bool:
-    """Before a KafkaCluster goes: its proposals, which are of no use to one of the same name. True when there are none."""
+    """Delete the KafkaRebalances of a deleted KafkaCluster: they do not apply to another cluster of the same name. True when none are left."""
     ours = [raw for raw in state.snap.rebalances if objects.owned_by(raw, state.cluster)]
     left = [raw for raw in ours if not objects.deleting(raw)]
     for raw in left:
@@ -68,30 +70,30 @@ def _stop(builder: PlanBuilder, pods: list[SnapshotObject]) -> None:
                     name=objects.name(pod),
                     uid=objects.uid(pod),
                     reason="ClusterDeleted",
-                    message=f"{objects.name(pod)} is stopped because its KafkaCluster is deleted.",
+                    message=f"Stopping {objects.name(pod)}: its KafkaCluster is being deleted.",
                 )
             )
     builder.wait(
-        Wait(
+        Waiting(
             "Delete",
             f"Pod/{objects.name(pods[0])}",
             "PodsTerminating",
-            f"{len(pods)} pods are stopping; brokers close their logs first.",
-            "The pods end.",
+            f"{counted(len(pods), 'pod')} {'is' if len(pods) == 1 else 'are'} terminating; brokers close their logs first.",
+            "Nothing to do: Spindle continues when the pods have terminated.",
             quiet=True,
         )
     )
 
 
 def _release(builder: PlanBuilder, broker: SnapshotObject) -> None:
-    """Let a KafkaBroker go; the claims carry all that it knew."""
+    """Delete a KafkaBroker; its claims carry everything that it records."""
     if not objects.deleting(broker):
         builder.do(Delete(kind="KafkaBroker", name=objects.name(broker), uid=objects.uid(broker)))
     drop_finalizer(builder, broker)
 
 
 def drop_finalizer(builder: PlanBuilder, broker: SnapshotObject) -> None:
-    """Take our finalizer off a KafkaBroker."""
+    """Remove Spindle's finalizer from a KafkaBroker."""
     finalizers: list[Any] = list(broker["metadata"].get("finalizers") or ())
     if names.FINALIZER in finalizers:
         builder.do(
@@ -108,9 +110,9 @@ def drop_finalizer(builder: PlanBuilder, broker: SnapshotObject) -> None:
 
 
 def _delete_data(state: ClusterState, builder: PlanBuilder) -> bool:
-    """Delete the claims and the birth record, because the owner asked for it. False if they are gone.
+    """Delete the claims and the identity record, because ``deleteClaims`` is true. False if they are gone.
 
-    Only claims that carry this cluster's id are ours to delete.
+    Only claims that carry this cluster's id are deleted.
     """
     identity = state.known_identity
     ours = identity.cluster_id if identity is not None else state.status.get("clusterId")
@@ -125,7 +127,7 @@ def _delete_data(state: ClusterState, builder: PlanBuilder) -> bool:
                     name=objects.name(claim),
                     uid=objects.uid(claim),
                     reason="ClaimDeleted",
-                    message=f"{objects.name(claim)} is deleted: spec.deleteClaims is true.",
+                    message=f"Deleting claim {objects.name(claim)}: spec.deleteClaims is true.",
                 )
             )
     kept = (names.pools_map(state.name), names.identity_map(state.name))

@@ -1,10 +1,11 @@
-"""After a disk has left: what left with it comes back, a new disk takes its place, and is filled."""
+"""After a disk is out of use: dropped replicas are restored, a new disk is put into use in its place and backfilled."""
 
 from dataclasses import replace
 from typing import Any, Final
 
 from spindle.cluster import names
 from spindle.cluster.ids import uuid_from_entropy
+from spindle.cluster.waiting import Waiting
 from spindle.disks import facts
 from spindle.disks.health import UNKNOWN
 from spindle.disks.lifecycle import DiskState
@@ -19,7 +20,7 @@ from spindle.reconcile import objects
 from spindle.reconcile.broker_disks import BrokerDisk
 from spindle.reconcile.claim_annotations import claim_annotations
 from spindle.reconcile.disk_inventory import DiskInventory
-from spindle.reconcile.plan_builder import PlanBuilder, Wait
+from spindle.reconcile.plan_builder import PlanBuilder
 from spindle.reconcile.steps.add_disks import unbound
 from spindle.reconcile.steps.brokers import BrokerRecords
 from spindle.reconcile.steps.disk_states import place_of, seen_in, stands_empty
@@ -27,17 +28,17 @@ from spindle.reconcile.steps.evacuation import bad_dirs, closed_dirs
 from spindle.thresholds.drop_for_space import DROP_FOR_SPACE
 
 _REPLACE: Final = "ReplaceDisk"
-_GROW: Final = "RestoreReplicas"
+_RESTORE: Final = "RestoreReplicas"
 _MOST_RETIRED: Final = 256
-_DWELL: Final = 30.0  # seconds that a disk must be well before its broker restarts for it
+_HEALTHY_SECONDS: Final = 30.0  # how long a disk must be healthy before its broker restarts for it
 
 
 def restore_dropped(inventory: DiskInventory, builder: PlanBuilder) -> tuple[Move, ...]:
-    """Moves that bring back what left its assignment."""
+    """Moves that restore replicas that were dropped from their assignment."""
     if inventory.journal is None or not inventory.journal.dropped:
         return ()
     moves: list[Move] = []
-    # What was given up for want of room comes back where it will not be too much again; it may have shrunk meanwhile.
+    # Replicas dropped for lack of space are restored below the Move level; their size counts as 0, as they may have become smaller.
     for reason, limit in (
         ("", inventory.limit),
         (REPAIR, inventory.limit),
@@ -54,17 +55,17 @@ def restore_dropped(inventory: DiskInventory, builder: PlanBuilder) -> tuple[Mov
         moves += found.moves
         for broker, refusal in found.refusals:
             thing = f"KafkaBroker/{names.broker_name(inventory.state.name, broker)}"
-            quiet = refusal.reason == "RestartPending"  # a step of the way, not a trouble
+            quiet = refusal.reason == "RestartPending"  # an ordinary step, not a problem
             builder.wait(
-                Wait(_GROW, thing, refusal.reason, refusal.message, refusal.unblocked_by, quiet=quiet)
+                Waiting(_RESTORE, thing, refusal.reason, refusal.message, refusal.unblocked_by, quiet=quiet)
             )
     return tuple(moves)
 
 
 def backfill_new_disks(inventory: DiskInventory) -> tuple[tuple[Move, ...], frozenset[tuple[int, str]]]:
-    """Moves onto disks that have just joined, and the disks that have got all that they get.
+    """Moves onto new disks, and the (broker, disk) of new disks whose backfill is complete.
 
-    Asked before the disks' lives are worked out, so it goes by the state on record.
+    Called before the disk states of this pass are computed, so it uses the recorded states.
     """
     joining = [s for s in inventory.slots if s.recorded is DiskState.BACKFILLING and s.online]
     if not joining or inventory.journal is None:
@@ -84,19 +85,19 @@ def backfill_new_disks(inventory: DiskInventory) -> tuple[tuple[Move, ...], froz
     )
     if moves is None:
         return (), frozenset()
-    # Between the dirs of a broker only its agent can move, and not what Kafka takes for a name that is too long: a disk
-    # does not wait for what never comes.
+    # Only the agent moves replicas between the dirs of a broker, and Kafka refuses that for topics with too long names: the backfill does
+    # not wait for moves that cannot happen.
     watched = {s.broker for s in inventory.slots if s.watched}
     moves = tuple(move for move in moves if not move.within or (move.target in watched and move.placeable))
     coming = {(move.target, move.to_dir) for move in (*moves, *under_way)}
-    # Of several new brokers that are to get replicas of one partition, one has to wait for the other (rule 6).
+    # Several new brokers get replicas of one partition one after the other: "no conflicting move" (`docs/safety.md`, rule 6).
     moving = {move.key for move in under_way}
     begin = tuple(move for move in moves if move.key not in moving)
     return begin, frozenset(s.key for s in joining if (s.broker, s.path) not in coming)
 
 
 def reconcile_replacements(inventory: DiskInventory, builder: PlanBuilder, records: BrokerRecords) -> None:
-    """Retire what was evacuated, take new disks in, use again what is well again, and say what is in a slot."""
+    """Retire evacuated disks, put new disks and recovered disks into use, and report what is in each slot."""
     for slot in inventory.slots:
         now = inventory.state_of(slot)
         if now is DiskState.EVACUATED and slot.mode == facts.ABSENT:
@@ -106,9 +107,9 @@ def reconcile_replacements(inventory: DiskInventory, builder: PlanBuilder, recor
                 or inventory.state.brokers[slot.broker]["spec"].get("returning")
                 or unbound(inventory.state, slot)  # a volume comes first
             ):
-                _say(inventory, builder, slot)
+                _report_slot(inventory, builder, slot)
         elif now is DiskState.REPLACING and slot.mode == facts.ABSENT:
-            _take_in(inventory, records, slot)
+            _put_into_use(inventory, records, slot)
         elif now in (DiskState.DRAINING, DiskState.DRAINED) and not inventory.to_be_emptied(slot):
             _use_again(inventory, slot, records)
         elif now in (DiskState.FAILED, DiskState.EVACUATING):
@@ -122,21 +123,21 @@ def _retired(inventory: DiskInventory, slot: BrokerDisk) -> list[str]:
 
 
 def retire(inventory: DiskInventory, records: BrokerRecords, slot: BrokerDisk) -> None:
-    """The directory id of a disk that was given up is never used again."""
+    """Record the directory id of an evacuated disk as retired; it is never used again."""
     known = records.fields.get(slot.broker, {}).get("retired") or _retired(inventory, slot)
     if slot.disk["directoryId"] not in known:
         records.note(slot.broker, retired=[*known, slot.disk["directoryId"]][-_MOST_RETIRED:])
 
 
-def _take_in(inventory: DiskInventory, records: BrokerRecords, slot: BrokerDisk) -> None:
-    """A slot gets a new directory id for the new disk; its file system is on record before the pod is made."""
+def _put_into_use(inventory: DiskInventory, records: BrokerRecords, slot: BrokerDisk) -> None:
+    """Put a new disk into use under a new directory id; its file system is recorded before the pod is created."""
     retire(inventory, records, slot)
     volume = inventory.state.volume(inventory.state.claims.get(slot.disk["claim"]))
     fresh: dict[str, Any] = {"fsUuid": slot.health.fs_uuid or NO_UUID, "added": None}
     if volume is not None:
         fresh |= {"pv": objects.name(volume), "pvUid": objects.uid(volume)}
         if objects.uid(volume) != slot.disk.get("pvUid") and slot.health.content is None:
-            fresh["fsUuid"] = None  # nobody has looked: preflight tells
+            fresh["fsUuid"] = None  # not inspected yet: preflight reports it
     records.note_disk(
         slot.broker,
         slot.name,
@@ -151,9 +152,10 @@ def _take_in(inventory: DiskInventory, records: BrokerRecords, slot: BrokerDisk)
 def _use_again(
     inventory: DiskInventory, slot: BrokerDisk, records: BrokerRecords, now: float | None = None
 ) -> None:
-    """The same disk, well again: its broker restarts with it (rule 2 permitting). One that was given up stays out (rule 7).
+    """Put the same disk into use again after it recovered; its broker restarts for it.
 
-    One that was well when it was drained, and that no agent can look at, is left to preflight to judge.
+    The restart is subject to "no restart below min.insync.replicas" (`docs/safety.md`, rule 2). A retired disk stays out of use: "no disk
+    mistaken for another" (rule 7). A drained disk that no agent can inspect is left to preflight.
     """
     unseen = now is None and slot.health.verdict == UNKNOWN and slot.health.content is None
     if slot.never_used:
@@ -162,17 +164,17 @@ def _use_again(
         return
     if slot.disk["directoryId"] in _retired(inventory, slot):
         return
-    if now is None or now - slot.health.since >= _DWELL:
+    if now is None or now - slot.health.since >= _HEALTHY_SECONDS:
         records.note_disk(slot.broker, slot.name, mode=facts.ACTIVE)
 
 
 def _replace_in_place(
     inventory: DiskInventory, builder: PlanBuilder, records: BrokerRecords, slot: BrokerDisk
 ) -> None:
-    """A new disk in the slot of one that was never emptied: rule 1 decides, and says which copies it was the last for.
+    """A new disk in the slot of one that was never evacuated: "no format over the last copy" decides (`docs/safety.md`, rule 1).
 
-    A broker without any other disk takes it at once if it cannot run, or has nothing left on the old one: a Kafka that nobody writes to
-    does not notice that its disks are gone. Else what was on the old disk leaves it first, as far as it may.
+    A broker without any other disk puts it into use at once if it cannot run or has no replicas left on the old disk: a broker that nobody
+    writes to does not notice that its disks are gone. Else the replicas of the old disk are moved or dropped first, as far as possible.
     """
     if (
         slot.health.content != facts.BLANK
@@ -183,47 +185,47 @@ def _replace_in_place(
     at_once = not inventory.others(slot) and (not slot.running or stands_empty(inventory, slot) is True)
     refusal = may_format(inventory.view, slot.broker, _was_on(inventory, slot, everything=at_once))
     if refusal is not None:
-        builder.wait(Wait.refused("Format", inventory.object_name(slot), refusal))
+        builder.wait(Waiting.of("Format", inventory.object_name(slot), refusal))
     elif at_once:
-        _take_in(inventory, records, slot)
+        _put_into_use(inventory, records, slot)
 
 
 def _was_on(inventory: DiskInventory, slot: BrokerDisk, *, everything: bool) -> frozenset[Key] | None:
-    """What rule 1 has to be asked about, without what a person gave up; None for all that there is.
+    """The partitions to check for "no format over the last copy", without accepted losses; None for all partitions.
 
     Args:
-        inventory: the pass.
-        slot: whose disk is replaced.
-        everything: whether the disk may have held all that its broker has.
+        inventory: of this pass.
+        slot: the disk that is replaced.
+        everything: whether the disk may have held all replicas of its broker.
     """
-    given = inventory.given_up_on(slot.broker)
+    accepted = inventory.given_up_on(slot.broker)
     if everything:
-        return frozenset(inventory.replica_index.partitions) - given if given else None
+        return frozenset(inventory.replica_index.partitions) - accepted if accepted else None
     lost = (loss.partitions for loss in inventory.losses if (loss.broker, loss.disk) == slot.key)
-    return next(lost, frozenset()) - given
+    return next(lost, frozenset()) - accepted
 
 
-def _say(inventory: DiskInventory, builder: PlanBuilder, slot: BrokerDisk) -> None:
-    """What a person is to do about an empty slot."""
+def _report_slot(inventory: DiskInventory, builder: PlanBuilder, slot: BrokerDisk) -> None:
+    """Report what the user has to do about the slot of an evacuated disk."""
     refusal = unexpected_disk(
         slot.broker, slot.name, place_of(inventory, slot), seen_in(inventory, slot).message
     )
     if refusal is not None and slot.health.well:
-        builder.wait(Wait.refused(_REPLACE, inventory.object_name(slot), refusal))
+        builder.wait(Waiting.of(_REPLACE, inventory.object_name(slot), refusal))
         return
     builder.wait(
-        Wait(
+        Waiting(
             _REPLACE,
             inventory.object_name(slot),
             "ReplacementNeeded",
-            f"{slot.name} of broker {slot.broker} has failed. Nothing stands on it any more, and the broker runs without it: it is "
+            f"{slot.name} of broker {slot.broker} has failed. It holds no replicas any more and the broker runs without it: it is "
             "safe to pull.",
-            "Put a new disk into its place, with an empty file system, mounted where the old one was.",
+            "Replace the disk: mount a new disk with an empty file system where the old one was mounted.",
         )
     )
 
 
 def _note_on_claims(inventory: DiskInventory, builder: PlanBuilder) -> None:
-    """A claim carries the directory id that its slot has now, and which were given up."""
+    """Update the directory id and the retired ids on each claim."""
     for broker in inventory.state.brokers.values():
         builder.do(*claim_annotations(inventory.state, broker))

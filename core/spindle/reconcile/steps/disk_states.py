@@ -1,4 +1,4 @@
-"""Where each disk is in its life: the table's transitions, with an event for each."""
+"""Advances the state of each disk by the transition table, with an event for each transition."""
 
 from collections.abc import Collection
 from dataclasses import replace
@@ -23,31 +23,31 @@ from spindle.reconcile.state import ClusterState
 from spindle.reconcile.times import seconds
 from spindle.thresholds.bounds import UsageLevel
 
-_UNSEEN_AFTER: Final = (
-    60.0  # seconds for which a disk must be out of use where only preflight has looked at it
-)
+_UNSEEN_AFTER: Final = 60.0  # seconds for which a disk must have been bad if only preflight has inspected it
 _MOST_STEPS: Final = 8
 _HOUR: Final = 3600
 _IN_BROKER: Final = (DiskState.PROVISIONING, DiskState.ACTIVE, DiskState.CORDONED, DiskState.BACKFILLING)
-ANN_RESTARTS: Final = f"{names.GROUP}/disk-restarts"  # for which disk's sake, and when: disk1=1790000000,…
+ANN_RESTARTS: Final = f"{names.GROUP}/disk-restarts"  # restarts per disk, with their time: disk1=1790000000,…
 
 
 def advance_states(
     inventory: DiskInventory, builder: PlanBuilder, *, acting: bool, filled: Collection[tuple[int, str]] = ()
 ) -> None:
-    """Take every disk as far in its life as what is known allows.
+    """Advance the state of every disk as far as the known facts allow.
 
     Args:
-        inventory: gets the disks' lives.
-        builder: gets an event for each transition.
-        acting: whether anything may be done at all (not while paused, or blind).
-        filled: disks that have all that a balanced plan gives them.
+        inventory: receives the disk states.
+        builder: receives an event for each transition.
+        acting: whether Spindle may act (False while paused or while it cannot observe the cluster).
+        filled: (broker, disk) of new disks whose backfill is complete.
     """
     for slot in inventory.slots:
         known = _facts(inventory, slot, acting=acting, filled=slot.key in filled)
         recorded = slot.recorded if _fits(inventory, slot) else None
         if _exchanged(slot):
-            recorded = DiskState.EVACUATED  # what is on record is about the disk before, which is out
+            recorded = (
+                DiskState.EVACUATED
+            )  # the recorded state is that of the former disk, which is out of use
         at = recorded or _found_again(inventory, slot, known)
         since = seconds(slot.before.get("since")) if recorded else None
         reason = str(slot.before.get("reason") or "") if recorded else ""
@@ -66,9 +66,9 @@ def advance_states(
 
 
 def remedy_of(inventory: DiskInventory, slot: BrokerDisk) -> Remedy:
-    """What a bad disk calls for, the safety rules aside."""
+    """The remedy for a bad disk, before the safety rules are applied."""
     now = inventory.state.now
-    # A node that boots may mount its disks after its agent has begun to look for them.
+    # A node that boots may mount its disks after its agent has started to probe them.
     if slot.health.source == PREFLIGHT or slot.health.verdict == DiskVerdict.MISSING:
         if not slot.health.surely_bad:
             return Remedy.NOTHING
@@ -86,18 +86,18 @@ def remedy_of(inventory: DiskInventory, slot: BrokerDisk) -> Remedy:
     )
     health = slot.health
     if health.reason == KAFKA_OFFLINE and slot.started is not None:
-        # Each Kafka has its own time to settle.
+        # The grace period starts again with each Kafka process.
         health = replace(health, since=max(health.since, slot.started))
     return remedy(health, now, patience)
 
 
 def restarts(state: ClusterState, slot: BrokerDisk) -> int:
-    """How often the broker was restarted for this disk's sake within the last hour, with success or without."""
+    """How often the broker was restarted for this disk within the last hour, successfully or not."""
     return sum(disk == slot.name and state.now - at < _HOUR for disk, at in _on_record(state, slot))
 
 
 def _restarted_in_vain(state: ClusterState, slot: BrokerDisk, failed: float) -> bool:
-    """Whether a Kafka that was started since the disk failed calls it offline again, and that is not on record yet."""
+    """Whether Kafka was restarted since the disk failed, reports it offline again, and that is not recorded yet."""
     started = slot.started
     if started is None or started <= failed:
         return False
@@ -107,17 +107,17 @@ def _restarted_in_vain(state: ClusterState, slot: BrokerDisk, failed: float) -> 
 
 
 def _on_record(state: ClusterState, slot: BrokerDisk) -> list[tuple[str, int]]:
-    """For which disk the slot's broker was restarted, and when; what can't be read is left out."""
+    """The recorded restarts of the broker as (disk, Unix time); unreadable entries are skipped."""
     text = objects.annotation(state.brokers[slot.broker], ANN_RESTARTS) or ""
     entries = (entry.partition("=") for entry in text.split(","))
     return [(disk, int(at)) for disk, _, at in entries if at.isdecimal()]
 
 
 def _fits(inventory: DiskInventory, slot: BrokerDisk) -> bool:
-    """Whether the state on record can be that of a slot in this mode: the spec may be ahead of a status that was not written."""
+    """Whether the recorded state is possible in this mode: the spec may be ahead of the status, if the status was not written."""
     if slot.mode == facts.PLACEHOLDER:
         return slot.recorded in (DiskState.FAILED, DiskState.EVACUATING)
-    if slot.never_used:  # what else is on record is of a former disk of that name
+    if slot.never_used:  # any other recorded state belongs to a former disk of this name
         going = slot.recorded is DiskState.DRAINING and slot.key in inventory.removing
         return going or slot.recorded is DiskState.PROVISIONING
     if slot.mode == facts.ABSENT:
@@ -126,20 +126,20 @@ def _fits(inventory: DiskInventory, slot: BrokerDisk) -> bool:
 
 
 def _found_again(inventory: DiskInventory, slot: BrokerDisk, known: DiskFacts) -> DiskState:
-    """Where a disk is by what is known without a record. One that is still in its broker's pod is not out yet."""
+    """The state of a disk without a recorded state. A disk that is still mounted in its broker's pod is not out of use yet."""
     if slot.mode == facts.ABSENT and not slot.never_used and not (known.empty and known.out):
         return DiskState.DRAINING if inventory.to_be_emptied(slot) else DiskState.EVACUATING
     return initial(known)
 
 
 def _noted(state: ClusterState, slot: BrokerDisk) -> bool:
-    """Whether this return is written down: a pass that writes to a KafkaBroker does not write its status."""
+    """Whether this recovery is already recorded: a pass that writes to a KafkaBroker does not write its status."""
     since = max(seconds(slot.before.get("since")) or 0.0, slot.started or 0.0)
     return any(disk == slot.name and at >= int(since) for disk, at in _on_record(state, slot))
 
 
 def _note_restart(state: ClusterState, slot: BrokerDisk, when: float) -> Patch:
-    """Write down that the broker was restarted for a disk; what is older than an hour is forgotten."""
+    """Record that the broker was restarted for a disk; entries older than an hour are dropped."""
     broker = state.brokers[slot.broker]
     recent = [(disk, at) for disk, at in _on_record(state, slot) if state.now - at < _HOUR]
     text = ",".join(f"{disk}={at}" for disk, at in [*recent, (slot.name, int(when))])
@@ -152,7 +152,7 @@ def _note_restart(state: ClusterState, slot: BrokerDisk, when: float) -> Patch:
 
 
 def seen_in(inventory: DiskInventory, slot: BrokerDisk) -> SlotObservation:
-    """What is known of what lies in a slot."""
+    """What is known about the disk in a slot."""
     volume = inventory.state.volume(inventory.state.claims.get(slot.disk["claim"]))
     return SlotObservation(
         content=slot.health.content,
@@ -164,7 +164,7 @@ def seen_in(inventory: DiskInventory, slot: BrokerDisk) -> SlotObservation:
 
 
 def place_of(inventory: DiskInventory, slot: BrokerDisk) -> Place:
-    """What lies in the slot of a disk that is out of use."""
+    """Classify what is in the slot of a disk that is out of use."""
     return classify_slot(seen_in(inventory, slot), slot.disk.get("fsUuid"), slot.disk.get("pvUid"))
 
 
@@ -190,7 +190,7 @@ def _facts(inventory: DiskInventory, slot: BrokerDisk, *, acting: bool, filled: 
 
 
 def stands_empty(inventory: DiskInventory, slot: BrokerDisk) -> bool | None:
-    """Whether nothing stands on a disk, nor is on its way there; None if that is not known."""
+    """Whether a disk holds no replicas and none is being moved to it; None if that is not known."""
     if inventory.journal is None:
         return None
     refusal = may_remove_dir(
@@ -206,28 +206,28 @@ def stands_empty(inventory: DiskInventory, slot: BrokerDisk) -> bool | None:
 
 
 def _is_new(inventory: DiskInventory, slot: BrokerDisk) -> bool:
-    """Whether a new disk lies in the slot; or was taken in, and the state on record is behind the spec.
+    """Whether a new disk is in the slot, or was put into use and the recorded state is behind the spec.
 
-    A status is not written in a pass that changes the spec, so that one is the rule.
+    A pass that changes the spec does not write the status, so the latter is the usual case.
     """
     if inventory.state.brokers[slot.broker]["spec"].get("returning"):
-        return False  # what is on record of it may be old
+        return False  # its record may be outdated
     if slot.mode == facts.ABSENT:
         return place_of(inventory, slot) is Place.NEW
     return slot.mode == facts.ACTIVE and (slot.recorded is DiskState.EVACUATED or _exchanged(slot))
 
 
 def _exchanged(slot: BrokerDisk) -> bool:
-    """Whether a new disk was taken in where the one before was never emptied: its broker had no other disk to run with."""
+    """Whether a new disk was put into use in place of one that was never evacuated, as the broker had no other disk to run with."""
     about = slot.before.get("directoryId")
     bad = slot.recorded in (DiskState.FAILED, DiskState.EVACUATING)
     return bad and slot.mode == facts.ACTIVE and about is not None and about != slot.disk["directoryId"]
 
 
 def _message(slot: BrokerDisk, state: DiskState) -> str:
-    said = slot.health.message.rstrip(".")
-    if slot.health.bad and said and state not in (DiskState.EVACUATED, DiskState.DRAINED):
-        return f"{MEANINGS[state]} {said}."
+    detail = slot.health.message.rstrip(".")
+    if slot.health.bad and detail and state not in (DiskState.EVACUATED, DiskState.DRAINED):
+        return f"{MEANINGS[state]} {detail}."
     if slot.health.verdict == UNKNOWN and state is not DiskState.PROVISIONING:
         return f"{MEANINGS[state]} {slot.health.message}"
     return MEANINGS[state]
@@ -235,11 +235,11 @@ def _message(slot: BrokerDisk, state: DiskState) -> str:
 
 def _event(state: ClusterState, slot: BrokerDisk, row: Transition) -> Event:
     broker = state.brokers[slot.broker]
-    said = f" {slot.health.message}" if row.target is DiskState.FAILED and slot.health.message else ""
+    detail = f" {slot.health.message}" if row.target is DiskState.FAILED and slot.health.message else ""
     return Event(
         type="Warning" if row.target is DiskState.FAILED else "Normal",
         reason=row.reason,
-        message=f"{slot.name} of {objects.name(broker)} {row.sentence}{said}",
+        message=f"{slot.name} of {objects.name(broker)} {row.sentence}{detail}",
         kind="KafkaBroker",
         name=objects.name(broker),
         uid=objects.uid(broker),

@@ -1,4 +1,7 @@
-"""What preflight found on the disks, and what follows: clearances (rules 1 and 13), placeholders, and a word to the owner."""
+"""Acts on what preflight found on the disks: clearances to format, placeholders for unusable disks, and reports to the user.
+
+Clearances follow "no format over the last copy" and "no second bootstrap" (`docs/safety.md`, rules 1 and 13).
+"""
 
 import json
 import re
@@ -8,7 +11,7 @@ from typing import Any, Final
 
 from spindle.cluster import names
 from spindle.cluster.layout import METADATA_DISK
-from spindle.cluster.refusal import Refusal
+from spindle.cluster.waiting import Waiting, counted
 from spindle.disks import facts
 from spindle.disks.lifecycle import DiskState
 from spindle.disks.rules import Cleared, may_clear, may_format, may_format_voter
@@ -18,7 +21,7 @@ from spindle.manifests.identity import NodeIdentity, identity_map
 from spindle.reconcile import objects
 from spindle.reconcile.actions import Patch
 from spindle.reconcile.inputs import disks_of
-from spindle.reconcile.plan_builder import PlanBuilder, Wait
+from spindle.reconcile.plan_builder import PlanBuilder
 from spindle.reconcile.reports import inspected, nonce_of
 from spindle.reconcile.snapshot import SnapshotObject
 from spindle.reconcile.state import ClusterState
@@ -29,16 +32,15 @@ from spindle.reconcile.steps.eviction import RestartRequest
 from spindle.reconcile.steps.journal import note_journal
 
 _REPLACED: Final = (
-    "The original disk comes back, bound to this claim. Else nothing is to be done: the broker starts without it, what was on it is made anew "
-    "from other replicas, and the blank disk is then taken in under a new directory id."
+    "Bring back the original disk, bound to this claim. If it is lost, there is nothing to do: the broker starts without it, Spindle re-replicates "
+    "its partitions from other replicas, and then puts the blank disk into use under a new directory id."
 )
 _REPLACED_ALONE: Final = (
-    "The original disk comes back, bound to this claim. The broker has no other disk that it could start with: the blank one is taken in under a new "
-    "directory id when Kafka can be asked and says that nothing is lost by it, or what is lost is accepted by name (condition DataAtRisk has the "
-    "words)."
+    "Bring back the original disk, bound to this claim. The broker has no other disk to start with: Spindle puts the blank disk into use under a "
+    "new directory id when Kafka reports that no data is lost by that, or when you accept the loss by name (the condition DataAtRisk shows how)."
 )
 NO_UUID: Final = "none"  # recorded for a file system that has no UUID
-_VALID: Final = 600  # seconds that a clearance is good for in a pod whose preflight knows no nonce
+_VALID: Final = 600  # seconds until a clearance expires, for a preflight version without nonces
 _RENEW: Final = 60
 _ACTION: Final = "Format"
 _UNUSABLE: Final = frozenset({facts.FOREIGN, facts.NOT_MOUNTED, facts.DEAD, facts.READONLY})
@@ -53,8 +55,8 @@ def reconcile_disks(
     records: BrokerRecords,
     wanted: dict[int, RestartRequest],
 ) -> None:
-    """Clear blank disks for formatting, write down what was formatted, set dead ones aside."""
-    _note_birth(state, builder)
+    """Clear blank disks for formatting, record what was formatted, exclude unusable disks."""
+    _note_bootstrap(state, builder)
     note_journal(state, builder)
     for broker_id, broker in state.brokers.items():
         pod = state.pods.get(broker_id)
@@ -70,7 +72,7 @@ def reconcile_disks(
         _record_voters(state, builder, identity, fresh)
 
 
-def _note_birth(state: ClusterState, builder: PlanBuilder) -> None:
+def _note_bootstrap(state: ClusterState, builder: PlanBuilder) -> None:
     record = state.config_maps.get(names.identity_map(state.name))
     if record is not None and not state.born and state.kafka.brokers and state.kafka.partitions is not None:
         builder.do(
@@ -80,7 +82,7 @@ def _note_birth(state: ClusterState, builder: PlanBuilder) -> None:
                 uid=objects.uid(record),
                 body={"metadata": {"annotations": {names.ANN_BORN: "true"}}},
                 reason="ClusterIdentityCreated",
-                message="Kafka is up for the first time; from now on no disk is formatted without asking it.",
+                message="Kafka is running for the first time; from now on Spindle checks with Kafka before it formats a disk.",
             )
         )
 
@@ -109,7 +111,7 @@ def _reconcile_broker(
         what = found.get("state")
         if disk.get("mode", facts.ACTIVE) != facts.ACTIVE:
             continue
-        # What inspect saw at the pod's start is no news where a container can't be made again any more.
+        # The inspection at the pod's start is outdated if the runtime can no longer create a container with the disk.
         gone = not objects.kafka_runs(pod) and volume_unreadable(state, disk, pod)
         bad = gone or (what in _UNUSABLE and not objects.kafka_runs(pod))
         if bad:
@@ -117,7 +119,7 @@ def _reconcile_broker(
             alone = not usable - {disk["name"]}
             _unusable(builder, records, wanted, broker, disk, seen, alone=alone, running=running)
             if not running:
-                _give_up_added(state, builder, records, wanted, broker_id, disk, seen)
+                _exclude_added(state, builder, records, wanted, broker_id, disk, seen)
         elif what == facts.OURS:
             if not disk.get("fsUuid"):
                 records.note_disk(broker_id, disk["name"], fsUuid=found.get("fsUuid") or NO_UUID)
@@ -144,27 +146,28 @@ def _clear_broker_disk(
     *,
     others: bool,
 ) -> bool:
-    """Whether this blank disk may be formatted now; the record of that comes a pass before the clearance itself.
+    """Whether this blank disk may be formatted now; the file system is recorded one pass before the clearance is given.
 
-    Rule 1 is asked each time: what was found before the record was written need not be so now, nor need the record be of this look (an
-    emptied disk keeps its file system, and a claim that was made anew does not know that it was in use).
+    "No format over the last copy" (`docs/safety.md`, rule 1) is checked in every pass: the situation may have changed since the file system
+    was recorded, and the record may be from an earlier inspection (an evacuated disk keeps its file system, and a recreated claim does not
+    show that it was in use).
 
     Args:
-        state, builder, records: the pass.
-        broker_id: whose disk it is.
-        disk: as it is on record.
-        found: what the pod's look found.
+        state, builder, records: of this pass.
+        broker_id: the broker with the disk.
+        disk: the recorded entry of the disk.
+        found: the inspection result of the pod.
         others: whether the broker has another disk that it can start with.
     """
     thing = f"KafkaBroker/{names.broker_name(state.name, broker_id)}"
     fs_uuid = found.get("fsUuid") or NO_UUID
     if not disk.get("pvUid"):
-        return False  # which volume it is will be known in a moment
+        return False  # the volume is recorded in the next pass
     if disk.get("fsUuid") and (refusal := _not_as_recorded(state, disk, fs_uuid, others=others)) is not None:
-        builder.wait(Wait.refused(_ACTION, f"{thing}/{disk['name']}", refusal))
+        builder.wait(Waiting.of(_ACTION, f"{thing}/{disk['name']}", refusal))
         return False
-    # Before the first birth there is nothing to ask and nothing to lose, nor is there where a disk was added or an emptied one
-    # replaced (rule 5 saw to that, and the directory id is new); else Kafka must say what the broker holds.
+    # Before Kafka has run for the first time there is no data. Nor is there on an added disk or on the replacement of an evacuated one
+    # ("no log dir removed with replicas on it", rule 5; the directory id is new). Else Kafka must report which replicas the broker has.
     fresh = state.kafka.partitions is None and not state.born
     if fresh and (wait := _until_the_quorum_stands(state, f"{thing}/{disk['name']}")) is not None:
         builder.wait(wait)
@@ -172,7 +175,7 @@ def _clear_broker_disk(
     on_disk = () if fresh or disk.get("added") else _was_on(state, broker_id, disk)
     refusal = may_format(state.kafka, broker_id, on_disk)
     if refusal is not None:
-        builder.wait(Wait.refused(_ACTION, f"{thing}/{disk['name']}", refusal))
+        builder.wait(Waiting.of(_ACTION, f"{thing}/{disk['name']}", refusal))
         return False
     if not disk.get("fsUuid"):
         records.note_disk(broker_id, disk["name"], fsUuid=fs_uuid)
@@ -182,8 +185,8 @@ def _clear_broker_disk(
 
 def _not_as_recorded(
     state: ClusterState, disk: InspectedDisk, fs_uuid: str, *, others: bool
-) -> Refusal | None:
-    """Why a blank file system is not the one that was chosen for a disk, or no longer: None if it is.
+) -> Waiting | None:
+    """Why a blank file system is not the recorded one of a disk, or has lost its content; None if it may be formatted.
 
     ``others``: whether the broker has another disk that it can start with.
     """
@@ -191,35 +194,36 @@ def _not_as_recorded(
     refusal = may_clear(disk["directoryId"], disk["pvUid"], fs_uuid, recorded)
     if refusal is not None:
         return replace(refusal, unblocked_by=_REPLACED if others else _REPLACED_ALONE)
-    return _emptied(disk["name"]) if _was_formatted(state, disk["claim"], fs_uuid) else None
+    return _content_lost(disk["name"]) if _was_formatted(state, disk["claim"], fs_uuid) else None
 
 
-def _until_the_quorum_stands(state: ClusterState, thing: str) -> Wait | None:
-    """What a broker of a new cluster waits for before it is formatted and starts.
+def _until_the_quorum_stands(state: ClusterState, thing: str) -> Waiting | None:
+    """The wait for the quorum before a broker of a new cluster is formatted and started.
 
-    It reads the voters from the metadata log. Were that record taken back by a second election, because it was not committed
-    yet, the broker would never find a controller again (Kafka's KRaftControlRecordStateMachine, see the decision 0032).
+    The broker reads the voters from the metadata log. If a second election truncated that record before it was committed, the broker would
+    never find a controller again (Kafka's KRaftControlRecordStateMachine, docs/adr/0032).
     """
     pods = [pod for node_id in state.controller_ids if (pod := state.pods.get(node_id)) is not None]
     ready = sum(objects.container_status(pod, names.CONTAINER_KAFKA).get("ready") is True for pod in pods)
     needed = len(state.controller_ids) // 2 + 1
     if ready >= needed:
         return None
-    return Wait(
+    return Waiting(
         _ACTION,
         thing,
         "QuorumPending",
-        f"{ready} of {len(state.controller_ids)} controllers know a quorum that has committed something.",
-        f"{needed} of them do.",
+        f"Disks of new brokers are not formatted yet: {ready} of {counted(len(state.controller_ids), 'controller')} "
+        f"{'is' if ready == 1 else 'are'} in a quorum that has committed records; {needed} are needed.",
+        f"Nothing to do: Spindle continues when {needed} of them are.",
         quiet=True,
     )
 
 
 def _was_on(state: ClusterState, broker_id: int, disk: InspectedDisk) -> Collection[Key] | None:
-    """What rule 1 has to be asked about; None for all that there is.
+    """The partitions to check for "no format over the last copy" (`docs/safety.md`, rule 1); None for all partitions.
 
-    Nothing for the new disk in the slot of one that was emptied, and that the broker ran without. One that has no other disk ran with the old
-    one to the end, and something may have come to stand there; but for what a person has given up.
+    Empty for a new disk in place of an evacuated one that the broker ran without. A broker without another disk ran with the old disk to the
+    end and may have got new replicas on it: then all partitions are checked but those whose loss is accepted.
     """
     broker = state.brokers[broker_id]
     entries = (broker.get("status") or {}).get("disks") or ()
@@ -228,10 +232,10 @@ def _was_on(state: ClusterState, broker_id: int, disk: InspectedDisk) -> Collect
         return None
     if any(d["name"] not in new and d.get("mode", facts.ACTIVE) == facts.ACTIVE for d in disks_of(broker)):
         return ()
-    words = parse(objects.annotation(broker, ANN_ACCEPTED)).values()
-    given = {key for word in words if not word.done for key in word.partitions}
+    acceptances = parse(objects.annotation(broker, ANN_ACCEPTED)).values()
+    accepted = {key for each in acceptances if not each.done for key in each.partitions}
     everything = state.kafka.partitions
-    return None if everything is None or not given else {(p.topic, p.index) for p in everything} - given
+    return None if everything is None or not accepted else {(p.topic, p.index) for p in everything} - accepted
 
 
 def _reconcile_controller(
@@ -242,14 +246,14 @@ def _reconcile_controller(
     pod: SnapshotObject,
     found: InspectedDisk,
 ) -> dict[str, dict[str, str]]:
-    """Clear a controller's blank disk; returns what has to be written down before that."""
+    """Clear a controller's blank disk; returns directory id → clearance to record before that."""
     claim = state.claim(node_id, METADATA_DISK)
     volume = state.volume(claim)
     voter = next((v for v in identity.members if v.id == node_id), None)
     if claim is None or volume is None or voter is None:
         return {}
     if objects.annotation(claim, names.ANN_DIRECTORY_ID) != voter.directory_id:
-        return {}  # which disk it is to have is being written down
+        return {}  # its new directory id is being recorded
     thing = f"Pod/{objects.name(pod)}"
     if prepared(pod):
         if objects.kafka_ever_ran(pod):
@@ -257,7 +261,7 @@ def _reconcile_controller(
         return {}
     if found.get("state") in _UNUSABLE:
         problem = str(found.get("problem") or found["state"])
-        builder.wait(Wait("ActivateDisk", thing, "DiskUnusable", problem, _way_out(found)))
+        builder.wait(Waiting("ActivateDisk", thing, "DiskUnusable", problem, _way_out(found)))
     if found.get("state") != facts.BLANK:
         return {}
     fs_uuid, pv_uid = found.get("fsUuid") or NO_UUID, objects.uid(volume)
@@ -265,7 +269,7 @@ def _reconcile_controller(
     formatted = objects.annotation(claim, names.ANN_FS_UUID) is not None
     refusal = may_format_voter(voter.directory_id, pv_uid, fs_uuid, recorded, seen_running=formatted)
     if refusal is not None:
-        builder.wait(Wait.refused(_ACTION, thing, refusal))
+        builder.wait(Waiting.of(_ACTION, thing, refusal))
     elif voter.directory_id not in identity.clearances:
         return {voter.directory_id: {"claim": objects.name(claim), "pvUid": pv_uid, "fsUuid": fs_uuid}}
     else:
@@ -276,7 +280,7 @@ def _reconcile_controller(
 def _record_voters(
     state: ClusterState, builder: PlanBuilder, identity: NodeIdentity, fresh: Mapping[str, Mapping[str, str]]
 ) -> None:
-    """Write down which file systems the voters' directory ids go to, before they do."""
+    """Record which file systems get the voters' directory ids, before they are formatted."""
     record = state.config_maps[names.identity_map(state.name)]
     wanted = replace(identity, clearances={**identity.clearances, **fresh})
     builder.do(
@@ -302,9 +306,9 @@ def _clearance(disk: str, pv_uid: str, fs_uuid: str, directory_id: str) -> dict[
 def _give(
     state: ClusterState, builder: PlanBuilder, pod: SnapshotObject, cleared: list[dict[str, Any]]
 ) -> None:
-    """Put clearances on the pod, unless they are there.
+    """Write clearances to the pod, unless they are there already.
 
-    Each repeats what the pod's look invented, and names the pod: it is an answer to that look, and no later one can be mistaken for it.
+    Each contains the nonce of the pod's inspection and the pod's UID, so that it applies to this inspection and to no later one.
     """
     if not cleared:
         return
@@ -324,16 +328,16 @@ def _give(
             uid=objects.uid(pod),
             body={"metadata": {"annotations": {names.ANN_CLEARANCE: text}}},
             reason="DiskCleared",
-            message=f"{objects.name(pod)} may format {disks}: blank, and no data is lost by it.",
+            message=f"{objects.name(pod)} may format {disks}: blank, and no data is lost.",
         )
     )
 
 
 def _until(state: ClusterState, pod: SnapshotObject, cleared: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """As versions before the nonce want it: with a time until which it is good. What is good for a while yet stays as it is."""
+    """Clearances with an expiry, for preflight versions without nonces; an existing expiry is kept until shortly before it is reached."""
     try:
-        given = json.loads(objects.annotation(pod, names.ANN_CLEARANCE) or "[]")
-        times = [entry["expires"] for entry in given if entry["expires"] > state.now + _RENEW]
+        existing = json.loads(objects.annotation(pod, names.ANN_CLEARANCE) or "[]")
+        times = [entry["expires"] for entry in existing if entry["expires"] > state.now + _RENEW]
     except (ValueError, TypeError, KeyError):
         times = []
     expires = times[0] if times else int(state.now) + _VALID
@@ -341,7 +345,7 @@ def _until(state: ClusterState, pod: SnapshotObject, cleared: list[dict[str, Any
 
 
 def _remember(state: ClusterState, builder: PlanBuilder, claim_name: str, found: InspectedDisk) -> None:
-    """Note on the claim which file system carries the disk's identity now."""
+    """Record on the claim which file system carries the disk's identity now."""
     claim = state.claims.get(claim_name)
     fs_uuid = found.get("fsUuid") or NO_UUID
     if claim is not None and objects.annotation(claim, names.ANN_FS_UUID) is None:
@@ -360,17 +364,17 @@ def _was_formatted(state: ClusterState, claim_name: str, fs_uuid: str) -> bool:
     return claim is not None and objects.annotation(claim, names.ANN_FS_UUID) == fs_uuid
 
 
-def _emptied(disk: str) -> Refusal:
-    return Refusal(
+def _content_lost(disk: str) -> Waiting:
+    return Waiting.refused(
         rule=1,
         reason="DiskContentLost",
-        message=f"{disk} is the same file system as before, but everything on it is gone.",
-        unblocked_by="Restore its contents; or make a new file system on it, so that it counts as a new disk.",
+        message=f"{disk} is not formatted: it has the same file system as before, but its content is gone.",
+        unblocked_by="Restore the content; or create a new file system on it (mkfs), so that it counts as a new disk.",
     )
 
 
 def prepared(pod: SnapshotObject) -> bool:
-    """Whether preflight came to its good end in this pod."""
+    """Whether preflight has succeeded in this pod."""
     ended = (objects.container_status(pod, names.CONTAINER_PREFLIGHT).get("state") or {}).get(
         "terminated"
     ) or {}
@@ -378,9 +382,10 @@ def prepared(pod: SnapshotObject) -> bool:
 
 
 def volume_unreadable(state: ClusterState, disk: InspectedDisk, pod: SnapshotObject) -> bool:
-    """Whether the runtime can't make a container because it cannot read this disk on the node.
+    """Whether the container runtime cannot create a container because it cannot read this disk on the node.
 
-    It names the path that the volume has there or, in a pod that has mounted it, the kubelet's own: ``…/volumes/<plugin>/<volume>``.
+    Its message names the path of the volume on the node or, in a pod that has mounted it, the kubelet's path:
+    ``…/volumes/<plugin>/<volume>``.
     """
     volume = state.volume(state.claims.get(disk["claim"]))
     if volume is None:
@@ -407,11 +412,11 @@ def _unusable(
     alone: bool,
     running: bool,
 ) -> None:
-    """A disk that can't be used: start without it if it ever was in use and another one is left, and say so."""
+    """Report a disk that cannot be used; start without it if it was in use before and the broker has another disk."""
     broker_id, name = int(broker["spec"]["id"]), disk["name"]
     problem = str(found.get("problem") or "the node cannot read its path")
     builder.wait(
-        Wait(
+        Waiting(
             "ActivateDisk",
             f"KafkaBroker/{objects.name(broker)}/{name}",
             "DiskUnusable",
@@ -419,13 +424,13 @@ def _unusable(
             _way_out(found),
         )
     )
-    # Where preflight let Kafka start all the same, Kafka keeps the dir offline and the broker runs.
+    # If preflight let Kafka start anyway, Kafka keeps the dir offline and the broker runs.
     if disk.get("fsUuid") and not alone and not running:
         records.note_disk(broker_id, name, mode=facts.PLACEHOLDER)
         wanted.setdefault(broker_id, RestartRequest("DiskUnusable", f"it starts without {name}"))
 
 
-def _give_up_added(
+def _exclude_added(
     state: ClusterState,
     builder: PlanBuilder,
     records: BrokerRecords,
@@ -434,7 +439,7 @@ def _give_up_added(
     disk: InspectedDisk,
     found: InspectedDisk,
 ) -> None:
-    """A disk that was to be added and cannot be used: the broker starts without it, and is not restarted for it again."""
+    """Exclude a disk that was being added and cannot be used: the broker starts without it and is not restarted for it again."""
     claim = state.claims.get(disk["claim"])
     if not disk.get("added") or disk.get("fsUuid") or claim is None:
         return

@@ -1,20 +1,21 @@
-"""Drains of a zone: while one rack is drained, its brokers have a budget of their own, and the others may lose none.
+"""Drains of a zone: while a rack is drained, its brokers have their own PodDisruptionBudget, and no broker of another rack may be evicted.
 
-The usual budget lets anybody evict one broker while all are in sync. Who may go besides leaves that budget for one that forbids nothing; the
-rest then has too few for the usual one to allow anything. So each pod is counted by one budget, and the two never allow at once.
+The usual budget allows the eviction of one broker while all are in sync. Brokers that may be evicted in addition are moved to a second budget
+that forbids nothing; the usual budget then has too few healthy pods to allow an eviction. So each pod is counted by exactly one budget, and
+the two never allow evictions at the same time.
 
-Kubernetes counts a budget anew when one of its pods changes, and one that leaves it by its label is none of them any more (the
-disruption controller's updatePod). So pods leave only while the usual budget allows nothing anyway, because another one is away.
+Kubernetes recomputes a budget when one of its pods changes, but not when a pod leaves the budget by a label change (updatePod of the disruption
+controller). So pods are moved only while the usual budget allows no eviction anyway, because another broker is down.
 """
 
 from collections.abc import Mapping
 from typing import Final
 
 from spindle.cluster import names
-from spindle.cluster.refusal import some
+from spindle.cluster.waiting import Waiting, some
 from spindle.reconcile import objects
 from spindle.reconcile.actions import Patch
-from spindle.reconcile.plan_builder import PlanBuilder, Wait
+from spindle.reconcile.plan_builder import PlanBuilder
 from spindle.reconcile.snapshot import SnapshotObject
 from spindle.reconcile.state import ClusterState
 from spindle.reconcile.steps.unavailable import evicted_for_drain, on_closed_node, unavailable
@@ -28,17 +29,18 @@ _ACTION: Final = "Drain"
 def reconcile_drains(
     state: ClusterState, builder: PlanBuilder, before: Mapping[tuple[str, int], tuple[int, ...]] | None = None
 ) -> frozenset[int]:
-    """Move pods between the two budgets; returns who may be evicted by a drain from this pass on.
+    """Move pods between the two budgets; returns the brokers that a drain may evict from this pass on.
 
-    ``before``: see `RestartSafety`. When the nodes could not be read nothing is given to a drain that was not before, and what was stays known as going down.
+    ``before``: see `RestartSafety`. While the nodes cannot be read, no further broker is released to a drain, and those that were released
+    still count as going down.
     """
     drain = _drain(state, before)
-    given = {i for i in state.brokers if evicted_for_drain(state, i)}
+    released = {i for i in state.brokers if evicted_for_drain(state, i)}
     usual, own = names.broker_budget(state.name), names.drain_budget(state.name)
-    for node_id in sorted(given - set(drain.go)):
+    for node_id in sorted(released - set(drain.go)):
         builder.do(_move(state.pods[node_id], usual))
-    # Those of another rack come back first: nobody is given to a drain before that is seen.
-    fresh = set(drain.go) - given if given <= set(drain.go) else set()
+    # Brokers of another rack return to the usual budget first; no broker is released before that is observed.
+    fresh = set(drain.go) - released if released <= set(drain.go) else set()
     for node_id in sorted(fresh):
         pod = state.pods[node_id]
         if objects.labels(pod).get(names.LABEL_BUDGET) == usual:
@@ -48,12 +50,12 @@ def reconcile_drains(
                     pod,
                     own,
                     "DrainAllowed",
-                    f"{objects.name(pod)} may be evicted together with {others}: its node is closed, and no partition falls below "
-                    "min.insync.replicas by that.",
+                    f"{objects.name(pod)} may be evicted together with {others}: its node is cordoned, and no partition falls below "
+                    "min.insync.replicas.",
                 )
             )
-    _tell(state, builder, drain)
-    return frozenset(given | fresh)
+    _report_refused(state, builder, drain)
+    return frozenset(released | fresh)
 
 
 def _drain(state: ClusterState, before: Mapping[tuple[str, int], tuple[int, ...]] | None) -> Drain:
@@ -96,20 +98,20 @@ def _move(pod: SnapshotObject, budget: str, reason: str = "", message: str = "")
     )
 
 
-def _tell(state: ClusterState, builder: PlanBuilder, drain: Drain) -> None:
-    """Say why the others on closed nodes stay."""
+def _report_refused(state: ClusterState, builder: PlanBuilder, drain: Drain) -> None:
+    """Report why the other brokers on cordoned nodes cannot be evicted yet."""
     for node_id, refusal in drain.refused.items():
-        builder.wait(Wait.refused(_ACTION, f"Pod/{objects.name(state.pods[node_id])}", refusal))
+        builder.wait(Waiting.of(_ACTION, f"Pod/{objects.name(state.pods[node_id])}", refusal))
     away = some([names.broker_name(state.name, i) for i in drain.away])
     for node_id in drain.later:
         name = objects.name(state.pods[node_id])
-        rack = f"zone {drain.rack} is drained" if drain.rack else "brokers are down already"
+        rack = f"zone {drain.rack} is being drained" if drain.rack else "other brokers are down already"
         builder.wait(
-            Wait(
+            Waiting(
                 _ACTION,
                 f"Pod/{name}",
                 "EvictionDeferred",
-                f"The node of {name} is closed to new pods, and {rack}{f' ({away})' if away else ''}: its eviction is refused meanwhile.",
-                "Those brokers are back in sync: uncordon their nodes. Brokers of one zone can be drained together.",
+                f"Eviction of {name} is refused for now: its node is cordoned, but {rack}{f' ({away})' if away else ''}.",
+                "Uncordon the nodes of those brokers and wait until they are back in sync. Brokers of one zone can be drained together.",
             )
         )

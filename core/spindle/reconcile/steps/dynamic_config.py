@@ -1,10 +1,10 @@
-"""The user's settings that Kafka takes while it runs: told to the brokers, recorded before, and taken back when they are not wanted."""
+"""Dynamic broker configs: recorded on the KafkaBroker, then set on the running broker, and reverted when they leave the spec."""
 
 from collections.abc import Mapping, Sequence
 from typing import Final
 
 from spindle.cluster.dynamic_config import ON_CLUSTER, ConfigChanges, ConfigValues, config_changes
-from spindle.cluster.refusal import some
+from spindle.cluster.waiting import Waiting, some
 from spindle.reconcile import objects
 from spindle.reconcile.actions import Patch, Tune
 from spindle.reconcile.dynamic_config_record import (
@@ -14,29 +14,29 @@ from spindle.reconcile.dynamic_config_record import (
     record_text,
 )
 from spindle.reconcile.inputs import broker_settings
-from spindle.reconcile.plan_builder import PlanBuilder, Wait
+from spindle.reconcile.plan_builder import PlanBuilder
 from spindle.reconcile.snapshot import SnapshotObject
 from spindle.reconcile.state import ClusterState
 from spindle.reconcile.steps.defaults import reconcile_defaults
 from spindle.reconcile.steps.eviction import RestartRequest
 
-_TAKEN_SOON: Final = (
-    30.0  # seconds; most take it at once, so a broker that has not by then has turned it down
+_REJECTED_AFTER: Final = (
+    30.0  # seconds; most configs apply at once, so a config that has not applied by then was rejected
 )
-_TAKEN_WITHIN: Final = 180.0  # seconds; what a broker has not taken by then it is to take at its start
+_RESTART_AFTER: Final = 180.0  # seconds; a config that has not applied by then is applied by a restart
 
 
 def reconcile_dynamic_config(
     state: ClusterState, builder: PlanBuilder, wanted: dict[int, RestartRequest]
 ) -> None:
-    """Tell each running broker what it is to have, and have those restarted that take something only at their start."""
+    """Set the configs of each running broker; request a restart for configs that apply only at the start."""
     for node_id, broker in state.brokers.items():
         pod, settings = state.pods.get(node_id), broker_settings(state, broker)
         standing = state.kafka.standing.get(node_id)
         if (
             pod is None
             or settings is None
-            or broker["spec"].get("leaving")  # what is ours there is being taken back
+            or broker["spec"].get("leaving")  # its dynamic configs are being reverted
             or standing is None
             or objects.deleting(pod)
             or not objects.kafka_runs(pod)
@@ -45,16 +45,16 @@ def reconcile_dynamic_config(
         record = read_record(broker)
         tuning = config_changes(settings, standing, record.settings, record.before)
         late = _late(state, settings, standing, record, tuning)
-        # Only a start with the new file can help with these, and only after a second telling: the first may never have reached it.
-        # A number of threads goes in steps: whoever has taken one since is on its way, however long nobody told it the next.
+        # Only a restart with the new file applies these, and only after a second attempt: the first request may never have arrived.
+        # A number of threads changes in steps: a broker that has applied one step since is making progress.
         refused = frozenset(key for key in late if record.again.get(key) == tuning.orders[key])
-        _tell(state, builder, broker, standing, tuning, late, refused)
+        _apply(state, builder, broker, standing, tuning, late, refused)
         restart = (*tuning.restart, *refused)
         if restart:
-            why = f"{some(sorted(restart))} changed, which it does not take while it runs"
+            why = f"{some(sorted(restart))} changed, which needs a restart"
             wanted.setdefault(node_id, RestartRequest("SpecChanged", why))
-        for key in _not_taken(state, standing, record, tuning):
-            builder.wait(_turned_down(broker, key, tuning.ours[key]))
+        for key in _rejected(state, standing, record, tuning):
+            builder.wait(_rejection(broker, key, tuning.ours[key]))
         for key, (found, asked) in tuning.by_hand.items():
             builder.wait(_by_hand(broker, key, found, asked))
     reconcile_defaults(state, builder, state.spec.config)
@@ -67,11 +67,11 @@ def _late(
     record: DynamicConfigRecord,
     tuning: ConfigChanges,
 ) -> frozenset[str]:
-    """Which settings a broker has not taken in time.
+    """Configs that a broker has not applied in time.
 
-    Only those count that a start would bring: what is on its way back to the file that the broker was started with is not one of them.
+    Only configs that a restart would apply count, not those that are being reverted to the file that the broker was started with.
     """
-    if record.since is None or state.now - record.since <= _TAKEN_WITHIN:
+    if record.since is None or state.now - record.since <= _RESTART_AFTER:
         return frozenset()
     return frozenset(
         key
@@ -83,14 +83,14 @@ def _late(
     )
 
 
-def _not_taken(
+def _rejected(
     state: ClusterState,
     standing: Mapping[str, ConfigValues],
     record: DynamicConfigRecord,
     tuning: ConfigChanges,
 ) -> list[str]:
-    """Settings that a broker was told a while ago and has taken no step towards."""
-    if record.since is None or state.now - record.since <= _TAKEN_SOON:
+    """Configs that were set on a broker a while ago and of which it has applied nothing."""
+    if record.since is None or state.now - record.since <= _REJECTED_AFTER:
         return []
     return [
         key
@@ -102,23 +102,23 @@ def _not_taken(
 
 
 def put_back(state: ClusterState, builder: PlanBuilder) -> bool:
-    """Take away what is ours, before the cluster goes. True when nothing is left that can be taken away.
+    """Revert Spindle's dynamic configs before the cluster is deleted. True when none is left that can be reverted.
 
-    A broker that does not take it, or cannot be asked, is waited for a while; then its record goes with its claims, for whoever comes
-    to these disks next.
+    A broker that does not apply it or does not answer is waited for for a while; then its record is kept on its claims, for the next cluster
+    that uses these disks.
     """
     each = [put_back_on(state, builder, node_id, broker) for node_id, broker in state.brokers.items()]
     clean = all(each)
-    # The record of the cluster's defaults outlives it in any case.
+    # The record of the cluster-wide defaults outlives the cluster in any case.
     if state.kafka.standing and not reconcile_defaults(state, builder, {}):
         wait = _left(state.cluster, sorted(ON_CLUSTER))
         builder.wait(wait)
-        clean = clean and state.waited(wait.key) > _TAKEN_WITHIN
+        clean = clean and state.waited(wait.key) > _RESTART_AFTER
     return clean
 
 
 def put_back_on(state: ClusterState, builder: PlanBuilder, node_id: int, broker: SnapshotObject) -> bool:
-    """The same for one broker, which is about to go."""
+    """Revert Spindle's dynamic configs of one broker that is about to be removed. True when none is left that can be reverted."""
     record, standing = read_record(broker), state.kafka.standing.get(node_id)
     if not record.settings or node_id not in state.pods:
         return True
@@ -130,26 +130,27 @@ def put_back_on(state: ClusterState, builder: PlanBuilder, node_id: int, broker:
         return False
     wait = _left(broker, sorted(record.settings))
     builder.wait(wait)
-    if state.waited(wait.key) > _TAKEN_WITHIN:
+    if state.waited(wait.key) > _RESTART_AFTER:
         return True
     if orders:
         builder.do(Tune(broker=node_id, values=orders))
     return False
 
 
-def _left(owner: SnapshotObject, keys: Sequence[str]) -> Wait:
+def _left(owner: SnapshotObject, keys: Sequence[str]) -> Waiting:
     name = objects.name(owner)
-    return Wait(
+    return Waiting(
         "PutBack",
         f"{owner['kind']}/{name}",
         "DynamicConfigNotReverted",
-        f"{some(keys)} of {name} was set while it ran, and is to be taken away before it goes.",
-        "The broker answers and takes it. After three minutes it goes all the same, and the record stays, on its claims or the birth record.",
+        f"{name} is not removed yet: its dynamic {'config' if len(keys) == 1 else 'configs'} {some(keys)} must be reverted first.",
+        "Nothing to do: Spindle continues when Kafka has reverted them, or after three minutes. In the latter case the record of them is kept on "
+        "the claims or on the identity record.",
         quiet=True,
     )
 
 
-def _tell(
+def _apply(
     state: ClusterState,
     builder: PlanBuilder,
     broker: SnapshotObject,
@@ -158,7 +159,7 @@ def _tell(
     late: frozenset[str],
     refused: frozenset[str],
 ) -> None:
-    """The record first: whatever is set must be known to be ours, whoever goes on from here."""
+    """Record first, then set: if the operator is interrupted, the record still shows which configs Spindle has set."""
     record = read_record(broker)
     ours = {**record.settings, **tuning.ours} if tuning.orders else dict(tuning.ours)
     unchanged = ours == dict(record.settings)
@@ -170,12 +171,12 @@ def _tell(
     following = DynamicConfigRecord(ours, _before(standing, record, ours, tuning), again=again)
     noted = [] if following.same(record) else [_note(broker, following, state.now)]
     orders = {key: value for key, value in tuning.orders.items() if key not in refused}
-    # Kafka takes all of what it is told at once or nothing, so the second time each stands for itself.
+    # Kafka applies all configs of a request or none, so the second attempt sends each one by itself.
     each = [{key: value} for key, value in orders.items()] if following.again else [orders] if orders else []
-    told = [_order(broker, values) for values in each]
-    # That something was told a second time is noted once it was: it is what a restart rests on.
-    anew = following.again.items() - record.again.items()
-    builder.do(*told, *noted) if anew else builder.do(*noted, *told)
+    sent = [_order(broker, values) for values in each]
+    # A second attempt is recorded after it was made, because a restart depends on it.
+    repeated = following.again.items() - record.again.items()
+    builder.do(*sent, *noted) if repeated else builder.do(*noted, *sent)
 
 
 def _before(
@@ -184,7 +185,7 @@ def _before(
     ours: Mapping[str, str],
     tuning: ConfigChanges,
 ) -> dict[str, str]:
-    """What is ours on a broker that is to get another value: it stays ours should the order never come to it, or be turned down."""
+    """Values that Spindle has set and that are about to change: they stay on record in case the request is lost or rejected."""
     found = {}
     for key in ours.keys() & tuning.orders.keys():
         own = standing[key].own
@@ -198,11 +199,11 @@ def _before(
 
 
 def _order(broker: SnapshotObject, values: Mapping[str, str | None]) -> Tune:
-    told = ", ".join(
-        f"{key}={value}" if value is not None else f"{key} as it was started with"
+    text = ", ".join(
+        f"{key}={value}" if value is not None else f"{key} to the value in its file"
         for key, value in values.items()
     )
-    message = f"{objects.name(broker)} gets {told}, without a restart."
+    message = f"Setting configs of {objects.name(broker)} without a restart: {text}."
     return Tune(broker=int(broker["spec"]["id"]), values=values, reason="ConfigApplied", message=message)
 
 
@@ -211,24 +212,24 @@ def _note(broker: SnapshotObject, record: DynamicConfigRecord, now: float) -> Pa
     return Patch(kind="KafkaBroker", name=objects.name(broker), uid=objects.uid(broker), body=body)
 
 
-def _turned_down(broker: SnapshotObject, key: str, value: str) -> Wait:
+def _rejection(broker: SnapshotObject, key: str, value: str) -> Waiting:
     name = objects.name(broker)
-    return Wait(
+    return Waiting(
         "Configure",
         f"KafkaBroker/{name}/{key}",
         "DynamicConfigRejected",
-        f"{name} was told {key}={value} and has not taken it, nor what it was told with it. The event TuneFailed has Kafka's words.",
-        f"Correct {key} in the spec, or take it out. Left as it is, {name} is restarted with it after some minutes.",
+        f"{name} has not applied {key}={value}, nor the other configs of the same request. The event TuneFailed shows Kafka's error message.",
+        f"Correct {key} in the spec, or remove it. Otherwise Spindle restarts {name} with it after some minutes.",
     )
 
 
-def _by_hand(broker: SnapshotObject, key: str, found: str, asked: str) -> Wait:
+def _by_hand(broker: SnapshotObject, key: str, found: str, asked: str) -> Waiting:
     name = objects.name(broker)
-    return Wait(
+    return Waiting(
         "Configure",
         f"KafkaBroker/{name}/{key}",
         "ConfigOverridden",
-        f"{key} of {name} was set to {found} by somebody else while it ran; the spec says {asked}. It is left as it is.",
+        f"Somebody else set {key} of {name} to {found} dynamically; the spec says {asked}. Spindle does not overwrite it.",
         f"Delete it with kafka-configs.sh --alter --delete-config {key} (--entity-type brokers, with --entity-name "
-        f"{broker['spec']['id']} or --entity-default), or write the same into the spec.",
+        f"{broker['spec']['id']} or --entity-default), or set {key} to {found} in the spec.",
     )

@@ -1,11 +1,14 @@
-"""Empty what is bad or wished empty: across brokers where the planner finds a way, else by rule 5's shrink, then out of the broker."""
+"""Evacuates failed and drained disks: moves replicas to other brokers if the planner finds a target, drops them otherwise, then removes the disk.
+
+Dropping and removing follow "no log dir removed with replicas on it" (`docs/safety.md`, rule 5).
+"""
 
 from dataclasses import replace
 from typing import Final
 
 from spindle.api import quantity
-from spindle.cluster.refusal import Refusal, counted, some
 from spindle.cluster.view import CORDON_LEVEL, CORDONED, LogDir
+from spindle.cluster.waiting import Waiting, counted, some
 from spindle.disks import facts
 from spindle.disks.lifecycle import DiskState
 from spindle.disks.remedy import Remedy
@@ -19,7 +22,7 @@ from spindle.moves.missing_replicas import meant
 from spindle.moves.settings import gone_dirs
 from spindle.reconcile.broker_disks import NODE_LOST, BrokerDisk
 from spindle.reconcile.disk_inventory import DiskInventory
-from spindle.reconcile.plan_builder import PlanBuilder, Wait
+from spindle.reconcile.plan_builder import PlanBuilder
 from spindle.reconcile.steps.brokers import BrokerRecords, find_location
 from spindle.reconcile.steps.deadlocks import held_by, let_go
 from spindle.reconcile.steps.disk_states import remedy_of
@@ -30,23 +33,25 @@ from spindle.rolling.brokers import BELOW_MIN_ISR, RestartSafety
 _EVACUATE: Final = "EvacuateDisk"
 _DRAIN: Final = "DrainDisk"
 _PATIENCE: Final = (
-    30.0  # seconds that a silent broker may take before what it could have taken shrinks instead
+    30.0  # seconds to wait for a silent broker before replicas are dropped that it could have taken
 )
-_REFUSED_FOR: Final = 180.0  # seconds for which none of a disk's moves may begin before its replicas leave their assignments instead
+_REFUSED_FOR: Final = (
+    180.0  # seconds for which none of a disk's moves may start before its replicas are dropped instead
+)
 _CLOSED: Final = frozenset({DiskState.CORDONED, DiskState.FAILED, DiskState.EVACUATING, DiskState.DRAINING})
 
 
 def reconcile_evacuation(
     inventory: DiskInventory, builder: PlanBuilder, records: BrokerRecords, lost: frozenset[int]
 ) -> MoveRequests:
-    """What is to be moved or taken away so that bad disks get empty; those that are empty leave their brokers."""
-    # One that answers again while it is being emptied is used again, as soon as its broker has restarted.
+    """Request moves and drops that evacuate disks; remove evacuated disks from their brokers."""
+    # A disk that recovers during its evacuation is used again as soon as its broker has restarted.
     leaving = [
         slot
         for slot in inventory.in_states(DiskState.EVACUATING)
         if inventory.may_act(slot) and remedy_of(inventory, slot) is Remedy.EVACUATE
     ]
-    # One that is wanted again stays Draining until its broker has restarted with it: it is not to leave a second time.
+    # A disk whose drain was cancelled stays Draining until its broker has restarted with it: it must not be removed a second time.
     draining = [slot for slot in inventory.in_states(DiskState.DRAINING) if inventory.to_be_emptied(slot)]
     plan = _plan(inventory, leaving, draining, lost)
     if plan.problem is not None:
@@ -54,11 +59,11 @@ def reconcile_evacuation(
     shrinks: list[DroppedReplica] = []
     for broker in sorted({slot.broker for slot in leaving}):
         mine = [slot for slot in leaving if slot.broker == broker]
-        shrinks += _shrink(inventory, builder, mine, plan, shrinks)
+        shrinks += _drop(inventory, builder, mine, plan, shrinks)
     for slot in draining:
-        _stuck_drain(inventory, builder, slot, plan)
+        _report_stuck_drain(inventory, builder, slot, plan)
     for slot in [*leaving, *draining]:
-        _leave(inventory, builder, records, slot)
+        _remove(inventory, builder, records, slot)
     for slot in inventory.slots:
         _keep(inventory, records, slot)
     off = {(entry.broker, entry.key) for entry in shrinks}
@@ -67,25 +72,25 @@ def reconcile_evacuation(
 
 
 def _to_restart(inventory: DiskInventory, shrinks: list[DroppedReplica]) -> frozenset[int]:
-    """Brokers of which replicas leave, or have left, their assignments because of a dead disk: each of them is to restart next.
+    """Brokers whose replicas are being dropped, or were dropped, because of a failed disk: each of them is to restart next.
 
-    Were two of them at it, each could be in sync with what the other gave up, and neither could be spared.
+    If two brokers did this at the same time, each could have the in-sync replicas that the other dropped, and neither could restart.
     """
     standing = inventory.journal.dropped if inventory.journal is not None else ()
     return frozenset(entry.broker for entry in (*standing, *shrinks) if not entry.reason)
 
 
 def closed_dirs(inventory: DiskInventory) -> frozenset[tuple[int, str]]:
-    """Dirs that are to take nothing, whether or not Kafka knows how to refuse.
+    """Dirs that must get no replicas, whether or not this Kafka version supports cordoning.
 
-    Among them those of disks that have been replaced, where Kafka has not restarted since: what comes there now is left behind with the old disk.
+    They include dirs of replaced disks whose broker has not restarted since: replicas placed there now would be lost with the old disk.
     """
     replaced = [slot for slot in inventory.slots if slot.other_in_pod]
     return frozenset((slot.broker, slot.path) for slot in [*inventory.in_states(*_CLOSED), *replaced])
 
 
 def offline_brokers(inventory: DiskInventory) -> frozenset[tuple[int, str]]:
-    """All dirs of brokers that have an offline one: Kafka refuses to make a replica there again that it gave up before."""
+    """All dirs of brokers with an offline dir: Kafka refuses to recreate a replica there that it had on the offline dir."""
     found = {
         b
         for b in inventory.replica_index.brokers
@@ -95,14 +100,14 @@ def offline_brokers(inventory: DiskInventory) -> frozenset[tuple[int, str]]:
 
 
 def bad_dirs(inventory: DiskInventory) -> frozenset[tuple[int, str]]:
-    """Dirs that nothing can be read from or written to."""
+    """Dirs of failed disks, which cannot be read or written."""
     return frozenset((slot.broker, slot.path) for slot in inventory.slots if slot.health.bad)
 
 
 def _plan(
     inventory: DiskInventory, leaving: list[BrokerDisk], draining: list[BrokerDisk], lost: frozenset[int]
 ) -> Evacuation:
-    """The planner is asked only while something is there to be moved."""
+    """Run the planner, if there is something to move."""
     if (leaving or draining) and not inventory.replica_index.known:
         return Evacuation(problem=inventory.replica_index.problem)
     gone = [
@@ -125,25 +130,25 @@ def _plan(
     )
 
 
-def _cannot_plan(inventory: DiskInventory, slots: list[BrokerDisk], problem: str) -> Wait:
-    return Wait(
+def _cannot_plan(inventory: DiskInventory, slots: list[BrokerDisk], problem: str) -> Waiting:
+    return Waiting(
         _EVACUATE,
         inventory.object_name(slots[0]) if slots else f"KafkaCluster/{inventory.state.name}",
         "PlanPending",
-        f"Where the replicas can go is not known yet: {problem}.",
-        "Kafka and all its brokers say what stands where; that is asked for again and again.",
+        f"The evacuation cannot be planned yet: {problem}.",
+        "Nothing to do: Spindle continues when Kafka and all brokers report their replicas; it asks them repeatedly.",
         quiet=True,
     )
 
 
-def _shrink(
+def _drop(
     inventory: DiskInventory,
     builder: PlanBuilder,
     mine: list[BrokerDisk],
     plan: Evacuation,
     others: list[DroppedReplica],
 ) -> tuple[DroppedReplica, ...]:
-    """What no other broker can take leaves its assignment, if all of it may; ``others`` are those of this pass that leave other brokers."""
+    """Drop the replicas that no other broker can take, if all of them may be dropped; ``others``: drops of other brokers in this pass."""
     left: set[Key] = set()
     for slot in mine:
         standing = inventory.partitions_on(slot)
@@ -155,12 +160,12 @@ def _shrink(
     moving = {move.key for move in (*plan.moves, *inventory.journal.moves)}
     slot, shut = mine[0], bad_dirs(inventory) | closed_dirs(inventory)
     if left & moving and not _refused_for_long(inventory, builder, slot, left, plan):
-        return ()  # first what can go elsewhere
-    if _someone_may_come_back(inventory, slot):
+        return ()  # first move what can be moved
+    if _broker_may_come_back(inventory, slot):
         return ()
     new = _new_dirs(inventory, mine) if slot.health.reason == NODE_LOST else None
     if new is not None and not find_location(inventory.state, slot.broker).found:
-        return ()  # nothing is won by a smaller assignment before the broker can come back elsewhere
+        return ()  # dropping replicas does not help before the broker can be recreated on another node
     away = unavailable(inventory.state) | (_to_restart(inventory, others) - {slot.broker})
     found = drop_replicas(
         inventory.planning_index,
@@ -179,7 +184,7 @@ def _shrink(
     refusal = found.refusal or _not_spared(inventory, slot.broker, found.shrunk, others, away)
     if refusal is None:
         return found.shrunk
-    builder.wait(Wait.refused(_EVACUATE, inventory.object_name(slot), refusal))
+    builder.wait(Waiting.of(_EVACUATE, inventory.object_name(slot), refusal))
     if refusal.reason == INSUFFICIENT_IN_SYNC:
         rolling = RestartSafety(inventory.view, meant(inventory.journal, inventory.view.partitions))
         inventory.blocked[slot.broker] = held_by(rolling, slot.broker, refusal, away, restarts=False)
@@ -192,8 +197,8 @@ def _not_spared(
     dropped: tuple[DroppedReplica, ...],
     others: list[DroppedReplica],
     away: frozenset[int],
-) -> Refusal | None:
-    """Why a broker could not restart right after these replicas have left it, all that leaves in this pass and everyone who is away counted."""
+) -> Waiting | None:
+    """Why a broker could not restart right after these replicas are dropped, given all drops of this pass and all brokers that are down."""
     if not dropped or inventory.journal is None:
         return None
     journal = inventory.journal.replacing(dropped=(*inventory.journal.dropped, *others, *dropped))
@@ -211,10 +216,10 @@ def _not_spared(
 def _refused_for_long(
     inventory: DiskInventory, builder: PlanBuilder, slot: BrokerDisk, left: set[Key], plan: Evacuation
 ) -> bool:
-    """Whether nothing of what is to go to other brokers has been allowed to begin for so long that another way is tried.
+    """Whether all moves to other brokers have been refused for so long that their replicas are dropped instead.
 
-    Planner and executor ask the same rules, but not all of them of the same things: what the planner offers anew in each pass the executor
-    may refuse for ever.
+    Planner and executor apply the same rules, but not all of them to the same objects: the executor may refuse forever what the planner
+    proposes again in each pass.
     """
     journal, state = inventory.journal, inventory.state
     moves = [move for move in plan.moves if move.source == slot.broker and move.key in left]
@@ -233,13 +238,14 @@ def _refused_for_long(
     if any(move.key not in found for move in moves):
         return False
     why = found[moves[0].key]
-    wait = Wait(
+    wait = Waiting(
         _EVACUATE,
         inventory.object_name(slot),
         "MovesBlocked",
-        f"{counted(len(moves), 'replica')} of {slot.name} of broker {slot.broker} may not begin to move to another broker: {why.message}",
-        f"{why.unblocked_by} After {_REFUSED_FOR / 60:g} minutes they leave their assignments instead, if rule 5 permits, until their broker runs "
-        "without the disk.",
+        f"{counted(len(moves), 'replica')} of {slot.name} of broker {slot.broker} cannot be moved to another broker yet: {why.message}",
+        f"{why.unblocked_by} After {_REFUSED_FOR / 60:g} minutes Spindle drops {'it' if len(moves) == 1 else 'them'} from "
+        f"{'its assignment' if len(moves) == 1 else 'their assignments'} instead, if that is safe (docs/safety.md#rule-5), and restores "
+        f"{'it' if len(moves) == 1 else 'them'} when the broker runs without the disk.",
         quiet=True,
     )
     builder.wait(wait)
@@ -247,7 +253,7 @@ def _refused_for_long(
 
 
 def _new_dirs(inventory: DiskInventory, mine: list[BrokerDisk]) -> list[LogDir]:
-    """The dirs that a broker will have when it starts anew on another node."""
+    """The dirs that a broker will have when it is recreated on another node."""
     pool = inventory.state.pool_of(inventory.state.brokers[mine[0].broker])
     size = quantity.whole(pool.disks.size) if pool is not None else 0
     return [
@@ -260,8 +266,8 @@ def _new_dirs(inventory: DiskInventory, mine: list[BrokerDisk]) -> list[LogDir]:
     ]
 
 
-def _someone_may_come_back(inventory: DiskInventory, slot: BrokerDisk) -> bool:
-    """Whether a broker that is silent for a moment might still take what has to leave."""
+def _broker_may_come_back(inventory: DiskInventory, slot: BrokerDisk) -> bool:
+    """Whether a broker that has not answered for a short time might still take the replicas."""
     silent = [
         b
         for b in inventory.state.brokers
@@ -270,33 +276,39 @@ def _someone_may_come_back(inventory: DiskInventory, slot: BrokerDisk) -> bool:
     return bool(silent) and inventory.state.now - inventory.states[slot.key].since < _PATIENCE
 
 
-def _stuck_drain(inventory: DiskInventory, builder: PlanBuilder, slot: BrokerDisk, plan: Evacuation) -> None:
-    """A disk that works shrinks nothing: what finds no other place stays, and a person is told."""
+def _report_stuck_drain(
+    inventory: DiskInventory, builder: PlanBuilder, slot: BrokerDisk, plan: Evacuation
+) -> None:
+    """Report replicas on a drained disk that have no target; replicas on a working disk are never dropped."""
     standing = inventory.partitions_on(slot)
     journal = inventory.journal.moves if inventory.journal is not None else ()
     moving = {move.key for move in (*plan.moves, *journal)}
     stuck = sorted((standing or frozenset()) - moving)
     if stuck and plan.problem is None:
         builder.wait(
-            Wait(
+            Waiting(
                 _DRAIN,
                 inventory.object_name(slot),
                 "NoMoveTarget",
-                f"{counted(len(stuck), 'replica')} on {slot.name} of broker {slot.broker} can go nowhere else: "
-                f"{some(names_of(stuck))}.",
-                "Add a broker or a disk that can take them, free space, or take back what was asked for (the drain request, or the lower "
-                "disks.count or replicas).",
+                f"{counted(len(stuck), 'replica')} on {slot.name} of broker {slot.broker} {'has' if len(stuck) == 1 else 'have'} no disk to "
+                f"move to: {some(names_of(stuck))}.",
+                f"Add a broker or a disk that can take {'it' if len(stuck) == 1 else 'them'}, free space, or cancel the request (the drain, or "
+                "the reduction of disks.count or replicas).",
             )
         )
 
 
-def _leave(inventory: DiskInventory, builder: PlanBuilder, records: BrokerRecords, slot: BrokerDisk) -> None:
-    """Rule 5: an empty disk is left out of its broker, if the broker has another one to run with."""
-    # A broker that leaves goes with all its disks, and needs no restart for that.
+def _remove(inventory: DiskInventory, builder: PlanBuilder, records: BrokerRecords, slot: BrokerDisk) -> None:
+    """Exclude an empty disk from its broker, if the broker has another disk to run with.
+
+    See "no log dir removed with replicas on it" (`docs/safety.md`, rule 5).
+    """
+    # A broker that is scaled in leaves with all its disks and needs no restart for that.
     goes = slot.health.reason == NODE_LOST or slot.broker in inventory.scaling_in
     if slot.mode == facts.ABSENT or inventory.journal is None or goes:
         return
-    # A state that is not on record yet is not written in a pass that changes the KafkaBroker: the next pass would begin with the one before.
+    # A pass that changes the KafkaBroker does not write its status: if the state were not recorded yet, the next pass would start with the
+    # former state.
     if slot.recorded is not inventory.state_of(slot):
         return
     refusal = may_remove_dir(
@@ -310,12 +322,11 @@ def _leave(inventory: DiskInventory, builder: PlanBuilder, records: BrokerRecord
         return
     if not inventory.others(slot):
         builder.wait(
-            Wait(
+            Waiting(
                 _EVACUATE if slot.health.bad else _DRAIN,
                 inventory.object_name(slot),
                 "LastDisk",
-                f"Nothing stands on {slot.name} of broker {slot.broker}, but the broker has no other disk that it could run "
-                "with.",
+                f"{slot.name} of broker {slot.broker} holds no replicas, but cannot be removed: the broker has no other disk to run with.",
                 _with_another(inventory, slot),
             )
         )
@@ -324,20 +335,20 @@ def _leave(inventory: DiskInventory, builder: PlanBuilder, records: BrokerRecord
 
 
 def _with_another(inventory: DiskInventory, slot: BrokerDisk) -> str:
-    """How a broker gets a disk beside its last one, which must not be pulled while Kafka uses it."""
+    """How a broker gets a second disk; its only disk must not be pulled while Kafka uses it."""
     if slot.health.bad:
         return "Put a new disk into a slot of this broker."
     others = [other.name for other in inventory.by_broker.get(slot.broker, ()) if other.name != slot.name]
     if others:
         return (
-            f"Put a new disk into the slot of {some(others)}, or take back what was asked for. {slot.name} stays where it is meanwhile: Kafka "
-            "uses it, and new partitions go to it."
+            f"Put a new disk into the slot of {some(others)}, or cancel the request. Leave {slot.name} in place until then: Kafka uses it, "
+            "and new partitions are created on it."
         )
-    return "Give this broker another disk (spec.brokerPools[].disks.count), or take back what was asked for."
+    return "Give this broker another disk (spec.brokerPools[].disks.count), or cancel the request."
 
 
 def _keep(inventory: DiskInventory, records: BrokerRecords, slot: BrokerDisk) -> None:
-    """What came to stand on a disk that is to be left out keeps it in, as long as its pod has it."""
+    """Keep a disk in use if it got new replicas before it was removed, as long as its pod mounts it."""
     if (
         slot.mode == facts.ABSENT
         and slot.in_pod is not None
@@ -348,10 +359,11 @@ def _keep(inventory: DiskInventory, records: BrokerRecords, slot: BrokerDisk) ->
 
 
 def _cordons(inventory: DiskInventory) -> dict[SettingKey, str]:
-    """``cordoned.log.dirs`` of each broker: what still answers and is to take nothing new.
+    """``cordoned.log.dirs`` of each broker: online dirs that must get no new replicas.
 
-    A dir that leaves stays cordoned until its broker is stopped, else a topic made in that moment lands there; of a broker that has come up without it
-    the cordon is taken then. Only of one that leaves with all its dirs it is taken back before, since nobody can once it is gone.
+    A dir that is being removed stays cordoned until its broker is stopped, else a topic created at that moment could be placed there; the cordon
+    is removed when the broker has started without the dir. For a broker that is scaled in, it is removed before the broker stops, because
+    afterwards it cannot be removed.
     """
     if (inventory.view.metadata_version or 0) < CORDON_LEVEL:
         return {}
@@ -368,7 +380,7 @@ def _cordons(inventory: DiskInventory) -> dict[SettingKey, str]:
 
 
 def still_cordoned(inventory: DiskInventory) -> frozenset[int]:
-    """Brokers that must not go down in this pass, because a dir that they leave with is still cordoned."""
+    """Brokers in scale-in that must not go down in this pass, because one of their dirs is still cordoned."""
     settings = inventory.journal.settings if inventory.journal is not None else ()
     found = {(s.name, path) for s in settings if s.key == CORDONED for path in (s.ours or "").split(",")}
     return frozenset(
@@ -379,7 +391,7 @@ def still_cordoned(inventory: DiskInventory) -> frozenset[int]:
 
 
 def merge_requests(first: MoveRequests, second: MoveRequests) -> MoveRequests:
-    """Both; the first one's moves come first."""
+    """Merge two requests; the moves of the first come first."""
     return replace(
         first,
         moves=(*first.moves, *second.moves),

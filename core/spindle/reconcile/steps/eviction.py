@@ -1,8 +1,8 @@
-"""The only way in which Spindle takes a running Kafka down (rule 2).
+"""Evictions: the only way in which Spindle stops a running Kafka, under "no restart below min.insync.replicas" (`docs/safety.md`, rule 2).
 
-Mark in ``status.takingDown`` by compare-and-swap, see the mark in the next pass, ask the predicate again, evict with UID and
-resourceVersion; the mark stays until the successor is in sync. Withdrawing a mark first changes the pod, so that a
-leader that lost its lease unawares can no longer evict it with what it had read.
+Mark the pod in ``status.takingDown`` by compare-and-swap, observe the mark in the next pass, check the rule again, evict with UID and
+resourceVersion as preconditions; the mark stays until the successor is in sync. Withdrawing a mark changes the pod first, so that an operator
+that has lost its lease without noticing can no longer evict the pod with the resourceVersion that it had read.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -12,10 +12,10 @@ from functools import partial
 from typing import Any, Final
 
 from spindle.cluster import names
-from spindle.cluster.refusal import Refusal, some
+from spindle.cluster.waiting import Waiting, some
 from spindle.reconcile import objects
 from spindle.reconcile.actions import Delete, Evict, MarkDown, Patch
-from spindle.reconcile.plan_builder import PlanBuilder, Wait
+from spindle.reconcile.plan_builder import PlanBuilder
 from spindle.reconcile.snapshot import SnapshotObject
 from spindle.reconcile.state import ClusterState
 from spindle.reconcile.steps.deadlocks import name_deadlock
@@ -40,7 +40,7 @@ _ACTION: Final = "RestartPod"
 
 @dataclass(frozen=True)
 class RestartRequest:
-    """A pod that should go down.
+    """A request to restart or stop a pod.
 
     Attributes:
         reason: CamelCase: ``SpecChanged``, ``Stopped``, ``DiskDead``.
@@ -57,23 +57,23 @@ def reconcile_evictions(
     wanted: Mapping[int, RestartRequest],
     *,
     held: AbstractSet[int] = frozenset(),
-    refused: Mapping[int, Refusal] | None = None,
+    refused: Mapping[int, Waiting] | None = None,
     given: AbstractSet[int] = frozenset(),
     before: Mapping[TopicPartition, tuple[int, ...]] | None = None,
     fences: Sequence[Delete] = (),
     shrinks: Mapping[int, Blocked] | None = None,
 ) -> None:
-    """Go on with what is going down, then begin with the next if rule 2 allows.
+    """Continue evictions that have started, then start the next ones if "no restart below min.insync.replicas" allows them.
 
     Args:
         state, builder: of this pass.
-        wanted: who should go down, and why.
-        held: nodes that are not taken down in this pass, though they may stay marked.
-        refused: nodes that have to wait for another reason than rule 2.
+        wanted: nodes to restart or stop, and why.
+        held: nodes that are not evicted in this pass, though they may stay marked.
+        refused: nodes that have to wait for another reason than the rule.
         given: brokers that a drain may evict from this pass on, or that are to restart next.
         before: see `RestartSafety`.
-        fences: brokers that are stopped at once. They are marked, too: a leader that lost its lease unawares cannot do that.
-        shrinks: brokers whose dead disks cannot be given up for now, and why.
+        fences: brokers that are stopped at once. They are marked, too: an operator that has lost its lease cannot write the mark.
+        shrinks: brokers with failed disks whose replicas cannot be dropped for now, and why.
     """
     kept = current_records(state)
     rolling = RestartPolicy(RestartSafety(state.kafka, before), refused or {})
@@ -90,7 +90,7 @@ def reconcile_evictions(
 def _fenced(
     state: ClusterState, kept: list[Mapping[str, Any]], fences: Sequence[Delete]
 ) -> tuple[dict[str, Any], ...]:
-    """Marks for brokers that are stopped at once and have none yet."""
+    """Marks for brokers that are stopped at once and have no mark yet."""
     marked = {str(mark["uid"]) for mark in kept}
     going = {fence.uid: fence.reason for fence in fences if fence.uid not in marked}
     return tuple(
@@ -123,35 +123,34 @@ def _settle(
             if _is_back(state, judge.rolling, node_id):
                 kept.remove(mark)
             elif pod is not None and not objects.deleting(pod) and node_id in wanted:
-                # The successor is outdated itself (an image that can't be pulled was corrected, say): it goes, too.
-                gone = recreate_now(state, builder, node_id, wanted[node_id])
+                # The successor is outdated itself (for example, the image was corrected meanwhile): it is recreated, too.
+                recreated = recreate_now(state, builder, node_id, wanted[node_id])
                 kept[kept.index(mark)] = (
-                    mark if gone else _again(state, builder, mark, wanted[node_id], ask(node_id))
+                    mark if recreated else _again(state, builder, mark, wanted[node_id], ask(node_id))
                 )
         elif not objects.deleting(pod) and node_id not in held:
             _go_on(state, builder, mark, pod, wanted.get(node_id), ask(node_id))
-    told = partial(name_deadlock, state, builder, judge.rolling, down, shrinks)
-    fresh = _begin(state, builder, wanted, kept, ask, told)
-    for node_id in sorted(
-        changes
-    ):  # however its turn comes, so that it is known since when it waits for them
+    report_deadlock = partial(name_deadlock, state, builder, judge.rolling, down, shrinks)
+    fresh = _begin(state, builder, wanted, kept, ask, report_deadlock)
+    # Reported independently of the rollout order, so that the time of waiting for the copies is known.
+    for node_id in sorted(changes):
         if (copies := copying(state, node_id)) is not None:
             pod_name = names.pod_name(state.name, node_id)
-            builder.wait(replace(Wait.refused(_ACTION, f"Pod/{pod_name}", copies), quiet=True))
+            builder.wait(replace(Waiting.of(_ACTION, f"Pod/{pod_name}", copies), quiet=True))
     entries = tuple(kept) + fenced + fresh
     if list(entries) != list(state.unavailable_records):
         builder.do(MarkDown(resource_version=objects.version(state.cluster), entries=entries))
 
 
 def recreate_now(state: ClusterState, builder: PlanBuilder, node_id: int, wanted: RestartRequest) -> bool:
-    """Take away a pod in which Kafka does not run; nothing depends on it. False if Kafka runs there.
+    """Evict a pod in which Kafka does not run; nothing depends on it. False if Kafka runs there.
 
-    The resourceVersion sees to it that Kafka was not started in between.
+    The resourceVersion makes sure that Kafka was not started in the meantime.
     """
     pod = state.pods[node_id]
     if objects.kafka_runs(pod) or (pod.get("status") or {}).get("phase") == "Unknown":
         return False
-    message = f"{objects.name(pod)} is made anew (Kafka does not run in it): {wanted.message}."
+    message = f"Recreating {objects.name(pod)}, in which Kafka does not run: {wanted.message}."
     builder.do(_next(state, node_id, wanted.reason, message))
     return True
 
@@ -163,14 +162,14 @@ def _again(
     wanted: RestartRequest,
     verdict: RestartVerdict,
 ) -> Mapping[str, Any]:
-    """The mark of one that is to go down once more before it was back.
+    """The mark of a node that has to go down again before it was back in sync.
 
-    Where it may not, the old mark stays, and with it that the node is late and the roll stopped.
+    If it may not, the old mark stays, so that the node still counts as overdue and the rollout as stalled.
     """
     pod = state.pods[int(mark["nodeId"])]
     if verdict.refusal is None:
         return _mark(state, int(mark["nodeId"]), pod, wanted)
-    builder.wait(Wait.refused(_ACTION, f"Pod/{objects.name(pod)}", verdict.refusal))
+    builder.wait(Waiting.of(_ACTION, f"Pod/{objects.name(pod)}", verdict.refusal))
     return mark
 
 
@@ -182,14 +181,18 @@ def _go_on(
     wanted: RestartRequest | None,
     verdict: RestartVerdict,
 ) -> None:
-    """Evict a marked pod, or withdraw its mark if it need not, or must not, go down any more."""
+    """Evict a marked pod, or withdraw its mark if it no longer needs to, or may not, go down."""
     if wanted is not None and verdict.refusal is None:
-        also = f" While it is down, so are: {some(verdict.named)}." if verdict.named else ""
-        message = f"{objects.name(pod)} is taken down: {wanted.message}.{also}"
+        also = (
+            f" While it is down, these partitions are unavailable: {some(verdict.named)}."
+            if verdict.named
+            else ""
+        )
+        message = f"Evicting {objects.name(pod)}: {wanted.message}.{also}"
         builder.do(_next(state, int(mark["nodeId"]), wanted.reason, message))
         return
     if verdict.refusal is not None:
-        builder.wait(Wait.refused(_ACTION, f"Pod/{objects.name(pod)}", verdict.refusal))
+        builder.wait(Waiting.of(_ACTION, f"Pod/{objects.name(pod)}", verdict.refusal))
     builder.do(
         Patch(
             kind="Pod",
@@ -206,30 +209,30 @@ def _go_on(
 
 
 def _next(state: ClusterState, node_id: int, reason: str, message: str) -> Evict | Patch:
-    """Evict a pod; one that its budget may hold leaves the budget first, goes in the next pass, and its successor is counted again."""
+    """Evict a pod. If its PodDisruptionBudget may forbid that, take the pod out of the budget first and evict it in the next pass."""
     pod = state.pods[node_id]
     name, uid, version = objects.name(pod), objects.uid(pod), objects.version(pod)
     if names.LABEL_BUDGET in objects.labels(pod) and _budget_forbids(state, node_id):
-        freed = {"metadata": {"labels": {names.LABEL_BUDGET: None}}}
-        return Patch(kind="Pod", name=name, uid=uid, body=freed, resource_version=version)
+        unlabelled = {"metadata": {"labels": {names.LABEL_BUDGET: None}}}
+        return Patch(kind="Pod", name=name, uid=uid, body=unlabelled, resource_version=version)
     return Evict(pod=name, uid=uid, resource_version=version, reason=reason, message=message)
 
 
 def _budget(state: ClusterState, node_id: int) -> str:
-    """The disruption budget that counts a node's pod."""
+    """The name of the PodDisruptionBudget that counts a node's pod."""
     broker = node_id < names.FIRST_CONTROLLER_ID
     return names.broker_budget(state.name) if broker else names.controller_budget(state.name)
 
 
 def _budget_forbids(state: ClusterState, node_id: int) -> bool:
-    """Whether the budget, which only counts pods, may refuse what rule 2 allows: another one is not ready.
+    """Whether the budget, which counts only ready pods, may forbid a safe eviction, because another pod is not ready.
 
-    A broker whose disk is back, and one that cannot get in sync before that, would else wait for each other.
+    Otherwise a broker whose disk is back and a broker that cannot get in sync before that would wait for each other.
     """
     broker = node_id < names.FIRST_CONTROLLER_ID
     others = (state.brokers.keys() if broker else frozenset(state.controller_ids)) - {node_id}
     if any(int(mark["nodeId"]) in others for mark in state.unavailable_records):
-        return True  # they go together, and the budget knows of one at a time
+        return True  # several nodes go down together, but the budget allows one at a time
     return not all((pod := state.pods.get(n)) is not None and objects.is_true(pod, "Ready") for n in others)
 
 
@@ -239,21 +242,24 @@ def _begin(
     wanted: Mapping[int, RestartRequest],
     kept: list[Mapping[str, Any]],
     ask: Callable[[int, frozenset[int]], RestartVerdict],
-    told: Callable[[RolloutDecision, frozenset[int]], None],
+    report_deadlock: Callable[[RolloutDecision, frozenset[int]], None],
 ) -> tuple[dict[str, Any], ...]:
-    """Mark the next ones, as many as may be down at once; ``told`` is told who goes, and who may not, for more than a change; and who is to come back."""
+    """Mark the next pods, as many as may be down at once.
+
+    ``report_deadlock`` gets the decision on restarts for more than a change, and the brokers that are expected back.
+    """
     marked = {int(mark["nodeId"]) for mark in state.unavailable_records}
     stuck = stalled_rollout(state, builder, _away(state, kept), wanted)
     able = [n for n in wanted if n not in marked and _up(state, builder, n, wanted[n], stopped=bool(stuck))]
     most = at_once(len(state.brokers), state.spec.rolling.max_unavailable)
 
-    # Who goes for more than a change waits neither for a change that went wrong nor for its turn behind it.
+    # Restarts for more than a change wait neither for a failed change nor for their turn in its rollout.
     urgent = [_member(state, n, wanted[n]) for n in able if wanted[n].reason not in CHANGES]
     going = [_going(state, mark) for mark in kept if not overdue(state, mark)]
     first = next_to_restart(urgent, going, most, ask)
-    _tell(state, builder, wanted, kept, first)
-    # Those found back in this very pass, too: the answers that it plans on are partly from before.
-    told(
+    _report_later(state, builder, wanted, kept, first)
+    # Includes brokers that were found back in this pass: part of what this pass has read is older than their return.
+    report_deadlock(
         first,
         frozenset(int(mark["nodeId"]) for mark in state.unavailable_records if not overdue(state, mark)),
     )
@@ -262,20 +268,20 @@ def _begin(
     if stuck:
         for member in changes:
             pod = f"Pod/{objects.name(state.pods[member.node_id])}"
-            builder.wait(replace(Wait.refused(_ACTION, pod, crashed_pods(stuck)), quiet=True))
+            builder.wait(replace(Waiting.of(_ACTION, pod, crashed_pods(stuck)), quiet=True))
         second = RolloutDecision()
     else:
         second = next_to_restart(changes, going, most, lambda n, others: ask(n, others | set(first.go)))
-        _tell(state, builder, wanted, kept, second)
+        _report_later(state, builder, wanted, kept, second)
     return tuple(_mark(state, n, state.pods[n], wanted[n]) for n in (*first.go, *second.go))
 
 
 def _up(
     state: ClusterState, builder: PlanBuilder, node_id: int, wanted: RestartRequest, *, stopped: bool
 ) -> bool:
-    """Whether there is a Kafka to take down. A pod without one is made anew at once.
+    """Whether Kafka runs in the pod. A pod in which it does not run is recreated at once.
 
-    But a roll that is stopped carries its change no further by that: who is down only for a moment counts as up, and waits.
+    A stalled rollout must not spread its change that way: then a pod in which Kafka is down only briefly counts as up, and waits.
     """
     pod = state.pods.get(node_id)
     if pod is None or objects.deleting(pod):
@@ -285,26 +291,27 @@ def _up(
     return not recreate_now(state, builder, node_id, wanted)
 
 
-def _tell(
+def _report_later(
     state: ClusterState,
     builder: PlanBuilder,
     wanted: Mapping[int, RestartRequest],
     kept: list[Mapping[str, Any]],
     turn: RolloutDecision,
 ) -> None:
-    """Say why the others wait."""
+    """Report why the other pods wait."""
     for node_id, refusal in turn.refused.items():
-        builder.wait(Wait.refused(_ACTION, f"Pod/{objects.name(state.pods[node_id])}", refusal))
+        builder.wait(Waiting.of(_ACTION, f"Pod/{objects.name(state.pods[node_id])}", refusal))
     before = sorted({str(mark["pod"]) for mark in kept} | {objects.name(state.pods[n]) for n in turn.go})
     for node_id in turn.later:
         name = objects.name(state.pods[node_id])
         builder.wait(
-            Wait(
+            Waiting(
                 _ACTION,
                 f"Pod/{name}",
                 "RolloutInProgress",
-                f"{name} is to be taken down ({wanted[node_id].message}), after {some(before) or 'others'}.",
-                f"{some(before) or 'They'}: back in sync. Brokers of one rack go together, {_how_many(state)} at most; controllers singly.",
+                f"{name} will be evicted ({wanted[node_id].message}) after {some(before) or 'other pods'}.",
+                f"Nothing to do: Spindle continues when {some(before) or 'those pods'} {'is' if len(before) == 1 else 'are'} back in sync. Brokers of "
+                f"one rack restart together, at most {_how_many(state)}; controllers one at a time.",
                 quiet=True,
             )
         )
@@ -330,7 +337,7 @@ def _going(state: ClusterState, mark: Mapping[str, Any]) -> RolloutMember:
 
 
 def _away(state: ClusterState, kept: list[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """Marks of those that went down and are to come back."""
+    """Marks of pods that went down and are expected back."""
     stopped = {i for i, broker in state.brokers.items() if objects.kept_down(broker)}
     return [mark for mark in kept if int(mark["nodeId"]) not in stopped]
 
@@ -347,9 +354,9 @@ def _mark(state: ClusterState, node_id: int, pod: SnapshotObject, wanted: Restar
 
 
 def _is_back(state: ClusterState, rolling: RestartSafety, node_id: int) -> bool:
-    """Whether nothing needs to wait any longer for a pod that went down.
+    """Whether a node that went down is back, so that nothing waits for it any longer.
 
-    A broker with a dead disk never gets its readiness gate; it is back when all that it can hold is in sync.
+    A broker with a failed disk never passes its readiness gate; it is back when all replicas that it can hold are in sync.
     """
     broker = state.brokers.get(node_id)
     if broker is not None and objects.kept_down(broker):
@@ -361,6 +368,6 @@ def _is_back(state: ClusterState, rolling: RestartSafety, node_id: int) -> bool:
         return False
     if objects.is_true(pod, "Ready"):
         return True
-    # Kafka's own probe has passed, so it is this process that Kafka's answers are about.
+    # Kafka's readiness probe has passed, so Kafka's answers are about this process.
     ready = bool(objects.container_status(pod, names.CONTAINER_KAFKA).get("ready"))
     return ready and broker is not None and rolling.in_sync_as_far_as_possible(node_id) is True

@@ -1,13 +1,14 @@
-"""What becomes of a disk that is to be left out, once its broker is stopped (rules 5 and 15).
+"""Decides on a disk that is to be excluded once its broker is stopped and the disk has been inspected.
 
-Where nothing stands on it, it goes off the broker's list (see `list_of`), and with that out of the pod. What came to stand there meanwhile
-keeps it in. Where it cannot be looked at, a placeholder stands for it, so that Kafka makes nothing anew that may be on it.
+A disk without replicas is removed from the broker's list of dirs (see `list_of`) and from the pod. A disk that has got replicas since stays in
+use. A disk that cannot be inspected is replaced by a placeholder dir, so that Kafka does not recreate replicas that may be on it. See "no log
+dir removed with replicas on it" and "no start with a log dir missing" (`docs/safety.md`, rules 5 and 15).
 """
 
 from typing import Final
 
 from spindle.cluster import names
-from spindle.cluster.refusal import counted
+from spindle.cluster.waiting import counted
 from spindle.disks import facts
 from spindle.reconcile import objects
 from spindle.reconcile.actions import Patch
@@ -22,13 +23,11 @@ from spindle.reconcile.steps.brokers import BrokerRecords
 from spindle.reconcile.steps.disks import volume_unreadable
 from spindle.reconcile.times import seconds
 
-_PATIENCE: Final = (
-    120.0  # seconds that a pod on its node may take until its first look at the disks has ended
-)
+_PATIENCE: Final = 120.0  # seconds that a scheduled pod may take until it has inspected its disks
 
 
 def reconcile_excluded_disks(inventory: DiskInventory, builder: PlanBuilder, records: BrokerRecords) -> None:
-    """Take up again what is in use, and set aside what cannot be looked at."""
+    """Keep disks in use that hold replicas, and replace disks by a placeholder that cannot be inspected."""
     for broker_id, broker in inventory.state.brokers.items():
         pod = inventory.state.pods.get(broker_id)
         if (
@@ -50,30 +49,30 @@ def _decide(inventory: DiskInventory, builder: PlanBuilder, records: BrokerRecor
     usable = (inspected(slot.pod).get(slot.name) or {}).get("state") == facts.OURS
     if seen and usable:
         records.note_disk(slot.broker, slot.name, mode=facts.ACTIVE)
-        there = f"{counted(seen, 'replica')} came to stand on {slot.name} while its broker was being stopped"
+        found = f"{counted(seen, 'replica')} {'was' if seen == 1 else 'were'} placed on {slot.name} while its broker was being stopped"
         builder.events.append(
             _event(
                 inventory.state,
                 slot,
                 "DiskRemovalCancelled",
-                f"{there}: it stays in use, and is emptied again.",
+                f"{found}: the disk stays in use and is evacuated again.",
             )
         )
     elif (seen or seen is None) and _out_of_sight(inventory.state, slot):
         records.note_disk(slot.broker, slot.name, mode=facts.PLACEHOLDER)
-        why = f"{slot.name} was to be left out, and cannot be looked at now that its broker is stopped"
+        why = f"{slot.name} was to be excluded, but cannot be inspected now that its broker is stopped"
         builder.events.append(
             _event(
                 inventory.state,
                 slot,
                 "DiskNotObserved",
-                f"{why}: a placeholder stands for it until Kafka says that nothing is missing.",
+                f"{why}: a placeholder dir replaces it until Kafka reports that no replica is missing.",
             )
         )
 
 
 def _out_of_sight(state: ClusterState, slot: BrokerDisk) -> bool:
-    """Whether nobody can look at a disk; one whose pod has only just been made is waited for."""
+    """Whether a disk cannot be inspected; a pod that was just created gets some time for it."""
     claim = state.claims.get(slot.disk["claim"])
     if claim is None or objects.deleting(claim) or objects.lost(claim):
         return True
@@ -85,15 +84,15 @@ def _out_of_sight(state: ClusterState, slot: BrokerDisk) -> bool:
 
 
 def _late(state: ClusterState, slot: BrokerDisk) -> bool:
-    """Whether the pod is on its node for long, and its first look has still not ended: a volume that cannot be mounted, say."""
+    """Whether the pod was scheduled some time ago and has still not inspected its disks, for example because a volume cannot be mounted."""
     if slot.pod is None or not (slot.pod.get("spec") or {}).get("nodeName"):
         return False
-    made = seconds(slot.pod["metadata"].get("creationTimestamp"))
-    return made is not None and state.now - made > _PATIENCE
+    created = seconds(slot.pod["metadata"].get("creationTimestamp"))
+    return created is not None and state.now - created > _PATIENCE
 
 
 def _tell_pod(inventory: DiskInventory, builder: PlanBuilder, broker_id: int) -> None:
-    """Its preflight goes on with a disk that is wanted again."""
+    """Let the pod's preflight use a disk again whose exclusion was cancelled."""
     pod = inventory.state.pods[broker_id]
     wanted = {slot.name for slot in inventory.by_broker.get(broker_id, ()) if slot.mode == facts.ACTIVE}
     named = named_in(pod)

@@ -1,7 +1,7 @@
-"""A broker that runs and that Kafka has shut out for good is restarted.
+"""Restarts a broker that runs but stays fenced.
 
-Seen on Kafka 4.3.1: a broker whose heartbeats had no controller to go to at a bad moment never sends one again. Its process runs and
-its own probe is content, the controllers have fenced it, and it stays so until somebody restarts it.
+Observed on Kafka 4.3.1: a broker that has no controller to send a heartbeat to at an unfavourable moment never sends one again. Its process
+runs and its readiness probe passes, but the controllers have fenced it, and it stays fenced until it is restarted.
 """
 
 from typing import Final
@@ -18,10 +18,10 @@ _MINUTES: Final = round(PATIENCE / 60)
 
 
 def reconcile_fenced_brokers(state: ClusterState, wanted: dict[int, RestartRequest]) -> None:
-    """Have brokers restarted that run and are fenced for long, while the controllers take the heartbeats of others.
+    """Request a restart of brokers that run and have been fenced for long, while the controllers accept the heartbeats of others.
 
-    One that starts is not meant, however long it takes for its logs: Kafka's own probe has passed, which it does only once the broker
-    was let in. After a restart in vain it does not pass again, so there is no second one.
+    A starting broker is not affected, however long it loads its logs: the readiness probe passes only once the broker was unfenced. If a
+    restart does not help, the probe does not pass again, so there is no second restart.
     """
     brokers = state.kafka.brokers or {}
     if state.kafka.error or not any(broker.fenced is False for broker in brokers.values()):
@@ -30,14 +30,14 @@ def reconcile_fenced_brokers(state: ClusterState, wanted: dict[int, RestartReque
         pod = state.pods.get(node_id)
         if broker.fenced is not True or pod is None or objects.deleting(pod) or node_id in wanted:
             continue
-        since = _shut_out_since(pod)
+        since = _fenced_since(pod)
         if since is not None and state.now - since >= PATIENCE:
-            why = f"it runs, and Kafka has shut it out (fenced) for more than {_MINUTES} minutes"
+            why = f"it runs, but the controllers have fenced it for more than {_MINUTES} minutes"
             wanted[node_id] = RestartRequest("Fenced", why)
 
 
-def _shut_out_since(pod: SnapshotObject) -> float | None:
-    """Since when Kafka's own probe passes and the broker is not in sync all the same; None if that is not so."""
+def _fenced_since(pod: SnapshotObject) -> float | None:
+    """Since when the readiness probe passes while the broker is not in sync; None if that is not the case."""
     ready = objects.condition(pod, "ContainersReady")
     gate = objects.condition(pod, names.READINESS_GATE) or {}
     if (

@@ -1,9 +1,9 @@
-"""Brokers that a disk keeps from running: a hung one is stopped at once, a dead one is left out when its broker starts."""
+"""Brokers that cannot run because of a disk: a broker with a hung disk is stopped at once; a failed disk is excluded when its broker starts."""
 
 from typing import Final
 
 from spindle.cluster import names
-from spindle.cluster.refusal import Refusal, counted, some
+from spindle.cluster.waiting import Waiting, counted, some
 from spindle.disks import correlated_failures, facts
 from spindle.disks.lifecycle import DiskState
 from spindle.healing.fence import SHARED_FOR_SECONDS, may_fence, stalls_alone
@@ -13,7 +13,7 @@ from spindle.reconcile import objects
 from spindle.reconcile.actions import Delete, Patch
 from spindle.reconcile.broker_disks import CORRELATED_STALLS, HUNG, BrokerDisk, many_brokers, stalled_together
 from spindle.reconcile.disk_inventory import DiskInventory
-from spindle.reconcile.plan_builder import PlanBuilder, Wait
+from spindle.reconcile.plan_builder import PlanBuilder
 from spindle.reconcile.steps.brokers import BrokerRecords
 from spindle.reconcile.steps.eviction import RestartRequest
 from spindle.reconcile.steps.unavailable import unavailable
@@ -21,24 +21,24 @@ from spindle.reconcile.times import seconds
 
 ANN_HANGS: Final = f"{names.GROUP}/hangs"
 _FENCE: Final = "StopBroker"
-_GRACE: Final = 1  # seconds; never 0, which would let a successor start beside a process that still runs
+_GRACE: Final = 1  # seconds; never 0, which would let a successor start while the old process still runs
 
 
 def reconcile_fences(inventory: DiskInventory, builder: PlanBuilder, records: BrokerRecords) -> list[Delete]:
-    """Stop brokers with a hung disk, one at a time. The deletions are to follow on the records."""
+    """Stop brokers with a hung disk, one at a time. The returned deletions must be carried out after the records are written."""
     deletions: list[Delete] = []
-    _tell_starved(inventory, builder)
+    _report_correlated_stalls(inventory, builder)
     away = {node for node in unavailable(inventory.state) if node < names.FIRST_CONTROLLER_ID}
     for broker, mine in inventory.by_broker.items():
         hung = [slot for slot in mine if _hung(slot)]
-        again = _looked_again(inventory, builder, broker, hung)
+        again = _confirm_hang(inventory, builder, broker, hung)
         pod = mine[0].pod
         if not hung or pod is None or objects.deleting(pod) or not mine[0].running:
             continue
         refusal = _refusal(inventory, broker, hung, frozenset(away))
         if refusal is not None:
             thing = f"KafkaBroker/{objects.name(inventory.state.brokers[broker])}"
-            builder.wait(Wait.refused(_FENCE, thing, refusal))
+            builder.wait(Waiting.of(_FENCE, thing, refusal))
             continue
         if again is not None:
             builder.wait(again)
@@ -51,8 +51,8 @@ def reconcile_fences(inventory: DiskInventory, builder: PlanBuilder, records: Br
     return deletions
 
 
-def _tell_starved(inventory: DiskInventory, builder: PlanBuilder) -> None:
-    """Stalls of disks of several nodes are one finding: nobody is stopped for it, and nothing is emptied."""
+def _report_correlated_stalls(inventory: DiskInventory, builder: PlanBuilder) -> None:
+    """Report stalls of disks of several nodes as one finding: no broker is stopped and no disk is evacuated for it."""
     together = stalled_together(inventory.state, inventory.slots)
     if not together:
         return
@@ -62,24 +62,25 @@ def _tell_starved(inventory: DiskInventory, builder: PlanBuilder) -> None:
         where.setdefault(node, []).append(f"{slot.broker}/{slot.name}")
     each = [f"{node} ({some(sorted(disks), 3)})" for node, disks in sorted(where.items())]
     builder.wait(
-        Wait(
+        Waiting(
             _FENCE,
             f"KafkaCluster/{inventory.state.name}",
             CORRELATED_STALLS,
-            f"Writes to {counted(len(together), 'disk')} of {counted(len(where), 'node')} are stalled at the same time: {some(each)}. That is hardly "
-            "the disks, but what the machines share. No disk counts as failed for it, no broker is stopped, and nothing is moved away.",
-            "The disks answer: look for what keeps the machines or their storage busy."
+            f"Writes to {counted(len(together), 'disk')} of {counted(len(where), 'node')} are stalled at the same time: {some(each)}. The cause is "
+            "probably not the disks but something that the machines share. So no disk counts as failed, no broker is stopped, and no replicas are "
+            "moved.",
+            "Check what keeps the machines or their storage busy. Spindle continues when the disks answer."
             if many_brokers(inventory.state, inventory.slots, together)
-            else "The disks answer: look for what keeps the machines or their storage busy. A write that is still pending after "
-            f"{SHARED_FOR_SECONDS:g} s counts as a hang of its disk all the same.",
+            else "Check what keeps the machines or their storage busy. Spindle continues when the disks answer; a disk with a write that is still "
+            f"pending after {SHARED_FOR_SECONDS:g} s counts as hung.",
         )
     )
 
 
-def _looked_again(
+def _confirm_hang(
     inventory: DiskInventory, builder: PlanBuilder, broker: int, hung: list[BrokerDisk]
-) -> Wait | None:
-    """Note what this look shows of disks that are called hung, and why that is not enough yet; None if it is."""
+) -> Waiting | None:
+    """Record this observation of disks reported as hung; returns why that is not sufficient yet, None if it is."""
     there = inventory.state.brokers[broker]
     text = objects.annotation(there, ANN_HANGS)
     before = parse(text)
@@ -93,37 +94,39 @@ def _looked_again(
         return None
     named = ", ".join(now)
     if any(moved(before.get(disk), each) for disk, each in now.items()):
-        return Wait(
+        return Waiting(
             _FENCE,
             f"KafkaBroker/{objects.name(there)}",
             "DiskStillServes",
-            f"A write to {named} of {objects.name(there)} has been pending for long, but what the broker leads from there still grows: it is slow, "
-            "not hung. The broker is not stopped for it.",
-            "The disk answers: look for what keeps it or its machine busy. It counts as hung when nothing grows there any more.",
+            f"A write to {named} of {objects.name(there)} has been pending for a long time, but the partitions that the broker leads from there "
+            "still grow: the disk is slow, not hung. So the broker is not stopped.",
+            "Check what keeps the disk or its machine busy. Spindle continues when the disk answers; the disk counts as hung when no partition "
+            "on it grows any more.",
         )
     if any(each.write is None for each in now.values()):
-        return _too_old(inventory, broker, named)
-    return Wait(
+        return _agent_too_old(inventory, broker, named)
+    return Waiting(
         _FENCE,
         f"KafkaBroker/{objects.name(there)}",
         "HangUnconfirmed",
-        f"{named} of {objects.name(there)} does not answer. The broker is stopped for it when the same write is still pending in another look.",
-        "Nothing needs to be done: the agent says so within some seconds, or the disk answers.",
+        f"{named} of {objects.name(there)} {'does' if len(now) == 1 else 'do'} not answer. Spindle stops the broker if the next observation shows "
+        "that the same write is still pending.",
+        "Nothing to do: Spindle continues when the agent confirms the hang, within some seconds, or the disk answers.",
         quiet=True,
     )
 
 
-def _too_old(inventory: DiskInventory, broker: int, named: str) -> Wait:
-    """An agent that does not say which write is pending: two looks of it cannot be told from two writes that took long."""
+def _agent_too_old(inventory: DiskInventory, broker: int, named: str) -> Waiting:
+    """The wait for an agent that does not report which write is pending: two reports may be about two different slow writes."""
     there = inventory.state.brokers[broker]
-    return Wait(
+    return Waiting(
         _FENCE,
         f"KafkaBroker/{objects.name(there)}",
         "AgentTooOld",
-        f"{named} of {objects.name(there)} does not answer, but the agent on {there['spec'].get('node')} is of an older version that does not say "
-        "which write is pending: it may be another one each time. The broker is not stopped for it.",
-        "The agent is of the operator's version (upgrade the chart, and see that its DaemonSet is rolled out), or the disk answers. If it is sure "
-        f"that the disk hangs, delete pod {objects.name(there)} with `kubectl delete pod --grace-period=1`: it then starts without the disk.",
+        f"{named} of {objects.name(there)} {'do' if ', ' in named else 'does'} not answer, but the agent on {there['spec'].get('node')} has an older version that does not report "
+        "which write is pending: it may be a different write each time. So the broker is not stopped.",
+        "Upgrade the agent to the operator's version: upgrade the chart and check the rollout of the agent's DaemonSet. If you are sure "
+        f"that the disk hangs, delete pod {objects.name(there)} with `kubectl delete pod --grace-period=1`: the broker then starts without the disk.",
     )
 
 
@@ -137,14 +140,14 @@ def _evidence(inventory: DiskInventory, slot: BrokerDisk) -> HangEvidence:
 
 
 def _hung(slot: BrokerDisk) -> bool:
-    """Whether it hangs now: the verdict lasts for a while after the disk has answered."""
+    """Whether the disk hangs now; the verdict alone lasts for a while after the disk has answered."""
     health = slot.health
     return slot.mode == facts.ACTIVE and health.surely_bad and health.reason == HUNG and health.stalled
 
 
 def _refusal(
     inventory: DiskInventory, broker: int, hung: list[BrokerDisk], away: frozenset[int]
-) -> Refusal | None:
+) -> Waiting | None:
     if not all(inventory.may_act(slot) for slot in hung):
         return inventory.correlated_failures
     nodes = {b: known["spec"].get("node") for b, known in inventory.state.brokers.items()}
@@ -170,15 +173,15 @@ def _delete(inventory: DiskInventory, broker: int, hung: list[BrokerDisk]) -> De
         uid=objects.uid(pod),
         grace_seconds=_GRACE,
         reason="BrokerStoppedForHungDisk",
-        message=f"{objects.name(pod)} is stopped at once: {disks} does not answer, and nobody could write to what it leads. It starts "
-        "again without the disk as soon as the old process is gone.",
+        message=f"Stopping {objects.name(pod)} at once: {disks} {'does' if len(hung) == 1 else 'do'} not answer, and producers cannot write to the "
+        f"partitions that it leads there. It starts again without the {'disk' if len(hung) == 1 else 'disks'} as soon as the old process has ended.",
     )
 
 
 def reconcile_starts(
     inventory: DiskInventory, records: BrokerRecords, wanted: dict[int, RestartRequest]
 ) -> None:
-    """A broker in whose pod Kafka does not run starts without its bad disks, emptied or not: nothing depends on it now."""
+    """Exclude the failed disks of brokers in whose pods Kafka does not run, evacuated or not: nothing depends on the broker now."""
     for slot in inventory.slots:
         broker = inventory.state.brokers[slot.broker]
         if objects.kept_down(broker) or slot.mode != facts.ACTIVE or slot.running:
@@ -186,7 +189,7 @@ def reconcile_starts(
         pod = slot.pod
         if pod is not None and objects.deleting(pod):
             continue
-        # A slot that was never formatted holds nothing; its broker waits for the right disk.
+        # A disk that was never formatted holds no data; its broker waits for the right disk.
         bad = slot.health.surely_bad and slot.health.source != "kafka"
         if bad and slot.disk.get("fsUuid") and inventory.others(slot):
             records.note_disk(slot.broker, slot.name, mode=facts.PLACEHOLDER)
@@ -197,7 +200,7 @@ def reconcile_starts(
 
 
 def brokers_without_disks(inventory: DiskInventory, builder: PlanBuilder) -> frozenset[int]:
-    """Brokers that are not waited for: all their disks are dead, or a hung one keeps their process for too long."""
+    """Brokers that count as lost: all their disks have failed, or a hung disk has kept their process from ending for too long."""
     grace = inventory.state.spec.disks.grace_seconds
     found = set()
     for broker, mine in inventory.by_broker.items():
@@ -214,23 +217,23 @@ def brokers_without_disks(inventory: DiskInventory, builder: PlanBuilder) -> fro
         over = since is not None and inventory.state.now - since >= grace
         if over and all(inventory.may_act(slot) for slot in hung):
             found.add(broker)
-        builder.wait(_lingers(inventory, hung, over=over))
+        builder.wait(_process_hung(inventory, hung, over=over))
     return frozenset(found)
 
 
-def _lingers(inventory: DiskInventory, hung: list[BrokerDisk], *, over: bool) -> Wait:
+def _process_hung(inventory: DiskInventory, hung: list[BrokerDisk], *, over: bool) -> Waiting:
     slot = hung[0]
     name = objects.name(inventory.state.brokers[slot.broker])
     then = (
-        "It counts as lost, and its replicas are made anew on other brokers."
+        "The broker counts as lost, and its partitions are re-replicated on other brokers."
         if over
-        else f"After {inventory.state.spec.disks.grace_seconds} s it counts as lost, and its replicas are made anew elsewhere."
+        else f"After {inventory.state.spec.disks.grace_seconds} s the broker counts as lost, and its partitions are re-replicated on other brokers."
     )
-    return Wait(
+    return Waiting(
         "StartBroker",
         f"KafkaBroker/{name}/{slot.name}",
         "ProcessHung",
-        f"The process of {name} was stopped, but waits in the kernel for {slot.name}. No other one is started before it is gone. "
-        f"{then}",
-        f"{slot.name} answers again or is taken away, or the node is restarted.",
+        f"The process of {name} was stopped but has not ended: it waits in the kernel for I/O on {slot.name}. Spindle starts no other process before it "
+        f"has ended. {then}",
+        f"Remove {slot.name} from the machine, or restart the node. Spindle also continues when {slot.name} answers again.",
     )

@@ -1,6 +1,6 @@
-"""Principals of KafkaUsers that were deleted: denied everything until the last of their certificates has ended.
+"""Principals of deleted KafkaUsers: all access is denied by ACL until the last of their certificates has expired.
 
-On record (``status.formerUsers`` of the KafkaCluster) before Kafka is told, so that whatever is denied is lifted again one day.
+Each is recorded (``status.formerUsers`` of the KafkaCluster) before the ACL is created, so that every such ACL is removed again.
 """
 
 from typing import Any
@@ -16,7 +16,7 @@ from spindle.users.principals import former_on_record, on_record
 
 
 def certificate_until(state: ClusterState, user: SnapshotObject) -> str | None:
-    """When the last of a user's certificates ends: the one in its Secret, or one on record; None if it never had one."""
+    """When the last of a user's certificates expires, in its Secret or on record; None if it never had one."""
     secret = state.secrets.get(names.user_secret(state.name, objects.name(user)))
     found = secret.certificate if secret is not None and secret.password is None else None
     ends = [stamp(found.not_after)] if found is not None else []
@@ -25,13 +25,13 @@ def certificate_until(state: ClusterState, user: SnapshotObject) -> str | None:
 
 
 def is_out(state: ClusterState, user: SnapshotObject) -> bool:
-    """Whether somebody may still have a certificate of a user's that is good."""
+    """Whether a certificate of the user may still be valid."""
     until = certificate_until(state, user)
     return until is not None and not _past(state, until)
 
 
 def former_users(state: ClusterState) -> dict[str, str]:
-    """Former principals, with those of users that are being deleted, and when the last certificate of each ends."""
+    """Former principal → expiry of its last certificate; includes users that are being deleted."""
     former = former_on_record(state.status)
     for user in state.snap.users:
         principal, until = on_record(user), certificate_until(state, user)
@@ -41,7 +41,7 @@ def former_users(state: ClusterState) -> dict[str, str]:
 
 
 def reconcile_former_users(state: ClusterState, builder: PlanBuilder) -> list[dict[str, Any]]:
-    """Deny what is to be denied and lift what is past; returns ``status.formerUsers``."""
+    """Create the deny ACLs that are due and remove those that have expired; returns ``status.formerUsers``."""
     recorded, kept = former_on_record(state.status), []
     for name, until in sorted(former_users(state).items()):
         view = (state.kafka.users or {}).get(name)
@@ -58,9 +58,9 @@ def _past(state: ClusterState, until: str) -> bool:
 
 
 def _deny(name: str, until: str, *, deny: bool) -> AlterUser:
-    said = (
-        f"everything is denied to the certificates of a user that is gone, until the last one ends on {until[:10]}"
+    text = (
+        f"all access is denied to the certificates of this deleted user until the last one expires on {until[:10]}"
         if deny
-        else "its last certificate has ended, so nothing is denied to it any more"
+        else "its last certificate has expired, so its deny ACLs are removed"
     )
-    return AlterUser(user=name, quotas={}, deny=deny, reason="UserChanged", message=f"User:{name}: {said}.")
+    return AlterUser(user=name, quotas={}, deny=deny, reason="UserChanged", message=f"User:{name}: {text}.")

@@ -1,6 +1,6 @@
-"""Everything that decides what happens to a bad disk, in one pass: lives, losses, fences, emptying, refilling.
+"""Decides what happens to failed disks in a pass: disk states, losses, fences, evacuation, replacement.
 
-What a step decides goes into records, waits and wants; what has to follow on the records, or come last, is handed back.
+Each step writes to records, waits and restart requests. Actions that must follow the records, or come last, are returned.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -8,8 +8,8 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from spindle.cluster import names
-from spindle.cluster.refusal import Refusal, counted, some
 from spindle.cluster.view import Partition
+from spindle.cluster.waiting import Waiting, counted, some
 from spindle.disks import facts
 from spindle.disks.lifecycle import DiskState
 from spindle.disks.remedy import Remedy
@@ -20,7 +20,7 @@ from spindle.reconcile import objects
 from spindle.reconcile.actions import Delete, ElectUnclean, Reassign
 from spindle.reconcile.broker_disks import HUNG, BrokerDisk
 from spindle.reconcile.disk_inventory import DiskInventory
-from spindle.reconcile.plan_builder import PlanBuilder, Wait
+from spindle.reconcile.plan_builder import PlanBuilder
 from spindle.reconcile.state import ClusterState
 from spindle.reconcile.steps.agent_health import report_silent_agents, report_starved_nodes
 from spindle.reconcile.steps.brokers import BrokerRecords
@@ -58,13 +58,14 @@ _NEED_NOT_WAIT: Final = frozenset(
 
 @dataclass
 class HealingResult:
-    """What comes of it.
+    """The result of `reconcile_healing`.
 
     Attributes:
+        inventory: the disks with their states.
         requests: for the executor of moves.
-        fences: to be carried out after the records are written.
+        fences: deletions of pods, to be carried out after the records are written.
         elections: to be carried out last.
-        held: brokers that are not taken down in this pass; the next one asks again.
+        held: brokers that are not evicted in this pass; the next pass checks again.
     """
 
     inventory: DiskInventory
@@ -75,7 +76,7 @@ class HealingResult:
 
 
 def observe_only(state: ClusterState, builder: PlanBuilder) -> DiskInventory:
-    """Disks' lives where nothing is to be done: paused, or without what has to be known."""
+    """Compute the disk states without acting: while paused, or while required information is missing."""
     inventory = DiskInventory(state, None)
     inventory.losses = find_losses(inventory)
     inventory.scaling_in = find_scaling_in(inventory, builder, acting=False)
@@ -92,7 +93,7 @@ def reconcile_healing(
     wanted: dict[int, RestartRequest],
     journal: Journal | None,
 ) -> HealingResult:
-    """Decide about every disk."""
+    """Decide what happens to every disk in this pass."""
     inventory = DiskInventory(state, journal)
     inventory.losses = find_losses(inventory)
     elections = reconcile_losses(inventory, builder)
@@ -104,7 +105,7 @@ def reconcile_healing(
         any(inventory.state_of(slot) is DiskState.FAILED for slot in inventory.slots)
         and inventory.correlated_failures is not None
     ):
-        builder.wait(Wait.refused(_HEAL, f"KafkaCluster/{state.name}", inventory.correlated_failures))
+        builder.wait(Waiting.of(_HEAL, f"KafkaCluster/{state.name}", inventory.correlated_failures))
     lost = brokers_without_disks(inventory, builder)
     back = restore_dropped(inventory, builder)
     requests = merge_requests(
@@ -136,13 +137,14 @@ def reconcile_healing(
 
 def restore_pending(
     journal: Journal | None, partitions: Iterable[Partition] | None, wanted: Mapping[int, RestartRequest]
-) -> dict[int, Refusal]:
-    """Who has to wait: what left its assignment comes back before anybody restarts for another reason than a disk (rule 5).
+) -> dict[int, Waiting]:
+    """Brokers whose restart has to wait, with the reason: dropped replicas are restored before a broker restarts for another reason than a disk.
 
-    To be asked when all are known who should go down. One that Kafka has shut out is in sync with nothing: its restart costs nobody.
+    See "no log dir removed with replicas on it" (`docs/safety.md`, rule 5). Call it when all restart requests are known. A fenced broker need not
+    wait: it is in no ISR, so its restart harms nothing.
 
-    What was given up for want of room may need the very disk that a broker restarts to take up. Whom its partitions can spare rule 2 says: the
-    broker that gave it up is in sync with none of them.
+    Replicas dropped for lack of space do not hold back a restart that adds a disk, as they may need exactly that disk. For their partitions,
+    "no restart below min.insync.replicas" (rule 2) applies as usual: the broker that dropped them is in none of their ISRs.
     """
     others = taken_over(journal, {(p.topic, p.index): p for p in partitions or ()})
     dropped = tuple(e for e in journal.dropped if e.key not in others) if journal is not None else ()
@@ -157,24 +159,24 @@ def restore_pending(
         ):  # it is in sync with none of its own, and they come back only after it has started again
             holding = tuple(entry for entry in holding if entry.broker != node)
         if holding:
-            refused[node] = _one_less(holding)
+            refused[node] = _restore_first(holding)
     return refused
 
 
 def to_restart(requests: MoveRequests) -> frozenset[int]:
-    """Brokers that are to restart next, because replicas leave their dead disks in this very pass: nobody else goes down in it."""
+    """Brokers that have to restart next, because replicas of their failed disks are dropped in this pass: no other broker goes down in it."""
     return frozenset(entry.broker for entry in requests.shrinks if not entry.reason)
 
 
-def _one_less(dropped: Sequence[DroppedReplica]) -> Refusal:
+def _restore_first(dropped: Sequence[DroppedReplica]) -> Waiting:
     named = sorted({f"{entry.topic}-{entry.partition}" for entry in dropped})
-    return Refusal(
+    return Waiting.refused(
         rule=5,
         reason="ReplicaRestorePending",
-        message=f"{counted(len(named), 'partition')} has one replica less than it should have, because of a dead or overfull disk, or of a "
-        f"corrupt segment: {some(named)}. It comes back before a broker restarts for another reason.",
-        unblocked_by="The replicas are back, which happens by itself once their broker runs without the dead disk, or the full one has "
-        "room.",
+        message=f"{counted(len(named), 'partition')} {'has' if len(named) == 1 else 'have'} one replica too few, because Spindle dropped it from a "
+        f"failed or overfull disk, or because of a corrupt segment: {some(named)}. No broker restarts for another reason before it is restored.",
+        unblocked_by="Nothing to do: Spindle restores the replicas when their broker runs without the failed disk, or the full disk has space "
+        "again.",
         objects=tuple(named),
     )
 
@@ -182,66 +184,67 @@ def _one_less(dropped: Sequence[DroppedReplica]) -> Refusal:
 def _bring_back(
     inventory: DiskInventory, builder: PlanBuilder, slot: BrokerDisk, wanted: dict[int, RestartRequest]
 ) -> None:
-    """A disk that answers, but that Kafka has given up, comes back by a restart of its broker.
+    """Restart the broker of a disk that answers again but whose log dir Kafka has taken offline; report disks that are still offline.
 
-    That is no action against a disk, so rule 9 does not hold it back: where many went bad for a moment, it is how all come back.
+    The restart removes no disk, so "no automatic action on many disks at once" (`docs/safety.md`, rule 9) does not hold it back: if many disks
+    failed briefly, it brings all of them back.
     """
     if inventory.state_of(slot) not in (DiskState.FAILED, DiskState.EVACUATING):
         return
     what = remedy_of(inventory, slot)
     broker = objects.name(inventory.state.brokers[slot.broker])
     if what is Remedy.RESTART and slot.mode == facts.ACTIVE and slot.running:
-        # A disk goes before any other reason but a person's: it need not wait for what has to grow back first.
+        # A disk takes precedence over all other reasons but a user's request: it does not wait until dropped replicas are restored.
         if slot.broker not in wanted or wanted[slot.broker].reason in CHANGES:
-            why = f"{slot.name} answers again, and Kafka takes it up only at its start"
+            why = f"{slot.name} answers again, and Kafka brings an offline log dir back only by a restart"
             wanted[slot.broker] = RestartRequest("DiskReturned", why)
     elif inventory.state_of(slot) is DiskState.EVACUATING and not _tried_again(slot, what):
         return
     elif slot.mode == facts.PLACEHOLDER:
-        builder.wait(_set_aside(broker, slot))
+        builder.wait(_excluded(broker, slot))
     elif what in (Remedy.WAIT, Remedy.RESTART) and slot.health.reason != HUNG:
-        said = slot.health.message.rstrip(".") or "It failed"
+        detail = slot.health.message.rstrip(".") or "no details are known"
         builder.wait(
-            Wait(
+            Waiting(
                 "ActivateDisk",
                 f"KafkaBroker/{broker}/{slot.name}",
                 "DiskOffline",
-                f"{slot.name} of {broker}: {said}. The broker goes on with its other disks, and the partitions that were on this one "
+                f"{slot.name} of {broker} has failed: {detail}. The broker keeps running with its other disks, and the partitions of this disk "
                 "with their other replicas.",
-                "Nothing needs to be done: if the disk is well for half a minute its broker is restarted with it, else its replicas "
-                "are made anew on other disks. A full disk needs space.",
+                "Nothing to do: if the disk is healthy for half a minute, the broker is restarted with it; else Spindle re-replicates its "
+                "partitions on other disks. If the disk is full, free space on it.",
             )
         )
 
 
 def _tried_again(slot: BrokerDisk, what: Remedy) -> bool:
-    """Whether a Kafka that was started while its disk was being emptied has the time to settle that each start has."""
+    """Whether Kafka was started while its disk was being evacuated and is still within the grace period of a start."""
     return what is Remedy.WAIT and slot.mode == facts.ACTIVE and slot.running
 
 
-def _set_aside(broker: str, slot: BrokerDisk) -> Wait:
-    return Wait(
+def _excluded(broker: str, slot: BrokerDisk) -> Waiting:
+    return Waiting(
         "ActivateDisk",
         f"KafkaBroker/{broker}/{slot.name}",
         "DiskExcluded",
         f"{broker} was started without {slot.name}, which could not be used. {slot.health.message}",
-        "If the disk is well again, the broker is restarted with it (where no agent looks at it: stop the broker by spec.stopped and "
-        "start it again); else its replicas are made anew on other disks.",
+        "Nothing to do: if the disk becomes healthy, the broker is restarted with it; else Spindle re-replicates its partitions on other disks. "
+        f"If no agent watches the disk, stop and start the broker to use it again: `spindle stop {broker}`, then `spindle start {broker}`.",
     )
 
 
 def _name_reasons(inventory: DiskInventory, wanted: dict[int, RestartRequest]) -> None:
-    """Say of a restart that changes a broker's disks that it does."""
+    """Set the reason of restarts that add or remove a disk."""
     for broker, mine in inventory.by_broker.items():
         if broker not in wanted or wanted[broker].reason != "SpecChanged":
             continue
         goes = [s.name for s in mine if s.in_pod is not None and s.mode not in (facts.ACTIVE, s.in_pod)]
         comes = [s.name for s in mine if s.in_pod != facts.ACTIVE and s.mode == facts.ACTIVE]
         if goes:
-            wanted[broker] = RestartRequest("RestartWithoutDisk", f"it goes on without {', '.join(goes)}")
+            wanted[broker] = RestartRequest("RestartWithoutDisk", f"it restarts without {', '.join(goes)}")
         elif comes:
-            # What was added can wait for what has to grow back first; what heals can't.
+            # A restart for an added disk can wait until dropped replicas are restored; one for a recovered disk cannot.
             heals = any(s.name in comes and not s.added for s in mine)
             wanted[broker] = RestartRequest(
-                "RestartWithDisk" if heals else _ADDED, f"it takes up {', '.join(comes)}"
+                "RestartWithDisk" if heals else _ADDED, f"it restarts with {', '.join(comes)}"
             )

@@ -1,14 +1,14 @@
 """The executor's journal in its ConfigMap ``<cluster>-moves``.
 
-It is written before anything that it records is done, guarded by the resourceVersion that it was read with: of two leaders only
-one gets any further. It goes with the KafkaCluster, unless something in it could not be put back: then it stays as the data does.
+It is written before the recorded action is carried out, with the resourceVersion that was read as a precondition: of two operators that both
+believe to hold the lease, only one can continue. It is deleted with the KafkaCluster, unless something in it could not be reverted: then it is
+kept, as the data is.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from spindle.cluster import names
-from spindle.cluster.refusal import counted, some
 from spindle.cluster.view import (
     CORDONED,
     FOLLOWER_RATE,
@@ -18,6 +18,7 @@ from spindle.cluster.view import (
     LOG_DIRS_RATE,
     KafkaView,
 )
+from spindle.cluster.waiting import Waiting, counted, some
 from spindle.manifests.common import labels, owner_reference
 from spindle.moves import between_dirs, intents
 from spindle.moves.execute import cleanup
@@ -33,29 +34,30 @@ from spindle.reconcile.actions import (
     Reassign,
     SetConfigs,
 )
-from spindle.reconcile.plan_builder import PlanBuilder, Wait
+from spindle.reconcile.plan_builder import PlanBuilder
 from spindle.reconcile.snapshot import SnapshotObject
 from spindle.reconcile.state import ClusterState
 from spindle.reconcile.times import seconds, stamp
 
 _KEY: Final = "journal"
 _MOVES: Final = "MoveReplicas"
-_NOT_FOUND: Final = (
-    "The record of moves is not listed: it is gone, or has lost its label. No replica is moved meanwhile."
+_NOT_FOUND: Final = "No replica is moved: the journal of moves is missing or has lost its label."
+_DELETED: Final = "The journal of moves was deleted by hand. Its finalizer keeps it, and moves go on, until everything that it records is reverted."
+_UNTIL_EMPTY: Final = (
+    "Nothing to do: Spindle deletes the journal and creates a new one when the moves have completed, the configs are reverted and dropped "
+    "replicas are restored."
 )
-_DELETED: Final = "The record of moves was deleted by hand. It is kept, and moves go on, until all that it records is put back."
-_UNTIL_EMPTY: Final = "What is in motion lands, settings are put back, and replicas grow back; then it goes, and a new one is made."
 _OURS: Final = frozenset(
     {LEADER_REPLICAS, FOLLOWER_REPLICAS, LEADER_RATE, FOLLOWER_RATE, LOG_DIRS_RATE, CORDONED}
 )
-_PATIENCE: Final = 120.0  # seconds that a deleted cluster waits for Kafka to take its settings back
+_PATIENCE: Final = 120.0  # seconds that a deleted cluster waits for Kafka to revert its configs
 
 
 def read_journal(state: ClusterState) -> Journal:
-    """The journal on record; an empty one if there is none, or if it is of a cluster of the same name that is no more.
+    """The recorded journal; an empty one if there is none or if it belongs to a former cluster of the same name.
 
     Raises:
-        JournalError: it is not understood.
+        JournalError: the journal cannot be parsed.
     """
     record = state.config_maps.get(names.moves_map(state.name))
     if record is None:
@@ -70,10 +72,10 @@ def read_journal(state: ClusterState) -> Journal:
 
 
 def write_journal(state: ClusterState, journal: Journal) -> tuple[Action, ...]:
-    """Write the journal if it differs from what is on record, and make a record of an earlier KafkaCluster ours.
+    """Write the journal if it differs from the recorded one, and take over the ConfigMap of an earlier KafkaCluster.
 
     Raises:
-        JournalError: it is larger than a ConfigMap holds.
+        JournalError: the journal is larger than a ConfigMap can hold.
     """
     record = state.config_maps.get(names.moves_map(state.name))
     identity = state.known_identity
@@ -81,7 +83,8 @@ def write_journal(state: ClusterState, journal: Journal) -> tuple[Action, ...]:
         "labels": labels(state.name),
         "annotations": {names.ANN_CLUSTER_ID: identity.cluster_id} if identity else {},
         "ownerReferences": [owner_reference(state.cluster)],
-        "finalizers": [names.FINALIZER_JOURNAL],  # deleted by hand it stays until all in it is put back
+        # If the journal is deleted by hand, it stays until everything in it is reverted.
+        "finalizers": [names.FINALIZER_JOURNAL],
     }
     data = {_KEY: render(journal)}
     if record is None:
@@ -102,36 +105,36 @@ def write_journal(state: ClusterState, journal: Journal) -> tuple[Action, ...]:
 
 
 def find_journal(state: ClusterState, builder: PlanBuilder) -> bool:
-    """Whether the journal is where it should be, or never was; sees to it that one that is gone is noticed.
+    """Whether the journal exists, or never existed; reports a lost one and recreates it.
 
-    One that lost its label is not listed: to create it anew puts the label back, and the next pass reads it.
+    A journal that has lost its label is not listed: creating it restores the label, and the next pass reads it.
     """
     record, identity = state.config_maps.get(names.moves_map(state.name)), _identity_record(state)
     kept = identity is not None and objects.annotation(identity, names.ANN_JOURNAL) is not None
     thing = f"ConfigMap/{names.moves_map(state.name)}"
     if record is None:
         if kept:
-            builder.do(_begun_anew(state))
+            builder.do(_new_journal(state))
             builder.wait(
-                Wait(
+                Waiting(
                     _MOVES,
                     thing,
                     "JournalNotFound",
                     _NOT_FOUND,
-                    "It is listed again, or a new one is made.",
+                    "Nothing to do: Spindle restores the label or creates a new journal.",
                     quiet=True,
                 )
             )
         return not kept
     if objects.deleting(record):
-        builder.wait(Wait(_MOVES, thing, "JournalDeleted", _DELETED, _UNTIL_EMPTY))
+        builder.wait(Waiting(_MOVES, thing, "JournalDeleted", _DELETED, _UNTIL_EMPTY))
     if objects.annotation(record, names.ANN_LOST) is not None:
-        _tell_what_is_left(state, builder, record)
+        _report_leftovers(state, builder, record)
     return True
 
 
 def note_journal(state: ClusterState, builder: PlanBuilder) -> None:
-    """Write down, where it outlives the journal, that there is one."""
+    """Record in the identity ConfigMap that a journal exists, so that its loss is noticed."""
     identity = _identity_record(state)
     if identity is None or names.moves_map(state.name) not in state.config_maps:
         return
@@ -145,7 +148,7 @@ def _identity_record(state: ClusterState) -> SnapshotObject | None:
     return state.config_maps.get(names.identity_map(state.name))
 
 
-def _begun_anew(state: ClusterState) -> Create:
+def _new_journal(state: ClusterState) -> Create:
     metadata = {
         "name": names.moves_map(state.name),
         "namespace": state.namespace,
@@ -161,8 +164,8 @@ def _begun_anew(state: ClusterState) -> Create:
     return Create(object={"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data})
 
 
-def _tell_what_is_left(state: ClusterState, builder: PlanBuilder, record: SnapshotObject) -> None:
-    """After a journal was lost: what Kafka shows that may have been in it, until there is no such thing any more."""
+def _report_leftovers(state: ClusterState, builder: PlanBuilder, record: SnapshotObject) -> None:
+    """After a journal was lost, report configs and missing replicas that may have been in it, until there are none left."""
     try:
         left = pending_cleanup(state.kafka, read_journal(state))
     except JournalError:
@@ -174,21 +177,21 @@ def _tell_what_is_left(state: ClusterState, builder: PlanBuilder, record: Snapsh
         return
     name = objects.name(record)
     builder.wait(
-        Wait(
+        Waiting(
             _MOVES,
             f"ConfigMap/{name}",
             "JournalLost",
-            f"The record of what Spindle moved and set is gone, and these may be Spindle's: {some(left)}.",
-            "Delete these settings with kafka-configs.sh, and give the partitions their replicas back with kafka-reassign-partitions.sh. If "
-            f"they are as they should be: kubectl annotate configmap {name} {names.ANN_LOST}-",
+            f"The journal of Spindle's moves and configs was lost. These may be left over from it: {some(left)}.",
+            "Delete these configs with kafka-configs.sh, and restore the replicas of the partitions with kafka-reassign-partitions.sh. If they are "
+            f"as intended, run: kubectl annotate configmap {name} {names.ANN_LOST}-",
         )
     )
 
 
 def pending_cleanup(view: KafkaView, journal: Journal) -> list[str] | None:
-    """What Kafka shows of the kind that a journal records and this one does not: settings, and partitions that lack replicas.
+    """Configs and missing replicas in Kafka that a journal would record and this one does not.
 
-    None where Kafka could not be asked.
+    None if Kafka could not be asked.
     """
     if view.partitions is None or view.settings is None:
         return None
@@ -226,11 +229,11 @@ def _patch(record: Mapping[str, Any], body: Mapping[str, Any]) -> Patch:
 
 
 def reconcile_cleanup(state: ClusterState, builder: PlanBuilder) -> bool:
-    """Before a KafkaCluster that is deleted stops its brokers: cancel what is in motion, put settings back.
+    """Cancel moves and revert configs before the brokers of a deleted KafkaCluster stop.
 
     Returns:
-        True if there is nothing left that could be done. What could not be put back stays on record in the ConfigMap, which then
-        outlives the KafkaCluster as the data does.
+        True if nothing is left that can be done. What could not be reverted stays recorded in the ConfigMap, which then outlives the
+        KafkaCluster, as the data does.
     """
     started = seconds(state.cluster["metadata"].get("deletionTimestamp")) or state.now
     running = any(node_id < names.FIRST_CONTROLLER_ID for node_id in state.pods)
@@ -242,10 +245,10 @@ def reconcile_cleanup(state: ClusterState, builder: PlanBuilder) -> bool:
         agents = [b for b in state.brokers.values() if b["spec"].get("moves") or _throttles(b)]
         if ours or agents:
             outcome = cleanup(state.kafka, journal or Journal())
-            builder.do(*_take_back_agents_moves(agents))
+            builder.do(*_cancel_agents_moves(agents))
             if journal:
                 builder.do(*write_journal(state, outcome.journal), *to_actions(outcome.actions))
-            builder.wait(_putting_back(state, outcome.refusals))
+            builder.wait(_reverting(state, outcome.refusals))
             return False
     record = state.config_maps.get(names.moves_map(state.name))
     owned = record is not None and record["metadata"].get("ownerReferences")
@@ -259,42 +262,42 @@ def reconcile_cleanup(state: ClusterState, builder: PlanBuilder) -> bool:
 
 
 def _stays(journal: Journal | None) -> bool:
-    """Whether something could not be put back, as far as that is known."""
+    """Whether something could not be reverted; True if that is not known."""
     return journal is None or bool(journal)
 
 
 def _left(state: ClusterState) -> Journal | None:
-    """What stands in the journal; None if that is not known."""
+    """The recorded journal; None if it cannot be read."""
     try:
         return read_journal(state)
     except JournalError:
         return None
 
 
-def _putting_back(state: ClusterState, refused: Sequence[RefusedMove]) -> Wait:
-    """What a deletion waits for: Kafka, which takes back what it can."""
+def _reverting(state: ClusterState, refused: Sequence[RefusedMove]) -> Waiting:
+    """The wait of a deletion for Kafka to cancel moves and revert configs."""
     if not refused:
-        return Wait(
+        return Waiting(
             "Delete",
             f"KafkaCluster/{state.name}",
             "ThrottlesReverting",
-            "Moves are cancelled and Kafka's settings put back before the brokers stop.",
-            "Kafka has taken them.",
+            "Moves are being cancelled and Spindle's configs in Kafka reverted before the brokers stop.",
+            "Nothing to do: Spindle continues when Kafka has applied this.",
             quiet=True,
         )
-    return Wait(
+    return Waiting(
         "Delete",
         f"KafkaCluster/{state.name}",
         "CancellationRejected",
-        f"{counted(len(refused), 'reassignment')} cannot be cancelled before the brokers stop: {some([each.move.name for each in refused])}. No replica "
-        "from before is in sync, so Kafka refuses.",
-        f"A replica from before is in sync again, or {_PATIENCE:.0f} s have passed since the deletion: then the brokers stop, and what is in "
-        "motion stays on record.",
+        f"{counted(len(refused), 'reassignment')} cannot be cancelled before the brokers stop: {some([each.move.name for each in refused])}. Kafka "
+        "refuses because no original replica is in sync.",
+        f"Bring the broker of an original replica back. {_PATIENCE:.0f} s after the deletion the brokers stop anyway, and the reassignments stay "
+        "recorded.",
     )
 
 
-def _take_back_agents_moves(brokers: Iterable[SnapshotObject]) -> list[Action]:
-    """Empty ``spec.moves``: the agents then cancel their copies, and want no throttle any more."""
+def _cancel_agents_moves(brokers: Iterable[SnapshotObject]) -> list[Action]:
+    """Empty ``spec.moves``: the agents then cancel their copies and no longer need a throttle."""
     return [
         Patch(
             kind="KafkaBroker",
@@ -314,7 +317,7 @@ def _take_back_agents_moves(brokers: Iterable[SnapshotObject]) -> list[Action]:
 
 
 def _throttles(broker: SnapshotObject) -> bool:
-    """Whether a broker's agent still wants a throttle, or has set one that is not put back."""
+    """Whether a broker's agent still needs a throttle, or has set one that is not reverted yet."""
     return bool(((broker.get("status") or {}).get("observed") or {}).get("throttle"))
 
 

@@ -1,14 +1,14 @@
-"""Leadership is moved off disks that serve, but badly, and off brokers that go down; it comes back when they are well, or back.
+"""Moves leadership off slow or failing disks and off brokers that go down, and back when they have recovered or restarted.
 
-Kafka's controlled shutdown hands leaders over as well, when the process has been told to end. Done before, a broker that hangs in
-its shutdown, or is ended before it is through, leaves no partition without a leader.
+Kafka's controlled shutdown hands leaders over as well, once the process is told to stop. Moving them before that leaves no partition without a
+leader if the broker hangs in its shutdown or is killed before it has finished.
 """
 
 from collections.abc import Mapping
 from typing import Final
 
 from spindle.cluster import names
-from spindle.cluster.refusal import counted, some
+from spindle.cluster.waiting import Waiting, counted, some
 from spindle.disks import correlated_failures, facts
 from spindle.disks.findings import BY_KAFKA
 from spindle.disks.lifecycle import DiskState
@@ -18,7 +18,7 @@ from spindle.healing.replica_index import Key, names_of
 from spindle.reconcile import objects
 from spindle.reconcile.broker_disks import HUNG, BrokerDisk
 from spindle.reconcile.disk_inventory import DiskInventory
-from spindle.reconcile.plan_builder import PlanBuilder, Wait
+from spindle.reconcile.plan_builder import PlanBuilder
 from spindle.reconcile.state import ClusterState
 from spindle.reconcile.steps.unavailable import (
     current_records,
@@ -29,16 +29,17 @@ from spindle.reconcile.steps.unavailable import (
 from spindle.reconcile.times import seconds
 
 SUSPECT_FOR: Final = 60.0  # seconds for which a disk must be suspect
-_PATIENCE: Final = (
-    30.0  # seconds that a broker waits for others to lead; then Kafka's own shutdown sees to the rest
-)
+_PATIENCE: Final = 30.0  # seconds that an eviction waits for the move of leaders; then Kafka's controlled shutdown moves the rest
 _DOUBTFUL: Final = (DiskVerdict.SLOW, DiskVerdict.SUSPECT)
-# Of these a leader is no better off elsewhere: its followers write as much.
-_NO_MATTER: Final = frozenset({"Full", "NotPermitted", *BY_KAFKA})
+# For these reasons moving a leader does not help: followers write as much as leaders.
+_LEADERS_STAY: Final = frozenset({"Full", "NotPermitted", *BY_KAFKA})
 
 
 def reconcile_leadership(inventory: DiskInventory, builder: PlanBuilder) -> Mapping[Key, int | None]:
-    """Who is to lead what stands on disks that are not well, and what brokers lead that go down, for the executor."""
+    """Requested leaders for partitions on unhealthy disks and on brokers that go down, for the executor.
+
+    None as a leader means: keep the leadership as it is.
+    """
     unwell, leaving = (
         [slot for slot in inventory.slots if _unwell(inventory, slot)],
         _leaving(inventory.state),
@@ -46,7 +47,7 @@ def reconcile_leadership(inventory: DiskInventory, builder: PlanBuilder) -> Mapp
     if inventory.journal is None:
         return {}
     keep: dict[Key, int | None] = {}
-    if "nodes" in inventory.state.snap.unknown:  # who is on a closed node is not known: what was moved stays
+    if "nodes" in inventory.state.snap.unknown:  # cordoned nodes are not known: leaders that were moved stay
         keep = {order.key: None for order in inventory.journal.leadership}
     if not (unwell or leaving):
         return keep
@@ -59,21 +60,21 @@ def reconcile_leadership(inventory: DiskInventory, builder: PlanBuilder) -> Mapp
         disks.automatic_share / 100,
     )
     if unwell and refusal is not None:
-        wished = [slot for slot in unwell if slot.request.drained]
-        if len(wished) < len(unwell):
-            builder.wait(Wait.refused("MoveLeaders", f"KafkaCluster/{inventory.state.name}", refusal))
-        # What stands as it is: putting back is no less an action than moving.
+        requested = [slot for slot in unwell if slot.request.drained]
+        if len(requested) < len(unwell):
+            builder.wait(Waiting.of("MoveLeaders", f"KafkaCluster/{inventory.state.name}", refusal))
+        # Leave leadership as it is: moving it back would be an action, too.
         keep |= dict.fromkeys(
             key for slot in unwell for key in inventory.replica_index.on(slot.broker, slot.path) or ()
         )
-        unwell = wished
+        unwell = requested
     return {**keep, **_lead(inventory, unwell, leaving)}
 
 
 def still_leads(
     inventory: DiskInventory, builder: PlanBuilder, leads: Mapping[Key, int | None]
 ) -> frozenset[int]:
-    """Marked brokers that are not evicted in this pass, because others are about to lead what they lead."""
+    """Marked brokers that are not evicted in this pass, because their leaders are being moved to other brokers."""
     found = set()
     for mark in current_records(inventory.state):
         node_id, since = int(mark["nodeId"]), seconds(mark.get("since"))
@@ -89,23 +90,23 @@ def still_leads(
         ]
         if left:
             found.add(node_id)
-            builder.wait(_hands_over(objects.name(pod), left))
+            builder.wait(_leaders_moving(objects.name(pod), left))
     return frozenset(found)
 
 
-def _hands_over(pod: str, left: list[Key]) -> Wait:
-    return Wait(
+def _leaders_moving(pod: str, left: list[Key]) -> Waiting:
+    return Waiting(
         "RestartPod",
         f"Pod/{pod}",
         "LeadershipMoving",
-        f"{pod} is taken down when others lead its {counted(len(left), 'partition')}: {some(names_of(left))}.",
-        f"They do; after {_PATIENCE:g} s it goes all the same, and Kafka hands over what is left as it stops.",
+        f"{pod} is evicted after the leadership of {counted(len(left), 'partition')} has moved to other brokers: {some(names_of(left))}.",
+        f"Nothing to do: Spindle continues when the leaders have moved, or after {_PATIENCE:g} s; Kafka's controlled shutdown then moves the rest.",
         quiet=True,
     )
 
 
 def _leaving(state: ClusterState) -> frozenset[int]:
-    """Brokers that are to lead nothing: taken down by our hand and not back yet, or on nodes that somebody has closed."""
+    """Brokers that must lead nothing: evicted by Spindle and not back yet, or on cordoned nodes."""
     marked = {int(mark["nodeId"]) for mark in current_records(state)}
     closed = {i for i in state.brokers if evicted_for_drain(state, i) or on_closed_node(state, i)}
     return frozenset(node for node in marked | closed if node < names.FIRST_CONTROLLER_ID)
@@ -130,12 +131,12 @@ def _lead(
 
 
 def _unwell(inventory: DiskInventory, slot: BrokerDisk) -> bool:
-    """Whether a disk serves, and is to lead nothing. A hung one is left to the one who stops its broker."""
+    """Whether a disk is online but must lead nothing. A hung disk is not included: its broker is stopped."""
     health = slot.health
     if slot.mode != facts.ACTIVE or not slot.online or not health.fresh:
         return False
     if inventory.state_of(slot) is DiskState.DRAINING or health.verdict == DiskVerdict.SLOW:
         return True
     if health.verdict == DiskVerdict.SUSPECT:
-        return health.reason not in _NO_MATTER and inventory.state.now - health.since >= SUSPECT_FOR
+        return health.reason not in _LEADERS_STAY and inventory.state.now - health.since >= SUSPECT_FOR
     return health.bad and health.reason != HUNG and health.reason not in BY_KAFKA

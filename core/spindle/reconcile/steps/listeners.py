@@ -1,10 +1,11 @@
-"""The Services of the listeners, and the addresses that clients are told."""
+"""The Services of the listeners, and the addresses that brokers advertise to clients."""
 
 from typing import Any, Final
 
 from spindle.api.listeners import Listener
 from spindle.cluster import names
 from spindle.cluster.listeners import BrokerListener
+from spindle.cluster.waiting import Waiting
 from spindle.manifests.services import broker_listener_service, listener_service
 from spindle.reconcile import objects
 from spindle.reconcile.actions import Delete, Patch
@@ -17,15 +18,15 @@ from spindle.reconcile.advertised_listeners import (
     service_of,
     told,
 )
-from spindle.reconcile.plan_builder import PlanBuilder, Wait
+from spindle.reconcile.plan_builder import PlanBuilder
 from spindle.reconcile.snapshot import SnapshotObject
 from spindle.reconcile.state import ClusterState
 
-_MOST_NAMED: Final = 16  # addresses of brokers that clients start from: any one of them will do
+_MOST_NAMED: Final = 16  # bootstrap addresses; a client needs only one of them
 
 
 def listener_services(state: ClusterState) -> list[SnapshotObject]:
-    """The Services that the spec's listeners need, and brokers that run still with what they were before."""
+    """The Services that the spec's listeners need, and those that running brokers still need for former listeners."""
     wanted: list[SnapshotObject] = []
     for listener in state.spec.listeners:
         if listener.type == "internal":
@@ -37,21 +38,21 @@ def listener_services(state: ClusterState) -> list[SnapshotObject]:
 
 
 def listener_ports(state: ClusterState) -> list[int]:
-    """The ports of the spec's listeners, and those that brokers have for them still."""
+    """The ports of the spec's listeners, and former ports that brokers still use for them."""
     found = {port for each in state.spec.listeners for port in _former(state, each, *state.brokers)}
     return sorted(found | {each.port for each in state.spec.listeners})
 
 
 def _of_broker(state: ClusterState, listener: Listener, broker_id: int) -> SnapshotObject | None:
-    """The Service of one broker's listener; None for one that is to stay as it is for now."""
+    """The Service of one broker's listener; None if it must not change for now."""
     live, former = service_of(state, listener, broker_id), _former(state, listener, broker_id)
     entry = port_of(live, listener.name) if live is not None else {}
     if live is None or not entry:
         return broker_listener_service(state.cluster, listener, broker_id, former=former)
     if listener.type == "nodeport":
         if _is(live, "LoadBalancer") and entry.get("nodePort") and _runs(state, live, "loadbalancer"):
-            return None  # its load balancer would go at once, and the nodes' port is there already
-        # Which port the Service itself has matters to nobody, but with another one the nodes get another one, too.
+            return None  # its load balancer would be deleted at once, and the node port exists already
+        # The Service's own port is not used by clients, but changing it would also change the node port.
         return broker_listener_service(state.cluster, listener, broker_id, port=int(entry["port"]))
     if _is(live, "NodePort") or _runs(state, live, "nodeport"):
         former = {*former, int(entry["port"]), *_further(live)}
@@ -67,13 +68,13 @@ def _is(service: SnapshotObject, kind: str) -> bool:
 
 
 def _former(state: ClusterState, listener: Listener, *brokers: int) -> set[int]:
-    """Ports of a listener that brokers have still, and were told to clients."""
+    """Former ports of a listener that brokers still use and advertise."""
     found = (runs(state.pods[number], listener.name) for number in brokers if number in state.pods)
     return {port for _, port in (each for each in found if each is not None)} - {listener.port}
 
 
 def _runs(state: ClusterState, service: SnapshotObject, *types: str) -> bool:
-    """Whether brokers that a listener's Service leads to were made with the listener of such a type, or do not say of which."""
+    """Whether brokers behind a listener's Service were created with a listener of one of these types, or of an unknown type."""
     of = objects.labels(service)
     number, name = of.get(names.LABEL_NODE_ID, ""), of.get(names.LABEL_LISTENER, "")
     pods = [state.pods.get(int(number))] if number.isdecimal() else [state.pods.get(n) for n in state.brokers]
@@ -82,7 +83,7 @@ def _runs(state: ClusterState, service: SnapshotObject, *types: str) -> bool:
 
 
 def reconcile_listeners(state: ClusterState, builder: PlanBuilder) -> None:
-    """Write down the addresses that clients are told, say which are not known, and take away Services of listeners that are gone."""
+    """Record the advertised addresses, report unknown ones, and delete the Services of removed listeners."""
     for listener in state.spec.listeners:
         if listener.type != "internal":
             for broker_id in state.staying:
@@ -93,11 +94,11 @@ def reconcile_listeners(state: ClusterState, builder: PlanBuilder) -> None:
             continue
         outside = names.LABEL_NODE_ID in objects.labels(service)
         if not _runs(state, service, *(("nodeport", "loadbalancer") if outside else ("internal",))):
-            _remove(builder, service)  # nobody is led there any more
+            _remove(builder, service)  # no broker advertises it any more
 
 
 def listener_status(state: ClusterState) -> list[dict[str, Any]]:
-    """``status.listeners``: where clients start from."""
+    """``status.listeners``: the bootstrap addresses."""
     listeners = [door for broker in state.brokers.values() for door in listeners_of(state, broker)]
     return [
         {"name": each.name, "bootstrap": _bootstrap(state, each, listeners)}
@@ -114,12 +115,12 @@ def _bootstrap(state: ClusterState, listener: Listener, listeners: list[BrokerLi
 def _reconcile_address(state: ClusterState, builder: PlanBuilder, listener: Listener, broker_id: int) -> None:
     service = service_of(state, listener, broker_id)
     if service is None:
-        return  # it is made in this pass
+        return  # it is created in this pass
     live, last = live_address(state, listener, broker_id), told(service)
     if live is None and last is None:
         builder.wait(_unknown(state, listener, broker_id))
     elif live is not None and live != last:
-        before = f" in place of {last[0]}:{last[1]}" if last else ""
+        before = f" instead of {last[0]}:{last[1]}" if last else ""
         builder.do(
             Patch(
                 kind="Service",
@@ -127,37 +128,35 @@ def _reconcile_address(state: ClusterState, builder: PlanBuilder, listener: List
                 uid=objects.uid(service),
                 body={"metadata": {"annotations": {names.ANN_ADVERTISED: f"{live[0]} {live[1]}"}}},
                 reason="ListenerAddress",
-                message=f"Clients of listener {listener.name} find {names.broker_name(state.name, broker_id)} at "
-                f"{live[0]}:{live[1]}{before}; the broker is restarted for it if it runs.",
+                message=f"{names.broker_name(state.name, broker_id)} advertises {live[0]}:{live[1]}{before} for listener {listener.name}; "
+                "if it is running, it is restarted for that.",
             )
         )
 
 
-def _unknown(state: ClusterState, listener: Listener, broker_id: int) -> Wait:
+def _unknown(state: ClusterState, listener: Listener, broker_id: int) -> Waiting:
     broker = names.broker_name(state.name, broker_id)
     service = names.broker_listener_service(state.name, broker_id, listener.name)
     if listener.type == "loadbalancer":
         why = f"The load balancer of {service} has no address yet"
-        way = "Whoever makes load balancers in this cluster gives the Service an address; kubectl describe says what it waits for."
+        way = f"Check the load balancer controller of this Kubernetes cluster; `kubectl describe service {service}` shows what it waits for."
     else:
         place = node_of(state, broker_id)
         which = listener.address_label or " or ".join(listener.address_types or ("ExternalIP", "InternalIP"))
         why = (
-            f"Node {place} has no address by {which}"
-            if place
-            else f"It is not known yet on which node {broker} is"
+            f"Node {place} has no address for {which}" if place else f"The node of {broker} is not known yet"
         )
         way = (
-            "The node gets the label or the address, or the listener names another one (addressTypes, addressLabel)."
+            f"Give node {place} the label or the address, or set another one for the listener (addressTypes, addressLabel)."
             if place
-            else "The broker's pod is scheduled."
+            else "Nothing to do: Spindle continues when the broker's pod is scheduled."
         )
-    return Wait(
+    return Waiting(
         "OpenListener",
         f"Service/{service}",
         "AddressPending",
         f"{why}, so {broker} runs without listener {listener.name}.",
-        f"{way} The broker is restarted then.",
+        f"{way} Spindle then restarts the broker.",
         quiet=listener.type == "nodeport" and node_of(state, broker_id) is None,
     )
 
@@ -170,6 +169,6 @@ def _remove(builder: PlanBuilder, service: SnapshotObject) -> None:
                 name=objects.name(service),
                 uid=objects.uid(service),
                 reason="ListenerRemoved",
-                message=f"Service {objects.name(service)} is deleted: no listener needs it any more.",
+                message=f"Deleting Service {objects.name(service)}: no listener needs it any more.",
             )
         )

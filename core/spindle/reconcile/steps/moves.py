@@ -1,4 +1,4 @@
-"""Carry out moves: through the executor to actions, waits and each broker's ``spec.moves``."""
+"""Carries out moves: turns the executor's result into actions, waits and each broker's ``spec.moves``."""
 
 from collections.abc import Iterable, Mapping
 from collections.abc import Set as AbstractSet
@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from spindle.cluster import names
-from spindle.cluster.refusal import counted, some
+from spindle.cluster.waiting import Waiting, counted, some
 from spindle.disks.signals import DiskVerdict
 from spindle.moves import between_dirs
 from spindle.moves.copy_progress import STALLED_AFTER, is_stalled
@@ -21,19 +21,19 @@ from spindle.moves.signals import MoveSignals
 from spindle.reconcile import objects
 from spindle.reconcile.disk_usage import ceilings
 from spindle.reconcile.events import Event
-from spindle.reconcile.plan_builder import PlanBuilder, Wait
+from spindle.reconcile.plan_builder import PlanBuilder
 from spindle.reconcile.state import ClusterState
 from spindle.reconcile.steps.brokers import BrokerRecords
 from spindle.reconcile.steps.journal import find_journal, read_journal, to_actions, write_journal
 from spindle.reconcile.steps.unavailable import unavailable
 
 _ACTION: Final = "MoveReplicas"
-_WELL: Final = (DiskVerdict.HEALTHY, DiskVerdict.SUSPECT)
+_SERVING: Final = (DiskVerdict.HEALTHY, DiskVerdict.SUSPECT)
 
 
 @dataclass(frozen=True)
 class MoveRequests:
-    """What the other steps want of the executor; see `spindle.moves.execute.execute`."""
+    """The requests of other steps to the executor; see `spindle.moves.execute.execute`."""
 
     moves: tuple[Move, ...] = ()
     shrinks: tuple[DroppedReplica, ...] = ()
@@ -47,19 +47,19 @@ class MoveRequests:
 
 
 def load_journal(state: ClusterState, builder: PlanBuilder) -> Journal | None:
-    """The journal as it stands; None, with a wait, if it cannot be read: then nothing may be moved."""
+    """The recorded journal; None, with a wait, if it cannot be read: then nothing may be moved."""
     if not find_journal(state, builder):
         return None
     try:
         return read_journal(state)
     except JournalError as error:
         builder.wait(
-            Wait(
+            Waiting(
                 _ACTION,
                 f"ConfigMap/{names.moves_map(state.name)}",
                 "JournalUnreadable",
-                f"{error}. No replica is moved meanwhile.",
-                "Restore the ConfigMap. Or cancel reassignments and take away replication throttles by hand, then delete it.",
+                f"No replica is moved: {error}.",
+                f"Restore ConfigMap {names.moves_map(state.name)}. Or cancel reassignments and remove replication throttles by hand, then delete it.",
             )
         )
         return None
@@ -72,10 +72,10 @@ def reconcile_moves(
     journal: Journal,
     requests: MoveRequests,
 ) -> StepResult:
-    """Work out the next step, note it in the journal, and hand each agent its moves, with the bounds of their throttle.
+    """Compute the next step, record it in the journal, and give each agent its moves with the bounds of their throttle.
 
-    What Kafka is to be told is left to :func:`carry_out`, which comes last in the pass: an order that Kafka turns down ends the pass,
-    and must not hold up what has nothing to do with it.
+    Requests to Kafka are left to :func:`carry_out`, which comes last in the pass: a request that Kafka rejects ends the pass and must not
+    hold up unrelated actions.
     """
     limits = limits_of(state)
     journal = between_dirs.taken_over(journal, state.kafka, state.brokers.items())
@@ -98,12 +98,12 @@ def reconcile_moves(
         builder.do(*write_journal(state, outcome.journal))
     except JournalError as error:
         builder.wait(
-            Wait(
+            Waiting(
                 _ACTION,
                 f"ConfigMap/{names.moves_map(state.name)}",
                 "JournalFull",
-                f"{error}. Nothing more is moved meanwhile.",
-                "What is in motion lands.",
+                f"No further replicas are moved: {error}.",
+                "Nothing to do: Spindle continues when moves in flight have completed.",
             )
         )
         return StepResult(journal, agent_moves=journal.within())
@@ -116,17 +116,17 @@ def reconcile_moves(
                 throttleBytesPerSecond=_most(limits, broker_id in outcome.slowed) if moves else None,
                 throttleBytesPerSecondMin=limits.least_bytes_per_second if moves else None,
             )
-    _tell(state, builder, outcome)
+    _report(state, builder, outcome)
     return outcome
 
 
 def carry_out(builder: PlanBuilder, outcome: StepResult) -> None:
-    """Tell Kafka. To be called after everything else of the pass."""
+    """Send the requests to Kafka. Call it after everything else of the pass."""
     builder.do(*to_actions(outcome.actions))
 
 
 def limits_of(state: ClusterState) -> Limits:
-    """Budgets, as far as the KafkaCluster says them."""
+    """The limits of moves, as far as the KafkaCluster sets them."""
     disks = state.spec.disks
     return Limits(
         bytes_per_second=disks.move_bytes_per_second,
@@ -137,14 +137,14 @@ def limits_of(state: ClusterState) -> Limits:
 
 
 def signals_of(state: ClusterState) -> MoveSignals:
-    """What agents tell of disks and of the moves that they gave up."""
+    """What agents report about disks and about moves that failed."""
     felt: dict[tuple[int, str], Pressure] = {}
     failed: dict[tuple[int, tuple[str, int], str], str] = {}
     for broker_id, broker in state.brokers.items():
         observed = (broker.get("status") or {}).get("observed") or {}
         for disk in observed.get("disks") or ():
-            odd = disk.get("verdict") not in _WELL
-            felt[broker_id, names.log_dir(disk["name"])] = pressure(disk.get("latencyMs"), far=odd)
+            bad = disk.get("verdict") not in _SERVING
+            felt[broker_id, names.log_dir(disk["name"])] = pressure(disk.get("latencyMs"), far=bad)
         for move in observed.get("moves") or ():
             if move.get("state") == "Failed":
                 key = (str(move["topic"]), int(move["partition"]))
@@ -153,14 +153,14 @@ def signals_of(state: ClusterState) -> MoveSignals:
 
 
 def _most(limits: Limits, slowed: bool) -> int | None:
-    """The upper bound for an agent."""
+    """The upper bound of an agent's throttle in bytes per second; None for no limit."""
     if limits.bytes_per_second is None or not slowed:
         return limits.bytes_per_second
     return min(limits.bytes_per_second, limits.least_bytes_per_second)
 
 
 def _entry(move: Move) -> dict[str, Any]:
-    """A move as ``spec.moves`` has it."""
+    """A move as an entry of ``spec.moves``."""
     return {
         "topic": move.topic,
         "partition": move.partition,
@@ -169,17 +169,15 @@ def _entry(move: Move) -> dict[str, Any]:
     }
 
 
-def _tell(state: ClusterState, builder: PlanBuilder, outcome: StepResult) -> None:
-    """Waits for what may not begin and for what is under way, events for what was given up and for what has landed."""
+def _report(state: ClusterState, builder: PlanBuilder, outcome: StepResult) -> None:
+    """Waits for moves that may not start and for moves in flight; events for moves that were abandoned or have completed."""
     thing = f"KafkaCluster/{state.name}"
     if outcome.progress:
-        builder.wait(_under_way(thing, outcome))
-        builder.wait(*_still(state, thing, outcome))
+        builder.wait(_in_flight(thing, outcome))
+        builder.wait(*_stalled(state, thing, outcome))
     for refused in _by_reason(r for r in outcome.refusals if not r.given_up):
         builder.wait(
-            Wait.refused(_ACTION, thing, refused[0].refusal)
-            if len(refused) == 1
-            else _several(thing, refused)
+            Waiting.of(_ACTION, thing, refused[0].refusal) if len(refused) == 1 else _several(thing, refused)
         )
     for refused in _by_reason(r for r in outcome.refusals if r.given_up):
         more = f" And {len(refused) - 1} more." if len(refused) > 1 else ""
@@ -188,27 +186,27 @@ def _tell(state: ClusterState, builder: PlanBuilder, outcome: StepResult) -> Non
         )
     if outcome.landed:
         names_of = some([f"{move.name} on broker {move.target}" for move in outcome.landed])
-        text = f"{counted(len(outcome.landed), 'replica')} moved to the chosen dir: {names_of}."
+        text = f"Moved {counted(len(outcome.landed), 'replica')} to {'its' if len(outcome.landed) == 1 else 'their'} target dir: {names_of}."
         builder.events.append(_event(state, "Normal", "ReplicasMoved", text))
 
 
-def _under_way(thing: str, outcome: StepResult) -> Wait:
-    """How far moves are, in steps of five per cent. Nothing tells when one lands, so the loop has to go on looking."""
+def _in_flight(thing: str, outcome: StepResult) -> Waiting:
+    """The progress of moves, in steps of 5 %. Nothing notifies the operator when a move completes, so the wait keeps it polling."""
     size = sum(progress.bytes for progress in outcome.progress)
     done = 100 * sum(progress.copied for progress in outcome.progress) // size if size else 0
     count = counted(len(outcome.progress), "replica")
-    return Wait(
+    return Waiting(
         _ACTION,
         thing,
         "ReplicasMoving",
-        f"{count} of {size / 1e9:.1f} GB on the way to another disk, {done - done % 5} % copied.",
-        "They land.",
+        f"Moving {count} ({size / 1e9:.1f} GB) to {'another disk' if len(outcome.progress) == 1 else 'other disks'}: {done - done % 5} % copied.",
+        "Nothing to do: Spindle continues when the moves have completed.",
         quiet=True,
     )
 
 
-def _still(state: ClusterState, thing: str, outcome: StepResult) -> Iterable[Wait]:
-    """A word for each broker to which nothing is copied any more, so that it does not look as if it only took its time."""
+def _stalled(state: ClusterState, thing: str, outcome: StepResult) -> Iterable[Waiting]:
+    """A wait that names the copies without progress, to distinguish them from copies that are only slow."""
     noted = {entry.id: entry for entry in outcome.journal.pace}
     by_target: dict[int, list[Progress]] = {}
     for each in outcome.progress:
@@ -227,13 +225,14 @@ def _still(state: ClusterState, thing: str, outcome: StepResult) -> Iterable[Wai
     restarts = some(
         [f"`spindle stop {name}`, and when it is down `spindle start {name}`" for name in brokers]
     )
-    yield Wait(
+    yield Waiting(
         _ACTION,
         thing,
         "ReplicationStalled",
-        f"For {STALLED_AFTER / 60:g} minutes not a byte more was copied of {'; '.join(found)}.",
-        "The copies go on: a partition without a leader needs a replica that may lead it, a broker that does not answer has to come back. If all "
-        f"of them answer, look at the disks, the logs and the network of both ends; to have copies begun anew: {restarts}. It goes down only where rule 2 allows.",
+        f"These copies have made no progress for {STALLED_AFTER / 60:g} minutes: {'; '.join(found)}.",
+        "If a partition has no leader, bring back a replica that may lead it; if a broker does not answer, bring it back. If all of them answer, "
+        f"check the disks, the logs and the network of both sides. To restart the copies: {restarts}. A broker stops only if partitions keep "
+        "min.insync.replicas (docs/safety.md#rule-2).",
     )
 
 
@@ -244,10 +243,12 @@ def _by_reason(refusals: Iterable[RefusedMove]) -> list[list[RefusedMove]]:
     return list(groups.values())
 
 
-def _several(thing: str, refused: list[RefusedMove]) -> Wait:
+def _several(thing: str, refused: list[RefusedMove]) -> Waiting:
     first = refused[0].refusal
     others = some([entry.move.name for entry in refused[1:]])
-    return Wait(_ACTION, thing, first.reason, f"{first.message} Likewise {others}.", first.unblocked_by)
+    return Waiting(
+        _ACTION, thing, first.reason, f"{first.message} The same applies to {others}.", first.unblocked_by
+    )
 
 
 def _event(state: ClusterState, kind: str, reason: str, message: str) -> Event:

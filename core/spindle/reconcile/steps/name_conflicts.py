@@ -1,8 +1,12 @@
-"""Names that somebody else's objects have: what a pass would do to those is left out, and told (rule 16)."""
+"""Name conflicts: drops from the plan every action on an object that is not this cluster's, and reports the object.
+
+Safety rule "only what is ours" (``docs/safety.md``).
+"""
 
 from typing import Final
 
 from spindle.cluster import names
+from spindle.cluster.waiting import Waiting
 from spindle.reconcile.actions import (
     Action,
     Apply,
@@ -19,7 +23,7 @@ from spindle.reconcile.actions import (
     TurnCa,
 )
 from spindle.reconcile.ownership import OWN, NameConflict, OwnerKey, objects_without_owner
-from spindle.reconcile.plan_builder import PlanBuilder, Wait
+from spindle.reconcile.plan_builder import PlanBuilder
 from spindle.reconcile.state import ClusterState
 
 REASONS: Final = frozenset({"NameConflict", "OrphanedObject"})
@@ -27,9 +31,10 @@ _CLAIM: Final = "PersistentVolumeClaim"
 
 
 def leave_alone(state: ClusterState, builder: PlanBuilder) -> None:
-    """Take out of the draft what would touch an object that is not ours, with a wait for each such object.
+    """Remove from the plan what would touch an object that is not ours, with a wait for each such object.
 
-    What rests on the journal does not go without it (rule 10): with its name taken, all that would follow its first writing is left out.
+    Actions that need the journal do not run without it (safety rule "what is changed can be put back", ``docs/safety.md``): where its name
+    is taken, everything after its first write is dropped.
     """
     records = {names.identity_map(state.name), names.moves_map(state.name)}
     kept: list[Action] = []
@@ -44,7 +49,7 @@ def leave_alone(state: ClusterState, builder: PlanBuilder) -> None:
 
 
 def name_conflict_reported(state: ClusterState, builder: PlanBuilder, kind: str, name: str) -> bool:
-    """Whether a name in the KafkaCluster's namespace is taken; if so, with a wait for it."""
+    """Whether somebody else's object has this name in the KafkaCluster's namespace; adds a wait for it if so."""
     taken = state.taken.get((kind, OWN, name))
     if taken is not None:
         builder.wait(_wait(state, taken))
@@ -52,7 +57,7 @@ def name_conflict_reported(state: ClusterState, builder: PlanBuilder, kind: str,
 
 
 def regards(action: Action, namespace: str) -> list[OwnerKey]:
-    """The objects that an action would make, change, delete, or lead a volume to.
+    """The objects that an action would create, change, delete or bind a volume to.
 
     Args:
         action: of a plan.
@@ -84,25 +89,25 @@ def _key(kind: str, name: str, where: str | None, namespace: str) -> OwnerKey:
     return kind, OWN if where in (None, namespace) else str(where), name
 
 
-def _wait(state: ClusterState, taken: NameConflict) -> Wait:
-    thing = f"{taken.kind}/{taken.name}"
+def _wait(state: ClusterState, taken: NameConflict) -> Waiting:
+    object_name = f"{taken.kind}/{taken.name}"
     if taken.goes:
-        return Wait(
+        return Waiting(
             f"Make{taken.kind}",
-            thing,
+            object_name,
             "OrphanedObject",
-            f"{taken.kind} {taken.name} is of a former KafkaCluster, broker or user of this name, or is being deleted. It is not taken up; a new one is made "
-            "when it is gone.",
-            f"Kubernetes' garbage collector deletes it by itself. If it stays, delete it: {_delete(state, taken)}",
+            f"{taken.kind} {taken.name} belonged to a former KafkaCluster, broker or user of this name, or is being deleted. Spindle does not "
+            "use it and creates a new one when it is gone.",
+            f"Nothing to do: the Kubernetes garbage collector deletes it. If it stays, run: {_delete(state, taken)}",
             quiet=True,
         )
-    whose = f"it belongs to {taken.owner}" if taken.owner else "it has no owner"
-    return Wait(
+    owner = f"it belongs to {taken.owner}" if taken.owner else "it has no owner"
+    return Waiting(
         f"Make{taken.kind}",
-        thing,
+        object_name,
         "NameConflict",
-        f"There is a {taken.kind} {taken.name} that is not of this KafkaCluster: {whose}. It is neither used nor changed nor deleted, and the "
-        "cluster goes without one of its own.",
+        f"{taken.kind} {taken.name} does not belong to this KafkaCluster: {owner}. Spindle does not use, change or delete it, so the cluster "
+        f"has no {taken.kind} of that name.",
         f"If nobody needs it, delete it: {_delete(state, taken)}. If somebody does, give the KafkaCluster another name.{_claim(state, taken)}",
     )
 
@@ -112,16 +117,16 @@ def _delete(state: ClusterState, taken: NameConflict) -> str:
 
 
 def _claim(state: ClusterState, taken: NameConflict) -> str:
-    """How a person says that it is the cluster's own after all."""
+    """How a user declares that the object is the cluster's own after all."""
     identity = state.known_identity
     if taken.kind == "Secret" and taken.namespace == OWN:
         return (
-            f" If it is this cluster's own, from a backup, it has the label {names.LABEL_CLUSTER}={state.name}, or its owner puts it there: then "
+            f" If it is this cluster's own, restored from a backup: make sure that it has the label {names.LABEL_CLUSTER}={state.name}, then run: "
             f"kubectl annotate --overwrite kafkacluster {state.name} -n {state.namespace} {names.ANN_RESTORED}={taken.uid}"
         )
     if identity is not None and (taken.kind == _CLAIM or taken.name in objects_without_owner(state.name)):
         return (
-            f" If it is this cluster's own: kubectl annotate --overwrite {taken.kind.lower()} {taken.name} -n {state.namespace} "
+            f" If it is this cluster's own, run: kubectl annotate --overwrite {taken.kind.lower()} {taken.name} -n {state.namespace} "
             f"{names.ANN_CLUSTER_ID}={identity.cluster_id}"
         )
     return ""

@@ -1,14 +1,14 @@
-"""A broker whose node is gone for good: its replicas are made anew elsewhere, then its claims go, and it starts anew on another node.
+"""A broker whose node is gone for good: its replicas are re-replicated elsewhere, its claims deleted, and it is recreated on another node.
 
-The replicas leave like those of any broker of which all disks are dead (see `spindle.reconcile.steps.evacuation`). Here it is told what is
-waited for, and what is left of the broker is let go when nothing stands on it any more (rule 5): its volumes are kept, set to Retain,
-for their owner.
+The replicas move as for any broker whose disks are all dead (see `spindle.reconcile.steps.evacuation`). This step reports what it waits
+for, and deletes the claims once no replica is assigned to the broker (safety rule "no dir removed with replicas on it",
+``docs/safety.md``). The volumes are set to Retain and kept for their owner.
 """
 
 from typing import Final
 
 from spindle.cluster.ids import uuid_from_entropy
-from spindle.cluster.refusal import some
+from spindle.cluster.waiting import Waiting, some
 from spindle.disks import facts
 from spindle.healing.node_loss import OUT_OF_SERVICE, NodeLossClaim, NodeLossEvidence
 from spindle.manifests.identity import NodeIdentity
@@ -18,7 +18,7 @@ from spindle.reconcile.broker_disks import BrokerDisk
 from spindle.reconcile.disk_inventory import DiskInventory
 from spindle.reconcile.events import Event
 from spindle.reconcile.node_loss import ACTION, REASON, claimed_lost
-from spindle.reconcile.plan_builder import PlanBuilder, Wait
+from spindle.reconcile.plan_builder import PlanBuilder
 from spindle.reconcile.snapshot import SnapshotObject
 from spindle.reconcile.state import ClusterState
 from spindle.reconcile.steps.brokers import BrokerLocation, BrokerRecords, find_location
@@ -26,40 +26,40 @@ from spindle.reconcile.steps.disk_replacement import retire
 from spindle.reconcile.steps.disk_states import stands_empty
 from spindle.reconcile.steps.remove_disks import release
 
-_GRACE: Final = 1  # seconds; on a node that is gone nothing is left to end
+_GRACE: Final = 1  # seconds; no process is left on a node that is gone
 
 
 def reconcile_node_loss(
     inventory: DiskInventory, builder: PlanBuilder, records: BrokerRecords, identity: NodeIdentity
 ) -> None:
-    """Say of each node that seems to be gone what is waited for, and go on with those that are."""
+    """Report what each node that seems to be gone waits for, and release the brokers of those that are gone for good."""
     leaving = False
     for node_id in inventory.state.brokers:
-        said = claimed_lost(inventory.state, node_id)
-        if said is None:
+        loss = claimed_lost(inventory.state, node_id)
+        if loss is None:
             continue
-        if not said.agreed:
-            builder.wait(_not_agreed(inventory.state, node_id, said))
-        elif (home := _ready(inventory, builder, node_id, said)) is not None and not leaving:
-            leaving = True  # one at a time, so that no two count on the same place
-            _move_out(inventory, builder, records, identity, node_id, said, home)
+        if not loss.agreed:
+            builder.wait(_not_agreed(inventory.state, node_id, loss))
+        elif (location := _ready(inventory, builder, node_id, loss)) is not None and not leaving:
+            leaving = True  # one at a time, so that no two are planned for the same node
+            _move_out(inventory, builder, records, identity, node_id, loss, location)
 
 
 def _ready(
-    inventory: DiskInventory, builder: PlanBuilder, node_id: int, said: NodeLossClaim
+    inventory: DiskInventory, builder: PlanBuilder, node_id: int, loss: NodeLossClaim
 ) -> BrokerLocation | None:
-    """A place where the broker can start anew, once nothing is left of it on the old node; None before that."""
+    """Where the broker can be recreated, once nothing of it is left on the old node; None before that."""
     state = inventory.state
-    left = [slot for slot in inventory.by_broker.get(node_id, ()) if not stands_empty(inventory, slot)]
-    home, pod = find_location(state, node_id), state.pods.get(node_id)
-    builder.wait(_under_way(state, node_id, said, left, home))
+    remaining = [slot for slot in inventory.by_broker.get(node_id, ()) if not stands_empty(inventory, slot)]
+    location, pod = find_location(state, node_id), state.pods.get(node_id)
+    builder.wait(_under_way(state, node_id, loss, remaining, location))
     if pod is not None:
-        _end(builder, pod, said.node)
-    return home if home.found and pod is None and not left else None
+        _delete_pod(builder, pod, loss.node)
+    return location if location.found and pod is None and not remaining else None
 
 
-def _end(builder: PlanBuilder, pod: SnapshotObject, node: str) -> None:
-    """Kubernetes ends the pods of a node that is gone when they are asked to go."""
+def _delete_pod(builder: PlanBuilder, pod: SnapshotObject, node: str) -> None:
+    """Delete the pod; Kubernetes removes the pods of a node that is gone once they are deleted."""
     if not objects.deleting(pod):
         builder.do(
             Delete(
@@ -68,7 +68,7 @@ def _end(builder: PlanBuilder, pod: SnapshotObject, node: str) -> None:
                 uid=objects.uid(pod),
                 grace_seconds=_GRACE,
                 reason="NodeLost",
-                message=f"{objects.name(pod)} is deleted: node {node} is gone for good.",
+                message=f"Deleted pod {objects.name(pod)}: node {node} is gone for good.",
             )
         )
 
@@ -79,29 +79,29 @@ def _move_out(
     records: BrokerRecords,
     identity: NodeIdentity,
     node_id: int,
-    said: NodeLossClaim,
-    home: BrokerLocation,
+    loss: NodeLossClaim,
+    location: BrokerLocation,
 ) -> None:
-    """The claims go; when they are gone, the record is another one."""
+    """Delete the claims; once they are gone, rewrite the broker's record."""
     state = inventory.state
     mine = [state.claims.get(slot.disk["claim"]) for slot in inventory.by_broker.get(node_id, ())]
     claims = [claim for claim in mine if claim is not None]
     if not claims:
-        _start_anew(inventory, builder, records, node_id, said, home)
+        _recreate_broker(inventory, builder, records, node_id, loss, location)
     for claim in claims:
-        why = f"node {said.node} is gone for good, and nothing stands on its disks"
+        why = f"node {loss.node} is gone for good, and its disks hold no replicas any more"
         release(state, builder, identity, claim, f"KafkaBroker/{objects.name(state.brokers[node_id])}", why)
 
 
-def _start_anew(
+def _recreate_broker(
     inventory: DiskInventory,
     builder: PlanBuilder,
     records: BrokerRecords,
     node_id: int,
-    said: NodeLossClaim,
-    home: BrokerLocation,
+    loss: NodeLossClaim,
+    location: BrokerLocation,
 ) -> None:
-    """The same broker with new disks: nothing on record about them is true any more, and their ids are given up for good."""
+    """Recreate the broker with new disks: what is on record about the old ones is dropped, and their directory ids are retired for good."""
     state = inventory.state
     for slot in inventory.by_broker.get(node_id, ()):
         retire(inventory, records, slot)
@@ -110,15 +110,15 @@ def _start_anew(
         )
         nothing = {"fsUuid": None, "pv": None, "pvUid": None, "added": None}
         records.note_disk(node_id, slot.name, mode=facts.ACTIVE, directoryId=fresh, **nothing)
-    records.note(node_id, node=None, rack=home.zone)
+    records.note(node_id, node=None, rack=location.zone)
     broker = state.brokers[node_id]
-    where = f" in zone {home.zone}" if home.zone else ""
+    where = f" in zone {location.zone}" if location.zone else ""
     builder.events.append(
         Event(
             type="Normal",
             reason="BrokerRecreated",
-            message=f"{objects.name(broker)} starts anew on another node{where}: {said.node} is gone for good, and nothing stood on its "
-            "disks any more.",
+            message=f"{objects.name(broker)} is recreated on another node{where}: {loss.node} is gone for good, and its disks held no "
+            "replicas any more.",
             kind="KafkaCluster",
             name=state.name,
             uid=objects.uid(state.cluster),
@@ -126,59 +126,66 @@ def _start_anew(
     )
 
 
-def _not_agreed(state: ClusterState, node_id: int, said: NodeLossClaim) -> Wait:
+def _not_agreed(state: ClusterState, node_id: int, loss: NodeLossClaim) -> Waiting:
     name = objects.name(state.brokers[node_id])
-    thing, gone = f"KafkaBroker/{name}", _says(said)
-    if said.answers:
-        return Wait(
+    object_name, gone = f"KafkaBroker/{name}", _evidence_text(loss)
+    if loss.answers:
+        return Waiting(
             ACTION,
-            thing,
+            object_name,
             "NodeStillReachable",
-            f"{gone}; but {said.node} is ready, or Kafka still hears {name}. Nothing of it is given up.",
-            f"Take the taint off node {said.node}, or switch it off.",
+            f"{gone}, but {loss.node} is Ready, or {name} is not fenced in Kafka. Spindle does not treat the node as lost.",
+            f"Remove the taint from node {loss.node}, or shut the node down.",
         )
-    word = f'kubectl patch kafkabroker {name} --type merge -p \'{{"spec":{{"acceptDataLoss":{{"node":"{said.node}"}}}}}}\''
+    command = f'kubectl patch kafkabroker {name} --type merge -p \'{{"spec":{{"acceptDataLoss":{{"node":"{loss.node}"}}}}}}\''
     grace = (
-        f" Or {said.grace - said.waited:.0f} s more pass (spec.disks.nodeGoneAfterSeconds)."
-        if said.grace is not None
+        f" Without that, Spindle treats them as lost in {loss.grace - loss.waited:.0f} s (spec.disks.nodeGoneAfterSeconds)."
+        if loss.grace is not None
         else ""
     )
-    return Wait(
+    return Waiting(
         ACTION,
-        thing,
+        object_name,
         REASON,
-        f"{gone}, and the disks of {name} with it. They are not given up yet: its replicas stay where they are, one copy short.",
-        f"The node comes back as it was; or, if its disks are lost, agree to that: {word}.{grace}",
+        f"{gone}, and the disks of {name} with it. Spindle does not treat them as lost yet: the partitions of {name} stay one replica short.",
+        f"Bring the node back with its disks. If the disks are lost, accept that: {command}.{grace}",
     )
 
 
-def _says(said: NodeLossClaim) -> str:
-    if said.evidence is NodeLossEvidence.DELETED:
-        return f"Node {said.node} no longer exists"
-    return f"Node {said.node} is tainted {OUT_OF_SERVICE}"
+def _evidence_text(loss: NodeLossClaim) -> str:
+    if loss.evidence is NodeLossEvidence.DELETED:
+        return f"Node {loss.node} no longer exists"
+    return f"Node {loss.node} is tainted {OUT_OF_SERVICE}"
 
 
 def _under_way(
-    state: ClusterState, node_id: int, said: NodeLossClaim, left: list[BrokerDisk], home: BrokerLocation
-) -> Wait:
-    """Stays as long as the node is gone: since when it is there is what the grace time is counted by."""
+    state: ClusterState,
+    node_id: int,
+    loss: NodeLossClaim,
+    remaining: list[BrokerDisk],
+    location: BrokerLocation,
+) -> Waiting:
+    """The wait that stays while the node is gone; the grace time counts from its ``since``."""
     name = objects.name(state.brokers[node_id])
-    if left:
-        what = (
-            f"Its replicas are made anew on other disks; {some([slot.name for slot in left])} still has some"
+    if remaining:
+        what = f"Its replicas are re-replicated to other disks; some are still assigned to {some([slot.name for slot in remaining])}"
+        out = (
+            "Nothing to do: Spindle continues when the replicas are copied from the others. Other entries of status.waiting say what holds "
+            "back a single one."
         )
-        out = "They are copied from the others. What keeps one of them is said beside this."
-    elif not home.found:
-        what = "Nothing stands on its disks any more. It starts anew, with new disks, on a node with room, and there is none"
-        out = home.way_out
+    elif not location.found:
+        what = (
+            "Its disks hold no replicas any more. It needs a node with room for new disks, and there is none"
+        )
+        out = location.way_out
     else:
-        what = "Nothing stands on its disks any more. Its claims go, its volumes are kept, and it starts anew on another node"
-        out = "That takes some passes."
-    return Wait(
+        what = "Its disks hold no replicas any more. Spindle deletes its claims, keeps its volumes and recreates it on another node"
+        out = "Nothing to do: Spindle continues within a few reconciliations."
+    return Waiting(
         ACTION,
         f"KafkaBroker/{name}",
         REASON,
-        f"{_says(said)}, and it is agreed that the disks of {name} are lost. {what}.",
+        f"{_evidence_text(loss)}, and the loss of the disks of {name} is accepted. {what}.",
         out,
         quiet=True,
     )

@@ -1,9 +1,10 @@
-"""The pods: made when all that they need is there, and said to be outdated when they no longer are what the spec says."""
+"""The pods: created when their dependencies exist, and marked for a restart when they no longer match the spec."""
 
 from collections.abc import Mapping
 from typing import Final
 
 from spindle.cluster import names
+from spindle.cluster.waiting import Waiting
 from spindle.healing import maintenance
 from spindle.manifests.identity import NodeIdentity
 from spindle.manifests.inputs import ClusterInputs, NodeInputs
@@ -13,7 +14,7 @@ from spindle.reconcile.actions import Create, Delete, Patch
 from spindle.reconcile.certificates import node_stale, restarts_for
 from spindle.reconcile.inputs import cluster_inputs, controller_inputs, next_inputs
 from spindle.reconcile.node_loss import node_is_lost
-from spindle.reconcile.plan_builder import PlanBuilder, Wait
+from spindle.reconcile.plan_builder import PlanBuilder
 from spindle.reconcile.snapshot import SnapshotObject
 from spindle.reconcile.state import ClusterState
 from spindle.reconcile.steps.changed import what_changed
@@ -29,7 +30,11 @@ _ACTION: Final = "CreatePod"
 def reconcile_pods(
     state: ClusterState, builder: PlanBuilder, identity: NodeIdentity
 ) -> dict[int, RestartRequest]:
-    """Make missing pods; returns the pods that should go down, and why."""
+    """Create missing pods.
+
+    Returns:
+        Node id → why its pod should restart or stop.
+    """
     shared = cluster_inputs(state, identity)
     wanted: dict[int, RestartRequest] = {}
     for node_id in state.controller_ids:
@@ -38,9 +43,9 @@ def reconcile_pods(
         if broker["spec"].get("leaving"):
             _reconcile_stopped(state, builder, node_id, wanted, leaves(broker))
         elif maintenance.stopped(broker):
-            by_hand = RestartRequest(STOPPED, "spec.stopped of its KafkaBroker is true")
+            by_hand = RestartRequest(STOPPED, "spec.maintenance.stopped of its KafkaBroker is true")
             _reconcile_stopped(state, builder, node_id, wanted, by_hand)
-        elif not node_is_lost(state, node_id):  # nothing is left for it to start with
+        elif not node_is_lost(state, node_id):  # without its node it has no disks to start with
             _settle(state, builder, shared, next_inputs(state, broker), node_id, wanted)
     _strangers(state, builder)
     return wanted
@@ -66,11 +71,11 @@ def _settle(
             wanted[node_id] = RestartRequest("SpecChanged", what_changed(pod, shared, inputs))
         elif _starts_in_vain(state, pod, inputs):
             wanted[node_id] = RestartRequest(
-                "SpecChanged", "its configuration changed, and Kafka does not start with it"
+                "SpecChanged", "Kafka does not start with its old configuration, which has changed since"
             )
         elif restarts_for(state, node_id):
             wanted[node_id] = RestartRequest(
-                "CertificateRenewed", "its certificate, or whom it trusts, is another one now"
+                "CertificateRenewed", "its certificate or the authorities that it trusts changed"
             )
         else:
             _name_release(builder, pod, shared)
@@ -79,10 +84,10 @@ def _settle(
 
 
 def _starts_in_vain(state: ClusterState, pod: SnapshotObject, inputs: NodeInputs) -> bool:
-    """Whether Kafka does not run in a pod, again and again or still, that was made with another file than there would be now.
+    """Whether Kafka crash-loops, or never started, in a pod that was created with an older ``server.properties``.
 
-    The restart of a container reads the file of its pod's beginning, so a value that keeps Kafka from starting stays until the pod is
-    made anew, also one that a running Kafka would take. Who is only down for a moment comes back with the file that it had.
+    A restarted container reads the file that its pod was created with. So a value that keeps Kafka from starting stays until the pod is
+    recreated, even one that a running Kafka would accept as a dynamic config. A broker that is down only briefly comes back with its file.
     """
     made_with = objects.annotation(pod, names.ANN_CONFIG)
     if objects.kafka_runs(pod) or made_with in (None, config_hash(inputs)):
@@ -96,7 +101,7 @@ def _build(shared: ClusterInputs, inputs: NodeInputs) -> SnapshotObject:
 
 
 def _make(state: ClusterState, builder: PlanBuilder, shared: ClusterInputs, inputs: NodeInputs) -> None:
-    """Create a pod once its claims, its certificate and its configuration are there."""
+    """Create a pod once its claims, its certificate and its ConfigMap exist."""
     missing = [
         f"claim {disk.claim}"
         for disk in inputs.disks
@@ -115,35 +120,33 @@ def _make(state: ClusterState, builder: PlanBuilder, shared: ClusterInputs, inpu
     name = names.pod_name(state.name, inputs.node_id)
     if leaving:
         builder.wait(
-            Wait(
+            Waiting(
                 _ACTION,
                 f"Pod/{name}",
                 "ClaimBeingDeleted",
-                f"Claim {leaving[0]} is being deleted, so {name} is not made.",
-                "The claim is gone; a new one is made then, and its disk formatted only if no data is lost by that.",
+                f"Claim {leaving[0]} is being deleted, so pod {name} is not created.",
+                "Nothing to do: Spindle continues when the claim is gone. It then creates a new claim, and formats its disk only if that loses no data.",
             )
         )
     elif missing:
         builder.wait(
-            Wait(
+            Waiting(
                 _ACTION,
                 f"Pod/{name}",
                 "DependenciesMissing",
-                f"{name} waits for {', '.join(missing)}.",
-                "Spindle makes them in its next passes.",
+                f"Pod {name} is not created yet: {', '.join(missing)} missing.",
+                "Nothing to do: Spindle creates them in its next reconciliations.",
                 quiet=True,
             )
         )
     else:
-        builder.do(Create(object=_build(shared, inputs), reason="PodCreated", message=f"{name} was made."))
+        builder.do(Create(object=_build(shared, inputs), reason="PodCreated", message=f"Created pod {name}."))
 
 
 def leaves(broker: SnapshotObject) -> RestartRequest:
     """Why a broker is stopped for good."""
     pool = broker["spec"].get("pool")
-    return RestartRequest(
-        SCALED_IN, f"nothing stands on it any more, and pool {pool} is to have fewer brokers"
-    )
+    return RestartRequest(SCALED_IN, f"it holds no replicas any more, and pool {pool} is scaled in")
 
 
 def _reconcile_stopped(
@@ -163,7 +166,7 @@ def _reconcile_stopped(
 
 
 def _clear_away(builder: PlanBuilder, pod: SnapshotObject) -> None:
-    """A pod whose containers have ended for good only occupies its name."""
+    """Delete a pod whose containers have ended for good: it only occupies its name."""
     if not objects.deleting(pod):
         why = str((pod.get("status") or {}).get("reason") or (pod.get("status") or {}).get("phase"))
         builder.do(
@@ -172,22 +175,22 @@ def _clear_away(builder: PlanBuilder, pod: SnapshotObject) -> None:
                 name=objects.name(pod),
                 uid=objects.uid(pod),
                 reason="PodEnded",
-                message=f"{objects.name(pod)} had ended ({why}) and is made anew.",
+                message=f"Pod {objects.name(pod)} had ended ({why}) and is recreated.",
             )
         )
 
 
 def _may_leave_budget(state: ClusterState, pod: SnapshotObject) -> bool:
-    """Whether a pod is being taken down, or is one in which Kafka does not run, so that it can be made anew at any time."""
+    """Whether a pod is being taken down, or Kafka does not run in it, so that it can be recreated at any time."""
     return not objects.kafka_runs(pod) or any(
         mark["uid"] == objects.uid(pod) for mark in state.unavailable_records
     )
 
 
 def _mend_labels(builder: PlanBuilder, pod: SnapshotObject, right: Mapping[str, str], *, free: bool) -> None:
-    """Put back labels that were edited by hand: services and budgets find the pod by them.
+    """Restore labels that were edited by hand: Services and PodDisruptionBudgets select the pod by them.
 
-    ``free``: it may have left its budget, so that it can be evicted.
+    ``free``: the pod may lack the label of its PodDisruptionBudget, so that it can be evicted.
     """
     wrong = {key: value for key, value in right.items() if objects.labels(pod).get(key) != value}
     if free:
@@ -200,20 +203,20 @@ def _mend_labels(builder: PlanBuilder, pod: SnapshotObject, right: Mapping[str, 
                 uid=objects.uid(pod),
                 body={"metadata": {"labels": wrong}},
                 reason="LabelsRestored",
-                message=f"Labels of {objects.name(pod)} were put back: {', '.join(sorted(wrong))}.",
+                message=f"Restored labels of pod {objects.name(pod)}: {', '.join(sorted(wrong))}.",
             )
         )
 
 
 def _name_release(builder: PlanBuilder, pod: SnapshotObject, shared: ClusterInputs) -> None:
-    """Note the release on a pod that is what it would be made as today: with an image of one's own, spec.version alone remakes nothing."""
+    """Write the release on a pod that is up to date: with a custom image, a change of ``spec.version`` alone recreates no pod."""
     if objects.annotation(pod, names.ANN_VERSION) != shared.version:
         body = {"metadata": {"annotations": {names.ANN_VERSION: shared.version}}}
         builder.do(Patch(kind="Pod", name=objects.name(pod), uid=objects.uid(pod), body=body))
 
 
 def _strangers(state: ClusterState, builder: PlanBuilder) -> None:
-    """Pods with one of our names that no KafkaBroker stands behind; of controllers that left, others take care."""
+    """Report pods with a name of ours and no KafkaBroker; `spindle.reconcile.steps.controllers` handles removed controllers."""
     found = [
         objects.name(pod)
         for node_id, pod in state.pods.items()
@@ -224,11 +227,11 @@ def _strangers(state: ClusterState, builder: PlanBuilder) -> None:
         node_id = objects.node_id_of(state.name, name)
         if node_id is not None and node_id not in state.brokers and node_id not in state.controller_ids:
             builder.wait(
-                Wait(
+                Waiting(
                     "DeletePod",
                     f"Pod/{name}",
                     "OrphanedPod",
-                    f"{name} looks like a pod of this cluster, but there is no KafkaBroker for it. It is left alone.",
+                    f"Pod {name} has a name of this cluster, but there is no KafkaBroker for it. Spindle does not touch it.",
                     "Delete the pod if nobody needs it.",
                 )
             )

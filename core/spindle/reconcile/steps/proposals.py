@@ -1,10 +1,10 @@
-"""KafkaRebalances: each goes one step on in its life, and of the one that is carried out the executor gets what may begin now."""
+"""KafkaRebalances: moves each one to its next phase, and hands the executor the moves of the executing one that may start now."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from spindle.cluster.refusal import counted, some
+from spindle.cluster.waiting import Waiting, counted, some
 from spindle.disks.lifecycle import DiskState
 from spindle.moves.kafka_index import KafkaIndex, PartitionKey
 from spindle.proposals.approval import Approval, approval
@@ -18,7 +18,7 @@ from spindle.reconcile import objects
 from spindle.reconcile.actions import Delete
 from spindle.reconcile.disk_inventory import DiskInventory
 from spindle.reconcile.events import Event
-from spindle.reconcile.plan_builder import PlanBuilder, Wait
+from spindle.reconcile.plan_builder import PlanBuilder
 from spindle.reconcile.proposal_status import ProposalProgress, proposal_status
 from spindle.reconcile.state import ClusterState
 from spindle.reconcile.steps.moves import MoveRequests, limits_of
@@ -26,17 +26,17 @@ from spindle.reconcile.times import seconds
 
 _ACTION: Final = "Rebalance"
 _TROUBLES: Final = ("DiskFailureHasPriority", "PartitionsUnderMinIsr")
-_KEPT: Final = 10  # proposals that are over
+_KEPT: Final = 10  # finished proposals
 _GOOD: Final = frozenset((ProposalPhase.APPROVED, ProposalPhase.EXECUTING, ProposalPhase.DONE))
 
 
 @dataclass(frozen=True)
 class ProposalResult:
-    """What comes of all proposals.
+    """The moves and statuses that result from all proposals.
 
     Attributes:
         requests: for the executor of moves.
-        statuses: KafkaRebalance → its status as it should read now.
+        statuses: KafkaRebalance → the status to write.
     """
 
     requests: MoveRequests = field(default_factory=MoveRequests)
@@ -46,35 +46,35 @@ class ProposalResult:
 def reconcile_proposals(
     inventory: DiskInventory, builder: PlanBuilder, others: MoveRequests
 ) -> ProposalResult:
-    """Decide about every proposal of the cluster.
+    """Decide the next phase of every proposal of the cluster.
 
     Args:
-        inventory: what is known of the disks; their lives are settled.
+        inventory: the cluster's disks, with their states decided.
         builder: of the pass.
-        others: what healing and full disks want: it comes first.
+        others: moves for healing and full disks; they take precedence.
     """
     state = inventory.state
     if "kafkarebalances" in state.snap.unknown:
-        # What is in motion goes on to its end; whether anybody still wants it is not known (rule 8).
-        builder.wait(_blind(state))
+        # Running moves complete; whether they are still requested is unknown (safety rule "unknown is not gone", docs/safety.md).
+        builder.wait(_unreadable(state))
         return ProposalResult()
     found = sorted((read_proposal(raw) for raw in state.snap.rebalances), key=lambda p: p.age)
     proposals = [proposal for proposal in found if not proposal.deleting]
-    _forget(state, builder, proposals)
+    _delete_finished(state, builder, proposals)
     reconciler = _ProposalReconciler(inventory, others, proposals)
     statuses: dict[str, Mapping[str, Any]] = {}
     for proposal in proposals:
         if proposal.phase.over:
             continue
-        made = reconciler.settle(proposal)
-        statuses[proposal.name] = made
-        _tell(builder, proposal, made)
+        status = reconciler.next_status(proposal)
+        statuses[proposal.name] = status
+        _report_changes(builder, proposal, status)
     builder.wait(*reconciler.waits)
-    return ProposalResult(reconciler.wants(), statuses)
+    return ProposalResult(reconciler.requests(), statuses)
 
 
 class _ProposalReconciler:
-    """All proposals of a cluster, while they are worked through."""
+    """The state shared by the proposals of a cluster during one pass."""
 
     def __init__(self, inventory: DiskInventory, others: MoveRequests, proposals: Sequence[Proposal]) -> None:
         state = inventory.state
@@ -82,15 +82,15 @@ class _ProposalReconciler:
         self.rules = state.spec.rebalance
         self.limits = limits_of(state)
         self.window: WindowState = window_state(self.rules.windows, state.now)
-        self.trouble = _trouble(inventory)
+        self.trouble = _precedence(inventory)
         self.look = KafkaIndex(inventory.view, others.closed)
-        self.waits: list[Wait] = []
+        self.waits: list[Waiting] = []
         self.wave: WaveState | None = None
         self.go = False
         self.leaders: dict[PartitionKey, int] = {}
 
-    def settle(self, proposal: Proposal) -> Mapping[str, Any]:
-        """One proposal: what it is next, and its status."""
+    def next_status(self, proposal: Proposal) -> Mapping[str, Any]:
+        """Take one proposal to its next phase; returns its status."""
         executing = proposal.phase is ProposalPhase.EXECUTING
         by = self._approval(proposal)
         wave = self._look_over(proposal) if executing else None
@@ -98,7 +98,7 @@ class _ProposalReconciler:
         if wave is not None and now.phase is ProposalPhase.EXECUTING:
             self._carry_on(proposal, wave, go=now.reason == "Executing")
         if now.phase in (ProposalPhase.APPROVED, ProposalPhase.EXECUTING):
-            # Nothing in Kubernetes tells when it can go on, so the loop has to go on looking.
+            # No Kubernetes event says when it can continue, so the wait keeps the loop running.
             self.waits.append(_wait(proposal, now, wave))
         return proposal_status(
             proposal,
@@ -115,7 +115,7 @@ class _ProposalReconciler:
         )
 
     def _look_over(self, proposal: Proposal) -> WaveState | None:
-        """None where the journal cannot be read: then nothing is known, and nothing changes."""
+        """The state of the proposal's moves; None if the journal cannot be read: then nothing changes."""
         if self.inventory.journal is None:
             return None
         return look_over(
@@ -128,7 +128,7 @@ class _ProposalReconciler:
         )
 
     def _idle(self, proposal: Proposal) -> float:
-        """Seconds since a move of it last began or ended, of those in which one could have; begins anew when it goes on."""
+        """Seconds since one of its moves last started or ended, not counting time in which none could; resets when it resumes."""
         now, status = self.state.now, proposal.status
         since, written = seconds(status.get("progressedAt")), seconds(status.get("updatedAt"))
         paused = status.get("reason") in ("MaintenanceWindowClosed", *_TROUBLES)
@@ -138,19 +138,19 @@ class _ProposalReconciler:
         return now - since
 
     def _ran(self, proposal: Proposal) -> float:
-        """Seconds for which it has been carried out."""
+        """Seconds for which it has been executing."""
         status = proposal.status
         going = proposal.phase is ProposalPhase.EXECUTING and status.get("reason") == "Executing"
         before, written = float(status.get("ranSeconds") or 0), seconds(status.get("updatedAt"))
         return carried_out(before, written, self.state.now, going=going)
 
     def _troubled(self, proposal: Proposal) -> float:
-        """Seconds for which a trouble has been in its way, whichever it is now."""
-        thing = f"KafkaRebalance/{proposal.name}"
-        return max(self.state.waited((_ACTION, thing, reason)) for reason in _TROUBLES)
+        """Seconds for which disk failures or partitions under min ISR have held it back."""
+        object_name = f"KafkaRebalance/{proposal.name}"
+        return max(self.state.waited((_ACTION, object_name, reason)) for reason in _TROUBLES)
 
     def _too_long(self, proposal: Proposal, by: Approval) -> str:
-        """Why its time is over. Not asked while Kafka is unknown: what is in motion would not be known either."""
+        """Why its maximum duration is exceeded. Empty while Kafka's state is unknown, since its running moves are unknown too."""
         if proposal.phase is not ProposalPhase.EXECUTING or self._unknown() is not None:
             return ""
         who = by.by or proposal.status.get("approvedBy")
@@ -176,7 +176,7 @@ class _ProposalReconciler:
         expires = seconds(proposal.spec.expires) if proposal.spec is not None else None
         return ProposalFacts(
             phase=proposal.phase,
-            problem=proposal.problem or _nonsense(proposal, expires),
+            problem=proposal.problem or _invalid(proposal, expires),
             approved_by=by.by,
             began_by=proposal.status.get("approvedBy"),
             not_by_rule=by.why_not,
@@ -197,7 +197,7 @@ class _ProposalReconciler:
         )
 
     def _newer(self, proposal: Proposal, by: Approval) -> str | None:
-        """The latest one that was made after this one; what somebody approved gives way only to what somebody approved."""
+        """The newest proposal that supersedes this one; only an approved one supersedes an approved one."""
         later = (
             other.name
             for other in reversed(self.proposals)
@@ -211,7 +211,7 @@ class _ProposalReconciler:
         return approval(proposal, self.rules, self.state.spec.disks.move_bytes_per_second)
 
     def _executing(self, proposal: Proposal) -> str | None:
-        """Another one that is being carried out; of two that are about to be, the older one goes first."""
+        """Another proposal that is executing; of two that could start, the older one goes first."""
         return next(
             (
                 other.name
@@ -225,10 +225,14 @@ class _ProposalReconciler:
         if not self.look.unknown and self.inventory.journal is not None:
             return None
         why = self.look.unknown or "the journal of moves cannot be read"
-        return ProposalProblem("KafkaUnknown", f"Nothing is begun: {why}.", "Kafka answers again.")
+        return ProposalProblem(
+            "KafkaUnknown",
+            f"No move starts: {why}.",
+            "Nothing to do: Spindle continues when Kafka answers again and the journal can be read.",
+        )
 
     def _unled(self, proposal: Proposal, wave: WaveState | None) -> int:
-        """Partitions that another broker is to lead, and could, and that are not in that order yet, or not led by it."""
+        """Partitions whose planned preferred leader is in sync, but is not yet first in the replica list or not yet the leader."""
         if wave is None or self.look.unknown:
             return len(proposal.leaders)  # it may be all of them, so it is not done
         left = 0
@@ -242,8 +246,8 @@ class _ProposalReconciler:
             )
         return left
 
-    def wants(self) -> MoveRequests:
-        """For the executor: what may begin, and what of ours in the journal nobody wants any more."""
+    def requests(self) -> MoveRequests:
+        """For the executor: the moves that may start, and the moves in the journal that no proposal needs any more."""
         keep = self.wave.keep if self.wave is not None else set()
         unsure = self.inventory.journal is None or self.look.unknown != ""
         journal = self.inventory.journal.moves if self.inventory.journal is not None else ()
@@ -256,8 +260,8 @@ class _ProposalReconciler:
         )
 
 
-def _trouble(inventory: DiskInventory) -> ProposalProblem | None:
-    """What comes before any balance: bad disks, and partitions that nobody can write to."""
+def _precedence(inventory: DiskInventory) -> ProposalProblem | None:
+    """What takes precedence over any rebalance: bad disks, and partitions under min.insync.replicas."""
     bad = [
         inventory.object_name(slot).removeprefix("KafkaBroker/")
         for slot in inventory.slots
@@ -266,8 +270,8 @@ def _trouble(inventory: DiskInventory) -> ProposalProblem | None:
     if bad:
         return ProposalProblem(
             "DiskFailureHasPriority",
-            f"{counted(len(bad), 'disk')} failed, and what stands on it comes first: {some(sorted(bad))}.",
-            "The disk is evacuated, or well again.",
+            f"{counted(len(bad), 'disk')} failed: {some(sorted(bad))}. Re-replicating {'its' if len(bad) == 1 else 'their'} replicas comes first.",
+            f"Nothing to do: Spindle continues when {'the disk is' if len(bad) == 1 else 'the disks are'} evacuated or healthy again.",
             lasts=bool(inventory.in_states(DiskState.EVACUATING)),
         )
     view = inventory.state.kafka
@@ -280,39 +284,39 @@ def _trouble(inventory: DiskInventory) -> ProposalProblem | None:
     if short:
         return ProposalProblem(
             "PartitionsUnderMinIsr",
-            f"{counted(len(short), 'partition')} under min.insync.replicas: {some(short)}. Its copies need the bandwidth.",
-            "They catch up.",
+            f"{counted(len(short), 'partition')} {'is' if len(short) == 1 else 'are'} under min.insync.replicas: {some(short)}. Catching up needs the bandwidth.",
+            "Nothing to do: Spindle continues when the replicas are back in the ISR.",
         )
     return None
 
 
-def _nonsense(proposal: Proposal, expires: float | None) -> str:
-    """What no schema can refuse."""
+def _invalid(proposal: Proposal, expires: float | None) -> str:
+    """What the CRD's schema cannot reject."""
     if expires is None:
-        return "spec.expires is no time"
+        return "spec.expires is not a time"
     for move in proposal.moves:
         if move.within and move.from_dir == move.to_dir:
-            return f"the move of {move.name} goes where it comes from"
+            return f"the move of {move.name} has the same log dir as source and target"
     return ""
 
 
-def _wait(proposal: Proposal, now: ProposalStep, wave: WaveState | None) -> Wait:
-    """What it waits for; for one that goes on, that it does."""
+def _wait(proposal: Proposal, now: ProposalStep, wave: WaveState | None) -> Waiting:
+    """What the proposal waits for; for an executing one, its progress."""
     message = now.message
     if now.phase is ProposalPhase.EXECUTING and wave is not None and wave.waits and not wave.go:
         message = f"{message} {wave.waits[0].message}"
-    return Wait(
+    return Waiting(
         _ACTION,
         f"KafkaRebalance/{proposal.name}",
         now.reason,
         message,
-        now.unblocked_by or "It is done. To end it: spec.stop.",
+        now.unblocked_by or "Nothing to do: Spindle carries it out. To stop it, set spec.stop.",
         quiet=now.reason == "Executing",
     )
 
 
-def _tell(builder: PlanBuilder, proposal: Proposal, status: Mapping[str, Any]) -> None:
-    """An event for each change, and one for what was left out."""
+def _report_changes(builder: PlanBuilder, proposal: Proposal, status: Mapping[str, Any]) -> None:
+    """An event for each change of phase, and one for moves that were dropped."""
 
     def event(kind: str, reason: str, message: str) -> None:
         builder.events.append(Event(kind, reason, message, "KafkaRebalance", proposal.name, proposal.uid))
@@ -327,14 +331,17 @@ def _tell(builder: PlanBuilder, proposal: Proposal, status: Mapping[str, Any]) -
         )
     fresh = list(status.get("dropped") or ())[len(proposal.dropped) :]
     if fresh:
-        more = f" And {len(fresh) - 1} more; status.dropped has all." if len(fresh) > 1 else ""
+        more = f" And {len(fresh) - 1} more; status.dropped lists all." if len(fresh) > 1 else ""
         first = fresh[0]
         text = first.get("message") or f"{first['topic']}-{first['partition']}: {first['reason']}."
         event("Warning", "MovesDropped", f"{text}{more}")
 
 
-def _forget(state: ClusterState, builder: PlanBuilder, proposals: Sequence[Proposal]) -> None:
-    """Of those that are over, the latest are kept, and any that somebody made without this KafkaCluster as its owner (rule 16)."""
+def _delete_finished(state: ClusterState, builder: PlanBuilder, proposals: Sequence[Proposal]) -> None:
+    """Delete finished proposals but the latest ten, and never one that this KafkaCluster does not own.
+
+    Safety rule "only what is ours" (``docs/safety.md``).
+    """
     ours = {objects.name(raw) for raw in state.snap.rebalances if objects.owned_by(raw, state.cluster)}
     over = [proposal for proposal in proposals if proposal.phase.over]
     for proposal in over[: max(0, len(over) - _KEPT)]:
@@ -342,11 +349,11 @@ def _forget(state: ClusterState, builder: PlanBuilder, proposals: Sequence[Propo
             builder.do(Delete(kind="KafkaRebalance", name=proposal.name, uid=proposal.uid))
 
 
-def _blind(state: ClusterState) -> Wait:
-    return Wait(
+def _unreadable(state: ClusterState) -> Waiting:
+    return Waiting(
         _ACTION,
         f"KafkaCluster/{state.name}",
         "ProposalsUnknown",
-        "KafkaRebalances could not be read. What is in motion goes on, nothing more begins.",
-        "The API server answers, and the operator's role allows to list them.",
+        "The KafkaRebalances could not be listed. Running moves complete, and no further move starts.",
+        "Check that the API server answers and that the operator's role may list kafkarebalances.",
     )

@@ -1,15 +1,15 @@
-"""What a user sees of the controllers' quorum."""
+"""``status.quorum``: the KRaft controllers as Kafka describes them (DescribeQuorum, KIP-836)."""
 
 from typing import Any
 
 from spindle.cluster import names
 from spindle.cluster.view import Quorum, Voter
 
-_MOST = 16  # the definition allows no more; a quorum that Spindle makes has five
+_MOST = 16  # the CRD allows no more; a quorum that Spindle manages has at most five
 
 
 def quorum_status(quorum: Quorum | None) -> dict[str, Any] | None:
-    """``status.quorum`` of the KafkaCluster; None while nobody can tell."""
+    """``status.quorum`` of the KafkaCluster; None while the quorum is unknown or has no leader."""
     if quorum is None or quorum.leader < 0:
         return None
     controllers = [each for each in quorum.observers if each.id >= names.FIRST_CONTROLLER_ID]
@@ -21,23 +21,23 @@ def quorum_status(quorum: Quorum | None) -> dict[str, Any] | None:
 
 
 def _one_of_each(replicas: tuple[Voter, ...] | list[Voter]) -> list[Voter]:
-    """One for each id: a controller that began anew is known by its old disk, too, for a while; the one that keeps up counts."""
+    """One entry per id: a controller with a new disk is listed by its old directory id, too, for a while; the one that keeps up counts."""
     found = {each.id: each for each in sorted(replicas, key=lambda each: each.caught_up is True)}
     return [found[node_id] for node_id in sorted(found)][:_MOST]
 
 
 def _member(voter: Voter) -> dict[str, Any]:
-    told = {
+    entry = {
         "id": voter.id,
         "directoryId": voter.directory_id,
         "caughtUp": voter.caught_up,
         "lag": 0 if voter.caught_up else _to_one_digit(voter.lag),
     }
-    return {key: value for key, value in told.items() if value is not None}
+    return {key: value for key, value in entry.items() if value is not None}
 
 
 def _to_one_digit(lag: int | None) -> int | None:
-    """The size of a lag: the log grows all the time, and what is behind it is not written down anew with each record."""
+    """The lag with one significant digit, so that the status is not rewritten with every record appended."""
     if lag is None:
         return None
     digits: int = 10 ** (len(str(lag)) - 1)

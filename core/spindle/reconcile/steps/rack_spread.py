@@ -1,4 +1,4 @@
-"""What healing left on fewer racks than it found it on is spread again, by itself: after everything that heals, and as throttled."""
+"""Restores the rack spread of partitions that healing left on fewer racks; runs after all healing, with the same throttles."""
 
 from typing import Final
 
@@ -13,11 +13,11 @@ _HEALS: Final = frozenset({EVACUATE, RESTORE})
 
 
 def reconcile_rack_spread(inventory: DiskInventory, others: MoveRequests) -> MoveRequests:
-    """What the others want, and after it moves to racks that partitions stood on before a disk or a broker of theirs was lost.
+    """The other requests, plus moves back to racks that partitions were on before they lost a disk or a broker.
 
     Args:
-        inventory: the pass; the lives of its disks are settled.
-        others: what healing and full disks want: both come first.
+        inventory: the cluster's disks, with their states decided.
+        others: moves for healing and full disks; they take precedence.
     """
     journal = inventory.journal
     if journal is None or not journal.spread_violations or _heals(inventory, others):
@@ -33,7 +33,7 @@ def reconcile_rack_spread(inventory: DiskInventory, others: MoveRequests) -> Mov
 
 
 def _heals(inventory: DiskInventory, others: MoveRequests) -> bool:
-    """Whether something is being made anew or grown back, or is about to be, or too much is bad for anything to be done by itself."""
+    """Whether replicas are being re-replicated or restored, or are about to be, or disk failures are correlated."""
     journal = inventory.journal
     moves = (*others.moves, *(journal.moves if journal is not None else ()))
     return bool(
@@ -46,6 +46,6 @@ def _heals(inventory: DiskInventory, others: MoveRequests) -> bool:
 
 
 def _to_restart(inventory: DiskInventory) -> frozenset[tuple[int, str]]:
-    """All dirs of brokers that are to restart without a disk of theirs: a copy that has begun would only be cut short."""
+    """All dirs of brokers that will restart without one of their disks: a restart would interrupt the copy."""
     restless = {slot.broker for slot in inventory.in_states(DiskState.FAILED, DiskState.EVACUATING)}
     return frozenset((slot.broker, slot.path) for slot in inventory.slots if slot.broker in restless)

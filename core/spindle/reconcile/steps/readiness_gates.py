@@ -1,4 +1,4 @@
-"""The readiness gate ``spindle.dev/in-sync``: written by the operator alone, so that budgets count what is true."""
+"""The readiness gate ``spindle.dev/in-sync``: written by the operator only, so that a PodDisruptionBudget counts brokers in sync."""
 
 from spindle.cluster import names
 from spindle.reconcile import objects
@@ -11,9 +11,9 @@ from spindle.rolling.controllers import controller_in_sync
 
 
 def reconcile_gates(state: ClusterState, builder: PlanBuilder) -> None:
-    """Set each pod's gate to what Kafka says; where Kafka says nothing, leave it.
+    """Set each pod's gate from what Kafka reports; leave it as it is where Kafka reports nothing.
 
-    A broker that came in counts as ready only when the budget is seen to count it: else two could be evicted in between.
+    A broker that has just joined becomes ready only when the PodDisruptionBudget already counts it: else two could be evicted in between.
     """
     rolling = RestartSafety(state.kafka)
     too_few = budget_counts_too_few(state)
@@ -22,21 +22,21 @@ def reconcile_gates(state: ClusterState, builder: PlanBuilder) -> None:
             continue
         if node_id >= names.FIRST_CONTROLLER_ID:
             fresh = controller_in_sync(state.kafka.quorum, node_id)
-            why = "a voter that has caught up" if fresh else "no voter that has caught up"
+            why = "a voter that has caught up" if fresh else "not a voter, or behind the leader"
         else:
             fresh = rolling.in_sync(node_id)
             why = (
                 "unfenced and in every ISR it belongs to"
                 if fresh
-                else "fenced, or out of an ISR it belongs to"
+                else "fenced, or missing from an ISR it belongs to"
             )
         if not objects.kafka_runs(pod):
-            # For some seconds Kafka still takes the process of the pod before for the one that is to come.
+            # For some seconds Kafka still counts the previous pod's process as this broker.
             fresh, why = False, "Kafka does not run in this pod"
         if fresh is None or fresh == objects.is_true(pod, names.READINESS_GATE):
             continue
         if not fresh and objects.condition(pod, names.READINESS_GATE) is None:
-            continue  # an absent gate is as good as a false one
+            continue  # an absent gate equals a false one
         if fresh and too_few and node_id < names.FIRST_CONTROLLER_ID:
             continue
         builder.do(

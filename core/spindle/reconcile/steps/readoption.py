@@ -1,8 +1,8 @@
-"""Brokers that were found again by their claims, and the lists of log dirs that keep them from starting without one (rule 15).
+"""Re-adopted brokers, rebuilt from their claims, and the lists of log dirs without which no broker starts.
 
-Claims may be those of an old backup, or some may be missing. A broker without one of its dirs would make empty replicas of what is on it;
-with any dir offline Kafka makes none anew whose directory id it does not know. So such a broker runs with a placeholder dir besides its
-disks until all that is assigned to it was seen on them.
+Safety rule "no start without a dir" (``docs/safety.md``). The claims may come from an old backup, and some may be missing. A broker that starts
+without one of its dirs recreates the replicas on it empty; with any dir offline, Kafka recreates no replica whose directory id it does
+not know (KIP-858). So a re-adopted broker runs with a placeholder dir next to its disks until all replicas assigned to it were found.
 """
 
 from collections.abc import Mapping
@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from spindle.cluster import names
 from spindle.cluster.ids import uuid_from_entropy
-from spindle.cluster.refusal import counted, some
+from spindle.cluster.waiting import Waiting, counted, some
 from spindle.disks import facts
 from spindle.disks.dir_list import DirList, newest, read_list
 from spindle.healing.acceptance import parse
@@ -20,7 +20,7 @@ from spindle.reconcile.actions import Patch
 from spindle.reconcile.claim_annotations import list_on, retired_of
 from spindle.reconcile.events import Event
 from spindle.reconcile.inputs import disks_of, list_of
-from spindle.reconcile.plan_builder import PlanBuilder, Wait
+from spindle.reconcile.plan_builder import PlanBuilder
 from spindle.reconcile.reports import listed_on_disks
 from spindle.reconcile.snapshot import SnapshotObject
 from spindle.reconcile.stale_records import is_readopted, is_stale
@@ -29,32 +29,30 @@ from spindle.reconcile.steps.brokers import BrokerRecords, missing_disk
 from spindle.reconcile.steps.data_loss import ANN_ACCEPTED
 
 _ACTION: Final = "LocateDisks"
-_PATIENCE: Final = (
-    60.0  # seconds until a replica that no disk shows is taken for one on a disk that is missing
-)
+_PATIENCE: Final = 60.0  # seconds until a replica that no disk shows counts as being on a missing disk
 
 
 def reconcile_readoption(state: ClusterState, builder: PlanBuilder, records: BrokerRecords) -> None:
-    """Complete the records of brokers that were found again; keep everybody's list of log dirs up to date."""
+    """Complete the records of re-adopted brokers, and keep every broker's list of log dirs up to date."""
     replica_index = ReplicaIndex(state.kafka)
     for broker_id, broker in state.brokers.items():
         if objects.deleting(broker):
             continue
         if is_stale(state, broker):
-            _count_as_found(state, builder, records, broker_id, broker)
+            _readopt(state, builder, records, broker_id, broker)
         if is_readopted(state, broker):
             _complete(state, builder, records, replica_index, broker_id, broker)
             continue
         wanted = list_of(state, broker)
         if wanted and wanted.document() != broker["spec"].get("logDirs"):
             records.note(broker_id, logDirs=wanted.document())
-        _tell_pod(state, builder, broker_id, wanted)
+        _annotate_pod(state, builder, broker_id, wanted)
 
 
-def _count_as_found(
+def _readopt(
     state: ClusterState, builder: PlanBuilder, records: BrokerRecords, broker_id: int, broker: SnapshotObject
 ) -> None:
-    """A record that knows less than what it gave out is completed as that of a broker that was found again by its claims."""
+    """Treat a broker whose record is older than its claims or disks as re-adopted: its record is completed from them."""
     if broker["spec"].get("returning"):
         return
     mine = [claim for disk in disks_of(broker) if (claim := state.claims.get(disk["claim"])) is not None]
@@ -65,8 +63,8 @@ def _count_as_found(
         Event(
             "Warning",
             "RecordOutdated",
-            f"The record of {name} lacks log dirs that its claims or disks list: it was edited, or put back as it once was. It is completed by "
-            f"them, and {name} restarts with a placeholder dir besides its disks until all its replicas were seen.",
+            f"KafkaBroker {name} lacks log dirs that its claims or disks list: it was edited, or restored from an old copy. Spindle completes it "
+            f"from them, and {name} restarts with a placeholder dir next to its disks until all its replicas are found.",
             "KafkaBroker",
             name,
             objects.uid(broker),
@@ -74,11 +72,11 @@ def _count_as_found(
     )
 
 
-def _tell_pod(state: ClusterState, builder: PlanBuilder, broker_id: int, wanted: DirList) -> None:
-    """The pod's preflight writes the list on the disks."""
+def _annotate_pod(state: ClusterState, builder: PlanBuilder, broker_id: int, wanted: DirList) -> None:
+    """Put the list on the pod, whose preflight writes it to the disks."""
     pod = state.pods.get(broker_id)
     if pod is None or objects.deleting(pod) or not wanted or objects.kafka_runs(pod):
-        return  # a pod whose preflight is over needs none
+        return  # a pod whose preflight has ended does not need it
     if objects.annotation(pod, names.ANN_LOG_DIRS) != wanted.text():
         body = {"metadata": {"annotations": {names.ANN_LOG_DIRS: wanted.text()}}}
         builder.do(Patch(kind="Pod", name=objects.name(pod), uid=objects.uid(pod), body=body))
@@ -92,7 +90,7 @@ def _complete(
     broker_id: int,
     broker: SnapshotObject,
 ) -> None:
-    """The next step of one that was found again: what its disks and claims know goes on record, then it is seen whether all is there."""
+    """The next step of a re-adopted broker: complete its record from its disks and claims, then check that all replicas are there."""
     disks = {disk["name"]: disk for disk in disks_of(broker)}
     mine = {
         name: claim for name, disk in disks.items() if (claim := state.claims.get(disk["claim"])) is not None
@@ -120,7 +118,7 @@ def _complete(
         or not _has_placeholder(replica_index, broker_id)
     ):
         return
-    if not lost - _given_up(replica_index, broker, disks):
+    if not lost - _accepted_losses(replica_index, broker, disks):
         records.note(broker_id, returning=False)  # not None: the record was created with it
         return
     builder.wait(wait := _incomplete(broker, lost))
@@ -130,7 +128,7 @@ def _complete(
         and not explained
         and not _may_hold(replica_index, broker_id, disks)
     ):
-        _make_room(state, records, broker_id, disks)
+        _add_missing_disk(state, records, broker_id, disks)
 
 
 def _follow(
@@ -140,7 +138,7 @@ def _follow(
     disks: Mapping[str, Mapping[str, Any]],
     known: DirList,
 ) -> bool:
-    """Put on record what the newest list says; whether that changed anything."""
+    """Put the newest list on record; returns whether that changed anything."""
     broker_id = int(broker["spec"]["id"])
     retired = list(broker["spec"].get("retired") or ())
     changed = False
@@ -175,7 +173,7 @@ def _follow_claims(
     mine: Mapping[str, SnapshotObject],
     known: DirList,
 ) -> bool:
-    """Where no list knows a disk its claim is believed, also one that a person corrected or put back since."""
+    """Where no list has a disk, trust its claim, also one that a user corrected or restored; returns whether that changed anything."""
     changed = False
     for name, claim in mine.items():
         carried = objects.annotation(claim, names.ANN_DIRECTORY_ID)
@@ -188,18 +186,19 @@ def _follow_claims(
     return changed
 
 
-def _given_up(
+def _accepted_losses(
     replica_index: ReplicaIndex, broker: SnapshotObject, disks: Mapping[str, Mapping[str, Any]]
 ) -> frozenset[Key]:
-    """Partitions that a person gave up with disks that are out, and of which nothing is left anywhere: they begin anew, empty.
+    """Partitions without any copy whose loss a user accepted together with a disk that is out of use: they are recreated empty.
 
-    While the placeholder is there Kafka makes no replica of them (`ReplicaManager`, the dir of theirs being unknown), so they would be missing for
-    ever. A disk is out only when each of its replicas is elsewhere or was given up (rule 1).
+    With the placeholder there, Kafka creates no replica of them (`ReplicaManager`: their dir is unknown), so they would be missing for
+    ever. A disk goes out of use only when each of its replicas is elsewhere or its loss was accepted (safety rule "no format over a last
+    copy", ``docs/safety.md``).
     """
     out = {name for name, disk in disks.items() if disk.get("mode") == facts.ABSENT}
     accepted = parse(objects.annotation(broker, ANN_ACCEPTED))
     keys = {
-        key for name, word in accepted.items() if name in out and not word.done for key in word.partitions
+        key for name, loss in accepted.items() if name in out and not loss.done for key in loss.partitions
     }
     return frozenset(
         key
@@ -209,61 +208,61 @@ def _given_up(
 
 
 def _has_placeholder(replica_index: ReplicaIndex, broker_id: int) -> bool:
-    """Whether it is the process with the placeholder that answers."""
+    """Whether the answering Kafka process is the one with the placeholder."""
     path = names.log_dir(names.PLACEHOLDER_DIR)
     return any(log_dir.path == path for log_dir in replica_index.dirs(broker_id) or ())
 
 
 def _may_hold(replica_index: ReplicaIndex, broker_id: int, disks: Mapping[str, Mapping[str, Any]]) -> bool:
-    """Whether one of the broker's own disks is offline and may hold what is missing."""
+    """Whether one of the broker's disks is offline and may hold the missing replicas."""
     offline = {log_dir.path for log_dir in replica_index.dirs(broker_id) or () if log_dir.error}
     return any(names.log_dir(name) in offline for name in disks)
 
 
-def _make_room(
+def _add_missing_disk(
     state: ClusterState, records: BrokerRecords, broker_id: int, disks: Mapping[str, Mapping[str, Any]]
 ) -> None:
-    """A slot for the disk that must have held what is missing, so that it is healed as a dead one."""
+    """Add an entry for the missing disk that must hold these replicas, so that it is healed as a dead disk."""
     name = next(name for i in range(len(disks) + 1) if (name := names.disk_name(i)) not in disks)
     directory_id = uuid_from_entropy(state.snap.entropy, "missing", str(broker_id), name)
     records.add_disk(broker_id, missing_disk(state, broker_id, name, directory_id))
 
 
-def _missing(broker: SnapshotObject, disk: Mapping[str, Any]) -> Wait:
+def _missing(broker: SnapshotObject, disk: Mapping[str, Any]) -> Waiting:
     name = objects.name(broker)
-    return Wait(
+    return Waiting(
         _ACTION,
         f"KafkaBroker/{name}/{disk['name']}",
         "ClaimMissing",
-        f"{name} was found again without claim {disk['claim']}. It belongs to the volume whose spindle.json names broker "
-        f"{broker['spec']['id']}, {disk['name']}, directory id {disk['directoryId']}. {name} runs without it, and makes no empty replicas.",
-        f"Put claim {disk['claim']} back (from a backup, with spec.volumeName of that volume): the disk is used again. Else its "
-        "replicas are made anew from the others, and the disk counts as dead.",
+        f"{name} was re-adopted without claim {disk['claim']}. The claim belongs to the volume whose spindle.json names broker "
+        f"{broker['spec']['id']}, {disk['name']}, directory id {disk['directoryId']}. {name} runs without this disk and creates no empty replicas.",
+        f"Restore claim {disk['claim']} (from a backup, with spec.volumeName of that volume): Spindle then uses the disk again. Without it the "
+        "disk counts as dead, and Spindle re-replicates its replicas from the others.",
     )
 
 
-def _claim_lost(broker: SnapshotObject, disk: Mapping[str, Any]) -> Wait:
+def _claim_lost(broker: SnapshotObject, disk: Mapping[str, Any]) -> Waiting:
     name = objects.name(broker)
-    return Wait(
+    return Waiting(
         _ACTION,
         f"PersistentVolumeClaim/{disk['claim']}",
         "ClaimLost",
-        f"{name} was found again, and claim {disk['claim']} is Lost: Kubernetes does not bind it to its volume. So it is with a claim that was "
+        f"{name} was re-adopted, and claim {disk['claim']} is Lost: Kubernetes does not bind it to its volume. This happens when a claim is "
         "applied with the annotations of an earlier binding.",
         f"Delete claim {disk['claim']} and apply it again without the annotations that begin with pv.kubernetes.io/, with spec.volumeName of "
-        "its volume; take uid out of the volume's spec.claimRef. The disk is used again then.",
+        "its volume; remove uid from the volume's spec.claimRef. Spindle then uses the disk again.",
     )
 
 
-def _incomplete(broker: SnapshotObject, lost: frozenset[Key]) -> Wait:
+def _incomplete(broker: SnapshotObject, lost: frozenset[Key]) -> Waiting:
     name = objects.name(broker)
-    return Wait(
+    return Waiting(
         _ACTION,
         f"KafkaBroker/{name}",
         "ReplicasNotFound",
-        f"{name} was found again, and {counted(len(lost), 'replica')} that Kafka has on it {'is' if len(lost) == 1 else 'are'} on none of its disks: "
-        f"{some(names_of(lost))}. It keeps a placeholder dir, so that none is made anew empty.",
-        "The disk that holds them is used again: put its claim back. If a claim's annotation spindle.dev/directory-id is older than its "
-        "disk, set it to the id in the disk's log/meta.properties. Else they are made anew from the other replicas; where there is none, the condition "
-        "DataAtRisk says how they are given up.",
+        f"{name} was re-adopted, and {counted(len(lost), 'replica')} that Kafka assigns to it {'is' if len(lost) == 1 else 'are'} on none of its disks: "
+        f"{some(names_of(lost))}. It keeps a placeholder dir, so that Kafka recreates none of them empty.",
+        "Restore the claim of the disk that holds them. If a claim's annotation spindle.dev/directory-id is older than its "
+        "disk, set it to the directory.id in the disk's log/meta.properties. Without that, Spindle re-replicates them from the other replicas; where there "
+        "is none, the condition DataAtRisk says how to accept their loss.",
     )

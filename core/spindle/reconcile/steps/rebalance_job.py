@@ -1,34 +1,35 @@
-"""The rebalance job: its CronJob and what that runs under, kept as they should be; and what became of its latest run."""
+"""The rebalance job: its CronJob, ServiceAccount, Role and RoleBinding, and the result of its latest run."""
 
 import json
 from collections.abc import Mapping
 from typing import Any, Final
 
 from spindle.cluster import names
+from spindle.cluster.waiting import Waiting
 from spindle.manifests.cronjob import rebalance_objects, report_map
 from spindle.reconcile import objects
 from spindle.reconcile.actions import Delete
 from spindle.reconcile.ensure_applied import ensure_applied
 from spindle.reconcile.ownership import OWN
-from spindle.reconcile.plan_builder import PlanBuilder, Wait
+from spindle.reconcile.plan_builder import PlanBuilder
 from spindle.reconcile.snapshot import SnapshotObject
 from spindle.reconcile.state import ClusterState
 
 KINDS: Final = ("serviceaccounts", "roles", "rolebindings", "cronjobs")
 _JOB_NAME: Final = "batch.kubernetes.io/job-name"
-_LONGEST: Final = 2000  # characters of what a run says
+_LONGEST: Final = 2000  # characters of a run's message
 
 JobCondition = tuple[str, str, str, str]
 
 
 def reconcile_job(state: ClusterState, builder: PlanBuilder) -> None:
-    """Make the job and put it right; without an image there is none."""
+    """Create the job and revert changes to it; without an image there is no job."""
     image = state.spec.rebalance.engine.image or state.snap.rebalance_image
     if not image:
         return
     unknown = sorted(state.snap.unknown & {*KINDS, "configmaps"})
     if unknown:
-        builder.wait(_blind(state, unknown))
+        builder.wait(_unreadable(state, unknown))
         return
     ensure_applied(
         builder, report_map(state.cluster), state.config_maps.get(names.rebalance_report(state.name))
@@ -43,9 +44,9 @@ def reconcile_job(state: ClusterState, builder: PlanBuilder) -> None:
 
 
 def _with_its_own(state: ClusterState) -> bool:
-    """Whether a run would be under an account, with rights and with a certificate of this KafkaCluster's own (rule 16).
+    """Whether the ServiceAccount, its rights and its certificate are this KafkaCluster's own.
 
-    Somebody else's account of the same name may be allowed anything.
+    A foreign ServiceAccount of the same name may be bound to any role (safety rule "only what is ours", ``docs/safety.md``).
     """
     job = names.rebalance_job(state.name)
     parts = [(kind, OWN, job) for kind in ("ServiceAccount", "Role", "RoleBinding")]
@@ -55,7 +56,7 @@ def _with_its_own(state: ClusterState) -> bool:
 
 
 def withdraw_job(state: ClusterState, builder: PlanBuilder) -> bool:
-    """Before the brokers of a deleted KafkaCluster stop: no run begins any more. True when there is no CronJob."""
+    """Delete the CronJob before the brokers of a deleted KafkaCluster stop. True when there is none left."""
     left = [obj for obj in state.snap.rebalance_objects if obj["kind"] == "CronJob"]
     for job in left:
         if not objects.deleting(job):
@@ -64,20 +65,20 @@ def withdraw_job(state: ClusterState, builder: PlanBuilder) -> bool:
 
 
 def runs_row(state: ClusterState) -> JobCondition | None:
-    """The condition ``RebalanceRuns``: how the latest run that has ended went; None if none has, or nobody knows."""
+    """The condition ``RebalanceRuns``: the result of the latest run that has ended; None if none has, or it is unknown."""
     ended = [job for job in state.snap.jobs if _ended(job) is not None]
     if not ended:
         before = objects.condition(state.cluster, "RebalanceRuns")
         return _standing(before) if before and "jobs" in state.snap.unknown else None
     latest = max(ended, key=lambda job: (_ended_at(job), objects.name(job)))
     name, ok = objects.name(latest), objects.is_true(latest, "Complete")
-    told = _told(state, name)
-    if told is None:
+    result = _reported(state, name)
+    if result is None:
         before = objects.condition(state.cluster, "RebalanceRuns")
         if before and str(before.get("message", "")).startswith(f"{name}: "):
-            return _standing(before)  # its pod is gone by now; what it said stands there
-        told = _of_the_job(latest)
-    reason, message = told
+            return _standing(before)  # its pod is gone by now; the condition still has its message
+        result = _of_the_job(latest)
+    reason, message = result
     return (
         "RebalanceRuns",
         "True" if ok else "False",
@@ -107,8 +108,8 @@ def _ended_at(job: SnapshotObject) -> str:
     )
 
 
-def _told(state: ClusterState, job: str) -> tuple[str, str] | None:
-    """Reason and message that the run's pod left behind; None if there is none."""
+def _reported(state: ClusterState, job: str) -> tuple[str, str] | None:
+    """Reason and message in the termination message of the run's pod; None if there is none."""
     for pod in state.snap.pods:
         if objects.labels(pod).get(_JOB_NAME) != job:
             continue
@@ -122,29 +123,29 @@ def _told(state: ClusterState, job: str) -> tuple[str, str] | None:
 def _parsed(text: str) -> tuple[str, str]:
     """A message in JSON (reason, message, lines), or the last lines of a log."""
     try:
-        told: Any = json.loads(text)
+        document: Any = json.loads(text)
     except ValueError:
         return "", f"It ended with: {text[-_LONGEST:]}"
-    if not isinstance(told, Mapping):
+    if not isinstance(document, Mapping):
         return "", f"It ended with: {text[-_LONGEST:]}"
-    lines = told.get("lines") or ()
+    lines = document.get("lines") or ()
     last = " Last lines: " + " | ".join(str(line) for line in lines) if lines else ""
-    return str(told.get("reason") or "")[:63], f"{told.get('message') or ''}{last}"
+    return str(document.get("reason") or "")[:63], f"{document.get('message') or ''}{last}"
 
 
 def _of_the_job(job: SnapshotObject) -> tuple[str, str]:
     condition = _ended(job) or {}
     if condition.get("type") == "Complete":
-        return "RunSucceeded", "It ended well and left no word."
+        return "RunSucceeded", "It succeeded and left no message."
     why = condition.get("message") or condition.get("reason") or "Kubernetes gives no reason"
-    return "RunFailed", f"It failed and left no word: {why}."
+    return "RunFailed", f"It failed and left no message: {why}."
 
 
-def _blind(state: ClusterState, kinds: list[str]) -> Wait:
-    return Wait(
+def _unreadable(state: ClusterState, kinds: list[str]) -> Waiting:
+    return Waiting(
         "CreateRebalanceJob",
         f"CronJob/{names.rebalance_job(state.name)}",
         "JobUnreadable",
-        f"{', '.join(kinds)} could not be read, so the rebalance job is left as it is.",
-        "The operator's role allows to list them (chart 0.1.0 or later), and the API server answers.",
+        f"{', '.join(kinds)} could not be listed, so Spindle does not change the rebalance job.",
+        "Check that the operator's role may list them (chart 0.1.0 or later) and that the API server answers.",
     )

@@ -1,14 +1,14 @@
-"""Disks that the spec has no more: the highest of each broker are emptied like drained ones, taken out, and then released.
+"""Disk removal: when ``disks.count`` is lowered, the highest disks of each broker are drained, removed from ``log.dirs`` and released.
 
-None begins to leave unless everything on it has a place elsewhere. Its claim goes last, and only when its volume is set to
-Retain: what was on a disk is its owner's to throw away.
+A removal starts only if every replica on the disk has a place elsewhere. The claim is deleted last, and only once its volume is set to
+Retain: the data on a disk is its owner's to delete.
 """
 
 from collections.abc import Iterable
 from typing import Final
 
 from spindle.cluster import names
-from spindle.cluster.refusal import counted, some
+from spindle.cluster.waiting import Waiting, counted, some
 from spindle.disks import facts
 from spindle.disks.lifecycle import DiskState
 from spindle.healing.evacuate import evacuate
@@ -20,7 +20,7 @@ from spindle.reconcile.actions import Delete, Patch
 from spindle.reconcile.broker_disks import BrokerDisk
 from spindle.reconcile.claim_annotations import list_on
 from spindle.reconcile.disk_inventory import OUT, DiskInventory
-from spindle.reconcile.plan_builder import PlanBuilder, Wait
+from spindle.reconcile.plan_builder import PlanBuilder
 from spindle.reconcile.snapshot import SnapshotObject
 from spindle.reconcile.state import ClusterState
 from spindle.reconcile.steps.add_disks import claim_pod_of, end_claim_pod, kept_volumes, left_volumes, refer
@@ -30,7 +30,7 @@ from spindle.reconcile.steps.evacuation import bad_dirs, offline_brokers
 
 _REMOVE: Final = "RemoveDisk"
 _RETAIN: Final = "Retain"
-# Whoever is here has begun to leave, or has nothing left to find a place for.
+# States of disks whose removal has started, or that hold nothing that needs a place elsewhere.
 BEGUN: Final = frozenset({DiskState.DRAINING, DiskState.FAILED, DiskState.EVACUATING, *OUT})
 _SHUT: Final = frozenset({DiskState.CORDONED, DiskState.FAILED, DiskState.EVACUATING, DiskState.DRAINING})
 _GB: Final = 1e9
@@ -39,8 +39,8 @@ _GB: Final = 1e9
 def find_leaving(
     inventory: DiskInventory, builder: PlanBuilder, *, acting: bool
 ) -> frozenset[tuple[int, str]]:
-    """The disks that are on their way out; says of those that may not begin why not."""
-    leaving = {slot.key for slot in inventory.slots if _past_return(inventory.state, slot)}
+    """The disks that are being removed; adds a wait for each whose removal may not start yet."""
+    leaving = {slot.key for slot in inventory.slots if _cannot_stay(inventory.state, slot)}
     leaving |= {slot.key for slot in inventory.slots if slot.broker in inventory.scaling_in}
     unwanted = [
         slot for slot in inventory.slots if _unwanted(inventory.state, slot) and slot.key not in leaving
@@ -60,8 +60,8 @@ def _unwanted(state: ClusterState, slot: BrokerDisk) -> bool:
     return slot.name not in {names.disk_name(index) for index in range(pool.disks.count)}
 
 
-def _past_return(state: ClusterState, slot: BrokerDisk) -> bool:
-    """Whether the disk's claim is gone, or going, with nothing on it: then there is no way but out, whatever is wanted now."""
+def _cannot_stay(state: ClusterState, slot: BrokerDisk) -> bool:
+    """Whether the empty disk's claim is deleted or being deleted: then its removal cannot be cancelled any more."""
     there = state.claims.get(slot.disk["claim"])
     return (
         slot.mode == facts.ABSENT
@@ -78,7 +78,7 @@ def _admitted(
     asking: list[BrokerDisk],
     leaving: frozenset[tuple[int, str]],
 ) -> set[tuple[int, str]]:
-    """Those of the disks whose broker finds a place for all that is on them; one plan for all, so they compete for room."""
+    """The disks whose replicas all find a place elsewhere, by broker; one plan for all of them, since they compete for space."""
     going = [*asking, *(slot for slot in inventory.slots if slot.key in leaving)]
     silent = [
         b
@@ -99,7 +99,7 @@ def _admitted(
     refused = {broker for (broker, _), keys in stuck.items() if keys}
     for slot in known:
         if stuck[slot.key]:
-            # A broker that restarts is no target, and will be one in a moment.
+            # A broker that is restarting is not a target now, and will be one in a moment.
             builder.wait(
                 _not_known(inventory, slot) if silent else _no_room(inventory, slot, stuck[slot.key], out)
             )
@@ -109,7 +109,7 @@ def _admitted(
 def find_stuck(
     inventory: DiskInventory, journal: Journal, asking: list[BrokerDisk], going: list[BrokerDisk]
 ) -> dict[tuple[int, str], set[Key]] | None:
-    """What on each of these disks would find no place elsewhere, if all of ``going`` were emptied; None if that cannot be told."""
+    """The partitions on each of these disks that find no place elsewhere if all of ``going`` are drained; None if that is unknown."""
     out = frozenset((slot.broker, slot.path) for slot in going)
     shut = frozenset((slot.broker, slot.path) for slot in inventory.slots if slot.recorded in _SHUT)
     dirs = [
@@ -132,42 +132,41 @@ def find_stuck(
     }
 
 
-def _not_known(inventory: DiskInventory, slot: BrokerDisk) -> Wait:
-    return Wait(
+def _not_known(inventory: DiskInventory, slot: BrokerDisk) -> Waiting:
+    return Waiting(
         _REMOVE,
         inventory.object_name(slot),
         "PlanPending",
-        f"The spec has {slot.name} of broker {slot.broker} no more. Whether what stands on it finds a place elsewhere is not known "
-        "yet.",
-        "Kafka and all its brokers say what stands where; that is asked for again and again.",
+        f"The spec no longer has {slot.name} of broker {slot.broker}. It is not known yet whether its replicas find a place elsewhere.",
+        "Nothing to do: Spindle continues when Kafka and all its brokers have reported their log dirs.",
         quiet=True,
     )
 
 
 def _no_room(
     inventory: DiskInventory, slot: BrokerDisk, stuck: set[Key], out: frozenset[tuple[int, str]]
-) -> Wait:
-    """The refusal, with the numbers behind it."""
+) -> Waiting:
+    """Why the disk cannot be removed, with the space that is missing."""
     state, standing = inventory.state, inventory.partitions_on(slot) or frozenset()
     size, left = (sum(map(inventory.replica_index.size, keys)) / _GB for keys in (standing, stuck))
     own = room_of(inventory, [slot.broker], out) / _GB
     others = room_of(inventory, [b for b in state.brokers if b != slot.broker], out) / _GB
     pool = state.pool_of(state.brokers[slot.broker])
     count = sum(1 for s in inventory.by_broker[slot.broker] if not s.never_used)
-    return Wait(
+    return Waiting(
         _REMOVE,
         inventory.object_name(slot),
         "InsufficientSpaceForDiskRemoval",
-        f"{slot.name} of broker {slot.broker} stays: {len(stuck)} of {counted(len(standing), 'replica')} on it ({left:.1f} of "
-        f"{size:.1f} GB) find no place elsewhere: {some(names_of(stuck))}. Up to {inventory.limit:.0%} of each, its broker's other disks "
-        f"could take {own:.1f} GB, those of other brokers {others:.1f} GB.",
-        "Free space, or add brokers or disks in racks that can take them; or set disks.count of pool "
+        f"{slot.name} of broker {slot.broker} is not removed: {len(stuck)} of {counted(len(standing), 'replica')} on it ({left:.1f} of "
+        f"{size:.1f} GB) {'finds' if len(stuck) == 1 else 'find'} no place elsewhere: {some(names_of(stuck))}. Filled to {inventory.limit:.0%}, the "
+        f"broker's other disks could take {own:.1f} GB and those of other brokers {others:.1f} GB.",
+        "Free space, add brokers or disks in racks that can take the replicas, or set disks.count of pool "
         f"{pool.name if pool else '?'} back to {count}.",
     )
 
 
 def room_of(inventory: DiskInventory, brokers: Iterable[int], out: frozenset[tuple[int, str]]) -> float:
-    """Bytes that dirs could take up to the incoming limit; those that leave do not count."""
+    """Bytes that the brokers' log dirs could take up to the incoming limit, without the dirs in ``out``."""
     return sum(
         max(0.0, inventory.limit * d.total_bytes - (d.total_bytes - d.usable_bytes))
         for broker in brokers
@@ -182,7 +181,7 @@ def room_of(inventory: DiskInventory, brokers: Iterable[int], out: frozenset[tup
 def reconcile_removed_disks(
     inventory: DiskInventory, builder: PlanBuilder, records: BrokerRecords, identity: NodeIdentity
 ) -> None:
-    """Release the disks that are out, and forget those whose claim is gone."""
+    """Delete the claims of disks that are out of use, and drop the record of those whose claim is gone."""
     for slot in inventory.slots:
         if slot.key not in inventory.removing or slot.broker in inventory.scaling_in:
             continue
@@ -191,7 +190,7 @@ def reconcile_removed_disks(
             _undo(inventory, builder, records, identity, slot)
         elif now in (DiskState.DRAINED, DiskState.EVACUATED) and slot.mode == facts.ABSENT:
             _release(inventory, builder, identity, slot)
-        # The step to Removed is told in the pass before: one that changes a KafkaBroker does not write its status.
+        # The pass before reported Removed: a pass that changes a KafkaBroker does not write its status.
         elif now is DiskState.REMOVED and slot.recorded is DiskState.REMOVED:
             retire(inventory, records, slot)
             records.drop_disk(slot.broker, slot.name)
@@ -204,7 +203,7 @@ def _undo(
     identity: NodeIdentity,
     slot: BrokerDisk,
 ) -> None:
-    """Give back what was taken for a disk that no pod ever had."""
+    """Release what was reserved for a disk that no pod ever had."""
     state = inventory.state
     pod = claim_pod_of(state, slot)
     if pod is not None:
@@ -220,7 +219,7 @@ def _undo(
 
 
 def _blank(state: ClusterState, slot: BrokerDisk) -> list[SnapshotObject]:
-    """The local volume that the slot had, and that nothing was ever written to: another claim may have it."""
+    """The disk's local volume, to which nothing was ever written: another claim may use it."""
     return [
         volume
         for volume in left_volumes(state, slot.disk["claim"])
@@ -233,9 +232,9 @@ def _release(
 ) -> None:
     mine = (inventory.state.claims.get(other.disk["claim"]) for other in inventory.by_broker[slot.broker])
     if slot.name in list_on(claim for claim in mine if claim is not None).dirs:
-        return  # first the other claims are told that this dir is no more
+        return  # the other claims must drop this dir from their lists first
     there = inventory.state.claims.get(slot.disk["claim"])
-    why = f"nothing stands on {slot.name}, and the spec has it no more"
+    why = f"{slot.name} holds no replicas, and the spec no longer has it"
     release(inventory.state, builder, identity, there, inventory.object_name(slot), why)
 
 
@@ -244,35 +243,36 @@ def release(
     builder: PlanBuilder,
     identity: NodeIdentity,
     there: SnapshotObject | None,
-    thing: str,
+    object_name: str,
     why: str,
 ) -> None:
-    """Rule 5: the volume is set to Retain, then the claim goes. A claim that is not ours stays (rule 11).
+    """Set the claim's volume to Retain, then delete the claim.
 
-    ``why`` is a clause for the event: "nothing stands on disk1".
+    Safety rule "no dir removed with replicas on it" (``docs/safety.md``). A claim of another cluster stays (safety rule "data is deleted
+    only when asked for"). ``why`` is a clause for the event: "disk1 holds no replicas".
     """
     if there is None:
         return
     if objects.deleting(there):
         builder.wait(
-            Wait(
+            Waiting(
                 _REMOVE,
-                thing,
+                object_name,
                 "ClaimBeingDeleted",
                 f"Claim {objects.name(there)} is being deleted.",
-                "Nothing uses it any more, and Kubernetes lets it go.",
+                "Nothing to do: Spindle continues when no pod uses the claim and Kubernetes has removed it.",
                 quiet=True,
             )
         )
         return
     if objects.annotation(there, names.ANN_CLUSTER_ID) != identity.cluster_id:
-        return  # `settle_claims` says so
+        return  # `reconcile_claims` reports it
     bound = str((there.get("spec") or {}).get("volumeName") or "")
     if bound and "persistentvolumes" in state.snap.unknown:
-        return  # said already (rule 8)
+        return  # reported already (safety rule "unknown is not gone", docs/safety.md)
     volume = state.volumes.get(bound)
     if bound and volume is None and not objects.lost(there):
-        return  # made since volumes were listed; the next pass sees it
+        return  # created since volumes were listed; the next pass sees it
     if volume is not None and not _retained(volume):
         builder.do(
             Patch(
@@ -281,18 +281,18 @@ def release(
                 uid=objects.uid(volume),
                 body={"spec": {"persistentVolumeReclaimPolicy": _RETAIN}},
                 reason="VolumeRetained",
-                message=f"{bound} is set to Retain: its claim goes, what is on it is kept for its owner.",
+                message=f"Set volume {bound} to Retain: its claim will be deleted, and its data is kept for its owner.",
             )
         )
         return
-    kept = f" {bound} is kept." if volume is not None else ""
+    kept = f" Volume {bound} is kept." if volume is not None else ""
     builder.do(
         Delete(
             kind="PersistentVolumeClaim",
             name=objects.name(there),
             uid=objects.uid(there),
             reason="ClaimDeleted",
-            message=f"{objects.name(there)} is deleted: {why}.{kept}",
+            message=f"Deleted claim {objects.name(there)}: {why}.{kept}",
         )
     )
 

@@ -1,10 +1,10 @@
-"""Whether a node may go down now: rule 2, what else was found to hold it, and for a change what it would disturb."""
+"""Whether a node may go down now: safety rule "no restart below min.insync.replicas" (``docs/safety.md``) and what else holds it back."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from spindle.cluster import names
-from spindle.cluster.refusal import Refusal
+from spindle.cluster.waiting import Waiting
 from spindle.reconcile.state import ClusterState
 from spindle.reconcile.steps.deadlocks import let_go
 from spindle.reconcile.steps.stalled_rollout import copies_between_disks
@@ -16,19 +16,21 @@ from spindle.rolling.verdict import RestartVerdict
 
 @dataclass(frozen=True)
 class RestartPolicy:
-    """Who may go down, and who is back.
+    """Which nodes may go down.
 
     Attributes:
-        refused: nodes that have to wait for another reason than rule 2.
+        rolling: the partitions' ISR, which every restart is checked against.
+        refused: nodes that wait for another reason than min.insync.replicas.
     """
 
     rolling: RestartSafety
-    refused: Mapping[int, Refusal]
+    refused: Mapping[int, Waiting]
 
     def ask(self, state: ClusterState, node_id: int, down: frozenset[int], *, change: bool) -> RestartVerdict:
-        """Whether a node may go down besides others; for a change it neither loads its logs nor copies between its disks.
+        """Whether a node may go down while those in ``down`` are down.
 
-        A person's word lets one go that goes for more than a change (see `spindle.reconcile.steps.deadlocks`).
+        A restart for a change waits while the broker loads its logs or copies replicas between its disks. For other restarts an
+        administrator can override the refusal (see `spindle.reconcile.steps.deadlocks`).
         """
         if change:
             busy = loads(state, node_id) or copies_between_disks(state, node_id)

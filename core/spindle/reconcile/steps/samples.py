@@ -1,34 +1,34 @@
-"""The topic of the samples: made once, spread over racks, kept as the spec has it; and who publishes to it.
+"""The topic of the samples: created once, spread over racks, with its configs kept as in the spec; and which agents publish to it.
 
-That the topic is Spindle's own stands at the identity record, which outlives the KafkaCluster like the data does. It is noted before
-the topic is made, so that one which was there already is never taken for ours.
+An annotation of the identity ConfigMap, which outlives the KafkaCluster as the data does, marks the topic as Spindle's own. It is written
+before the topic is created, so that a topic which existed before is never treated as ours.
 """
 
 from collections.abc import Mapping
 from typing import Final
 
 from spindle.cluster import names
-from spindle.cluster.refusal import Refusal, counted
 from spindle.cluster.view import CLEANUP_POLICY, MAX_MESSAGE_BYTES, RETENTION_BYTES, RETENTION_MS, Partition
+from spindle.cluster.waiting import Waiting, counted
 from spindle.placement.assign import assign
 from spindle.placement.racks import PlacementError
 from spindle.reconcile import objects
 from spindle.reconcile.actions import Action, CreateTopic, Patch, SetConfigs
-from spindle.reconcile.plan_builder import PlanBuilder, Wait
+from spindle.reconcile.plan_builder import PlanBuilder
 from spindle.reconcile.state import ClusterState
 from spindle.reconcile.steps.brokers import BrokerRecords
 
-ANN_SAMPLES: Final = f"{names.GROUP}/samples-topic"  # of the identity record: the topic was made by Spindle
+ANN_SAMPLES: Final = f"{names.GROUP}/samples-topic"  # of the identity record: Spindle created the topic
 _COPIES: Final = 3
 _PARTITIONS: Final = 12  # at most: as many readers as a job may have
 _LARGEST: Final = 1_048_588  # bytes of a record, Kafka's own default; the agents keep below it
 _SEGMENT: Final = 16 * 1024 * 1024  # bytes: Kafka deletes whole segments
 _MIN_ISR: Final = "min.insync.replicas"
 _HOUR: Final = 3_600_000
-# Set once; what is seen of topics in each pass does not hold them.
+# Set once, on creation: the passes do not read these configs.
 _FIXED: Final = {
     "compression.type": "producer",  # the records are compressed
-    "message.timestamp.type": "LogAppendTime",  # Kafka's own time: by it readers see that an agent's clock is off
+    "message.timestamp.type": "LogAppendTime",  # the broker's time: readers compare it with an agent's clock
     "segment.bytes": str(_SEGMENT),
     "segment.ms": str(24 * _HOUR),
 }
@@ -37,27 +37,27 @@ _FIXED: Final = {
 def reconcile_samples(
     state: ClusterState, builder: PlanBuilder, records: BrokerRecords
 ) -> tuple[Action, ...]:
-    """Tell the agents whether to publish; returns what is to be done about the topic, at the end of the pass."""
+    """Set whether the agents publish samples; returns the actions on the topic, for the end of the pass."""
     if not state.spec.rebalance.sampled:
-        _tell(state, records, None)
+        _set_interval(state, records, None)
         return ()
     view = state.kafka
     if view.partitions is None:
-        return ()  # what the agents were told stands
+        return ()  # the agents keep their setting
     partitions = [each for each in view.partitions if each.topic == names.TOPIC_SAMPLES]
     ours = _noted(state)
     if partitions and not ours:
-        _tell(state, records, None)
-        builder.wait(Wait.refused("PublishSamples", f"KafkaCluster/{state.name}", _not_ours()))
+        _set_interval(state, records, None)
+        builder.wait(Waiting.of("PublishSamples", f"KafkaCluster/{state.name}", _not_ours()))
         return ()
     if not partitions:
-        _tell(state, records, None)
+        _set_interval(state, records, None)
         return _make(state, builder, noted=ours)
-    _tell(state, records, state.spec.rebalance.samples.interval_seconds)
+    _set_interval(state, records, state.spec.rebalance.samples.interval_seconds)
     return _keep(state, partitions)
 
 
-def _tell(state: ClusterState, records: BrokerRecords, interval: int | None) -> None:
+def _set_interval(state: ClusterState, records: BrokerRecords, interval: int | None) -> None:
     for broker_id, broker in state.brokers.items():
         if (broker["spec"].get("samplesEverySeconds") or None) != interval:
             records.note(broker_id, samplesEverySeconds=interval)
@@ -68,17 +68,17 @@ def _noted(state: ClusterState) -> bool:
     return record is not None and objects.annotation(record, ANN_SAMPLES) is not None
 
 
-def _not_ours() -> Refusal:
-    return Refusal(
+def _not_ours() -> Waiting:
+    return Waiting.refused(
         rule=None,
         reason="TopicNotManaged",
-        message=f"Topic {names.TOPIC_SAMPLES} is there, and Spindle has not made it. It is left alone, and no samples are published.",
-        unblocked_by="Delete the topic if nobody needs it, and Spindle makes its own; or turn off rebalance.samples.",
+        message=f"Topic {names.TOPIC_SAMPLES} exists, and Spindle did not create it. Spindle does not touch it, and no samples are published.",
+        unblocked_by="Delete the topic if nobody needs it; Spindle then creates its own. Or turn off rebalance.samples.",
     )
 
 
 def _make(state: ClusterState, builder: PlanBuilder, *, noted: bool) -> tuple[Action, ...]:
-    """Note that the topic is ours, and in the next pass make it: on as many racks as it is to stand on for good."""
+    """Mark the topic as ours, and create it in the next pass, once enough brokers run to spread it over all its racks."""
     record = state.config_maps.get(names.identity_map(state.name))
     live = {
         broker.id: broker.rack for broker in (state.kafka.brokers or {}).values() if broker.fenced is False
@@ -93,7 +93,7 @@ def _make(state: ClusterState, builder: PlanBuilder, *, noted: bool) -> tuple[Ac
         return (Patch(kind="ConfigMap", name=objects.name(record), uid=objects.uid(record), body=body),)
     try:
         rows = assign(live, min(_PARTITIONS, len(state.brokers)), copies)
-    except PlacementError:  # some brokers with a rack and some without: that is told elsewhere
+    except PlacementError:  # some brokers with a rack and some without; another step reports that
         rows = assign(dict.fromkeys(live), min(_PARTITIONS, len(state.brokers)), copies)
     settings = {**_FIXED, **_settings(state, len(rows), copies)}
     return (
@@ -102,25 +102,25 @@ def _make(state: ClusterState, builder: PlanBuilder, *, noted: bool) -> tuple[Ac
             assignments=tuple(map(tuple, rows)),
             configs=settings,
             reason="SamplesTopicCreated",
-            message=f"Topic {names.TOPIC_SAMPLES} was made, with {counted(len(rows), 'partition')} of {copies} copies each.",
+            message=f"Created topic {names.TOPIC_SAMPLES} with {counted(len(rows), 'partition')} and replication factor {copies}.",
         ),
     )
 
 
-def _too_few(state: ClusterState, live: int, copies: int) -> Wait:
-    return Wait(
+def _too_few(state: ClusterState, live: int, copies: int) -> Waiting:
+    return Waiting(
         "PublishSamples",
         f"KafkaCluster/{state.name}",
         "WaitingForBrokers",
-        f"Topic {names.TOPIC_SAMPLES} is to be made with {copies} copies, on as many racks as there are for them; "
-        f"{counted(live, 'broker')} can take one now.",
-        "More brokers run.",
+        f"Topic {names.TOPIC_SAMPLES} needs {counted(copies, 'replica')}, spread over the cluster's racks; "
+        f"{counted(live, 'broker')} {'is' if live == 1 else 'are'} available now.",
+        "Nothing to do: Spindle continues when more brokers run.",
         quiet=True,
     )
 
 
 def _settings(state: ClusterState, partitions: int, copies: int) -> dict[str, str]:
-    """What holds for the topic, by the spec."""
+    """The topic's configs by the spec."""
     samples = state.spec.rebalance.samples
     return {
         CLEANUP_POLICY: "delete",
@@ -132,7 +132,7 @@ def _settings(state: ClusterState, partitions: int, copies: int) -> dict[str, st
 
 
 def _keep(state: ClusterState, partitions: list[Partition]) -> tuple[Action, ...]:
-    """Put right what is set otherwise; nothing is known of what could not be read."""
+    """Correct configs that differ from the spec; those that could not be read stay as they are."""
     wanted = _settings(state, len(partitions), min(each.recorded_rf for each in partitions))
     wrong = {key: wanted[key] for key, value in _found(state).items() if value != wanted[key]}
     if not wrong:
@@ -144,13 +144,13 @@ def _keep(state: ClusterState, partitions: list[Partition]) -> tuple[Action, ...
             name=names.TOPIC_SAMPLES,
             values=wrong,
             reason="SamplesTopicSet",
-            message=f"{names_of} of topic {names.TOPIC_SAMPLES}: as the spec has it.",
+            message=f"Set {names_of} of topic {names.TOPIC_SAMPLES} to the values of the spec.",
         ),
     )
 
 
 def _found(state: ClusterState) -> Mapping[str, str | None]:
-    """What is set now, as far as it was read."""
+    """The topic's configs now, as far as they were read."""
     view, topic = state.kafka, names.TOPIC_SAMPLES
     found: dict[str, str | None] = {}
     own = (view.settings or {}).get(("topic", topic))

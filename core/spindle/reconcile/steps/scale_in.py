@@ -1,8 +1,8 @@
-"""Brokers that their pool is to have no more: who they are, whether they may leave, and how they are stopped, unregistered and forgotten.
+"""Scale-in: which brokers leave when a pool's ``replicas`` is lowered, whether they may, and how they are stopped, unregistered and removed.
 
-All disks of a broker that leaves are emptied as drained ones are. What remains is done here, one step in each pass, each found again
-from what Kubernetes and Kafka show: ``spec.leaving`` on record, the pod taken down, Kafka told to forget the broker, its claims kept or
-released, its Secret and configuration deleted, and last its KafkaBroker. Until a claim or the KafkaBroker goes it can be taken back.
+All disks of a leaving broker are drained first. The rest is done here, one step per pass, each derived from what Kubernetes and Kafka
+show: ``spec.leaving`` is recorded, the pod stopped, the broker unregistered (KIP-500), its claims kept or deleted, its Secret and ConfigMap
+deleted, and last its KafkaBroker. Until a claim or the KafkaBroker is deleted, scale-in can be cancelled.
 """
 
 from collections.abc import Iterable
@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Final
 
 from spindle.cluster import names
-from spindle.cluster.refusal import Refusal, counted, some
+from spindle.cluster.waiting import Waiting, counted, some
 from spindle.disks.lifecycle import DiskState
 from spindle.healing.maintenance import removed_first
 from spindle.healing.replica_index import names_of
@@ -20,7 +20,7 @@ from spindle.reconcile.actions import Delete, Patch, UnregisterBroker
 from spindle.reconcile.claim_annotations import claim_annotations
 from spindle.reconcile.disk_inventory import DiskInventory
 from spindle.reconcile.inputs import disks_of
-from spindle.reconcile.plan_builder import PlanBuilder, Wait
+from spindle.reconcile.plan_builder import PlanBuilder
 from spindle.reconcile.snapshot import SnapshotObject
 from spindle.reconcile.state import ClusterState
 from spindle.reconcile.steps.brokers import BrokerRecords, return_deadline_passed
@@ -37,11 +37,11 @@ _GB: Final = 1e9
 
 
 def find_scaling_in(inventory: DiskInventory, builder: PlanBuilder, *, acting: bool) -> frozenset[int]:
-    """The brokers that are on their way out; says of those that may not begin why not."""
+    """The brokers that are leaving; adds a wait for those that may not start to leave yet."""
     state = inventory.state
     out = {i for i, broker in state.brokers.items() if return_deadline_passed(state, broker)}
-    asked = {name: _too_many(state, name, out) for name in [*state.pools, *state.former]}
-    begun = {i for brokers in asked.values() for i in brokers if _begun(inventory, i)}
+    asked = {name: _surplus(state, name, out) for name in [*state.pools, *state.former]}
+    begun = {i for brokers in asked.values() for i in brokers if _has_started(inventory, i)}
     departing = out | begun
     for pool, brokers in asked.items():
         asking = [i for i in brokers if i not in begun]
@@ -50,10 +50,10 @@ def find_scaling_in(inventory: DiskInventory, builder: PlanBuilder, *, acting: b
     return frozenset(departing)
 
 
-def _too_many(state: ClusterState, pool: str, out: set[int]) -> tuple[int, ...]:
-    """The brokers of a pool that are more than it is to have.
+def _surplus(state: ClusterState, pool: str, out: set[int]) -> tuple[int, ...]:
+    """The brokers of a pool that exceed its ``replicas``.
 
-    One whose KafkaBroker was deleted by hand counts as any other: its record is held until its pool has no more than it is to have.
+    A broker whose KafkaBroker was deleted by hand counts like any other: a finalizer holds the object until the pool's size matches.
     """
     registered = state.kafka.brokers
     members = [
@@ -69,22 +69,22 @@ def _too_many(state: ClusterState, pool: str, out: set[int]) -> tuple[int, ...]:
     return choose_brokers(members, state.pools[pool].replicas if pool in state.pools else 0)
 
 
-def _begun(inventory: DiskInventory, broker: int) -> bool:
-    """Whether a broker is being emptied already, by its own record: then it is not asked again whether it may."""
+def _has_started(inventory: DiskInventory, broker: int) -> bool:
+    """Whether a broker's record shows that it is being drained already: then it is not checked again whether it may leave."""
     if inventory.state.brokers[broker]["spec"].get("leaving"):
         return True
     mine = inventory.by_broker.get(broker, [])
-    said = any(
+    recorded = any(
         (s.before.get("state"), s.before.get("reason")) == (DiskState.DRAINING, "ScaleInStarted")
         for s in mine
     )
-    return said and all(slot.recorded in BEGUN for slot in mine)
+    return recorded and all(slot.recorded in BEGUN for slot in mine)
 
 
 def _may(
     inventory: DiskInventory, builder: PlanBuilder, pool: str, asking: list[int], departing: set[int]
 ) -> bool:
-    """Whether brokers of one pool may begin to leave besides others: all of them or none."""
+    """Whether brokers of one pool may start to leave in addition to ``departing``: all of them or none."""
     thing = f"Pool/{pool}"
     if not inventory.replica_index.known or inventory.journal is None:
         builder.wait(_not_known(inventory, thing, asking))
@@ -97,7 +97,7 @@ def _may(
         return False
     short = [i for i in asking if inventory.journal.dropped_on(i)]
     if short:
-        builder.wait(_owed(thing, short))
+        builder.wait(_restore_pending(thing, short))
         return False
     full = [i for i in asking if inventory.replica_index.assigned.get(i)]
     silent = [i for i in full if inventory.replica_index.dirs(i) is None and i not in inventory.dead_brokers]
@@ -110,12 +110,12 @@ def _may(
 def _room(
     inventory: DiskInventory, builder: PlanBuilder, thing: str, full: list[int], leaving: set[int]
 ) -> bool:
-    """Whether everything on these brokers finds a place on those that stay."""
+    """Whether all replicas on these brokers find a place on those that stay."""
     going = [slot for slot in inventory.slots if slot.broker in leaving]
     asking = [slot for slot in going if slot.broker in full and inventory.partitions_on(slot)]
     stuck = None if inventory.journal is None else find_stuck(inventory, inventory.journal, asking, going)
     staying = [i for i in inventory.state.brokers if i not in leaving]
-    # A broker that restarts is no target, and will be one in a moment.
+    # A broker that is restarting is not a target now, and will be one in a moment.
     waiting = any(
         inventory.replica_index.dirs(i) is None and i not in inventory.dead_brokers for i in staying
     )
@@ -128,19 +128,19 @@ def _room(
     dirs = frozenset((slot.broker, slot.path) for slot in going)
     size, room = sum(map(inventory.replica_index.size, left)) / _GB, room_of(inventory, staying, dirs) / _GB
     builder.wait(
-        Wait(
+        Waiting(
             _ACTION,
             thing,
             "InsufficientSpaceToScaleIn",
-            f"{_named(full)} cannot leave: there is no place elsewhere for {counted(len(left), 'replica')} ({size:.1f} GB): "
-            f"{some(names_of(left))}. Up to {inventory.limit:.0%} of each, the disks of the other brokers could take {room:.1f} GB.",
-            "Free space, or add disks or brokers in racks that can take them; or raise replicas of the pool again.",
+            f"{_named(full)} cannot leave: {counted(len(left), 'replica')} ({size:.1f} GB) {'finds' if len(left) == 1 else 'find'} no place "
+            f"elsewhere: {some(names_of(left))}. Filled to {inventory.limit:.0%}, the disks of the other brokers could take {room:.1f} GB.",
+            "Free space, add disks or brokers in racks that can take the replicas, or raise replicas of the pool again.",
         )
     )
     return False
 
 
-# The way out
+# Leaving
 
 
 def reconcile_scale_in(
@@ -150,14 +150,18 @@ def reconcile_scale_in(
     identity: NodeIdentity,
     wanted: dict[int, RestartRequest],
 ) -> frozenset[int]:
-    """The next step of each broker that leaves; brings back those that are wanted again. Returns who is not stopped in this pass."""
+    """Take the next step of each leaving broker; cancel the scale-in of those that are needed again.
+
+    Returns:
+        Brokers that must not be stopped in this pass.
+    """
     held: set[int] = set()
     for broker_id, broker in inventory.state.brokers.items():
         if broker_id not in inventory.scaling_in:
             if broker["spec"].get("leaving"):
                 _stay(records, wanted, broker_id)
         elif _is_needed(inventory, builder, records, wanted, broker):
-            if broker["spec"].get("leaving"):  # one that is only being emptied restarts like any other
+            if broker["spec"].get("leaving"):  # a broker that is only being drained restarts like any other
                 held.add(broker_id)
         elif not _leave(inventory, builder, records, identity, broker):
             held.add(broker_id)
@@ -171,13 +175,13 @@ def _is_needed(
     wanted: dict[int, RestartRequest],
     broker: SnapshotObject,
 ) -> bool:
-    """Rule 5: whether something stands on a broker, or may do so for all that is known."""
+    """Whether a broker holds or may hold replicas (safety rule "no dir removed with replicas on it", ``docs/safety.md``)."""
     broker_id = int(broker["spec"]["id"])
-    needed = may_go(inventory.view, broker_id, _owed_to(inventory, broker_id))
+    needed = may_go(inventory.view, broker_id, _incoming_to(inventory, broker_id))
     if needed is None:
         return False
-    builder.wait(replace(Wait.refused(_ACTION, _thing(broker), needed), quiet=True))
-    # What is not known changes nothing; but a topic that was made here in the last moment takes the broker up again.
+    builder.wait(replace(Waiting.of(_ACTION, _thing(broker), needed), quiet=True))
+    # While Kafka is unknown nothing changes; a topic that was created here in the last moment cancels the stop.
     if needed.reason != "KafkaUnknown" and not return_deadline_passed(inventory.state, broker):
         _stay(records, wanted, broker_id)
     return True
@@ -196,7 +200,7 @@ def _leave(
     identity: NodeIdentity,
     broker: SnapshotObject,
 ) -> bool:
-    """One step. False if the broker is not to be stopped yet."""
+    """Take one step. False if the broker must not be stopped yet."""
     state, broker_id = inventory.state, int(broker["spec"]["id"])
     if not broker["spec"].get("leaving"):
         records.note(broker_id, leaving=True)
@@ -207,40 +211,40 @@ def _leave(
     if known is not None:
         _unregister(builder, broker, fenced=known.fenced is True)
     else:
-        _forget(state, builder, identity, broker)
+        _remove(state, builder, identity, broker)
     return True
 
 
 def _unregister(builder: PlanBuilder, broker: SnapshotObject, *, fenced: bool) -> None:
     name = objects.name(broker)
     if fenced:
-        message = f"{name} is stopped, and nothing stands on it: Kafka is told to forget it."
+        message = f"Unregistered {name} from Kafka: it is stopped and holds no replicas."
         builder.do(
             UnregisterBroker(broker=int(broker["spec"]["id"]), reason="BrokerUnregistered", message=message)
         )
     builder.wait(
-        Wait(
+        Waiting(
             _ACTION,
             _thing(broker),
             "BrokerStillRegistered",
-            f"{name} is stopped, and Kafka still counts it among its brokers.",
-            "Kafka has noticed that it is gone, and forgets it.",
+            f"{name} is stopped, and Kafka still lists it as a registered broker.",
+            "Nothing to do: Spindle continues when Kafka has fenced the broker and unregistered it.",
             quiet=True,
         )
     )
 
 
-def _forget(
+def _remove(
     state: ClusterState, builder: PlanBuilder, identity: NodeIdentity, broker: SnapshotObject
 ) -> None:
-    """Take away what was made for a broker: its claims if that is wished, what only it used, and its KafkaBroker when all that is gone."""
+    """Delete what was created for a broker: its claims if the spec asks for that, its Secret and ConfigMap, and last its KafkaBroker."""
     left = _claims(state, builder, identity, broker) | _hand_over(state, builder, broker)
     if left:
         return
     if not objects.deleting(broker):
         kept = some([disk["claim"] for disk in disks_of(broker) if disk["claim"] in state.claims])
-        message = f"{objects.name(broker)} has left the cluster. " + (
-            f"Its claims are kept: {kept}." if kept else "None of its claims is left; their volumes are kept."
+        message = f"Removed {objects.name(broker)} from the cluster. " + (
+            f"Its claims are kept: {kept}." if kept else "Its claims are deleted; their volumes are kept."
         )
         builder.do(
             Delete(
@@ -258,9 +262,10 @@ def _forget(
 def _claims(
     state: ClusterState, builder: PlanBuilder, identity: NodeIdentity, broker: SnapshotObject
 ) -> bool:
-    """Release the claims that are not to be kept. True while one of them is there.
+    """Delete the claims that need not be kept. True while one of them exists.
 
-    Rule 11: kept is what holds anything, unless the owner said otherwise. A disk that was never formatted holds nothing.
+    Claims with data stay unless ``spec.deleteClaims`` is set (safety rule "data is deleted only when asked for", ``docs/safety.md``). A disk
+    that was never formatted holds no data.
     """
     there = False
     for disk in disks_of(broker):
@@ -275,10 +280,10 @@ def _claims(
 
 
 def _hand_over(state: ClusterState, builder: PlanBuilder, broker: SnapshotObject) -> bool:
-    """Have what only this broker used go with its KafkaBroker. True while something is still the cluster's.
+    """Make the KafkaBroker the owner of its Secret and ConfigMap. True while one of them still belongs to the cluster.
 
-    Kubernetes collects what belongs to an object that is gone, so the operator needs no right to delete Secrets. Services go with the others that
-    nobody needs.
+    Kubernetes then garbage-collects them with the KafkaBroker, so the operator needs no right to delete Secrets. Unused Services are
+    deleted in `spindle.reconcile.steps.listeners`.
     """
     if "secrets" in state.snap.unknown:
         return True
@@ -307,13 +312,13 @@ def _hand_over(state: ClusterState, builder: PlanBuilder, broker: SnapshotObject
     return left
 
 
-def _owed_to(inventory: DiskInventory, broker: int) -> list[tuple[str, int]]:
+def _incoming_to(inventory: DiskInventory, broker: int) -> list[tuple[str, int]]:
     return [
         move.key for move in (inventory.journal.moves if inventory.journal else ()) if move.target == broker
     ]
 
 
-# What is said
+# Messages
 
 
 def _thing(broker: SnapshotObject) -> str:
@@ -325,43 +330,44 @@ def _named(brokers: Iterable[int]) -> str:
     return f"{'Broker' if len(ids) == 1 else 'Brokers'} {some([str(i) for i in ids])}"
 
 
-def _refused(thing: str, asking: list[int], refusal: Refusal) -> Wait:
-    said = replace(refusal, message=f"{_named(asking)} cannot leave: {refusal.message}")
-    return Wait.refused(_ACTION, thing, said)
+def _refused(thing: str, asking: list[int], refusal: Waiting) -> Waiting:
+    explained = replace(refusal, message=f"{_named(asking)} cannot leave: {refusal.message}")
+    return Waiting.of(_ACTION, thing, explained)
 
 
-def _owed(thing: str, brokers: list[int]) -> Wait:
-    return Wait(
+def _restore_pending(thing: str, brokers: list[int]) -> Waiting:
+    return Waiting(
         _ACTION,
         thing,
         "ReplicaRestorePending",
-        f"{_named(brokers)} cannot leave yet: partitions gave up a replica there, and have one less until it is back.",
-        "The replicas are back, which happens by itself once their broker has a good disk with room.",
+        f"{_named(brokers)} cannot leave yet: Spindle dropped replicas of some partitions there, and these have one replica less until it is restored.",
+        "Nothing to do: Spindle continues when the replicas are restored, which it does once their broker has a healthy disk with room.",
     )
 
 
-def _silent(inventory: DiskInventory, thing: str, brokers: list[int]) -> Wait:
+def _silent(inventory: DiskInventory, thing: str, brokers: list[int]) -> Waiting:
     down = any(
         i not in inventory.state.pods or not objects.kafka_runs(inventory.state.pods[i]) for i in brokers
     )
-    return Wait(
+    return Waiting(
         _ACTION,
         thing,
         "LogDirsUnknown",
-        f"{_named(brokers)} cannot leave yet: it does not say what stands on it, so nothing is moved off.",
-        "It runs and answers (spec.stopped of its KafkaBroker is false). Of a broker that is gone for good the replicas are made anew "
-        "elsewhere first.",
+        f"{_named(brokers)} cannot leave yet: {'it does' if len(brokers) == 1 else 'they do'} not report {'its' if len(brokers) == 1 else 'their'} log "
+        "dirs, so no replica is moved off.",
+        f"Start the {'broker' if len(brokers) == 1 else 'brokers'} (spec.maintenance.stopped of the KafkaBroker is false). If a broker is gone for good, "
+        "Spindle re-replicates its replicas elsewhere first.",
         quiet=not down,
     )
 
 
-def _not_known(inventory: DiskInventory, thing: str, brokers: list[int]) -> Wait:
-    return Wait(
+def _not_known(inventory: DiskInventory, thing: str, brokers: list[int]) -> Waiting:
+    return Waiting(
         _ACTION,
         thing,
         "PlanPending",
-        f"{_named(brokers)} is to leave. Whether what stands there finds a place elsewhere is not known yet"
-        f"{': ' + inventory.view.error if inventory.view.error else ''}.",
-        "Kafka and all its brokers say what stands where; that is asked for again and again.",
+        f"{_named(brokers)} {'is' if len(brokers) == 1 else 'are'} to leave. It is not known yet whether {'its' if len(brokers) == 1 else 'their'} "
+        f"replicas find a place elsewhere{': ' + inventory.view.error if inventory.view.error else ''}.",
+        "Nothing to do: Spindle continues when Kafka and all its brokers have reported their log dirs.",
         quiet=True,
     )

@@ -1,4 +1,4 @@
-"""What agents found in segments that nobody reads: a person is told, and where that is asked for a replica is made anew."""
+"""Scrubbing: reports corrupt segments that the agents found, and re-replicates one corrupt replica at a time if repair is enabled."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from spindle.api.scrub import MOST_ASKED
 from spindle.cluster import names
-from spindle.cluster.refusal import counted, some
+from spindle.cluster.waiting import Waiting, counted, some
 from spindle.disks.lifecycle import DiskState
 from spindle.healing.repair import repair
 from spindle.healing.replica_index import Key
@@ -16,7 +16,7 @@ from spindle.reconcile import objects
 from spindle.reconcile.actions import Patch
 from spindle.reconcile.broker_disks import BrokerDisk
 from spindle.reconcile.disk_inventory import DiskInventory
-from spindle.reconcile.plan_builder import PlanBuilder, Wait
+from spindle.reconcile.plan_builder import PlanBuilder
 from spindle.reconcile.steps.brokers import BrokerRecords
 from spindle.reconcile.steps.evacuation import bad_dirs, closed_dirs
 from spindle.reconcile.steps.moves import MoveRequests
@@ -24,18 +24,18 @@ from spindle.reconcile.steps.unavailable import unavailable
 
 _ACTION: Final = "RepairReplica"
 ANN_REPAIRED: Final = (
-    f"{names.GROUP}/repaired"  # of a KafkaBroker: replica → when it was dropped to be made anew
+    f"{names.GROUP}/repaired"  # of a KafkaBroker: replica → when it was dropped to be re-replicated
 )
-_ONCE: Final = 3600.0  # seconds: so long a find that is older than the last repair says nothing new
+_ONCE: Final = 3600.0  # seconds after a repair in which findings older than the repair are ignored
 _A_MOMENT: Final = (
-    120.0  # seconds: as long as another operator may take to go on with what this one has noted
+    120.0  # seconds that another operator may take to continue after this one recorded a repair
 )
 _USABLE: Final = (DiskState.ACTIVE, DiskState.CORDONED)
 
 
 @dataclass(frozen=True)
 class _Corrupt:
-    """A replica with corrupt segments, and the first of them as its agent told it."""
+    """A replica with corrupt segments, and its first finding as the agent reported it."""
 
     slot: BrokerDisk
     key: Key
@@ -43,11 +43,11 @@ class _Corrupt:
 
 
 def reconcile_scrub(inventory: DiskInventory, builder: PlanBuilder, records: BrokerRecords) -> MoveRequests:
-    """Hand each agent its pace, tell of what is corrupt, and have one replica at a time made anew where that is asked for."""
+    """Give each agent its scrub rate, report corrupt segments, and request the repair of one replica at a time if enabled."""
     found = _found(inventory)
     _hand_over(inventory, records, found)
     for slot in dict.fromkeys(each.slot.key for each in found):
-        _tell(inventory, builder, [each for each in found if each.slot.key == slot])
+        _report(inventory, builder, [each for each in found if each.slot.key == slot])
     if inventory.journal is None:
         return MoveRequests()
     policy = inventory.state.spec.disks.scrub
@@ -70,7 +70,7 @@ def _hand_over(inventory: DiskInventory, records: BrokerRecords, found: Sequence
 
 
 def _asked_of(inventory: DiskInventory, broker: int, found: Sequence[_Corrupt]) -> list[dict[str, Any]]:
-    """Replicas of a broker that are to be known to be sound, before a corrupt one elsewhere may be made anew from them."""
+    """Replicas that the broker's agent must check first: a corrupt replica elsewhere is repaired only from a replica known to be sound."""
     mine = {each.key for each in found if each.slot.broker == broker}
     partitions = inventory.replica_index.partitions
     asked = dict.fromkeys(
@@ -82,7 +82,7 @@ def _asked_of(inventory: DiskInventory, broker: int, found: Sequence[_Corrupt]) 
 
 
 def _sound(inventory: DiskInventory) -> dict[Key, set[int]]:
-    """By partition, the brokers whose replica a living agent has read and found nothing in."""
+    """By partition, the brokers whose replica a live agent has scrubbed without findings."""
     sound: dict[Key, set[int]] = {}
     for slot in inventory.slots:
         if not slot.watched or not slot.online or slot.health.bad or slot.log_dir is None:
@@ -95,7 +95,7 @@ def _sound(inventory: DiskInventory) -> dict[Key, set[int]]:
 
 
 def _found(inventory: DiskInventory) -> list[_Corrupt]:
-    """Replicas that are corrupt and still where they were found; the earliest find of each."""
+    """Corrupt replicas that are still where they were found, each with its earliest finding."""
     if not inventory.state.spec.disks.scrub.enabled:
         return []
     replicas: dict[tuple[int, str, Key], _Corrupt] = {}
@@ -107,31 +107,31 @@ def _found(inventory: DiskInventory) -> list[_Corrupt]:
     return sorted(replicas.values(), key=lambda c: (c.slot.key, str(c.entry.get("since")), c.key))
 
 
-def _tell(inventory: DiskInventory, builder: PlanBuilder, found: Sequence[_Corrupt]) -> None:
+def _report(inventory: DiskInventory, builder: PlanBuilder, found: Sequence[_Corrupt]) -> None:
     slot = found[0].slot
     policy = inventory.state.spec.disks.scrub
     count = int((slot.observed.get("scrub") or {}).get("corrupt") or len(found))
     first = found[0].entry
     where = names_of_file(first)
-    others = f" Corrupt as well: {some([_name(each.key) for each in found[1:]])}." if len(found) > 1 else ""
+    others = f" Also corrupt: {some([_name(each.key) for each in found[1:]])}." if len(found) > 1 else ""
     builder.wait(
-        Wait(
+        Waiting(
             _ACTION,
             inventory.object_name(slot),
             "CorruptSegment",
-            f"{counted(count, 'segment')} on {slot.name} of broker {slot.broker} cannot be what was written. {_name(found[0].key)}: "
+            f"{counted(count, 'segment')} on {slot.name} of broker {slot.broker} {'is' if count == 1 else 'are'} corrupt. {_name(found[0].key)}: "
             f"{first['kind']} at byte {first['position']} of {where}.{others}",
-            "The replica is dropped and made anew from the others as soon as the rules allow it. If there are ever more on this disk, "
-            "replace it."
+            "Nothing to do: Spindle drops the replica and re-replicates it from the others as soon as the safety rules allow it. If more and "
+            "more segments on this disk are corrupt, replace the disk."
             if policy.repair
-            else "Have the replica made anew from the others: set spec.disks.scrub.repair, or do it by hand as docs/scrubbing.md says. "
-            "If there are ever more on this disk, replace it.",
+            else "Set spec.disks.scrub.repair to have Spindle re-replicate the replica from the others, or do it by hand as docs/scrubbing.md describes. "
+            "If more and more segments on this disk are corrupt, replace the disk.",
         )
     )
 
 
 def names_of_file(entry: Mapping[str, Any]) -> str:
-    """Name of the file that something was found in."""
+    """Name of the segment's file with the finding, e.g. ``00000000000000000042.log``."""
     return f"{int(entry['segment']):020d}.{entry['file']}"
 
 
@@ -141,7 +141,7 @@ def names_of_file(entry: Mapping[str, Any]) -> str:
 def _repair(
     inventory: DiskInventory, builder: PlanBuilder, found: Sequence[_Corrupt]
 ) -> tuple[DroppedReplica, ...]:
-    """The first replica that may be dropped; that it is, is noted before it is done."""
+    """The first replica that may be dropped; recorded on the KafkaBroker before it is dropped."""
     for each in found:
         if _done_already(inventory, each) or _in_motion(inventory, each.key):
             continue
@@ -157,9 +157,9 @@ def _go_on(
     found: Sequence[_Corrupt],
     pending: Mapping[tuple[str, int, int], DroppedReplica],
 ) -> tuple[DroppedReplica, ...]:
-    """What was noted a moment ago, and is not seen to have left yet.
+    """Drops that were recorded a moment ago and have not happened yet.
 
-    Nothing is older: a replica of these that stands, or stands again, was brought back by somebody, and is forgotten once it is in sync.
+    Older records are ignored: such a replica still exists because somebody added it again, and its record is dropped once it is in sync.
     """
     return tuple(
         entry
@@ -174,7 +174,7 @@ def _go_on(
 def _may_be_dropped(
     inventory: DiskInventory, builder: PlanBuilder, each: _Corrupt, found: Sequence[_Corrupt]
 ) -> tuple[DroppedReplica, ...]:
-    """The replica, if it may be made anew by what is known now."""
+    """The replica, if it may be dropped and re-replicated now."""
     slot = each.slot
     if not slot.watched or not slot.online or slot.health.bad or inventory.state_of(slot) not in _USABLE:
         return ()
@@ -182,7 +182,7 @@ def _may_be_dropped(
     for other in found:
         corrupt.setdefault(other.key, set()).add(other.slot.broker)
     avoid = [path for broker, path in bad_dirs(inventory) | closed_dirs(inventory) if broker == slot.broker]
-    made = repair(
+    result = repair(
         inventory.planning_index,
         slot.broker,
         each.key,
@@ -192,9 +192,9 @@ def _may_be_dropped(
         inventory.limit,
         unavailable(inventory.state),
     )
-    if made.refusal is not None:
-        builder.wait(Wait.refused(_ACTION, inventory.object_name(slot), made.refusal))
-    return made.shrunk
+    if result.refusal is not None:
+        builder.wait(Waiting.of(_ACTION, inventory.object_name(slot), result.refusal))
+    return result.shrunk
 
 
 def _in_motion(inventory: DiskInventory, key: Key) -> bool:
@@ -203,7 +203,7 @@ def _in_motion(inventory: DiskInventory, key: Key) -> bool:
 
 
 def _changing(inventory: DiskInventory, key: Key) -> bool:
-    """Whether a partition's replicas are being changed: then what was asked for is under way, or what brings it back is."""
+    """Whether a partition is being reassigned: the drop, or the restore after it, is already under way."""
     partition = inventory.replica_index.partitions.get(key)
     moving = inventory.journal is not None and any(move.key == key for move in inventory.journal.moves)
     return moving or partition is None or bool(partition.adding or partition.removing)
@@ -218,23 +218,23 @@ def _repaired(inventory: DiskInventory, broker: int) -> dict[str, float]:
 
 
 def _done_already(inventory: DiskInventory, each: _Corrupt) -> bool:
-    """Whether the replica was dropped since this was found: then the agent has not looked again yet."""
+    """Whether the replica was dropped after this finding: then the agent has not scrubbed it again yet."""
     at = _repaired(inventory, each.slot.broker).get(_name(each.key))
     since = each.slot.operator_time(each.entry.get("since"))
     return at is not None and inventory.state.now - at < _ONCE and (since is None or since <= at)
 
 
 def _just_noted(inventory: DiskInventory, each: _Corrupt) -> bool:
-    """Whether the replica was to be dropped so lately that it may not have come to it yet."""
+    """Whether the drop was recorded so recently that it may not have been carried out yet."""
     at = _repaired(inventory, each.slot.broker).get(_name(each.key))
     return at is not None and 0 <= inventory.state.now - at < _A_MOMENT
 
 
 def _noted(inventory: DiskInventory, each: _Corrupt, found: Sequence[_Corrupt]) -> Patch:
-    """Only what is still told of as corrupt has to be remembered."""
+    """The record of the drop; entries of replicas that are no longer reported as corrupt are removed."""
     broker = inventory.state.brokers[each.slot.broker]
-    told = {_name(other.key) for other in found if other.slot.broker == each.slot.broker}
-    kept = {name: at for name, at in _repaired(inventory, each.slot.broker).items() if name in told}
+    reported = {_name(other.key) for other in found if other.slot.broker == each.slot.broker}
+    kept = {name: at for name, at in _repaired(inventory, each.slot.broker).items() if name in reported}
     text = json.dumps(kept | {_name(each.key): int(inventory.state.now)}, sort_keys=True)
     return Patch(
         kind="KafkaBroker",

@@ -1,10 +1,10 @@
-"""The cluster's own CA and the certificates of everyone who talks to Kafka."""
+"""The cluster's certificate authority (CA), and the certificates of all nodes and clients."""
 
 from collections.abc import Mapping
 from typing import Any, Final
 
 from spindle.cluster import names
-from spindle.cluster.refusal import some
+from spindle.cluster.waiting import Waiting, some
 from spindle.manifests.secrets import secret_metadata
 from spindle.reconcile.actions import (
     GrantAdmin,
@@ -25,7 +25,7 @@ from spindle.reconcile.certificates import (
     stale,
     unknown_holders,
 )
-from spindle.reconcile.plan_builder import PlanBuilder, Wait
+from spindle.reconcile.plan_builder import PlanBuilder
 from spindle.reconcile.snapshot import SecretView
 from spindle.reconcile.state import ClusterState
 from spindle.reconcile.steps.agent_access import UNKNOWN, certificates_unknown, certify_agents
@@ -35,21 +35,21 @@ from spindle.reconcile.times import stamp
 from spindle.security.rotation import Authority, Holder, RotationPhase, RotationStep, next_step
 
 ANN_GRANTED: Final = f"{names.GROUP}/acls"
-_TOLD: Final = {
+_EVENTS: Final = {
     RotationStep.ANNOUNCE: (
         "CaAnnounced",
-        "A new certificate authority was made, because {why}. Everybody is to trust it first.",
+        "Created a new certificate authority, because {why}. All nodes and clients must trust it before it signs.",
     ),
     RotationStep.SWITCH: (
         "CaSwitched",
-        "The new certificate authority signs from now on. The old one is trusted as well.",
+        "The new certificate authority signs from now on. The old one is still trusted.",
     ),
-    RotationStep.RETIRE: ("CaRetired", "The old certificate authority is trusted no more."),
+    RotationStep.RETIRE: ("CaRetired", "The old certificate authority is no longer trusted."),
 }
 
 
 def reconcile_security(state: ClusterState, builder: PlanBuilder, node_ids: tuple[int, ...]) -> None:
-    """Issue what is missing, no longer true or soon out of date; replace the authority when its time has come."""
+    """Issue certificates that are missing, outdated or about to expire; replace the CA when that is due."""
     if "secrets" in state.snap.unknown:
         return
     secret = state.secrets.get(names.ca_secret(state.name))
@@ -61,7 +61,7 @@ def reconcile_security(state: ClusterState, builder: PlanBuilder, node_ids: tupl
     if strange:
         builder.wait(_mismatch(state, strange))
         return
-    if (source := _source_trouble(state)) is not None:
+    if (source := _source_problem(state)) is not None:
         builder.wait(source)
     everybody = certificate_holders(state, node_ids)
     for seat in everybody:
@@ -69,60 +69,59 @@ def reconcile_security(state: ClusterState, builder: PlanBuilder, node_ids: tupl
             builder.do(_issue(state, seat, authority))
     agents = certify_agents(state, builder, authority)
     if state.snap.agent_namespace and UNKNOWN in state.snap.unknown:
-        builder.wait(certificates_unknown(state))  # nobody is forgotten when the authority is replaced
+        builder.wait(certificates_unknown(state))  # the CA is not replaced before all agents are known
     elif "kafkausers" in state.snap.unknown:
-        builder.wait(users_unknown(state, "IssueCertificate"))  # nor any of these
+        builder.wait(users_unknown(state, "IssueCertificate"))  # nor before all users are
     else:
         holders = [holder(state, seat, authority) for seat in everybody]
-        _turn(state, builder, secret, authority, holders + agents)
+        _rotate_ca(state, builder, secret, authority, holders + agents)
 
 
-def _source_trouble(state: ClusterState) -> Wait | None:
-    """Why the authority of the user's own Secret cannot be had; meanwhile the one that is in use goes on."""
+def _source_problem(state: ClusterState) -> Waiting | None:
+    """Why the CA in the user's own Secret cannot be used; meanwhile the CA in use stays."""
     name, source = state.spec.security.ca_secret, state.snap.ca_source
     if name is None or (source is not None and not source.problem):
         return None
-    problem = source.problem if source is not None else "It was not read."
-    return Wait(
+    problem = source.problem if source is not None else "It could not be read."
+    return Waiting(
         "ImportCa",
         f"Secret/{name}",
         "CaSecretInvalid",
-        f"The certificate authority in the Secret that spec.security.caSecret names cannot be used. {problem} An authority that is in "
-        "use goes on; without one nothing is started.",
-        "The Secret holds tls.crt and tls.key of an authority that signs itself and is for this cluster alone, as a cert-manager "
-        "Certificate with isCA makes it. Or take caSecret out, and Spindle makes one.",
+        f"The certificate authority in Secret {name}, which spec.security.caSecret names, cannot be used. {problem} A CA that is already in "
+        "use stays in use; without one Spindle starts no node.",
+        "Put tls.crt and tls.key of a self-signed CA that is used for this cluster only into the Secret, as a cert-manager "
+        "Certificate with isCA does. Or remove caSecret; Spindle then creates a CA.",
     )
 
 
 def _source(state: ClusterState) -> tuple[str, str] | None:
-    """Where a new authority comes from."""
+    """The Secret that a new CA is taken from, and the CA's fingerprint; None if Spindle creates the CA."""
     name, source = state.spec.security.ca_secret, state.snap.ca_source
     if name is None or source is None or source.certificate is None:
         return None
     return name, source.certificate.fingerprint
 
 
-def _mismatch(state: ClusterState, strange: list[str]) -> Wait:
-    return Wait(
+def _mismatch(state: ClusterState, strange: list[str]) -> Waiting:
+    return Waiting(
         "IssueCertificates",
         f"Secret/{names.ca_secret(state.name)}",
         "CaMismatch",
-        f"The authority in the Secret is not the one that running nodes go by ({some(strange)}): certificates that it signs "
-        "would be refused by them, so none is issued. They go on with those that they have.",
+        f"Running nodes do not trust the certificate authority in Secret {names.ca_secret(state.name)} (see Secrets {some(strange)}): they would reject "
+        "certificates that it signs, so Spindle issues none. They keep the certificates that they have.",
         "If the Secret was restored from an older backup, restore the latest one. If only the nodes' Secrets are wrong, delete "
-        "those. If the right authority is lost, with a short outage: delete all of the cluster's pods at once.",
+        "those. If the right CA is lost, delete all of the cluster's pods at once, which causes a short outage.",
     )
 
 
 def _issue(
     state: ClusterState, holder: CertificateHolder, authority: Authority
 ) -> IssueCertificate | KeepPassword:
-    told, seen = since(holder, authority), holder.secret.metadata if holder.secret is not None else None
-    noted = stamp(told) if told is not None else ""
+    trusted_since = since(holder, authority)
+    seen = holder.secret.metadata if holder.secret is not None else None
+    noted = stamp(trusted_since) if trusted_since is not None else ""
     if holder.password:
-        message = (
-            f"Secret {holder.name} was written: the password of User:{holder.principal}, and whom to trust."
-        )
+        message = f"Wrote Secret {holder.name}: the password of User:{holder.principal} and the trusted CA certificates."
         return KeepPassword(
             metadata=holder.metadata,
             user=holder.principal,
@@ -143,30 +142,30 @@ def _issue(
         since=noted,
         seen=seen,
         reason="CertificateIssued",
-        message=f"Certificate of {of} was issued.",
+        message=f"Issued the certificate of {of}.",
     )
 
 
-def _turn(
+def _rotate_ca(
     state: ClusterState, builder: PlanBuilder, secret: SecretView, authority: Authority, holders: list[Holder]
 ) -> None:
-    """One step of the replacement of the authority, or what it waits for."""
+    """One step of the replacement of the CA, or what it waits for."""
     step, pending = next_step(authority, holders, state.spec.security.client_grace_seconds)
     name = names.ca_secret(state.name)
     if pending is not None:
         spreading = authority.phase is RotationPhase.SPREADING
         doing = (
-            "Everybody is to trust the new one"
+            "All nodes and clients must trust the new CA before it signs"
             if spreading
-            else "Everybody is to show the new one's certificates"
+            else "All nodes and clients must get certificates of the new CA"
         )
         builder.wait(
-            Wait(
+            Waiting(
                 "ReplaceCa",
                 f"Secret/{name}",
                 "CaReplaced",
-                f"The certificate authority is being replaced. {doing}; the old one counts as well meanwhile.",
-                f"The replacement waits for {pending}.",
+                f"The certificate authority is being replaced. {doing}; the old one stays trusted meanwhile.",
+                f"Nothing to do: Spindle waits for {pending}.",
                 quiet=True,
             )
         )
@@ -184,20 +183,20 @@ def _turn(
             annotations=annotations,
             days=state.spec.security.ca_days,
             source=_source(state),
-            reason=_TOLD[step][0],
-            message=_TOLD[step][1].format(why=authority.due),
+            reason=_EVENTS[step][0],
+            message=_EVENTS[step][1].format(why=authority.due),
         )
     )
 
 
 def _rotated(state: ClusterState, secret: SecretView) -> str:
-    """The wish that a replacement answers: the spec's, else the last one that was answered."""
+    """The value of ``spec.security.rotate`` that a replacement fulfils; without one, the last value that was fulfilled."""
     answered = (secret.metadata.get("annotations") or {}).get(names.ANN_ROTATED, "")
     return state.spec.security.rotate or str(answered)
 
 
 def reconcile_admin(state: ClusterState, builder: PlanBuilder) -> None:
-    """Give the admin its ACLs once; a person who takes them away later is not overruled."""
+    """Give the admin its ACLs once; Spindle does not restore them if a user removes them later."""
     secret = state.secrets.get(names.admin_secret(state.name))
     if secret is None or (secret.metadata.get("annotations") or {}).get(ANN_GRANTED) is not None:
         return
@@ -208,7 +207,7 @@ def reconcile_admin(state: ClusterState, builder: PlanBuilder) -> None:
                 secret=names.admin_secret(state.name),
                 uid=uid,
                 reason="AdminGranted",
-                message=f"User:{names.PRINCIPAL_ADMIN} may do everything, by ordinary ACLs that can be taken away.",
+                message=f"Granted User:{names.PRINCIPAL_ADMIN} all operations, by ordinary ACLs that can be removed.",
             )
         )
     elif state.snap.admin_granted:
@@ -217,7 +216,7 @@ def reconcile_admin(state: ClusterState, builder: PlanBuilder) -> None:
 
 
 def reconcile_rebalance(state: ClusterState, builder: PlanBuilder) -> None:
-    """Give the rebalance job its ACLs once, when it has a certificate; then note that on its Secret."""
+    """Give the rebalance job its ACLs once, when it has a certificate, and record that on its Secret."""
     name = names.rebalance_secret(state.name)
     secret = state.secrets.get(name)
     if secret is None or not state.kafka.brokers or not has_job(state):
@@ -227,10 +226,10 @@ def reconcile_rebalance(state: ClusterState, builder: PlanBuilder) -> None:
     principal = f"User:{names.PRINCIPAL_REBALANCE}"
     grant = GrantRebalance(
         reason="RebalanceGranted",
-        message=f"{principal} may describe everything and read {names.TOPIC_SAMPLES}, by ordinary ACLs.",
+        message=f"Granted {principal} Describe on everything and Read on {names.TOPIC_SAMPLES}, by ordinary ACLs.",
     )
     body = {"metadata": {"annotations": {ANN_GRANTED: "granted"}}}
-    # The patch comes only if the grant was taken.
+    # The patch is applied only if the grant succeeded.
     builder.do(grant, Patch(kind="Secret", name=name, uid=str(secret.metadata.get("uid", "")), body=body))
 
 
@@ -238,7 +237,7 @@ def _reconcile_ca(state: ClusterState, builder: PlanBuilder, ca: SecretView | No
     secret = names.ca_secret(state.name)
     if name_conflict_reported(state, builder, "Secret", secret):
         return
-    # Those of users outlive a deleted KafkaCluster, its authority does not: they say nothing about what brokers trust.
+    # Users' Secrets outlive a deleted KafkaCluster, its CA does not, so they do not show what brokers trust.
     signed = sorted(
         name
         for name, view in state.secrets.items()
@@ -248,7 +247,7 @@ def _reconcile_ca(state: ClusterState, builder: PlanBuilder, ca: SecretView | No
         and view.certificate.issuer
     )
     if ca is None and not signed:
-        if (trouble := _source_trouble(state)) is not None:
+        if (trouble := _source_problem(state)) is not None:
             builder.wait(trouble)
             return
         source = _source(state)
@@ -259,28 +258,28 @@ def _reconcile_ca(state: ClusterState, builder: PlanBuilder, ca: SecretView | No
                 days=state.spec.security.ca_days,
                 source=source,
                 reason="CaCreated",
-                message=f"The certificate authority was taken from Secret {source[0]}."
+                message=f"Took the certificate authority from Secret {source[0]}."
                 if source
-                else "The cluster's own certificate authority was made.",
+                else "Created the cluster's own certificate authority.",
             )
         )
         return
-    what = "is gone" if ca is None else "holds a certificate that cannot be read, or none"
+    what = "is gone" if ca is None else "holds no readable certificate"
     builder.wait(
-        Wait(
+        Waiting(
             "IssueCertificates",
             f"Secret/{secret}",
             "CaMissing",
-            f"The Secret of the cluster's CA {what}, while brokers trust certificates that it signed. They go on with them, "
-            "but none can be issued.",
-            "Restore the Secret from a backup; NameConflict then says how to tell that it is this cluster's own. Or, with a short outage: delete it and all of the cluster's Secrets "
-            f"labelled {names.LABEL_CLUSTER}={state.name}, then its pods; all are made again.",
+            f"Secret {secret} of the cluster's CA {what}, while nodes use certificates that this CA signed. They keep running with them, "
+            "but Spindle can issue no new ones.",
+            "Restore the Secret from a backup; the entry NameConflict then says how to declare it this cluster's own. Or, with a short outage, delete it and "
+            f"all Secrets labelled {names.LABEL_CLUSTER}={state.name}, then the cluster's pods; Spindle creates all of them again.",
         )
     )
 
 
 def _ca_metadata(state: ClusterState, secret: str) -> Mapping[str, Any]:
-    """A new authority answers the wish for a new one that is written already."""
+    """Metadata of a new CA's Secret; the new CA fulfils a ``spec.security.rotate`` that is set already."""
     metadata = secret_metadata(state.cluster, secret)
     request = state.spec.security.rotate
     return {**metadata, "annotations": {names.ANN_ROTATED: request}} if request else metadata

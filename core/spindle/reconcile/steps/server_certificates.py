@@ -1,17 +1,17 @@
-"""Users' certificates of earlier versions that are good for servers as well: on record, and named until they end.
+"""Users' certificates of earlier versions that are valid for servers, too (extended key usage): recorded, and reported until they expire.
 
-Their common name is the user's. Whoever calls a broker by a host of that name and gets such a certificate takes its holder for the
-broker. New ones are good for clients alone; those that are out already stay good until they end or their authority is retired.
+Their common name is the user's name. If a broker has a host of that name, a client accepts the certificate's holder as that broker. New
+certificates are valid for clients only; issued ones stay valid until they expire or their CA is retired.
 """
 
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 from spindle.cluster import names
-from spindle.cluster.refusal import some
+from spindle.cluster.waiting import Waiting, counted, some
 from spindle.reconcile import objects
 from spindle.reconcile.certificates import authority_of, node_holder
-from spindle.reconcile.plan_builder import PlanBuilder, Wait
+from spindle.reconcile.plan_builder import PlanBuilder
 from spindle.reconcile.snapshot import SnapshotObject
 from spindle.reconcile.state import ClusterState
 from spindle.reconcile.times import seconds, stamp
@@ -20,35 +20,35 @@ Out = Mapping[str, str]  # ``until`` and ``authority``, as in the status
 
 
 def server_certificate(state: ClusterState, user: SnapshotObject) -> Out | None:
-    """Which of a user's certificates is good for servers and lasts longest: the one in its Secret, or one on record; None for none."""
+    """The user's certificate that is valid for servers and expires last, of its Secret and its status; None if there is none."""
     secret = state.secrets.get(names.user_secret(state.name, objects.name(user)))
     found = secret.certificate if secret is not None else None
     noted: Out | None = (user.get("status") or {}).get("serverCertificate")
     outs = [noted] if noted else []
     if found is not None and found.servers and found.issuer:
         outs.append({"until": stamp(found.not_after), "authority": found.issuer})
-    return max((out for out in outs if _counts(state, out)), key=_end, default=None)
+    return max((out for out in outs if _counts(state, out)), key=_expiry, default=None)
 
 
 def _counts(state: ClusterState, out: Out) -> bool:
-    """Whether anybody takes it still. An authority that cannot be read is not one that nobody trusts (rule 8)."""
+    """Whether the certificate is still accepted; an unreadable CA counts as trusted (safety rule "unknown is not gone", ``docs/safety.md``)."""
     authority = authority_of(state)
-    return _end(out) > state.now and (authority is None or out["authority"] in authority.trusted)
+    return _expiry(out) > state.now and (authority is None or out["authority"] in authority.trusted)
 
 
-def _end(out: Out) -> float:
+def _expiry(out: Out) -> float:
     return seconds(out["until"]) or 0.0
 
 
 def like_a_host(name: str, hosts: Iterable[str]) -> bool:
-    """Whether a user's name may be that of a host: it has a dot, or is one under which clients reach a broker."""
+    """Whether a user's name could be a host's: it has a dot, is ``localhost``, or is a name under which clients reach a broker."""
     return "." in name or name == "localhost" or name in hosts
 
 
 def tell_server_certificates(
     state: ClusterState, builder: PlanBuilder, statuses: Mapping[str, Mapping[str, Any]]
 ) -> None:
-    """Name the users whose certificates could pass for a host's, until the last of these has ended."""
+    """Report users whose certificates could pass for a host's, until the last of these has expired."""
     noted = {name: out for name, status in statuses.items() if (out := status.get("serverCertificate"))}
     if not noted:
         return
@@ -58,13 +58,14 @@ def tell_server_certificates(
         return
     last = max(out["until"] for out in outs.values())
     builder.wait(
-        Wait(
+        Waiting(
             "RevokeCertificates",
             f"KafkaCluster/{state.name}",
             "UserCertificatesValidForServers",
-            f"KafkaUsers that are named like hosts have certificates of an earlier version that are good for servers ({some(sorted(outs))}): "
-            "who has one of these can pass for the host of that name to Kafka's clients. New ones are good for clients alone.",
-            f"The last of them ends on {last[:10]}. Sooner, where a user is not to be trusted with that: replace the authority "
-            "(spec.security.rotate, or a new one in the Secret of caSecret); they are worth nothing from its third step on.",
+            f"{counted(len(outs), 'KafkaUser')} named like a host {'has a certificate' if len(outs) == 1 else 'have certificates'} of an earlier version that "
+            f"{'is' if len(outs) == 1 else 'are'} also valid for servers ({some(sorted(outs))}): its holder can pass for the host of that name to Kafka clients. "
+            "New certificates are valid for clients only.",
+            f"Nothing to do if you trust these users: the last such certificate expires on {last[:10]}. Otherwise replace the CA "
+            "(spec.security.rotate, or a new CA in the Secret of caSecret); the certificates are invalid once the old CA is retired.",
         )
     )

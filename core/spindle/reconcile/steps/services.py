@@ -1,4 +1,4 @@
-"""What surrounds the pods: Services, disruption budgets, and each node's configuration."""
+"""Services, PodDisruptionBudgets, NetworkPolicies and each node's ConfigMap."""
 
 from spindle.cluster import names
 from spindle.manifests.budgets import broker_budget, controller_budget, drain_budget
@@ -21,7 +21,7 @@ from spindle.reconcile.steps.listeners import listener_ports, listener_services,
 
 
 def reconcile_services(state: ClusterState, builder: PlanBuilder) -> None:
-    """Services and budgets: made, and put back where they were changed or deleted by hand."""
+    """Create Services and PodDisruptionBudgets, and restore them where they were changed or deleted by hand."""
     if "services" not in state.snap.unknown:
         live = objects.by_name(state.snap.services)
         for wanted in (*services(state.cluster), *listener_services(state)):
@@ -38,10 +38,10 @@ def reconcile_services(state: ClusterState, builder: PlanBuilder) -> None:
 
 
 def counted_brokers(state: ClusterState) -> int:
-    """How many brokers the budget is to protect: those that Kafka knows, of those that there are or are to be.
+    """How many brokers the PodDisruptionBudget protects: those of the cluster that Kafka knows.
 
-    One that never ran (it found no node, or its pod none) is neither registered nor in any assignment. Were it counted as one that is
-    away, nobody could be evicted until it is there. While Kafka's answers lack, all count.
+    A broker that never ran (no node for it, or an unschedulable pod) is neither registered nor in any assignment. If it counted as
+    unavailable, no broker could be evicted until it runs. While Kafka's state is unknown, all brokers count.
     """
     replicas, registered = state.replica_counts, state.kafka.brokers
     if replicas is None or registered is None:
@@ -51,7 +51,7 @@ def counted_brokers(state: ClusterState) -> int:
 
 
 def budget_counts_too_few(state: ClusterState) -> bool:
-    """Whether the budget as it stands protects fewer brokers than it should: its change is on the way."""
+    """Whether the live PodDisruptionBudget protects fewer brokers than it should, because its update has not been applied yet."""
     name = names.broker_budget(state.name)
     live = objects.by_name(state.snap.budgets).get(name)
     if "poddisruptionbudgets" in state.snap.unknown or live is None:
@@ -62,7 +62,7 @@ def budget_counts_too_few(state: ClusterState) -> bool:
 
 
 def reconcile_policies(state: ClusterState, builder: PlanBuilder) -> None:
-    """NetworkPolicies, where they are wanted or Spark has ports open; those that are not wanted any more go, and no others."""
+    """Apply NetworkPolicies if the spec asks for them or Spark opens ports; delete those of ours that are no longer needed."""
     if "networkpolicies" in state.snap.unknown:
         return
     live = objects.by_name(state.snap.policies)
@@ -84,7 +84,7 @@ def _policies(state: ClusterState) -> tuple[SnapshotObject, ...]:
 
 
 def reconcile_pools(state: ClusterState, builder: PlanBuilder) -> None:
-    """What the pools are, for the time when one is removed from the spec and its brokers are not empty yet."""
+    """Record the pools: the brokers of a pool that the spec no longer has run until they are drained."""
     known = {str(broker["spec"].get("pool")) for broker in state.brokers.values()}
     known |= {str(objects.annotation(c, names.ANN_POOL)) for c in state.claims.values() if not has_left(c)}
     kept = {name: pool for name, pool in state.former.items() if name in known}

@@ -1,11 +1,11 @@
-"""``status.start`` of each KafkaBroker: how its present process came up, why, how long that took or still takes."""
+"""``status.start`` of each KafkaBroker: why and how the running Kafka process started, and how long that took or still takes."""
 
 from collections.abc import Mapping
 from typing import Any
 
 from spindle.cluster import names
-from spindle.cluster.refusal import Refusal, counted
 from spindle.cluster.start_kinds import DIRTY
+from spindle.cluster.waiting import Waiting, counted
 from spindle.reconcile import objects
 from spindle.reconcile.snapshot import SnapshotObject
 from spindle.reconcile.state import ClusterState
@@ -17,7 +17,7 @@ _NEW = "PodCreated"
 
 
 def reconcile_start(state: ClusterState, broker: SnapshotObject) -> dict[str, Any] | None:
-    """What to report of a broker's start; what stands there while no Kafka runs."""
+    """``status.start`` of a broker; unchanged while no Kafka runs."""
     node_id = int(broker["spec"]["id"])
     before: Mapping[str, Any] = (broker.get("status") or {}).get("start") or {}
     pod = state.pods.get(node_id)
@@ -45,9 +45,9 @@ def reconcile_start(state: ClusterState, broker: SnapshotObject) -> dict[str, An
 
 
 def unfinished(broker: SnapshotObject, pod: SnapshotObject) -> bool:
-    """Whether the start of the Kafka that runs in a pod is still to be asked about.
+    """Whether the operator still has to poll the start of the Kafka that runs in a pod.
 
-    Once its own probe has passed it has loaded its logs; one with a dead disk may never be in sync.
+    Once the container's readiness probe has passed, Kafka has loaded its logs; a broker with a dead disk may never be in sync.
     """
     start = (broker.get("status") or {}).get("start") or {}
     if not objects.kafka_runs(pod) or start.get("at") != objects.kafka_started(pod):
@@ -56,16 +56,16 @@ def unfinished(broker: SnapshotObject, pod: SnapshotObject) -> bool:
     return "seconds" not in start and not (ready and "kind" in start)
 
 
-def loads(state: ClusterState, node_id: int) -> Refusal | None:
-    """Why a broker is not restarted: it loads its logs, and a restart would have it begin again."""
+def loads(state: ClusterState, node_id: int) -> Waiting | None:
+    """Why a broker is not restarted: it loads its logs, and a restart would begin that again; None if it does not."""
     start = state.snap.starts.get(node_id)
     if start is None or not start.loading:
         return None
-    return Refusal(
+    return Waiting.refused(
         rule=None,
         reason="LoadingLogs",
-        message=f"Broker {node_id} loads its logs, {counted(start.logs_left, 'log')} to go; a restart would have it begin again.",
-        unblocked_by="It has loaded them; how far it is stands in status.start of its KafkaBroker.",
+        message=f"Broker {node_id} is loading its logs, {counted(start.logs_left, 'log')} to go. A restart would begin that again.",
+        unblocked_by="Nothing to do: Spindle continues when the logs are loaded. status.start of the KafkaBroker shows the progress.",
     )
 
 
@@ -78,7 +78,7 @@ def loaded_at(state: ClusterState, node_id: int) -> float:
 
 
 def words(start: Mapping[str, Any] | None) -> str:
-    """How far a start is, as a sentence; empty where there is nothing to say."""
+    """The progress of a start as a sentence; empty while no logs are left to load."""
     if not start or not start.get("logsLeft"):
         return ""
     how = "recovers" if start.get("kind") == DIRTY else "loads"
@@ -103,7 +103,7 @@ def _loading(state: ClusterState, entry: Mapping[str, Any], start: Start) -> dic
 
 
 def _reason(state: ClusterState, node_id: int, pod: SnapshotObject) -> str:
-    """Why it was started: what its pod was taken down for, or because the process ended by itself."""
+    """Why Kafka was started: the reason of its pod's restart, or that its container restarted by itself."""
     if objects.container_status(pod, names.CONTAINER_KAFKA).get("restartCount"):
         return _BY_ITSELF
     mark = next(

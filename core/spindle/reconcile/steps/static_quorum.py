@@ -1,22 +1,23 @@
-"""The quorum of a cluster that was taken over: its voters stand in the configuration until Kafka has them on record (KIP-853)."""
+"""The static quorum of a cluster that was taken over: its voters are in the configuration until kraft.version is 1 (KIP-853)."""
 
 from dataclasses import replace
 from typing import Final
 
 from spindle.cluster import names
+from spindle.cluster.waiting import Waiting
 from spindle.manifests.identity import DYNAMIC, NodeIdentity, identity_map
 from spindle.reconcile import objects
 from spindle.reconcile.actions import Apply, RaiseFeatures
-from spindle.reconcile.plan_builder import PlanBuilder, Wait
+from spindle.reconcile.plan_builder import PlanBuilder
 from spindle.reconcile.state import ClusterState
 
 KRAFT: Final = "kraft.version"
 
 
 def reconcile_static_quorum(state: ClusterState, builder: PlanBuilder, identity: NodeIdentity) -> None:
-    """Raise kraft.version once every controller runs; when it is raised, note that the configuration need not name the voters.
+    """Raise kraft.version once every controller is ready; then record that the configuration need not list the voters.
 
-    The nodes then restart one after the other, as for any other change of their configuration.
+    The rolling restart that follows is the usual one for a change of the configuration.
     """
     features = state.kafka.features
     if not identity.static or features is None:
@@ -27,7 +28,7 @@ def reconcile_static_quorum(state: ClusterState, builder: PlanBuilder, identity:
                 object=identity_map(state.name, state.namespace, replace(identity, quorum=DYNAMIC)),
                 seen=state.config_maps[names.identity_map(state.name)],
                 reason="QuorumDynamic",
-                message="Kafka has its voters on record; its nodes are restarted without them in their configuration.",
+                message="Kafka keeps its voters in the metadata log now; its nodes restart without controller.quorum.voters.",
             )
         )
         return
@@ -38,13 +39,13 @@ def reconcile_static_quorum(state: ClusterState, builder: PlanBuilder, identity:
     ]
     if away or state.unavailable_records:
         builder.wait(
-            Wait(
+            Waiting(
                 "RaiseKraftVersion",
                 f"KafkaCluster/{state.name}",
                 "QuorumStatic",
-                "The cluster was taken over with voters that stand in its configuration. They are put on record (kraft.version 1) "
-                "when all controllers run and nobody restarts.",
-                "All controllers are ready.",
+                "The cluster was taken over with a static quorum (controller.quorum.voters). Spindle makes it dynamic (kraft.version 1) "
+                "when all controllers are ready and no pod restarts.",
+                "Nothing to do: Spindle continues when all controllers are ready and no pod restarts.",
                 quiet=True,
             )
         )
@@ -53,6 +54,6 @@ def reconcile_static_quorum(state: ClusterState, builder: PlanBuilder, identity:
         RaiseFeatures(
             levels={KRAFT: 1},
             reason="KraftVersionRaised",
-            message="kraft.version is raised to 1: Kafka puts its voters on record.",
+            message="Raised kraft.version to 1: Kafka keeps its voters in the metadata log from now on.",
         )
     )

@@ -4,14 +4,15 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from spindle.cluster import names
-from spindle.cluster.refusal import counted, some
+from spindle.cluster.waiting import Waiting, counted, some
 from spindle.healing import maintenance
 from spindle.placement.spread import rack_status
 from spindle.reconcile import objects
-from spindle.reconcile.plan_builder import PlanBuilder, Wait
+from spindle.reconcile.plan_builder import PlanBuilder
 from spindle.reconcile.state import ClusterState
 from spindle.reconcile.steps.agent_health import clocks_row, unmonitored
 from spindle.reconcile.steps.broker_status import healthy
+from spindle.reconcile.steps.conditions import ConditionRow, offline, progress_rows, under_min_isr
 from spindle.reconcile.steps.listeners import listener_status
 from spindle.reconcile.steps.quorum_status import quorum_status
 from spindle.reconcile.steps.rebalance_job import runs_row
@@ -35,15 +36,14 @@ _RACK_REASONS: Final = frozenset(
 )
 
 
-ConditionRow = tuple[str, str, str, str]
-
-
 def cluster_status(
     state: ClusterState,
     builder: PlanBuilder,
     broker_statuses: Mapping[str, Mapping[str, Any]],
     lost: str | None = None,
     former: Sequence[Mapping[str, Any]] | None = None,
+    *,
+    moving: bool = False,
 ) -> dict[str, Any]:
     """``status`` of the KafkaCluster, all but ``takingDown``.
 
@@ -52,6 +52,7 @@ def cluster_status(
         broker_statuses: of all KafkaBrokers.
         lost: what is lost with bad disks as things are, and the way out; None for nothing.
         former: the principals of deleted users; None if nothing was done about them, so that those on record stay.
+        moving: whether replicas move for another reason than a KafkaRebalance.
     """
     brokers = _tally(state, [n for n in state.pods if n in state.staying], state.broker_count)
     controllers = _tally(
@@ -81,8 +82,11 @@ def cluster_status(
     if (quorum := quorum_status(state.kafka.quorum)) is not None:
         status["quorum"] = quorum
     status["phase"] = _phase(state, builder, status)
-    room = _have_room(broker_statuses)
-    status["conditions"] = _conditions(state, builder, status, _bad_disks(broker_statuses), lost, room)
+    rows = progress_rows(state, builder, status, broker_statuses, moving=moving)
+    rows += [_racks_satisfied(state, builder), _disks_healthy(state, status, _bad_disks(broker_statuses))]
+    rows += [_disk_pressure(broker_statuses), _data_at_risk(state, lost)]
+    rows += [row for row in (clocks_row(state), runs_row(state)) if row is not None]
+    status["conditions"] = _conditions(state, rows, status["observedGeneration"])
     return status
 
 
@@ -113,7 +117,7 @@ def _racks(state: ClusterState) -> list[dict[str, Any]]:
     return rack_status({i: broker["spec"].get("rack") or None for i, broker in state.brokers.items()})
 
 
-def _loud(builder: PlanBuilder) -> list[Wait]:
+def _loud(builder: PlanBuilder) -> list[Waiting]:
     return [
         wait for wait in sorted(builder.waits, key=lambda w: (w.object, w.action, w.reason)) if not wait.quiet
     ]
@@ -169,17 +173,8 @@ def _whole(status: Mapping[str, Any], stopped: int) -> bool:
     )
 
 
-def _conditions(
-    state: ClusterState,
-    builder: PlanBuilder,
-    status: Mapping[str, Any],
-    bad: list[str],
-    lost: str | None,
-    room: ConditionRow,
-) -> list[dict[str, Any]]:
-    rows = [_ready(state, status), _progressing(state, builder, status), _racks_satisfied(state, builder)]
-    rows += [_disks_healthy(state, status, bad), room, _data_at_risk(state, lost)]
-    rows += [row for row in (clocks_row(state), runs_row(state)) if row is not None]
+def _conditions(state: ClusterState, rows: Sequence[ConditionRow], generation: int) -> list[dict[str, Any]]:
+    """The rows as conditions; each keeps its time while its status stays."""
     before = {c.get("type"): c for c in state.status.get("conditions") or ()}
     result = []
     for kind, value, reason, message in rows:
@@ -192,62 +187,10 @@ def _conditions(
                 "reason": reason,
                 "message": message[:4096],
                 "lastTransitionTime": since or stamp(state.now),
-                "observedGeneration": status["observedGeneration"],
+                "observedGeneration": generation,
             }
         )
     return result
-
-
-def _ready(state: ClusterState, status: Mapping[str, Any]) -> ConditionRow:
-    brokers, controllers = status["brokers"], status["controllers"]
-    if state.refused:
-        first = state.refused[0]
-        counts = f"{brokers['summary']} brokers and {controllers['summary']} controllers are in sync"
-        message = f"The spec is not carried out: {first.field}: {first.message}. {counts}."
-        return ("Ready", "False", first.reason, message)
-    if (
-        brokers["ready"] == brokers["total"]
-        and controllers["ready"] == controllers["total"]
-        and not _is_new(state)
-    ):
-        return ("Ready", "True", "AllInSync", "All brokers and controllers run and are in sync.")
-    stopped = _stopped(state)
-    if stopped and _whole(status, len(stopped)):
-        return (
-            "Ready",
-            "False",
-            "BrokersStopped",
-            f"Stopped by hand: {some(stopped)}; all others are in sync.",
-        )
-    return (
-        "Ready",
-        "False",
-        "NotAllInSync",
-        f"{brokers['summary']} brokers and {controllers['summary']} controllers are in sync.",
-    )
-
-
-def _is_new(state: ClusterState) -> bool:
-    return state.known_identity is None
-
-
-def _progressing(state: ClusterState, builder: PlanBuilder, status: Mapping[str, Any]) -> ConditionRow:
-    if state.spec.paused:
-        return ("Progressing", "False", "Paused", "spec.paused is true.")
-    if builder.actions or state.unavailable_records:
-        return ("Progressing", "True", "Working", status["phase"])
-    loud = _loud(builder)
-    if loud:
-        return (
-            "Progressing",
-            "False",
-            "Waiting",
-            f"{loud[0].object}: {loud[0].message} Way out: {loud[0].unblocked_by}",
-        )
-    quiet = [wait for wait in builder.waits if wait.quiet]
-    if quiet or not _whole(status, len(_stopped(state))):
-        return ("Progressing", "True", "Starting", quiet[0].message if quiet else "Brokers start.")
-    return ("Progressing", "False", "Settled", "Nothing is left to do.")
 
 
 def _racks_satisfied(state: ClusterState, builder: PlanBuilder) -> ConditionRow:
@@ -290,8 +233,8 @@ def _disks_healthy(state: ClusterState, status: Mapping[str, Any], bad: list[str
     )
 
 
-def _have_room(broker_statuses: Mapping[str, Mapping[str, Any]]) -> ConditionRow:
-    """How far up the ladder of full disks the fullest ones are."""
+def _disk_pressure(broker_statuses: Mapping[str, Mapping[str, Any]]) -> ConditionRow:
+    """The highest usage level that a disk has."""
     fills = {
         f"{broker}/{disk['name']}": disk["usage"]
         for broker, status in broker_statuses.items()
@@ -299,21 +242,21 @@ def _have_room(broker_statuses: Mapping[str, Mapping[str, Any]]) -> ConditionRow
         if disk.get("usage")
     }
     if not fills:
-        return ("DisksHaveRoom", "Unknown", "KafkaUnknown", "How full the disks are is not known yet.")
+        return ("DiskPressure", "Unknown", "KafkaUnknown", "How full the disks are is not known yet.")
     worst = max(
         (BY_LABEL.get(str(fill["level"]), UsageLevel.NORMAL) for fill in fills.values()),
         default=UsageLevel.NORMAL,
     )
     if worst is UsageLevel.NORMAL:
-        return ("DisksHaveRoom", "True", "BelowThresholds", "Every disk is below its thresholds.")
+        return ("DiskPressure", "False", "BelowThresholds", "Every disk is below its thresholds.")
     # The fullest first; how full each is stands in the KafkaBrokers, so that this one need not be written all the time.
     rows = sorted(
         fills.items(), key=lambda entry: (-BY_LABEL.get(str(entry[1]["level"]), UsageLevel.NORMAL), entry[0])
     )
     named = [f"{name} ({fill['level']})" for name, fill in rows if fill["level"] != UsageLevel.NORMAL.label]
     return (
-        "DisksHaveRoom",
-        "False",
+        "DiskPressure",
+        "True",
         worst.label,
         f"{counted(len(named), 'disk')} above a threshold: {some(named)}.",
     )
@@ -330,25 +273,19 @@ def _data_at_risk(state: ClusterState, lost: str | None) -> ConditionRow:
             "KafkaUnknown",
             f"Kafka does not tell: {view.error or 'partitions not read'}.",
         )
-    offline = sorted(p.name for p in view.partitions if p.leader is None)
-    if offline:
+    if named := offline(view):
         return (
             "DataAtRisk",
             "True",
             "Offline",
-            f"{counted(len(offline), 'partition')} without a leader, nobody can read or write them: {some(offline)}.",
+            f"{counted(len(named), 'partition')} without a leader, nobody can read or write them: {some(named)}.",
         )
-    short = sorted(
-        p.name
-        for p in view.partitions
-        if (least := view.min_isr.get(p.topic)) is not None and len(p.isr) < min(least, p.recorded_rf)
-    )
-    if short:
+    if named := under_min_isr(view):
         return (
             "DataAtRisk",
             "True",
             "PartitionsUnderMinIsr",
-            f"{counted(len(short), 'partition')} under min.insync.replicas, acks=all is refused: {some(short)}.",
+            f"{counted(len(named), 'partition')} under min.insync.replicas, acks=all is refused: {some(named)}.",
         )
     return (
         "DataAtRisk",

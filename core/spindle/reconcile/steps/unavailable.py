@@ -1,4 +1,7 @@
-"""Who is down or going down, whatever the reason: what every question of rule 2 counts."""
+"""Brokers and controllers that are down or going down, for any reason.
+
+Every check of the safety rule "no restart below min.insync.replicas" (``docs/safety.md``) counts them.
+"""
 
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
@@ -18,12 +21,12 @@ def current_records(state: ClusterState) -> list[Mapping[str, Any]]:
 
 
 def unavailable(state: ClusterState) -> frozenset[int]:
-    """Everyone who is down or going down, the marked ones included."""
+    """Node ids that are down or going down, including those marked in ``status.takingDown``."""
     return unavailable_with(state, current_records(state))
 
 
 def unavailable_with(state: ClusterState, marks: Iterable[Mapping[str, Any]]) -> frozenset[int]:
-    """Everyone who is marked, without a pod, on its way out, not running Kafka, or may be evicted by a drain at any moment."""
+    """Node ids that are marked, have no pod or a terminating one, do not run Kafka, or may be evicted by a drain at any moment."""
     everyone = {*state.brokers, *state.controller_ids}
     away = {
         node_id
@@ -37,13 +40,13 @@ def unavailable_with(state: ClusterState, marks: Iterable[Mapping[str, Any]]) ->
 
 
 def evicted_for_drain(state: ClusterState, node_id: int) -> bool:
-    """Whether a drain may evict a broker beside others: its pod says so."""
+    """Whether the label of a broker's pod lets a node drain evict it in addition to others."""
     pod = state.pods.get(node_id)
     return pod is not None and objects.labels(pod).get(names.LABEL_BUDGET) == names.drain_budget(state.name)
 
 
 def on_closed_node(state: ClusterState, node_id: int) -> bool:
-    """Whether a broker lives on a node that somebody has closed to new pods: a drain begins so, and it may be evicted at any moment."""
+    """Whether a broker's node is cordoned: a drain starts with that, so the broker may be evicted at any moment."""
     broker = state.brokers.get(node_id)
     recorded = (broker["spec"].get("node") or "") if broker is not None else ""
     node = state.nodes.get(state.node_of(node_id) or recorded)
@@ -51,7 +54,7 @@ def on_closed_node(state: ClusterState, node_id: int) -> bool:
 
 
 def token(mark: Mapping[str, Any]) -> str:
-    """What a pod is told when its mark is withdrawn."""
+    """The value of a pod's annotation when its mark is withdrawn."""
     return f"{mark['uid']} {mark['since']}"
 
 

@@ -1,13 +1,14 @@
-"""From one release of Kafka to another: all nodes first, metadata.version when they have run it for a while, back only before that."""
+"""Kafka upgrades: all nodes first, then metadata.version after a soak time; a downgrade is possible only before that."""
 
 from dataclasses import replace
 from typing import Any, Final
 
 from spindle.cluster import names
 from spindle.cluster.versions import LEVELS, level_of, may_change, order, release_of, unsupported
+from spindle.cluster.waiting import Waiting
 from spindle.reconcile import objects
 from spindle.reconcile.actions import RaiseFeatures
-from spindle.reconcile.plan_builder import PlanBuilder, Wait
+from spindle.reconcile.plan_builder import PlanBuilder
 from spindle.reconcile.snapshot import SnapshotObject
 from spindle.reconcile.state import ClusterState
 from spindle.reconcile.times import seconds, stamp
@@ -17,7 +18,7 @@ _HOUR: Final = 3600
 
 
 def version_to_run(state: ClusterState) -> str:
-    """The release that pods are made of: the spec's, or the one that runs where the cluster may not go to that."""
+    """The release for new pods: the spec's, or the running one where the cluster must not change to the spec's."""
     running = _latest(state)
     if running is None or may_change(running, state.spec.version, _level(state)) is None:
         return state.spec.version
@@ -25,17 +26,17 @@ def version_to_run(state: ClusterState) -> str:
 
 
 def as_run(state: ClusterState) -> ClusterState:
-    """The state with the release in effect where this version of Spindle does not run the one that is asked for.
+    """The state with the running release in place of a ``spec.version`` that this version of Spindle does not support.
 
-    The rest of the spec is carried out: disks that fail, certificates that expire do not wait for a correction. Where nothing runs yet, or what
-    runs is not known here either, there is nothing to go on with, and the state is as it was.
+    The rest of the spec is applied: failing disks and expiring certificates do not wait for a correction. If nothing runs yet, or the
+    running release is not supported either, the state is unchanged.
     """
     refusal, running = unsupported(state.spec.version), _latest(state)
     if refusal is None or running is None or unsupported(running) is not None:
         return state
     stays = replace(
         refusal,
-        message=f"{refusal.message} The cluster stays with Kafka {running}, and is looked after as ever.",
+        message=f"{refusal.message} The cluster stays on Kafka {running}, and Spindle manages it as usual.",
         unblocked_by=f"{refusal.unblocked_by.rstrip('.')}, or back to {running}.",
     )
     spec = state.spec.model_copy(update={"version": running})
@@ -43,14 +44,14 @@ def as_run(state: ClusterState) -> ClusterState:
 
 
 def reconcile_upgrade(state: ClusterState, builder: PlanBuilder) -> None:
-    """Say why the release is not changed; raise metadata.version once all nodes have run theirs for long enough."""
+    """Report why the release is not changed; raise metadata.version once all nodes have run the release for the soak time."""
     running = _latest(state)
     refusal = state.version_refused
     if refusal is None and running is not None:
         refusal = may_change(running, state.spec.version, _level(state))
     if refusal is not None:
-        # Nor is metadata.version raised: perhaps it is an earlier release that is asked for.
-        builder.wait(Wait.refused("ChangeVersion", f"KafkaCluster/{state.name}", refusal))
+        # metadata.version is not raised either: the spec may ask for an earlier release.
+        builder.wait(Waiting.of("ChangeVersion", f"KafkaCluster/{state.name}", refusal))
         return
     level, now = level_of(state.spec.version), state.kafka.metadata_version
     since = _since(state)
@@ -60,12 +61,12 @@ def reconcile_upgrade(state: ClusterState, builder: PlanBuilder) -> None:
     if state.now < until:
         builder.wait(_soaking(state, now, until))
     else:
-        message = f"metadata.version is raised from {release_of(now)} to {release_of(level)}: there is no way back to an earlier release."
+        message = f"Raised metadata.version from {release_of(now)} to {release_of(level)}: a downgrade to an earlier release is no longer possible."
         builder.do(RaiseFeatures(levels={_METADATA: level}, reason="MetadataVersionRaised", message=message))
 
 
 def version_status(state: ClusterState) -> dict[str, Any]:
-    """``status.version``, ``versionSince`` and ``metadataVersion``; a version is there once all nodes run it."""
+    """``status.version``, ``versionSince`` and ``metadataVersion``; a version is set once all nodes run it."""
     found: dict[str, Any] = {}
     version = _common(state)
     if version is not None:
@@ -76,7 +77,7 @@ def version_status(state: ClusterState) -> dict[str, Any]:
             "version": version,
             "versionSince": state.status["versionSince"] if same else stamp(state.now),
         }
-    else:  # who is away for a moment does not begin the time anew; one that runs something else does
+    else:  # a node that is briefly down does not reset the soak time; one that runs another release does
         kept = ("version",) if _mixed(state) else ("version", "versionSince")
         found = {key: state.status[key] for key in kept if state.status.get(key)}
     level = state.kafka.metadata_version
@@ -88,22 +89,22 @@ def version_status(state: ClusterState) -> dict[str, Any]:
 
 
 def _level(state: ClusterState) -> int | None:
-    """The cluster's metadata.version; while Kafka does not tell, what it told before: it never falls."""
-    told = state.kafka.metadata_version
-    return told if told is not None else LEVELS.get(str(state.status.get("metadataVersion")))
+    """The cluster's metadata.version as a feature level; while Kafka does not answer, the last known one, since it never falls."""
+    level = state.kafka.metadata_version
+    return level if level is not None else LEVELS.get(str(state.status.get("metadataVersion")))
 
 
 def version_of(pod: SnapshotObject) -> str | None:
-    """The release that a pod was made for; None for one that does not tell."""
+    """The release that a pod was created with; None for a pod without the annotation."""
     return objects.annotation(pod, names.ANN_VERSION)
 
 
 def _latest(state: ClusterState) -> str | None:
-    """The latest release that a node runs, by its pod; by the status where there is no pod that tells."""
-    told = {version for pod in state.pods.values() if (version := version_of(pod)) is not None}
-    if not told and state.known_identity is not None and (before := state.status.get("version")):
-        told = {str(before)}
-    return max(told, key=order, default=None)
+    """The latest release that a node runs, by its pod; by the status where no pod has the annotation."""
+    versions = {version for pod in state.pods.values() if (version := version_of(pod)) is not None}
+    if not versions and state.known_identity is not None and (before := state.status.get("version")):
+        versions = {str(before)}
+    return max(versions, key=order, default=None)
 
 
 def _mixed(state: ClusterState) -> bool:
@@ -117,25 +118,25 @@ def _common(state: ClusterState) -> str | None:
     nodes = [*state.controller_ids, *state.brokers]
     stopped = {i for i, broker in state.brokers.items() if objects.kept_down(broker)}
     pods = [state.pods.get(node) for node in nodes if node not in stopped]
-    told = {version_of(pod) if pod is not None and objects.is_true(pod, "Ready") else None for pod in pods}
-    return told.pop() if len(told) == 1 else None
+    found = {version_of(pod) if pod is not None and objects.is_true(pod, "Ready") else None for pod in pods}
+    return found.pop() if len(found) == 1 else None
 
 
 def _since(state: ClusterState) -> float | None:
-    """Since when all nodes run the spec's release; None if they do not, or that is not on record yet."""
+    """Since when all nodes run the spec's release, in seconds since the epoch; None if they do not, or it is not recorded yet."""
     version = _common(state)
     if version != state.spec.version or state.status.get("version") != version:
         return None
     return seconds(state.status.get("versionSince"))
 
 
-def _soaking(state: ClusterState, level: int, until: float) -> Wait:
-    return Wait(
+def _soaking(state: ClusterState, level: int, until: float) -> Waiting:
+    return Waiting(
         "RaiseMetadataVersion",
         f"KafkaCluster/{state.name}",
         "Soaking",
-        f"All nodes run Kafka {state.spec.version}. metadata.version stays at {release_of(level)} until {stamp(until)}; until then "
-        f"spec.version may go back to {release_of(level)}.",
-        "The time passes (spec.rolling.soakHours).",
+        f"All nodes run Kafka {state.spec.version}. metadata.version stays at {release_of(level)} until {stamp(until)}; until then you can "
+        f"set spec.version back to {release_of(level)}.",
+        f"Nothing to do: Spindle raises metadata.version at {stamp(until)} (spec.rolling.soakHours).",
         quiet=True,
     )

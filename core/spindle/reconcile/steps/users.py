@@ -1,4 +1,4 @@
-"""KafkaUsers: credentials in a Secret, rights and quotas in Kafka; what Spindle gave it takes away again, and nothing else."""
+"""KafkaUsers: credentials in a Secret, ACLs and quotas in Kafka. Spindle removes only what it granted itself."""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -7,13 +7,13 @@ from pydantic import ValidationError
 
 from spindle.api.user import KafkaUserSpec
 from spindle.cluster import names
-from spindle.cluster.refusal import some
 from spindle.cluster.rights import Right, UserView
+from spindle.cluster.waiting import Waiting, counted, some
 from spindle.reconcile import objects
 from spindle.reconcile.actions import AlterUser, Patch, SetPassword
 from spindle.reconcile.certificates import authority_of, stale, user_holder
 from spindle.reconcile.ownership import OWN as OWN_NAMESPACE
-from spindle.reconcile.plan_builder import PlanBuilder, Wait
+from spindle.reconcile.plan_builder import PlanBuilder
 from spindle.reconcile.snapshot import SnapshotObject
 from spindle.reconcile.state import ClusterState
 from spindle.reconcile.steps.former_users import certificate_until, former_users, is_out
@@ -32,26 +32,33 @@ from spindle.users.wide import OWN, wide
 
 UserCondition = tuple[bool, str, str]  # ready, reason, message
 READY: Final = "SpecApplied"
+_STALLED: Final = frozenset({"InvalidSpec", "NameConflict", "NotPrivileged"})
 AS_BEFORE: Final = "AllowedForCompatibility"
-_WAY_OUT: Final = f"Way out: an administrator labels it {names.LABEL_PRIVILEGED}=true (that takes the verb privilege on kafkausers), or ask for less."
+_REMEDY: Final = f"To resolve: have an administrator label the KafkaUser {names.LABEL_PRIVILEGED}=true (this needs the verb privilege on kafkausers), or request less."
 
 
 def reconcile_users(state: ClusterState, builder: PlanBuilder) -> dict[str, dict[str, Any]]:
-    """Go on with every user; returns their statuses by name."""
+    """Reconcile every KafkaUser.
+
+    Returns:
+        KafkaUser name → status.
+    """
     if "kafkausers" in state.snap.unknown:
         return {}
     statuses = {}
     for user in state.snap.users:
-        status = _deleting(state, builder, user) if objects.deleting(user) else _settle(state, builder, user)
+        status = (
+            _deleting(state, builder, user) if objects.deleting(user) else _reconcile(state, builder, user)
+        )
         if status is not None:
             statuses[objects.name(user)] = status
     tell_server_certificates(state, builder, statuses)
-    _tell_as_before(state, builder, statuses)
+    _report_as_before(state, builder, statuses)
     return statuses
 
 
 def release_users(state: ClusterState, builder: PlanBuilder) -> bool:
-    """Let users go of a cluster that is being deleted: nobody could take anything away from them later. True when none is held."""
+    """Remove the finalizers from the users of a cluster that is being deleted: later nobody could. True when none is left."""
     if "kafkausers" in state.snap.unknown:
         builder.wait(users_unknown(state, "Withdraw"))
         return False
@@ -61,23 +68,23 @@ def release_users(state: ClusterState, builder: PlanBuilder) -> bool:
     return not held
 
 
-def users_unknown(state: ClusterState, action: str) -> Wait:
-    """Users that cannot be listed are not taken for none (rule 8)."""
-    return Wait(
+def users_unknown(state: ClusterState, action: str) -> Waiting:
+    """The wait while users cannot be listed: that does not mean that there are none (safety rule "unknown is not gone", ``docs/safety.md``)."""
+    return Waiting(
         action,
         f"KafkaCluster/{state.name}",
         "UsersUnknown",
-        "The cluster's KafkaUsers could not be listed, so nothing is done that could leave one of them behind.",
-        "The API server answers, knows KafkaUsers (the chart's definitions), and the operator's role allows to list them.",
+        "The cluster's KafkaUsers could not be listed, so Spindle does nothing that could leave one of them out.",
+        "Check that the API server answers, that the chart's CRD for KafkaUsers is installed, and that the operator's role may list them.",
     )
 
 
 def unsettled(statuses: Mapping[str, Mapping[str, Any]]) -> bool:
-    """Whether some user does not have yet what it should have, so that the next pass must not be far."""
+    """Whether some user is not Ready yet, so that the next pass must follow soon."""
     return any(status["conditions"][0]["status"] != "True" for status in statuses.values())
 
 
-def _settle(state: ClusterState, builder: PlanBuilder, user: SnapshotObject) -> dict[str, Any]:
+def _reconcile(state: ClusterState, builder: PlanBuilder, user: SnapshotObject) -> dict[str, Any]:
     standing = user.get("status") or {}
     record = read_record(standing)
     try:
@@ -90,24 +97,30 @@ def _settle(state: ClusterState, builder: PlanBuilder, user: SnapshotObject) -> 
         )
     if names.FINALIZER_USER not in _finalizers(user):
         builder.do(_finalize(user, wanted=True))
-        return _status(state, user, record_of(standing), (False, "Starting", "Its finalizer is set first."))
+        return _status(
+            state, user, record_of(standing), (False, "Starting", "Spindle sets its finalizer first.")
+        )
     view = _view(state, user)
     if view is None:
-        why = state.kafka.error or "it did not say what the user has"
-        message = f"Kafka cannot be asked: {why}. Nothing is changed meanwhile."
+        why = state.kafka.error or "it did not report the user's ACLs and quotas"
+        message = f"Kafka does not answer: {why}. Spindle changes nothing meanwhile."
         return _status(state, user, record_of(standing), (False, "KafkaUnknown", message))
     scram = spec.authentication == "scram"
     asked = wanted_rights(spec)
     not_allowed = _not_allowed(user, asked)
-    refused = not_allowed - record.rights  # what was given before anybody was asked goes on
+    refused = not_allowed - record.rights  # rights granted before the check existed stay
     if on_record(user) is None:
-        row = _taken(state, user, asked - refused, view) or (False, "Starting", "Its name was free.")
+        row = _taken(state, user, asked - refused, view) or (
+            False,
+            "Starting",
+            "Its name is free; Spindle grants its rights next.",
+        )
         return _status(state, user, record_of(standing), row, settled=row[1] != "NameConflict")
     todo = change(asked - refused, wanted_quotas(spec), record, view, password=scram)
     if scram and view.scram and not record.password:
         message = (
-            f"Kafka has a password for {objects.name(user)} already that Spindle did not give it; it is left alone. Way "
-            "out: delete it with kafka-configs, or make a KafkaUser of another name."
+            f"Kafka already has a SCRAM password for {objects.name(user)} that Spindle did not set; Spindle does not change it. To resolve: "
+            "delete it with kafka-configs, or create a KafkaUser of another name."
         )
         return _status(state, user, record_of(standing), (False, "NameConflict", message))
     password = scram and record.password and _set_password(state, builder, user, view)
@@ -121,7 +134,7 @@ def _settle(state: ClusterState, builder: PlanBuilder, user: SnapshotObject) -> 
 
 
 def _not_allowed(user: SnapshotObject, asked: frozenset[Right]) -> frozenset[Right]:
-    """Wide rights that nobody allowed."""
+    """Wide rights that no administrator allowed."""
     if (user["metadata"].get("labels") or {}).get(names.LABEL_PRIVILEGED) == "true":
         return frozenset()
     return frozenset(right for right in asked if wide(right))
@@ -129,26 +142,26 @@ def _not_allowed(user: SnapshotObject, asked: frozenset[Right]) -> frozenset[Rig
 
 def _as_before(kept: frozenset[Right]) -> UserCondition:
     message = (
-        "It has its Secret, its rights and its quotas. Rights that reach beyond what is its own go on only because they were given before that was asked "
-        f"about: {_named(kept)}. Once they are taken out of spec.acls they do not come back. {_WAY_OUT}"
+        "Its Secret, rights and quotas are set. It keeps these rights beyond its own resources only because they were granted before Spindle checked "
+        f"that: {_named(kept)}. Once removed from spec.acls they cannot be added again. {_REMEDY}"
     )
     return (True, AS_BEFORE, message)
 
 
-def _tell_as_before(
+def _report_as_before(
     state: ClusterState, builder: PlanBuilder, statuses: Mapping[str, Mapping[str, Any]]
 ) -> None:
-    """Name the users with rights that nobody allowed."""
+    """Report the users with wide rights that no administrator allowed."""
     kept = [name for name, status in statuses.items() if status["conditions"][0]["reason"] == AS_BEFORE]
     if kept:
         builder.wait(
-            Wait(
+            Waiting(
                 "KeepRights",
                 f"KafkaCluster/{state.name}",
                 AS_BEFORE,
-                f"KafkaUsers have rights in Kafka that reach beyond what is their own and that no administrator allowed ({some(sorted(kept))}): they were given "
-                "before that was asked about, and go on. Each KafkaUser says which.",
-                f"Of each: label it {names.LABEL_PRIVILEGED}=true (that takes the verb privilege on kafkausers), or take these rights out of its spec.acls.",
+                f"{counted(len(kept), 'KafkaUser')} {'has' if len(kept) == 1 else 'have'} rights beyond {'its' if len(kept) == 1 else 'their'} own resources that no "
+                f"administrator allowed ({some(sorted(kept))}). They were granted before Spindle checked that, and stay. The status of each KafkaUser lists them.",
+                f"Label each KafkaUser {names.LABEL_PRIVILEGED}=true (this needs the verb privilege on kafkausers), or remove these rights from its spec.acls.",
             )
         )
 
@@ -158,34 +171,36 @@ def _named(rights: frozenset[Right]) -> str:
 
 
 def _not_privileged(refused: frozenset[Right], kept: frozenset[Right]) -> UserCondition:
-    goes_on = f" These go on as they were given before that was asked about: {_named(kept)}." if kept else ""
-    message = f"It has what it asks for but these rights, which reach beyond what is its own: {_named(refused)}.{goes_on} {_WAY_OUT}"
+    stays = (
+        f" These stay because they were granted before Spindle checked that: {_named(kept)}." if kept else ""
+    )
+    message = f"Spindle does not grant these rights, which reach beyond the user's own resources: {_named(refused)}. All else is granted.{stays} {_REMEDY}"
     return (False, "NotPrivileged", message)
 
 
 def _taken(
     state: ClusterState, user: SnapshotObject, wanted: frozenset[Right], view: UserView
 ) -> UserCondition | None:
-    """Why a new user cannot have its name: it would become somebody with rights that it does not ask for. None if it can."""
+    """Why a new user cannot have its name: the principal exists with rights that it does not request. None if it can."""
     who = _principal(state, user)
     if len(who) > LONGEST:
-        why, way = f"User:{who} is longer than a certificate's name can be", ""
+        why, way = f"User:{who} is longer than the common name of a certificate can be", ""
     elif view.denied:
-        why = f"Kafka denies everything to User:{who}, and nothing on record says until when"
-        way = "take these ACLs away with kafka-acls, if no certificate of that name is out, or "
+        why = f"ACLs deny everything to User:{who}, and no record says until when"
+        way = "remove these ACLs with kafka-acls if no certificate of that name is in use, or "
     elif view.scram:
-        why, way = f"Kafka has a password for {who} already", "delete it with kafka-configs, or "
+        why, way = f"Kafka already has a SCRAM password for {who}", "delete it with kafka-configs, or "
     elif foreign := view.rights - wanted:
         why = (
-            f"User:{who} has rights in Kafka already that this KafkaUser does not ask for ({_named(foreign)})"
+            f"User:{who} already has rights in Kafka that this KafkaUser does not request ({_named(foreign)})"
         )
-        way = "take them away with kafka-acls, ask for all of them in spec.acls, or "
+        way = "remove them with kafka-acls, request all of them in spec.acls, or "
     else:
         return None
     return (
         False,
         "NameConflict",
-        f"{why}; it gets no credentials. Way out: {way}make a KafkaUser of another name.",
+        f"{why}, so Spindle issues no credentials. To resolve: {way}create a KafkaUser of another name.",
     )
 
 
@@ -199,34 +214,37 @@ def _row(state: ClusterState, user: SnapshotObject, todo: RightsChange, *, passw
         return (
             False,
             "NameConflict",
-            f"There is a Secret {secret} that is not this user's; the KafkaCluster's status says the way out.",
+            f"Secret {secret} exists and does not belong to this user; status.waiting of the KafkaCluster says how to resolve that.",
         )
     authority, holder = authority_of(state), user_holder(state, user)
     if authority is None or not holder.noted or stale(holder, authority, state.now):
-        return (False, "SecretPending", "Its Secret is to be written.")
+        return (False, "SecretPending", "Its Secret is not written yet.")
     if not todo.nothing or password:
         return (False, "Changing", "Its rights, quotas or password are being changed in Kafka.")
-    return (True, READY, "It has its Secret, its rights and its quotas.")
+    return (True, READY, "Its Secret, rights and quotas are set.")
 
 
 def _deleting(state: ClusterState, builder: PlanBuilder, user: SnapshotObject) -> dict[str, Any] | None:
-    """Take away what was given, then let it go."""
+    """Remove what Spindle granted, then the finalizer."""
     standing = user.get("status") or {}
     if names.FINALIZER_USER not in _finalizers(user):
         return None
     view, record = _view(state, user), read_record(standing)
     if view is None:
-        message = "Kafka cannot be asked, so what Spindle gave this user cannot be taken away yet."
+        message = "Kafka does not answer, so Spindle cannot remove this user's rights and quotas yet."
         return _status(state, user, record_of(standing), (False, "KafkaUnknown", message))
     principal = on_record(user)
     todo = change(frozenset(), {}, record, view, password=False)
     if todo.take or todo.quotas or todo.keep_out is not None or (record.password and view.scram):
         _alter(builder, user, todo, drop_password=record.password and view.scram)
         return _status(
-            state, user, record_of(standing), (False, "Deleting", "What it was given is taken away.")
+            state,
+            user,
+            record_of(standing),
+            (False, "Deleting", "Spindle is removing its rights, quotas and password."),
         )
     if principal is not None and is_out(state, user) and not view.denied:
-        message = f"Everything is denied to the certificates of User:{principal} that are out."
+        message = f"Spindle is adding ACLs that deny everything to User:{principal}, since certificates of that name are still valid."
         return _status(state, user, record_of(standing), (False, "Deleting", message))
     builder.do(_finalize(user, wanted=False))
     return None
@@ -238,12 +256,12 @@ def _alter(
     if not (todo.give or todo.take or todo.quotas or drop_password or todo.keep_out is not None):
         return
     who = on_record(user) or objects.name(user)
-    said = [f"{len(todo.give)} rights given"] if todo.give else []
-    said += [f"{len(todo.take)} rights taken"] if todo.take else []
-    said += [f"quotas {', '.join(sorted(todo.quotas))} set or put back"] if todo.quotas else []
-    said += ["password taken away"] if drop_password else []
+    changes = [f"granted {counted(len(todo.give), 'right')}"] if todo.give else []
+    changes += [f"removed {counted(len(todo.take), 'right')}"] if todo.take else []
+    changes += [f"set or restored the quotas {', '.join(sorted(todo.quotas))}"] if todo.quotas else []
+    changes += ["deleted the password"] if drop_password else []
     if todo.keep_out is not None:
-        said.append(f"writing to {OWN}* {'denied' if todo.keep_out else 'no longer denied'}")
+        changes.append(f"{'denied' if todo.keep_out else 'stopped denying'} writing to {OWN}*")
     builder.do(
         AlterUser(
             user=who,
@@ -253,13 +271,13 @@ def _alter(
             drop_password=drop_password,
             keep_out=todo.keep_out,
             reason="UserChanged",
-            message=f"User:{who}: {', '.join(said)}.",
+            message=f"User:{who}: {', '.join(changes)}.",
         )
     )
 
 
 def _set_password(state: ClusterState, builder: PlanBuilder, user: SnapshotObject, view: UserView) -> bool:
-    """Give Kafka the password in the user's Secret, if it does not have that one. True if it did not."""
+    """Set the password of the user's Secret in Kafka unless it is set already. True if it was not."""
     secret = state.secrets.get(names.user_secret(state.name, objects.name(user)))
     if secret is None or secret.password is None:
         return True
@@ -273,7 +291,7 @@ def _set_password(state: ClusterState, builder: PlanBuilder, user: SnapshotObjec
             secret=str(secret.metadata["name"]),
             uid=str(secret.metadata.get("uid", "")),
             reason="UserChanged",
-            message=f"User:{who}: Kafka was given the password of its Secret.",
+            message=f"User:{who}: set the password of its Secret in Kafka.",
         )
     )
     return True
@@ -284,7 +302,7 @@ def _view(state: ClusterState, user: SnapshotObject) -> UserView | None:
 
 
 def record_of(standing: Mapping[str, Any]) -> dict[str, Any]:
-    """The record as it stands in a status."""
+    """The record of granted rights and quotas in a user's status."""
     return write_record(read_record(standing))
 
 
@@ -293,7 +311,7 @@ def _finalizers(user: SnapshotObject) -> list[str]:
 
 
 def _finalize(user: SnapshotObject, *, wanted: bool) -> Patch:
-    """Put our finalizer on, or take it off: Kafka's own state goes with no owner, so the object must outlive it."""
+    """Add or remove our finalizer: Kubernetes does not garbage-collect ACLs and quotas, so the KafkaUser must outlive them."""
     others = [name for name in _finalizers(user) if name != names.FINALIZER_USER]
     return Patch(
         kind="KafkaUser",
@@ -312,8 +330,7 @@ def _status(
     *,
     settled: bool = False,
 ) -> dict[str, Any]:
-    """The status; with the principal only if it is on record, or settled now."""
-    ready, reason, message = row
+    """The status, with the principal only if it is on record or ``settled`` (decided now)."""
     principal = _principal(state, user) if settled else on_record(user)
     until = certificate_until(state, user)
     generation = user["metadata"].get("generation", 0)
@@ -325,14 +342,26 @@ def _status(
         **({"certificateUntil": until} if until is not None else {}),
         **record,
         **({"serverCertificate": dict(out)} if out is not None else {}),
-        "conditions": [
-            {
-                "type": "Ready",
-                "status": "True" if ready else "False",
-                "reason": reason,
-                "message": message,
-                "lastTransitionTime": stamp(state.now),
-                "observedGeneration": generation,
-            }
-        ],
+        "conditions": _conditions(state, row, generation),
     }
+
+
+def _conditions(state: ClusterState, row: UserCondition, generation: int) -> list[dict[str, Any]]:
+    """``Ready`` first, then ``Stalled`` as kstatus defines it: only a user's change unblocks what is missing."""
+    ready, reason, message = row
+    stalled = reason in _STALLED
+    rows = (
+        ("Ready", ready, reason, message),
+        ("Stalled", stalled, reason if stalled else "NotStalled", message if stalled else ""),
+    )
+    return [
+        {
+            "type": kind,
+            "status": "True" if value else "False",
+            "reason": why,
+            "message": text,
+            "lastTransitionTime": stamp(state.now),
+            "observedGeneration": generation,
+        }
+        for kind, value, why, text in rows
+    ]

@@ -1,6 +1,6 @@
-"""Sizes that were raised: claims ask for more where their class can grow volumes; where it can't, a person is told.
+"""Volume expansion: claims request the size of the spec where their StorageClass can expand volumes; elsewhere a wait says what to do.
 
-Thresholds are shares of what Kafka says of the file system, so they follow by themselves.
+Thresholds are shares of the file system's size as Kafka reports it, so they follow by themselves.
 """
 
 from collections.abc import Iterator
@@ -10,14 +10,14 @@ from typing import Any, Final
 from spindle.api.quantity import whole
 from spindle.cluster import names
 from spindle.cluster.layout import METADATA_DISK
-from spindle.cluster.refusal import counted, some
+from spindle.cluster.waiting import Waiting, counted, some
 from spindle.manifests.identity import NodeIdentity
 from spindle.placement.nodes import items, section
 from spindle.placement.room import class_of
 from spindle.reconcile import objects
 from spindle.reconcile.actions import Patch
 from spindle.reconcile.inputs import disks_of
-from spindle.reconcile.plan_builder import PlanBuilder, Wait
+from spindle.reconcile.plan_builder import PlanBuilder
 from spindle.reconcile.snapshot import SnapshotObject
 from spindle.reconcile.state import ClusterState
 
@@ -26,7 +26,7 @@ _GROW: Final = "ExpandVolume"
 
 @dataclass(frozen=True)
 class _Expansion:
-    """The claims of which one size is asked: a pool's, or the controllers'."""
+    """The claims that should have one size: a pool's, or the controllers'."""
 
     thing: str
     size: str
@@ -34,17 +34,17 @@ class _Expansion:
 
 
 def reconcile_volume_sizes(state: ClusterState, builder: PlanBuilder, identity: NodeIdentity) -> None:
-    """Let claims ask for the size that the spec has now."""
+    """Make claims request the size of the spec."""
     if state.snap.unknown & {"persistentvolumes", "storageclasses"}:
         return
     for asked in _asked(state, identity):
         small = [claim for claim in asked.claims if _has(state, claim) < whole(asked.size)]
-        stuck = [claim for claim in small if not _grow(state, builder, claim, asked.size)]
+        stuck = [claim for claim in small if not _expand(state, builder, claim, asked.size)]
         if stuck:
-            builder.wait(_cannot(asked, stuck))
+            builder.wait(_not_expandable(asked, stuck))
         growing = [claim for claim in small if claim not in stuck]
         if growing:
-            builder.wait(_growing(asked, growing))
+            builder.wait(_expanding(asked, growing))
 
 
 def _asked(state: ClusterState, identity: NodeIdentity) -> Iterator[_Expansion]:
@@ -62,7 +62,7 @@ def _asked(state: ClusterState, identity: NodeIdentity) -> Iterator[_Expansion]:
 
 
 def _bound(state: ClusterState, identity: NodeIdentity, claims: list[str]) -> tuple[SnapshotObject, ...]:
-    """Claims that are ours and have their volume; the others get theirs at the size that is asked now, or not at all."""
+    """Claims of this cluster with a bound volume; unbound ones get a volume of the right size when they bind."""
     found = (state.claims.get(name) for name in claims)
     return tuple(
         claim
@@ -75,19 +75,19 @@ def _bound(state: ClusterState, identity: NodeIdentity, claims: list[str]) -> tu
 
 
 def _has(state: ClusterState, claim: SnapshotObject) -> int:
-    """Bytes that a claim's volume has.
+    """Size of a claim's volume in bytes.
 
-    The claim's own word comes last, when the file system has grown, too. A local volume may be larger than any claim asked for.
+    ``status.capacity`` of the claim changes last, after the file system was expanded. A local volume may be larger than its claim's request.
     """
-    told = section(claim, "status", "capacity").get("storage")
+    capacity = section(claim, "status", "capacity").get("storage")
     volume = section(state.volume(claim), "spec")
-    if told is not None and not volume.get("local"):
-        return _bytes(told)
-    return max(_bytes(told), _bytes(section(volume, "capacity").get("storage")))
+    if capacity is not None and not volume.get("local"):
+        return _bytes(capacity)
+    return max(_bytes(capacity), _bytes(section(volume, "capacity").get("storage")))
 
 
-def _grow(state: ClusterState, builder: PlanBuilder, claim: SnapshotObject, size: str) -> bool:
-    """Ask for more; False if nobody could give it."""
+def _expand(state: ClusterState, builder: PlanBuilder, claim: SnapshotObject, size: str) -> bool:
+    """Request more; False if the StorageClass cannot expand volumes."""
     if _bytes(_request(claim)) >= whole(size):
         return True
     wanted = section(claim, "spec").get("storageClassName")
@@ -101,7 +101,7 @@ def _grow(state: ClusterState, builder: PlanBuilder, claim: SnapshotObject, size
             uid=objects.uid(claim),
             body={"spec": {"resources": {"requests": {"storage": size}}}},
             reason="VolumeExpansionStarted",
-            message=f"{objects.name(claim)} asks for {size} instead of {_request(claim)}.",
+            message=f"Claim {objects.name(claim)} now requests {size} instead of {_request(claim)}.",
         )
     )
     return True
@@ -118,23 +118,23 @@ def _bytes(text: Any) -> int:
         return 0
 
 
-def _cannot(asked: _Expansion, stuck: list[SnapshotObject]) -> Wait:
+def _not_expandable(asked: _Expansion, stuck: list[SnapshotObject]) -> Waiting:
     classes = sorted({str(section(c, "spec").get("storageClassName") or "(default)") for c in stuck})
     having = sorted({str(_request(c)) for c in stuck})
-    return Wait(
+    return Waiting(
         _GROW,
         asked.thing,
         "ExpansionNotSupported",
-        f"{counted(len(stuck), 'claim')} of {some(having)} should have {asked.size}, and volumes of class {some(classes)} do not "
-        f"grow: {some(sorted(objects.name(c) for c in stuck))}.",
-        "Replace the disks by larger ones, one after the other, and let their PersistentVolumes say the new capacity; or set "
-        "allowVolumeExpansion in the StorageClass, if its driver can; or add disks instead (disks.count).",
+        f"{counted(len(stuck), 'claim')} of {some(having)} should have {asked.size}, and StorageClass {some(classes)} does not allow volume expansion: "
+        f"{some(sorted(objects.name(c) for c in stuck))}.",
+        "Replace the disks by larger ones, one after the other, and set the new capacity in their PersistentVolumes; or set "
+        "allowVolumeExpansion in the StorageClass if its driver supports it; or add disks instead (disks.count).",
     )
 
 
-def _growing(asked: _Expansion, growing: list[SnapshotObject]) -> Wait:
-    """Volumes grow while Kafka runs; what Kubernetes says of one that does not get on is handed through."""
-    said = sorted(
+def _expanding(asked: _Expansion, growing: list[SnapshotObject]) -> Waiting:
+    """The wait while volumes expand, with what Kubernetes reports about them. Kafka keeps running meanwhile."""
+    reported = sorted(
         {
             str(c.get("message") or c.get("type"))
             for claim in growing
@@ -142,12 +142,12 @@ def _growing(asked: _Expansion, growing: list[SnapshotObject]) -> Wait:
             if c.get("status") == "True"
         }
     )
-    return Wait(
+    return Waiting(
         _GROW,
         asked.thing,
         "VolumeExpansionInProgress",
-        f"{counted(len(growing), 'claim')} grow to {asked.size}: {some(sorted(objects.name(c) for c in growing))}. "
-        f"{'Kubernetes says: ' + some(said) if said else ''}".rstrip(),
-        "The volume and its file system have grown, which their driver sees to.",
+        f"{counted(len(growing), 'claim')} {'is' if len(growing) == 1 else 'are'} being expanded to {asked.size}: "
+        f"{some(sorted(objects.name(c) for c in growing))}. {'Kubernetes reports: ' + some(reported) if reported else ''}".rstrip(),
+        "Nothing to do: Spindle continues when the volume's driver has expanded the volumes and their file systems.",
         quiet=True,
     )
