@@ -349,14 +349,21 @@ class Person:
             self.delete_pod(wait)
 
     def claim_back(self, wait: Wait) -> None:
-        """Put the claim back for the volume that the message names."""
+        """Put the claim back, as a backup has it, for the volume that the message names or whose disk has the directory id in it."""
+        found = re.search(rf"data-disk\d+-{SAMPLE}-\d+", wait.message)
+        before = self.world.claims.get(found[0]) if found else None
+        if (
+            found is None
+            or before is None
+            or self.world.api.get("PersistentVolumeClaim", found[0]) is not None
+        ):
+            return
+        directory = re.search(r"directory id ([A-Za-z0-9_-]{22})", wait.message)
+        alive = directory is not None and self.world.disk_alive(directory[1])
         for volume in self.world.api.all("PersistentVolume"):
             name = volume["metadata"]["name"]
-            found = re.search(rf"data-disk\d+-{SAMPLE}-\d+", wait.message)
-            if not found or not re.search(rf"\b{re.escape(name)}\b", wait.message):
-                continue
-            before = self.world.claims.get(found[0])
-            if before is None or self.world.api.get("PersistentVolumeClaim", found[0]) is not None:
+            named = re.search(rf"\b{re.escape(name)}\b", wait.message)
+            if not named and not (alive and name == before["spec"]["volumeName"]):
                 continue
             self.say(f"puts claim {found[0]} back for volume {name}", wait)
             meta = {
