@@ -134,6 +134,9 @@ class SimKafkaClient:
             if not world.answers(self._broker):
                 answer(None, BrokerError("connection refused"))
                 return
+            if mishap == "refused":
+                answer(None, BrokerError("REQUEST_TIMED_OUT"))
+                return
             if not world.acls.may_alter(agent.principal):
                 answer(None, BrokerError("ClusterAuthorizationFailed"))
                 return

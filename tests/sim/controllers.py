@@ -63,10 +63,11 @@ class Controllers:
 
     def _volumes(self) -> None:
         pods = self.api.all("Pod")
+        # The protection of claims counts a pod only once it is scheduled (`podUsesPVC` in Kubernetes).
         used = {
             claim
             for pod in pods
-            if pod["status"].get("phase") not in ("Succeeded", "Failed")
+            if pod["spec"].get("nodeName") and pod["status"].get("phase") not in ("Succeeded", "Failed")
             for claim in claims_of(pod)
         }
         for claim in self.api.all("PersistentVolumeClaim"):

@@ -298,6 +298,27 @@ def node_reboots(hand: Hand) -> End:
     return end if node else None
 
 
+def node_gone(hand: Hand) -> End:
+    """A machine is lost with its disks, and an administrator taints its Node or deletes it."""
+    world, node = hand.world, hand.node()
+    if not node.up or node.gone:
+        return None
+    world.kernel.say("node", f"{node.name} is gone for good")
+    world.power_off(node)
+    node.gone = True
+    live = world.api.get("Node", node.name)
+
+    def tell() -> None:
+        if hand.told.get("deleted"):
+            world.api.remove(live)
+        else:
+            taint = {"key": "node.kubernetes.io/out-of-service", "value": "off", "effect": "NoExecute"}
+            world.api.change(live, {"spec": {"taints": [taint]}}, manager="person")
+
+    world.kernel.call_later(60.0, tell)
+    return None
+
+
 def two_nodes_off(hand: Hand) -> End:
     """Two at once."""
     ends = [node_off(hand), node_off(hand)]
@@ -494,6 +515,18 @@ def agent_killed(hand: Hand) -> End:
     return None
 
 
+def agent_gone(hand: Hand) -> End:
+    """No agent runs on a node for a while."""
+    agent = hand.world.agents[hand.node().name]
+    hand.world.kernel.say(agent.name, "is gone")
+    agent.kill(again_in=None)
+
+    def end() -> None:
+        agent.start()
+
+    return end
+
+
 def broker_killed(hand: Hand) -> End:
     """Kafka's process ends by SIGKILL, and its container is restarted."""
     run = hand.world.run_of(hand.broker())
@@ -563,6 +596,8 @@ def claim_and_pod_deleted(hand: Hand) -> End:
         for p in hand.world.api.all("Pod")
         if p["metadata"]["name"].startswith(f"{SAMPLE}-broker") and claims_of(p)
     ]
+    if "pod" in hand.told:
+        pods = [p for p in pods if p["metadata"]["name"] == hand.told["pod"]]
     if pods:
         pod = hand.rng.choice(pods)
         claim = hand.world.api.get("PersistentVolumeClaim", hand.rng.choice(claims_of(pod)))
@@ -718,16 +753,28 @@ def _restore(world: Any, hand: Hand, lost: str) -> None:
         if volume in volumes and claim != lost:
             world.api.change(volumes[volume], backups.hold(NAMESPACE, claim), manager="person")
     owners: dict[tuple[str, str], Json] = {}
+    # As `spindle restore` does: the authority's Secret first, since the operator would make one of its own, and its UID on the KafkaCluster.
+    secrets = [obj for obj in kept.objects if obj["kind"] == "Secret" and obj["metadata"]["name"] != lost]
+    uids = [
+        world.api.put(backups.restored(obj, NAMESPACE, owners))["metadata"]["uid"]
+        for obj in secrets
+        if world.api.get("Secret", obj["metadata"]["name"]) is None
+    ]
     for obj in kept.objects:
-        if obj["metadata"]["name"] in gone | {lost}:
+        if obj["kind"] == "Secret" or obj["metadata"]["name"] in gone | {lost}:
             continue
         made = {**backups.restored(obj, NAMESPACE, owners)}
         if world.api.get(obj["kind"], obj["metadata"]["name"]) is not None:
             continue
-        put = world.api.put(made)
+        put = world.api.put({**backups.with_secrets(made, uids)} if obj["kind"] == "KafkaCluster" else made)
         if obj["kind"] == "KafkaCluster":
             owners["KafkaCluster", SAMPLE] = put
             world.asked = json.loads(json.dumps(put["spec"]))
+    for obj in secrets:
+        live = world.api.get("Secret", obj["metadata"]["name"])
+        references = backups.restored(obj, NAMESPACE, owners)["metadata"].get("ownerReferences")
+        if live is not None and references and live["metadata"]["uid"] in uids:
+            world.api.change(live, {"metadata": {"ownerReferences": references}}, manager="person")
 
 
 def disk_entry_removed(hand: Hand) -> End:
@@ -1008,6 +1055,26 @@ def acceptance_copied(hand: Hand) -> End:
     return None
 
 
+def loss_accepted(hand: Hand) -> End:
+    """A user accepts the loss of one dead disk while other disks are still in trouble."""
+    world, broker, disk = hand.world, hand.broker(), hand.told["disk"]
+    name = names.broker_name(SAMPLE, broker)
+
+    def accept() -> None:
+        conditions = ((world.cluster() or {}).get("status") or {}).get("conditions") or ()
+        risk = str([c for c in conditions if c["type"] == "DataAtRisk"])
+        found = re.search(rf'KafkaBroker {name}: \{{"name": "{disk}", "token": "([^"]+)"', risk)
+        if found:
+            world.kernel.say("person", f"accepts the loss of {disk} of {name}", found[1])
+            world.accept(broker, found[1].split(":", maxsplit=1)[0], found[1])
+            world.accept_loss(broker, disk, found[1])
+        elif not world.trouble_over:
+            world.kernel.call_later(10.0, accept)
+
+    accept()
+    return None
+
+
 def in_and_out(hand: Hand) -> End:
     """The pool shrinks by one, and grows again after a while: the broker id is used again, if it was given up by then."""
 
@@ -1091,13 +1158,13 @@ KINDS: dict[str, Callable[[Hand], End]] = {
     function.__name__: function
     for function in (
         disk_dies, disk_dies_for_a_while, disk_hangs, disk_hangs_for_good, disk_readonly, disk_slow, two_disks_of_one_broker,
-        two_disks_of_two_brokers, disk_pulled, disk_swapped, disks_exchanged, disk_fills, node_off, node_reboots, two_nodes_off, clock_jumps,
+        two_disks_of_two_brokers, disk_pulled, disk_swapped, disks_exchanged, disk_fills, node_off, node_reboots, node_gone, two_nodes_off, clock_jumps,
         operator_clock_jumps, machine_starved, machines_starved, cut_operator_from_kafka, cut_operator_from_node, cut_operator_from_api,
         cut_node_from_api, cut_nodes, cut_node_from_nodes, api_away, api_troubled, kafka_troubled, operator_killed, operator_killed_often,
-        operator_stops, agent_killed, broker_killed, controller_killed, object_deleted, claim_and_pod_deleted, label_removed,
+        operator_stops, agent_killed, agent_gone, broker_killed, controller_killed, object_deleted, claim_and_pod_deleted, label_removed,
         annotation_removed, disk_entry_removed, cluster_applied_again, backup_taken, backup_restored, reassigned_by_others, reassignment_cancelled_by_others,
         topic_made_again, topic_made, topics_made_often, config_changed, config_refused, more_brokers, fewer_brokers, more_disks, fewer_disks, disk_drained,
-        broker_stopped, acceptance_copied, in_and_out, zone_label_changed, more_replicas_by_others, claim_resized,
+        broker_stopped, acceptance_copied, loss_accepted, in_and_out, zone_label_changed, more_replicas_by_others, claim_resized,
     )
 }  # fmt: skip
 _WEIGHTS = {
@@ -1110,6 +1177,9 @@ _WEIGHTS = {
     # In kept lives alone: another kind would change all lives that are known by their seeds.
     "disk_entry_removed": 0,
     "acceptance_copied": 0,
+    "loss_accepted": 0,
+    "agent_gone": 0,
+    "node_gone": 0,
     "in_and_out": 0,
     "zone_label_changed": 0,
     "more_replicas_by_others": 0,

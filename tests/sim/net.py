@@ -6,6 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 from tests.sim.api import Api, Refused, Request
+from tests.sim.kafka.state import KafkaFault
 from tests.sim.kernel import Kernel
 from tests.sim.loop import Fiber, Process
 
@@ -94,6 +95,8 @@ class Net:
         if mishap == "lost" or not self.linked(where, node) or not self.linked(where, "kafka"):
             fiber.sleep(limit)
             raise TimeoutError
+        if mishap == "refused":
+            raise KafkaFault(*rng.choice(_KAFKA_REFUSALS))
         value = perform()
         if mishap == "unanswered":
             fiber.sleep(limit)
@@ -103,6 +106,13 @@ class Net:
         return value
 
 
+_KAFKA_REFUSALS = (
+    (7, "REQUEST_TIMED_OUT"),
+    (8, "BROKER_NOT_AVAILABLE"),
+    (29, "TOPIC_AUTHORIZATION_FAILED"),
+    (31, "CLUSTER_AUTHORIZATION_FAILED"),
+    (41, "NOT_CONTROLLER"),
+)
 _REFUSALS = (
     (500, "InternalError"),
     (503, "ServiceUnavailable"),

@@ -20,6 +20,7 @@ from spindle_operator.health import Health
 from spindle_operator.kafka_client import KafkaClient
 from spindle_operator.report import Events
 from tests.sim.api import NAMESPACE, SYSTEM, Json, Refused, Request
+from tests.sim.kafka.state import KafkaFault
 from tests.sim.loop import Fiber, Process
 from tests.sim.net import Net
 
@@ -102,6 +103,8 @@ class SimKafkaClient(KafkaClient):
         except TimeoutError:
             self.silent.add(node)
             raise KafkaTimeoutError(f"no answer within {self._limit:g} s") from None
+        except KafkaFault as error:
+            raise for_code(error.code)(error.message) from None
 
     def _perform(self, ask: Callable[[Any, Any, int], Any], request: Any, node: int) -> Any:
         if not self._world.answers(node):

@@ -162,18 +162,22 @@ class Person:
             self.replace_disk(wait)
             return
         if slot.fs is not None and (slot.fs.meta or {}).get("directory.id") == wanted:
-            if slot.fs.state != "well":
+            if slot.fs.state == "readonly":
+                self._remount(slot, wait)
+            elif slot.fs.state != "well":
                 self.replace_disk(wait)
             else:
                 self._more_room(wait, [slot])
             return
         for fs in self.world.pulled:
-            if (fs.meta or {}).get("directory.id") == wanted and fs.state == "well":
+            if (fs.meta or {}).get("directory.id") == wanted and fs.state in ("well", "readonly"):
                 self.world.pulled.remove(fs)
                 if slot.fs is not None:
                     self.world.pulled.append(slot.fs)
                 slot.fs = fs
                 self.say(f"puts {fs.disk} back into {slot.node}{slot.path}", wait)
+                if fs.state == "readonly":
+                    self._remount(slot, wait)
                 self.delete_pod(wait)
                 return
         for node in self.world.kubelets.nodes.values():
@@ -187,6 +191,12 @@ class Person:
                     self.say(f"exchanges {slot.node}{slot.path} and {other.node}{other.path}", wait)
                     return
         self.replace_disk(wait)
+
+    def _remount(self, slot: Any, wait: Wait) -> None:
+        """Mount a read-only disk read-write again: every record on it can be read, so it is not lost."""
+        slot.fs.state = "well"
+        self.say(f"mounts {slot.fs.disk} in {slot.node}{slot.path} read-write again", wait)
+        self.world.kafka_disk_changed(slot.fs)
 
     def begin_anew(self, wait: Wait) -> None:
         """Bring a disk back that was only taken out; where every one is lost, delete the cluster with its claims and apply it again."""
@@ -339,14 +349,21 @@ class Person:
             self.delete_pod(wait)
 
     def claim_back(self, wait: Wait) -> None:
-        """Put the claim back for the volume that the message names."""
+        """Put the claim back, as a backup has it, for the volume that the message names or whose disk has the directory id in it."""
+        found = re.search(rf"data-disk\d+-{SAMPLE}-\d+", wait.message)
+        before = self.world.claims.get(found[0]) if found else None
+        if (
+            found is None
+            or before is None
+            or self.world.api.get("PersistentVolumeClaim", found[0]) is not None
+        ):
+            return
+        directory = re.search(r"directory id ([A-Za-z0-9_-]{22})", wait.message)
+        alive = directory is not None and self.world.disk_alive(directory[1])
         for volume in self.world.api.all("PersistentVolume"):
             name = volume["metadata"]["name"]
-            found = re.search(rf"data-disk\d+-{SAMPLE}-\d+", wait.message)
-            if not found or not re.search(rf"\b{re.escape(name)}\b", wait.message):
-                continue
-            before = self.world.claims.get(found[0])
-            if before is None or self.world.api.get("PersistentVolumeClaim", found[0]) is not None:
+            named = re.search(rf"\b{re.escape(name)}\b", wait.message)
+            if not named and not (alive and name == before["spec"]["volumeName"]):
                 continue
             self.say(f"puts claim {found[0]} back for volume {name}", wait)
             meta = {
@@ -418,8 +435,12 @@ class Person:
             self.world.api.change(broker, json.loads(found[2]), manager="person")
 
     def in_sync_or_broker(self, wait: Wait) -> None:
-        """The other replicas are back in sync; or, if that does not help, a further broker."""
+        """Bring the other replicas back in sync; if that does not help, add a broker, unless there is nothing to copy to it."""
         self.node_back(wait)
+        if "add a broker" not in wait.unblocked_by:
+            if self.world.trouble_over:
+                self.put_back(wait)
+            return
         since = self.world.told.get((wait.action, wait.object, wait.reason), self.world.kernel.now)
         if self.world.trouble_over and self.world.kernel.now - since > 600.0:
             self._more_brokers(wait)

@@ -12,8 +12,9 @@ from typing import Any, ClassVar
 from spindle.cluster import names
 from spindle.cluster.layout import METADATA_DISK, Layout
 from spindle.disks import facts
+from spindle.disks.dir_list import NO_LIST
 from spindle.disks.facts import Found
-from spindle.disks.identity import parse_identity, parse_meta_properties
+from spindle.disks.identity import parse_identity, parse_log_dirs, parse_meta_properties
 from spindle.disks.log_end import NO_EPOCH, LogEnd
 from spindle.disks.strays import Copy
 from spindle_agent.preflight import handover, inputs, look, prepare
@@ -224,6 +225,7 @@ def found(fs: FileSystem | None) -> Found:
         used_bytes=fs.used,
         identity=parsed(names.IDENTITY_FILE, parse_identity),
         pending=parsed(look.PENDING_FILE, parse_identity),
+        log_dirs=parsed(names.IDENTITY_FILE, parse_log_dirs) or NO_LIST,
         meta=parsed("log/meta.properties", parse_meta_properties),
         partitions=bool(fs.logs) or "metadata" in fs.files,
         replicas=sum(suffix in ("", "future") for _, suffix in fs.logs),

@@ -190,7 +190,8 @@ def test_a_pod_that_is_not_ready_goes_while_enough_others_are(
     assert _evict(api, sick) == status
 
 
-def test_a_claim_in_use_stays_until_its_pod_is_gone() -> None:
+@pytest.mark.parametrize("node", ["node1", None], ids=["scheduled", "pending"])
+def test_a_claim_in_use_stays_until_its_scheduled_pod_is_gone(node: str | None) -> None:
     kernel = Kernel(1)
     api = Api(kernel)
     Controllers(kernel, api)
@@ -202,10 +203,11 @@ def test_a_claim_in_use_stays_until_its_pod_is_gone() -> None:
     )  # fmt: skip
     pod = _pod("p", ready=True)
     pod["spec"]["volumes"] = [{"name": "v", "persistentVolumeClaim": {"claimName": "c"}}]
+    pod["spec"]["nodeName"] = node
     pod = api.put(pod)
     api.remove(claim)
     kernel.run_until(kernel.now + 5)
-    assert api.get("PersistentVolumeClaim", "c") is not None
+    assert (api.get("PersistentVolumeClaim", "c") is not None) is (node is not None)
 
     api.remove(pod, grace=0)
     kernel.run_until(kernel.now + 5)

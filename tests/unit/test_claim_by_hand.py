@@ -7,12 +7,12 @@ from tests.model.nodes import new_volume
 from tests.unit.test_healing_plan import cluster, state_of, until, whole
 
 
-@pytest.mark.parametrize("watched", [True, False])
-def test_the_blank_volume_is_taken_in(watched: bool) -> None:
+@pytest.mark.parametrize("agent", ["reports", "never reported"])
+def test_the_blank_volume_is_taken_in(agent: str) -> None:
     world = cluster(3)
     node = world.get("KafkaBroker", "demo-broker-0")["spec"]["node"]
     old = world.disk(0, "disk1").id
-    if not watched:
+    if agent == "never reported":
         world.silent.add(node)
         for broker in world.all("KafkaBroker"):
             if broker["spec"]["node"] == node:
@@ -20,6 +20,20 @@ def test_the_blank_volume_is_taken_in(watched: bool) -> None:
     _by_hand(world, node)
     until(world, lambda: _taken_in(world, old), 200)
     world.silent.clear()
+    whole(world)
+
+
+def test_where_the_agent_has_stopped_the_replicas_are_back_on_other_disks() -> None:
+    """Its last report, that the disk was healthy, is about the disk before."""
+    world = cluster(3)
+    node = world.get("KafkaBroker", "demo-broker-0")["spec"]["node"]
+    old = world.disk(0, "disk1").id
+    world.silent.add(node)
+    _by_hand(world, node)
+    until(world, lambda: state_of(world, 0, "disk1") == "Evacuated", 120)
+    until(world, lambda: all(len(s.isr) == 3 for s in world.kafkas.partitions.values()), 60)
+    world.silent.clear()
+    until(world, lambda: _taken_in(world, old), 100)
     whole(world)
 
 

@@ -588,6 +588,18 @@ class TestShrunk:
         until(world, lambda: all(len(s.isr) == 3 for s in world.kafkas.partitions.values()), 80)
         assert world.kafkas.losses == []
 
+    def test_the_broker_itself_may_be_stopped_before_its_replicas_are_back(self) -> None:
+        """They come back only after it has started without the dead disk, so the stop must not wait for them."""
+        world = cluster(3)
+        world.disk(0, "disk1").state = "dead"
+        until(world, lambda: any(len(s.replicas) == 2 for s in world.kafkas.partitions.values()))
+        spec = world.get("KafkaBroker", "demo-broker-0")["spec"]
+        spec.setdefault("maintenance", {})["stopped"] = True
+        until(world, lambda: 0 not in world.kafkas.running, 60)
+        world.get("KafkaBroker", "demo-broker-0")["spec"]["maintenance"]["stopped"] = False
+        until(world, lambda: all(len(s.isr) == 3 for s in world.kafkas.partitions.values()), 120)
+        assert world.kafkas.losses == []
+
     @pytest.mark.parametrize("other", ["disk1", "disk0"], ids=["the same partitions", "other partitions"])
     def test_two_brokers_do_not_shrink_at_once(self, other: str) -> None:
         world = cluster(3)

@@ -104,7 +104,7 @@ def may_drop_replica(
             INSUFFICIENT_IN_SYNC,
             f"{counted(len(short), 'replica')} on the dead disk of broker {broker} cannot be dropped, because the other replicas are fewer than "
             f"min.insync.replicas, are not all in sync, or are on a broker that is being taken down: {some(names_of(short))}.",
-            "Bring the other replicas of these partitions back in sync, or add a broker that can take the replicas.",
+            _way_out(replica_index, broker, short),
             short,
         )
     return None
@@ -141,6 +141,17 @@ def not_spared(broker: int, refusal: Waiting) -> Waiting:
         rule=5,
         message=f"Spindle drops the replicas on the dead disk of broker {broker} from their assignments only when the broker can restart right after "
         f"that and host them on its other disks. {refusal.message}",
+    )
+
+
+def _way_out(replica_index: ReplicaIndex, broker: int, short: Collection[Key]) -> str:
+    """Another broker helps only where an in-sync replica is left that it can copy."""
+    alone = [key for key in short if not replica_index.copies(key, broker)]
+    if not alone:
+        return "Their other replicas are back in sync; or add a broker that can take the replicas."
+    return (
+        f"Bring the disk back, or a broker that has another in-sync replica of {some(names_of(alone))}. If they are lost for good, accept the loss "
+        "as the condition DataAtRisk says."
     )
 
 

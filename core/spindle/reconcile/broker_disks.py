@@ -248,7 +248,8 @@ def _of(state: ClusterState, broker_id: int, broker: SnapshotObject) -> list[Bro
         if gone is not None and gone.agreed:
             found.append(_left_behind(slot, state.now, gone))
         else:
-            found.append(_set_aside(slot, state.now) if word is None else slot)
+            unwatched = word is None or agent.silent
+            found.append(_set_aside(slot, state.now) if unwatched else slot)
     return found
 
 
@@ -334,7 +335,7 @@ def _another(slot: BrokerDisk, found: Mapping[str, Any], now: float) -> BrokerDi
 
 
 def _set_aside(slot: BrokerDisk, now: float) -> BrokerDisk:
-    """A placeholder that no agent observes: it was excluded because it could not be used, and nothing says otherwise."""
+    """A placeholder that no agent observes (any more): it was excluded because it could not be used, and nothing says otherwise."""
     if slot.mode != facts.PLACEHOLDER:
         return slot
     since = _bad_since(slot.before)

@@ -43,7 +43,7 @@ from spindle.reconcile.steps.exclude_disks import reconcile_excluded_disks
 from spindle.reconcile.steps.fencing import brokers_without_disks, reconcile_fences, reconcile_starts
 from spindle.reconcile.steps.leadership import reconcile_leadership
 from spindle.reconcile.steps.moves import MoveRequests
-from spindle.reconcile.steps.pods import SCALED_IN
+from spindle.reconcile.steps.pods import SCALED_IN, STOPPED
 from spindle.reconcile.steps.remove_disks import find_leaving
 from spindle.reconcile.steps.scale_in import find_scaling_in, reconcile_scale_in
 from spindle.reconcile.steps.stalled_rollout import CHANGES
@@ -154,6 +154,10 @@ def restore_pending(
         if node >= names.FIRST_CONTROLLER_ID or why.reason in _NEED_NOT_WAIT:
             continue
         holding = dead if why.reason == _ADDED else dropped
+        if (
+            why.reason == STOPPED
+        ):  # it is in sync with none of its own, and they come back only after it has started again
+            holding = tuple(entry for entry in holding if entry.broker != node)
         if holding:
             refused[node] = _restore_first(holding)
     return refused

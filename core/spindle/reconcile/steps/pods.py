@@ -23,6 +23,7 @@ from spindle.reconcile.steps.stalled_rollout import crash_loops
 from spindle.reconcile.steps.unavailable import evicted_for_drain
 
 SCALED_IN: Final = "ScaledIn"
+STOPPED: Final = "Stopped"
 _ACTION: Final = "CreatePod"
 
 
@@ -42,7 +43,7 @@ def reconcile_pods(
         if broker["spec"].get("leaving"):
             _reconcile_stopped(state, builder, node_id, wanted, leaves(broker))
         elif maintenance.stopped(broker):
-            by_hand = RestartRequest("Stopped", "spec.maintenance.stopped of its KafkaBroker is true")
+            by_hand = RestartRequest(STOPPED, "spec.maintenance.stopped of its KafkaBroker is true")
             _reconcile_stopped(state, builder, node_id, wanted, by_hand)
         elif not node_is_lost(state, node_id):  # without its node it has no disks to start with
             _settle(state, builder, shared, next_inputs(state, broker), node_id, wanted)
