@@ -21,7 +21,10 @@ def listener(**more: Any) -> dict[str, Any]:
 LISTENERS = [
     case("name-client", {f"{FIRST}": listener(name="client")}, f"{FIRST}.name", "choose another name"),
     case(
-        "name-with-dash", {f"{FIRST}": listener(name="out-side")}, f"{FIRST}.name", "lowercase letters and digits"
+        "name-with-dash",
+        {f"{FIRST}": listener(name="out-side")},
+        f"{FIRST}.name",
+        "lowercase letters and digits",
     ),
     case("name-too-long", {f"{FIRST}": listener(name="a" * 12)}, f"{FIRST}.name", "Too long"),
     case("port-taken", {f"{FIRST}": listener(port=9092)}, f"{FIRST}.port", "write for example 9095"),

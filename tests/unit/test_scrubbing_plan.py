@@ -304,7 +304,9 @@ def test_a_replica_may_go_where_the_others_are_in_sync_as_many_as_the_least_and_
     assert "corrupt too" in why(view((0, 1)), {("t", 0): {0, 1}})
     assert "no disk" in why(view((0, 1), room=50))
     assert "has not been checked completely" in why(view((0, 1)), sound=frozenset())
-    assert "broker 1 has not been checked completely" in why(view((0, 1, 2), replicas=(0, 1, 2)), sound=frozenset({2}))
+    assert "broker 1 has not been checked completely" in why(
+        view((0, 1, 2), replicas=(0, 1, 2)), sound=frozenset({2})
+    )
     (shrunk,) = repair(ReplicaIndex(view((0, 1))), 0, ("t", 0), {}, {("t", 0): {1}}).shrunk
     assert (shrunk.reason, shrunk.before, shrunk.bytes) == (REPAIR, (0, 1), 100)
 

@@ -148,7 +148,7 @@ def _way_out(replica_index: ReplicaIndex, broker: int, short: Collection[Key]) -
     """Another broker helps only where an in-sync replica is left that it can copy."""
     alone = [key for key in short if not replica_index.copies(key, broker)]
     if not alone:
-        return "Their other replicas are back in sync; or add a broker that can take the replicas."
+        return "Bring the other replicas of these partitions back in sync, or add a broker that can take the replicas."
     return (
         f"Bring the disk back, or a broker that has another in-sync replica of {some(names_of(alone))}. If they are lost for good, accept the loss "
         "as the condition DataAtRisk says."
