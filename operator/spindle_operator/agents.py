@@ -217,7 +217,7 @@ async def look(kube: Kube, watch: AgentMonitor | None, namespace: str, cluster: 
 
 
 def _renewal(lease: Mapping[str, Any]) -> list[tuple[str, tuple[Any, ...], float]]:
-    """Node of a Lease, the part that changes with a renewal, and its time; None if it is not an agent's, or has no valid time."""
+    """Node of a Lease, the part that changes with a renewal, and its time; empty if it is not an agent's, or has no valid time."""
     prefix = names.agent_lease("")
     name = str(lease["metadata"]["name"])
     spec = lease.get("spec") or {}

@@ -25,7 +25,7 @@ class Health:
         self.ready = False
 
     def started(self, cluster: str) -> None:
-        """Start to track a cluster."""
+        """Start tracking a cluster."""
         self._finished.setdefault(cluster, self._clock())
 
     def finished(self, cluster: str) -> None:
@@ -34,7 +34,7 @@ class Health:
             self._finished[cluster] = self._clock()
 
     def stopped(self, cluster: str) -> None:
-        """Stop to track a cluster."""
+        """Stop tracking a cluster."""
         self._finished.pop(cluster, None)
 
     def ages(self) -> dict[str, float]:

@@ -146,8 +146,8 @@ class KafkaClient(Connection):
     def _quorum(self) -> tuple[Quorum | None, int | None]:
         """The quorum, and the broker whose metadata is the freshest according to the quorum's leader.
 
-        A broker that is cut off from the controllers keeps serving its last metadata. No restart below min.insync.replicas (docs/safety.md) must not
-        be decided on that.
+        A broker that is cut off from the controllers keeps serving its last metadata. Restarts must not be
+        decided on that ("No restart below min.insync.replicas", docs/safety.md).
         """
         topic = DescribeQuorumRequest.TopicData
         asked = DescribeQuorumRequest(topics=[topic("__cluster_metadata", [topic.PartitionData(0)])])
@@ -251,7 +251,7 @@ class KafkaClient(Connection):
         return minimum, settings, holds
 
     def _default_quota(self, node: int) -> Settings:
-        """The default quota of users; None if the request failed."""
+        """The default quota of users; empty if the request failed."""
         component = DescribeClientQuotasRequest.ComponentData(entity_type="user", match_type=1, match=None)
 
         def ask() -> dict[str, str]:

@@ -180,7 +180,7 @@ def _rights(link: Connection, user: str) -> tuple[frozenset[Right], frozenset[Ri
 def _told(
     link: Connection, principal: str | None, resources: ResourcePatternFilter
 ) -> list[tuple[str, bool, Right]]:
-    """(principal, whether DENY, right) of all matching ACLs on resources; principal None for ACLs of all principals."""
+    """(principal, whether DENY, right) of all ACLs of a principal on resources; None reads those of all principals."""
     asked = ACLFilter(principal, None, ACLOperation.ANY, ACLPermissionType.ANY, resources)
     acls, error = link.admin.describe_acls(asked)
     if getattr(error, "errno", 0):
